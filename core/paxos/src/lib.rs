@@ -1,0 +1,2 @@
+#![forbid(unsafe_code)]
+//! Multi-Paxos: orders commands with one stable leader.

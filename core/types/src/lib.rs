@@ -1,0 +1,2 @@
+#![forbid(unsafe_code)]
+//! The words of Quorate as types: nodes, ballots, slots, commands, views.

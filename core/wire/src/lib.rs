@@ -1,0 +1,2 @@
+#![forbid(unsafe_code)]
+//! Bytes: frames, messages, records and values.

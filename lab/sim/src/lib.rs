@@ -1,0 +1,1 @@
+//! The seeded world: simulated network, disks and clocks, and the checkers.

@@ -1,0 +1,1 @@
+//! Where objects execute: Rust objects in process, Python in its own process.

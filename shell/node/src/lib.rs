@@ -1,0 +1,1 @@
+//! One node: the event loop that joins core, storage, transport and host.

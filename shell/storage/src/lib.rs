@@ -1,0 +1,1 @@
+//! The write-ahead log, snapshots and identity of a node on disk.

@@ -1,0 +1,1 @@
+//! Framed connections between nodes and clients.

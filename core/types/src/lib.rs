@@ -1,2 +1,23 @@
+//! The words of Quorate as types: nodes, ballots, slots, commands, views and what clients say.
+//!
+//! Every other crate speaks in these types. They compute nothing beyond their own arithmetic and
+//! hold no protocol; `docs/glossary.md` gives each word its one meaning.
 #![forbid(unsafe_code)]
-//! The words of Quorate as types: nodes, ballots, slots, commands, views.
+
+mod ballot;
+mod client;
+mod command;
+mod ids;
+mod slot;
+mod time;
+mod view;
+
+pub use ballot::Ballot;
+pub use client::{Ask, FromClient, Outcome, ReadLevel, Refusal, ToClient};
+pub use command::{Batch, Body, Command, CommandId, Stamp, Value};
+pub use ids::{
+    ClusterId, ConnectionId, GroupId, Incarnation, LinkEpoch, NodeId, NodeSet, ObjectId, SessionId,
+};
+pub use slot::Slot;
+pub use time::{Duration, Time, Wall};
+pub use view::{Member, ObjectSpec, Persistence, Quorums, QuorumsError, View, ViewNumber};

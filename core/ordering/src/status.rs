@@ -1,0 +1,73 @@
+//! What every ordering protocol can say about itself.
+
+use quorate_types::{Ballot, NodeId, Slot};
+
+/// A node's part in ordering at this moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Role {
+    /// Orders commands in this ballot.
+    Leader {
+        /// Its ballot.
+        ballot: Ballot,
+    },
+    /// Tries to lead.
+    Candidate {
+        /// The ballot it tries.
+        ballot: Ballot,
+    },
+    /// Follows `leader` where one is known.
+    Follower {
+        /// Who leads, as far as this node knows.
+        leader: Option<NodeId>,
+    },
+}
+
+impl Role {
+    /// Who leads, seen from node `own`.
+    #[must_use]
+    pub fn leader(self, own: NodeId) -> Option<NodeId> {
+        match self {
+            Role::Leader { .. } => Some(own),
+            Role::Candidate { .. } => None,
+            Role::Follower { leader } => leader,
+        }
+    }
+}
+
+/// What a status page shows, for all protocols alike.
+#[derive(Clone, PartialEq, Debug)]
+pub struct OrderingStatus {
+    /// Part in ordering.
+    pub role: Role,
+    /// Highest ballot promised.
+    pub promised: Ballot,
+    /// Highest slot of the decided prefix.
+    pub decided: Slot,
+    /// Highest slot proposed or voted in.
+    pub voted: Slot,
+    /// Last trimmed slot.
+    pub trimmed: Slot,
+    /// Slots that may still be proposed before the window is full; 0 for who does not lead.
+    pub window_left: u64,
+    /// Commands waiting to be ordered here.
+    pub waiting: usize,
+    /// Bytes of batches held in memory.
+    pub held_bytes: usize,
+    /// Elections this node began since it started.
+    pub elections: u64,
+    /// Per peer, what is known; ascending by node.
+    pub peers: Vec<PeerStatus>,
+}
+
+/// What is known of one peer.
+#[derive(Clone, PartialEq, Debug)]
+pub struct PeerStatus {
+    /// Which node.
+    pub node: NodeId,
+    /// Whether a link is up.
+    pub connected: bool,
+    /// Slots between the leader's newest and the peer's last acknowledged one.
+    pub lag: u64,
+    /// Bytes sent and not acknowledged.
+    pub in_flight_bytes: usize,
+}

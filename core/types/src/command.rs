@@ -1,0 +1,186 @@
+//! Commands and the batches in which they are ordered.
+
+use crate::{ObjectId, SessionId, Slot, Wall};
+use bytes::Bytes;
+use std::fmt;
+use std::sync::Arc;
+
+/// Bytes that a client, an object or a snapshot owns; shared, never copied.
+pub type Value = Bytes;
+
+/// Names one command for ever: what executes at most once is the pair.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct CommandId {
+    /// Whose command it is.
+    pub session: SessionId,
+    /// Counts the session's commands from 1.
+    pub sequence: u64,
+}
+
+/// One call, or one change of what is configured, to be ordered.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Command {
+    /// Who asks, and which of their commands this is.
+    pub id: CommandId,
+    /// The session needs no reply of a sequence up to and including this one any more.
+    pub acknowledged: u64,
+    /// What to do.
+    pub body: Body,
+}
+
+/// What a command does once its slot is reached.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Body {
+    /// A call of a method of an object; `payload` is the object's business alone.
+    Call {
+        /// The object called.
+        object: ObjectId,
+        /// Method and arguments, as the object's host reads them.
+        payload: Value,
+    },
+    /// Opens a session. `nonce` tells the asking client which answer is its own.
+    Open {
+        /// Drawn by the client.
+        nonce: u64,
+    },
+    /// Ends a session at its client's wish.
+    Close,
+    /// Ends `session` unless a command of it executed after slot `judged_by`.
+    Expire {
+        /// Who was silent.
+        session: SessionId,
+        /// The last slot with a command of the session that the proposer knew of.
+        judged_by: Slot,
+    },
+    /// Every replica takes a snapshot of the state after this command's slot.
+    Checkpoint,
+    /// Skips one command that kills every host: it counts as executed, with an error reply.
+    Skip {
+        /// The slot of the command to skip.
+        slot: Slot,
+        /// Its index in the batch of that slot.
+        index: u32,
+    },
+}
+
+impl Command {
+    /// Bytes that this command weighs in queues and windows: payload and a fixed part.
+    #[must_use]
+    pub fn weight(&self) -> usize {
+        const FIXED: usize = 64;
+        FIXED
+            + match &self.body {
+                Body::Call { payload, .. } => payload.len(),
+                Body::Open { .. }
+                | Body::Close
+                | Body::Expire { .. }
+                | Body::Checkpoint
+                | Body::Skip { .. } => 0,
+            }
+    }
+}
+
+/// What all replicas agree on about the world in which a batch executes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Stamp {
+    /// Time for the objects; rises from batch to batch over all leaders.
+    pub wall: Wall,
+    /// Seed of the objects' randomness, drawn by the leader.
+    pub entropy: u64,
+}
+
+/// Commands ordered together in one slot. A batch without commands is a NOOP. Cloning shares.
+#[derive(Clone)]
+pub struct Batch(Arc<Inner>);
+
+struct Inner {
+    stamp: Stamp,
+    commands: Vec<Command>,
+    weight: usize,
+    encoded: std::sync::OnceLock<Bytes>,
+}
+
+impl Batch {
+    /// Commands that one batch holds at most; a session's id keeps the index in 16 bits.
+    pub const COMMANDS_MAX: usize = 1 << 16;
+
+    /// Puts `commands` together under one stamp.
+    #[must_use]
+    pub fn new(stamp: Stamp, commands: Vec<Command>) -> Batch {
+        assert!(
+            commands.len() <= Self::COMMANDS_MAX,
+            "a batch holds at most 65,536 commands"
+        );
+        let weight = 64 + commands.iter().map(Command::weight).sum::<usize>();
+        Batch(Arc::new(Inner {
+            stamp,
+            commands,
+            weight,
+            encoded: std::sync::OnceLock::new(),
+        }))
+    }
+
+    /// A batch that fills a slot and does nothing.
+    #[must_use]
+    pub fn noop() -> Batch {
+        Batch::new(Stamp::default(), Vec::new())
+    }
+
+    /// The agreed environment.
+    #[must_use]
+    pub fn stamp(&self) -> Stamp {
+        self.0.stamp
+    }
+
+    /// The commands in their order.
+    #[must_use]
+    pub fn commands(&self) -> &[Command] {
+        &self.0.commands
+    }
+
+    /// Bytes that the batch weighs in queues and windows.
+    #[must_use]
+    pub fn weight(&self) -> usize {
+        self.0.weight
+    }
+
+    /// The batch's encoded form, made by `encode` the first time it is asked for and shared after.
+    pub fn encoded_with(&self, encode: impl FnOnce(&Batch) -> Bytes) -> &Bytes {
+        self.0.encoded.get_or_init(|| encode(self))
+    }
+
+    /// Says whether both are the same allocation: equal without looking inside.
+    #[must_use]
+    pub fn is_same(&self, other: &Batch) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl PartialEq for Batch {
+    fn eq(&self, other: &Batch) -> bool {
+        self.is_same(other)
+            || (self.0.stamp == other.0.stamp && self.0.commands == other.0.commands)
+    }
+}
+impl Eq for Batch {}
+
+impl fmt::Display for CommandId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.session, self.sequence)
+    }
+}
+
+impl fmt::Debug for CommandId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Debug for Batch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.commands.is_empty() {
+            return f.write_str("noop");
+        }
+        write!(f, "{:?}", self.0.commands)
+    }
+}

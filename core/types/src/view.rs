@@ -1,0 +1,237 @@
+//! Views: everything configured about a group, and the quorums it counts with.
+
+use crate::{Incarnation, NodeId, NodeSet, Slot};
+use std::fmt;
+
+/// Numbers the views of a group from 1.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct ViewNumber(pub u64);
+
+/// A node as a view pins it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Member {
+    /// Which node.
+    pub node: NodeId,
+    /// Which life of its data directory; another one does not vote.
+    pub incarnation: Incarnation,
+    /// Where nodes and clients reach it, `host:port`.
+    pub address: String,
+}
+
+/// Whether acknowledged commands survive the loss of power on all nodes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Persistence {
+    /// Votes and promises are on disk before they are told.
+    Disk,
+    /// A majority of running nodes is the only memory, as in OpenReplica section 2.
+    Memory,
+}
+
+/// An object that the group replicates.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ObjectSpec {
+    /// What clients call it.
+    pub name: String,
+    /// `module:Class`, or `rust:counter` and the like.
+    pub class: String,
+    /// Constructor arguments as an encoded list and an encoded map.
+    pub arguments: crate::Value,
+}
+
+/// Everything configured about a group from `first_slot` on.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct View {
+    /// Rises by one with each change.
+    pub number: ViewNumber,
+    /// The first slot that this view governs.
+    pub first_slot: Slot,
+    /// Every member, ascending by node.
+    pub members: Vec<Member>,
+    /// Nodes that execute.
+    pub replicas: NodeSet,
+    /// Nodes that vote and remember.
+    pub acceptors: NodeSet,
+    /// How many acceptors each phase needs.
+    pub quorums: Quorums,
+    /// ω: how many slots may run ahead of what the replica core has applied.
+    pub window: u64,
+    /// Whether votes are on disk.
+    pub persistence: Persistence,
+    /// The group's objects; `ObjectId(i)` is the i-th.
+    pub objects: Vec<ObjectSpec>,
+}
+
+impl View {
+    /// The member that `node` is, if it is one.
+    #[must_use]
+    pub fn member(&self, node: NodeId) -> Option<&Member> {
+        self.members.iter().find(|member| member.node == node)
+    }
+
+    /// All members as a set.
+    #[must_use]
+    pub fn nodes(&self) -> NodeSet {
+        self.members.iter().map(|member| member.node).collect()
+    }
+
+    /// How many replicas make a majority of this view's replicas.
+    #[must_use]
+    pub fn replica_majority(&self) -> usize {
+        self.replicas.len() / 2 + 1
+    }
+}
+
+/// How many acceptors a phase needs: any phase-1 quorum meets any phase-2 quorum.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Quorums {
+    acceptors: usize,
+    phase1: usize,
+    phase2: usize,
+}
+
+/// Why quorum sizes cannot be used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum QuorumsError {
+    /// There is no acceptor.
+    NoAcceptors,
+    /// A size is zero or larger than the number of acceptors.
+    OutOfRange {
+        /// The size asked for.
+        size: usize,
+        /// How many acceptors there are.
+        acceptors: usize,
+    },
+    /// Two quorums of these sizes can miss each other.
+    NoIntersection {
+        /// Phase-1 size asked for.
+        phase1: usize,
+        /// Phase-2 size asked for.
+        phase2: usize,
+        /// How many acceptors there are.
+        acceptors: usize,
+    },
+}
+
+impl Quorums {
+    /// Majorities of `acceptors` for both phases.
+    ///
+    /// # Errors
+    /// [`QuorumsError::NoAcceptors`] when there is none.
+    pub fn majority(acceptors: usize) -> Result<Quorums, QuorumsError> {
+        Quorums::flexible(acceptors, acceptors / 2 + 1, acceptors / 2 + 1)
+    }
+
+    /// Sizes of one's own choice, valid when `phase1 + phase2 > acceptors` (Flexible Paxos).
+    ///
+    /// # Errors
+    /// Says which rule the sizes break.
+    ///
+    /// ```
+    /// use quorate_types::Quorums;
+    /// assert!(Quorums::flexible(5, 4, 2).is_ok());
+    /// assert!(Quorums::flexible(4, 2, 2).is_err());
+    /// ```
+    pub fn flexible(
+        acceptors: usize,
+        phase1: usize,
+        phase2: usize,
+    ) -> Result<Quorums, QuorumsError> {
+        if acceptors == 0 {
+            return Err(QuorumsError::NoAcceptors);
+        }
+        for size in [phase1, phase2] {
+            if size == 0 || size > acceptors {
+                return Err(QuorumsError::OutOfRange { size, acceptors });
+            }
+        }
+        if phase1 + phase2 <= acceptors {
+            return Err(QuorumsError::NoIntersection {
+                phase1,
+                phase2,
+                acceptors,
+            });
+        }
+        Ok(Quorums {
+            acceptors,
+            phase1,
+            phase2,
+        })
+    }
+
+    /// Acceptors of the view.
+    #[must_use]
+    pub fn acceptors(&self) -> usize {
+        self.acceptors
+    }
+
+    /// Promises needed to lead.
+    #[must_use]
+    pub fn phase1(&self) -> usize {
+        self.phase1
+    }
+
+    /// Votes needed to decide.
+    #[must_use]
+    pub fn phase2(&self) -> usize {
+        self.phase2
+    }
+
+    /// Confirmations needed for a read: a set that meets every phase-1 and every phase-2 quorum.
+    #[must_use]
+    pub fn confirm(&self) -> usize {
+        self.acceptors + 1 - self.phase1.min(self.phase2)
+    }
+}
+
+impl fmt::Display for QuorumsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            QuorumsError::NoAcceptors => f.write_str("a view needs at least one acceptor"),
+            QuorumsError::OutOfRange { size, acceptors } => {
+                write!(f, "quorum size {size} is not between 1 and {acceptors}")
+            }
+            QuorumsError::NoIntersection {
+                phase1,
+                phase2,
+                acceptors,
+            } => write!(
+                f,
+                "quorums of {phase1} and {phase2} among {acceptors} acceptors can miss each other; \
+                 their sum must exceed {acceptors}"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for QuorumsError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn subsets(n: usize, size: usize) -> impl Iterator<Item = u32> {
+        (0u32..1 << n).filter(move |set| set.count_ones() as usize == size)
+    }
+
+    #[test]
+    fn valid_quorums_always_meet_and_confirmations_meet_both_phases() {
+        for n in 1..=7 {
+            for q1 in 0..=n + 1 {
+                for q2 in 0..=n + 1 {
+                    let meets = q1 >= 1
+                        && q2 >= 1
+                        && q1 <= n
+                        && q2 <= n
+                        && subsets(n, q1).all(|a| subsets(n, q2).all(|b| a & b != 0));
+                    let made = Quorums::flexible(n, q1, q2);
+                    assert_eq!(made.is_ok(), meets, "n={n} q1={q1} q2={q2}");
+                    let Ok(quorums) = made else { continue };
+                    let confirm = quorums.confirm();
+                    for phase in [q1, q2] {
+                        assert!(subsets(n, confirm).all(|a| subsets(n, phase).all(|b| a & b != 0)));
+                    }
+                }
+            }
+        }
+    }
+}

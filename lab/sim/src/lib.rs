@@ -1,1 +1,4 @@
 //! The seeded world: simulated network, disks and clocks, and the checkers.
+
+pub mod checkers;
+pub mod history;

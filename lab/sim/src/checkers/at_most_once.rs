@@ -1,0 +1,204 @@
+//! Watches executions: a command takes effect at one place of the log, once on each replica, with one reply everywhere.
+//!
+//! Fed by the seeded world when a replica executes a command or answers a client. A replica that restarts, installs a
+//! snapshot or rolls speculation back says to which place it went ([`AtMostOnce::moved`]); what it executes again
+//! after that must be the same commands at the same places.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use quorate_types::{CommandId, NodeId, Slot};
+
+use super::{Property, Violation};
+
+/// A place in the log: the slot and the index in its batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Place {
+    /// The slot.
+    pub slot: Slot,
+    /// The position in the batch decided in the slot, from 0.
+    pub index: usize,
+}
+
+/// All executions and acknowledgements so far. Replies are compared by hash.
+#[derive(Debug, Default)]
+pub struct AtMostOnce {
+    executed: BTreeMap<CommandId, Execution>,
+    last: BTreeMap<NodeId, Place>,
+    acknowledged: BTreeMap<CommandId, u64>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Execution {
+    place: Place,
+    reply: u64,
+    node: NodeId,
+}
+
+impl AtMostOnce {
+    /// Takes note that `node` applies a command to its object; a duplicate that is only answered is no execution.
+    ///
+    /// # Errors
+    /// [`Property::AtMostOnce`] when the replica goes back without having said so, or when the command executed
+    /// elsewhere in the log or with another reply, on any replica.
+    pub fn executed(
+        &mut self,
+        node: NodeId,
+        command: CommandId,
+        place: Place,
+        reply: u64,
+    ) -> Result<(), Violation> {
+        if let Some(last) = self.last.insert(node, place)
+            && last >= place
+        {
+            return broken(format!(
+                "{node} executes {} at {place:?} after {last:?}",
+                command
+            ));
+        }
+        let first = *self
+            .executed
+            .entry(command)
+            .or_insert(Execution { place, reply, node });
+        if first.place != place {
+            return broken(format!(
+                "{} executes at {place:?} on {node} and at {:?} on {}",
+                command, first.place, first.node
+            ));
+        }
+        if first.reply != reply {
+            return broken(format!(
+                "{} at {place:?} answers {reply:016x} on {node} and {:016x} on {}",
+                command, first.reply, first.node
+            ));
+        }
+        Ok(())
+    }
+
+    /// Takes note that `node` holds the state after `upto` from a snapshot, an undo or a restart; `None`: the empty state.
+    pub fn moved(&mut self, node: NodeId, upto: Option<Place>) {
+        match upto {
+            Some(place) => self.last.insert(node, place),
+            None => self.last.remove(&node),
+        };
+    }
+
+    /// Takes note that a client got a reply.
+    ///
+    /// # Errors
+    /// [`Property::AtMostOnce`] when no replica executed the command, or with another reply.
+    pub fn acknowledged(&mut self, command: CommandId, reply: u64) -> Result<(), Violation> {
+        self.acknowledged.insert(command, reply);
+        match self.executed.get(&command) {
+            None => broken(format!("{} was answered and never executed", command)),
+            Some(execution) if execution.reply != reply => broken(format!(
+                "{} was answered {reply:016x} and executed with {:016x}",
+                command, execution.reply
+            )),
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// Looks whether each acknowledged command is in `readable`: the commands of the log that a majority can tell,
+    /// with those covered by its snapshots.
+    ///
+    /// # Errors
+    /// [`Property::AtMostOnce`] naming the first that is missing.
+    pub fn check_readable(&self, readable: &BTreeSet<CommandId>) -> Result<(), Violation> {
+        match self.acknowledged.keys().find(|id| !readable.contains(id)) {
+            None => Ok(()),
+            Some(lost) => broken(format!(
+                "{} was answered and is in no log that a majority can read",
+                *lost
+            )),
+        }
+    }
+
+    /// How many distinct commands executed.
+    pub fn executions(&self) -> usize {
+        self.executed.len()
+    }
+}
+
+fn broken(detail: String) -> Result<(), Violation> {
+    Err(Violation::new(Property::AtMostOnce, detail))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quorate_types::SessionId;
+
+    const A: NodeId = NodeId(1);
+    const B: NodeId = NodeId(2);
+
+    fn id(sequence: u64) -> CommandId {
+        CommandId {
+            session: SessionId(9),
+            sequence,
+        }
+    }
+
+    fn at(slot: u64, index: usize) -> Place {
+        Place {
+            slot: Slot(slot),
+            index,
+        }
+    }
+
+    #[test]
+    fn replicas_that_execute_the_same_log_are_fine_in_any_interleaving() {
+        let mut seen = AtMostOnce::default();
+        seen.executed(A, id(1), at(1, 0), 10).unwrap();
+        seen.executed(A, id(2), at(1, 1), 20).unwrap();
+        seen.executed(B, id(1), at(1, 0), 10).unwrap();
+        seen.acknowledged(id(2), 20).unwrap();
+        seen.moved(A, Some(at(1, 0)));
+        seen.executed(A, id(2), at(1, 1), 20).unwrap();
+        seen.moved(B, None);
+        seen.executed(B, id(1), at(1, 0), 10).unwrap();
+        seen.check_readable(&[id(2)].into()).unwrap();
+        assert_eq!(seen.executions(), 2);
+    }
+
+    #[test]
+    fn a_command_executed_twice_on_one_replica_is_found() {
+        let mut seen = AtMostOnce::default();
+        seen.executed(A, id(1), at(1, 0), 10).unwrap();
+        assert!(seen.executed(A, id(1), at(2, 0), 11).is_err());
+        let mut seen = AtMostOnce::default();
+        seen.executed(A, id(1), at(1, 0), 10).unwrap();
+        assert!(seen.executed(A, id(1), at(1, 0), 10).is_err());
+    }
+
+    #[test]
+    fn a_snapshot_without_the_session_table_is_found_by_the_second_execution() {
+        let mut seen = AtMostOnce::default();
+        seen.executed(A, id(1), at(1, 0), 10).unwrap();
+        seen.moved(B, Some(at(1, 0)));
+        assert!(seen.executed(B, id(1), at(2, 0), 10).is_err());
+    }
+
+    #[test]
+    fn replicas_that_answer_differently_are_found() {
+        let mut seen = AtMostOnce::default();
+        seen.executed(A, id(1), at(1, 0), 10).unwrap();
+        assert!(seen.executed(B, id(1), at(1, 0), 11).is_err());
+    }
+
+    #[test]
+    fn an_answer_without_its_execution_is_found() {
+        let mut seen = AtMostOnce::default();
+        assert!(seen.acknowledged(id(1), 10).is_err());
+        let mut seen = AtMostOnce::default();
+        seen.executed(A, id(1), at(1, 0), 10).unwrap();
+        assert!(seen.acknowledged(id(1), 11).is_err());
+    }
+
+    #[test]
+    fn an_answered_command_that_no_majority_can_read_is_found() {
+        let mut seen = AtMostOnce::default();
+        seen.executed(A, id(1), at(1, 0), 10).unwrap();
+        seen.acknowledged(id(1), 10).unwrap();
+        assert!(seen.check_readable(&[id(2)].into()).is_err());
+    }
+}

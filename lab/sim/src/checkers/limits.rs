@@ -1,0 +1,16 @@
+//! Bounds of the checkers, each with its reason.
+
+/// Configurations that one search may visit before it counts as failed.
+///
+/// A configuration costs 100 to 200 bytes, so a search stays below some 200 MB; histories of 10,000 operations by
+/// 16 clients visit about as many configurations as they have operations.
+pub const CONFIGURATIONS_MAX: usize = 1_000_000;
+
+/// Possible states that an explanation lists: more do not help a reader.
+pub const STATES_SHOWN_MAX: usize = 8;
+
+/// Operations at the end of the longest linearizable prefix that an explanation lists.
+pub const PREFIX_SHOWN_MAX: usize = 10;
+
+/// Operations an explanation lists as concurrent with the one that cannot be placed.
+pub const CONCURRENT_SHOWN_MAX: usize = 20;

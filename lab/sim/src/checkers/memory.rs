@@ -1,0 +1,84 @@
+//! Memory stays bounded: samples of queue and log sizes never exceed what was stated for them.
+//!
+//! The seeded world states a bound for each quantity and samples all nodes after each event. A quantity without a
+//! bound is a fault of the world, not of the code under test, and panics.
+
+use std::collections::BTreeMap;
+
+use quorate_types::NodeId;
+
+use super::{Property, Violation};
+
+/// Bounds and the highest samples so far.
+#[derive(Debug, Default)]
+pub struct Memory {
+    bounds: BTreeMap<&'static str, u64>,
+    highest: BTreeMap<(&'static str, NodeId), u64>,
+}
+
+impl Memory {
+    /// States that samples of `quantity` (commands, bytes, slots: as its name says) never exceed `most`.
+    pub fn bound(&mut self, quantity: &'static str, most: u64) {
+        let before = self.bounds.insert(quantity, most);
+        assert!(before.is_none(), "{quantity} is bounded once");
+    }
+
+    /// Takes a sample of `node` at `now_ns` of virtual time.
+    ///
+    /// # Errors
+    /// [`Property::BoundedMemory`] when it exceeds its bound.
+    pub fn sampled(
+        &mut self,
+        now_ns: u64,
+        node: NodeId,
+        quantity: &'static str,
+        size: u64,
+    ) -> Result<(), Violation> {
+        let most = *self
+            .bounds
+            .get(quantity)
+            .unwrap_or_else(|| panic!("{quantity} has a bound"));
+        let highest = self.highest.entry((quantity, node)).or_default();
+        *highest = size.max(*highest);
+        if size <= most {
+            return Ok(());
+        }
+        Err(Violation::new(
+            Property::BoundedMemory,
+            format!("{node} holds {size} {quantity} at {now_ns} ns, the bound is {most}"),
+        ))
+    }
+
+    /// The highest sample of `quantity` on any node; 0 before the first. A bound never approached proves little.
+    pub fn highest(&self, quantity: &'static str) -> u64 {
+        let of_it = self
+            .highest
+            .iter()
+            .filter(|((name, _), _)| *name == quantity);
+        of_it.map(|(_, size)| *size).max().unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sample_at_the_bound_is_fine_and_one_above_is_found() {
+        let mut memory = Memory::default();
+        memory.bound("queued bytes", 100);
+        memory.sampled(1, NodeId(1), "queued bytes", 100).unwrap();
+        memory.sampled(2, NodeId(2), "queued bytes", 3).unwrap();
+        let broken = memory
+            .sampled(3, NodeId(2), "queued bytes", 101)
+            .unwrap_err();
+        assert_eq!(broken.property, Property::BoundedMemory);
+        assert_eq!(memory.highest("queued bytes"), 101);
+    }
+
+    #[test]
+    #[should_panic(expected = "has a bound")]
+    fn a_quantity_without_a_bound_is_refused() {
+        let _ = Memory::default().sampled(1, NodeId(1), "forgotten", 1);
+    }
+}

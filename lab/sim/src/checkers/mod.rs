@@ -1,0 +1,74 @@
+//! Judges of a run: each looks at what happened from outside and says what was broken.
+//!
+//! None of them trusts the code under test or shares code with it; they take plain numbers and calls. The seeded
+//! world feeds them at each event, the real-process nemesis feeds them recorded histories.
+
+pub mod agreement;
+pub mod at_most_once;
+#[cfg(test)]
+mod dice;
+pub mod durability;
+pub mod limits;
+pub mod linearizability;
+pub mod liveness;
+pub mod memory;
+pub mod model;
+pub mod recorded;
+mod search;
+mod timeline;
+pub mod witness;
+
+use std::fmt;
+
+/// What a checker watches over; a planted bug is expected to break a stated one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Property {
+    /// A slot is decided with one value everywhere.
+    Agreement,
+    /// All votes of one ballot in one slot are for one value.
+    OneValuePerBallot,
+    /// A ballot is opened once, over restarts too.
+    BallotUnique,
+    /// A promise or vote that was told survives a restart.
+    Remembered,
+    /// After a promise, no unreported vote of a lower ballot is told.
+    PromiseKept,
+    /// A command executes once and with one reply on all replicas.
+    AtMostOnce,
+    /// Each reply equals replaying the decided log.
+    LogWitness,
+    /// What clients saw is the behaviour of one sequential object.
+    Linearizability,
+    /// What was acknowledged is there after a total restart.
+    Durability,
+    /// Queues and logs stay inside their bounds.
+    BoundedMemory,
+    /// Once faults stop, operations complete in time.
+    Liveness,
+}
+
+/// A broken property and what was seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// What is broken.
+    pub property: Property,
+    /// Who, where and which values, for a person.
+    pub detail: String,
+}
+
+impl Violation {
+    fn new(property: Property, detail: impl Into<String>) -> Self {
+        Self {
+            property,
+            detail: detail.into(),
+        }
+    }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: {}", self.property, self.detail)
+    }
+}
+
+impl std::error::Error for Violation {}

@@ -1,6 +1,6 @@
 //! The replica's own part of a snapshot: everything that is not the objects' state.
 
-use quorate_types::{Outcome, SessionId, Slot, Stamp, View};
+use quorate_types::{Ballot, Outcome, SessionId, Slot, Stamp, View};
 
 /// Sessions, view and digests as they stand after `slot`.
 #[derive(Clone, PartialEq, Debug)]
@@ -13,6 +13,10 @@ pub struct SnapshotCore {
     pub replies_digest: u64,
     /// The view in force.
     pub view: View,
+    /// The highest ballot whose leader began to judge silent sessions.
+    pub lead_ballot: Ballot,
+    /// Where it began: expiries judged before this slot are void.
+    pub lead_slot: Slot,
     /// All open sessions, ascending by id.
     pub sessions: Vec<SessionImage>,
 }

@@ -1,6 +1,6 @@
 //! Commands and the batches in which they are ordered.
 
-use crate::{ObjectId, SessionId, Slot, Wall};
+use crate::{Ballot, NodeId, ObjectId, SessionId, Slot, Wall};
 use bytes::Bytes;
 use std::fmt;
 use std::sync::Arc;
@@ -45,12 +45,26 @@ pub enum Body {
     },
     /// Ends a session at its client's wish.
     Close,
-    /// Ends `session` unless a command of it executed after slot `judged_by`.
+    /// Ends `session` unless a command of it, or the start of a newer leader's care for sessions
+    /// ([`Body::Lead`]), stands in a slot after `judged_by`.
     Expire {
         /// Who was silent.
         session: SessionId,
-        /// The last slot with a command of the session that the proposer knew of.
+        /// The last slot that the proposer had applied when it judged.
         judged_by: Slot,
+    },
+    /// The leader of `ballot` begins to judge which sessions are silent: expiries judged before this
+    /// slot are void after it. Does nothing if a higher ballot has begun already.
+    Lead {
+        /// The leader's ballot.
+        ballot: Ballot,
+    },
+    /// Marks the place of reads in the log; executed at one replica only, nothing elsewhere.
+    Read {
+        /// Who answers the reads.
+        reader: NodeId,
+        /// Which start of that node asked; marks of an earlier one mean nothing.
+        boot: u64,
     },
     /// Every replica takes a snapshot of the state after this command's slot.
     Checkpoint,
@@ -74,6 +88,8 @@ impl Command {
                 Body::Open { .. }
                 | Body::Close
                 | Body::Expire { .. }
+                | Body::Lead { .. }
+                | Body::Read { .. }
                 | Body::Checkpoint
                 | Body::Skip { .. } => 0,
             }

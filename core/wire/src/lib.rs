@@ -1,2 +1,29 @@
+//! Bytes: frames, handshake, messages, records, snapshots and values.
+//!
+//! Everything that leaves a process or is kept on disk gets its layout here and nowhere else;
+//! `docs/wire.md` shows it for people, `golden/` holds it still. The crate refuses to read clocks,
+//! sockets or files, and it refuses bytes early: typed errors, no panic, no memory that the bytes
+//! themselves do not account for. Transport, storage, clients and hosts call it.
+//!
+//! Two rules hold for every layout but objects' values: one encoding per value (what was decoded
+//! encodes to the same bytes), and what decodes satisfies the assertions further in (nodes below 64,
+//! slots below 2^47, counters below 2^63, valid quorums).
 #![forbid(unsafe_code)]
-//! Bytes: frames, messages, records and values.
+
+mod client;
+mod codec;
+mod error;
+mod frame;
+mod handshake;
+pub mod limits;
+mod words;
+
+pub use client::{answers, put_answer, put_call, put_request, requests};
+pub use error::WireError;
+pub use frame::{
+    Frame, FrameError, FrameReader, HEADER_BYTES, Kind, OpenFrame, begin_frame, end_frame,
+    put_frame,
+};
+pub use handshake::{
+    Hello, HelloRole, ObjectEntry, Reject, RejectReason, VERSION, VERSION_MIN, Welcome,
+};

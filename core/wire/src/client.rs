@@ -1,0 +1,448 @@
+//! Bytes of what clients and replicas say to each other. A frame of kind `FromClient` or `ToClient`
+//! holds one or more of these messages back to back; the frame's group says which group is meant.
+//!
+//! The hot path of a node: a call and its reply cost one copy of the payload each way.
+
+use crate::WireError;
+use crate::codec::{Reader, in_range, put_bytes};
+use crate::limits::COUNTER_LIMIT;
+use crate::words::{
+    put_command_id, put_node, put_session, put_slot, take_command_id, take_node, take_session,
+    take_slot,
+};
+use bytes::{BufMut, Bytes, BytesMut};
+use quorate_types::{
+    Ask, CommandId, Duration, FromClient, ObjectId, Outcome, ReadLevel, Refusal, SessionId,
+    ToClient,
+};
+
+const OPEN: u8 = 1;
+const CALL: u8 = 2;
+const READ: u8 = 3;
+const KEEP_ALIVE: u8 = 4;
+const CLOSE: u8 = 5;
+const CHECKPOINT: u8 = 6;
+
+/// Bytes of a call behind its tag, without the payload.
+pub(crate) const CALL_BYTES: usize = 32;
+
+/// Appends one message of a client to the body of a frame of kind `FromClient`.
+///
+/// ```
+/// use bytes::{Bytes, BytesMut};
+/// use quorate_types::{CommandId, FromClient, ObjectId, SessionId};
+/// use quorate_wire::{put_request, requests};
+///
+/// let call = FromClient::Call {
+///     id: CommandId { session: SessionId(65536), sequence: 1 },
+///     acknowledged: 0,
+///     object: ObjectId(0),
+///     payload: Bytes::from_static(b"add 1"),
+/// };
+/// let mut body = BytesMut::new();
+/// put_request(&mut body, &call);
+/// put_request(&mut body, &FromClient::KeepAlive { session: SessionId(65536) });
+///
+/// let read: Vec<_> = requests(body.freeze()).collect::<Result<_, _>>()?;
+/// assert_eq!(read[0], call);
+/// assert_eq!(read.len(), 2);
+/// # Ok::<(), quorate_wire::WireError>(())
+/// ```
+#[inline]
+pub fn put_request(buf: &mut BytesMut, message: &FromClient) {
+    match message {
+        FromClient::Call {
+            id,
+            acknowledged,
+            object,
+            payload,
+        } => put_call(buf, *id, *acknowledged, *object, payload),
+        FromClient::Open { nonce } => {
+            buf.put_u8(OPEN);
+            buf.put_u64_le(*nonce);
+        }
+        FromClient::Read {
+            request,
+            object,
+            payload,
+            level,
+        } => {
+            buf.put_u8(READ);
+            buf.put_u64_le(*request);
+            buf.put_u32_le(object.0);
+            buf.put_u8(level_number(*level));
+            put_bytes(buf, payload);
+        }
+        FromClient::KeepAlive { session } => {
+            buf.put_u8(KEEP_ALIVE);
+            put_session(buf, *session);
+        }
+        FromClient::Close { session } => {
+            buf.put_u8(CLOSE);
+            put_session(buf, *session);
+        }
+        FromClient::Checkpoint { request } => {
+            buf.put_u8(CHECKPOINT);
+            buf.put_u64_le(*request);
+        }
+    }
+}
+
+/// Appends a `FromClient::Call` without building one first.
+#[inline]
+pub fn put_call(
+    buf: &mut BytesMut,
+    id: CommandId,
+    acknowledged: u64,
+    object: ObjectId,
+    payload: &[u8],
+) {
+    buf.reserve(1 + CALL_BYTES + payload.len());
+    buf.put_u8(CALL);
+    put_call_fields(buf, id, acknowledged, object, payload);
+}
+
+#[inline]
+pub(crate) fn put_call_fields(
+    buf: &mut BytesMut,
+    id: CommandId,
+    acknowledged: u64,
+    object: ObjectId,
+    payload: &[u8],
+) {
+    let length = u32::try_from(payload.len()).expect("a payload fits a frame");
+    let mut head = [0; CALL_BYTES];
+    head[..8].copy_from_slice(&id.session.0.to_le_bytes());
+    head[8..16].copy_from_slice(&id.sequence.to_le_bytes());
+    head[16..24].copy_from_slice(&acknowledged.to_le_bytes());
+    head[24..28].copy_from_slice(&object.0.to_le_bytes());
+    head[28..].copy_from_slice(&length.to_le_bytes());
+    buf.put_slice(&head);
+    buf.put_slice(payload);
+}
+
+/// What a call carries on every layout: to a replica and inside a batch.
+pub(crate) struct CallFields {
+    pub(crate) id: CommandId,
+    pub(crate) acknowledged: u64,
+    pub(crate) object: ObjectId,
+    pub(crate) payload: Bytes,
+}
+
+#[inline]
+pub(crate) fn take_call_fields(r: &mut Reader<'_>) -> Result<CallFields, WireError> {
+    let head: &[u8; CALL_BYTES] = r.array("call")?;
+    let number =
+        |at: usize| u64::from_le_bytes(*head[at..].first_chunk().expect("inside the head"));
+    let half = |at: usize| u32::from_le_bytes(*head[at..].first_chunk().expect("inside the head"));
+    Ok(CallFields {
+        id: CommandId {
+            session: SessionId(in_range("session", number(0), COUNTER_LIMIT)?),
+            sequence: in_range("sequence", number(8), COUNTER_LIMIT)?,
+        },
+        acknowledged: in_range("acknowledged sequence", number(16), COUNTER_LIMIT)?,
+        object: ObjectId(half(24)),
+        payload: r.slice("payload", half(28) as usize)?,
+    })
+}
+
+/// Reads the messages in the body of a frame of kind `FromClient`, in order. Payloads are slices of
+/// `body`. Nothing follows an error.
+pub fn requests(body: Bytes) -> impl Iterator<Item = Result<FromClient, WireError>> {
+    Messages {
+        rest: body,
+        take: take_request,
+    }
+}
+
+/// Reads the messages in the body of a frame of kind `ToClient`, in order; as [`requests`] does.
+pub fn answers(body: Bytes) -> impl Iterator<Item = Result<ToClient, WireError>> {
+    Messages {
+        rest: body,
+        take: take_answer,
+    }
+}
+
+struct Messages<F> {
+    rest: Bytes,
+    take: F,
+}
+
+impl<T, F: Fn(&mut Reader<'_>) -> Result<T, WireError>> Iterator for Messages<F> {
+    type Item = Result<T, WireError>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let mut reader = Reader::new(&self.rest);
+        let message = (self.take)(&mut reader);
+        let used = reader.at();
+        match &message {
+            Ok(_) => bytes::Buf::advance(&mut self.rest, used),
+            Err(_) => self.rest.clear(),
+        }
+        Some(message)
+    }
+}
+
+#[inline]
+fn take_request(r: &mut Reader<'_>) -> Result<FromClient, WireError> {
+    match r.u8("request")? {
+        CALL => {
+            let call = take_call_fields(r)?;
+            Ok(FromClient::Call {
+                id: call.id,
+                acknowledged: call.acknowledged,
+                object: call.object,
+                payload: call.payload,
+            })
+        }
+        OPEN => Ok(FromClient::Open {
+            nonce: r.u64("nonce")?,
+        }),
+        READ => {
+            let request = r.u64("request number")?;
+            let object = ObjectId(r.u32("object")?);
+            let level = take_level(r)?;
+            let payload = r.bytes("payload")?;
+            Ok(FromClient::Read {
+                request,
+                object,
+                payload,
+                level,
+            })
+        }
+        KEEP_ALIVE => Ok(FromClient::KeepAlive {
+            session: take_session(r)?,
+        }),
+        CLOSE => Ok(FromClient::Close {
+            session: take_session(r)?,
+        }),
+        CHECKPOINT => Ok(FromClient::Checkpoint {
+            request: r.u64("request number")?,
+        }),
+        tag => Err(WireError::UnknownTag {
+            what: "request",
+            tag,
+        }),
+    }
+}
+
+fn level_number(level: ReadLevel) -> u8 {
+    match level {
+        ReadLevel::Ordered => 1,
+        ReadLevel::Confirmed => 2,
+        ReadLevel::Lease => 3,
+        ReadLevel::Any => 4,
+    }
+}
+
+fn take_level(r: &mut Reader<'_>) -> Result<ReadLevel, WireError> {
+    match r.u8("read level")? {
+        1 => Ok(ReadLevel::Ordered),
+        2 => Ok(ReadLevel::Confirmed),
+        3 => Ok(ReadLevel::Lease),
+        4 => Ok(ReadLevel::Any),
+        tag => Err(WireError::UnknownTag {
+            what: "read level",
+            tag,
+        }),
+    }
+}
+
+const OPENED: u8 = 1;
+const REPLIED: u8 = 2;
+const READ_ANSWER: u8 = 3;
+const REFUSED: u8 = 4;
+const KEPT_ALIVE: u8 = 5;
+const CHECKPOINTED: u8 = 6;
+const LEADER: u8 = 7;
+
+/// Appends one message to a client to the body of a frame of kind `ToClient`.
+#[inline]
+pub fn put_answer(buf: &mut BytesMut, message: &ToClient) {
+    match message {
+        ToClient::Replied { id, outcome } => {
+            buf.put_u8(REPLIED);
+            put_command_id(buf, *id);
+            put_outcome(buf, outcome);
+        }
+        ToClient::Opened {
+            nonce,
+            session,
+            expiry,
+        } => {
+            buf.put_u8(OPENED);
+            buf.put_u64_le(*nonce);
+            put_session(buf, *session);
+            buf.put_u64_le(expiry.0);
+        }
+        ToClient::Read {
+            request,
+            slot,
+            age,
+            outcome,
+        } => {
+            buf.put_u8(READ_ANSWER);
+            buf.put_u64_le(*request);
+            put_slot(buf, *slot);
+            buf.put_u64_le(age.0);
+            put_outcome(buf, outcome);
+        }
+        ToClient::Refused { ask, refusal } => {
+            buf.put_u8(REFUSED);
+            put_ask(buf, *ask);
+            buf.put_u8(refusal_number(*refusal));
+        }
+        ToClient::KeptAlive { session } => {
+            buf.put_u8(KEPT_ALIVE);
+            put_session(buf, *session);
+        }
+        ToClient::Checkpointed { request, slot } => {
+            buf.put_u8(CHECKPOINTED);
+            buf.put_u64_le(*request);
+            put_slot(buf, *slot);
+        }
+        ToClient::Leader { leader } => {
+            buf.put_u8(LEADER);
+            crate::codec::put_option(buf, leader.as_ref(), |buf, node| put_node(buf, *node));
+        }
+    }
+}
+
+#[inline]
+fn take_answer(r: &mut Reader<'_>) -> Result<ToClient, WireError> {
+    match r.u8("answer")? {
+        REPLIED => Ok(ToClient::Replied {
+            id: take_command_id(r)?,
+            outcome: take_outcome(r)?,
+        }),
+        OPENED => Ok(ToClient::Opened {
+            nonce: r.u64("nonce")?,
+            session: take_session(r)?,
+            expiry: Duration(r.u64("expiry")?),
+        }),
+        READ_ANSWER => Ok(ToClient::Read {
+            request: r.u64("request number")?,
+            slot: take_slot(r)?,
+            age: Duration(r.u64("age")?),
+            outcome: take_outcome(r)?,
+        }),
+        REFUSED => Ok(ToClient::Refused {
+            ask: take_ask(r)?,
+            refusal: take_refusal(r)?,
+        }),
+        KEPT_ALIVE => Ok(ToClient::KeptAlive {
+            session: take_session(r)?,
+        }),
+        CHECKPOINTED => Ok(ToClient::Checkpointed {
+            request: r.u64("request number")?,
+            slot: take_slot(r)?,
+        }),
+        LEADER => Ok(ToClient::Leader {
+            leader: r.option("leader", take_node)?,
+        }),
+        tag => Err(WireError::UnknownTag {
+            what: "answer",
+            tag,
+        }),
+    }
+}
+
+#[inline]
+pub(crate) fn put_outcome(buf: &mut BytesMut, outcome: &Outcome) {
+    let (tag, value): (u8, &[u8]) = match outcome {
+        Outcome::Returned(value) => (1, value),
+        Outcome::Raised(value) => (2, value),
+        Outcome::Skipped => return buf.put_u8(3),
+    };
+    buf.put_u8(tag);
+    put_bytes(buf, value);
+}
+
+#[inline]
+pub(crate) fn take_outcome(r: &mut Reader<'_>) -> Result<Outcome, WireError> {
+    match r.u8("outcome")? {
+        1 => Ok(Outcome::Returned(r.bytes("returned value")?)),
+        2 => Ok(Outcome::Raised(r.bytes("raised value")?)),
+        3 => Ok(Outcome::Skipped),
+        tag => Err(WireError::UnknownTag {
+            what: "outcome",
+            tag,
+        }),
+    }
+}
+
+fn put_ask(buf: &mut BytesMut, ask: Ask) {
+    match ask {
+        Ask::Open(nonce) => {
+            buf.put_u8(1);
+            buf.put_u64_le(nonce);
+        }
+        Ask::Call(id) => {
+            buf.put_u8(2);
+            put_command_id(buf, id);
+        }
+        Ask::Request(request) => {
+            buf.put_u8(3);
+            buf.put_u64_le(request);
+        }
+        Ask::Session(session) => {
+            buf.put_u8(4);
+            put_session(buf, session);
+        }
+    }
+}
+
+fn take_ask(r: &mut Reader<'_>) -> Result<Ask, WireError> {
+    match r.u8("ask")? {
+        1 => Ok(Ask::Open(r.u64("nonce")?)),
+        2 => Ok(Ask::Call(take_command_id(r)?)),
+        3 => Ok(Ask::Request(r.u64("request number")?)),
+        4 => Ok(Ask::Session(take_session(r)?)),
+        tag => Err(WireError::UnknownTag { what: "ask", tag }),
+    }
+}
+
+const REFUSALS: [Refusal; 11] = [
+    Refusal::NotOrdered,
+    Refusal::Unknown,
+    Refusal::Overloaded,
+    Refusal::SessionExpired,
+    Refusal::ReplyGone,
+    Refusal::SequenceReused,
+    Refusal::NoSuchObject,
+    Refusal::NotServing,
+    Refusal::NoLeader,
+    Refusal::TooLarge,
+    Refusal::NoSnapshots,
+];
+
+fn refusal_number(refusal: Refusal) -> u8 {
+    match refusal {
+        Refusal::NotOrdered => 1,
+        Refusal::Unknown => 2,
+        Refusal::Overloaded => 3,
+        Refusal::SessionExpired => 4,
+        Refusal::ReplyGone => 5,
+        Refusal::SequenceReused => 6,
+        Refusal::NoSuchObject => 7,
+        Refusal::NotServing => 8,
+        Refusal::NoLeader => 9,
+        Refusal::TooLarge => 10,
+        Refusal::NoSnapshots => 11,
+    }
+}
+
+fn take_refusal(r: &mut Reader<'_>) -> Result<Refusal, WireError> {
+    let tag = r.u8("refusal")?;
+    usize::from(tag)
+        .checked_sub(1)
+        .and_then(|index| REFUSALS.get(index).copied())
+        .ok_or(WireError::UnknownTag {
+            what: "refusal",
+            tag,
+        })
+}

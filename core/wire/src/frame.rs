@@ -1,0 +1,310 @@
+//! Frames: how messages lie on a byte stream. A header of 16 bytes, then the body.
+//!
+//! | bytes | field |
+//! | --- | --- |
+//! | 0..4 | length of the body, little-endian |
+//! | 4 | kind |
+//! | 5 | flags, zero |
+//! | 6..8 | reserved, zero |
+//! | 8..12 | group, little-endian |
+//! | 12..16 | crc32c of bytes 0..12 and the body, little-endian |
+//!
+//! Looks into no body. The transport reads through [`FrameReader`] and everyone who sends writes
+//! through [`put_frame`].
+
+use crate::limits::{READ_BYTES_MAX, READ_BYTES_MIN};
+use bytes::{BufMut, Bytes, BytesMut};
+use quorate_types::GroupId;
+use std::fmt;
+
+/// Bytes of a frame's header.
+pub const HEADER_BYTES: usize = 16;
+
+/// What a frame's body is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[repr(u8)]
+pub enum Kind {
+    /// First frame of who connects: [`crate::Hello`].
+    Hello = 1,
+    /// Answer that lets in: [`crate::Welcome`].
+    Welcome = 2,
+    /// Answer that refuses, or a last word before closing: [`crate::Reject`].
+    Reject = 3,
+    /// One message between nodes of a group: `PeerMessage`.
+    Peer = 4,
+    /// Messages of a client, one or more back to back: `FromClient`.
+    FromClient = 5,
+    /// Messages to a client, one or more back to back: `ToClient`.
+    ToClient = 6,
+    /// Asks a node how it is; the body is empty.
+    StatusRequest = 7,
+    /// How a node is, as JSON text.
+    StatusReply = 8,
+    /// An operator's wish, as a call payload.
+    AdminRequest = 9,
+    /// What became of it, as a value.
+    AdminReply = 10,
+}
+
+impl Kind {
+    /// Every kind, ascending by number.
+    pub const ALL: [Kind; 10] = [
+        Kind::Hello,
+        Kind::Welcome,
+        Kind::Reject,
+        Kind::Peer,
+        Kind::FromClient,
+        Kind::ToClient,
+        Kind::StatusRequest,
+        Kind::StatusReply,
+        Kind::AdminRequest,
+        Kind::AdminReply,
+    ];
+
+    fn of(number: u8) -> Option<Kind> {
+        let index = usize::from(number).checked_sub(1)?;
+        Kind::ALL.get(index).copied()
+    }
+}
+
+/// One frame that arrived whole and unharmed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Frame {
+    /// What the body is.
+    pub kind: Kind,
+    /// Which group it concerns.
+    pub group: GroupId,
+    /// A slice of the read buffer. Who keeps a small part of it for long copies that part: the whole
+    /// buffer lives as long as any slice of it.
+    pub body: Bytes,
+}
+
+/// Why a byte stream carries no frames any more: the connection is to be closed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum FrameError {
+    /// The body would be longer than allowed here. No memory was taken for it.
+    TooLong {
+        /// Body bytes announced.
+        length: usize,
+        /// Body bytes allowed.
+        limit: usize,
+    },
+    /// Header or body changed on the way.
+    BadChecksum,
+    /// The kind names nothing this version knows.
+    UnknownKind {
+        /// Its number.
+        kind: u8,
+    },
+    /// Flags or reserved bytes are set that this version does not know.
+    UnknownFlags,
+}
+
+impl fmt::Display for FrameError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FrameError::TooLong { length, limit } => {
+                write!(f, "a frame of {length} bytes, at most {limit} are allowed")
+            }
+            FrameError::BadChecksum => f.write_str("a frame's checksum does not match"),
+            FrameError::UnknownKind { kind } => write!(f, "unknown kind of frame {kind}"),
+            FrameError::UnknownFlags => f.write_str("a frame's flags are not known here"),
+        }
+    }
+}
+
+impl std::error::Error for FrameError {}
+
+/// A frame that is being written; [`end_frame`] completes it.
+#[derive(Debug)]
+#[must_use = "a frame without its length and checksum cannot be read"]
+pub struct OpenFrame {
+    at: usize,
+}
+
+/// Appends one frame to `buf`; `body` appends the body in place.
+///
+/// ```
+/// use bytes::{BufMut, BytesMut};
+/// use quorate_types::GroupId;
+/// use quorate_wire::{FrameReader, Kind, put_frame};
+///
+/// let mut sent = BytesMut::new();
+/// put_frame(&mut sent, Kind::StatusReply, GroupId(7), |body| body.put_slice(b"{}"));
+///
+/// let mut reader = FrameReader::new(1024);
+/// reader.push(&sent);
+/// let frame = reader.next_frame()?.expect("the frame is whole");
+/// assert_eq!((frame.kind, frame.group, &frame.body[..]), (Kind::StatusReply, GroupId(7), &b"{}"[..]));
+/// # Ok::<(), quorate_wire::FrameError>(())
+/// ```
+#[inline]
+pub fn put_frame(buf: &mut BytesMut, kind: Kind, group: GroupId, body: impl FnOnce(&mut BytesMut)) {
+    let open = begin_frame(buf, kind, group);
+    body(buf);
+    end_frame(buf, open);
+}
+
+/// Appends a header to `buf`; what is appended next, up to [`end_frame`], is the body. Lets replies
+/// that come one by one share a frame.
+#[inline]
+pub fn begin_frame(buf: &mut BytesMut, kind: Kind, group: GroupId) -> OpenFrame {
+    let at = buf.len();
+    let mut header = [0; HEADER_BYTES];
+    header[4] = kind as u8;
+    header[8..12].copy_from_slice(&group.0.to_le_bytes());
+    buf.put_slice(&header);
+    OpenFrame { at }
+}
+
+/// Completes the frame begun in the same `buf`: fills in its length and checksum.
+#[inline]
+pub fn end_frame(buf: &mut BytesMut, open: OpenFrame) {
+    let frame = &mut buf[open.at..];
+    let length = u32::try_from(frame.len() - HEADER_BYTES).expect("no body has 4 GiB");
+    frame[..4].copy_from_slice(&length.to_le_bytes());
+    let checksum = checksum(frame);
+    frame[12..16].copy_from_slice(&checksum.to_le_bytes());
+}
+
+impl OpenFrame {
+    /// Bytes of the body so far.
+    #[must_use]
+    pub fn body_len(&self, buf: &BytesMut) -> usize {
+        buf.len() - self.at - HEADER_BYTES
+    }
+}
+
+#[inline]
+fn checksum(frame: &[u8]) -> u32 {
+    crc32c::crc32c_append(crc32c::crc32c(&frame[..12]), &frame[HEADER_BYTES..])
+}
+
+/// Cuts a byte stream into frames. Bodies are slices of the buffer they were read into: one
+/// allocation serves all frames of a read.
+///
+/// Memory follows what has arrived, never what a header announces: a frame's buffer at most doubles
+/// each time it is full.
+#[derive(Debug)]
+pub struct FrameReader {
+    /// Zeroed up to its length; bytes before `filled` have arrived and are not yet framed.
+    buffer: BytesMut,
+    filled: usize,
+    /// What the next new buffer holds, between the two limits.
+    read_bytes: usize,
+    limit: usize,
+}
+
+impl FrameReader {
+    /// A reader that refuses bodies of more than `limit` bytes.
+    #[must_use]
+    pub fn new(limit: usize) -> FrameReader {
+        FrameReader {
+            buffer: BytesMut::new(),
+            filled: 0,
+            read_bytes: READ_BYTES_MIN,
+            limit,
+        }
+    }
+
+    /// Allows bodies of up to `limit` bytes from now on: who was welcomed may say more.
+    pub fn raise_limit(&mut self, limit: usize) {
+        self.limit = self.limit.max(limit);
+    }
+
+    /// Bytes that arrived and belong to a frame that is not whole yet.
+    #[must_use]
+    pub fn pending(&self) -> usize {
+        self.filled
+    }
+
+    /// Where the next bytes of the stream go: read into it, then say how many by
+    /// [`FrameReader::filled`]. Never empty.
+    pub fn space(&mut self) -> &mut [u8] {
+        if self.filled == self.buffer.len() {
+            self.grow();
+        }
+        &mut self.buffer[self.filled..]
+    }
+
+    /// `count` bytes were read into the front of [`FrameReader::space`].
+    pub fn filled(&mut self, count: usize) {
+        let space = self.buffer.len() - self.filled;
+        assert!(count <= space, "more bytes than there was space for");
+        self.filled += count;
+        if count == space {
+            self.read_bytes = (self.read_bytes * 2).min(READ_BYTES_MAX);
+        } else if count < self.read_bytes / 8 {
+            self.read_bytes = (self.read_bytes / 2).max(READ_BYTES_MIN);
+        }
+    }
+
+    /// Copies `bytes` in, for callers that have them already.
+    pub fn push(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            let space = self.space();
+            let count = space.len().min(bytes.len());
+            space[..count].copy_from_slice(&bytes[..count]);
+            self.filled(count);
+            bytes = &bytes[count..];
+        }
+    }
+
+    /// The next whole frame, or `None` until more bytes arrive.
+    ///
+    /// # Errors
+    /// When the stream carries no frames any more; every later call says so too.
+    #[inline]
+    pub fn next_frame(&mut self) -> Result<Option<Frame>, FrameError> {
+        let Some(header) = self.buffer[..self.filled].first_chunk::<HEADER_BYTES>() else {
+            return Ok(None);
+        };
+        let length = body_length(header);
+        if length > self.limit {
+            return Err(FrameError::TooLong {
+                length,
+                limit: self.limit,
+            });
+        }
+        // Refused before the body arrives: a stranger's stream is not worth waiting for.
+        let kind = Kind::of(header[4]).ok_or(FrameError::UnknownKind { kind: header[4] })?;
+        if header[5..8] != [0; 3] {
+            return Err(FrameError::UnknownFlags);
+        }
+        let whole = HEADER_BYTES + length;
+        if self.filled < whole {
+            return Ok(None);
+        }
+        let frame = &self.buffer[..whole];
+        if checksum(frame).to_le_bytes() != frame[12..16] {
+            return Err(FrameError::BadChecksum);
+        }
+        let [g0, g1, g2, g3] = [frame[8], frame[9], frame[10], frame[11]];
+        let mut body = self.buffer.split_to(whole).freeze();
+        self.filled -= whole;
+        bytes::Buf::advance(&mut body, HEADER_BYTES);
+        Ok(Some(Frame {
+            kind,
+            group: GroupId(u32::from_le_bytes([g0, g1, g2, g3])),
+            body,
+        }))
+    }
+
+    /// A new buffer that begins with the unframed bytes. The old one stays with the frames cut from it.
+    fn grow(&mut self) {
+        let wanted = match self.buffer[..self.filled].first_chunk::<HEADER_BYTES>() {
+            Some(header) => HEADER_BYTES + body_length(header).min(self.limit),
+            None => HEADER_BYTES,
+        };
+        let bytes = self.read_bytes.max(wanted.min(self.filled * 2));
+        // The rest of a long frame, or at least room for one header.
+        let bytes = bytes.max(self.filled + HEADER_BYTES);
+        let mut buffer = BytesMut::zeroed(bytes);
+        buffer[..self.filled].copy_from_slice(&self.buffer[..self.filled]);
+        self.buffer = buffer;
+    }
+}
+
+fn body_length(header: &[u8; HEADER_BYTES]) -> usize {
+    u32::from_le_bytes([header[0], header[1], header[2], header[3]]) as usize
+}

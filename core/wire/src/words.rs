@@ -1,0 +1,82 @@
+//! Bytes of the words that every message uses: nodes, ballots, slots, commands' ids, node sets.
+//!
+//! Refuses what would break an assertion further in: nodes past a set's capacity, slots past what a
+//! session's id can name, counters near overflow.
+
+use crate::WireError;
+use crate::codec::{Reader, in_range, in_slot_range};
+use bytes::{BufMut, BytesMut};
+use quorate_types::{Ballot, CommandId, NodeId, NodeSet, SessionId, Slot};
+
+pub(crate) fn put_node(buf: &mut BytesMut, node: NodeId) {
+    buf.put_u16_le(node.0);
+}
+
+pub(crate) fn take_node(r: &mut Reader<'_>) -> Result<NodeId, WireError> {
+    let node = r.u16("node")?;
+    in_range("node", u64::from(node), u64::from(NodeSet::CAPACITY))?;
+    Ok(NodeId(node))
+}
+
+pub(crate) fn put_nodes(buf: &mut BytesMut, nodes: NodeSet) {
+    buf.put_u64_le(nodes.iter().fold(0, |mask, node| mask | 1 << node.0));
+}
+
+pub(crate) fn take_nodes(r: &mut Reader<'_>) -> Result<NodeSet, WireError> {
+    let mask = r.u64("node set")?;
+    Ok((0..NodeSet::CAPACITY)
+        .filter(|node| mask & (1 << node) != 0)
+        .map(NodeId)
+        .collect())
+}
+
+/// Bytes of a ballot.
+pub(crate) const BALLOT_BYTES: usize = 18;
+
+pub(crate) fn put_ballot(buf: &mut BytesMut, ballot: Ballot) {
+    let mut bytes = [0; BALLOT_BYTES];
+    bytes[..8].copy_from_slice(&ballot.round.to_le_bytes());
+    bytes[8..10].copy_from_slice(&ballot.node.0.to_le_bytes());
+    bytes[10..].copy_from_slice(&ballot.boot.to_le_bytes());
+    buf.put_slice(&bytes);
+}
+
+pub(crate) fn take_ballot(r: &mut Reader<'_>) -> Result<Ballot, WireError> {
+    let round = r.counter("ballot round")?;
+    let node = take_node(r)?;
+    let boot = r.counter("ballot boot")?;
+    Ok(Ballot { round, node, boot })
+}
+
+pub(crate) fn put_slot(buf: &mut BytesMut, slot: Slot) {
+    buf.put_u64_le(slot.0);
+}
+
+#[inline]
+pub(crate) fn take_slot(r: &mut Reader<'_>) -> Result<Slot, WireError> {
+    in_slot_range("slot", r.u64("slot")?).map(Slot)
+}
+
+pub(crate) fn put_session(buf: &mut BytesMut, session: SessionId) {
+    buf.put_u64_le(session.0);
+}
+
+#[inline]
+pub(crate) fn take_session(r: &mut Reader<'_>) -> Result<SessionId, WireError> {
+    in_range("session", r.u64("session")?, crate::limits::COUNTER_LIMIT).map(SessionId)
+}
+
+#[inline]
+pub(crate) fn put_command_id(buf: &mut BytesMut, id: CommandId) {
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&id.session.0.to_le_bytes());
+    bytes[8..].copy_from_slice(&id.sequence.to_le_bytes());
+    buf.put_slice(&bytes);
+}
+
+#[inline]
+pub(crate) fn take_command_id(r: &mut Reader<'_>) -> Result<CommandId, WireError> {
+    let session = take_session(r)?;
+    let sequence = r.counter("sequence")?;
+    Ok(CommandId { session, sequence })
+}

@@ -1,0 +1,111 @@
+//! What an instance is told when it is made, and never again.
+
+use crate::Limits;
+use quorate_types::{Duration, NodeId, View};
+
+/// Everything that does not change during one life of a node.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Config {
+    /// This node.
+    pub own: NodeId,
+    /// Which start of its data directory this is; durable before the instance is made, never reused.
+    pub boot: u64,
+    /// The view that is ordered.
+    pub view: View,
+    /// Whether this node votes.
+    pub standing: Standing,
+    /// Whether storage found a record that it cannot read (beyond a torn tail). Such an acceptor may
+    /// have forgotten a promise or a vote: it observes until every other acceptor of the view has told
+    /// what it could have promised and voted for, and the values are learned.
+    pub is_damaged: bool,
+    /// How long things take.
+    pub timing: Timing,
+    /// How much may wait.
+    pub limits: Limits,
+    /// Seed of the timeouts' randomness; different at each node and start.
+    pub seed: u64,
+}
+
+impl Config {
+    /// The usual timing and limits for node `own` of `view`.
+    #[must_use]
+    pub fn new(own: NodeId, boot: u64, view: View, seed: u64) -> Config {
+        Config {
+            own,
+            boot,
+            view,
+            standing: Standing::Voter,
+            is_damaged: false,
+            timing: Timing::default(),
+            limits: Limits::default(),
+            seed,
+        }
+    }
+
+    /// Says whether this node votes: an acceptor of the view that remembers its earlier life.
+    #[must_use]
+    pub fn is_voter(&self) -> bool {
+        self.standing == Standing::Voter && self.view.acceptors.contains(self.own)
+    }
+}
+
+/// Whether an acceptor of the view may act as one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Standing {
+    /// It remembers all that it ever promised and voted for.
+    Voter,
+    /// It forgot (a restart in memory mode): it learns, forwards and executes, but never promises,
+    /// votes or leads.
+    Observer,
+}
+
+/// Spans on the node's own clock.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Timing {
+    /// Between two heartbeats of a leader.
+    pub heartbeat: Duration,
+    /// Shortest silence of a leader after which it is missed. Also: how long a leader that hears no
+    /// quorum still leads.
+    pub election_min: Duration,
+    /// Longest such silence; each node draws its own between the two.
+    pub election_max: Duration,
+    /// Shortest wait between seeing a leader's link go down and canvassing, and between two tries.
+    pub retry_min: Duration,
+    /// Longest such wait.
+    pub retry_max: Duration,
+    /// How long an acceptor that granted a lease promises nobody else.
+    pub lease: Duration,
+    /// How much faster or slower than real time a clock may run, in parts per million. A lease counts
+    /// shorter at the leader by twice this.
+    pub clock_drift_ppm: u64,
+    /// How long the decided watermark waits for a message to carry it.
+    pub announce: Duration,
+    /// How long a gap below the decided watermark stays before the missing slots are asked for.
+    pub gap: Duration,
+    /// How long an unanswered request (learn, forward, accept) waits before it is sent again; doubles
+    /// with each repetition up to `election_max`.
+    pub resend: Duration,
+    /// How long a submitted command waits for its decision before it is refused.
+    pub submit: Duration,
+    /// How long a read waits for its barrier before it is answered as unconfirmed.
+    pub read: Duration,
+}
+
+impl Default for Timing {
+    fn default() -> Timing {
+        Timing {
+            heartbeat: Duration::from_millis(25),
+            election_min: Duration::from_millis(400),
+            election_max: Duration::from_millis(700),
+            retry_min: Duration::from_millis(5),
+            retry_max: Duration::from_millis(25),
+            lease: Duration::from_millis(100),
+            clock_drift_ppm: 500,
+            announce: Duration::from_millis(5),
+            gap: Duration::from_millis(5),
+            resend: Duration::from_millis(100),
+            submit: Duration::from_millis(3000),
+            read: Duration::from_millis(1000),
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! How an operation ends.
+
+use quorate_types::{Duration, Outcome, Refusal, Slot};
+
+/// The answer to an operation.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Answer {
+    /// A call's outcome.
+    Called(Outcome),
+    /// A read's outcome, at least as fresh as `slot`; `age` is zero for linearizable levels.
+    Read {
+        /// What it returned or raised.
+        outcome: Outcome,
+        /// The answer reflects all slots up to this one.
+        slot: Slot,
+        /// How long ago the replica last knew itself current.
+        age: Duration,
+    },
+    /// The slot of a checkpoint.
+    Checkpointed(Slot),
+}
+
+/// Why an operation has no answer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Failure {
+    /// What went wrong.
+    pub cause: Cause,
+    /// Whether the operation may have been executed all the same.
+    pub may_have_executed: bool,
+}
+
+/// What went wrong with an operation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Cause {
+    /// Its deadline passed.
+    DeadlinePassed,
+    /// A replica refused it for good.
+    Refused(Refusal),
+}
+
+impl Failure {
+    /// The failure that a final refusal is.
+    #[must_use]
+    pub fn refused(refusal: Refusal) -> Failure {
+        Failure {
+            cause: Cause::Refused(refusal),
+            may_have_executed: refusal.may_have_executed(),
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! Bounds and times of a client session.
+
+use crate::Preference;
+use quorate_types::Duration;
+
+/// What a session may be told; the default suits a client in the same building as the group.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SessionConfig {
+    /// Operations in flight at once. Below the 4,096 sequences that a replica keeps per session, so
+    /// that one lost reply cannot push its own retry out of the window.
+    pub in_flight_max: usize,
+    /// First silence of a connection with operations in flight after which another node is tried.
+    pub silence: Duration,
+    /// The longest such silence: it doubles each time nothing at all was heard.
+    pub silence_max: Duration,
+    /// Pause before a refused operation is sent again, and between rounds over dead addresses.
+    pub retry_pause: Duration,
+    /// Which node to stay with.
+    pub preference: Preference,
+}
+
+impl Default for SessionConfig {
+    fn default() -> SessionConfig {
+        SessionConfig {
+            in_flight_max: 2048,
+            silence: Duration::from_millis(250),
+            silence_max: Duration::from_millis(4000),
+            retry_pause: Duration::from_millis(10),
+            preference: Preference::Leader,
+        }
+    }
+}

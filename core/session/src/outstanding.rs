@@ -1,0 +1,114 @@
+//! Operations that have no answer yet, in the order in which they were begun.
+
+use quorate_types::{ObjectId, ReadLevel, Time, Value};
+use std::collections::VecDeque;
+
+/// Names an operation of one client for as long as the client lives.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Ticket(pub u64);
+
+/// What a client may ask for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Operation {
+    /// A call, executed at most once.
+    Call {
+        /// The object called.
+        object: ObjectId,
+        /// Method and arguments.
+        payload: Value,
+    },
+    /// A call that changes nothing.
+    Read {
+        /// The object read.
+        object: ObjectId,
+        /// Method and arguments.
+        payload: Value,
+        /// How fresh.
+        level: ReadLevel,
+    },
+    /// A snapshot on every replica.
+    Checkpoint,
+}
+
+/// An operation without an answer.
+#[derive(Clone, Debug)]
+pub(crate) struct Pending {
+    pub(crate) operation: Operation,
+    pub(crate) deadline: Time,
+    /// Whether a replica may have got it in the session in use.
+    pub(crate) was_sent: bool,
+    /// When to send it again after a refusal; `None` while it waits for an answer.
+    pub(crate) resend_at: Option<Time>,
+}
+
+/// Pending operations by consecutive number; answered ones leave holes until the oldest goes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Outstanding {
+    first: u64,
+    entries: VecDeque<Option<Pending>>,
+    count: usize,
+}
+
+impl Outstanding {
+    pub(crate) fn starting_at(first: u64) -> Outstanding {
+        Outstanding {
+            first,
+            entries: VecDeque::new(),
+            count: 0,
+        }
+    }
+
+    /// Adds an operation; returns its number.
+    pub(crate) fn push(&mut self, pending: Pending) -> u64 {
+        self.entries.push_back(Some(pending));
+        self.count += 1;
+        self.first + self.entries.len() as u64 - 1
+    }
+
+    /// Takes the operation out; `None` if it was answered before.
+    pub(crate) fn take(&mut self, number: u64) -> Option<Pending> {
+        let index = usize::try_from(number.checked_sub(self.first)?).ok()?;
+        let taken = self.entries.get_mut(index)?.take();
+        if taken.is_some() {
+            self.count -= 1;
+        }
+        while matches!(self.entries.front(), Some(None)) {
+            self.entries.pop_front();
+            self.first += 1;
+        }
+        taken
+    }
+
+    pub(crate) fn pending_mut(&mut self, number: u64) -> Option<&mut Pending> {
+        let index = usize::try_from(number.checked_sub(self.first)?).ok()?;
+        self.entries.get_mut(index)?.as_mut()
+    }
+
+    /// Every number below this one is answered.
+    pub(crate) fn first(&self) -> u64 {
+        self.first
+    }
+
+    /// The number that the next operation gets.
+    pub(crate) fn next_number(&self) -> u64 {
+        self.first + self.entries.len() as u64
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.count
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (u64, &mut Pending)> {
+        let first = self.first;
+        let entries = self.entries.iter_mut().enumerate();
+        entries.filter_map(move |(i, entry)| Some((first + i as u64, entry.as_mut()?)))
+    }
+
+    /// The earliest deadline or resend.
+    pub(crate) fn next_wake(&self) -> Option<Time> {
+        let pending = self.entries.iter().flatten();
+        pending
+            .map(|p| p.resend_at.map_or(p.deadline, |at| at.min(p.deadline)))
+            .min()
+    }
+}

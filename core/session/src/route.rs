@@ -1,0 +1,123 @@
+//! Which node to talk to: the leader when one is known, else the next address.
+
+use quorate_types::NodeId;
+
+/// Which node a client stays with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Preference {
+    /// Move to the leader when told who leads: calls save a hop.
+    Leader,
+    /// Stay with whichever node answers: reads of level `any` spread over the replicas.
+    Anyone,
+}
+
+/// The addresses of a group, and where to go next.
+#[derive(Clone, Debug)]
+pub(crate) struct Route {
+    /// `host:port` of each known node; the id is learned at the first welcome.
+    addresses: Vec<(Option<NodeId>, String)>,
+    current: usize,
+    hint: Option<NodeId>,
+    failed_in_a_row: usize,
+}
+
+impl Route {
+    pub(crate) fn new(addresses: Vec<String>, first: usize) -> Route {
+        assert!(
+            !addresses.is_empty(),
+            "an endpoint names at least one address"
+        );
+        let current = first % addresses.len();
+        let addresses = addresses
+            .into_iter()
+            .map(|address| (None, address))
+            .collect();
+        Route {
+            addresses,
+            current,
+            hint: None,
+            failed_in_a_row: 0,
+        }
+    }
+
+    /// Where to dial now.
+    pub(crate) fn address(&self) -> &str {
+        &self.addresses[self.current].1
+    }
+
+    /// A node answered and told who the members are.
+    pub(crate) fn welcomed(&mut self, node: NodeId, members: Vec<(NodeId, String)>) {
+        self.failed_in_a_row = 0;
+        if !members.is_empty() {
+            self.addresses = members
+                .into_iter()
+                .map(|(node, address)| (Some(node), address))
+                .collect();
+        }
+        self.current = self.position(node).unwrap_or(0);
+    }
+
+    /// The connection failed or fell silent: go on to a hinted leader not tried yet, else round.
+    pub(crate) fn advance(&mut self) {
+        self.failed_in_a_row += 1;
+        match self.hint.take().and_then(|node| self.position(node)) {
+            Some(hinted) if hinted != self.current => self.current = hinted,
+            _ => self.current = (self.current + 1) % self.addresses.len(),
+        }
+    }
+
+    /// Says whether every address failed since one last answered.
+    pub(crate) fn is_exhausted(&self) -> bool {
+        self.failed_in_a_row >= self.addresses.len()
+    }
+
+    /// `leader` is said to lead. True when that is another node than the one in use, and known.
+    pub(crate) fn hinted(&mut self, leader: NodeId) -> bool {
+        match self.position(leader) {
+            Some(position) if position != self.current => {
+                self.current = position;
+                true
+            }
+            Some(_) | None => false,
+        }
+    }
+
+    fn position(&self, node: NodeId) -> Option<usize> {
+        self.addresses.iter().position(|(id, _)| *id == Some(node))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn route() -> Route {
+        let mut route = Route::new(vec!["a:1".into()], 0);
+        let members = [(1, "a:1"), (2, "b:1"), (3, "c:1")];
+        let members = members.map(|(node, address)| (NodeId(node), address.to_string()));
+        route.welcomed(NodeId(1), members.into());
+        route
+    }
+
+    #[test]
+    fn dead_addresses_are_tried_in_turn_and_counted() {
+        let mut route = route();
+        let seen: Vec<String> = (0..3)
+            .map(|_| {
+                route.advance();
+                route.address().to_string()
+            })
+            .collect();
+        assert_eq!(seen, ["b:1", "c:1", "a:1"]);
+        assert!(route.is_exhausted());
+    }
+
+    #[test]
+    fn a_hint_moves_only_to_a_known_other_node() {
+        let mut route = route();
+        assert!(!route.hinted(NodeId(1)));
+        assert!(!route.hinted(NodeId(9)));
+        assert!(route.hinted(NodeId(3)));
+        assert_eq!(route.address(), "c:1");
+    }
+}

@@ -1,0 +1,225 @@
+//! What a client does when replicas answer, refuse, fall silent or die.
+
+use quorate_session::{
+    Answer, Cause, ClientSession, Input, Operation, Output, SessionConfig, Ticket,
+};
+use quorate_types::{
+    Ask, CommandId, Duration, FromClient, NodeId, ObjectId, Outcome, Refusal, SessionId, Time,
+    ToClient, Value,
+};
+
+const MS: u64 = 1_000_000;
+const SESSION: SessionId = SessionId(1 << 16);
+
+struct World {
+    session: ClientSession,
+    now: Time,
+    out: Vec<Output>,
+}
+
+impl World {
+    fn new() -> World {
+        let addresses = vec!["a:1".to_string(), "b:1".to_string(), "c:1".to_string()];
+        let session = ClientSession::new(SessionConfig::default(), addresses, 3, Time(0));
+        let mut world = World { session, now: Time(0), out: Vec::new() };
+        world.wake();
+        world
+    }
+
+    fn open() -> World {
+        let mut world = World::new();
+        world.connect(1);
+        let nonce = world.sent().into_iter().find_map(|message| match message {
+            FromClient::Open { nonce } => Some(nonce),
+            _ => None,
+        });
+        world.receive(ToClient::Opened {
+            nonce: nonce.expect("a session is asked for"),
+            session: SESSION,
+            expiry: Duration::from_millis(30_000),
+        });
+        world.out.clear();
+        world
+    }
+
+    fn wake(&mut self) {
+        self.session.handle(self.now, Input::Wake, &mut self.out);
+    }
+
+    fn connect(&mut self, node: u16) {
+        let members = [(1, "a:1"), (2, "b:1"), (3, "c:1")];
+        let members = members.map(|(n, a)| (NodeId(n), a.to_string())).to_vec();
+        let input = Input::Connected { node: NodeId(node), members };
+        self.session.handle(self.now, input, &mut self.out);
+    }
+
+    fn receive(&mut self, message: ToClient) {
+        self.session.handle(self.now, Input::Received(message), &mut self.out);
+    }
+
+    fn call(&mut self, text: &'static str) -> Ticket {
+        let payload = Value::from_static(text.as_bytes());
+        let operation = Operation::Call { object: ObjectId(0), payload };
+        let deadline = self.now + Duration::from_millis(10_000);
+        self.session.begin(self.now, operation, deadline, &mut self.out).expect("there is room")
+    }
+
+    fn reply(&mut self, sequence: u64) {
+        let id = CommandId { session: SESSION, sequence };
+        self.receive(ToClient::Replied { id, outcome: Outcome::Returned(Value::new()) });
+    }
+
+    fn sent(&mut self) -> Vec<FromClient> {
+        let sent = self.out.iter().filter_map(|output| match output {
+            Output::Send(message) => Some(message.clone()),
+            Output::Dial { .. } | Output::Done { .. } => None,
+        });
+        let sent = sent.collect();
+        self.out.retain(|output| !matches!(output, Output::Send(_)));
+        sent
+    }
+
+    fn dialled(&mut self) -> Vec<String> {
+        let dialled = self.out.iter().filter_map(|output| match output {
+            Output::Dial { address } => Some(address.clone()),
+            Output::Send(_) | Output::Done { .. } => None,
+        });
+        let dialled = dialled.collect();
+        self.out.retain(|output| !matches!(output, Output::Dial { .. }));
+        dialled
+    }
+}
+
+fn sequences(messages: &[FromClient]) -> Vec<u64> {
+    let calls = messages.iter().filter_map(|message| match message {
+        FromClient::Call { id, .. } => Some(id.sequence),
+        _ => None,
+    });
+    calls.collect()
+}
+
+#[test]
+fn calls_wait_for_the_session_and_then_go_in_order() {
+    let mut world = World::new();
+    world.connect(1);
+    world.call("a");
+    world.call("b");
+    assert_eq!(sequences(&world.sent()), []);
+    let mut world = World::open();
+    world.call("a");
+    world.call("b");
+    assert_eq!(sequences(&world.sent()), [1, 2]);
+}
+
+#[test]
+fn a_new_connection_gets_every_unanswered_call_under_its_old_id() {
+    let mut world = World::open();
+    for text in ["a", "b", "c"] {
+        world.call(text);
+    }
+    world.reply(2);
+    world.out.clear();
+    world.session.handle(world.now, Input::Disconnected, &mut world.out);
+    assert_eq!(world.dialled(), ["b:1"]);
+    world.connect(2);
+    assert_eq!(sequences(&world.sent()), [1, 3]);
+}
+
+#[test]
+fn acknowledgement_never_passes_an_unanswered_call() {
+    let mut world = World::open();
+    for text in ["a", "b", "c"] {
+        world.call(text);
+    }
+    world.reply(1);
+    world.reply(3);
+    world.out.clear();
+    world.call("d");
+    let acknowledged = world.sent().into_iter().find_map(|message| match message {
+        FromClient::Call { acknowledged, .. } => Some(acknowledged),
+        _ => None,
+    });
+    assert_eq!(acknowledged, Some(1));
+}
+
+#[test]
+fn a_silent_node_is_left_for_the_next_one() {
+    let mut world = World::open();
+    world.call("a");
+    world.out.clear();
+    world.now = Time(251 * MS);
+    world.wake();
+    assert_eq!(world.dialled(), ["b:1"]);
+}
+
+#[test]
+fn an_expired_session_leaves_sent_calls_unknown_and_goes_on_with_a_new_one() {
+    let mut world = World::open();
+    let ticket = world.call("a");
+    world.out.clear();
+    let id = CommandId { session: SESSION, sequence: 1 };
+    world.receive(ToClient::Refused { ask: Ask::Call(id), refusal: Refusal::SessionExpired });
+    let done = world.out.iter().find_map(|output| match output {
+        Output::Done { ticket, result } => Some((*ticket, result.clone())),
+        Output::Dial { .. } | Output::Send(_) => None,
+    });
+    let (ended, result) = done.expect("the call ends");
+    assert_eq!(ended, ticket);
+    assert!(result.expect_err("nothing is known of it").may_have_executed);
+    let messages = world.sent();
+    let [FromClient::Open { nonce }] = messages[..] else { panic!("a new session is asked for") };
+    world.call("b");
+    let expiry = Duration::from_millis(30_000);
+    world.receive(ToClient::Opened { nonce, session: SessionId(2 << 16), expiry });
+    assert_eq!(sequences(&world.sent()), [1]);
+}
+
+#[test]
+fn a_deadline_tells_whether_the_call_had_left() {
+    let mut world = World::open();
+    let ticket = world.call("a");
+    world.now = Time(10_001 * MS);
+    world.wake();
+    let failed = world.out.iter().any(|output| {
+        matches!(output, Output::Done { ticket: t, result: Err(failure) }
+            if *t == ticket && failure.may_have_executed && failure.cause == Cause::DeadlinePassed)
+    });
+    assert!(failed);
+}
+
+#[test]
+fn a_refused_call_is_sent_again_after_a_pause_under_the_same_id() {
+    let mut world = World::open();
+    world.call("a");
+    world.out.clear();
+    let id = CommandId { session: SESSION, sequence: 1 };
+    world.receive(ToClient::Refused { ask: Ask::Call(id), refusal: Refusal::Overloaded });
+    assert_eq!(sequences(&world.sent()), []);
+    world.now = Time(11 * MS);
+    world.wake();
+    assert_eq!(sequences(&world.sent()), [1]);
+    world.reply(1);
+    let answered = world
+        .out
+        .iter()
+        .any(|output| matches!(output, Output::Done { result: Ok(Answer::Called(_)), .. }));
+    assert!(answered);
+}
+
+#[test]
+fn a_leader_hint_moves_the_client() {
+    let mut world = World::open();
+    world.now = Time(100 * MS);
+    world.receive(ToClient::Leader { leader: Some(NodeId(3)) });
+    assert_eq!(world.dialled(), ["c:1"]);
+}
+
+#[test]
+fn no_more_than_the_bound_is_in_flight() {
+    let mut world = World::open();
+    for _ in 0..SessionConfig::default().in_flight_max {
+        world.call("a");
+    }
+    let operation = Operation::Checkpoint;
+    assert_eq!(world.session.begin(world.now, operation, Time(MS), &mut world.out), None);
+}

@@ -1,1 +1,20 @@
-//! Where objects execute: Rust objects in process, Python in its own process.
+//! Where objects execute: Rust objects in the node, Python objects in a process of their own.
+//!
+//! The node drives a [`Host`]; people who write objects in Rust implement [`Object`].
+#![forbid(unsafe_code)]
+
+mod arguments;
+mod builtin;
+mod host;
+mod images;
+mod in_process;
+pub mod limits;
+mod object;
+
+pub use arguments::{
+    Arguments, CallView, Mistake, NONE, call_payload, raised, returned_bool, returned_int,
+    returned_none, unknown_method,
+};
+pub use builtin::{Counter, Kv, Register};
+pub use host::{Culprit, Host, HostConfig, HostError, HostEvent, ObjectImage, ObjectSpec};
+pub use object::{CreateError, Environment, FrozenState, Object, RestoreError, create};

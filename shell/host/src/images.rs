@@ -1,0 +1,164 @@
+//! The side thread on which frozen states are encoded and images restored, while calls go on.
+//!
+//! It never touches a live object: it gets frozen states and makes new objects. Owned by
+//! [`crate::in_process::InProcess`]; ends when its owner is dropped.
+
+use crate::host::{ObjectImage, ObjectSpec};
+use crate::limits::{ENCODER_NICENESS, IMAGES_PENDING_MAX};
+use crate::object::{FrozenState, Object, create};
+use bytes::Bytes;
+use mio::Waker;
+use quorate_types::{ObjectId, Slot};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+
+/// Objects by number.
+pub(crate) type Objects = BTreeMap<ObjectId, Box<dyn Object>>;
+
+/// What the side thread is asked to do.
+pub(crate) enum Job {
+    /// Encode these states.
+    Encode {
+        slot: Slot,
+        frozen: Vec<(ObjectId, FrozenState)>,
+    },
+    /// Make the objects anew from these images.
+    Restore {
+        slot: Slot,
+        specs: Vec<ObjectSpec>,
+        images: Vec<ObjectImage>,
+    },
+    /// Free this, which may be large.
+    Drop(Box<dyn Object>),
+}
+
+/// What came of it.
+pub(crate) enum Done {
+    Encoded {
+        slot: Slot,
+        images: Vec<ObjectImage>,
+        digest: [u8; 32],
+    },
+    Restored {
+        slot: Slot,
+        outcome: Result<Objects, String>,
+    },
+}
+
+/// The owner's end.
+pub(crate) struct Encoder {
+    jobs: SyncSender<Job>,
+    done: Receiver<Done>,
+    outstanding: usize,
+}
+
+impl Encoder {
+    /// Starts the thread; `waker` is rung when a job is done.
+    pub(crate) fn start(waker: Arc<Waker>) -> std::io::Result<Encoder> {
+        let (jobs, inbox) = sync_channel(IMAGES_PENDING_MAX);
+        let (outbox, done) = sync_channel(IMAGES_PENDING_MAX);
+        std::thread::Builder::new()
+            .name("quorate-images".to_owned())
+            .spawn(move || work(&inbox, &outbox, &waker))?;
+        Ok(Encoder {
+            jobs,
+            done,
+            outstanding: 0,
+        })
+    }
+
+    /// Hands over a job, or gives it back when too many wait.
+    pub(crate) fn submit(&mut self, job: Job) -> Result<(), Job> {
+        let is_answered = !matches!(job, Job::Drop(_));
+        match self.jobs.try_send(job) {
+            Ok(()) => {
+                self.outstanding += usize::from(is_answered);
+                Ok(())
+            }
+            Err(TrySendError::Full(job)) => Err(job),
+            Err(TrySendError::Disconnected(_)) => unreachable!("the thread ends with its owner"),
+        }
+    }
+
+    /// What is done, if anything is.
+    pub(crate) fn take(&mut self) -> Option<Done> {
+        let done = self.done.try_recv().ok()?;
+        self.outstanding -= 1;
+        Some(done)
+    }
+
+    /// Whether an answer is still to come.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.outstanding > 0
+    }
+}
+
+fn work(inbox: &Receiver<Job>, outbox: &SyncSender<Done>, waker: &Waker) {
+    // A refusal only means that encoding competes with calls at equal priority.
+    let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), ENCODER_NICENESS);
+    while let Ok(job) = inbox.recv() {
+        let done = match job {
+            Job::Encode { slot, frozen } => encode(slot, frozen),
+            Job::Restore {
+                slot,
+                specs,
+                images,
+            } => Done::Restored {
+                slot,
+                outcome: restore(&specs, &images),
+            },
+            Job::Drop(object) => {
+                drop(object);
+                continue;
+            }
+        };
+        if outbox.send(done).is_err() {
+            return;
+        }
+        // The node also polls at its own pace; a lost ring delays, it does not lose.
+        let _ = waker.wake();
+    }
+}
+
+fn encode(slot: Slot, frozen: Vec<(ObjectId, FrozenState)>) -> Done {
+    let images: Vec<ObjectImage> = frozen
+        .into_iter()
+        .map(|(object, state)| ObjectImage {
+            object,
+            image: state(),
+        })
+        .collect();
+    let digest = digest(images.iter().map(|i| (i.object, &i.image)));
+    Done::Encoded {
+        slot,
+        images,
+        digest,
+    }
+}
+
+/// The digest by value of all objects: equal states give equal digests on every replica.
+pub(crate) fn digest<'a>(images: impl Iterator<Item = (ObjectId, &'a Bytes)>) -> [u8; 32] {
+    let mut hasher = blake3::Hasher::new();
+    for (object, image) in images {
+        hasher.update(&object.0.to_be_bytes());
+        hasher.update(&(image.len() as u64).to_be_bytes());
+        hasher.update(image);
+    }
+    *hasher.finalize().as_bytes()
+}
+
+fn restore(specs: &[ObjectSpec], images: &[ObjectImage]) -> Result<Objects, String> {
+    specs
+        .iter()
+        .map(|spec| {
+            let mut object = create(spec.builtin(), &spec.arguments).map_err(|e| e.to_string())?;
+            let image = images
+                .iter()
+                .find(|image| image.object == spec.id)
+                .ok_or_else(|| format!("the snapshot holds no image of {}", spec.name))?;
+            object.restore(&image.image).map_err(|e| e.to_string())?;
+            Ok((spec.id, object))
+        })
+        .collect()
+}

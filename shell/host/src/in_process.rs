@@ -1,0 +1,184 @@
+//! Rust objects: executed at once, on the node's own thread.
+//!
+//! Encoding and restoring happen on a side thread. While a restore runs, work waits in order.
+
+use crate::arguments::{CallView, raised};
+use crate::host::{HostError, HostEvent, ObjectImage, ObjectSpec};
+use crate::images::{Done, Encoder, Job, Objects};
+use crate::object::{Environment, Object, create};
+use bytes::Bytes;
+use mio::Waker;
+use quorate_ordering::ReadId;
+use quorate_replica::Call;
+use quorate_types::{ObjectId, Outcome, Slot, Stamp};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+/// The Rust objects of one group.
+pub(crate) struct InProcess {
+    specs: Vec<ObjectSpec>,
+    objects: Objects,
+    encoder: Encoder,
+    events: Vec<HostEvent>,
+    /// The restore under way. Invariant: work waits only while this is `Some`.
+    restoring: Option<Slot>,
+    /// Bounded by the replica's execution window, which counts slots handed out and not answered.
+    waiting: VecDeque<Work>,
+}
+
+enum Work {
+    Execute(Slot, Stamp, Vec<Call>),
+    Query(ReadId, ObjectId, Bytes),
+    Snapshot(Slot),
+    Restore(Slot, Vec<ObjectImage>),
+}
+
+impl InProcess {
+    pub(crate) fn open(specs: Vec<ObjectSpec>, waker: Arc<Waker>) -> Result<InProcess, HostError> {
+        let mut objects = BTreeMap::new();
+        for spec in &specs {
+            let object =
+                create(spec.builtin(), &spec.arguments).map_err(|e| HostError::Object {
+                    name: spec.name.clone(),
+                    reason: e.to_string(),
+                })?;
+            objects.insert(spec.id, object);
+        }
+        Ok(InProcess {
+            specs,
+            objects,
+            encoder: Encoder::start(waker)?,
+            events: Vec::new(),
+            restoring: None,
+            waiting: VecDeque::new(),
+        })
+    }
+
+    pub(crate) fn execute(&mut self, slot: Slot, stamp: Stamp, calls: Vec<Call>) {
+        if self.restoring.is_some() {
+            self.waiting.push_back(Work::Execute(slot, stamp, calls));
+            return;
+        }
+        let outcomes = calls.iter().map(|call| self.apply(stamp, call)).collect();
+        self.events.push(HostEvent::Executed { slot, outcomes });
+    }
+
+    fn apply(&mut self, stamp: Stamp, call: &Call) -> Outcome {
+        let env = Environment {
+            stamp,
+            index: call.index,
+        };
+        match (
+            self.objects.get_mut(&call.object),
+            CallView::parse(&call.payload),
+        ) {
+            (Some(object), Ok(view)) => object.apply(view, &env),
+            (Some(_), Err(mistake)) => mistake.into(),
+            (None, _) => no_such_object(call.object),
+        }
+    }
+
+    pub(crate) fn query(&mut self, read: ReadId, object: ObjectId, payload: Bytes) {
+        if self.restoring.is_some() {
+            self.waiting.push_back(Work::Query(read, object, payload));
+            return;
+        }
+        let outcome = match (self.objects.get(&object), CallView::parse(&payload)) {
+            (Some(object), Ok(view)) => object.read(view),
+            (Some(_), Err(mistake)) => mistake.into(),
+            (None, _) => no_such_object(object),
+        };
+        self.events.push(HostEvent::Queried { read, outcome });
+    }
+
+    pub(crate) fn take_snapshot(&mut self, slot: Slot) {
+        if self.restoring.is_some() {
+            self.waiting.push_back(Work::Snapshot(slot));
+            return;
+        }
+        let frozen = self
+            .objects
+            .iter()
+            .map(|(id, object)| (*id, object.snapshot()))
+            .collect();
+        if self.encoder.submit(Job::Encode { slot, frozen }).is_err() {
+            self.events.push(HostEvent::ImageFailed {
+                slot,
+                reason: "earlier snapshots are still being encoded".to_owned(),
+            });
+        }
+    }
+
+    pub(crate) fn restore(&mut self, slot: Slot, images: Vec<ObjectImage>) {
+        if self.restoring.is_some() {
+            self.waiting.push_back(Work::Restore(slot, images));
+            return;
+        }
+        let job = Job::Restore {
+            slot,
+            specs: self.specs.clone(),
+            images,
+        };
+        match self.encoder.submit(job) {
+            Ok(()) => self.restoring = Some(slot),
+            Err(_) => self.events.push(HostEvent::RestoreFailed {
+                slot,
+                reason: "snapshots are still being encoded: try again".to_owned(),
+            }),
+        }
+    }
+
+    /// Whether the side thread owes an answer.
+    pub(crate) fn is_waiting_for_thread(&self) -> bool {
+        self.encoder.is_busy()
+    }
+
+    pub(crate) fn poll(&mut self, events: &mut Vec<HostEvent>) {
+        while let Some(done) = self.encoder.take() {
+            match done {
+                Done::Encoded {
+                    slot,
+                    images,
+                    digest,
+                } => self.events.push(HostEvent::Imaged {
+                    slot,
+                    images,
+                    digest,
+                }),
+                Done::Restored { slot, outcome } => self.restored(slot, outcome),
+            }
+        }
+        events.append(&mut self.events);
+    }
+
+    fn restored(&mut self, slot: Slot, outcome: Result<Objects, String>) {
+        assert_eq!(self.restoring.take(), Some(slot), "restores end in order");
+        match outcome {
+            Ok(objects) => {
+                for (id, object) in objects {
+                    if let Some(old) = self.objects.insert(id, object) {
+                        // A full queue means the old state is freed here, with a pause.
+                        drop(self.encoder.submit(Job::Drop(old)));
+                    }
+                }
+                self.events.push(HostEvent::Restored { slot });
+            }
+            Err(reason) => self.events.push(HostEvent::RestoreFailed { slot, reason }),
+        }
+        for work in std::mem::take(&mut self.waiting) {
+            match work {
+                Work::Execute(slot, stamp, calls) => self.execute(slot, stamp, calls),
+                Work::Query(read, object, payload) => self.query(read, object, payload),
+                Work::Snapshot(slot) => self.take_snapshot(slot),
+                Work::Restore(slot, images) => self.restore(slot, images),
+            }
+        }
+    }
+}
+
+fn no_such_object(object: ObjectId) -> Outcome {
+    raised(
+        "LookupError",
+        format!("this group has no object number {}", object.0),
+    )
+}

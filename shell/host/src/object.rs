@@ -1,0 +1,139 @@
+//! The trait of an object written in Rust, and the registry that makes the built-in ones.
+//!
+//! An object is a deterministic state machine: what it answers follows from its state, the call and
+//! the agreed [`Environment`], never from a clock, a random source or an unordered collection.
+//! Called by the in-process half of [`crate::Host`]; it knows nothing of slots, sessions or replies.
+
+use crate::arguments::{Arguments, CallView};
+use crate::builtin::{Counter, Kv, Register};
+use bytes::Bytes;
+use quorate_types::{Outcome, Stamp};
+
+/// What every replica agrees on about the moment of one call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Environment {
+    /// Time and entropy of the batch, drawn by the leader.
+    pub stamp: Stamp,
+    /// The call's place in its batch: mix it into the entropy so that two calls of a batch differ.
+    pub index: u32,
+}
+
+/// A frozen state: encodes itself later, on another thread, while calls go on.
+pub type FrozenState = Box<dyn FnOnce() -> Bytes + Send>;
+
+/// A replicated value written in Rust.
+///
+/// ```
+/// use quorate_host::{Arguments, CallView, Environment, FrozenState, Object, RestoreError};
+/// use quorate_types::Outcome;
+///
+/// #[derive(Default)]
+/// struct Greeter { greeted: i64 }
+///
+/// impl Object for Greeter {
+///     fn apply(&mut self, call: CallView<'_>, _env: &Environment) -> Outcome {
+///         match call.method {
+///             "greet" => {
+///                 self.greeted += 1;
+///                 quorate_host::returned_int(self.greeted)
+///             }
+///             _ => self.read(call),
+///         }
+///     }
+///     fn read(&self, call: CallView<'_>) -> Outcome {
+///         match call.method {
+///             "count" => quorate_host::returned_int(self.greeted),
+///             unknown => quorate_host::unknown_method("Greeter", unknown),
+///         }
+///     }
+///     fn snapshot(&self) -> FrozenState {
+///         let greeted = self.greeted;
+///         Box::new(move || greeted.to_be_bytes().to_vec().into())
+///     }
+///     fn restore(&mut self, image: &[u8]) -> Result<(), RestoreError> {
+///         let bytes = image.try_into().map_err(|_| RestoreError::new("8 bytes expected"))?;
+///         self.greeted = i64::from_be_bytes(bytes);
+///         Ok(())
+///     }
+/// }
+///
+/// let mut greeter = Greeter::default();
+/// let payload = quorate_host::call_payload("greet", &[]);
+/// let call = CallView::parse(&payload).unwrap();
+/// assert_eq!(greeter.apply(call, &Environment::default()), quorate_host::returned_int(1));
+///
+/// let mut copy = Greeter::default();
+/// copy.restore(&greeter.snapshot()()).unwrap();
+/// assert_eq!(copy.greeted, 1);
+/// ```
+pub trait Object: Send {
+    /// Executes a call that may change the state. Equal states and equal inputs give equal outcomes.
+    fn apply(&mut self, call: CallView<'_>, env: &Environment) -> Outcome;
+
+    /// Answers a call that changes nothing; a method that would change something is refused here.
+    fn read(&self, call: CallView<'_>) -> Outcome;
+
+    /// Freezes the state. Must cost the same however large the state is: share it, and encode it in
+    /// the returned closure. Equal states give equal bytes: they are compared between replicas.
+    fn snapshot(&self) -> FrozenState;
+
+    /// Takes over the state that [`Object::snapshot`] encoded, in place of what was there.
+    ///
+    /// # Errors
+    /// When `image` is not such an encoding. The object is then thrown away.
+    fn restore(&mut self, image: &[u8]) -> Result<(), RestoreError>;
+}
+
+/// An image could not be read.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("the image cannot be restored: {reason}")]
+pub struct RestoreError {
+    reason: String,
+}
+
+impl RestoreError {
+    /// Says what is wrong with the image.
+    #[must_use]
+    pub fn new(reason: impl Into<String>) -> RestoreError {
+        RestoreError {
+            reason: reason.into(),
+        }
+    }
+}
+
+/// Why an object could not be made.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum CreateError {
+    /// There is no such built-in object.
+    #[error("no built-in object `{0}`: use rust:counter, rust:register or rust:kv")]
+    Unknown(String),
+    /// The constructor's arguments do not fit.
+    #[error("rust:{class} cannot be made with these arguments: {reason}")]
+    Arguments {
+        /// Which built-in.
+        class: String,
+        /// What does not fit.
+        reason: String,
+    },
+}
+
+/// Makes the built-in object `rust:<class>`; `arguments` is `[args, kwargs]` as the wire encodes it.
+///
+/// # Errors
+/// When there is no such built-in or the arguments do not fit it.
+pub fn create(class: &str, arguments: &[u8]) -> Result<Box<dyn Object>, CreateError> {
+    let refused = |reason: String| CreateError::Arguments {
+        class: class.to_owned(),
+        reason,
+    };
+    let mut arguments = Arguments::parse(arguments).map_err(|e| refused(e.to_string()))?;
+    let made: Result<Box<dyn Object>, _> = match class {
+        "counter" => Counter::create(&mut arguments).map(|o| Box::new(o) as Box<dyn Object>),
+        "register" => Register::create(&mut arguments).map(|o| Box::new(o) as Box<dyn Object>),
+        "kv" => arguments
+            .finish()
+            .map(|()| Box::new(Kv::default()) as Box<dyn Object>),
+        unknown => return Err(CreateError::Unknown(format!("rust:{unknown}"))),
+    };
+    made.map_err(|mistake| refused(mistake.message))
+}

@@ -1,0 +1,150 @@
+//! Rust objects behind the host, as the node drives them.
+
+use quorate_host::{
+    Host, HostConfig, HostError, HostEvent, ObjectSpec, call_payload, returned_int,
+};
+use quorate_ordering::ReadId;
+use quorate_replica::Call;
+use quorate_types::{CommandId, ObjectId, Outcome, Slot, Stamp};
+
+fn host_of(class: &str) -> Result<Host, HostError> {
+    Host::open(HostConfig {
+        objects: vec![ObjectSpec {
+            id: ObjectId(1),
+            name: "it".to_owned(),
+            class: class.to_owned(),
+            arguments: bytes::Bytes::new(),
+        }],
+    })
+}
+
+fn call(index: u32, object: u32, method: &str, arguments: &[i64]) -> Call {
+    Call {
+        index,
+        id: CommandId::default(),
+        object: ObjectId(object),
+        payload: call_payload(method, arguments),
+    }
+}
+
+/// Waits on the host's descriptor, as the node does.
+fn next_events(host: &mut Host) -> Vec<HostEvent> {
+    let mut poll = mio::Poll::new().unwrap();
+    let fd = host.fd();
+    poll.registry()
+        .register(
+            &mut mio::unix::SourceFd(&fd),
+            mio::Token(7),
+            mio::Interest::READABLE,
+        )
+        .unwrap();
+    let mut events = Vec::new();
+    loop {
+        host.poll(&mut events);
+        if !events.is_empty() {
+            return events;
+        }
+        poll.poll(&mut mio::Events::with_capacity(1), None).unwrap();
+    }
+}
+
+#[test]
+fn calls_and_queries_are_answered_in_the_order_handed_in() {
+    let mut host = host_of("rust:counter").unwrap();
+    let stamp = Stamp::default();
+    host.execute(
+        Slot(1),
+        stamp,
+        vec![call(0, 1, "add", &[2]), call(1, 1, "add", &[3])],
+    );
+    host.query(ReadId(9), ObjectId(1), call_payload("get", &[]));
+    host.execute(Slot(2), stamp, vec![call(0, 4, "add", &[1])]);
+    let events = next_events(&mut host);
+    assert_eq!(
+        events[..2],
+        [
+            HostEvent::Executed {
+                slot: Slot(1),
+                outcomes: vec![returned_int(2), returned_int(5)],
+            },
+            HostEvent::Queried {
+                read: ReadId(9),
+                outcome: returned_int(5),
+            },
+        ]
+    );
+    let HostEvent::Executed { outcomes, .. } = &events[2] else {
+        panic!("{events:?}")
+    };
+    assert!(matches!(outcomes[..], [Outcome::Raised(_)]), "no object 4");
+}
+
+#[test]
+fn a_restored_host_continues_from_the_image_and_has_its_digest() {
+    let mut host = host_of("rust:kv").unwrap();
+    let stamp = Stamp::default();
+    host.execute(Slot(1), stamp, vec![call(0, 1, "fill", &[50, 8])]);
+    host.take_snapshot(Slot(1));
+    let HostEvent::Executed { .. } = next_events(&mut host).remove(0) else {
+        panic!("the call comes first")
+    };
+    let Some(HostEvent::Imaged { images, digest, .. }) = next_events(&mut host).pop() else {
+        panic!("the image follows")
+    };
+    let mut other = host_of("rust:kv").unwrap();
+    other.restore(Slot(1), images);
+    other.take_snapshot(Slot(2));
+    other.query(ReadId(1), ObjectId(1), call_payload("len", &[]));
+    let mut seen = Vec::new();
+    while seen.len() < 3 {
+        seen.extend(next_events(&mut other));
+    }
+    assert_eq!(seen[0], HostEvent::Restored { slot: Slot(1) });
+    assert!(seen.contains(&HostEvent::Queried {
+        read: ReadId(1),
+        outcome: returned_int(50),
+    }));
+    let copied = seen.iter().find_map(|event| match event {
+        HostEvent::Imaged { digest, .. } => Some(*digest),
+        _ => None,
+    });
+    assert_eq!(copied, Some(digest));
+}
+
+#[test]
+fn a_damaged_image_is_refused_and_the_objects_stay() {
+    let mut host = host_of("rust:counter").unwrap();
+    host.execute(Slot(1), Stamp::default(), vec![call(0, 1, "add", &[2])]);
+    host.restore(
+        Slot(9),
+        vec![quorate_host::ObjectImage {
+            object: ObjectId(1),
+            image: b"damaged".to_vec().into(),
+        }],
+    );
+    host.query(ReadId(1), ObjectId(1), call_payload("get", &[]));
+    let mut seen = Vec::new();
+    while seen.len() < 3 {
+        seen.extend(next_events(&mut host));
+    }
+    assert!(
+        matches!(seen[1], HostEvent::RestoreFailed { .. }),
+        "{seen:?}"
+    );
+    let outcome = returned_int(2);
+    assert_eq!(
+        seen[2],
+        HostEvent::Queried {
+            read: ReadId(1),
+            outcome
+        }
+    );
+}
+
+#[test]
+fn an_unknown_built_in_is_refused_with_the_known_ones() {
+    let Err(error) = host_of("rust:bank") else {
+        panic!("there is no rust:bank")
+    };
+    assert!(error.to_string().contains("rust:counter"), "{error}");
+}

@@ -16,6 +16,7 @@ mod error;
 mod frame;
 mod handshake;
 pub mod limits;
+pub mod value;
 mod words;
 
 pub use client::{answers, put_answer, put_call, put_request, requests};

@@ -1,0 +1,39 @@
+//! Values of objects as bytes: arguments, results and exceptions, in deterministic CBOR (RFC 8949).
+//!
+//! One encoding per value: shortest integers and lengths, no indefinite lengths, floats in eight
+//! bytes with one NaN, set elements in the order of their encodings. Maps keep their insertion order,
+//! because iteration shows it to the program: here the codec departs from RFC 8949 section 4.2.
+//! Kinds that CBOR lacks have tags:
+//!
+//! | tag | content | kind |
+//! | --- | --- | --- |
+//! | 2, 3 | byte string | integer outside 64 bits |
+//! | 37 | byte string of 16 | UUID |
+//! | 100 | integer | date, days since 1970-01-01 |
+//! | 258 | array | set |
+//! | 60001 | array | tuple |
+//! | 60002 | array | frozen set |
+//! | 60003 | [microseconds, offset or null, zone or null, fold] | date and time |
+//! | 60004 | [days, seconds, microseconds] | time span |
+//! | 60005 | text | decimal number |
+//! | 60006 | [class, name] | member of an enumeration |
+//! | 60007 | [class, map of fields] | data class |
+//!
+//! Decoding refuses everything else by a typed error with a path (`args[1].owner`): other tags, longer
+//! forms, duplicate keys, trailing bytes, bad UTF-8, deep nesting. It makes no object and imports no
+//! class: names are names. Sharing and cycles between values are the state codec's matter, not this one's.
+
+pub mod call;
+mod decode;
+mod display;
+mod encode;
+mod error;
+mod kind;
+mod raised;
+mod scan;
+
+pub use decode::decode;
+pub use encode::{encode, encode_into};
+pub use error::{Segment, ValueError, ValueErrorKind};
+pub use kind::{BigInt, DateTime, EnumMember, Object, Sign, TimeDelta, Value};
+pub use raised::Raised;

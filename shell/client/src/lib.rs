@@ -1,1 +1,18 @@
-//! A blocking, pipelined client.
+//! A client of replicated objects: pipelined, at most once, over failures of nodes.
+//!
+//! [`Client`] blocks and may be shared by threads; [`Driver`] is the same without a thread of its
+//! own, for callers that have an event loop (the benchmark). Both perform what the pure
+//! `ClientSession` of `core/session` decides; neither knows nodes, storage or a protocol.
+
+mod client;
+mod connection;
+mod driver;
+mod endpoint;
+mod error;
+mod limits;
+
+pub use client::{Client, Pending};
+pub use driver::{Driver, DriverOptions, Finished};
+pub use endpoint::{Endpoint, EndpointError};
+pub use error::{CallError, ConnectError};
+pub use quorate_session::{Answer, Cause, Failure, Operation, Preference, SessionConfig, Ticket};

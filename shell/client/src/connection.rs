@@ -1,0 +1,164 @@
+//! One connection to one node: bytes out, frames in. Decides nothing.
+
+use crate::limits::{FRAME_BYTES, READ_TURN_BYTES, WAITING_BYTES_MAX};
+use bytes::{Buf, BytesMut};
+use mio::net::TcpStream;
+use mio::{Interest, Registry, Token};
+use quorate_types::{FromClient, GroupId};
+use quorate_wire::limits::{CLIENT_BODY_BYTES_MAX, HELLO_BODY_BYTES_MAX};
+use quorate_wire::{
+    Frame, FrameReader, Hello, HelloRole, Kind, OpenFrame, VERSION, VERSION_MIN, begin_frame,
+    end_frame, put_frame, put_request,
+};
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{SocketAddr, ToSocketAddrs};
+
+/// A connection that is being made or stands.
+pub(crate) struct Connection {
+    stream: TcpStream,
+    pub(crate) address: String,
+    reader: FrameReader,
+    out: BytesMut,
+    open: Option<OpenFrame>,
+    group: GroupId,
+    waits_for_writable: bool,
+}
+
+impl Connection {
+    /// Begins to connect and queues the greeting.
+    pub(crate) fn dial(
+        address: &str,
+        group: GroupId,
+        registry: &Registry,
+        token: Token,
+    ) -> io::Result<Connection> {
+        let mut stream = TcpStream::connect(resolve(address)?)?;
+        registry.register(&mut stream, token, Interest::READABLE | Interest::WRITABLE)?;
+        let mut out = BytesMut::new();
+        let hello = Hello {
+            version_min: VERSION_MIN,
+            version_max: VERSION,
+            cluster: None,
+            role: HelloRole::Client { group },
+            software: concat!("quorate-client ", env!("CARGO_PKG_VERSION")).to_string(),
+            extra: bytes::Bytes::new(),
+        };
+        put_frame(&mut out, Kind::Hello, group, |body| hello.put(body));
+        let mut reader = FrameReader::new(HELLO_BODY_BYTES_MAX);
+        reader.raise_limit(CLIENT_BODY_BYTES_MAX);
+        Ok(Connection {
+            stream,
+            address: address.to_string(),
+            reader,
+            out,
+            open: None,
+            group,
+            waits_for_writable: true,
+        })
+    }
+
+    /// Queues a request; requests of one turn share a frame.
+    pub(crate) fn queue(&mut self, message: &FromClient) {
+        let open = match self.open.take() {
+            Some(open) if open.body_len(&self.out) >= FRAME_BYTES => {
+                end_frame(&mut self.out, open);
+                begin_frame(&mut self.out, Kind::FromClient, self.group)
+            }
+            Some(open) => open,
+            None => begin_frame(&mut self.out, Kind::FromClient, self.group),
+        };
+        put_request(&mut self.out, message);
+        self.open = Some(open);
+    }
+
+    /// Queues a frame without a body, such as a request for the node's status.
+    pub(crate) fn queue_empty(&mut self, kind: Kind) {
+        if let Some(open) = self.open.take() {
+            end_frame(&mut self.out, open);
+        }
+        put_frame(&mut self.out, kind, self.group, |_| {});
+    }
+
+    /// Says whether so much waits to be written that nothing should be added.
+    pub(crate) fn is_full(&self) -> bool {
+        self.out.len() >= WAITING_BYTES_MAX
+    }
+
+    /// The socket can be written again, or for the first time.
+    pub(crate) fn on_writable(&mut self) {
+        self.waits_for_writable = false;
+    }
+
+    /// Writes what is queued as far as the socket takes it.
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
+        if let Some(open) = self.open.take() {
+            end_frame(&mut self.out, open);
+        }
+        while !self.waits_for_writable && !self.out.is_empty() {
+            match self.stream.write(&self.out) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(count) => self.out.advance(count),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    self.waits_for_writable = true;
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads what has arrived; true when more may lie in the socket.
+    pub(crate) fn fill(&mut self) -> io::Result<bool> {
+        let mut read = 0;
+        while read < READ_TURN_BYTES {
+            let space = self.reader.space();
+            let offered = space.len();
+            match self.stream.read(space) {
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Ok(count) => {
+                    self.reader.filled(count);
+                    read += count;
+                    if count < offered {
+                        return Ok(false);
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(true)
+    }
+
+    /// The next frame that has arrived whole.
+    pub(crate) fn next_frame(&mut self) -> io::Result<Option<Frame>> {
+        self.reader
+            .next_frame()
+            .map_err(|error| io::Error::new(ErrorKind::InvalidData, error))
+    }
+
+    /// Takes the socket out of the loop; it closes with the connection.
+    pub(crate) fn leave(&mut self, registry: &Registry) {
+        // A socket that was never registered or is gone already needs nothing taken away.
+        drop(registry.deregister(&mut self.stream));
+    }
+
+    /// The connection is made: send small frames at once.
+    pub(crate) fn on_connected(&mut self) -> io::Result<()> {
+        if let Some(error) = self.stream.take_error()? {
+            return Err(error);
+        }
+        self.stream.set_nodelay(true)
+    }
+}
+
+fn resolve(address: &str) -> io::Result<SocketAddr> {
+    if let Ok(address) = address.parse() {
+        return Ok(address);
+    }
+    let mut found = address.to_socket_addrs()?;
+    found
+        .next()
+        .ok_or_else(|| io::Error::new(ErrorKind::NotFound, "the name has no address"))
+}

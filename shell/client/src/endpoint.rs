@@ -1,0 +1,96 @@
+//! Endpoints: `quorate://host:port,host:port/Object`.
+
+use std::fmt;
+
+/// Where a group is reached and which of its objects is meant.
+///
+/// ```
+/// use quorate_client::Endpoint;
+/// let endpoint: Endpoint = "quorate://127.0.0.1:7400,127.0.0.1:7401/Account".parse()?;
+/// assert_eq!(endpoint.addresses, ["127.0.0.1:7400", "127.0.0.1:7401"]);
+/// assert_eq!(endpoint.object.as_deref(), Some("Account"));
+/// # Ok::<(), quorate_client::EndpointError>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Endpoint {
+    /// Addresses to try, `host:port`.
+    pub addresses: Vec<String>,
+    /// The object's name, where the endpoint names one.
+    pub object: Option<String>,
+}
+
+/// Why a text is no endpoint.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum EndpointError {
+    /// The scheme is missing or another one.
+    #[error("'{0}' is not an endpoint: write quorate://host:port/Object")]
+    Scheme(String),
+    /// An address lacks its port, or the port is no number.
+    #[error("'{0}' is not an address: write host:port")]
+    Address(String),
+}
+
+impl std::str::FromStr for Endpoint {
+    type Err = EndpointError;
+
+    fn from_str(text: &str) -> Result<Endpoint, EndpointError> {
+        let rest = text
+            .strip_prefix("quorate://")
+            .ok_or_else(|| EndpointError::Scheme(text.to_string()))?;
+        let (hosts, object) = match rest.split_once('/') {
+            Some((hosts, object)) => (hosts, Some(object).filter(|name| !name.is_empty())),
+            None => (rest, None),
+        };
+        let addresses: Vec<String> = hosts.split(',').map(str::to_string).collect();
+        for address in &addresses {
+            let port = address
+                .rsplit_once(':')
+                .filter(|(host, _)| !host.is_empty());
+            if port.is_none_or(|(_, port)| port.parse::<u16>().is_err()) {
+                return Err(EndpointError::Address(address.clone()));
+            }
+        }
+        Ok(Endpoint {
+            addresses,
+            object: object.map(str::to_string),
+        })
+    }
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "quorate://{}", self.addresses.join(","))?;
+        match &self.object {
+            Some(object) => write!(f, "/{object}"),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_endpoint_survives_being_printed() {
+        for text in [
+            "quorate://a:1/X",
+            "quorate://a:1,b:2,[::1]:3/Account",
+            "quorate://h:9",
+        ] {
+            let endpoint: Endpoint = text.parse().expect("it is well formed");
+            assert_eq!(endpoint.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let wrong = |text: &str| text.parse::<Endpoint>().expect_err("it is malformed");
+        assert_eq!(
+            wrong("http://a:1"),
+            EndpointError::Scheme("http://a:1".into())
+        );
+        assert_eq!(wrong("quorate://a:1,b"), EndpointError::Address("b".into()));
+        assert_eq!(wrong("quorate://:1/X"), EndpointError::Address(":1".into()));
+    }
+}

@@ -136,6 +136,16 @@ impl Batch {
         }))
     }
 
+    /// A batch that was read from `encoded`, which is kept for [`Batch::encoded_with`]: who passes it
+    /// on or logs it writes the same bytes again.
+    #[must_use]
+    pub fn decoded(stamp: Stamp, commands: Vec<Command>, encoded: Bytes) -> Batch {
+        let batch = Batch::new(stamp, commands);
+        let kept = batch.0.encoded.set(encoded);
+        assert!(kept.is_ok(), "a new batch has no encoded form yet");
+        batch
+    }
+
     /// A batch that fills a slot and does nothing.
     #[must_use]
     pub fn noop() -> Batch {

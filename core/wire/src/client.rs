@@ -294,7 +294,7 @@ pub fn put_answer(buf: &mut BytesMut, message: &ToClient) {
         ToClient::Refused { ask, refusal } => {
             buf.put_u8(REFUSED);
             put_ask(buf, *ask);
-            buf.put_u8(refusal_number(*refusal));
+            put_refusal(buf, *refusal);
         }
         ToClient::KeptAlive { session } => {
             buf.put_u8(KEPT_ALIVE);
@@ -420,6 +420,10 @@ const REFUSALS: [Refusal; 11] = [
     Refusal::NoSnapshots,
 ];
 
+pub(crate) fn put_refusal(buf: &mut BytesMut, refusal: Refusal) {
+    buf.put_u8(refusal_number(refusal));
+}
+
 fn refusal_number(refusal: Refusal) -> u8 {
     match refusal {
         Refusal::NotOrdered => 1,
@@ -436,7 +440,7 @@ fn refusal_number(refusal: Refusal) -> u8 {
     }
 }
 
-fn take_refusal(r: &mut Reader<'_>) -> Result<Refusal, WireError> {
+pub(crate) fn take_refusal(r: &mut Reader<'_>) -> Result<Refusal, WireError> {
     let tag = r.u8("refusal")?;
     usize::from(tag)
         .checked_sub(1)

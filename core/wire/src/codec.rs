@@ -16,14 +16,6 @@ impl<'a> Reader<'a> {
         Reader { body, rest: body }
     }
 
-    pub(crate) fn left(&self) -> usize {
-        self.rest.len()
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.rest.is_empty()
-    }
-
     /// Where the next field begins.
     pub(crate) fn at(&self) -> usize {
         self.body.len() - self.rest.len()

@@ -10,15 +10,22 @@
 //! slots below 2^47, counters below 2^63, valid quorums).
 #![forbid(unsafe_code)]
 
+mod batch;
 mod client;
 mod codec;
 mod error;
 mod frame;
 mod handshake;
 pub mod limits;
+mod paxos;
+mod peer;
+mod record;
+mod snapshot;
 pub mod value;
+mod view;
 mod words;
 
+pub use batch::encoded as encoded_batch;
 pub use client::{answers, put_answer, put_call, put_request, requests};
 pub use error::WireError;
 pub use frame::{
@@ -27,4 +34,10 @@ pub use frame::{
 };
 pub use handshake::{
     Hello, HelloRole, ObjectEntry, Reject, RejectReason, VERSION, VERSION_MIN, Welcome,
+};
+pub use peer::{put_peer, take_peer};
+pub use record::{put_record, take_record};
+pub use snapshot::{
+    ObjectImage, SNAPSHOT_HEAD_BYTES, SNAPSHOT_VERSION, Snapshot, SnapshotHead, SnapshotWriter,
+    put_snapshot_core, take_snapshot_core,
 };

@@ -1,0 +1,166 @@
+//! Bytes of batches and commands: the same in messages and in the log.
+//!
+//! A batch is encoded once, kept inside it, and copied as a block into every frame and record after
+//! that. A decoded batch keeps the slice it came from, so a follower logs the leader's bytes.
+
+use crate::WireError;
+use crate::client::{put_call_fields, take_call_fields};
+use crate::codec::{Reader, put_bytes, put_count};
+use crate::words::{
+    put_ballot, put_command_id, put_node, put_session, put_slot, take_ballot, take_command_id,
+    take_node, take_session, take_slot,
+};
+use bytes::{BufMut, Bytes, BytesMut};
+use quorate_types::{Batch, Body, Command, Stamp, Wall};
+
+/// Bytes of a batch before its commands: stamp and count.
+const HEAD_BYTES: usize = 20;
+
+/// Bytes of the shortest command: tag, id, acknowledged sequence.
+pub(crate) const COMMAND_BYTES_MIN: usize = 25;
+
+/// The encoded form of `batch`, made the first time it is asked for and shared after.
+pub fn encoded(batch: &Batch) -> &Bytes {
+    batch.encoded_with(encode)
+}
+
+fn encode(batch: &Batch) -> Bytes {
+    let commands = batch.commands();
+    // A command's weight is its payload and more than its fixed part.
+    let mut buf = BytesMut::with_capacity(batch.weight());
+    buf.put_u64_le(batch.stamp().wall.0);
+    buf.put_u64_le(batch.stamp().entropy);
+    put_count(&mut buf, commands.len());
+    for command in commands {
+        put_command(&mut buf, command);
+    }
+    buf.freeze()
+}
+
+/// Writes the batch's encoded form behind its length.
+pub(crate) fn put_batch(buf: &mut BytesMut, batch: &Batch) {
+    put_bytes(buf, encoded(batch));
+}
+
+/// Bytes of the shortest batch behind its length.
+pub(crate) const BATCH_BYTES_MIN: usize = 4 + HEAD_BYTES;
+
+pub(crate) fn take_batch(r: &mut Reader<'_>) -> Result<Batch, WireError> {
+    let encoded = r.bytes("batch")?;
+    let mut r = Reader::new(&encoded);
+    let stamp = Stamp {
+        wall: Wall(r.u64("wall time")?),
+        entropy: r.u64("entropy")?,
+    };
+    let commands = r.list(
+        "commands",
+        Batch::COMMANDS_MAX,
+        COMMAND_BYTES_MIN,
+        take_command,
+    )?;
+    r.end("batch")?;
+    Ok(Batch::decoded(stamp, commands, encoded))
+}
+
+const CALL: u8 = 1;
+const OPEN: u8 = 2;
+const CLOSE: u8 = 3;
+const EXPIRE: u8 = 4;
+const LEAD: u8 = 5;
+const READ: u8 = 6;
+const CHECKPOINT: u8 = 7;
+const SKIP: u8 = 8;
+
+#[inline]
+pub(crate) fn put_command(buf: &mut BytesMut, command: &Command) {
+    let tag = match &command.body {
+        Body::Call { object, payload } => {
+            buf.put_u8(CALL);
+            put_call_fields(buf, command.id, command.acknowledged, *object, payload);
+            return;
+        }
+        Body::Open { .. } => OPEN,
+        Body::Close => CLOSE,
+        Body::Expire { .. } => EXPIRE,
+        Body::Lead { .. } => LEAD,
+        Body::Read { .. } => READ,
+        Body::Checkpoint => CHECKPOINT,
+        Body::Skip { .. } => SKIP,
+    };
+    buf.put_u8(tag);
+    put_command_id(buf, command.id);
+    buf.put_u64_le(command.acknowledged);
+    match &command.body {
+        Body::Call { .. } | Body::Close | Body::Checkpoint => {}
+        Body::Open { nonce } => buf.put_u64_le(*nonce),
+        Body::Expire { session, judged_by } => {
+            put_session(buf, *session);
+            put_slot(buf, *judged_by);
+        }
+        Body::Lead { ballot } => put_ballot(buf, *ballot),
+        Body::Read { reader, boot } => {
+            put_node(buf, *reader);
+            buf.put_u64_le(*boot);
+        }
+        Body::Skip { slot, index } => {
+            put_slot(buf, *slot);
+            buf.put_u32_le(*index);
+        }
+    }
+}
+
+#[inline]
+pub(crate) fn take_command(r: &mut Reader<'_>) -> Result<Command, WireError> {
+    match r.u8("command")? {
+        CALL => {
+            let call = take_call_fields(r)?;
+            Ok(Command {
+                id: call.id,
+                acknowledged: call.acknowledged,
+                body: Body::Call {
+                    object: call.object,
+                    payload: call.payload,
+                },
+            })
+        }
+        tag => take_other(r, tag),
+    }
+}
+
+fn take_other(r: &mut Reader<'_>, tag: u8) -> Result<Command, WireError> {
+    let id = take_command_id(r)?;
+    let acknowledged = r.counter("acknowledged sequence")?;
+    let body = match tag {
+        OPEN => Body::Open {
+            nonce: r.u64("nonce")?,
+        },
+        CLOSE => Body::Close,
+        EXPIRE => Body::Expire {
+            session: take_session(r)?,
+            judged_by: take_slot(r)?,
+        },
+        LEAD => Body::Lead {
+            ballot: take_ballot(r)?,
+        },
+        READ => Body::Read {
+            reader: take_node(r)?,
+            boot: r.counter("boot")?,
+        },
+        CHECKPOINT => Body::Checkpoint,
+        SKIP => Body::Skip {
+            slot: take_slot(r)?,
+            index: r.u32("index")?,
+        },
+        tag => {
+            return Err(WireError::UnknownTag {
+                what: "command",
+                tag,
+            });
+        }
+    };
+    Ok(Command {
+        id,
+        acknowledged,
+        body,
+    })
+}

@@ -1,0 +1,353 @@
+//! Bytes of what Multi-Paxos instances say to each other. Called through [`crate::put_peer`] only.
+
+use crate::WireError;
+use crate::batch::{
+    BATCH_BYTES_MIN, COMMAND_BYTES_MIN, put_batch, put_command, take_batch, take_command,
+};
+use crate::client::{put_refusal, take_refusal};
+use crate::codec::{Reader, put_flag, put_list, put_option};
+use crate::limits::ENTRIES_MAX;
+use crate::words::{
+    BALLOT_BYTES, put_ballot, put_command_id, put_slot, take_ballot, take_command_id, take_slot,
+};
+use bytes::{BufMut, BytesMut};
+use quorate_paxos::{Message, Promise, Vote};
+use quorate_types::{Batch, Wall};
+
+const CANVASS: u8 = 1;
+const CANVASSED: u8 = 2;
+const PREPARE: u8 = 3;
+const PROMISE: u8 = 4;
+const NACK: u8 = 5;
+const ACCEPT: u8 = 6;
+const ACCEPTED: u8 = 7;
+const SEEN: u8 = 8;
+const DECIDED: u8 = 9;
+const HEARTBEAT: u8 = 10;
+const HEARD: u8 = 11;
+const LEARN: u8 = 12;
+const LEARNED: u8 = 13;
+const TRIMMED: u8 = 14;
+const FORWARD: u8 = 15;
+const RETURNED: u8 = 16;
+const CONFIRM: u8 = 17;
+const CONFIRMED: u8 = 18;
+const ASK_BARRIER: u8 = 19;
+const BARRIER: u8 = 20;
+const TAKE_OVER: u8 = 21;
+const SURVEY: u8 = 22;
+const SURVEYED: u8 = 23;
+
+/// A table rather than a program: one arm a message, fields in the order of `docs/wire.md`.
+pub(crate) fn put_message(buf: &mut BytesMut, message: &Message) {
+    buf.put_u8(tag(message));
+    match message {
+        Message::Canvass { attempt, decided } => {
+            buf.put_u64_le(*attempt);
+            put_slot(buf, *decided);
+        }
+        Message::Canvassed {
+            attempt,
+            is_granted,
+            promised,
+            decided,
+        } => {
+            buf.put_u64_le(*attempt);
+            put_flag(buf, *is_granted);
+            put_ballot(buf, *promised);
+            put_slot(buf, *decided);
+        }
+        Message::Prepare { ballot, from } => {
+            put_ballot(buf, *ballot);
+            put_slot(buf, *from);
+        }
+        Message::Promise(promise) => put_promise(buf, promise),
+        Message::Nack { ballot, promised } => {
+            put_ballot(buf, *ballot);
+            put_ballot(buf, *promised);
+        }
+        Message::Accept {
+            ballot,
+            slot,
+            batch,
+            decided,
+        } => {
+            put_ballot(buf, *ballot);
+            put_slot(buf, *slot);
+            put_slot(buf, *decided);
+            put_batch(buf, batch);
+        }
+        Message::Accepted {
+            ballot,
+            first,
+            last,
+        }
+        | Message::Seen {
+            ballot,
+            first,
+            last,
+        } => {
+            put_ballot(buf, *ballot);
+            put_slot(buf, *first);
+            put_slot(buf, *last);
+        }
+        Message::Decided { ballot, upto } => {
+            put_ballot(buf, *ballot);
+            put_slot(buf, *upto);
+        }
+        Message::Heartbeat {
+            ballot,
+            beat,
+            decided,
+            wants_lease,
+        } => {
+            put_ballot(buf, *ballot);
+            buf.put_u64_le(*beat);
+            put_slot(buf, *decided);
+            put_flag(buf, *wants_lease);
+        }
+        Message::Heard {
+            ballot,
+            beat,
+            decided,
+            is_voter,
+            is_granted,
+        } => {
+            put_ballot(buf, *ballot);
+            buf.put_u64_le(*beat);
+            put_slot(buf, *decided);
+            put_flag(buf, *is_voter);
+            put_flag(buf, *is_granted);
+        }
+        Message::Learn { from } => put_slot(buf, *from),
+        Message::Learned {
+            from,
+            batches,
+            decided,
+        } => {
+            put_slot(buf, *from);
+            put_slot(buf, *decided);
+            put_list(buf, batches, put_batch);
+        }
+        Message::Trimmed { upto } => put_slot(buf, *upto),
+        Message::Forward { commands } => put_list(buf, commands, put_command),
+        Message::Returned { commands, refusal } => {
+            put_refusal(buf, *refusal);
+            put_list(buf, commands, |buf, id| put_command_id(buf, *id));
+        }
+        Message::Confirm { ballot, epoch } => {
+            put_ballot(buf, *ballot);
+            buf.put_u64_le(*epoch);
+        }
+        Message::Confirmed {
+            ballot,
+            epoch,
+            voted,
+        } => {
+            put_ballot(buf, *ballot);
+            buf.put_u64_le(*epoch);
+            put_slot(buf, *voted);
+        }
+        Message::AskBarrier { request } | Message::Survey { request } => buf.put_u64_le(*request),
+        Message::Barrier { request, barrier } => {
+            buf.put_u64_le(*request);
+            put_option(buf, barrier.as_ref(), |buf, slot| put_slot(buf, *slot));
+        }
+        Message::TakeOver { ballot } => put_ballot(buf, *ballot),
+        Message::Surveyed {
+            request,
+            promised,
+            voted,
+        } => {
+            buf.put_u64_le(*request);
+            put_ballot(buf, *promised);
+            put_slot(buf, *voted);
+        }
+    }
+}
+
+fn tag(message: &Message) -> u8 {
+    match message {
+        Message::Canvass { .. } => CANVASS,
+        Message::Canvassed { .. } => CANVASSED,
+        Message::Prepare { .. } => PREPARE,
+        Message::Promise(_) => PROMISE,
+        Message::Nack { .. } => NACK,
+        Message::Accept { .. } => ACCEPT,
+        Message::Accepted { .. } => ACCEPTED,
+        Message::Seen { .. } => SEEN,
+        Message::Decided { .. } => DECIDED,
+        Message::Heartbeat { .. } => HEARTBEAT,
+        Message::Heard { .. } => HEARD,
+        Message::Learn { .. } => LEARN,
+        Message::Learned { .. } => LEARNED,
+        Message::Trimmed { .. } => TRIMMED,
+        Message::Forward { .. } => FORWARD,
+        Message::Returned { .. } => RETURNED,
+        Message::Confirm { .. } => CONFIRM,
+        Message::Confirmed { .. } => CONFIRMED,
+        Message::AskBarrier { .. } => ASK_BARRIER,
+        Message::Barrier { .. } => BARRIER,
+        Message::TakeOver { .. } => TAKE_OVER,
+        Message::Survey { .. } => SURVEY,
+        Message::Surveyed { .. } => SURVEYED,
+    }
+}
+
+/// Fields of a struct expression are read in the order in which they are written.
+pub(crate) fn take_message(r: &mut Reader<'_>) -> Result<Message, WireError> {
+    Ok(match r.u8("ordering message")? {
+        CANVASS => Message::Canvass {
+            attempt: r.counter("attempt")?,
+            decided: take_slot(r)?,
+        },
+        CANVASSED => Message::Canvassed {
+            attempt: r.counter("attempt")?,
+            is_granted: r.flag("grant")?,
+            promised: take_ballot(r)?,
+            decided: take_slot(r)?,
+        },
+        PREPARE => Message::Prepare {
+            ballot: take_ballot(r)?,
+            from: take_slot(r)?,
+        },
+        PROMISE => Message::Promise(take_promise(r)?),
+        NACK => Message::Nack {
+            ballot: take_ballot(r)?,
+            promised: take_ballot(r)?,
+        },
+        ACCEPT => Message::Accept {
+            ballot: take_ballot(r)?,
+            slot: take_slot(r)?,
+            decided: take_slot(r)?,
+            batch: take_batch(r)?,
+        },
+        ACCEPTED => Message::Accepted {
+            ballot: take_ballot(r)?,
+            first: take_slot(r)?,
+            last: take_slot(r)?,
+        },
+        SEEN => Message::Seen {
+            ballot: take_ballot(r)?,
+            first: take_slot(r)?,
+            last: take_slot(r)?,
+        },
+        DECIDED => Message::Decided {
+            ballot: take_ballot(r)?,
+            upto: take_slot(r)?,
+        },
+        HEARTBEAT => Message::Heartbeat {
+            ballot: take_ballot(r)?,
+            beat: r.counter("beat")?,
+            decided: take_slot(r)?,
+            wants_lease: r.flag("wish for a lease")?,
+        },
+        HEARD => Message::Heard {
+            ballot: take_ballot(r)?,
+            beat: r.counter("beat")?,
+            decided: take_slot(r)?,
+            is_voter: r.flag("vote")?,
+            is_granted: r.flag("grant")?,
+        },
+        tag => return take_rest(r, tag),
+    })
+}
+
+/// The messages beside elections and agreement.
+fn take_rest(r: &mut Reader<'_>, tag: u8) -> Result<Message, WireError> {
+    Ok(match tag {
+        LEARN => Message::Learn {
+            from: take_slot(r)?,
+        },
+        LEARNED => Message::Learned {
+            from: take_slot(r)?,
+            decided: take_slot(r)?,
+            batches: take_batches(r)?,
+        },
+        TRIMMED => Message::Trimmed {
+            upto: take_slot(r)?,
+        },
+        FORWARD => Message::Forward {
+            commands: r.list(
+                "commands",
+                Batch::COMMANDS_MAX,
+                COMMAND_BYTES_MIN,
+                take_command,
+            )?,
+        },
+        RETURNED => Message::Returned {
+            refusal: take_refusal(r)?,
+            commands: r.list("command ids", Batch::COMMANDS_MAX, 16, take_command_id)?,
+        },
+        CONFIRM => Message::Confirm {
+            ballot: take_ballot(r)?,
+            epoch: r.counter("epoch")?,
+        },
+        CONFIRMED => Message::Confirmed {
+            ballot: take_ballot(r)?,
+            epoch: r.counter("epoch")?,
+            voted: take_slot(r)?,
+        },
+        ASK_BARRIER => Message::AskBarrier {
+            request: r.counter("request number")?,
+        },
+        BARRIER => Message::Barrier {
+            request: r.counter("request number")?,
+            barrier: r.option("barrier", take_slot)?,
+        },
+        TAKE_OVER => Message::TakeOver {
+            ballot: take_ballot(r)?,
+        },
+        SURVEY => Message::Survey {
+            request: r.counter("request number")?,
+        },
+        SURVEYED => Message::Surveyed {
+            request: r.counter("request number")?,
+            promised: take_ballot(r)?,
+            voted: take_slot(r)?,
+        },
+        tag => {
+            return Err(WireError::UnknownTag {
+                what: "ordering message",
+                tag,
+            });
+        }
+    })
+}
+
+fn take_batches(r: &mut Reader<'_>) -> Result<Vec<Batch>, WireError> {
+    r.list("batches", ENTRIES_MAX, BATCH_BYTES_MIN, take_batch)
+}
+
+fn put_promise(buf: &mut BytesMut, promise: &Promise) {
+    put_ballot(buf, promise.ballot);
+    put_slot(buf, promise.from);
+    put_option(buf, promise.next.as_ref(), |buf, slot| put_slot(buf, *slot));
+    put_slot(buf, promise.decided);
+    put_slot(buf, promise.trimmed);
+    buf.put_u64_le(promise.wall.0);
+    put_list(buf, &promise.votes, |buf, vote| {
+        put_slot(buf, vote.slot);
+        put_ballot(buf, vote.ballot);
+        put_batch(buf, &vote.batch);
+    });
+}
+
+fn take_promise(r: &mut Reader<'_>) -> Result<Promise, WireError> {
+    const VOTE_BYTES_MIN: usize = 8 + BALLOT_BYTES + BATCH_BYTES_MIN;
+    Ok(Promise {
+        ballot: take_ballot(r)?,
+        from: take_slot(r)?,
+        next: r.option("next page", take_slot)?,
+        decided: take_slot(r)?,
+        trimmed: take_slot(r)?,
+        wall: Wall(r.u64("wall time")?),
+        votes: r.list("votes", ENTRIES_MAX, VOTE_BYTES_MIN, |r| {
+            Ok(Vote {
+                slot: take_slot(r)?,
+                ballot: take_ballot(r)?,
+                batch: take_batch(r)?,
+            })
+        })?,
+    })
+}

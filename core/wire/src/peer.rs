@@ -1,0 +1,168 @@
+//! Bytes of what nodes of a group say to each other: the body of a frame of kind `Peer` is one message.
+
+use crate::WireError;
+use crate::codec::{Reader, put_bytes, put_flag};
+use crate::paxos::{put_message, take_message};
+use crate::words::{put_session, put_slot, take_session, take_slot};
+use bytes::{BufMut, Bytes, BytesMut};
+use quorate_paxos::Message;
+use quorate_replica::{Digest, PeerMessage, ReplicaMessage};
+use quorate_types::ViewNumber;
+
+const ORDERING: u8 = 1;
+const REPLICA: u8 = 2;
+
+/// Appends the body of a frame of kind `Peer`. Batches in it are copied as blocks.
+///
+/// ```
+/// use bytes::BytesMut;
+/// use quorate_replica::{PeerMessage, ReplicaMessage};
+/// use quorate_types::Slot;
+/// use quorate_wire::{put_peer, take_peer};
+///
+/// let message = PeerMessage::Replica(ReplicaMessage::NoSnapshot { slot: Slot(9) });
+/// let mut body = BytesMut::new();
+/// put_peer(&mut body, &message);
+/// assert_eq!(take_peer(&body.freeze())?, message);
+/// # Ok::<(), quorate_wire::WireError>(())
+/// ```
+pub fn put_peer(buf: &mut BytesMut, message: &PeerMessage<Message>) {
+    match message {
+        PeerMessage::Ordering { view, message } => {
+            buf.put_u8(ORDERING);
+            buf.put_u64_le(view.0);
+            put_message(buf, message);
+        }
+        PeerMessage::Replica(message) => {
+            buf.put_u8(REPLICA);
+            put_replica(buf, message);
+        }
+    }
+}
+
+/// Reads the body of a frame of kind `Peer`. Payloads and encoded batches are slices of it.
+///
+/// # Errors
+/// When it is not one message, whole.
+pub fn take_peer(body: &Bytes) -> Result<PeerMessage<Message>, WireError> {
+    let mut r = Reader::new(body);
+    let message = match r.u8("peer message")? {
+        ORDERING => PeerMessage::Ordering {
+            view: ViewNumber(r.counter("view")?),
+            message: take_message(&mut r)?,
+        },
+        REPLICA => PeerMessage::Replica(take_replica(&mut r)?),
+        tag => {
+            return Err(WireError::UnknownTag {
+                what: "peer message",
+                tag,
+            });
+        }
+    };
+    r.end("peer message")?;
+    Ok(message)
+}
+
+const KEEP_ALIVE: u8 = 1;
+const KEPT_ALIVE: u8 = 2;
+const DURABLE: u8 = 3;
+const FETCH: u8 = 4;
+const CHUNK: u8 = 5;
+const NO_SNAPSHOT: u8 = 6;
+
+fn put_replica(buf: &mut BytesMut, message: &ReplicaMessage) {
+    match message {
+        ReplicaMessage::KeepAlive { session } => {
+            buf.put_u8(KEEP_ALIVE);
+            put_session(buf, *session);
+        }
+        ReplicaMessage::KeptAlive { session, is_alive } => {
+            buf.put_u8(KEPT_ALIVE);
+            put_session(buf, *session);
+            put_flag(buf, *is_alive);
+        }
+        ReplicaMessage::Durable {
+            slot,
+            digest,
+            bytes,
+        } => {
+            buf.put_u8(DURABLE);
+            put_slot(buf, *slot);
+            buf.put_u64_le(digest.replies);
+            buf.put_slice(&digest.state);
+            buf.put_u64_le(*bytes);
+        }
+        ReplicaMessage::Fetch { slot, offset } => {
+            buf.put_u8(FETCH);
+            put_slot(buf, *slot);
+            buf.put_u64_le(*offset);
+        }
+        ReplicaMessage::Chunk {
+            slot,
+            offset,
+            total,
+            data,
+        } => {
+            buf.put_u8(CHUNK);
+            put_slot(buf, *slot);
+            buf.put_u64_le(*offset);
+            buf.put_u64_le(*total);
+            put_bytes(buf, data);
+        }
+        ReplicaMessage::NoSnapshot { slot } => {
+            buf.put_u8(NO_SNAPSHOT);
+            put_slot(buf, *slot);
+        }
+    }
+}
+
+fn take_replica(r: &mut Reader<'_>) -> Result<ReplicaMessage, WireError> {
+    match r.u8("replica message")? {
+        KEEP_ALIVE => Ok(ReplicaMessage::KeepAlive {
+            session: take_session(r)?,
+        }),
+        KEPT_ALIVE => Ok(ReplicaMessage::KeptAlive {
+            session: take_session(r)?,
+            is_alive: r.flag("life")?,
+        }),
+        DURABLE => Ok(ReplicaMessage::Durable {
+            slot: take_slot(r)?,
+            digest: Digest {
+                replies: r.u64("digest of replies")?,
+                state: *r.array("digest of state")?,
+            },
+            bytes: r.counter("snapshot bytes")?,
+        }),
+        FETCH => Ok(ReplicaMessage::Fetch {
+            slot: take_slot(r)?,
+            offset: r.counter("offset")?,
+        }),
+        CHUNK => take_chunk(r),
+        NO_SNAPSHOT => Ok(ReplicaMessage::NoSnapshot {
+            slot: take_slot(r)?,
+        }),
+        tag => Err(WireError::UnknownTag {
+            what: "replica message",
+            tag,
+        }),
+    }
+}
+
+/// A piece must lie inside the whole it names: whoever stores it need not ask again.
+fn take_chunk(r: &mut Reader<'_>) -> Result<ReplicaMessage, WireError> {
+    let slot = take_slot(r)?;
+    let offset = r.counter("offset")?;
+    let total = r.counter("snapshot bytes")?;
+    let data = r.bytes("chunk")?;
+    if offset > total || data.len() as u64 > total - offset {
+        return Err(WireError::Inconsistent {
+            what: "a chunk reaches past the end of its snapshot",
+        });
+    }
+    Ok(ReplicaMessage::Chunk {
+        slot,
+        offset,
+        total,
+        data,
+    })
+}

@@ -1,0 +1,106 @@
+//! Bytes of views, as snapshots hold them. A view that decodes is one that can be used: quorums that
+//! meet, members in order, roles given to members only.
+
+use crate::WireError;
+use crate::codec::{Reader, put_bytes, put_list, put_name};
+use crate::limits::{ADDRESS_BYTES_MAX, NAME_BYTES_MAX, OBJECTS_MAX};
+use crate::words::{put_node, put_nodes, put_slot, take_node, take_nodes, take_slot};
+use bytes::{BufMut, BytesMut};
+use quorate_types::{
+    Incarnation, Member, NodeSet, ObjectSpec, Persistence, Quorums, View, ViewNumber,
+};
+
+pub(crate) fn put_view(buf: &mut BytesMut, view: &View) {
+    buf.put_u64_le(view.number.0);
+    put_slot(buf, view.first_slot);
+    put_list(buf, &view.members, |buf, member| {
+        put_node(buf, member.node);
+        buf.put_u64_le(member.incarnation.0);
+        put_name(buf, &member.address, ADDRESS_BYTES_MAX);
+    });
+    put_nodes(buf, view.replicas);
+    put_nodes(buf, view.acceptors);
+    for size in [
+        view.quorums.acceptors(),
+        view.quorums.phase1(),
+        view.quorums.phase2(),
+    ] {
+        buf.put_u8(u8::try_from(size).expect("a group has at most 64 acceptors"));
+    }
+    buf.put_u64_le(view.window);
+    buf.put_u8(match view.persistence {
+        Persistence::Disk => 1,
+        Persistence::Memory => 2,
+    });
+    put_list(buf, &view.objects, |buf, object| {
+        put_name(buf, &object.name, NAME_BYTES_MAX);
+        put_name(buf, &object.class, NAME_BYTES_MAX);
+        put_bytes(buf, &object.arguments);
+    });
+}
+
+pub(crate) fn take_view(r: &mut Reader<'_>) -> Result<View, WireError> {
+    let view = View {
+        number: ViewNumber(r.counter("view")?),
+        first_slot: take_slot(r)?,
+        members: r.list("members", usize::from(NodeSet::CAPACITY), 12, |r| {
+            Ok(Member {
+                node: take_node(r)?,
+                incarnation: Incarnation(r.u64("incarnation")?),
+                address: r.text("address", ADDRESS_BYTES_MAX)?,
+            })
+        })?,
+        replicas: take_nodes(r)?,
+        acceptors: take_nodes(r)?,
+        quorums: take_quorums(r)?,
+        window: r.counter("window")?,
+        persistence: match r.u8("persistence")? {
+            1 => Persistence::Disk,
+            2 => Persistence::Memory,
+            tag => {
+                return Err(WireError::UnknownTag {
+                    what: "persistence",
+                    tag,
+                });
+            }
+        },
+        objects: r.list("objects", OBJECTS_MAX, 8, |r| {
+            Ok(ObjectSpec {
+                name: r.text("object name", NAME_BYTES_MAX)?,
+                class: r.text("object class", NAME_BYTES_MAX)?,
+                arguments: r.bytes("constructor arguments")?,
+            })
+        })?,
+    };
+    check(&view)?;
+    Ok(view)
+}
+
+fn take_quorums(r: &mut Reader<'_>) -> Result<Quorums, WireError> {
+    let [acceptors, phase1, phase2] = r.array("quorums")?.map(usize::from);
+    Quorums::flexible(acceptors, phase1, phase2).map_err(|_| WireError::Inconsistent {
+        what: "quorums of a view can miss each other",
+    })
+}
+
+fn check(view: &View) -> Result<(), WireError> {
+    let rises = |pair: &[Member]| pair[0].node < pair[1].node;
+    if !view.members.windows(2).all(rises) {
+        return Err(WireError::Inconsistent {
+            what: "members of a view are not in order",
+        });
+    }
+    let nodes = view.nodes();
+    let mut roles = view.replicas.iter().chain(view.acceptors.iter());
+    if !roles.all(|node| nodes.contains(node)) {
+        return Err(WireError::Inconsistent {
+            what: "a role of a view is given to no member",
+        });
+    }
+    if view.acceptors.len() != view.quorums.acceptors() {
+        return Err(WireError::Inconsistent {
+            what: "quorums of a view count other acceptors than it has",
+        });
+    }
+    Ok(())
+}

@@ -3,8 +3,12 @@
 /// Configurations that one search may visit before it counts as failed.
 ///
 /// A configuration costs 100 to 200 bytes, so a search stays below some 200 MB; histories of 10,000 operations by
-/// 16 clients visit about as many configurations as they have operations.
+/// 16 clients usually visit about as many configurations as they have operations. Blind additions and appends of many
+/// clients to one object, seen only by rare reads, can spend it: give such loads several objects or keep the answers.
 pub const CONFIGURATIONS_MAX: usize = 1_000_000;
+
+/// Configurations spent on a better explanation of a history already refuted: a second or less.
+pub const EXPLAINING_CONFIGURATIONS_MAX: usize = 100_000;
 
 /// Possible states that an explanation lists: more do not help a reader.
 pub const STATES_SHOWN_MAX: usize = 8;

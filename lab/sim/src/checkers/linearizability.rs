@@ -8,7 +8,9 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::limits::{CONCURRENT_SHOWN_MAX, CONFIGURATIONS_MAX, PREFIX_SHOWN_MAX};
+use super::limits::{
+    CONCURRENT_SHOWN_MAX, CONFIGURATIONS_MAX, EXPLAINING_CONFIGURATIONS_MAX, PREFIX_SHOWN_MAX,
+};
 use super::model::Model;
 use super::recorded::{Call, Kind, RecordedObject};
 use super::search::{Finished, Found, Pending, Search, Stuck};
@@ -97,6 +99,26 @@ pub fn check<M: Model>(
     operations: &[Interval<M::Call, M::Reply>],
     configurations_max: usize,
 ) -> Verdict {
+    let search = prepare(model, initial.clone(), operations);
+    match search.run(configurations_max) {
+        Found::Order(order) => Verdict::Linearizable(order),
+        Found::Spent(stuck) => Verdict::Undecided(Box::new(explain(operations, stuck))),
+        Found::Nothing(foreseen) => {
+            let plain = prepare(model, initial, operations).without_foresight();
+            let stuck = match plain.run(configurations_max.min(EXPLAINING_CONFIGURATIONS_MAX)) {
+                Found::Nothing(stuck) => stuck,
+                Found::Order(_) | Found::Spent(_) => foreseen,
+            };
+            Verdict::Refuted(Box::new(explain(operations, stuck)))
+        }
+    }
+}
+
+fn prepare<'a, M: Model>(
+    model: &'a M,
+    initial: M::State,
+    operations: &'a [Interval<M::Call, M::Reply>],
+) -> Search<'a, M> {
     let mut finished: Vec<Finished<'_, M>> = vec![];
     let mut pending: Vec<Pending<'_, M>> = vec![];
     for (index, operation) in operations.iter().enumerate() {
@@ -119,11 +141,7 @@ pub fn check<M: Model>(
     }
     finished.sort_by_key(|op| op.invoke_ns);
     pending.sort_by_key(|op| op.invoke_ns);
-    match Search::new(model, initial, finished, pending).run(configurations_max) {
-        Found::Order(order) => Verdict::Linearizable(order),
-        Found::Nothing(stuck) => Verdict::Refuted(Box::new(explain(operations, stuck))),
-        Found::Spent(stuck) => Verdict::Undecided(Box::new(explain(operations, stuck))),
-    }
+    Search::new(model, initial, finished, pending)
 }
 
 /// Verdicts of a whole history, by object, and by key for key-value objects.

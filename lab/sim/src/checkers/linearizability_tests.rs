@@ -202,9 +202,16 @@ fn an_answer_whose_value_was_not_kept_still_counts_by_its_time() {
 
 #[test]
 fn a_search_that_spends_its_configurations_fails() {
+    let blind = |n| Interval {
+        end: End::Returned {
+            return_ns: 100,
+            reply: None,
+        },
+        ..lost(n, Call::Add(1 << n), 0)
+    };
     let history: Vec<Op> = (0..12)
-        .map(|n| write(n, n as i64, 0, 100))
-        .chain([read(1, 99, 200, 210)])
+        .map(blind)
+        .chain([op(1, Call::Sum, json!(-1), 200, 210)])
         .collect();
     match check(&RecordedObject, json!(0), &history, 1000) {
         verdict @ Verdict::Undecided(_) => assert!(!verdict.passed()),
@@ -351,4 +358,30 @@ fn a_wrong_answer_deep_in_ten_thousand_operations_is_refused() {
             }
         }
     }
+}
+
+#[test]
+fn ten_thousand_blind_writes_and_reads_without_a_quiet_moment_are_judged() {
+    let mut dice = Dice::new(7);
+    let mut value = 0;
+    let mut history: Vec<Op> = (0..10_000)
+        .map(|n| {
+            let (effect_ns, reach) = (160 + 10 * n, 160);
+            let invoke_ns = effect_ns - dice.below(reach);
+            let return_ns = effect_ns + dice.below(reach);
+            if dice.below(10) < 3 {
+                return read(n, value, invoke_ns, return_ns);
+            }
+            value = n as i64;
+            if dice.below(100) == 0 {
+                return lost(n, Call::Write(json!(value)), invoke_ns);
+            }
+            write(n, value, invoke_ns, return_ns)
+        })
+        .collect();
+    let verdict = check(&RecordedObject, json!(0), &history, 50_000);
+    assert!(verdict.passed(), "{verdict}");
+    history.push(read(99, -5, 90_000, 90_001));
+    let verdict = check(&RecordedObject, json!(0), &history, 50_000);
+    assert!(matches!(verdict, Verdict::Refuted(_)), "{verdict}");
 }

@@ -5,6 +5,7 @@
 
 pub mod agreement;
 pub mod at_most_once;
+mod demand;
 #[cfg(test)]
 mod dice;
 pub mod durability;

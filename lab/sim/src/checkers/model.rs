@@ -21,4 +21,14 @@ pub trait Model {
     ///
     /// The search then places it at once. `false` is always correct, and slower.
     fn never_changes(&self, call: &Self::Call, reply: Option<&Self::Reply>) -> bool;
+
+    /// The only state in which `call` can be answered with `reply`; `None`: there may be several. `None` is always correct.
+    fn needs(&self, _call: &Self::Call, _reply: Option<&Self::Reply>) -> Option<Self::State> {
+        None
+    }
+
+    /// The only state to which `call` can change any other; `None`: it depends. `None` is always correct.
+    fn leaves(&self, _call: &Self::Call) -> Option<Self::State> {
+        None
+    }
 }

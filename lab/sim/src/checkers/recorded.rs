@@ -228,6 +228,25 @@ impl Model for RecordedObject {
             Call::Add(_) | Call::Deposit(_) => false,
         }
     }
+
+    fn needs(&self, call: &Call, reply: Option<&Value>) -> Option<Value> {
+        match call {
+            Call::Read | Call::Get(_) | Call::Sum | Call::Balance => reply.cloned(),
+            Call::Cas(expected, _) if reply == Some(&Value::Bool(true)) => Some(expected.clone()),
+            Call::Delete(_) if reply == Some(&Value::Bool(false)) => Some(Value::Null),
+            Call::Cas(..) | Call::Delete(_) | Call::Write(_) | Call::Put(..) => None,
+            Call::Append(..) | Call::Add(_) | Call::Deposit(_) | Call::Debit(_) => None,
+        }
+    }
+
+    fn leaves(&self, call: &Call) -> Option<Value> {
+        match call {
+            Call::Write(value) | Call::Put(_, value) | Call::Cas(_, value) => Some(value.clone()),
+            Call::Delete(_) => Some(Value::Null),
+            Call::Append(..) | Call::Add(_) | Call::Deposit(_) | Call::Debit(_) => None,
+            Call::Read | Call::Get(_) | Call::Sum | Call::Balance => None,
+        }
+    }
 }
 
 fn text(value: &Value) -> Option<String> {

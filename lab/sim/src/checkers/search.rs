@@ -3,14 +3,16 @@
 //!
 //! A configuration is the set of placed operations and the state they lead to. The set is kept as the words between
 //! the first operation not placed and the last one placed, so a step costs the same however long the history is.
-//! Four cuts keep it small: a call that never changes state is placed as soon as its answer fits; an unfinished
+//! Five cuts keep it small: a call that never changes state is placed as soon as its answer fits; an unfinished
 //! operation is tried only after all finished ones; of equal unfinished calls only the oldest is tried; a configuration
-//! reached with more unfinished operations than before is not visited again. None of them loses an order.
+//! reached with more unfinished operations than before is not visited again; a
+//! state that an operation still needs and none can bring back is not left (`demand`). None of them loses an order.
 //! Called by `linearizability`, which prepares operations and words the verdict.
 
 use std::collections::HashMap;
 use std::rc::Rc;
 
+use super::demand::Demand;
 use super::limits::STATES_SHOWN_MAX;
 use super::model::Model;
 use super::timeline::{Entry, HEAD, Node, Timeline};
@@ -54,7 +56,7 @@ pub(super) struct Stuck {
 }
 
 #[derive(Clone, Copy)]
-enum Step {
+pub(super) enum Step {
     Finished(usize),
     Pending(usize),
 }
@@ -100,6 +102,7 @@ pub(super) struct Search<'a, M: Model> {
     visited: usize,
     left: usize,
     stuck: Stuck,
+    demand: Demand<M::State>,
 }
 
 impl<'a, M: Model> Search<'a, M> {
@@ -123,6 +126,7 @@ impl<'a, M: Model> Search<'a, M> {
                 .map(|op| model.never_changes(op.call, op.reply))
                 .collect(),
             older_twin: older_twins(&pending),
+            demand: Demand::new(model, &finished, &pending),
             timeline: Timeline::new(&times),
             placed: Bits::new(finished.len()),
             taken: Bits::new(pending.len()),
@@ -137,8 +141,19 @@ impl<'a, M: Model> Search<'a, M> {
         }
     }
 
+    /// Lets the search run into what it would foresee: slower, and stuck where a person sees why.
+    pub(super) fn without_foresight(mut self) -> Self {
+        self.demand.forget();
+        self
+    }
+
     /// Searches until an order is found, none is left, or `configurations_max` configurations were visited.
     pub(super) fn run(mut self, configurations_max: usize) -> Found {
+        if let Some(op) = self.demand.impossible(&self.state) {
+            self.stuck.blocker = Some(self.finished[op].index);
+            self.stuck.states.push("none that allows it".to_owned());
+            return Found::Nothing(self.stuck);
+        }
         let mut cursor = Cursor::Unchanging;
         while self.left > 0 {
             if self.visited > configurations_max {
@@ -217,6 +232,10 @@ impl<'a, M: Model> Search<'a, M> {
             return None;
         }
         let after = Rc::new(self.fits(&self.finished[op])?);
+        let needed = self.demand.finished[op].needed.as_ref();
+        if after != self.state && self.demand.is_last(&self.state, needed) {
+            return None;
+        }
         self.placed.set(op);
         let new = self.first_visit(&after);
         self.placed.clear(op);
@@ -229,7 +248,7 @@ impl<'a, M: Model> Search<'a, M> {
             return None;
         }
         let (after, _) = self.model.apply(&self.state, self.pending[op].call);
-        if after == *self.state {
+        if after == *self.state || self.demand.is_last(&self.state, None) {
             return None;
         }
         let after = Rc::new(after);
@@ -264,8 +283,12 @@ impl<'a, M: Model> Search<'a, M> {
                 self.placed.set(op);
                 self.timeline.lift(op);
                 self.left -= 1;
+                self.demand.placed(Step::Finished(op));
             }
-            Step::Pending(op) => self.taken.set(op),
+            Step::Pending(op) => {
+                self.taken.set(op);
+                self.demand.placed(step);
+            }
         }
         let before = std::mem::replace(&mut self.state, after);
         self.stack.push(Frame {
@@ -287,6 +310,7 @@ impl<'a, M: Model> Search<'a, M> {
                 }
                 Step::Pending(op) => self.taken.clear(op),
             }
+            self.demand.put_back(frame.step);
             self.state = frame.before;
             if frame.resume.is_some() {
                 return frame.resume;

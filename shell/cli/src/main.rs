@@ -1,2 +1,62 @@
-//! The `quorate` command.
-fn main() {}
+//! The `quorate` command: nouns and verbs, one file per command.
+//!
+//! Data goes to stdout, everything else to stderr; exit codes stand in `error.rs`. The commands
+//! translate words into what the crates below do and decide nothing themselves.
+
+mod bench;
+mod call;
+mod error;
+mod json;
+
+use clap::{Parser, Subcommand, ValueEnum};
+use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Turns an ordinary class into a service that stays correct and available while machines fail.
+#[derive(Parser)]
+#[command(
+    name = "quorate",
+    version,
+    propagate_version = true,
+    subcommand_required = true
+)]
+struct Cli {
+    /// How results are printed.
+    #[arg(short, long, global = true, value_enum, default_value_t = Format::Table)]
+    output: Format,
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// How results are printed.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// For people.
+    Table,
+    /// For scripts.
+    Json,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Call(call::CallArgs),
+    Bench(bench::BenchArgs),
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let as_json = cli.output == Format::Json;
+    let result = match &cli.command {
+        Command::Call(args) => call::run(args, as_json),
+        Command::Bench(args) => bench::run(args, as_json),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("quorate: {error}");
+            ExitCode::from(error.code)
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! The options of `quorate bench`.
+
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+use std::path::PathBuf;
+
+/// Put load on a group and measure it: operations, latency, CPU and memory.
+#[derive(Args, Clone, Debug, Serialize)]
+pub(crate) struct BenchArgs {
+    /// The group to load, for example quorate://127.0.0.1:7400/Counter.
+    #[arg(long, conflicts_with = "local")]
+    pub(super) endpoint: Option<String>,
+    /// Start a group of this many nodes on this machine for the run.
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    pub(super) local: u16,
+    /// What to call: rust:counter, rust:register, rust:kv, or module:Class.method.
+    #[arg(long, default_value = "rust:counter")]
+    pub(super) object: String,
+    /// Constructor arguments of the object, a JSON list.
+    #[arg(long, default_value = "[]")]
+    pub(super) args: String,
+    /// Arguments of each call of a Python method, a JSON list.
+    #[arg(long, default_value = "[1]")]
+    pub(super) call_args: String,
+    /// Clients, each with its own connection and session.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(super) clients: u32,
+    /// Calls that each client keeps in flight.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub(super) window: u32,
+    /// Bytes of the value that a call carries, where the object takes one.
+    #[arg(long, default_value_t = 16)]
+    pub(super) size: usize,
+    /// Keys that kv calls spread over.
+    #[arg(long, default_value_t = 10_000)]
+    pub(super) keys: u64,
+    /// Bytes to fill a kv object with before the run.
+    #[arg(long, default_value_t = 0, value_name = "BYTES")]
+    pub(super) fill: u64,
+    /// Share of calls that only read, 0 to 1.
+    #[arg(long, default_value_t = 0.0)]
+    pub(super) read_ratio: f64,
+    /// How fresh reads are.
+    #[arg(long, value_enum, default_value_t = Reads::Confirmed)]
+    pub(super) reads: Reads,
+    /// Whether the group started for the run keeps its log on disk.
+    #[arg(long, value_enum, default_value_t = Persist::Disk)]
+    pub(super) persist: Persist,
+    /// Seconds that are measured.
+    #[arg(long, default_value_t = 10.0)]
+    pub(super) seconds: f64,
+    /// Seconds of load before.
+    #[arg(long, default_value_t = 2.0)]
+    pub(super) warmup: f64,
+    /// Measure the object without replication as well, in the same run.
+    #[arg(long)]
+    pub(super) unreplicated: bool,
+    /// Write operations and the worst latency per 100 ms to this CSV file.
+    #[arg(long, value_name = "FILE")]
+    pub(super) timeline: Option<PathBuf>,
+    /// Where a Python object's module is found.
+    #[arg(long, default_value = ".")]
+    pub(super) path: PathBuf,
+}
+
+/// Read levels by their names on the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Reads {
+    /// Ordered like a write, executed by one replica.
+    Ordered,
+    /// Confirmed by a majority, not logged.
+    Confirmed,
+    /// Under the leader's lease.
+    Lease,
+    /// Whatever the connected replica has.
+    Any,
+}
+
+/// Persistence by its name on the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Persist {
+    /// Durable before it is acknowledged.
+    Disk,
+    /// In the memory of a majority.
+    Memory,
+}

@@ -1,0 +1,185 @@
+//! `quorate bench`: load on a group, latency without coordinated omission, CPU and memory.
+//!
+//! The load is the ordinary client on one thread. CPU is counted for the load and for every node
+//! with the host processes it started, over exactly the measured seconds. Refuses to compare runs:
+//! that is for whoever reads two reports of one machine.
+
+mod args;
+mod group;
+mod load;
+mod payload;
+mod report;
+mod timeline;
+mod usage;
+
+pub(crate) use args::BenchArgs;
+
+use crate::error::CliError;
+use crate::json;
+use args::{Persist, Reads};
+use group::LocalGroup;
+use load::{Load, LoadPlan};
+use payload::{Payloads, Target};
+use quorate_client::Endpoint;
+use quorate_types::ReadLevel;
+use report::{CpuCost, Latency, Report};
+use std::time::Duration;
+use timeline::Timeline;
+
+/// How long clients may take to connect and open their sessions.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Runs the benchmark; the report goes to stdout.
+pub(crate) fn run(args: &BenchArgs, as_json: bool) -> Result<(), CliError> {
+    let target = Target::parse(&args.object).map_err(|e| CliError::usage(e.to_string()))?;
+    let call_args = json::list(&args.call_args).map_err(CliError::usage)?;
+    let reads_wanted = args.read_ratio > 0.0;
+    let payloads = Payloads::new(&target, args.size, args.keys, &call_args, reads_wanted)
+        .map_err(|error| CliError::usage(error.to_string()))?;
+    let mut report = match &args.endpoint {
+        Some(endpoint) => measure(args, endpoint, &pids(endpoint), &payloads)?,
+        None => measure_local(args, &target, &payloads, &up_words(args, &target))?,
+    };
+    if args.unreplicated {
+        let words = baseline_words(args, &target);
+        report.unreplicated = Some(Box::new(measure_local(args, &target, &payloads, &words)?));
+    }
+    if as_json {
+        let text = serde_json::to_string(&report).map_err(|e| CliError::failed(e.to_string()))?;
+        println!("{text}");
+    } else {
+        println!("{}", report.table());
+    }
+    Ok(())
+}
+
+fn measure_local(
+    args: &BenchArgs,
+    target: &Target,
+    payloads: &Payloads,
+    words: &[String],
+) -> Result<Report, CliError> {
+    let group = LocalGroup::start(words).map_err(CliError::failed)?;
+    let pids: Vec<u32> = group.ready.nodes.iter().map(|node| node.pid).collect();
+    if args.fill > 0 && target.class == "rust:kv" {
+        fill(&group.ready.endpoint, args.fill, args.size)?;
+    }
+    measure(args, &group.ready.endpoint, &pids, payloads)
+}
+
+fn measure(
+    args: &BenchArgs,
+    endpoint: &str,
+    pids: &[u32],
+    payloads: &Payloads,
+) -> Result<Report, CliError> {
+    let endpoint: Endpoint = endpoint.parse().map_err(CliError::endpoint)?;
+    let plan = LoadPlan {
+        endpoint: &endpoint,
+        clients: args.clients,
+        window: args.window,
+        payloads,
+        read_ratio: args.read_ratio,
+        reads: level(args.reads),
+    };
+    let mut load = Load::connect(plan, CONNECT_TIMEOUT).map_err(CliError::connect)?;
+    load.run(Duration::from_secs_f64(args.warmup), None);
+    let span = Duration::from_secs_f64(args.seconds);
+    let mut timeline = args.timeline.as_ref().map(|_| Timeline::over(span));
+    let (own_before, before) = (usage::own_cpu_s(), usage::of(pids));
+    let seen = load.run(span, timeline.as_mut());
+    let (own_after, after) = (usage::own_cpu_s(), usage::of(pids));
+    if let (Some(timeline), Some(file)) = (&timeline, &args.timeline) {
+        let written = timeline.write(file);
+        written.map_err(|e| CliError::failed(format!("{}: {e}", file.display())))?;
+    }
+    let nodes_s: f64 = after
+        .iter()
+        .zip(&before)
+        .map(|(a, b)| (a.cpu_s - b.cpu_s).max(0.0))
+        .sum();
+    Ok(Report {
+        ops_per_s: seen.operations as f64 / seen.seconds,
+        latency_us: Latency::of(&seen.latency),
+        errors: seen.errors,
+        cpu_s_per_1000_ops: CpuCost::of(own_after - own_before, nodes_s, seen.operations),
+        rss_mib: after.iter().map(|usage| usage.resident_mib).collect(),
+        config: serde_json::to_value(args).map_err(|e| CliError::failed(e.to_string()))?,
+        unreplicated: None,
+    })
+}
+
+/// Makes a kv object `bytes` large by a call of its own.
+fn fill(endpoint: &str, bytes: u64, size: usize) -> Result<(), CliError> {
+    let count = bytes / size.max(1) as u64;
+    let words = [count, size as u64].map(|n| n.to_string());
+    crate::call::perform(endpoint, "fill", &words).map(|_| ())
+}
+
+fn level(reads: Reads) -> ReadLevel {
+    match reads {
+        Reads::Ordered => ReadLevel::Ordered,
+        Reads::Confirmed => ReadLevel::Confirmed,
+        Reads::Lease => ReadLevel::Lease,
+        Reads::Any => ReadLevel::Any,
+    }
+}
+
+/// Process ids of the group's nodes, where they run on this machine; none where that is not told.
+fn pids(endpoint: &str) -> Vec<u32> {
+    let Ok(exe) = std::env::current_exe() else {
+        return Vec::new();
+    };
+    let status = std::process::Command::new(exe)
+        .args(["status", "--endpoint", endpoint, "-o", "json"])
+        .output();
+    let document = status
+        .ok()
+        .and_then(|out| serde_json::from_slice(&out.stdout).ok());
+    let document: serde_json::Value = document.unwrap_or_default();
+    let nodes = document["nodes"].as_array().cloned().unwrap_or_default();
+    nodes
+        .iter()
+        .filter_map(|node| u32::try_from(node["pid"].as_u64()?).ok())
+        .collect()
+}
+
+fn up_words(args: &BenchArgs, target: &Target) -> Vec<String> {
+    let nodes = args.local.to_string();
+    let persist = match args.persist {
+        Persist::Disk => "disk",
+        Persist::Memory => "memory",
+    };
+    let path = args.path.display().to_string();
+    let words = [
+        "up",
+        &target.class,
+        "--nodes",
+        &nodes,
+        "--persist",
+        persist,
+        "--port",
+        "0",
+        "--args",
+        &args.args,
+        "--path",
+        &path,
+        "--no-restart",
+        "-o",
+        "json",
+    ];
+    words.map(str::to_string).to_vec()
+}
+
+fn baseline_words(args: &BenchArgs, target: &Target) -> Vec<String> {
+    let path = args.path.display().to_string();
+    let words = [
+        "bench-unreplicated",
+        &target.class,
+        "--args",
+        &args.args,
+        "--path",
+        &path,
+    ];
+    words.map(str::to_string).to_vec()
+}

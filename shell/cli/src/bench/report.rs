@@ -1,0 +1,87 @@
+//! What a benchmark run found, as the JSON document that scripts depend on and as a table.
+
+use hdrhistogram::Histogram;
+use serde::Serialize;
+
+/// Latencies in microseconds.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Latency {
+    p50: f64,
+    p90: f64,
+    p99: f64,
+    p999: f64,
+    max: f64,
+}
+
+/// CPU seconds per thousand operations.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct CpuCost {
+    load: f64,
+    nodes: f64,
+    total: f64,
+}
+
+/// One measured run.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Report {
+    pub(super) ops_per_s: f64,
+    pub(super) latency_us: Latency,
+    pub(super) errors: u64,
+    pub(super) cpu_s_per_1000_ops: CpuCost,
+    pub(super) rss_mib: Vec<f64>,
+    pub(super) config: serde_json::Value,
+    /// The same load against the object alone, without replication.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) unreplicated: Option<Box<Report>>,
+}
+
+impl Latency {
+    /// Percentiles of latencies recorded in nanoseconds.
+    pub(super) fn of(histogram: &Histogram<u64>) -> Latency {
+        let us = |quantile: f64| histogram.value_at_quantile(quantile) as f64 / 1000.0;
+        Latency {
+            p50: us(0.5),
+            p90: us(0.9),
+            p99: us(0.99),
+            p999: us(0.999),
+            max: histogram.max() as f64 / 1000.0,
+        }
+    }
+}
+
+impl CpuCost {
+    /// Costs of `operations` that took these CPU seconds.
+    pub(super) fn of(load_s: f64, nodes_s: f64, operations: u64) -> CpuCost {
+        let thousands = operations.max(1) as f64 / 1000.0;
+        let (load, nodes) = (load_s / thousands, nodes_s / thousands);
+        CpuCost {
+            load,
+            nodes,
+            total: load + nodes,
+        }
+    }
+}
+
+impl Report {
+    /// The report as lines that a person reads.
+    pub(super) fn table(&self) -> String {
+        let mut text = String::from(
+            "                       op/s    p50 us    p99 us   p999 us    max us  CPU-s/1000  errors\n",
+        );
+        text.push_str(&self.row("replicated"));
+        if let Some(alone) = &self.unreplicated {
+            text.push_str(&alone.row("unreplicated"));
+        }
+        let rss: Vec<String> = self.rss_mib.iter().map(|mib| format!("{mib:.0}")).collect();
+        text.push_str(&format!("memory of the nodes: {} MiB", rss.join(", ")));
+        text
+    }
+
+    fn row(&self, name: &str) -> String {
+        let l = &self.latency_us;
+        format!(
+            "{name:<14} {:>12.0} {:>9.0} {:>9.0} {:>9.0} {:>9.0} {:>11.4} {:>7}\n",
+            self.ops_per_s, l.p50, l.p99, l.p999, l.max, self.cpu_s_per_1000_ops.total, self.errors
+        )
+    }
+}

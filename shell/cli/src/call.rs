@@ -1,0 +1,138 @@
+//! `quorate call`: one call of one method, its result on stdout.
+
+use crate::error::CliError;
+use crate::json;
+use clap::{Args, ValueEnum};
+use quorate_client::{Answer, Client, DriverOptions, Endpoint, Operation};
+use quorate_types::{Outcome, ReadLevel};
+use quorate_wire::value::{self, Raised, Value, call};
+use std::time::Duration;
+
+/// Call a method of a replicated object and print what it returns.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct CallArgs {
+    /// The group, for example quorate://127.0.0.1:7400.
+    #[arg(
+        long,
+        env = "QUORATE_ENDPOINT",
+        default_value = "quorate://127.0.0.1:7400"
+    )]
+    endpoint: String,
+    /// Seconds after which the call ends without an answer.
+    #[arg(long, default_value_t = 10.0)]
+    timeout: f64,
+    /// Read without logging: the method must change nothing.
+    #[arg(long, value_enum)]
+    read: Option<Level>,
+    /// The object's name.
+    object: String,
+    /// The method's name.
+    method: String,
+    /// Arguments: JSON where a word is JSON, else the word itself.
+    #[arg(value_name = "ARG", allow_hyphen_values = true)]
+    arguments: Vec<String>,
+    /// Named arguments, a JSON object.
+    #[arg(long, default_value = "{}", value_name = "JSON")]
+    kwargs: String,
+}
+
+/// How fresh a read is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Level {
+    /// Ordered like a write, executed by one replica.
+    Ordered,
+    /// Confirmed by a majority, not logged.
+    Confirmed,
+    /// Under the leader's lease.
+    Lease,
+    /// Whatever the connected replica has; slot and age go to stderr.
+    Any,
+}
+
+/// Calls and prints: the result as JSON, or `{"result": ...}` with `-o json`.
+pub(crate) fn run(args: &CallArgs, as_json: bool) -> Result<(), CliError> {
+    let arguments: Vec<Value> = args.arguments.iter().map(|word| json::word(word)).collect();
+    let kwargs = json::named(&args.kwargs).map_err(CliError::usage)?;
+    let payload = call::encode(&args.method, &arguments, &kwargs)
+        .map_err(|error| CliError::usage(error.to_string()))?;
+    let endpoint: Endpoint = args.endpoint.parse().map_err(CliError::endpoint)?;
+    if !args.timeout.is_finite() || args.timeout <= 0.0 {
+        return Err(CliError::usage("--timeout takes seconds above 0"));
+    }
+    let timeout = Duration::from_secs_f64(args.timeout);
+    let options = DriverOptions {
+        timeout,
+        ..DriverOptions::default()
+    };
+    let client = Client::connect(&endpoint, options, Some(timeout)).map_err(CliError::connect)?;
+    let object = client
+        .object(Some(&args.object))
+        .map_err(CliError::connect)?;
+    let operation = match args.read {
+        Some(level) => Operation::Read {
+            object,
+            payload,
+            level: read_level(level),
+        },
+        None => Operation::Call { object, payload },
+    };
+    let result = match client.perform(operation).map_err(CliError::call)? {
+        Answer::Read { outcome, slot, age } => {
+            if args.read == Some(Level::Any) {
+                eprintln!("as of slot {}, {} ms old", slot.0, age.as_millis());
+            }
+            result_of(outcome)?
+        }
+        Answer::Called(outcome) => result_of(outcome)?,
+        Answer::Checkpointed(slot) => Value::Int(slot.0.cast_signed()),
+    };
+    if as_json {
+        println!("{{\"result\":{result}}}");
+    } else {
+        println!("{result}");
+    }
+    Ok(())
+}
+
+/// Calls a method of the endpoint's object with words as arguments.
+pub(crate) fn perform(endpoint: &str, method: &str, words: &[String]) -> Result<Value, CliError> {
+    let arguments: Vec<Value> = words.iter().map(|word| json::word(word)).collect();
+    let payload =
+        call::encode(method, &arguments, &[]).map_err(|e| CliError::usage(e.to_string()))?;
+    let endpoint: Endpoint = endpoint.parse().map_err(CliError::endpoint)?;
+    let client =
+        Client::connect(&endpoint, DriverOptions::default(), None).map_err(CliError::connect)?;
+    let object = client
+        .object(endpoint.object.as_deref())
+        .map_err(CliError::connect)?;
+    match client
+        .perform(Operation::Call { object, payload })
+        .map_err(CliError::call)?
+    {
+        Answer::Called(outcome) | Answer::Read { outcome, .. } => result_of(outcome),
+        Answer::Checkpointed(slot) => Ok(Value::Int(slot.0.cast_signed())),
+    }
+}
+
+fn result_of(outcome: Outcome) -> Result<Value, CliError> {
+    match outcome {
+        Outcome::Returned(bytes) => value::decode(&bytes)
+            .map_err(|error| CliError::failed(format!("the result cannot be read: {error}"))),
+        Outcome::Raised(bytes) => Err(match Raised::decode(&bytes) {
+            Ok(raised) => CliError::failed(format!("{}: {}", raised.class, raised.message)),
+            Err(error) => CliError::failed(format!("the exception cannot be read: {error}")),
+        }),
+        Outcome::Skipped => Err(CliError::failed(
+            "the call was skipped: it kills the process that executes it",
+        )),
+    }
+}
+
+fn read_level(level: Level) -> ReadLevel {
+    match level {
+        Level::Ordered => ReadLevel::Ordered,
+        Level::Confirmed => ReadLevel::Confirmed,
+        Level::Lease => ReadLevel::Lease,
+        Level::Any => ReadLevel::Any,
+    }
+}

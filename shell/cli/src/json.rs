@@ -1,0 +1,89 @@
+//! JSON of the command line as values of objects. The way back is `Value`'s own text.
+
+use quorate_wire::value::Value;
+
+/// A JSON list as values.
+pub(crate) fn list(text: &str) -> Result<Vec<Value>, String> {
+    match serde_json::from_str(text) {
+        Ok(serde_json::Value::Array(items)) => Ok(items.into_iter().map(value).collect()),
+        Ok(_) => Err(format!(
+            "'{text}' is not a JSON list; write for example '[1, \"two\"]'"
+        )),
+        Err(error) => Err(format!("'{text}' is not JSON: {error}")),
+    }
+}
+
+/// A JSON object as named values.
+pub(crate) fn named(text: &str) -> Result<Vec<(String, Value)>, String> {
+    match serde_json::from_str(text) {
+        Ok(serde_json::Value::Object(items)) => Ok(items
+            .into_iter()
+            .map(|(name, item)| (name, value(item)))
+            .collect()),
+        Ok(_) => Err(format!(
+            "'{text}' is not a JSON object; write for example '{{\"n\": 1}}'"
+        )),
+        Err(error) => Err(format!("'{text}' is not JSON: {error}")),
+    }
+}
+
+/// One word of a command line: JSON where it is JSON, else the text itself.
+pub(crate) fn word(text: &str) -> Value {
+    match serde_json::from_str(text) {
+        Ok(json) => value(json),
+        Err(_) => Value::Text(text.to_string()),
+    }
+}
+
+fn value(json: serde_json::Value) -> Value {
+    match json {
+        serde_json::Value::Null => Value::Null,
+        serde_json::Value::Bool(truth) => Value::Bool(truth),
+        serde_json::Value::Number(number) => match (number.as_i64(), number.as_u64()) {
+            (Some(int), _) => Value::Int(int),
+            (None, Some(large)) => {
+                Value::integer(quorate_wire::value::Sign::Positive, &large.to_be_bytes())
+            }
+            (None, None) => Value::Float(number.as_f64().unwrap_or(f64::NAN)),
+        },
+        serde_json::Value::String(text) => Value::Text(text),
+        serde_json::Value::Array(items) => Value::List(items.into_iter().map(value).collect()),
+        serde_json::Value::Object(items) => Value::Map(
+            items
+                .into_iter()
+                .map(|(key, item)| (Value::Text(key), value(item)))
+                .collect(),
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_comes_back_as_it_went_in() {
+        for text_in in [
+            "null",
+            "true",
+            "-7",
+            "1.5",
+            "\"a\"",
+            "[1,[2]]",
+            "{\"a\":{\"b\":1}}",
+        ] {
+            assert_eq!(word(text_in).to_string(), text_in);
+        }
+    }
+
+    #[test]
+    fn a_word_that_is_no_json_is_text() {
+        assert_eq!(word("A-1"), Value::Text("A-1".into()));
+    }
+
+    #[test]
+    fn a_list_must_be_one() {
+        assert!(list("{}").is_err());
+        assert!(list("[1").is_err());
+    }
+}

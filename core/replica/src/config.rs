@@ -1,0 +1,82 @@
+//! What a replica is told when it is made.
+
+use quorate_types::{Duration, NodeId, View};
+
+/// Settings of one replica. `session_expiry`, `sessions_max` and `snapshots` must be equal on all
+/// nodes of a group.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ReplicaConfig {
+    /// This node.
+    pub own: NodeId,
+    /// Which start of the node's data directory this is; as in its ballots.
+    pub boot: u64,
+    /// The view in force.
+    pub view: View,
+    /// Silence after which the leader may expire a session.
+    pub session_expiry: Duration,
+    /// Open sessions above which the least recently active one is evicted.
+    pub sessions_max: usize,
+    /// The largest payload of a call or read, in bytes.
+    pub payload_max: usize,
+    /// When snapshots are taken.
+    pub snapshots: Snapshots,
+    /// Weight of the log since the last stable snapshot above which calls are refused, in bytes.
+    pub log_bytes_max: u64,
+    /// Commands in the log since the last stable snapshot above which calls are refused.
+    pub log_commands_max: u64,
+}
+
+/// Whether and when the leader proposes a checkpoint.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Snapshots {
+    /// When both soft marks are passed, or one hard mark is.
+    Every(CheckpointPolicy),
+    /// Never: the objects' state cannot be encoded. The log keeps everything and is bounded.
+    Disabled,
+}
+
+/// When the leader proposes a checkpoint.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CheckpointPolicy {
+    /// τ: commands since the last checkpoint.
+    pub commands: u64,
+    /// Bytes of the log since the last checkpoint.
+    pub bytes: u64,
+    /// Bytes of the log since the last checkpoint as percent of the last image: a large image is
+    /// written less often.
+    pub image_percent: u64,
+    /// Commands since the last checkpoint at which one is due whatever the bytes say.
+    pub commands_hard: u64,
+    /// Bytes since the last checkpoint at which one is due whatever the commands say.
+    pub bytes_hard: u64,
+}
+
+impl Default for CheckpointPolicy {
+    fn default() -> CheckpointPolicy {
+        CheckpointPolicy {
+            commands: 100_000,
+            bytes: 16 << 20,
+            image_percent: 100,
+            commands_hard: 5_000_000,
+            bytes_hard: 512 << 20,
+        }
+    }
+}
+
+impl ReplicaConfig {
+    /// The settings that a group runs with unless told otherwise.
+    #[must_use]
+    pub fn new(own: NodeId, boot: u64, view: View) -> ReplicaConfig {
+        ReplicaConfig {
+            own,
+            boot,
+            view,
+            session_expiry: Duration::from_millis(30_000),
+            sessions_max: 1_000_000,
+            payload_max: 8 << 20,
+            snapshots: Snapshots::Every(CheckpointPolicy::default()),
+            log_bytes_max: 2 << 30,
+            log_commands_max: 20_000_000,
+        }
+    }
+}

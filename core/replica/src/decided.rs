@@ -1,0 +1,274 @@
+//! The meta layer: what a decided batch changes at once, in slot order, never waiting for objects.
+//!
+//! Everything here is the same on every replica, for it depends on the log alone. Waiting clients
+//! are answered on the side. Runs of calls of one session cost one look-up.
+
+use crate::clients::{opened_in, refuse, reply};
+use crate::internal::Purpose;
+use crate::pipeline::{Calls, Work};
+use crate::window::{Admission, fingerprint};
+use crate::{Output, Replica};
+use quorate_ordering::Ordering;
+use quorate_types::{
+    Ask, Batch, Body, Command, CommandId, Refusal, SessionId, Slot, Stamp, ToClient,
+};
+use std::ops::Range;
+
+impl<O: Ordering> Replica<O> {
+    /// Applies the meta part of the next slot and queues its calls. Slots that a snapshot covered
+    /// already are passed over.
+    pub(crate) fn decided(&mut self, slot: Slot, batch: Batch, out: &mut Vec<Output<O::Message>>) {
+        if slot <= self.applied {
+            return;
+        }
+        assert_eq!(slot, self.applied.next(), "slots are decided without gaps");
+        self.applied = slot;
+        self.checkpoints
+            .grew(batch.commands().len(), batch.weight());
+        if batch.commands().is_empty() {
+            return;
+        }
+        self.stamp = batch.stamp();
+        let (admitted, checkpoint) = self.admit(slot, &batch, out);
+        if !admitted.is_empty() {
+            self.pipeline.push(Work::Calls(Calls {
+                slot,
+                batch,
+                admitted,
+            }));
+        }
+        if checkpoint {
+            self.checkpoint_decided(slot, out);
+        }
+    }
+
+    /// Says which calls execute, and whether a checkpoint stands in the slot.
+    fn admit(
+        &mut self,
+        slot: Slot,
+        batch: &Batch,
+        out: &mut Vec<Output<O::Message>>,
+    ) -> (Vec<u32>, bool) {
+        let commands = batch.commands();
+        let mut admitted = Vec::with_capacity(commands.len());
+        let mut checkpoint = false;
+        let mut at = 0;
+        while at < commands.len() {
+            let command = &commands[at];
+            if let Body::Call { .. } = command.body {
+                let end = at + run_length(&commands[at..]);
+                self.admit_run(slot, batch.stamp(), commands, at..end, &mut admitted, out);
+                at = end;
+            } else {
+                checkpoint |= command.body == Body::Checkpoint;
+                self.apply_meta(slot, at, command, out);
+                at += 1;
+            }
+        }
+        (admitted, checkpoint)
+    }
+
+    /// Admits a run of calls of one session, and settles their waits where no outcome will follow.
+    fn admit_run(
+        &mut self,
+        slot: Slot,
+        stamp: Stamp,
+        commands: &[Command],
+        run: Range<usize>,
+        admitted: &mut Vec<u32>,
+        out: &mut Vec<Output<O::Message>>,
+    ) {
+        let id = commands[run.start].id.session;
+        let objects = self.config.view.objects.len();
+        let mut session = self.sessions.session_mut(id);
+        let mut line = self.waiting.line(id);
+        let mut landed = 0;
+        for index in run {
+            let command = &commands[index];
+            let Body::Call { object, payload } = &command.body else {
+                unreachable!("a run holds calls");
+            };
+            let sequence = command.id.sequence;
+            let print = fingerprint(*object, payload);
+            let met = match &mut session {
+                None => Err(Refusal::SessionExpired),
+                Some(_) if object.0 as usize >= objects => Err(Refusal::NoSuchObject),
+                Some(session) => match session.admit(sequence, command.acknowledged, print) {
+                    Admission::New => {
+                        admitted.push(index as u32);
+                        continue_waiting(&mut line, sequence, print, &mut landed);
+                        continue;
+                    }
+                    Admission::InFlight => {
+                        continue_waiting(&mut line, sequence, print, &mut landed);
+                        continue;
+                    }
+                    Admission::Answered => Ok(()),
+                    Admission::Gone => Err(Refusal::ReplyGone),
+                    Admission::Reused => Err(Refusal::SequenceReused),
+                    Admission::Beyond => Err(Refusal::Overloaded),
+                },
+            };
+            let Some(line) = &mut line else { continue };
+            landed += usize::from(line.decided(sequence, print));
+            let kept = session.as_ref().and_then(|session| session.reply(sequence));
+            line.answer(sequence, print, |to| {
+                let id = command.id;
+                match (met, kept) {
+                    (Ok(()), Some(outcome)) => {
+                        let outcome = outcome.clone();
+                        reply(out, to, ToClient::Replied { id, outcome });
+                    }
+                    (Ok(()), None) => refuse(out, to, Ask::Call(id), Refusal::ReplyGone),
+                    (Err(refusal), _) => refuse(out, to, Ask::Call(id), refusal),
+                }
+            });
+        }
+        if let Some(session) = session {
+            session.active = slot;
+            session.active_wall = stamp.wall.0;
+        }
+        if line.is_some() {
+            self.waiting.landed(id, landed);
+        }
+    }
+
+    fn apply_meta(
+        &mut self,
+        slot: Slot,
+        index: usize,
+        command: &Command,
+        out: &mut Vec<Output<O::Message>>,
+    ) {
+        let purpose = self.internals.landed(command.id);
+        match &command.body {
+            Body::Open { nonce } => self.opened(slot, index, *nonce, out),
+            Body::Close => {
+                self.end_session(command.id.session, out);
+            }
+            Body::Expire { session, judged_by } => {
+                self.silence.expiry_decided(*session, command.id);
+                let active = self.sessions.session(*session).map(|known| known.active);
+                let is_silent = active.is_some_and(|active| active <= *judged_by);
+                if is_silent && *judged_by >= self.silence.lead_slot() {
+                    self.end_session(*session, out);
+                }
+            }
+            Body::Lead { ballot } => self.silence.lead_decided(*ballot, slot),
+            Body::Read { reader, boot } => {
+                let is_own = *reader == self.config.own && *boot == self.config.boot;
+                if let (true, Some(Purpose::Read(read))) = (is_own, purpose) {
+                    self.reads.confirmed(read, slot, None);
+                }
+            }
+            Body::Checkpoint => {
+                if purpose == Some(Purpose::Checkpoint) {
+                    self.checkpoint_landed();
+                }
+            }
+            // Sound only with the evidence that every replica died at the command; without it the
+            // decision is recorded in the log and changes nothing.
+            Body::Skip { .. } => {}
+            Body::Call { .. } => unreachable!("calls are admitted in runs"),
+        }
+    }
+
+    fn opened(&mut self, slot: Slot, index: usize, nonce: u64, out: &mut Vec<Output<O::Message>>) {
+        let session = SessionId::opened_at(slot, index);
+        let evicted = self.sessions.open(session, slot, self.stamp.wall.0);
+        if let Some(evicted) = evicted {
+            self.session_is_over(evicted, out);
+        }
+        if let Some(to) = self.opens.remove(&nonce) {
+            let expiry = self.config.session_expiry;
+            let opened = ToClient::Opened {
+                nonce,
+                session,
+                expiry,
+            };
+            reply(out, to, opened);
+        }
+    }
+
+    fn end_session(&mut self, session: SessionId, out: &mut Vec<Output<O::Message>>) {
+        if self.sessions.close(session) {
+            self.session_is_over(session, out);
+        }
+    }
+
+    fn session_is_over(&mut self, session: SessionId, out: &mut Vec<Output<O::Message>>) {
+        for (sequence, to) in self.waiting.take_line(session) {
+            let id = CommandId { session, sequence };
+            refuse(out, to, Ask::Call(id), Refusal::SessionExpired);
+        }
+    }
+
+    /// After slots were passed over by a snapshot: answers every wait whose command was in them.
+    pub(crate) fn answer_passed_waits(&mut self, out: &mut Vec<Output<O::Message>>) {
+        for id in self.waiting.sessions() {
+            let Some(session) = self.sessions.session(id) else {
+                if opened_in(id) <= self.applied {
+                    self.session_is_over(id, out);
+                }
+                continue;
+            };
+            let Some(line) = self.waiting.line(id) else {
+                continue;
+            };
+            let mut landed = 0;
+            for (sequence, print) in line.all() {
+                let admission = session.look(sequence, print);
+                if admission != Admission::New {
+                    landed += usize::from(line.decided(sequence, print));
+                }
+                let id = CommandId {
+                    session: id,
+                    sequence,
+                };
+                let refusal = match admission {
+                    Admission::New | Admission::InFlight => continue,
+                    Admission::Answered => None,
+                    Admission::Gone => Some(Refusal::ReplyGone),
+                    Admission::Reused => Some(Refusal::SequenceReused),
+                    Admission::Beyond => Some(Refusal::Overloaded),
+                };
+                line.answer(sequence, print, |to| {
+                    match (refusal, session.reply(sequence)) {
+                        (None, Some(outcome)) => {
+                            let outcome = outcome.clone();
+                            reply(out, to, ToClient::Replied { id, outcome });
+                        }
+                        (refusal, _) => {
+                            let refusal = refusal.unwrap_or(Refusal::ReplyGone);
+                            refuse(out, to, Ask::Call(id), refusal);
+                        }
+                    }
+                });
+            }
+            self.waiting.landed(id, landed);
+        }
+    }
+}
+
+/// The submission has landed; who waits for it waits on for the outcome.
+fn continue_waiting(
+    line: &mut Option<&mut crate::waiting::Line>,
+    sequence: u64,
+    fingerprint: u64,
+    landed: &mut usize,
+) {
+    if let Some(line) = line {
+        *landed += usize::from(line.decided(sequence, fingerprint));
+    }
+}
+
+/// How many calls of the same session stand at the front.
+fn run_length(commands: &[Command]) -> usize {
+    let session = commands[0].id.session;
+    commands
+        .iter()
+        .take_while(|command| {
+            command.id.session == session && matches!(command.body, Body::Call { .. })
+        })
+        .count()
+}

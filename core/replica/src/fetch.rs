@@ -1,0 +1,364 @@
+//! Fetching a snapshot from a peer, and serving those who fetch from here.
+//!
+//! One fetch at a time, in pieces of bounded size, two asked for ahead. A peer that falls silent is
+//! replaced; the pieces got so far are kept only if the other peer reported the same snapshot. The
+//! node keeps its two newest images, so a fetch outlives one checkpoint.
+
+use crate::checkpoints::Report;
+use crate::limits::{CHUNK_BYTES, CHUNKS_ASKED, FETCH_PATIENCE, FETCHER_PATIENCE, FETCHERS};
+use crate::{Output, PeerMessage, Replica, ReplicaMessage};
+use quorate_ordering::{Lane, Ordering};
+use quorate_types::{NodeId, NodeSet, Slot, Time, Value};
+use std::collections::BTreeMap;
+
+#[derive(Debug, Default)]
+pub(crate) struct Fetch {
+    /// The lowest slot that helps, while a snapshot is needed.
+    needed: Option<Slot>,
+    state: State,
+    /// The peer asked last.
+    last: Option<NodeId>,
+    /// Who fetches from here, and when they last asked.
+    serving: BTreeMap<NodeId, Time>,
+}
+
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum State {
+    #[default]
+    Idle,
+    /// The first piece is asked for.
+    Asking { since: Time },
+    /// Pieces arrive.
+    Pulling {
+        slot: Slot,
+        total: u64,
+        stored: u64,
+        asked: u64,
+        since: Time,
+    },
+    /// The node verifies and restores.
+    Installing { slot: Slot },
+}
+
+impl Fetch {
+    /// Says whether the objects wait for a snapshot.
+    pub(crate) fn is_active(&self) -> bool {
+        self.needed.is_some()
+    }
+
+    /// The snapshot is installed.
+    pub(crate) fn done(&mut self) {
+        self.needed = None;
+        self.state = State::Idle;
+    }
+
+    pub(crate) fn next_wake(&self) -> Option<Time> {
+        match self.state {
+            State::Idle | State::Installing { .. } => None,
+            State::Asking { since } | State::Pulling { since, .. } => Some(since + FETCH_PATIENCE),
+        }
+    }
+}
+
+impl<O: Ordering> Replica<O> {
+    /// A message of a peer's replica layer.
+    pub(crate) fn peer(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        message: ReplicaMessage,
+        out: &mut Vec<Output<O::Message>>,
+    ) {
+        match message {
+            ReplicaMessage::KeepAlive { session } => {
+                self.keepalive(now, session, crate::reads::Keeper::Peer(from), out);
+            }
+            ReplicaMessage::KeptAlive { session, is_alive } => {
+                if self.leader() == Some(from) {
+                    self.forwarded_keepalive_answered(session, is_alive, out);
+                }
+            }
+            ReplicaMessage::Durable {
+                slot,
+                digest,
+                bytes,
+            } => self.peer_reported(
+                from,
+                Report {
+                    slot,
+                    digest,
+                    bytes,
+                },
+                out,
+            ),
+            ReplicaMessage::Fetch { slot, offset } => self.serve(now, from, slot, offset, out),
+            ReplicaMessage::Chunk {
+                slot,
+                offset,
+                total,
+                data,
+            } => self.chunk(now, from, slot, offset, total, data, out),
+            ReplicaMessage::NoSnapshot { .. } => {
+                if self.fetch.last == Some(from) && self.fetch.is_active() {
+                    self.ask_another(now, out);
+                }
+            }
+        }
+    }
+
+    /// Slots up to `upto` cannot be had one by one any more.
+    pub(crate) fn need_snapshot(
+        &mut self,
+        now: Time,
+        upto: Slot,
+        out: &mut Vec<Output<O::Message>>,
+    ) {
+        if upto <= self.pipeline.executed(self.applied) {
+            return;
+        }
+        let needed = self.fetch.needed.map_or(upto, |needed| needed.max(upto));
+        self.fetch.needed = Some(needed);
+        if self.fetch.state == State::Idle {
+            self.ask_another(now, out);
+        }
+    }
+
+    /// Drops the backlog that a stable snapshot covers once it is past its bound.
+    pub(crate) fn shed_backlog(&mut self, now: Time, out: &mut Vec<Output<O::Message>>) {
+        let stable = self.checkpoints.stable();
+        if self.pipeline.shed(stable, self.applied) {
+            self.need_snapshot(now, stable, out);
+        }
+    }
+
+    /// Turns to the next peer that may hold a useful snapshot, the leader last. What was got so far
+    /// is kept if the peer is known to hold the very same snapshot.
+    fn ask_another(&mut self, now: Time, out: &mut Vec<Output<O::Message>>) {
+        let Some(needed) = self.fetch.needed else {
+            return;
+        };
+        let Some(peer) = self.next_peer(needed) else {
+            self.fetch.state = State::Asking { since: now };
+            return;
+        };
+        let before = self.fetch.last.replace(peer);
+        let resumed = match self.fetch.state {
+            State::Pulling {
+                slot,
+                total,
+                stored,
+                ..
+            } if self.holds_same(before, peer, slot) => Some((slot, total, stored)),
+            _ => None,
+        };
+        match resumed {
+            Some((slot, total, stored)) => {
+                self.fetch.state = State::Pulling {
+                    slot,
+                    total,
+                    stored,
+                    asked: stored,
+                    since: now,
+                };
+                self.ask_on(out);
+            }
+            None => {
+                self.fetch.state = State::Asking { since: now };
+                self.ask_for(peer, needed, 0, out);
+            }
+        }
+    }
+
+    fn next_peer(&self, needed: Slot) -> Option<NodeId> {
+        let others = self.other_replicas();
+        let holders = self.checkpoints.holders(needed).without(self.config.own);
+        let known: Vec<NodeId> = others
+            .iter()
+            .filter(|node| holders.contains(*node))
+            .collect();
+        let candidates = if known.is_empty() {
+            others.iter().collect()
+        } else {
+            known
+        };
+        let leader = self.leader();
+        let mut order: Vec<NodeId> = candidates;
+        order.sort_by_key(|node| Some(*node) == leader);
+        let last = self.fetch.last;
+        let place = order.iter().position(|node| Some(*node) == last);
+        let next = place.map_or(0, |place| (place + 1) % order.len());
+        order.get(next).copied()
+    }
+
+    fn holds_same(&self, before: Option<NodeId>, peer: NodeId, slot: Slot) -> bool {
+        let Some(before) = before else { return false };
+        let one = self.checkpoints.report_of(before, slot);
+        before == peer || (one.is_some() && one == self.checkpoints.report_of(peer, slot))
+    }
+
+    fn ask_for(&self, peer: NodeId, slot: Slot, offset: u64, out: &mut Vec<Output<O::Message>>) {
+        out.push(Output::Send {
+            to: NodeSet::only(peer),
+            lane: Lane::Bulk,
+            message: PeerMessage::Replica(ReplicaMessage::Fetch { slot, offset }),
+        });
+    }
+
+    /// Asks for pieces ahead of what is stored.
+    fn ask_on(&mut self, out: &mut Vec<Output<O::Message>>) {
+        let Some(peer) = self.fetch.last else { return };
+        let State::Pulling {
+            slot,
+            total,
+            stored,
+            mut asked,
+            since,
+        } = self.fetch.state
+        else {
+            return;
+        };
+        let piece = u64::from(CHUNK_BYTES);
+        while asked < total && asked < stored + CHUNKS_ASKED * piece {
+            self.ask_for(peer, slot, asked, out);
+            asked += piece;
+        }
+        self.fetch.state = State::Pulling {
+            slot,
+            total,
+            stored,
+            asked,
+            since,
+        };
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the fields of one message")]
+    fn chunk(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        slot: Slot,
+        offset: u64,
+        total: u64,
+        data: Value,
+        out: &mut Vec<Output<O::Message>>,
+    ) {
+        if self.fetch.last != Some(from) || data.is_empty() {
+            return;
+        }
+        let (stored, asked) = match self.fetch.state {
+            State::Asking { .. } if offset == 0 && Some(slot) >= self.fetch.needed => {
+                (0, u64::from(CHUNK_BYTES))
+            }
+            State::Pulling {
+                slot: pulled,
+                total: whole,
+                stored,
+                asked,
+                ..
+            } if pulled == slot && whole == total && stored == offset => (stored, asked),
+            State::Idle
+            | State::Asking { .. }
+            | State::Pulling { .. }
+            | State::Installing { .. } => return,
+        };
+        let stored = stored + data.len() as u64;
+        if stored > total || data.len() > CHUNK_BYTES as usize {
+            return;
+        }
+        out.push(Output::StoreChunk {
+            slot,
+            offset,
+            total,
+            data,
+        });
+        self.fetch.state = State::Pulling {
+            slot,
+            total,
+            stored,
+            asked: asked.max(stored),
+            since: now,
+        };
+        if stored == total {
+            self.install(slot, out);
+        } else {
+            self.ask_on(out);
+        }
+    }
+
+    fn install(&mut self, slot: Slot, out: &mut Vec<Output<O::Message>>) {
+        if slot < self.pipeline.handed_out(self.applied) {
+            // The objects caught up by themselves while the pieces came.
+            self.fetch.done();
+            return;
+        }
+        self.pipeline.hold();
+        self.fetch.state = State::Installing { slot };
+        out.push(Output::Install { slot });
+    }
+
+    /// The image was damaged: another peer's is fetched from its beginning.
+    pub(crate) fn install_failed(
+        &mut self,
+        now: Time,
+        slot: Slot,
+        out: &mut Vec<Output<O::Message>>,
+    ) {
+        if self.fetch.state == (State::Installing { slot }) {
+            self.pipeline.release();
+            self.fetch.state = State::Idle;
+            self.ask_another(now, out);
+        }
+    }
+
+    /// Replaces a peer that made no progress.
+    pub(crate) fn tend_fetch(&mut self, now: Time, out: &mut Vec<Output<O::Message>>) {
+        if self.fetch.next_wake().is_some_and(|due| due <= now) {
+            self.ask_another(now, out);
+        }
+    }
+
+    /// Sends a piece to a peer, if this node's newest snapshot helps it and it has a place.
+    fn serve(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        slot: Slot,
+        offset: u64,
+        out: &mut Vec<Output<O::Message>>,
+    ) {
+        self.fetch
+            .serving
+            .retain(|_, asked| now.since(*asked) < FETCHER_PATIENCE);
+        let has_place =
+            self.fetch.serving.len() < FETCHERS || self.fetch.serving.contains_key(&from);
+        match self.servable(slot, offset) {
+            Some(slot) if has_place => {
+                self.fetch.serving.insert(from, now);
+                out.push(Output::SendChunk {
+                    to: from,
+                    slot,
+                    offset,
+                    length: CHUNK_BYTES,
+                });
+            }
+            Some(_) | None => out.push(Output::Send {
+                to: NodeSet::only(from),
+                lane: Lane::Bulk,
+                message: PeerMessage::Replica(ReplicaMessage::NoSnapshot { slot }),
+            }),
+        }
+    }
+
+    fn servable(&self, slot: Slot, offset: u64) -> Option<Slot> {
+        let own = self.checkpoints.own()?;
+        if self.checkpoints.is_quarantined() {
+            None
+        } else if offset == 0 && own.slot >= slot {
+            Some(own.slot)
+        } else {
+            let held = self.checkpoints.report_of(self.config.own, slot)?;
+            let is_kept = self.checkpoints.is_among_newest(self.config.own, held.slot);
+            is_kept.then_some(held.slot)
+        }
+    }
+}

@@ -1,0 +1,317 @@
+//! The traffic with the objects: calls and queries out, outcomes and answers back.
+
+use crate::clients::{refuse, reply};
+use crate::limits::KEEPALIVES_WAITING;
+use crate::pipeline::{Calls, Work};
+use crate::reads::{Query, Read, Ready, Way};
+use crate::{Call, Output, Replica, sessions};
+use quorate_ordering::{Event, Ordering, ReadId, Role};
+use quorate_types::{
+    Ask, Body, CommandId, ConnectionId, Duration, ObjectId, Outcome, ReadLevel, Refusal, Slot,
+    Time, ToClient, Value,
+};
+
+impl<O: Ordering> Replica<O> {
+    /// Hands the objects as much as they may hold, then the queries that this makes possible.
+    pub(crate) fn hand_out(&mut self, now: Time, out: &mut Vec<Output<O::Message>>) {
+        while let Some(work) = self.pipeline.next() {
+            match work {
+                Work::Calls(calls) if self.is_replica() => self.execute(calls, out),
+                Work::Calls(calls) => self.pass(&calls),
+                Work::Snapshot(slot) => out.push(Output::TakeSnapshot { slot }),
+            }
+        }
+        self.try_finish_snapshot(out);
+        let handed = self.pipeline.handed_out(self.applied);
+        while let Some(ready) = self.reads.take_ready(handed) {
+            self.answer_group(now, ready, out);
+        }
+    }
+
+    fn execute(&mut self, calls: Calls, out: &mut Vec<Output<O::Message>>) {
+        let commands = calls.batch.commands();
+        let mut listed = Vec::with_capacity(calls.admitted.len());
+        for &index in &calls.admitted {
+            let command = &commands[index as usize];
+            let Body::Call { object, payload } = &command.body else {
+                unreachable!("only calls are admitted");
+            };
+            listed.push(Call {
+                index,
+                id: command.id,
+                object: *object,
+                payload: payload.clone(),
+            });
+        }
+        out.push(Output::Execute {
+            slot: calls.slot,
+            stamp: calls.batch.stamp(),
+            calls: listed,
+        });
+        self.pipeline.hand(calls);
+    }
+
+    /// A node without objects keeps no replies: it knows only that the calls were executed.
+    fn pass(&mut self, calls: &Calls) {
+        for &index in &calls.admitted {
+            let id = calls.batch.commands()[index as usize].id;
+            if let Some(session) = self.sessions.session_mut(id.session) {
+                session.record(id.sequence, None);
+            }
+        }
+    }
+
+    /// The objects executed a slot: keeps the replies, tells who waits, frees the way for more.
+    pub(crate) fn executed(
+        &mut self,
+        slot: Slot,
+        outcomes: Vec<Outcome>,
+        out: &mut Vec<Output<O::Message>>,
+    ) {
+        let Some(calls) = self.pipeline.finish(slot) else {
+            return;
+        };
+        assert_eq!(
+            outcomes.len(),
+            calls.admitted.len(),
+            "one outcome for each call"
+        );
+        self.pipeline.fold(slot, &outcomes);
+        if let Some(frozen) = self.checkpoints.frozen_table(slot) {
+            let commands = calls.batch.commands();
+            for (&index, outcome) in calls.admitted.iter().zip(&outcomes) {
+                let id = commands[index as usize].id;
+                sessions::record(frozen, id.session, id.sequence, Some(outcome.clone()));
+            }
+        }
+        self.record(&calls, outcomes, out);
+        self.try_finish_snapshot(out);
+    }
+
+    fn record(&mut self, calls: &Calls, outcomes: Vec<Outcome>, out: &mut Vec<Output<O::Message>>) {
+        let commands = calls.batch.commands();
+        let is_served = !self.checkpoints.is_quarantined();
+        let mut outcomes = outcomes.into_iter();
+        let mut at = 0;
+        while at < calls.admitted.len() {
+            let id = commands[calls.admitted[at] as usize].id.session;
+            let mut session = self.sessions.session_mut(id);
+            let mut line = self.waiting.line(id).filter(|_| is_served);
+            while let Some(&index) = calls.admitted.get(at)
+                && commands[index as usize].id.session == id
+            {
+                let outcome = outcomes.next().expect("counted by the caller");
+                let command = commands[index as usize].id;
+                if let Some(line) = &mut line {
+                    let print = session
+                        .as_ref()
+                        .and_then(|session| session.print(command.sequence));
+                    answer(line, command, print, &outcome, out);
+                }
+                if let Some(session) = &mut session {
+                    session.record(command.sequence, Some(outcome));
+                }
+                at += 1;
+            }
+            if line.is_some() {
+                self.waiting.landed(id, 0);
+            }
+        }
+    }
+
+    /// Takes a client's read; an error is its refusal.
+    #[expect(clippy::too_many_arguments, reason = "the fields of one message")]
+    pub(crate) fn read(
+        &mut self,
+        now: Time,
+        to: ConnectionId,
+        request: u64,
+        object: ObjectId,
+        payload: Value,
+        level: ReadLevel,
+        out: &mut Vec<Output<O::Message>>,
+    ) -> Result<(), Refusal> {
+        self.serves_objects()?;
+        self.admits_request(object, &payload)?;
+        if self.reads.is_full() || self.pipeline.is_behind() {
+            return Err(Refusal::Overloaded);
+        }
+        let read = Read {
+            to,
+            request,
+            object,
+            payload,
+        };
+        match level {
+            ReadLevel::Confirmed => self.reads.arrive(Way::Confirmed, read),
+            ReadLevel::Lease => self.reads.arrive(Way::Lease, read),
+            ReadLevel::Ordered if self.is_log_full() => return Err(Refusal::Overloaded),
+            ReadLevel::Ordered => self.reads.arrive(Way::Ordered, read),
+            ReadLevel::Any => {
+                let query = Query {
+                    slot: self.pipeline.handed_out(self.applied),
+                    current_at: Some(self.current_at(now)),
+                    until: None,
+                    read,
+                };
+                self.query(query, out);
+            }
+        }
+        Ok(())
+    }
+
+    fn query(&mut self, query: Query, out: &mut Vec<Output<O::Message>>) {
+        let (object, payload) = (query.read.object, query.read.payload.clone());
+        let read = self.reads.query(query);
+        out.push(Output::Query {
+            read,
+            object,
+            payload,
+        });
+    }
+
+    /// When this node last knew itself current: a follower when it last heard the leader, a leader
+    /// when it last heard enough others for a majority.
+    fn current_at(&self, now: Time) -> Time {
+        match self.role {
+            Role::Leader { .. } => {
+                let others = self.config.view.acceptors.without(self.config.own);
+                let mut heard: Vec<Time> = others
+                    .iter()
+                    .map(|node| self.heard.get(&node).copied().unwrap_or_default())
+                    .collect();
+                heard.sort_unstable_by(|a, b| b.cmp(a));
+                let needed = self.config.view.acceptors.len() / 2;
+                match needed.checked_sub(1) {
+                    None => now,
+                    Some(last) => heard.get(last).copied().unwrap_or_default(),
+                }
+            }
+            Role::Follower {
+                leader: Some(leader),
+            } => self.heard.get(&leader).copied().unwrap_or_default(),
+            Role::Candidate { .. } | Role::Follower { leader: None } => {
+                self.heard.values().copied().max().unwrap_or_default()
+            }
+        }
+    }
+
+    /// Opens the confirmation or the mark of each group of reads that arrived in this turn.
+    pub(crate) fn ask_for_reads(&mut self, now: Time, out: &mut Vec<Output<O::Message>>) {
+        for (id, way) in self.reads.end_turn() {
+            match way {
+                Way::Confirmed => self.order(now, Event::Read { id, lease: false }, out),
+                Way::Lease => self.order(now, Event::Read { id, lease: true }, out),
+                Way::Ordered => {
+                    let body = Body::Read {
+                        reader: self.config.own,
+                        boot: self.config.boot,
+                    };
+                    self.submit(crate::internal::Purpose::Read(id), body);
+                }
+            }
+        }
+    }
+
+    /// No barrier was found for a group of reads: their clients try elsewhere or again.
+    pub(crate) fn unconfirmed(&mut self, id: ReadId, out: &mut Vec<Output<O::Message>>) {
+        let refusal = match self.leader() {
+            Some(_) => Refusal::NotOrdered,
+            None => Refusal::NoLeader,
+        };
+        for read in self.reads.unconfirmed(id) {
+            refuse(out, read.to, Ask::Request(read.request), refusal);
+        }
+    }
+
+    fn answer_group(&mut self, now: Time, ready: Ready, out: &mut Vec<Output<O::Message>>) {
+        let Ready {
+            barrier,
+            until,
+            group,
+        } = ready;
+        for (session, keeper) in group.keepalives {
+            self.keepalive_confirmed(session, keeper, out);
+        }
+        let is_served = self.serves_objects().is_ok();
+        let slot = self.pipeline.handed_out(self.applied).max(barrier);
+        for read in group.reads {
+            if !is_served {
+                refuse(
+                    out,
+                    read.to,
+                    Ask::Request(read.request),
+                    Refusal::NotServing,
+                );
+            } else if until.is_some_and(|until| now >= until) {
+                self.reads.arrive(Way::Confirmed, read);
+            } else {
+                let query = Query {
+                    read,
+                    slot,
+                    current_at: None,
+                    until,
+                };
+                self.query(query, out);
+            }
+        }
+    }
+
+    /// The objects answered a read. Under a lease the clock is looked at once more, after the value
+    /// was read: a node that was stopped in between answers nothing stale.
+    pub(crate) fn queried(
+        &mut self,
+        now: Time,
+        id: ReadId,
+        outcome: Outcome,
+        out: &mut Vec<Output<O::Message>>,
+    ) {
+        let Some(query) = self.reads.queried(id) else {
+            return;
+        };
+        let read = query.read;
+        if self.checkpoints.is_quarantined() {
+            refuse(
+                out,
+                read.to,
+                Ask::Request(read.request),
+                Refusal::NotServing,
+            );
+        } else if query.until.is_some_and(|until| now >= until) {
+            self.reads.arrive(Way::Confirmed, read);
+        } else {
+            let current_at = query.current_at;
+            let message = ToClient::Read {
+                request: read.request,
+                slot: query.slot,
+                age: current_at.map_or(Duration::ZERO, |at| now.since(at)),
+                outcome,
+            };
+            reply(out, read.to, message);
+        }
+    }
+
+    /// Says whether another keepalive may wait for its confirmation.
+    pub(crate) fn has_room_for_keepalive(&self) -> bool {
+        self.reads.keepalives() < KEEPALIVES_WAITING
+    }
+}
+
+/// Tells who waits for a command what it did. Without a fingerprint the client has acknowledged the
+/// command, and whoever still waits gets the outcome all the same.
+fn answer<M>(
+    line: &mut crate::waiting::Line,
+    id: CommandId,
+    print: Option<u64>,
+    outcome: &Outcome,
+    out: &mut Vec<Output<M>>,
+) {
+    let mut tell = |to| {
+        let outcome = outcome.clone();
+        reply(out, to, ToClient::Replied { id, outcome });
+    };
+    match print {
+        Some(print) => line.answer(id.sequence, print, &mut tell),
+        None => line.give_up(id.sequence, &mut tell),
+    }
+}

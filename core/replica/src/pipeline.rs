@@ -1,0 +1,243 @@
+//! From decided slots to executed ones: what waits for the objects, in slot order.
+//!
+//! The meta layer never waits for the objects. What it admits stands in a queue; as much as the
+//! objects may hold is handed out; outcomes come back in the same order. A queued slot shares its
+//! batch with the ordering's log. When the queue passes its bound and a stable snapshot covers its
+//! front, that part is dropped and the snapshot is installed instead, so a hung host costs bounded
+//! memory.
+
+use crate::limits::{BACKLOG_BYTES, BACKLOG_CALLS, HANDED_BYTES, HANDED_CALLS};
+use quorate_types::{Batch, Outcome, Slot};
+use std::collections::VecDeque;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+/// Calls of one slot that execute.
+#[derive(Debug)]
+pub(crate) struct Calls {
+    pub(crate) slot: Slot,
+    pub(crate) batch: Batch,
+    /// Which commands of the batch are calls that execute now, ascending.
+    pub(crate) admitted: Vec<u32>,
+}
+
+/// What is handed to the objects next.
+#[derive(Debug)]
+pub(crate) enum Work {
+    /// Execute.
+    Calls(Calls),
+    /// Freeze the state.
+    Snapshot(Slot),
+}
+
+/// Slots whose work was dropped because a snapshot will bring their state.
+#[derive(Clone, Copy, Debug)]
+struct Gap {
+    after: Slot,
+    upto: Slot,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Pipeline {
+    queue: VecDeque<Work>,
+    queued: Load,
+    handed: VecDeque<Calls>,
+    handed_load: Load,
+    gap: Option<Gap>,
+    /// The objects are about to be restored: nothing is handed out.
+    is_held: bool,
+    /// Rolling hash of every reply in slot order.
+    pub(crate) replies_digest: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Load {
+    calls: usize,
+    bytes: usize,
+}
+
+impl Pipeline {
+    /// Appends work of a newly decided slot.
+    pub(crate) fn push(&mut self, work: Work) {
+        self.queued.add(work.load());
+        self.queue.push_back(work);
+    }
+
+    /// Takes the next work for the objects, if they may have more; the caller hands it out.
+    pub(crate) fn next(&mut self) -> Option<Work> {
+        if self.is_held || self.gap.is_some() {
+            return None;
+        }
+        let load = self.queue.front()?.load();
+        let is_room = self.handed.is_empty()
+            || (self.handed_load.calls + load.calls <= HANDED_CALLS
+                && self.handed_load.bytes + load.bytes <= HANDED_BYTES);
+        if !is_room {
+            return None;
+        }
+        self.queued.sub(load);
+        self.queue.pop_front()
+    }
+
+    /// Remembers calls that were handed out.
+    pub(crate) fn hand(&mut self, calls: Calls) {
+        self.handed_load.add(calls.load());
+        self.handed.push_back(calls);
+    }
+
+    /// Takes the calls of `slot` whose outcomes came; `None` for a slot that is past.
+    pub(crate) fn finish(&mut self, slot: Slot) -> Option<Calls> {
+        let front = self.handed.front()?.slot;
+        if slot < front {
+            return None;
+        }
+        assert_eq!(slot, front, "outcomes come in the order of handing out");
+        let calls = self.handed.pop_front()?;
+        self.handed_load.sub(calls.load());
+        Some(calls)
+    }
+
+    /// The highest slot whose calls, and those of all before, are executed.
+    pub(crate) fn executed(&self, applied: Slot) -> Slot {
+        match self.handed.front() {
+            Some(calls) => calls.slot.previous(),
+            None => self.handed_out(applied),
+        }
+    }
+
+    /// The highest slot whose calls, and those of all before, are handed out.
+    pub(crate) fn handed_out(&self, applied: Slot) -> Slot {
+        match (self.gap, self.queue.front()) {
+            (Some(gap), _) => gap.after,
+            (None, Some(work)) => work.slot().previous(),
+            (None, None) => applied,
+        }
+    }
+
+    /// Says whether more is decided and not executed than admission allows.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.queued.calls + self.handed_load.calls > BACKLOG_CALLS || self.is_heavy()
+    }
+
+    fn is_heavy(&self) -> bool {
+        self.queued.bytes + self.handed_load.bytes > BACKLOG_BYTES
+            || self.queued.calls > BACKLOG_CALLS
+    }
+
+    /// Drops queued work up to the stable snapshot `upto` when the queue is past its bound. Says
+    /// whether the objects' state must come from a snapshot at or above `upto`.
+    pub(crate) fn shed(&mut self, upto: Slot, applied: Slot) -> bool {
+        let covers = self.queue.front().is_some_and(|work| work.slot() <= upto);
+        if !covers || !self.is_heavy() {
+            return false;
+        }
+        let after = self.handed_out(applied);
+        self.drop_queued(upto);
+        self.gap = Some(Gap { after, upto });
+        true
+    }
+
+    fn drop_queued(&mut self, upto: Slot) {
+        while let Some(work) = self.queue.front()
+            && work.slot() <= upto
+        {
+            self.queued.sub(work.load());
+            self.queue.pop_front();
+        }
+    }
+
+    /// Nothing is handed out from here until [`Pipeline::installed`] or [`Pipeline::release`].
+    pub(crate) fn hold(&mut self) {
+        self.is_held = true;
+    }
+
+    /// Handing out goes on.
+    pub(crate) fn release(&mut self) {
+        self.is_held = false;
+    }
+
+    /// The objects hold the state after `slot`.
+    pub(crate) fn installed(&mut self, slot: Slot, replies_digest: u64) {
+        while let Some(calls) = self.handed.pop_front() {
+            assert!(calls.slot <= slot, "nothing is handed out during a restore");
+            self.handed_load.sub(calls.load());
+        }
+        self.drop_queued(slot);
+        if self.gap.is_some_and(|gap| gap.upto <= slot) {
+            self.gap = None;
+        }
+        self.replies_digest = replies_digest;
+        self.is_held = false;
+    }
+
+    /// Folds the outcomes of one executed slot into the rolling digest.
+    pub(crate) fn fold(&mut self, slot: Slot, outcomes: &[Outcome]) {
+        let mut digest = xxh3_64_with_seed(&slot.0.to_le_bytes(), self.replies_digest);
+        for outcome in outcomes {
+            digest = match outcome {
+                Outcome::Returned(value) => xxh3_64_with_seed(value, digest),
+                Outcome::Raised(value) => xxh3_64_with_seed(value, !digest),
+                Outcome::Skipped => digest.rotate_left(1),
+            };
+        }
+        self.replies_digest = digest;
+    }
+
+    /// Calls decided and not executed here.
+    pub(crate) fn backlog(&self) -> usize {
+        self.queued.calls + self.handed_load.calls
+    }
+
+    pub(crate) fn check(&self, applied: Slot) {
+        assert!(self.executed(applied) <= self.handed_out(applied));
+        assert!(self.handed_out(applied) <= applied);
+        let queued = self.queue.iter().map(Work::load);
+        assert_eq!(queued.fold(Load::default(), Load::plus), self.queued);
+        let handed = self.handed.iter().map(Calls::load);
+        assert_eq!(handed.fold(Load::default(), Load::plus), self.handed_load);
+        let order = self.queue.iter().map(Work::slot);
+        assert!(order.is_sorted(), "the queue is in slot order");
+    }
+}
+
+impl Calls {
+    fn load(&self) -> Load {
+        Load {
+            calls: self.admitted.len(),
+            bytes: self.batch.weight(),
+        }
+    }
+}
+
+impl Work {
+    fn slot(&self) -> Slot {
+        match self {
+            Work::Calls(calls) => calls.slot,
+            Work::Snapshot(slot) => *slot,
+        }
+    }
+
+    fn load(&self) -> Load {
+        match self {
+            Work::Calls(calls) => calls.load(),
+            Work::Snapshot(_) => Load::default(),
+        }
+    }
+}
+
+impl Load {
+    fn plus(self, other: Load) -> Load {
+        Load {
+            calls: self.calls + other.calls,
+            bytes: self.bytes + other.bytes,
+        }
+    }
+
+    fn add(&mut self, other: Load) {
+        *self = self.plus(other);
+    }
+
+    fn sub(&mut self, other: Load) {
+        self.calls -= other.calls;
+        self.bytes -= other.bytes;
+    }
+}

@@ -1,0 +1,195 @@
+//! Reads that have no answer yet, and the keepalives that ride on their confirmations.
+//!
+//! Reads of one level that arrive in one turn form a group: one confirmation, or one mark in the
+//! log, opened after all of them had arrived. A group's confirmation is used once.
+
+use crate::limits::READS_WAITING;
+use quorate_ordering::ReadId;
+use quorate_types::{ConnectionId, NodeId, ObjectId, SessionId, Slot, Time, Value};
+use std::collections::{BTreeMap, VecDeque};
+
+/// A client's read.
+#[derive(Debug)]
+pub(crate) struct Read {
+    pub(crate) to: ConnectionId,
+    pub(crate) request: u64,
+    pub(crate) object: ObjectId,
+    pub(crate) payload: Value,
+}
+
+/// Who is told that a session's keepalive counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Keeper {
+    /// A client connected here.
+    Client(ConnectionId),
+    /// A replica that forwarded it.
+    Peer(NodeId),
+}
+
+/// How a group learns its barrier.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Way {
+    /// A majority confirms the leader.
+    Confirmed,
+    /// The leader's lease.
+    Lease,
+    /// A mark in the log.
+    Ordered,
+}
+
+/// Reads and keepalives that share one barrier.
+#[derive(Debug, Default)]
+pub(crate) struct Group {
+    pub(crate) reads: Vec<Read>,
+    pub(crate) keepalives: Vec<(SessionId, Keeper)>,
+}
+
+/// A group that knows its barrier.
+#[derive(Debug)]
+pub(crate) struct Ready {
+    pub(crate) barrier: Slot,
+    /// Until when the answers may leave, under a lease.
+    pub(crate) until: Option<Time>,
+    pub(crate) group: Group,
+}
+
+/// A read that the objects are answering.
+#[derive(Debug)]
+pub(crate) struct Query {
+    pub(crate) read: Read,
+    /// Everything up to here is executed before it.
+    pub(crate) slot: Slot,
+    /// When the replica last knew itself current, for reads of any state.
+    pub(crate) current_at: Option<Time>,
+    /// Until when the answer may leave, under a lease.
+    pub(crate) until: Option<Time>,
+}
+
+/// All reads without an answer.
+#[derive(Debug, Default)]
+pub(crate) struct Reads {
+    last_id: u64,
+    /// Groups that grow until the turn ends.
+    arriving: BTreeMap<Way, Group>,
+    /// Groups whose barrier is being found.
+    asked: BTreeMap<ReadId, (Way, Group)>,
+    ready: VecDeque<Ready>,
+    queries: BTreeMap<ReadId, Query>,
+    count: usize,
+    keepalives: usize,
+}
+
+impl Reads {
+    /// Reads whose lease ended while they were answered ask again at the next turn's end: at once.
+    pub(crate) fn next_wake(&self) -> Option<Time> {
+        (!self.arriving.is_empty()).then_some(Time::default())
+    }
+
+    /// Says whether another read may wait.
+    pub(crate) fn is_full(&self) -> bool {
+        self.count >= READS_WAITING
+    }
+
+    /// Reads without an answer.
+    pub(crate) fn len(&self) -> usize {
+        self.count
+    }
+
+    pub(crate) fn arrive(&mut self, way: Way, read: Read) {
+        self.count += 1;
+        self.arriving.entry(way).or_default().reads.push(read);
+    }
+
+    /// Keepalives without a confirmation.
+    pub(crate) fn keepalives(&self) -> usize {
+        self.keepalives
+    }
+
+    pub(crate) fn arrive_keepalive(&mut self, session: SessionId, keeper: Keeper) {
+        let group = self.arriving.entry(Way::Confirmed).or_default();
+        group.keepalives.push((session, keeper));
+        self.keepalives += 1;
+    }
+
+    /// Closes the groups of this turn and names them.
+    pub(crate) fn end_turn(&mut self) -> Vec<(ReadId, Way)> {
+        let mut named = Vec::new();
+        for (way, group) in std::mem::take(&mut self.arriving) {
+            let id = self.fresh_id();
+            self.asked.insert(id, (way, group));
+            named.push((id, way));
+        }
+        named
+    }
+
+    fn fresh_id(&mut self) -> ReadId {
+        self.last_id += 1;
+        ReadId(self.last_id)
+    }
+
+    /// The group's barrier is known.
+    pub(crate) fn confirmed(&mut self, id: ReadId, barrier: Slot, until: Option<Time>) {
+        if let Some((_, group)) = self.asked.remove(&id) {
+            self.ready.push_back(Ready {
+                barrier,
+                until,
+                group,
+            });
+        }
+    }
+
+    /// The group has no barrier: its reads are refused by the caller, its keepalives dropped.
+    pub(crate) fn unconfirmed(&mut self, id: ReadId) -> Vec<Read> {
+        let group = self.asked.remove(&id).map(|(_, group)| group);
+        let group = group.unwrap_or_default();
+        self.count -= group.reads.len();
+        self.keepalives -= group.keepalives.len();
+        group.reads
+    }
+
+    /// Every group whose mark in the log may have been passed unseen.
+    pub(crate) fn take_ordered(&mut self) -> Vec<Read> {
+        let ids = self
+            .asked
+            .iter()
+            .filter(|(_, (way, _))| *way == Way::Ordered);
+        let ids: Vec<_> = ids.map(|(id, _)| *id).collect();
+        ids.into_iter()
+            .flat_map(|id| self.unconfirmed(id))
+            .collect()
+    }
+
+    /// Takes the next group whose barrier is at or below `slot`.
+    pub(crate) fn take_ready(&mut self, slot: Slot) -> Option<Ready> {
+        let place = self.ready.iter().position(|ready| ready.barrier <= slot)?;
+        let ready = self.ready.remove(place)?;
+        self.count -= ready.group.reads.len();
+        self.keepalives -= ready.group.keepalives.len();
+        Some(ready)
+    }
+
+    /// The read goes to the objects, under this name.
+    pub(crate) fn query(&mut self, query: Query) -> ReadId {
+        self.count += 1;
+        let id = self.fresh_id();
+        self.queries.insert(id, query);
+        id
+    }
+
+    /// The objects answered.
+    pub(crate) fn queried(&mut self, id: ReadId) -> Option<Query> {
+        let query = self.queries.remove(&id)?;
+        self.count -= 1;
+        Some(query)
+    }
+
+    pub(crate) fn check(&self) {
+        let groups = self
+            .arriving
+            .values()
+            .chain(self.asked.values().map(|asked| &asked.1));
+        let groups = groups.chain(self.ready.iter().map(|ready| &ready.group));
+        let waiting: usize = groups.map(|group| group.reads.len()).sum();
+        assert_eq!(waiting + self.queries.len(), self.count);
+    }
+}

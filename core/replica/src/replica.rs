@@ -1,0 +1,324 @@
+//! The replica's frame: its state, the dispatch of inputs, and the traffic with the ordering below.
+//!
+//! The node calls [`Replica::handle`] with each input and performs the outputs in order. What an
+//! input means is decided in the sibling files, one idea each; nothing here knows a protocol.
+
+use crate::checkpoints::Checkpoints;
+use crate::connections::Connections;
+use crate::fetch::Fetch;
+use crate::internal::Internals;
+use crate::pipeline::Pipeline;
+use crate::reads::Reads;
+use crate::sessions::Sessions;
+use crate::silence::Silence;
+use crate::waiting::Waiting;
+use crate::{Input, Output, PeerMessage, ReplicaConfig, SnapshotCore};
+use quorate_ordering::{Decision, Effect, Effects, Event, LinkState, Ordering, Role};
+use quorate_types::{Command, ConnectionId, NodeId, NodeSet, Slot, Stamp, Time, Wall};
+use std::collections::{BTreeMap, VecDeque};
+
+/// What a restarted node found: a snapshot whose state the objects hold already.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Recovered {
+    /// The replica's part of the snapshot.
+    pub core: SnapshotCore,
+    /// Digest of the objects' state by value.
+    pub digest: [u8; 32],
+    /// Bytes of the whole image.
+    pub bytes: u64,
+}
+
+/// Executes what an [`Ordering`] decides, at most once, and answers clients.
+pub struct Replica<O: Ordering> {
+    pub(crate) config: ReplicaConfig,
+    pub(crate) ordering: O,
+    pub(crate) role: Role,
+    /// The highest slot whose meta part is applied; all before it are too.
+    pub(crate) applied: Slot,
+    /// What was told to the ordering as executed.
+    reported: Slot,
+    /// Stamp of the newest batch that holds commands.
+    pub(crate) stamp: Stamp,
+    pub(crate) sessions: Sessions,
+    pub(crate) pipeline: Pipeline,
+    pub(crate) waiting: Waiting,
+    pub(crate) connections: Connections,
+    /// Clients that wait for a session, by nonce.
+    pub(crate) opens: BTreeMap<u64, ConnectionId>,
+    pub(crate) internals: Internals,
+    pub(crate) reads: Reads,
+    pub(crate) silence: Silence,
+    pub(crate) checkpoints: Checkpoints,
+    pub(crate) fetch: Fetch,
+    /// Commands of this turn, submitted at its end.
+    pub(crate) turn: Vec<Command>,
+    pub(crate) is_host_up: bool,
+    pub(crate) is_draining: bool,
+    /// When each node was last heard of.
+    pub(crate) heard: BTreeMap<NodeId, Time>,
+    /// Events for the ordering, raised while its effects were routed.
+    events: VecDeque<Event<O::Message>>,
+    effects: Effects<O::Message>,
+}
+
+impl<O: Ordering> Replica<O> {
+    /// A replica above `ordering`, which has folded its own log. The outputs are performed like
+    /// those of [`Replica::handle`].
+    pub fn new(
+        config: ReplicaConfig,
+        ordering: O,
+        recovered: Option<Recovered>,
+        now: Time,
+    ) -> (Replica<O>, Vec<Output<O::Message>>) {
+        let role = ordering.status().role;
+        let mut replica = Replica {
+            role,
+            applied: Slot::ZERO,
+            reported: Slot::ZERO,
+            stamp: Stamp::default(),
+            sessions: Sessions::new(config.sessions_max),
+            pipeline: Pipeline::default(),
+            waiting: Waiting::default(),
+            connections: Connections::default(),
+            opens: BTreeMap::new(),
+            internals: Internals::new(config.own, config.boot),
+            reads: Reads::default(),
+            silence: Silence::default(),
+            checkpoints: Checkpoints::default(),
+            fetch: Fetch::default(),
+            turn: Vec::new(),
+            is_host_up: true,
+            is_draining: false,
+            heard: BTreeMap::new(),
+            events: VecDeque::new(),
+            effects: Effects::new(),
+            ordering,
+            config,
+        };
+        let mut out = Vec::new();
+        if let Some(recovered) = recovered {
+            replica.restore(&recovered.core);
+            replica.pipeline.replies_digest = recovered.core.replies_digest;
+            replica.report_snapshot(
+                now,
+                recovered.core.slot,
+                recovered.digest,
+                recovered.bytes,
+                &mut out,
+            );
+        }
+        replica.care_for_sessions(now, role);
+        replica.settle(now, &mut out);
+        (replica, out)
+    }
+
+    /// Takes one input to its end; consequences are appended to `out`.
+    pub fn handle(
+        &mut self,
+        now: Time,
+        input: Input<O::Message>,
+        out: &mut Vec<Output<O::Message>>,
+    ) {
+        match input {
+            Input::Client { from, message } => self.client(now, from, message, out),
+            Input::Disconnected { connection } => self.disconnected(connection),
+            Input::Peer {
+                from,
+                link,
+                message,
+            } => {
+                self.heard.insert(from, now);
+                match message {
+                    PeerMessage::Ordering { view, message } => {
+                        if view == self.config.view.number {
+                            let event = Event::Receive {
+                                from,
+                                link,
+                                message,
+                            };
+                            self.order(now, event, out);
+                        }
+                    }
+                    PeerMessage::Replica(message) => self.peer(now, from, message, out),
+                }
+            }
+            Input::Link { peer, state } => {
+                if matches!(state, LinkState::Up(_)) {
+                    self.repeat_report(NodeSet::only(peer), out);
+                }
+                self.order(now, Event::Link { peer, state }, out);
+            }
+            Input::Persisted { mark } => self.order(now, Event::Persisted { mark }, out),
+            Input::Executed { slot, outcomes } => self.executed(slot, outcomes, out),
+            Input::Queried { read, outcome } => self.queried(now, read, outcome, out),
+            Input::SnapshotTaken {
+                slot,
+                digest,
+                bytes,
+            } => self.snapshot_taken(now, slot, digest, bytes, out),
+            Input::SnapshotFailed { slot } => self.checkpoints.failed(slot),
+            Input::Installed {
+                core,
+                digest,
+                bytes,
+            } => self.installed(now, &core, digest, bytes, out),
+            Input::InstallFailed { slot } => self.install_failed(now, slot, out),
+            Input::Host { is_up } => self.is_host_up = is_up,
+            Input::Checkpoint => self.want_checkpoint(),
+            Input::Drain => {
+                self.is_draining = true;
+                self.order(now, Event::HandOver, out);
+            }
+            Input::TurnEnd { wall, entropy } => self.end_turn(now, wall, entropy, out),
+            Input::Wake => self.wake(now, out),
+        }
+        self.settle(now, out);
+    }
+
+    fn end_turn(&mut self, now: Time, wall: Wall, entropy: u64, out: &mut Vec<Output<O::Message>>) {
+        self.tend_sessions(now);
+        self.tend_log();
+        self.ask_for_reads(now, out);
+        if !self.turn.is_empty() {
+            let commands = std::mem::take(&mut self.turn);
+            self.order(now, Event::Submit { commands }, out);
+        }
+        self.order(now, Event::TurnEnd { wall, entropy }, out);
+    }
+
+    fn wake(&mut self, now: Time, out: &mut Vec<Output<O::Message>>) {
+        if self.ordering.next_wake().is_some_and(|due| due <= now) {
+            self.order(now, Event::Wake, out);
+        }
+        self.tend_fetch(now, out);
+        self.tend_reports(now, out);
+    }
+
+    /// When [`Input::Wake`] is due, if at all. A turn end follows it like every other input.
+    #[must_use]
+    pub fn next_wake(&self) -> Option<Time> {
+        [
+            self.ordering.next_wake(),
+            self.reads.next_wake(),
+            self.silence.next_wake(),
+            self.checkpoints.next_wake(),
+            self.fetch.next_wake(),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+
+    /// Gives the ordering an event and routes what follows.
+    pub(crate) fn order(
+        &mut self,
+        now: Time,
+        event: Event<O::Message>,
+        out: &mut Vec<Output<O::Message>>,
+    ) {
+        let mut effects = std::mem::take(&mut self.effects);
+        self.ordering.handle(now, event, &mut effects);
+        for effect in effects.drain(..) {
+            self.route(now, effect, out);
+        }
+        self.effects = effects;
+    }
+
+    /// Queues an event for the ordering; [`Replica::settle`] hands it over.
+    pub(crate) fn raise(&mut self, event: Event<O::Message>) {
+        self.events.push_back(event);
+    }
+
+    /// Tells the ordering what is applied until nothing new follows. Each round decides at least
+    /// one slot more than the one before, so the rounds end with the window.
+    fn settle(&mut self, now: Time, out: &mut Vec<Output<O::Message>>) {
+        loop {
+            if let Some(event) = self.events.pop_front() {
+                self.order(now, event, out);
+            } else if self.reported < self.applied {
+                self.reported = self.applied;
+                let slot = self.applied;
+                self.order(now, Event::Executed { slot }, out);
+            } else {
+                break;
+            }
+        }
+        self.hand_out(now, out);
+        self.shed_backlog(now, out);
+    }
+
+    fn route(&mut self, now: Time, effect: Effect<O::Message>, out: &mut Vec<Output<O::Message>>) {
+        match effect {
+            Effect::Send { to, lane, message } => {
+                let view = self.config.view.number;
+                let message = PeerMessage::Ordering { view, message };
+                out.push(Output::Send { to, lane, message });
+            }
+            Effect::Persist { mark, record } => out.push(Output::Persist { mark, record }),
+            Effect::Decide {
+                slot,
+                decision: Decision::Batch(batch),
+            } => self.decided(slot, batch, out),
+            Effect::Role(role) => self.role_changed(now, role, out),
+            Effect::Confirmed {
+                read,
+                barrier,
+                until,
+            } => self.reads.confirmed(read, barrier, until),
+            Effect::Unconfirmed { read } => self.unconfirmed(read, out),
+            Effect::NeedSnapshot { upto } => self.need_snapshot(now, upto, out),
+            Effect::Refuse { command, refusal } => self.refused(command, refusal, out),
+            Effect::Discard { upto, base } => out.push(Output::Discard { upto, base }),
+        }
+    }
+
+    fn role_changed(&mut self, now: Time, role: Role, out: &mut Vec<Output<O::Message>>) {
+        let before = self.leader();
+        self.role = role;
+        out.push(Output::Role(role));
+        self.care_for_sessions(now, role);
+        if self.leader() != before {
+            self.tell_leader(out);
+        }
+    }
+
+    /// Who leads, as far as this node knows.
+    pub(crate) fn leader(&self) -> Option<NodeId> {
+        self.role.leader(self.config.own)
+    }
+
+    /// Takes over a snapshot's part of the state, for slots that were not applied one by one.
+    pub(crate) fn restore(&mut self, core: &SnapshotCore) {
+        assert!(core.slot > self.applied, "a replica never goes back");
+        self.applied = core.slot;
+        self.stamp = core.stamp;
+        self.sessions = Sessions::restored(self.config.sessions_max, &core.sessions);
+        self.silence.restore(core.lead_ballot, core.lead_slot);
+    }
+
+    /// Says whether this node executes calls at all.
+    pub(crate) fn is_replica(&self) -> bool {
+        self.config.view.replicas.contains(self.config.own)
+    }
+
+    /// All other replicas of the view.
+    pub(crate) fn other_replicas(&self) -> NodeSet {
+        self.config.view.replicas.without(self.config.own)
+    }
+
+    /// The ordering below, for the owner's own questions.
+    pub fn ordering(&self) -> &O {
+        &self.ordering
+    }
+
+    /// Panics when an invariant is broken here or in the ordering below.
+    pub fn check(&self) {
+        self.ordering.check();
+        self.sessions.check();
+        self.waiting.check();
+        self.reads.check();
+        self.pipeline.check(self.applied);
+        assert!(self.reported <= self.applied);
+        assert!(self.events.is_empty(), "settled before returning");
+    }
+}

@@ -1,0 +1,214 @@
+//! The table of open sessions: bounded, ordered, cheap to freeze at a slot.
+//!
+//! Sessions are shared between the living table and a frozen copy until one of them changes: a
+//! checkpoint costs one pointer per session. Decided commands change the table, nothing else does.
+
+use crate::SessionImage;
+use crate::window::Session;
+use quorate_types::{Outcome, SessionId, Slot};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Sessions by id, as they were or are.
+pub(crate) type Table = BTreeMap<SessionId, Arc<Session>>;
+
+/// All open sessions.
+#[derive(Debug)]
+pub(crate) struct Sessions {
+    table: Table,
+    /// For each session a slot at or below its newest command's, brought up to date only when it
+    /// comes first. The first exact one is therefore the least recently active session, whatever
+    /// the inexact ones behind it say: eviction is the same on all replicas.
+    oldest: BTreeSet<(Slot, SessionId)>,
+    capacity: usize,
+}
+
+impl Sessions {
+    pub(crate) fn new(capacity: usize) -> Sessions {
+        assert!(capacity > 0, "a group without sessions serves nobody");
+        Sessions {
+            table: Table::new(),
+            oldest: BTreeSet::new(),
+            capacity,
+        }
+    }
+
+    pub(crate) fn restored(capacity: usize, images: &[SessionImage]) -> Sessions {
+        let mut sessions = Sessions::new(capacity);
+        for image in images {
+            let session = Session::restored(image);
+            sessions.oldest.insert((session.active, image.id));
+            sessions.table.insert(image.id, Arc::new(session));
+        }
+        sessions
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    pub(crate) fn session(&self, id: SessionId) -> Option<&Session> {
+        self.table.get(&id).map(Arc::as_ref)
+    }
+
+    pub(crate) fn session_mut(&mut self, id: SessionId) -> Option<&mut Session> {
+        self.table.get_mut(&id).map(Arc::make_mut)
+    }
+
+    /// Opens a session; returns the one that had to go for it.
+    pub(crate) fn open(&mut self, id: SessionId, slot: Slot, wall: u64) -> Option<SessionId> {
+        let evicted = (self.table.len() >= self.capacity).then(|| self.evict());
+        self.table.insert(id, Arc::new(Session::opened(slot, wall)));
+        self.oldest.insert((slot, id));
+        evicted
+    }
+
+    /// Ends a session; says whether it was open.
+    pub(crate) fn close(&mut self, id: SessionId) -> bool {
+        self.table.remove(&id).is_some()
+    }
+
+    fn evict(&mut self) -> SessionId {
+        loop {
+            let (slot, id) = self
+                .oldest
+                .pop_first()
+                .expect("every open session is in the order");
+            match self.table.get(&id).map(|session| session.active) {
+                Some(active) if active > slot => {
+                    self.oldest.insert((active, id));
+                }
+                Some(_) => {
+                    self.table.remove(&id);
+                    return id;
+                }
+                None => {}
+            }
+        }
+    }
+
+    /// Up to `count` sessions without a command after `slot`, for which `wanted` holds.
+    pub(crate) fn silent_since(
+        &mut self,
+        slot: Slot,
+        count: usize,
+        wanted: impl Fn(SessionId) -> bool,
+    ) -> Vec<SessionId> {
+        let mut stale = Vec::new();
+        let mut silent = Vec::new();
+        for &(noted, id) in self.oldest.range(..(slot.next(), SessionId::NONE)) {
+            match self.table.get(&id).map(|session| session.active) {
+                Some(active) if active <= slot => {
+                    if silent.len() < count && wanted(id) {
+                        silent.push(id);
+                    }
+                }
+                other => stale.push((noted, id, other)),
+            }
+        }
+        for (noted, id, active) in stale {
+            self.oldest.remove(&(noted, id));
+            if let Some(active) = active {
+                self.oldest.insert((active, id));
+            }
+        }
+        silent
+    }
+
+    /// The table as it stands, sharing its sessions.
+    pub(crate) fn freeze(&self) -> Table {
+        self.table.clone()
+    }
+
+    /// Takes outcomes that are missing here from a snapshot of earlier slots.
+    pub(crate) fn adopt(&mut self, images: &[SessionImage]) {
+        adopt(&mut self.table, images);
+    }
+
+    pub(crate) fn check(&self) {
+        assert!(self.table.len() <= self.capacity);
+        assert!(self.oldest.len() >= self.table.len());
+        self.table.values().for_each(|session| session.check());
+    }
+}
+
+/// Takes outcomes that are missing in `table` from a snapshot of earlier slots.
+pub(crate) fn adopt(table: &mut Table, images: &[SessionImage]) {
+    for image in images {
+        if let Some(session) = table.get_mut(&image.id) {
+            Arc::make_mut(session).adopt(image);
+        }
+    }
+}
+
+/// Writes an outcome into a frozen table.
+pub(crate) fn record(table: &mut Table, id: SessionId, sequence: u64, outcome: Option<Outcome>) {
+    if let Some(session) = table.get_mut(&id) {
+        Arc::make_mut(session).record(sequence, outcome);
+    }
+}
+
+/// A frozen table as a snapshot keeps it.
+pub(crate) fn images(table: &Table) -> Vec<SessionImage> {
+    table
+        .iter()
+        .map(|(id, session)| {
+            assert_eq!(session.pending(), 0, "a snapshot waits for all outcomes");
+            session.image(*id)
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_least_recently_active_session_is_evicted() {
+        let mut sessions = Sessions::new(2);
+        assert_eq!(sessions.open(SessionId(1), Slot(1), 0), None);
+        assert_eq!(sessions.open(SessionId(2), Slot(2), 0), None);
+        sessions.session_mut(SessionId(1)).unwrap().active = Slot(3);
+        assert_eq!(
+            sessions.open(SessionId(4), Slot(4), 0),
+            Some(SessionId(2)),
+            "session 1 spoke later"
+        );
+        sessions.check();
+    }
+
+    #[test]
+    fn eviction_does_not_depend_on_what_was_looked_at() {
+        let mut looked = Sessions::new(3);
+        let mut other = Sessions::new(3);
+        for sessions in [&mut looked, &mut other] {
+            for id in 1..=3 {
+                sessions.open(SessionId(id), Slot(id), 0);
+            }
+            sessions.session_mut(SessionId(1)).unwrap().active = Slot(9);
+            sessions.session_mut(SessionId(2)).unwrap().active = Slot(8);
+        }
+        assert_eq!(
+            looked.silent_since(Slot(5), 10, |_| true),
+            [SessionId(3)],
+            "only session 3 was silent"
+        );
+        for slot in 10..13 {
+            let id = SessionId(slot);
+            assert_eq!(
+                looked.open(id, Slot(slot), 0),
+                other.open(id, Slot(slot), 0)
+            );
+        }
+    }
+
+    #[test]
+    fn a_frozen_table_does_not_see_later_commands() {
+        let mut sessions = Sessions::new(2);
+        sessions.open(SessionId(1), Slot(1), 0);
+        let frozen = sessions.freeze();
+        sessions.session_mut(SessionId(1)).unwrap().admit(1, 0, 7);
+        assert_eq!(frozen[&SessionId(1)].pending(), 0);
+        assert_eq!(images(&frozen)[0].replies.len(), 0);
+    }
+}

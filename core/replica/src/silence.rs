@@ -1,0 +1,296 @@
+//! Which sessions are silent: judged by the leader alone, ended by the log alone.
+//!
+//! `docs/sessions.md` holds the argument why an acknowledged keepalive keeps its promise over any
+//! change of leaders. Nothing here runs per command: a session's newest command is dated by samples
+//! of (applied slot, time).
+
+use crate::clients::{refuse, reply};
+use crate::internal::Purpose;
+use crate::limits::{ACTIVITY_SAMPLES, EXPIRIES_PER_SWEEP, KEEPALIVES_WAITING};
+use crate::reads::Keeper;
+use crate::{Output, PeerMessage, Replica, ReplicaMessage};
+use quorate_ordering::{Lane, Ordering, Role};
+use quorate_types::{
+    Ask, Ballot, Body, CommandId, ConnectionId, Duration, NodeSet, Refusal, SessionId, Slot, Time,
+    ToClient,
+};
+use std::collections::{BTreeMap, VecDeque};
+
+/// What is known about leaders and the silence of sessions.
+#[derive(Debug, Default)]
+pub(crate) struct Silence {
+    /// The highest ballot whose leader began to judge; replicated.
+    lead_ballot: Ballot,
+    /// Where it began; replicated.
+    lead_slot: Slot,
+    /// This node's own leadership, while it lasts.
+    term: Option<Term>,
+    /// Keepalives that this node forwarded, and who is told.
+    forwarded: BTreeMap<SessionId, ConnectionId>,
+}
+
+#[derive(Debug)]
+struct Term {
+    ballot: Ballot,
+    is_lead_submitted: bool,
+    /// Keepalives by arrival: each delays the expiry of its session, acknowledged or not.
+    notes: BTreeMap<SessionId, Time>,
+    /// Sessions whose expiry is proposed, by which command; `None` once ordering lost sight of it.
+    expiring: BTreeMap<SessionId, Option<CommandId>>,
+    /// Some proposal was refused as `Unknown`: from then on none is forgotten before it is decided.
+    has_lost_sight: bool,
+    /// Ascending. Invariant: the first is no later than any moment that a sweep asks about, or is
+    /// the beginning of the term.
+    samples: VecDeque<(Time, Slot)>,
+    sweep_at: Time,
+}
+
+impl Silence {
+    pub(crate) fn lead_slot(&self) -> Slot {
+        self.lead_slot
+    }
+
+    pub(crate) fn lead_ballot(&self) -> Ballot {
+        self.lead_ballot
+    }
+
+    /// The start of the newest leader's care, as a snapshot says.
+    pub(crate) fn restore(&mut self, ballot: Ballot, slot: Slot) {
+        self.lead_ballot = ballot;
+        self.lead_slot = slot;
+    }
+
+    /// A leader's care begins, unless a higher ballot's has begun.
+    pub(crate) fn lead_decided(&mut self, ballot: Ballot, slot: Slot) {
+        if ballot > self.lead_ballot {
+            self.lead_ballot = ballot;
+            self.lead_slot = slot;
+        }
+    }
+
+    pub(crate) fn lead_refused(&mut self) {
+        if let Some(term) = &mut self.term {
+            term.is_lead_submitted = false;
+        }
+    }
+
+    /// Only this term's newest proposal ends the wait: whatever was lost sight of before was judged
+    /// earlier and changes nothing that this one did not change.
+    pub(crate) fn expiry_decided(&mut self, session: SessionId, id: CommandId) {
+        if let Some(term) = &mut self.term
+            && term.expiring.get(&session) == Some(&Some(id))
+        {
+            term.expiring.remove(&session);
+        }
+    }
+
+    /// A proposal that may still be ordered keeps the session from being acknowledged.
+    pub(crate) fn expiry_refused(&mut self, session: SessionId, id: CommandId, refusal: Refusal) {
+        let Some(term) = &mut self.term else { return };
+        if term.expiring.get(&session) != Some(&Some(id)) {
+            return;
+        }
+        if refusal.may_have_executed() || term.has_lost_sight {
+            term.has_lost_sight = true;
+            term.expiring.insert(session, None);
+        } else {
+            term.expiring.remove(&session);
+        }
+    }
+
+    /// Slots were passed over: proposals of this term may have been decided in them, or will be.
+    pub(crate) fn lost_sight(&mut self) {
+        if let Some(term) = &mut self.term {
+            term.is_lead_submitted = false;
+            term.has_lost_sight = true;
+            term.expiring.values_mut().for_each(|id| *id = None);
+        }
+    }
+
+    pub(crate) fn next_wake(&self) -> Option<Time> {
+        self.term.as_ref().map(|term| term.sweep_at)
+    }
+
+    /// Says whether this node leads and its own care has begun in the log.
+    fn judges(&self) -> bool {
+        let term = self.term.as_ref();
+        term.is_some_and(|term| term.ballot == self.lead_ballot)
+    }
+
+    fn is_expiring(&self, session: SessionId) -> bool {
+        let term = self.term.as_ref();
+        term.is_some_and(|term| term.expiring.contains_key(&session))
+    }
+}
+
+impl Term {
+    fn begun(now: Time, ballot: Ballot, applied: Slot, sweep_every: Duration) -> Term {
+        Term {
+            ballot,
+            is_lead_submitted: false,
+            notes: BTreeMap::new(),
+            expiring: BTreeMap::new(),
+            has_lost_sight: false,
+            samples: VecDeque::from([(now, applied)]),
+            sweep_at: now + sweep_every,
+        }
+    }
+
+    /// Notes the time of `applied`, and says up to which slot every command was applied at least
+    /// `expiry` ago, as seen in this term.
+    fn sample(&mut self, now: Time, applied: Slot, expiry: Duration) -> Option<Slot> {
+        self.samples.push_back((now, applied));
+        while self
+            .samples
+            .get(1)
+            .is_some_and(|(at, _)| *at + expiry <= now)
+        {
+            self.samples.pop_front();
+        }
+        if self.samples.len() > ACTIVITY_SAMPLES {
+            // Forgetting the second makes silences look shorter, never longer.
+            self.samples.remove(1);
+        }
+        let (at, slot) = *self.samples.front()?;
+        (at + expiry <= now).then_some(slot)
+    }
+}
+
+impl<O: Ordering> Replica<O> {
+    /// How often a leader looks for silent sessions.
+    fn sweep_every(&self) -> Duration {
+        Duration((self.config.session_expiry.0 / 16).max(1))
+    }
+
+    /// A new leadership counts every session as active from this moment.
+    pub(crate) fn care_for_sessions(&mut self, now: Time, role: Role) {
+        self.silence.forwarded.clear();
+        match role {
+            Role::Leader { ballot } => {
+                let is_same = self.silence.term.as_ref().map(|term| term.ballot) == Some(ballot);
+                if !is_same {
+                    let every = self.sweep_every();
+                    self.silence.term = Some(Term::begun(now, ballot, self.applied, every));
+                }
+            }
+            Role::Candidate { .. } | Role::Follower { .. } => self.silence.term = None,
+        }
+    }
+
+    /// At the end of a turn: makes the own leadership known in the log, and sweeps when it is due.
+    pub(crate) fn tend_sessions(&mut self, now: Time) {
+        let judges = self.silence.judges();
+        let Some(term) = &mut self.silence.term else {
+            return;
+        };
+        if !judges && !term.is_lead_submitted && term.ballot > self.silence.lead_ballot {
+            term.is_lead_submitted = true;
+            let ballot = term.ballot;
+            self.submit(Purpose::Lead, Body::Lead { ballot });
+        } else if judges && term.sweep_at <= now {
+            self.sweep(now);
+        } else if term.sweep_at <= now {
+            term.sweep_at = now + Duration((self.config.session_expiry.0 / 16).max(1));
+        }
+    }
+
+    fn sweep(&mut self, now: Time) {
+        let (expiry, every) = (self.config.session_expiry, self.sweep_every());
+        let judged_by = self.applied;
+        let Some(term) = &mut self.silence.term else {
+            return;
+        };
+        term.sweep_at = now + every;
+        term.notes.retain(|_, at| *at + expiry > now);
+        let Some(slot) = term.sample(now, judged_by, expiry) else {
+            return;
+        };
+        let silent = self.sessions.silent_since(slot, EXPIRIES_PER_SWEEP, |id| {
+            !term.notes.contains_key(&id) && !matches!(term.expiring.get(&id), Some(Some(_)))
+        });
+        for session in silent {
+            let body = Body::Expire { session, judged_by };
+            let command = self.internals.command(Purpose::Expire(session), body);
+            term.expiring.insert(session, Some(command.id));
+            self.turn.push(command);
+        }
+    }
+
+    /// A client's sign of life, connected here or forwarded by a peer.
+    pub(crate) fn keepalive(
+        &mut self,
+        now: Time,
+        session: SessionId,
+        keeper: Keeper,
+        out: &mut Vec<Output<O::Message>>,
+    ) {
+        if self.silence.term.is_some() {
+            if self.has_room_for_keepalive() {
+                if let Some(term) = &mut self.silence.term {
+                    term.notes.insert(session, now);
+                }
+                self.reads.arrive_keepalive(session, keeper);
+            }
+            return;
+        }
+        let Keeper::Client(connection) = keeper else {
+            return;
+        };
+        let Some(leader) = self.leader() else {
+            refuse(out, connection, Ask::Session(session), Refusal::NoLeader);
+            return;
+        };
+        if self.silence.forwarded.len() >= KEEPALIVES_WAITING {
+            refuse(out, connection, Ask::Session(session), Refusal::Overloaded);
+            return;
+        }
+        self.silence.forwarded.insert(session, connection);
+        out.push(Output::Send {
+            to: NodeSet::only(leader),
+            lane: Lane::Urgent,
+            message: PeerMessage::Replica(ReplicaMessage::KeepAlive { session }),
+        });
+    }
+
+    /// This node was still leading after the keepalive had arrived, and has applied everything that
+    /// was decided before. Silent while an expiry is on its way: the log decides then.
+    pub(crate) fn keepalive_confirmed(
+        &mut self,
+        session: SessionId,
+        keeper: Keeper,
+        out: &mut Vec<Output<O::Message>>,
+    ) {
+        if !self.silence.judges() || self.silence.is_expiring(session) {
+            return;
+        }
+        let is_alive = self.sessions.session(session).is_some();
+        match keeper {
+            Keeper::Client(connection) => kept_alive(connection, session, is_alive, out),
+            Keeper::Peer(node) => out.push(Output::Send {
+                to: NodeSet::only(node),
+                lane: Lane::Urgent,
+                message: PeerMessage::Replica(ReplicaMessage::KeptAlive { session, is_alive }),
+            }),
+        }
+    }
+
+    /// The leader answered a forwarded keepalive.
+    pub(crate) fn forwarded_keepalive_answered(
+        &mut self,
+        session: SessionId,
+        is_alive: bool,
+        out: &mut Vec<Output<O::Message>>,
+    ) {
+        if let Some(connection) = self.silence.forwarded.remove(&session) {
+            kept_alive(connection, session, is_alive, out);
+        }
+    }
+}
+
+fn kept_alive<M>(to: ConnectionId, session: SessionId, is_alive: bool, out: &mut Vec<Output<M>>) {
+    if is_alive {
+        reply(out, to, ToClient::KeptAlive { session });
+    } else {
+        refuse(out, to, Ask::Session(session), Refusal::SessionExpired);
+    }
+}

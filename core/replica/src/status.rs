@@ -1,0 +1,81 @@
+//! What a replica can say about itself.
+
+use crate::Replica;
+use quorate_ordering::{Ordering, OrderingStatus};
+use quorate_types::Slot;
+
+/// A replica's state for status pages, metrics and tests.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ReplicaStatus {
+    /// What the ordering below says.
+    pub ordering: OrderingStatus,
+    /// The highest slot of the decided prefix.
+    pub decided: Slot,
+    /// The highest slot whose meta part is applied.
+    pub applied: Slot,
+    /// The highest slot whose calls are executed by the objects.
+    pub executed: Slot,
+    /// The newest durable snapshot of this node; slot 0 if it has none.
+    pub snapshot: Slot,
+    /// The newest snapshot that a majority holds with equal digests.
+    pub stable: Slot,
+    /// The last slot trimmed from the log.
+    pub trimmed: Slot,
+    /// Slots decided and not executed by the objects.
+    pub lag: u64,
+    /// Rolling hash of every reply up to `executed`.
+    pub digest: u64,
+    /// Open sessions.
+    pub sessions: usize,
+    /// Clients connected here.
+    pub connections: usize,
+    /// Calls of clients here without an answer.
+    pub waiting: usize,
+    /// Calls of clients here on the way to being ordered.
+    pub in_flight: usize,
+    /// Reads of clients here without an answer.
+    pub reads: usize,
+    /// Calls decided and not executed here.
+    pub backlog: usize,
+    /// Whether calls and reads are taken here.
+    pub is_serving: bool,
+    /// Whether the objects' host works.
+    pub is_host_up: bool,
+    /// Whether a snapshot is being fetched or installed.
+    pub is_fetching: bool,
+    /// The slot at which this replica's state differs from the majority's.
+    pub diverged: Option<Slot>,
+    /// The slot at which no majority of replicas agrees on the state.
+    pub frozen: Option<Slot>,
+}
+
+impl<O: Ordering> Replica<O> {
+    /// What can be said at this moment.
+    #[must_use]
+    pub fn status(&self) -> ReplicaStatus {
+        let ordering = self.ordering.status();
+        let executed = self.pipeline.executed(self.applied);
+        ReplicaStatus {
+            decided: ordering.decided,
+            applied: self.applied,
+            executed,
+            snapshot: self.checkpoints.own().map_or(Slot::ZERO, |own| own.slot),
+            stable: self.checkpoints.stable(),
+            trimmed: ordering.trimmed,
+            lag: ordering.decided.since(executed),
+            digest: self.pipeline.replies_digest,
+            sessions: self.sessions.len(),
+            connections: self.connections.len(),
+            waiting: self.waiting.len(),
+            in_flight: self.waiting.in_flight(),
+            reads: self.reads.len(),
+            backlog: self.pipeline.backlog(),
+            is_serving: self.serves_objects().is_ok(),
+            is_host_up: self.is_host_up,
+            is_fetching: self.fetch.is_active(),
+            diverged: self.checkpoints.diverged(),
+            frozen: self.checkpoints.frozen(),
+            ordering,
+        }
+    }
+}

@@ -15,6 +15,9 @@ SIM := $(CARGO) run --quiet --release -p quorate-sim
 # Seeds of `make test`: about 120 CPU-seconds.
 TEST_SEEDS ?= 150
 
+# Empty until the Python package stands; then it is installed and its types are checked.
+PACKAGE := $(wildcard python/pyproject.toml)
+
 # One interpreter for every cargo call, so that pyo3 is built once and not once per caller.
 export PYO3_PYTHON := $(BIN)/python
 # User site packages and the caller's environment stay out of the virtual environment.
@@ -47,7 +50,7 @@ binary: cargo-present venv
 	install -m 755 $(TARGET_DIR)/release/quorate $(BIN)/quorate
 
 package: cargo-present venv
-	cd python && VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --release --quiet
+	$(if $(PACKAGE),cd python && VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --release --quiet,@echo "python/pyproject.toml is absent: no package to install")
 
 # ---- what users run ----
 
@@ -84,7 +87,7 @@ check-tidy: cargo-present
 check-python: venv
 	git ls-files '*.py' '*.pyi' | xargs -r $(BIN)/ruff format --check
 	git ls-files '*.py' '*.pyi' | xargs -r $(BIN)/ruff check
-	cd python && $(BIN)/mypy --strict .
+	$(if $(PACKAGE),cd python && $(BIN)/mypy --strict .,@echo "python/pyproject.toml is absent: no types to check")
 
 check-shell:
 	for script in .ci/run $$(git ls-files '*.sh'); do bash -n "$$script"; done

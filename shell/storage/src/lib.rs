@@ -1,1 +1,41 @@
-//! The write-ahead log, snapshots and identity of a node on disk.
+//! The durable half of a node: its write-ahead log, its snapshots and its identity on disk.
+//!
+//! It knows no protocol: a record is bytes with a group and a slot. It refuses to hide damage: what was durable is given back,
+//! or reported as faulty, never silently missing. Everything stands on the small trait `Disk`, so the same code runs on files
+//! and in the simulator. Byte layout and reasons: docs/storage.md. Called by the node and by the simulator.
+//!
+//! ```
+//! use quorate_storage::{Limits, Log, Recovered, SimDisk, StorageError};
+//!
+//! let disk = SimDisk::new();
+//! let (mut log, recovered) = Log::open(disk.clone(), 7, 1, Limits::small())?;
+//! assert!(recovered.is_empty());
+//! log.append(0, 5, b"a vote in slot 5")?;
+//! log.commit()?;                               // durable from here on
+//! log.append(0, 6, b"never committed")?;
+//!
+//! disk.crash_seeded(42);                       // power cut: what was not synced is lost
+//! let (_log, recovered) = Log::open(disk, 7, 1, Limits::small())?;
+//! assert_eq!(recovered, [Recovered::Record { group: 0, slot: 5, bytes: (&b"a vote in slot 5"[..]).into() }]);
+//! # Ok::<(), StorageError>(())
+//! ```
+#![forbid(unsafe_code)]
+
+mod directory_disk;
+mod disk;
+mod error;
+mod limits;
+mod log;
+mod record;
+mod recovery;
+mod replay;
+mod sector;
+mod segment;
+mod sim_disk;
+
+pub use directory_disk::{DirectoryDisk, DirectoryFile};
+pub use disk::{Disk, DiskFile};
+pub use error::StorageError;
+pub use limits::*;
+pub use log::{Append, Log, Lost, Position, Recovered, Room};
+pub use sim_disk::{Fault, Operation, SimDisk, SimFile};

@@ -1,0 +1,626 @@
+//! The write-ahead log of a node: records of all its groups, one after another, in segment files.
+//!
+//! Plain logic over a `Disk`, without threads: `LogWriter` runs it on one, the simulator calls it directly. It knows no
+//! protocol: a record is bytes with a group and a slot, the slot being the highest one that the record speaks of (0 for a
+//! record bound to no slot). It refuses to guess: what is damaged is reported, never cut. Byte layout: docs/storage.md.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use bytes::Bytes;
+
+use crate::disk::{Disk, DiskFile};
+use crate::error::{StorageError, is_full};
+use crate::limits::{Limits, PREFILL_BYTES_MIN};
+use crate::record::{Entry, Kind, Pending};
+use crate::replay::{Replay, replay};
+use crate::sector::Owner;
+use crate::segment::{self, Contents, Header, SPARE};
+
+/// A place in the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Position {
+    /// Number of the segment; its file is `log-` and eight hexadecimal digits.
+    pub segment: u32,
+    /// Byte in the file.
+    pub offset: u64,
+}
+
+/// What damage has taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lost {
+    /// A record of this group and slot.
+    Record {
+        /// Its group.
+        group: u32,
+        /// Its slot.
+        slot: u64,
+    },
+    /// A base: what it restated of the group is lost, and what it replaced may be gone.
+    Base {
+        /// Its group.
+        group: u32,
+        /// The slot up to which it spoke.
+        upto: u64,
+    },
+    /// Any number of records of any group. The node knows neither what it voted nor what it promised.
+    Unknown,
+}
+
+/// One thing that a log gives back when it is opened, in the order in which it was appended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Recovered {
+    /// A record as it was appended.
+    Record {
+        /// Its group.
+        group: u32,
+        /// Its slot.
+        slot: u64,
+        /// Its bytes.
+        bytes: Bytes,
+    },
+    /// The newest base of a group. Records that it replaces are not given any more.
+    Base {
+        /// Its group.
+        group: u32,
+        /// Records of the group up to here are gone.
+        upto: u64,
+        /// Its bytes.
+        bytes: Bytes,
+    },
+    /// Something durable that cannot be read any more. The caller answers `unknown` for it, never `none`. A later record of
+    /// the same slot repairs it; otherwise it is given again at every opening until `Log::repaired` or a discard.
+    Faulty {
+        /// Where.
+        position: Position,
+        /// What.
+        lost: Lost,
+    },
+}
+
+/// One record on its way into the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Append {
+    /// The group it belongs to.
+    pub group: u32,
+    /// The highest slot it speaks of, 0 for none.
+    pub slot: u64,
+    /// Its bytes.
+    pub record: Bytes,
+}
+
+/// How much the log can still take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Room {
+    /// The next segment is reserved, or this one is long.
+    Plenty,
+    /// The disk is full and only the reserve is left: take no votes and no commands, so that promises still fit.
+    Low,
+    /// Nothing more fits but a discard.
+    Full,
+}
+
+/// The log. See the module.
+#[derive(Debug)]
+pub struct Log<D: Disk> {
+    disk: D,
+    cluster: u64,
+    node: u16,
+    limits: Limits,
+    owner: Owner,
+    /// Segments that exist, the one being written included. Invariant: never empty, `current` is its last.
+    segments: BTreeMap<u32, Contents>,
+    current: u32,
+    file: D::File,
+    /// Where the next commit goes. Invariant: a multiple of the block size, and all behind is unwritten or abandoned.
+    end: u64,
+    next_commit: u64,
+    spare: Option<Spare<D::File>>,
+    pending: Pending,
+    buffer: Vec<u8>,
+    bases: BTreeMap<u32, (u64, u32)>,
+    failed: Option<StorageError>,
+}
+
+#[derive(Debug)]
+struct Spare<F> {
+    file: F,
+    /// Bytes from the start that need no prefill any more.
+    filled: u64,
+}
+
+impl<D: Disk> Log<D> {
+    /// Opens the log on `disk`, or makes it. All that was committed is given back, or reported as faulty.
+    pub fn open(
+        disk: D,
+        cluster: u64,
+        node: u16,
+        limits: Limits,
+    ) -> Result<(Log<D>, Vec<Recovered>), StorageError> {
+        check_limits(&limits)?;
+        let found = replay(&disk, cluster, node, &limits)?;
+        let spare = reuse_spare(&disk, &limits)?;
+        for leftover in &found.leftovers {
+            let name = segment::name(*leftover);
+            disk.remove(&name)
+                .map_err(|error| StorageError::io(format!("remove {name}"), &error))?;
+        }
+        let mut opening = Opening {
+            disk,
+            cluster,
+            node,
+            limits,
+            spare,
+            next_commit: found.next_commit,
+        };
+        let Replay {
+            recovered,
+            mut segments,
+            bases,
+            last,
+            ..
+        } = found;
+        let (current, file, end) = match last {
+            Some((number, end, true)) => {
+                let name = segment::name(number);
+                let file = opening
+                    .disk
+                    .open(&name)
+                    .map_err(|error| StorageError::io(format!("open {name}"), &error))?;
+                (number, file, end)
+            }
+            Some((number, end, false)) => opening.start_segment(number + 1, end)?,
+            None => opening.start_segment(1, 0)?,
+        };
+        segments.entry(current).or_default();
+        let Opening {
+            disk,
+            spare,
+            next_commit,
+            ..
+        } = opening;
+        let mut log = Log {
+            owner: Owner::new(cluster, node),
+            pending: Pending::default(),
+            buffer: Vec::new(),
+            failed: None,
+            disk,
+            cluster,
+            node,
+            limits,
+            segments,
+            current,
+            file,
+            end,
+            next_commit,
+            spare,
+            bases,
+        };
+        log.make_room()?;
+        Ok((log, recovered))
+    }
+
+    /// Buffers a record for the next commit. `Full` means that it was not taken; what was taken before will still fit.
+    pub fn append(&mut self, group: u32, slot: u64, record: &[u8]) -> Result<(), StorageError> {
+        self.take(
+            Kind::Record,
+            group,
+            slot,
+            record,
+            self.limits.discard_reserve_bytes,
+        )
+    }
+
+    /// Buffers all of `records` or refuses all of them. Of refused ones that exceed a segment a part may have been written;
+    /// appending them again is harmless.
+    pub fn append_all(&mut self, records: &[Append]) -> Result<(), StorageError> {
+        for (taken, append) in records.iter().enumerate() {
+            if let Err(error) = self.append(append.group, append.slot, &append.record) {
+                for _ in 0..taken.min(self.pending.entries().len()) {
+                    self.pending.pop();
+                }
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes what is buffered and makes it durable, with one sync. `Full` leaves it buffered: call again later.
+    pub fn commit(&mut self) -> Result<(), StorageError> {
+        self.alive()?;
+        if self.pending.is_empty() {
+            return Ok(());
+        }
+        let bytes = self.pending.commit_bytes(0, 0, self.limits.block_bytes);
+        if self.end + bytes > self.limits.segment_bytes {
+            self.roll(bytes)?;
+        }
+        // The number is used up even if the write fails: two tries at one place must never look alike.
+        let number = self.next_commit;
+        self.next_commit += 1;
+        self.pending.encode(
+            self.owner,
+            self.current,
+            number,
+            self.end,
+            self.limits.block_bytes,
+            &mut self.buffer,
+        );
+        debug_assert_eq!(self.buffer.len() as u64, bytes);
+        let written = self.file.write_at(self.end, &self.buffer);
+        self.settle(bytes, written)?;
+        let synced = self.file.sync();
+        self.must(synced)?;
+        self.end += bytes;
+        let contents = self.segments.entry(self.current).or_default();
+        for entry in self.pending.entries() {
+            note(contents, &mut self.bases, self.current, entry);
+        }
+        self.pending.clear();
+        self.prefill_spare(bytes)
+    }
+
+    /// Makes `base` durable, with everything buffered: it restates what the node must remember of `group` without its records
+    /// up to `upto`. Then removes segments of which nothing is needed.
+    pub fn discard(&mut self, group: u32, upto: u64, base: &[u8]) -> Result<(), StorageError> {
+        self.take(Kind::Base, group, upto, base, 0)?;
+        self.commit()?;
+        let gone = self.removable();
+        if !gone.is_empty() {
+            let list = segment::live_list(
+                self.segments
+                    .range(..self.current)
+                    .filter(|(number, _)| !gone.contains(number)),
+            );
+            match self
+                .take(Kind::Live, 0, 0, &list, 0)
+                .and_then(|()| self.commit())
+            {
+                // The base is durable; the next discard removes what this one could not.
+                Err(StorageError::Full { .. }) => return Ok(()),
+                Err(error) => return Err(error),
+                Ok(()) => self.remove(&gone)?,
+            }
+        }
+        self.make_room().map(|_| ())
+    }
+
+    /// Notes durably that the caller has restored what was lost at `position`, so that it is reported no more.
+    pub fn repaired(&mut self, position: Position) -> Result<(), StorageError> {
+        self.take(Kind::Repaired, position.segment, position.offset, &[], 0)?;
+        self.commit()?;
+        if let Some(contents) = self.segments.get_mut(&position.segment) {
+            contents.unknown.remove(&position.offset);
+        }
+        Ok(())
+    }
+
+    /// Reserves the next segment if that is not done, and says how much room there is. The caller asks again from time to time
+    /// while the answer is not `Plenty`: that is how a log notices that space has returned.
+    pub fn make_room(&mut self) -> Result<Room, StorageError> {
+        self.alive()?;
+        self.ensure_spare()?;
+        let least = self.limits.discard_reserve_bytes + self.limits.block_bytes;
+        let left = self.limits.segment_bytes - self.end;
+        Ok(match self.spare {
+            Some(_) => Room::Plenty,
+            None if left >= self.limits.reserve_bytes => Room::Plenty,
+            None if left >= least => Room::Low,
+            None => Room::Full,
+        })
+    }
+
+    /// Segment files that exist, the one being written included.
+    pub fn segments(&self) -> usize {
+        self.segments.len()
+    }
+
+    /// Bytes of all segment files of this size: what the log takes on disk.
+    pub fn disk_bytes(&self) -> u64 {
+        (self.segments.len() as u64 + u64::from(self.spare.is_some())) * self.limits.segment_bytes
+    }
+
+    /// Panics if an invariant is broken.
+    pub fn check(&self) {
+        assert_eq!(
+            self.segments.last_key_value().map(|(number, _)| *number),
+            Some(self.current),
+            "the current segment is last"
+        );
+        assert_eq!(
+            self.end % self.limits.block_bytes,
+            0,
+            "commits start at blocks"
+        );
+        assert!(
+            self.end <= self.limits.segment_bytes,
+            "the log ends inside its segment"
+        );
+        assert!(
+            self.bases
+                .values()
+                .all(|(_, number)| self.segments.contains_key(number)),
+            "a base keeps its segment"
+        );
+    }
+
+    fn alive(&self) -> Result<(), StorageError> {
+        self.failed.clone().map_or(Ok(()), Err)
+    }
+
+    /// Any failure that leaves the state of the disk unknown ends this log.
+    fn must<T>(&mut self, outcome: io::Result<T>) -> Result<T, StorageError> {
+        outcome.map_err(|error| {
+            let error = StorageError::SyncFailed(error.to_string());
+            self.failed = Some(error.clone());
+            error
+        })
+    }
+
+    /// A write that found no room may be tried again; any other failure is fatal.
+    fn settle(&mut self, wanted: u64, written: io::Result<()>) -> Result<(), StorageError> {
+        match written {
+            Err(error) if is_full(&error) => Err(StorageError::Full { wanted }),
+            other => self.must(other),
+        }
+    }
+
+    fn take(
+        &mut self,
+        kind: Kind,
+        group: u32,
+        slot: u64,
+        bytes: &[u8],
+        keep: u64,
+    ) -> Result<(), StorageError> {
+        self.alive()?;
+        if bytes.len() > self.limits.record_bytes_max {
+            return Err(StorageError::TooLarge {
+                bytes: bytes.len() as u64,
+                limit: self.limits.record_bytes_max as u64,
+            });
+        }
+        let block = self.limits.block_bytes;
+        let capacity = segment::capacity(&self.limits);
+        let mut need = self.pending.commit_bytes(1, bytes.len(), block);
+        if need + keep > capacity && !self.pending.is_empty() {
+            self.commit()?;
+            need = self.pending.commit_bytes(1, bytes.len(), block);
+        }
+        if self.end + need + keep > self.limits.segment_bytes {
+            self.ensure_spare()?;
+            if self.spare.is_none() {
+                return Err(StorageError::Full { wanted: need });
+            }
+        }
+        self.pending.push(kind, group, slot, bytes);
+        Ok(())
+    }
+
+    fn ensure_spare(&mut self) -> Result<(), StorageError> {
+        if self.spare.is_none() {
+            let made = make_spare(&self.disk, &self.limits);
+            self.spare = self.must(made)?;
+        }
+        Ok(())
+    }
+
+    /// Goes on in the next segment. `wanted` bytes are for the error.
+    fn roll(&mut self, wanted: u64) -> Result<(), StorageError> {
+        self.ensure_spare()?;
+        let Some(spare) = self.spare.take() else {
+            return Err(StorageError::Full { wanted });
+        };
+        let mut file = spare.file;
+        let header = self.header(self.current + 1, self.end);
+        match write_header(&mut file, &header) {
+            Err(error) if is_full(&error) => {
+                self.spare = Some(Spare { file, ..spare });
+                return Err(StorageError::Full { wanted });
+            }
+            other => self.must(other)?,
+        }
+        let published = publish(&self.disk, &mut file, header.segment);
+        self.must(published)?;
+        self.file = file;
+        self.segments.entry(self.current).or_default().end = header.previous_end;
+        self.current = header.segment;
+        self.segments.insert(self.current, Contents::default());
+        self.end = segment::data_start(self.limits.block_bytes);
+        self.ensure_spare()
+    }
+
+    fn header(&self, segment: u32, previous_end: u64) -> Header {
+        Header {
+            cluster: self.cluster,
+            node: self.node,
+            segment,
+            segment_bytes: self.limits.segment_bytes,
+            block_bytes: self.limits.block_bytes,
+            first_commit: self.next_commit,
+            previous_end,
+        }
+    }
+
+    /// Overwriting zeros syncs faster than filling reserved space; the next segment gets them beside the commits of this one.
+    fn prefill_spare(&mut self, committed: u64) -> Result<(), StorageError> {
+        let Some(spare) = &mut self.spare else {
+            return Ok(());
+        };
+        let part = (2 * committed)
+            .max(PREFILL_BYTES_MIN)
+            .min(self.limits.segment_bytes - spare.filled);
+        if part == 0 {
+            return Ok(());
+        }
+        let filled = spare.file.prefill(spare.filled, part);
+        spare.filled += part;
+        match filled {
+            // It only costs speed.
+            Err(error) if is_full(&error) => Ok(()),
+            other => self.must(other),
+        }
+    }
+
+    /// Segments that nothing needs: every record is replaced by a base in a later one.
+    fn removable(&self) -> Vec<u32> {
+        let mut gone = Vec::new();
+        for (number, contents) in self.segments.range(..self.current) {
+            let replaced = contents.slots.iter().all(|(group, slot)| {
+                self.bases
+                    .get(group)
+                    .is_some_and(|(upto, segment)| slot <= upto && segment > number)
+            });
+            let noted = contents
+                .repairs
+                .iter()
+                .all(|segment| !self.segments.contains_key(segment) || gone.contains(segment));
+            if replaced && noted && contents.unknown.is_empty() {
+                gone.push(*number);
+            }
+        }
+        gone
+    }
+
+    fn remove(&mut self, gone: &[u32]) -> Result<(), StorageError> {
+        for number in gone {
+            match self.disk.remove(&segment::name(*number)) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                other => self.must(other)?,
+            }
+            self.segments.remove(number);
+        }
+        let synced = self.disk.sync_dir();
+        self.must(synced)
+    }
+}
+
+fn note(
+    contents: &mut Contents,
+    bases: &mut BTreeMap<u32, (u64, u32)>,
+    segment: u32,
+    entry: &Entry,
+) {
+    match entry.kind {
+        Kind::Record => contents.note(entry.group, entry.slot),
+        Kind::Base => {
+            contents.note(entry.group, entry.slot);
+            let upto = bases
+                .get(&entry.group)
+                .map_or(entry.slot, |(upto, _)| entry.slot.max(*upto));
+            bases.insert(entry.group, (upto, segment));
+        }
+        Kind::Live => {}
+        Kind::Repaired => {
+            contents.repairs.insert(entry.group);
+        }
+    }
+}
+
+/// What `Log::open` needs to begin a segment before there is a log.
+struct Opening<D: Disk> {
+    disk: D,
+    cluster: u64,
+    node: u16,
+    limits: Limits,
+    spare: Option<Spare<D::File>>,
+    next_commit: u64,
+}
+
+impl<D: Disk> Opening<D> {
+    fn start_segment(
+        &mut self,
+        number: u32,
+        previous_end: u64,
+    ) -> Result<(u32, D::File, u64), StorageError> {
+        let sync_failed = |error: io::Error| StorageError::SyncFailed(error.to_string());
+        let wanted = self.limits.segment_bytes;
+        let spare = match self.spare.take() {
+            Some(spare) => Some(spare),
+            None => make_spare(&self.disk, &self.limits).map_err(sync_failed)?,
+        };
+        let mut file = spare.ok_or(StorageError::Full { wanted })?.file;
+        let header = Header {
+            cluster: self.cluster,
+            node: self.node,
+            segment: number,
+            segment_bytes: self.limits.segment_bytes,
+            block_bytes: self.limits.block_bytes,
+            first_commit: self.next_commit,
+            previous_end,
+        };
+        match write_header(&mut file, &header) {
+            Err(error) if is_full(&error) => return Err(StorageError::Full { wanted }),
+            other => other.map_err(sync_failed)?,
+        }
+        publish(&self.disk, &mut file, number).map_err(sync_failed)?;
+        Ok((number, file, segment::data_start(self.limits.block_bytes)))
+    }
+}
+
+fn check_limits(limits: &Limits) -> Result<(), StorageError> {
+    let block = limits.block_bytes;
+    let whole = block > 0
+        && block.is_multiple_of(512)
+        && block <= 64 << 10
+        && limits.segment_bytes.is_multiple_of(block);
+    if !whole || limits.segment_bytes > 1 << 30 {
+        return Err(StorageError::Layout(
+            "blocks of 512 bytes to 64 KiB, segments of whole blocks up to 1 GiB".into(),
+        ));
+    }
+    let largest = Pending::default().commit_bytes(1, limits.record_bytes_max, block)
+        + limits.discard_reserve_bytes;
+    if largest + segment::data_start(block) > limits.segment_bytes {
+        return Err(StorageError::Layout(
+            "the largest record does not fit a segment".into(),
+        ));
+    }
+    Ok(())
+}
+
+/// A spare of an earlier run, if it is whole and holds nothing but a header; a bad one is removed.
+fn reuse_spare<D: Disk>(disk: &D, limits: &Limits) -> Result<Option<Spare<D::File>>, StorageError> {
+    let failed = |error: io::Error| StorageError::io("look at log-spare", &error);
+    let file = match disk.open(SPARE) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        other => other.map_err(failed)?,
+    };
+    if file.bytes().map_err(failed)? == limits.segment_bytes {
+        let mut content = vec![0; limits.segment_bytes as usize];
+        file.read_at(0, &mut content).map_err(failed)?;
+        if content[segment::data_start(limits.block_bytes) as usize..]
+            .iter()
+            .all(|byte| *byte == 0)
+        {
+            return Ok(Some(Spare {
+                file,
+                filled: limits.segment_bytes,
+            }));
+        }
+    }
+    drop(file);
+    disk.remove(SPARE).map_err(failed)?;
+    Ok(None)
+}
+
+/// Reserves the next segment. `None` if there is no room for it.
+fn make_spare<D: Disk>(disk: &D, limits: &Limits) -> io::Result<Option<Spare<D::File>>> {
+    match disk.create(SPARE, limits.segment_bytes) {
+        Ok(file) => Ok(Some(Spare { file, filled: 0 })),
+        Err(error) if is_full(&error) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn write_header<F: DiskFile>(file: &mut F, header: &Header) -> io::Result<()> {
+    file.write_at(0, &header.encode(0))?;
+    file.write_at(header.block_bytes, &header.encode(header.block_bytes))
+}
+
+/// Makes the spare a segment: first its content durable, then its name.
+fn publish<D: Disk>(disk: &D, file: &mut D::File, number: u32) -> io::Result<()> {
+    file.sync()?;
+    disk.rename(SPARE, &segment::name(number))?;
+    disk.sync_dir()
+}

@@ -1,0 +1,182 @@
+//! Reads one segment back and tells a torn tail, which may be cut, from damage, which never may.
+//!
+//! The proof rests on one habit of the writer: a commit is written only after the one before it is synced. So whatever has
+//! something of a later commit behind it was durable once, and anything missing from it is damage. Only the last commit can be
+//! torn, and a torn commit has a sector that was never written: a present but wrong sector is damage even there.
+//! Called by `replay`. Refuses to judge records: they are bytes.
+
+use std::collections::BTreeMap;
+
+use crate::limits::SECTOR_BYTES;
+use crate::record::{Item, Reader};
+use crate::sector::{Found, Owner, Place, round_up};
+
+/// How far a segment is known to be durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sealed {
+    /// It is the last one: its tail may be torn.
+    Open,
+    /// The next segment says that it ends here: all before is durable, all behind was torn.
+    At(u64),
+    /// There is a next segment, but its header is lost: nothing may be cut.
+    Somewhere,
+}
+
+/// A segment to read.
+pub(crate) struct Segment<'a> {
+    pub(crate) owner: Owner,
+    pub(crate) number: u32,
+    pub(crate) content: &'a [u8],
+    pub(crate) block_bytes: u64,
+    /// Where commits begin.
+    pub(crate) start: u64,
+    pub(crate) first_commit: u64,
+    pub(crate) sealed: Sealed,
+}
+
+/// What was read.
+#[derive(Debug)]
+pub(crate) struct Scan {
+    /// Each with its offset in the segment (`Item::at` is relative to it).
+    pub(crate) items: Vec<(u64, Item)>,
+    /// Where the log ends in this segment.
+    pub(crate) end: u64,
+    /// All commits here have lower numbers.
+    pub(crate) next_commit: u64,
+    /// Nothing is written behind the end, so the log may go on here.
+    pub(crate) clean: bool,
+}
+
+impl Segment<'_> {
+    pub(crate) fn scan(&self) -> Scan {
+        let found: Vec<Found> = self
+            .content
+            .chunks_exact(SECTOR_BYTES)
+            .enumerate()
+            .map(|(index, sector)| self.owner.examine(sector, (index * SECTOR_BYTES) as u64))
+            .collect();
+        let commits = self.commits(&found);
+        let newest = commits
+            .values()
+            .map(|place| place.commit)
+            .max()
+            .unwrap_or(0);
+        let mut scan = Scan {
+            items: Vec::new(),
+            end: self.start,
+            next_commit: self.first_commit,
+            clean: true,
+        };
+        let limit = match self.sealed {
+            Sealed::At(end) => end,
+            Sealed::Open | Sealed::Somewhere => self.content.len() as u64,
+        };
+        while scan.end < limit {
+            let next = commits
+                .range(scan.end..limit)
+                .find(|(_, place)| place.commit >= scan.next_commit)
+                .map(|(start, place)| (*start, *place));
+            let Some((start, place)) = next else {
+                self.tail(&found, limit, &mut scan);
+                break;
+            };
+            if start > scan.end {
+                scan.items
+                    .push((scan.end, Item::Damaged { at: 0, entry: None }));
+                scan.end = start;
+            }
+            let durable = self.sealed != Sealed::Open || newest > place.commit;
+            if !self.commit(&found, start, place, durable, &mut scan) {
+                break;
+            }
+        }
+        scan.next_commit = scan.next_commit.max(newest + 1);
+        let behind = found.iter().skip((scan.end / SECTOR_BYTES as u64) as usize);
+        scan.clean = behind.into_iter().all(|found| *found == Found::Absent);
+        scan
+    }
+
+    /// Where commits start, as their valid sectors tell. Where a later try was written over an earlier one, the later counts.
+    fn commits(&self, found: &[Found]) -> BTreeMap<u64, Place> {
+        let mut commits: BTreeMap<u64, Place> = BTreeMap::new();
+        for (sector, found) in found.iter().enumerate() {
+            let Found::Valid(place) = found else { continue };
+            let offset = (sector * SECTOR_BYTES) as u64;
+            let before = place.index as u64 * SECTOR_BYTES as u64;
+            if place.data == 0 || place.segment != self.number || offset < self.start + before {
+                continue;
+            }
+            let known = commits.entry(offset - before).or_insert(*place);
+            if place.commit > known.commit {
+                *known = *place;
+            }
+        }
+        commits
+    }
+
+    /// Reads the commit at `start`. False if it is torn: the log ends before it.
+    fn commit(
+        &self,
+        found: &[Found],
+        start: u64,
+        place: Place,
+        durable: bool,
+        scan: &mut Scan,
+    ) -> bool {
+        let first = (start / SECTOR_BYTES as u64) as usize;
+        let sectors = &found[first..found.len().min(first + place.total as usize)];
+        let is_good = |(index, found): (usize, &Found)| {
+            *found
+                == Found::Valid(Place {
+                    index: index as u32,
+                    ..place
+                })
+        };
+        let good: Vec<bool> = sectors.iter().enumerate().map(is_good).collect();
+        let never_written = sectors
+            .iter()
+            .zip(&good)
+            .any(|(found, good)| !good && *found != Found::Wrong);
+        if never_written && !durable {
+            return false;
+        }
+        let from = first * SECTOR_BYTES;
+        let content = &self.content[from..from + good.len() * SECTOR_BYTES];
+        let reader = Reader {
+            content,
+            good: &good,
+            data: place.data as usize,
+        };
+        scan.items
+            .extend(reader.items().into_iter().map(|item| (start, item)));
+        scan.end = round_up(
+            start + place.total as u64 * SECTOR_BYTES as u64,
+            self.block_bytes,
+        )
+        .min(self.content.len() as u64);
+        scan.next_commit = place.commit + 1;
+        true
+    }
+
+    /// Judges what lies behind the last commit of which anything is valid.
+    fn tail(&self, found: &[Found], limit: u64, scan: &mut Scan) {
+        let first = (scan.end / SECTOR_BYTES as u64) as usize;
+        let wrong = found[first..]
+            .iter()
+            .take_while(|found| **found == Found::Wrong)
+            .count() as u64;
+        let damaged_to = match self.sealed {
+            Sealed::At(_) => limit,
+            // The smallest commit has two sectors. If one of them was never written, the commit is torn.
+            Sealed::Open if wrong < 2 => return,
+            Sealed::Somewhere if wrong == 0 => return,
+            Sealed::Open | Sealed::Somewhere => {
+                let end = scan.end + wrong * SECTOR_BYTES as u64;
+                round_up(end, self.block_bytes).min(self.content.len() as u64)
+            }
+        };
+        scan.items
+            .push((scan.end, Item::Damaged { at: 0, entry: None }));
+        scan.end = damaged_to;
+    }
+}

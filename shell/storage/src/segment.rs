@@ -1,0 +1,139 @@
+//! Segment files: their names, their headers, and what the log remembers of each.
+//!
+//! A header stands twice, in two blocks. It is readable by anyone, so that a foreign directory is refused and not taken for a
+//! damaged one. It also says where the segment before it ends: what lies behind that end was torn, and what is missing before
+//! it is damage.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::limits::{Limits, SECTOR_BYTES};
+use crate::sector::{Found, HEAD_BYTES, Owner, Place, u16_at, u32_at, u64_at};
+
+/// Name of the segment that is made ahead.
+pub(crate) const SPARE: &str = "log-spare";
+const MAGIC: &[u8; 8] = b"QUORLOG1";
+
+pub(crate) fn name(segment: u32) -> String {
+    format!("log-{segment:08x}")
+}
+
+/// The number in a segment's name.
+pub(crate) fn number(name: &str) -> Option<u32> {
+    let digits = name.strip_prefix("log-")?;
+    (digits.len() == 8)
+        .then(|| u32::from_str_radix(digits, 16).ok())
+        .flatten()
+}
+
+/// The head of a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Header {
+    pub(crate) cluster: u64,
+    pub(crate) node: u16,
+    pub(crate) segment: u32,
+    pub(crate) segment_bytes: u64,
+    pub(crate) block_bytes: u64,
+    /// Commits here have this number or higher.
+    pub(crate) first_commit: u64,
+    /// Where the log ends in the segment before.
+    pub(crate) previous_end: u64,
+}
+
+impl Header {
+    /// One copy, for `offset` of the file.
+    pub(crate) fn encode(&self, offset: u64) -> Vec<u8> {
+        let mut sector = vec![0; SECTOR_BYTES];
+        let body = &mut sector[HEAD_BYTES..];
+        body[0..8].copy_from_slice(MAGIC);
+        body[8..16].copy_from_slice(&self.cluster.to_le_bytes());
+        body[16..18].copy_from_slice(&self.node.to_le_bytes());
+        body[20..24].copy_from_slice(&self.segment.to_le_bytes());
+        body[24..32].copy_from_slice(&self.segment_bytes.to_le_bytes());
+        body[32..40].copy_from_slice(&self.block_bytes.to_le_bytes());
+        body[40..48].copy_from_slice(&self.first_commit.to_le_bytes());
+        body[48..56].copy_from_slice(&self.previous_end.to_le_bytes());
+        let place = Place {
+            segment: self.segment,
+            commit: self.first_commit,
+            index: 0,
+            data: 0,
+            total: 1,
+        };
+        Owner::anyone().seal(&mut sector, place, offset);
+        sector
+    }
+
+    /// The first good copy. The second is looked for at every sector, since the block size stands in the header.
+    pub(crate) fn find(content: &[u8]) -> Option<Header> {
+        let sectors = content
+            .chunks_exact(SECTOR_BYTES)
+            .take(HEADER_SEARCH_SECTORS);
+        sectors.enumerate().find_map(|(index, sector)| {
+            let Found::Valid(place) =
+                Owner::anyone().examine(sector, (index * SECTOR_BYTES) as u64)
+            else {
+                return None;
+            };
+            let body = &sector[HEAD_BYTES..];
+            (place.data == 0 && body.starts_with(MAGIC)).then(|| Header {
+                cluster: u64_at(body, 8),
+                node: u16_at(body, 16),
+                segment: u32_at(body, 20),
+                segment_bytes: u64_at(body, 24),
+                block_bytes: u64_at(body, 32),
+                first_commit: u64_at(body, 40),
+                previous_end: u64_at(body, 48),
+            })
+        })
+    }
+}
+
+/// The second copy lies one block behind the first; blocks are not larger than 64 KiB.
+const HEADER_SEARCH_SECTORS: usize = 129;
+
+/// Where commits begin: behind the two blocks of the header.
+pub(crate) fn data_start(block_bytes: u64) -> u64 {
+    2 * block_bytes
+}
+
+/// Bytes that one commit can have at most.
+pub(crate) fn capacity(limits: &Limits) -> u64 {
+    limits.segment_bytes - data_start(limits.block_bytes)
+}
+
+/// Content of the list that a discard leaves: segments that exist and where the log ends in each. Without it, the end of a
+/// segment whose successor is removed would be forgotten, and its torn tail taken for damage.
+pub(crate) fn live_list<'a>(segments: impl Iterator<Item = (&'a u32, &'a Contents)>) -> Vec<u8> {
+    let encode = |(number, contents): (&u32, &Contents)| {
+        [&number.to_le_bytes()[..], &contents.end.to_le_bytes()].concat()
+    };
+    segments.flat_map(encode).collect()
+}
+
+/// Reads what `live_list` made.
+pub(crate) fn live_from(bytes: &[u8]) -> BTreeMap<u32, u64> {
+    bytes
+        .chunks_exact(12)
+        .map(|part| (u32_at(part, 0), u64_at(part, 4)))
+        .collect()
+}
+
+/// What the log remembers of a segment, to know when it is not needed any more.
+#[derive(Debug, Default)]
+pub(crate) struct Contents {
+    /// Where the log ends in it; not kept for the segment being written.
+    pub(crate) end: u64,
+    /// Highest slot of each group.
+    pub(crate) slots: BTreeMap<u32, u64>,
+    /// Damage that names no record, and has not been repaired. Keeps the segment for ever.
+    pub(crate) unknown: BTreeSet<u64>,
+    /// Segments whose repairs are noted here.
+    pub(crate) repairs: BTreeSet<u32>,
+}
+
+impl Contents {
+    pub(crate) fn note(&mut self, group: u32, slot: u64) {
+        let highest = self.slots.entry(group).or_insert(slot);
+        *highest = slot.max(*highest);
+    }
+}

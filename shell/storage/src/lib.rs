@@ -21,9 +21,11 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod directory;
 mod directory_disk;
 mod disk;
 mod error;
+mod identity;
 mod limits;
 mod log;
 mod record;
@@ -32,10 +34,17 @@ mod replay;
 mod sector;
 mod segment;
 mod sim_disk;
+mod snapshot;
+mod snapshot_file;
+mod writer;
 
+pub use directory::DataDirectory;
 pub use directory_disk::{DirectoryDisk, DirectoryFile};
 pub use disk::{Disk, DiskFile};
 pub use error::StorageError;
+pub use identity::{Identity, Persist};
 pub use limits::*;
 pub use log::{Append, Log, Lost, Position, Recovered, Room};
 pub use sim_disk::{Fault, Operation, SimDisk, SimFile};
+pub use snapshot::{Offer, Receiving, SnapshotStore, Verified};
+pub use writer::{LogWriter, Refused};

@@ -1,0 +1,174 @@
+//! The data directory of a node: made once, locked while a process runs, with the log and the snapshots below it.
+//!
+//! `init` refuses whatever is not empty; `open` refuses whatever was not made by `init`, and a second process. Called by the
+//! command line (`node init`) and the node.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
+use std::path::Path;
+
+use rustix::fs::{FlockOperation, flock};
+
+use crate::directory_disk::DirectoryDisk;
+use crate::disk::Disk;
+use crate::error::StorageError;
+use crate::identity::{Identity, Persist};
+
+const LOCK: &str = "lock";
+
+impl Identity {
+    /// Makes the directory of a new node. `cluster` and `incarnation` are random numbers of the caller's.
+    pub fn init(
+        dir: &Path,
+        cluster: u64,
+        node: u16,
+        incarnation: u64,
+        persist: Persist,
+    ) -> Result<Identity, StorageError> {
+        let shown = dir.display().to_string();
+        let disk = DirectoryDisk::open(dir)
+            .map_err(|error| StorageError::io(format!("make {shown}"), &error))?;
+        let entries = std::fs::read_dir(dir)
+            .map_err(|error| StorageError::io(format!("list {shown}"), &error))?;
+        for entry in entries {
+            let name = entry
+                .map_err(|error| StorageError::io(format!("list {shown}"), &error))?
+                .file_name();
+            match name.to_str() {
+                Some("identity-a" | "identity-b") => {
+                    return Err(StorageError::AlreadyInitialised(shown));
+                }
+                // What an interrupted `init` leaves.
+                Some(LOCK | "identity-new") => {}
+                Some(_) | None => return Err(StorageError::NotEmpty(shown)),
+            }
+        }
+        let _lock = lock(dir)?;
+        let identity = Identity {
+            cluster,
+            node,
+            incarnation,
+            boot: 0,
+            persist,
+            lived: false,
+        };
+        match identity.create_on(&disk) {
+            Err(StorageError::AlreadyInitialised(_)) => {
+                Err(StorageError::AlreadyInitialised(shown))
+            }
+            other => other.map(|()| identity),
+        }
+    }
+
+    /// Opens the directory of a node, locks it, and counts its boots up durably.
+    pub fn open(dir: &Path) -> Result<DataDirectory, StorageError> {
+        let shown = dir.display().to_string();
+        let has = |name: &str| dir.join(name).exists();
+        if !has("identity-a") && !has("identity-b") {
+            // A log without an identity is a node that has forgotten who it is, not a new one.
+            return Err(if has("log") {
+                StorageError::Amnesia
+            } else {
+                StorageError::NotInitialised(shown)
+            });
+        }
+        let disk = DirectoryDisk::open(dir)
+            .map_err(|error| StorageError::io(format!("open {shown}"), &error))?;
+        let lock = lock(dir)?;
+        let mut identity = Identity::load(&disk)?;
+        identity.boot += 1;
+        identity.store(&disk)?;
+        Ok(DataDirectory {
+            identity,
+            disk,
+            _lock: lock,
+        })
+    }
+}
+
+/// An open data directory. The lock is held as long as this lives: keep it until the process ends.
+#[derive(Debug)]
+pub struct DataDirectory {
+    identity: Identity,
+    disk: DirectoryDisk,
+    _lock: File,
+}
+
+impl DataDirectory {
+    /// Who the node is, with the boot that this process may use.
+    pub fn identity(&self) -> Identity {
+        self.identity
+    }
+
+    /// Where the log lives.
+    pub fn log_disk(&self) -> Result<DirectoryDisk, StorageError> {
+        self.below("log")
+    }
+
+    /// Where the snapshots live.
+    pub fn snapshot_disk(&self) -> Result<DirectoryDisk, StorageError> {
+        self.below("snapshots")
+    }
+
+    /// Notes durably that a group has lived here. Call it before the first vote.
+    pub fn mark_lived(&mut self) -> Result<(), StorageError> {
+        if !self.identity.lived {
+            let lived = Identity {
+                lived: true,
+                ..self.identity
+            };
+            lived.store(&self.disk)?;
+            self.identity = lived;
+        }
+        Ok(())
+    }
+
+    /// Begins a new incarnation durably: what was promised before is another node's. The group must admit it by a view.
+    pub fn begin_incarnation(&mut self, incarnation: u64) -> Result<(), StorageError> {
+        let anew = Identity {
+            incarnation,
+            ..self.identity
+        };
+        anew.store(&self.disk)?;
+        self.identity = anew;
+        Ok(())
+    }
+
+    fn below(&self, name: &str) -> Result<DirectoryDisk, StorageError> {
+        let disk = DirectoryDisk::open(&self.disk.path().join(name));
+        let disk = disk.and_then(|disk| self.disk.sync_dir().map(|()| disk));
+        disk.map_err(|error| StorageError::io(format!("open {name}"), &error))
+    }
+}
+
+fn lock(dir: &Path) -> Result<File, StorageError> {
+    let path = dir.join(LOCK);
+    let wrap = |error: std::io::Error| StorageError::io(format!("lock {}", dir.display()), &error);
+    let opened = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(&path);
+    let mut file = opened.map_err(wrap)?;
+    if let Err(errno) = flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        if errno != rustix::io::Errno::WOULDBLOCK {
+            return Err(wrap(errno.into()));
+        }
+        let mut pid = String::new();
+        // The number is only a courtesy.
+        let pid = file
+            .read_to_string(&mut pid)
+            .ok()
+            .and_then(|_| pid.trim().parse().ok());
+        return Err(StorageError::Locked {
+            dir: dir.display().to_string(),
+            pid,
+        });
+    }
+    // A full disk must not keep a node from running: the lock is what counts.
+    let _ = file
+        .set_len(0)
+        .and_then(|()| writeln!(file, "{}", std::process::id()));
+    Ok(file)
+}

@@ -1,0 +1,330 @@
+//! Snapshots: whole states of a group at a slot, each in a file that appears at once or not at all.
+//!
+//! A snapshot is written under a temporary name, synced, renamed, and the directory synced; it is chosen only if its hash is
+//! right. It never chooses a part or a damaged file. Called by the node (through `SnapshotWriter`) and the simulator.
+
+use std::io;
+
+use bytes::Bytes;
+
+use crate::disk::{Disk, DiskFile, read_whole};
+use crate::error::{StorageError, is_full};
+use crate::limits::{RECEIVED_NOTE_BYTES, SECTOR_BYTES, SNAPSHOT_CHUNK_BYTES, SNAPSHOTS_KEPT};
+use crate::snapshot_file::{Head, name, parse, part_name};
+
+const TEMPORARY: &str = "temp-";
+const BODY: u64 = SECTOR_BYTES as u64;
+
+/// A snapshot whose hash has been found right.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verified {
+    /// The last slot whose effects it holds.
+    pub slot: u64,
+    /// The digest of the state, as it was given to `save`.
+    pub digest: [u8; 32],
+    /// BLAKE3 of `bytes`: what a receiver names in `Offer`.
+    pub hash: [u8; 32],
+    /// The state.
+    pub bytes: Bytes,
+}
+
+/// A snapshot that another node offers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Offer {
+    /// Its group.
+    pub group: u32,
+    /// The last slot whose effects it holds.
+    pub slot: u64,
+    /// The digest of the state.
+    pub digest: [u8; 32],
+    /// BLAKE3 of its bytes.
+    pub hash: [u8; 32],
+    /// How many bytes it has.
+    pub bytes: u64,
+}
+
+/// The snapshots of all groups of a node, on one disk of their own.
+#[derive(Clone, Debug)]
+pub struct SnapshotStore<D> {
+    disk: D,
+    cluster: u64,
+}
+
+impl<D: Disk> SnapshotStore<D> {
+    /// Opens the store and removes what a crash has left half written. Parts of received snapshots stay.
+    pub fn open(disk: D, cluster: u64) -> Result<SnapshotStore<D>, StorageError> {
+        let store = SnapshotStore { disk, cluster };
+        for name in store.names()? {
+            if name.starts_with(TEMPORARY) {
+                store.remove(&name)?;
+            }
+        }
+        Ok(store)
+    }
+
+    /// Writes a snapshot durably, then removes those of its group but the newest two. After `Full` nothing is left behind.
+    pub fn save(
+        &self,
+        group: u32,
+        slot: u64,
+        digest: [u8; 32],
+        bytes: &[u8],
+    ) -> Result<(), StorageError> {
+        let hash = *blake3::hash(bytes).as_bytes();
+        let size = bytes.len() as u64;
+        let head = Head {
+            cluster: self.cluster,
+            group,
+            slot,
+            digest,
+            hash,
+            bytes: size,
+            received: size,
+        };
+        let temporary = format!("{TEMPORARY}{}", name(group, slot));
+        self.remove_if_there(&temporary)?;
+        let written = self.write(&temporary, &head, bytes);
+        if let Err(error) = written {
+            self.remove_if_there(&temporary)?;
+            return Err(error);
+        }
+        self.publish(&temporary, group, slot)
+    }
+
+    /// The newest snapshot of `group` that is whole. Damaged ones are removed; one that cannot be read is passed over.
+    pub fn newest(&self, group: u32) -> Result<Option<Verified>, StorageError> {
+        for slot in self.slots(group)?.into_iter().rev() {
+            let name = name(group, slot);
+            let Ok(content) = self
+                .disk
+                .open(&name)
+                .and_then(|mut file| read_whole(&mut file))
+            else {
+                continue;
+            };
+            match self.verify(group, slot, content) {
+                Some(verified) => return Ok(Some(verified)),
+                None => self.remove(&name)?,
+            }
+        }
+        Ok(None)
+    }
+
+    /// Slots of the snapshots of `group`, rising, without a look at their content.
+    pub fn slots(&self, group: u32) -> Result<Vec<u64>, StorageError> {
+        let names = self.names()?;
+        let found = names.iter().filter_map(|name| parse(name, "snap-"));
+        let mut slots: Vec<u64> = found
+            .filter(|(of, _)| *of == group)
+            .map(|(_, slot)| slot)
+            .collect();
+        slots.sort_unstable();
+        Ok(slots)
+    }
+
+    /// Begins to receive a snapshot, or goes on with a part of the same one. Parts of older ones of the group are removed.
+    pub fn receive(&self, offer: Offer) -> Result<Receiving<D>, StorageError> {
+        if self
+            .slots(offer.group)?
+            .last()
+            .is_some_and(|newest| *newest > offer.slot)
+        {
+            return Err(StorageError::BadSnapshot(format!(
+                "slot {} is older than what is here",
+                offer.slot
+            )));
+        }
+        let part = part_name(offer.group, offer.slot);
+        for name in self.names()? {
+            if parse(&name, "part-").is_some_and(|(group, _)| group == offer.group) && name != part
+            {
+                self.remove(&name)?;
+            }
+        }
+        let fresh = Head {
+            cluster: self.cluster,
+            group: offer.group,
+            slot: offer.slot,
+            digest: offer.digest,
+            hash: offer.hash,
+            bytes: offer.bytes,
+            received: 0,
+        };
+        let (file, head) = match self.resume(&part, &fresh) {
+            Some(found) => found,
+            None => {
+                self.remove_if_there(&part)?;
+                let mut file = self
+                    .disk
+                    .create(&part, BODY + offer.bytes)
+                    .map_err(|error| failed(&part, offer.bytes, &error))?;
+                file.write_at(0, &fresh.encode())
+                    .map_err(|error| failed(&part, offer.bytes, &error))?;
+                file.sync().map_err(sync_failed)?;
+                self.disk.sync_dir().map_err(sync_failed)?;
+                (file, fresh)
+            }
+        };
+        Ok(Receiving {
+            store: SnapshotStore {
+                disk: self.disk.clone(),
+                cluster: self.cluster,
+            },
+            file,
+            head,
+            offset: head.received,
+        })
+    }
+
+    fn resume(&self, part: &str, fresh: &Head) -> Option<(D::File, Head)> {
+        let mut file = self.disk.open(part).ok()?;
+        file.distrust_cache().ok()?;
+        let mut sector = vec![0; SECTOR_BYTES];
+        file.read_at(0, &mut sector).ok()?;
+        let head = Head::decode(&sector)?;
+        let same = Head {
+            received: 0,
+            ..head
+        } == *fresh
+            && head.received <= head.bytes;
+        (same && file.bytes().ok()? == BODY + head.bytes).then_some((file, head))
+    }
+
+    fn write(&self, temporary: &str, head: &Head, bytes: &[u8]) -> Result<(), StorageError> {
+        let size = bytes.len() as u64;
+        let wrap = |error: io::Error| failed(temporary, size, &error);
+        let mut file = self.disk.create(temporary, BODY + size).map_err(wrap)?;
+        for (index, chunk) in bytes.chunks(SNAPSHOT_CHUNK_BYTES).enumerate() {
+            file.write_at(BODY + (index * SNAPSHOT_CHUNK_BYTES) as u64, chunk)
+                .map_err(wrap)?;
+        }
+        file.write_at(0, &head.encode()).map_err(wrap)?;
+        file.sync().map_err(sync_failed)
+    }
+
+    fn publish(&self, from: &str, group: u32, slot: u64) -> Result<(), StorageError> {
+        let to = name(group, slot);
+        self.disk
+            .rename(from, &to)
+            .map_err(|error| StorageError::io(format!("rename {from}"), &error))?;
+        self.disk.sync_dir().map_err(sync_failed)?;
+        let slots = self.slots(group)?;
+        for old in slots.iter().rev().skip(SNAPSHOTS_KEPT) {
+            self.remove(&name(group, *old))?;
+        }
+        Ok(())
+    }
+
+    fn verify(&self, group: u32, slot: u64, mut content: Vec<u8>) -> Option<Verified> {
+        let head = Head::decode(&content)?;
+        let right_place = (head.cluster, head.group, head.slot) == (self.cluster, group, slot);
+        if !right_place || head.received != head.bytes || content.len() as u64 != BODY + head.bytes
+        {
+            return None;
+        }
+        let bytes = Bytes::from(content.split_off(SECTOR_BYTES));
+        (*blake3::hash(&bytes).as_bytes() == head.hash).then_some(Verified {
+            slot,
+            digest: head.digest,
+            hash: head.hash,
+            bytes,
+        })
+    }
+
+    fn names(&self) -> Result<Vec<String>, StorageError> {
+        self.disk
+            .list()
+            .map_err(|error| StorageError::io("list the snapshots", &error))
+    }
+
+    fn remove(&self, name: &str) -> Result<(), StorageError> {
+        self.disk
+            .remove(name)
+            .map_err(|error| StorageError::io(format!("remove {name}"), &error))
+    }
+
+    fn remove_if_there(&self, name: &str) -> Result<(), StorageError> {
+        match self.disk.remove(name) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            other => other.map_err(|error| StorageError::io(format!("remove {name}"), &error)),
+        }
+    }
+}
+
+fn failed(name: &str, wanted: u64, error: &io::Error) -> StorageError {
+    if is_full(error) {
+        StorageError::Full { wanted }
+    } else {
+        StorageError::io(format!("write {name}"), error)
+    }
+}
+
+fn sync_failed(error: io::Error) -> StorageError {
+    StorageError::SyncFailed(error.to_string())
+}
+
+/// A snapshot on its way in. Dropped before `finish`, it is resumed by the next `receive` of the same offer.
+#[derive(Debug)]
+pub struct Receiving<D: Disk> {
+    store: SnapshotStore<D>,
+    file: D::File,
+    head: Head,
+    offset: u64,
+}
+
+impl<D: Disk> Receiving<D> {
+    /// The byte to ask for next. Equal to the size of the offer when all is here.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Takes the bytes at `offset()`.
+    pub fn write(&mut self, chunk: &[u8]) -> Result<(), StorageError> {
+        let size = chunk.len() as u64;
+        if self.offset + size > self.head.bytes {
+            return Err(StorageError::BadSnapshot(
+                "more bytes than were offered".into(),
+            ));
+        }
+        self.file
+            .write_at(BODY + self.offset, chunk)
+            .map_err(|error| failed("part", size, &error))?;
+        self.offset += size;
+        if self.offset - self.head.received >= RECEIVED_NOTE_BYTES {
+            self.note()?;
+        }
+        Ok(())
+    }
+
+    /// Makes what has come durable, so that a restart goes on from here.
+    pub fn note(&mut self) -> Result<(), StorageError> {
+        self.file.sync().map_err(sync_failed)?;
+        self.head.received = self.offset;
+        self.file
+            .write_at(0, &self.head.encode())
+            .map_err(|error| failed("part", BODY, &error))?;
+        self.file.sync().map_err(sync_failed)
+    }
+
+    /// Checks the hash and makes the snapshot one of the store. A wrong one is removed: fetch it from another node.
+    pub fn finish(mut self) -> Result<Verified, StorageError> {
+        if self.offset < self.head.bytes {
+            return Err(StorageError::BadSnapshot(format!(
+                "{} of {} bytes",
+                self.offset, self.head.bytes
+            )));
+        }
+        self.note()?;
+        let part = part_name(self.head.group, self.head.slot);
+        let content = read_whole(&mut self.file)
+            .map_err(|error| StorageError::io(format!("read {part}"), &error))?;
+        let Some(verified) = self.store.verify(self.head.group, self.head.slot, content) else {
+            self.store.remove(&part)?;
+            return Err(StorageError::BadSnapshot(
+                "its hash is not the one that was offered".into(),
+            ));
+        };
+        self.store.publish(&part, self.head.group, self.head.slot)?;
+        Ok(verified)
+    }
+}

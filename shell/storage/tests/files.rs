@@ -1,0 +1,287 @@
+//! Identity, snapshots and the log thread, on real directories and on disks that crash.
+
+use std::sync::mpsc;
+
+use quorate_storage::{
+    Append, DirectoryDisk, Disk, Fault, Identity, Limits, Log, LogWriter, Offer, Operation,
+    Persist, Recovered, SimDisk, SnapshotStore, StorageError,
+};
+
+fn identity() -> Identity {
+    Identity {
+        cluster: 7,
+        node: 1,
+        incarnation: 99,
+        boot: 0,
+        persist: Persist::Memory,
+        lived: true,
+    }
+}
+
+#[test]
+fn a_directory_is_made_once_and_counts_its_boots() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("data");
+    assert!(matches!(
+        Identity::open(&path),
+        Err(StorageError::NotInitialised(_))
+    ));
+    Identity::init(&path, 7, 1, 99, Persist::Disk).unwrap();
+    assert!(matches!(
+        Identity::init(&path, 7, 1, 99, Persist::Disk),
+        Err(StorageError::AlreadyInitialised(_))
+    ));
+    for boot in 1..4 {
+        let mut open = Identity::open(&path).unwrap();
+        assert_eq!(
+            (open.identity().boot, open.identity().incarnation),
+            (boot, 99)
+        );
+        open.mark_lived().unwrap();
+    }
+    assert!(Identity::open(&path).unwrap().identity().lived);
+}
+
+#[test]
+fn a_directory_with_something_else_in_it_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("photo"), b"x").unwrap();
+    assert!(matches!(
+        Identity::init(dir.path(), 7, 1, 99, Persist::Disk),
+        Err(StorageError::NotEmpty(_))
+    ));
+    assert!(matches!(
+        Identity::open(dir.path()),
+        Err(StorageError::NotInitialised(_))
+    ));
+}
+
+#[test]
+fn a_second_opening_of_a_directory_is_refused_with_the_process_that_holds_it() {
+    let dir = tempfile::tempdir().unwrap();
+    Identity::init(dir.path(), 7, 1, 99, Persist::Disk).unwrap();
+    let held = Identity::open(dir.path()).unwrap();
+    let Err(StorageError::Locked { pid, .. }) = Identity::open(dir.path()) else {
+        panic!("opened twice")
+    };
+    assert_eq!(pid, Some(std::process::id()));
+    drop(held);
+    assert_eq!(
+        Identity::open(dir.path()).unwrap().identity().boot,
+        2,
+        "a refused opening is no boot"
+    );
+}
+
+#[test]
+fn one_damaged_copy_of_the_identity_is_survived_and_two_are_amnesia() {
+    let disk = SimDisk::new();
+    identity().create_on(&disk).unwrap();
+    disk.flip("identity-a", 20, 1);
+    assert_eq!(Identity::load(&disk), Ok(identity()));
+    disk.flip("identity-b", 20, 1);
+    assert_eq!(Identity::load(&disk), Err(StorageError::Amnesia));
+    disk.remove("identity-a").unwrap();
+    assert_eq!(Identity::load(&disk), Err(StorageError::Amnesia));
+}
+
+#[test]
+fn a_crash_at_any_step_of_storing_an_identity_leaves_the_old_or_the_new() {
+    for stop in 0..12 {
+        for seed in 0..30 {
+            let disk = SimDisk::new();
+            identity().create_on(&disk).unwrap();
+            let next = Identity {
+                boot: 1,
+                ..identity()
+            };
+            disk.stop_after(stop);
+            let stored = next.store(&disk).is_ok();
+            disk.crash_seeded(seed);
+            let found = Identity::load(&disk).unwrap();
+            assert!(
+                found == next || (!stored && found == identity()),
+                "stop {stop} seed {seed}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_crash_at_any_step_of_a_snapshot_leaves_the_one_before_or_the_new_one() {
+    let (old, new) = (vec![1u8; 3000], vec![2u8; 5000]);
+    for stop in 0..10 {
+        for seed in 0..40 {
+            let disk = SimDisk::new();
+            let store = SnapshotStore::open(disk.clone(), 7).unwrap();
+            store.save(3, 10, [1; 32], &old).unwrap();
+            disk.stop_after(stop);
+            let saved = store.save(3, 20, [2; 32], &new).is_ok();
+            disk.crash_seeded(seed);
+            let store = SnapshotStore::open(disk, 7).unwrap();
+            let found = store.newest(3).unwrap().expect("one is always there");
+            match found.slot {
+                20 => assert_eq!((&found.bytes[..], found.digest), (&new[..], [2; 32])),
+                _ => assert!(
+                    !saved && found.slot == 10 && found.bytes == old,
+                    "stop {stop} seed {seed}"
+                ),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_damaged_snapshot_gives_way_to_the_one_before_and_two_are_kept() {
+    let disk = SimDisk::new();
+    let store = SnapshotStore::open(disk.clone(), 7).unwrap();
+    for slot in [10, 20, 30] {
+        store.save(3, slot, [0; 32], &[slot as u8; 2000]).unwrap();
+    }
+    assert_eq!(store.slots(3).unwrap(), [20, 30]);
+    disk.flip("snap-00000003-000000000000001e", 1500, 4);
+    assert_eq!(store.newest(3).unwrap().unwrap().slot, 20);
+    assert_eq!(store.slots(3).unwrap(), [20]);
+    disk.fail(Fault {
+        operation: Operation::Write,
+        skip: 0,
+        times: 1,
+        kind: std::io::ErrorKind::StorageFull,
+    });
+    assert!(matches!(
+        store.save(3, 40, [0; 32], &[4; 2000]),
+        Err(StorageError::Full { .. })
+    ));
+    assert_eq!(store.newest(3).unwrap().unwrap().slot, 20);
+    assert_eq!(
+        SnapshotStore::open(disk, 8).unwrap().newest(3).unwrap(),
+        None,
+        "another cluster's snapshot counts for nothing"
+    );
+}
+
+#[test]
+fn a_received_snapshot_resumes_where_it_was_noted_and_a_wrong_one_is_refused() {
+    let body: Vec<u8> = (0..9000u32).map(|byte| byte as u8).collect();
+    let hash = *blake3::hash(&body).as_bytes();
+    let offer = Offer {
+        group: 3,
+        slot: 50,
+        digest: [9; 32],
+        hash,
+        bytes: 9000,
+    };
+    let disk = SimDisk::new();
+    let store = SnapshotStore::open(disk.clone(), 7).unwrap();
+    let mut receiving = store.receive(offer).unwrap();
+    receiving.write(&body[..4000]).unwrap();
+    receiving.note().unwrap();
+    receiving.write(&body[4000..6000]).unwrap();
+    disk.crash(|_| 0);
+    let store = SnapshotStore::open(disk.clone(), 7).unwrap();
+    assert_eq!(store.newest(3).unwrap(), None, "a part is never chosen");
+    let mut receiving = store.receive(offer).unwrap();
+    assert_eq!(receiving.offset(), 4000);
+    receiving.write(&body[4000..]).unwrap();
+    assert_eq!(receiving.finish().unwrap().bytes, body);
+    disk.crash(|_| 0);
+    assert_eq!(store.newest(3).unwrap().unwrap().digest, [9; 32]);
+    assert!(
+        matches!(
+            store.receive(Offer { slot: 40, ..offer }),
+            Err(StorageError::BadSnapshot(_))
+        ),
+        "older than local"
+    );
+    let mut wrong = store.receive(Offer { slot: 60, ..offer }).unwrap();
+    wrong.write(&vec![0; 9000]).unwrap();
+    assert!(matches!(wrong.finish(), Err(StorageError::BadSnapshot(_))));
+    assert_eq!(store.newest(3).unwrap().unwrap().slot, 50);
+}
+
+fn record(slot: u64) -> Append {
+    Append {
+        group: 0,
+        slot,
+        record: vec![slot as u8; 100].into(),
+    }
+}
+
+#[test]
+fn the_log_thread_publishes_the_durable_mark_and_what_it_published_is_on_disk() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = DirectoryDisk::open(dir.path()).unwrap();
+    let limits = Limits {
+        segment_bytes: 256 << 10,
+        record_bytes_max: 64 << 10,
+        reserve_bytes: 32 << 10,
+        ..Limits::default()
+    };
+    let (log, _) = Log::open(disk.clone(), 7, 1, limits).unwrap();
+    let (notify, notified) = mpsc::channel();
+    let writer = LogWriter::spawn(log, move || notify.send(()).unwrap_or(()));
+    for mark in 1..=500 {
+        writer
+            .append(mark, vec![record(mark), record(mark)])
+            .unwrap();
+    }
+    while writer.durable_mark() < 500 {
+        notified.recv().unwrap();
+    }
+    writer.close().unwrap();
+    let (_, recovered) = Log::open(disk, 7, 1, limits).unwrap();
+    assert_eq!(recovered.len(), 1000);
+    assert!(
+        recovered
+            .iter()
+            .all(|item| matches!(item, Recovered::Record { .. }))
+    );
+}
+
+#[test]
+fn a_failed_sync_reaches_the_owner_of_the_log_thread_and_no_mark_is_published() {
+    let disk = SimDisk::new();
+    let (log, _) = Log::open(disk.clone(), 7, 1, Limits::small()).unwrap();
+    disk.fail(Fault {
+        operation: Operation::Sync,
+        skip: 0,
+        times: u64::MAX,
+        kind: std::io::ErrorKind::Other,
+    });
+    let (notify, notified) = mpsc::channel();
+    let writer = LogWriter::spawn(log, move || notify.send(()).unwrap_or(()));
+    writer.append(1, vec![record(1)]).unwrap();
+    while writer.failure().is_none() {
+        notified.recv().unwrap();
+    }
+    assert!(writer.failure().unwrap().is_fatal());
+    assert_eq!(writer.durable_mark(), 0);
+    assert!(writer.append(2, vec![record(2)]).is_err());
+    assert!(writer.close().is_err());
+}
+
+#[test]
+fn a_full_disk_holds_the_log_thread_until_a_discard_makes_room() {
+    let disk = SimDisk::new();
+    let (log, _) = Log::open(disk.clone(), 7, 1, Limits::small()).unwrap();
+    disk.set_capacity(Some(3 * Limits::small().segment_bytes));
+    let (notify, notified) = mpsc::channel();
+    let writer = LogWriter::spawn(log, move || notify.send(()).unwrap_or(()));
+    for mark in 1..=400 {
+        writer.append(mark, vec![record(mark)]).unwrap();
+        if mark % 4 == 0 && writer.room() != Room::Full {
+            // One commit for a few, so that the segments fill.
+            notified.recv().unwrap();
+        }
+    }
+    let mut discarded = 0;
+    while writer.durable_mark() < 400 {
+        notified.recv().unwrap();
+        let durable = writer.durable_mark();
+        if durable > discarded {
+            writer.discard(0, durable, vec![1; 40].into()).unwrap();
+            discarded = durable;
+        }
+    }
+    writer.close().unwrap();
+}

@@ -17,6 +17,9 @@ use bytes::{BufMut, Bytes, BytesMut};
 use quorate_types::GroupId;
 use std::fmt;
 
+/// Less space than this is not offered to a read where more can be had without copying much.
+const SPACE_BYTES_MIN: usize = 1 << 10;
+
 /// Bytes of a frame's header.
 pub const HEADER_BYTES: usize = 16;
 
@@ -221,7 +224,10 @@ impl FrameReader {
     /// Where the next bytes of the stream go: read into it, then say how many by
     /// [`FrameReader::filled`]. Never empty.
     pub fn space(&mut self) -> &mut [u8] {
-        if self.filled == self.buffer.len() {
+        let space = self.buffer.len() - self.filled;
+        // A rest too small to be worth a read of its own is given up, unless leaving it costs a copy.
+        let is_rest = space < SPACE_BYTES_MIN && self.filled < SPACE_BYTES_MIN;
+        if space == 0 || is_rest {
             self.grow();
         }
         &mut self.buffer[self.filled..]
@@ -233,7 +239,10 @@ impl FrameReader {
         assert!(count <= space, "more bytes than there was space for");
         self.filled += count;
         if count == space {
-            self.read_bytes = (self.read_bytes * 2).min(READ_BYTES_MAX);
+            // Filling the small rest of a buffer says nothing about how much was waiting.
+            if count * 2 >= self.read_bytes {
+                self.read_bytes = (self.read_bytes * 2).min(READ_BYTES_MAX);
+            }
         } else if count < self.read_bytes / 8 {
             self.read_bytes = (self.read_bytes / 2).max(READ_BYTES_MIN);
         }

@@ -12,7 +12,7 @@ use crate::words::{
 };
 use bytes::{BufMut, BytesMut};
 use quorate_paxos::{Message, Promise, Vote};
-use quorate_types::{Batch, Wall};
+use quorate_types::{Ballot, Batch, CommandId, Refusal, Slot, Wall};
 
 const CANVASS: u8 = 1;
 const CANVASSED: u8 = 2;
@@ -57,10 +57,7 @@ pub(crate) fn put_message(buf: &mut BytesMut, message: &Message) {
             put_ballot(buf, *promised);
             put_slot(buf, *decided);
         }
-        Message::Prepare { ballot, from } => {
-            put_ballot(buf, *ballot);
-            put_slot(buf, *from);
-        }
+        Message::Prepare { ballot, from } => put_claim(buf, *ballot, &[*from]),
         Message::Promise(promise) => put_promise(buf, promise),
         Message::Nack { ballot, promised } => {
             put_ballot(buf, *ballot);
@@ -72,9 +69,7 @@ pub(crate) fn put_message(buf: &mut BytesMut, message: &Message) {
             batch,
             decided,
         } => {
-            put_ballot(buf, *ballot);
-            put_slot(buf, *slot);
-            put_slot(buf, *decided);
+            put_claim(buf, *ballot, &[*slot, *decided]);
             put_batch(buf, batch);
         }
         Message::Accepted {
@@ -86,24 +81,15 @@ pub(crate) fn put_message(buf: &mut BytesMut, message: &Message) {
             ballot,
             first,
             last,
-        } => {
-            put_ballot(buf, *ballot);
-            put_slot(buf, *first);
-            put_slot(buf, *last);
-        }
-        Message::Decided { ballot, upto } => {
-            put_ballot(buf, *ballot);
-            put_slot(buf, *upto);
-        }
+        } => put_claim(buf, *ballot, &[*first, *last]),
+        Message::Decided { ballot, upto } => put_claim(buf, *ballot, &[*upto]),
         Message::Heartbeat {
             ballot,
             beat,
             decided,
             wants_lease,
         } => {
-            put_ballot(buf, *ballot);
-            buf.put_u64_le(*beat);
-            put_slot(buf, *decided);
+            put_round(buf, *ballot, *beat, *decided);
             put_flag(buf, *wants_lease);
         }
         Message::Heard {
@@ -113,9 +99,7 @@ pub(crate) fn put_message(buf: &mut BytesMut, message: &Message) {
             is_voter,
             is_granted,
         } => {
-            put_ballot(buf, *ballot);
-            buf.put_u64_le(*beat);
-            put_slot(buf, *decided);
+            put_round(buf, *ballot, *beat, *decided);
             put_flag(buf, *is_voter);
             put_flag(buf, *is_granted);
         }
@@ -124,17 +108,10 @@ pub(crate) fn put_message(buf: &mut BytesMut, message: &Message) {
             from,
             batches,
             decided,
-        } => {
-            put_slot(buf, *from);
-            put_slot(buf, *decided);
-            put_list(buf, batches, put_batch);
-        }
+        } => put_learned(buf, *from, *decided, batches),
         Message::Trimmed { upto } => put_slot(buf, *upto),
         Message::Forward { commands } => put_list(buf, commands, put_command),
-        Message::Returned { commands, refusal } => {
-            put_refusal(buf, *refusal);
-            put_list(buf, commands, |buf, id| put_command_id(buf, *id));
-        }
+        Message::Returned { commands, refusal } => put_returned(buf, commands, *refusal),
         Message::Confirm { ballot, epoch } => {
             put_ballot(buf, *ballot);
             buf.put_u64_le(*epoch);
@@ -143,17 +120,10 @@ pub(crate) fn put_message(buf: &mut BytesMut, message: &Message) {
             ballot,
             epoch,
             voted,
-        } => {
-            put_ballot(buf, *ballot);
-            buf.put_u64_le(*epoch);
-            put_slot(buf, *voted);
-        }
+        } => put_round(buf, *ballot, *epoch, *voted),
         Message::AskBarrier { request } | Message::Survey { request } => buf.put_u64_le(*request),
-        Message::Barrier { request, barrier } => {
-            buf.put_u64_le(*request);
-            put_option(buf, barrier.as_ref(), |buf, slot| put_slot(buf, *slot));
-        }
-        Message::TakeOver { ballot } => put_ballot(buf, *ballot),
+        Message::Barrier { request, barrier } => put_barrier(buf, *request, *barrier),
+        Message::TakeOver { ballot } => put_claim(buf, *ballot, &[]),
         Message::Surveyed {
             request,
             promised,
@@ -164,6 +134,37 @@ pub(crate) fn put_message(buf: &mut BytesMut, message: &Message) {
             put_slot(buf, *voted);
         }
     }
+}
+
+/// What is claimed in a ballot about slots.
+fn put_claim(buf: &mut BytesMut, ballot: Ballot, slots: &[Slot]) {
+    put_ballot(buf, ballot);
+    for slot in slots {
+        put_slot(buf, *slot);
+    }
+}
+
+/// One numbered exchange of a ballot.
+fn put_round(buf: &mut BytesMut, ballot: Ballot, number: u64, slot: Slot) {
+    put_ballot(buf, ballot);
+    buf.put_u64_le(number);
+    put_slot(buf, slot);
+}
+
+fn put_learned(buf: &mut BytesMut, from: Slot, decided: Slot, batches: &[Batch]) {
+    put_slot(buf, from);
+    put_slot(buf, decided);
+    put_list(buf, batches, put_batch);
+}
+
+fn put_returned(buf: &mut BytesMut, commands: &[CommandId], refusal: Refusal) {
+    put_refusal(buf, refusal);
+    put_list(buf, commands, |buf, id| put_command_id(buf, *id));
+}
+
+fn put_barrier(buf: &mut BytesMut, request: u64, barrier: Option<Slot>) {
+    buf.put_u64_le(request);
+    put_option(buf, barrier.as_ref(), |buf, slot| put_slot(buf, *slot));
 }
 
 fn tag(message: &Message) -> u8 {

@@ -98,7 +98,8 @@ fn check_method(method: &str) -> Result<(), ValueError> {
     Ok(())
 }
 
-/// A call, borrowed: the method's name is read, arguments wait until they are asked for, in order.
+/// A call, borrowed: the method's name is read, arguments wait until they are asked for, in order. An
+/// argument that is not of the kind asked for stays unread.
 ///
 /// ```
 /// use quorate_wire::value::{Value, call};
@@ -251,8 +252,11 @@ impl<'a> CallView<'a> {
         if self.count == 0 {
             return Err(self.missing(wanted));
         }
-        let item = take(&mut self.scan)
+        // On a copy: an argument of another kind stays unread.
+        let mut scan = self.scan;
+        let item = take(&mut scan)
             .map_err(|error| error.within(Segment::Index(self.read)).within(ARGS))?;
+        self.scan = scan;
         self.count -= 1;
         self.read += 1;
         Ok(item)

@@ -1,0 +1,501 @@
+//! One message, record or snapshot for each seed; over many seeds, all of them.
+
+use crate::draw::Draw;
+use bytes::Bytes;
+use quorate_ordering::Record;
+use quorate_paxos::{Message, Promise, Vote};
+use quorate_replica::{
+    Digest, PeerMessage, ReplicaMessage, ReplyImage, SessionImage, SnapshotCore,
+};
+use quorate_types::*;
+use quorate_wire::{Hello, HelloRole, ObjectEntry, Reject, RejectReason, Welcome};
+
+fn counter(draw: &mut Draw) -> u64 {
+    draw.of_any_size(63)
+}
+
+fn slot(draw: &mut Draw) -> Slot {
+    Slot(draw.of_any_size(47))
+}
+
+fn node(draw: &mut Draw) -> NodeId {
+    NodeId(draw.below(64) as u16)
+}
+
+fn session(draw: &mut Draw) -> SessionId {
+    SessionId(draw.of_any_size(63))
+}
+
+fn ballot(draw: &mut Draw) -> Ballot {
+    Ballot {
+        round: counter(draw),
+        node: node(draw),
+        boot: counter(draw),
+    }
+}
+
+fn id(draw: &mut Draw) -> CommandId {
+    CommandId {
+        session: session(draw),
+        sequence: counter(draw),
+    }
+}
+
+fn payload(draw: &mut Draw) -> Bytes {
+    draw.bytes(40).into()
+}
+
+fn object(draw: &mut Draw) -> ObjectId {
+    ObjectId(draw.of_any_size(32) as u32)
+}
+
+fn outcome(draw: &mut Draw) -> Outcome {
+    match draw.below(3) {
+        0 => Outcome::Returned(payload(draw)),
+        1 => Outcome::Raised(payload(draw)),
+        _ => Outcome::Skipped,
+    }
+}
+
+fn refusal(draw: &mut Draw) -> Refusal {
+    const ALL: [Refusal; 11] = [
+        Refusal::NotOrdered,
+        Refusal::Unknown,
+        Refusal::Overloaded,
+        Refusal::SessionExpired,
+        Refusal::ReplyGone,
+        Refusal::SequenceReused,
+        Refusal::NoSuchObject,
+        Refusal::NotServing,
+        Refusal::NoLeader,
+        Refusal::TooLarge,
+        Refusal::NoSnapshots,
+    ];
+    ALL[draw.below(11) as usize]
+}
+
+pub(crate) fn request(draw: &mut Draw) -> FromClient {
+    const LEVELS: [ReadLevel; 4] = [
+        ReadLevel::Ordered,
+        ReadLevel::Confirmed,
+        ReadLevel::Lease,
+        ReadLevel::Any,
+    ];
+    match draw.below(6) {
+        0 => FromClient::Open {
+            nonce: draw.number(),
+        },
+        1 => FromClient::Call {
+            id: id(draw),
+            acknowledged: counter(draw),
+            object: object(draw),
+            payload: payload(draw),
+        },
+        2 => FromClient::Read {
+            request: draw.number(),
+            object: object(draw),
+            payload: payload(draw),
+            level: LEVELS[draw.below(4) as usize],
+        },
+        3 => FromClient::KeepAlive {
+            session: session(draw),
+        },
+        4 => FromClient::Close {
+            session: session(draw),
+        },
+        _ => FromClient::Checkpoint {
+            request: draw.number(),
+        },
+    }
+}
+
+pub(crate) fn answer(draw: &mut Draw) -> ToClient {
+    match draw.below(7) {
+        0 => ToClient::Opened {
+            nonce: draw.number(),
+            session: session(draw),
+            expiry: Duration(draw.number()),
+        },
+        1 => ToClient::Replied {
+            id: id(draw),
+            outcome: outcome(draw),
+        },
+        2 => ToClient::Read {
+            request: draw.number(),
+            slot: slot(draw),
+            age: Duration(draw.number()),
+            outcome: outcome(draw),
+        },
+        3 => ToClient::Refused {
+            ask: match draw.below(4) {
+                0 => Ask::Open(draw.number()),
+                1 => Ask::Call(id(draw)),
+                2 => Ask::Request(draw.number()),
+                _ => Ask::Session(session(draw)),
+            },
+            refusal: refusal(draw),
+        },
+        4 => ToClient::KeptAlive {
+            session: session(draw),
+        },
+        5 => ToClient::Checkpointed {
+            request: draw.number(),
+            slot: slot(draw),
+        },
+        _ => ToClient::Leader {
+            leader: draw.option(node),
+        },
+    }
+}
+
+fn command(draw: &mut Draw) -> Command {
+    let body = match draw.below(8) {
+        0 => Body::Call {
+            object: object(draw),
+            payload: payload(draw),
+        },
+        1 => Body::Open {
+            nonce: draw.number(),
+        },
+        2 => Body::Close,
+        3 => Body::Expire {
+            session: session(draw),
+            judged_by: slot(draw),
+        },
+        4 => Body::Lead {
+            ballot: ballot(draw),
+        },
+        5 => Body::Read {
+            reader: node(draw),
+            boot: counter(draw),
+        },
+        6 => Body::Checkpoint,
+        _ => Body::Skip {
+            slot: slot(draw),
+            index: draw.of_any_size(32) as u32,
+        },
+    };
+    Command {
+        id: id(draw),
+        acknowledged: counter(draw),
+        body,
+    }
+}
+
+fn stamp(draw: &mut Draw) -> Stamp {
+    Stamp {
+        wall: Wall(draw.number()),
+        entropy: draw.number(),
+    }
+}
+
+pub(crate) fn batch(draw: &mut Draw) -> Batch {
+    Batch::new(stamp(draw), draw.list(6, command))
+}
+
+fn promise(draw: &mut Draw) -> Promise {
+    Promise {
+        ballot: ballot(draw),
+        from: slot(draw),
+        votes: draw.list(4, |draw| Vote {
+            slot: slot(draw),
+            ballot: ballot(draw),
+            batch: batch(draw),
+        }),
+        next: draw.option(slot),
+        decided: slot(draw),
+        trimmed: slot(draw),
+        wall: Wall(draw.number()),
+    }
+}
+
+fn election_or_agreement(draw: &mut Draw) -> Message {
+    match draw.below(11) {
+        0 => Message::Canvass {
+            attempt: counter(draw),
+            decided: slot(draw),
+        },
+        1 => Message::Canvassed {
+            attempt: counter(draw),
+            is_granted: draw.flag(),
+            promised: ballot(draw),
+            decided: slot(draw),
+        },
+        2 => Message::Prepare {
+            ballot: ballot(draw),
+            from: slot(draw),
+        },
+        3 => Message::Promise(promise(draw)),
+        4 => Message::Nack {
+            ballot: ballot(draw),
+            promised: ballot(draw),
+        },
+        5 => Message::Accept {
+            ballot: ballot(draw),
+            slot: slot(draw),
+            batch: batch(draw),
+            decided: slot(draw),
+        },
+        6 => Message::Accepted {
+            ballot: ballot(draw),
+            first: slot(draw),
+            last: slot(draw),
+        },
+        7 => Message::Seen {
+            ballot: ballot(draw),
+            first: slot(draw),
+            last: slot(draw),
+        },
+        8 => Message::Decided {
+            ballot: ballot(draw),
+            upto: slot(draw),
+        },
+        9 => Message::Heartbeat {
+            ballot: ballot(draw),
+            beat: counter(draw),
+            decided: slot(draw),
+            wants_lease: draw.flag(),
+        },
+        _ => Message::Heard {
+            ballot: ballot(draw),
+            beat: counter(draw),
+            decided: slot(draw),
+            is_voter: draw.flag(),
+            is_granted: draw.flag(),
+        },
+    }
+}
+
+fn other_message(draw: &mut Draw) -> Message {
+    match draw.below(12) {
+        0 => Message::Learn { from: slot(draw) },
+        1 => Message::Learned {
+            from: slot(draw),
+            batches: draw.list(4, batch),
+            decided: slot(draw),
+        },
+        2 => Message::Trimmed { upto: slot(draw) },
+        3 => Message::Forward {
+            commands: draw.list(5, command),
+        },
+        4 => Message::Returned {
+            commands: draw.list(5, id),
+            refusal: refusal(draw),
+        },
+        5 => Message::Confirm {
+            ballot: ballot(draw),
+            epoch: counter(draw),
+        },
+        6 => Message::Confirmed {
+            ballot: ballot(draw),
+            epoch: counter(draw),
+            voted: slot(draw),
+        },
+        7 => Message::AskBarrier {
+            request: counter(draw),
+        },
+        8 => Message::Barrier {
+            request: counter(draw),
+            barrier: draw.option(slot),
+        },
+        9 => Message::TakeOver {
+            ballot: ballot(draw),
+        },
+        10 => Message::Survey {
+            request: counter(draw),
+        },
+        _ => Message::Surveyed {
+            request: counter(draw),
+            promised: ballot(draw),
+            voted: slot(draw),
+        },
+    }
+}
+
+fn replica_message(draw: &mut Draw) -> ReplicaMessage {
+    match draw.below(6) {
+        0 => ReplicaMessage::KeepAlive {
+            session: session(draw),
+        },
+        1 => ReplicaMessage::KeptAlive {
+            session: session(draw),
+            is_alive: draw.flag(),
+        },
+        2 => ReplicaMessage::Durable {
+            slot: slot(draw),
+            digest: Digest {
+                replies: draw.number(),
+                state: std::array::from_fn(|_| draw.number() as u8),
+            },
+            bytes: counter(draw),
+        },
+        3 => ReplicaMessage::Fetch {
+            slot: slot(draw),
+            offset: counter(draw),
+        },
+        4 => {
+            let data = payload(draw);
+            let offset = draw.of_any_size(40);
+            ReplicaMessage::Chunk {
+                slot: slot(draw),
+                offset,
+                total: offset + data.len() as u64 + draw.below(3),
+                data,
+            }
+        }
+        _ => ReplicaMessage::NoSnapshot { slot: slot(draw) },
+    }
+}
+
+pub(crate) fn peer(draw: &mut Draw) -> PeerMessage<Message> {
+    match draw.below(4) {
+        0 => PeerMessage::Replica(replica_message(draw)),
+        1 => PeerMessage::Ordering {
+            view: ViewNumber(counter(draw)),
+            message: other_message(draw),
+        },
+        _ => PeerMessage::Ordering {
+            view: ViewNumber(counter(draw)),
+            message: election_or_agreement(draw),
+        },
+    }
+}
+
+pub(crate) fn record(draw: &mut Draw) -> Record {
+    match draw.below(5) {
+        0 => Record::Promise {
+            ballot: ballot(draw),
+        },
+        1 => Record::Vote {
+            slot: slot(draw),
+            ballot: ballot(draw),
+            batch: batch(draw),
+        },
+        2 => Record::Chosen {
+            slot: slot(draw),
+            batch: batch(draw),
+        },
+        3 => Record::Decided { upto: slot(draw) },
+        _ => Record::Trimmed { upto: slot(draw) },
+    }
+}
+
+fn view(draw: &mut Draw) -> View {
+    let mut nodes: Vec<NodeId> = draw.list(8, node);
+    nodes.push(node(draw));
+    nodes.sort_unstable();
+    nodes.dedup();
+    let acceptors: NodeSet = nodes.iter().copied().take(5).collect();
+    View {
+        number: ViewNumber(counter(draw)),
+        first_slot: slot(draw),
+        members: nodes
+            .iter()
+            .map(|node| Member {
+                node: *node,
+                incarnation: Incarnation(draw.number()),
+                address: format!("10.0.0.{}:7400", node.0),
+            })
+            .collect(),
+        replicas: nodes.iter().copied().filter(|_| draw.flag()).collect(),
+        acceptors,
+        quorums: Quorums::flexible(acceptors.len(), acceptors.len(), 1)
+            .expect("all and one always meet"),
+        window: counter(draw),
+        persistence: if draw.flag() {
+            Persistence::Disk
+        } else {
+            Persistence::Memory
+        },
+        objects: draw.list(4, |draw| ObjectSpec {
+            name: draw.text(12),
+            class: draw.text(20),
+            arguments: payload(draw),
+        }),
+    }
+}
+
+pub(crate) fn snapshot_core(draw: &mut Draw) -> SnapshotCore {
+    let mut sessions = draw.list(6, |draw| {
+        let floor = draw.of_any_size(40);
+        let mut sequence = floor;
+        SessionImage {
+            id: session(draw),
+            active: slot(draw),
+            active_wall: draw.number(),
+            floor,
+            replies: draw.list(5, |draw| {
+                sequence += 1 + draw.below(3);
+                ReplyImage {
+                    sequence,
+                    fingerprint: draw.number(),
+                    outcome: draw.option(outcome),
+                }
+            }),
+        }
+    });
+    sessions.sort_by_key(|session| session.id);
+    sessions.dedup_by_key(|session| session.id);
+    SnapshotCore {
+        slot: slot(draw),
+        stamp: stamp(draw),
+        replies_digest: draw.number(),
+        view: view(draw),
+        lead_ballot: ballot(draw),
+        lead_slot: slot(draw),
+        sessions,
+    }
+}
+
+pub(crate) fn hello(draw: &mut Draw) -> Hello {
+    Hello {
+        version_min: draw.number() as u16,
+        version_max: draw.number() as u16,
+        cluster: draw.option(|draw| ClusterId(draw.number())),
+        role: if draw.flag() {
+            HelloRole::Node {
+                node: node(draw),
+                incarnation: Incarnation(draw.number()),
+                boot: counter(draw),
+                groups: draw.list(4, |draw| GroupId(draw.number() as u32)),
+            }
+        } else {
+            HelloRole::Client {
+                group: GroupId(draw.number() as u32),
+            }
+        },
+        software: draw.text(30),
+        extra: payload(draw),
+    }
+}
+
+pub(crate) fn welcome(draw: &mut Draw) -> Welcome {
+    Welcome {
+        version: 1,
+        cluster: ClusterId(draw.number()),
+        node: node(draw),
+        incarnation: Incarnation(draw.number()),
+        boot: counter(draw),
+        group: GroupId(draw.number() as u32),
+        view: ViewNumber(counter(draw)),
+        members: draw.list(4, |draw| (node(draw), draw.text(30))),
+        objects: draw.list(4, |draw| ObjectEntry {
+            id: object(draw),
+            name: draw.text(10),
+            class: draw.text(30),
+        }),
+        leader: draw.option(node),
+    }
+}
+
+pub(crate) fn reject(draw: &mut Draw) -> Reject {
+    let reason = match draw.below(3) {
+        0 => RejectReason::Cluster,
+        1 => RejectReason::Stopping,
+        _ => RejectReason::Other(200 + draw.below(50) as u8),
+    };
+    Reject {
+        reason,
+        text: draw.text(60),
+    }
+}

@@ -1,0 +1,14 @@
+//! Tests of all layouts: fixed bytes, round trips, refusals, and hostile input.
+
+mod draw;
+mod drawn;
+mod drawn_values;
+mod frames;
+mod golden;
+mod hostile;
+mod readers;
+mod refusals;
+mod round_trips;
+mod samples;
+mod samples_peer;
+mod values;

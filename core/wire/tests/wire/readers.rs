@@ -1,0 +1,161 @@
+//! What every reader of bytes promises for any input whatever: an answer, no panic; and what it takes
+//! is the one encoding of what it read. Shared by the tests here and the fuzz targets in `fuzz/`.
+
+use bytes::{Bytes, BytesMut};
+use quorate_wire::value::{self, Raised, call};
+use quorate_wire::{
+    Frame, FrameError, FrameReader, Hello, Kind, Reject, Snapshot, SnapshotWriter, Welcome,
+    answers, put_answer, put_frame, put_peer, put_record, put_request, put_snapshot_core, requests,
+    take_peer, take_record, take_snapshot_core,
+};
+
+/// Longest body that the frame reader is given leave to read.
+const FRAME_LIMIT: usize = 1 << 16;
+
+/// A byte stream of frames. The first byte says into which pieces the stream is cut.
+pub(crate) fn frame(input: &[u8]) {
+    let Some((&cut, stream)) = input.split_first() else {
+        return;
+    };
+    let whole = read_frames(stream, stream.len().max(1));
+    let in_pieces = read_frames(stream, usize::from(cut) + 1);
+    assert_eq!(whole, in_pieces, "pieces change what is read");
+    let mut written = BytesMut::new();
+    for frame in &whole.0 {
+        put_frame(&mut written, frame.kind, frame.group, |body| {
+            body.extend_from_slice(&frame.body);
+        });
+    }
+    assert_eq!(written, stream[..written.len()]);
+}
+
+fn read_frames(stream: &[u8], piece: usize) -> (Vec<Frame>, Option<FrameError>) {
+    let mut reader = FrameReader::new(FRAME_LIMIT);
+    let mut frames = Vec::new();
+    for piece in stream.chunks(piece) {
+        reader.push(piece);
+        loop {
+            match reader.next_frame() {
+                Ok(Some(frame)) => frames.push(frame),
+                Ok(None) => break,
+                Err(error) => return (frames, Some(error)),
+            }
+        }
+        assert!(reader.pending() <= stream.len());
+    }
+    (frames, None)
+}
+
+/// A frame's body. The first byte is the frame's kind.
+pub(crate) fn message(input: &[u8]) {
+    let Some((&number, body)) = input.split_first() else {
+        return;
+    };
+    let Some(kind) = Kind::ALL.into_iter().find(|kind| *kind as u8 == number) else {
+        return;
+    };
+    let body = Bytes::copy_from_slice(body);
+    let mut written = BytesMut::new();
+    let read = match kind {
+        Kind::Hello => Hello::take(&body).map(|hello| hello.put(&mut written)),
+        Kind::Welcome => Welcome::take(&body).map(|welcome| welcome.put(&mut written)),
+        Kind::Reject => Reject::take(&body).map(|reject| reject.put(&mut written)),
+        Kind::Peer => take_peer(&body).map(|message| put_peer(&mut written, &message)),
+        Kind::FromClient => requests(body.clone())
+            .try_for_each(|message| message.map(|message| put_request(&mut written, &message))),
+        Kind::ToClient => answers(body.clone())
+            .try_for_each(|message| message.map(|message| put_answer(&mut written, &message))),
+        Kind::StatusRequest | Kind::StatusReply | Kind::AdminRequest | Kind::AdminReply => return,
+    };
+    if read.is_ok() {
+        assert_eq!(written, body, "{kind:?}");
+    }
+}
+
+/// An object's value, a call, or an exception.
+pub(crate) fn value(input: &[u8]) {
+    if let Ok(value) = value::decode(input) {
+        assert_eq!(value::encode(&value).expect("was decoded"), input);
+        assert!(!value.to_string().is_empty());
+    }
+    if let Ok(raised) = Raised::decode(input) {
+        assert_eq!(raised.encode().expect("was decoded"), input);
+    }
+    if let Ok(whole) = call::decode(input) {
+        let again = call::encode(&whole.method, &whole.args, &whole.kwargs);
+        assert_eq!(again.expect("was decoded"), input);
+    }
+    view(input);
+}
+
+/// Reads the arguments one by one, each as whatever it is.
+fn view(input: &[u8]) {
+    let Ok(mut view) = call::CallView::parse(input) else {
+        return;
+    };
+    while view.args_left() > 0 {
+        let left = view.args_left();
+        let read = view.int().is_ok()
+            || view.text_or_bytes().is_ok()
+            || view.flag().is_ok()
+            || view.value().is_ok();
+        if !read {
+            return;
+        }
+        assert_eq!(view.args_left(), left - 1);
+    }
+    if view.finish().is_ok() {
+        assert!(call::decode(input).is_ok_and(|call| call.kwargs.is_empty()));
+    }
+}
+
+/// A log record.
+pub(crate) fn record(input: &[u8]) {
+    let input = Bytes::copy_from_slice(input);
+    if let Ok(record) = take_record(&input) {
+        let mut written = BytesMut::new();
+        put_record(&mut written, &record);
+        assert_eq!(written, input);
+    }
+}
+
+/// A snapshot, once as it came and once with its checksum put right; and the replica's part alone.
+pub(crate) fn snapshot(input: &[u8]) {
+    whole_snapshot(Bytes::copy_from_slice(input));
+    if let Some((summed, _)) = input.split_last_chunk::<4>() {
+        let mut mended = summed.to_vec();
+        mended.extend_from_slice(&crc32c::crc32c(summed).to_le_bytes());
+        whole_snapshot(mended.into());
+    }
+    let core = Bytes::copy_from_slice(input);
+    if let Ok(read) = take_snapshot_core(&core) {
+        let mut written = BytesMut::new();
+        put_snapshot_core(&mut written, &read);
+        assert_eq!(written, core);
+    }
+}
+
+fn whole_snapshot(input: Bytes) {
+    if let Ok(snapshot) = Snapshot::take(&input) {
+        assert_eq!(write_snapshot(&snapshot), input);
+    }
+}
+
+pub(crate) fn write_snapshot(snapshot: &Snapshot) -> Vec<u8> {
+    let mut written = Vec::new();
+    let sink = |piece: &[u8]| {
+        written.extend_from_slice(piece);
+        Ok::<(), ()>(())
+    };
+    let objects = u32::try_from(snapshot.objects.len()).expect("few objects");
+    let mut writer = SnapshotWriter::begin(sink, &snapshot.core, objects).expect("cannot fail");
+    for object in &snapshot.objects {
+        writer
+            .object(&object.name, object.image.len() as u64)
+            .expect("cannot fail");
+        writer.image(&object.image).expect("cannot fail");
+    }
+    let bytes = writer.finish().expect("cannot fail");
+    assert_eq!(bytes, written.len() as u64);
+    written
+}

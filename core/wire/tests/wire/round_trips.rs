@@ -1,0 +1,161 @@
+//! What was written is what is read, for every kind of message, record, snapshot and value; and it is
+//! written the same way each time.
+
+use crate::draw::Draw;
+use crate::{drawn, drawn_values, readers};
+use bytes::{Bytes, BytesMut};
+use quorate_types::Batch;
+use quorate_wire::value::{self, Raised, call};
+use quorate_wire::*;
+use std::fmt::Debug;
+
+const SEEDS: u64 = 3000;
+
+fn written(put: impl Fn(&mut BytesMut)) -> Bytes {
+    let mut buf = BytesMut::new();
+    put(&mut buf);
+    buf.freeze()
+}
+
+fn each_seed<T: PartialEq + Debug>(
+    draw: impl Fn(&mut Draw) -> T,
+    put: impl Fn(&mut BytesMut, &T),
+    take: impl Fn(&Bytes) -> Result<T, WireError>,
+) {
+    for seed in 0..SEEDS {
+        let item = draw(&mut Draw::seeded(seed));
+        let bytes = written(|buf| put(buf, &item));
+        let read = take(&bytes).unwrap_or_else(|error| panic!("seed {seed}: {error}: {item:?}"));
+        assert_eq!(read, item, "seed {seed}");
+        assert_eq!(written(|buf| put(buf, &read)), bytes, "seed {seed}");
+    }
+}
+
+#[test]
+fn handshakes_are_read_as_they_were_written() {
+    each_seed(drawn::hello, |buf, hello| hello.put(buf), Hello::take);
+    each_seed(
+        drawn::welcome,
+        |buf, welcome| welcome.put(buf),
+        Welcome::take,
+    );
+    each_seed(drawn::reject, |buf, reject| reject.put(buf), Reject::take);
+}
+
+#[test]
+fn peer_messages_are_read_as_they_were_written() {
+    each_seed(drawn::peer, put_peer, take_peer);
+}
+
+#[test]
+fn records_are_read_as_they_were_written() {
+    each_seed(drawn::record, put_record, take_record);
+}
+
+#[test]
+fn snapshot_cores_are_read_as_they_were_written() {
+    each_seed(drawn::snapshot_core, put_snapshot_core, take_snapshot_core);
+}
+
+#[test]
+fn snapshots_are_read_as_they_were_written() {
+    for seed in 0..300 {
+        let mut draw = Draw::seeded(seed);
+        let snapshot = Snapshot {
+            core: drawn::snapshot_core(&mut draw),
+            objects: draw.list(4, |draw| ObjectImage {
+                name: draw.text(10),
+                image: draw.bytes(300).into(),
+            }),
+        };
+        let bytes = Bytes::from(readers::write_snapshot(&snapshot));
+        let head = SnapshotHead::take(bytes.first_chunk().unwrap()).unwrap();
+        let core = bytes.slice(SNAPSHOT_HEAD_BYTES..SNAPSHOT_HEAD_BYTES + head.core_bytes as usize);
+        assert_eq!(take_snapshot_core(&core).as_ref(), Ok(&snapshot.core));
+        assert_eq!(Snapshot::take(&bytes), Ok(snapshot), "seed {seed}");
+    }
+}
+
+#[test]
+fn messages_of_clients_share_a_body_and_are_read_in_order() {
+    for seed in 0..SEEDS {
+        let mut draw = Draw::seeded(seed);
+        let asked = draw.list(5, drawn::request);
+        let told = draw.list(5, drawn::answer);
+        let body = written(|buf| asked.iter().for_each(|message| put_request(buf, message)));
+        assert_eq!(requests(body).collect::<Result<Vec<_>, _>>(), Ok(asked));
+        let body = written(|buf| told.iter().for_each(|message| put_answer(buf, message)));
+        assert_eq!(answers(body).collect::<Result<Vec<_>, _>>(), Ok(told));
+    }
+}
+
+#[test]
+fn a_follower_logs_the_bytes_that_the_leader_sent() {
+    use quorate_ordering::Record;
+    use quorate_paxos::Message;
+    use quorate_replica::PeerMessage;
+    use quorate_types::{Ballot, Slot, ViewNumber};
+
+    let batch = drawn::batch(&mut Draw::seeded(4));
+    assert!(!batch.commands().is_empty());
+    let accept = PeerMessage::Ordering {
+        view: ViewNumber(1),
+        message: Message::Accept {
+            ballot: Ballot::ZERO,
+            slot: Slot(1),
+            batch,
+            decided: Slot(0),
+        },
+    };
+    let body = written(|buf| put_peer(buf, &accept));
+    let Ok(PeerMessage::Ordering {
+        message: Message::Accept { batch, .. },
+        ..
+    }) = take_peer(&body)
+    else {
+        panic!("an accept was written");
+    };
+    let kept = batch.encoded_with(|_: &Batch| panic!("encoded again"));
+    assert!(
+        body.as_ptr_range().contains(&kept.as_ptr()),
+        "a slice of the frame, not a copy"
+    );
+    let record = Record::Vote {
+        slot: Slot(1),
+        ballot: Ballot::ZERO,
+        batch: batch.clone(),
+    };
+    let logged = written(|buf| put_record(buf, &record));
+    assert!(logged.ends_with(kept));
+    assert_eq!(take_record(&logged), Ok(record));
+}
+
+#[test]
+fn values_calls_and_exceptions_are_read_as_they_were_written() {
+    for seed in 0..SEEDS {
+        let mut draw = Draw::seeded(seed);
+        let drawn = drawn_values::value(&mut draw, 4);
+        let bytes = value::encode(&drawn).expect("drawn within all limits");
+        assert_eq!(value::decode(&bytes), Ok(drawn), "seed {seed}");
+
+        let args = draw.list(4, |draw| drawn_values::value(draw, 2));
+        let kwargs = vec![("who".to_owned(), drawn_values::value(&mut draw, 2))];
+        let bytes = call::encode("deposit", &args, &kwargs).expect("drawn within all limits");
+        let mut view = call::CallView::parse(&bytes).expect("a call");
+        for arg in &args {
+            assert_eq!(view.value().as_ref(), Ok(arg), "seed {seed}");
+        }
+        assert!(view.finish().is_err(), "the named argument is left over");
+        let read = call::decode(&bytes).expect("a call");
+        assert_eq!((read.args, read.kwargs), (args.clone(), kwargs));
+
+        let raised = Raised {
+            class: draw.text(20),
+            message: draw.text(20),
+            args,
+            traceback: draw.text(40),
+        };
+        let bytes = raised.encode().expect("drawn within all limits");
+        assert_eq!(Raised::decode(&bytes), Ok(raised), "seed {seed}");
+    }
+}

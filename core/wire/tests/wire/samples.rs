@@ -1,0 +1,426 @@
+//! One sample of each message, record, snapshot and value, with fields that can be told apart in the
+//! bytes. The golden files hold their layouts; hostile input is made by damaging them.
+
+use crate::readers;
+use crate::samples_peer::{batch, ordering, replica};
+use bytes::{BufMut, Bytes, BytesMut};
+use quorate_ordering::Record;
+use quorate_replica::{ReplyImage, SessionImage, SnapshotCore};
+use quorate_types::*;
+use quorate_wire::value::{
+    DateTime, EnumMember, Object, Raised, Sign, TimeDelta, Value as V, call, encode,
+};
+use quorate_wire::*;
+
+/// Which reader a sample is for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Reader {
+    Frame,
+    Message(Kind),
+    Value,
+    Record,
+    Snapshot,
+}
+
+impl Reader {
+    /// The fuzz target, and the folder of its corpus.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Reader::Frame => "frame",
+            Reader::Message(_) => "message",
+            Reader::Value => "value",
+            Reader::Record => "record",
+            Reader::Snapshot => "snapshot",
+        }
+    }
+
+    pub(crate) fn read(self, input: &[u8]) {
+        match self {
+            Reader::Frame => readers::frame(input),
+            Reader::Message(_) => readers::message(input),
+            Reader::Value => readers::value(input),
+            Reader::Record => readers::record(input),
+            Reader::Snapshot => readers::snapshot(input),
+        }
+    }
+}
+
+pub(crate) struct Sample {
+    /// Name of the golden file and of the file in the corpus.
+    pub(crate) name: &'static str,
+    pub(crate) reader: Reader,
+    pub(crate) bytes: Bytes,
+}
+
+impl Sample {
+    /// What the reader is given: some want a byte in front.
+    pub(crate) fn input(&self) -> Vec<u8> {
+        let mut input = match self.reader {
+            Reader::Frame => vec![6],
+            Reader::Message(kind) => vec![kind as u8],
+            Reader::Value | Reader::Record | Reader::Snapshot => Vec::new(),
+        };
+        input.extend_from_slice(&self.bytes);
+        input
+    }
+}
+
+pub(crate) fn all() -> Vec<Sample> {
+    let mut samples = vec![frame()];
+    samples.extend(handshake());
+    samples.extend(requests_of_clients());
+    samples.extend(answers_to_clients());
+    samples.extend(ordering());
+    samples.extend(replica());
+    samples.extend(records());
+    samples.extend(values());
+    samples.push(snapshot());
+    samples
+}
+
+pub(crate) fn sample(
+    name: &'static str,
+    reader: Reader,
+    put: impl FnOnce(&mut BytesMut),
+) -> Sample {
+    let mut buf = BytesMut::new();
+    put(&mut buf);
+    Sample {
+        name,
+        reader,
+        bytes: buf.freeze(),
+    }
+}
+
+fn frame() -> Sample {
+    sample("frame", Reader::Frame, |buf| {
+        put_frame(buf, Kind::StatusReply, GroupId(0x0a0b), |body| {
+            body.put_slice(b"{}");
+        });
+        put_frame(buf, Kind::StatusRequest, GroupId(1), |_| {});
+    })
+}
+
+pub(crate) const SESSION: SessionId = SessionId(0x0001_0002);
+pub(crate) const ID: CommandId = CommandId {
+    session: SESSION,
+    sequence: 7,
+};
+pub(crate) const BALLOT: Ballot = Ballot {
+    round: 3,
+    node: NodeId(2),
+    boot: 9,
+};
+pub(crate) const LOW: Ballot = Ballot {
+    round: 1,
+    node: NodeId(1),
+    boot: 4,
+};
+
+pub(crate) fn payload() -> Bytes {
+    call::encode("deposit", &[V::Int(10)], &[]).expect("within all limits")
+}
+
+fn handshake() -> [Sample; 4] {
+    let hello = |role| Hello {
+        version_min: 1,
+        version_max: 2,
+        cluster: Some(ClusterId(0x0c0d)),
+        role,
+        software: "quorate 0.1.0".into(),
+        extra: Bytes::new(),
+    };
+    let node = hello(HelloRole::Node {
+        node: NodeId(3),
+        incarnation: Incarnation(0x1111),
+        boot: 5,
+        groups: vec![GroupId(1), GroupId(2)],
+    });
+    let mut client = hello(HelloRole::Client { group: GroupId(1) });
+    client.cluster = None;
+    client.extra = Bytes::from_static(b"later");
+    let welcome = Welcome {
+        version: 1,
+        cluster: ClusterId(0x0c0d),
+        node: NodeId(1),
+        incarnation: Incarnation(0x2222),
+        boot: 6,
+        group: GroupId(1),
+        view: ViewNumber(4),
+        members: vec![(NodeId(1), "127.0.0.1:7400".into())],
+        objects: vec![ObjectEntry {
+            id: ObjectId(0),
+            name: "Account".into(),
+            class: "bank:Account".into(),
+        }],
+        leader: Some(NodeId(1)),
+    };
+    let reject = Reject {
+        reason: RejectReason::Cluster,
+        text: "another cluster".into(),
+    };
+    [
+        sample("hello_node", Reader::Message(Kind::Hello), |buf| {
+            node.put(buf);
+        }),
+        sample("hello_client", Reader::Message(Kind::Hello), |buf| {
+            client.put(buf);
+        }),
+        sample("welcome", Reader::Message(Kind::Welcome), |buf| {
+            welcome.put(buf);
+        }),
+        sample("reject", Reader::Message(Kind::Reject), |buf| {
+            reject.put(buf);
+        }),
+    ]
+}
+
+fn requests_of_clients() -> Vec<Sample> {
+    let read = |level| FromClient::Read {
+        request: 12,
+        object: ObjectId(1),
+        payload: payload(),
+        level,
+    };
+    [
+        ("request_open", FromClient::Open { nonce: 0xabcd }),
+        (
+            "request_call",
+            FromClient::Call {
+                id: ID,
+                acknowledged: 5,
+                object: ObjectId(1),
+                payload: payload(),
+            },
+        ),
+        ("request_read_ordered", read(ReadLevel::Ordered)),
+        ("request_read_confirmed", read(ReadLevel::Confirmed)),
+        ("request_read_lease", read(ReadLevel::Lease)),
+        ("request_read_any", read(ReadLevel::Any)),
+        (
+            "request_keep_alive",
+            FromClient::KeepAlive { session: SESSION },
+        ),
+        ("request_close", FromClient::Close { session: SESSION }),
+        ("request_checkpoint", FromClient::Checkpoint { request: 13 }),
+    ]
+    .map(|(name, message)| {
+        sample(name, Reader::Message(Kind::FromClient), |buf| {
+            put_request(buf, &message);
+        })
+    })
+    .into()
+}
+
+fn answers_to_clients() -> Vec<Sample> {
+    let refused = |ask, refusal| ToClient::Refused { ask, refusal };
+    let replied = |outcome| ToClient::Replied { id: ID, outcome };
+    let ten = Bytes::from_static(b"\x0a");
+    [
+        (
+            "answer_opened",
+            ToClient::Opened {
+                nonce: 0xabcd,
+                session: SESSION,
+                expiry: Duration::from_millis(30_000),
+            },
+        ),
+        ("answer_returned", replied(Outcome::Returned(ten.clone()))),
+        ("answer_raised", replied(Outcome::Raised(ten.clone()))),
+        ("answer_skipped", replied(Outcome::Skipped)),
+        (
+            "answer_read",
+            ToClient::Read {
+                request: 12,
+                slot: Slot(99),
+                age: Duration(5),
+                outcome: Outcome::Returned(ten),
+            },
+        ),
+        (
+            "answer_refused_open",
+            refused(Ask::Open(0xabcd), Refusal::NoLeader),
+        ),
+        (
+            "answer_refused_call",
+            refused(Ask::Call(ID), Refusal::Unknown),
+        ),
+        (
+            "answer_refused_request",
+            refused(Ask::Request(12), Refusal::Overloaded),
+        ),
+        (
+            "answer_refused_session",
+            refused(Ask::Session(SESSION), Refusal::NoSnapshots),
+        ),
+        (
+            "answer_kept_alive",
+            ToClient::KeptAlive { session: SESSION },
+        ),
+        (
+            "answer_checkpointed",
+            ToClient::Checkpointed {
+                request: 13,
+                slot: Slot(99),
+            },
+        ),
+        (
+            "answer_leader",
+            ToClient::Leader {
+                leader: Some(NodeId(2)),
+            },
+        ),
+        ("answer_no_leader", ToClient::Leader { leader: None }),
+    ]
+    .map(|(name, message)| {
+        sample(name, Reader::Message(Kind::ToClient), |buf| {
+            put_answer(buf, &message);
+        })
+    })
+    .into()
+}
+
+fn records() -> Vec<Sample> {
+    [
+        ("record_promise", Record::Promise { ballot: BALLOT }),
+        (
+            "record_vote",
+            Record::Vote {
+                slot: Slot(92),
+                ballot: BALLOT,
+                batch: batch(),
+            },
+        ),
+        (
+            "record_chosen",
+            Record::Chosen {
+                slot: Slot(92),
+                batch: batch(),
+            },
+        ),
+        ("record_decided", Record::Decided { upto: Slot(92) }),
+        ("record_trimmed", Record::Trimmed { upto: Slot(50) }),
+    ]
+    .map(|(name, record)| sample(name, Reader::Record, |buf| put_record(buf, &record)))
+    .into()
+}
+
+/// A value of every kind in one list.
+pub(crate) fn every_kind() -> V {
+    V::List(vec![
+        V::Null,
+        V::Bool(true),
+        V::Int(-500),
+        V::integer(Sign::Positive, &[0xff; 8]),
+        V::integer(Sign::Negative, &[1; 12]),
+        V::Float(1.5),
+        V::from("é"),
+        V::Bytes(vec![1, 2]),
+        V::Tuple(vec![V::Int(24)]),
+        V::Map(vec![(V::from("b"), V::Int(1)), (V::Int(0), V::Null)]),
+        V::Set(vec![V::Int(1), V::from("x")]),
+        V::FrozenSet(vec![]),
+        V::DateTime(Box::new(DateTime {
+            local_micros: 1_700_000_000_000_001,
+            offset_micros: Some(-3_600_000_000),
+            zone: Some("Atlantic/Azores".into()),
+            is_second: true,
+        })),
+        V::Date(19_000),
+        V::TimeDelta(TimeDelta {
+            days: -1,
+            seconds: 86_399,
+            micros: 999_999,
+        }),
+        V::Decimal("-12.50".into()),
+        V::Uuid(*b"0123456789abcdef"),
+        V::Enum(Box::new(EnumMember {
+            class: "bank.Currency".into(),
+            name: "EUR".into(),
+        })),
+        V::Object(Box::new(Object {
+            class: "bank.Owner".into(),
+            fields: vec![("name".into(), V::from("Ada")), ("age".into(), V::Int(36))],
+        })),
+    ])
+}
+
+fn values() -> [Sample; 3] {
+    let raised = Raised {
+        class: "bank.Overdrawn".into(),
+        message: "10 too much".into(),
+        args: vec![V::Int(10)],
+        traceback: "bank.py:7".into(),
+    };
+    let kwargs = [("owner".to_owned(), V::from("Ada"))];
+    let call = call::encode("deposit", &[V::Int(10), every_kind()], &kwargs);
+    let bytes = [
+        ("value", encode(&every_kind())),
+        ("value_call", call),
+        ("value_raised", raised.encode()),
+    ];
+    bytes.map(|(name, bytes)| {
+        sample(name, Reader::Value, |buf| {
+            buf.put_slice(&bytes.expect("within all limits"));
+        })
+    })
+}
+
+fn snapshot() -> Sample {
+    let nodes: NodeSet = [NodeId(1), NodeId(2), NodeId(3)].into_iter().collect();
+    let view = View {
+        number: ViewNumber(4),
+        first_slot: Slot(40),
+        members: nodes
+            .iter()
+            .map(|node| Member {
+                node,
+                incarnation: Incarnation(0x1110 + u64::from(node.0)),
+                address: format!("127.0.0.1:740{}", node.0),
+            })
+            .collect(),
+        replicas: nodes,
+        acceptors: nodes,
+        quorums: Quorums::majority(3).expect("three acceptors"),
+        window: 1024,
+        persistence: Persistence::Disk,
+        objects: vec![ObjectSpec {
+            name: "Account".into(),
+            class: "bank:Account".into(),
+            arguments: Bytes::from_static(b"\x80\xa0"),
+        }],
+    };
+    let reply = |sequence, outcome| ReplyImage {
+        sequence,
+        fingerprint: 0xf0f0,
+        outcome,
+    };
+    let core = SnapshotCore {
+        slot: Slot(80),
+        stamp: Stamp {
+            wall: Wall(0x1122_3344),
+            entropy: 0x5566,
+        },
+        replies_digest: 0x99aa,
+        view,
+        lead_ballot: BALLOT,
+        lead_slot: Slot(41),
+        sessions: vec![SessionImage {
+            id: SESSION,
+            active: Slot(79),
+            active_wall: 0x1122_3300,
+            floor: 5,
+            replies: vec![
+                reply(6, None),
+                reply(7, Some(Outcome::Returned(Bytes::from_static(b"\x0a")))),
+            ],
+        }],
+    };
+    let objects = vec![ObjectImage {
+        name: "Account".into(),
+        image: Bytes::from_static(b"state"),
+    }];
+    sample("snapshot", Reader::Snapshot, |buf| {
+        buf.put_slice(&readers::write_snapshot(&Snapshot { core, objects }));
+    })
+}

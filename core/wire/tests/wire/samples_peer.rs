@@ -1,0 +1,285 @@
+//! Samples of what nodes say to each other.
+
+use crate::samples::{BALLOT, ID, LOW, Reader, SESSION, Sample, payload, sample};
+use bytes::Bytes;
+use quorate_paxos::{Message, Promise, Vote};
+use quorate_replica::{Digest, PeerMessage, ReplicaMessage};
+use quorate_types::*;
+use quorate_wire::{Kind, put_peer};
+
+fn commands() -> Vec<Command> {
+    [
+        Body::Call {
+            object: ObjectId(1),
+            payload: payload(),
+        },
+        Body::Open { nonce: 0xabcd },
+        Body::Close,
+        Body::Expire {
+            session: SESSION,
+            judged_by: Slot(80),
+        },
+        Body::Lead { ballot: BALLOT },
+        Body::Read {
+            reader: NodeId(2),
+            boot: 9,
+        },
+        Body::Checkpoint,
+        Body::Skip {
+            slot: Slot(81),
+            index: 3,
+        },
+    ]
+    .map(|body| Command {
+        id: ID,
+        acknowledged: 5,
+        body,
+    })
+    .into()
+}
+
+/// A batch with every kind of command.
+pub(crate) fn batch() -> Batch {
+    let stamp = Stamp {
+        wall: Wall(0x1122_3344),
+        entropy: 0x5566,
+    };
+    Batch::new(stamp, commands())
+}
+
+pub(crate) fn ordering() -> Vec<Sample> {
+    let mut named = elections();
+    named.extend(agreement());
+    named.extend(reads_and_repair());
+    named
+        .into_iter()
+        .map(|(name, message)| {
+            sample(name, Reader::Message(Kind::Peer), |buf| {
+                let view = ViewNumber(4);
+                put_peer(buf, &PeerMessage::Ordering { view, message });
+            })
+        })
+        .collect()
+}
+
+fn elections() -> Vec<(&'static str, Message)> {
+    vec![
+        (
+            "canvass",
+            Message::Canvass {
+                attempt: 2,
+                decided: Slot(90),
+            },
+        ),
+        (
+            "canvassed",
+            Message::Canvassed {
+                attempt: 2,
+                is_granted: true,
+                promised: LOW,
+                decided: Slot(91),
+            },
+        ),
+        (
+            "prepare",
+            Message::Prepare {
+                ballot: BALLOT,
+                from: Slot(91),
+            },
+        ),
+        (
+            "promise",
+            Message::Promise(Promise {
+                ballot: BALLOT,
+                from: Slot(91),
+                votes: vec![Vote {
+                    slot: Slot(92),
+                    ballot: LOW,
+                    batch: batch(),
+                }],
+                next: Some(Slot(93)),
+                decided: Slot(90),
+                trimmed: Slot(50),
+                wall: Wall(0x7788),
+            }),
+        ),
+        (
+            "nack",
+            Message::Nack {
+                ballot: LOW,
+                promised: BALLOT,
+            },
+        ),
+        (
+            "heartbeat",
+            Message::Heartbeat {
+                ballot: BALLOT,
+                beat: 17,
+                decided: Slot(90),
+                wants_lease: true,
+            },
+        ),
+        (
+            "heard",
+            Message::Heard {
+                ballot: BALLOT,
+                beat: 17,
+                decided: Slot(90),
+                is_voter: true,
+                is_granted: false,
+            },
+        ),
+        ("take_over", Message::TakeOver { ballot: BALLOT }),
+    ]
+}
+
+fn agreement() -> Vec<(&'static str, Message)> {
+    let (first, last) = (Slot(92), Slot(95));
+    vec![
+        (
+            "accept",
+            Message::Accept {
+                ballot: BALLOT,
+                slot: Slot(92),
+                batch: batch(),
+                decided: Slot(90),
+            },
+        ),
+        (
+            "accepted",
+            Message::Accepted {
+                ballot: BALLOT,
+                first,
+                last,
+            },
+        ),
+        (
+            "seen",
+            Message::Seen {
+                ballot: BALLOT,
+                first,
+                last,
+            },
+        ),
+        (
+            "decided",
+            Message::Decided {
+                ballot: BALLOT,
+                upto: Slot(92),
+            },
+        ),
+        (
+            "forward",
+            Message::Forward {
+                commands: commands(),
+            },
+        ),
+        (
+            "returned",
+            Message::Returned {
+                commands: vec![ID],
+                refusal: Refusal::NotOrdered,
+            },
+        ),
+    ]
+}
+
+fn reads_and_repair() -> Vec<(&'static str, Message)> {
+    vec![
+        ("learn", Message::Learn { from: Slot(60) }),
+        (
+            "learned",
+            Message::Learned {
+                from: Slot(60),
+                batches: vec![batch(), Batch::noop()],
+                decided: Slot(90),
+            },
+        ),
+        ("trimmed", Message::Trimmed { upto: Slot(50) }),
+        (
+            "confirm",
+            Message::Confirm {
+                ballot: BALLOT,
+                epoch: 21,
+            },
+        ),
+        (
+            "confirmed",
+            Message::Confirmed {
+                ballot: BALLOT,
+                epoch: 21,
+                voted: Slot(95),
+            },
+        ),
+        ("ask_barrier", Message::AskBarrier { request: 12 }),
+        (
+            "barrier",
+            Message::Barrier {
+                request: 12,
+                barrier: Some(Slot(95)),
+            },
+        ),
+        ("survey", Message::Survey { request: 14 }),
+        (
+            "surveyed",
+            Message::Surveyed {
+                request: 14,
+                promised: BALLOT,
+                voted: Slot(95),
+            },
+        ),
+    ]
+}
+
+pub(crate) fn replica() -> Vec<Sample> {
+    [
+        (
+            "replica_keep_alive",
+            ReplicaMessage::KeepAlive { session: SESSION },
+        ),
+        (
+            "replica_kept_alive",
+            ReplicaMessage::KeptAlive {
+                session: SESSION,
+                is_alive: true,
+            },
+        ),
+        (
+            "replica_durable",
+            ReplicaMessage::Durable {
+                slot: Slot(80),
+                digest: Digest {
+                    replies: 0x99aa,
+                    state: [0xdd; 32],
+                },
+                bytes: 4096,
+            },
+        ),
+        (
+            "replica_fetch",
+            ReplicaMessage::Fetch {
+                slot: Slot(80),
+                offset: 1024,
+            },
+        ),
+        (
+            "replica_chunk",
+            ReplicaMessage::Chunk {
+                slot: Slot(80),
+                offset: 1024,
+                total: 4096,
+                data: Bytes::from_static(b"piece"),
+            },
+        ),
+        (
+            "replica_no_snapshot",
+            ReplicaMessage::NoSnapshot { slot: Slot(80) },
+        ),
+    ]
+    .map(|(name, message)| {
+        sample(name, Reader::Message(Kind::Peer), |buf| {
+            put_peer(buf, &PeerMessage::Replica(message));
+        })
+    })
+    .into()
+}

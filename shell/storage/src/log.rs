@@ -264,7 +264,7 @@ impl<D: Disk> Log<D> {
     /// up to `upto`. Then removes segments of which nothing is needed.
     pub fn discard(&mut self, group: u32, upto: u64, base: &[u8]) -> Result<(), StorageError> {
         self.take(Kind::Base, group, upto, base, 0)?;
-        self.commit()?;
+        self.commit_or_pop()?;
         let gone = self.removable();
         if !gone.is_empty() {
             let list = segment::live_list(
@@ -288,7 +288,7 @@ impl<D: Disk> Log<D> {
     /// Notes durably that the caller has restored what was lost at `position`, so that it is reported no more.
     pub fn repaired(&mut self, position: Position) -> Result<(), StorageError> {
         self.take(Kind::Repaired, position.segment, position.offset, &[], 0)?;
-        self.commit()?;
+        self.commit_or_pop()?;
         if let Some(contents) = self.segments.get_mut(&position.segment) {
             contents.unknown.remove(&position.offset);
         }
@@ -395,6 +395,15 @@ impl<D: Disk> Log<D> {
         }
         self.pending.push(kind, group, slot, bytes);
         Ok(())
+    }
+
+    /// Commits, or takes the newest record back: a refused discard must not be done later without its caller's knowledge.
+    fn commit_or_pop(&mut self) -> Result<(), StorageError> {
+        let committed = self.commit();
+        if matches!(committed, Err(StorageError::Full { .. })) {
+            self.pending.pop();
+        }
+        committed
     }
 
     fn ensure_spare(&mut self) -> Result<(), StorageError> {

@@ -113,7 +113,7 @@ impl Found {
     /// Takes the newest list of a discard from the segment, if there is none from a newer one.
     fn list(&mut self, number: u32, scan: &Scan) {
         if self.listed.is_none() {
-            let lists = scan.items.iter().filter_map(|(_, item)| match item {
+            let mut lists = scan.items.iter().rev().filter_map(|(_, item)| match item {
                 Item::Whole {
                     entry:
                         Entry {

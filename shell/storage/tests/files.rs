@@ -2,6 +2,7 @@
 
 use std::sync::mpsc;
 
+use quorate_storage::Room;
 use quorate_storage::{
     Append, DirectoryDisk, Disk, Fault, Identity, Limits, Log, LogWriter, Offer, Operation,
     Persist, Recovered, SimDisk, SnapshotStore, StorageError,

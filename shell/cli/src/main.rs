@@ -7,6 +7,7 @@ mod bench;
 mod call;
 mod error;
 mod json;
+mod object;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use std::process::ExitCode;
@@ -43,6 +44,8 @@ enum Format {
 enum Command {
     Call(call::CallArgs),
     Bench(bench::BenchArgs),
+    #[command(hide = true)]
+    BenchUnreplicated(bench::UnreplicatedArgs),
 }
 
 fn main() -> ExitCode {
@@ -51,6 +54,7 @@ fn main() -> ExitCode {
     let result = match &cli.command {
         Command::Call(args) => call::run(args, as_json),
         Command::Bench(args) => bench::run(args, as_json),
+        Command::BenchUnreplicated(args) => bench::serve_unreplicated(args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

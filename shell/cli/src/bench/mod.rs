@@ -10,9 +10,11 @@ mod load;
 mod payload;
 mod report;
 mod timeline;
+mod unreplicated;
 mod usage;
 
 pub(crate) use args::BenchArgs;
+pub(crate) use unreplicated::{UnreplicatedArgs, run as serve_unreplicated};
 
 use crate::error::CliError;
 use crate::json;

@@ -11,6 +11,9 @@ use std::time::{Duration, Instant};
 /// Start times are kept by ticket in a ring: larger than any window, a power of two.
 const RING: usize = 1 << 13;
 
+/// Latencies above it are recorded as it: longer than any operation may take.
+const LONGEST_NS: u64 = 600_000_000_000;
+
 /// What to put on the group.
 pub(super) struct LoadPlan<'a> {
     pub(super) endpoint: &'a Endpoint,
@@ -90,7 +93,7 @@ impl<'a> Load<'a> {
     pub(super) fn run(&mut self, span: Duration, mut timeline: Option<&mut Timeline>) -> Seen {
         let begin = Instant::now();
         let end = begin + span;
-        let mut latency = Histogram::new(3).expect("three digits are allowed");
+        let mut latency = Histogram::new_with_bounds(1, LONGEST_NS, 3).expect("the bounds are in order");
         let (mut operations, mut errors) = (0, 0);
         let mut events = Events::with_capacity(256);
         self.fill_all();

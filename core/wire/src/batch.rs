@@ -4,7 +4,7 @@
 //! that. A decoded batch keeps the slice it came from, so a follower logs the leader's bytes.
 
 use crate::WireError;
-use crate::client::{put_call_fields, take_call_fields};
+use crate::client::{CALL_BYTES, put_call_fields, take_call_fields};
 use crate::codec::{Reader, put_bytes, put_count};
 use crate::words::{
     put_ballot, put_command_id, put_node, put_session, put_slot, take_ballot, take_command_id,
@@ -26,8 +26,18 @@ pub fn encoded(batch: &Batch) -> &Bytes {
 
 fn encode(batch: &Batch) -> Bytes {
     let commands = batch.commands();
-    // A command's weight is its payload and more than its fixed part.
-    let mut buf = BytesMut::with_capacity(batch.weight());
+    // Exact for calls, which are nearly all: the memory stays as long as the batch.
+    let calls = commands.iter().map(|command| match &command.body {
+        Body::Call { payload, .. } => 1 + CALL_BYTES + payload.len(),
+        Body::Open { .. }
+        | Body::Close
+        | Body::Expire { .. }
+        | Body::Lead { .. }
+        | Body::Read { .. }
+        | Body::Checkpoint
+        | Body::Skip { .. } => COMMAND_BYTES_MIN,
+    });
+    let mut buf = BytesMut::with_capacity(HEAD_BYTES + calls.sum::<usize>());
     buf.put_u64_le(batch.stamp().wall.0);
     buf.put_u64_le(batch.stamp().entropy);
     put_count(&mut buf, commands.len());
@@ -75,8 +85,14 @@ const SKIP: u8 = 8;
 pub(crate) fn put_command(buf: &mut BytesMut, command: &Command) {
     let tag = match &command.body {
         Body::Call { object, payload } => {
-            buf.put_u8(CALL);
-            put_call_fields(buf, command.id, command.acknowledged, *object, payload);
+            put_call_fields(
+                buf,
+                CALL,
+                command.id,
+                command.acknowledged,
+                *object,
+                payload,
+            );
             return;
         }
         Body::Open { .. } => OPEN,

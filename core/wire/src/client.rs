@@ -97,26 +97,26 @@ pub fn put_call(
     object: ObjectId,
     payload: &[u8],
 ) {
-    buf.reserve(1 + CALL_BYTES + payload.len());
-    buf.put_u8(CALL);
-    put_call_fields(buf, id, acknowledged, object, payload);
+    put_call_fields(buf, CALL, id, acknowledged, object, payload);
 }
 
+/// A call behind its tag, in two pieces only: the hot path of every node.
 #[inline]
 pub(crate) fn put_call_fields(
     buf: &mut BytesMut,
+    tag: u8,
     id: CommandId,
     acknowledged: u64,
     object: ObjectId,
     payload: &[u8],
 ) {
     let length = u32::try_from(payload.len()).expect("a payload fits a frame");
-    let mut head = [0; CALL_BYTES];
-    head[..8].copy_from_slice(&id.session.0.to_le_bytes());
-    head[8..16].copy_from_slice(&id.sequence.to_le_bytes());
-    head[16..24].copy_from_slice(&acknowledged.to_le_bytes());
-    head[24..28].copy_from_slice(&object.0.to_le_bytes());
-    head[28..].copy_from_slice(&length.to_le_bytes());
+    let mut head = [tag; 1 + CALL_BYTES];
+    head[1..9].copy_from_slice(&id.session.0.to_le_bytes());
+    head[9..17].copy_from_slice(&id.sequence.to_le_bytes());
+    head[17..25].copy_from_slice(&acknowledged.to_le_bytes());
+    head[25..29].copy_from_slice(&object.0.to_le_bytes());
+    head[29..].copy_from_slice(&length.to_le_bytes());
     buf.put_slice(&head);
     buf.put_slice(payload);
 }

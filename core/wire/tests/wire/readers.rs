@@ -2,7 +2,7 @@
 //! is the one encoding of what it read. Shared by the tests here and the fuzz targets in `fuzz/`.
 
 use bytes::{Bytes, BytesMut};
-use quorate_wire::value::{self, Raised, call};
+use quorate_wire::value::{self, Raised, Value, call};
 use quorate_wire::{
     Frame, FrameError, FrameReader, Hello, Kind, Reject, Snapshot, SnapshotWriter, Welcome,
     answers, put_answer, put_frame, put_peer, put_record, put_request, put_snapshot_core, requests,
@@ -75,6 +75,7 @@ pub(crate) fn message(input: &[u8]) {
 /// An object's value, a call, or an exception.
 pub(crate) fn value(input: &[u8]) {
     if let Ok(value) = value::decode(input) {
+        assert!(held(&value) <= 128 * input.len() + ROOM, "too much memory");
         assert_eq!(value::encode(&value).expect("was decoded"), input);
         assert!(!value.to_string().is_empty());
     }
@@ -86,6 +87,39 @@ pub(crate) fn value(input: &[u8]) {
         assert_eq!(again.expect("was decoded"), input);
     }
     view(input);
+}
+
+/// What each level of nesting may reserve ahead, all levels together.
+const ROOM: usize = 64 * 64 * size_of::<(Value, Value)>();
+
+/// Bytes of memory that a value holds outside itself, boxes of fixed size aside.
+fn held(value: &Value) -> usize {
+    match value {
+        Value::Text(text) | Value::Decimal(text) => text.capacity(),
+        Value::Bytes(bytes) => bytes.capacity(),
+        Value::List(items) | Value::Tuple(items) | Value::Set(items) | Value::FrozenSet(items) => {
+            items.capacity() * size_of::<Value>() + items.iter().map(held).sum::<usize>()
+        }
+        Value::Map(entries) => {
+            let inside = entries.iter().map(|(key, value)| held(key) + held(value));
+            entries.capacity() * size_of::<(Value, Value)>() + inside.sum::<usize>()
+        }
+        Value::Object(object) => {
+            let inside = object.fields.iter();
+            let inside = inside.map(|(name, value)| name.capacity() + held(value));
+            object.fields.capacity() * size_of::<(String, Value)>() + inside.sum::<usize>()
+        }
+        Value::Null
+        | Value::Bool(_)
+        | Value::Int(_)
+        | Value::BigInt(_)
+        | Value::Float(_)
+        | Value::DateTime(_)
+        | Value::Date(_)
+        | Value::TimeDelta(_)
+        | Value::Uuid(_)
+        | Value::Enum(_) => 0,
+    }
 }
 
 /// Reads the arguments one by one, each as whatever it is.

@@ -21,7 +21,11 @@ impl World {
     fn new() -> World {
         let addresses = vec!["a:1".to_string(), "b:1".to_string(), "c:1".to_string()];
         let session = ClientSession::new(SessionConfig::default(), addresses, 3, Time(0));
-        let mut world = World { session, now: Time(0), out: Vec::new() };
+        let mut world = World {
+            session,
+            now: Time(0),
+            out: Vec::new(),
+        };
         world.wake();
         world
     }
@@ -49,24 +53,39 @@ impl World {
     fn connect(&mut self, node: u16) {
         let members = [(1, "a:1"), (2, "b:1"), (3, "c:1")];
         let members = members.map(|(n, a)| (NodeId(n), a.to_string())).to_vec();
-        let input = Input::Connected { node: NodeId(node), members };
+        let input = Input::Connected {
+            node: NodeId(node),
+            members,
+        };
         self.session.handle(self.now, input, &mut self.out);
     }
 
     fn receive(&mut self, message: ToClient) {
-        self.session.handle(self.now, Input::Received(message), &mut self.out);
+        self.session
+            .handle(self.now, Input::Received(message), &mut self.out);
     }
 
     fn call(&mut self, text: &'static str) -> Ticket {
         let payload = Value::from_static(text.as_bytes());
-        let operation = Operation::Call { object: ObjectId(0), payload };
+        let operation = Operation::Call {
+            object: ObjectId(0),
+            payload,
+        };
         let deadline = self.now + Duration::from_millis(10_000);
-        self.session.begin(self.now, operation, deadline, &mut self.out).expect("there is room")
+        self.session
+            .begin(self.now, operation, deadline, &mut self.out)
+            .expect("there is room")
     }
 
     fn reply(&mut self, sequence: u64) {
-        let id = CommandId { session: SESSION, sequence };
-        self.receive(ToClient::Replied { id, outcome: Outcome::Returned(Value::new()) });
+        let id = CommandId {
+            session: SESSION,
+            sequence,
+        };
+        self.receive(ToClient::Replied {
+            id,
+            outcome: Outcome::Returned(Value::new()),
+        });
     }
 
     fn sent(&mut self) -> Vec<FromClient> {
@@ -85,7 +104,8 @@ impl World {
             Output::Send(_) | Output::Done { .. } => None,
         });
         let dialled = dialled.collect();
-        self.out.retain(|output| !matches!(output, Output::Dial { .. }));
+        self.out
+            .retain(|output| !matches!(output, Output::Dial { .. }));
         dialled
     }
 }
@@ -119,7 +139,9 @@ fn a_new_connection_gets_every_unanswered_call_under_its_old_id() {
     }
     world.reply(2);
     world.out.clear();
-    world.session.handle(world.now, Input::Disconnected, &mut world.out);
+    world
+        .session
+        .handle(world.now, Input::Disconnected, &mut world.out);
     assert_eq!(world.dialled(), ["b:1"]);
     world.connect(2);
     assert_eq!(sequences(&world.sent()), [1, 3]);
@@ -157,20 +179,36 @@ fn an_expired_session_leaves_sent_calls_unknown_and_goes_on_with_a_new_one() {
     let mut world = World::open();
     let ticket = world.call("a");
     world.out.clear();
-    let id = CommandId { session: SESSION, sequence: 1 };
-    world.receive(ToClient::Refused { ask: Ask::Call(id), refusal: Refusal::SessionExpired });
+    let id = CommandId {
+        session: SESSION,
+        sequence: 1,
+    };
+    world.receive(ToClient::Refused {
+        ask: Ask::Call(id),
+        refusal: Refusal::SessionExpired,
+    });
     let done = world.out.iter().find_map(|output| match output {
         Output::Done { ticket, result } => Some((*ticket, result.clone())),
         Output::Dial { .. } | Output::Send(_) => None,
     });
     let (ended, result) = done.expect("the call ends");
     assert_eq!(ended, ticket);
-    assert!(result.expect_err("nothing is known of it").may_have_executed);
+    assert!(
+        result
+            .expect_err("nothing is known of it")
+            .may_have_executed
+    );
     let messages = world.sent();
-    let [FromClient::Open { nonce }] = messages[..] else { panic!("a new session is asked for") };
+    let [FromClient::Open { nonce }] = messages[..] else {
+        panic!("a new session is asked for")
+    };
     world.call("b");
     let expiry = Duration::from_millis(30_000);
-    world.receive(ToClient::Opened { nonce, session: SessionId(2 << 16), expiry });
+    world.receive(ToClient::Opened {
+        nonce,
+        session: SessionId(2 << 16),
+        expiry,
+    });
     assert_eq!(sequences(&world.sent()), [1]);
 }
 
@@ -192,17 +230,28 @@ fn a_refused_call_is_sent_again_after_a_pause_under_the_same_id() {
     let mut world = World::open();
     world.call("a");
     world.out.clear();
-    let id = CommandId { session: SESSION, sequence: 1 };
-    world.receive(ToClient::Refused { ask: Ask::Call(id), refusal: Refusal::Overloaded });
+    let id = CommandId {
+        session: SESSION,
+        sequence: 1,
+    };
+    world.receive(ToClient::Refused {
+        ask: Ask::Call(id),
+        refusal: Refusal::Overloaded,
+    });
     assert_eq!(sequences(&world.sent()), []);
     world.now = Time(11 * MS);
     world.wake();
     assert_eq!(sequences(&world.sent()), [1]);
     world.reply(1);
-    let answered = world
-        .out
-        .iter()
-        .any(|output| matches!(output, Output::Done { result: Ok(Answer::Called(_)), .. }));
+    let answered = world.out.iter().any(|output| {
+        matches!(
+            output,
+            Output::Done {
+                result: Ok(Answer::Called(_)),
+                ..
+            }
+        )
+    });
     assert!(answered);
 }
 
@@ -210,7 +259,9 @@ fn a_refused_call_is_sent_again_after_a_pause_under_the_same_id() {
 fn a_leader_hint_moves_the_client() {
     let mut world = World::open();
     world.now = Time(100 * MS);
-    world.receive(ToClient::Leader { leader: Some(NodeId(3)) });
+    world.receive(ToClient::Leader {
+        leader: Some(NodeId(3)),
+    });
     assert_eq!(world.dialled(), ["c:1"]);
 }
 
@@ -221,5 +272,10 @@ fn no_more_than_the_bound_is_in_flight() {
         world.call("a");
     }
     let operation = Operation::Checkpoint;
-    assert_eq!(world.session.begin(world.now, operation, Time(MS), &mut world.out), None);
+    assert_eq!(
+        world
+            .session
+            .begin(world.now, operation, Time(MS), &mut world.out),
+        None
+    );
 }

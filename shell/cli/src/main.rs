@@ -8,6 +8,7 @@ mod call;
 mod error;
 mod json;
 mod object;
+mod status;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use std::process::ExitCode;
@@ -43,6 +44,7 @@ enum Format {
 #[derive(Subcommand)]
 enum Command {
     Call(call::CallArgs),
+    Status(status::StatusArgs),
     Bench(bench::BenchArgs),
     #[command(hide = true)]
     BenchUnreplicated(bench::UnreplicatedArgs),
@@ -53,6 +55,7 @@ fn main() -> ExitCode {
     let as_json = cli.output == Format::Json;
     let result = match &cli.command {
         Command::Call(args) => call::run(args, as_json),
+        Command::Status(args) => status::run(args, as_json),
         Command::Bench(args) => bench::run(args, as_json),
         Command::BenchUnreplicated(args) => bench::serve_unreplicated(args),
     };

@@ -9,10 +9,12 @@ mod connection;
 mod driver;
 mod endpoint;
 mod error;
+mod inquiry;
 mod limits;
 
 pub use client::{Client, Pending};
 pub use driver::{Driver, DriverOptions, Finished};
 pub use endpoint::{Endpoint, EndpointError};
 pub use error::{CallError, ConnectError};
+pub use inquiry::{NodeReport, node_status};
 pub use quorate_session::{Answer, Cause, Failure, Operation, Preference, SessionConfig, Ticket};

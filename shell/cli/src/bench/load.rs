@@ -93,7 +93,8 @@ impl<'a> Load<'a> {
     pub(super) fn run(&mut self, span: Duration, mut timeline: Option<&mut Timeline>) -> Seen {
         let begin = Instant::now();
         let end = begin + span;
-        let mut latency = Histogram::new_with_bounds(1, LONGEST_NS, 3).expect("the bounds are in order");
+        let mut latency =
+            Histogram::new_with_bounds(1, LONGEST_NS, 3).expect("the bounds are in order");
         let (mut operations, mut errors) = (0, 0);
         let mut events = Events::with_capacity(256);
         self.fill_all();

@@ -1,0 +1,182 @@
+//! `quorate status`: the view, who leads, and how far each node is.
+
+use crate::error::{CliError, code};
+use clap::Args;
+use quorate_client::{Endpoint, NodeReport, node_status};
+use quorate_types::GroupId;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// Show a group's view and how far each of its nodes is.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct StatusArgs {
+    /// The group, for example quorate://127.0.0.1:7400.
+    #[arg(
+        long,
+        env = "QUORATE_ENDPOINT",
+        default_value = "quorate://127.0.0.1:7400"
+    )]
+    endpoint: String,
+    /// Seconds that each node has to answer.
+    #[arg(long, default_value_t = 2.0)]
+    timeout: f64,
+}
+
+/// Prints the status of the whole group; fails when no node answers.
+pub(crate) fn run(args: &StatusArgs, as_json: bool) -> Result<(), CliError> {
+    let endpoint: Endpoint = args.endpoint.parse().map_err(CliError::endpoint)?;
+    if !args.timeout.is_finite() || args.timeout <= 0.0 {
+        return Err(CliError::usage("--timeout takes seconds above 0"));
+    }
+    let document = of_group(&endpoint, Duration::from_secs_f64(args.timeout))?;
+    if as_json {
+        println!("{document}");
+    } else {
+        println!("{}", table(&document));
+    }
+    Ok(())
+}
+
+/// The status document of the group at `endpoint`.
+pub(crate) fn of_group(endpoint: &Endpoint, timeout: Duration) -> Result<Value, CliError> {
+    let first = first_report(endpoint, timeout)?;
+    let mut nodes = Vec::new();
+    let mut newest = parse(&first)?;
+    for (node, address) in &first.welcome.members {
+        let report = node_status(address, GroupId(1), timeout).ok();
+        let status = report.as_ref().map(parse).transpose()?;
+        if let Some(status) = &status
+            && !status["leader"].is_null()
+            && status["decided"].as_u64() >= newest["decided"].as_u64()
+        {
+            newest = status.clone();
+        }
+        nodes.push(line(node.0, address, status.as_ref()));
+    }
+    Ok(json!({
+        "group": newest["group"],
+        "view": newest["view"],
+        "leader": newest["leader"],
+        "nodes": nodes,
+    }))
+}
+
+fn first_report(endpoint: &Endpoint, timeout: Duration) -> Result<NodeReport, CliError> {
+    let mut last = String::new();
+    for address in &endpoint.addresses {
+        match node_status(address, GroupId(1), timeout) {
+            Ok(report) => return Ok(report),
+            Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+                return Err(CliError {
+                    text: format!("{address} refused the connection: {error}"),
+                    code: code::AUTH,
+                });
+            }
+            Err(error) => last = format!("{address}: {error}"),
+        }
+    }
+    let text = format!("no node of {endpoint} answers (last: {last})");
+    Err(CliError {
+        text,
+        code: code::NO_QUORUM,
+    })
+}
+
+fn parse(report: &NodeReport) -> Result<Value, CliError> {
+    serde_json::from_slice(&report.status)
+        .map_err(|error| CliError::failed(format!("a status document cannot be read: {error}")))
+}
+
+fn line(node: u16, address: &str, status: Option<&Value>) -> Value {
+    let Some(status) = status else {
+        return json!({
+            "id": node, "up": false, "pid": null, "address": address, "roles": [], "ballot": null,
+            "decided": null, "executed": null, "snapshot": null, "trimmed": null, "lag": null,
+            "digest": null,
+        });
+    };
+    let mut line = status.clone();
+    if let Some(fields) = line.as_object_mut() {
+        for shared in ["view", "group", "leader", "peers"] {
+            fields.remove(shared);
+        }
+        fields.insert("up".into(), true.into());
+        fields.insert("address".into(), address.into());
+    }
+    line
+}
+
+fn table(document: &Value) -> String {
+    let view = &document["view"];
+    let leader = document["leader"]
+        .as_u64()
+        .map_or("none".to_string(), |id| format!("node {id}"));
+    let mut text = format!(
+        "group {}, view {} ({}), leader: {leader}\n{:<5} {:<22} {:>8} {:<28} {:>10} {:>10} {:>10} {:>6}  digest\n",
+        document["group"],
+        view["number"],
+        plain(&view["ordering"]),
+        "node",
+        "address",
+        "pid",
+        "roles",
+        "decided",
+        "executed",
+        "snapshot",
+        "lag",
+    );
+    for node in document["nodes"].as_array().into_iter().flatten() {
+        let roles: Vec<String> = node["roles"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(plain)
+            .collect();
+        let roles = if node["up"] == true {
+            roles.join(" ")
+        } else {
+            "down".to_string()
+        };
+        text.push_str(&format!(
+            "{:<5} {:<22} {:>8} {:<28} {:>10} {:>10} {:>10} {:>6}  {}\n",
+            plain(&node["id"]),
+            plain(&node["address"]),
+            plain(&node["pid"]),
+            roles,
+            plain(&node["decided"]),
+            plain(&node["executed"]),
+            plain(&node["snapshot"]),
+            plain(&node["lag"]),
+            plain(&node["digest"]),
+        ));
+    }
+    text.pop();
+    text
+}
+
+fn plain(value: &Value) -> String {
+    match value {
+        Value::Null => "-".to_string(),
+        Value::String(text) => text.clone(),
+        Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => value.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dead_node_is_shown_as_down_with_every_field() {
+        let down = line(2, "127.0.0.1:7401", None);
+        assert_eq!(down["up"], false);
+        for field in [
+            "pid", "ballot", "decided", "executed", "snapshot", "trimmed", "lag",
+        ] {
+            assert!(down.get(field).is_some_and(Value::is_null), "{field}");
+        }
+        let document = json!({"group": 1, "view": {"number": 1, "ordering": "multi-paxos"},
+            "leader": 1, "nodes": [down]});
+        assert!(table(&document).contains("down"));
+    }
+}

@@ -1,0 +1,86 @@
+//! One question to one node, without a session: what is your status?
+
+use bytes::{Bytes, BytesMut};
+use quorate_types::GroupId;
+use quorate_wire::limits::CLIENT_BODY_BYTES_MAX;
+use quorate_wire::{
+    Frame, FrameReader, Hello, HelloRole, Kind, Reject, VERSION, VERSION_MIN, Welcome, put_frame,
+};
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::time::{Duration, Instant};
+
+/// What a node says of itself.
+#[derive(Clone, Debug)]
+pub struct NodeReport {
+    /// Its welcome: cluster, members, objects.
+    pub welcome: Welcome,
+    /// Its status document, JSON.
+    pub status: Bytes,
+}
+
+/// Asks the node at `address` for its status, within `timeout`.
+///
+/// # Errors
+/// When it cannot be reached, does not answer in time, or turns the client away (`PermissionDenied`).
+pub fn node_status(address: &str, group: GroupId, timeout: Duration) -> io::Result<NodeReport> {
+    let end = Instant::now() + timeout;
+    let mut addresses = address.to_socket_addrs()?;
+    let resolved = addresses
+        .next()
+        .ok_or_else(|| io::Error::from(ErrorKind::NotFound))?;
+    let mut stream = TcpStream::connect_timeout(&resolved, timeout)?;
+    let hello = Hello {
+        version_min: VERSION_MIN,
+        version_max: VERSION,
+        cluster: None,
+        role: HelloRole::Client { group },
+        software: concat!("quorate ", env!("CARGO_PKG_VERSION")).to_string(),
+        extra: Bytes::new(),
+    };
+    let mut out = BytesMut::new();
+    put_frame(&mut out, Kind::Hello, group, |body| hello.put(body));
+    put_frame(&mut out, Kind::StatusRequest, group, |_| {});
+    stream.write_all(&out)?;
+    let mut reader = FrameReader::new(CLIENT_BODY_BYTES_MAX);
+    let mut welcome = None;
+    loop {
+        let frame = next_frame(&mut stream, &mut reader, end)?;
+        match (frame.kind, &welcome) {
+            (Kind::Welcome, _) => welcome = Some(Welcome::take(&frame.body).map_err(invalid)?),
+            (Kind::StatusReply, Some(welcome)) => {
+                return Ok(NodeReport {
+                    welcome: welcome.clone(),
+                    status: frame.body,
+                });
+            }
+            (Kind::Reject, _) => {
+                let reject = Reject::take(&frame.body).map_err(invalid)?;
+                return Err(io::Error::new(ErrorKind::PermissionDenied, reject.text));
+            }
+            // Notices for clients may come between.
+            (_, _) => {}
+        }
+    }
+}
+
+fn next_frame(stream: &mut TcpStream, reader: &mut FrameReader, end: Instant) -> io::Result<Frame> {
+    loop {
+        if let Some(frame) = reader.next_frame().map_err(invalid)? {
+            return Ok(frame);
+        }
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(ErrorKind::TimedOut.into());
+        }
+        stream.set_read_timeout(Some(left))?;
+        match stream.read(reader.space())? {
+            0 => return Err(ErrorKind::UnexpectedEof.into()),
+            count => reader.filled(count),
+        }
+    }
+}
+
+fn invalid(error: impl std::error::Error + Send + Sync + 'static) -> io::Error {
+    io::Error::new(ErrorKind::InvalidData, error)
+}

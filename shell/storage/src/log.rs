@@ -261,7 +261,7 @@ impl<D: Disk> Log<D> {
     }
 
     /// Makes `base` durable, with everything buffered: it restates what the node must remember of `group` without its records
-    /// up to `upto`. Then removes segments of which nothing is needed.
+    /// up to `upto`, which never falls. Then removes segments of which nothing is needed. After `Full` the base is not buffered.
     pub fn discard(&mut self, group: u32, upto: u64, base: &[u8]) -> Result<(), StorageError> {
         self.take(Kind::Base, group, upto, base, 0)?;
         self.commit_or_pop()?;

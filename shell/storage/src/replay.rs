@@ -125,7 +125,7 @@ impl Found {
                 Item::Whole { .. } | Item::Damaged { .. } => None,
             });
             self.listed = lists
-                .last()
+                .next()
                 .map(|bytes| (number, segment::live_from(bytes)));
         }
     }

@@ -267,11 +267,13 @@ impl<D: Disk> Log<D> {
         self.commit_or_pop()?;
         let gone = self.removable();
         if !gone.is_empty() {
-            let list = segment::live_list(
-                self.segments
-                    .range(..self.current)
-                    .filter(|(number, _)| !gone.contains(number)),
-            );
+            // The list may itself begin a new segment, so this one is in it, with the end that it has in that case.
+            self.segments.entry(self.current).or_default().end = self.end;
+            let stay = self
+                .segments
+                .iter()
+                .filter(|(number, _)| !gone.contains(number));
+            let list = segment::live_list(stay);
             match self
                 .take(Kind::Live, 0, 0, &list, 0)
                 .and_then(|()| self.commit())

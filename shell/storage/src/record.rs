@@ -368,7 +368,7 @@ mod tests {
         let (data, _) = sectors(pending.stream.len(), pending.entries.len());
         for bad in 0..data {
             let items = read(&pending, &content, &[bad, data + 1]);
-            let mut lost = vec![false; 45];
+            let mut lost = [false; 45];
             let mut seen = 0;
             for item in &items {
                 match item {

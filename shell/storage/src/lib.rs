@@ -36,6 +36,7 @@ mod segment;
 mod sim_disk;
 mod snapshot;
 mod snapshot_file;
+mod snapshot_writer;
 mod writer;
 
 pub use directory::DataDirectory;
@@ -47,4 +48,5 @@ pub use limits::*;
 pub use log::{Append, Log, Lost, Position, Recovered, Room};
 pub use sim_disk::{Fault, Operation, SimDisk, SimFile};
 pub use snapshot::{Offer, Receiving, SnapshotStore, Verified};
+pub use snapshot_writer::{SnapshotJob, SnapshotOutcome, SnapshotWriter};
 pub use writer::{LogWriter, Refused};

@@ -286,3 +286,39 @@ fn a_full_disk_holds_the_log_thread_until_a_discard_makes_room() {
     }
     writer.close().unwrap();
 }
+
+#[test]
+fn the_snapshot_thread_saves_and_reports_each_job_and_refuses_more_than_its_bound() {
+    use quorate_storage::{SNAPSHOT_JOBS_MAX, SnapshotJob, SnapshotWriter};
+    let disk = SimDisk::new();
+    let store = SnapshotStore::open(disk.clone(), 7).unwrap();
+    let (notify, notified) = mpsc::channel();
+    let writer = SnapshotWriter::spawn(store.clone(), move || notify.send(()).unwrap_or(()));
+    let job = |slot| SnapshotJob {
+        group: 3,
+        slot,
+        digest: [1; 32],
+        bytes: vec![slot as u8; 3000].into(),
+    };
+    for slot in 0..SNAPSHOT_JOBS_MAX as u64 {
+        writer.save(job(slot)).unwrap();
+    }
+    assert!(
+        writer.save(job(99)).is_err(),
+        "outcomes that nobody has picked up count"
+    );
+    for _ in 0..SNAPSHOT_JOBS_MAX {
+        notified.recv().unwrap();
+    }
+    let finished = writer.take_finished();
+    assert_eq!(finished.len(), SNAPSHOT_JOBS_MAX);
+    assert!(
+        finished
+            .iter()
+            .all(|(group, _, outcome)| *group == 3 && outcome.is_ok())
+    );
+    assert_eq!(
+        store.newest(3).unwrap().unwrap().slot,
+        SNAPSHOT_JOBS_MAX as u64 - 1
+    );
+}

@@ -15,7 +15,8 @@ use bytes::Bytes;
 use crate::disk::Disk;
 use crate::error::StorageError;
 use crate::limits::{FULL_RETRY_MS, WRITER_BYTES_MAX, WRITER_REQUESTS_MAX};
-use crate::log::{Append, Log, Position, Room};
+use crate::log::Log;
+use crate::recovered::{Append, Position, Room};
 
 /// Why a request was not queued; it is given back to be offered again.
 #[derive(Debug)]

@@ -5,7 +5,7 @@
 use crate::arguments::{CallView, raised};
 use crate::host::{HostError, HostEvent, ObjectImage, ObjectSpec};
 use crate::images::{Done, Encoder, Job, Objects};
-use crate::object::{Environment, Object, create};
+use crate::object::{Environment, create};
 use bytes::Bytes;
 use mio::Waker;
 use quorate_ordering::ReadId;

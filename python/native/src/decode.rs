@@ -1,0 +1,277 @@
+//! Bytes to Python objects, directly, without a value tree between.
+//!
+//! Nothing here imports or runs what the bytes name: rare kinds go to `quorate._values`, instances of
+//! states to `quorate._state`, which know the classes that are allowed.
+
+use crate::fault::Fault;
+use crate::hooks::{Hooks, hooks};
+use crate::layout::*;
+use pyo3::prelude::*;
+use pyo3::types::{
+    PyBool, PyBytes, PyDict, PyFloat, PyFrozenSet, PyInt, PyList, PySet, PyString, PyTuple,
+};
+
+/// Decodes a travelling value.
+pub(crate) fn value<'py>(py: Python<'py>, data: &[u8]) -> PyResult<Bound<'py, PyAny>> {
+    whole(py, data, VALUE_DEPTH_MAX, None)
+}
+
+/// Decodes a state.
+pub(crate) fn state<'py>(py: Python<'py>, data: &[u8]) -> PyResult<Bound<'py, PyAny>> {
+    whole(py, data, STATE_DEPTH_MAX, Some(Vec::new()))
+}
+
+fn whole<'py>(
+    py: Python<'py>,
+    data: &[u8],
+    depth: u32,
+    memory: Option<Vec<Bound<'py, PyAny>>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let mut reader = Reader {
+        py,
+        hooks: hooks(py)?,
+        scan: Scan { rest: data },
+        depth,
+        memory,
+    };
+    let value = reader.item().map_err(|fault| fault.into_error(py, ""))?;
+    reader.end().map_err(|fault| fault.into_error(py, ""))?;
+    Ok(value)
+}
+
+/// A call: its method's name, and its arguments.
+pub(crate) struct Call<'a, 'py> {
+    pub(crate) method: &'a str,
+    pub(crate) args: Bound<'py, PyTuple>,
+    pub(crate) kwargs: Option<Bound<'py, PyDict>>,
+}
+
+/// Decodes a call.
+pub(crate) fn call<'a, 'py>(py: Python<'py>, data: &'a [u8]) -> PyResult<Call<'a, 'py>> {
+    let mut reader = Reader {
+        py,
+        hooks: hooks(py)?,
+        scan: Scan { rest: data },
+        depth: VALUE_DEPTH_MAX,
+        memory: None,
+    };
+    reader.call().map_err(|fault| fault.into_error(py, ""))
+}
+
+struct Reader<'a, 'py> {
+    py: Python<'py>,
+    hooks: &'py Hooks,
+    scan: Scan<'a>,
+    depth: u32,
+    /// Objects in the order in which they were met; `None` for travelling values.
+    memory: Option<Vec<Bound<'py, PyAny>>>,
+}
+
+impl<'a, 'py> Reader<'a, 'py> {
+    fn call(&mut self) -> Result<Call<'a, 'py>, Fault> {
+        if self.scan.expect(ARRAY)? != 3 {
+            return Err(Fault::malformed("a call has three parts"));
+        }
+        let length = self.scan.expect(TEXT)?;
+        let method = self.scan.text(length)?;
+        let count = self.scan.expect(ARRAY)?;
+        let args = PyTuple::new(self.py, self.items(count)?)?;
+        let count = self.scan.expect(MAP)?;
+        let kwargs = match count {
+            0 => None,
+            _ => {
+                let kwargs = PyDict::new(self.py);
+                self.fill_dict(&kwargs, count)?;
+                Some(kwargs)
+            }
+        };
+        self.end()?;
+        Ok(Call {
+            method,
+            args,
+            kwargs,
+        })
+    }
+
+    fn end(&self) -> Result<(), Fault> {
+        if self.scan.rest.is_empty() {
+            Ok(())
+        } else {
+            Err(Fault::malformed("bytes are left over after a value"))
+        }
+    }
+
+    fn items(&mut self, count: u64) -> Result<Vec<Bound<'py, PyAny>>, Fault> {
+        let count = self.scan.count(count)?;
+        let mut items = Vec::with_capacity(count.min(1024));
+        for _ in 0..count {
+            items.push(self.item()?);
+        }
+        Ok(items)
+    }
+
+    fn item(&mut self) -> Result<Bound<'py, PyAny>, Fault> {
+        let py = self.py;
+        let (major, number, byte) = self.scan.head()?;
+        match major {
+            UNSIGNED => Ok(PyInt::new(py, number).into_any()),
+            NEGATIVE => match i64::try_from(number) {
+                Ok(number) => Ok(PyInt::new(py, !number).into_any()),
+                Err(_) => Ok(PyInt::new(py, !i128::from(number)).into_any()),
+            },
+            BYTES => Ok(PyBytes::new(py, self.scan.take(number)?).into_any()),
+            TEXT => Ok(PyString::new(py, self.scan.text(number)?).into_any()),
+            SIMPLE => self.simple(number, byte),
+            _ => {
+                self.depth = self
+                    .depth
+                    .checked_sub(1)
+                    .ok_or_else(|| Fault::malformed("a value is nested too deeply"))?;
+                let item = match major {
+                    ARRAY => self.list(number),
+                    MAP => {
+                        let dict = PyDict::new(py);
+                        self.remember(dict.as_any());
+                        self.fill_dict(&dict, number)?;
+                        Ok(dict.into_any())
+                    }
+                    _ => self.tagged(number),
+                }?;
+                self.depth += 1;
+                Ok(item)
+            }
+        }
+    }
+
+    fn simple(&mut self, number: u64, byte: u8) -> Result<Bound<'py, PyAny>, Fault> {
+        match byte {
+            NULL => Ok(self.py.None().into_bound(self.py)),
+            TRUE => Ok(PyBool::new(self.py, true).to_owned().into_any()),
+            FALSE => Ok(PyBool::new(self.py, false).to_owned().into_any()),
+            FLOAT => Ok(PyFloat::new(self.py, f64::from_bits(number)).into_any()),
+            _ => Err(Fault::malformed("unknown simple value")),
+        }
+    }
+
+    fn list(&mut self, count: u64) -> Result<Bound<'py, PyAny>, Fault> {
+        if self.memory.is_none() {
+            let items = self.items(count)?;
+            return Ok(PyList::new(self.py, items)?.into_any());
+        }
+        // A list may hold itself, so it is remembered before its items are read.
+        let list = PyList::empty(self.py);
+        self.remember(list.as_any());
+        for _ in 0..self.scan.count(count)? {
+            list.append(self.item()?)?;
+        }
+        Ok(list.into_any())
+    }
+
+    fn fill_dict(&mut self, dict: &Bound<'py, PyDict>, count: u64) -> Result<(), Fault> {
+        let count = self.scan.count(count)?;
+        for _ in 0..count {
+            let key = self.item()?;
+            dict.set_item(key, self.item()?)?;
+        }
+        if dict.len() == count {
+            Ok(())
+        } else {
+            Err(Fault::malformed("a key stands twice"))
+        }
+    }
+
+    fn tagged(&mut self, tag: u64) -> Result<Bound<'py, PyAny>, Fault> {
+        let py = self.py;
+        match tag {
+            TAG_TUPLE => {
+                let count = self.scan.expect(ARRAY)?;
+                Ok(PyTuple::new(py, self.items(count)?)?.into_any())
+            }
+            TAG_SET => {
+                let set = PySet::empty(py)?;
+                self.remember(set.as_any());
+                let count = self.scan.expect(ARRAY)?;
+                for item in self.items(count)? {
+                    set.add(item)?;
+                }
+                self.whole_set(set.len(), count)?;
+                Ok(set.into_any())
+            }
+            TAG_FROZEN_SET => {
+                let count = self.scan.expect(ARRAY)?;
+                let set = PyFrozenSet::new(py, self.items(count)?)?;
+                self.whole_set(set.len(), count)?;
+                Ok(set.into_any())
+            }
+            TAG_POSITIVE | TAG_NEGATIVE => self.big_integer(tag),
+            TAG_INSTANCE if self.memory.is_some() => self.instance(),
+            TAG_AGAIN => self.again(),
+            _ => {
+                let content = self.item()?;
+                Ok(self.hooks.build.bind(py).call1((tag, content))?)
+            }
+        }
+    }
+
+    fn whole_set(&self, length: usize, count: u64) -> Result<(), Fault> {
+        if length as u64 == count {
+            Ok(())
+        } else {
+            Err(Fault::malformed("an element stands twice"))
+        }
+    }
+
+    fn big_integer(&mut self, tag: u64) -> Result<Bound<'py, PyAny>, Fault> {
+        let length = self.scan.expect(BYTES)?;
+        let bytes = PyBytes::new(self.py, self.scan.take(length)?);
+        let number = self
+            .py
+            .get_type::<PyInt>()
+            .call_method1("from_bytes", (bytes, "big"))?;
+        if tag == TAG_POSITIVE {
+            Ok(number)
+        } else {
+            Ok(number.call_method0("__invert__")?)
+        }
+    }
+
+    fn instance(&mut self) -> Result<Bound<'py, PyAny>, Fault> {
+        if self.scan.expect(ARRAY)? != 3 {
+            return Err(Fault::malformed("an instance has three parts"));
+        }
+        let length = self.scan.expect(TEXT)?;
+        let class = self.scan.text(length)?;
+        let arguments = self.item()?;
+        let object = self.hooks.make.bind(self.py).call1((class, arguments))?;
+        self.remember(&object);
+        let state = match self.scan.rest.first() {
+            // Fields are not remembered: they were written as the instance's own.
+            Some(first) if first >> 5 == MAP => {
+                let count = self.scan.expect(MAP)?;
+                let fields = PyDict::new(self.py);
+                self.fill_dict(&fields, count)?;
+                fields.into_any()
+            }
+            _ => self.item()?,
+        };
+        self.hooks.fill.bind(self.py).call1((&object, state))?;
+        Ok(object)
+    }
+
+    fn again(&mut self) -> Result<Bound<'py, PyAny>, Fault> {
+        let number = self.scan.expect(UNSIGNED)?;
+        let known = self
+            .memory
+            .as_ref()
+            .and_then(|memory| memory.get(usize::try_from(number).ok()?));
+        known
+            .cloned()
+            .ok_or_else(|| Fault::malformed("a reference to an object that was not met"))
+    }
+
+    fn remember(&mut self, object: &Bound<'py, PyAny>) {
+        if let Some(memory) = &mut self.memory {
+            memory.push(object.clone());
+        }
+    }
+}

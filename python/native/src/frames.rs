@@ -1,0 +1,136 @@
+//! Frames between node and host process; docs/host-protocol.md is their description for people.
+//!
+//! All numbers are little-endian. A frame is its length (4 bytes, counting kind and body), its kind
+//! (1 byte) and its body.
+
+use pyo3::exceptions::PyConnectionError;
+use pyo3::prelude::*;
+
+/// What the node sends.
+pub(crate) mod request {
+    pub(crate) const HELLO: u8 = 1;
+    pub(crate) const EXECUTE: u8 = 2;
+    pub(crate) const QUERY: u8 = 3;
+    pub(crate) const SNAPSHOT: u8 = 4;
+    pub(crate) const RESTORE: u8 = 5;
+}
+
+/// What the host sends.
+pub(crate) mod reply {
+    pub(crate) const READY: u8 = 0x81;
+    pub(crate) const EXECUTED: u8 = 0x83;
+    pub(crate) const QUERIED: u8 = 0x84;
+    pub(crate) const IMAGED: u8 = 0x85;
+    pub(crate) const IMAGE_FAILED: u8 = 0x86;
+    pub(crate) const RESTORED: u8 = 0x87;
+    pub(crate) const RESTORE_FAILED: u8 = 0x88;
+}
+
+/// How a call ended.
+pub(crate) const RETURNED: u8 = 0;
+/// It raised.
+pub(crate) const RAISED: u8 = 1;
+
+/// Space offered to one read.
+const READ_BYTES: usize = 256 << 10;
+
+/// Bytes that have arrived and are not handled yet.
+#[derive(Default)]
+pub(crate) struct Inbox {
+    bytes: Vec<u8>,
+    start: usize,
+}
+
+impl Inbox {
+    /// The next whole frame as a range of [`Inbox::slice`], if it is there.
+    pub(crate) fn next(&mut self) -> Option<(u8, std::ops::Range<usize>)> {
+        let waiting = &self.bytes[self.start..];
+        let (length, rest) = waiting.split_first_chunk::<4>()?;
+        let length = u32::from_le_bytes(*length) as usize;
+        if length == 0 || rest.len() < length {
+            return None;
+        }
+        let kind = rest[0];
+        let body = self.start + 5..self.start + 4 + length;
+        self.start = body.end;
+        Some((kind, body))
+    }
+
+    pub(crate) fn slice(&self, range: std::ops::Range<usize>) -> &[u8] {
+        &self.bytes[range]
+    }
+
+    /// Reads once more; `false` at the end of the stream.
+    pub(crate) fn read(&mut self, stream: &mut impl std::io::Read) -> std::io::Result<bool> {
+        self.bytes.drain(..self.start);
+        self.start = 0;
+        let length = self.bytes.len();
+        let missing = self.bytes.split_first_chunk::<4>().map_or(0, |(l, _)| {
+            (u32::from_le_bytes(*l) as usize + 4).saturating_sub(length)
+        });
+        self.bytes.resize(length + missing.max(READ_BYTES), 0);
+        let got = stream.read(&mut self.bytes[length..]);
+        self.bytes
+            .truncate(length + got.as_ref().map_or(0, |got| *got));
+        Ok(got? > 0)
+    }
+}
+
+/// Reads a frame's body from the front.
+pub(crate) struct Body<'a>(pub(crate) &'a [u8]);
+
+impl<'a> Body<'a> {
+    pub(crate) fn bytes(&mut self, count: usize) -> PyResult<&'a [u8]> {
+        let (taken, rest) = self
+            .0
+            .split_at_checked(count)
+            .ok_or_else(|| PyConnectionError::new_err("the node sent a frame that is cut short"))?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    pub(crate) fn u32(&mut self) -> PyResult<u32> {
+        let bytes = self.bytes(4)?.try_into().expect("four bytes were taken");
+        Ok(u32::from_le_bytes(bytes))
+    }
+
+    pub(crate) fn u64(&mut self) -> PyResult<u64> {
+        let bytes = self.bytes(8)?.try_into().expect("eight bytes were taken");
+        Ok(u64::from_le_bytes(bytes))
+    }
+}
+
+/// Frames that are to be written.
+#[derive(Default)]
+pub(crate) struct Outbox(pub(crate) Vec<u8>);
+
+impl Outbox {
+    /// Begins a frame; [`Outbox::end`] completes it.
+    pub(crate) fn begin(&mut self, kind: u8) -> usize {
+        let start = self.0.len();
+        self.0.extend_from_slice(&[0; 4]);
+        self.0.push(kind);
+        start
+    }
+
+    pub(crate) fn end(&mut self, start: usize) {
+        let length = (self.0.len() - start - 4) as u32;
+        self.0[start..start + 4].copy_from_slice(&length.to_le_bytes());
+    }
+
+    pub(crate) fn u32(&mut self, number: u32) {
+        self.0.extend_from_slice(&number.to_le_bytes());
+    }
+
+    pub(crate) fn u64(&mut self, number: u64) {
+        self.0.extend_from_slice(&number.to_le_bytes());
+    }
+
+    /// A whole frame of a slot and a text.
+    pub(crate) fn note(&mut self, kind: u8, slot: u64, text: &str) {
+        let start = self.begin(kind);
+        self.u64(slot);
+        self.0.extend_from_slice(text.as_bytes());
+        self.end(start);
+    }
+}

@@ -1,0 +1,48 @@
+//! The Python functions that say what values of rare kinds mean.
+
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+
+/// `quorate._values` and `quorate._state`, as the codec calls them.
+pub(crate) struct Hooks {
+    /// value -> (tag, plain content), or None for a kind that does not travel.
+    pub(crate) reduce: Py<PyAny>,
+    /// (tag, plain content) -> value.
+    pub(crate) build: Py<PyAny>,
+    /// object -> (class name, arguments, state), or None for a kind that cannot be kept.
+    pub(crate) take_apart: Py<PyAny>,
+    /// (class name, arguments) -> object still without its state.
+    pub(crate) make: Py<PyAny>,
+    /// (object, state) -> None.
+    pub(crate) fill: Py<PyAny>,
+}
+
+static HOOKS: PyOnceLock<Hooks> = PyOnceLock::new();
+
+pub(crate) fn hooks(py: Python<'_>) -> PyResult<&Hooks> {
+    HOOKS.get_or_try_init(py, || {
+        let values = py.import("quorate._values")?;
+        let state = py.import("quorate._state")?;
+        Ok(Hooks {
+            reduce: values.getattr("reduce")?.unbind(),
+            build: values.getattr("build")?.unbind(),
+            take_apart: state.getattr("take_apart")?.unbind(),
+            make: state.getattr("make")?.unbind(),
+            fill: state.getattr("fill")?.unbind(),
+        })
+    })
+}
+
+/// An exception of `quorate._errors` by name.
+#[cold]
+pub(crate) fn error(py: Python<'_>, class: &str, message: String) -> PyErr {
+    let made = py
+        .import("quorate._errors")
+        .and_then(|errors| errors.getattr(class))
+        .and_then(|class| class.call1((message.clone(),)));
+    match made {
+        Ok(instance) => PyErr::from_value(instance),
+        Err(_) => PyRuntimeError::new_err(message),
+    }
+}

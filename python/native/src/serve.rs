@@ -1,0 +1,300 @@
+//! The loop of the host process: read what waits, execute it in order, answer.
+//!
+//! One thread. Frames that arrived together are answered together. Objects are called by name: public
+//! methods of their class and nothing else. What needs no speed (making objects, snapshots, describing
+//! exceptions) is asked of the Python object `host`.
+
+use crate::frames::{Body, Inbox, Outbox, RAISED, RETURNED, reply, request};
+use crate::mark::{Mark, QUERY};
+use crate::{decode, encode, environment, hooks, layout, wait};
+use pyo3::exceptions::PyConnectionError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyList, PyString};
+use std::collections::HashMap;
+use std::io::{ErrorKind, Write};
+use std::os::fd::{AsRawFd, FromRawFd, RawFd};
+use std::os::unix::net::UnixStream;
+
+/// Replies that are gathered before they are written: more only delays the first of them.
+const OUTBOX_BYTES_MAX: usize = 128 << 10;
+
+/// Methods whose names are kept interned; a class has fewer.
+const METHODS_KNOWN_MAX: usize = 1024;
+
+/// Serves the node at the other end of `fd` until it closes the stream.
+///
+/// `host` is a `quorate._host.Host`.
+#[pyfunction]
+pub(crate) fn serve(fd: RawFd, mark_fd: RawFd, host: Bound<'_, PyAny>) -> PyResult<()> {
+    let mut server = Server {
+        mark: Mark::map(mark_fd)?,
+        // SAFETY: the caller hands over a descriptor that nothing else in this process uses.
+        stream: unsafe { UnixStream::from_raw_fd(fd) },
+        outbox: Outbox::default(),
+        objects: HashMap::new(),
+        methods: HashMap::new(),
+        children: Vec::new(),
+        wall_ns: 0,
+        slot: 0,
+        host,
+    };
+    server.run()
+}
+
+struct Server<'py> {
+    mark: Mark,
+    stream: UnixStream,
+    outbox: Outbox,
+    objects: HashMap<u32, Bound<'py, PyAny>>,
+    /// Names of public methods, by class and name.
+    methods: HashMap<(usize, Box<str>), Bound<'py, PyString>>,
+    /// Snapshot processes: slot, and the pipe whose end tells theirs.
+    children: Vec<(u64, RawFd)>,
+    wall_ns: u64,
+    slot: u64,
+    host: Bound<'py, PyAny>,
+}
+
+impl<'py> Server<'py> {
+    fn run(&mut self) -> PyResult<()> {
+        let mut inbox = Inbox::default();
+        loop {
+            while let Some((kind, body)) = inbox.next() {
+                self.handle(kind, inbox.slice(body))?;
+                if self.outbox.0.len() > OUTBOX_BYTES_MAX {
+                    self.flush()?;
+                }
+            }
+            self.reap()?;
+            self.flush()?;
+            if !self.wait_and_read(&mut inbox)? {
+                return Ok(());
+            }
+        }
+    }
+
+    fn wait_and_read(&mut self, inbox: &mut Inbox) -> PyResult<bool> {
+        let py = self.host.py();
+        if self.children.is_empty() {
+            let stream = &mut self.stream;
+            return Ok(py.detach(|| inbox.read(stream))?);
+        }
+        let mut fds = vec![self.stream.as_raw_fd()];
+        fds.extend(self.children.iter().map(|(_, fd)| *fd));
+        py.detach(|| wait::until_readable(&fds))?;
+        self.stream.set_nonblocking(true)?;
+        let read = inbox.read(&mut self.stream);
+        self.stream.set_nonblocking(false)?;
+        match read {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(true),
+            other => Ok(other?),
+        }
+    }
+
+    fn flush(&mut self) -> PyResult<()> {
+        if !self.outbox.0.is_empty() {
+            self.stream.write_all(&self.outbox.0)?;
+            self.outbox.0.clear();
+        }
+        Ok(())
+    }
+
+    fn handle(&mut self, kind: u8, body: &[u8]) -> PyResult<()> {
+        let mut body = Body(body);
+        match kind {
+            request::HELLO => self.hello(body.0),
+            request::EXECUTE => self.execute(&mut body),
+            request::QUERY => self.query(&mut body),
+            request::SNAPSHOT => self.snapshot(&mut body),
+            request::RESTORE => self.restore(&mut body),
+            unknown => Err(PyConnectionError::new_err(format!(
+                "the node sent a frame of unknown kind {unknown}: it speaks another protocol version"
+            ))),
+        }
+    }
+
+    fn hello(&mut self, body: &[u8]) -> PyResult<()> {
+        let (answer, objects): (Vec<u8>, HashMap<u32, Bound<'py, PyAny>>) = self
+            .host
+            .call_method1("prepare", (PyBytes::new(self.host.py(), body),))?
+            .extract()?;
+        self.objects = objects;
+        let start = self.outbox.begin(reply::READY);
+        self.outbox.0.extend_from_slice(&answer);
+        self.outbox.end(start);
+        Ok(())
+    }
+
+    fn execute(&mut self, body: &mut Body<'_>) -> PyResult<()> {
+        self.slot = body.u64()?;
+        self.wall_ns = body.u64()?;
+        let entropy = body.u64()?;
+        let count = body.u32()?;
+        let start = self.outbox.begin(reply::EXECUTED);
+        self.outbox.u64(self.slot);
+        self.outbox.u32(count);
+        for _ in 0..count {
+            let index = body.u32()?;
+            let object = body.u32()?;
+            let length = body.u32()? as usize;
+            let payload = body.bytes(length)?;
+            environment::enter(self.wall_ns, entropy, self.slot, index);
+            self.mark.begin(self.slot, index, object);
+            self.answer(object, payload)?;
+        }
+        self.mark.idle();
+        self.outbox.end(start);
+        Ok(())
+    }
+
+    fn query(&mut self, body: &mut Body<'_>) -> PyResult<()> {
+        let read = body.u64()?;
+        let object = body.u32()?;
+        let start = self.outbox.begin(reply::QUERIED);
+        self.outbox.u64(read);
+        environment::enter(self.wall_ns, read, 0, 0);
+        self.mark.begin(QUERY, 0, object);
+        self.answer(object, body.0)?;
+        self.mark.idle();
+        self.outbox.end(start);
+        Ok(())
+    }
+
+    /// Calls, and appends how the call ended: a byte, a length and the encoded value.
+    fn answer(&mut self, object: u32, payload: &[u8]) -> PyResult<()> {
+        let start = self.outbox.0.len();
+        self.outbox.0.extend_from_slice(&[RETURNED, 0, 0, 0, 0]);
+        let ended = self
+            .call(object, payload)
+            .and_then(|value| encode::value_into(&mut self.outbox.0, &value, "result"));
+        if let Err(error) = ended {
+            self.outbox.0.truncate(start + 5);
+            self.outbox.0[start] = RAISED;
+            self.describe(error)?;
+        }
+        let length = (self.outbox.0.len() - start - 5) as u32;
+        self.outbox.0[start + 1..start + 5].copy_from_slice(&length.to_le_bytes());
+        Ok(())
+    }
+
+    #[inline]
+    fn call(&mut self, object: u32, payload: &[u8]) -> PyResult<Bound<'py, PyAny>> {
+        let py = self.host.py();
+        let call = decode::call(py, payload)?;
+        let Some(target) = self.objects.get(&object) else {
+            return Err(hooks::error(
+                py,
+                "NotFound",
+                format!("no object number {object}"),
+            ));
+        };
+        let class = target.get_type_ptr() as usize;
+        let known = self.methods.get(&(class, call.method.into()));
+        let name = match known {
+            Some(name) => name.clone(),
+            None => {
+                let name = public_method(target, call.method)?;
+                if self.methods.len() < METHODS_KNOWN_MAX {
+                    let key = (class, call.method.into());
+                    self.methods.insert(key, name.clone());
+                }
+                name
+            }
+        };
+        target.getattr(&name)?.call(call.args, call.kwargs.as_ref())
+    }
+
+    /// Appends the exception: [class, message, args, traceback].
+    #[cold]
+    fn describe(&mut self, error: PyErr) -> PyResult<()> {
+        let py = self.host.py();
+        let (class, message, args, traceback): (String, String, Bound<'py, PyList>, String) = self
+            .host
+            .call_method1("describe", (error.into_value(py),))?
+            .extract()?;
+        let out = &mut self.outbox.0;
+        layout::put_head(out, layout::ARRAY, 4);
+        layout::put_text(out, &class);
+        layout::put_text(out, &message);
+        let encoded = encode::value(args.as_any(), "args");
+        // Arguments that do not travel are left out; the message says what they were.
+        out.extend_from_slice(encoded.as_deref().unwrap_or(&[0x80]));
+        layout::put_text(out, &traceback);
+        Ok(())
+    }
+
+    fn snapshot(&mut self, body: &mut Body<'_>) -> PyResult<()> {
+        let slot = body.u64()?;
+        let path = String::from_utf8_lossy(body.0).into_owned();
+        // What was answered so far must not wait for the fork.
+        self.flush()?;
+        let objects: HashMap<u32, Bound<'py, PyAny>> = self.objects.clone();
+        match self.host.call_method1("freeze", (objects, path)) {
+            Ok(fd) => self.children.push((slot, fd.extract()?)),
+            Err(error) => {
+                self.outbox
+                    .note(reply::IMAGE_FAILED, slot, &error.to_string());
+            }
+        }
+        Ok(())
+    }
+
+    /// Reports snapshot processes that have ended.
+    fn reap(&mut self) -> PyResult<()> {
+        let mut index = 0;
+        while index < self.children.len() {
+            let (slot, fd) = self.children[index];
+            let ended: Option<String> = self.host.call_method1("frozen", (fd,))?.extract()?;
+            match ended {
+                None => {
+                    index += 1;
+                    continue;
+                }
+                Some(failure) if failure.is_empty() => self.outbox.note(reply::IMAGED, slot, ""),
+                Some(failure) => self.outbox.note(reply::IMAGE_FAILED, slot, &failure),
+            }
+            self.children.remove(index);
+        }
+        Ok(())
+    }
+
+    fn restore(&mut self, body: &mut Body<'_>) -> PyResult<()> {
+        let py = self.host.py();
+        let slot = body.u64()?;
+        let images = PyList::empty(py);
+        for _ in 0..body.u32()? {
+            let object = body.u32()?;
+            let length = body.u64()? as usize;
+            images.append((object, PyBytes::new(py, body.bytes(length)?)))?;
+        }
+        match self.host.call_method1("restore", (images,)) {
+            Ok(objects) => {
+                self.objects = objects.extract()?;
+                self.outbox.note(reply::RESTORED, slot, "");
+            }
+            Err(error) => self
+                .outbox
+                .note(reply::RESTORE_FAILED, slot, &error.to_string()),
+        }
+        Ok(())
+    }
+}
+
+/// The interned name, if it names a public method of the object's class.
+fn public_method<'py>(target: &Bound<'py, PyAny>, name: &str) -> PyResult<Bound<'py, PyString>> {
+    let py = target.py();
+    let class = target.get_type();
+    let method = match class.getattr(name) {
+        Ok(method) if !name.starts_with('_') && method.is_callable() => method,
+        Ok(_) | Err(_) => {
+            let class = class.name()?;
+            let message = format!("{class} has no public method `{name}`");
+            return Err(hooks::error(py, "NoSuchMethod", message));
+        }
+    };
+    if method.is_instance_of::<pyo3::types::PyType>() {
+        let message = format!("`{name}` is a class, not a method");
+        return Err(hooks::error(py, "NoSuchMethod", message));
+    }
+    Ok(PyString::intern(py, name))
+}

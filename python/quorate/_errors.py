@@ -1,0 +1,173 @@
+"""The tree of errors; a class alone answers: retry? was it executed? whose fault?
+
+::
+
+    QuorateError
+    ├── NotExecuted            nothing happened; the call may be made again
+    │   ├── Unavailable        no majority, no leader, no route: try again later
+    │   ├── Overloaded         queues are full: try again more slowly
+    │   └── Refused            this request will never be accepted as it is
+    │       ├── UnsupportedValue   (also TypeError)       an argument cannot travel
+    │       ├── NoSuchMethod       (also AttributeError)  unknown or private method
+    │       └── NotFound           (also LookupError)     no such object
+    ├── OutcomeUnknown         it may have been executed: look before calling again
+    │   ├── TimedOut           (also TimeoutError)
+    │   └── SessionExpired     the session ended while calls were under way
+    ├── RemoteError            executed: the method raised something that is unknown here
+    └── MalformedValue         (also ValueError)          bytes that are no value
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class QuorateError(Exception):
+    """Root of everything that quorate itself raises.
+
+    >>> issubclass(TimedOut, QuorateError)
+    True
+    """
+
+    retry: ClassVar[bool] = False
+    """Whether the same call may be made again without a thought."""
+    executed: ClassVar[bool | None] = None
+    """Whether it was executed; None where nobody knows."""
+    fault: ClassVar[str] = "service"
+    """Whose fault it is: caller, service or method."""
+
+
+class NotExecuted(QuorateError):
+    """Nothing happened.
+
+    >>> NotExecuted.executed
+    False
+    """
+
+    retry = True
+    executed = False
+
+
+class Unavailable(NotExecuted):
+    """No majority, no leader or no route; it passes.
+
+    >>> Unavailable.retry
+    True
+    """
+
+
+class Overloaded(NotExecuted):
+    """Queues are full.
+
+    >>> Overloaded.retry
+    True
+    """
+
+
+class Refused(NotExecuted):
+    """The request as it is will never be accepted.
+
+    >>> Refused.retry, Refused.fault
+    (False, 'caller')
+    """
+
+    retry = False
+    fault = "caller"
+
+
+class UnsupportedValue(Refused, TypeError):
+    """A value of a kind that does not travel; the message begins with its path.
+
+    >>> from quorate import _native
+    >>> _native.dumps([object()])
+    Traceback (most recent call last):
+    ...
+    quorate.UnsupportedValue: value[0]: object is not supported
+    """
+
+
+class NoSuchMethod(Refused, AttributeError):
+    """The object's class has no public method of that name.
+
+    >>> issubclass(NoSuchMethod, AttributeError)
+    True
+    """
+
+
+class NotFound(Refused, LookupError):
+    """The group has no such object.
+
+    >>> issubclass(NotFound, LookupError)
+    True
+    """
+
+
+class OutcomeUnknown(QuorateError):
+    """It may have been executed.
+
+    >>> OutcomeUnknown.executed is None
+    True
+    """
+
+
+class TimedOut(OutcomeUnknown, TimeoutError):
+    """The time given was over before an answer came.
+
+    >>> issubclass(TimedOut, TimeoutError)
+    True
+    """
+
+
+class SessionExpired(OutcomeUnknown):
+    """The session ended while calls were under way.
+
+    >>> issubclass(SessionExpired, OutcomeUnknown)
+    True
+    """
+
+
+class RemoteError(QuorateError):
+    """The method raised an exception whose class is unknown here.
+
+    >>> error = RemoteError("shop.Overdrawn", "3 missing", "shop.py:12 in debit")
+    >>> error.type_name, str(error)
+    ('shop.Overdrawn', 'shop.Overdrawn: 3 missing')
+    """
+
+    executed = True
+    fault = "method"
+
+    def __init__(self, type_name: str, message: str = "", remote_traceback: str = "") -> None:
+        super().__init__(f"{type_name}: {message}")
+        self.type_name = type_name
+        self.remote_traceback = remote_traceback
+
+
+class MalformedValue(QuorateError, ValueError):
+    """Bytes that are not the encoding of a value.
+
+    >>> from quorate import _native
+    >>> _native.loads(b"")
+    Traceback (most recent call last):
+    ...
+    quorate.MalformedValue: the bytes end inside a value
+    """
+
+
+for _class in (
+    QuorateError,
+    NotExecuted,
+    Unavailable,
+    Overloaded,
+    Refused,
+    UnsupportedValue,
+    NoSuchMethod,
+    NotFound,
+    OutcomeUnknown,
+    TimedOut,
+    SessionExpired,
+    RemoteError,
+    MalformedValue,
+):
+    # Users meet them as quorate.X, in tracebacks and over the wire.
+    _class.__module__ = "quorate"

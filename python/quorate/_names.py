@@ -1,0 +1,69 @@
+"""Classes by name: what may travel or be kept, and nothing else.
+
+A class is allowed when it was registered, or when its module lies in the package of a registered class.
+Names from the wire are looked up here; nothing is imported because a peer named it.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, TypeVar
+
+C = TypeVar("C")
+
+_classes: dict[str, type] = {}
+_packages: set[str] = set()
+
+
+def register(cls: type[C]) -> type[C]:
+    """Allow a class, and the classes of its package, to travel by name.
+
+    >>> import enum
+    >>> class Colour(enum.Enum):
+    ...     RED = 1
+    >>> register(Colour) is Colour
+    True
+    """
+    _classes[name_of(cls)] = cls
+    allow_package(cls.__module__)
+    return cls
+
+
+def allow_package(module: str) -> None:
+    """Allow all classes of the module's top package."""
+    top = module.partition(".")[0]
+    if top not in ("builtins", "quorate"):
+        _packages.add(top)
+
+
+def name_of(cls: type) -> str:
+    """The name under which a class travels."""
+    return f"{cls.__module__}.{cls.__qualname__}"
+
+
+def is_allowed(cls: type) -> bool:
+    """Whether instances of the class may travel or be kept."""
+    return _classes.get(name_of(cls)) is cls or (
+        cls.__module__.partition(".")[0] in _packages and find(name_of(cls)) is cls
+    )
+
+
+def find(name: str) -> Any:
+    """The class (or function) of that name in an allowed module that is loaded; None if there is none."""
+    known = _classes.get(name)
+    if known is not None:
+        return known
+    if name.partition(".")[0] not in _packages:
+        return None
+    module_name, _, rest = name.rpartition(".")
+    path = [rest]
+    while module_name:
+        module = sys.modules.get(module_name)
+        if module is not None:
+            found: Any = module
+            for step in path:
+                found = getattr(found, step, None)
+            return found
+        module_name, _, rest = module_name.rpartition(".")
+        path.insert(0, rest)
+    return None

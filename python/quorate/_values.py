@@ -1,0 +1,124 @@
+"""Values of rare kinds: what the native codec asks about when a value is none of the plain ones.
+
+The tags are those of the wire's value format. `reduce` gives a tag and plain content, `build` the way back.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import enum
+import uuid
+import zoneinfo
+from decimal import Decimal
+from typing import Any
+
+from quorate import _names
+from quorate._errors import MalformedValue
+
+UUID, DATE, DATE_TIME, TIME_DELTA, DECIMAL, ENUM, DATA_CLASS = 37, 100, 60003, 60004, 60005, 60006, 60007
+
+# Taken before objects' modules are instrumented, so that subclasses made later count as well.
+_DateTime, _Date, _TimeDelta, _TimeZone = (
+    datetime.datetime,
+    datetime.date,
+    datetime.timedelta,
+    datetime.timezone,
+)
+_EPOCH = _DateTime(1970, 1, 1)
+_EPOCH_DAY = _Date(1970, 1, 1).toordinal()
+_MICROSECOND = _TimeDelta(microseconds=1)
+
+
+def reduce(value: Any, in_state: bool) -> tuple[int, Any] | None:
+    """Tag and plain content of a value, or None when it is of no kind that travels."""
+    if isinstance(value, enum.Enum):
+        cls = type(value)
+        return (ENUM, [_names.name_of(cls), value.name]) if _names.is_allowed(cls) else None
+    if isinstance(value, _DateTime):
+        return _reduce_date_time(value)
+    if isinstance(value, _Date):
+        return DATE, value.toordinal() - _EPOCH_DAY
+    cls = type(value)
+    if cls is _TimeDelta:
+        return TIME_DELTA, [value.days, value.seconds, value.microseconds]
+    if cls is Decimal:
+        return DECIMAL, str(value)
+    if cls is uuid.UUID:
+        return UUID, value.bytes
+    # In states a data class goes in parts, like every instance: cycles, and no __init__ on the way back.
+    if not in_state and dataclasses.is_dataclass(value) and _names.is_allowed(cls):
+        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        return DATA_CLASS, (_names.name_of(cls), fields)
+    return None
+
+
+def _reduce_date_time(value: datetime.datetime) -> tuple[int, Any] | None:
+    offset, zone = value.utcoffset(), value.tzinfo
+    if zone is not None and not isinstance(zone, (_TimeZone, zoneinfo.ZoneInfo)):
+        return None
+    local = (value.replace(tzinfo=None, fold=0) - _EPOCH) // _MICROSECOND
+    name = zone.key if isinstance(zone, zoneinfo.ZoneInfo) else None
+    return DATE_TIME, [local, None if offset is None else offset // _MICROSECOND, name, bool(value.fold)]
+
+
+def build(tag: int, content: Any) -> Any:
+    """The value of a tag and its plain content."""
+    try:
+        return _build(tag, content)
+    except MalformedValue:
+        raise
+    except (TypeError, ValueError, ArithmeticError, KeyError) as error:
+        raise MalformedValue(f"a value with tag {tag} is damaged: {error}") from error
+
+
+def _build(tag: int, content: Any) -> Any:
+    match tag, content:
+        case 37, bytes():
+            return uuid.UUID(bytes=content)
+        case 100, int():
+            return _Date.fromordinal(content + _EPOCH_DAY)
+        case 60003, [int() as local, offset, name, bool() as fold]:
+            return _build_date_time(local, offset, name, fold)
+        case 60004, [int() as days, int() as seconds, int() as microseconds]:
+            return _TimeDelta(days, seconds, microseconds)
+        case 60005, str():
+            return Decimal(content)
+        case 60006, [str() as class_name, str() as name]:
+            found = _allowed(class_name)
+            if not issubclass(found, enum.Enum):
+                raise MalformedValue(f"{class_name} is not an Enum")
+            return found[name]
+        case 60007, [str() as class_name, dict() as fields]:
+            return _build_data_class(_allowed(class_name), fields)
+    raise MalformedValue(f"no value has tag {tag} with a {type(content).__name__}")
+
+
+def _build_date_time(local: int, offset: int | None, name: str | None, fold: bool) -> datetime.datetime:
+    zone: datetime.tzinfo | None = None
+    if name is not None:
+        zone = zoneinfo.ZoneInfo(name)
+    elif offset is not None:
+        zone = _TimeZone(_TimeDelta(microseconds=offset))
+    return (_EPOCH + _TimeDelta(microseconds=local)).replace(tzinfo=zone, fold=int(fold))
+
+
+def _build_data_class(cls: type, fields: dict[str, Any]) -> Any:
+    """Through __init__, so that what the class checks is checked for values that arrive, too."""
+    if not dataclasses.is_dataclass(cls):
+        raise MalformedValue(f"{_names.name_of(cls)} is not a data class")
+    declared = dataclasses.fields(cls)
+    made = cls(**{field.name: fields.pop(field.name) for field in declared if field.init})
+    for field in declared:
+        if not field.init:
+            object.__setattr__(made, field.name, fields.pop(field.name))
+    if fields:
+        raise MalformedValue(f"{_names.name_of(cls)} has no field {next(iter(fields))!r}")
+    return made
+
+
+def _allowed(name: str) -> type:
+    found = _names.find(name)
+    if not isinstance(found, type):
+        raise MalformedValue(f"class {name} is not known here: register it with quorate.register")
+    return found

@@ -10,10 +10,12 @@ This touches the host process only. Importing `quorate` changes nothing in yours
 
 from __future__ import annotations
 
+import _thread
 import datetime
 import os
 import random
 import sys
+import threading
 import time
 import uuid
 from typing import Any
@@ -31,7 +33,6 @@ _REFUSED_EVENTS = {
     "os.forkpty": "start processes",
     "os.exec": "start processes",
     "os.posix_spawn": "start processes",
-    "_thread.start_new_thread": "start threads",
     "os.remove": "change files",
     "os.rename": "change files",
     "os.mkdir": "change files",
@@ -48,6 +49,7 @@ def install() -> None:
     _install_randomness()
     sys.dont_write_bytecode = True
     sys.addaudithook(_audit)
+    _install_threads()
 
 
 def refuse_effects(is_refusing: bool) -> None:
@@ -65,6 +67,18 @@ def _audit(event: str, arguments: tuple[Any, ...]) -> None:
             raise PermissionError("objects cannot write files: every replica would")
     elif event in _REFUSED_EVENTS:
         raise PermissionError(f"objects cannot {_REFUSED_EVENTS[event]}: every replica would")
+
+
+def _install_threads() -> None:
+    real = _thread.start_new_thread
+
+    def start_new_thread(*arguments: Any) -> int:
+        if _refusing:
+            raise PermissionError("objects cannot start threads: calls are executed one after the other")
+        return real(*arguments)
+
+    _thread.start_new_thread = start_new_thread  # type: ignore[assignment]
+    threading._start_new_thread = start_new_thread  # type: ignore[attr-defined]
 
 
 def _install_time() -> None:

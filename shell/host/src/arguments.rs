@@ -218,6 +218,11 @@ pub(crate) fn put_list(out: &mut Vec<u8>, count: usize) {
     put_head(out, major::ARRAY, count as u64);
 }
 
+/// Encodes the head of a map of `count` entries.
+pub(crate) fn put_map(out: &mut Vec<u8>, count: usize) {
+    put_head(out, major::MAP, count as u64);
+}
+
 /// The payload of a call of `method` with integer arguments, for tests and measurements.
 #[must_use]
 pub fn call_payload(method: &str, arguments: &[i64]) -> Bytes {
@@ -257,7 +262,11 @@ pub fn returned_bool(truth: bool) -> Outcome {
 pub fn raised(class: &str, message: impl Into<String>) -> Outcome {
     let mut out = Vec::with_capacity(64);
     put_list(&mut out, 4);
-    put_string(&mut out, StringKind::Text, class.as_bytes());
+    put_string(
+        &mut out,
+        StringKind::Text,
+        format!("builtins.{class}").as_bytes(),
+    );
     put_string(&mut out, StringKind::Text, message.into().as_bytes());
     put_list(&mut out, 0);
     put_string(&mut out, StringKind::Text, b"");

@@ -5,6 +5,7 @@
 //! the process is down, work waits for its return.
 
 use crate::in_process::InProcess;
+use crate::other_process::OtherProcess;
 use bytes::Bytes;
 use mio::{Poll, Token, Waker};
 use quorate_ordering::ReadId;
@@ -12,6 +13,7 @@ use quorate_replica::Call;
 use quorate_types::{ObjectId, Outcome, Slot, Stamp};
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -130,10 +132,46 @@ pub struct Culprit {
 }
 
 /// Everything that a host needs to know to start.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct HostConfig {
     /// The objects, ascending by id; all Rust or all Python.
     pub objects: Vec<ObjectSpec>,
+    /// How Python objects are run; of no meaning to Rust objects.
+    pub python: PythonConfig,
+}
+
+/// How the process of Python objects is run.
+#[derive(Clone, Debug)]
+pub struct PythonConfig {
+    /// The interpreter; `None` for QUORATE_PYTHON, else `python3` beside this program, else on PATH.
+    pub interpreter: Option<PathBuf>,
+    /// Directories in which modules are found, before all others.
+    pub paths: Vec<PathBuf>,
+    /// An existing directory for images on their way.
+    pub scratch: PathBuf,
+    /// The same on all replicas of the group, and secret to clients: order of sets, randomness of
+    /// constructors. Draw it from the cluster's id and the group.
+    pub seed: u64,
+    /// Whether the state is encoded at all; tested when the objects are made.
+    pub with_snapshots: bool,
+    /// A call that runs longer has its process killed; it is never answered for.
+    pub call_timeout: Option<Duration>,
+    /// Address space that the process may use.
+    pub memory_bytes_max: Option<u64>,
+}
+
+impl Default for PythonConfig {
+    fn default() -> PythonConfig {
+        PythonConfig {
+            interpreter: None,
+            paths: Vec::new(),
+            scratch: std::env::temp_dir(),
+            seed: 1,
+            with_snapshots: true,
+            call_timeout: None,
+            memory_bytes_max: None,
+        }
+    }
 }
 
 /// Why a host cannot be made or started.
@@ -150,6 +188,9 @@ pub enum HostError {
     /// Rust and Python objects share a group: give each kind its own group.
     #[error("a group holds Rust objects or Python objects, not both: {0} and {1}")]
     Mixed(String, String),
+    /// The host process ended, or was of no use, before it could serve.
+    #[error("the host process cannot serve: {0}")]
+    Ended(String),
     /// The operating system refused a thread, a process or a descriptor.
     #[error("the host cannot be started: {0}")]
     System(#[from] io::Error),
@@ -157,56 +198,106 @@ pub enum HostError {
 
 /// The objects of one group at one node.
 pub struct Host {
-    objects: InProcess,
+    objects: Objects,
     poll: Poll,
+    ready: mio::Events,
+}
+
+enum Objects {
+    InProcess(InProcess),
+    OtherProcess(Box<OtherProcess>),
 }
 
 const WAKER: Token = Token(0);
+const PROCESS: Token = Token(1);
 
 impl Host {
-    /// Makes the objects and starts what they need.
+    /// Makes the objects and starts what they need. Waits until a host process has made its objects.
     ///
     /// # Errors
     /// When an object cannot be made, or the system refuses.
     pub fn open(config: HostConfig) -> Result<Host, HostError> {
         let poll = Poll::new()?;
         let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
-        let objects = InProcess::open(config.objects, waker)?;
-        Ok(Host { objects, poll })
+        let (rust, python): (Vec<_>, Vec<_>) =
+            config.objects.into_iter().partition(ObjectSpec::is_rust);
+        let objects = match (rust.first(), python.first()) {
+            (Some(rust), Some(python)) => {
+                return Err(HostError::Mixed(rust.name.clone(), python.name.clone()));
+            }
+            (_, None) => Objects::InProcess(InProcess::open(rust, waker)?),
+            (None, Some(_)) => {
+                let registry = poll.registry().try_clone()?;
+                let host = OtherProcess::open(config.python, python, registry, PROCESS, waker)?;
+                Objects::OtherProcess(Box::new(host))
+            }
+        };
+        let ready = mio::Events::with_capacity(4);
+        Ok(Host {
+            objects,
+            poll,
+            ready,
+        })
     }
 
     /// Executes `calls` after everything handed in before.
     pub fn execute(&mut self, slot: Slot, stamp: Stamp, calls: Vec<Call>) {
-        self.objects.execute(slot, stamp, calls);
+        match &mut self.objects {
+            Objects::InProcess(objects) => objects.execute(slot, stamp, calls),
+            Objects::OtherProcess(objects) => objects.execute(slot, stamp, calls),
+        }
     }
 
     /// Answers a call that changes nothing, after everything handed in before.
     pub fn query(&mut self, read: ReadId, object: ObjectId, payload: Bytes) {
-        self.objects.query(read, object, payload);
+        match &mut self.objects {
+            Objects::InProcess(objects) => objects.query(read, object, payload),
+            Objects::OtherProcess(objects) => objects.query(read, object, payload),
+        }
     }
 
     /// Freezes the state after everything handed in before; its images follow as an event.
     pub fn take_snapshot(&mut self, slot: Slot) {
-        self.objects.take_snapshot(slot);
+        match &mut self.objects {
+            Objects::InProcess(objects) => objects.take_snapshot(slot),
+            Objects::OtherProcess(objects) => objects.take_snapshot(slot),
+        }
     }
 
     /// Gives the objects the state of `images`, in place of everything handed in before.
     pub fn restore(&mut self, slot: Slot, images: Vec<ObjectImage>) {
-        self.objects.restore(slot, images);
+        match &mut self.objects {
+            Objects::InProcess(objects) => objects.restore(slot, images),
+            Objects::OtherProcess(objects) => objects.restore(slot, images),
+        }
     }
 
     /// Sends what was handed in to where it is executed. Call once per turn, after the outputs.
-    pub fn flush(&mut self) {}
+    pub fn flush(&mut self) {
+        match &mut self.objects {
+            Objects::InProcess(_) => {}
+            Objects::OtherProcess(objects) => objects.flush(),
+        }
+    }
 
     /// Moves what happened into `events`. Call when [`Host::fd`] is readable, when
     /// [`Host::next_wake`] has come, and after handing in work.
     pub fn poll(&mut self, events: &mut Vec<HostEvent>) {
-        if self.objects.is_waiting_for_thread() {
-            let mut ready = mio::Events::with_capacity(4);
-            // An interrupted poll is repeated by the next turn.
-            let _ = self.poll.poll(&mut ready, Some(Duration::ZERO));
+        match &mut self.objects {
+            Objects::InProcess(objects) => {
+                if objects.is_waiting_for_thread() {
+                    // An interrupted poll is repeated by the next turn.
+                    let _ = self.poll.poll(&mut self.ready, Some(Duration::ZERO));
+                }
+                objects.poll(events);
+            }
+            Objects::OtherProcess(objects) => {
+                self.ready.clear();
+                let _ = self.poll.poll(&mut self.ready, Some(Duration::ZERO));
+                let is_readable = self.ready.iter().any(|event| event.token() == PROCESS);
+                objects.poll(is_readable, events);
+            }
         }
-        self.objects.poll(events);
     }
 
     /// The descriptor to watch for reading; the same for the host's whole life.
@@ -218,6 +309,27 @@ impl Host {
     /// When [`Host::poll`] must be called at the latest.
     #[must_use]
     pub fn next_wake(&self) -> Option<Instant> {
-        None
+        match &self.objects {
+            Objects::InProcess(_) => None,
+            Objects::OtherProcess(objects) => objects.next_wake(),
+        }
     }
+
+    /// The host process that runs at present, if objects run in one.
+    #[must_use]
+    pub fn process_id(&self) -> Option<u32> {
+        match &self.objects {
+            Objects::InProcess(_) => None,
+            Objects::OtherProcess(objects) => objects.process_id(),
+        }
+    }
+}
+
+/// Makes the objects once, tests their state, and lets them go: a wrong class path, constructor argument
+/// or state is told before a group is formed.
+///
+/// # Errors
+/// As [`Host::open`].
+pub fn check(config: HostConfig) -> Result<(), HostError> {
+    Host::open(config).map(drop)
 }

@@ -5,16 +5,25 @@
 
 mod arguments;
 mod builtin;
+mod child;
 mod host;
 mod images;
 mod in_process;
+mod journal;
 pub mod limits;
+mod mark;
 mod object;
+mod other_process;
+mod protocol;
+mod scratch;
 
 pub use arguments::{
     Arguments, CallView, Mistake, NONE, call_payload, raised, returned_bool, returned_int,
     returned_none, unknown_method,
 };
 pub use builtin::{Counter, Kv, Register};
-pub use host::{Culprit, Host, HostConfig, HostError, HostEvent, ObjectImage, ObjectSpec};
+pub use host::{
+    Culprit, Host, HostConfig, HostError, HostEvent, ObjectImage, ObjectSpec, PythonConfig, check,
+};
 pub use object::{CreateError, Environment, FrozenState, Object, RestoreError, create};
+pub use protocol::HOST_PROTOCOL_VERSION;

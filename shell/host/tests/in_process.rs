@@ -15,6 +15,7 @@ fn host_of(class: &str) -> Result<Host, HostError> {
             class: class.to_owned(),
             arguments: bytes::Bytes::new(),
         }],
+        ..HostConfig::default()
     })
 }
 

@@ -1,0 +1,226 @@
+//! Work of a host process since the last image of its state, so that a new process can catch up.
+//!
+//! Everything handed in stays here until an image holds its effect. A new process gets the image and
+//! then this work again; outcomes that were told before are swallowed. Owned by
+//! [`crate::other_process::OtherProcess`].
+
+use crate::arguments::CallView;
+use crate::host::{Culprit, ObjectImage};
+use crate::mark::{Mark, Place};
+use bytes::Bytes;
+use quorate_ordering::ReadId;
+use quorate_replica::Call;
+use quorate_types::{ObjectId, Slot, Stamp};
+use std::collections::VecDeque;
+
+/// One thing that the process was asked to do.
+pub(crate) enum Work {
+    Execute {
+        slot: Slot,
+        stamp: Stamp,
+        calls: Vec<Call>,
+    },
+    Query {
+        read: ReadId,
+        object: ObjectId,
+        payload: Bytes,
+    },
+    /// `is_private` when the host itself wants the image, to shorten the journal.
+    Snapshot { slot: Slot, is_private: bool },
+    Restore {
+        slot: Slot,
+        images: Vec<ObjectImage>,
+    },
+}
+
+struct Entry {
+    work: Work,
+    /// Whether its outcome was told: a new process repeats calls and restores silently, and skips
+    /// queries and snapshots.
+    is_told: bool,
+}
+
+/// The work since the base image.
+#[derive(Default)]
+pub(crate) struct Journal {
+    entries: VecDeque<Entry>,
+    /// State before the first entry; `None` for the state after construction.
+    base: Option<(Slot, Vec<ObjectImage>)>,
+    /// Entries handed to the present process.
+    sent: usize,
+    /// Entries that the present process has answered, or that need no answer of it.
+    /// Invariant: at most `sent`.
+    answered: usize,
+    weight: usize,
+}
+
+impl Journal {
+    pub(crate) fn push(&mut self, work: Work) {
+        self.weight += weight(&work);
+        self.entries.push_back(Entry {
+            work,
+            is_told: false,
+        });
+    }
+
+    /// Bytes that the entries weigh.
+    pub(crate) fn weight(&self) -> usize {
+        self.weight
+    }
+
+    /// Whether the present process owes answers.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.answered < self.sent
+    }
+
+    /// The state from which a new process starts.
+    pub(crate) fn base(&self) -> Option<&(Slot, Vec<ObjectImage>)> {
+        self.base.as_ref()
+    }
+
+    /// A new process begins: everything is to be sent again.
+    pub(crate) fn rewind(&mut self) {
+        self.sent = 0;
+        self.answered = 0;
+    }
+
+    /// The next work to send, if any is left.
+    pub(crate) fn next_to_send(&mut self) -> Option<&Work> {
+        loop {
+            let entry = self.entries.get(self.sent)?;
+            self.sent += 1;
+            match entry.work {
+                Work::Query { .. } | Work::Snapshot { .. } if entry.is_told => continue,
+                Work::Execute { .. }
+                | Work::Query { .. }
+                | Work::Snapshot { .. }
+                | Work::Restore { .. } => return self.entries.get(self.sent - 1).map(|e| &e.work),
+            }
+        }
+    }
+
+    /// The process answered the next execution, query or restore. Returns that work, and whether the
+    /// outcome is news; `None` when nothing was asked.
+    pub(crate) fn answer(&mut self) -> Option<(&Work, bool)> {
+        while self.answered < self.sent {
+            let entry = &mut self.entries[self.answered];
+            self.answered += 1;
+            let was_told = entry.is_told;
+            match entry.work {
+                Work::Snapshot { .. } => continue,
+                Work::Query { .. } if was_told => continue,
+                Work::Execute { .. } | Work::Query { .. } | Work::Restore { .. } => {
+                    entry.is_told = true;
+                    let entry = &self.entries[self.answered - 1];
+                    return Some((&entry.work, !was_told));
+                }
+            }
+        }
+        None
+    }
+
+    /// The image of `slot` was made or failed; returns whether the host itself had wanted it, and
+    /// `None` when nobody had.
+    pub(crate) fn snapshot_ended(&mut self, slot: Slot) -> Option<bool> {
+        self.entries.iter_mut().find_map(|entry| match entry.work {
+            Work::Snapshot {
+                slot: at,
+                is_private,
+            } if at == slot && !entry.is_told => {
+                entry.is_told = true;
+                Some(is_private)
+            }
+            _ => None,
+        })
+    }
+
+    /// The state at the snapshot or restore of `slot` is `images`: older work is done with.
+    pub(crate) fn rebase(&mut self, slot: Slot, images: Vec<ObjectImage>) {
+        let last = self.entries.iter().rposition(|entry| match entry.work {
+            Work::Snapshot { slot: at, .. } | Work::Restore { slot: at, .. } => {
+                at == slot && entry.is_told
+            }
+            Work::Execute { .. } | Work::Query { .. } => false,
+        });
+        let Some(last) = last else { return };
+        // A process that is still catching up answers older work first, and must find it here.
+        let is_owed = |entry: &Entry| match entry.work {
+            Work::Execute { .. } | Work::Restore { .. } => true,
+            Work::Query { .. } => !entry.is_told,
+            Work::Snapshot { .. } => false,
+        };
+        let answered = self.answered.min(last + 1);
+        if self.entries.range(answered..=last).any(is_owed) {
+            return;
+        }
+        if self.sent <= last {
+            return;
+        }
+        for entry in self.entries.drain(..=last) {
+            self.weight -= weight(&entry.work);
+        }
+        self.sent -= last + 1;
+        self.answered = self.answered.saturating_sub(last + 1);
+        self.base = Some((slot, images));
+    }
+
+    /// The restore that was answered last changed nothing: it is not repeated.
+    pub(crate) fn forget_restore(&mut self) {
+        let index = self.answered - 1;
+        if let Some(entry) = self.entries.remove(index) {
+            self.weight -= weight(&entry.work);
+            self.answered -= 1;
+            self.sent -= 1;
+        }
+    }
+
+    /// The query that ended the process, which is not asked again.
+    pub(crate) fn drop_first_query(&mut self) -> Option<ReadId> {
+        let index = self
+            .entries
+            .iter()
+            .position(|entry| matches!(entry.work, Work::Query { .. }) && !entry.is_told)?;
+        self.entries[index].is_told = true;
+        match self.entries[index].work {
+            Work::Query { read, .. } => Some(read),
+            _ => None,
+        }
+    }
+
+    /// Names the marked call.
+    pub(crate) fn culprit(&self, mark: Mark) -> Option<Culprit> {
+        let named = |slot, object, payload: &Bytes| Culprit {
+            slot,
+            index: mark.index,
+            object,
+            method: CallView::parse(payload)
+                .map_or_else(|_| "?".to_owned(), |call| call.method.to_owned()),
+        };
+        self.entries
+            .iter()
+            .find_map(|entry| match (&entry.work, mark.place) {
+                (Work::Execute { slot, calls, .. }, Place::Call(at)) if *slot == at => calls
+                    .iter()
+                    .find(|call| call.index == mark.index)
+                    .map(|call| named(Some(at), call.object, &call.payload)),
+                (
+                    Work::Query {
+                        object, payload, ..
+                    },
+                    Place::Query,
+                ) if !entry.is_told => Some(named(None, *object, payload)),
+                _ => None,
+            })
+    }
+}
+
+fn weight(work: &Work) -> usize {
+    const FIXED: usize = 64;
+    match work {
+        Work::Execute { calls, .. } => {
+            FIXED + calls.iter().map(|c| FIXED + c.payload.len()).sum::<usize>()
+        }
+        Work::Query { payload, .. } => FIXED + payload.len(),
+        Work::Snapshot { .. } | Work::Restore { .. } => FIXED,
+    }
+}

@@ -1,0 +1,54 @@
+//! The mark: memory in which a host process notes which call it is executing.
+//!
+//! Three words of 8 bytes: number of the mark; slot (0 while idle, all ones for a query); index in the
+//! upper half and object in the lower. The node reads it, the host writes it.
+
+use quorate_types::Slot;
+use rustix::fd::OwnedFd;
+use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+use rustix::io::pread;
+
+/// What the process is doing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Mark {
+    /// Rises with each call.
+    pub(crate) number: u64,
+    pub(crate) place: Place,
+    /// Index of the call in its batch.
+    pub(crate) index: u32,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Place {
+    Idle,
+    Query,
+    Call(Slot),
+}
+
+/// Fresh memory for a mark.
+pub(crate) fn create() -> std::io::Result<OwnedFd> {
+    let memory = memfd_create("quorate-mark", MemfdFlags::CLOEXEC)?;
+    ftruncate(&memory, 4096)?;
+    Ok(memory)
+}
+
+/// What the mark says; idle if it cannot be read.
+pub(crate) fn read(memory: &OwnedFd) -> Mark {
+    let mut bytes = [0; 24];
+    let words = match pread(memory, &mut bytes[..], 0) {
+        Ok(24) => {
+            let (words, _) = bytes.as_chunks::<8>();
+            [words[0], words[1], words[2]].map(u64::from_ne_bytes)
+        }
+        Ok(_) | Err(_) => [0; 3],
+    };
+    Mark {
+        number: words[0],
+        place: match words[1] {
+            0 => Place::Idle,
+            u64::MAX => Place::Query,
+            slot => Place::Call(Slot(slot)),
+        },
+        index: (words[2] >> 32) as u32,
+    }
+}

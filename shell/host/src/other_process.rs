@@ -1,0 +1,569 @@
+//! Python objects: executed in a process of their own, which may crash, hang or be killed.
+//!
+//! The process is started again from the newest image and the work since. Nothing is answered for it
+//! and nothing skipped: a call that ends it three times leaves it down, named. Only a query, which the
+//! log does not hold, is given up when it ends the process.
+
+use crate::arguments::raised;
+use crate::child::{Ended, Process};
+use crate::host::{Culprit, HostError, HostEvent, ObjectImage, ObjectSpec, PythonConfig};
+use crate::journal::{Journal, Work};
+use crate::limits::{
+    DEATHS_AT_ONE_CALL_MAX, HANG_REPORTED_AFTER, JOURNAL_BYTES_MAX, MARK_INTERVAL, RESTART_DELAY,
+    RESTART_DELAY_MAX, START_PATIENCE,
+};
+use crate::mark::Place;
+use crate::protocol::{Reply, put_execute, put_query, put_restore, put_snapshot};
+use crate::scratch::Scratch;
+use bytes::Bytes;
+use mio::{Interest, Registry, Token, Waker};
+use quorate_ordering::ReadId;
+use quorate_replica::Call;
+use quorate_types::{ObjectId, Slot, Stamp};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// The Python objects of one group.
+pub(crate) struct OtherProcess {
+    config: PythonConfig,
+    objects: Vec<ObjectSpec>,
+    registry: Registry,
+    token: Token,
+    journal: Journal,
+    scratch: Scratch,
+    events: Vec<HostEvent>,
+    life: Life,
+    watch: Watch,
+    /// The newest slot handed in: where an image of the host's own stands.
+    newest: Slot,
+    /// Whether an image of the host's own is asked for and not yet there.
+    is_shortening: bool,
+    /// Journal weight at which the host makes an image of its own.
+    shorten_at: usize,
+    last_death: Option<Death>,
+}
+
+/// Where in its lives the host is.
+enum Life {
+    /// Greeted, not yet answered.
+    Starting {
+        process: Process,
+        until: Instant,
+    },
+    /// It takes over the base image.
+    Restoring {
+        process: Process,
+    },
+    Up {
+        process: Process,
+    },
+    /// The next process starts then.
+    Waiting {
+        until: Instant,
+    },
+    /// No further process is started.
+    Over,
+}
+
+/// What the mark showed when it was looked at last.
+#[derive(Clone, Copy)]
+struct Watch {
+    number: u64,
+    since: Instant,
+    is_reported: bool,
+}
+
+/// How the last process ended.
+struct Death {
+    culprit: Option<Culprit>,
+    /// Ends in a row at that culprit.
+    count: u32,
+}
+
+impl OtherProcess {
+    /// Starts the process and waits until it has made the objects.
+    pub(crate) fn open(
+        config: PythonConfig,
+        objects: Vec<ObjectSpec>,
+        registry: Registry,
+        token: Token,
+        waker: Arc<Waker>,
+    ) -> Result<OtherProcess, HostError> {
+        let mut process = Process::start(&config, &objects)?;
+        await_ready(&mut process)?;
+        let mut host = OtherProcess {
+            scratch: Scratch::new(&config.scratch, waker),
+            config,
+            objects,
+            registry,
+            token,
+            journal: Journal::default(),
+            events: Vec::new(),
+            life: Life::Over,
+            watch: Watch {
+                number: 0,
+                since: Instant::now(),
+                is_reported: false,
+            },
+            newest: Slot::ZERO,
+            is_shortening: false,
+            shorten_at: JOURNAL_BYTES_MAX,
+            last_death: None,
+        };
+        host.register(&mut process)?;
+        host.life = Life::Up { process };
+        Ok(host)
+    }
+
+    pub(crate) fn execute(&mut self, slot: Slot, stamp: Stamp, calls: Vec<Call>) {
+        self.newest = slot;
+        self.journal.push(Work::Execute { slot, stamp, calls });
+        if self.config.with_snapshots
+            && !self.is_shortening
+            && self.journal.weight() > self.shorten_at
+        {
+            self.is_shortening = true;
+            let is_private = true;
+            self.journal.push(Work::Snapshot { slot, is_private });
+        }
+    }
+
+    pub(crate) fn query(&mut self, read: ReadId, object: ObjectId, payload: Bytes) {
+        let payload = Bytes::copy_from_slice(&payload);
+        self.journal.push(Work::Query {
+            read,
+            object,
+            payload,
+        });
+    }
+
+    pub(crate) fn take_snapshot(&mut self, slot: Slot) {
+        if !self.config.with_snapshots {
+            let reason = "this object runs without snapshots".to_owned();
+            self.events.push(HostEvent::ImageFailed { slot, reason });
+            return;
+        }
+        let is_private = false;
+        self.journal.push(Work::Snapshot { slot, is_private });
+    }
+
+    pub(crate) fn restore(&mut self, slot: Slot, images: Vec<ObjectImage>) {
+        self.newest = slot;
+        self.journal.push(Work::Restore { slot, images });
+    }
+
+    /// Sends what waits.
+    pub(crate) fn flush(&mut self) {
+        let Life::Up { process } = &mut self.life else {
+            return;
+        };
+        let outcome = send_work(process, &mut self.journal, &self.scratch);
+        if let Err(ended) = outcome {
+            self.died(&ended);
+        }
+    }
+
+    /// Reads, starts, watches; `is_readable` says whether the stream may have something.
+    pub(crate) fn poll(&mut self, is_readable: bool, events: &mut Vec<HostEvent>) {
+        if is_readable {
+            self.read();
+        }
+        while let Some(loaded) = self.scratch.take() {
+            match loaded.outcome {
+                Ok((images, digest)) => self.imaged(loaded.slot, images, digest),
+                Err(reason) => self.image_failed(loaded.slot, reason),
+            }
+        }
+        self.keep_time();
+        self.flush();
+        events.append(&mut self.events);
+    }
+
+    /// When [`OtherProcess::poll`] must be called at the latest.
+    pub(crate) fn next_wake(&self) -> Option<Instant> {
+        match &self.life {
+            Life::Starting { until, .. } | Life::Waiting { until } => Some(*until),
+            Life::Restoring { .. } => None,
+            Life::Up { .. } => self
+                .journal
+                .is_waiting()
+                .then(|| Instant::now() + MARK_INTERVAL),
+            Life::Over => None,
+        }
+    }
+
+    /// The process that works at present.
+    pub(crate) fn process_id(&self) -> Option<u32> {
+        match &self.life {
+            Life::Starting { process, .. } | Life::Restoring { process } | Life::Up { process } => {
+                Some(process.id())
+            }
+            Life::Waiting { .. } | Life::Over => None,
+        }
+    }
+
+    fn read(&mut self) {
+        let mut replies = Vec::new();
+        let outcome = match &mut self.life {
+            Life::Starting { process, .. } | Life::Restoring { process } | Life::Up { process } => {
+                process.read(&mut |reply| replies.push(reply))
+            }
+            Life::Waiting { .. } | Life::Over => return,
+        };
+        for reply in replies {
+            self.take_reply(reply);
+        }
+        if let Err(ended) = outcome {
+            self.died(&ended);
+        }
+    }
+
+    fn take_reply(&mut self, reply: Reply) {
+        match reply {
+            Reply::Ready => self.ready(),
+            Reply::Unfit { object, reason } => {
+                self.life = Life::Over;
+                self.events.push(HostEvent::Down {
+                    reason: format!("object {object}: {reason}"),
+                    culprit: None,
+                    is_final: true,
+                });
+            }
+            Reply::Executed { slot, outcomes } => match self.journal.answer() {
+                Some((Work::Execute { slot: asked, .. }, is_news)) if *asked == slot => {
+                    if is_news {
+                        self.last_death = None;
+                        self.events.push(HostEvent::Executed { slot, outcomes });
+                    }
+                }
+                _ => self.out_of_step(),
+            },
+            Reply::Queried { read, outcome } => match self.journal.answer() {
+                Some((Work::Query { read: asked, .. }, _)) if *asked == read => {
+                    self.events.push(HostEvent::Queried { read, outcome });
+                }
+                _ => self.out_of_step(),
+            },
+            Reply::Restored { slot } => self.restored(slot),
+            Reply::RestoreFailed { slot, reason } => self.restore_failed(slot, reason),
+            Reply::Imaged { slot } => {
+                let id = self.process_id().unwrap_or_default();
+                if let Err(error) = self.scratch.load(id, slot) {
+                    self.image_failed(slot, error.to_string());
+                }
+            }
+            Reply::ImageFailed { slot, reason } => self.image_failed(slot, reason),
+        }
+    }
+
+    fn ready(&mut self) {
+        let Life::Starting { mut process, .. } = std::mem::replace(&mut self.life, Life::Over)
+        else {
+            return self.out_of_step();
+        };
+        match self.journal.base() {
+            Some((slot, images)) => {
+                if let Some(outbox) = process.outbox() {
+                    put_restore(outbox, *slot, images);
+                }
+                let outcome = process.write();
+                self.life = Life::Restoring { process };
+                if let Err(ended) = outcome {
+                    self.died(&ended);
+                }
+            }
+            None => self.up(process),
+        }
+    }
+
+    fn up(&mut self, process: Process) {
+        self.life = Life::Up { process };
+        self.events.push(HostEvent::Up);
+        self.flush();
+    }
+
+    fn restored(&mut self, slot: Slot) {
+        if matches!(self.life, Life::Restoring { .. }) {
+            if let Life::Restoring { process } = std::mem::replace(&mut self.life, Life::Over) {
+                self.up(process);
+            }
+            return;
+        }
+        match self.journal.answer() {
+            Some((
+                Work::Restore {
+                    slot: asked,
+                    images,
+                },
+                is_news,
+            )) if *asked == slot => {
+                let images = images.clone();
+                if is_news {
+                    self.events.push(HostEvent::Restored { slot });
+                }
+                self.journal.rebase(slot, images);
+            }
+            _ => self.out_of_step(),
+        }
+    }
+
+    fn restore_failed(&mut self, slot: Slot, reason: String) {
+        if matches!(self.life, Life::Restoring { .. }) {
+            self.life = Life::Over;
+            self.events.push(HostEvent::Down {
+                reason: format!("its own image of {slot} cannot be restored: {reason}"),
+                culprit: None,
+                is_final: true,
+            });
+            return;
+        }
+        match self.journal.answer() {
+            Some((Work::Restore { .. }, _)) => {
+                self.journal.forget_restore();
+                self.events.push(HostEvent::RestoreFailed { slot, reason });
+            }
+            _ => self.out_of_step(),
+        }
+    }
+
+    fn imaged(&mut self, slot: Slot, images: Vec<ObjectImage>, digest: [u8; 32]) {
+        let Some(is_private) = self.journal.snapshot_ended(slot) else {
+            return;
+        };
+        self.journal.rebase(slot, images.clone());
+        if is_private {
+            self.is_shortening = false;
+            self.shorten_at = self.journal.weight() + JOURNAL_BYTES_MAX;
+        } else {
+            self.events.push(HostEvent::Imaged {
+                slot,
+                images,
+                digest,
+            });
+        }
+    }
+
+    fn image_failed(&mut self, slot: Slot, reason: String) {
+        if let Some(id) = self.process_id() {
+            self.scratch.discard(id, slot);
+        }
+        match self.journal.snapshot_ended(slot) {
+            Some(false) => self.events.push(HostEvent::ImageFailed { slot, reason }),
+            Some(true) => {
+                self.is_shortening = false;
+                self.shorten_at = self.journal.weight() + JOURNAL_BYTES_MAX;
+            }
+            None => {}
+        }
+    }
+
+    fn out_of_step(&mut self) {
+        let unasked = std::io::Error::other("it answered what it was not asked");
+        self.died(&Ended::Stream(Some(unasked)));
+    }
+
+    fn died(&mut self, ended: &Ended) {
+        let life = std::mem::replace(&mut self.life, Life::Over);
+        let (Life::Starting { mut process, .. }
+        | Life::Restoring { mut process }
+        | Life::Up { mut process }) = life
+        else {
+            return;
+        };
+        let mark = process.mark();
+        let status = process.kill();
+        let culprit = self.journal.culprit(mark);
+        if mark.place == Place::Query
+            && let Some(read) = self.journal.drop_first_query()
+        {
+            let outcome = raised("RuntimeError", "the method ended the host process");
+            self.events.push(HostEvent::Queried { read, outcome });
+        }
+        let reason = match ended {
+            Ended::Stream(None) => format!("the host process ended ({status})"),
+            Ended::Stream(Some(error)) => format!("the host process ended ({status}): {error}"),
+            Ended::Broken(broken) => broken.to_string(),
+        };
+        let count = match &self.last_death {
+            Some(death) if death.culprit == culprit => death.count + 1,
+            Some(_) | None => 1,
+        };
+        let is_final = count >= DEATHS_AT_ONE_CALL_MAX
+            && culprit
+                .as_ref()
+                .is_some_and(|culprit| culprit.slot.is_some());
+        if !is_final {
+            let until = Instant::now() + delay(count);
+            self.life = Life::Waiting { until };
+        }
+        self.last_death = Some(Death {
+            culprit: culprit.clone(),
+            count,
+        });
+        self.journal.rewind();
+        self.events.push(HostEvent::Down {
+            reason,
+            culprit,
+            is_final,
+        });
+    }
+
+    fn keep_time(&mut self) {
+        let now = Instant::now();
+        match &self.life {
+            Life::Waiting { until } if *until <= now => self.start(now),
+            Life::Starting { until, .. } if *until <= now => {
+                let late = std::io::Error::other("it did not answer the greeting in time");
+                self.died(&Ended::Stream(Some(late)));
+            }
+            Life::Up { process } if self.journal.is_waiting() => {
+                let mark = process.mark();
+                self.watch(mark, now);
+            }
+            Life::Up { .. }
+            | Life::Waiting { .. }
+            | Life::Starting { .. }
+            | Life::Restoring { .. }
+            | Life::Over => {}
+        }
+    }
+
+    fn start(&mut self, now: Instant) {
+        let started = Process::start(&self.config, &self.objects)
+            .and_then(|mut process| self.register(&mut process).map(|()| process))
+            .and_then(|mut process| match process.write() {
+                Ok(()) => Ok(process),
+                Err(_) => Err(std::io::Error::other("it ended at once")),
+            });
+        match started {
+            Ok(process) => {
+                let until = now + START_PATIENCE;
+                self.life = Life::Starting { process, until };
+            }
+            Err(error) => {
+                let until = now + RESTART_DELAY_MAX;
+                self.life = Life::Waiting { until };
+                self.events.push(HostEvent::Down {
+                    reason: error.to_string(),
+                    culprit: None,
+                    is_final: false,
+                });
+            }
+        }
+    }
+
+    /// Reports a call that does not return, and kills its process if that is wished.
+    fn watch(&mut self, mark: crate::mark::Mark, now: Instant) {
+        if mark.number != self.watch.number || mark.place == Place::Idle {
+            self.watch = Watch {
+                number: mark.number,
+                since: now,
+                is_reported: false,
+            };
+            return;
+        }
+        let since = now - self.watch.since;
+        if since >= HANG_REPORTED_AFTER
+            && !self.watch.is_reported
+            && let Some(culprit) = self.journal.culprit(mark)
+        {
+            self.watch.is_reported = true;
+            self.events.push(HostEvent::Hanging { culprit, since });
+        }
+        if self.config.call_timeout.is_some_and(|limit| since >= limit) {
+            let late = std::io::Error::other("a call ran longer than --call-timeout allows");
+            self.died(&Ended::Stream(Some(late)));
+        }
+    }
+
+    fn register(&self, process: &mut Process) -> std::io::Result<()> {
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        self.registry
+            .register(&mut process.stream, self.token, interest)
+    }
+}
+
+/// Waits before a start after `count` ends in a row.
+fn delay(count: u32) -> Duration {
+    if count <= 1 {
+        return Duration::ZERO;
+    }
+    let factor = 1u32 << (count - 2).min(10);
+    (RESTART_DELAY * factor).min(RESTART_DELAY_MAX)
+}
+
+fn send_work(process: &mut Process, journal: &mut Journal, scratch: &Scratch) -> Result<(), Ended> {
+    loop {
+        let id = process.id();
+        let mut is_all_sent = false;
+        while let Some(outbox) = process.outbox() {
+            match journal.next_to_send() {
+                Some(Work::Execute { slot, stamp, calls }) => {
+                    put_execute(outbox, *slot, *stamp, calls);
+                }
+                Some(Work::Query {
+                    read,
+                    object,
+                    payload,
+                }) => put_query(outbox, *read, *object, payload),
+                Some(Work::Snapshot { slot, .. }) => {
+                    put_snapshot(outbox, *slot, &scratch.path(id, *slot));
+                }
+                Some(Work::Restore { slot, images }) => put_restore(outbox, *slot, images),
+                None => {
+                    is_all_sent = true;
+                    break;
+                }
+            }
+        }
+        process.write()?;
+        if is_all_sent || process.outbox().is_none() {
+            return Ok(());
+        }
+    }
+}
+
+/// The first greeting: waited for, so that a wrong class or argument is told before anything is served.
+fn await_ready(process: &mut Process) -> Result<(), HostError> {
+    let until = Instant::now() + START_PATIENCE;
+    let mut poll = mio::Poll::new()?;
+    poll.registry().register(
+        &mut process.stream,
+        Token(0),
+        Interest::READABLE | Interest::WRITABLE,
+    )?;
+    let mut ready = mio::Events::with_capacity(4);
+    let ended = |process: &mut Process, ended: Ended| {
+        let status = process.kill();
+        HostError::Ended(format!("{status}, {ended:?}"))
+    };
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(HostError::Ended("no answer in time".to_owned()));
+        }
+        process.write().map_err(|e| ended(process, e))?;
+        let mut reply = None;
+        process
+            .read(&mut |first| reply = Some(first))
+            .map_err(|e| ended(process, e))?;
+        match reply {
+            Some(Reply::Ready) => break,
+            Some(Reply::Unfit { object, reason }) => {
+                return Err(HostError::Object {
+                    name: object,
+                    reason,
+                });
+            }
+            Some(_) | None => {}
+        }
+        match poll.poll(&mut ready, Some(left)) {
+            Err(error) if error.kind() != std::io::ErrorKind::Interrupted => {
+                return Err(error.into());
+            }
+            Ok(()) | Err(_) => {}
+        }
+    }
+    poll.registry().deregister(&mut process.stream)?;
+    Ok(())
+}

@@ -1,0 +1,306 @@
+//! Frames between node and host process, as docs/host-protocol.md lays them down.
+//!
+//! All numbers are little-endian. A frame is its length (4 bytes, counting kind and body), its kind
+//! (1 byte) and its body. A host that breaks the protocol is treated like one that died.
+
+use crate::arguments::{Arguments, StringKind, put_int, put_list, put_map, put_string, string_of};
+use crate::host::{ObjectImage, ObjectSpec};
+use bytes::Bytes;
+use quorate_ordering::ReadId;
+use quorate_replica::Call;
+use quorate_types::{ObjectId, Outcome, Slot, Stamp};
+use std::path::Path;
+
+/// Version of this protocol; a host that speaks another says so in its answer to the greeting.
+pub const HOST_PROTOCOL_VERSION: i64 = 1;
+
+const HELLO: u8 = 1;
+const EXECUTE: u8 = 2;
+const QUERY: u8 = 3;
+const SNAPSHOT: u8 = 4;
+const RESTORE: u8 = 5;
+
+const READY: u8 = 0x81;
+const EXECUTED: u8 = 0x83;
+const QUERIED: u8 = 0x84;
+const IMAGED: u8 = 0x85;
+const IMAGE_FAILED: u8 = 0x86;
+const RESTORED: u8 = 0x87;
+const RESTORE_FAILED: u8 = 0x88;
+
+/// What a host says.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Reply {
+    /// It can serve.
+    Ready,
+    /// It cannot serve this object.
+    Unfit {
+        object: String,
+        reason: String,
+    },
+    Executed {
+        slot: Slot,
+        outcomes: Vec<Outcome>,
+    },
+    Queried {
+        read: ReadId,
+        outcome: Outcome,
+    },
+    Imaged {
+        slot: Slot,
+    },
+    ImageFailed {
+        slot: Slot,
+        reason: String,
+    },
+    Restored {
+        slot: Slot,
+    },
+    RestoreFailed {
+        slot: Slot,
+        reason: String,
+    },
+}
+
+/// A host sent what the protocol does not have.
+#[derive(Debug, PartialEq, thiserror::Error)]
+#[error("the host broke the protocol: {0}")]
+pub(crate) struct Broken(&'static str);
+
+fn frame(out: &mut Vec<u8>, kind: u8, body: impl FnOnce(&mut Vec<u8>)) {
+    let start = out.len();
+    out.extend_from_slice(&[0; 4]);
+    out.push(kind);
+    body(out);
+    let length = u32::try_from(out.len() - start - 4).expect("a batch is far below 4 GiB");
+    out[start..start + 4].copy_from_slice(&length.to_le_bytes());
+}
+
+/// The greeting: a map of what the host must know.
+pub(crate) fn put_hello(
+    out: &mut Vec<u8>,
+    objects: &[ObjectSpec],
+    paths: &[impl AsRef<Path>],
+    seed: u64,
+    with_snapshots: bool,
+) {
+    let text = |out: &mut Vec<u8>, s: &str| put_string(out, StringKind::Text, s.as_bytes());
+    frame(out, HELLO, |out| {
+        put_map(out, 5);
+        text(out, "version");
+        put_int(out, HOST_PROTOCOL_VERSION);
+        text(out, "seed");
+        // Half of the seed is enough, and fits the integers that every language has.
+        put_int(out, (seed >> 1).cast_signed());
+        text(out, "snapshots");
+        out.push(if with_snapshots { 0xf5 } else { 0xf4 });
+        text(out, "paths");
+        put_list(out, paths.len());
+        for path in paths {
+            text(out, &path.as_ref().to_string_lossy());
+        }
+        text(out, "objects");
+        put_list(out, objects.len());
+        for object in objects {
+            put_list(out, 4);
+            put_int(out, i64::from(object.id.0));
+            text(out, &object.name);
+            text(out, &object.class);
+            match &object.arguments[..] {
+                [] => out.extend_from_slice(&[0x82, 0x80, 0xa0]),
+                pair => out.extend_from_slice(pair),
+            }
+        }
+    });
+}
+
+pub(crate) fn put_execute(out: &mut Vec<u8>, slot: Slot, stamp: Stamp, calls: &[Call]) {
+    frame(out, EXECUTE, |out| {
+        out.extend_from_slice(&slot.0.to_le_bytes());
+        out.extend_from_slice(&stamp.wall.0.to_le_bytes());
+        out.extend_from_slice(&stamp.entropy.to_le_bytes());
+        out.extend_from_slice(&(calls.len() as u32).to_le_bytes());
+        for call in calls {
+            out.extend_from_slice(&call.index.to_le_bytes());
+            out.extend_from_slice(&call.object.0.to_le_bytes());
+            out.extend_from_slice(&(call.payload.len() as u32).to_le_bytes());
+            out.extend_from_slice(&call.payload);
+        }
+    });
+}
+
+pub(crate) fn put_query(out: &mut Vec<u8>, read: ReadId, object: ObjectId, payload: &[u8]) {
+    frame(out, QUERY, |out| {
+        out.extend_from_slice(&read.0.to_le_bytes());
+        out.extend_from_slice(&object.0.to_le_bytes());
+        out.extend_from_slice(payload);
+    });
+}
+
+pub(crate) fn put_snapshot(out: &mut Vec<u8>, slot: Slot, path: &Path) {
+    frame(out, SNAPSHOT, |out| {
+        out.extend_from_slice(&slot.0.to_le_bytes());
+        out.extend_from_slice(path.to_string_lossy().as_bytes());
+    });
+}
+
+pub(crate) fn put_restore(out: &mut Vec<u8>, slot: Slot, images: &[ObjectImage]) {
+    frame(out, RESTORE, |out| {
+        out.extend_from_slice(&slot.0.to_le_bytes());
+        out.extend_from_slice(&(images.len() as u32).to_le_bytes());
+        for image in images {
+            out.extend_from_slice(&image.object.0.to_le_bytes());
+            out.extend_from_slice(&(image.image.len() as u64).to_le_bytes());
+            out.extend_from_slice(&image.image);
+        }
+    });
+}
+
+/// Takes the next whole reply off the front of `bytes`, and says how many bytes it was.
+pub(crate) fn take_reply(bytes: &[u8]) -> Result<Option<(Reply, usize)>, Broken> {
+    let Some((length, rest)) = bytes.split_first_chunk::<4>() else {
+        return Ok(None);
+    };
+    let length = u32::from_le_bytes(*length) as usize;
+    if length == 0 {
+        return Err(Broken("an empty frame"));
+    }
+    let Some(frame) = rest.get(..length) else {
+        return Ok(None);
+    };
+    let mut body = Body(&frame[1..]);
+    let reply = match frame[0] {
+        READY => ready(body.0)?,
+        EXECUTED => {
+            let slot = Slot(body.u64()?);
+            let count = body.u32()?;
+            let mut outcomes = Vec::with_capacity((count as usize).min(body.0.len() / 5));
+            for _ in 0..count {
+                outcomes.push(body.outcome()?);
+            }
+            Reply::Executed { slot, outcomes }
+        }
+        QUERIED => Reply::Queried {
+            read: ReadId(body.u64()?),
+            outcome: body.outcome()?,
+        },
+        IMAGED => Reply::Imaged {
+            slot: Slot(body.u64()?),
+        },
+        RESTORED => Reply::Restored {
+            slot: Slot(body.u64()?),
+        },
+        IMAGE_FAILED => Reply::ImageFailed {
+            slot: Slot(body.u64()?),
+            reason: body.text(),
+        },
+        RESTORE_FAILED => Reply::RestoreFailed {
+            slot: Slot(body.u64()?),
+            reason: body.text(),
+        },
+        _ => return Err(Broken("a frame of unknown kind")),
+    };
+    Ok(Some((reply, 4 + length)))
+}
+
+/// `["ready", ...]` or `["unfit", object, kind, reason]`.
+fn ready(body: &[u8]) -> Result<Reply, Broken> {
+    // As a pair with empty keywords, the list reads like arguments.
+    let pair = [&[0x82], body, &[0xa0]].concat();
+    let mut parts = Arguments::parse(&pair).map_err(|_| Broken("an unreadable answer"))?;
+    let mut text = || {
+        let item = parts.next_item().ok().flatten();
+        item.and_then(|item| string_of(item))
+            .map(|(text, _)| String::from_utf8_lossy(text).into_owned())
+            .ok_or(Broken("an unreadable answer"))
+    };
+    match text()?.as_str() {
+        "ready" => Ok(Reply::Ready),
+        "unfit" => {
+            let (object, kind, reason) = (text()?, text()?, text()?);
+            Ok(Reply::Unfit {
+                object,
+                reason: format!("{kind}: {reason}"),
+            })
+        }
+        _ => Err(Broken("an answer that is neither ready nor unfit")),
+    }
+}
+
+struct Body<'a>(&'a [u8]);
+
+impl<'a> Body<'a> {
+    fn bytes(&mut self, count: usize) -> Result<&'a [u8], Broken> {
+        let (taken, rest) = self
+            .0
+            .split_at_checked(count)
+            .ok_or(Broken("a cut frame"))?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    fn u32(&mut self) -> Result<u32, Broken> {
+        let bytes = self.bytes(4)?.try_into().expect("four bytes were taken");
+        Ok(u32::from_le_bytes(bytes))
+    }
+
+    fn u64(&mut self) -> Result<u64, Broken> {
+        let bytes = self.bytes(8)?.try_into().expect("eight bytes were taken");
+        Ok(u64::from_le_bytes(bytes))
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8_lossy(self.0).into_owned()
+    }
+
+    fn outcome(&mut self) -> Result<Outcome, Broken> {
+        let kind = self.bytes(1)?[0];
+        let length = self.u32()? as usize;
+        // Copied: a kept reply must not hold the whole buffer it came in.
+        let value = Bytes::copy_from_slice(self.bytes(length)?);
+        match kind {
+            0 => Ok(Outcome::Returned(value)),
+            1 => Ok(Outcome::Raised(value)),
+            _ => Err(Broken("an outcome of unknown kind")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cut_reply_waits_and_a_wrong_one_is_refused() {
+        let mut whole = vec![0, 0, 0, 0, EXECUTED];
+        whole.extend_from_slice(&7u64.to_le_bytes());
+        whole.extend_from_slice(&1u32.to_le_bytes());
+        whole.extend_from_slice(&[0, 1, 0, 0, 0, 0xf6]);
+        let length = whole.len() as u32 - 4;
+        whole[..4].copy_from_slice(&length.to_le_bytes());
+        for length in 0..whole.len() {
+            assert_eq!(take_reply(&whole[..length]), Ok(None));
+        }
+        let outcomes = vec![Outcome::Returned(Bytes::from_static(&[0xf6]))];
+        let slot = Slot(7);
+        let reply = Reply::Executed { slot, outcomes };
+        assert_eq!(take_reply(&whole), Ok(Some((reply, whole.len()))));
+        whole[4] = 0x7f;
+        assert!(take_reply(&whole).is_err());
+        assert!(take_reply(&[0, 0, 0, 0]).is_err());
+    }
+
+    #[test]
+    fn an_unfit_answer_names_object_and_reason() {
+        let body = b"\x84\x65unfit\x61A\x65class\x64gone";
+        assert_eq!(
+            ready(body),
+            Ok(Reply::Unfit {
+                object: "A".to_owned(),
+                reason: "class: gone".to_owned(),
+            })
+        );
+        assert_eq!(ready(b"\x83\x65ready\x61x\x01"), Ok(Reply::Ready));
+        assert!(ready(b"\x01").is_err());
+    }
+}

@@ -1,0 +1,111 @@
+//! Images that a snapshot process has written: read and digested on a side thread.
+
+use crate::host::ObjectImage;
+use crate::images::digest;
+use crate::limits::ENCODER_NICENESS;
+use bytes::Bytes;
+use mio::Waker;
+use quorate_types::{ObjectId, Slot};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+/// Images by slot, or why there are none.
+pub(crate) struct Loaded {
+    pub(crate) slot: Slot,
+    pub(crate) outcome: Result<(Vec<ObjectImage>, [u8; 32]), String>,
+}
+
+/// Reads image files. At most as many at once as the host process makes.
+pub(crate) struct Scratch {
+    directory: PathBuf,
+    loaded: Receiver<Loaded>,
+    sender: Sender<Loaded>,
+    waker: Arc<Waker>,
+    outstanding: usize,
+}
+
+impl Scratch {
+    pub(crate) fn new(directory: &Path, waker: Arc<Waker>) -> Scratch {
+        let (sender, loaded) = channel();
+        Scratch {
+            directory: directory.to_owned(),
+            loaded,
+            sender,
+            waker,
+            outstanding: 0,
+        }
+    }
+
+    /// Where the process `id` shall write the image of `slot`.
+    pub(crate) fn path(&self, id: u32, slot: Slot) -> PathBuf {
+        self.directory.join(format!("image-{id}-{}.tmp", slot.0))
+    }
+
+    /// Begins to read the image of `slot`, and removes the file.
+    pub(crate) fn load(&mut self, id: u32, slot: Slot) -> std::io::Result<()> {
+        let (path, sender, waker) = (self.path(id, slot), self.sender.clone(), self.waker.clone());
+        std::thread::Builder::new()
+            .name("quorate-images".to_owned())
+            .spawn(move || {
+                let thread = Some(rustix::thread::gettid());
+                // A refusal only means that digesting competes with calls at equal priority.
+                let _ = rustix::process::setpriority_process(thread, ENCODER_NICENESS);
+                let outcome = read(&path).map_err(|error| format!("{}: {error}", path.display()));
+                // The file has been read or is useless.
+                let _ = std::fs::remove_file(&path);
+                // Fails only when the host is gone.
+                let _ = sender.send(Loaded { slot, outcome });
+                let _ = waker.wake();
+            })?;
+        self.outstanding += 1;
+        Ok(())
+    }
+
+    /// Removes what an ended process left.
+    pub(crate) fn discard(&self, id: u32, slot: Slot) {
+        // There may be nothing to remove.
+        let _ = std::fs::remove_file(self.path(id, slot));
+    }
+
+    pub(crate) fn take(&mut self) -> Option<Loaded> {
+        let loaded = self.loaded.try_recv().ok()?;
+        self.outstanding -= 1;
+        Some(loaded)
+    }
+}
+
+fn read(path: &Path) -> std::io::Result<(Vec<ObjectImage>, [u8; 32])> {
+    let file = Bytes::from(std::fs::read(path)?);
+    let images = parse(&file).ok_or_else(|| {
+        std::io::Error::new(std::io::ErrorKind::InvalidData, "the image is cut short")
+    })?;
+    let digest = digest(images.iter().map(|image| (image.object, &image.image)));
+    Ok((images, digest))
+}
+
+/// Count (4 bytes), then per object its number (4), its image's length (8) and its image.
+fn parse(file: &Bytes) -> Option<Vec<ObjectImage>> {
+    let u32_at = |at: usize| {
+        let bytes = file.get(at..at + 4)?.try_into().ok()?;
+        Some(u32::from_le_bytes(bytes))
+    };
+    let count = u32_at(0)?;
+    let mut at = 4;
+    let mut images = Vec::new();
+    for _ in 0..count {
+        let object = ObjectId(u32_at(at)?);
+        let length = u64::from_le_bytes(file.get(at + 4..at + 12)?.try_into().ok()?);
+        let start = at + 12;
+        let end = start.checked_add(usize::try_from(length).ok()?)?;
+        if end > file.len() {
+            return None;
+        }
+        images.push(ObjectImage {
+            object,
+            image: file.slice(start..end),
+        });
+        at = end;
+    }
+    (at == file.len()).then_some(images)
+}

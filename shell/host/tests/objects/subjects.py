@@ -1,0 +1,61 @@
+"""Objects that behave and misbehave, for the tests of the host."""
+
+import os
+import random
+import threading
+import time
+
+
+class Account:
+    def __init__(self, balance=0):
+        self.balance = balance
+        self.lock = threading.Lock()
+        self.blobs = []
+
+    def deposit(self, amount):
+        with self.lock:
+            self.balance += amount
+        return self.balance
+
+    def grow(self, size):
+        self.blobs.append(bytes(size))
+        return len(self.blobs)
+
+    def fail(self):
+        self.balance += 1000
+        raise ValueError("on purpose")
+
+    def draw(self):
+        return [time.time_ns(), random.randrange(10**9)]
+
+    def crash(self):
+        os._exit(3)
+
+    def crash_once(self, path):
+        if not os.path.exists(path):
+            os.close(os.open(path, os.O_CREAT | os.O_WRONLY))
+            os._exit(4)
+        return self.deposit(1)
+
+    def hang(self):
+        while True:
+            pass
+
+    def escape(self):
+        threading.Thread(target=print).start()
+
+    def spoil(self):
+        self.file = open(__file__)
+
+    def _hidden(self):
+        return "hidden"
+
+
+class Unkeepable:
+    def __init__(self):
+        self.me = {"owner": [0, open(__file__)]}
+
+
+class Async:
+    async def go(self):
+        return 1

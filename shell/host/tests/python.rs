@@ -1,0 +1,366 @@
+//! Python objects behind the host: real processes that serve, crash, hang and are restored.
+//!
+//! Needs an interpreter with the package installed: QUORATE_PYTHON, else the repository's `.venv`.
+
+use bytes::Bytes;
+use quorate_host::{
+    Host, HostConfig, HostError, HostEvent, ObjectImage, ObjectSpec, PythonConfig, call_payload,
+    returned_int,
+};
+use quorate_ordering::ReadId;
+use quorate_replica::Call;
+use quorate_types::{CommandId, ObjectId, Outcome, Slot, Stamp, Wall};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// No test waits longer for anything.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn interpreter() -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let python = std::env::var_os("QUORATE_PYTHON")
+        .map_or_else(|| root.join(".venv/bin/python"), PathBuf::from);
+    assert!(
+        python.exists(),
+        "no Python at {}: run `make build` first",
+        python.display()
+    );
+    python
+}
+
+fn config(class: &str) -> HostConfig {
+    HostConfig {
+        objects: vec![ObjectSpec {
+            id: ObjectId(1),
+            name: "it".to_owned(),
+            class: class.to_owned(),
+            arguments: Bytes::new(),
+        }],
+        python: PythonConfig {
+            interpreter: Some(interpreter()),
+            paths: vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/objects")],
+            seed: 7,
+            ..PythonConfig::default()
+        },
+    }
+}
+
+fn account() -> Host {
+    Host::open(config("subjects:Account")).unwrap()
+}
+
+fn call(index: u32, method: &str, arguments: &[i64]) -> Call {
+    Call {
+        index,
+        id: CommandId::default(),
+        object: ObjectId(1),
+        payload: call_payload(method, arguments),
+    }
+}
+
+fn stamp(wall: u64) -> Stamp {
+    Stamp {
+        wall: Wall(wall),
+        entropy: 99,
+    }
+}
+
+fn deposit(host: &mut Host, slot: u64, amount: i64) {
+    host.execute(Slot(slot), stamp(slot), vec![call(0, "deposit", &[amount])]);
+}
+
+/// Drives the host as the node does, until `wanted` picks an event; fails with what came instead.
+fn until<T>(host: &mut Host, mut wanted: impl FnMut(&HostEvent) -> Option<T>) -> T {
+    let mut poll = mio::Poll::new().unwrap();
+    let fd = host.fd();
+    poll.registry()
+        .register(
+            &mut mio::unix::SourceFd(&fd),
+            mio::Token(7),
+            mio::Interest::READABLE,
+        )
+        .unwrap();
+    let began = Instant::now();
+    let mut seen = Vec::new();
+    let mut events = Vec::new();
+    loop {
+        host.flush();
+        host.poll(&mut events);
+        for event in events.drain(..) {
+            if let Some(found) = wanted(&event) {
+                return found;
+            }
+            seen.push(event);
+        }
+        assert!(began.elapsed() < PATIENCE, "only these came: {seen:?}");
+        let wake = host.next_wake().unwrap_or(began + PATIENCE);
+        let wait = wake.saturating_duration_since(Instant::now()).min(PATIENCE);
+        poll.poll(&mut mio::Events::with_capacity(4), Some(wait))
+            .unwrap();
+    }
+}
+
+fn outcomes(host: &mut Host, slot: u64) -> Vec<Outcome> {
+    until(host, |event| match event {
+        HostEvent::Executed { slot: at, outcomes } if at.0 == slot => Some(outcomes.clone()),
+        _ => None,
+    })
+}
+
+fn image(host: &mut Host) -> (Vec<ObjectImage>, [u8; 32]) {
+    until(host, |event| match event {
+        HostEvent::Imaged { images, digest, .. } => Some((images.clone(), *digest)),
+        HostEvent::ImageFailed { reason, .. } => panic!("{reason}"),
+        _ => None,
+    })
+}
+
+fn text_of(outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::Raised(value) | Outcome::Returned(value) => {
+            String::from_utf8_lossy(value).into_owned()
+        }
+        Outcome::Skipped => "skipped".to_owned(),
+    }
+}
+
+#[test]
+fn calls_of_many_slots_are_executed_in_order() {
+    let mut host = account();
+    for slot in 1..=500 {
+        deposit(&mut host, slot, 1);
+    }
+    let calls = vec![
+        call(0, "deposit", &[1]),
+        call(1, "fail", &[]),
+        call(2, "deposit", &[1]),
+    ];
+    host.execute(Slot(501), stamp(1), calls);
+    let last = outcomes(&mut host, 501);
+    assert_eq!(last[0], returned_int(501));
+    assert!(text_of(&last[1]).contains("builtins.ValueError"));
+    assert!(text_of(&last[1]).contains("subjects.py:"));
+    assert_eq!(
+        last[2],
+        returned_int(1502),
+        "what it changed before it raised stays"
+    );
+}
+
+#[test]
+fn private_unknown_and_wrong_calls_are_raised_and_change_nothing() {
+    let mut host = account();
+    let methods = [
+        "_hidden",
+        "__class__",
+        "balance",
+        "nothing",
+        "__init__",
+        "lock",
+    ];
+    let calls = methods.iter().map(|m| call(0, m, &[])).collect();
+    host.execute(Slot(1), stamp(1), calls);
+    for (outcome, method) in outcomes(&mut host, 1).iter().zip(methods) {
+        let text = text_of(outcome);
+        assert!(
+            text.contains("quorate.NoSuchMethod") && text.contains(method),
+            "{text}"
+        );
+    }
+    let mut garbage = call(0, "x", &[]);
+    garbage.payload = Bytes::from_static(b"\x9b\xff\xff\xff\xff\xff\xff\xff\xff");
+    host.execute(Slot(2), stamp(1), vec![garbage, call(1, "deposit", &[])]);
+    let last = outcomes(&mut host, 2);
+    assert!(text_of(&last[0]).contains("quorate.MalformedValue"));
+    assert!(text_of(&last[1]).contains("builtins.TypeError"));
+}
+
+#[test]
+fn two_hosts_see_the_same_time_and_the_same_randomness() {
+    let draws = |slot| {
+        let mut host = account();
+        host.execute(
+            Slot(slot),
+            stamp(5_000),
+            vec![call(0, "draw", &[]), call(1, "draw", &[])],
+        );
+        outcomes(&mut host, slot)
+    };
+    let one = draws(3);
+    assert_eq!(one, draws(3));
+    assert_ne!(one[0], one[1]);
+    assert_ne!(one, draws(4));
+}
+
+#[test]
+fn effects_on_the_outside_are_refused() {
+    let mut host = account();
+    host.execute(Slot(1), stamp(1), vec![call(0, "escape", &[])]);
+    let text = text_of(&outcomes(&mut host, 1)[0]);
+    assert!(text.contains("objects cannot start threads"), "{text}");
+}
+
+#[test]
+fn a_host_restored_from_an_image_has_its_digest_and_continues() {
+    let mut host = account();
+    deposit(&mut host, 1, 5);
+    host.take_snapshot(Slot(1));
+    deposit(&mut host, 2, 1);
+    assert_eq!(outcomes(&mut host, 2), [returned_int(6)]);
+    let (images, digest) = image(&mut host);
+    let mut other = account();
+    deposit(&mut other, 1, 77);
+    other.restore(Slot(1), images);
+    deposit(&mut other, 2, 1);
+    assert_eq!(outcomes(&mut other, 2), [returned_int(6)]);
+    other.restore(
+        Slot(9),
+        vec![ObjectImage {
+            object: ObjectId(1),
+            image: Bytes::from_static(b"damaged"),
+        }],
+    );
+    deposit(&mut other, 10, -1);
+    assert_eq!(
+        outcomes(&mut other, 10),
+        [returned_int(5)],
+        "a damaged image changes nothing"
+    );
+    other.take_snapshot(Slot(10));
+    assert_eq!(image(&mut other).1, digest, "equal by value");
+}
+
+#[test]
+fn a_killed_host_comes_back_with_everything_it_had_executed() {
+    let mut host = account();
+    deposit(&mut host, 1, 1);
+    host.take_snapshot(Slot(1));
+    image(&mut host);
+    for slot in 2..=100 {
+        deposit(&mut host, slot, 1);
+    }
+    assert_eq!(outcomes(&mut host, 100), [returned_int(100)]);
+    let id = host.process_id().unwrap();
+    rustix::process::kill_process(
+        rustix::process::Pid::from_raw(id as i32).unwrap(),
+        rustix::process::Signal::KILL,
+    )
+    .unwrap();
+    deposit(&mut host, 101, 1);
+    host.query(ReadId(1), ObjectId(1), call_payload("deposit", &[0]));
+    let mut told = 0;
+    let outcome = until(&mut host, |event| match event {
+        HostEvent::Executed { slot, outcomes } => {
+            assert_eq!(*slot, Slot(101), "told outcomes are not told again");
+            assert_eq!(outcomes[..], [returned_int(101)]);
+            told += 1;
+            None
+        }
+        HostEvent::Queried { outcome, .. } => Some(outcome.clone()),
+        _ => None,
+    });
+    assert_eq!((told, outcome), (1, returned_int(101)));
+    assert_ne!(host.process_id(), Some(id));
+}
+
+#[test]
+fn a_call_that_ends_every_process_leaves_the_host_down_and_is_named() {
+    let mut host = account();
+    deposit(&mut host, 1, 1);
+    host.execute(
+        Slot(2),
+        stamp(1),
+        vec![call(0, "deposit", &[1]), call(4, "crash", &[])],
+    );
+    let mut deaths = 0;
+    let culprit = until(&mut host, |event| match event {
+        HostEvent::Down {
+            culprit, is_final, ..
+        } => {
+            deaths += 1;
+            is_final.then(|| culprit.clone().unwrap())
+        }
+        HostEvent::Executed { slot, .. } => {
+            assert_eq!(*slot, Slot(1), "nothing is answered for it");
+            None
+        }
+        _ => None,
+    });
+    assert_eq!(deaths, 3);
+    assert_eq!(culprit.slot, Some(Slot(2)));
+    assert_eq!((culprit.index, culprit.method.as_str()), (4, "crash"));
+}
+
+#[test]
+fn a_query_that_ends_the_process_is_given_up() {
+    let mut host = account();
+    deposit(&mut host, 1, 3);
+    host.query(ReadId(5), ObjectId(1), call_payload("crash", &[]));
+    deposit(&mut host, 2, 1);
+    let mut answer = None;
+    let outcome = until(&mut host, |event| match event {
+        HostEvent::Queried { outcome, .. } => {
+            answer = Some(text_of(outcome));
+            None
+        }
+        HostEvent::Executed { slot, outcomes } if slot.0 == 2 => Some(outcomes[0].clone()),
+        _ => None,
+    });
+    assert_eq!(outcome, returned_int(4));
+    assert!(answer.unwrap().contains("ended the host process"));
+}
+
+#[test]
+fn a_hanging_call_is_reported_and_killed_only_on_demand() {
+    let mut config = config("subjects:Account");
+    config.python.call_timeout = Some(Duration::from_millis(1500));
+    let mut host = Host::open(config).unwrap();
+    host.execute(Slot(1), stamp(1), vec![call(0, "hang", &[])]);
+    let (culprit, since) = until(&mut host, |event| match event {
+        HostEvent::Hanging { culprit, since } => Some((culprit.clone(), *since)),
+        _ => None,
+    });
+    assert_eq!(culprit.method, "hang");
+    assert!(since >= Duration::from_secs(1));
+    let reason = until(&mut host, |event| match event {
+        HostEvent::Down { reason, .. } => Some(reason.clone()),
+        HostEvent::Executed { .. } => panic!("nothing is answered for it"),
+        _ => None,
+    });
+    assert!(reason.contains("--call-timeout"), "{reason}");
+}
+
+#[test]
+fn a_state_that_cannot_be_kept_fails_its_snapshot_by_path_and_calls_go_on() {
+    let mut host = account();
+    host.execute(Slot(1), stamp(1), vec![call(0, "spoil", &[])]);
+    host.take_snapshot(Slot(1));
+    let reason = until(&mut host, |event| match event {
+        HostEvent::ImageFailed { reason, .. } => Some(reason.clone()),
+        _ => None,
+    });
+    assert!(reason.contains("self.file: TextIOWrapper"), "{reason}");
+    deposit(&mut host, 2, 1);
+    assert_eq!(outcomes(&mut host, 2), [returned_int(1)]);
+}
+
+#[test]
+fn unfit_objects_are_refused_with_the_reason() {
+    let refusal = |class: &str| match quorate_host::check(config(class)) {
+        Ok(()) => panic!("{class} was accepted"),
+        Err(HostError::Object { reason, .. }) => reason,
+        Err(other) => panic!("{other}"),
+    };
+    assert!(refusal("nowhere:Account").contains("there is no module 'nowhere'"));
+    assert!(refusal("subjects:Acount").contains("its classes: Account, Unkeepable"));
+    assert!(refusal("subjects").contains("MODULE:CLASS"));
+    assert!(refusal("subjects:Async").contains("async"));
+    assert!(refusal("subjects:Unkeepable").contains("self.me['owner'][1]: TextIOWrapper"));
+    let mut wrong = config("subjects:Account");
+    wrong.objects[0].arguments = Bytes::from_static(b"\x82\x82\x01\x02\xa0");
+    let error = quorate_host::check(wrong).unwrap_err().to_string();
+    assert!(
+        error.contains("(balance=0)") && error.contains("--args"),
+        "{error}"
+    );
+}

@@ -1,5 +1,6 @@
 //! Tests of all layouts: fixed bytes, round trips, refusals, and hostile input.
 
+mod contradictions;
 mod draw;
 mod drawn;
 mod drawn_values;

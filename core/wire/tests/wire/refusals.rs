@@ -103,6 +103,21 @@ fn a_false_count_is_refused_before_anything_is_reserved() {
 }
 
 #[test]
+fn bytes_behind_the_commands_of_a_batch_are_refused() {
+    let mut body = BytesMut::from(&[3][..]);
+    body.put_u64_le(1);
+    body.put_u32_le(21);
+    body.put_slice(&[0; 21]);
+    assert_eq!(
+        take_record(&body.freeze()),
+        Err(WireError::Trailing {
+            what: "batch",
+            left: 1
+        })
+    );
+}
+
+#[test]
 fn bytes_behind_a_message_are_refused() {
     let mut body = BytesMut::new();
     Reject {

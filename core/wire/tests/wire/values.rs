@@ -1,6 +1,7 @@
 //! The value codec: bytes of the standard's own examples, one form per value, and refusals with paths.
 
 use crate::draw::Draw;
+use crate::readers;
 use crate::samples::every_kind;
 use quorate_wire::limits::VALUE_DEPTH_MAX;
 use quorate_wire::value::{Object, Sign, Value, ValueErrorKind, call, decode, encode};
@@ -164,6 +165,19 @@ fn the_number_of_items_is_bounded() {
         decode(&bytes).unwrap_err().kind,
         ValueErrorKind::TooLarge { .. }
     ));
+}
+
+#[test]
+fn long_lists_and_maps_take_memory_for_what_they_hold() {
+    let numbers = || (0..10_000).map(Value::Int);
+    for value in [
+        Value::List(numbers().collect()),
+        Value::Tuple(vec![Value::Null; 10_000]),
+        Value::Map(numbers().map(|key| (key, Value::Null)).collect()),
+        Value::FrozenSet(numbers().collect()),
+    ] {
+        readers::value(&encode(&value).unwrap());
+    }
 }
 
 #[test]

@@ -1,0 +1,110 @@
+//! Snapshots whose parts are each well formed and contradict one another are refused.
+
+use crate::draw::Draw;
+use crate::drawn;
+use bytes::BytesMut;
+use quorate_replica::{ReplyImage, SessionImage, SnapshotCore};
+use quorate_types::*;
+use quorate_wire::{WireError, put_snapshot_core, take_snapshot_core};
+
+fn read(core: &SnapshotCore) -> Result<SnapshotCore, WireError> {
+    let mut buf = BytesMut::new();
+    put_snapshot_core(&mut buf, core);
+    take_snapshot_core(&buf.freeze())
+}
+
+/// A core with two members and a session that has two replies.
+fn sound() -> SnapshotCore {
+    let mut core = drawn::snapshot_core(&mut Draw::seeded(1));
+    let nodes: NodeSet = [NodeId(1), NodeId(2)].into_iter().collect();
+    core.view.members = nodes
+        .iter()
+        .map(|node| Member {
+            node,
+            incarnation: Incarnation(1),
+            address: "127.0.0.1:7400".into(),
+        })
+        .collect();
+    core.view.replicas = nodes;
+    core.view.acceptors = nodes;
+    core.view.quorums = Quorums::majority(2).expect("two acceptors");
+    let reply = |sequence| ReplyImage {
+        sequence,
+        fingerprint: 0,
+        outcome: None,
+    };
+    let session = |id| SessionImage {
+        id: SessionId(id),
+        active: Slot(1),
+        active_wall: 0,
+        floor: 5,
+        replies: vec![reply(6), reply(8)],
+    };
+    core.sessions = vec![session(1), session(2)];
+    assert_eq!(read(&core).as_ref(), Ok(&core));
+    core
+}
+
+fn assert_refused(what: &'static str, break_it: impl Fn(&mut SnapshotCore)) {
+    let mut core = sound();
+    break_it(&mut core);
+    assert_eq!(read(&core), Err(WireError::Inconsistent { what }));
+}
+
+#[test]
+fn replies_stand_in_order_above_the_floor() {
+    let what = "replies of a session are not in order";
+    assert_refused(what, |core| core.sessions[0].replies[0].sequence = 5);
+    assert_refused(what, |core| core.sessions[1].replies[0].sequence = 8);
+    assert_refused(what, |core| core.sessions[1].replies.reverse());
+}
+
+#[test]
+fn sessions_stand_in_order_and_once() {
+    let what = "sessions of a snapshot are not in order";
+    assert_refused(what, |core| core.sessions.reverse());
+    assert_refused(what, |core| core.sessions[0].id = core.sessions[1].id);
+}
+
+#[test]
+fn members_stand_in_order_and_once() {
+    let what = "members of a view are not in order";
+    assert_refused(what, |core| core.view.members.reverse());
+    assert_refused(what, |core| core.view.members[1].node = NodeId(1));
+}
+
+#[test]
+fn roles_are_given_to_members_only() {
+    let what = "a role of a view is given to no member";
+    assert_refused(what, |core| {
+        core.view.replicas.insert(NodeId(3));
+    });
+    assert_refused(what, |core| core.view.acceptors = NodeSet::only(NodeId(63)));
+}
+
+#[test]
+fn quorums_count_the_acceptors_that_the_view_has() {
+    assert_refused(
+        "quorums of a view count other acceptors than it has",
+        |core| core.view.quorums = Quorums::majority(3).expect("three acceptors"),
+    );
+}
+
+#[test]
+fn quorums_that_can_miss_each_other_are_refused() {
+    let core = sound();
+    let mut buf = BytesMut::new();
+    put_snapshot_core(&mut buf, &core);
+    let sound = [2, 2, 2];
+    let at: Vec<usize> = (0..buf.len() - 2)
+        .filter(|at| buf[*at..*at + 3] == sound)
+        .collect();
+    assert_eq!(at.len(), 1, "the sizes stand in one place");
+    buf[at[0]..at[0] + 3].copy_from_slice(&[2, 1, 1]);
+    assert_eq!(
+        take_snapshot_core(&buf.freeze()),
+        Err(WireError::Inconsistent {
+            what: "quorums of a view can miss each other"
+        })
+    );
+}

@@ -62,7 +62,7 @@ impl<O: Ordering> Replica<O> {
     /// Tells every client who leads now.
     pub(crate) fn tell_leader(&mut self, out: &mut Vec<Output<O::Message>>) {
         let leader = self.leader();
-        for connection in self.connections.to_tell(leader) {
+        for connection in self.connections.take_untold(leader) {
             reply(out, connection, ToClient::Leader { leader });
         }
     }

@@ -54,7 +54,7 @@ impl Connections {
     }
 
     /// Every connection whose client must be told that `leader` leads.
-    pub(crate) fn to_tell(&mut self, leader: Option<NodeId>) -> Vec<ConnectionId> {
+    pub(crate) fn take_untold(&mut self, leader: Option<NodeId>) -> Vec<ConnectionId> {
         let table = self.table.iter_mut();
         table
             .filter_map(|(id, known)| known.tell(leader).then_some(*id))

@@ -115,19 +115,15 @@ impl Pipeline {
 
     /// Says whether more is decided and not executed than admission allows.
     pub(crate) fn is_behind(&self) -> bool {
-        self.queued.calls + self.handed_load.calls > BACKLOG_CALLS || self.is_heavy()
-    }
-
-    fn is_heavy(&self) -> bool {
-        self.queued.bytes + self.handed_load.bytes > BACKLOG_BYTES
-            || self.queued.calls > BACKLOG_CALLS
+        let load = self.queued.plus(self.handed_load);
+        load.calls > BACKLOG_CALLS || load.bytes > BACKLOG_BYTES
     }
 
     /// Drops queued work up to the stable snapshot `upto` when the queue is past its bound. Says
     /// whether the objects' state must come from a snapshot at or above `upto`.
     pub(crate) fn shed(&mut self, upto: Slot, applied: Slot) -> bool {
         let covers = self.queue.front().is_some_and(|work| work.slot() <= upto);
-        if !covers || !self.is_heavy() {
+        if !covers || !self.is_behind() {
             return false;
         }
         let after = self.handed_out(applied);

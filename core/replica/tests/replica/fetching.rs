@@ -1,0 +1,202 @@
+//! Replicas that are behind what is trimmed, or behind their own log.
+
+use crate::world::{Objects, World, call, config, id, refused};
+use quorate_replica::{
+    CheckpointPolicy, Input, Output, PeerMessage, Recovered, ReplicaMessage, Snapshots, limits,
+};
+use quorate_types::{Ask, Duration, FromClient, NodeId, Refusal, SessionId, Slot, ToClient, Value};
+
+/// Three nodes, of which `n2` heard nothing before the log was trimmed at the returned slot.
+fn with_one_behind() -> (World, SessionId, Slot) {
+    let mut world = World::new(3);
+    world.shared.borrow_mut().deaf.insert(2);
+    let session = world.open(0, 5);
+    for sequence in 1..=5 {
+        world.call(0, 5, id(session, sequence), "a");
+    }
+    world.say(0, 5, FromClient::Checkpoint { request: 1 });
+    let slot = world.shared.borrow().last();
+    assert_eq!(world.nodes[0].replica.status().stable, slot);
+    world.take_told(5);
+    world.shared.borrow_mut().trimmed = slot;
+    world.shared.borrow_mut().deaf.clear();
+    (world, session, slot)
+}
+
+fn assert_caught_up(world: &World) {
+    let (one, two) = (&world.nodes[0], &world.nodes[2]);
+    assert_eq!(two.objects.state, one.objects.state);
+    let (one, two) = (one.replica.status(), two.replica.status());
+    assert_eq!(two.digest, one.digest);
+    assert_eq!(two.applied, one.applied);
+    assert_eq!(two.sessions, one.sessions);
+    assert!(two.is_serving);
+}
+
+/// Claim rp-17.
+#[test]
+fn a_replica_behind_the_trimmed_log_installs_a_snapshot_and_goes_on() {
+    let (mut world, session, slot) = with_one_behind();
+    world.input(2, Input::Wake);
+    world.run();
+    assert_eq!(world.nodes[2].replica.status().snapshot, slot);
+    world.call(2, 6, id(session, 6), "b");
+    assert!(world.outcome(6).is_some());
+    world.call(2, 6, id(session, 5), "a");
+    assert!(world.outcome(6).is_some(), "replies travel in the snapshot");
+    assert_caught_up(&world);
+}
+
+#[test]
+fn while_it_fetches_a_replica_refuses_objects() {
+    let (mut world, session, _) = with_one_behind();
+    world.nodes[2].is_cut = true;
+    world.input(2, Input::Wake);
+    world.call(2, 6, id(session, 6), "b");
+    let ask = Ask::Call(id(session, 6));
+    assert_eq!(world.take_told(6), [refused(ask, Refusal::NotServing)]);
+    assert!(world.nodes[2].replica.status().is_fetching);
+}
+
+#[test]
+fn a_fetch_prefers_who_does_not_lead_and_turns_to_another_when_it_is_silent() {
+    let (mut world, _, _) = with_one_behind();
+    world.nodes[1].is_cut = true;
+    world.seen.clear();
+    world.input(2, Input::Wake);
+    world.run();
+    assert!(world.nodes[2].replica.status().is_fetching, "n1 was asked");
+    world.pass(Duration::from_millis(1_100));
+    assert_caught_up(&world);
+}
+
+#[test]
+fn a_damaged_image_is_fetched_again_from_its_beginning() {
+    let (mut world, _, _) = with_one_behind();
+    world.nodes[2].objects.damages_install = true;
+    world.seen.clear();
+    world.input(2, Input::Wake);
+    world.run();
+    assert_caught_up(&world);
+    let begun = world
+        .seen
+        .iter()
+        .filter(|(_, output)| matches!(output, Output::StoreChunk { offset: 0, .. }));
+    assert_eq!(begun.count(), 2);
+}
+
+#[test]
+fn pieces_out_of_place_or_from_strangers_are_not_stored() {
+    let (mut world, _, slot) = with_one_behind();
+    world.nodes[2].is_cut = true;
+    world.input(2, Input::Wake);
+    world.run();
+    world.seen.clear();
+    let piece = |from: u16, slot: Slot, offset: u64, bytes: usize| Input::Peer {
+        from: NodeId(from),
+        link: quorate_types::LinkEpoch(1),
+        message: PeerMessage::Replica(ReplicaMessage::Chunk {
+            slot,
+            offset,
+            total: 600 << 10,
+            data: Value::from(vec![0; bytes]),
+        }),
+    };
+    for input in [
+        piece(0, slot, 0, 10),
+        piece(1, slot, 5, 10),
+        piece(1, slot.previous(), 0, 10),
+        piece(1, slot, 0, 0),
+        piece(1, slot, 0, limits::CHUNK_BYTES as usize + 1),
+    ] {
+        world.half_turn(2, input);
+    }
+    assert!(
+        world.seen.is_empty(),
+        "only what was asked for counts: {:?}",
+        world.seen
+    );
+}
+
+#[test]
+fn calls_whose_slots_were_passed_over_are_answered_from_the_snapshot() {
+    let mut world = World::new(3);
+    let session = world.open(0, 5);
+    world.shared.borrow_mut().deaf.insert(2);
+    world.call(2, 6, id(session, 1), "a");
+    assert_eq!(world.nodes[2].replica.status().in_flight, 1);
+    world.say(2, 6, FromClient::Open { nonce: 3 });
+    world.say(0, 5, FromClient::Checkpoint { request: 1 });
+    let slot = world.shared.borrow().last();
+    world.shared.borrow_mut().trimmed = slot;
+    world.shared.borrow_mut().deaf.clear();
+    world.take_told(6);
+    world.input(2, Input::Wake);
+    world.run();
+    let told = world.take_told(6);
+    assert!(told.contains(&refused(Ask::Open(3), Refusal::Unknown)));
+    assert!(
+        told.iter().any(|told| matches!(told, ToClient::Replied { id: replied, .. } if *replied == id(session, 1))),
+        "{told:?}"
+    );
+    assert_eq!(world.nodes[2].replica.status().in_flight, 0);
+}
+
+#[test]
+fn a_restarted_replica_goes_on_from_its_snapshot() {
+    let (mut world, session, slot) = with_one_behind();
+    let image = world.nodes[1].objects.images[&slot].clone();
+    let recovered = Recovered {
+        core: image.core.clone(),
+        digest: [0; 32],
+        bytes: 1,
+    };
+    world.nodes.truncate(2);
+    world.add(config(3, 2), Some(recovered), Objects::restored(&image));
+    world.call(1, 6, id(session, 6), "b");
+    assert!(world.outcome(6).is_some());
+    assert_eq!(world.nodes[2].objects.state, world.nodes[0].objects.state);
+}
+
+/// Claim rp-18.
+#[test]
+fn a_hung_objects_backlog_is_bounded_and_replaced_by_a_snapshot() {
+    let only_when_asked = CheckpointPolicy {
+        bytes: u64::MAX,
+        ..CheckpointPolicy::default()
+    };
+    let mut world = World::with(3, |config| {
+        config.snapshots = Snapshots::Every(only_when_asked);
+    });
+    let session = world.open(0, 5);
+    world.nodes[2].objects.answers_left = Some(0);
+    let slots = 300;
+    let each = limits::BACKLOG_CALLS / slots + 2;
+    let mut sequence = 0;
+    for _ in 0..slots {
+        let calls = (0..each).map(|_| {
+            sequence += 1;
+            call(session, sequence, sequence - 1, "a")
+        });
+        let calls: Vec<_> = calls.collect();
+        world.decide(calls);
+    }
+    assert!(world.nodes[2].replica.status().backlog > limits::BACKLOG_CALLS);
+    world.call(2, 6, id(session, sequence + 1), "a");
+    let ask = Ask::Call(id(session, sequence + 1));
+    assert_eq!(world.take_told(6), [refused(ask, Refusal::Overloaded)]);
+    world.say(0, 5, FromClient::Checkpoint { request: 1 });
+    let status = world.nodes[2].replica.status();
+    assert!(
+        status.backlog <= limits::HANDED_CALLS,
+        "what the snapshot covers is dropped: {}",
+        status.backlog
+    );
+    world.decide(vec![call(session, sequence + 1, sequence, "b")]);
+    world.nodes[2].objects.answers_left = None;
+    world.run();
+    world.pass(Duration::from_millis(1_100));
+    assert_caught_up(&world);
+    world.call(2, 6, id(session, sequence + 1), "b");
+    assert!(world.outcome(6).is_some());
+}

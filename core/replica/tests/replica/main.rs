@@ -1,0 +1,10 @@
+//! The replica above an ordering that decides at once: what clients see, what snapshots hold, and
+//! what happens when the objects, the leader or the majority fail.
+
+mod admission;
+mod fetching;
+mod reads;
+mod restoring;
+mod sessions;
+mod snapshots;
+mod world;

@@ -1,0 +1,144 @@
+//! Reads of every level.
+
+use crate::world::{World, call, id, refused};
+use quorate_ordering::Effect;
+use quorate_replica::Output;
+use quorate_types::{Ask, Duration, ReadLevel, Refusal, Slot, Time, ToClient};
+
+/// Claim rp-6.
+#[test]
+fn a_confirmed_read_waits_until_its_barrier_is_executed() {
+    let mut world = World::new(2);
+    let session = world.open(0, 5);
+    world.shared.borrow_mut().deaf.insert(1);
+    world.call(0, 5, id(session, 1), "a");
+    world.read(1, 6, 1, ReadLevel::Confirmed);
+    assert_eq!(world.take_told(6), [], "it lacks the write");
+    world.shared.borrow_mut().deaf.clear();
+    world.run();
+    let wrote = world.outcome(5);
+    assert_eq!(world.outcome(6), wrote);
+}
+
+#[test]
+fn a_read_behind_a_slow_object_sees_everything_before_its_barrier() {
+    let mut world = World::new(1);
+    let session = world.open(0, 5);
+    world.nodes[0].objects.answers_left = Some(0);
+    world.call(0, 5, id(session, 1), "a");
+    world.read(0, 6, 1, ReadLevel::Confirmed);
+    world.nodes[0].objects.answers_left = None;
+    world.run();
+    let wrote = world.outcome(5);
+    assert!(wrote.is_some());
+    assert_eq!(world.outcome(6), wrote);
+}
+
+/// Claim rp-7.
+#[test]
+fn reads_of_one_turn_share_a_confirmation_that_no_later_read_uses() {
+    let mut world = World::new(1);
+    world.shared.borrow_mut().holds_reads = true;
+    world.read(0, 5, 1, ReadLevel::Confirmed);
+    world.read(0, 5, 2, ReadLevel::Confirmed);
+    let asked = world.shared.borrow().asked.clone();
+    assert_eq!(asked.len(), 2, "two turns, two confirmations");
+    let confirmed = |read| Effect::Confirmed {
+        read,
+        barrier: Slot::ZERO,
+        until: None,
+    };
+    world.effect(0, confirmed(asked[1].1));
+    world.effect(0, confirmed(asked[1].1));
+    world.run();
+    let told = world.take_told(5);
+    assert_eq!(told.len(), 1);
+    assert!(matches!(told[0], ToClient::Read { request: 2, .. }));
+}
+
+#[test]
+fn an_unconfirmed_read_is_refused_and_promised_nothing() {
+    let mut world = World::new(1);
+    world.shared.borrow_mut().holds_reads = true;
+    world.read(0, 5, 1, ReadLevel::Confirmed);
+    let read = world.shared.borrow().asked[0].1;
+    world.effect(0, Effect::Unconfirmed { read });
+    let ask = Ask::Request(1);
+    assert_eq!(world.take_told(5), [refused(ask, Refusal::NotOrdered)]);
+    assert_eq!(world.nodes[0].replica.status().reads, 0);
+}
+
+/// Claim rp-8.
+#[test]
+fn a_lease_that_ends_while_the_value_is_read_is_confirmed_anew() {
+    let mut world = World::new(1);
+    let ends = world.now + Duration::from_millis(100);
+    world.shared.borrow_mut().lease_ends = Some(ends);
+    world.nodes[0].objects.answers_left = Some(0);
+    world.read(0, 5, 1, ReadLevel::Lease);
+    world.now = ends;
+    world.shared.borrow_mut().holds_reads = true;
+    world.nodes[0].objects.answers_left = Some(1);
+    world.run();
+    assert_eq!(world.take_told(5), [], "nothing stale leaves");
+    let asked = world.shared.borrow().asked.clone();
+    let again = asked.last().expect("it asks again");
+    assert!(!again.2, "by a confirmation, not by the lease");
+    world.nodes[0].objects.answers_left = None;
+    let read = again.1;
+    let barrier = Slot::ZERO;
+    world.effect(
+        0,
+        Effect::Confirmed {
+            read,
+            barrier,
+            until: None,
+        },
+    );
+    world.run();
+    assert!(world.outcome(5).is_some());
+}
+
+#[test]
+fn a_lease_in_force_answers_at_once() {
+    let mut world = World::new(1);
+    world.shared.borrow_mut().lease_ends = Some(Time(u64::MAX));
+    world.read(0, 5, 1, ReadLevel::Lease);
+    assert!(world.outcome(5).is_some());
+    assert!(world.shared.borrow().asked.is_empty());
+}
+
+/// Claim rp-9.
+#[test]
+fn an_ordered_read_is_executed_at_its_place_by_one_replica_only() {
+    let mut world = World::new(2);
+    let session = world.open(0, 5);
+    world.call(0, 5, id(session, 1), "a");
+    let wrote = world.outcome(5);
+    world.seen.clear();
+    world.read(1, 6, 1, ReadLevel::Ordered);
+    assert_eq!(world.outcome(6), wrote);
+    let queries = world.seen.iter();
+    let queried: Vec<usize> = queries
+        .filter(|(_, output)| matches!(output, Output::Query { .. }))
+        .map(|(at, _)| *at)
+        .collect();
+    assert_eq!(queried, [1]);
+}
+
+#[test]
+fn any_state_is_read_with_its_slot_and_age() {
+    let mut world = World::new(2);
+    let session = world.open(0, 5);
+    world.link_up(0, 1);
+    world.shared.borrow_mut().deaf.insert(1);
+    world.decide(vec![call(session, 1, 0, "a")]);
+    world.pass(Duration::from_millis(250));
+    world.read(1, 6, 1, ReadLevel::Any);
+    let told = world.take_told(6);
+    let [ToClient::Read { slot, age, .. }] = told.as_slice() else {
+        panic!("{told:?}");
+    };
+    assert!(*slot < world.shared.borrow().last());
+    assert!(*age >= Duration::from_millis(250));
+}

@@ -1,0 +1,213 @@
+//! Which sessions live, and who may end them.
+
+use crate::world::{World, call, id, meta, refused};
+use quorate_replica::PeerMessage;
+use quorate_types::{Ask, Body, Duration, FromClient, Refusal, SessionId, Slot, ToClient};
+
+const EXPIRY: Duration = Duration::from_millis(1_600);
+const STEP: Duration = Duration::from_millis(100);
+
+fn world(nodes: u16) -> World {
+    World::with(nodes, |config| config.session_expiry = EXPIRY)
+}
+
+fn is_open(world: &World, at: usize) -> bool {
+    world.nodes[at].replica.status().sessions == 1
+}
+
+fn keep_alive(world: &mut World, at: usize, session: SessionId) -> Vec<ToClient> {
+    world.take_told(5);
+    world.say(at, 5, FromClient::KeepAlive { session });
+    world.take_told(5)
+}
+
+fn pass_steps(world: &mut World, steps: u64) {
+    for _ in 0..steps {
+        world.pass(STEP);
+    }
+}
+
+#[test]
+fn a_silent_session_expires_on_all_replicas_and_not_too_early() {
+    let mut world = world(3);
+    world.open(0, 5);
+    pass_steps(&mut world, 15);
+    assert!(is_open(&world, 0));
+    pass_steps(&mut world, 4);
+    for at in 0..3 {
+        assert!(!is_open(&world, at));
+    }
+}
+
+#[test]
+fn calls_keep_a_session_alive_and_so_do_keepalives_through_any_replica() {
+    let mut world = world(3);
+    let session = world.open(0, 5);
+    for round in 1..=4 {
+        pass_steps(&mut world, 10);
+        world.call(0, 5, id(session, round), "a");
+    }
+    for _ in 0..4 {
+        pass_steps(&mut world, 10);
+        let kept = ToClient::KeptAlive { session };
+        assert_eq!(keep_alive(&mut world, 1, session), [kept]);
+    }
+    assert!(is_open(&world, 2));
+    pass_steps(&mut world, 20);
+    assert!(!is_open(&world, 2));
+    let over = refused(Ask::Session(session), Refusal::SessionExpired);
+    assert_eq!(keep_alive(&mut world, 1, session), [over]);
+}
+
+/// Claim rp-10.
+#[test]
+fn an_expiry_does_nothing_when_a_later_command_was_executed() {
+    let mut world = world(1);
+    let session = world.open(0, 5);
+    let judged_by = world.shared.borrow().last();
+    world.decide(vec![call(session, 1, 0, "a")]);
+    world.decide(vec![meta(Body::Expire { session, judged_by })]);
+    assert!(is_open(&world, 0));
+    let judged_by = world.shared.borrow().last();
+    world.decide(vec![meta(Body::Expire { session, judged_by })]);
+    assert!(!is_open(&world, 0));
+}
+
+/// Claim rp-11.
+#[test]
+fn an_expiry_judged_under_an_older_leader_is_void() {
+    let mut world = world(2);
+    let session = world.open(0, 5);
+    let judged_by = world.shared.borrow().last();
+    world.lead(1);
+    let kept = ToClient::KeptAlive { session };
+    assert_eq!(keep_alive(&mut world, 1, session), [kept]);
+    world.decide(vec![meta(Body::Expire { session, judged_by })]);
+    assert!(is_open(&world, 0), "the new leader's promise holds");
+}
+
+#[test]
+fn a_late_lead_of_a_lower_ballot_gives_no_power_back() {
+    let mut world = world(2);
+    let session = world.open(0, 5);
+    let old = world.shared.borrow_mut().next_ballot(0);
+    world.lead(1);
+    world.believe(0, old);
+    let judged_by = world.shared.borrow().last();
+    world.decide(vec![meta(Body::Lead { ballot: old })]);
+    let kept = ToClient::KeptAlive { session };
+    assert_eq!(keep_alive(&mut world, 1, session), [kept]);
+    pass_steps(&mut world, 10);
+    assert_eq!(
+        keep_alive(&mut world, 1, session),
+        [ToClient::KeptAlive { session }]
+    );
+    pass_steps(&mut world, 12);
+    assert!(is_open(&world, 0), "node 0 judges nobody, {judged_by}");
+}
+
+/// Claim rp-12.
+#[test]
+fn a_keepalive_is_not_acknowledged_before_a_majority_confirmed_the_leader() {
+    let mut world = world(1);
+    let session = world.open(0, 5);
+    world.shared.borrow_mut().holds_reads = true;
+    assert_eq!(keep_alive(&mut world, 0, session), []);
+    let read = world.shared.borrow().asked[0].1;
+    world.effect(
+        0,
+        quorate_ordering::Effect::Confirmed {
+            read,
+            barrier: Slot::ZERO,
+            until: None,
+        },
+    );
+    assert_eq!(world.take_told(5), [ToClient::KeptAlive { session }]);
+}
+
+/// Claim rp-13.
+#[test]
+fn no_keepalive_is_acknowledged_once_an_expiry_is_proposed() {
+    let mut world = world(1);
+    let session = world.open(0, 5);
+    world.shared.borrow_mut().holds_submissions = true;
+    pass_steps(&mut world, 20);
+    let proposed = world.shared.borrow().submitted.clone();
+    assert!(
+        proposed
+            .iter()
+            .any(|(_, command)| matches!(command.body, Body::Expire { .. })),
+        "{proposed:?}"
+    );
+    assert_eq!(keep_alive(&mut world, 0, session), []);
+    let commands = proposed.into_iter().map(|(_, command)| command).collect();
+    world.decide(commands);
+    let over = refused(Ask::Session(session), Refusal::SessionExpired);
+    assert_eq!(keep_alive(&mut world, 0, session), [over]);
+}
+
+#[test]
+fn a_new_leader_counts_every_session_from_its_own_beginning() {
+    let mut world = world(2);
+    let session = world.open(0, 5);
+    pass_steps(&mut world, 14);
+    world.lead(1);
+    pass_steps(&mut world, 15);
+    assert!(is_open(&world, 0));
+    pass_steps(&mut world, 4);
+    assert!(!is_open(&world, 0), "{session}");
+}
+
+#[test]
+fn a_forwarded_keepalive_that_is_lost_can_be_sent_again() {
+    let mut world = world(2);
+    let session = world.open(1, 5);
+    world.nodes[0].is_cut = true;
+    assert_eq!(keep_alive(&mut world, 1, session), []);
+    world.nodes[0].is_cut = false;
+    let kept = ToClient::KeptAlive { session };
+    assert_eq!(keep_alive(&mut world, 1, session), [kept]);
+    let stray = PeerMessage::Replica(quorate_replica::ReplicaMessage::KeptAlive {
+        session,
+        is_alive: false,
+    });
+    world.input(
+        1,
+        quorate_replica::Input::Peer {
+            from: quorate_types::NodeId(9),
+            link: quorate_types::LinkEpoch(1),
+            message: stray,
+        },
+    );
+    assert_eq!(world.take_told(5), [], "only the leader is believed");
+}
+
+#[test]
+fn a_full_table_evicts_the_least_recently_active_session_with_notice() {
+    let mut world = World::with(2, |config| config.sessions_max = 2);
+    let first = world.open(0, 5);
+    let second = world.open(0, 6);
+    world.call(0, 5, id(first, 1), "a");
+    world.nodes[0].objects.answers_left = Some(0);
+    world.shared.borrow_mut().holds_submissions = true;
+    world.call(0, 6, id(second, 1), "b");
+    world.take_told(6);
+    world.decide(vec![meta(Body::Open { nonce: 99 })]);
+    let ask = Ask::Call(id(second, 1));
+    assert_eq!(world.take_told(6), [refused(ask, Refusal::SessionExpired)]);
+    for at in 0..2 {
+        assert_eq!(world.nodes[at].replica.status().sessions, 2);
+    }
+}
+
+#[test]
+fn a_closed_session_is_over_for_late_calls() {
+    let mut world = World::new(2);
+    let session = world.open(0, 5);
+    world.say(0, 5, FromClient::Close { session });
+    world.take_told(6);
+    world.call(1, 6, id(session, 1), "a");
+    let ask = Ask::Call(id(session, 1));
+    assert_eq!(world.take_told(6), [refused(ask, Refusal::SessionExpired)]);
+    assert!(world.nodes[1].objects.executed.is_empty());
+}

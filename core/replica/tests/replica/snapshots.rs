@@ -1,0 +1,237 @@
+//! When snapshots are taken, who agrees on them, and what follows when nobody does.
+
+use crate::world::{World, call, id, payload, refused};
+use quorate_replica::{
+    CheckpointPolicy, Digest, Input, Output, PeerMessage, ReplicaMessage, Snapshots,
+};
+use quorate_types::{
+    Ask, Duration, FromClient, LinkEpoch, NodeId, ReadLevel, Refusal, Slot, ToClient,
+};
+
+fn trimmable(world: &World) -> Vec<(usize, Slot)> {
+    world.shared.borrow().trimmable.clone()
+}
+
+fn durable(world: &mut World, at: usize, from: u16, slot: Slot, replies: u64) {
+    let state = [0; 32];
+    let message = PeerMessage::Replica(ReplicaMessage::Durable {
+        slot,
+        digest: Digest { replies, state },
+        bytes: 1,
+    });
+    let (from, link) = (NodeId(from), LinkEpoch(1));
+    world.input(
+        at,
+        Input::Peer {
+            from,
+            link,
+            message,
+        },
+    );
+    world.run();
+}
+
+#[test]
+fn a_client_may_ask_for_a_checkpoint_and_every_replica_takes_it() {
+    let mut world = World::new(3);
+    let session = world.open(0, 5);
+    world.call(0, 5, id(session, 1), "a");
+    world.take_told(5);
+    world.say(1, 5, FromClient::Checkpoint { request: 4 });
+    let slot = world.shared.borrow().last();
+    let answer = ToClient::Checkpointed { request: 4, slot };
+    assert_eq!(world.take_told(5), [answer]);
+    for at in 0..3 {
+        let status = world.nodes[at].replica.status();
+        assert_eq!(status.snapshot, slot);
+        assert_eq!(status.stable, slot);
+        assert!(trimmable(&world).contains(&(at, slot)));
+    }
+}
+
+/// Claim rp-14.
+#[test]
+fn the_log_is_trimmed_only_when_a_majority_holds_equal_snapshots() {
+    let mut world = World::new(3);
+    world.open(0, 5);
+    world.nodes[1].is_cut = true;
+    world.nodes[2].is_cut = true;
+    world.say(0, 5, FromClient::Checkpoint { request: 4 });
+    assert_eq!(trimmable(&world), [], "one replica is not a majority");
+    world.nodes[1].is_cut = false;
+    world.pass(Duration::from_millis(2_500));
+    let slot = world.nodes[0].replica.status().snapshot;
+    let trimmed: Vec<usize> = trimmable(&world).iter().map(|(at, _)| *at).collect();
+    assert_eq!(trimmed, [1, 0], "reports are repeated until two agree");
+    assert!(trimmable(&world).iter().all(|(_, at)| *at == slot));
+    assert_eq!(world.nodes[2].replica.status().stable, Slot::ZERO);
+    world.nodes[2].is_cut = false;
+    world.link_up(0, 2);
+    assert_eq!(world.nodes[2].replica.status().stable, slot);
+}
+
+/// Claim rp-15.
+#[test]
+fn a_replica_that_differs_from_the_majority_stops_serving_and_says_where() {
+    let mut world = World::new(3);
+    let session = world.open(0, 5);
+    world.nodes[2].objects.state = 666;
+    world.call(2, 5, id(session, 1), "a");
+    world.take_told(5);
+    world.nodes[2].objects.answers_left = Some(0);
+    world.call(2, 5, id(session, 2), "b");
+    world.nodes[2].objects.answers_left = None;
+    world.say(0, 6, FromClient::Checkpoint { request: 1 });
+    let slot = world.shared.borrow().last();
+    assert!(world.seen.contains(&(2, Output::Diverged { slot })));
+    let status = world.nodes[2].replica.status();
+    assert_eq!(status.diverged, Some(slot));
+    assert!(!status.is_serving);
+    world.take_told(5);
+    world.read(2, 5, 1, ReadLevel::Any);
+    let ask = Ask::Request(1);
+    assert_eq!(world.take_told(5), [refused(ask, Refusal::NotServing)]);
+    assert_eq!(world.nodes[0].replica.status().diverged, None);
+    world.call(0, 5, id(session, 3), "c");
+    assert!(world.outcome(5).is_some());
+    let applied = world.nodes[2].replica.status().applied;
+    assert_eq!(applied, world.shared.borrow().last(), "it still follows");
+}
+
+#[test]
+fn a_diverged_replica_sends_waiting_clients_away_without_an_answer() {
+    let mut world = World::new(1);
+    let session = world.open(0, 5);
+    world.nodes[0].objects.answers_left = Some(0);
+    world.call(0, 5, id(session, 1), "a");
+    world.take_told(5);
+    assert_eq!(world.nodes[0].replica.status().waiting, 1);
+    let mut world = World::new(3);
+    let session = world.open(0, 5);
+    world.nodes[0].objects.state = 666;
+    world.call(0, 5, id(session, 1), "a");
+    world.say(0, 5, FromClient::Checkpoint { request: 1 });
+    let slot = world.shared.borrow().last();
+    assert_eq!(world.nodes[0].replica.status().diverged, Some(slot));
+    assert_eq!(world.nodes[0].replica.status().waiting, 0);
+    world.say(1, 6, FromClient::Checkpoint { request: 1 });
+    let later = world.shared.borrow().last();
+    assert_eq!(world.nodes[1].replica.status().stable, later);
+    assert!(
+        world.nodes[0].replica.status().snapshot <= slot,
+        "its snapshots count for nothing"
+    );
+}
+
+#[test]
+fn without_any_majority_the_objects_freeze_everywhere() {
+    let mut world = World::new(3);
+    let session = world.open(0, 5);
+    world.nodes[1].objects.state = 1;
+    world.nodes[2].objects.state = 2;
+    world.call(0, 5, id(session, 1), "a");
+    world.take_told(5);
+    world.say(0, 5, FromClient::Checkpoint { request: 1 });
+    let slot = world.shared.borrow().last();
+    assert_eq!(trimmable(&world), []);
+    for at in 0..3 {
+        assert_eq!(world.nodes[at].replica.status().frozen, Some(slot));
+        world.call(at, 7, id(session, 2), "b");
+        let ask = Ask::Call(id(session, 2));
+        assert_eq!(world.take_told(7), [refused(ask, Refusal::NotServing)]);
+    }
+}
+
+#[test]
+fn one_replica_reporting_twice_is_counted_once() {
+    let mut world = World::new(5);
+    let slot = Slot(9);
+    for _ in 0..3 {
+        durable(&mut world, 0, 1, slot, 7);
+    }
+    durable(&mut world, 0, 2, slot, 7);
+    durable(&mut world, 0, 3, slot, 8);
+    assert_eq!(trimmable(&world), []);
+    durable(&mut world, 0, 4, slot, 7);
+    assert_eq!(trimmable(&world), [(0, slot)]);
+}
+
+#[test]
+fn the_leader_asks_for_a_checkpoint_when_commands_and_bytes_are_enough() {
+    let policy = CheckpointPolicy {
+        commands: 10,
+        bytes: 2_000,
+        ..CheckpointPolicy::default()
+    };
+    let mut world = World::with(2, |config| config.snapshots = Snapshots::Every(policy));
+    let session = world.open(0, 5);
+    let mut snapshots = Vec::new();
+    for sequence in 1..=30 {
+        world.call(0, 5, id(session, sequence), "a");
+        snapshots.push(world.nodes[1].replica.status().snapshot);
+    }
+    snapshots.dedup();
+    assert_eq!(snapshots[0], Slot::ZERO);
+    assert_eq!(
+        snapshots.len(),
+        2,
+        "an image of 600 KiB is not written often"
+    );
+}
+
+#[test]
+fn a_snapshot_that_failed_is_tried_again_at_the_next_checkpoint() {
+    let mut world = World::new(1);
+    world.open(0, 5);
+    world.nodes[0].objects.answers_left = Some(0);
+    world.say(0, 5, FromClient::Checkpoint { request: 1 });
+    let slot = world.shared.borrow().last();
+    world.input(0, Input::SnapshotFailed { slot });
+    world.nodes[0].objects.answers_left = None;
+    world.run();
+    assert_eq!(world.nodes[0].replica.status().snapshot, Slot::ZERO);
+    world.say(0, 5, FromClient::Checkpoint { request: 2 });
+    let slot = world.shared.borrow().last();
+    assert_eq!(world.nodes[0].replica.status().snapshot, slot);
+}
+
+#[test]
+fn without_snapshots_the_log_is_bounded_and_says_so() {
+    let mut world = World::with(1, |config| {
+        config.snapshots = Snapshots::Disabled;
+        config.log_commands_max = 6;
+    });
+    let session = world.open(0, 5);
+    world.take_told(5);
+    world.say(0, 5, FromClient::Checkpoint { request: 1 });
+    let ask = Ask::Request(1);
+    assert_eq!(world.take_told(5), [refused(ask, Refusal::NoSnapshots)]);
+    for sequence in 1..=10 {
+        world.call(0, 5, id(session, sequence), "a");
+    }
+    let told = world.take_told(5);
+    let ask = Ask::Call(id(session, 10));
+    assert_eq!(told.last(), Some(&refused(ask, Refusal::Overloaded)));
+    assert_eq!(world.nodes[0].replica.status().snapshot, Slot::ZERO);
+}
+
+#[test]
+fn the_replicas_part_waits_for_outcomes_and_holds_none_of_later_slots() {
+    let mut world = World::new(1);
+    let session = world.open(0, 5);
+    world.nodes[0].objects.answers_left = Some(0);
+    world.call(0, 5, id(session, 1), "a");
+    world.say(0, 5, FromClient::Checkpoint { request: 1 });
+    let slot = world.shared.borrow().last();
+    world.decide(vec![call(session, 2, 1, "b")]);
+    world.nodes[0].objects.answers_left = None;
+    world.run();
+    let core = &world.nodes[0].objects.images[&slot].core;
+    let [image] = core.sessions.as_slice() else {
+        panic!("{core:?}");
+    };
+    let sequences: Vec<u64> = image.replies.iter().map(|reply| reply.sequence).collect();
+    assert_eq!(sequences, [1], "acknowledged only later");
+    assert!(image.replies[0].outcome.is_some());
+    assert_eq!(payload("a"), "a");
+}

@@ -1,0 +1,358 @@
+//! A few replicas, their objects and one log, driven by hand.
+
+mod objects;
+mod ordering;
+
+pub(crate) use objects::Objects;
+pub(crate) use ordering::{Instant, Shared};
+
+use quorate_ordering::{Effect, LinkState, Role};
+use quorate_replica::{Input, Output, PeerMessage, Recovered, Replica, ReplicaConfig};
+use quorate_types::{
+    Ask, Ballot, Batch, Body, Command, CommandId, ConnectionId, Duration, FromClient, Incarnation,
+    LinkEpoch, Member, NodeId, NodeSet, ObjectId, ObjectSpec, Outcome, Persistence, Quorums,
+    ReadLevel, Refusal, SessionId, Slot, Stamp, Time, ToClient, Value, View, ViewNumber, Wall,
+};
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+pub(crate) type Message = u32;
+
+/// Replicas `n0`, `n1`, ... of one group; `n0` leads at first.
+pub(crate) struct World {
+    pub(crate) now: Time,
+    pub(crate) shared: Rc<RefCell<Shared>>,
+    pub(crate) nodes: Vec<Node>,
+    /// Replies of all nodes, in order.
+    pub(crate) told: Vec<(ConnectionId, ToClient)>,
+    /// Outputs that no test object performs.
+    pub(crate) seen: Vec<(usize, Output<Message>)>,
+    mail: VecDeque<(usize, usize, PeerMessage<Message>)>,
+}
+
+pub(crate) struct Node {
+    pub(crate) replica: Replica<Instant>,
+    pub(crate) objects: Objects,
+    /// Messages to and from the node are lost.
+    pub(crate) is_cut: bool,
+}
+
+pub(crate) fn view(nodes: u16) -> View {
+    let all: NodeSet = (0..nodes).map(NodeId).collect();
+    let member = |node| Member {
+        node,
+        incarnation: Incarnation(1),
+        address: String::new(),
+    };
+    View {
+        number: ViewNumber(1),
+        first_slot: Slot(1),
+        members: all.iter().map(member).collect(),
+        replicas: all,
+        acceptors: all,
+        quorums: Quorums::majority(usize::from(nodes)).unwrap(),
+        window: 64,
+        persistence: Persistence::Memory,
+        objects: vec![ObjectSpec {
+            name: "chain".into(),
+            class: "rust:chain".into(),
+            arguments: Value::new(),
+        }],
+    }
+}
+
+pub(crate) fn config(nodes: u16, own: usize) -> ReplicaConfig {
+    ReplicaConfig::new(NodeId(own as u16), 1, view(nodes))
+}
+
+impl World {
+    pub(crate) fn new(nodes: u16) -> World {
+        World::with(nodes, |_| {})
+    }
+
+    pub(crate) fn with(nodes: u16, adjust: impl Fn(&mut ReplicaConfig)) -> World {
+        let shared = Rc::new(RefCell::new(Shared::default()));
+        let mut world = World {
+            now: Time(1_000_000_000),
+            shared,
+            nodes: Vec::new(),
+            told: Vec::new(),
+            seen: Vec::new(),
+            mail: VecDeque::new(),
+        };
+        for own in 0..usize::from(nodes) {
+            let mut config = config(nodes, own);
+            adjust(&mut config);
+            world.add(config, None, Objects::default());
+        }
+        world.lead(0);
+        world
+    }
+
+    /// Starts one more node.
+    pub(crate) fn add(
+        &mut self,
+        config: ReplicaConfig,
+        recovered: Option<Recovered>,
+        objects: Objects,
+    ) {
+        let ordering = Instant::new(config.own, Rc::clone(&self.shared));
+        let (replica, outputs) = Replica::new(config, ordering, recovered, self.now);
+        let at = self.nodes.len();
+        self.nodes.push(Node {
+            replica,
+            objects,
+            is_cut: false,
+        });
+        self.perform(at, outputs);
+        self.run();
+    }
+
+    /// Makes node `at` the leader of the next ballot, seen by all.
+    pub(crate) fn lead(&mut self, at: usize) {
+        let ballot = self.shared.borrow_mut().next_ballot(at);
+        for node in 0..self.nodes.len() {
+            let role = if node == at {
+                Role::Leader { ballot }
+            } else {
+                Role::Follower {
+                    leader: Some(NodeId(at as u16)),
+                }
+            };
+            self.effect(node, Effect::Role(role));
+        }
+        self.run();
+    }
+
+    /// Lets only node `at` believe that it leads in `ballot`.
+    pub(crate) fn believe(&mut self, at: usize, ballot: Ballot) {
+        self.effect(at, Effect::Role(Role::Leader { ballot }));
+        self.run();
+    }
+
+    /// The ordering of `at` emits `effect`.
+    pub(crate) fn effect(&mut self, at: usize, effect: Effect<Message>) {
+        self.shared.borrow_mut().emit(at, effect);
+        self.input(at, Input::Wake);
+    }
+
+    /// One input and its turn's end.
+    pub(crate) fn input(&mut self, at: usize, input: Input<Message>) {
+        self.half_turn(at, input);
+        self.end_turn(at);
+    }
+
+    /// One input of a longer turn.
+    pub(crate) fn half_turn(&mut self, at: usize, input: Input<Message>) {
+        let mut out = Vec::new();
+        self.nodes[at].replica.handle(self.now, input, &mut out);
+        self.perform(at, out);
+        self.nodes[at].replica.check();
+    }
+
+    pub(crate) fn end_turn(&mut self, at: usize) {
+        let wall = Wall(self.now.0);
+        self.half_turn(at, Input::TurnEnd { wall, entropy: 7 });
+    }
+
+    fn perform(&mut self, at: usize, outputs: Vec<Output<Message>>) {
+        for output in outputs {
+            match output {
+                Output::Send { to, message, .. } => {
+                    for peer in to.iter() {
+                        self.mail
+                            .push_back((at, usize::from(peer.0), message.clone()));
+                    }
+                }
+                Output::SendChunk {
+                    to,
+                    slot,
+                    offset,
+                    length,
+                } => {
+                    let chunk = self.nodes[at].objects.piece(slot, offset, length);
+                    let message = PeerMessage::Replica(chunk);
+                    self.mail.push_back((at, usize::from(to.0), message));
+                }
+                Output::Reply { to, message } => self.told.push((to, message)),
+                other => {
+                    self.seen.push((at, other.clone()));
+                    self.nodes[at].objects.perform(other);
+                }
+            }
+        }
+    }
+
+    /// Runs until nobody has anything to do.
+    pub(crate) fn run(&mut self) {
+        loop {
+            let mut is_quiet = true;
+            while let Some((from, to, message)) = self.mail.pop_front() {
+                is_quiet = false;
+                if to >= self.nodes.len() || self.nodes[from].is_cut || self.nodes[to].is_cut {
+                    continue;
+                }
+                let input = Input::Peer {
+                    from: NodeId(from as u16),
+                    link: LinkEpoch(1),
+                    message,
+                };
+                self.input(to, input);
+            }
+            for at in 0..self.nodes.len() {
+                while let Some(input) = self.nodes[at].objects.next() {
+                    is_quiet = false;
+                    self.input(at, input);
+                }
+                if self.shared.borrow().has_news(at) {
+                    is_quiet = false;
+                    self.input(at, Input::Wake);
+                }
+            }
+            if is_quiet {
+                return;
+            }
+        }
+    }
+
+    /// Lets time pass, with a wake and a turn on every node.
+    pub(crate) fn pass(&mut self, span: Duration) {
+        self.now = self.now + span;
+        for at in 0..self.nodes.len() {
+            self.input(at, Input::Wake);
+        }
+        self.run();
+    }
+
+    pub(crate) fn link_up(&mut self, at: usize, peer: usize) {
+        let state = LinkState::Up(LinkEpoch(2));
+        let peer = NodeId(peer as u16);
+        self.input(at, Input::Link { peer, state });
+        self.run();
+    }
+
+    /// A client's message, in a turn of its own; everything that follows happens too.
+    pub(crate) fn say(&mut self, at: usize, from: u64, message: FromClient) {
+        let from = ConnectionId(from);
+        self.input(at, Input::Client { from, message });
+        self.run();
+    }
+
+    pub(crate) fn open(&mut self, at: usize, from: u64) -> SessionId {
+        let nonce = from * 1000 + self.told.len() as u64;
+        self.say(at, from, FromClient::Open { nonce });
+        let opened = self.told.iter().rev().find_map(|(_, told)| match told {
+            ToClient::Opened {
+                nonce: own,
+                session,
+                ..
+            } if *own == nonce => Some(*session),
+            _ => None,
+        });
+        opened.expect("an open is answered")
+    }
+
+    pub(crate) fn call(&mut self, at: usize, from: u64, id: CommandId, text: &str) {
+        self.call_acknowledging(at, from, id, 0, text);
+    }
+
+    pub(crate) fn call_acknowledging(
+        &mut self,
+        at: usize,
+        from: u64,
+        id: CommandId,
+        acknowledged: u64,
+        text: &str,
+    ) {
+        let message = FromClient::Call {
+            id,
+            acknowledged,
+            object: ObjectId(0),
+            payload: payload(text),
+        };
+        self.say(at, from, message);
+    }
+
+    pub(crate) fn read(&mut self, at: usize, from: u64, request: u64, level: ReadLevel) {
+        let message = FromClient::Read {
+            request,
+            object: ObjectId(0),
+            payload: payload("?"),
+            level,
+        };
+        self.say(at, from, message);
+    }
+
+    /// Decides `commands` in the next slot, as if another node had submitted them.
+    pub(crate) fn decide(&mut self, commands: Vec<Command>) -> Slot {
+        let slot = self.shared.borrow_mut().append(stamp(self.now), commands);
+        self.run();
+        slot
+    }
+
+    /// What connection `to` was told since the last time.
+    pub(crate) fn take_told(&mut self, to: u64) -> Vec<ToClient> {
+        let (own, other) = std::mem::take(&mut self.told)
+            .into_iter()
+            .partition(|(connection, _)| *connection == ConnectionId(to));
+        self.told = other;
+        let own: Vec<(ConnectionId, ToClient)> = own;
+        own.into_iter()
+            .map(|(_, told)| told)
+            .filter(|told| !matches!(told, ToClient::Leader { .. }))
+            .collect()
+    }
+
+    /// The outcome that connection `to` got last, if that is the last thing it was told.
+    pub(crate) fn outcome(&mut self, to: u64) -> Option<Outcome> {
+        match self.take_told(to).pop() {
+            Some(ToClient::Replied { outcome, .. } | ToClient::Read { outcome, .. }) => {
+                Some(outcome)
+            }
+            _ => None,
+        }
+    }
+}
+
+pub(crate) fn payload(text: &str) -> Value {
+    Value::copy_from_slice(text.as_bytes())
+}
+
+pub(crate) fn stamp(now: Time) -> Stamp {
+    Stamp {
+        wall: Wall(now.0),
+        entropy: 7,
+    }
+}
+
+pub(crate) fn id(session: SessionId, sequence: u64) -> CommandId {
+    CommandId { session, sequence }
+}
+
+pub(crate) fn call(session: SessionId, sequence: u64, acknowledged: u64, text: &str) -> Command {
+    Command {
+        id: id(session, sequence),
+        acknowledged,
+        body: Body::Call {
+            object: ObjectId(0),
+            payload: payload(text),
+        },
+    }
+}
+
+pub(crate) fn meta(body: Body) -> Command {
+    Command {
+        id: id(SessionId::NONE, 1 << 60),
+        acknowledged: 0,
+        body,
+    }
+}
+
+pub(crate) fn refused(ask: Ask, refusal: Refusal) -> ToClient {
+    ToClient::Refused { ask, refusal }
+}
+
+pub(crate) fn batch(commands: Vec<Command>) -> Batch {
+    Batch::new(stamp(Time(1)), commands)
+}

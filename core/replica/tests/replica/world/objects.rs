@@ -1,0 +1,153 @@
+//! Objects whose every reply depends on all calls before it, and which never take a call twice.
+
+use super::Message;
+use quorate_replica::{Input, Output, ReplicaMessage, SnapshotCore};
+use quorate_types::{CommandId, Outcome, Slot, Value};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// Length of every image, so that it takes three pieces.
+pub(crate) const IMAGE_BYTES: u64 = 600 << 10;
+
+#[derive(Default)]
+pub(crate) struct Objects {
+    /// Hash of all calls so far.
+    pub(crate) state: u64,
+    pub(crate) executed: BTreeSet<CommandId>,
+    inputs: VecDeque<Input<Message>>,
+    /// How many answers still leave; `None` is no bound.
+    pub(crate) answers_left: Option<usize>,
+    frozen: BTreeMap<Slot, (u64, BTreeSet<CommandId>)>,
+    pub(crate) images: BTreeMap<Slot, Image>,
+    /// Images being fetched, by which node's.
+    incoming: BTreeMap<Slot, Image>,
+    /// Damages the next image that is installed.
+    pub(crate) damages_install: bool,
+}
+
+#[derive(Clone)]
+pub(crate) struct Image {
+    pub(crate) core: SnapshotCore,
+    pub(crate) state: u64,
+    pub(crate) executed: BTreeSet<CommandId>,
+}
+
+thread_local! {
+    /// Images travel beside their pieces, which hold filler.
+    static IMAGES: std::cell::RefCell<BTreeMap<Slot, Image>> = const { std::cell::RefCell::new(BTreeMap::new()) };
+}
+
+impl Objects {
+    pub(crate) fn restored(image: &Image) -> Objects {
+        Objects {
+            state: image.state,
+            executed: image.executed.clone(),
+            ..Objects::default()
+        }
+    }
+
+    /// What the objects answer next.
+    pub(crate) fn next(&mut self) -> Option<Input<Message>> {
+        match &mut self.answers_left {
+            Some(0) => return None,
+            Some(left) if !self.inputs.is_empty() => *left -= 1,
+            Some(_) | None => {}
+        }
+        self.inputs.pop_front()
+    }
+
+    pub(crate) fn perform(&mut self, output: Output<Message>) {
+        match output {
+            Output::Execute { slot, calls, .. } => {
+                let outcomes = calls
+                    .iter()
+                    .map(|call| self.call(call.id, &call.payload))
+                    .collect();
+                self.inputs.push_back(Input::Executed { slot, outcomes });
+            }
+            Output::Query { read, .. } => {
+                let outcome = value(self.state);
+                self.inputs.push_back(Input::Queried { read, outcome });
+            }
+            Output::TakeSnapshot { slot } => {
+                self.frozen
+                    .insert(slot, (self.state, self.executed.clone()));
+            }
+            Output::FinishSnapshot { core } => self.finish(*core),
+            Output::StoreChunk { slot, .. } => {
+                let image = IMAGES.with_borrow(|images| images[&slot].clone());
+                self.incoming.insert(slot, image);
+            }
+            Output::Install { slot } => self.install(slot),
+            Output::Persist { .. }
+            | Output::Discard { .. }
+            | Output::Role(_)
+            | Output::Diverged { .. }
+            | Output::Send { .. }
+            | Output::SendChunk { .. }
+            | Output::Reply { .. } => {}
+        }
+    }
+
+    fn call(&mut self, id: CommandId, payload: &Value) -> Outcome {
+        assert!(self.executed.insert(id), "{id} is executed twice");
+        for byte in payload {
+            self.state = (self.state ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3) + 1;
+        }
+        value(self.state)
+    }
+
+    fn finish(&mut self, core: SnapshotCore) {
+        let slot = core.slot;
+        let (state, executed) = self.frozen.remove(&slot).expect("frozen before");
+        let image = Image {
+            core,
+            state,
+            executed,
+        };
+        IMAGES.with_borrow_mut(|images| images.insert(slot, image.clone()));
+        self.images.insert(slot, image);
+        self.inputs.push_back(Input::SnapshotTaken {
+            slot,
+            digest: digest(state),
+            bytes: IMAGE_BYTES,
+        });
+    }
+
+    fn install(&mut self, slot: Slot) {
+        let image = self.incoming.remove(&slot).expect("stored before");
+        if std::mem::take(&mut self.damages_install) {
+            self.inputs.push_back(Input::InstallFailed { slot });
+            return;
+        }
+        self.state = image.state;
+        self.executed = image.executed.clone();
+        self.images.insert(slot, image.clone());
+        self.inputs.push_back(Input::Installed {
+            core: image.core,
+            digest: digest(image.state),
+            bytes: IMAGE_BYTES,
+        });
+    }
+
+    /// A piece of a stored image.
+    pub(crate) fn piece(&self, slot: Slot, offset: u64, length: u32) -> ReplicaMessage {
+        assert!(self.images.contains_key(&slot), "only held images are sent");
+        let length = u64::from(length).min(IMAGE_BYTES - offset);
+        ReplicaMessage::Chunk {
+            slot,
+            offset,
+            total: IMAGE_BYTES,
+            data: Value::from(vec![7; length as usize]),
+        }
+    }
+}
+
+pub(crate) fn digest(state: u64) -> [u8; 32] {
+    let mut digest = [0; 32];
+    digest[..8].copy_from_slice(&state.to_le_bytes());
+    digest
+}
+
+pub(crate) fn value(state: u64) -> Outcome {
+    Outcome::Returned(Value::copy_from_slice(format!("{state:x}").as_bytes()))
+}

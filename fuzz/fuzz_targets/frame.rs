@@ -1,6 +1,9 @@
 //! Streams of frames, cut into pieces by the first byte.
 #![no_main]
-#![expect(dead_code, reason = "each target uses one reader of those shared with the tests")]
+#![expect(
+    dead_code,
+    reason = "each target uses one reader of those shared with the tests"
+)]
 
 #[path = "../../core/wire/tests/wire/readers.rs"]
 mod readers;

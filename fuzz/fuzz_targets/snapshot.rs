@@ -1,6 +1,9 @@
 //! Snapshots, as they come and with their checksum put right.
 #![no_main]
-#![expect(dead_code, reason = "each target uses one reader of those shared with the tests")]
+#![expect(
+    dead_code,
+    reason = "each target uses one reader of those shared with the tests"
+)]
 
 #[path = "../../core/wire/tests/wire/readers.rs"]
 mod readers;

@@ -1,10 +1,195 @@
 //! Multi-Paxos: orders commands with one stable leader.
+//!
+//! [`MultiPaxos`] is one instance at one node. Each role is a file: `acceptor` remembers, `election`
+//! and `candidate` find a leader, `leader` fills slots, `learner` follows, `forward` and `reads` serve
+//! the local replica. Here is only the dispatch between them. It knows no bytes, objects or clients.
 #![forbid(unsafe_code)]
 
+mod acceptor;
+mod candidate;
 mod config;
+mod dispatch;
+mod election;
+mod forward;
+mod journal;
+mod leader;
+mod learner;
 mod limits;
+mod log;
 mod message;
+mod peers;
+mod queue;
+mod random;
+mod reads;
+mod recovery;
+mod repair;
 
+pub use acceptor::{Acceptor, Answer, Verdict};
 pub use config::{Config, Standing, Timing};
+pub use journal::Journal;
 pub use limits::Limits;
+pub use log::{Log, Open};
 pub use message::{Message, Promise, Vote};
+
+use candidate::Candidate;
+use election::Election;
+use forward::Forward;
+use leader::Leader;
+use learner::Learner;
+use peers::Peers;
+use quorate_ordering::{OrderingStatus, PeerStatus, Record, Role};
+use quorate_types::{Ballot, Duration, NodeSet, Slot, Time};
+use random::Random;
+use reads::Reads;
+use repair::Repair;
+
+/// A node's part in agreement at this moment.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum Part {
+    Follower,
+    Candidate(Box<Candidate>),
+    Leader(Box<Leader>),
+}
+
+/// One node's instance of Multi-Paxos for one view.
+#[derive(Clone, PartialEq, Debug)]
+pub struct MultiPaxos {
+    config: Config,
+    random: Random,
+    acceptor: Acceptor,
+    part: Part,
+    election: Election,
+    peers: Peers,
+    learner: Learner,
+    forward: Forward,
+    reads: Reads,
+    /// Present while a damaged acceptor may not vote.
+    repair: Option<Repair>,
+    /// The highest slot that the replica applied.
+    executed: Slot,
+    /// The highest slot handed up. Invariant: at most the decided prefix, outside of `handle`.
+    delivered: Slot,
+    /// Votes whose answer leaves at the end of the turn: a ballot and a range of slots.
+    unsent_votes: Option<(Ballot, Slot, Slot)>,
+    role_told: Role,
+    /// When the decided watermark is next written, if it rose.
+    record_at: Time,
+}
+
+impl MultiPaxos {
+    /// An instance that remembers `recovered`, the records of its log in their order. If the replica
+    /// restored a snapshot, [`quorate_ordering::Event::Executed`] with its slot must be the first event.
+    #[must_use]
+    pub fn new(config: Config, recovered: Vec<Record>, now: Time) -> MultiPaxos {
+        let timing = config.timing;
+        let is_voter = config.is_voter() && !config.is_damaged;
+        let mut random = Random::new(config.seed);
+        let mut acceptor = Acceptor::new(is_voter, config.view.persistence);
+        recovery::restore(&mut acceptor, recovered);
+        if acceptor.promised() > Ballot::ZERO {
+            // A lease granted before the restart is forgotten, so it is kept to blindly.
+            acceptor.bind(Ballot::ZERO, now + timing.lease);
+        }
+        let is_alone = config.view.acceptors.len() == 1;
+        let patience = if is_alone {
+            Duration::ZERO
+        } else {
+            random.span(timing.retry_max, timing.election_min)
+        };
+        let delivered = acceptor.log.trimmed();
+        let must_repair = config.is_damaged && config.is_voter();
+        let repair = must_repair.then(|| Repair::new(config.boot, now));
+        MultiPaxos {
+            election: Election::new(now, patience),
+            peers: Peers::new(&config.view, config.own),
+            learner: Learner::new(now),
+            forward: Forward::new(config.boot),
+            reads: Reads::default(),
+            repair,
+            executed: delivered,
+            delivered,
+            unsent_votes: None,
+            role_told: Role::Follower { leader: None },
+            record_at: now,
+            part: Part::Follower,
+            config,
+            random,
+            acceptor,
+        }
+    }
+
+    /// Every other member of the view.
+    pub(crate) fn others(&self) -> NodeSet {
+        self.config.view.nodes().without(self.config.own)
+    }
+
+    pub(crate) fn role(&self) -> Role {
+        match &self.part {
+            Part::Follower => Role::Follower {
+                leader: self.election.leader.map(|ballot| ballot.node),
+            },
+            Part::Candidate(candidate) => Role::Candidate {
+                ballot: candidate.ballot,
+            },
+            Part::Leader(leader) => Role::Leader {
+                ballot: leader.ballot,
+            },
+        }
+    }
+
+    pub(crate) fn report(&self) -> OrderingStatus {
+        let decided = self.acceptor.log.decided();
+        let voted = self.acceptor.log.highest();
+        let (window_left, waiting) = match &self.part {
+            Part::Leader(leader) => {
+                let ahead = leader.proposed().since(self.executed);
+                let left = self.config.view.window.saturating_sub(ahead);
+                (left, leader.queue.len() + self.forward.len())
+            }
+            Part::Candidate(_) | Part::Follower => (0, self.forward.len()),
+        };
+        let is_leader = matches!(self.part, Part::Leader(_));
+        let peers = self.peers.iter().map(|peer| PeerStatus {
+            node: peer.node,
+            connected: peer.link.is_some(),
+            lag: if is_leader {
+                voted.since(peer.acked.max(peer.decided))
+            } else {
+                self.learner.known.max(decided).since(peer.decided)
+            },
+            in_flight_bytes: peer.flight_bytes(),
+        });
+        OrderingStatus {
+            role: self.role(),
+            promised: self.acceptor.promised(),
+            decided,
+            voted,
+            trimmed: self.acceptor.log.trimmed(),
+            window_left,
+            waiting,
+            held_bytes: self.acceptor.log.bytes(),
+            elections: self.election.begun,
+            peers: peers.collect(),
+        }
+    }
+
+    pub(crate) fn check_all(&self) {
+        self.acceptor.check();
+        self.peers.check();
+        self.forward.check();
+        self.reads.check();
+        let decided = self.acceptor.log.decided();
+        assert!(
+            self.delivered <= decided,
+            "only decided slots are handed up"
+        );
+        assert!(
+            self.acceptor.log.trimmed() <= self.delivered,
+            "what is trimmed was handed up"
+        );
+        if let Part::Leader(leader) = &self.part {
+            leader.check(decided);
+            assert!(self.acceptor.is_voter(), "a leader votes");
+        }
+    }
+}

@@ -129,14 +129,21 @@ pub enum Message {
     },
     /// Please order these; answered by their decision or by [`Message::Returned`].
     Forward {
+        /// The leadership addressed; the receiver takes the commands only while it leads in it.
+        ballot: Ballot,
+        /// Rises with each forward of the sender, over its restarts too: a leader takes no number twice.
+        number: u64,
         /// Commands submitted at the sender.
         commands: Vec<Command>,
     },
-    /// These forwarded commands were not proposed by the sender and will not be.
+    /// These forwarded commands are not ordered by the forward that brought them.
     Returned {
+        /// Which forward.
+        number: u64,
         /// Which commands.
         commands: Vec<CommandId>,
         /// [`Refusal::NotOrdered`]: ask the leader. [`Refusal::Overloaded`]: its queue is full.
+        /// [`Refusal::Unknown`]: an earlier life of the sender may have proposed them.
         refusal: Refusal,
     },
     /// Is `ballot` still the highest that you promised?
@@ -152,7 +159,8 @@ pub enum Message {
         ballot: Ballot,
         /// The epoch confirmed.
         epoch: u64,
-        /// The highest slot in which the sender voted.
+        /// The highest slot in which the sender voted in this ballot; earlier ballots' votes above what
+        /// phase 1 found are not decided and never will be.
         voted: Slot,
     },
     /// To the leader: up to which slot must I execute before I answer reads that arrived here?

@@ -110,8 +110,23 @@ pub(crate) fn put_message(buf: &mut BytesMut, message: &Message) {
             decided,
         } => put_learned(buf, *from, *decided, batches),
         Message::Trimmed { upto } => put_slot(buf, *upto),
-        Message::Forward { commands } => put_list(buf, commands, put_command),
-        Message::Returned { commands, refusal } => put_returned(buf, commands, *refusal),
+        Message::Forward {
+            ballot,
+            number,
+            commands,
+        } => {
+            put_ballot(buf, *ballot);
+            buf.put_u64_le(*number);
+            put_list(buf, commands, put_command);
+        }
+        Message::Returned {
+            number,
+            commands,
+            refusal,
+        } => {
+            buf.put_u64_le(*number);
+            put_returned(buf, commands, *refusal);
+        }
         Message::Confirm { ballot, epoch } => {
             put_ballot(buf, *ballot);
             buf.put_u64_le(*epoch);
@@ -269,6 +284,8 @@ fn take_rest(r: &mut Reader<'_>, tag: u8) -> Result<Message, WireError> {
             upto: take_slot(r)?,
         },
         FORWARD => Message::Forward {
+            ballot: take_ballot(r)?,
+            number: r.counter("forward number")?,
             commands: r.list(
                 "commands",
                 Batch::COMMANDS_MAX,
@@ -277,6 +294,7 @@ fn take_rest(r: &mut Reader<'_>, tag: u8) -> Result<Message, WireError> {
             )?,
         },
         RETURNED => Message::Returned {
+            number: r.counter("forward number")?,
             refusal: take_refusal(r)?,
             commands: r.list("command ids", Batch::COMMANDS_MAX, 16, take_command_id)?,
         },

@@ -276,9 +276,12 @@ fn other_message(draw: &mut Draw) -> Message {
         },
         2 => Message::Trimmed { upto: slot(draw) },
         3 => Message::Forward {
+            ballot: ballot(draw),
+            number: counter(draw),
             commands: draw.list(5, command),
         },
         4 => Message::Returned {
+            number: counter(draw),
             commands: draw.list(5, id),
             refusal: refusal(draw),
         },

@@ -171,12 +171,15 @@ fn agreement() -> Vec<(&'static str, Message)> {
         (
             "forward",
             Message::Forward {
+                ballot: BALLOT,
+                number: 12,
                 commands: commands(),
             },
         ),
         (
             "returned",
             Message::Returned {
+                number: 12,
                 commands: vec![ID],
                 refusal: Refusal::NotOrdered,
             },

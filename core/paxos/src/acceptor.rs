@@ -1,0 +1,317 @@
+//! The acceptor: what a node promised and voted for, persisted before it is told.
+//!
+//! It keeps the one promise and the votes apart, refuses lower ballots, and lets answers out of its
+//! journal only when their records are durable. It sends nothing and knows no leader: whoever owns it
+//! (every ordering protocol here) turns ready [`Answer`]s into its own messages.
+
+use crate::journal::Journal;
+use crate::log::{Log, Open};
+use crate::{Promise, Vote};
+use quorate_ordering::{Effects, Mark, Record};
+use quorate_types::{Ballot, Batch, NodeId, Persistence, Slot, Time};
+
+/// What may be told once it is durable.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Answer {
+    /// `ballot` is promised; `to` wants to know the votes from `from` on.
+    Promised {
+        /// The ballot, as it was when the promise was submitted.
+        ballot: Ballot,
+        /// Who asked.
+        to: NodeId,
+        /// The first slot asked for.
+        from: Slot,
+    },
+    /// The vote in `slot` for what `ballot` proposed stands.
+    Voted {
+        /// The ballot, as it was when the vote was submitted.
+        ballot: Ballot,
+        /// Where.
+        slot: Slot,
+    },
+    /// Heartbeat `beat` of `ballot` was heard, its ballot promised.
+    Heard {
+        /// The leader's ballot.
+        ballot: Ballot,
+        /// Which heartbeat.
+        beat: u64,
+        /// A lease was granted with it.
+        is_granted: bool,
+    },
+}
+
+/// What became of a proposal.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// Voted for, now or before: an [`Answer::Voted`] follows.
+    Voted,
+    /// The slot is trimmed here: it was decided long ago.
+    Trimmed,
+    /// Too far ahead to hold; nothing follows.
+    NoRoom,
+}
+
+/// One acceptor of one view.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Acceptor {
+    /// Whether it votes. One that does not only holds what it hears.
+    is_voter: bool,
+    /// Invariant: never falls; at or above the ballot of every vote.
+    promised: Ballot,
+    promised_mark: Mark,
+    /// The highest slot voted in within `promised`.
+    voted: Slot,
+    /// No other ballot is promised before this.
+    bound_until: Time,
+    bound_to: Ballot,
+    /// The decided watermark last written.
+    recorded: Slot,
+    /// Writes and the answers that wait for them.
+    pub journal: Journal<Answer>,
+    /// Batches.
+    pub log: Log,
+}
+
+impl Acceptor {
+    /// An acceptor that remembers nothing.
+    #[must_use]
+    pub fn new(is_voter: bool, persistence: Persistence) -> Acceptor {
+        Acceptor {
+            is_voter,
+            promised: Ballot::ZERO,
+            promised_mark: Mark(0),
+            voted: Slot::ZERO,
+            bound_until: Time(0),
+            bound_to: Ballot::ZERO,
+            recorded: Slot::ZERO,
+            journal: Journal::new(persistence),
+            log: Log::default(),
+        }
+    }
+
+    /// Puts back what an earlier life recorded.
+    pub(crate) fn restore(&mut self, promised: Ballot, log: Log) {
+        self.promised = promised;
+        self.recorded = log.decided();
+        self.log = log;
+    }
+
+    /// Whether it votes.
+    #[must_use]
+    pub fn is_voter(&self) -> bool {
+        self.is_voter
+    }
+
+    /// It remembers again all that it could have promised and voted for.
+    pub(crate) fn enfranchise<M>(&mut self, promised: Ballot, effects: &mut Effects<M>) {
+        self.is_voter = true;
+        self.raise(self.promised.max(promised), effects);
+    }
+
+    /// The highest ballot promised; at a node without a vote, the highest heard.
+    #[must_use]
+    pub fn promised(&self) -> Ballot {
+        self.promised
+    }
+
+    /// The highest slot voted in within the promised ballot.
+    #[must_use]
+    pub fn voted(&self) -> Slot {
+        self.voted
+    }
+
+    /// Says whether the promise is durable.
+    #[must_use]
+    pub fn is_promise_durable(&self) -> bool {
+        self.journal.is_durable(self.promised_mark)
+    }
+
+    /// Grants `ballot` that no other is promised before `until`.
+    pub fn bind(&mut self, ballot: Ballot, until: Time) {
+        self.bound_to = ballot;
+        self.bound_until = self.bound_until.max(until);
+    }
+
+    /// Until when no other ballot than one of `node` may be promised.
+    #[must_use]
+    pub fn bound_until(&self, node: NodeId) -> Time {
+        if self.bound_to != Ballot::ZERO && self.bound_to.node == node {
+            Time(0)
+        } else {
+            self.bound_until
+        }
+    }
+
+    /// Promises `ballot` and writes it down; a lower or equal one changes nothing.
+    pub fn raise<M>(&mut self, ballot: Ballot, effects: &mut Effects<M>) {
+        if ballot <= self.promised {
+            return;
+        }
+        self.promised = ballot;
+        self.voted = Slot::ZERO;
+        if self.is_voter {
+            self.journal.write(|| Record::Promise { ballot }, effects);
+            self.promised_mark = self.journal.mark();
+        }
+    }
+
+    /// Phase 1: promises `ballot`, which is at least the promised one, and answers `to` when durable.
+    pub fn promise<M>(&mut self, ballot: Ballot, to: NodeId, from: Slot, effects: &mut Effects<M>) {
+        assert!(self.is_voter, "an observer promises nothing");
+        assert!(ballot >= self.promised, "a lower ballot is refused before");
+        self.raise(ballot, effects);
+        self.tell(Answer::Promised { ballot, to, from });
+    }
+
+    /// Phase 2: votes for `batch`, unless the slot is decided already. `ballot` is at least the
+    /// promised one.
+    pub fn vote<M>(
+        &mut self,
+        ballot: Ballot,
+        slot: Slot,
+        batch: Batch,
+        effects: &mut Effects<M>,
+    ) -> Verdict {
+        assert!(ballot >= self.promised, "a lower ballot is refused before");
+        self.raise(ballot, effects);
+        if slot <= self.log.trimmed() {
+            return Verdict::Trimmed;
+        }
+        let answer = Answer::Voted { ballot, slot };
+        if slot <= self.log.decided() {
+            self.tell(answer);
+            return Verdict::Voted;
+        }
+        if let Some(open) = self.log.open(slot)
+            && open.ballot == ballot
+        {
+            assert!(open.batch == batch, "one ballot proposes one batch a slot");
+            self.journal.after(answer);
+            return Verdict::Voted;
+        }
+        if !self.log.has_room(slot) {
+            return Verdict::NoRoom;
+        }
+        if self.is_voter {
+            self.voted = self.voted.max(slot);
+            let batch = batch.clone();
+            self.journal.write(
+                || Record::Vote {
+                    slot,
+                    ballot,
+                    batch,
+                },
+                effects,
+            );
+        }
+        let is_recorded = self.is_voter && self.journal.is_on_disk();
+        self.log.put(
+            slot,
+            Open {
+                ballot,
+                batch,
+                is_recorded,
+            },
+        );
+        self.journal.after(answer);
+        Verdict::Voted
+    }
+
+    /// Lets `answer` out as soon as the promise is durable; it depends on nothing newer.
+    pub fn tell(&mut self, answer: Answer) {
+        if self.is_promise_durable() {
+            self.journal.at_once(answer);
+        } else {
+            self.journal.after(answer);
+        }
+    }
+
+    /// One page of votes for a candidate: slots from `from` on and above the decided prefix.
+    #[must_use]
+    pub fn page(&self, ballot: Ballot, from: Slot, slots: usize, bytes: usize) -> Promise {
+        let mut votes = Vec::new();
+        let mut next = None;
+        let mut weight = 0;
+        for (slot, open) in self.log.open_from(from) {
+            weight += open.batch.weight();
+            if votes.len() == slots || (weight > bytes && !votes.is_empty()) {
+                next = Some(slot);
+                break;
+            }
+            votes.push(Vote {
+                slot,
+                ballot: open.ballot,
+                batch: open.batch.clone(),
+            });
+        }
+        Promise {
+            ballot,
+            from,
+            votes,
+            next,
+            decided: self.log.decided(),
+            trimmed: self.log.trimmed(),
+            wall: self.log.wall(),
+        }
+    }
+
+    /// Extends the decided prefix by one slot: `learned`, or what is held for it. The watermark record
+    /// needs that each slot's last record is what was decided, so a batch without a matching vote
+    /// record is written as chosen.
+    pub fn decide<M>(&mut self, learned: Option<Batch>, effects: &mut Effects<M>) {
+        let is_recorded = self.log.decide_next(learned);
+        if !is_recorded && self.journal.is_on_disk() {
+            let slot = self.log.decided();
+            let batch = self.log.chosen(slot).expect("it was just decided").clone();
+            self.journal
+                .write(|| Record::Chosen { slot, batch }, effects);
+        }
+    }
+
+    /// Decided slots that the last written watermark does not cover.
+    #[must_use]
+    pub fn unrecorded(&self) -> u64 {
+        self.log.decided().since(self.recorded)
+    }
+
+    /// Writes the decided watermark, if it rose and there is a disk. Nothing waits for it.
+    pub fn record_decided<M>(&mut self, effects: &mut Effects<M>) {
+        let upto = self.log.decided();
+        if upto > self.recorded {
+            self.recorded = upto;
+            self.journal.write(|| Record::Decided { upto }, effects);
+        }
+    }
+
+    /// What must stand in the log once records up to `trimmed` are gone.
+    #[must_use]
+    pub fn base(&self) -> Vec<Record> {
+        vec![
+            Record::Promise {
+                ballot: self.promised,
+            },
+            Record::Trimmed {
+                upto: self.log.trimmed(),
+            },
+            Record::Decided {
+                upto: self.log.decided(),
+            },
+        ]
+    }
+
+    /// Panics when an invariant is broken.
+    pub fn check(&self) {
+        self.journal.check();
+        self.log.check();
+        assert!(
+            self.recorded <= self.log.decided(),
+            "only what is decided is recorded so"
+        );
+        for (slot, open) in self.log.open_from(Slot::ZERO) {
+            assert!(
+                open.ballot <= self.promised,
+                "{slot}: a vote implies its promise"
+            );
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! Phase 1: a ballot of one's own is promised by a quorum, and what they voted for is gathered.
+//!
+//! The candidate's own promise is durable before anybody hears of the ballot. It proposes nothing;
+//! when a quorum has told all its pages, the leader takes over what was found.
+
+use crate::message::{Message, Promise, Vote};
+use crate::{MultiPaxos, Part};
+use quorate_ordering::{Effects, Lane};
+use quorate_types::{Ballot, NodeId, NodeSet, Slot, Time, Wall};
+use std::collections::BTreeMap;
+
+/// One attempt to lead.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Candidate {
+    pub(crate) ballot: Ballot,
+    from: Slot,
+    /// Whether the own promise is durable and the others were asked.
+    is_announced: bool,
+    /// Per acceptor the `from` of the page that is awaited, once it differs from the first.
+    awaited: BTreeMap<NodeId, Slot>,
+    /// Acceptors that told their last page.
+    promised: NodeSet,
+    pub(crate) found: Found,
+    deadline: Time,
+    resend_at: Time,
+}
+
+/// What a phase-1 quorum told.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub(crate) struct Found {
+    /// Per slot, the vote in the highest ballot.
+    pub(crate) votes: BTreeMap<Slot, Vote>,
+    /// The highest decided or trimmed slot: nothing at or below it is proposed.
+    pub(crate) floor: Slot,
+    /// The highest wall clock stamped.
+    pub(crate) wall: Wall,
+}
+
+impl Candidate {
+    pub(crate) fn wake_at(&self) -> Time {
+        self.deadline.min(self.resend_at)
+    }
+
+    fn awaited_from(&self, node: NodeId) -> Slot {
+        self.awaited.get(&node).copied().unwrap_or(self.from)
+    }
+
+    fn gather(&mut self, page: Promise) {
+        self.found.floor = self.found.floor.max(page.decided).max(page.trimmed);
+        self.found.wall = self.found.wall.max(page.wall);
+        for vote in page.votes {
+            match self.found.votes.get(&vote.slot) {
+                Some(known) if known.ballot > vote.ballot => {}
+                Some(known) if known.ballot == vote.ballot => {
+                    assert!(
+                        known.batch == vote.batch,
+                        "one ballot proposes one batch a slot"
+                    );
+                }
+                Some(_) | None => {
+                    self.found.votes.insert(vote.slot, vote);
+                }
+            }
+        }
+    }
+}
+
+impl MultiPaxos {
+    pub(crate) fn begin_phase1(&mut self, now: Time, effects: &mut Effects<Message>) {
+        assert!(
+            self.acceptor.is_voter(),
+            "only an acceptor with a vote may lead"
+        );
+        let highest = self.acceptor.promised().max(self.election.highest);
+        let ballot = highest.next(self.config.own, self.config.boot);
+        let from = self.acceptor.log.decided().next();
+        self.election.highest = ballot;
+        self.election.begun += 1;
+        self.election.heard = now;
+        self.part = Part::Candidate(Box::new(Candidate {
+            ballot,
+            from,
+            is_announced: false,
+            awaited: BTreeMap::new(),
+            promised: NodeSet::empty(),
+            found: Found::default(),
+            deadline: now + self.config.timing.election_min,
+            resend_at: now + self.config.timing.resend,
+        }));
+        self.acceptor
+            .promise(ballot, self.config.own, from, effects);
+    }
+
+    /// The own promise of `ballot` is durable: the others may hear of it.
+    pub(crate) fn own_promise_is_durable(
+        &mut self,
+        now: Time,
+        ballot: Ballot,
+        effects: &mut Effects<Message>,
+    ) {
+        let Part::Candidate(candidate) = &mut self.part else {
+            return;
+        };
+        if candidate.ballot != ballot || candidate.is_announced {
+            return;
+        }
+        candidate.is_announced = true;
+        let from = candidate.from;
+        let page = self.acceptor.page(ballot, from, usize::MAX, usize::MAX);
+        let to = self.config.view.acceptors.without(self.config.own);
+        self.send(to, Lane::Urgent, Message::Prepare { ballot, from }, effects);
+        self.on_promise(now, self.config.own, page, effects);
+    }
+
+    pub(crate) fn on_prepare(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        ballot: Ballot,
+        first: Slot,
+        effects: &mut Effects<Message>,
+    ) {
+        if !self.acceptor.is_voter() {
+            return;
+        }
+        let promised = self.acceptor.promised();
+        if ballot < promised {
+            let nack = Message::Nack { ballot, promised };
+            self.send(NodeSet::only(from), Lane::Urgent, nack, effects);
+            return;
+        }
+        if ballot > promised {
+            if self.acceptor.bound_until(ballot.node) > now {
+                return;
+            }
+            self.yield_to(now, ballot, effects);
+            self.heard_candidate(now, ballot);
+        }
+        self.acceptor.promise(ballot, from, first, effects);
+    }
+
+    /// A promise is durable: tell the page that was asked for.
+    pub(crate) fn tell_promise(
+        &mut self,
+        to: NodeId,
+        ballot: Ballot,
+        from: Slot,
+        effects: &mut Effects<Message>,
+    ) {
+        // A promise overtaken by a higher one is still kept, but telling it helps nobody.
+        if ballot != self.acceptor.promised() {
+            return;
+        }
+        let limits = &self.config.limits;
+        let page = self
+            .acceptor
+            .page(ballot, from, limits.chunk_slots, limits.chunk_bytes);
+        self.send(
+            NodeSet::only(to),
+            Lane::Urgent,
+            Message::Promise(page),
+            effects,
+        );
+    }
+
+    pub(crate) fn on_promise(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        page: Promise,
+        effects: &mut Effects<Message>,
+    ) {
+        self.peers.note_decided(from, page.decided);
+        let is_acceptor = self.config.view.acceptors.contains(from);
+        let Part::Candidate(candidate) = &mut self.part else {
+            return;
+        };
+        let is_awaited = candidate.ballot == page.ballot
+            && candidate.awaited_from(from) == page.from
+            && !candidate.promised.contains(from);
+        if !is_awaited || !is_acceptor {
+            return;
+        }
+        let next = page.next;
+        candidate.gather(page);
+        if let Some(next) = next {
+            candidate.awaited.insert(from, next);
+            let ballot = candidate.ballot;
+            let ask = Message::Prepare { ballot, from: next };
+            self.send(NodeSet::only(from), Lane::Urgent, ask, effects);
+            return;
+        }
+        candidate.promised.insert(from);
+        if candidate.promised.len() >= self.config.view.quorums.phase1() {
+            let ballot = candidate.ballot;
+            let found = std::mem::take(&mut candidate.found);
+            self.begin_leading(now, ballot, found, effects);
+        }
+    }
+
+    pub(crate) fn wake_candidate(&mut self, now: Time, effects: &mut Effects<Message>) {
+        let Part::Candidate(candidate) = &mut self.part else {
+            return;
+        };
+        if now >= candidate.deadline {
+            self.abandon(now);
+            return;
+        }
+        if now < candidate.resend_at {
+            return;
+        }
+        candidate.resend_at = now + self.config.timing.resend;
+        if !candidate.is_announced {
+            return;
+        }
+        let ballot = candidate.ballot;
+        let asks: Vec<(NodeId, Slot)> = (self.config.view.acceptors.iter())
+            .filter(|node| *node != self.config.own && !candidate.promised.contains(*node))
+            .map(|node| (node, candidate.awaited_from(node)))
+            .collect();
+        for (node, from) in asks {
+            let ask = Message::Prepare { ballot, from };
+            self.send(NodeSet::only(node), Lane::Urgent, ask, effects);
+        }
+    }
+
+    /// The attempt failed; another follows after a while, if nobody else leads by then.
+    pub(crate) fn abandon(&mut self, now: Time) {
+        self.part = Part::Follower;
+        self.election.leader = None;
+        self.retry_later(now);
+    }
+}

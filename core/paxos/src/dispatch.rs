@@ -1,0 +1,445 @@
+//! The seam: every event finds its role here, and what follows from several roles is settled here.
+
+use crate::acceptor::{Answer, Verdict};
+use crate::message::Message;
+use crate::{MultiPaxos, Part};
+use quorate_ordering::{Effect, Effects, Event, Lane, LinkState, Ordering, OrderingStatus};
+use quorate_types::{Ballot, Batch, NodeId, NodeSet, Slot, Time, Wall};
+
+/// Decided slots after which the watermark is written with the next vote.
+const UNRECORDED_MAX: u64 = 64;
+
+impl Ordering for MultiPaxos {
+    type Message = Message;
+
+    fn handle(&mut self, now: Time, event: Event<Message>, effects: &mut Effects<Message>) {
+        match event {
+            Event::Submit { commands } => self.submit(now, commands, effects),
+            Event::Read { id, lease } => self.read(now, id, lease, effects),
+            Event::Receive {
+                from,
+                link: _,
+                message,
+            } => self.receive(now, from, message, effects),
+            Event::Persisted { mark } => self.acceptor.journal.persisted(mark),
+            Event::Link { peer, state } => self.link_changed(now, peer, state, effects),
+            Event::Executed { slot } => self.on_executed(now, slot, effects),
+            Event::Trimmable { slot } => self.trim(slot, effects),
+            Event::TurnEnd { wall, entropy } => self.end_turn(now, wall, entropy, effects),
+            Event::HandOver => self.hand_over(now, effects),
+            Event::Wake => self.wake(now, effects),
+        }
+        self.settle(now, effects);
+        self.deliver(effects);
+        let role = self.role();
+        if role != self.role_told {
+            self.role_told = role;
+            effects.push(Effect::Role(role));
+        }
+    }
+
+    fn next_wake(&self) -> Option<Time> {
+        let part = match &self.part {
+            Part::Follower if self.acceptor.is_voter() => Some(self.election.missed_at()),
+            Part::Follower => None,
+            Part::Candidate(candidate) => Some(candidate.wake_at()),
+            Part::Leader(leader) => Some(leader.wake_at()),
+        };
+        let is_unrecorded = self.acceptor.journal.is_on_disk() && self.acceptor.unrecorded() > 0;
+        let record = is_unrecorded.then_some(self.record_at);
+        let others = [
+            self.learner_wake_at(),
+            self.forward.wake_at(),
+            self.reads.wake_at(),
+            record,
+            self.repair.as_ref().map(|repair| repair.ask_at),
+        ];
+        others.into_iter().chain([part]).flatten().min()
+    }
+
+    fn status(&self) -> OrderingStatus {
+        self.report()
+    }
+
+    fn check(&self) {
+        self.check_all();
+    }
+}
+
+impl MultiPaxos {
+    fn receive(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        message: Message,
+        effects: &mut Effects<Message>,
+    ) {
+        if self.peers.find(from).is_none() {
+            return;
+        }
+        match message {
+            Message::Canvass { attempt, decided } => {
+                self.on_canvass(now, from, attempt, decided, effects);
+            }
+            Message::Canvassed {
+                attempt,
+                is_granted,
+                promised,
+                decided,
+            } => {
+                self.peers.note_decided(from, decided);
+                self.learner.known = self.learner.known.max(decided);
+                self.learn_more(now, effects);
+                self.on_canvassed(now, from, attempt, is_granted, promised, effects);
+            }
+            Message::Prepare {
+                ballot,
+                from: first,
+            } => self.on_prepare(now, from, ballot, first, effects),
+            Message::Promise(page) => self.on_promise(now, from, page, effects),
+            Message::Nack { ballot, promised } => self.on_nack(now, ballot, promised, effects),
+            Message::Accept {
+                ballot,
+                slot,
+                batch,
+                decided,
+            } => self.on_accept(now, from, ballot, (slot, batch, decided), effects),
+            Message::Accepted {
+                ballot,
+                first,
+                last,
+            } => self.on_accepted(now, from, ballot, (first, last), true, effects),
+            Message::Seen {
+                ballot,
+                first,
+                last,
+            } => self.on_accepted(now, from, ballot, (first, last), false, effects),
+            Message::Decided { ballot, upto } => {
+                if self.follow(now, from, ballot, effects) {
+                    self.heard_decided(now, ballot, upto, effects);
+                }
+            }
+            Message::Heartbeat {
+                ballot,
+                beat,
+                decided,
+                wants_lease,
+            } => self.on_heartbeat(now, from, ballot, beat, (decided, wants_lease), effects),
+            Message::Heard {
+                ballot,
+                beat,
+                decided,
+                is_voter,
+                is_granted,
+            } => {
+                self.peers.note_decided(from, decided);
+                self.learner.known = self.learner.known.max(decided);
+                self.on_heard(now, from, ballot, beat, (is_voter, is_granted), effects);
+            }
+            Message::Learn { from: first } => self.on_learn(from, first, effects),
+            Message::Learned {
+                from: first,
+                batches,
+                decided,
+            } => self.on_learned(now, from, first, batches, decided, effects),
+            Message::Trimmed { upto } => self.on_trimmed(now, from, upto, effects),
+            Message::Forward {
+                ballot,
+                number,
+                commands,
+            } => self.on_forward(from, ballot, number, commands, effects),
+            Message::Returned {
+                number,
+                commands,
+                refusal,
+            } => self.on_returned(number, commands, refusal, effects),
+            Message::Confirm { ballot, epoch } => {
+                if self.follow(now, from, ballot, effects) {
+                    self.on_confirm(from, ballot, epoch, effects);
+                }
+            }
+            Message::Confirmed {
+                ballot,
+                epoch,
+                voted,
+            } => self.on_confirmed(from, ballot, epoch, voted, effects),
+            Message::AskBarrier { request } => self.on_ask_barrier(now, from, request, effects),
+            Message::Barrier { request, barrier } => self.on_barrier(request, barrier, effects),
+            Message::TakeOver { ballot } => self.on_take_over(now, ballot, effects),
+            Message::Survey { request } => self.on_survey(from, request, effects),
+            Message::Surveyed {
+                request,
+                promised,
+                voted,
+            } => self.on_surveyed(from, request, promised, voted, effects),
+        }
+    }
+
+    /// A leader of `ballot` spoke. Says whether it is to be followed; a lower ballot is told so.
+    fn follow(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        ballot: Ballot,
+        effects: &mut Effects<Message>,
+    ) -> bool {
+        let promised = self.acceptor.promised();
+        if ballot < promised {
+            let nack = Message::Nack { ballot, promised };
+            self.send(NodeSet::only(from), Lane::Urgent, nack, effects);
+            return false;
+        }
+        if ballot.node != from {
+            return false;
+        }
+        self.yield_to(now, ballot, effects);
+        self.acceptor.raise(ballot, effects);
+        self.heard_leader(now, ballot);
+        true
+    }
+
+    /// A higher ballot exists: an own attempt or leadership below it ends.
+    pub(crate) fn yield_to(&mut self, now: Time, ballot: Ballot, effects: &mut Effects<Message>) {
+        match &self.part {
+            Part::Follower => {}
+            Part::Candidate(candidate) if candidate.ballot < ballot => {
+                self.part = Part::Follower;
+            }
+            Part::Leader(leader) if leader.ballot < ballot => self.step_down(now, effects),
+            Part::Candidate(_) | Part::Leader(_) => {}
+        }
+    }
+
+    fn on_nack(
+        &mut self,
+        now: Time,
+        ballot: Ballot,
+        promised: Ballot,
+        effects: &mut Effects<Message>,
+    ) {
+        self.election.highest = self.election.highest.max(promised);
+        match &self.part {
+            Part::Follower => {}
+            Part::Candidate(candidate) if candidate.ballot == ballot => self.abandon(now),
+            Part::Leader(leader) if leader.ballot == ballot => self.step_down(now, effects),
+            Part::Candidate(_) | Part::Leader(_) => {}
+        }
+    }
+
+    fn on_accept(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        ballot: Ballot,
+        (slot, batch, decided): (Slot, Batch, Slot),
+        effects: &mut Effects<Message>,
+    ) {
+        if !self.follow(now, from, ballot, effects) {
+            return;
+        }
+        match self.acceptor.vote(ballot, slot, batch, effects) {
+            Verdict::Voted | Verdict::NoRoom => {}
+            Verdict::Trimmed => {
+                let upto = self.acceptor.log.trimmed();
+                self.send(
+                    NodeSet::only(from),
+                    Lane::Normal,
+                    Message::Trimmed { upto },
+                    effects,
+                );
+            }
+        }
+        self.heard_decided(now, ballot, decided, effects);
+    }
+
+    fn on_heartbeat(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        ballot: Ballot,
+        beat: u64,
+        (decided, wants_lease): (Slot, bool),
+        effects: &mut Effects<Message>,
+    ) {
+        if !self.follow(now, from, ballot, effects) {
+            return;
+        }
+        let is_granted = wants_lease && self.acceptor.is_voter();
+        if is_granted {
+            self.acceptor.bind(ballot, now + self.config.timing.lease);
+        }
+        self.acceptor.tell(Answer::Heard {
+            ballot,
+            beat,
+            is_granted,
+        });
+        self.heard_decided(now, ballot, decided, effects);
+    }
+
+    fn link_changed(
+        &mut self,
+        now: Time,
+        node: NodeId,
+        state: LinkState,
+        effects: &mut Effects<Message>,
+    ) {
+        let next = self.acceptor.log.decided().next();
+        let Some(peer) = self.peers.find_mut(node) else {
+            return;
+        };
+        peer.restart_at(next);
+        let leads = self
+            .election
+            .leader
+            .is_some_and(|ballot| ballot.node == node);
+        match state {
+            LinkState::Up(epoch) => {
+                peer.link = Some(epoch);
+                if leads {
+                    self.leader_changed();
+                }
+                self.fill(now, node, effects);
+            }
+            LinkState::Down => {
+                peer.link = None;
+                if leads {
+                    self.suspect_soon(now);
+                }
+            }
+        }
+    }
+
+    fn on_executed(&mut self, now: Time, slot: Slot, effects: &mut Effects<Message>) {
+        self.executed = self.executed.max(slot);
+        if slot < self.acceptor.log.trimmed() {
+            let upto = self.acceptor.log.trimmed();
+            effects.push(Effect::NeedSnapshot { upto });
+        }
+        if slot > self.acceptor.log.decided() {
+            self.acceptor.log.jump(slot);
+            self.delivered = slot;
+            let upto = slot;
+            if self.acceptor.journal.is_on_disk() {
+                let base = self.acceptor.base();
+                effects.push(Effect::Discard { upto, base });
+            }
+            self.learner.known = self.learner.known.max(slot);
+            self.learner.progress_at = now;
+            self.decide_heard(effects);
+            self.prefix_moved(now, effects);
+            self.learn_more(now, effects);
+        }
+        self.delivered = self.delivered.max(slot);
+    }
+
+    fn trim(&mut self, slot: Slot, effects: &mut Effects<Message>) {
+        let upto = slot.min(self.executed).min(self.delivered);
+        if upto <= self.acceptor.log.trimmed() {
+            return;
+        }
+        self.acceptor.log.trim(upto);
+        if self.acceptor.journal.is_on_disk() {
+            let base = self.acceptor.base();
+            effects.push(Effect::Discard { upto, base });
+        }
+    }
+
+    fn end_turn(&mut self, now: Time, wall: Wall, entropy: u64, effects: &mut Effects<Message>) {
+        self.settle(now, effects);
+        self.open_reads(now, effects);
+        self.order_waiting(now, wall, entropy, effects);
+        self.forward_unsent(now, effects);
+        if self.acceptor.unrecorded() >= UNRECORDED_MAX {
+            self.acceptor.record_decided(effects);
+        }
+        self.settle(now, effects);
+        self.flush_votes(effects);
+    }
+
+    fn wake(&mut self, now: Time, effects: &mut Effects<Message>) {
+        match &self.part {
+            Part::Follower => {
+                if self.acceptor.is_voter() && now >= self.election.missed_at() {
+                    self.canvass(now, effects);
+                }
+            }
+            Part::Candidate(_) => self.wake_candidate(now, effects),
+            Part::Leader(_) => self.wake_leader(now, effects),
+        }
+        self.wake_learner(now, effects);
+        self.wake_forward(now, effects);
+        self.wake_reads(now, effects);
+        self.wake_repair(now, effects);
+        if now >= self.record_at {
+            self.record_at = now + self.config.timing.lease;
+            self.acceptor.record_decided(effects);
+        }
+    }
+
+    /// Turns answers that became durable into messages; own ones take effect at once.
+    fn settle(&mut self, now: Time, effects: &mut Effects<Message>) {
+        while let Some(answer) = self.acceptor.journal.take_ready() {
+            match answer {
+                Answer::Promised { ballot, to, from } if to == self.config.own => {
+                    let _ = from;
+                    self.own_promise_is_durable(now, ballot, effects);
+                }
+                Answer::Promised { ballot, to, from } => {
+                    self.tell_promise(to, ballot, from, effects);
+                }
+                Answer::Voted { ballot, slot } if ballot.node == self.config.own => {
+                    self.on_accepted(now, ballot.node, ballot, (slot, slot), true, effects);
+                }
+                Answer::Voted { ballot, slot } => self.gather_vote(ballot, slot, effects),
+                Answer::Heard {
+                    ballot,
+                    beat,
+                    is_granted,
+                } => {
+                    let message = Message::Heard {
+                        ballot,
+                        beat,
+                        decided: self.acceptor.log.decided(),
+                        is_voter: self.acceptor.is_voter(),
+                        is_granted,
+                    };
+                    let to = NodeSet::only(ballot.node);
+                    self.send(to, Lane::Urgent, message, effects);
+                }
+            }
+        }
+    }
+
+    /// Joins a vote to the range that leaves at the end of the turn.
+    fn gather_vote(&mut self, ballot: Ballot, slot: Slot, effects: &mut Effects<Message>) {
+        if let Some((held, _, last)) = &mut self.unsent_votes
+            && *held == ballot
+            && last.next() == slot
+        {
+            *last = slot;
+            return;
+        }
+        self.flush_votes(effects);
+        self.unsent_votes = Some((ballot, slot, slot));
+    }
+
+    fn flush_votes(&mut self, effects: &mut Effects<Message>) {
+        let Some((ballot, first, last)) = self.unsent_votes.take() else {
+            return;
+        };
+        let message = if self.acceptor.is_voter() {
+            Message::Accepted {
+                ballot,
+                first,
+                last,
+            }
+        } else {
+            Message::Seen {
+                ballot,
+                first,
+                last,
+            }
+        };
+        self.send(NodeSet::only(ballot.node), Lane::Normal, message, effects);
+    }
+}

@@ -1,0 +1,221 @@
+//! When to try to lead: suspicion of the leader, and canvassing before a ballot is spent.
+//!
+//! A node that misses its leader first asks whether a majority misses it too. Only then does it begin
+//! phase 1: a node that returns, or alone lost its link, unseats nobody. Refuses to decide anything
+//! about slots; the candidate does that.
+
+use crate::message::Message;
+use crate::{MultiPaxos, Part};
+use quorate_ordering::{Effect, Effects, Lane};
+use quorate_types::{Ballot, Duration, NodeId, NodeSet, Slot, Time};
+
+/// Doublings of the wait between two canvasses, at most.
+const DOUBLINGS_MAX: u32 = 5;
+
+/// What a node knows of leadership other than its own.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Election {
+    /// The ballot of the leader that is followed, while it is not missed.
+    pub(crate) leader: Option<Ballot>,
+    /// When the leader, or a candidate that was promised a ballot, was last heard.
+    pub(crate) heard: Time,
+    /// How long its silence is borne; drawn anew with each leader.
+    patience: Duration,
+    /// A try is due at this time, whatever the patience.
+    due: Option<Time>,
+    /// No canvass is granted before this: a promise was just given.
+    quiet_until: Time,
+    /// Tries since a leader was last heard.
+    tries: u32,
+    attempt: u64,
+    granted: NodeSet,
+    /// The highest ballot heard of in any way.
+    pub(crate) highest: Ballot,
+    /// Ballots tried since the start.
+    pub(crate) begun: u64,
+}
+
+impl Election {
+    pub(crate) fn new(now: Time, patience: Duration) -> Election {
+        Election {
+            leader: None,
+            heard: now,
+            patience,
+            due: None,
+            quiet_until: now,
+            tries: 0,
+            attempt: 0,
+            granted: NodeSet::empty(),
+            highest: Ballot::ZERO,
+            begun: 0,
+        }
+    }
+
+    /// When the leader is missed, if nothing is heard until then.
+    pub(crate) fn missed_at(&self) -> Time {
+        self.due.unwrap_or(self.heard + self.patience)
+    }
+}
+
+impl MultiPaxos {
+    /// The leader of `ballot` was heard.
+    pub(crate) fn heard_leader(&mut self, now: Time, ballot: Ballot) {
+        let election = &mut self.election;
+        election.heard = now;
+        if election.leader == Some(ballot) && election.due.is_none() {
+            return;
+        }
+        election.due = None;
+        election.tries = 0;
+        election.granted = NodeSet::empty();
+        election.highest = election.highest.max(ballot);
+        if election.leader != Some(ballot) {
+            election.leader = Some(ballot);
+            let timing = &self.config.timing;
+            election.patience = self.random.span(timing.election_min, timing.election_max);
+            self.leader_changed();
+        }
+    }
+
+    /// A candidate was promised a ballot: it gets the time to succeed.
+    pub(crate) fn heard_candidate(&mut self, now: Time, ballot: Ballot) {
+        let timing = &self.config.timing;
+        let election = &mut self.election;
+        election.leader = None;
+        election.heard = now;
+        election.patience = self.random.span(timing.election_min, timing.election_max);
+        election.due = None;
+        election.highest = election.highest.max(ballot);
+        election.quiet_until = now + timing.resend;
+    }
+
+    /// The link to the leader went down: a process that dies shows so at once.
+    pub(crate) fn suspect_soon(&mut self, now: Time) {
+        let timing = &self.config.timing;
+        let wait = self.random.span(timing.retry_min, timing.retry_max);
+        self.election.leader = None;
+        self.election.due = Some(now + wait);
+    }
+
+    /// Another try follows after a wait that grows with each failure.
+    pub(crate) fn retry_later(&mut self, now: Time) {
+        let timing = &self.config.timing;
+        let doublings = self.election.tries.min(DOUBLINGS_MAX);
+        let most = Duration(timing.retry_max.0 << doublings).min(timing.election_max);
+        let wait = self.random.span(timing.retry_min.min(most), most);
+        self.election.due = Some(now + wait);
+    }
+
+    /// The leader is missed: ask whether others miss it too.
+    pub(crate) fn canvass(&mut self, now: Time, effects: &mut Effects<Message>) {
+        self.election.leader = None;
+        self.election.tries += 1;
+        self.election.attempt += 1;
+        self.election.granted = NodeSet::empty();
+        self.retry_later(now);
+        let bound = self.acceptor.bound_until(self.config.own);
+        if bound > now {
+            self.election.due = Some(bound);
+            return;
+        }
+        let attempt = self.election.attempt;
+        let decided = self.acceptor.log.decided();
+        let to = self.config.view.acceptors.without(self.config.own);
+        self.send(
+            to,
+            Lane::Urgent,
+            Message::Canvass { attempt, decided },
+            effects,
+        );
+        self.count_grant(now, self.config.own, effects);
+    }
+
+    pub(crate) fn on_canvass(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        attempt: u64,
+        decided: Slot,
+        effects: &mut Effects<Message>,
+    ) {
+        self.peers.note_decided(from, decided);
+        if !self.acceptor.is_voter() {
+            return;
+        }
+        let answer = Message::Canvassed {
+            attempt,
+            is_granted: self.misses_leader(now, from) && decided >= self.acceptor.log.trimmed(),
+            promised: self.acceptor.promised().max(self.election.highest),
+            decided: self.acceptor.log.decided(),
+        };
+        self.send(NodeSet::only(from), Lane::Urgent, answer, effects);
+    }
+
+    /// Says whether this acceptor would promise `candidate` a ballot in good conscience.
+    fn misses_leader(&self, now: Time, candidate: NodeId) -> bool {
+        let is_bound = self.acceptor.bound_until(candidate) > now;
+        let is_idle = match &self.part {
+            Part::Follower => true,
+            Part::Candidate(_) | Part::Leader(_) => false,
+        };
+        let misses = match self.election.leader {
+            None => true,
+            Some(leader) => {
+                leader.node == candidate
+                    || now.since(self.election.heard) >= self.config.timing.election_min
+            }
+        };
+        is_idle && misses && !is_bound && now >= self.election.quiet_until
+    }
+
+    pub(crate) fn on_canvassed(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        attempt: u64,
+        is_granted: bool,
+        promised: Ballot,
+        effects: &mut Effects<Message>,
+    ) {
+        self.election.highest = self.election.highest.max(promised);
+        let is_current = attempt == self.election.attempt && self.election.due.is_some();
+        if is_current && is_granted && matches!(self.part, Part::Follower) {
+            self.count_grant(now, from, effects);
+        }
+    }
+
+    fn count_grant(&mut self, now: Time, from: NodeId, effects: &mut Effects<Message>) {
+        self.election.granted.insert(from);
+        if self.election.granted.len() >= self.config.view.quorums.phase1() {
+            self.election.granted = NodeSet::empty();
+            self.election.due = None;
+            self.begin_phase1(now, effects);
+        }
+    }
+
+    /// The leader leaves and names this node: no canvass is needed.
+    pub(crate) fn on_take_over(
+        &mut self,
+        now: Time,
+        ballot: Ballot,
+        effects: &mut Effects<Message>,
+    ) {
+        let is_follower = matches!(self.part, Part::Follower);
+        if is_follower && self.acceptor.is_voter() && ballot >= self.acceptor.promised() {
+            self.election.leader = None;
+            self.begin_phase1(now, effects);
+        }
+    }
+
+    pub(crate) fn send(
+        &self,
+        to: NodeSet,
+        lane: Lane,
+        message: Message,
+        effects: &mut Effects<Message>,
+    ) {
+        if !to.is_empty() {
+            effects.push(Effect::Send { to, lane, message });
+        }
+    }
+}

@@ -1,0 +1,368 @@
+//! Commands submitted at a node that does not lead, until they are decided or refused.
+//!
+//! Each is kept here, forwarded to the leader, and forwarded again when leadership or the link changes;
+//! sessions make a second order harmless. A command whose fate an answer did not settle is refused
+//! only as unknown. A forward is numbered, and a leader takes each number once, so that "returned"
+//! is certain.
+
+use crate::message::Message;
+use crate::queue::Run;
+use crate::{MultiPaxos, Part};
+use quorate_ordering::{Effect, Effects, Lane};
+use quorate_types::{Ballot, Batch, Command, CommandId, NodeId, NodeSet, Refusal, SessionId, Time};
+use std::collections::{BTreeMap, VecDeque};
+
+#[derive(Clone, PartialEq, Debug)]
+struct Kept {
+    command: Command,
+    /// The forward that it is out with, and when that left.
+    sent: Option<(u64, Time)>,
+    /// An earlier proposal or forward may still be decided.
+    is_uncertain: bool,
+    deadline: Time,
+}
+
+/// Submissions whose fate is open.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Forward {
+    /// Commands of one node are told apart by their ids alone.
+    kept: BTreeMap<CommandId, Kept>,
+    /// Ids to forward at the end of the turn.
+    unsent: Vec<CommandId>,
+    /// Deadlines in ascending order; what was settled meanwhile is skipped.
+    deadlines: VecDeque<(Time, CommandId)>,
+    bytes: usize,
+    number: u64,
+    resend_at: Time,
+}
+
+impl Forward {
+    /// Numbers go on over restarts because `boot` does.
+    pub(crate) fn new(boot: u64) -> Forward {
+        Forward {
+            kept: BTreeMap::new(),
+            unsent: Vec::new(),
+            deadlines: VecDeque::new(),
+            bytes: 0,
+            number: boot << 32,
+            resend_at: Time(0),
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.kept.len()
+    }
+
+    fn take(&mut self, id: CommandId) -> Option<Kept> {
+        let kept = self.kept.remove(&id)?;
+        self.bytes -= kept.command.weight();
+        Some(kept)
+    }
+
+    pub(crate) fn wake_at(&self) -> Option<Time> {
+        let (deadline, _) = self.deadlines.front()?;
+        Some((*deadline).min(self.resend_at))
+    }
+
+    pub(crate) fn check(&self) {
+        let bytes: usize = self.kept.values().map(|kept| kept.command.weight()).sum();
+        assert_eq!(bytes, self.bytes, "kept bytes are counted");
+        assert!(
+            self.deadlines.len() >= self.kept.len(),
+            "every kept command has a deadline"
+        );
+    }
+}
+
+impl MultiPaxos {
+    pub(crate) fn submit(
+        &mut self,
+        now: Time,
+        commands: Vec<Command>,
+        effects: &mut Effects<Message>,
+    ) {
+        if let Part::Leader(leader) = &mut self.part
+            && leader.stage == crate::leader::Stage::Steady
+        {
+            if leader.queue.has_room(&self.config.limits) {
+                leader.queue.push(self.config.own, 0, commands);
+            } else {
+                refuse(
+                    commands.iter().map(|command| command.id),
+                    Refusal::Overloaded,
+                    effects,
+                );
+            }
+            return;
+        }
+        let limits = &self.config.limits;
+        let is_full = self.forward.kept.len() >= limits.queue_commands
+            || self.forward.bytes >= limits.queue_bytes;
+        if is_full {
+            let fresh = commands.iter().map(|command| command.id);
+            let fresh = fresh.filter(|id| !self.forward.kept.contains_key(id));
+            refuse(fresh, Refusal::Overloaded, effects);
+            return;
+        }
+        self.keep(now, commands, false);
+    }
+
+    /// Keeps commands until they are decided or their time is up; forwards them at the turn's end.
+    pub(crate) fn keep(&mut self, now: Time, commands: Vec<Command>, is_uncertain: bool) {
+        let deadline = now + self.config.timing.submit;
+        if self.forward.deadlines.is_empty() {
+            self.forward.resend_at = now + self.config.timing.election_min;
+        }
+        for command in commands {
+            let id = command.id;
+            if let Some(kept) = self.forward.kept.get_mut(&id) {
+                kept.is_uncertain |= is_uncertain;
+                continue;
+            }
+            self.forward.bytes += command.weight();
+            self.forward.unsent.push(id);
+            self.forward.deadlines.push_back((deadline, id));
+            let sent = None;
+            self.forward.kept.insert(
+                id,
+                Kept {
+                    command,
+                    sent,
+                    is_uncertain,
+                    deadline,
+                },
+            );
+        }
+    }
+
+    /// The end of a turn: what was not sent goes to the leader, where one is known.
+    pub(crate) fn forward_unsent(&mut self, now: Time, effects: &mut Effects<Message>) {
+        if self.forward.unsent.is_empty() || !matches!(self.part, Part::Follower) {
+            return;
+        }
+        let Some(ballot) = self.election.leader else {
+            return;
+        };
+        let mut commands = Vec::new();
+        let mut weight = 0;
+        for id in std::mem::take(&mut self.forward.unsent) {
+            let next_number = self.forward.number + 1;
+            let Some(kept) = self.forward.kept.get_mut(&id) else {
+                continue;
+            };
+            kept.sent = Some((next_number, now));
+            weight += kept.command.weight();
+            commands.push(kept.command.clone());
+            let limits = &self.config.limits;
+            if commands.len() >= limits.batch_commands || weight >= limits.batch_bytes {
+                weight = 0;
+                self.forward_batch(ballot, std::mem::take(&mut commands), effects);
+            }
+        }
+        if !commands.is_empty() {
+            self.forward_batch(ballot, commands, effects);
+        }
+    }
+
+    fn forward_batch(
+        &mut self,
+        ballot: Ballot,
+        commands: Vec<Command>,
+        effects: &mut Effects<Message>,
+    ) {
+        self.forward.number += 1;
+        let message = Message::Forward {
+            ballot,
+            number: self.forward.number,
+            commands,
+        };
+        self.send(NodeSet::only(ballot.node), Lane::Normal, message, effects);
+    }
+
+    pub(crate) fn on_forward(
+        &mut self,
+        from: NodeId,
+        ballot: Ballot,
+        number: u64,
+        commands: Vec<Command>,
+        effects: &mut Effects<Message>,
+    ) {
+        let Some(peer) = self.peers.find_mut(from) else {
+            return;
+        };
+        if number <= peer.forwarded {
+            return;
+        }
+        peer.forwarded = number;
+        let refusal = match &mut self.part {
+            Part::Leader(leader) if leader.ballot == ballot => {
+                if leader.queue.has_room(&self.config.limits) {
+                    leader.queue.push(from, number, commands);
+                    return;
+                }
+                Refusal::Overloaded
+            }
+            Part::Leader(_) | Part::Candidate(_) | Part::Follower => {
+                if ballot.node == self.config.own && ballot.boot == self.config.boot {
+                    Refusal::NotOrdered
+                } else {
+                    Refusal::Unknown
+                }
+            }
+        };
+        let commands = commands.iter().map(|command| command.id).collect();
+        let message = Message::Returned {
+            number,
+            commands,
+            refusal,
+        };
+        self.send(NodeSet::only(from), Lane::Normal, message, effects);
+    }
+
+    /// Commands that another node forwarded here are not proposed: it may route them anew.
+    pub(crate) fn give_back(&self, run: Run, commands: &[Command], effects: &mut Effects<Message>) {
+        let message = Message::Returned {
+            number: run.number,
+            commands: commands.iter().map(|command| command.id).collect(),
+            refusal: Refusal::NotOrdered,
+        };
+        self.send(NodeSet::only(run.node), Lane::Normal, message, effects);
+    }
+
+    pub(crate) fn on_returned(
+        &mut self,
+        number: u64,
+        commands: Vec<CommandId>,
+        refusal: Refusal,
+        effects: &mut Effects<Message>,
+    ) {
+        for id in commands {
+            let Some(kept) = self.forward.kept.get_mut(&id) else {
+                continue;
+            };
+            if kept.sent.is_none_or(|(sent, _)| sent != number) {
+                continue;
+            }
+            kept.is_uncertain |= refusal == Refusal::Unknown;
+            if refusal == Refusal::Overloaded {
+                let refusal = if kept.is_uncertain {
+                    Refusal::Unknown
+                } else {
+                    Refusal::Overloaded
+                };
+                self.forward.take(id);
+                refuse([id].into_iter(), refusal, effects);
+            } else {
+                // Sent again when another leader is known, or after a while to the same.
+                kept.sent = None;
+            }
+        }
+    }
+
+    /// Another leader, or none, or a new link to the same: what is out may be lost.
+    pub(crate) fn leader_changed(&mut self) {
+        self.forward.unsent.clear();
+        for (id, kept) in &mut self.forward.kept {
+            kept.is_uncertain |= kept.sent.take().is_some();
+            self.forward.unsent.push(*id);
+        }
+        self.reask();
+    }
+
+    /// This node leads and everything of earlier ballots is decided: what is kept is proposed afresh.
+    pub(crate) fn adopt_outstanding(&mut self, effects: &mut Effects<Message>) {
+        self.deliver(effects);
+        let kept = std::mem::take(&mut self.forward.kept);
+        self.forward.unsent.clear();
+        self.forward.deadlines.clear();
+        self.forward.bytes = 0;
+        let Part::Leader(leader) = &mut self.part else {
+            unreachable!("only a leader orders");
+        };
+        let commands: Vec<Command> = kept.into_values().map(|kept| kept.command).collect();
+        if !commands.is_empty() {
+            leader.queue.push(self.config.own, 0, commands);
+        }
+    }
+
+    /// A batch is decided: the submissions in it are settled.
+    pub(crate) fn settle_decided(&mut self, batch: &Batch) {
+        if self.forward.kept.is_empty() {
+            return;
+        }
+        for command in batch.commands() {
+            let is_kept = self.forward.kept.get(&command.id).is_some_and(|kept| {
+                // Ids outside of sessions are each node's own: another node's may look the same.
+                command.id.session != SessionId::NONE || kept.command == *command
+            });
+            if is_kept {
+                self.forward.take(command.id);
+            }
+        }
+        self.drop_settled_deadlines();
+    }
+
+    fn drop_settled_deadlines(&mut self) {
+        let forward = &mut self.forward;
+        while let Some((deadline, id)) = forward.deadlines.front() {
+            let is_open = forward
+                .kept
+                .get(id)
+                .is_some_and(|kept| kept.deadline == *deadline);
+            if is_open {
+                break;
+            }
+            forward.deadlines.pop_front();
+        }
+    }
+
+    pub(crate) fn wake_forward(&mut self, now: Time, effects: &mut Effects<Message>) {
+        while let Some((deadline, id)) = self.forward.deadlines.front().copied() {
+            if now < deadline {
+                break;
+            }
+            self.forward.deadlines.pop_front();
+            let is_open =
+                (self.forward.kept.get(&id)).is_some_and(|kept| kept.deadline == deadline);
+            if is_open && let Some(kept) = self.forward.take(id) {
+                let refusal = if kept.is_uncertain || kept.sent.is_some() {
+                    Refusal::Unknown
+                } else {
+                    Refusal::NotOrdered
+                };
+                refuse([id].into_iter(), refusal, effects);
+            }
+        }
+        self.drop_settled_deadlines();
+        if now >= self.forward.resend_at {
+            self.forward.resend_at = now + self.config.timing.election_min;
+            self.forward_again(now);
+        }
+    }
+
+    /// Lists what was returned, and what is out for long, to be forwarded once more.
+    fn forward_again(&mut self, now: Time) {
+        let bearable = self.config.timing.read;
+        self.forward.unsent.clear();
+        for (id, kept) in &mut self.forward.kept {
+            let is_due = match kept.sent {
+                None => true,
+                Some((_, at)) => now.since(at) >= bearable,
+            };
+            if is_due {
+                kept.is_uncertain |= kept.sent.is_some();
+                self.forward.unsent.push(*id);
+            }
+        }
+    }
+}
+
+fn refuse(
+    commands: impl Iterator<Item = CommandId>,
+    refusal: Refusal,
+    effects: &mut Effects<Message>,
+) {
+    for command in commands {
+        effects.push(Effect::Refuse { command, refusal });
+    }
+}

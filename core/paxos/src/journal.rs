@@ -1,0 +1,156 @@
+//! Writes to the log, and what may be said only once they are durable.
+//!
+//! An answer is put in with [`Journal::after`] and comes out of [`Journal::take_ready`] when every
+//! write made before it is durable. It carries what it says (the ballot above all) from the moment the
+//! write was submitted, whatever has happened since. In memory mode nothing is written and every
+//! answer is ready at once. The acceptors of all protocols own one.
+
+use quorate_ordering::{Effect, Effects, Mark, Record};
+use quorate_types::Persistence;
+use std::collections::VecDeque;
+
+/// Numbers writes and holds answers of type `A` back until they may be told.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Journal<A> {
+    persistence: Persistence,
+    submitted: Mark,
+    durable: Mark,
+    /// Invariant: marks ascend and lie in `(durable, submitted]`.
+    waiting: VecDeque<(Mark, A)>,
+    ready: VecDeque<A>,
+}
+
+impl<A> Journal<A> {
+    /// An empty journal; marks begin at 1.
+    #[must_use]
+    pub fn new(persistence: Persistence) -> Journal<A> {
+        Journal {
+            persistence,
+            submitted: Mark(0),
+            durable: Mark(0),
+            waiting: VecDeque::new(),
+            ready: VecDeque::new(),
+        }
+    }
+
+    /// Submits one record. In memory mode `record` is never made.
+    pub fn write<M>(&mut self, record: impl FnOnce() -> Record, effects: &mut Effects<M>) {
+        match self.persistence {
+            Persistence::Memory => {}
+            Persistence::Disk => {
+                self.submitted = Mark(self.submitted.0 + 1);
+                effects.push(Effect::Persist {
+                    mark: self.submitted,
+                    record: record(),
+                });
+            }
+        }
+    }
+
+    /// The newest write.
+    #[must_use]
+    pub fn mark(&self) -> Mark {
+        self.submitted
+    }
+
+    /// Says whether the write `mark` is durable.
+    #[must_use]
+    pub fn is_durable(&self, mark: Mark) -> bool {
+        mark <= self.durable
+    }
+
+    /// Says whether records are written at all.
+    #[must_use]
+    pub fn is_on_disk(&self) -> bool {
+        self.persistence == Persistence::Disk
+    }
+
+    /// Holds `answer` back until everything written so far is durable.
+    pub fn after(&mut self, answer: A) {
+        if self.submitted == self.durable {
+            self.ready.push_back(answer);
+        } else {
+            self.waiting.push_back((self.submitted, answer));
+        }
+    }
+
+    /// Lets `answer` out at once: what it depends on is durable already.
+    pub fn at_once(&mut self, answer: A) {
+        self.ready.push_back(answer);
+    }
+
+    /// Every write up to `mark` is durable.
+    pub fn persisted(&mut self, mark: Mark) {
+        assert!(
+            mark <= self.submitted,
+            "only submitted writes become durable"
+        );
+        self.durable = self.durable.max(mark);
+        while let Some((due, _)) = self.waiting.front() {
+            if *due > self.durable {
+                break;
+            }
+            self.ready
+                .extend(self.waiting.pop_front().map(|(_, answer)| answer));
+        }
+    }
+
+    /// The next answer that may be told.
+    pub fn take_ready(&mut self) -> Option<A> {
+        self.ready.pop_front()
+    }
+
+    /// Panics when an invariant is broken.
+    pub fn check(&self) {
+        assert!(
+            self.durable <= self.submitted,
+            "nothing unwritten is durable"
+        );
+        let mut last = self.durable;
+        for (mark, _) in &self.waiting {
+            assert!(*mark >= last, "answers wait in the order of their writes");
+            assert!(*mark > self.durable, "what is durable does not wait");
+            assert!(*mark <= self.submitted, "answers wait for submitted writes");
+            last = *mark;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quorate_types::Ballot;
+
+    fn promise() -> Record {
+        Record::Promise {
+            ballot: Ballot::ZERO,
+        }
+    }
+
+    #[test]
+    fn an_answer_waits_for_the_writes_before_it_and_not_for_later_ones() {
+        let mut journal = Journal::new(Persistence::Disk);
+        let mut effects: Effects<()> = Vec::new();
+        journal.write(promise, &mut effects);
+        journal.after("first");
+        journal.write(promise, &mut effects);
+        journal.after("second");
+        assert_eq!(journal.take_ready(), None);
+        journal.persisted(Mark(1));
+        assert_eq!(journal.take_ready(), Some("first"));
+        assert_eq!(journal.take_ready(), None);
+        journal.persisted(Mark(2));
+        assert_eq!(journal.take_ready(), Some("second"));
+        assert_eq!(effects.len(), 2);
+    }
+
+    #[test]
+    fn in_memory_mode_nothing_is_written_and_nothing_waits() {
+        let mut journal = Journal::new(Persistence::Memory);
+        let mut effects: Effects<()> = Vec::new();
+        journal.write(|| unreachable!("no record is made"), &mut effects);
+        journal.after("answer");
+        assert_eq!(journal.take_ready(), Some("answer"));
+        assert!(effects.is_empty());
+    }
+}

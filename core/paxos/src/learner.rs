@@ -1,0 +1,258 @@
+//! What is decided, and how a node that missed some of it catches up.
+//!
+//! A follower takes its own vote for the decided batch only if the vote was in the very ballot whose
+//! leader announced the watermark. Everything else it asks for, in bounded chunks, one at a time.
+
+use crate::message::Message;
+use crate::{MultiPaxos, Part};
+use quorate_ordering::{Decision, Effect, Effects, Lane};
+use quorate_types::{Ballot, Batch, NodeId, NodeSet, Slot, Time};
+
+/// What a node knows of decisions beyond its own decided prefix.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Learner {
+    /// The newest leader's watermark.
+    heard: (Ballot, Slot),
+    /// The highest slot known to be decided somewhere.
+    pub(crate) known: Slot,
+    gap_since: Option<Time>,
+    /// Who was asked, and when to ask again.
+    asked: Option<(NodeId, Time)>,
+    /// Rises when an asked peer is of no use: the next one is asked.
+    turn: usize,
+    /// When learning last brought anything.
+    pub(crate) progress_at: Time,
+}
+
+impl Learner {
+    pub(crate) fn new(now: Time) -> Learner {
+        Learner {
+            heard: (Ballot::ZERO, Slot::ZERO),
+            known: Slot::ZERO,
+            gap_since: None,
+            asked: None,
+            turn: 0,
+            progress_at: now,
+        }
+    }
+}
+
+impl MultiPaxos {
+    /// The leader of `ballot` says that every slot up to `upto` is decided.
+    pub(crate) fn heard_decided(
+        &mut self,
+        now: Time,
+        ballot: Ballot,
+        upto: Slot,
+        effects: &mut Effects<Message>,
+    ) {
+        let heard = &mut self.learner.heard;
+        if ballot > heard.0 {
+            *heard = (ballot, upto);
+        } else if ballot == heard.0 {
+            heard.1 = heard.1.max(upto);
+        }
+        self.learner.known = self.learner.known.max(upto);
+        self.decide_heard(effects);
+        self.learn_more(now, effects);
+    }
+
+    /// Decides what the watermark covers and is held in the watermark's ballot.
+    pub(crate) fn decide_heard(&mut self, effects: &mut Effects<Message>) {
+        let (ballot, upto) = self.learner.heard;
+        loop {
+            let next = self.acceptor.log.decided().next();
+            let is_held = next <= upto
+                && (self.acceptor.log.open(next)).is_some_and(|open| open.ballot == ballot);
+            if !is_held {
+                break;
+            }
+            self.acceptor.decide(None, effects);
+        }
+    }
+
+    /// Notes a gap, which is asked for when it stays.
+    pub(crate) fn learn_more(&mut self, now: Time, effects: &mut Effects<Message>) {
+        if self.acceptor.log.decided() >= self.learner.known {
+            self.learner.gap_since = None;
+            self.learner.asked = None;
+            return;
+        }
+        if self.learner.gap_since.is_none() {
+            self.learner.gap_since = Some(now);
+            if matches!(self.part, Part::Leader(_)) {
+                self.learn(now, effects);
+            }
+        }
+    }
+
+    pub(crate) fn learner_wake_at(&self) -> Option<Time> {
+        match (self.learner.asked, self.learner.gap_since) {
+            (Some((_, again_at)), _) => Some(again_at),
+            (None, Some(since)) => Some(since + self.config.timing.gap),
+            (None, None) => None,
+        }
+    }
+
+    pub(crate) fn wake_learner(&mut self, now: Time, effects: &mut Effects<Message>) {
+        if self.learner_wake_at().is_none_or(|at| now < at) {
+            return;
+        }
+        if self.learner.asked.take().is_some() {
+            self.learner.turn += 1;
+        }
+        self.learn(now, effects);
+    }
+
+    fn learn(&mut self, now: Time, effects: &mut Effects<Message>) {
+        if self.learner.asked.is_some() {
+            return;
+        }
+        let Some(peer) = self.teacher() else {
+            self.learner.gap_since = Some(now);
+            return;
+        };
+        self.learner.asked = Some((peer, now + self.config.timing.resend));
+        let from = self.acceptor.log.decided().next();
+        self.send(
+            NodeSet::only(peer),
+            Lane::Bulk,
+            Message::Learn { from },
+            effects,
+        );
+    }
+
+    /// Whom to ask: the leader for a few slots, rather another peer for many; the next one after a
+    /// failure.
+    fn teacher(&self) -> Option<NodeId> {
+        let decided = self.acceptor.log.decided();
+        let leader = self.election.leader.map(|ballot| ballot.node);
+        let is_long = self.learner.known.since(decided) > self.config.limits.chunk_slots as u64;
+        let mut choice: Vec<_> = (self.peers.iter())
+            .filter(|peer| peer.link.is_some())
+            .map(|peer| {
+                let is_leader = Some(peer.node) == leader;
+                let is_ahead = peer.decided > decided || is_leader;
+                (!is_ahead, is_leader == is_long, peer.node)
+            })
+            .collect();
+        choice.sort_unstable();
+        let turn = self.learner.turn.checked_rem(choice.len())?;
+        choice.get(turn).map(|(_, _, node)| *node)
+    }
+
+    pub(crate) fn on_learn(&mut self, from: NodeId, first: Slot, effects: &mut Effects<Message>) {
+        let log = &self.acceptor.log;
+        let limits = &self.config.limits;
+        if first <= log.trimmed() {
+            let upto = log.trimmed();
+            self.send(
+                NodeSet::only(from),
+                Lane::Bulk,
+                Message::Trimmed { upto },
+                effects,
+            );
+            return;
+        }
+        let mut batches = Vec::new();
+        let mut bytes = 0;
+        let mut slot = first;
+        while let Some(batch) = log.chosen(slot) {
+            bytes += batch.weight();
+            let is_full = batches.len() == limits.chunk_slots || bytes > limits.chunk_bytes;
+            if is_full && !batches.is_empty() {
+                break;
+            }
+            batches.push(batch.clone());
+            slot = slot.next();
+        }
+        let answer = Message::Learned {
+            from: first,
+            batches,
+            decided: log.decided(),
+        };
+        self.send(NodeSet::only(from), Lane::Bulk, answer, effects);
+    }
+
+    pub(crate) fn on_learned(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        first: Slot,
+        batches: Vec<Batch>,
+        decided: Slot,
+        effects: &mut Effects<Message>,
+    ) {
+        self.peers.note_decided(from, decided);
+        self.learner.known = self.learner.known.max(decided);
+        if self.learner.asked.is_some_and(|(peer, _)| peer == from) {
+            self.learner.asked = None;
+        }
+        let before = self.acceptor.log.decided();
+        let mut slot = first;
+        for batch in batches {
+            if slot == self.acceptor.log.decided().next() {
+                self.acceptor.decide(Some(batch), effects);
+            }
+            slot = slot.next();
+        }
+        self.decide_heard(effects);
+        if self.acceptor.log.decided() > before {
+            self.learner.progress_at = now;
+            self.prefix_moved(now, effects);
+            if self.acceptor.log.decided() < self.learner.known {
+                self.learn(now, effects);
+            }
+        } else {
+            self.learner.turn += 1;
+            self.learner.gap_since = None;
+        }
+        self.learn_more(now, effects);
+    }
+
+    /// A peer has only snapshots of what this node lacks.
+    pub(crate) fn on_trimmed(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        upto: Slot,
+        effects: &mut Effects<Message>,
+    ) {
+        self.peers.note_decided(from, upto);
+        self.learner.known = self.learner.known.max(upto);
+        if upto <= self.acceptor.log.decided() {
+            return;
+        }
+        let is_due = self.learner.asked.is_none_or(|(peer, _)| peer == from);
+        if is_due {
+            self.learner.asked = Some((from, now + self.config.timing.read));
+            effects.push(Effect::NeedSnapshot { upto });
+        }
+        self.learn_more(now, effects);
+    }
+
+    /// The prefix moved by other means than this leader's own counting of votes.
+    pub(crate) fn prefix_moved(&mut self, now: Time, effects: &mut Effects<Message>) {
+        let lost = self.drop_covered();
+        if !lost.is_empty() {
+            self.keep(now, lost, true);
+        }
+        self.recover(now, effects);
+        self.decide_voted(now, effects);
+    }
+
+    /// Hands decided slots up, in order, and settles the submissions among them.
+    pub(crate) fn deliver(&mut self, effects: &mut Effects<Message>) {
+        while self.delivered < self.acceptor.log.decided() {
+            let slot = self.delivered.next();
+            self.delivered = slot;
+            let batch = self.acceptor.log.chosen(slot);
+            let batch = batch
+                .expect("slots are trimmed after they are delivered")
+                .clone();
+            self.settle_decided(&batch);
+            let decision = Decision::Batch(batch);
+            effects.push(Effect::Decide { slot, decision });
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! The part of the log that is in memory: decided batches from the trim point on, and above them what
+//! was voted for (or, at a node without a vote, heard).
+//!
+//! It knows no ballot order and decides nothing: acceptor and learner tell it. Decided slots are one
+//! contiguous run; open slots may have holes and are bounded by `limits::OPEN_SLOTS`.
+
+use crate::limits::OPEN_SLOTS;
+use quorate_types::{Ballot, Batch, Slot, Wall};
+use std::collections::{BTreeMap, VecDeque};
+
+/// What is held for a slot above the decided prefix.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Open {
+    /// The ballot voted in or heard of.
+    pub ballot: Ballot,
+    /// The batch of that ballot.
+    pub batch: Batch,
+    /// A vote record with this batch was written.
+    pub is_recorded: bool,
+}
+
+/// Batches of one view at one node.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Log {
+    trimmed: Slot,
+    /// Batches of `trimmed + 1 ..= decided`.
+    chosen: VecDeque<Batch>,
+    /// Invariant: every slot lies above the decided prefix.
+    open: BTreeMap<Slot, Open>,
+    bytes: usize,
+    wall: Wall,
+}
+
+impl Log {
+    /// Slots up to this one are gone.
+    #[must_use]
+    pub fn trimmed(&self) -> Slot {
+        self.trimmed
+    }
+
+    /// The last slot of the decided prefix.
+    #[must_use]
+    pub fn decided(&self) -> Slot {
+        self.trimmed.plus(self.chosen.len() as u64)
+    }
+
+    /// The highest slot of which anything is held.
+    #[must_use]
+    pub fn highest(&self) -> Slot {
+        match self.open.last_key_value() {
+            Some((slot, _)) => *slot,
+            None => self.decided(),
+        }
+    }
+
+    /// Bytes of all batches held.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The highest wall clock of any batch that was ever held.
+    #[must_use]
+    pub fn wall(&self) -> Wall {
+        self.wall
+    }
+
+    /// Notes a wall clock that another node saw.
+    pub fn raise_wall(&mut self, wall: Wall) {
+        self.wall = self.wall.max(wall);
+    }
+
+    /// What is held for `slot`, if it is above the decided prefix.
+    #[must_use]
+    pub fn open(&self, slot: Slot) -> Option<&Open> {
+        self.open.get(&slot)
+    }
+
+    /// Open slots from `from` on, ascending.
+    pub fn open_from(&self, from: Slot) -> impl Iterator<Item = (Slot, &Open)> {
+        self.open.range(from..).map(|(slot, open)| (*slot, open))
+    }
+
+    /// The decided batch of `slot`, if it is decided and not trimmed.
+    #[must_use]
+    pub fn chosen(&self, slot: Slot) -> Option<&Batch> {
+        let index = slot.0.checked_sub(self.trimmed.0 + 1)?;
+        self.chosen.get(usize::try_from(index).ok()?)
+    }
+
+    /// Says whether there is room to hold something for `slot`.
+    #[must_use]
+    pub fn has_room(&self, slot: Slot) -> bool {
+        self.open.len() < OPEN_SLOTS || self.open.contains_key(&slot)
+    }
+
+    /// Holds `open` for `slot`, in place of what was held before.
+    pub fn put(&mut self, slot: Slot, open: Open) {
+        assert!(slot > self.decided(), "a decided slot takes no vote");
+        self.wall = self.wall.max(open.batch.stamp().wall);
+        self.bytes += open.batch.weight();
+        if let Some(old) = self.open.insert(slot, open) {
+            self.bytes -= old.batch.weight();
+        }
+    }
+
+    /// Extends the decided prefix by one slot: with `learned`, or with what is held for it. Says
+    /// whether a vote record with just that batch exists.
+    pub fn decide_next(&mut self, learned: Option<Batch>) -> bool {
+        let slot = self.decided().next();
+        let held = self.open.remove(&slot);
+        self.bytes -= held.as_ref().map_or(0, |open| open.batch.weight());
+        let (batch, is_recorded) = match (learned, held) {
+            (Some(batch), Some(open)) if open.is_recorded => {
+                let is_same = open.batch == batch;
+                (batch, is_same)
+            }
+            (Some(batch), _) => (batch, false),
+            (None, held) => {
+                let open = held.expect("only a held batch is decided without being learned");
+                (open.batch, open.is_recorded)
+            }
+        };
+        self.wall = self.wall.max(batch.stamp().wall);
+        self.bytes += batch.weight();
+        self.chosen.push_back(batch);
+        is_recorded
+    }
+
+    /// Forgets decided batches up to `upto`.
+    pub fn trim(&mut self, upto: Slot) {
+        assert!(upto <= self.decided(), "only decided slots are trimmed");
+        while self.trimmed < upto {
+            let batch = self
+                .chosen
+                .pop_front()
+                .expect("the run begins after the trim point");
+            self.bytes -= batch.weight();
+            self.trimmed = self.trimmed.next();
+        }
+    }
+
+    /// A snapshot stands for everything up to `upto`, which lies above the decided prefix.
+    pub fn jump(&mut self, upto: Slot) {
+        assert!(
+            upto > self.decided(),
+            "a snapshot below the prefix moves nothing"
+        );
+        self.chosen.clear();
+        self.open = self.open.split_off(&upto.next());
+        self.bytes = self.open.values().map(|open| open.batch.weight()).sum();
+        self.trimmed = upto;
+    }
+
+    /// Panics when an invariant is broken.
+    pub fn check(&self) {
+        if let Some((slot, _)) = self.open.first_key_value() {
+            assert!(
+                *slot > self.decided(),
+                "open slots lie above the decided prefix"
+            );
+        }
+        assert!(self.open.len() <= OPEN_SLOTS, "open slots are bounded");
+    }
+}

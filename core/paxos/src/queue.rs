@@ -1,0 +1,185 @@
+//! Commands that wait at the leader, and how they are cut into batches.
+//!
+//! It knows who submitted which run of commands, so that each can be told when leadership ends.
+
+use crate::Limits;
+use quorate_types::{Command, NodeId};
+use std::collections::VecDeque;
+
+/// A run of commands of one origin.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Run {
+    pub(crate) node: NodeId,
+    /// The forward that brought them; 0 for own ones.
+    pub(crate) number: u64,
+    pub(crate) count: usize,
+}
+
+/// Whose commands a batch holds.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Origin {
+    /// All were submitted here.
+    Own,
+    /// Runs in the order of the batch's commands.
+    Mixed(Vec<Run>),
+    /// Found in phase 1, or a NOOP: nobody here waits for it.
+    Found,
+}
+
+/// Commands in arrival order.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub(crate) struct Queue {
+    commands: VecDeque<Command>,
+    /// Invariant: counts sum to the number of commands.
+    runs: VecDeque<Run>,
+    bytes: usize,
+}
+
+impl Queue {
+    pub(crate) fn len(&self) -> usize {
+        self.commands.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.commands.is_empty()
+    }
+
+    pub(crate) fn has_room(&self, limits: &Limits) -> bool {
+        self.commands.len() < limits.queue_commands && self.bytes < limits.queue_bytes
+    }
+
+    pub(crate) fn push(&mut self, node: NodeId, number: u64, commands: Vec<Command>) {
+        let count = commands.len();
+        self.bytes += commands.iter().map(Command::weight).sum::<usize>();
+        self.commands.extend(commands);
+        match self.runs.back_mut() {
+            Some(run) if run.node == node && run.number == number => run.count += count,
+            Some(_) | None => self.runs.push_back(Run {
+                node,
+                number,
+                count,
+            }),
+        }
+    }
+
+    /// The commands of the next batch and whose they are. A single command of any size is a batch.
+    pub(crate) fn cut(&mut self, own: NodeId, limits: &Limits) -> (Vec<Command>, Origin) {
+        let mut weight = 0;
+        let mut count = 0;
+        for command in self.commands.iter().take(limits.batch_commands) {
+            weight += command.weight();
+            if weight > limits.batch_bytes && count > 0 {
+                weight -= command.weight();
+                break;
+            }
+            count += 1;
+        }
+        self.bytes -= weight;
+        let commands = if count == self.commands.len() {
+            Vec::from(std::mem::take(&mut self.commands))
+        } else {
+            self.commands.drain(..count).collect()
+        };
+        (commands, self.cut_runs(own, count))
+    }
+
+    fn cut_runs(&mut self, own: NodeId, mut count: usize) -> Origin {
+        if let Some(run) = self.runs.front_mut()
+            && run.node == own
+            && run.count >= count
+        {
+            run.count -= count;
+            if run.count == 0 {
+                self.runs.pop_front();
+            }
+            return Origin::Own;
+        }
+        let mut runs = Vec::new();
+        while count > 0 {
+            let run = self.runs.front_mut().expect("runs cover all commands");
+            let part = run.count.min(count);
+            runs.push(Run {
+                count: part,
+                ..*run
+            });
+            run.count -= part;
+            count -= part;
+            if run.count == 0 {
+                self.runs.pop_front();
+            }
+        }
+        Origin::Mixed(runs)
+    }
+
+    /// Everything that waits, run by run.
+    pub(crate) fn drain(&mut self) -> Vec<(Run, Vec<Command>)> {
+        self.bytes = 0;
+        let runs = std::mem::take(&mut self.runs);
+        runs.into_iter()
+            .map(|run| (run, self.commands.drain(..run.count).collect()))
+            .collect()
+    }
+
+    pub(crate) fn check(&self) {
+        let count: usize = self.runs.iter().map(|run| run.count).sum();
+        assert_eq!(
+            count,
+            self.commands.len(),
+            "every waiting command has an origin"
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quorate_types::{Body, CommandId, SessionId};
+
+    fn commands(sequences: std::ops::Range<u64>) -> Vec<Command> {
+        sequences
+            .map(|sequence| Command {
+                id: CommandId {
+                    session: SessionId(1),
+                    sequence,
+                },
+                acknowledged: 0,
+                body: Body::Close,
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_batch_says_whose_commands_it_holds() {
+        let limits = Limits {
+            batch_commands: 4,
+            ..Limits::default()
+        };
+        let mut queue = Queue::default();
+        queue.push(NodeId(1), 0, commands(0..3));
+        queue.push(NodeId(2), 7, commands(3..6));
+        let (batch, origin) = queue.cut(NodeId(1), &limits);
+        assert_eq!(batch.len(), 4);
+        let run = |node, number, count| Run {
+            node: NodeId(node),
+            number,
+            count,
+        };
+        assert_eq!(origin, Origin::Mixed(vec![run(1, 0, 3), run(2, 7, 1)]));
+        let rest = queue.drain();
+        assert_eq!(rest, vec![(run(2, 7, 2), commands(4..6))]);
+        queue.check();
+    }
+
+    #[test]
+    fn a_command_larger_than_a_batch_travels_alone() {
+        let limits = Limits {
+            batch_bytes: 1,
+            ..Limits::default()
+        };
+        let mut queue = Queue::default();
+        queue.push(NodeId(1), 0, commands(0..2));
+        let (batch, origin) = queue.cut(NodeId(1), &limits);
+        assert_eq!((batch.len(), origin), (1, Origin::Own));
+        assert_eq!(queue.len(), 1);
+    }
+}

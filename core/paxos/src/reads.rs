@@ -1,0 +1,387 @@
+//! Linearizable reads that log nothing: confirmed by a quorum, or served under a lease.
+//!
+//! A confirmation round is opened at the end of the turn in which its reads arrived, never before, and
+//! never serves another read. A leader serves none before everything that phase 1 found is decided.
+
+use crate::leader::Stage;
+use crate::message::Message;
+use crate::{MultiPaxos, Part};
+use quorate_ordering::{Effect, Effects, Lane, ReadId};
+use quorate_types::{Ballot, Duration, NodeId, NodeSet, Slot, Time};
+use std::collections::VecDeque;
+
+/// Who waits for a barrier.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Reader {
+    /// A read of this node's replica, and whether the lease is enough.
+    Local { id: ReadId, lease: bool },
+    /// All reads that another node asked for with one request.
+    Remote { node: NodeId, request: u64 },
+}
+
+/// A reader and until when it waits.
+type Waiting = (Reader, Time);
+
+/// One confirmation round of this leader.
+#[derive(Clone, PartialEq, Debug)]
+struct Epoch {
+    number: u64,
+    barrier: Slot,
+    confirmed: NodeSet,
+    readers: Vec<Waiting>,
+    asked_at: Time,
+}
+
+/// Local reads out with the leader under one request.
+#[derive(Clone, PartialEq, Debug)]
+struct Asked {
+    request: u64,
+    readers: Vec<Waiting>,
+}
+
+/// Reads that wait.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub(crate) struct Reads {
+    arrived: Vec<Waiting>,
+    epochs: VecDeque<Epoch>,
+    asked: VecDeque<Asked>,
+    /// Numbers epochs and requests; none is used twice.
+    number: u64,
+    waiting: usize,
+    /// No reader's time is up before this.
+    expire_at: Option<Time>,
+}
+
+impl Reads {
+    pub(crate) fn wake_at(&self) -> Option<Time> {
+        self.expire_at
+    }
+
+    fn take_number(&mut self) -> u64 {
+        self.number += 1;
+        self.number
+    }
+
+    fn all(&mut self) -> impl Iterator<Item = &mut Vec<Waiting>> {
+        let epochs = self.epochs.iter_mut().map(|epoch| &mut epoch.readers);
+        let asked = self.asked.iter_mut().map(|asked| &mut asked.readers);
+        epochs
+            .chain(asked)
+            .chain(std::iter::once(&mut self.arrived))
+    }
+
+    pub(crate) fn check(&self) {
+        let epochs: usize = self.epochs.iter().map(|epoch| epoch.readers.len()).sum();
+        let asked: usize = self.asked.iter().map(|asked| asked.readers.len()).sum();
+        assert_eq!(
+            self.waiting,
+            self.arrived.len() + epochs + asked,
+            "every reader is counted"
+        );
+    }
+}
+
+impl MultiPaxos {
+    pub(crate) fn read(
+        &mut self,
+        now: Time,
+        id: ReadId,
+        lease: bool,
+        effects: &mut Effects<Message>,
+    ) {
+        self.await_barrier(now, Reader::Local { id, lease }, effects);
+    }
+
+    pub(crate) fn on_ask_barrier(
+        &mut self,
+        now: Time,
+        node: NodeId,
+        request: u64,
+        effects: &mut Effects<Message>,
+    ) {
+        let reader = Reader::Remote { node, request };
+        match &self.part {
+            Part::Leader(_) => self.await_barrier(now, reader, effects),
+            Part::Candidate(_) | Part::Follower => self.tell(reader, None, None, effects),
+        }
+    }
+
+    fn await_barrier(&mut self, now: Time, reader: Reader, effects: &mut Effects<Message>) {
+        if self.reads.waiting >= self.config.limits.reads {
+            self.tell(reader, None, None, effects);
+            return;
+        }
+        let deadline = now + self.config.timing.read;
+        self.reads.expire_at.get_or_insert(deadline);
+        self.reads.arrived.push((reader, deadline));
+        self.reads.waiting += 1;
+    }
+
+    /// The end of a turn, before new commands are proposed: what arrived is confirmed or asked for.
+    pub(crate) fn open_reads(&mut self, now: Time, effects: &mut Effects<Message>) {
+        if self.reads.arrived.is_empty() {
+            return;
+        }
+        match &self.part {
+            Part::Leader(leader) if leader.stage == Stage::Steady => {
+                let barrier = leader.proposed();
+                let ballot = leader.ballot;
+                self.serve_leased(now, barrier, effects);
+                self.open_epoch(now, ballot, barrier, effects);
+            }
+            Part::Leader(_) | Part::Candidate(_) => {}
+            Part::Follower => self.ask_leader(effects),
+        }
+    }
+
+    /// Serves local reads for which the lease is enough, while it holds.
+    fn serve_leased(&mut self, now: Time, barrier: Slot, effects: &mut Effects<Message>) {
+        let wants = |waiting: &Waiting| matches!(waiting.0, Reader::Local { lease: true, .. });
+        if !self.reads.arrived.iter().any(wants) {
+            return;
+        }
+        let until = self.lease_until(now);
+        if let Part::Leader(leader) = &mut self.part {
+            // Heartbeats ask for leases only while somebody reads under one: an idle lease would
+            // delay the election after a crash.
+            leader.wants_lease_until = now + self.config.timing.read;
+        }
+        let Some(until) = until else {
+            return;
+        };
+        let arrived = std::mem::take(&mut self.reads.arrived);
+        for waiting in arrived {
+            if wants(&waiting) {
+                self.reads.waiting -= 1;
+                self.tell(waiting.0, Some(barrier), Some(until), effects);
+            } else {
+                self.reads.arrived.push(waiting);
+            }
+        }
+    }
+
+    /// Until when no other leader can decide anything, if a lease holds: it counts from when the
+    /// heartbeats that enough acceptors granted were sent, shortened by the drift of both clocks.
+    fn lease_until(&self, now: Time) -> Option<Time> {
+        let needed = self.config.view.quorums.confirm() - 1;
+        let mut granted: Vec<Time> = (self.peers.iter())
+            .filter(|peer| peer.is_acceptor)
+            .filter_map(|peer| peer.granted)
+            .collect();
+        granted.sort_unstable_by(|a, b| b.cmp(a));
+        let since = if needed == 0 {
+            now
+        } else {
+            *granted.get(needed - 1)?
+        };
+        let timing = &self.config.timing;
+        let drift = timing.lease.0 / 1_000_000 * 2 * timing.clock_drift_ppm + 1;
+        let until = since + (timing.lease - Duration(drift));
+        (now < until).then_some(until)
+    }
+
+    fn open_epoch(
+        &mut self,
+        now: Time,
+        ballot: Ballot,
+        barrier: Slot,
+        effects: &mut Effects<Message>,
+    ) {
+        let is_busy = self.reads.epochs.len() >= self.config.limits.epochs;
+        if self.reads.arrived.is_empty() || is_busy {
+            return;
+        }
+        let number = self.reads.take_number();
+        let readers = std::mem::take(&mut self.reads.arrived);
+        self.reads.epochs.push_back(Epoch {
+            number,
+            barrier,
+            confirmed: NodeSet::empty(),
+            readers,
+            asked_at: now,
+        });
+        let to = self.config.view.acceptors.without(self.config.own);
+        let epoch = number;
+        self.send(
+            to,
+            Lane::Urgent,
+            Message::Confirm { ballot, epoch },
+            effects,
+        );
+        self.on_confirmed(self.config.own, ballot, number, barrier, effects);
+    }
+
+    /// Open rounds are asked for again: a lost confirmation delays a read by a heartbeat.
+    pub(crate) fn resend_confirms(&mut self, now: Time, effects: &mut Effects<Message>) {
+        let Part::Leader(leader) = &self.part else {
+            return;
+        };
+        let ballot = leader.ballot;
+        for epoch in &mut self.reads.epochs {
+            if now.since(epoch.asked_at) < self.config.timing.heartbeat {
+                continue;
+            }
+            epoch.asked_at = now;
+            let acceptors = self.config.view.acceptors.iter();
+            let to = acceptors
+                .filter(|node| !epoch.confirmed.contains(*node))
+                .collect();
+            let epoch = epoch.number;
+            effects.push(Effect::Send {
+                to,
+                lane: Lane::Urgent,
+                message: Message::Confirm { ballot, epoch },
+            });
+        }
+    }
+
+    pub(crate) fn on_confirm(
+        &mut self,
+        from: NodeId,
+        ballot: Ballot,
+        epoch: u64,
+        effects: &mut Effects<Message>,
+    ) {
+        if !self.acceptor.is_voter() {
+            return;
+        }
+        let voted = self.acceptor.voted();
+        let answer = Message::Confirmed {
+            ballot,
+            epoch,
+            voted,
+        };
+        self.send(NodeSet::only(from), Lane::Urgent, answer, effects);
+    }
+
+    pub(crate) fn on_confirmed(
+        &mut self,
+        from: NodeId,
+        ballot: Ballot,
+        number: u64,
+        voted: Slot,
+        effects: &mut Effects<Message>,
+    ) {
+        let is_current = matches!(&self.part, Part::Leader(leader) if leader.ballot == ballot);
+        if !is_current || !self.config.view.acceptors.contains(from) {
+            return;
+        }
+        let needed = self.config.view.quorums.confirm();
+        let epochs = &mut self.reads.epochs;
+        let Some(index) = epochs.iter().position(|epoch| epoch.number == number) else {
+            return;
+        };
+        let epoch = &mut epochs[index];
+        epoch.confirmed.insert(from);
+        epoch.barrier = epoch.barrier.max(voted);
+        if epoch.confirmed.len() < needed {
+            return;
+        }
+        let epoch = epochs.remove(index).expect("its place was just found");
+        self.reads.waiting -= epoch.readers.len();
+        for (reader, _) in epoch.readers {
+            self.tell(reader, Some(epoch.barrier), None, effects);
+        }
+    }
+
+    /// One request covers all local reads of the turn.
+    fn ask_leader(&mut self, effects: &mut Effects<Message>) {
+        let Some(leader) = self.election.leader else {
+            return;
+        };
+        let readers = std::mem::take(&mut self.reads.arrived);
+        let request = self.reads.take_number();
+        self.reads.asked.push_back(Asked { request, readers });
+        let ask = Message::AskBarrier { request };
+        self.send(NodeSet::only(leader.node), Lane::Urgent, ask, effects);
+    }
+
+    pub(crate) fn on_barrier(
+        &mut self,
+        request: u64,
+        barrier: Option<Slot>,
+        effects: &mut Effects<Message>,
+    ) {
+        let asked = &mut self.reads.asked;
+        let Some(index) = asked.iter().position(|asked| asked.request == request) else {
+            return;
+        };
+        let asked = asked.remove(index).expect("its place was just found");
+        self.reads.waiting -= asked.readers.len();
+        for (reader, _) in asked.readers {
+            self.tell(reader, barrier, None, effects);
+        }
+    }
+
+    /// The leader changed: what was asked of the old one is asked anew.
+    pub(crate) fn reask(&mut self) {
+        for asked in std::mem::take(&mut self.reads.asked) {
+            self.reads.arrived.extend(asked.readers);
+        }
+    }
+
+    /// Leadership ended: local readers wait for the next leader, remote ones must ask it.
+    pub(crate) fn close_reads(&mut self, now: Time, effects: &mut Effects<Message>) {
+        let mut readers = std::mem::take(&mut self.reads.arrived);
+        for epoch in std::mem::take(&mut self.reads.epochs) {
+            readers.extend(epoch.readers);
+        }
+        for (reader, deadline) in readers {
+            match reader {
+                Reader::Local { .. } if now < deadline => {
+                    self.reads.arrived.push((reader, deadline));
+                }
+                Reader::Local { .. } | Reader::Remote { .. } => {
+                    self.reads.waiting -= 1;
+                    self.tell(reader, None, None, effects);
+                }
+            }
+        }
+    }
+
+    pub(crate) fn wake_reads(&mut self, now: Time, effects: &mut Effects<Message>) {
+        if self.reads.expire_at.is_none_or(|at| now < at) {
+            return;
+        }
+        let mut expired = Vec::new();
+        let mut earliest: Option<Time> = None;
+        for readers in self.reads.all() {
+            readers.retain(|(reader, deadline)| {
+                if now >= *deadline {
+                    expired.push(*reader);
+                    return false;
+                }
+                earliest = Some(earliest.map_or(*deadline, |at| at.min(*deadline)));
+                true
+            });
+        }
+        self.reads.epochs.retain(|epoch| !epoch.readers.is_empty());
+        self.reads.asked.retain(|asked| !asked.readers.is_empty());
+        self.reads.expire_at = earliest;
+        self.reads.waiting -= expired.len();
+        for reader in expired {
+            self.tell(reader, None, None, effects);
+        }
+    }
+
+    fn tell(
+        &self,
+        reader: Reader,
+        barrier: Option<Slot>,
+        until: Option<Time>,
+        effects: &mut Effects<Message>,
+    ) {
+        match (reader, barrier) {
+            (Reader::Local { id, .. }, Some(barrier)) => effects.push(Effect::Confirmed {
+                read: id,
+                barrier,
+                until,
+            }),
+            (Reader::Local { id, .. }, None) => effects.push(Effect::Unconfirmed { read: id }),
+            (Reader::Remote { node, request }, barrier) => {
+                let answer = Message::Barrier { request, barrier };
+                self.send(NodeSet::only(node), Lane::Urgent, answer, effects);
+            }
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! An acceptor whose log was damaged may have forgotten a promise or a vote. It votes again only when
+//! nothing that it can have forgotten matters any more.
+//!
+//! Every candidate makes its own promise durable before it asks for others, so a forgotten promise is
+//! at or below what some other acceptor tells now; a forgotten vote that counted lies at or below what
+//! its leader or another voter tells. So it asks all others (a majority is not enough), promises the
+//! highest ballot told, and waits until every slot told of is decided and learned. Until then it
+//! observes: its silence is "unknown", never "did not vote".
+
+use crate::message::Message;
+use crate::{MultiPaxos, Part};
+use quorate_ordering::{Effects, Lane};
+use quorate_types::{Ballot, NodeId, NodeSet, Slot, Time};
+
+/// A survey of the other acceptors.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Repair {
+    request: u64,
+    heard: NodeSet,
+    promised: Ballot,
+    voted: Slot,
+    pub(crate) ask_at: Time,
+}
+
+impl Repair {
+    /// `boot` tells answers to this survey from those to one of an earlier life.
+    pub(crate) fn new(boot: u64, now: Time) -> Repair {
+        Repair {
+            request: boot,
+            heard: NodeSet::empty(),
+            promised: Ballot::ZERO,
+            voted: Slot::ZERO,
+            ask_at: now,
+        }
+    }
+}
+
+impl MultiPaxos {
+    pub(crate) fn on_survey(&mut self, from: NodeId, request: u64, effects: &mut Effects<Message>) {
+        if !self.acceptor.is_voter() {
+            return;
+        }
+        let proposed = match &self.part {
+            Part::Leader(leader) => leader.proposed(),
+            Part::Candidate(_) | Part::Follower => Slot::ZERO,
+        };
+        let answer = Message::Surveyed {
+            request,
+            promised: self.acceptor.promised(),
+            voted: self.acceptor.log.highest().max(proposed),
+        };
+        self.send(NodeSet::only(from), Lane::Normal, answer, effects);
+    }
+
+    pub(crate) fn on_surveyed(
+        &mut self,
+        from: NodeId,
+        request: u64,
+        promised: Ballot,
+        voted: Slot,
+        effects: &mut Effects<Message>,
+    ) {
+        let Some(repair) = &mut self.repair else {
+            return;
+        };
+        if repair.request == request {
+            repair.heard.insert(from);
+            repair.promised = repair.promised.max(promised);
+            repair.voted = repair.voted.max(voted);
+        }
+        self.try_enfranchise(effects);
+    }
+
+    /// Asks again who has not answered, or votes again if all is known.
+    pub(crate) fn wake_repair(&mut self, now: Time, effects: &mut Effects<Message>) {
+        self.try_enfranchise(effects);
+        let again_at = now + self.config.timing.resend;
+        let Some(repair) = &mut self.repair else {
+            return;
+        };
+        if now < repair.ask_at {
+            return;
+        }
+        repair.ask_at = again_at;
+        let request = repair.request;
+        let acceptors = self.config.view.acceptors.without(self.config.own);
+        let silent = acceptors
+            .iter()
+            .filter(|node| !repair.heard.contains(*node));
+        let to = silent.collect();
+        self.send(to, Lane::Normal, Message::Survey { request }, effects);
+    }
+
+    fn try_enfranchise(&mut self, effects: &mut Effects<Message>) {
+        let others = self.config.view.acceptors.without(self.config.own);
+        let is_whole = self.repair.as_ref().is_some_and(|repair| {
+            others.iter().all(|node| repair.heard.contains(node))
+                && self.acceptor.log.decided() >= repair.voted
+        });
+        if is_whole && let Some(repair) = self.repair.take() {
+            self.acceptor.enfranchise(repair.promised, effects);
+        }
+    }
+}

@@ -1,0 +1,607 @@
+//! Seeded small worlds: lossy, repeating, reordering links, crashes with unsynced writes lost,
+//! restarts, partitions; virtual time. Checks agreement, one resolution per submission, and that
+//! everything is live again once faults stop. The big simulator in `lab/sim` goes further.
+
+use quorate_ordering::{Decision, Effect, Event, LinkState, Mark, Ordering, ReadId, Record, Role};
+use quorate_paxos::{Config, Message, MultiPaxos, Standing};
+use quorate_types::{
+    Batch, Body, Command, CommandId, Duration, Incarnation, LinkEpoch, Member, NodeId, ObjectId,
+    Persistence, Quorums, SessionId, Slot, Time, Value, View, ViewNumber, Wall,
+};
+use std::collections::{BTreeMap, BTreeSet};
+
+struct Dice(u64);
+
+impl Dice {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
+    }
+    fn below(&mut self, bound: u64) -> u64 {
+        (self.next() >> 11) % bound
+    }
+    fn chance(&mut self, percent: u64) -> bool {
+        self.below(100) < percent
+    }
+}
+
+fn view(nodes: u16, persistence: Persistence) -> View {
+    let ids = 1..=nodes;
+    View {
+        number: ViewNumber(1),
+        first_slot: Slot(1),
+        members: (ids.clone())
+            .map(|node| Member {
+                node: NodeId(node),
+                incarnation: Incarnation(1),
+                address: String::new(),
+            })
+            .collect(),
+        replicas: ids.clone().map(NodeId).collect(),
+        acceptors: ids.map(NodeId).collect(),
+        quorums: Quorums::majority(nodes as usize).unwrap(),
+        window: 64,
+        persistence,
+        objects: Vec::new(),
+    }
+}
+
+struct Node {
+    paxos: Option<MultiPaxos>,
+    boot: u64,
+    standing: Standing,
+    disk: Vec<Record>,
+    unsynced: Vec<(Mark, Record)>,
+    sync_at: Option<Time>,
+    /// Snapshot slot, and executed slot of this life.
+    snapshot: Slot,
+    executed: Slot,
+    role: Role,
+    open: BTreeSet<CommandId>,
+    wake_at: Option<Time>,
+}
+
+enum Arrival {
+    Message(NodeId, NodeId, Message),
+    Fetch(NodeId, Slot),
+}
+
+struct World {
+    dice: Dice,
+    now: Time,
+    view: View,
+    nodes: BTreeMap<NodeId, Node>,
+    network: BTreeMap<(Time, u64), Arrival>,
+    count: u64,
+    loss: u64,
+    repeat: u64,
+    delay: u64,
+    cut: BTreeSet<(NodeId, NodeId)>,
+    epoch: u64,
+    chosen: BTreeMap<Slot, Batch>,
+    decided: BTreeSet<CommandId>,
+    submitted: u64,
+    read_floor: BTreeMap<(NodeId, ReadId), Slot>,
+    reads: u64,
+    confirmed: u64,
+    refused: u64,
+    highest: Slot,
+}
+
+impl World {
+    fn new(seed: u64, nodes: u16, persistence: Persistence) -> World {
+        let view = view(nodes, persistence);
+        let mut world = World {
+            dice: Dice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1),
+            now: Time(1_000_000_000),
+            nodes: BTreeMap::new(),
+            network: BTreeMap::new(),
+            count: 0,
+            loss: 0,
+            repeat: 0,
+            delay: 2_000_000,
+            cut: BTreeSet::new(),
+            epoch: 0,
+            chosen: BTreeMap::new(),
+            decided: BTreeSet::new(),
+            submitted: 0,
+            read_floor: BTreeMap::new(),
+            reads: 0,
+            confirmed: 0,
+            refused: 0,
+            highest: Slot::ZERO,
+            view,
+        };
+        for node in world.view.nodes().iter() {
+            world.nodes.insert(
+                node,
+                Node {
+                    paxos: None,
+                    boot: 0,
+                    standing: Standing::Voter,
+                    disk: Vec::new(),
+                    unsynced: Vec::new(),
+                    sync_at: None,
+                    snapshot: Slot::ZERO,
+                    executed: Slot::ZERO,
+                    role: Role::Follower { leader: None },
+                    open: BTreeSet::new(),
+                    wake_at: None,
+                },
+            );
+        }
+        for node in world.view.nodes().iter() {
+            world.start(node);
+        }
+        world
+    }
+
+    fn start(&mut self, id: NodeId) {
+        let now = self.now;
+        let seed = self.dice.next();
+        let node = self.nodes.get_mut(&id).unwrap();
+        node.boot += 1;
+        let mut config = Config::new(id, node.boot, self.view.clone(), seed);
+        config.standing = node.standing;
+        node.paxos = Some(MultiPaxos::new(config, node.disk.clone(), now));
+        node.executed = node.snapshot;
+        let slot = node.snapshot;
+        if slot > Slot::ZERO {
+            self.event(id, Event::Executed { slot });
+        }
+        for peer in self.view.nodes().without(id).iter() {
+            if self.nodes[&peer].paxos.is_some() {
+                self.link(id, peer, true);
+            }
+        }
+    }
+
+    fn link(&mut self, a: NodeId, b: NodeId, up: bool) {
+        self.epoch += 1;
+        let state = if up {
+            LinkState::Up(LinkEpoch(self.epoch))
+        } else {
+            LinkState::Down
+        };
+        for (own, peer) in [(a, b), (b, a)] {
+            if self.nodes[&own].paxos.is_some() {
+                self.event(own, Event::Link { peer, state });
+            }
+        }
+    }
+
+    fn crash(&mut self, id: NodeId) {
+        let keep = self.dice.below(3);
+        let node = self.nodes.get_mut(&id).unwrap();
+        if node.paxos.take().is_none() {
+            return;
+        }
+        let unsynced = std::mem::take(&mut node.unsynced);
+        let kept = unsynced.len() as u64 * keep / 2;
+        node.disk.extend(
+            unsynced
+                .into_iter()
+                .take(kept as usize)
+                .map(|(_, record)| record),
+        );
+        node.sync_at = None;
+        node.wake_at = None;
+        node.open.clear();
+        node.role = Role::Follower { leader: None };
+        if self.view.persistence == Persistence::Memory {
+            node.standing = Standing::Observer;
+        }
+        self.read_floor.retain(|(node, _), _| *node != id);
+        let flying: Vec<_> = (self.network.iter())
+            .filter(|(_, arrival)| match arrival {
+                Arrival::Message(_, to, _) => *to == id,
+                Arrival::Fetch(to, _) => *to == id,
+            })
+            .map(|(key, _)| *key)
+            .collect();
+        for key in flying {
+            self.network.remove(&key);
+        }
+        for peer in self.view.nodes().without(id).iter() {
+            self.link(id, peer, false);
+        }
+    }
+
+    fn event(&mut self, id: NodeId, event: Event<Message>) {
+        let mut effects = Vec::new();
+        let now = self.now;
+        let entropy = self.dice.next();
+        let Some(paxos) = self.nodes.get_mut(&id).unwrap().paxos.as_mut() else {
+            return;
+        };
+        paxos.handle(now, event, &mut effects);
+        paxos.check();
+        let wall = Wall(now.0 + id.0 as u64 * 1_000_000_000);
+        paxos.handle(now, Event::TurnEnd { wall, entropy }, &mut effects);
+        paxos.check();
+        let mut executed = None;
+        for effect in effects {
+            self.perform(id, effect, &mut executed);
+        }
+        let node = self.nodes.get_mut(&id).unwrap();
+        node.wake_at = node.paxos.as_ref().and_then(|paxos| paxos.next_wake());
+        if let Some(slot) = executed {
+            self.event(id, Event::Executed { slot });
+            if slot.0 % 40 == 0 {
+                self.snapshot(id, slot);
+            }
+        }
+    }
+
+    fn snapshot(&mut self, id: NodeId, slot: Slot) {
+        self.nodes.get_mut(&id).unwrap().snapshot = slot;
+        let holders = self
+            .nodes
+            .values()
+            .filter(|node| node.snapshot >= slot)
+            .count();
+        if holders >= self.view.replica_majority() {
+            let able: Vec<NodeId> = (self.nodes.iter())
+                .filter(|(_, node)| node.snapshot >= slot)
+                .map(|(id, _)| *id)
+                .collect();
+            for id in able {
+                self.event(id, Event::Trimmable { slot });
+            }
+        }
+    }
+
+    fn perform(&mut self, id: NodeId, effect: Effect<Message>, executed: &mut Option<Slot>) {
+        let now = self.now;
+        match effect {
+            Effect::Send { to, message, .. } => {
+                assert!(!to.contains(id), "nobody sends to itself");
+                for peer in to.iter() {
+                    self.transmit(id, peer, message.clone());
+                }
+            }
+            Effect::Persist { mark, record } => {
+                assert_eq!(self.view.persistence, Persistence::Disk);
+                let delay = 200_000 + self.dice.below(2_000_000);
+                let node = self.nodes.get_mut(&id).unwrap();
+                node.unsynced.push((mark, record));
+                node.sync_at.get_or_insert(now + Duration(delay));
+            }
+            Effect::Decide { slot, decision } => {
+                let Decision::Batch(batch) = decision;
+                let node = self.nodes.get_mut(&id).unwrap();
+                assert_eq!(slot, node.executed.next(), "{id}: slots come in order");
+                node.executed = slot;
+                *executed = Some(slot);
+                for command in batch.commands() {
+                    node.open.remove(&command.id);
+                    self.decided.insert(command.id);
+                }
+                let known = self.chosen.entry(slot).or_insert_with(|| batch.clone());
+                assert_eq!(*known, batch, "{id} {slot}: nodes agree");
+                self.highest = self.highest.max(slot);
+            }
+            Effect::Role(role) => self.nodes.get_mut(&id).unwrap().role = role,
+            Effect::Confirmed { read, barrier, .. } => {
+                let floor = self.read_floor.remove(&(id, read)).expect("answered once");
+                assert!(barrier >= floor, "{id}: barrier {barrier} below {floor}");
+                self.confirmed += 1;
+            }
+            Effect::Unconfirmed { read } => {
+                self.read_floor.remove(&(id, read)).expect("answered once");
+            }
+            Effect::NeedSnapshot { upto } => {
+                self.count += 1;
+                let key = (Time(now.0 + 5_000_000), self.count);
+                self.network.insert(key, Arrival::Fetch(id, upto));
+            }
+            Effect::Refuse { command, .. } => {
+                let node = self.nodes.get_mut(&id).unwrap();
+                assert!(
+                    node.open.remove(&command),
+                    "{id}: {command} is resolved once"
+                );
+                self.refused += 1;
+            }
+            Effect::Discard { upto, base } => {
+                let node = self.nodes.get_mut(&id).unwrap();
+                let unsynced = std::mem::take(&mut node.unsynced);
+                let last = unsynced.last().map(|(mark, _)| *mark);
+                node.disk
+                    .extend(unsynced.into_iter().map(|(_, record)| record));
+                node.disk.extend(base);
+                node.disk
+                    .retain(|record| record.slot().is_none_or(|slot| slot > upto));
+                if let Some(mark) = last {
+                    node.unsynced.clear();
+                    node.sync_at = None;
+                    self.event(id, Event::Persisted { mark });
+                }
+            }
+        }
+    }
+
+    fn transmit(&mut self, from: NodeId, to: NodeId, message: Message) {
+        if self.cut.contains(&(from, to)) || self.nodes[&to].paxos.is_none() {
+            return;
+        }
+        if self.dice.chance(self.loss) {
+            return;
+        }
+        let copies = 1 + u64::from(self.dice.chance(self.repeat));
+        for _ in 0..copies {
+            self.count += 1;
+            let delay = 50_000 + self.dice.below(self.delay);
+            let key = (Time(self.now.0 + delay), self.count);
+            let arrival = Arrival::Message(from, to, message.clone());
+            self.network.insert(key, arrival);
+        }
+    }
+
+    /// Performs the next thing that happens; says whether it lies before `until`.
+    fn step(&mut self, until: Time) -> bool {
+        let network = self.network.first_key_value().map(|(key, _)| key.0);
+        let wake = (self.nodes.iter())
+            .filter_map(|(id, node)| node.wake_at.map(|at| (at.max(self.now), 1, *id)))
+            .min();
+        let sync = (self.nodes.iter())
+            .filter_map(|(id, node)| node.sync_at.map(|at| (at.max(self.now), 2, *id)))
+            .min();
+        let local = [wake, sync].into_iter().flatten().min();
+        let net_first = match (network, local) {
+            (Some(at), Some((local, ..))) => at <= local,
+            (Some(_), None) => true,
+            (None, _) => false,
+        };
+        if net_first {
+            let at = network.unwrap();
+            if at > until {
+                self.now = until;
+                return false;
+            }
+            self.now = self.now.max(at);
+            let (_, arrival) = self.network.pop_first().unwrap();
+            match arrival {
+                Arrival::Message(from, to, message) => {
+                    let link = LinkEpoch(1);
+                    self.event(
+                        to,
+                        Event::Receive {
+                            from,
+                            link,
+                            message,
+                        },
+                    );
+                }
+                Arrival::Fetch(id, upto) => self.fetch(id, upto),
+            }
+            return true;
+        }
+        let Some((at, kind, id)) = local else {
+            self.now = until;
+            return false;
+        };
+        if at > until {
+            self.now = until;
+            return false;
+        }
+        self.now = at;
+        if kind == 1 {
+            self.nodes.get_mut(&id).unwrap().wake_at = None;
+            self.event(id, Event::Wake);
+        } else {
+            let node = self.nodes.get_mut(&id).unwrap();
+            node.sync_at = None;
+            let unsynced = std::mem::take(&mut node.unsynced);
+            let mark = unsynced.last().unwrap().0;
+            node.disk
+                .extend(unsynced.into_iter().map(|(_, record)| record));
+            self.event(id, Event::Persisted { mark });
+        }
+        true
+    }
+
+    fn fetch(&mut self, id: NodeId, upto: Slot) {
+        let best = self.nodes.values().map(|node| node.snapshot).max().unwrap();
+        let node = self.nodes.get_mut(&id).unwrap();
+        if best >= upto && best > node.executed && node.paxos.is_some() {
+            node.executed = best;
+            node.snapshot = best;
+            self.event(id, Event::Executed { slot: best });
+        }
+    }
+
+    fn run(&mut self, millis: u64) {
+        let until = Time(self.now.0 + millis * 1_000_000);
+        let mut steps = 0;
+        while self.step(until) {
+            steps += 1;
+            assert!(steps < 2_000_000, "the world does not come to rest");
+        }
+    }
+
+    fn submit(&mut self, id: NodeId) {
+        if self.nodes[&id].paxos.is_none() {
+            return;
+        }
+        self.submitted += 1;
+        let command = Command {
+            id: CommandId {
+                session: SessionId(1),
+                sequence: self.submitted,
+            },
+            acknowledged: 0,
+            body: Body::Call {
+                object: ObjectId(0),
+                payload: Value::from_static(b"x"),
+            },
+        };
+        self.nodes.get_mut(&id).unwrap().open.insert(command.id);
+        let commands = vec![command];
+        self.event(id, Event::Submit { commands });
+    }
+
+    fn read(&mut self, id: NodeId) {
+        if self.nodes[&id].paxos.is_none() {
+            return;
+        }
+        self.reads += 1;
+        let read = ReadId(self.reads);
+        self.read_floor.insert((id, read), self.highest);
+        let lease = self.dice.chance(50);
+        self.event(id, Event::Read { id: read, lease });
+    }
+
+    fn some_node(&mut self) -> NodeId {
+        let nodes: Vec<NodeId> = self.nodes.keys().copied().collect();
+        nodes[self.dice.below(nodes.len() as u64) as usize]
+    }
+
+    fn misfortune(&mut self) {
+        let id = self.some_node();
+        let other = self.some_node();
+        let majority = self.nodes.len() / 2 + 1;
+        let up = (self.nodes.values())
+            .filter(|node| node.paxos.is_some() && node.standing == Standing::Voter)
+            .count();
+        match self.dice.below(8) {
+            0 | 1 if self.view.persistence == Persistence::Disk || up > majority => self.crash(id),
+            2 | 3 if self.nodes[&id].paxos.is_none() => self.start(id),
+            4 if id != other => {
+                self.cut.insert((id, other));
+                if self.dice.chance(50) {
+                    self.cut.insert((other, id));
+                    self.link(id, other, false);
+                }
+            }
+            5 => self.heal_links(),
+            6 => self.loss = self.dice.below(20),
+            7 => self.repeat = self.dice.below(30),
+            _ => {
+                self.delay = 200_000 + self.dice.below(20_000_000);
+                self.event(id, Event::HandOver);
+            }
+        }
+    }
+
+    fn heal_links(&mut self) {
+        let cut = std::mem::take(&mut self.cut);
+        for (a, b) in cut {
+            if self.nodes[&a].paxos.is_some() && self.nodes[&b].paxos.is_some() {
+                self.link(a, b, true);
+            }
+        }
+    }
+
+    fn heal(&mut self) {
+        self.heal_links();
+        self.loss = 0;
+        self.repeat = 0;
+        self.delay = 2_000_000;
+        for id in self.view.nodes().iter() {
+            if self.nodes[&id].paxos.is_none() {
+                self.start(id);
+            }
+        }
+    }
+}
+
+fn adventure(seed: u64, nodes: u16, persistence: Persistence) -> (u64, u64, u64) {
+    let mut world = World::new(seed, nodes, persistence);
+    for _ in 0..60 {
+        for _ in 0..world.dice.below(6) {
+            let id = world.some_node();
+            world.submit(id);
+            let id = world.some_node();
+            world.read(id);
+        }
+        if world.dice.chance(40) {
+            world.misfortune();
+        }
+        let pause = 1 + world.dice.below(150);
+        world.run(pause);
+    }
+    world.heal();
+    world.run(6000);
+    for (id, node) in &world.nodes {
+        assert!(
+            node.open.is_empty(),
+            "seed {seed}: {id} left {:?} open",
+            node.open
+        );
+    }
+    assert!(
+        world.read_floor.is_empty(),
+        "seed {seed}: every read is answered"
+    );
+    let before = world.decided.len();
+    for id in world.view.nodes().iter() {
+        world.submit(id);
+    }
+    world.run(1500);
+    let after = world.decided.len();
+    assert_eq!(
+        after - before,
+        nodes as usize,
+        "seed {seed}: live once faults stop"
+    );
+    let ends: BTreeSet<Slot> = world.nodes.values().map(|node| node.executed).collect();
+    assert_eq!(
+        ends.len(),
+        1,
+        "seed {seed}: all nodes reach the same slot: {ends:?}"
+    );
+    (world.highest.0, world.confirmed, world.refused)
+}
+
+fn adventures(persistence: Persistence, seeds: std::ops::Range<u64>) {
+    let seeds = match std::env::var("SEED") {
+        Ok(seed) => {
+            let seed: u64 = seed.parse().unwrap();
+            seed..seed + 1
+        }
+        Err(_) => seeds,
+    };
+    let mut sums = (0, 0, 0);
+    for seed in seeds {
+        let nodes = if seed % 3 == 0 { 5 } else { 3 };
+        let told = std::panic::catch_unwind(|| adventure(seed, nodes, persistence));
+        let Ok((slots, confirmed, refused)) = told else {
+            panic!("failed with SEED={seed}, {persistence:?}");
+        };
+        sums = (sums.0 + slots, sums.1 + confirmed, sums.2 + refused);
+    }
+    println!("{persistence:?}: slots, confirmed reads, refusals: {sums:?}");
+}
+
+#[test]
+fn nodes_with_disks_agree_through_misfortune_and_are_live_after_it() {
+    adventures(Persistence::Disk, 0..60);
+}
+
+#[test]
+fn nodes_in_memory_mode_agree_through_misfortune_and_are_live_after_it() {
+    adventures(Persistence::Memory, 1000..1060);
+}
+
+#[test]
+fn a_quiet_group_keeps_its_first_leader_and_orders_everything() {
+    let mut world = World::new(7, 3, Persistence::Disk);
+    world.run(1000);
+    let leaders: Vec<NodeId> = (world.nodes.iter())
+        .filter(|(_, node)| matches!(node.role, Role::Leader { .. }))
+        .map(|(id, _)| *id)
+        .collect();
+    assert_eq!(leaders.len(), 1);
+    for round in 0..300 {
+        world.submit(NodeId(1 + round % 3));
+        world.run(10);
+    }
+    assert_eq!(world.decided.len(), 300);
+    let elections: u64 = (world.nodes.values())
+        .map(|node| node.paxos.as_ref().unwrap().status().elections)
+        .sum();
+    assert_eq!(elections, 1);
+}

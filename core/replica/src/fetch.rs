@@ -18,6 +18,8 @@ pub(crate) struct Fetch {
     state: State,
     /// The peer asked last.
     last: Option<NodeId>,
+    /// Answers without a useful piece since the last pause: after a round of all peers, a pause.
+    refusals: usize,
     /// Who fetches from here, and when they last asked.
     serving: BTreeMap<NodeId, Time>,
 }
@@ -50,6 +52,7 @@ impl Fetch {
     pub(crate) fn done(&mut self) {
         self.needed = None;
         self.state = State::Idle;
+        self.refusals = 0;
     }
 
     pub(crate) fn next_wake(&self) -> Option<Time> {
@@ -99,8 +102,12 @@ impl<O: Ordering> Replica<O> {
                 data,
             } => self.chunk(now, from, slot, offset, total, data, out),
             ReplicaMessage::NoSnapshot { .. } => {
-                if self.fetch.last == Some(from) && self.fetch.is_active() {
-                    self.ask_another(now, out);
+                let is_asked = match self.fetch.state {
+                    State::Asking { .. } | State::Pulling { .. } => self.fetch.last == Some(from),
+                    State::Idle | State::Installing { .. } => false,
+                };
+                if is_asked {
+                    self.was_no_help(now, out);
                 }
             }
         }
@@ -123,8 +130,25 @@ impl<O: Ordering> Replica<O> {
         }
     }
 
-    /// Drops the backlog that a stable snapshot covers once it is past its bound.
-    pub(crate) fn shed_backlog(&mut self, now: Time, out: &mut Vec<Output<O::Message>>) {
+    /// The peer asked last did not help: the next one may, but a round without help ends in a pause.
+    fn was_no_help(&mut self, now: Time, out: &mut Vec<Output<O::Message>>) {
+        self.fetch.refusals += 1;
+        if self.fetch.refusals < self.other_replicas().len() {
+            self.ask_another(now, out);
+        } else {
+            self.fetch.refusals = 0;
+            self.fetch.state = State::Asking { since: now };
+        }
+    }
+
+    /// Drops the backlog that a stable snapshot covers once it is past its bound, and the wish for a
+    /// snapshot once the objects have passed it by themselves.
+    pub(crate) fn tend_backlog(&mut self, now: Time, out: &mut Vec<Output<O::Message>>) {
+        let is_installing = matches!(self.fetch.state, State::Installing { .. });
+        let executed = self.pipeline.executed(self.applied);
+        if !is_installing && self.fetch.needed.is_some_and(|needed| needed <= executed) {
+            self.fetch.done();
+        }
         let stable = self.checkpoints.stable();
         if self.pipeline.shed(stable, self.applied) {
             self.need_snapshot(now, stable, out);
@@ -262,6 +286,7 @@ impl<O: Ordering> Replica<O> {
             | State::Installing { .. } => return,
         };
         let stored = stored + data.len() as u64;
+        self.fetch.refusals = 0;
         if stored > total || data.len() > CHUNK_BYTES as usize {
             return;
         }
@@ -306,7 +331,7 @@ impl<O: Ordering> Replica<O> {
         if self.fetch.state == (State::Installing { slot }) {
             self.pipeline.release();
             self.fetch.state = State::Idle;
-            self.ask_another(now, out);
+            self.was_no_help(now, out);
         }
     }
 

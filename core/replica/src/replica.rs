@@ -233,18 +233,18 @@ impl<O: Ordering> Replica<O> {
     /// one slot more than the one before, so the rounds end with the window.
     fn settle(&mut self, now: Time, out: &mut Vec<Output<O::Message>>) {
         loop {
-            if let Some(event) = self.events.pop_front() {
-                self.order(now, event, out);
-            } else if self.reported < self.applied {
+            if self.reported < self.applied {
                 self.reported = self.applied;
                 let slot = self.applied;
                 self.order(now, Event::Executed { slot }, out);
+            } else if let Some(event) = self.events.pop_front() {
+                self.order(now, event, out);
             } else {
                 break;
             }
         }
         self.hand_out(now, out);
-        self.shed_backlog(now, out);
+        self.tend_backlog(now, out);
     }
 
     fn route(&mut self, now: Time, effect: Effect<O::Message>, out: &mut Vec<Output<O::Message>>) {

@@ -200,3 +200,31 @@ fn a_hung_objects_backlog_is_bounded_and_replaced_by_a_snapshot() {
     world.call(2, 6, id(session, sequence + 1), "b");
     assert!(world.outcome(6).is_some());
 }
+
+#[test]
+fn peers_without_a_snapshot_are_asked_once_in_a_while_and_not_in_a_circle() {
+    let mut world = World::new(3);
+    let upto = Slot(9);
+    world.effect(2, quorate_ordering::Effect::NeedSnapshot { upto });
+    world.run();
+    assert!(world.nodes[2].replica.status().is_fetching);
+    let wake = world.nodes[2].replica.next_wake();
+    assert!(wake.is_some());
+    world.pass(Duration::from_millis(1_100));
+    assert!(world.nodes[2].replica.status().is_fetching);
+}
+
+#[test]
+fn a_snapshot_that_is_no_longer_needed_is_not_fetched() {
+    let mut world = World::new(3);
+    world.open(0, 5);
+    world.shared.borrow_mut().deaf.insert(2);
+    let slot = world.decide(vec![]);
+    world.nodes[2].is_cut = true;
+    world.effect(2, quorate_ordering::Effect::NeedSnapshot { upto: slot });
+    assert!(!world.nodes[2].replica.status().is_serving);
+    world.shared.borrow_mut().deaf.clear();
+    world.run();
+    assert!(world.nodes[2].replica.status().is_serving);
+    assert!(!world.nodes[2].replica.status().is_fetching);
+}

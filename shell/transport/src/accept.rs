@@ -1,0 +1,237 @@
+//! Who comes in: accepting, the Hello of strangers, and what becomes of the silent.
+
+use crate::connection::{Connection, Phase};
+use crate::limits::{
+    ACCEPT_PAUSE, ACCEPT_PER_TURN, HANDSHAKE_MAX, RESERVED_FOR_PEERS, SLOTS_MAX, UNTAKEN_MAX,
+};
+use crate::stream::Stream;
+use crate::transport::{Arrival, Transport};
+use mio::Token;
+use mio::net::TcpStream;
+use quorate_types::{ConnectionId, Incarnation, LinkEpoch, NodeId, Time};
+use quorate_wire::{Frame, Hello, HelloRole, Kind, RejectReason, VERSION, VERSION_MIN, Welcome};
+use std::io;
+
+impl Transport {
+    /// Accepts who waits, up to a bound per turn.
+    pub(crate) fn accept(&mut self, now: Time) {
+        for _ in 0..ACCEPT_PER_TURN {
+            match self.listener.accept() {
+                Ok((socket, _)) => {
+                    self.counters.accepted += 1;
+                    self.admit(socket, now);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+                Err(error) => {
+                    tracing::warn!(%error, "cannot accept connections for a moment");
+                    self.accept_again = Some(now + ACCEPT_PAUSE);
+                    return;
+                }
+            }
+        }
+        // Readiness is told by edges: who still waits is accepted in the next turn.
+        self.accept_again = Some(now);
+    }
+
+    fn admit(&mut self, socket: TcpStream, now: Time) {
+        if self.connections() >= self.settings.limits.connections && !self.evict_stranger(now) {
+            self.counters.refused += 1;
+            return;
+        }
+        let deadline = now + HANDSHAKE_MAX;
+        let stream = Stream::Plain(socket);
+        let connection =
+            Connection::new(stream, Phase::Stranger, self.settings.own.group, deadline);
+        if let Err(error) = self.take_slot(connection) {
+            tracing::warn!(%error, "cannot watch a connection");
+        }
+    }
+
+    /// Puts a connection into a free slot and watches its socket.
+    pub(crate) fn take_slot(&mut self, mut connection: Connection) -> io::Result<usize> {
+        let slot = self.free.last().copied().unwrap_or(self.slots.len());
+        let token = Token(self.settings.first_token + 1 + slot);
+        // A refused option costs speed, not correctness.
+        let _ = connection.stream.socket().set_nodelay(true);
+        connection.stream.watch(&self.registry, token)?;
+        if self.free.pop().is_none() {
+            self.slots.push(None);
+        }
+        self.slots[slot] = Some(connection);
+        self.unsettled += 1;
+        Ok(slot)
+    }
+
+    /// Full: the stranger who has been silent for longest gives way, so that strangers cannot lock
+    /// members out.
+    fn evict_stranger(&mut self, now: Time) -> bool {
+        let strangers = self.slots.iter().enumerate().filter_map(|(slot, taken)| {
+            let connection = taken.as_ref()?;
+            (connection.phase == Phase::Stranger).then_some((connection.deadline, slot))
+        });
+        let Some((_, slot)) = strangers.min() else {
+            return false;
+        };
+        self.counters.silent += 1;
+        self.close(slot, now);
+        true
+    }
+
+    /// Closes who has not said in time who it is.
+    pub(crate) fn close_silent(&mut self, now: Time) {
+        for slot in 0..self.slots.len() {
+            let deadline = self.slots[slot].as_ref().and_then(|c| c.deadline);
+            if deadline.is_some_and(|at| at <= now) {
+                self.counters.silent += 1;
+                self.close(slot, now);
+            }
+        }
+    }
+
+    /// A stranger's first frame.
+    pub(crate) fn greeted(&mut self, slot: usize, frame: &Frame, now: Time) {
+        let own = self.settings.own;
+        let hello = match (frame.kind, Hello::take(&frame.body)) {
+            (Kind::Hello, Ok(hello)) => hello,
+            (_, Ok(_)) => {
+                return self.turn_away(slot, RejectReason::Malformed, "say hello first", now);
+            }
+            (_, Err(error)) => {
+                return self.turn_away(slot, RejectReason::Malformed, &error.to_string(), now);
+            }
+        };
+        if hello.common_version().is_none() {
+            let text = format!("this node speaks versions {VERSION_MIN} to {VERSION}");
+            return self.turn_away(slot, RejectReason::Version, &text, now);
+        }
+        if hello.cluster.is_some_and(|cluster| cluster != own.cluster) {
+            let text = format!("this is {}, not the cluster you mean", own.cluster);
+            return self.turn_away(slot, RejectReason::Cluster, &text, now);
+        }
+        match hello.role {
+            HelloRole::Client { group } if group == own.group => self.let_client_in(slot, now),
+            HelloRole::Client { group } => {
+                let text = format!("this node serves {}, not {group}", own.group);
+                self.turn_away(slot, RejectReason::Group, &text, now);
+            }
+            HelloRole::Node {
+                node,
+                incarnation,
+                boot,
+                groups,
+            } => {
+                if hello.cluster.is_none() || !groups.contains(&own.group) {
+                    let text = format!("this node serves {} of {}", own.group, own.cluster);
+                    return self.turn_away(slot, RejectReason::Group, &text, now);
+                }
+                self.let_peer_in(slot, node, incarnation, boot, now);
+            }
+        }
+    }
+
+    fn turn_away(&mut self, slot: usize, reason: RejectReason, text: &str, now: Time) {
+        tracing::debug!(slot, ?reason, text, "connection refused");
+        self.reject(slot, reason, text.to_owned(), now);
+    }
+
+    fn let_client_in(&mut self, slot: usize, now: Time) {
+        let limit = self.settings.limits.connections;
+        // The reserve shrinks with small limits, so that a few clients always fit.
+        let reserve = RESERVED_FOR_PEERS.min(limit / 4);
+        if self.connections() > limit - reserve {
+            return self.turn_away(slot, RejectReason::Full, "no connection is free here", now);
+        }
+        self.numbered += 1;
+        let id = ConnectionId(self.numbered * SLOTS_MAX as u64 + slot as u64);
+        self.settle(slot, Phase::Client(id));
+    }
+
+    fn let_peer_in(&mut self, slot: usize, node: NodeId, life: Incarnation, boot: u64, now: Time) {
+        if let Err((reason, text)) = self.check_member(node, life, boot) {
+            let peer = self.peers.get_mut(&node);
+            if peer.is_none_or(|peer| peer.may_log_refusal(now)) {
+                tracing::warn!(peer = %node, ?reason, text, "peer refused");
+            }
+            return self.reject(slot, reason, text, now);
+        }
+        self.settle(slot, Phase::Peer(node, LinkEpoch(self.epochs + 1)));
+        self.link_up(slot, node, boot, now);
+    }
+
+    /// Whether who says to be `node` is the member of that number, in its newest life.
+    pub(crate) fn check_member(
+        &self,
+        node: NodeId,
+        life: Incarnation,
+        boot: u64,
+    ) -> Result<(), (RejectReason, String)> {
+        let Some(peer) = self.peers.get(&node) else {
+            let text = format!("{node} is no other member of {}", self.settings.own.group);
+            return Err((RejectReason::Identity, text));
+        };
+        if peer.address.incarnation != life {
+            let text = format!(
+                "{node} is {} in this view and comes as {life}: its data directory is another one",
+                peer.address.incarnation
+            );
+            return Err((RejectReason::Identity, text));
+        }
+        if boot < peer.boot {
+            let text = format!("{node} was already seen in boot {}", peer.boot);
+            return Err((RejectReason::StaleBoot, text));
+        }
+        Ok(())
+    }
+
+    /// Greets an accepted connection and lets it speak.
+    fn settle(&mut self, slot: usize, phase: Phase) {
+        let welcome = self.welcome();
+        let connection = self.slots[slot].as_mut().expect("it has just spoken");
+        connection.put(Kind::Welcome, |body| welcome.put(body));
+        connection.settle(phase);
+        self.unsettled -= 1;
+        self.list(slot);
+    }
+
+    /// The link in `slot` stands; one that stood before is over.
+    pub(crate) fn link_up(&mut self, slot: usize, node: NodeId, boot: u64, now: Time) {
+        self.epochs += 1;
+        let link = LinkEpoch(self.epochs);
+        let connection = self.slots[slot].as_mut().expect("it has just spoken");
+        assert_eq!(
+            connection.phase,
+            Phase::Peer(node, link),
+            "settled as this life"
+        );
+        // A refused option makes a lost link show later.
+        let socket = socket2::SockRef::from(&*connection.stream.socket());
+        let _ = socket.set_tcp_user_timeout(Some(std::time::Duration::from_nanos(UNTAKEN_MAX.0)));
+        let peer = self.peers.get_mut(&node).expect("checked to be a member");
+        if let Some(old) = peer.link() {
+            self.close(old, now);
+        }
+        let peer = self.peers.get_mut(&node).expect("checked to be a member");
+        peer.linked(slot, link, boot);
+        tracing::info!(peer = %node, %link, boot, "link up");
+        self.arrivals.push(Arrival::Up { peer: node, link });
+    }
+
+    fn welcome(&self) -> Welcome {
+        let own = self.settings.own;
+        let members = self.settings.members.iter();
+        Welcome {
+            version: VERSION,
+            cluster: own.cluster,
+            node: own.node,
+            incarnation: own.incarnation,
+            boot: own.boot,
+            group: own.group,
+            view: self.settings.view,
+            members: members.map(|m| (m.node, m.address.clone())).collect(),
+            objects: self.settings.objects.clone(),
+            leader: self.leader,
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! One connection: what it is, what has arrived of it and what waits for it.
+//!
+//! Reads frames, queues and writes them; decides nothing about what they say. Owned and called by
+//! [`crate::Transport`].
+
+use crate::lanes::{Lane, Lanes};
+use crate::limits::{READ_PER_TURN, REPLY_FRAME};
+use crate::stream::Stream;
+use bytes::{Bytes, BytesMut};
+use quorate_types::{ConnectionId, GroupId, LinkEpoch, NodeId, Time};
+use quorate_wire::{
+    Frame, FrameError, FrameReader, Kind, OpenFrame, begin_frame, end_frame, limits, put_frame,
+};
+use std::io;
+
+/// What a connection is at this moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Phase {
+    /// Dialled, TCP has not answered.
+    Connecting(NodeId),
+    /// Dialled, our Hello is on its way, no Welcome yet.
+    Greeting(NodeId),
+    /// Accepted, has not said who it is.
+    Stranger,
+    /// A link to a peer.
+    Peer(NodeId, LinkEpoch),
+    /// A client.
+    Client(ConnectionId),
+    /// Refused: closed once the reason is written.
+    Closing,
+}
+
+/// Why a connection is over.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Ended {
+    #[error("the other side closed it")]
+    Closed,
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    #[error("{0}")]
+    Frame(#[from] FrameError),
+}
+
+/// What a round of reading left behind.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Left {
+    Nothing,
+    /// The round was cut for the sake of other sockets.
+    More,
+}
+
+pub(crate) struct Connection {
+    pub(crate) stream: Stream,
+    pub(crate) phase: Phase,
+    /// Until when the handshake must be over; `None` afterwards.
+    pub(crate) deadline: Option<Time>,
+    pub(crate) group: GroupId,
+    /// Whether it is listed for the flush at the end of the turn.
+    pub(crate) is_listed: bool,
+    reader: FrameReader,
+    lanes: Lanes,
+    /// Answers of this turn, in a frame that is still open.
+    replies: BytesMut,
+    open: Option<OpenFrame>,
+    /// The last write found no room: writing waits for the socket.
+    is_full: bool,
+}
+
+impl Connection {
+    pub(crate) fn new(stream: Stream, phase: Phase, group: GroupId, deadline: Time) -> Connection {
+        Connection {
+            stream,
+            phase,
+            deadline: Some(deadline),
+            group,
+            is_listed: false,
+            reader: FrameReader::new(limits::HELLO_BODY_BYTES_MAX),
+            lanes: Lanes::default(),
+            replies: BytesMut::new(),
+            open: None,
+            is_full: false,
+        }
+    }
+
+    /// The handshake is over: frames may be as long as `phase` allows.
+    pub(crate) fn settle(&mut self, phase: Phase) {
+        self.phase = phase;
+        self.deadline = None;
+        match phase {
+            Phase::Peer(..) => self.reader.raise_limit(limits::PEER_BODY_BYTES_MAX),
+            Phase::Client(_) => self.reader.raise_limit(limits::CLIENT_BODY_BYTES_MAX),
+            Phase::Connecting(_) | Phase::Greeting(_) | Phase::Stranger | Phase::Closing => {
+                unreachable!("only peers and clients settle")
+            }
+        }
+    }
+
+    /// A Welcome names all members and objects and may be long.
+    pub(crate) fn expect_welcome(&mut self) {
+        self.reader.raise_limit(limits::CLIENT_BODY_BYTES_MAX);
+    }
+
+    /// Reads what is there, up to a bound. `is_ending` says that the other side has closed its half,
+    /// so that a short read does not prove that all was read.
+    pub(crate) fn receive(&mut self, is_ending: bool, counted: &mut u64) -> Result<Left, Ended> {
+        let mut read = 0;
+        loop {
+            let space = self.reader.space();
+            let offered = space.len();
+            match self.stream.read(space) {
+                Ok(0) => return Err(Ended::Closed),
+                Ok(count) => {
+                    self.reader.filled(count);
+                    read += count;
+                    *counted += count as u64;
+                    let is_short = count < offered;
+                    if is_short && !is_ending && self.stream.is_drained_by_short_read() {
+                        return Ok(Left::Nothing);
+                    }
+                    if read >= READ_PER_TURN {
+                        return Ok(Left::More);
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    return Ok(Left::Nothing);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(Ended::Io(error)),
+            }
+        }
+    }
+
+    /// The next whole frame that has arrived.
+    pub(crate) fn next_frame(&mut self) -> Result<Option<Frame>, FrameError> {
+        self.reader.next_frame()
+    }
+
+    /// Bytes that wait to be written.
+    pub(crate) fn waiting(&self) -> usize {
+        self.lanes.len() + self.replies.len()
+    }
+
+    /// Queues a whole frame.
+    pub(crate) fn push(&mut self, lane: Lane, frame: &Bytes) {
+        self.lanes.push(lane, frame);
+    }
+
+    /// Queues one frame whose body `body` appends.
+    pub(crate) fn put(&mut self, kind: Kind, body: impl FnOnce(&mut BytesMut)) {
+        self.close_frame();
+        put_frame(&mut self.replies, kind, self.group, body);
+    }
+
+    /// Queues one answer; answers of a turn share a frame.
+    pub(crate) fn answer(&mut self, put: impl FnOnce(&mut BytesMut)) {
+        if self.open.is_none() {
+            self.open = Some(begin_frame(&mut self.replies, Kind::ToClient, self.group));
+        }
+        put(&mut self.replies);
+        if let Some(open) = &self.open
+            && open.body_len(&self.replies) >= REPLY_FRAME
+        {
+            self.close_frame();
+        }
+    }
+
+    /// Writes what waits. `Ok(true)` when nothing waits any more.
+    pub(crate) fn flush(&mut self, counted: &mut u64) -> io::Result<bool> {
+        self.close_frame();
+        if !self.replies.is_empty() {
+            let frames = self.replies.split().freeze();
+            self.lanes.adopt(Lane::Normal, frames);
+        }
+        if self.is_full || matches!(self.phase, Phase::Connecting(_)) {
+            return Ok(false);
+        }
+        let before = self.lanes.len();
+        let stream = &mut self.stream;
+        let is_empty = self.lanes.flush(|pieces| stream.write(pieces))?;
+        *counted += (before - self.lanes.len()) as u64;
+        self.is_full = !is_empty;
+        Ok(is_empty)
+    }
+
+    /// The socket has room again.
+    pub(crate) fn has_room(&mut self) {
+        self.is_full = false;
+    }
+
+    fn close_frame(&mut self) {
+        if let Some(open) = self.open.take() {
+            end_frame(&mut self.replies, open);
+        }
+    }
+}

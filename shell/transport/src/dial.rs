@@ -1,0 +1,153 @@
+//! Going out: dialling peers with higher ids, our Hello, and their Welcome.
+
+use crate::connection::{Connection, Phase};
+use crate::limits::DIAL_MAX;
+use crate::names::Found;
+use crate::peers::Way;
+use crate::stream::Stream;
+use crate::transport::Transport;
+use bytes::Bytes;
+use mio::net::TcpStream;
+use quorate_types::{LinkEpoch, NodeId, Time};
+use quorate_wire::{Frame, Hello, HelloRole, Kind, Reject, VERSION, VERSION_MIN, Welcome};
+use std::net::SocketAddr;
+
+impl Transport {
+    /// Of two nodes the one with the lower id dials.
+    pub(crate) fn dials(&self, peer: NodeId) -> bool {
+        self.settings.own.node < peer
+    }
+
+    /// Dials every peer whose pause is over.
+    pub(crate) fn dial_due(&mut self, now: Time) {
+        let is_due = |way: Way| matches!(way, Way::Idle { at } if at <= now);
+        let due: Vec<NodeId> = self
+            .peers
+            .values()
+            .filter(|peer| is_due(peer.way) && self.dials(peer.address.node))
+            .map(|peer| peer.address.node)
+            .collect();
+        for node in due {
+            let peer = self.peers.get_mut(&node).expect("listed above");
+            match self.names.resolve(node, &peer.address.address) {
+                Ok(Some(address)) => self.dial(node, address, now),
+                Ok(None) => peer.way = Way::Resolving,
+                Err(error) => {
+                    tracing::warn!(peer = %node, %error, "cannot start a look-up");
+                    peer.lost(now);
+                }
+            }
+        }
+    }
+
+    /// A look-up ended.
+    pub(crate) fn resolved(&mut self, (node, answer): Found, now: Time) {
+        match answer {
+            Ok(address) => self.dial(node, address, now),
+            Err(error) => {
+                tracing::debug!(peer = %node, error, "address not found");
+                let peer = self
+                    .peers
+                    .get_mut(&node)
+                    .expect("only members are looked up");
+                peer.lost(now);
+            }
+        }
+    }
+
+    fn dial(&mut self, node: NodeId, address: SocketAddr, now: Time) {
+        let opened = TcpStream::connect(address).and_then(|socket| {
+            let stream = Stream::Plain(socket);
+            let phase = Phase::Connecting(node);
+            let group = self.settings.own.group;
+            self.take_slot(Connection::new(stream, phase, group, now + DIAL_MAX))
+        });
+        let peer = self.peers.get_mut(&node).expect("only members are dialled");
+        match opened {
+            Ok(slot) => peer.way = Way::Dialling { slot },
+            Err(error) => {
+                tracing::debug!(peer = %node, %error, "cannot dial");
+                peer.lost(now);
+            }
+        }
+    }
+
+    /// The socket of a dialled peer became ready: connected, or failed.
+    pub(crate) fn connected(&mut self, slot: usize, node: NodeId, now: Time) {
+        let connection = self.slots[slot].as_mut().expect("its event just came");
+        let socket = connection.stream.socket();
+        if let Ok(Some(_)) | Err(_) = socket.take_error() {
+            return self.close(slot, now);
+        }
+        if socket.peer_addr().is_err() {
+            // Not connected yet: another event follows, or the deadline.
+            return;
+        }
+        connection.phase = Phase::Greeting(node);
+        connection.expect_welcome();
+        let own = self.settings.own;
+        let hello = Hello {
+            version_min: VERSION_MIN,
+            version_max: VERSION,
+            cluster: Some(own.cluster),
+            role: HelloRole::Node {
+                node: own.node,
+                incarnation: own.incarnation,
+                boot: own.boot,
+                groups: vec![own.group],
+            },
+            software: concat!("quorate ", env!("CARGO_PKG_VERSION")).to_owned(),
+            extra: Bytes::new(),
+        };
+        connection.put(Kind::Hello, |body| hello.put(body));
+        self.list(slot);
+    }
+
+    /// A dialled peer answered.
+    pub(crate) fn welcomed(&mut self, slot: usize, node: NodeId, frame: &Frame, now: Time) {
+        if let Err(text) = self.check_welcome(node, frame) {
+            let peer = self.peers.get_mut(&node).expect("only members are dialled");
+            self.counters.refused += 1;
+            if peer.may_log_refusal(now) {
+                tracing::warn!(peer = %node, text, "no link");
+            }
+            return self.close(slot, now);
+        }
+        let welcome = Welcome::take(&frame.body).expect("just checked");
+        let connection = self.slots[slot].as_mut().expect("it has just spoken");
+        connection.settle(Phase::Peer(node, LinkEpoch(self.epochs + 1)));
+        self.unsettled -= 1;
+        self.link_up(slot, node, welcome.boot, now);
+    }
+
+    fn check_welcome(&self, node: NodeId, frame: &Frame) -> Result<(), String> {
+        match frame.kind {
+            Kind::Welcome => {}
+            Kind::Reject => {
+                let text = Reject::take(&frame.body).map_or_else(|e| e.to_string(), |r| r.text);
+                return Err(format!("refused: {text}"));
+            }
+            Kind::Hello
+            | Kind::Peer
+            | Kind::FromClient
+            | Kind::ToClient
+            | Kind::StatusRequest
+            | Kind::StatusReply
+            | Kind::AdminRequest
+            | Kind::AdminReply => return Err("no welcome came".to_owned()),
+        }
+        let own = self.settings.own;
+        let welcome = Welcome::take(&frame.body).map_err(|error| error.to_string())?;
+        if welcome.cluster != own.cluster || welcome.group != own.group {
+            return Err(format!(
+                "{} of {} answers there",
+                welcome.group, welcome.cluster
+            ));
+        }
+        if welcome.node != node {
+            return Err(format!("{} answers there", welcome.node));
+        }
+        self.check_member(node, welcome.incarnation, welcome.boot)
+            .map_err(|(_, text)| text)
+    }
+}

@@ -1,0 +1,195 @@
+//! What waits to be written to one connection: three lanes, the urgent one first.
+//!
+//! Small frames are copied together, large ones are shared. A piece that is partly written is
+//! finished before another lane gets its turn, so frames never mix. Refuses nothing: the owner
+//! compares [`Lanes::len`] with its limit.
+
+use crate::limits::{JOIN_MAX, PIECES_MAX, SHARE_MIN};
+use bytes::{Buf, Bytes, BytesMut};
+use std::collections::VecDeque;
+use std::io::{self, IoSlice};
+
+/// Which queue of a connection a frame takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Lane {
+    /// Small and never behind bulk.
+    Urgent,
+    /// Agreement, calls and replies.
+    Normal,
+    /// Catch-up and snapshots.
+    Bulk,
+}
+
+/// The queues of one connection.
+#[derive(Default)]
+pub(crate) struct Lanes {
+    /// The piece that a write left unfinished.
+    started: Bytes,
+    lanes: [Queue; 3],
+    /// Invariant: the bytes of `started` and of all lanes.
+    len: usize,
+}
+
+#[derive(Default)]
+struct Queue {
+    pieces: VecDeque<Bytes>,
+    /// Small frames, not yet a piece.
+    tail: BytesMut,
+}
+
+impl Lanes {
+    /// Bytes that wait.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Queues a whole frame.
+    pub(crate) fn push(&mut self, lane: Lane, frame: &Bytes) {
+        self.len += frame.len();
+        let queue = &mut self.lanes[lane as usize];
+        if frame.len() >= SHARE_MIN {
+            queue.seal();
+            queue.pieces.push_back(frame.clone());
+        } else {
+            queue.room().extend_from_slice(frame);
+        }
+    }
+
+    /// Queues whole frames that nobody else holds.
+    pub(crate) fn adopt(&mut self, lane: Lane, frames: Bytes) {
+        self.len += frames.len();
+        let queue = &mut self.lanes[lane as usize];
+        queue.seal();
+        queue.pieces.push_back(frames);
+    }
+
+    /// Hands as much to `write` as it takes. `Ok(true)` when nothing is left, `Ok(false)` when the
+    /// receiver is full.
+    pub(crate) fn flush(
+        &mut self,
+        mut write: impl FnMut(&[IoSlice<'_>]) -> io::Result<usize>,
+    ) -> io::Result<bool> {
+        for queue in &mut self.lanes {
+            queue.seal();
+        }
+        while self.len > 0 {
+            let mut pieces = [IoSlice::new(&[]); PIECES_MAX];
+            let count = self.gather(&mut pieces);
+            match write(&pieces[..count]) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(written) => self.consume(written),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(true)
+    }
+
+    fn gather<'a>(&'a self, into: &mut [IoSlice<'a>; PIECES_MAX]) -> usize {
+        let started = std::iter::once(&self.started).filter(|piece| !piece.is_empty());
+        let queued = self.lanes.iter().flat_map(|queue| &queue.pieces);
+        let mut count = 0;
+        for (slot, piece) in into.iter_mut().zip(started.chain(queued)) {
+            *slot = IoSlice::new(piece);
+            count += 1;
+        }
+        count
+    }
+
+    fn consume(&mut self, mut written: usize) {
+        assert!(
+            written <= self.len,
+            "no more is written than was handed over"
+        );
+        self.len -= written;
+        let rest = written.min(self.started.len());
+        self.started.advance(rest);
+        written -= rest;
+        for queue in &mut self.lanes {
+            while written > 0 {
+                let Some(mut piece) = queue.pieces.pop_front() else {
+                    break;
+                };
+                let taken = written.min(piece.len());
+                written -= taken;
+                piece.advance(taken);
+                if !piece.is_empty() {
+                    assert!(written == 0, "a piece is left only where the write ended");
+                    self.started = piece;
+                }
+            }
+        }
+        assert!(written == 0, "every written byte was queued");
+    }
+}
+
+impl Queue {
+    fn room(&mut self) -> &mut BytesMut {
+        if self.tail.len() >= JOIN_MAX {
+            self.seal();
+        }
+        &mut self.tail
+    }
+
+    fn seal(&mut self) {
+        if !self.tail.is_empty() {
+            self.pieces.push_back(self.tail.split().freeze());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bounded(
+        sink: &mut Vec<u8>,
+        mut room: usize,
+    ) -> impl FnMut(&[IoSlice<'_>]) -> io::Result<usize> {
+        move |pieces| {
+            if room == 0 {
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+            let mut taken = 0;
+            for piece in pieces {
+                let part = piece.len().min(room);
+                sink.extend_from_slice(&piece[..part]);
+                room -= part;
+                taken += part;
+            }
+            Ok(taken)
+        }
+    }
+
+    #[test]
+    fn the_urgent_lane_overtakes_but_never_cuts_a_started_frame() {
+        let mut lanes = Lanes::default();
+        lanes.push(Lane::Bulk, &Bytes::from(vec![b'b'; SHARE_MIN]));
+        let mut sink = Vec::new();
+        assert!(!lanes.flush(bounded(&mut sink, 10)).unwrap());
+        lanes.push(Lane::Normal, &Bytes::from_static(b"n"));
+        lanes.push(Lane::Urgent, &Bytes::from_static(b"u"));
+        assert!(lanes.flush(bounded(&mut sink, usize::MAX)).unwrap());
+        let mut expected = vec![b'b'; SHARE_MIN];
+        expected.extend_from_slice(b"un");
+        assert_eq!(sink, expected);
+        assert_eq!(lanes.len(), 0);
+    }
+
+    #[test]
+    fn every_split_of_a_write_keeps_order_and_length() {
+        for step in 1..40 {
+            let mut lanes = Lanes::default();
+            for number in 0..20u8 {
+                lanes.push(Lane::Normal, &Bytes::from(vec![number; 3]));
+            }
+            let mut sink = Vec::new();
+            while !lanes.flush(bounded(&mut sink, step)).unwrap() {
+                assert_eq!(sink.len() + lanes.len(), 60);
+            }
+            let expected: Vec<u8> = (0..20u8).flat_map(|number| [number; 3]).collect();
+            assert_eq!(sink, expected);
+        }
+    }
+}

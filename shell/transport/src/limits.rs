@@ -1,0 +1,72 @@
+//! Every bound of the transport, each with its reason.
+
+use quorate_types::Duration;
+
+/// What a connection may cost. Defaults suit one group on ordinary machines.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// Connections at once, so that file descriptors are left for the log and for peers.
+    pub connections: usize,
+    /// Bytes that wait for a client that does not read; it is closed above.
+    pub client_queue: usize,
+    /// Bytes that wait for a peer; the link is dropped above, which costs the peer a catch-up and
+    /// never this node its memory.
+    pub peer_queue: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            connections: 1024,
+            client_queue: 16 << 20,
+            peer_queue: 64 << 20,
+        }
+    }
+}
+
+/// A connection that has not said who it is after this time is closed.
+pub(crate) const HANDSHAKE_MAX: Duration = Duration::from_millis(5_000);
+
+/// Connections of the total that only peers may take: clients never lock a peer out.
+pub(crate) const RESERVED_FOR_PEERS: usize = 64;
+
+/// A dialled peer that has not answered after this time is dialled again: a lost SYN or a stopped
+/// process must not hold the link down once the fault is over.
+pub(crate) const DIAL_MAX: Duration = Duration::from_millis(1_000);
+
+/// Written bytes that a peer's kernel does not take for this long end the link.
+pub(crate) const UNTAKEN_MAX: Duration = Duration::from_millis(5_000);
+
+/// Connections over all: what an id keeps of the slot in its low bits.
+pub(crate) const SLOTS_MAX: usize = 1 << 16;
+
+/// Replies share a frame up to this size.
+pub(crate) const REPLY_FRAME: usize = 64 << 10;
+
+/// Bytes read from one socket before the others get their turn.
+pub(crate) const READ_PER_TURN: usize = 1 << 20;
+
+/// Frames below this size are copied together, larger ones are shared between links: a small copy
+/// is cheaper than one more piece in a vectored write.
+pub(crate) const SHARE_MIN: usize = 4 << 10;
+
+/// Small frames are copied together up to this size.
+pub(crate) const JOIN_MAX: usize = 64 << 10;
+
+/// Pieces of one vectored write; the kernel takes 1024 at most.
+pub(crate) const PIECES_MAX: usize = 64;
+
+/// First pause before a peer is dialled again.
+pub(crate) const BACKOFF_MIN: Duration = Duration::from_millis(10);
+
+/// Longest pause before a peer is dialled again.
+pub(crate) const BACKOFF_MAX: Duration = Duration::from_millis(500);
+
+/// Connections accepted before other sockets get their turn.
+pub(crate) const ACCEPT_PER_TURN: usize = 64;
+
+/// How long accepting pauses after the process ran out of file descriptors.
+pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// How often one peer's refusal is logged at most.
+pub(crate) const REFUSAL_LOGGED_EVERY: Duration = Duration::from_millis(60_000);

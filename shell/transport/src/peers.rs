@@ -1,0 +1,85 @@
+//! What is known of each peer: where it is, when it is dialled next, which connection is the link.
+//!
+//! Of two nodes the one with the lower id dials. A pair shares one connection for both directions,
+//! so that both ends mean the same life of the link by their own epoch of it.
+
+use crate::limits::{BACKOFF_MAX, BACKOFF_MIN, REFUSAL_LOGGED_EVERY};
+use quorate_types::{Duration, Incarnation, LinkEpoch, NodeId, Time};
+
+/// A member as the transport needs to know it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PeerAddress {
+    /// Which node.
+    pub node: NodeId,
+    /// Which life of its data directory; another one is refused.
+    pub incarnation: Incarnation,
+    /// Where it listens, `host:port`.
+    pub address: String,
+}
+
+/// Where the way to a peer stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Way {
+    /// Nothing is under way; the peer is dialled at `at` if this node is the one to dial.
+    Idle { at: Time },
+    /// Its name is being looked up.
+    Resolving,
+    /// A connection in this slot is being made.
+    Dialling { slot: usize },
+    /// The link stands, in this slot.
+    Linked { slot: usize, epoch: LinkEpoch },
+}
+
+pub(crate) struct Peer {
+    pub(crate) address: PeerAddress,
+    pub(crate) way: Way,
+    /// The newest start of the peer that was heard of.
+    pub(crate) boot: u64,
+    pause: Duration,
+    refusal_logged: Option<Time>,
+}
+
+impl Peer {
+    pub(crate) fn new(address: PeerAddress, now: Time) -> Peer {
+        Peer {
+            address,
+            way: Way::Idle { at: now },
+            boot: 0,
+            pause: BACKOFF_MIN,
+            refusal_logged: None,
+        }
+    }
+
+    /// The try failed or the link ended: the next try comes after a pause that grows.
+    pub(crate) fn lost(&mut self, now: Time) {
+        let at = now + self.pause;
+        self.pause = Duration((self.pause.0 * 2).min(BACKOFF_MAX.0));
+        self.way = Way::Idle { at };
+    }
+
+    /// The link stands.
+    pub(crate) fn linked(&mut self, slot: usize, epoch: LinkEpoch, boot: u64) {
+        self.way = Way::Linked { slot, epoch };
+        self.boot = boot;
+        self.pause = BACKOFF_MIN;
+    }
+
+    /// The slot of the link, if it stands.
+    pub(crate) fn link(&self) -> Option<usize> {
+        match self.way {
+            Way::Linked { slot, .. } => Some(slot),
+            Way::Idle { .. } | Way::Resolving | Way::Dialling { .. } => None,
+        }
+    }
+
+    /// Whether a refusal may be logged: at most once in a while.
+    pub(crate) fn may_log_refusal(&mut self, now: Time) -> bool {
+        let is_due = self
+            .refusal_logged
+            .is_none_or(|last| now.since(last) >= REFUSAL_LOGGED_EVERY);
+        if is_due {
+            self.refusal_logged = Some(now);
+        }
+        is_due
+    }
+}

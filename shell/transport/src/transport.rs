@@ -1,0 +1,535 @@
+//! The transport itself: slots of connections, arrivals, sending and the flush of a turn.
+//!
+//! Tokens from [`Settings::first_token`] on are its own: the listener first, then one per slot.
+
+use crate::connection::{Connection, Ended, Left, Phase};
+use crate::lanes::Lane;
+use crate::limits::{ACCEPT_PAUSE, Limits, SLOTS_MAX};
+use crate::names::Names;
+use crate::peers::{Peer, PeerAddress, Way};
+use bytes::{Bytes, BytesMut};
+use mio::event::Event;
+use mio::net::TcpListener;
+use mio::{Interest, Registry, Token, Waker};
+use quorate_types::{
+    ClusterId, ConnectionId, GroupId, Incarnation, LinkEpoch, NodeId, NodeSet, Time, ViewNumber,
+};
+use quorate_wire::{Frame, Kind, ObjectEntry, Reject, RejectReason, put_frame};
+use std::collections::BTreeMap;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// This node, as it introduces itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Own {
+    /// Its cluster.
+    pub cluster: ClusterId,
+    /// The group it serves.
+    pub group: GroupId,
+    /// Itself.
+    pub node: NodeId,
+    /// The life of its data directory.
+    pub incarnation: Incarnation,
+    /// Which start of that directory this is.
+    pub boot: u64,
+}
+
+/// What a transport is made of.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// This node.
+    pub own: Own,
+    /// Where to listen.
+    pub listen: SocketAddr,
+    /// All members, this node among them.
+    pub members: Vec<PeerAddress>,
+    /// The view that clients are told of.
+    pub view: ViewNumber,
+    /// The group's objects, for clients.
+    pub objects: Vec<ObjectEntry>,
+    /// What connections may cost.
+    pub limits: Limits,
+    /// The first token that belongs to the transport; all above do.
+    pub first_token: usize,
+}
+
+/// Why a transport cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub enum TransportError {
+    /// Somebody else listens there: stop them or choose another port.
+    #[error("{0} is in use by another process")]
+    InUse(SocketAddr),
+    /// The system refuses: check the address and the limits of the process.
+    #[error("cannot listen on {0}: {1}")]
+    Listen(SocketAddr, io::Error),
+}
+
+/// What came in.
+#[derive(Debug)]
+pub enum Arrival {
+    /// A link to a peer stands. A link that stood before is over.
+    Up {
+        /// To whom.
+        peer: NodeId,
+        /// Its life.
+        link: LinkEpoch,
+    },
+    /// The link to a peer is over.
+    Down {
+        /// To whom.
+        peer: NodeId,
+    },
+    /// A frame of a peer.
+    Peer {
+        /// Who sent it.
+        from: NodeId,
+        /// On which life of the link.
+        link: LinkEpoch,
+        /// What arrived.
+        frame: Frame,
+    },
+    /// A frame of a client.
+    Client {
+        /// Its connection.
+        from: ConnectionId,
+        /// What arrived.
+        frame: Frame,
+    },
+    /// A client's connection is over.
+    Gone {
+        /// Which.
+        connection: ConnectionId,
+    },
+}
+
+/// What the transport counted since the node started.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counters {
+    /// Bytes read.
+    pub bytes_in: u64,
+    /// Bytes written.
+    pub bytes_out: u64,
+    /// Frames of peers and clients read.
+    pub frames_in: u64,
+    /// Connections accepted.
+    pub accepted: u64,
+    /// Connections refused with a reason.
+    pub refused: u64,
+    /// Strangers that said nothing in time, and slots taken back from them.
+    pub silent: u64,
+    /// Clients closed because they did not read.
+    pub slow_clients: u64,
+    /// Links dropped because their queue was over its bound.
+    pub slow_peers: u64,
+    /// Streams that could not be read (damage, foreign protocols, frames over the bound).
+    pub unreadable: u64,
+}
+
+/// All connections of a node.
+pub struct Transport {
+    pub(crate) settings: Settings,
+    pub(crate) registry: Registry,
+    pub(crate) listener: TcpListener,
+    pub(crate) names: Names,
+    pub(crate) slots: Vec<Option<Connection>>,
+    pub(crate) free: Vec<usize>,
+    pub(crate) peers: BTreeMap<NodeId, Peer>,
+    pub(crate) leader: Option<NodeId>,
+    pub(crate) arrivals: Vec<Arrival>,
+    pub(crate) counters: Counters,
+    pub(crate) accept_again: Option<Time>,
+    /// Connections accepted so far: the high part of their ids.
+    pub(crate) numbered: u64,
+    /// Links made so far: their epochs.
+    pub(crate) epochs: u64,
+    /// Connections that are neither peers nor clients yet; only they are looked at by the clock.
+    pub(crate) unsettled: usize,
+    /// Slots with something to write, each listed once.
+    listed: Vec<usize>,
+    /// Slots with more to read.
+    unread: Vec<usize>,
+    scratch: BytesMut,
+}
+
+impl Transport {
+    /// Listens; dials nobody before the first [`Transport::tick`].
+    ///
+    /// # Errors
+    /// When the address cannot be had.
+    pub fn listen(
+        settings: Settings,
+        registry: Registry,
+        waker: Arc<Waker>,
+        now: Time,
+    ) -> Result<Transport, TransportError> {
+        let address = settings.listen;
+        let mut listener = TcpListener::bind(address).map_err(|error| match error.kind() {
+            io::ErrorKind::AddrInUse => TransportError::InUse(address),
+            _ => TransportError::Listen(address, error),
+        })?;
+        registry
+            .register(
+                &mut listener,
+                Token(settings.first_token),
+                Interest::READABLE,
+            )
+            .map_err(|error| TransportError::Listen(address, error))?;
+        let own = settings.own.node;
+        let others = settings.members.iter().filter(|peer| peer.node != own);
+        let peers = others
+            .map(|peer| (peer.node, Peer::new(peer.clone(), now)))
+            .collect();
+        assert!(
+            settings.limits.connections < SLOTS_MAX,
+            "ids keep the slot in 16 bits"
+        );
+        Ok(Transport {
+            registry,
+            listener,
+            names: Names::new(waker),
+            slots: Vec::new(),
+            free: Vec::new(),
+            peers,
+            leader: None,
+            arrivals: Vec::new(),
+            counters: Counters::default(),
+            accept_again: None,
+            numbered: 0,
+            epochs: 0,
+            unsettled: 0,
+            listed: Vec::new(),
+            unread: Vec::new(),
+            scratch: BytesMut::new(),
+            settings,
+        })
+    }
+
+    /// Where it listens: tells the port that the system chose.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.listener.local_addr().unwrap_or(self.settings.listen)
+    }
+
+    /// What was counted.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// How many connections are open.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// Who leads, for the Welcome of clients.
+    pub fn set_leader(&mut self, leader: Option<NodeId>) {
+        self.leader = leader;
+    }
+
+    /// Takes one event of the poll.
+    pub fn ready(&mut self, event: &Event, now: Time) {
+        let Some(slot) = event.token().0.checked_sub(self.settings.first_token + 1) else {
+            self.accept(now);
+            return;
+        };
+        if let Some(connection) = self.slots.get_mut(slot).and_then(Option::as_mut) {
+            if let Phase::Connecting(peer) = connection.phase {
+                self.connected(slot, peer, now);
+            } else if event.is_writable() {
+                connection.has_room();
+                if connection.waiting() > 0 {
+                    self.list(slot);
+                }
+            }
+        }
+        if event.is_readable() || event.is_read_closed() || event.is_error() {
+            self.receive(slot, event.is_read_closed() || event.is_error(), now);
+        }
+    }
+
+    /// Reads what earlier rounds left unread, up to the same bound.
+    pub fn read_on(&mut self, now: Time) {
+        for slot in std::mem::take(&mut self.unread) {
+            self.receive(slot, false, now);
+        }
+    }
+
+    /// Whether something waits that no event will tell of: the next poll must not wait.
+    #[must_use]
+    pub fn is_pending(&self) -> bool {
+        !self.unread.is_empty() || !self.arrivals.is_empty()
+    }
+
+    /// Hands over what has arrived.
+    pub fn take_arrivals(&mut self, into: &mut Vec<Arrival>) {
+        into.append(&mut self.arrivals);
+    }
+
+    /// Does what is due: dialling, closing who is silent.
+    pub fn tick(&mut self, now: Time) {
+        while let Some(found) = self.names.next() {
+            self.resolved(found, now);
+        }
+        if self.accept_again.is_some_and(|at| at <= now) {
+            self.accept_again = None;
+            self.accept(now);
+        }
+        if self.unsettled > 0 {
+            self.close_silent(now);
+        }
+        self.dial_due(now);
+    }
+
+    /// When [`Transport::tick`] is due at the latest.
+    #[must_use]
+    pub fn next_wake(&self) -> Option<Time> {
+        let dials = self.peers.values().filter_map(|peer| match peer.way {
+            Way::Idle { at } if self.dials(peer.address.node) => Some(at),
+            Way::Idle { .. } | Way::Resolving | Way::Dialling { .. } | Way::Linked { .. } => None,
+        });
+        let deadlines = (self.unsettled > 0)
+            .then(|| {
+                self.slots
+                    .iter()
+                    .flatten()
+                    .filter_map(|connection| connection.deadline)
+            })
+            .into_iter()
+            .flatten();
+        dials.chain(deadlines).chain(self.accept_again).min()
+    }
+
+    /// Encodes one frame and queues it for each linked peer of `to`. A peer whose queue is over its
+    /// bound loses its link.
+    pub fn send(&mut self, to: NodeSet, lane: Lane, now: Time, body: impl FnOnce(&mut BytesMut)) {
+        let mut frame: Option<Bytes> = None;
+        let mut body = Some(body);
+        for node in to.iter() {
+            let Some(slot) = self.peers.get(&node).and_then(Peer::link) else {
+                continue;
+            };
+            let frame = frame.get_or_insert_with(|| {
+                let body = body.take().expect("encoded once");
+                put_frame(&mut self.scratch, Kind::Peer, self.settings.own.group, body);
+                self.scratch.split().freeze()
+            });
+            let connection = self.slots[slot].as_mut().expect("a linked slot is taken");
+            connection.push(lane, frame);
+            if connection.waiting() > self.settings.limits.peer_queue {
+                self.counters.slow_peers += 1;
+                tracing::warn!(peer = %node, waiting = connection.waiting(), "peer is too slow: link dropped");
+                self.close(slot, now);
+            } else {
+                self.list(slot);
+            }
+        }
+    }
+
+    /// Queues an answer for a client; one that has left swallows it.
+    pub fn answer(&mut self, to: ConnectionId, put: impl FnOnce(&mut BytesMut)) {
+        if let Some(slot) = self.slot_of(to) {
+            let connection = self.slots[slot].as_mut().expect("found by its id");
+            connection.answer(put);
+            self.list(slot);
+        }
+    }
+
+    /// Queues one frame of its own for a client.
+    pub fn answer_frame(&mut self, to: ConnectionId, kind: Kind, body: impl FnOnce(&mut BytesMut)) {
+        if let Some(slot) = self.slot_of(to) {
+            let connection = self.slots[slot].as_mut().expect("found by its id");
+            connection.put(kind, body);
+            self.list(slot);
+        }
+    }
+
+    /// Ends a client's connection for a reason that it is told.
+    pub fn refuse(&mut self, client: ConnectionId, reason: RejectReason, text: &str, now: Time) {
+        if let Some(slot) = self.slot_of(client) {
+            self.reject(slot, reason, text.to_owned(), now);
+        }
+    }
+
+    /// Ends the link to a peer that sent what cannot be read.
+    pub fn drop_link(&mut self, peer: NodeId, now: Time) {
+        self.counters.unreadable += 1;
+        if let Some(slot) = self.peers.get(&peer).and_then(Peer::link) {
+            self.close(slot, now);
+        }
+    }
+
+    /// Writes everything queued in this turn, as far as the sockets take it.
+    pub fn flush(&mut self, now: Time) {
+        let mut listed = std::mem::take(&mut self.listed);
+        for slot in listed.drain(..) {
+            let Some(connection) = self.slots[slot].as_mut() else {
+                continue;
+            };
+            connection.is_listed = false;
+            match connection.flush(&mut self.counters.bytes_out) {
+                Ok(true) if connection.phase == Phase::Closing => self.close(slot, now),
+                Ok(true) => {}
+                Ok(false) => self.bound_client(slot, now),
+                Err(error) => {
+                    tracing::debug!(slot, %error, "write failed");
+                    self.close(slot, now);
+                }
+            }
+        }
+        // Closing lists nothing, so the emptied list keeps its memory.
+        if self.listed.is_empty() {
+            self.listed = listed;
+        }
+    }
+
+    /// Tells every client that this node stops, as far as the sockets take it.
+    pub fn say_goodbye(&mut self, now: Time) {
+        for slot in 0..self.slots.len() {
+            let phase = self.slots[slot].as_ref().map(|connection| connection.phase);
+            if matches!(phase, Some(Phase::Client(_))) {
+                self.reject(
+                    slot,
+                    RejectReason::Stopping,
+                    "this node stops".to_owned(),
+                    now,
+                );
+            }
+        }
+        self.flush(now);
+    }
+
+    /// Whether every client's answers have left for the kernel.
+    #[must_use]
+    pub fn is_flushed(&self) -> bool {
+        self.slots
+            .iter()
+            .flatten()
+            .all(|c| !matches!(c.phase, Phase::Client(_)) || c.waiting() == 0)
+    }
+
+    fn bound_client(&mut self, slot: usize, now: Time) {
+        let connection = self.slots[slot].as_ref().expect("it was just flushed");
+        if matches!(connection.phase, Phase::Client(_))
+            && connection.waiting() > self.settings.limits.client_queue
+        {
+            self.counters.slow_clients += 1;
+            tracing::info!(
+                slot,
+                waiting = connection.waiting(),
+                "client does not read: closed"
+            );
+            self.close(slot, now);
+        }
+    }
+
+    fn receive(&mut self, slot: usize, is_ending: bool, now: Time) {
+        let Some(connection) = self.slots.get_mut(slot).and_then(Option::as_mut) else {
+            return;
+        };
+        let received = connection.receive(is_ending, &mut self.counters.bytes_in);
+        // What had arrived before the end still counts.
+        if let Err(error) = self.cut(slot, now) {
+            self.counters.unreadable += 1;
+            tracing::debug!(slot, %error, "unreadable stream");
+            self.reject(slot, RejectReason::Malformed, error.to_string(), now);
+            return;
+        }
+        match received {
+            Ok(Left::Nothing) => {}
+            Ok(Left::More) => self.unread.push(slot),
+            Err(error) => {
+                tracing::debug!(slot, %error, "connection ended");
+                self.close(slot, now);
+            }
+        }
+    }
+
+    fn cut(&mut self, slot: usize, now: Time) -> Result<(), Ended> {
+        while let Some(connection) = self.slots[slot].as_mut() {
+            let phase = connection.phase;
+            if phase == Phase::Closing {
+                return Ok(());
+            }
+            let Some(frame) = connection.next_frame()? else {
+                return Ok(());
+            };
+            self.counters.frames_in += 1;
+            match phase {
+                Phase::Peer(from, link) => self.arrivals.push(Arrival::Peer { from, link, frame }),
+                Phase::Client(from) => self.arrivals.push(Arrival::Client { from, frame }),
+                Phase::Stranger => self.greeted(slot, &frame, now),
+                Phase::Greeting(peer) => self.welcomed(slot, peer, &frame, now),
+                Phase::Connecting(_) | Phase::Closing => return Ok(()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells why and closes once it is written.
+    pub(crate) fn reject(&mut self, slot: usize, reason: RejectReason, text: String, now: Time) {
+        self.counters.refused += 1;
+        let Some(connection) = self.slots[slot].as_mut() else {
+            return;
+        };
+        connection.put(Kind::Reject, |body| Reject { reason, text }.put(body));
+        let before = connection.phase;
+        connection.phase = Phase::Closing;
+        if connection.deadline.is_none() {
+            connection.deadline = Some(now + ACCEPT_PAUSE);
+            self.unsettled += 1;
+        }
+        self.ended(slot, before, now);
+        self.list(slot);
+    }
+
+    /// Forgets a connection and tells who relied on it.
+    pub(crate) fn close(&mut self, slot: usize, now: Time) {
+        let Some(mut connection) = self.slots[slot].take() else {
+            return;
+        };
+        self.free.push(slot);
+        if connection.deadline.is_some() {
+            self.unsettled -= 1;
+        }
+        // Closing the descriptor ends its registration as well.
+        let _ = self.registry.deregister(connection.stream.socket());
+        self.ended(slot, connection.phase, now);
+    }
+
+    fn ended(&mut self, slot: usize, phase: Phase, now: Time) {
+        match phase {
+            Phase::Client(connection) => self.arrivals.push(Arrival::Gone { connection }),
+            Phase::Peer(node, _) => {
+                let peer = self.peers.get_mut(&node).expect("links are to members");
+                if peer.link() == Some(slot) {
+                    peer.lost(now);
+                    self.arrivals.push(Arrival::Down { peer: node });
+                }
+            }
+            Phase::Connecting(node) | Phase::Greeting(node) => {
+                let peer = self.peers.get_mut(&node).expect("only members are dialled");
+                if peer.way == (Way::Dialling { slot }) {
+                    peer.lost(now);
+                }
+            }
+            Phase::Stranger | Phase::Closing => {}
+        }
+    }
+
+    pub(crate) fn list(&mut self, slot: usize) {
+        if let Some(connection) = self.slots[slot].as_mut()
+            && !connection.is_listed
+        {
+            connection.is_listed = true;
+            self.listed.push(slot);
+        }
+    }
+
+    fn slot_of(&self, id: ConnectionId) -> Option<usize> {
+        let slot = (id.0 as usize) & (SLOTS_MAX - 1);
+        let connection = self.slots.get(slot)?.as_ref()?;
+        (connection.phase == Phase::Client(id)).then_some(slot)
+    }
+}

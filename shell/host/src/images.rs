@@ -137,6 +137,13 @@ fn encode(slot: Slot, frozen: Vec<(ObjectId, FrozenState)>) -> Done {
     }
 }
 
+/// The digest by value of all objects, as [`crate::HostEvent::Imaged`] tells it: for images that were
+/// fetched and never encoded here. `images` ascend by object.
+#[must_use]
+pub fn images_digest(images: &[ObjectImage]) -> [u8; 32] {
+    digest(images.iter().map(|image| (image.object, &image.image)))
+}
+
 /// The digest by value of all objects: equal states give equal digests on every replica.
 pub(crate) fn digest<'a>(images: impl Iterator<Item = (ObjectId, &'a Bytes)>) -> [u8; 32] {
     let mut hasher = blake3::Hasher::new();

@@ -25,5 +25,6 @@ pub use builtin::{Counter, Kv, Register};
 pub use host::{
     Culprit, Host, HostConfig, HostError, HostEvent, ObjectImage, ObjectSpec, PythonConfig, check,
 };
+pub use images::images_digest;
 pub use object::{CreateError, Environment, FrozenState, Object, RestoreError, create};
 pub use protocol::HOST_PROTOCOL_VERSION;

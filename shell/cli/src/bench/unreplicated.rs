@@ -121,6 +121,7 @@ impl Server {
         };
         let config = HostConfig {
             objects: vec![spec],
+            ..HostConfig::default()
         };
         let host = Host::open(config).map_err(|e| CliError::usage(e.to_string()))?;
         registry

@@ -7,8 +7,12 @@ mod bench;
 mod call;
 mod error;
 mod json;
+mod node;
 mod object;
+mod snapshot;
 mod status;
+mod table;
+mod up;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use std::process::ExitCode;
@@ -43,6 +47,9 @@ enum Format {
 
 #[derive(Subcommand)]
 enum Command {
+    Up(up::UpArgs),
+    Node(node::NodeArgs),
+    Snapshot(snapshot::SnapshotArgs),
     Call(call::CallArgs),
     Status(status::StatusArgs),
     Bench(bench::BenchArgs),
@@ -54,6 +61,9 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let as_json = cli.output == Format::Json;
     let result = match &cli.command {
+        Command::Up(args) => up::run(args, as_json),
+        Command::Node(args) => node::run(args, as_json),
+        Command::Snapshot(args) => snapshot::run(args, as_json),
         Command::Call(args) => call::run(args, as_json),
         Command::Status(args) => status::run(args, as_json),
         Command::Bench(args) => bench::run(args, as_json),

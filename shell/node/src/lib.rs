@@ -1,1 +1,31 @@
-//! One node: the event loop that joins core, storage, transport and host.
+//! One node: the event loop that joins core, storage, transport and the objects' host.
+//!
+//! [`run`] takes a [`NodeConfig`] and returns when the node was asked to stop or had to. It decides
+//! nothing that the core could decide. `quorate node run` is its one caller beside tests.
+#![forbid(unsafe_code)]
+
+mod admin;
+mod arguments;
+mod clock;
+mod config;
+mod error;
+mod intake;
+mod journal;
+mod limits;
+mod metrics;
+mod node;
+mod perform;
+mod questions;
+mod signals;
+mod snapshot_thread;
+mod snapshots;
+mod start;
+mod status;
+
+pub use arguments::{constructor_arguments, value_of_json};
+pub use config::{
+    Hex, LimitsConfig, MemberConfig, NodeConfig, ObjectConfig, Persist, SnapshotConfig, TlsConfig,
+};
+pub use error::NodeError;
+pub use start::run;
+pub use status::{Counts, NodeStatus, PeerLink, ViewStatus};

@@ -1,0 +1,189 @@
+//! `quorate node init` and `quorate node run`: one node, its directory and its process.
+
+use crate::error::CliError;
+use clap::{Args, Subcommand, ValueEnum};
+use quorate_node::{Hex, NodeConfig, NodeError};
+use quorate_storage::{Identity, Persist};
+use rustix::process::{Signal, getppid, set_parent_process_death_signal};
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use tracing_subscriber::EnvFilter;
+
+/// Make the data directory of a node, or run the node.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct NodeArgs {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand, Clone, Debug)]
+enum Verb {
+    Init(InitArgs),
+    Run(RunArgs),
+}
+
+/// Make the data directory of a new node, once: it gets a random incarnation that the group's view names.
+#[derive(Args, Clone, Debug)]
+struct InitArgs {
+    /// The directory; absent or empty.
+    #[arg(long)]
+    dir: PathBuf,
+    /// The node's number, below 64.
+    #[arg(long, value_parser = clap::value_parser!(u16).range(0..64))]
+    node: u16,
+    /// The cluster, 16 hexadecimal digits; a new one when absent.
+    #[arg(long, value_parser = parse_hex)]
+    cluster: Option<u64>,
+    /// Where the node's groups keep what they remember.
+    #[arg(long, value_enum, default_value_t = PersistArg::Disk)]
+    persist: PersistArg,
+}
+
+/// Run one node until SIGTERM or SIGINT.
+#[derive(Args, Clone, Debug)]
+struct RunArgs {
+    /// The node's configuration.
+    #[arg(long, env = "QUORATE_CONFIG", default_value = "node.toml")]
+    config: PathBuf,
+    /// How log lines look.
+    #[arg(long, env = "QUORATE_LOG_FORMAT", value_enum, default_value_t = LogFormat::Text)]
+    log_format: LogFormat,
+    /// Which log lines are written: error, warn, info, debug, trace, or a filter per module.
+    #[arg(long, env = "QUORATE_LOG", default_value = "info")]
+    log: String,
+    /// End when the process that started this one ends.
+    #[arg(long, hide = true)]
+    supervised_by: Option<i32>,
+}
+
+/// Where a group keeps what it remembers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum PersistArg {
+    /// On disk: acknowledged calls survive the loss of power on all nodes.
+    Disk,
+    /// In the memory of a majority of running nodes.
+    Memory,
+}
+
+/// How log lines look.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+pub(crate) fn run(args: &NodeArgs, as_json: bool) -> Result<(), CliError> {
+    match &args.verb {
+        Verb::Init(args) => init(args, as_json),
+        Verb::Run(args) => run_node(args),
+    }
+}
+
+fn init(args: &InitArgs, as_json: bool) -> Result<(), CliError> {
+    let cluster = match args.cluster {
+        Some(cluster) => cluster,
+        None => random()?,
+    };
+    let persist = args.persist.as_storage();
+    let made = Identity::init(&args.dir, cluster, args.node, random()?, persist);
+    let identity = made.map_err(|error| node_error(&NodeError::from(error)))?;
+    let cluster = format!("{:016x}", identity.cluster);
+    let incarnation = format!("{:016x}", identity.incarnation);
+    if as_json {
+        let line = serde_json::json!({
+            "cluster": cluster, "node": identity.node, "incarnation": incarnation,
+            "dir": args.dir,
+        });
+        println!("{line}");
+    } else {
+        println!(
+            "cluster      {cluster}\nnode         {}\nincarnation  {incarnation}",
+            identity.node
+        );
+    }
+    Ok(())
+}
+
+fn run_node(args: &RunArgs) -> Result<(), CliError> {
+    if let Some(parent) = args.supervised_by {
+        die_with(parent)?;
+    }
+    start_logging(args)?;
+    let config = NodeConfig::read(&args.config).map_err(|error| node_error(&error))?;
+    quorate_node::run(&config).map_err(|error| node_error(&error))
+}
+
+/// No node outlives who supervises it, however that one ends.
+fn die_with(parent: i32) -> Result<(), CliError> {
+    set_parent_process_death_signal(Some(Signal::TERM)).map_err(|error| {
+        CliError::failed(format!("cannot bind the node to its supervisor: {error}"))
+    })?;
+    // The supervisor may have ended before the wish was heard.
+    if getppid().is_none_or(|now| now.as_raw_nonzero().get() != parent) {
+        return Err(CliError::failed("the supervisor has ended"));
+    }
+    Ok(())
+}
+
+fn start_logging(args: &RunArgs) -> Result<(), CliError> {
+    let filter = EnvFilter::try_new(&args.log)
+        .map_err(|error| CliError::usage(format!("--log: {error}")))?;
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal());
+    match args.log_format {
+        LogFormat::Text => builder.init(),
+        LogFormat::Json => builder.json().flatten_event(true).init(),
+    }
+    Ok(())
+}
+
+impl PersistArg {
+    pub(crate) fn as_storage(self) -> Persist {
+        match self {
+            PersistArg::Disk => Persist::Disk,
+            PersistArg::Memory => Persist::Memory,
+        }
+    }
+
+    pub(crate) fn as_config(self) -> quorate_node::Persist {
+        match self {
+            PersistArg::Disk => quorate_node::Persist::Disk,
+            PersistArg::Memory => quorate_node::Persist::Memory,
+        }
+    }
+}
+
+/// A node that could not start or had to stop, with the exit code that says whose fault it was.
+pub(crate) fn node_error(error: &NodeError) -> CliError {
+    CliError {
+        text: error.to_string(),
+        code: error.exit_code(),
+    }
+}
+
+/// A random number for a new identity.
+pub(crate) fn random() -> Result<u64, CliError> {
+    let mut bytes = [0; 8];
+    let drawn = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
+    match drawn {
+        Ok(8) => Ok(u64::from_ne_bytes(bytes)),
+        Ok(_) => Err(CliError::failed("the system gave too little randomness")),
+        Err(error) => Err(CliError::failed(format!("no randomness: {error}"))),
+    }
+}
+
+fn parse_hex(text: &str) -> Result<u64, String> {
+    let number = u64::from_str_radix(text, 16)
+        .ok()
+        .filter(|_| text.len() == 16);
+    number.ok_or_else(|| format!("\"{text}\" is not 16 hexadecimal digits"))
+}
+
+/// A number as configurations write it.
+pub(crate) fn hex(number: u64) -> Hex {
+    Hex(number)
+}

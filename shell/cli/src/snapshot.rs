@@ -1,0 +1,47 @@
+//! `quorate snapshot`: every replica takes a snapshot at one agreed slot.
+
+use crate::error::CliError;
+use clap::Args;
+use quorate_client::{Answer, Client, DriverOptions, Endpoint, Operation};
+use std::time::Duration;
+
+/// Have every replica take a snapshot at one agreed slot, and print the slot.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct SnapshotArgs {
+    /// The group, for example quorate://127.0.0.1:7400.
+    #[arg(
+        long,
+        env = "QUORATE_ENDPOINT",
+        default_value = "quorate://127.0.0.1:7400"
+    )]
+    endpoint: String,
+    /// Seconds after which the wish is given up.
+    #[arg(long, default_value_t = 10.0)]
+    timeout: f64,
+}
+
+pub(crate) fn run(args: &SnapshotArgs, as_json: bool) -> Result<(), CliError> {
+    let endpoint: Endpoint = args.endpoint.parse().map_err(CliError::endpoint)?;
+    if !args.timeout.is_finite() || args.timeout <= 0.0 {
+        return Err(CliError::usage("--timeout takes seconds above 0"));
+    }
+    let timeout = Duration::from_secs_f64(args.timeout);
+    let options = DriverOptions {
+        timeout,
+        ..DriverOptions::default()
+    };
+    let client = Client::connect(&endpoint, options, Some(timeout)).map_err(CliError::connect)?;
+    match client
+        .perform(Operation::Checkpoint)
+        .map_err(CliError::call)?
+    {
+        Answer::Checkpointed(slot) if as_json => {
+            println!("{}", serde_json::json!({"slot": slot.0}))
+        }
+        Answer::Checkpointed(slot) => println!("{}", slot.0),
+        Answer::Called(_) | Answer::Read { .. } => {
+            return Err(CliError::failed("another answer came than was asked for"));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,205 @@
+//! `quorate up`: a whole group on this machine, one command.
+//!
+//! Makes (or takes up again) a directory per node, starts the nodes as processes of their own, says
+//! where they are once somebody leads, restarts who dies, and ends them all with itself.
+
+mod plan;
+mod supervisor;
+
+use crate::error::CliError;
+use crate::node::PersistArg;
+use crate::table::table;
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use plan::Plan;
+use quorate_client::node_status;
+use quorate_node::NodeStatus;
+use quorate_types::GroupId;
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+use supervisor::{Happening, Supervisor};
+
+/// How long a group may take until somebody leads it.
+const READY_MAX: Duration = Duration::from_secs(60);
+
+/// How often nodes are asked whether they are ready.
+const ASK_EVERY: Duration = Duration::from_millis(25);
+
+/// How long one node may take to answer meanwhile.
+const ANSWER_MAX: Duration = Duration::from_millis(500);
+
+/// Replicate a class (or a built-in object) on this machine and keep it running.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct UpArgs {
+    /// `module:Class` in Python, or rust:counter, rust:register, rust:kv.
+    pub(crate) class: String,
+    /// How many nodes.
+    #[arg(long, env = "QUORATE_NODES", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=9))]
+    pub(crate) nodes: u16,
+    /// Where the group keeps what it remembers.
+    #[arg(long, env = "QUORATE_PERSIST", value_enum, default_value_t = PersistArg::Disk)]
+    pub(crate) persist: PersistArg,
+    /// The group's directory, kept and taken up again next time; a temporary one when absent.
+    #[arg(long, env = "QUORATE_DIR")]
+    pub(crate) dir: Option<PathBuf>,
+    /// The first node's port, the others follow; admin ports lie 100 above. 0 for free ports.
+    #[arg(long, env = "QUORATE_PORT", default_value_t = 7400)]
+    pub(crate) port: u16,
+    /// Constructor arguments, a JSON list.
+    #[arg(long, value_name = "JSON", allow_hyphen_values = true)]
+    pub(crate) args: Option<String>,
+    /// Constructor keyword arguments, a JSON object.
+    #[arg(long, value_name = "JSON")]
+    pub(crate) kwargs: Option<String>,
+    /// Leave a node that dies dead.
+    #[arg(long)]
+    no_restart: bool,
+    /// Take no snapshots: for objects whose state cannot be encoded.
+    #[arg(long)]
+    pub(crate) no_snapshot: bool,
+    /// Seconds after which a call that does not return has its host killed.
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) call_timeout: Option<f64>,
+    /// Which log lines the nodes write into their log files.
+    #[arg(long, env = "QUORATE_LOG", default_value = "info")]
+    log: String,
+}
+
+pub(crate) fn run(args: &UpArgs, as_json: bool) -> Result<(), CliError> {
+    let plan = Plan::make(args)?;
+    let mut supervisor = Supervisor::start(&plan, &args.log, !args.no_restart)?;
+    let Some(statuses) = wait_until_ready(&plan, &mut supervisor)? else {
+        return Ok(());
+    };
+    print_ready(&plan, &statuses, as_json)?;
+    loop {
+        match supervisor.next(None) {
+            Happening::Stop => return Ok(()),
+            Happening::Died { node, how } => {
+                eprintln!(
+                    "quorate: node {node} died ({how}), its log is {}",
+                    plan.log(node).display()
+                );
+            }
+            Happening::Restarted { node, pid } => {
+                eprintln!("quorate: node {node} runs again as process {pid}");
+                if args.persist == PersistArg::Memory {
+                    eprintln!(
+                        "quorate: it forgot what it voted for, so in memory mode it only observes from here on"
+                    );
+                }
+            }
+            Happening::Nothing => {}
+        }
+    }
+}
+
+/// Waits until every node serves and agrees on a leader; `None` when it was asked to stop first.
+fn wait_until_ready(
+    plan: &Plan,
+    supervisor: &mut Supervisor,
+) -> Result<Option<Vec<NodeStatus>>, CliError> {
+    let progress = if std::io::stderr().is_terminal() {
+        ProgressBar::new_spinner()
+            .with_style(ProgressStyle::with_template("{spinner} {msg}").expect("a fixed template"))
+    } else {
+        ProgressBar::hidden()
+    };
+    let deadline = Instant::now() + READY_MAX;
+    let mut said;
+    loop {
+        let statuses = ask(plan);
+        if is_ready(plan, &statuses) {
+            progress.finish_and_clear();
+            return Ok(Some(statuses));
+        }
+        said = describe(plan, &statuses);
+        progress.set_message(said.clone());
+        progress.tick();
+        match supervisor.next(Some(ASK_EVERY)) {
+            Happening::Stop => return Ok(None),
+            Happening::Died { node, how } => {
+                progress.finish_and_clear();
+                return Err(supervisor.failure(plan, node, &how));
+            }
+            Happening::Restarted { .. } | Happening::Nothing => {}
+        }
+        if Instant::now() >= deadline {
+            progress.finish_and_clear();
+            return Err(plan.never_ready(&said));
+        }
+    }
+}
+
+/// What the nodes that answer say.
+fn ask(plan: &Plan) -> Vec<NodeStatus> {
+    let asked = plan.nodes.iter().filter_map(|node| {
+        // Who does not answer yet is asked again.
+        let report = node_status(&node.address, GroupId(1), ANSWER_MAX).ok()?;
+        serde_json::from_slice(&report.status).ok()
+    });
+    asked.collect()
+}
+
+fn is_ready(plan: &Plan, statuses: &[NodeStatus]) -> bool {
+    let leader = statuses.first().and_then(|status| status.leader);
+    statuses.len() == plan.nodes.len()
+        && leader.is_some()
+        && statuses
+            .iter()
+            .all(|status| status.leader == leader && status.is_serving && status.is_host_up)
+}
+
+fn describe(plan: &Plan, statuses: &[NodeStatus]) -> String {
+    let observers = statuses
+        .iter()
+        .filter(|status| status.roles.iter().any(|role| role == "observer"))
+        .count();
+    let mut text = format!(
+        "{} of {} nodes answer, nobody leads yet",
+        statuses.len(),
+        plan.nodes.len()
+    );
+    if observers > 0 {
+        text.push_str(&format!("; {observers} only observe"));
+    }
+    text
+}
+
+fn print_ready(plan: &Plan, statuses: &[NodeStatus], as_json: bool) -> Result<(), CliError> {
+    let pid = |id: u16| {
+        let status = statuses.iter().find(|status| status.id == id);
+        status.map(|status| status.pid)
+    };
+    let mut stdout = std::io::stdout().lock();
+    let written = if as_json {
+        let nodes: Vec<_> = plan
+            .nodes
+            .iter()
+            .map(|node| serde_json::json!({"id": node.id, "pid": pid(node.id), "address": node.address, "admin": node.admin}))
+            .collect();
+        let line =
+            serde_json::json!({"endpoint": plan.endpoint(), "nodes": nodes, "dir": plan.dir()});
+        writeln!(stdout, "{line}")
+    } else {
+        let rows: Vec<Vec<String>> = plan
+            .nodes
+            .iter()
+            .map(|node| {
+                let pid = pid(node.id).map_or_else(|| "-".to_owned(), |pid| pid.to_string());
+                vec![
+                    node.id.to_string(),
+                    pid,
+                    node.address.clone(),
+                    node.admin.clone(),
+                ]
+            })
+            .collect();
+        let nodes = table(&["NODE", "PID", "ADDRESS", "ADMIN"], &rows);
+        writeln!(stdout, "{}\n\n{nodes}\nstop with Ctrl-C", plan.endpoint())
+    };
+    written
+        .and_then(|()| stdout.flush())
+        .map_err(|error| CliError::failed(format!("cannot print: {error}")))
+}

@@ -1,0 +1,278 @@
+//! Where the nodes of a group live: directories, identities, ports and configurations.
+
+use super::UpArgs;
+use crate::error::{CliError, code};
+use crate::node::{PersistArg, hex, node_error, random};
+use quorate_node::{
+    LimitsConfig, MemberConfig, NodeConfig, NodeError, ObjectConfig, SnapshotConfig,
+    constructor_arguments,
+};
+use quorate_storage::Identity;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+/// Admin ports lie this far above the nodes' ports.
+const ADMIN_ABOVE: u16 = 100;
+
+/// A group that is ready to be started.
+pub(super) struct Plan {
+    pub(super) nodes: Vec<PlannedNode>,
+    object: String,
+    dir: PathBuf,
+    persist: PersistArg,
+    /// Removes the directory when the group ends, if it was a temporary one.
+    _temporary: Option<TempDir>,
+}
+
+/// One node of it.
+pub(super) struct PlannedNode {
+    pub(super) id: u16,
+    pub(super) address: String,
+    pub(super) admin: String,
+    pub(super) config: PathBuf,
+}
+
+impl Plan {
+    /// Makes the directories, or takes up those of an earlier run.
+    pub(super) fn make(args: &UpArgs) -> Result<Plan, CliError> {
+        let object = object_config(args)?;
+        let (dir, temporary) = match &args.dir {
+            Some(dir) => (make_dir(dir)?, None),
+            None => {
+                let made = tempfile::Builder::new().prefix("quorate-").tempdir();
+                let made = made.map_err(|error| {
+                    CliError::failed(format!("no temporary directory: {error}"))
+                })?;
+                (made.path().to_owned(), Some(made))
+            }
+        };
+        let configs = if config_path(&dir, 1).exists() {
+            take_up(&dir, args, &object)?
+        } else {
+            make_new(&dir, args, &object)?
+        };
+        for config in &configs {
+            check_free(config.listen)?;
+            config.admin.map_or(Ok(()), check_free)?;
+        }
+        let nodes = configs.iter().map(|config| PlannedNode {
+            id: config.node,
+            address: config.listen.to_string(),
+            admin: config
+                .admin
+                .map(|admin| admin.to_string())
+                .unwrap_or_default(),
+            config: config_path(&dir, config.node),
+        });
+        Ok(Plan {
+            nodes: nodes.collect(),
+            object: object.name,
+            dir,
+            persist: args.persist,
+            _temporary: temporary,
+        })
+    }
+
+    /// Where clients connect.
+    pub(super) fn endpoint(&self) -> String {
+        let addresses: Vec<&str> = self
+            .nodes
+            .iter()
+            .map(|node| node.address.as_str())
+            .collect();
+        format!("quorate://{}/{}", addresses.join(","), self.object)
+    }
+
+    pub(super) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The log file of a node.
+    pub(super) fn log(&self, node: u16) -> PathBuf {
+        self.dir.join(format!("node-{node}.log"))
+    }
+
+    /// What to say when nobody leads in the end.
+    pub(super) fn never_ready(&self, said: &str) -> CliError {
+        let hint = match self.persist {
+            PersistArg::Memory => {
+                "; in memory mode the state is gone once a majority has stopped, and the group does not start again \
+                 empty: use another --dir, or --persist disk"
+            }
+            PersistArg::Disk => "",
+        };
+        CliError {
+            text: format!(
+                "the group did not become ready: {said}{hint}; logs are in {}",
+                self.dir.display()
+            ),
+            code: code::NO_QUORUM,
+        }
+    }
+}
+
+fn object_config(args: &UpArgs) -> Result<ObjectConfig, CliError> {
+    let name = match args.class.split_once(':') {
+        Some((module, class)) if !module.is_empty() && !class.is_empty() => class.to_owned(),
+        Some(_) | None => {
+            return Err(CliError::usage(format!(
+                "\"{}\" is no class: write module:Class, or rust:counter, rust:register, rust:kv",
+                args.class
+            )));
+        }
+    };
+    let arguments = constructor_arguments(args.args.as_deref(), args.kwargs.as_deref())
+        .map_err(|error| CliError::usage(format!("--{error}")))?;
+    if let Some(builtin) = args.class.strip_prefix("rust:") {
+        quorate_host::create(builtin, &arguments)
+            .map_err(|error| CliError::usage(error.to_string()))?;
+    }
+    let here = std::env::current_dir()
+        .map_err(|error| CliError::failed(format!("no current directory: {error}")))?;
+    Ok(ObjectConfig {
+        name,
+        class: args.class.clone(),
+        args: args.args.clone(),
+        kwargs: args.kwargs.clone(),
+        path: vec![here],
+    })
+}
+
+fn make_dir(dir: &Path) -> Result<PathBuf, CliError> {
+    std::fs::create_dir_all(dir)
+        .and_then(|()| dir.canonicalize())
+        .map_err(|error| CliError::failed(format!("cannot make {}: {error}", dir.display())))
+}
+
+fn config_path(dir: &Path, node: u16) -> PathBuf {
+    dir.join(format!("node-{node}.toml"))
+}
+
+/// An earlier run's group: the same class, and its nodes as they were.
+fn take_up(dir: &Path, args: &UpArgs, object: &ObjectConfig) -> Result<Vec<NodeConfig>, CliError> {
+    let first = NodeConfig::read(&config_path(dir, 1)).map_err(|error| node_error(&error))?;
+    let conflict = |what: String| CliError {
+        text: format!("{} holds another group: {what}", dir.display()),
+        code: code::CONFLICT,
+    };
+    let held = &first.objects[0];
+    if held.class != object.class {
+        return Err(conflict(format!("it replicates {}", held.class)));
+    }
+    if (&held.args, &held.kwargs) != (&object.args, &object.kwargs) {
+        return Err(conflict(
+            "its object was made with other arguments".to_owned(),
+        ));
+    }
+    if first.members.len() != usize::from(args.nodes) {
+        return Err(conflict(format!("it has {} nodes", first.members.len())));
+    }
+    if first.persist != args.persist.as_config() {
+        return Err(conflict(format!(
+            "it keeps what it remembers on {:?}",
+            first.persist
+        )));
+    }
+    first
+        .members
+        .iter()
+        .map(|member| {
+            NodeConfig::read(&config_path(dir, member.node)).map_err(|error| node_error(&error))
+        })
+        .collect()
+}
+
+fn make_new(dir: &Path, args: &UpArgs, object: &ObjectConfig) -> Result<Vec<NodeConfig>, CliError> {
+    let cluster = random()?;
+    let ports = ports(args)?;
+    let mut members = Vec::new();
+    for (node, (port, admin)) in (1..).zip(&ports) {
+        let home = dir.join(format!("node-{node}"));
+        let made = Identity::init(&home, cluster, node, random()?, args.persist.as_storage());
+        let identity = made.map_err(|error| node_error(&NodeError::from(error)))?;
+        members.push(MemberConfig {
+            node,
+            incarnation: hex(identity.incarnation),
+            address: loopback(*port).to_string(),
+            admin: Some(loopback(*admin).to_string()),
+        });
+    }
+    let configs: Vec<NodeConfig> = (1..)
+        .zip(&ports)
+        .map(|(node, (port, admin))| NodeConfig {
+            cluster: hex(cluster),
+            group: 1,
+            node,
+            dir: dir.join(format!("node-{node}")),
+            listen: loopback(*port),
+            admin: Some(loopback(*admin)),
+            persist: args.persist.as_config(),
+            window: NodeConfig::WINDOW,
+            insecure: false,
+            python: None,
+            call_timeout: args.call_timeout,
+            snapshot: SnapshotConfig {
+                enabled: !args.no_snapshot,
+                ..SnapshotConfig::default()
+            },
+            limits: LimitsConfig::default(),
+            tls: None,
+            objects: vec![object.clone()],
+            members: members.clone(),
+        })
+        .collect();
+    // The first node's file is written last: it says that the group is whole.
+    for config in configs.iter().rev() {
+        let path = config_path(dir, config.node);
+        std::fs::write(&path, config.to_toml()).map_err(|error| {
+            CliError::failed(format!("cannot write {}: {error}", path.display()))
+        })?;
+    }
+    Ok(configs)
+}
+
+fn loopback(port: u16) -> SocketAddr {
+    (Ipv4Addr::LOCALHOST, port).into()
+}
+
+/// A port and an admin port for each node.
+fn ports(args: &UpArgs) -> Result<Vec<(u16, u16)>, CliError> {
+    if args.port != 0 {
+        let last = args.port.checked_add(args.nodes + ADMIN_ABOVE);
+        last.ok_or_else(|| {
+            CliError::usage(format!(
+                "--port {} leaves no room for the other ports",
+                args.port
+            ))
+        })?;
+        return Ok((0..args.nodes)
+            .map(|index| (args.port + index, args.port + index + ADMIN_ABOVE))
+            .collect());
+    }
+    // All are held open until all are known, so that none is given twice.
+    let listeners: Vec<TcpListener> = (0..args.nodes * 2)
+        .map(|_| TcpListener::bind(loopback(0)))
+        .collect::<Result<_, _>>()
+        .map_err(|error| CliError::failed(format!("no free port: {error}")))?;
+    let ports: Vec<u16> = listeners
+        .iter()
+        .map(|listener| listener.local_addr().map(|address| address.port()))
+        .collect::<Result<_, _>>()
+        .map_err(|error| CliError::failed(format!("no free port: {error}")))?;
+    Ok(ports.chunks(2).map(|pair| (pair[0], pair[1])).collect())
+}
+
+fn check_free(address: SocketAddr) -> Result<(), CliError> {
+    match TcpListener::bind(address) {
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {
+            Err(CliError::failed(format!(
+                "{address} is in use: stop who listens there, or choose another --port (0 for free ones)"
+            )))
+        }
+        Err(error) => Err(CliError::failed(format!(
+            "cannot listen on {address}: {error}"
+        ))),
+    }
+}

@@ -1,0 +1,230 @@
+//! The nodes as processes: started, waited for, started again, ended.
+
+use super::plan::{Plan, PlannedNode};
+use crate::error::CliError;
+use rustix::process::{Pid, Signal, kill_process};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::collections::BTreeMap;
+use std::fs::OpenOptions;
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+
+/// How long a node that died stays down.
+const RESTART_AFTER: Duration = Duration::from_secs(1);
+
+/// How long nodes may take to leave before they are killed.
+const LEAVE_MAX: Duration = Duration::from_secs(5);
+
+/// What a supervisor noticed.
+pub(super) enum Happening {
+    /// It was asked to end.
+    Stop,
+    /// A node's process ended.
+    Died { node: u16, how: String },
+    /// A node's process runs again.
+    Restarted { node: u16, pid: u32 },
+    /// Time passed.
+    Nothing,
+}
+
+enum Report {
+    Signal,
+    Exit { node: u16, status: ExitStatus },
+}
+
+/// Ends all nodes when dropped.
+pub(super) struct Supervisor {
+    launches: BTreeMap<u16, Launch>,
+    running: BTreeMap<u16, u32>,
+    due: BTreeMap<u16, Instant>,
+    restarts: bool,
+    sender: Sender<Report>,
+    reports: Receiver<Report>,
+    last_exit: Option<ExitStatus>,
+}
+
+/// How a node is started.
+struct Launch {
+    config: PathBuf,
+    log: PathBuf,
+    filter: String,
+}
+
+impl Supervisor {
+    /// Starts every node of the plan.
+    pub(super) fn start(plan: &Plan, filter: &str, restarts: bool) -> Result<Supervisor, CliError> {
+        let (sender, reports) = channel();
+        watch_signals(sender.clone())?;
+        let launch = |node: &PlannedNode| Launch {
+            config: node.config.clone(),
+            log: plan.log(node.id),
+            filter: filter.to_owned(),
+        };
+        let mut supervisor = Supervisor {
+            launches: plan
+                .nodes
+                .iter()
+                .map(|node| (node.id, launch(node)))
+                .collect(),
+            running: BTreeMap::new(),
+            due: BTreeMap::new(),
+            restarts,
+            sender,
+            reports,
+            last_exit: None,
+        };
+        for node in &plan.nodes {
+            supervisor.launch(node.id)?;
+        }
+        Ok(supervisor)
+    }
+
+    /// Waits for something to happen, at most `patience`.
+    pub(super) fn next(&mut self, patience: Option<Duration>) -> Happening {
+        let now = Instant::now();
+        if let Some((&node, _)) = self.due.iter().find(|(_, at)| **at <= now) {
+            self.due.remove(&node);
+            return match self.launch(node) {
+                Ok(pid) => Happening::Restarted { node, pid },
+                Err(error) => {
+                    self.due.insert(node, now + RESTART_AFTER);
+                    let how = error.text;
+                    Happening::Died { node, how }
+                }
+            };
+        }
+        let until_due = self
+            .due
+            .values()
+            .map(|at| at.saturating_duration_since(now))
+            .min();
+        let wait = patience.into_iter().chain(until_due).min();
+        let report = match wait {
+            Some(wait) => self.reports.recv_timeout(wait),
+            None => self
+                .reports
+                .recv()
+                .map_err(|_| RecvTimeoutError::Disconnected),
+        };
+        match report {
+            Ok(Report::Signal) => Happening::Stop,
+            Ok(Report::Exit { node, status }) => self.exited(node, status),
+            Err(RecvTimeoutError::Timeout) => Happening::Nothing,
+            Err(RecvTimeoutError::Disconnected) => unreachable!("this end holds a sender"),
+        }
+    }
+
+    fn exited(&mut self, node: u16, status: ExitStatus) -> Happening {
+        self.running.remove(&node);
+        self.last_exit = Some(status);
+        if self.restarts {
+            self.due.insert(node, Instant::now() + RESTART_AFTER);
+        }
+        let how = match (status.signal(), status.code()) {
+            (Some(signal), _) => format!("signal {signal}"),
+            (None, Some(code)) => format!("exit code {code}"),
+            (None, None) => "for no reason that is told".to_owned(),
+        };
+        Happening::Died { node, how }
+    }
+
+    /// Why the group could not start: what the node said last, and its exit code.
+    pub(super) fn failure(&self, plan: &Plan, node: u16, how: &str) -> CliError {
+        let said = std::fs::read_to_string(plan.log(node)).unwrap_or_default();
+        let last = said.lines().rev().find(|line| !line.trim().is_empty());
+        let last = last.map_or(how, |line| line.strip_prefix("quorate: ").unwrap_or(line));
+        let code = self.last_exit.and_then(|status| status.code());
+        CliError {
+            text: format!("node {node} did not start: {last}"),
+            code: code
+                .and_then(|code| u8::try_from(code).ok())
+                .filter(|code| *code != 0)
+                .unwrap_or(1),
+        }
+    }
+
+    fn launch(&mut self, node: u16) -> Result<u32, CliError> {
+        let launch = &self.launches[&node];
+        let failed =
+            |error: std::io::Error| CliError::failed(format!("cannot start node {node}: {error}"));
+        let log = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(&launch.log)
+            .map_err(failed)?;
+        let exe = std::env::current_exe().map_err(failed)?;
+        let child = Command::new(exe)
+            .args(["node", "run", "--config"])
+            .arg(&launch.config)
+            .args([
+                "--log",
+                &launch.filter,
+                "--supervised-by",
+                &std::process::id().to_string(),
+            ])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .map_err(failed)?;
+        let pid = child.id();
+        self.running.insert(node, pid);
+        let sender = self.sender.clone();
+        std::thread::Builder::new()
+            .name(format!("node-{node}"))
+            .spawn(move || wait_for(child, node, &sender))
+            .map_err(failed)?;
+        Ok(pid)
+    }
+}
+
+impl Drop for Supervisor {
+    fn drop(&mut self) {
+        for signal in [Signal::TERM, Signal::KILL] {
+            for pid in self.running.values() {
+                if let Some(pid) = Pid::from_raw(*pid as i32) {
+                    // It may have ended by itself: then there is nobody to ask.
+                    let _ = kill_process(pid, signal);
+                }
+            }
+            let deadline = Instant::now() + LEAVE_MAX;
+            while !self.running.is_empty() {
+                let left = deadline.saturating_duration_since(Instant::now());
+                match self.reports.recv_timeout(left) {
+                    Ok(Report::Exit { node, .. }) => {
+                        self.running.remove(&node);
+                    }
+                    Ok(Report::Signal) => {}
+                    Err(_) => break,
+                }
+            }
+        }
+    }
+}
+
+fn wait_for(mut child: Child, node: u16, sender: &Sender<Report>) {
+    let status = child.wait().unwrap_or_else(|_| ExitStatus::from_raw(0));
+    // A supervisor that has ended needs no report.
+    let _ = sender.send(Report::Exit { node, status });
+}
+
+fn watch_signals(sender: Sender<Report>) -> Result<(), CliError> {
+    let failed =
+        |error: std::io::Error| CliError::failed(format!("cannot take over signals: {error}"));
+    let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(failed)?;
+    std::thread::Builder::new()
+        .name("signals".to_owned())
+        .spawn(move || {
+            for _ in signals.forever() {
+                if sender.send(Report::Signal).is_err() {
+                    return;
+                }
+            }
+        })
+        .map_err(failed)?;
+    Ok(())
+}

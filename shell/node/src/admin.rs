@@ -1,0 +1,107 @@
+//! The admin port: `/livez`, `/readyz`, `/metrics`, `/status`, on a thread of its own.
+//!
+//! It only asks the loop and never changes anything. A loop that does not answer in time is reported
+//! as not alive.
+
+use crate::NodeError;
+use crate::limits::ANSWER_MAX;
+use crate::metrics;
+use crate::questions::Asker;
+use crate::status::NodeStatus;
+use axum::Router;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+
+/// Listens and serves until the process ends.
+///
+/// # Errors
+/// When the address cannot be had.
+pub(crate) fn serve(address: SocketAddr, asker: Asker) -> Result<SocketAddr, NodeError> {
+    let refused = |error| NodeError::System("cannot listen on the admin address", error);
+    let listener = TcpListener::bind(address).map_err(|error| match error.kind() {
+        io::ErrorKind::AddrInUse => quorate_transport::TransportError::InUse(address).into(),
+        _ => refused(error),
+    })?;
+    listener.set_nonblocking(true).map_err(refused)?;
+    let bound = listener.local_addr().map_err(refused)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .enable_time()
+        .build()
+        .map_err(refused)?;
+    std::thread::Builder::new()
+        .name("admin".to_owned())
+        .spawn(move || runtime.block_on(run(listener, asker)))
+        .map_err(refused)?;
+    Ok(bound)
+}
+
+async fn run(listener: TcpListener, asker: Asker) {
+    let app = Router::new()
+        .route("/livez", get(livez))
+        .route("/readyz", get(readyz))
+        .route("/metrics", get(metrics_text))
+        .route("/status", get(status))
+        .with_state(asker);
+    let served = async { axum::serve(tokio::net::TcpListener::from_std(listener)?, app).await };
+    if let Err(error) = served.await {
+        tracing::warn!(%error, "the admin port is closed");
+    }
+}
+
+async fn livez(State(asker): State<Asker>) -> Response {
+    match ask(&asker).await {
+        Ok(_) => "ok\n".into_response(),
+        Err(refusal) => refusal,
+    }
+}
+
+/// Ready: it serves, and somebody leads.
+async fn readyz(State(asker): State<Asker>) -> Response {
+    match ask(&asker).await {
+        Ok(status) if status.is_serving && status.leader.is_some() => "ok\n".into_response(),
+        Ok(status) if status.is_serving => unavailable("no leader is known\n"),
+        Ok(_) => unavailable("this replica does not serve its objects\n"),
+        Err(refusal) => refusal,
+    }
+}
+
+async fn metrics_text(State(asker): State<Asker>) -> Response {
+    match ask(&asker).await {
+        Ok(status) => (
+            [(header::CONTENT_TYPE, metrics::CONTENT_TYPE)],
+            metrics::text(&status),
+        )
+            .into_response(),
+        Err(refusal) => refusal,
+    }
+}
+
+async fn status(State(asker): State<Asker>) -> Response {
+    match ask(&asker).await {
+        Ok(status) => {
+            let json = serde_json::to_vec(&status).expect("every field has a form in JSON");
+            ([(header::CONTENT_TYPE, "application/json")], json).into_response()
+        }
+        Err(refusal) => refusal,
+    }
+}
+
+async fn ask(asker: &Asker) -> Result<NodeStatus, Response> {
+    let Some(answer) = asker.ask() else {
+        return Err(unavailable("too many questions wait\n"));
+    };
+    match tokio::time::timeout(ANSWER_MAX, answer).await {
+        Ok(Ok(status)) => Ok(status),
+        Ok(Err(_)) => Err(unavailable("the node has stopped\n")),
+        Err(_) => Err(unavailable("the loop does not answer\n")),
+    }
+}
+
+fn unavailable(text: &'static str) -> Response {
+    (StatusCode::SERVICE_UNAVAILABLE, text).into_response()
+}

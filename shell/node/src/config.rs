@@ -1,0 +1,433 @@
+//! `node.toml`: everything a node is told, parsed once and refused early with the name of the key.
+//!
+//! Written by `quorate up` and by people, read by `quorate node run` alone.
+
+use crate::NodeError;
+use crate::arguments::constructor_arguments;
+use quorate_host::PythonConfig;
+use quorate_types::{
+    ClusterId, GroupId, Incarnation, Member, NodeId, NodeSet, ObjectSpec, Persistence, Quorums,
+    Slot, View, ViewNumber,
+};
+use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+/// The contents of `node.toml`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NodeConfig {
+    /// The cluster, 16 hexadecimal digits.
+    pub cluster: Hex,
+    /// The group.
+    #[serde(default = "first_group")]
+    pub group: u32,
+    /// This node's number, below 64.
+    pub node: u16,
+    /// The data directory, made by `quorate node init`.
+    pub dir: PathBuf,
+    /// Where peers and clients connect, `host:port` with a numeric host.
+    pub listen: SocketAddr,
+    /// Where the admin port listens; absent for none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub admin: Option<SocketAddr>,
+    /// Whether acknowledged calls survive the loss of power on all nodes.
+    #[serde(default)]
+    pub persist: Persist,
+    /// ω: how many slots may run ahead of what is applied.
+    #[serde(default = "window")]
+    pub window: u64,
+    /// Whether other addresses than loopback may be used without TLS.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub insecure: bool,
+    /// The Python interpreter of the object host; absent for the first `python3` on the path.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub python: Option<PathBuf>,
+    /// Seconds after which a call that does not return has its host killed; absent for never.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub call_timeout: Option<f64>,
+    /// When snapshots are taken.
+    #[serde(default)]
+    pub snapshot: SnapshotConfig,
+    /// What connections may cost.
+    #[serde(default)]
+    pub limits: LimitsConfig,
+    /// Certificates; absent for none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls: Option<TlsConfig>,
+    /// The objects, in the order of their numbers.
+    pub objects: Vec<ObjectConfig>,
+    /// All members, this node among them.
+    pub members: Vec<MemberConfig>,
+}
+
+/// Whether votes are on disk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Persist {
+    /// On disk before they are told.
+    #[default]
+    Disk,
+    /// In the memory of a majority of running nodes.
+    Memory,
+}
+
+/// When snapshots are taken.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SnapshotConfig {
+    /// Whether any are; off for objects whose state cannot be encoded.
+    pub enabled: bool,
+    /// Commands after which one is due.
+    pub commands: u64,
+    /// Bytes of the log after which one is due.
+    pub bytes: u64,
+}
+
+/// What connections may cost.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LimitsConfig {
+    /// Connections at once.
+    pub connections: usize,
+    /// Bytes that wait for a client that does not read.
+    pub client_queue: usize,
+    /// Bytes that wait for a peer.
+    pub peer_queue: usize,
+}
+
+/// Where the certificates are.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TlsConfig {
+    /// The authority that signed all nodes and clients, PEM.
+    pub ca: PathBuf,
+    /// This node's certificate chain, PEM.
+    pub cert: PathBuf,
+    /// Its key, PEM; readable by its owner only.
+    pub key: PathBuf,
+}
+
+/// An object to replicate.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ObjectConfig {
+    /// What clients call it.
+    pub name: String,
+    /// `module:Class`, or `rust:counter` and the like.
+    pub class: String,
+    /// Constructor arguments as a JSON list.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub args: Option<String>,
+    /// Constructor keyword arguments as a JSON object.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kwargs: Option<String>,
+    /// Directories in which Python looks for the module.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub path: Vec<PathBuf>,
+}
+
+/// A member of the group.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MemberConfig {
+    /// Its number.
+    pub node: u16,
+    /// The life of its data directory as `quorate node init` printed it, 16 hexadecimal digits.
+    pub incarnation: Hex,
+    /// Where peers and clients reach it, `host:port`.
+    pub address: String,
+    /// Where its admin port is, for people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub admin: Option<String>,
+}
+
+/// A random 64-bit number, written as 16 hexadecimal digits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Hex(pub u64);
+
+impl Serialize for Hex {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&format!("{:016x}", self.0))
+    }
+}
+
+impl<'de> Deserialize<'de> for Hex {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Hex, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let number = u64::from_str_radix(&text, 16)
+            .ok()
+            .filter(|_| text.len() == 16);
+        number.map(Hex).ok_or_else(|| {
+            serde::de::Error::custom(format!("\"{text}\" is not 16 hexadecimal digits"))
+        })
+    }
+}
+
+impl Default for SnapshotConfig {
+    fn default() -> SnapshotConfig {
+        let policy = quorate_replica::CheckpointPolicy::default();
+        SnapshotConfig {
+            enabled: true,
+            commands: policy.commands,
+            bytes: policy.bytes,
+        }
+    }
+}
+
+impl Default for LimitsConfig {
+    fn default() -> LimitsConfig {
+        let limits = quorate_transport::Limits::default();
+        LimitsConfig {
+            connections: limits.connections,
+            client_queue: limits.client_queue,
+            peer_queue: limits.peer_queue,
+        }
+    }
+}
+
+fn first_group() -> u32 {
+    1
+}
+
+fn window() -> u64 {
+    NodeConfig::WINDOW
+}
+
+impl NodeConfig {
+    /// ω unless told otherwise: deep enough to hide a disk behind a network, small enough that what is
+    /// in flight fits in memory with the largest batches.
+    pub const WINDOW: u64 = 1024;
+
+    /// Reads and checks a file.
+    ///
+    /// # Errors
+    /// [`NodeError::Config`] with the line or key that is wrong.
+    pub fn read(path: &Path) -> Result<NodeConfig, NodeError> {
+        let wrong = |reason: String| NodeError::Config {
+            path: path.to_owned(),
+            reason,
+        };
+        let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+        NodeConfig::parse(&text).map_err(wrong)
+    }
+
+    /// Parses and checks the text of a file.
+    ///
+    /// # Errors
+    /// What is wrong, naming the key.
+    pub fn parse(text: &str) -> Result<NodeConfig, String> {
+        let config: NodeConfig = toml::from_str(text).map_err(|error| error.to_string())?;
+        config.check()?;
+        Ok(config)
+    }
+
+    /// The file's text.
+    #[must_use]
+    pub fn to_toml(&self) -> String {
+        toml::to_string(self).expect("every field has a form in TOML")
+    }
+
+    fn check(&self) -> Result<(), String> {
+        if self.members.is_empty() {
+            return Err("members: a group needs at least one member".to_owned());
+        }
+        for (index, member) in self.members.iter().enumerate() {
+            if member.node >= NodeSet::CAPACITY {
+                return Err(format!(
+                    "members[{index}].node: {} is not below 64",
+                    member.node
+                ));
+            }
+            let is_double = self.members[..index]
+                .iter()
+                .any(|other| other.node == member.node);
+            if is_double {
+                return Err(format!(
+                    "members[{index}].node: {} stands twice",
+                    member.node
+                ));
+            }
+            let port = member
+                .address
+                .rsplit_once(':')
+                .and_then(|(_, port)| port.parse::<u16>().ok());
+            if port.is_none() {
+                return Err(format!(
+                    "members[{index}].address: \"{}\" is not host:port",
+                    member.address
+                ));
+            }
+        }
+        if !self.members.iter().any(|member| member.node == self.node) {
+            return Err(format!("node: {} is not one of members", self.node));
+        }
+        if self.objects.is_empty() {
+            return Err("objects: a group needs at least one object".to_owned());
+        }
+        for (index, object) in self.objects.iter().enumerate() {
+            if self.objects[..index]
+                .iter()
+                .any(|other| other.name == object.name)
+            {
+                return Err(format!(
+                    "objects[{index}].name: \"{}\" stands twice",
+                    object.name
+                ));
+            }
+            object
+                .arguments()
+                .map_err(|error| format!("objects[{index}].{error}"))?;
+        }
+        if self.window == 0 {
+            return Err("window: 0 slots let nothing be ordered".to_owned());
+        }
+        if self.limits.connections < 8 || self.limits.connections > 60_000 {
+            return Err("limits.connections: not between 8 and 60000".to_owned());
+        }
+        if self
+            .call_timeout
+            .is_some_and(|span| !span.is_finite() || span <= 0.0)
+        {
+            return Err("call_timeout: takes seconds above 0".to_owned());
+        }
+        let is_loopback = self.listen.ip().is_loopback();
+        if !is_loopback && self.tls.is_none() && !self.insecure {
+            return Err(format!(
+                "listen: {} is reachable from other machines: name certificates under [tls], or set insecure = true",
+                self.listen
+            ));
+        }
+        Ok(())
+    }
+
+    /// The first view of the group: every member votes and executes.
+    #[must_use]
+    pub fn view(&self) -> View {
+        let mut members: Vec<Member> = self.members.iter().map(MemberConfig::member).collect();
+        members.sort_by_key(|member| member.node);
+        let nodes: NodeSet = members.iter().map(|member| member.node).collect();
+        View {
+            number: ViewNumber(1),
+            first_slot: Slot(1),
+            members,
+            replicas: nodes,
+            acceptors: nodes,
+            quorums: Quorums::majority(nodes.len()).expect("checked: there is a member"),
+            window: self.window,
+            persistence: match self.persist {
+                Persist::Disk => Persistence::Disk,
+                Persist::Memory => Persistence::Memory,
+            },
+            objects: self.objects.iter().map(ObjectConfig::spec).collect(),
+        }
+    }
+
+    /// How the process of Python objects is run.
+    #[must_use]
+    pub fn python_config(&self) -> PythonConfig {
+        let mut paths: Vec<PathBuf> = Vec::new();
+        for path in self.objects.iter().flat_map(|object| &object.path) {
+            if !paths.contains(path) {
+                paths.push(path.clone());
+            }
+        }
+        PythonConfig {
+            interpreter: self.python.clone(),
+            paths,
+            scratch: self.dir.clone(),
+            seed: self.cluster.0 ^ u64::from(self.group),
+            with_snapshots: self.snapshot.enabled,
+            call_timeout: self.call_timeout.map(std::time::Duration::from_secs_f64),
+            memory_bytes_max: None,
+        }
+    }
+
+    /// The cluster as the core knows it.
+    #[must_use]
+    pub fn cluster_id(&self) -> ClusterId {
+        ClusterId(self.cluster.0)
+    }
+
+    /// The group as the core knows it.
+    #[must_use]
+    pub fn group_id(&self) -> GroupId {
+        GroupId(self.group)
+    }
+
+    /// This node as the core knows it.
+    #[must_use]
+    pub fn node_id(&self) -> NodeId {
+        NodeId(self.node)
+    }
+}
+
+impl ObjectConfig {
+    fn arguments(&self) -> Result<bytes::Bytes, String> {
+        constructor_arguments(self.args.as_deref(), self.kwargs.as_deref())
+    }
+
+    fn spec(&self) -> ObjectSpec {
+        ObjectSpec {
+            name: self.name.clone(),
+            class: self.class.clone(),
+            arguments: self.arguments().expect("checked when it was read"),
+        }
+    }
+}
+
+impl MemberConfig {
+    fn member(&self) -> Member {
+        Member {
+            node: NodeId(self.node),
+            incarnation: Incarnation(self.incarnation.0),
+            address: self.address.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = r#"
+        cluster = "00000000000000aa"
+        node = 1
+        dir = "/var/lib/quorate/1"
+        listen = "127.0.0.1:7400"
+
+        [[objects]]
+        name = "Account"
+        class = "bank:Account"
+        args = '["A-1", 100]'
+
+        [[members]]
+        node = 1
+        incarnation = "0123456789abcdef"
+        address = "127.0.0.1:7400"
+    "#;
+
+    fn error_of(change: (&str, &str)) -> String {
+        NodeConfig::parse(&GOOD.replace(change.0, change.1)).expect_err("it is wrong")
+    }
+
+    #[test]
+    fn a_written_configuration_reads_back_the_same() {
+        let config = NodeConfig::parse(GOOD).expect("it is right");
+        assert_eq!(
+            NodeConfig::parse(&config.to_toml()).expect("written by us"),
+            config
+        );
+        assert_eq!(config.view().quorums.phase2(), 1);
+    }
+
+    #[test]
+    fn an_error_names_the_key() {
+        assert!(error_of(("node = 1\n        dir", "node = 2\n        dir")).contains("node: 2"));
+        assert!(error_of(("dir =", "dri =")).contains("dri"));
+        assert!(error_of(("00aa", "00zz")).contains("cluster"));
+        assert!(error_of(("100]'", "100'")).contains("objects[0].args"));
+        assert!(error_of(("listen = \"127.0.0.1", "listen = \"10.0.0.1")).contains("listen"));
+        assert!(error_of(("1:7400\"\n    ", "1\"\n    ")).contains("members[0].address"));
+    }
+}

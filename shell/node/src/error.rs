@@ -1,0 +1,61 @@
+//! Why a node ends, and with which exit code.
+
+use quorate_host::HostError;
+use quorate_storage::StorageError;
+use quorate_transport::TransportError;
+use std::io;
+use std::path::PathBuf;
+
+/// Why a node could not start or had to stop.
+#[derive(Debug, thiserror::Error)]
+pub enum NodeError {
+    /// The configuration is wrong: mend the named key.
+    #[error("{path}: {reason}")]
+    Config {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, naming the key.
+        reason: String,
+    },
+    /// The data directory cannot be used, or the disk failed while the node ran.
+    #[error("{0}")]
+    Storage(#[from] StorageError),
+    /// The address cannot be had.
+    #[error("{0}")]
+    Transport(#[from] TransportError),
+    /// The objects cannot be made.
+    #[error("{0}")]
+    Host(#[from] HostError),
+    /// The data directory belongs to another node than the configuration says.
+    #[error("{0}")]
+    Identity(String),
+    /// Something durable cannot be read: the file was damaged, or written by another version.
+    #[error("{0}")]
+    Unreadable(String),
+    /// The operating system refused something every node needs.
+    #[error("{0}: {1}")]
+    System(&'static str, io::Error),
+}
+
+impl NodeError {
+    /// The process's exit code: 2 when the operator called it wrongly, 1 for all else.
+    #[must_use]
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            NodeError::Config { .. }
+            | NodeError::Identity(_)
+            | NodeError::Host(HostError::Object { .. } | HostError::Mixed(..))
+            | NodeError::Storage(
+                StorageError::NotInitialised(_)
+                | StorageError::NotEmpty(_)
+                | StorageError::AlreadyInitialised(_)
+                | StorageError::Foreign { .. },
+            ) => 2,
+            NodeError::Host(_)
+            | NodeError::Storage(_)
+            | NodeError::Transport(_)
+            | NodeError::Unreadable(_)
+            | NodeError::System(..) => 1,
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! What came in, as inputs of the replica: frames, links, durable marks, host events, snapshots.
+
+use crate::NodeError;
+use crate::node::Node;
+use crate::snapshots::Finished;
+use quorate_host::HostEvent;
+use quorate_ordering::LinkState;
+use quorate_replica::{Input, PeerMessage, ReplicaMessage};
+use quorate_transport::{Arrival, Lane};
+use quorate_types::{ConnectionId, LinkEpoch, NodeId, NodeSet, Time};
+use quorate_wire::{Frame, Kind, RejectReason, put_peer, requests, take_peer};
+
+impl Node {
+    /// Everything the sockets brought.
+    pub(crate) fn take_arrivals(&mut self, now: Time) {
+        let mut arrivals = std::mem::take(&mut self.arrivals);
+        self.transport.take_arrivals(&mut arrivals);
+        for arrival in arrivals.drain(..) {
+            match arrival {
+                Arrival::Peer { from, link, frame } => self.peer_frame(from, link, &frame, now),
+                Arrival::Client { from, frame } => self.client_frame(from, frame, now),
+                Arrival::Gone { connection } => self.feed(now, Input::Disconnected { connection }),
+                Arrival::Up { peer, link } => {
+                    let state = LinkState::Up(link);
+                    self.feed(now, Input::Link { peer, state });
+                }
+                Arrival::Down { peer } => {
+                    tracing::info!(%peer, "link down");
+                    let state = LinkState::Down;
+                    self.feed(now, Input::Link { peer, state });
+                }
+            }
+        }
+        self.arrivals = arrivals;
+    }
+
+    fn peer_frame(&mut self, from: NodeId, link: LinkEpoch, frame: &Frame, now: Time) {
+        let is_ours = frame.kind == Kind::Peer && frame.group == self.identity.group;
+        match take_peer(&frame.body) {
+            Ok(message) if is_ours => {
+                tracing::trace!(%from, %link, ?message, "received");
+                self.feed(
+                    now,
+                    Input::Peer {
+                        from,
+                        link,
+                        message,
+                    },
+                );
+            }
+            Ok(_) => {
+                tracing::warn!(peer = %from, kind = ?frame.kind, group = %frame.group, "unexpected frame: link dropped");
+                self.transport.drop_link(from, now);
+            }
+            Err(error) => {
+                tracing::warn!(peer = %from, %error, "unreadable message: link dropped");
+                self.transport.drop_link(from, now);
+            }
+        }
+    }
+
+    fn client_frame(&mut self, from: ConnectionId, frame: Frame, now: Time) {
+        match frame.kind {
+            Kind::FromClient => {
+                for request in requests(frame.body) {
+                    match request {
+                        Ok(message) => self.feed(now, Input::Client { from, message }),
+                        Err(error) => {
+                            let text = error.to_string();
+                            self.transport
+                                .refuse(from, RejectReason::Malformed, &text, now);
+                            return;
+                        }
+                    }
+                }
+            }
+            Kind::StatusRequest => {
+                let status = self.status_json(now);
+                self.transport
+                    .answer_frame(from, Kind::StatusReply, |body| {
+                        body.extend_from_slice(&status)
+                    });
+            }
+            Kind::Hello
+            | Kind::Welcome
+            | Kind::Reject
+            | Kind::Peer
+            | Kind::ToClient
+            | Kind::StatusReply
+            | Kind::AdminRequest
+            | Kind::AdminReply => {
+                let text = "a client does not send this kind of frame here";
+                self.transport
+                    .refuse(from, RejectReason::Malformed, text, now);
+            }
+        }
+    }
+
+    /// What became durable.
+    pub(crate) fn take_journal(&mut self, now: Time) -> Result<(), NodeError> {
+        if let Some(journal) = &mut self.journal
+            && let Some(mark) = journal.durable()?
+        {
+            self.feed(now, Input::Persisted { mark });
+        }
+        Ok(())
+    }
+
+    /// What the objects have to tell.
+    pub(crate) fn take_host(&mut self, now: Time) {
+        let mut events = std::mem::take(&mut self.host_events);
+        self.host.poll(&mut events);
+        for event in events.drain(..) {
+            self.host_event(event, now);
+        }
+        self.host_events = events;
+    }
+
+    fn host_event(&mut self, event: HostEvent, now: Time) {
+        match event {
+            HostEvent::Executed { slot, outcomes } => {
+                self.feed(now, Input::Executed { slot, outcomes })
+            }
+            HostEvent::Queried { read, outcome } => {
+                self.feed(now, Input::Queried { read, outcome })
+            }
+            HostEvent::Imaged {
+                slot,
+                images,
+                digest,
+            } => self.snapshots.imaged(slot, images, digest),
+            HostEvent::ImageFailed { slot, reason } => {
+                tracing::warn!(%slot, reason, "no snapshot: the objects' state cannot be taken");
+                self.snapshots.forget(slot);
+                self.feed(now, Input::SnapshotFailed { slot });
+            }
+            HostEvent::Restored { slot } => match self.snapshots.restored(slot) {
+                Some(installed) => self.feed(
+                    now,
+                    Input::Installed {
+                        core: installed.core,
+                        digest: installed.digest,
+                        bytes: installed.bytes,
+                    },
+                ),
+                None => tracing::debug!(%slot, "the host took its own state back"),
+            },
+            HostEvent::RestoreFailed { slot, reason } => {
+                tracing::error!(%slot, reason, "a fetched snapshot cannot be restored");
+                self.snapshots.forget(slot);
+                self.feed(now, Input::InstallFailed { slot });
+            }
+            HostEvent::Up => {
+                tracing::info!("object host up");
+                self.feed(now, Input::Host { is_up: true });
+            }
+            HostEvent::Down {
+                reason,
+                culprit,
+                is_final,
+            } => {
+                tracing::warn!(reason, ?culprit, is_final, "object host down");
+                self.feed(now, Input::Host { is_up: false });
+            }
+            HostEvent::Hanging { culprit, since } => {
+                tracing::warn!(
+                    method = culprit.method,
+                    ?culprit,
+                    ?since,
+                    "a call does not return"
+                );
+            }
+        }
+    }
+
+    /// What the snapshot thread finished.
+    pub(crate) fn take_snapshots(&mut self, now: Time) {
+        while let Some(finished) = self.snapshots.next() {
+            match finished {
+                Finished::Taken {
+                    slot,
+                    digest,
+                    bytes,
+                } => {
+                    tracing::info!(%slot, bytes, "snapshot durable");
+                    self.feed(
+                        now,
+                        Input::SnapshotTaken {
+                            slot,
+                            digest,
+                            bytes,
+                        },
+                    );
+                }
+                Finished::NotTaken { slot, reason } => {
+                    tracing::warn!(%slot, reason, "no snapshot: it cannot be written");
+                    self.feed(now, Input::SnapshotFailed { slot });
+                }
+                Finished::Piece { to, message } => self.send_piece(to, message, now),
+                Finished::Fetched { slot, images } => self.host.restore(slot, images),
+                Finished::NotFetched { slot, reason } => {
+                    tracing::warn!(%slot, reason, "a fetched snapshot is refused");
+                    self.feed(now, Input::InstallFailed { slot });
+                }
+            }
+        }
+    }
+
+    fn send_piece(&mut self, to: NodeId, message: ReplicaMessage, now: Time) {
+        let message = PeerMessage::Replica(message);
+        self.transport
+            .send(NodeSet::only(to), Lane::Bulk, now, |body| {
+                put_peer(body, &message);
+            });
+    }
+}

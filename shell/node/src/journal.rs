@@ -1,0 +1,242 @@
+//! The ordering's records on their way to the log, and the marks on their way back.
+//!
+//! Records of a turn are handed to the log's thread together, at the end of the turn; the thread
+//! commits what waits with one sync. What the thread's queue does not take waits here, in order; the
+//! core's window and credits bound it, because nothing new is voted for before marks come back.
+
+use crate::NodeError;
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use mio::Waker;
+use quorate_ordering::{Mark, Record};
+use quorate_storage::{Append, Disk, Log, LogWriter, Lost, Recovered, Refused};
+use quorate_types::{GroupId, Slot};
+use quorate_wire::{WireError, put_record, take_record};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The log's end at the loop.
+pub(crate) struct Journal {
+    writer: LogWriter,
+    group: u32,
+    queue: VecDeque<Step>,
+    scratch: BytesMut,
+    told: u64,
+    /// Set by the log's thread: something about it may have changed.
+    is_news: Arc<AtomicBool>,
+}
+
+enum Step {
+    Append { mark: u64, records: Vec<Append> },
+    Discard { upto: u64, base: Bytes },
+}
+
+/// What an earlier life left in the log.
+#[derive(Default)]
+pub(crate) struct Past {
+    /// The records in their order.
+    pub(crate) records: Vec<Record>,
+    /// Whether something durable cannot be read any more.
+    pub(crate) is_damaged: bool,
+}
+
+impl Journal {
+    /// Gives the log to its thread, which wakes the loop.
+    pub(crate) fn start<D>(log: Log<D>, group: GroupId, waker: Arc<Waker>) -> Journal
+    where
+        D: Disk + Send + 'static,
+        D::File: Send,
+    {
+        let is_news = Arc::new(AtomicBool::new(false));
+        let noted = is_news.clone();
+        let writer = LogWriter::spawn(log, move || {
+            noted.store(true, Ordering::Release);
+            // A loop that cannot be woken has ended.
+            let _ = waker.wake();
+        });
+        Journal {
+            writer,
+            group: group.0,
+            queue: VecDeque::new(),
+            scratch: BytesMut::new(),
+            told: 0,
+            is_news,
+        }
+    }
+
+    /// Queues one record for the end of the turn.
+    pub(crate) fn append(&mut self, mark: Mark, record: &Record) {
+        put_record(&mut self.scratch, record);
+        let append = Append {
+            group: self.group,
+            slot: record.slot().map_or(0, |slot| slot.0),
+            record: self.scratch.split().freeze(),
+        };
+        if let Some(Step::Append {
+            mark: last,
+            records,
+        }) = self.queue.back_mut()
+        {
+            *last = mark.0;
+            records.push(append);
+        } else {
+            self.queue.push_back(Step::Append {
+                mark: mark.0,
+                records: vec![append],
+            });
+        }
+    }
+
+    /// Queues a discard behind everything appended before.
+    pub(crate) fn discard(&mut self, upto: Slot, base: &[Record]) {
+        self.queue.push_back(Step::Discard {
+            upto: upto.0,
+            base: put_base(base),
+        });
+    }
+
+    /// Hands over what waits, as far as the thread's queue takes it.
+    pub(crate) fn flush(&mut self) -> Result<(), NodeError> {
+        while let Some(step) = self.queue.pop_front() {
+            let refused = match step {
+                Step::Append { mark, records } => {
+                    let offered = self.writer.append(mark, records);
+                    offered.map_err(|refused| match refused {
+                        Refused::Busy(records) => Ok(Step::Append { mark, records }),
+                        Refused::Ended(_, error) => Err(error),
+                    })
+                }
+                Step::Discard { upto, base } => {
+                    let offered = self.writer.discard(self.group, upto, base.clone());
+                    offered.map_err(|refused| match refused {
+                        Refused::Busy(()) => Ok(Step::Discard { upto, base }),
+                        Refused::Ended((), error) => Err(error),
+                    })
+                }
+            };
+            match refused {
+                Ok(()) => {}
+                Err(Ok(step)) => {
+                    self.queue.push_front(step);
+                    return Ok(());
+                }
+                Err(Err(error)) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// The highest durable mark if it rose since it was asked for last.
+    pub(crate) fn durable(&mut self) -> Result<Option<Mark>, NodeError> {
+        if self.is_news.swap(false, Ordering::AcqRel)
+            && let Some(failure) = self.writer.failure()
+        {
+            return Err(failure.into());
+        }
+        let mark = self.writer.durable_mark();
+        let is_new = mark > self.told;
+        self.told = mark;
+        Ok(is_new.then_some(Mark(mark)))
+    }
+
+    /// Writes what waits and ends the thread.
+    pub(crate) fn close(mut self) -> Result<(), NodeError> {
+        self.flush()?;
+        Ok(self.writer.close()?)
+    }
+}
+
+/// The records of `group` that a log gave back.
+pub(crate) fn past(recovered: Vec<Recovered>, group: GroupId) -> Result<Past, NodeError> {
+    let mut past = Past {
+        records: Vec::new(),
+        is_damaged: false,
+    };
+    let unreadable =
+        |error: WireError| NodeError::Unreadable(format!("a log record cannot be read: {error}"));
+    for entry in recovered {
+        match entry {
+            Recovered::Record {
+                group: of, bytes, ..
+            } if of == group.0 => {
+                past.records.push(take_record(&bytes).map_err(unreadable)?);
+            }
+            Recovered::Base {
+                group: of, bytes, ..
+            } if of == group.0 => {
+                past.records.extend(take_base(bytes).map_err(unreadable)?);
+            }
+            Recovered::Record { .. } | Recovered::Base { .. } => {}
+            Recovered::Faulty { position, lost } => {
+                let is_ours = match lost {
+                    Lost::Record { group: of, .. } | Lost::Base { group: of, .. } => of == group.0,
+                    Lost::Unknown => true,
+                };
+                tracing::warn!(
+                    segment = position.segment,
+                    offset = position.offset,
+                    ?lost,
+                    "the log is damaged here"
+                );
+                past.is_damaged |= is_ours;
+            }
+        }
+    }
+    Ok(past)
+}
+
+/// Each record behind its length in 32 bits.
+fn put_base(records: &[Record]) -> Bytes {
+    let mut base = BytesMut::new();
+    let mut scratch = BytesMut::new();
+    for record in records {
+        scratch.clear();
+        put_record(&mut scratch, record);
+        base.put_u32_le(u32::try_from(scratch.len()).expect("a record is no file"));
+        base.put_slice(&scratch);
+    }
+    base.freeze()
+}
+
+fn take_base(mut base: Bytes) -> Result<Vec<Record>, WireError> {
+    let mut records = Vec::new();
+    while !base.is_empty() {
+        let short = |needed, left| WireError::Short {
+            what: "base record",
+            needed,
+            left,
+        };
+        if base.len() < 4 {
+            return Err(short(4, base.len()));
+        }
+        let length = base.get_u32_le() as usize;
+        if base.len() < length {
+            return Err(short(length, base.len()));
+        }
+        records.push(take_record(&base.split_to(length))?);
+    }
+    Ok(records)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quorate_types::{Ballot, Batch, NodeId};
+
+    #[test]
+    fn a_base_gives_its_records_back_and_a_cut_one_is_refused() {
+        let ballot = Ballot::ZERO.next(NodeId(2), 1);
+        let records = vec![
+            Record::Promise { ballot },
+            Record::Decided { upto: Slot(9) },
+            Record::Vote {
+                slot: Slot(10),
+                ballot,
+                batch: Batch::noop(),
+            },
+        ];
+        let base = put_base(&records);
+        assert_eq!(take_base(base.clone()), Ok(records));
+        assert!(take_base(base.slice(..base.len() - 1)).is_err());
+    }
+}

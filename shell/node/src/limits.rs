@@ -1,0 +1,33 @@
+//! Every bound of the node's loop, each with its reason.
+
+use std::time::Duration;
+
+/// Readiness events taken from the kernel at once; what does not fit comes with the next poll.
+pub(crate) const EVENTS: usize = 1024;
+
+/// Rounds of executing and ordering in one turn before the sockets get their turn again.
+pub(crate) const ROUNDS_PER_TURN: usize = 64;
+
+/// Questions of the admin port that wait for the loop; more are answered as overloaded.
+pub(crate) const QUESTIONS: usize = 16;
+
+/// How long the admin port waits for the loop before it says that the node is not alive.
+pub(crate) const ANSWER_MAX: Duration = Duration::from_secs(2);
+
+/// How long a node that was asked to stop waits for its leadership to be taken over and its answers
+/// to leave.
+pub(crate) const DRAIN_MAX: Duration = Duration::from_secs(3);
+
+/// Bytes of randomness drawn from the system at once.
+pub(crate) const ENTROPY_BLOCK: usize = 512;
+
+/// A turn that comes later than this after its timer was due means that the node was starved: it
+/// looks at its sockets once more before it believes its clock.
+pub(crate) const STARVED_AFTER: Duration = Duration::from_millis(20);
+
+/// Snapshot work that waits for its thread: one being written, one being fetched and the pieces
+/// asked for by peers. The replica asks for no more at a time.
+pub(crate) const SNAPSHOT_JOBS: usize = 256;
+
+/// Bytes of the largest snapshot that is fetched: it passes through memory once.
+pub(crate) const SNAPSHOT_BYTES_MAX: u64 = 4 << 30;

@@ -1,0 +1,218 @@
+//! The node's loop: one thread that reads all ready sockets, feeds the replica, performs what it
+//! wants done and writes everything at the end of the turn.
+//!
+//! Nothing here decides: what an input means stands in `core/replica`. On the way of a command in
+//! memory mode there is no other thread; the log, the snapshots and the admin port have their own and
+//! wake this one.
+
+use crate::NodeError;
+use crate::clock::{Entropy, boot_time, wall_time};
+use crate::journal::Journal;
+use crate::limits::{DRAIN_MAX, EVENTS, ROUNDS_PER_TURN, STARVED_AFTER};
+use crate::questions::Questions;
+use crate::signals::Signals;
+use crate::snapshots::Snapshots;
+use crate::status::Identity;
+use mio::unix::SourceFd;
+use mio::{Events, Interest, Poll, Registry, Token, Waker};
+use quorate_host::{Host, HostEvent};
+use quorate_ordering::Role;
+use quorate_paxos::{Message, MultiPaxos};
+use quorate_replica::{Input, Output, Replica};
+use quorate_transport::{Arrival, Transport};
+use quorate_types::Time;
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// A thread of this process has something to tell.
+pub(crate) const WAKER: Token = Token(0);
+/// The objects' host has something to tell.
+const HOST: Token = Token(1);
+/// The process was asked to stop.
+const SIGNALS: Token = Token(2);
+/// The transport's listener and connections.
+pub(crate) const TRANSPORT: usize = 3;
+
+/// Everything a node consists of, on the loop's thread.
+pub(crate) struct Node {
+    pub(crate) identity: Identity,
+    pub(crate) replica: Replica<MultiPaxos>,
+    pub(crate) transport: Transport,
+    pub(crate) host: Host,
+    /// `None` in memory mode: nothing is written.
+    pub(crate) journal: Option<Journal>,
+    pub(crate) snapshots: Snapshots,
+    pub(crate) questions: Questions,
+    pub(crate) signals: Signals,
+    pub(crate) poll: Poll,
+    pub(crate) entropy: Entropy,
+    pub(crate) role: Role,
+    pub(crate) outputs: Vec<Output<Message>>,
+    pub(crate) arrivals: Vec<Arrival>,
+    pub(crate) host_events: Vec<HostEvent>,
+    /// Whether the replica was told anything since the last end of a turn.
+    pub(crate) is_fed: bool,
+    /// Since when the node is leaving.
+    pub(crate) draining: Option<Time>,
+    pub(crate) turns: u64,
+}
+
+impl Node {
+    /// Registers what the loop waits for beside the transport.
+    pub(crate) fn watch(&mut self) -> io::Result<()> {
+        let registry = self.poll.registry();
+        registry.register(&mut SourceFd(&self.host.fd()), HOST, Interest::READABLE)?;
+        self.signals.watch(registry, SIGNALS)
+    }
+
+    /// Runs until the process is asked to stop, or must.
+    pub(crate) fn run(mut self) -> Result<(), NodeError> {
+        let mut events = Events::with_capacity(EVENTS);
+        let mut now = boot_time();
+        self.turn(now)?;
+        loop {
+            let due = self.next_wake();
+            let timeout = self.timeout(due, now);
+            self.wait(&mut events, timeout, now)?;
+            now = boot_time();
+            if due.is_some_and(|due| now.since(due).0 > STARVED_AFTER.as_nanos() as u64) {
+                // Messages that lie in the sockets' buffers come before the verdict of the clock.
+                self.wait(&mut events, Some(Duration::ZERO), now)?;
+            }
+            self.turn(now)?;
+            if self.has_left(now) {
+                return self.end();
+            }
+        }
+    }
+
+    fn wait(
+        &mut self,
+        events: &mut Events,
+        timeout: Option<Duration>,
+        now: Time,
+    ) -> Result<(), NodeError> {
+        match self.poll.poll(events, timeout) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(()),
+            Err(error) => return Err(NodeError::System("cannot wait for events", error)),
+        }
+        // Who was cut short last time comes before who is new, and is read once per turn.
+        self.transport.read_on(now);
+        for event in events.iter() {
+            match event.token() {
+                // Their queues are looked at in every turn.
+                WAKER | HOST => {}
+                SIGNALS => self.stop(now),
+                Token(_) => self.transport.ready(event, now),
+            }
+        }
+        Ok(())
+    }
+
+    fn turn(&mut self, now: Time) -> Result<(), NodeError> {
+        self.turns += 1;
+        self.transport.tick(now);
+        self.take_arrivals(now);
+        self.take_journal(now)?;
+        self.take_snapshots(now);
+        self.take_host(now);
+        if self.replica.next_wake().is_some_and(|due| due <= now) {
+            self.feed(now, Input::Wake);
+        }
+        for _ in 0..ROUNDS_PER_TURN {
+            if self.is_fed {
+                self.is_fed = false;
+                let turn_end = Input::TurnEnd {
+                    wall: wall_time(),
+                    entropy: self.entropy.next(),
+                };
+                self.replica.handle(now, turn_end, &mut self.outputs);
+            }
+            self.perform(now)?;
+            self.host.flush();
+            self.take_host(now);
+            if !self.is_fed && self.outputs.is_empty() {
+                break;
+            }
+        }
+        self.answer_questions(now);
+        self.transport.flush(now);
+        if let Some(journal) = &mut self.journal {
+            journal.flush()?;
+        }
+        Ok(())
+    }
+
+    /// Hands an input to the replica.
+    pub(crate) fn feed(&mut self, now: Time, input: Input<Message>) {
+        self.is_fed = true;
+        self.replica.handle(now, input, &mut self.outputs);
+    }
+
+    fn next_wake(&self) -> Option<Time> {
+        let leaving = self.draining.map(|since| since + span(DRAIN_MAX));
+        [
+            self.replica.next_wake(),
+            self.transport.next_wake(),
+            leaving,
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+
+    fn timeout(&self, due: Option<Time>, now: Time) -> Option<Duration> {
+        if self.is_fed || self.transport.is_pending() {
+            return Some(Duration::ZERO);
+        }
+        let due = due.map(|due| Duration::from_nanos(due.since(now).0));
+        let host = self
+            .host
+            .next_wake()
+            .map(|at| at.saturating_duration_since(Instant::now()));
+        due.into_iter().chain(host).min()
+    }
+
+    fn stop(&mut self, now: Time) {
+        self.signals.clear();
+        if self.draining.is_none() {
+            tracing::info!("stopping: leadership is handed over, answers are sent");
+            self.draining = Some(now);
+            self.feed(now, Input::Drain);
+        }
+    }
+
+    fn has_left(&self, now: Time) -> bool {
+        let Some(since) = self.draining else {
+            return false;
+        };
+        let status = self.replica.status();
+        let leads_others = matches!(self.role, Role::Leader { .. })
+            && status.ordering.peers.iter().any(|peer| peer.connected);
+        let is_quiet = status.waiting == 0 && status.reads == 0 && self.transport.is_flushed();
+        (!leads_others && is_quiet) || now.since(since) >= span(DRAIN_MAX)
+    }
+
+    fn end(mut self) -> Result<(), NodeError> {
+        self.transport.say_goodbye(boot_time());
+        if let Some(journal) = self.journal.take() {
+            journal.close()?;
+        }
+        tracing::info!("stopped");
+        Ok(())
+    }
+}
+
+/// What the transport needs of the poll.
+pub(crate) fn shared(poll: &Poll) -> Result<(Registry, Arc<Waker>), NodeError> {
+    let refused = |error| NodeError::System("cannot watch sockets", error);
+    let registry = poll.registry().try_clone().map_err(refused)?;
+    let waker = Waker::new(poll.registry(), WAKER).map_err(refused)?;
+    Ok((registry, Arc::new(waker)))
+}
+
+fn span(duration: Duration) -> quorate_types::Duration {
+    quorate_types::Duration(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
+}

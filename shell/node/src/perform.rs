@@ -1,0 +1,94 @@
+//! What the replica wants done, done in order.
+
+use crate::NodeError;
+use crate::node::Node;
+use quorate_ordering::Role;
+use quorate_paxos::Message;
+use quorate_replica::Output;
+use quorate_transport::Lane;
+use quorate_types::Time;
+use quorate_wire::{put_answer, put_peer};
+
+impl Node {
+    /// Performs all outputs that wait.
+    pub(crate) fn perform(&mut self, now: Time) -> Result<(), NodeError> {
+        let mut outputs = std::mem::take(&mut self.outputs);
+        for output in outputs.drain(..) {
+            self.perform_one(output, now)?;
+        }
+        assert!(self.outputs.is_empty(), "performing feeds nothing back");
+        self.outputs = outputs;
+        Ok(())
+    }
+
+    fn perform_one(&mut self, output: Output<Message>, now: Time) -> Result<(), NodeError> {
+        match output {
+            Output::Send { to, lane, message } => {
+                self.transport
+                    .send(to, lane_of(lane), now, |body| put_peer(body, &message));
+            }
+            Output::Reply { to, message } => {
+                self.transport.answer(to, |body| put_answer(body, &message));
+            }
+            Output::Persist { mark, record } => self.journal().append(mark, &record),
+            Output::Discard { upto, base } => {
+                if let Some(journal) = &mut self.journal {
+                    journal.discard(upto, &base);
+                }
+            }
+            Output::Execute { slot, stamp, calls } => self.host.execute(slot, stamp, calls),
+            Output::Query {
+                read,
+                object,
+                payload,
+            } => self.host.query(read, object, payload),
+            Output::TakeSnapshot { slot } => self.host.take_snapshot(slot),
+            Output::FinishSnapshot { core } => self.snapshots.finish(*core),
+            Output::SendChunk {
+                to,
+                slot,
+                offset,
+                length,
+            } => self.snapshots.read(to, slot, offset, length),
+            Output::StoreChunk {
+                slot,
+                offset,
+                total,
+                data,
+            } => self.snapshots.store(slot, offset, total, data),
+            Output::Install { slot } => self.snapshots.install(slot),
+            Output::Role(role) => self.role_changed(role),
+            Output::Diverged { slot } => {
+                tracing::error!(%slot, "this replica's objects differ from the majority's: they are not served any more, its votes still count");
+            }
+        }
+        Ok(())
+    }
+
+    fn journal(&mut self) -> &mut crate::journal::Journal {
+        self.journal
+            .as_mut()
+            .expect("nothing is persisted in memory mode")
+    }
+
+    fn role_changed(&mut self, role: Role) {
+        match role {
+            Role::Leader { ballot } => tracing::info!(%ballot, "leading"),
+            Role::Candidate { ballot } => tracing::info!(%ballot, "candidate"),
+            Role::Follower { leader } => {
+                let leader = leader.map(|node| node.to_string());
+                tracing::info!(leader, "following");
+            }
+        }
+        self.role = role;
+        self.transport.set_leader(role.leader(self.identity.node));
+    }
+}
+
+fn lane_of(lane: quorate_ordering::Lane) -> Lane {
+    match lane {
+        quorate_ordering::Lane::Urgent => Lane::Urgent,
+        quorate_ordering::Lane::Normal => Lane::Normal,
+        quorate_ordering::Lane::Bulk => Lane::Bulk,
+    }
+}

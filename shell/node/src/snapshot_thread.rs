@@ -1,0 +1,263 @@
+//! The thread that writes, reads and checks snapshots. It knows neither the replica nor the loop.
+
+use crate::limits::SNAPSHOT_BYTES_MAX;
+use crate::snapshots::{Finished, Installed, Report};
+use bytes::{Bytes, BytesMut};
+use mio::Waker;
+use quorate_host::{ObjectImage, images_digest};
+use quorate_replica::{ReplicaMessage, SnapshotCore};
+use quorate_storage::{DirectoryDisk, SnapshotStore, StorageError};
+use quorate_types::{GroupId, NodeId, ObjectId, Slot};
+use quorate_wire::{Snapshot, SnapshotWriter};
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender};
+
+/// One piece of work.
+pub(crate) enum Job {
+    /// Write a snapshot of this node.
+    Save {
+        core: Box<SnapshotCore>,
+        images: Vec<ObjectImage>,
+        digest: [u8; 32],
+    },
+    /// Read a piece for a peer.
+    Read {
+        to: NodeId,
+        slot: Slot,
+        offset: u64,
+        length: u32,
+    },
+    /// Keep a piece of a snapshot being fetched.
+    Store {
+        slot: Slot,
+        offset: u64,
+        total: u64,
+        data: Bytes,
+    },
+    /// Check and keep what was fetched.
+    Install { slot: Slot },
+}
+
+/// A snapshot on its way in.
+struct Incoming {
+    slot: Slot,
+    total: u64,
+    bytes: BytesMut,
+}
+
+pub(crate) struct Worker {
+    store: SnapshotStore<DirectoryDisk>,
+    group: GroupId,
+    /// The objects' names, in the order of their numbers.
+    names: Vec<String>,
+    reports: Sender<Report>,
+    waker: Arc<Waker>,
+    /// The snapshot that a peer is fetching; kept so that not every piece reads the whole file.
+    outgoing: Option<(Slot, Bytes)>,
+    incoming: Option<Incoming>,
+}
+
+impl Worker {
+    pub(crate) fn new(
+        store: SnapshotStore<DirectoryDisk>,
+        group: GroupId,
+        names: Vec<String>,
+        reports: Sender<Report>,
+        waker: Arc<Waker>,
+    ) -> Worker {
+        Worker {
+            store,
+            group,
+            names,
+            reports,
+            waker,
+            outgoing: None,
+            incoming: None,
+        }
+    }
+
+    /// Works until the loop is gone.
+    pub(crate) fn run(mut self, jobs: &Receiver<Job>) {
+        while let Ok(job) = jobs.recv() {
+            let report = match job {
+                Job::Save {
+                    core,
+                    images,
+                    digest,
+                } => Some((self.save(&core, &images, digest), None)),
+                Job::Read {
+                    to,
+                    slot,
+                    offset,
+                    length,
+                } => Some((self.read(to, slot, offset, length), None)),
+                Job::Store {
+                    slot,
+                    offset,
+                    total,
+                    data,
+                } => {
+                    self.store_piece(slot, offset, total, &data);
+                    None
+                }
+                Job::Install { slot } => Some(self.install(slot)),
+            };
+            let Some(report) = report else { continue };
+            if self.reports.send(report).is_err() || self.waker.wake().is_err() {
+                return;
+            }
+        }
+    }
+
+    fn save(&mut self, core: &SnapshotCore, images: &[ObjectImage], digest: [u8; 32]) -> Finished {
+        let slot = core.slot;
+        let bytes = self.encode(core, images);
+        match self.store.save(self.group.0, slot.0, digest, &bytes) {
+            Ok(()) => {
+                // A peer that fetches an older one goes on with it as long as it is kept here.
+                let bytes = bytes.len() as u64;
+                Finished::Taken {
+                    slot,
+                    digest,
+                    bytes,
+                }
+            }
+            Err(error) => Finished::NotTaken {
+                slot,
+                reason: error.to_string(),
+            },
+        }
+    }
+
+    fn encode(&self, core: &SnapshotCore, images: &[ObjectImage]) -> Vec<u8> {
+        let size: usize = images.iter().map(|image| image.image.len()).sum();
+        let mut bytes = Vec::with_capacity(size + (64 << 10));
+        let sink = |piece: &[u8]| {
+            bytes.extend_from_slice(piece);
+            Ok::<(), Infallible>(())
+        };
+        let count = u32::try_from(images.len()).expect("a group has few objects");
+        let Ok(mut writer) = SnapshotWriter::begin(sink, core, count);
+        for image in images {
+            let Ok(()) = writer.object(
+                &self.names[image.object.0 as usize],
+                image.image.len() as u64,
+            );
+            let Ok(()) = writer.image(&image.image);
+        }
+        let Ok(_) = writer.finish();
+        bytes
+    }
+
+    fn read(&mut self, to: NodeId, slot: Slot, offset: u64, length: u32) -> Finished {
+        let piece = self.piece(slot, offset, length);
+        let message = piece.unwrap_or(ReplicaMessage::NoSnapshot { slot });
+        Finished::Piece { to, message }
+    }
+
+    fn piece(&mut self, slot: Slot, offset: u64, length: u32) -> Option<ReplicaMessage> {
+        if self.outgoing.as_ref().is_none_or(|(held, _)| *held != slot) {
+            let newest = self.store.newest(self.group.0).ok()??;
+            self.outgoing = Some((Slot(newest.slot), newest.bytes));
+        }
+        let (held, bytes) = self.outgoing.as_ref()?;
+        let begin = usize::try_from(offset).ok()?;
+        if *held != slot || begin >= bytes.len() {
+            return None;
+        }
+        let end = bytes.len().min(begin + length as usize);
+        let message = ReplicaMessage::Chunk {
+            slot,
+            offset,
+            total: bytes.len() as u64,
+            data: bytes.slice(begin..end),
+        };
+        if end == bytes.len() {
+            self.outgoing = None;
+        }
+        Some(message)
+    }
+
+    fn store_piece(&mut self, slot: Slot, offset: u64, total: u64, data: &Bytes) {
+        if offset == 0 && total <= SNAPSHOT_BYTES_MAX {
+            self.incoming = Some(Incoming {
+                slot,
+                total,
+                bytes: BytesMut::new(),
+            });
+        }
+        let Some(incoming) = &mut self.incoming else {
+            return;
+        };
+        let continues = incoming.slot == slot
+            && incoming.total == total
+            && incoming.bytes.len() as u64 == offset;
+        if continues && offset + data.len() as u64 <= total {
+            incoming.bytes.extend_from_slice(data);
+        } else {
+            self.incoming = None;
+        }
+    }
+
+    fn install(&mut self, slot: Slot) -> Report {
+        match self.check(slot) {
+            Ok((images, installed)) => (Finished::Fetched { slot, images }, Some(installed)),
+            Err(reason) => (Finished::NotFetched { slot, reason }, None),
+        }
+    }
+
+    fn check(&mut self, slot: Slot) -> Result<(Vec<ObjectImage>, Installed), String> {
+        let incoming = self.incoming.take().ok_or("pieces are missing")?;
+        if incoming.slot != slot || incoming.bytes.len() as u64 != incoming.total {
+            return Err("pieces are missing".to_owned());
+        }
+        let bytes = incoming.bytes.freeze();
+        let (core, images) = open(&bytes, &self.names)?;
+        if core.slot != slot {
+            return Err(format!("it holds {} and was sent as {slot}", core.slot));
+        }
+        let digest = images_digest(&images);
+        let saved = self.store.save(self.group.0, slot.0, digest, &bytes);
+        saved.map_err(|error: StorageError| error.to_string())?;
+        let bytes = bytes.len() as u64;
+        Ok((
+            images,
+            Installed {
+                core,
+                digest,
+                bytes,
+            },
+        ))
+    }
+}
+
+/// A snapshot's bytes as the replica's part and the objects' images, by number.
+pub(crate) fn open(
+    bytes: &Bytes,
+    names: &[String],
+) -> Result<(SnapshotCore, Vec<ObjectImage>), String> {
+    let snapshot = Snapshot::take(bytes).map_err(|error| error.to_string())?;
+    let mut images = Vec::new();
+    for object in snapshot.objects {
+        let number = names.iter().position(|name| *name == object.name);
+        let number = number.ok_or_else(|| {
+            format!(
+                "it holds an object named {} that this group lacks",
+                object.name
+            )
+        })?;
+        images.push(ObjectImage {
+            object: ObjectId(u32::try_from(number).expect("a group has few objects")),
+            image: object.image,
+        });
+    }
+    if images.len() != names.len() {
+        return Err(format!(
+            "it holds {} of {} objects",
+            images.len(),
+            names.len()
+        ));
+    }
+    Ok((snapshot.core, images))
+}

@@ -1,0 +1,194 @@
+//! Snapshots between the replica, the objects and the disk.
+//!
+//! The replica's part and the objects' images arrive apart and are joined here. Writing, reading and
+//! checking happen on a thread of their own; calls never wait for it. A fetched snapshot is checked,
+//! made durable, and only then given to the objects.
+
+use crate::limits::SNAPSHOT_JOBS;
+use crate::snapshot_thread::{Job, Worker};
+use bytes::Bytes;
+use mio::Waker;
+use quorate_host::ObjectImage;
+use quorate_replica::{ReplicaMessage, SnapshotCore};
+use quorate_storage::{DirectoryDisk, SnapshotStore};
+use quorate_types::{GroupId, NodeId, Slot};
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+
+/// What the snapshot thread finished.
+pub(crate) enum Finished {
+    /// A snapshot of this node is durable.
+    Taken {
+        slot: Slot,
+        digest: [u8; 32],
+        bytes: u64,
+    },
+    /// It could not be written.
+    NotTaken { slot: Slot, reason: String },
+    /// A piece for a peer, or the word that there is none.
+    Piece { to: NodeId, message: ReplicaMessage },
+    /// A fetched snapshot is whole and durable: the objects may take it.
+    Fetched {
+        slot: Slot,
+        images: Vec<ObjectImage>,
+    },
+    /// It was damaged, or could not be written.
+    NotFetched { slot: Slot, reason: String },
+}
+
+/// A fetched snapshot that the objects are taking over.
+pub(crate) struct Installed {
+    pub(crate) core: SnapshotCore,
+    pub(crate) digest: [u8; 32],
+    pub(crate) bytes: u64,
+}
+
+/// Finished work, with what the loop keeps of it.
+pub(crate) type Report = (Finished, Option<Installed>);
+
+/// The loop's end.
+pub(crate) struct Snapshots {
+    jobs: SyncSender<Job>,
+    reports: Receiver<Report>,
+    /// For what is refused before it reaches the thread.
+    own: Sender<Report>,
+    /// Halves that wait for their other half. The replica has one snapshot under way at a time, and
+    /// what is older than a finished one is dropped.
+    cores: BTreeMap<Slot, SnapshotCore>,
+    images: BTreeMap<Slot, (Vec<ObjectImage>, [u8; 32])>,
+    installing: Option<Installed>,
+    waiting: usize,
+}
+
+impl Snapshots {
+    /// Starts the thread.
+    pub(crate) fn start(
+        store: SnapshotStore<DirectoryDisk>,
+        group: GroupId,
+        names: Vec<String>,
+        waker: Arc<Waker>,
+    ) -> io::Result<Snapshots> {
+        let (jobs, taken) = sync_channel(SNAPSHOT_JOBS);
+        let (own, reports) = channel();
+        let worker = Worker::new(store, group, names, own.clone(), waker);
+        std::thread::Builder::new()
+            .name("snapshots".to_owned())
+            .spawn(move || worker.run(&taken))?;
+        Ok(Snapshots {
+            jobs,
+            reports,
+            own,
+            cores: BTreeMap::new(),
+            images: BTreeMap::new(),
+            installing: None,
+            waiting: 0,
+        })
+    }
+
+    /// The objects' half.
+    pub(crate) fn imaged(&mut self, slot: Slot, images: Vec<ObjectImage>, digest: [u8; 32]) {
+        self.images.insert(slot, (images, digest));
+        self.join(slot);
+    }
+
+    /// The replica's half.
+    pub(crate) fn finish(&mut self, core: SnapshotCore) {
+        let slot = core.slot;
+        self.cores.insert(slot, core);
+        self.join(slot);
+    }
+
+    fn join(&mut self, slot: Slot) {
+        if !self.cores.contains_key(&slot) || !self.images.contains_key(&slot) {
+            return;
+        }
+        let core = self.cores.remove(&slot).expect("looked up above");
+        let (images, digest) = self.images.remove(&slot).expect("looked up above");
+        self.cores.retain(|older, _| *older > slot);
+        self.images.retain(|older, _| *older > slot);
+        let job = Job::Save {
+            core: Box::new(core),
+            images,
+            digest,
+        };
+        if !self.submit(job) {
+            let reason = "earlier snapshot work is not finished".to_owned();
+            self.report(Finished::NotTaken { slot, reason });
+        }
+    }
+
+    /// Nothing will come of the snapshot at `slot`.
+    pub(crate) fn forget(&mut self, slot: Slot) {
+        self.cores.remove(&slot);
+        self.images.remove(&slot);
+        self.installing
+            .take_if(|installed| installed.core.slot == slot);
+    }
+
+    /// Reads a piece for a peer. One that is refused is asked for again.
+    pub(crate) fn read(&mut self, to: NodeId, slot: Slot, offset: u64, length: u32) {
+        let job = Job::Read {
+            to,
+            slot,
+            offset,
+            length,
+        };
+        self.submit(job);
+    }
+
+    /// Keeps a piece of a snapshot that is being fetched.
+    pub(crate) fn store(&mut self, slot: Slot, offset: u64, total: u64, data: Bytes) {
+        let job = Job::Store {
+            slot,
+            offset,
+            total,
+            data,
+        };
+        // A piece that is lost shows at the installation, which then fails.
+        self.submit(job);
+    }
+
+    /// All pieces are there.
+    pub(crate) fn install(&mut self, slot: Slot) {
+        if !self.submit(Job::Install { slot }) {
+            let reason = "earlier snapshot work is not finished".to_owned();
+            self.report(Finished::NotFetched { slot, reason });
+        }
+    }
+
+    /// The objects hold the fetched state.
+    pub(crate) fn restored(&mut self, slot: Slot) -> Option<Installed> {
+        self.installing
+            .take_if(|installed| installed.core.slot == slot)
+    }
+
+    /// The next finished piece of work.
+    pub(crate) fn next(&mut self) -> Option<Finished> {
+        let (finished, installed) = self.reports.try_recv().ok()?;
+        self.waiting = self.waiting.saturating_sub(1);
+        if installed.is_some() {
+            self.installing = installed;
+        }
+        Some(finished)
+    }
+
+    /// Jobs that the thread has not finished.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting
+    }
+
+    fn submit(&mut self, job: Job) -> bool {
+        let is_taken = self.jobs.try_send(job).is_ok();
+        self.waiting += usize::from(is_taken);
+        is_taken
+    }
+
+    fn report(&mut self, finished: Finished) {
+        self.waiting += 1;
+        self.own
+            .send((finished, None))
+            .expect("this end holds the receiver");
+    }
+}

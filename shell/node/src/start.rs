@@ -1,0 +1,308 @@
+//! From a configuration to a running node: identity, objects, recovery, listening, the loop.
+//!
+//! Everything that can be refused is refused before the first peer is dialled.
+
+use crate::admin;
+use crate::clock::{Entropy, boot_time};
+use crate::journal::{Journal, Past, past};
+use crate::node::{Node, TRANSPORT, shared};
+use crate::questions::questions;
+use crate::signals::Signals;
+use crate::snapshot_thread::open;
+use crate::snapshots::Snapshots;
+use crate::status::Identity;
+use crate::{NodeConfig, NodeError};
+use mio::unix::SourceFd;
+use mio::{Events, Interest, Poll, Token, Waker};
+use quorate_host::{Host, HostConfig, HostEvent, ObjectImage};
+use quorate_paxos::{Config, MultiPaxos, Standing};
+use quorate_replica::{Recovered, Replica, ReplicaConfig};
+use quorate_storage::{DataDirectory, Log, SnapshotStore};
+use quorate_transport::{Own, PeerAddress, Settings, Transport};
+use quorate_types::{NodeId, ObjectId, Slot, View};
+use quorate_wire::ObjectEntry;
+use std::sync::Arc;
+
+/// Runs the node of `config` on this thread until it is asked to stop.
+///
+/// # Errors
+/// Why it could not start, or had to stop.
+pub fn run(config: &NodeConfig) -> Result<(), NodeError> {
+    let mut directory = quorate_storage::Identity::open(&config.dir)?;
+    let identity = identify(config, &directory)?;
+    if identity.is_observer {
+        tracing::warn!(
+            boot = identity.boot,
+            "memory mode: this node forgot what it voted for; it observes and does not vote"
+        );
+    }
+    directory.mark_lived()?;
+    let signals = Signals::take().map_err(system("cannot take over signals"))?;
+    let poll = Poll::new().map_err(system("cannot watch sockets"))?;
+    let (registry, waker) = shared(&poll)?;
+    let now = boot_time();
+    let transport = Transport::listen(settings(config, &identity), registry, waker.clone(), now)?;
+    let (asker, questions) = questions(waker.clone());
+    let admin = config
+        .admin
+        .map(|address| admin::serve(address, asker))
+        .transpose()?;
+    let mut host = Host::open(host_config(config, &identity.view))?;
+    let (journal, past) = journal(config, &identity, &directory, &waker)?;
+    let names: Vec<String> = identity
+        .view
+        .objects
+        .iter()
+        .map(|object| object.name.clone())
+        .collect();
+    let store = SnapshotStore::open(directory.snapshot_disk()?, config.cluster.0)?;
+    let recovered = recover(config, &store, &names, &mut host)?;
+    let snapshots = Snapshots::start(store, identity.group, names, waker)
+        .map_err(system("cannot start the snapshot thread"))?;
+    let mut entropy = Entropy::new();
+    let ordering = MultiPaxos::new(
+        ordering_config(&identity, past.is_damaged, entropy.next()),
+        past.records,
+        now,
+    );
+    let (replica, outputs) =
+        Replica::new(replica_config(config, &identity), ordering, recovered, now);
+    tracing::info!(
+        node = %identity.node, address = %transport.address(), admin = admin.map(|a| a.to_string()),
+        boot = identity.boot, objects = identity.view.objects.len(), "node started"
+    );
+    let role = replica.status().ordering.role;
+    let mut node = Node {
+        identity,
+        replica,
+        transport,
+        host,
+        journal,
+        snapshots,
+        questions,
+        signals,
+        poll,
+        entropy,
+        role,
+        outputs,
+        arrivals: Vec::new(),
+        host_events: Vec::new(),
+        is_fed: true,
+        draining: None,
+        turns: 0,
+    };
+    node.watch()
+        .map_err(system("cannot watch the object host"))?;
+    let ended = node.run();
+    // The lock is held until nothing is written any more.
+    drop(directory);
+    ended
+}
+
+/// Checks that the directory is the one that the configuration speaks of.
+fn identify(config: &NodeConfig, directory: &DataDirectory) -> Result<Identity, NodeError> {
+    let found = directory.identity();
+    let dir = config.dir.display();
+    if (found.cluster, found.node) != (config.cluster.0, config.node) {
+        return Err(NodeError::Identity(format!(
+            "{dir} belongs to node {} of cluster {:016x}, not to node {} of cluster {:016x}",
+            found.node, found.cluster, config.node, config.cluster.0
+        )));
+    }
+    let view = config.view();
+    let member = view
+        .member(NodeId(config.node))
+        .expect("checked when it was read");
+    if member.incarnation.0 != found.incarnation {
+        return Err(NodeError::Identity(format!(
+            "{dir} is incarnation {:016x}, the group's view names {:016x}: this directory was made anew and may not vote",
+            found.incarnation, member.incarnation.0
+        )));
+    }
+    let persist = match config.persist {
+        crate::config::Persist::Disk => quorate_storage::Persist::Disk,
+        crate::config::Persist::Memory => quorate_storage::Persist::Memory,
+    };
+    if persist != found.persist {
+        return Err(NodeError::Identity(format!(
+            "persist: {dir} was made for persist = {:?}, and what a group remembers cannot move",
+            found.persist
+        )));
+    }
+    Ok(Identity {
+        group: config.group_id(),
+        node: config.node_id(),
+        incarnation: member.incarnation,
+        boot: found.boot,
+        is_observer: persist == quorate_storage::Persist::Memory && found.lived,
+        view,
+        started: boot_time(),
+    })
+}
+
+fn settings(config: &NodeConfig, identity: &Identity) -> Settings {
+    let view = &identity.view;
+    let members = view.members.iter().map(|member| PeerAddress {
+        node: member.node,
+        incarnation: member.incarnation,
+        address: member.address.clone(),
+    });
+    let objects = (0..)
+        .zip(&view.objects)
+        .map(|(number, object)| ObjectEntry {
+            id: ObjectId(number),
+            name: object.name.clone(),
+            class: object.class.clone(),
+        });
+    Settings {
+        own: Own {
+            cluster: config.cluster_id(),
+            group: identity.group,
+            node: identity.node,
+            incarnation: identity.incarnation,
+            boot: identity.boot,
+        },
+        listen: config.listen,
+        members: members.collect(),
+        view: view.number,
+        objects: objects.collect(),
+        limits: quorate_transport::Limits {
+            connections: config.limits.connections,
+            client_queue: config.limits.client_queue,
+            peer_queue: config.limits.peer_queue,
+        },
+        first_token: TRANSPORT,
+    }
+}
+
+/// The objects as a host is told of them.
+fn host_config(config: &NodeConfig, view: &View) -> HostConfig {
+    let objects = (0..)
+        .zip(&view.objects)
+        .map(|(number, object)| quorate_host::ObjectSpec {
+            id: ObjectId(number),
+            name: object.name.clone(),
+            class: object.class.clone(),
+            arguments: object.arguments.clone(),
+        });
+    HostConfig {
+        objects: objects.collect(),
+        python: config.python_config(),
+    }
+}
+
+fn journal(
+    config: &NodeConfig,
+    identity: &Identity,
+    directory: &DataDirectory,
+    waker: &Arc<Waker>,
+) -> Result<(Option<Journal>, Past), NodeError> {
+    if config.persist == crate::config::Persist::Memory {
+        return Ok((None, Past::default()));
+    }
+    let limits = quorate_storage::Limits::default();
+    let (log, recovered) = Log::open(directory.log_disk()?, config.cluster.0, config.node, limits)?;
+    let past = past(recovered, identity.group)?;
+    if past.is_damaged && identity.view.acceptors.len() == 1 {
+        return Err(NodeError::Unreadable(
+            "the log is damaged and no other node holds a copy: restore the directory".to_owned(),
+        ));
+    }
+    let journal = Journal::start(log, identity.group, waker.clone());
+    Ok((Some(journal), past))
+}
+
+/// Gives the objects the newest snapshot, and waits until they hold it.
+fn recover(
+    config: &NodeConfig,
+    store: &SnapshotStore<quorate_storage::DirectoryDisk>,
+    names: &[String],
+    host: &mut Host,
+) -> Result<Option<Recovered>, NodeError> {
+    let Some(newest) = store.newest(config.group)? else {
+        return Ok(None);
+    };
+    let refused = |reason: String| {
+        NodeError::Unreadable(format!("the snapshot at slot {}: {reason}", newest.slot))
+    };
+    let (core, images) = open(&newest.bytes, names).map_err(refused)?;
+    restore(host, core.slot, images).map_err(refused)?;
+    tracing::info!(slot = %core.slot, bytes = newest.bytes.len(), "snapshot restored");
+    Ok(Some(Recovered {
+        core,
+        digest: newest.digest,
+        bytes: newest.bytes.len() as u64,
+    }))
+}
+
+fn restore(host: &mut Host, slot: Slot, images: Vec<ObjectImage>) -> Result<(), String> {
+    let mut poll = Poll::new().map_err(|error| error.to_string())?;
+    poll.registry()
+        .register(&mut SourceFd(&host.fd()), Token(0), Interest::READABLE)
+        .map_err(|error| error.to_string())?;
+    host.restore(slot, images);
+    host.flush();
+    let mut ready = Events::with_capacity(4);
+    loop {
+        let mut events = Vec::new();
+        host.poll(&mut events);
+        for event in events {
+            match event {
+                HostEvent::Restored { .. } => return Ok(()),
+                HostEvent::RestoreFailed { reason, .. } => return Err(reason),
+                HostEvent::Down {
+                    reason,
+                    is_final: true,
+                    ..
+                } => return Err(reason),
+                HostEvent::Up
+                | HostEvent::Down { .. }
+                | HostEvent::Hanging { .. }
+                | HostEvent::Executed { .. }
+                | HostEvent::Queried { .. }
+                | HostEvent::Imaged { .. }
+                | HostEvent::ImageFailed { .. } => {}
+            }
+        }
+        let wait = host
+            .next_wake()
+            .map(|at| at.saturating_duration_since(std::time::Instant::now()));
+        match poll.poll(&mut ready, wait) {
+            Ok(()) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error.to_string()),
+        }
+    }
+}
+
+fn ordering_config(identity: &Identity, is_damaged: bool, seed: u64) -> Config {
+    Config {
+        standing: if identity.is_observer {
+            Standing::Observer
+        } else {
+            Standing::Voter
+        },
+        is_damaged,
+        ..Config::new(identity.node, identity.boot, identity.view.clone(), seed)
+    }
+}
+
+fn replica_config(config: &NodeConfig, identity: &Identity) -> ReplicaConfig {
+    let snapshots = if config.snapshot.enabled {
+        quorate_replica::Snapshots::Every(quorate_replica::CheckpointPolicy {
+            commands: config.snapshot.commands,
+            bytes: config.snapshot.bytes,
+            ..quorate_replica::CheckpointPolicy::default()
+        })
+    } else {
+        quorate_replica::Snapshots::Disabled
+    };
+    ReplicaConfig {
+        snapshots,
+        ..ReplicaConfig::new(identity.node, identity.boot, identity.view.clone())
+    }
+}
+
+fn system(what: &'static str) -> impl FnOnce(std::io::Error) -> NodeError {
+    move |error| NodeError::System(what, error)
+}

@@ -1,0 +1,243 @@
+//! What a node says about itself: one document for `/status`, for status frames and for metrics.
+
+use crate::clock::wall_time;
+use crate::node::Node;
+use quorate_ordering::Role;
+use quorate_types::{GroupId, Incarnation, NodeId, Persistence, Time, View};
+use serde::{Deserialize, Serialize};
+
+/// What of a node never changes while it runs.
+#[derive(Clone, Debug)]
+pub(crate) struct Identity {
+    pub(crate) group: GroupId,
+    pub(crate) node: NodeId,
+    pub(crate) incarnation: Incarnation,
+    pub(crate) boot: u64,
+    pub(crate) view: View,
+    /// A member that forgot what it voted for, and so must not vote.
+    pub(crate) is_observer: bool,
+    pub(crate) started: Time,
+}
+
+/// The status document of one node.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct NodeStatus {
+    /// Its number.
+    pub id: u16,
+    /// Its process.
+    pub pid: u32,
+    /// The group.
+    pub group: u32,
+    /// The view in force.
+    pub view: ViewStatus,
+    /// Who leads, as far as the node knows.
+    pub leader: Option<u16>,
+    /// `leader`, `acceptor`, `replica`, `observer`.
+    pub roles: Vec<String>,
+    /// The highest ballot promised, as `bROUND.NODE.BOOT`.
+    pub ballot: String,
+    /// Highest slot of the decided prefix.
+    pub decided: u64,
+    /// Highest executed slot.
+    pub executed: u64,
+    /// Slot of the newest durable snapshot.
+    pub snapshot: u64,
+    /// Slot of the newest snapshot that a majority holds with equal digests.
+    pub stable: u64,
+    /// Last slot trimmed from the log.
+    pub trimmed: u64,
+    /// Slots decided and not executed.
+    pub lag: u64,
+    /// Rolling hash of all replies up to `executed`, 16 hexadecimal digits.
+    pub digest: String,
+    /// The slot at which this replica differs from the majority.
+    pub diverged: Option<u64>,
+    /// The slot at which no majority agrees.
+    pub frozen: Option<u64>,
+    /// Whether calls and reads are taken.
+    pub is_serving: bool,
+    /// Whether the objects' host works.
+    pub is_host_up: bool,
+    /// The life of the data directory, 16 hexadecimal digits.
+    pub incarnation: String,
+    /// Which start of the directory this is.
+    pub boot: u64,
+    /// Milliseconds since the node started.
+    pub uptime_ms: u64,
+    /// The node's wall clock, nanoseconds since 1970.
+    pub wall_ns: u64,
+    /// Elections begun since the start.
+    pub elections: u64,
+    /// Counted since the start, or at this moment.
+    pub counts: Counts,
+    /// Links to the other members.
+    pub peers: Vec<PeerLink>,
+}
+
+/// The view as status documents show it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ViewStatus {
+    /// Its number.
+    pub number: u64,
+    /// The ordering protocol.
+    pub ordering: String,
+    /// Nodes that execute.
+    pub replicas: Vec<u16>,
+    /// Nodes that vote.
+    pub acceptors: Vec<u16>,
+    /// ω.
+    pub window: u64,
+    /// `disk` or `memory`.
+    pub persist: String,
+}
+
+/// Numbers for metrics. Those that only rise count from the start of the process.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Counts {
+    /// Connections open.
+    pub connections: u64,
+    /// Clients connected.
+    pub clients: u64,
+    /// Sessions open in the group.
+    pub sessions: u64,
+    /// Calls of clients here without an answer.
+    pub waiting: u64,
+    /// Reads of clients here without an answer.
+    pub reads: u64,
+    /// Calls decided and not executed here.
+    pub backlog: u64,
+    /// Bytes of batches held for agreement.
+    pub held_bytes: u64,
+    /// Slots that may be proposed before the window is full.
+    pub window_left: u64,
+    /// Turns of the loop.
+    pub turns: u64,
+    /// Bytes read from sockets.
+    pub bytes_in: u64,
+    /// Bytes written to sockets.
+    pub bytes_out: u64,
+    /// Frames read.
+    pub frames_in: u64,
+    /// Connections accepted.
+    pub accepted: u64,
+    /// Connections refused.
+    pub refused: u64,
+    /// Connections closed because they were silent, slow or unreadable.
+    pub closed_for_cause: u64,
+    /// Links dropped because the peer was too slow.
+    pub slow_peers: u64,
+    /// Snapshots waiting for the snapshot thread.
+    pub snapshot_jobs: u64,
+}
+
+/// A link to another member.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct PeerLink {
+    /// Which node.
+    pub id: u16,
+    /// Whether it stands.
+    pub connected: bool,
+    /// Slots between the leader's newest and the peer's last acknowledged one.
+    pub lag: u64,
+    /// Bytes sent and not acknowledged.
+    pub in_flight_bytes: u64,
+}
+
+impl Node {
+    /// The status document as JSON text.
+    pub(crate) fn status_json(&self, now: Time) -> Vec<u8> {
+        serde_json::to_vec(&self.status(now)).expect("every field has a form in JSON")
+    }
+
+    /// The status document.
+    pub(crate) fn status(&self, now: Time) -> NodeStatus {
+        let identity = &self.identity;
+        let status = self.replica.status();
+        let ordering = &status.ordering;
+        let peers = ordering.peers.iter().map(|peer| PeerLink {
+            id: peer.node.0,
+            connected: peer.connected,
+            lag: peer.lag,
+            in_flight_bytes: peer.in_flight_bytes as u64,
+        });
+        NodeStatus {
+            id: identity.node.0,
+            pid: std::process::id(),
+            group: identity.group.0,
+            view: view_status(&identity.view),
+            leader: ordering.role.leader(identity.node).map(|node| node.0),
+            roles: self.roles(),
+            ballot: ordering.promised.to_string(),
+            decided: status.decided.0,
+            executed: status.executed.0,
+            snapshot: status.snapshot.0,
+            stable: status.stable.0,
+            trimmed: status.trimmed.0,
+            lag: status.lag,
+            digest: format!("{:016x}", status.digest),
+            diverged: status.diverged.map(|slot| slot.0),
+            frozen: status.frozen.map(|slot| slot.0),
+            is_serving: status.is_serving,
+            is_host_up: status.is_host_up,
+            incarnation: format!("{:016x}", identity.incarnation.0),
+            boot: identity.boot,
+            uptime_ms: now.since(identity.started).as_millis(),
+            wall_ns: wall_time().0,
+            elections: ordering.elections,
+            counts: self.counts(&status),
+            peers: peers.collect(),
+        }
+    }
+
+    fn counts(&self, status: &quorate_replica::ReplicaStatus) -> Counts {
+        let net = self.transport.counters();
+        Counts {
+            connections: self.transport.connections() as u64,
+            clients: status.connections as u64,
+            sessions: status.sessions as u64,
+            waiting: status.waiting as u64,
+            reads: status.reads as u64,
+            backlog: status.backlog as u64,
+            held_bytes: status.ordering.held_bytes as u64,
+            window_left: status.ordering.window_left,
+            turns: self.turns,
+            bytes_in: net.bytes_in,
+            bytes_out: net.bytes_out,
+            frames_in: net.frames_in,
+            accepted: net.accepted,
+            refused: net.refused,
+            closed_for_cause: net.silent + net.slow_clients + net.unreadable,
+            slow_peers: net.slow_peers,
+            snapshot_jobs: self.snapshots.waiting() as u64,
+        }
+    }
+
+    fn roles(&self) -> Vec<String> {
+        let identity = &self.identity;
+        let has = [
+            ("leader", matches!(self.role, Role::Leader { .. })),
+            (
+                "acceptor",
+                identity.view.acceptors.contains(identity.node) && !identity.is_observer,
+            ),
+            ("replica", identity.view.replicas.contains(identity.node)),
+            ("observer", identity.is_observer),
+        ];
+        let held = has.iter().filter(|(_, is_held)| *is_held);
+        held.map(|(name, _)| (*name).to_owned()).collect()
+    }
+}
+
+fn view_status(view: &View) -> ViewStatus {
+    ViewStatus {
+        number: view.number.0,
+        ordering: "multi-paxos".to_owned(),
+        replicas: view.replicas.iter().map(|node| node.0).collect(),
+        acceptors: view.acceptors.iter().map(|node| node.0).collect(),
+        window: view.window,
+        persist: match view.persistence {
+            Persistence::Disk => "disk".to_owned(),
+            Persistence::Memory => "memory".to_owned(),
+        },
+    }
+}

@@ -66,11 +66,11 @@ bench: build ## measure the figures of the README
 
 test: test-rust test-python test-sim ## unit, scenario, property, Python, README and short simulator tests
 
-test-rust: cargo-present venv
+test-rust: package
 	$(CARGO) test --workspace
 
 test-python: build
-	$(BIN)/pytest python/tests examples
+	$(BIN)/pytest -c python/pyproject.toml python/tests python/quorate examples
 
 test-sim: cargo-present venv
 	$(SIM) --bin sim -- --seeds $(TEST_SEEDS)

@@ -1,13 +1,19 @@
-# Nothing here knows that it will be replicated.
+"""A bank account. Nothing here knows that it will be replicated."""
+
+
 class Account:
-    def __init__(self, number, balance=0):
+    """Money under a number."""
+
+    def __init__(self, number: str, balance: int = 0) -> None:
         self.number, self.balance = number, balance
 
-    def deposit(self, amount):
+    def deposit(self, amount: int) -> int:
+        """Pay in; returns the new balance."""
         self.balance += amount
         return self.balance
 
-    def debit(self, amount):
+    def debit(self, amount: int) -> bool:
+        """Pay out if there is enough."""
         if amount > self.balance:
             return False
         self.balance -= amount

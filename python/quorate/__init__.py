@@ -1,9 +1,31 @@
-"""Replicate ordinary Python classes: they stay correct and available while machines fail."""
+"""Replicate ordinary Python classes: they stay correct and available while machines fail.
+
+::
+
+    import quorate
+    from bank import Account
+
+    with quorate.connect("quorate://127.0.0.1:7400/Account", Account) as account:
+        account.deposit(10)
+
+Errors form one tree under `QuorateError`; see `quorate.QuorateError`.
+"""
 
 from __future__ import annotations
 
+from quorate._connect import (
+    AsyncConnection,
+    Connection,
+    aconnect,
+    agather,
+    connect,
+    gather,
+    submit,
+)
 from quorate._errors import (
+    Closed,
     MalformedValue,
+    MethodSkipped,
     NoSuchMethod,
     NotExecuted,
     NotFound,
@@ -17,13 +39,23 @@ from quorate._errors import (
     Unavailable,
     UnsupportedValue,
 )
+from quorate._local import local
 from quorate._names import register
+from quorate._options import Freshness, Level, Options, readonly
+from quorate._proxy import freshness, reading, weak
 
 __all__ = [
+    "AsyncConnection",
+    "Closed",
+    "Connection",
+    "Freshness",
+    "Level",
     "MalformedValue",
+    "MethodSkipped",
     "NoSuchMethod",
     "NotExecuted",
     "NotFound",
+    "Options",
     "OutcomeUnknown",
     "Overloaded",
     "QuorateError",
@@ -33,5 +65,15 @@ __all__ = [
     "TimedOut",
     "Unavailable",
     "UnsupportedValue",
+    "aconnect",
+    "agather",
+    "connect",
+    "freshness",
+    "gather",
+    "local",
+    "reading",
+    "readonly",
     "register",
+    "submit",
+    "weak",
 ]

@@ -77,7 +77,7 @@ def _install_threads() -> None:
             raise PermissionError("objects cannot start threads: calls are executed one after the other")
         return real(*arguments)
 
-    _thread.start_new_thread = start_new_thread  # type: ignore[assignment]
+    _thread.start_new_thread = start_new_thread
     threading._start_new_thread = start_new_thread  # type: ignore[attr-defined]
 
 
@@ -131,7 +131,7 @@ def _install_dates() -> None:
         def __subclasscheck__(cls, subclass: type) -> bool:
             return issubclass(subclass, real_date)
 
-    class AgreedDateTime(real_date_time, metaclass=_AnyDateTime):
+    class AgreedDateTime(datetime.datetime, metaclass=_AnyDateTime):
         @classmethod
         def now(cls, tz: datetime.tzinfo | None = None) -> Any:
             return real_date_time.fromtimestamp(_native.agreed_time_ns() / 1e9, tz)
@@ -144,7 +144,7 @@ def _install_dates() -> None:
         def today(cls) -> Any:
             return cls.now()
 
-    class AgreedDate(real_date, metaclass=_AnyDate):
+    class AgreedDate(datetime.date, metaclass=_AnyDate):
         @classmethod
         def today(cls) -> Any:
             return real_date_time.fromtimestamp(_native.agreed_time_ns() / 1e9).date()
@@ -167,7 +167,7 @@ def _install_randomness() -> None:
         method = getattr(shared, name, None)
         if callable(method) and not isinstance(getattr(random, name), type):
             setattr(random, name, method)
-    random._inst = shared  # type: ignore[attr-defined]
+    random._inst = shared
 
     class AgreedRandom(random.Random):
         def __init__(self, x: Any = None) -> None:

@@ -9,7 +9,9 @@
     │   └── Refused            this request will never be accepted as it is
     │       ├── UnsupportedValue   (also TypeError)       an argument cannot travel
     │       ├── NoSuchMethod       (also AttributeError)  unknown or private method
-    │       └── NotFound           (also LookupError)     no such object
+    │       ├── NotFound           (also LookupError)     no such object
+    │       ├── MethodSkipped      the group decided to skip a call that ends every host
+    │       └── Closed             this connection was closed
     ├── OutcomeUnknown         it may have been executed: look before calling again
     │   ├── TimedOut           (also TimeoutError)
     │   └── SessionExpired     the session ended while calls were under way
@@ -102,6 +104,24 @@ class NotFound(Refused, LookupError):
     """
 
 
+class MethodSkipped(Refused):
+    """The group decided to skip the call: it ends every process that executes it.
+
+    >>> MethodSkipped.executed
+    False
+    """
+
+    fault = "method"
+
+
+class Closed(Refused):
+    """The connection was closed on this side.
+
+    >>> Closed.retry
+    False
+    """
+
+
 class OutcomeUnknown(QuorateError):
     """It may have been executed.
 
@@ -163,6 +183,8 @@ for _class in (
     UnsupportedValue,
     NoSuchMethod,
     NotFound,
+    MethodSkipped,
+    Closed,
     OutcomeUnknown,
     TimedOut,
     SessionExpired,

@@ -114,7 +114,7 @@ def _clean_arguments(error: BaseException) -> list[Any]:
 
 
 def _where(error: BaseException) -> str:
-    lines = []
+    lines: list[str] = []
     trace = error.__traceback__
     while trace is not None and len(lines) < 20:
         code = trace.tb_frame.f_code
@@ -133,7 +133,9 @@ def _find_class(path: str) -> type:
         if error.name and (module_name + ".").startswith(error.name + "."):
             reason = f"there is no module {error.name!r} in {os.getcwd()} or on PYTHONPATH"
         else:
-            reason = f"module {module_name!r} needs {error.name!r}, which is not installed for {sys.executable}"
+            reason = (
+                f"module {module_name!r} needs {error.name!r}, which is not installed for {sys.executable}"
+            )
         raise Unfit("module", reason) from error
     except Exception as error:
         raise Unfit("module", f"importing {module_name!r} raised {_one_line(error)}") from error
@@ -152,9 +154,11 @@ def _is_own_class(member: Any, module_name: str) -> bool:
 
 
 def _construct(cls: type, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    for name, member in inspect.getmembers(cls, inspect.iscoroutinefunction):
+    for name, _ in inspect.getmembers(cls, inspect.iscoroutinefunction):
         if not name.startswith("_"):
-            raise Unfit("class", f"{cls.__name__}.{name} is `async`: methods of objects are executed one by one")
+            raise Unfit(
+                "class", f"{cls.__name__}.{name} is `async`: methods of objects are executed one by one"
+            )
     try:
         return cls(*args, **kwargs)
     except Exception as error:
@@ -176,7 +180,9 @@ def _test_state(value: Any) -> None:
     except (QuorateError, TypeError, ValueError, AttributeError) as error:
         raise Unfit("state", f"{error}: leave it out of the state, or run with --no-snapshot") from error
     if image != again:
-        raise Unfit("state", "the state changes when it is saved and restored: see __getstate__ and __setstate__")
+        raise Unfit(
+            "state", "the state changes when it is saved and restored: see __getstate__ and __setstate__"
+        )
 
 
 def _one_line(error: BaseException) -> str:

@@ -67,8 +67,9 @@ def _instance_state(value: Any) -> Any:
 
 
 def _reference(kind: str, value: Any) -> Parts | None:
-    if _FACTORIES.get(value.__name__) is value:
-        return kind, (value.__name__,), None
+    short: str = value.__name__
+    if _FACTORIES.get(short) is value:
+        return kind, (short,), None
     name = f"{value.__module__}.{value.__qualname__}"
     return (kind, (name,), None) if _names.find(name) is value else None
 

@@ -1,9 +1,11 @@
-//! The native half of the Python package: the value codec, the loop of the host process, and the
-//! agreed environment. Thin: it converts and calls; what a value of a rare kind means is said in
+//! The native half of the Python package: the value codec, the client, the loop of the host process, and
+//! the agreed environment. Thin: it converts and calls; what a value of a rare kind means is said in
 //! Python (`quorate._values`, `quorate._state`).
 //!
-//! `unsafe` stands in `mark.rs` (shared memory) and in `wait.rs` (poll), nowhere else.
+//! `unsafe` stands in `mark.rs` (shared memory), `wait.rs` (poll) and where `serve.rs` takes its
+//! descriptor over, nowhere else.
 
+mod client;
 mod decode;
 mod encode;
 mod environment;
@@ -76,5 +78,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(environment::set_environment, module)?)?;
     module.add_function(wrap_pyfunction!(wait::die_with_parent, module)?)?;
     module.add_function(wrap_pyfunction!(serve::serve, module)?)?;
+    module.add_class::<client::Client>()?;
     Ok(())
 }

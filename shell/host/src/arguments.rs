@@ -6,6 +6,7 @@
 
 use bytes::Bytes;
 use quorate_types::Outcome;
+use quorate_wire::value::Raised;
 
 /// One call, borrowed from its payload.
 #[derive(Clone, Copy, Debug)]
@@ -260,17 +261,13 @@ pub fn returned_bool(truth: bool) -> Outcome {
 /// The outcome of a method that raised the builtin exception `class`.
 #[must_use]
 pub fn raised(class: &str, message: impl Into<String>) -> Outcome {
-    let mut out = Vec::with_capacity(64);
-    put_list(&mut out, 4);
-    put_string(
-        &mut out,
-        StringKind::Text,
-        format!("builtins.{class}").as_bytes(),
-    );
-    put_string(&mut out, StringKind::Text, message.into().as_bytes());
-    put_list(&mut out, 0);
-    put_string(&mut out, StringKind::Text, b"");
-    Outcome::Raised(out.into())
+    let raised = Raised {
+        class: format!("builtins.{class}"),
+        message: message.into(),
+        args: Vec::new(),
+        traceback: String::new(),
+    };
+    Outcome::Raised(raised.encode().expect("names of builtins are short"))
 }
 
 /// The outcome of a call of a method that `class` does not have.

@@ -1,0 +1,178 @@
+"""Connections: sync, asyncio, and whole groups inside a test."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
+from types import TracebackType
+from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
+
+from quorate import _names, _native
+from quorate._options import Options
+from quorate._proxy import Flow, Method, Proxy
+
+T = TypeVar("T")
+P = ParamSpec("P")
+R = TypeVar("R")
+
+CONNECT_SECONDS = 10.0
+"""Time to find a leader, and for each call, unless another is given."""
+
+
+class Connection(Generic[T]):
+    """A session with a group; as a context manager it gives the object's proxy.
+
+    >>> Connection.__enter__.__doc__
+    'The proxy.'
+    """
+
+    def __init__(self, client: _native.Client, cls: type[T] | None) -> None:
+        self._client = client
+        self._proxy = cast(T, Proxy(Flow(client, cls, Options())))
+
+    @property
+    def proxy(self) -> T:
+        """The object's stand-in, for use without `with`."""
+        return self._proxy
+
+    def close(self) -> None:
+        """End the session."""
+        self._client.close()
+
+    def __enter__(self) -> T:
+        """The proxy."""
+        return self._proxy
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+@overload
+def connect(endpoint: str, cls: type[T], /, *, timeout: float = ...) -> Connection[T]: ...
+@overload
+def connect(endpoint: str, /, *, timeout: float = ...) -> Connection[Any]: ...
+def connect(
+    endpoint: str, cls: type[Any] | None = None, /, *, timeout: float = CONNECT_SECONDS
+) -> Connection[Any]:
+    """Connect to a replicated object; `cls` gives editors and type checkers its methods.
+
+    >>> connect("http://127.0.0.1:7400")
+    Traceback (most recent call last):
+    ...
+    ValueError: 'http://127.0.0.1:7400' is not an endpoint: write quorate://host:port/Object
+
+    Raises Unavailable when no majority answers in time, NotFound when there is no such object.
+    """
+    if cls is not None:
+        _names.register(cls)
+    return Connection(_open(endpoint, cls, timeout), cls)
+
+
+def _open(endpoint: str, cls: type | None, timeout: float) -> _native.Client:
+    # The endpoint names the object; else the class does.
+    return _native.Client(endpoint, timeout, cls.__name__ if cls else None)
+
+
+class AsyncMethod(Method):
+    """One method of one asyncio proxy."""
+
+    __slots__ = ()
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return asyncio.wrap_future(self.flow.begin(self.name, args, kwargs))
+
+
+class AsyncProxy(Proxy):
+    """Stands for an object; every method gives an awaitable."""
+
+    __slots__ = ()
+
+    _method_class = AsyncMethod
+
+
+class AsyncConnection:
+    """A session with a group, opened and closed by `async with`.
+
+    >>> hasattr(AsyncConnection, "__aenter__")
+    True
+    """
+
+    def __init__(self, endpoint: str, cls: type | None, timeout: float) -> None:
+        self._arguments = (endpoint, cls, timeout)
+        self._cls = cls
+        self._client: _native.Client | None = None
+
+    async def __aenter__(self) -> Any:
+        # Finding a leader may block, so it does so on a thread.
+        self._client = await asyncio.to_thread(_open, *self._arguments)
+        return AsyncProxy(Flow(self._client, self._cls, Options()))
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._client is not None:
+            await asyncio.to_thread(self._client.close)
+
+
+def aconnect(
+    endpoint: str, cls: type | None = None, /, *, timeout: float = CONNECT_SECONDS
+) -> AsyncConnection:
+    """The asyncio twin of `connect`: methods of the proxy give awaitables.
+
+    >>> aconnect("quorate://127.0.0.1:7400/Account")  # doctest: +ELLIPSIS
+    <quorate.AsyncConnection object at ...>
+    """
+    if cls is not None:
+        _names.register(cls)
+    return AsyncConnection(endpoint, cls, timeout)
+
+
+def submit(method: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]:
+    """Call without waiting; futures of one connection are pipelined, and may be executed in any order.
+
+    >>> submit(len, "abc")
+    Traceback (most recent call last):
+    ...
+    TypeError: builtin_function_or_method is not a method of a replicated object
+    """
+    if not isinstance(method, Method):
+        raise TypeError(f"{type(method).__name__} is not a method of a replicated object")
+    return cast("Future[R]", method.begin(args, kwargs))
+
+
+def gather(*futures: Future[R]) -> list[R]:
+    """Wait for all futures, and return their results in order; the first error is raised at the end.
+
+    >>> done = Future()
+    >>> done.set_result(1)
+    >>> gather(done, done)
+    [1, 1]
+    """
+    errors = [error for error in (future.exception() for future in futures) if error is not None]
+    if errors:
+        raise errors[0]
+    return [future.result() for future in futures]
+
+
+async def agather(*calls: Awaitable[R]) -> list[R]:
+    """The asyncio twin of `gather`.
+
+    >>> async def one() -> int:
+    ...     return 1
+    >>> asyncio.run(agather(one(), one()))
+    [1, 1]
+    """
+    return list(await asyncio.gather(*calls))
+
+
+for _class in (Connection, AsyncConnection):
+    _class.__module__ = "quorate"

@@ -1,0 +1,158 @@
+"""The typed stand-in of an object: its methods look local, and are calls."""
+
+from __future__ import annotations
+
+import dataclasses
+from concurrent.futures import Future
+from typing import Any, TypeVar, cast
+
+from quorate import _native
+from quorate._errors import NoSuchMethod
+from quorate._options import Freshness, Level, Options, is_readonly
+
+T = TypeVar("T")
+
+
+class Flow:
+    """The one path of a call, whoever waits for it: a thread, a future or an event loop."""
+
+    __slots__ = ("client", "cls", "freshness", "options")
+
+    def __init__(self, client: _native.Client, cls: type | None, options: Options) -> None:
+        self.client = client
+        self.cls = cls
+        self.options = options
+        self.freshness = Freshness(0, 0.0)
+
+    def level_of(self, method: str) -> Level | None:
+        """The level at which a method is called."""
+        if self.options.level is None and is_readonly(self.cls, method):
+            return "confirmed"
+        return self.options.level
+
+    def call(self, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call and wait."""
+        level = self.level_of(method)
+        value, slot, age = self.client.call(method, args, kwargs, level)
+        if level is not None:
+            self.freshness = Freshness(slot, age / 1e9)
+        return value
+
+    def begin(self, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Future[Any]:
+        """Call without waiting."""
+        future: Future[Any] = Future()
+        future.set_running_or_notify_cancel()
+
+        def done(value: Any, error: BaseException | None, slot: int, age: int) -> None:
+            if error is not None:
+                future.set_exception(error)
+            else:
+                if slot:
+                    self.freshness = Freshness(slot, age / 1e9)
+                future.set_result(value)
+
+        self.client.begin(method, args, kwargs, self.level_of(method), done)
+        return future
+
+
+class Method:
+    """One method of one proxy."""
+
+    __slots__ = ("flow", "name")
+
+    def __init__(self, flow: Flow, name: str) -> None:
+        self.flow = flow
+        self.name = name
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.flow.call(self.name, args, kwargs)
+
+    def begin(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Future[Any]:
+        """Call without waiting."""
+        return self.flow.begin(self.name, args, kwargs)
+
+    def __repr__(self) -> str:
+        return f"<replicated method {self.name}>"
+
+
+class Proxy:
+    """Stands for an object; every public name is a method of it."""
+
+    __slots__ = ("_quorate_flow", "_quorate_methods")
+
+    _method_class: type[Method] = Method
+
+    def __init__(self, flow: Flow) -> None:
+        object.__setattr__(self, "_quorate_flow", flow)
+        object.__setattr__(self, "_quorate_methods", {})
+
+    def __getattr__(self, name: str) -> Any:
+        method = self._quorate_methods.get(name)
+        if method is None:
+            flow: Flow = self._quorate_flow
+            check_method(flow.cls, name)
+            method = self._quorate_methods[name] = self._method_class(flow, name)
+        return method
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"{name}: a replicated object is changed by its methods only")
+
+    def __repr__(self) -> str:
+        cls = self._quorate_flow.cls
+        return f"<replicated {cls.__name__ if cls else 'object'}>"
+
+
+def check_method(cls: type | None, name: str) -> None:
+    """Refuse what can never be called, before anything is sent."""
+    shown = cls.__name__ if cls else "the object"
+    if name.startswith("_"):
+        raise NoSuchMethod(f"`{name}` of {shown} is private: only public methods can be called")
+    if cls is not None and not callable(getattr(cls, name, None)):
+        kind = "is no method" if hasattr(cls, name) else "does not exist"
+        raise NoSuchMethod(f"{shown}.{name} {kind}: only public methods can be called")
+
+
+def flow_of(proxy: object) -> Flow:
+    """The flow behind a proxy."""
+    if not isinstance(proxy, Proxy):
+        raise TypeError(f"{type(proxy).__name__} is not a replicated object: use what quorate.connect gives")
+    return cast(Flow, proxy._quorate_flow)
+
+
+def with_options(proxy: T, options: Options) -> T:
+    """Another proxy of the same object."""
+    flow = flow_of(proxy)
+    return cast(T, type(cast(Any, proxy))(Flow(flow.client, flow.cls, options)))
+
+
+def reading(proxy: T, *, level: Level = "confirmed") -> T:
+    """A proxy whose calls are reads: executed by one replica, logged by none; they must change nothing.
+
+    >>> reading(7)
+    Traceback (most recent call last):
+    ...
+    TypeError: int is not a replicated object: use what quorate.connect gives
+    """
+    return with_options(proxy, dataclasses.replace(flow_of(proxy).options, level=level))
+
+
+def weak(proxy: T) -> T:
+    """A proxy whose calls are answered by any replica from what it has; see `freshness`.
+
+    >>> weak(7)
+    Traceback (most recent call last):
+    ...
+    TypeError: int is not a replicated object: use what quorate.connect gives
+    """
+    return reading(proxy, level="any")
+
+
+def freshness(proxy: object) -> Freshness:
+    """Slot and age of the newest read through this proxy.
+
+    >>> freshness(7)
+    Traceback (most recent call last):
+    ...
+    TypeError: int is not a replicated object: use what quorate.connect gives
+    """
+    return flow_of(proxy).freshness

@@ -1,0 +1,136 @@
+"""The package's surface: names, stub, types, and the absence of side effects."""
+
+from __future__ import annotations
+
+import inspect
+import pkgutil
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import quorate
+from quorate import _native
+from quorate._options import Options
+from quorate._proxy import Flow, Proxy
+
+PACKAGE = Path(quorate.__file__).parent
+
+
+def test_public_names_live_in_init_and_nowhere_else() -> None:
+    own = {name for name in vars(quorate) if not name.startswith("_")} - {"annotations"}
+    assert own == set(quorate.__all__)
+    assert quorate.__all__ == sorted(quorate.__all__)
+    public_modules = [m.name for m in pkgutil.iter_modules([str(PACKAGE)]) if not m.name.startswith("_")]
+    assert public_modules == []
+
+
+def test_every_public_name_has_a_docstring_with_an_example() -> None:
+    for name in quorate.__all__:
+        thing = getattr(quorate, name)
+        if isinstance(thing, type) or inspect.isfunction(thing):
+            text = inspect.getdoc(thing) or ""
+            assert ">>>" in text or "::" in text, f"{name} shows no example"
+
+
+def test_errors_form_one_tree_that_tells_whether_a_call_was_executed() -> None:
+    errors = [getattr(quorate, n) for n in quorate.__all__ if isinstance(getattr(quorate, n), type)]
+    errors = [e for e in errors if issubclass(e, BaseException)]
+    assert len(errors) == 15
+    for error in errors:
+        assert issubclass(error, quorate.QuorateError)
+        assert error.fault in ("caller", "service", "method")
+        assert not error.retry or error.executed is False, "only what did not happen may be repeated blindly"
+
+
+def test_the_stub_tells_what_the_native_half_has() -> None:
+    stub = (PACKAGE / "_native.pyi").read_text()
+    for name, member in vars(_native).items():
+        if name.startswith("_"):
+            continue
+        assert f"def {name}(" in stub or f"class {name}:" in stub, f"{name} is missing in the stub"
+        if callable(member) and not isinstance(member, type):
+            parameters = ", ".join(inspect.signature(member).parameters)
+            declared = stub.split(f"def {name}(")[1].split(") ->")[0]
+            names = ", ".join(p.split(":")[0].strip() for p in split_parameters(declared))
+            assert names == parameters, f"{name}({parameters}) is declared as ({names})"
+
+
+def split_parameters(text: str) -> list[str]:
+    parts, depth = [""], 0
+    for letter in text:
+        depth += (letter == "[") - (letter == "]")
+        if letter == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return [part for part in parts if part.strip()]
+
+
+def test_importing_the_package_changes_nothing_in_this_process() -> None:
+    assert type(time.time).__name__ == "builtin_function_or_method"
+    assert random.Random.__module__ == "random"
+    assert random.randint.__self__ is random._inst  # type: ignore[attr-defined]
+
+
+TYPED = """
+import quorate
+from concurrent.futures import Future
+
+class Account:
+    def deposit(self, amount: int) -> int:
+        return amount
+
+with quorate.connect("quorate://a:1", Account) as account:
+    reveal_type(account)
+    reveal_type(account.deposit(1))
+    reveal_type(quorate.submit(account.deposit, 1))
+    reveal_type(quorate.weak(account))
+    reveal_type(quorate.gather(quorate.submit(account.deposit, 1)))
+    account.deposit("ten")
+    account.withdraw(1)
+    quorate.submit(account.deposit, "ten")
+with quorate.local(Account) as test_account:
+    reveal_type(test_account)
+"""
+
+
+def test_editors_and_checkers_see_the_class_through_the_proxy(tmp_path: Path) -> None:
+    source = tmp_path / "typed.py"
+    source.write_text(TYPED)
+    told = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", str(source)],
+        capture_output=True,
+        text=True,
+        cwd=PACKAGE.parent,
+        check=False,
+    ).stdout
+    revealed = [line.split('"')[1] for line in told.splitlines() if "Revealed type" in line]
+    assert [r.replace("builtins.", "").replace("concurrent.futures._base.", "") for r in revealed] == [
+        "typed.Account",
+        "int",
+        "Future[int]",
+        "typed.Account",
+        "list[int]",
+        "typed.Account",
+    ], told
+    errors = [line.rpartition("[")[2].rstrip("]") for line in told.splitlines() if "error:" in line]
+    assert errors == ["arg-type", "attr-defined", "arg-type"], told
+
+
+def test_private_names_and_attributes_are_refused_before_anything_is_sent() -> None:
+    class Account:
+        limit = 3
+
+        def deposit(self) -> None: ...
+
+    proxy = Proxy(Flow(None, Account, Options()))  # type: ignore[arg-type]
+    for name in ("_secret", "limit", "withdraw", "__reduce_ex__x"):
+        with pytest.raises(quorate.NoSuchMethod):
+            getattr(proxy, name)
+    with pytest.raises(AttributeError, match="methods only"):
+        proxy.deposit = 1
+    assert "deposit" in repr(proxy.deposit)

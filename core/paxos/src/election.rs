@@ -200,8 +200,10 @@ impl MultiPaxos {
         ballot: Ballot,
         effects: &mut Effects<Message>,
     ) {
-        let is_follower = matches!(self.part, Part::Follower);
-        if is_follower && self.acceptor.is_voter() && ballot >= self.acceptor.promised() {
+        let is_free = matches!(self.part, Part::Follower)
+            && self.acceptor.is_voter()
+            && self.acceptor.bound_until(self.config.own) <= now;
+        if is_free && ballot >= self.acceptor.promised() {
             self.election.leader = None;
             self.begin_phase1(now, effects);
         }

@@ -186,6 +186,7 @@ impl MultiPaxos {
         });
         let mut to = NodeSet::empty();
         for peer in self.peers.iter_mut() {
+            peer.next = peer.next.max(decided.next());
             let takes = peer.link.is_some() && peer.next == slot;
             if takes && peer.has_credit(&self.config.limits) {
                 peer.charge(now, slot, batch.weight());
@@ -465,7 +466,8 @@ impl MultiPaxos {
             leader.beats.pop_front();
         }
         leader.beats.push_back((leader.beat, now));
-        let wants_lease = now < leader.wants_lease_until;
+        let heir = leader.handing_over.map(|(heir, _)| heir);
+        let wants_lease = now < leader.wants_lease_until && heir.is_none();
         let message = Message::Heartbeat {
             ballot: leader.ballot,
             beat: leader.beat,
@@ -478,8 +480,14 @@ impl MultiPaxos {
         }
         leader.announced = decided;
         leader.announce_at = None;
+        let ballot = leader.ballot;
         let to = self.others();
         self.send(to, Lane::Urgent, message, effects);
+        if let Some(heir) = heir {
+            // Said again with each heartbeat: an heir that is bound by a lease does not listen yet.
+            let message = Message::TakeOver { ballot };
+            self.send(NodeSet::only(heir), Lane::Urgent, message, effects);
+        }
     }
 
     /// `from` answered a heartbeat.

@@ -1,6 +1,11 @@
 //! Seeded small worlds: lossy, repeating, reordering links, crashes with unsynced writes lost,
 //! restarts, partitions; virtual time. Checks agreement, one resolution per submission, and that
-//! everything is live again once faults stop. The big simulator in `lab/sim` goes further.
+//! everything is live again once faults stop. `SEED=7` replays one world, `SEEDS=5000` runs more. The
+//! big simulator in `lab/sim` goes further.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a test reads from its environment which seeds to run"
+)]
 
 use quorate_ordering::{Decision, Effect, Event, LinkState, Mark, Ordering, ReadId, Record, Role};
 use quorate_paxos::{Config, Message, MultiPaxos, Standing};
@@ -557,12 +562,11 @@ fn adventure(seed: u64, nodes: u16, persistence: Persistence) -> (u64, u64, u64)
 }
 
 fn adventures(persistence: Persistence, seeds: std::ops::Range<u64>) {
-    let seeds = match std::env::var("SEED") {
-        Ok(seed) => {
-            let seed: u64 = seed.parse().unwrap();
-            seed..seed + 1
-        }
-        Err(_) => seeds,
+    let number = |name: &str| std::env::var(name).ok().map(|text| text.parse().unwrap());
+    let seeds = match (number("SEED"), number("SEEDS")) {
+        (Some(seed), _) => seed..seed + 1,
+        (None, Some(count)) => seeds.start..seeds.start + count,
+        (None, None) => seeds,
     };
     let mut sums = (0, 0, 0);
     for seed in seeds {

@@ -1,0 +1,498 @@
+//! The stage on which scripts play: nodes, the messages between them, their disks, one clock.
+//!
+//! Messages lie in flight until a line delivers, drops or repeats them. Writes are durable at once
+//! unless the node's disk is slow. Decided slots count as executed at once. Heartbeats and their
+//! answers are not listed among what follows from a line.
+
+use crate::render;
+use quorate_ordering::{Effect, Event, LinkState, Mark, Ordering, ReadId, Record, Role};
+use quorate_paxos::{Config, Message, MultiPaxos, Standing};
+use quorate_types::{
+    Body, Command, CommandId, Duration, Incarnation, LinkEpoch, Member, NodeId, ObjectId,
+    Persistence, Quorums, SessionId, Slot, Time, Value, View, ViewNumber, Wall,
+};
+use std::collections::{BTreeMap, BTreeSet};
+
+struct Node {
+    paxos: Option<MultiPaxos>,
+    boot: u64,
+    disk: Vec<Record>,
+    unsynced: Vec<(Mark, Record)>,
+    is_slow: bool,
+}
+
+#[derive(Default)]
+pub(crate) struct Stage {
+    now: Time,
+    view: Option<View>,
+    pipeline: Option<usize>,
+    nodes: BTreeMap<NodeId, Node>,
+    flight: Vec<(NodeId, NodeId, Message)>,
+    cut: BTreeSet<(NodeId, NodeId)>,
+    epoch: u64,
+    commands: u64,
+    reads: u64,
+    follows: Vec<String>,
+}
+
+type Done = Result<(), String>;
+
+fn node(word: &str) -> Result<NodeId, String> {
+    let digits = word
+        .strip_prefix('n')
+        .ok_or(format!("`{word}` is no node"))?;
+    digits
+        .parse()
+        .map(NodeId)
+        .map_err(|_| format!("`{word}` is no node"))
+}
+
+fn slot(word: &str) -> Result<Slot, String> {
+    let digits = word
+        .strip_prefix('s')
+        .ok_or(format!("`{word}` is no slot"))?;
+    digits
+        .parse()
+        .map(Slot)
+        .map_err(|_| format!("`{word}` is no slot"))
+}
+
+fn pair(word: &str) -> Result<(NodeId, NodeId), String> {
+    let (from, to) = word
+        .split_once("->")
+        .ok_or(format!("`{word}` is no link"))?;
+    Ok((node(from)?, node(to)?))
+}
+
+fn millis(word: &str) -> Result<u64, String> {
+    let digits = word
+        .strip_suffix("ms")
+        .ok_or(format!("`{word}` is no span"))?;
+    digits.parse().map_err(|_| format!("`{word}` is no span"))
+}
+
+impl Stage {
+    /// Performs one line and returns what followed from it.
+    pub(crate) fn act(&mut self, line: &str) -> Result<Vec<String>, String> {
+        self.follows.clear();
+        let words: Vec<&str> = line.split(' ').collect();
+        match words.as_slice() {
+            ["nodes", count, options @ ..] => self.set(count, options)?,
+            ["propose", who, texts @ ..] => self.propose(node(who)?, texts),
+            ["deliver", "all"] => self.deliver_all()?,
+            ["deliver", link] => self.carry(pair(link)?, None, Carry::Deliver)?,
+            ["deliver", link, kind] => self.carry(pair(link)?, Some(kind), Carry::Deliver)?,
+            ["repeat", link, kind] => self.carry(pair(link)?, Some(kind), Carry::Repeat)?,
+            ["drop", link] => self.carry(pair(link)?, None, Carry::Drop)?,
+            ["drop", link, kind] => self.carry(pair(link)?, Some(kind), Carry::Drop)?,
+            ["prepare", who] => self.prepare(node(who)?),
+            ["lead", who] => self.lead(node(who)?)?,
+            ["suspect", who] => self.suspect(node(who)?),
+            ["slow", who] => self.find(who)?.is_slow = true,
+            ["persist", who] => self.persist(node(who)?),
+            ["crash", who] => self.crash(node(who)?),
+            ["restart", who, how @ ..] => self.start(node(who)?, how)?,
+            ["cut", a, b] => self.cut(node(a)?, node(b)?),
+            ["mute", link] => self.mute(pair(link)?),
+            ["join", a, b] => self.join(node(a)?, node(b)?),
+            ["wait", span] => self.pass(millis(span)?, false)?,
+            ["run", span] => self.pass(millis(span)?, true)?,
+            ["read", who] => self.read(node(who)?, false),
+            ["read", who, "lease"] => self.read(node(who)?, true),
+            ["trim", who, at] => {
+                let slot = slot(at)?;
+                self.event(node(who)?, Event::Trimmable { slot });
+            }
+            ["snapshot", who, at] => {
+                let slot = slot(at)?;
+                self.event(node(who)?, Event::Executed { slot });
+            }
+            ["handover", who] => self.event(node(who)?, Event::HandOver),
+            ["expect", rest @ ..] => self.expect(rest)?,
+            _ => return Err("no such line".into()),
+        }
+        Ok(std::mem::take(&mut self.follows))
+    }
+
+    fn set(&mut self, count: &str, options: &[&str]) -> Done {
+        let count: u16 = count.parse().map_err(|_| "no number of nodes")?;
+        let mut quorums = Quorums::majority(count as usize).map_err(|why| why.to_string())?;
+        let mut persistence = Persistence::Disk;
+        let mut window = 64;
+        for option in options {
+            match option.split_once('=') {
+                Some(("quorums", sizes)) => {
+                    let (q1, q2) = sizes.split_once('+').ok_or("quorums=Q1+Q2")?;
+                    let (q1, q2) = (q1.parse().unwrap(), q2.parse().unwrap());
+                    quorums =
+                        Quorums::flexible(count as usize, q1, q2).map_err(|why| why.to_string())?;
+                }
+                Some(("window", slots)) => window = slots.parse().unwrap(),
+                Some(("pipeline", slots)) => self.pipeline = Some(slots.parse().unwrap()),
+                None if *option == "memory" => persistence = Persistence::Memory,
+                Some(_) | None => return Err(format!("no option `{option}`")),
+            }
+        }
+        let ids = (1..=count).map(NodeId);
+        let member = |node| Member {
+            node,
+            incarnation: Incarnation(1),
+            address: String::new(),
+        };
+        self.view = Some(View {
+            number: ViewNumber(1),
+            first_slot: Slot(1),
+            members: ids.clone().map(member).collect(),
+            replicas: ids.clone().collect(),
+            acceptors: ids.clone().collect(),
+            quorums,
+            window,
+            persistence,
+            objects: Vec::new(),
+        });
+        self.now = Time(1_000_000_000);
+        for id in ids.clone() {
+            self.nodes.insert(
+                id,
+                Node {
+                    paxos: None,
+                    boot: 0,
+                    disk: Vec::new(),
+                    unsynced: Vec::new(),
+                    is_slow: false,
+                },
+            );
+        }
+        for id in ids {
+            self.start(id, &[])?;
+        }
+        self.follows.clear();
+        Ok(())
+    }
+
+    fn find(&mut self, word: &str) -> Result<&mut Node, String> {
+        self.nodes
+            .get_mut(&node(word)?)
+            .ok_or(format!("no node `{word}`"))
+    }
+
+    fn start(&mut self, id: NodeId, how: &[&str]) -> Done {
+        let view = self.view.clone().ok_or("a script begins with `nodes`")?;
+        let others = view.nodes().without(id);
+        let node = self.nodes.get_mut(&id).ok_or("no such node")?;
+        node.boot += 1;
+        node.is_slow = false;
+        let mut config = Config::new(id, node.boot, view, u64::from(id.0));
+        config.limits.pipeline = self.pipeline.unwrap_or(config.limits.pipeline);
+        for option in how {
+            match *option {
+                "damaged" => {
+                    node.disk.pop();
+                    config.is_damaged = true;
+                }
+                "observer" => config.standing = Standing::Observer,
+                other => return Err(format!("no option `{other}`")),
+            }
+        }
+        node.paxos = Some(MultiPaxos::new(config, node.disk.clone(), self.now));
+        for peer in others.iter() {
+            if self.nodes[&peer].paxos.is_some() {
+                self.join(id, peer);
+            }
+        }
+        Ok(())
+    }
+
+    fn event(&mut self, id: NodeId, event: Event<Message>) {
+        let mut effects = Vec::new();
+        let now = self.now;
+        let Some(paxos) = self.nodes.get_mut(&id).and_then(|node| node.paxos.as_mut()) else {
+            return;
+        };
+        paxos.handle(now, event, &mut effects);
+        paxos.check();
+        let turn = Event::TurnEnd {
+            wall: Wall(now.0),
+            entropy: 0,
+        };
+        paxos.handle(now, turn, &mut effects);
+        paxos.check();
+        let mut decided = None;
+        let mut must_sync = false;
+        for effect in effects {
+            self.list(id, &effect);
+            match effect {
+                Effect::Send { to, message, .. } => {
+                    for peer in to.iter() {
+                        if !self.cut.contains(&(id, peer)) {
+                            self.flight.push((id, peer, message.clone()));
+                        }
+                    }
+                }
+                Effect::Persist { mark, record } => {
+                    let node = self.nodes.get_mut(&id).expect("it exists");
+                    node.unsynced.push((mark, record));
+                    must_sync = !node.is_slow;
+                }
+                Effect::Decide { slot, .. } => decided = Some(slot),
+                Effect::Discard { upto, base } => {
+                    let disk = &mut self.nodes.get_mut(&id).expect("it exists").disk;
+                    disk.extend(base);
+                    disk.retain(|record| record.slot().is_none_or(|slot| slot > upto));
+                }
+                Effect::Role(_)
+                | Effect::Confirmed { .. }
+                | Effect::Unconfirmed { .. }
+                | Effect::NeedSnapshot { .. }
+                | Effect::Refuse { .. } => {}
+            }
+        }
+        if let Some(slot) = decided {
+            self.event(id, Event::Executed { slot });
+        }
+        if must_sync {
+            self.persist(id);
+        }
+    }
+
+    fn list(&mut self, id: NodeId, effect: &Effect<Message>) {
+        if let Effect::Send { message, .. } = effect
+            && matches!(message, Message::Heartbeat { .. } | Message::Heard { .. })
+        {
+            return;
+        }
+        let colon = if matches!(effect, Effect::Send { .. }) {
+            ""
+        } else {
+            ":"
+        };
+        self.follows
+            .push(format!("{id}{colon} {}", render::effect(effect)));
+    }
+
+    fn propose(&mut self, id: NodeId, texts: &[&str]) {
+        let mut commands = Vec::new();
+        for text in texts {
+            self.commands += 1;
+            commands.push(Command {
+                id: CommandId {
+                    session: SessionId(1),
+                    sequence: self.commands,
+                },
+                acknowledged: 0,
+                body: Body::Call {
+                    object: ObjectId(0),
+                    payload: Value::copy_from_slice(text.trim_matches('"').as_bytes()),
+                },
+            });
+        }
+        self.event(id, Event::Submit { commands });
+    }
+
+    fn carry(&mut self, link: (NodeId, NodeId), kind: Option<&str>, how: Carry) -> Done {
+        let flight = std::mem::take(&mut self.flight);
+        let mut taken = Vec::new();
+        for (from, to, message) in flight {
+            let is_meant =
+                (from, to) == link && kind.is_none_or(|kind| render::kind(&message) == kind);
+            if is_meant {
+                taken.push(message.clone());
+            }
+            if !is_meant || matches!(how, Carry::Repeat) {
+                self.flight.push((from, to, message));
+            }
+        }
+        if taken.is_empty() {
+            return Err("no such message is in flight".into());
+        }
+        for message in taken {
+            if !matches!(how, Carry::Drop) {
+                self.receive(link, message);
+            }
+        }
+        Ok(())
+    }
+
+    fn receive(&mut self, (from, to): (NodeId, NodeId), message: Message) {
+        let link = LinkEpoch(1);
+        self.event(
+            to,
+            Event::Receive {
+                from,
+                link,
+                message,
+            },
+        );
+    }
+
+    fn deliver_all(&mut self) -> Done {
+        for _ in 0..10_000 {
+            if self.flight.is_empty() {
+                return Ok(());
+            }
+            let (from, to, message) = self.flight.remove(0);
+            self.receive((from, to), message);
+        }
+        Err("messages never end".into())
+    }
+
+    /// `id` begins phase 1 at once, as if a leader had named it.
+    fn prepare(&mut self, id: NodeId) {
+        let promised = self.nodes[&id]
+            .paxos
+            .as_ref()
+            .map(|paxos| paxos.status().promised);
+        let peer = self.nodes.keys().copied().find(|node| *node != id);
+        if let (Some(ballot), Some(peer)) = (promised, peer) {
+            self.receive((peer, id), Message::TakeOver { ballot });
+        }
+    }
+
+    fn lead(&mut self, id: NodeId) -> Done {
+        self.prepare(id);
+        self.deliver_all()?;
+        self.expect(&[&id.to_string(), "leads"])
+    }
+
+    fn suspect(&mut self, id: NodeId) {
+        let Some(paxos) = &self.nodes[&id].paxos else {
+            return;
+        };
+        if let Some(at) = paxos.next_wake() {
+            self.now = self.now.max(at);
+        }
+        self.event(id, Event::Wake);
+    }
+
+    fn persist(&mut self, id: NodeId) {
+        let node = self.nodes.get_mut(&id).expect("it exists");
+        let unsynced = std::mem::take(&mut node.unsynced);
+        let Some(mark) = unsynced.last().map(|(mark, _)| *mark) else {
+            return;
+        };
+        node.disk
+            .extend(unsynced.into_iter().map(|(_, record)| record));
+        self.event(id, Event::Persisted { mark });
+    }
+
+    fn crash(&mut self, id: NodeId) {
+        let node = self.nodes.get_mut(&id).expect("it exists");
+        node.paxos = None;
+        node.unsynced.clear();
+        self.flight.retain(|(_, to, _)| *to != id);
+        let others: Vec<NodeId> = self
+            .nodes
+            .keys()
+            .copied()
+            .filter(|node| *node != id)
+            .collect();
+        for peer in others {
+            let state = LinkState::Down;
+            self.event(peer, Event::Link { peer: id, state });
+        }
+    }
+
+    fn cut(&mut self, a: NodeId, b: NodeId) {
+        for (from, to) in [(a, b), (b, a)] {
+            self.mute((from, to));
+            let state = LinkState::Down;
+            self.event(from, Event::Link { peer: to, state });
+        }
+    }
+
+    fn mute(&mut self, link: (NodeId, NodeId)) {
+        self.cut.insert(link);
+        self.flight.retain(|(from, to, _)| (*from, *to) != link);
+    }
+
+    fn join(&mut self, a: NodeId, b: NodeId) {
+        self.epoch += 1;
+        let state = LinkState::Up(LinkEpoch(self.epoch));
+        for (own, peer) in [(a, b), (b, a)] {
+            self.cut.remove(&(own, peer));
+            self.event(own, Event::Link { peer, state });
+        }
+    }
+
+    /// Lets time pass. Of all that follows, only what the node's replica is told of its commands and
+    /// reads is listed: the rest depends on random timeouts.
+    fn pass(&mut self, span: u64, delivers: bool) -> Done {
+        self.wait(span, delivers)?;
+        let told = [" refuse ", " read ", " needs "];
+        self.follows
+            .retain(|line| told.iter().any(|word| line.contains(word)));
+        Ok(())
+    }
+
+    /// Messages arrive at once or stay in flight.
+    fn wait(&mut self, span: u64, delivers: bool) -> Done {
+        let until = self.now + Duration::from_millis(span);
+        for _ in 0..10_000 {
+            if delivers {
+                self.deliver_all()?;
+            }
+            let next = (self.nodes.iter())
+                .filter_map(|(id, node)| Some((node.paxos.as_ref()?.next_wake()?, *id)))
+                .min();
+            match next {
+                Some((at, id)) if at <= until => {
+                    self.now = self.now.max(at);
+                    self.event(id, Event::Wake);
+                }
+                Some(_) | None => {
+                    self.now = until;
+                    return Ok(());
+                }
+            }
+        }
+        Err("timers never end".into())
+    }
+
+    fn read(&mut self, id: NodeId, lease: bool) {
+        self.reads += 1;
+        let read = ReadId(self.reads);
+        self.event(id, Event::Read { id: read, lease });
+    }
+
+    fn expect(&mut self, words: &[&str]) -> Done {
+        if let ["no", kind] = words {
+            let found = (self.flight.iter()).find(|(_, _, message)| render::kind(message) == *kind);
+            return match found {
+                None => Ok(()),
+                Some((from, to, message)) => Err(format!(
+                    "in flight: {from}->{to} {}",
+                    render::message(message)
+                )),
+            };
+        }
+        let [who, rest @ ..] = words else {
+            return Err("expect what?".into());
+        };
+        let id = node(who)?;
+        let paxos = self.nodes.get(&id).and_then(|node| node.paxos.as_ref());
+        let status = paxos.ok_or(format!("{id} is down"))?.status();
+        let holds = match rest {
+            ["leads"] => matches!(status.role, Role::Leader { .. }),
+            ["follows", "nobody"] => status.role == Role::Follower { leader: None },
+            ["follows", leader] => {
+                let leader = Some(node(leader)?);
+                status.role == Role::Follower { leader }
+            }
+            ["decided", at] => status.decided == slot(at)?,
+            ["trimmed", at] => status.trimmed == slot(at)?,
+            ["promised", text] => render::ballot(status.promised) == *text,
+            _ => return Err("no such expectation".into()),
+        };
+        if holds {
+            Ok(())
+        } else {
+            Err(format!("it is not so: {status:?}"))
+        }
+    }
+}
+
+enum Carry {
+    Deliver,
+    Repeat,
+    Drop,
+}

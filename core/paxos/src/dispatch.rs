@@ -87,9 +87,7 @@ impl MultiPaxos {
                 promised,
                 decided,
             } => {
-                self.peers.note_decided(from, decided);
-                self.learner.known = self.learner.known.max(decided);
-                self.learn_more(now, effects);
+                self.peer_decided(now, from, decided, effects);
                 self.on_canvassed(now, from, attempt, is_granted, promised, effects);
             }
             Message::Prepare {
@@ -114,11 +112,7 @@ impl MultiPaxos {
                 first,
                 last,
             } => self.on_accepted(now, from, ballot, (first, last), false, effects),
-            Message::Decided { ballot, upto } => {
-                if self.follow(now, from, ballot, effects) {
-                    self.heard_decided(now, ballot, upto, effects);
-                }
-            }
+            Message::Decided { ballot, upto } => self.on_decided(now, from, ballot, upto, effects),
             Message::Heartbeat {
                 ballot,
                 beat,
@@ -132,8 +126,7 @@ impl MultiPaxos {
                 is_voter,
                 is_granted,
             } => {
-                self.peers.note_decided(from, decided);
-                self.learner.known = self.learner.known.max(decided);
+                self.peer_decided(now, from, decided, effects);
                 self.on_heard(now, from, ballot, beat, (is_voter, is_granted), effects);
             }
             Message::Learn { from: first } => self.on_learn(from, first, effects),
@@ -154,9 +147,7 @@ impl MultiPaxos {
                 refusal,
             } => self.on_returned(number, commands, refusal, effects),
             Message::Confirm { ballot, epoch } => {
-                if self.follow(now, from, ballot, effects) {
-                    self.on_confirm(from, ballot, epoch, effects);
-                }
+                self.on_confirm(now, from, ballot, epoch, effects)
             }
             Message::Confirmed {
                 ballot,
@@ -176,7 +167,7 @@ impl MultiPaxos {
     }
 
     /// A leader of `ballot` spoke. Says whether it is to be followed; a lower ballot is told so.
-    fn follow(
+    pub(crate) fn follow(
         &mut self,
         now: Time,
         from: NodeId,
@@ -223,6 +214,19 @@ impl MultiPaxos {
             Part::Candidate(candidate) if candidate.ballot == ballot => self.abandon(now),
             Part::Leader(leader) if leader.ballot == ballot => self.step_down(now, effects),
             Part::Candidate(_) | Part::Leader(_) => {}
+        }
+    }
+
+    fn on_decided(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        ballot: Ballot,
+        upto: Slot,
+        effects: &mut Effects<Message>,
+    ) {
+        if self.follow(now, from, ballot, effects) {
+            self.heard_decided(now, ballot, upto, effects);
         }
     }
 

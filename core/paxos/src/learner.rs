@@ -57,6 +57,19 @@ impl MultiPaxos {
         self.learn_more(now, effects);
     }
 
+    /// A peer told its decided prefix.
+    pub(crate) fn peer_decided(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        decided: Slot,
+        effects: &mut Effects<Message>,
+    ) {
+        self.peers.note_decided(from, decided);
+        self.learner.known = self.learner.known.max(decided);
+        self.learn_more(now, effects);
+    }
+
     /// Decides what the watermark covers and is held in the watermark's ballot.
     pub(crate) fn decide_heard(&mut self, effects: &mut Effects<Message>) {
         let (ballot, upto) = self.learner.heard;

@@ -10,6 +10,7 @@ mod candidate;
 mod config;
 mod dispatch;
 mod election;
+mod flow;
 mod forward;
 mod journal;
 mod leader;

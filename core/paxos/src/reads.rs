@@ -237,12 +237,13 @@ impl MultiPaxos {
 
     pub(crate) fn on_confirm(
         &mut self,
+        now: Time,
         from: NodeId,
         ballot: Ballot,
         epoch: u64,
         effects: &mut Effects<Message>,
     ) {
-        if !self.acceptor.is_voter() {
+        if !self.follow(now, from, ballot, effects) || !self.acceptor.is_voter() {
             return;
         }
         let voted = self.acceptor.voted();

@@ -59,10 +59,7 @@ pub(crate) fn put_message(buf: &mut BytesMut, message: &Message) {
         }
         Message::Prepare { ballot, from } => put_claim(buf, *ballot, &[*from]),
         Message::Promise(promise) => put_promise(buf, promise),
-        Message::Nack { ballot, promised } => {
-            put_ballot(buf, *ballot);
-            put_ballot(buf, *promised);
-        }
+        Message::Nack { ballot, promised } => put_ballots(buf, [*ballot, *promised]),
         Message::Accept {
             ballot,
             slot,
@@ -115,22 +112,15 @@ pub(crate) fn put_message(buf: &mut BytesMut, message: &Message) {
             number,
             commands,
         } => {
-            put_ballot(buf, *ballot);
-            buf.put_u64_le(*number);
+            put_numbered(buf, *ballot, *number);
             put_list(buf, commands, put_command);
         }
         Message::Returned {
             number,
             commands,
             refusal,
-        } => {
-            buf.put_u64_le(*number);
-            put_returned(buf, commands, *refusal);
-        }
-        Message::Confirm { ballot, epoch } => {
-            put_ballot(buf, *ballot);
-            buf.put_u64_le(*epoch);
-        }
+        } => put_returned(buf, *number, commands, *refusal),
+        Message::Confirm { ballot, epoch } => put_numbered(buf, *ballot, *epoch),
         Message::Confirmed {
             ballot,
             epoch,
@@ -149,6 +139,18 @@ pub(crate) fn put_message(buf: &mut BytesMut, message: &Message) {
             put_slot(buf, *voted);
         }
     }
+}
+
+fn put_ballots(buf: &mut BytesMut, ballots: [Ballot; 2]) {
+    for ballot in ballots {
+        put_ballot(buf, ballot);
+    }
+}
+
+/// Something that its sender numbers within a ballot.
+fn put_numbered(buf: &mut BytesMut, ballot: Ballot, number: u64) {
+    put_ballot(buf, ballot);
+    buf.put_u64_le(number);
 }
 
 /// What is claimed in a ballot about slots.
@@ -172,7 +174,8 @@ fn put_learned(buf: &mut BytesMut, from: Slot, decided: Slot, batches: &[Batch])
     put_list(buf, batches, put_batch);
 }
 
-fn put_returned(buf: &mut BytesMut, commands: &[CommandId], refusal: Refusal) {
+fn put_returned(buf: &mut BytesMut, number: u64, commands: &[CommandId], refusal: Refusal) {
+    buf.put_u64_le(number);
     put_refusal(buf, refusal);
     put_list(buf, commands, |buf, id| put_command_id(buf, *id));
 }

@@ -1,11 +1,4 @@
-//! Seeded small worlds: lossy, repeating, reordering links, crashes with unsynced writes lost,
-//! restarts, partitions; virtual time. Checks agreement, one resolution per submission, and that
-//! everything is live again once faults stop. `SEED=7` replays one world, `SEEDS=5000` runs more. The
-//! big simulator in `lab/sim` goes further.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "a test reads from its environment which seeds to run"
-)]
+//! A few nodes, their disks and links, one virtual clock, and what may befall them.
 
 use quorate_ordering::{Decision, Effect, Event, LinkState, Mark, Ordering, ReadId, Record, Role};
 use quorate_paxos::{Config, Message, MultiPaxos, Standing};
@@ -15,7 +8,7 @@ use quorate_types::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-struct Dice(u64);
+pub(crate) struct Dice(u64);
 
 impl Dice {
     fn next(&mut self) -> u64 {
@@ -24,10 +17,10 @@ impl Dice {
         self.0 ^= self.0 << 17;
         self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
     }
-    fn below(&mut self, bound: u64) -> u64 {
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
         (self.next() >> 11) % bound
     }
-    fn chance(&mut self, percent: u64) -> bool {
+    pub(crate) fn chance(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }
 }
@@ -53,8 +46,8 @@ fn view(nodes: u16, persistence: Persistence) -> View {
     }
 }
 
-struct Node {
-    paxos: Option<MultiPaxos>,
+pub(crate) struct Node {
+    pub(crate) paxos: Option<MultiPaxos>,
     boot: u64,
     standing: Standing,
     disk: Vec<Record>,
@@ -62,9 +55,9 @@ struct Node {
     sync_at: Option<Time>,
     /// Snapshot slot, and executed slot of this life.
     snapshot: Slot,
-    executed: Slot,
-    role: Role,
-    open: BTreeSet<CommandId>,
+    pub(crate) executed: Slot,
+    pub(crate) role: Role,
+    pub(crate) open: BTreeSet<CommandId>,
     wake_at: Option<Time>,
 }
 
@@ -73,11 +66,11 @@ enum Arrival {
     Fetch(NodeId, Slot),
 }
 
-struct World {
-    dice: Dice,
+pub(crate) struct World {
+    pub(crate) dice: Dice,
     now: Time,
-    view: View,
-    nodes: BTreeMap<NodeId, Node>,
+    pub(crate) view: View,
+    pub(crate) nodes: BTreeMap<NodeId, Node>,
     network: BTreeMap<(Time, u64), Arrival>,
     count: u64,
     loss: u64,
@@ -86,17 +79,17 @@ struct World {
     cut: BTreeSet<(NodeId, NodeId)>,
     epoch: u64,
     chosen: BTreeMap<Slot, Batch>,
-    decided: BTreeSet<CommandId>,
+    pub(crate) decided: BTreeSet<CommandId>,
     submitted: u64,
-    read_floor: BTreeMap<(NodeId, ReadId), Slot>,
+    pub(crate) read_floor: BTreeMap<(NodeId, ReadId), Slot>,
     reads: u64,
-    confirmed: u64,
-    refused: u64,
-    highest: Slot,
+    pub(crate) confirmed: u64,
+    pub(crate) refused: u64,
+    pub(crate) highest: Slot,
 }
 
 impl World {
-    fn new(seed: u64, nodes: u16, persistence: Persistence) -> World {
+    pub(crate) fn new(seed: u64, nodes: u16, persistence: Persistence) -> World {
         let view = view(nodes, persistence);
         let mut world = World {
             dice: Dice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1),
@@ -418,7 +411,7 @@ impl World {
         }
     }
 
-    fn run(&mut self, millis: u64) {
+    pub(crate) fn run(&mut self, millis: u64) {
         let until = Time(self.now.0 + millis * 1_000_000);
         let mut steps = 0;
         while self.step(until) {
@@ -427,7 +420,7 @@ impl World {
         }
     }
 
-    fn submit(&mut self, id: NodeId) {
+    pub(crate) fn submit(&mut self, id: NodeId) {
         if self.nodes[&id].paxos.is_none() {
             return;
         }
@@ -448,7 +441,7 @@ impl World {
         self.event(id, Event::Submit { commands });
     }
 
-    fn read(&mut self, id: NodeId) {
+    pub(crate) fn read(&mut self, id: NodeId) {
         if self.nodes[&id].paxos.is_none() {
             return;
         }
@@ -459,12 +452,12 @@ impl World {
         self.event(id, Event::Read { id: read, lease });
     }
 
-    fn some_node(&mut self) -> NodeId {
+    pub(crate) fn some_node(&mut self) -> NodeId {
         let nodes: Vec<NodeId> = self.nodes.keys().copied().collect();
         nodes[self.dice.below(nodes.len() as u64) as usize]
     }
 
-    fn misfortune(&mut self) {
+    pub(crate) fn misfortune(&mut self) {
         let id = self.some_node();
         let other = self.some_node();
         let majority = self.nodes.len() / 2 + 1;
@@ -500,7 +493,7 @@ impl World {
         }
     }
 
-    fn heal(&mut self) {
+    pub(crate) fn heal(&mut self) {
         self.heal_links();
         self.loss = 0;
         self.repeat = 0;
@@ -511,101 +504,4 @@ impl World {
             }
         }
     }
-}
-
-fn adventure(seed: u64, nodes: u16, persistence: Persistence) -> (u64, u64, u64) {
-    let mut world = World::new(seed, nodes, persistence);
-    for _ in 0..60 {
-        for _ in 0..world.dice.below(6) {
-            let id = world.some_node();
-            world.submit(id);
-            let id = world.some_node();
-            world.read(id);
-        }
-        if world.dice.chance(40) {
-            world.misfortune();
-        }
-        let pause = 1 + world.dice.below(150);
-        world.run(pause);
-    }
-    world.heal();
-    world.run(6000);
-    for (id, node) in &world.nodes {
-        assert!(
-            node.open.is_empty(),
-            "seed {seed}: {id} left {:?} open",
-            node.open
-        );
-    }
-    assert!(
-        world.read_floor.is_empty(),
-        "seed {seed}: every read is answered"
-    );
-    let before = world.decided.len();
-    for id in world.view.nodes().iter() {
-        world.submit(id);
-    }
-    world.run(1500);
-    let after = world.decided.len();
-    assert_eq!(
-        after - before,
-        nodes as usize,
-        "seed {seed}: live once faults stop"
-    );
-    let ends: BTreeSet<Slot> = world.nodes.values().map(|node| node.executed).collect();
-    assert_eq!(
-        ends.len(),
-        1,
-        "seed {seed}: all nodes reach the same slot: {ends:?}"
-    );
-    (world.highest.0, world.confirmed, world.refused)
-}
-
-fn adventures(persistence: Persistence, seeds: std::ops::Range<u64>) {
-    let number = |name: &str| std::env::var(name).ok().map(|text| text.parse().unwrap());
-    let seeds = match (number("SEED"), number("SEEDS")) {
-        (Some(seed), _) => seed..seed + 1,
-        (None, Some(count)) => seeds.start..seeds.start + count,
-        (None, None) => seeds,
-    };
-    let mut sums = (0, 0, 0);
-    for seed in seeds {
-        let nodes = if seed % 3 == 0 { 5 } else { 3 };
-        let told = std::panic::catch_unwind(|| adventure(seed, nodes, persistence));
-        let Ok((slots, confirmed, refused)) = told else {
-            panic!("failed with SEED={seed}, {persistence:?}");
-        };
-        sums = (sums.0 + slots, sums.1 + confirmed, sums.2 + refused);
-    }
-    println!("{persistence:?}: slots, confirmed reads, refusals: {sums:?}");
-}
-
-#[test]
-fn nodes_with_disks_agree_through_misfortune_and_are_live_after_it() {
-    adventures(Persistence::Disk, 0..60);
-}
-
-#[test]
-fn nodes_in_memory_mode_agree_through_misfortune_and_are_live_after_it() {
-    adventures(Persistence::Memory, 1000..1060);
-}
-
-#[test]
-fn a_quiet_group_keeps_its_first_leader_and_orders_everything() {
-    let mut world = World::new(7, 3, Persistence::Disk);
-    world.run(1000);
-    let leaders: Vec<NodeId> = (world.nodes.iter())
-        .filter(|(_, node)| matches!(node.role, Role::Leader { .. }))
-        .map(|(id, _)| *id)
-        .collect();
-    assert_eq!(leaders.len(), 1);
-    for round in 0..300 {
-        world.submit(NodeId(1 + round % 3));
-        world.run(10);
-    }
-    assert_eq!(world.decided.len(), 300);
-    let elections: u64 = (world.nodes.values())
-        .map(|node| node.paxos.as_ref().unwrap().status().elections)
-        .sum();
-    assert_eq!(elections, 1);
 }

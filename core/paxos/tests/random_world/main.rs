@@ -1,0 +1,112 @@
+//! Seeded small worlds: lossy, repeating, reordering links, crashes with unsynced writes lost,
+//! restarts, partitions; virtual time. Checks agreement, one resolution per submission, and that
+//! everything is live again once faults stop. `SEED=7` replays one world, `SEEDS=5000` runs more. The
+//! big simulator in `lab/sim` goes further.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a test reads from its environment which seeds to run"
+)]
+
+mod world;
+
+use quorate_ordering::{Ordering, Role};
+use quorate_types::{NodeId, Persistence, Slot};
+use std::collections::BTreeSet;
+use world::World;
+
+fn adventure(seed: u64, nodes: u16, persistence: Persistence) -> (u64, u64, u64) {
+    let mut world = World::new(seed, nodes, persistence);
+    for _ in 0..60 {
+        for _ in 0..world.dice.below(6) {
+            let id = world.some_node();
+            world.submit(id);
+            let id = world.some_node();
+            world.read(id);
+        }
+        if world.dice.chance(40) {
+            world.misfortune();
+        }
+        let pause = 1 + world.dice.below(150);
+        world.run(pause);
+    }
+    world.heal();
+    world.run(6000);
+    for (id, node) in &world.nodes {
+        assert!(
+            node.open.is_empty(),
+            "seed {seed}: {id} left {:?} open",
+            node.open
+        );
+    }
+    assert!(
+        world.read_floor.is_empty(),
+        "seed {seed}: every read is answered"
+    );
+    let before = world.decided.len();
+    for id in world.view.nodes().iter() {
+        world.submit(id);
+    }
+    world.run(1500);
+    let after = world.decided.len();
+    assert_eq!(
+        after - before,
+        nodes as usize,
+        "seed {seed}: live once faults stop"
+    );
+    let ends: BTreeSet<Slot> = world.nodes.values().map(|node| node.executed).collect();
+    assert_eq!(
+        ends.len(),
+        1,
+        "seed {seed}: all nodes reach the same slot: {ends:?}"
+    );
+    (world.highest.0, world.confirmed, world.refused)
+}
+
+fn adventures(persistence: Persistence, seeds: std::ops::Range<u64>) {
+    let number = |name: &str| std::env::var(name).ok().map(|text| text.parse().unwrap());
+    let seeds = match (number("SEED"), number("SEEDS")) {
+        (Some(seed), _) => seed..seed + 1,
+        (None, Some(count)) => seeds.start..seeds.start + count,
+        (None, None) => seeds,
+    };
+    let mut sums = (0, 0, 0);
+    for seed in seeds {
+        let nodes = if seed % 3 == 0 { 5 } else { 3 };
+        let told = std::panic::catch_unwind(|| adventure(seed, nodes, persistence));
+        let Ok((slots, confirmed, refused)) = told else {
+            panic!("failed with SEED={seed}, {persistence:?}");
+        };
+        sums = (sums.0 + slots, sums.1 + confirmed, sums.2 + refused);
+    }
+    println!("{persistence:?}: slots, confirmed reads, refusals: {sums:?}");
+}
+
+#[test]
+fn nodes_with_disks_agree_through_misfortune_and_are_live_after_it() {
+    adventures(Persistence::Disk, 0..60);
+}
+
+#[test]
+fn nodes_in_memory_mode_agree_through_misfortune_and_are_live_after_it() {
+    adventures(Persistence::Memory, 1000..1060);
+}
+
+#[test]
+fn a_quiet_group_keeps_its_first_leader_and_orders_everything() {
+    let mut world = World::new(7, 3, Persistence::Disk);
+    world.run(1000);
+    let leaders: Vec<NodeId> = (world.nodes.iter())
+        .filter(|(_, node)| matches!(node.role, Role::Leader { .. }))
+        .map(|(id, _)| *id)
+        .collect();
+    assert_eq!(leaders.len(), 1);
+    for round in 0..300 {
+        world.submit(NodeId(1 + round % 3));
+        world.run(10);
+    }
+    assert_eq!(world.decided.len(), 300);
+    let elections: u64 = (world.nodes.values())
+        .map(|node| node.paxos.as_ref().unwrap().status().elections)
+        .sum();
+    assert_eq!(elections, 1);
+}

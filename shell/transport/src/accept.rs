@@ -189,7 +189,7 @@ impl Transport {
     fn settle(&mut self, slot: usize, phase: Phase) {
         let welcome = self.welcome();
         let connection = self.slots[slot].as_mut().expect("it has just spoken");
-        connection.put(Kind::Welcome, |body| welcome.put(body));
+        connection.greet(Kind::Welcome, |body| welcome.put(body));
         connection.settle(phase);
         self.unsettled -= 1;
         self.list(slot);

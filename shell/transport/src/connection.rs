@@ -145,6 +145,13 @@ impl Connection {
         self.lanes.push(lane, frame);
     }
 
+    /// Queues a frame of the handshake: nothing said later may overtake it.
+    pub(crate) fn greet(&mut self, kind: Kind, body: impl FnOnce(&mut BytesMut)) {
+        let mut frame = BytesMut::new();
+        put_frame(&mut frame, kind, self.group, body);
+        self.lanes.adopt(Lane::Urgent, frame.freeze());
+    }
+
     /// Queues one frame whose body `body` appends.
     pub(crate) fn put(&mut self, kind: Kind, body: impl FnOnce(&mut BytesMut)) {
         self.close_frame();

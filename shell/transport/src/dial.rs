@@ -99,7 +99,7 @@ impl Transport {
             software: concat!("quorate ", env!("CARGO_PKG_VERSION")).to_owned(),
             extra: Bytes::new(),
         };
-        connection.put(Kind::Hello, |body| hello.put(body));
+        connection.greet(Kind::Hello, |body| hello.put(body));
         self.list(slot);
     }
 

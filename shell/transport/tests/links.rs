@@ -1,0 +1,423 @@
+//! Transports that speak with each other, with plain sockets, and with those who should not come in.
+//! Every wait is for a condition and bounded.
+
+use bytes::{Bytes, BytesMut};
+use mio::{Events, Poll, Token, Waker};
+use quorate_transport::{Arrival, Lane, Limits, Own, PeerAddress, Settings, Transport};
+use quorate_types::{
+    ClusterId, ConnectionId, GroupId, Incarnation, LinkEpoch, NodeId, NodeSet, Time, ViewNumber,
+};
+use quorate_wire::{
+    Frame, FrameReader, Hello, HelloRole, Kind, Reject, RejectReason, VERSION, VERSION_MIN,
+    Welcome, put_frame,
+};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+const GROUP: GroupId = GroupId(1);
+const PATIENCE: Duration = Duration::from_secs(20);
+
+struct Node {
+    poll: Poll,
+    transport: Transport,
+    started: Instant,
+    seen: Vec<Arrival>,
+}
+
+impl Node {
+    fn start(own: u16, boot: u64, addresses: &[SocketAddr], limits: Limits) -> Node {
+        let poll = Poll::new().unwrap();
+        let waker = Arc::new(Waker::new(poll.registry(), Token(0)).unwrap());
+        let members = (1..).zip(addresses).map(|(node, address)| PeerAddress {
+            node: NodeId(node),
+            incarnation: Incarnation(100 + u64::from(node)),
+            address: address.to_string(),
+        });
+        let settings = Settings {
+            own: Own {
+                cluster: ClusterId(7),
+                group: GROUP,
+                node: NodeId(own),
+                incarnation: Incarnation(100 + u64::from(own)),
+                boot,
+            },
+            listen: addresses[usize::from(own) - 1],
+            members: members.collect(),
+            view: ViewNumber(1),
+            objects: Vec::new(),
+            limits,
+            first_token: 1,
+        };
+        let registry = poll.registry().try_clone().unwrap();
+        let transport = Transport::listen(settings, registry, waker, Time(0)).unwrap();
+        Node {
+            poll,
+            transport,
+            started: Instant::now(),
+            seen: Vec::new(),
+        }
+    }
+
+    fn now(&self) -> Time {
+        Time(u64::try_from(self.started.elapsed().as_nanos()).unwrap())
+    }
+
+    fn turn(&mut self) {
+        let mut events = Events::with_capacity(64);
+        self.poll
+            .poll(&mut events, Some(Duration::from_millis(1)))
+            .unwrap();
+        let now = self.now();
+        self.transport.read_on(now);
+        for event in events.iter().filter(|event| event.token() != Token(0)) {
+            self.transport.ready(event, now);
+        }
+        self.transport.tick(now);
+        self.transport.take_arrivals(&mut self.seen);
+        self.transport.flush(now);
+    }
+
+    fn send(&mut self, to: u16, lane: Lane, body: &[u8]) {
+        let now = self.now();
+        self.transport
+            .send(NodeSet::only(NodeId(to)), lane, now, |frame| {
+                frame.extend_from_slice(body);
+            });
+    }
+
+    fn link(&self, peer: u16) -> Option<LinkEpoch> {
+        let mut link = None;
+        for arrival in &self.seen {
+            match arrival {
+                Arrival::Up { peer: of, link: up } if of.0 == peer => link = Some(*up),
+                Arrival::Down { peer: of } if of.0 == peer => link = None,
+                _ => {}
+            }
+        }
+        link
+    }
+
+    fn bodies(&self) -> Vec<Bytes> {
+        let frames = self.seen.iter().filter_map(|arrival| match arrival {
+            Arrival::Peer { frame, .. } | Arrival::Client { frame, .. } => Some(frame.body.clone()),
+            _ => None,
+        });
+        frames.collect()
+    }
+}
+
+fn free_addresses(count: usize) -> Vec<SocketAddr> {
+    let listeners: Vec<TcpListener> = (0..count)
+        .map(|_| TcpListener::bind("127.0.0.1:0").unwrap())
+        .collect();
+    let addresses = listeners.iter().map(|l| l.local_addr().unwrap());
+    addresses.collect()
+}
+
+fn until(nodes: &mut [&mut Node], what: &str, mut holds: impl FnMut(&[&mut Node]) -> bool) {
+    let begun = Instant::now();
+    while !holds(nodes) {
+        assert!(begun.elapsed() < PATIENCE, "never: {what}");
+        for node in nodes.iter_mut() {
+            node.turn();
+        }
+    }
+}
+
+fn hello(role: HelloRole, cluster: u64) -> BytesMut {
+    let hello = Hello {
+        version_min: VERSION_MIN,
+        version_max: VERSION,
+        cluster: Some(ClusterId(cluster)),
+        role,
+        software: "test".to_owned(),
+        extra: Bytes::new(),
+    };
+    let mut bytes = BytesMut::new();
+    put_frame(&mut bytes, Kind::Hello, GROUP, |body| hello.put(body));
+    bytes
+}
+
+fn client() -> HelloRole {
+    HelloRole::Client { group: GROUP }
+}
+
+/// Turns the node until a stranger's socket brought a frame, or was closed.
+fn answer(node: &mut Node, stranger: &mut TcpStream) -> Option<Frame> {
+    stranger.set_nonblocking(true).unwrap();
+    let mut reader = FrameReader::new(1 << 20);
+    let mut is_over = false;
+    let mut frame = None;
+    until(&mut [node], "an answer", |_| {
+        match stranger.read(reader.space()) {
+            Ok(0) => is_over = true,
+            Ok(count) => reader.filled(count),
+            Err(error) => is_over = error.kind() == std::io::ErrorKind::ConnectionReset,
+        }
+        frame = reader.next_frame().unwrap();
+        is_over || frame.is_some()
+    });
+    frame
+}
+
+fn rejection(node: &mut Node, greeting: &[u8]) -> RejectReason {
+    let mut stranger = TcpStream::connect(node.transport.address()).unwrap();
+    stranger.write_all(greeting).unwrap();
+    let frame = answer(node, &mut stranger).expect("a refusal has words");
+    assert_eq!(frame.kind, Kind::Reject);
+    Reject::take(&frame.body).unwrap().reason
+}
+
+#[test]
+fn two_nodes_link_whoever_starts_first_and_frames_come_whole() {
+    let addresses = free_addresses(2);
+    let mut one = Node::start(1, 1, &addresses, Limits::default());
+    for _ in 0..20 {
+        one.turn();
+    }
+    let mut two = Node::start(2, 1, &addresses, Limits::default());
+    until(&mut [&mut one, &mut two], "a link", |nodes| {
+        nodes[0].link(2).is_some() && nodes[1].link(1).is_some()
+    });
+    two.send(1, Lane::Urgent, b"first");
+    two.send(1, Lane::Normal, b"second");
+    one.send(2, Lane::Bulk, &[7; 3 << 20]);
+    until(&mut [&mut one, &mut two], "all frames", |nodes| {
+        nodes[0].bodies().len() == 2 && nodes[1].bodies().len() == 1
+    });
+    assert_eq!(two.bodies()[0], [7; 3 << 20][..]);
+    assert_eq!(one.bodies(), [&b"first"[..], b"second"]);
+}
+
+#[test]
+fn what_is_said_in_the_turn_of_a_link_does_not_overtake_the_welcome() {
+    let addresses = free_addresses(2);
+    let mut one = Node::start(1, 1, &addresses, Limits::default());
+    let mut two = Node::start(2, 1, &addresses, Limits::default());
+    let begun = Instant::now();
+    while two.link(1).is_none() {
+        assert!(begun.elapsed() < PATIENCE);
+        one.turn();
+        // As the node does: what has arrived is answered before the flush of the same turn.
+        let mut events = Events::with_capacity(64);
+        two.poll
+            .poll(&mut events, Some(Duration::from_millis(1)))
+            .unwrap();
+        let now = two.now();
+        for event in events.iter().filter(|event| event.token() != Token(0)) {
+            two.transport.ready(event, now);
+        }
+        two.transport.take_arrivals(&mut two.seen);
+        if two.link(1).is_some() {
+            two.send(1, Lane::Urgent, b"at once");
+        }
+        two.transport.flush(now);
+    }
+    until(&mut [&mut one, &mut two], "the frame", |nodes| {
+        nodes[0].bodies() == [&b"at once"[..]]
+    });
+    assert_eq!(one.link(2), Some(LinkEpoch(1)), "the first link stayed");
+}
+
+#[test]
+fn a_peer_that_goes_shows_as_down_at_once_and_comes_back_in_another_life() {
+    let addresses = free_addresses(2);
+    let mut one = Node::start(1, 1, &addresses, Limits::default());
+    let mut two = Node::start(2, 1, &addresses, Limits::default());
+    until(&mut [&mut one, &mut two], "a link", |nodes| {
+        nodes[0].link(2).is_some() && nodes[1].link(1).is_some()
+    });
+    let first = one.link(2);
+    drop(two);
+    until(&mut [&mut one], "the link is down", |nodes| {
+        nodes[0].link(2).is_none()
+    });
+    let mut two = Node::start(2, 2, &addresses, Limits::default());
+    until(&mut [&mut one, &mut two], "another link", |nodes| {
+        nodes[0].link(2).is_some()
+    });
+    assert!(one.link(2) > first);
+}
+
+#[test]
+fn strangers_of_the_wrong_kind_are_turned_away_with_the_reason() {
+    let addresses = free_addresses(2);
+    let mut two = Node::start(2, 1, &addresses, Limits::default());
+    let member = |node, incarnation| HelloRole::Node {
+        node: NodeId(node),
+        incarnation: Incarnation(incarnation),
+        boot: 1,
+        groups: vec![GROUP],
+    };
+    assert_eq!(
+        rejection(&mut two, &hello(client(), 8)),
+        RejectReason::Cluster
+    );
+    let other_group = HelloRole::Client { group: GroupId(9) };
+    assert_eq!(
+        rejection(&mut two, &hello(other_group, 7)),
+        RejectReason::Group
+    );
+    assert_eq!(
+        rejection(&mut two, &hello(member(1, 999), 7)),
+        RejectReason::Identity
+    );
+    assert_eq!(
+        rejection(&mut two, &hello(member(2, 102), 7)),
+        RejectReason::Identity
+    );
+    assert_eq!(
+        rejection(&mut two, &hello(member(5, 105), 7)),
+        RejectReason::Identity
+    );
+    assert_eq!(rejection(&mut two, &[0xff; 64]), RejectReason::Malformed);
+    assert_eq!(two.transport.counters().refused, 6);
+    assert!(two.seen.is_empty(), "nobody came in");
+}
+
+#[test]
+fn an_older_start_of_a_member_is_refused() {
+    let addresses = free_addresses(2);
+    let mut two = Node::start(2, 1, &addresses, Limits::default());
+    let start = |boot| HelloRole::Node {
+        node: NodeId(1),
+        incarnation: Incarnation(101),
+        boot,
+        groups: vec![GROUP],
+    };
+    let mut newer = TcpStream::connect(two.transport.address()).unwrap();
+    newer.write_all(&hello(start(5), 7)).unwrap();
+    let frame = answer(&mut two, &mut newer).expect("a welcome");
+    assert_eq!(frame.kind, Kind::Welcome);
+    assert_eq!(Welcome::take(&frame.body).unwrap().node, NodeId(2));
+    assert_eq!(
+        rejection(&mut two, &hello(start(4), 7)),
+        RejectReason::StaleBoot
+    );
+    assert!(two.link(1).is_some(), "the newer one stays");
+}
+
+#[test]
+fn a_damaged_frame_closes_its_connection_and_no_other() {
+    let addresses = free_addresses(1);
+    let mut node = Node::start(1, 1, &addresses, Limits::default());
+    let mut good = TcpStream::connect(node.transport.address()).unwrap();
+    let mut bad = TcpStream::connect(node.transport.address()).unwrap();
+    good.write_all(&hello(client(), 7)).unwrap();
+    bad.write_all(&hello(client(), 7)).unwrap();
+    answer(&mut node, &mut good).expect("a welcome");
+    answer(&mut node, &mut bad).expect("a welcome");
+    let mut frame = BytesMut::new();
+    put_frame(&mut frame, Kind::FromClient, GROUP, |body| {
+        body.extend_from_slice(b"words")
+    });
+    frame[17] ^= 1;
+    bad.write_all(&frame).unwrap();
+    let refusal = answer(&mut node, &mut bad).expect("a refusal");
+    assert_eq!(refusal.kind, Kind::Reject);
+    frame[17] ^= 1;
+    good.write_all(&frame[..10]).unwrap();
+    node.turn();
+    assert!(node.bodies().is_empty(), "a cut frame waits for its rest");
+    good.write_all(&frame[10..]).unwrap();
+    until(&mut [&mut node], "the good frame", |nodes| {
+        nodes[0].bodies() == [&b"words"[..]]
+    });
+}
+
+#[test]
+fn a_client_that_does_not_read_is_closed() {
+    let addresses = free_addresses(1);
+    let limits = Limits {
+        client_queue: 1 << 20,
+        ..Limits::default()
+    };
+    let mut node = Node::start(1, 1, &addresses, limits);
+    let mut deaf = TcpStream::connect(node.transport.address()).unwrap();
+    deaf.write_all(&hello(client(), 7)).unwrap();
+    answer(&mut node, &mut deaf).expect("a welcome");
+    let id = connection_of(&mut node, &mut deaf);
+    let begun = Instant::now();
+    while node.transport.counters().slow_clients == 0 {
+        assert!(begun.elapsed() < PATIENCE, "its queue is bounded");
+        node.transport
+            .answer(id, |body| body.extend_from_slice(&[1; 64 << 10]));
+        node.turn();
+    }
+    node.turn();
+    assert!(
+        node.seen
+            .iter()
+            .any(|arrival| matches!(arrival, Arrival::Gone { connection } if *connection == id))
+    );
+}
+
+fn connection_of(node: &mut Node, stranger: &mut TcpStream) -> ConnectionId {
+    let mut frame = BytesMut::new();
+    put_frame(&mut frame, Kind::StatusRequest, GROUP, |_| {});
+    stranger.write_all(&frame).unwrap();
+    let mut id = None;
+    until(&mut [node], "the client's frame", |nodes| {
+        id = nodes[0].seen.iter().find_map(|arrival| match arrival {
+            Arrival::Client { from, .. } => Some(*from),
+            _ => None,
+        });
+        id.is_some()
+    });
+    id.unwrap()
+}
+
+#[test]
+fn silent_strangers_give_way_when_all_connections_are_taken() {
+    let addresses = free_addresses(1);
+    let limits = Limits {
+        connections: 8,
+        ..Limits::default()
+    };
+    let mut node = Node::start(1, 1, &addresses, limits);
+    let silent: Vec<TcpStream> = (0..20)
+        .map(|_| TcpStream::connect(node.transport.address()).unwrap())
+        .collect();
+    until(&mut [&mut node], "all were accepted", |nodes| {
+        nodes[0].transport.counters().accepted == 20
+    });
+    assert!(node.transport.connections() <= 8);
+    drop(silent);
+    until(&mut [&mut node], "all are gone", |nodes| {
+        nodes[0].transport.connections() == 0
+    });
+    let mut honest = TcpStream::connect(node.transport.address()).unwrap();
+    honest.write_all(&hello(client(), 7)).unwrap();
+    let welcome = answer(&mut node, &mut honest).expect("an answer");
+    assert_eq!(welcome.kind, Kind::Welcome);
+}
+
+#[test]
+fn a_taken_address_is_named() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    let poll = Poll::new().unwrap();
+    let waker = Arc::new(Waker::new(poll.registry(), Token(0)).unwrap());
+    let settings = Settings {
+        own: Own {
+            cluster: ClusterId(7),
+            group: GROUP,
+            node: NodeId(1),
+            incarnation: Incarnation(101),
+            boot: 1,
+        },
+        listen: address,
+        members: Vec::new(),
+        view: ViewNumber(1),
+        objects: Vec::new(),
+        limits: Limits::default(),
+        first_token: 1,
+    };
+    let registry = poll.registry().try_clone().unwrap();
+    let error = Transport::listen(settings, registry, waker, Time(0))
+        .err()
+        .expect("somebody listens there");
+    assert!(error.to_string().contains(&address.to_string()));
+}

@@ -4,10 +4,10 @@
 
 use crate::NodeError;
 use crate::arguments::constructor_arguments;
-use quorate_host::PythonConfig;
+use quorate_host::{HostConfig, PythonConfig};
 use quorate_types::{
-    ClusterId, GroupId, Incarnation, Member, NodeId, NodeSet, ObjectSpec, Persistence, Quorums,
-    Slot, View, ViewNumber,
+    ClusterId, GroupId, Incarnation, Member, NodeId, NodeSet, ObjectId, ObjectSpec, Persistence,
+    Quorums, Slot, View, ViewNumber,
 };
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
@@ -323,9 +323,25 @@ impl NodeConfig {
         }
     }
 
-    /// How the process of Python objects is run.
+    /// What the objects' host is told.
     #[must_use]
-    pub fn python_config(&self) -> PythonConfig {
+    pub fn host_config(&self) -> HostConfig {
+        let specs = self.objects.iter().map(ObjectConfig::spec);
+        let objects = (0..)
+            .zip(specs)
+            .map(|(number, spec)| quorate_host::ObjectSpec {
+                id: ObjectId(number),
+                name: spec.name,
+                class: spec.class,
+                arguments: spec.arguments,
+            });
+        HostConfig {
+            objects: objects.collect(),
+            python: self.python_config(),
+        }
+    }
+
+    fn python_config(&self) -> PythonConfig {
         let mut paths: Vec<PathBuf> = Vec::new();
         for path in self.objects.iter().flat_map(|object| &object.path) {
             if !paths.contains(path) {

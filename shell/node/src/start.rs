@@ -14,12 +14,12 @@ use crate::status::Identity;
 use crate::{NodeConfig, NodeError};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token, Waker};
-use quorate_host::{Host, HostConfig, HostEvent, ObjectImage};
+use quorate_host::{Host, HostEvent, ObjectImage};
 use quorate_paxos::{Config, MultiPaxos, Standing};
 use quorate_replica::{Recovered, Replica, ReplicaConfig};
 use quorate_storage::{DataDirectory, Log, SnapshotStore};
 use quorate_transport::{Own, PeerAddress, Settings, Transport};
-use quorate_types::{NodeId, ObjectId, Slot, View};
+use quorate_types::{NodeId, ObjectId, Slot};
 use quorate_wire::ObjectEntry;
 use std::sync::Arc;
 
@@ -47,7 +47,7 @@ pub fn run(config: &NodeConfig) -> Result<(), NodeError> {
         .admin
         .map(|address| admin::serve(address, asker))
         .transpose()?;
-    let mut host = Host::open(host_config(config, &identity.view))?;
+    let mut host = Host::open(config.host_config())?;
     let (journal, past) = journal(config, &identity, &directory, &waker)?;
     let names: Vec<String> = identity
         .view
@@ -172,22 +172,6 @@ fn settings(config: &NodeConfig, identity: &Identity) -> Settings {
             peer_queue: config.limits.peer_queue,
         },
         first_token: TRANSPORT,
-    }
-}
-
-/// The objects as a host is told of them.
-fn host_config(config: &NodeConfig, view: &View) -> HostConfig {
-    let objects = (0..)
-        .zip(&view.objects)
-        .map(|(number, object)| quorate_host::ObjectSpec {
-            id: ObjectId(number),
-            name: object.name.clone(),
-            class: object.class.clone(),
-            arguments: object.arguments.clone(),
-        });
-    HostConfig {
-        objects: objects.collect(),
-        python: config.python_config(),
     }
 }
 

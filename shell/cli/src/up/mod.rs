@@ -61,6 +61,9 @@ pub(crate) struct UpArgs {
     /// Seconds after which a call that does not return has its host killed.
     #[arg(long, value_name = "SECONDS")]
     pub(crate) call_timeout: Option<f64>,
+    /// The Python interpreter of the objects' host; `python3` beside this program or on PATH when absent.
+    #[arg(long, env = "QUORATE_PYTHON", value_name = "PATH")]
+    pub(crate) python: Option<PathBuf>,
     /// Which log lines the nodes write into their log files.
     #[arg(long, env = "QUORATE_LOG", default_value = "info")]
     log: String,
@@ -114,6 +117,10 @@ fn wait_until_ready(
             progress.finish_and_clear();
             return Ok(Some(statuses));
         }
+        if observers(&statuses) > plan.nodes.len() / 2 {
+            progress.finish_and_clear();
+            return Err(plan.forgotten());
+        }
         said = describe(plan, &statuses);
         progress.set_message(said.clone());
         progress.tick();
@@ -151,20 +158,18 @@ fn is_ready(plan: &Plan, statuses: &[NodeStatus]) -> bool {
             .all(|status| status.leader == leader && status.is_serving && status.is_host_up)
 }
 
+/// How many nodes forgot what they voted for.
+fn observers(statuses: &[NodeStatus]) -> usize {
+    let observes = |status: &&NodeStatus| status.roles.iter().any(|role| role == "observer");
+    statuses.iter().filter(observes).count()
+}
+
 fn describe(plan: &Plan, statuses: &[NodeStatus]) -> String {
-    let observers = statuses
-        .iter()
-        .filter(|status| status.roles.iter().any(|role| role == "observer"))
-        .count();
-    let mut text = format!(
+    format!(
         "{} of {} nodes answer, nobody leads yet",
         statuses.len(),
         plan.nodes.len()
-    );
-    if observers > 0 {
-        text.push_str(&format!("; {observers} only observe"));
-    }
-    text
+    )
 }
 
 fn print_ready(plan: &Plan, statuses: &[NodeStatus], as_json: bool) -> Result<(), CliError> {

@@ -2,12 +2,14 @@
 
 use super::UpArgs;
 use crate::error::{CliError, code};
-use crate::node::{PersistArg, hex, node_error, random};
+use crate::node::{hex, node_error, random};
+use quorate_host::{HostConfig, ObjectSpec, PythonConfig};
 use quorate_node::{
     LimitsConfig, MemberConfig, NodeConfig, NodeError, ObjectConfig, SnapshotConfig,
     constructor_arguments,
 };
 use quorate_storage::Identity;
+use quorate_types::ObjectId;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
@@ -20,7 +22,6 @@ pub(super) struct Plan {
     pub(super) nodes: Vec<PlannedNode>,
     object: String,
     dir: PathBuf,
-    persist: PersistArg,
     /// Removes the directory when the group ends, if it was a temporary one.
     _temporary: Option<TempDir>,
 }
@@ -69,7 +70,6 @@ impl Plan {
             nodes: nodes.collect(),
             object: object.name,
             dir,
-            persist: args.persist,
             _temporary: temporary,
         })
     }
@@ -95,16 +95,21 @@ impl Plan {
 
     /// What to say when nobody leads in the end.
     pub(super) fn never_ready(&self, said: &str) -> CliError {
-        let hint = match self.persist {
-            PersistArg::Memory => {
-                "; in memory mode the state is gone once a majority has stopped, and the group does not start again \
-                 empty: use another --dir, or --persist disk"
-            }
-            PersistArg::Disk => "",
-        };
         CliError {
             text: format!(
-                "the group did not become ready: {said}{hint}; logs are in {}",
+                "the group did not become ready: {said}; logs are in {}",
+                self.dir.display()
+            ),
+            code: code::NO_QUORUM,
+        }
+    }
+
+    /// What to say when a majority forgot what it voted for.
+    pub(super) fn forgotten(&self) -> CliError {
+        CliError {
+            text: format!(
+                "the group of {} kept its state in memory only and a majority of it stopped: the state is gone, and \
+                 the group does not start again as if it had never been; use another --dir, or --persist disk",
                 self.dir.display()
             ),
             code: code::NO_QUORUM,
@@ -124,12 +129,25 @@ fn object_config(args: &UpArgs) -> Result<ObjectConfig, CliError> {
     };
     let arguments = constructor_arguments(args.args.as_deref(), args.kwargs.as_deref())
         .map_err(|error| CliError::usage(format!("--{error}")))?;
-    if let Some(builtin) = args.class.strip_prefix("rust:") {
-        quorate_host::create(builtin, &arguments)
-            .map_err(|error| CliError::usage(error.to_string()))?;
-    }
     let here = std::env::current_dir()
         .map_err(|error| CliError::failed(format!("no current directory: {error}")))?;
+    let spec = ObjectSpec {
+        id: ObjectId(0),
+        name: name.clone(),
+        class: args.class.clone(),
+        arguments,
+    };
+    // Before anything is made: a wrong class leaves nothing behind.
+    quorate_host::check(HostConfig {
+        objects: vec![spec],
+        python: PythonConfig {
+            interpreter: args.python.clone(),
+            paths: vec![here.clone()],
+            with_snapshots: !args.no_snapshot,
+            ..PythonConfig::default()
+        },
+    })
+    .map_err(|error| node_error(&NodeError::from(error)))?;
     Ok(ObjectConfig {
         name,
         class: args.class.clone(),
@@ -210,7 +228,7 @@ fn make_new(dir: &Path, args: &UpArgs, object: &ObjectConfig) -> Result<Vec<Node
             persist: args.persist.as_config(),
             window: NodeConfig::WINDOW,
             insecure: false,
-            python: None,
+            python: args.python.clone(),
             call_timeout: args.call_timeout,
             snapshot: SnapshotConfig {
                 enabled: !args.no_snapshot,

@@ -85,7 +85,6 @@ impl<O: Ordering> Replica<O> {
             }
         }
         self.record(&calls, outcomes, out);
-        self.try_finish_snapshot(out);
     }
 
     fn record(&mut self, calls: &Calls, outcomes: Vec<Outcome>, out: &mut Vec<Output<O::Message>>) {

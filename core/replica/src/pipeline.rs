@@ -237,3 +237,30 @@ impl Load {
         self.bytes -= other.bytes;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quorate_types::Value;
+
+    fn digest_of(slots: &[(u64, &'static str)]) -> u64 {
+        let mut pipeline = Pipeline::default();
+        for (slot, text) in slots {
+            let outcome = Outcome::Returned(Value::from_static(text.as_bytes()));
+            pipeline.fold(Slot(*slot), &[outcome]);
+        }
+        pipeline.replies_digest
+    }
+
+    #[test]
+    fn the_digest_tells_every_reply_its_slot_and_its_order() {
+        let digest = digest_of(&[(1, "a"), (2, "b")]);
+        assert_eq!(digest, digest_of(&[(1, "a"), (2, "b")]));
+        assert_ne!(digest, digest_of(&[(1, "x"), (2, "b")]), "an early reply");
+        assert_ne!(digest, digest_of(&[(1, "a"), (2, "x")]), "a late reply");
+        assert_ne!(digest, digest_of(&[(1, "a"), (3, "b")]), "another slot");
+        let mut raised = Pipeline::default();
+        raised.fold(Slot(1), &[Outcome::Raised(Value::from_static(b"a"))]);
+        assert_ne!(raised.replies_digest, digest_of(&[(1, "a")]));
+    }
+}

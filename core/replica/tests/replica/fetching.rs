@@ -116,6 +116,18 @@ fn pieces_out_of_place_or_from_strangers_are_not_stored() {
         "only what was asked for counts: {:?}",
         world.seen
     );
+    world.half_turn(2, piece(1, slot, 0, 10));
+    assert_eq!(world.seen.len(), 1, "the first piece");
+    for input in [
+        piece(1, slot, 0, 10),
+        piece(1, slot, 20, 10),
+        piece(0, slot, 10, 10),
+    ] {
+        world.half_turn(2, input);
+    }
+    assert_eq!(world.seen.len(), 1, "neither again nor ahead");
+    world.half_turn(2, piece(1, slot, 10, 10));
+    assert_eq!(world.seen.len(), 2, "the next piece");
 }
 
 #[test]
@@ -185,6 +197,7 @@ fn a_hung_objects_backlog_is_bounded_and_replaced_by_a_snapshot() {
     world.call(2, 6, id(session, sequence + 1), "a");
     let ask = Ask::Call(id(session, sequence + 1));
     assert_eq!(world.take_told(6), [refused(ask, Refusal::Overloaded)]);
+    world.loses_fetches = true;
     world.say(0, 5, FromClient::Checkpoint { request: 1 });
     let status = world.nodes[2].replica.status();
     assert!(
@@ -192,13 +205,23 @@ fn a_hung_objects_backlog_is_bounded_and_replaced_by_a_snapshot() {
         "what the snapshot covers is dropped: {}",
         status.backlog
     );
-    world.decide(vec![call(session, sequence + 1, sequence, "b")]);
+    world.decide(vec![call(session, sequence + 1, sequence - 1, "b")]);
+    world.say(1, 5, FromClient::Checkpoint { request: 2 });
+    let later = world.nodes[0].replica.status().stable;
+    assert_eq!(later, world.shared.borrow().last());
+    world.decide(vec![call(session, sequence + 2, sequence - 1, "c")]);
+    world.loses_fetches = false;
     world.nodes[2].objects.answers_left = None;
     world.run();
     world.pass(Duration::from_millis(1_100));
     assert_caught_up(&world);
-    world.call(2, 6, id(session, sequence + 1), "b");
-    assert!(world.outcome(6).is_some());
+    for (behind, text) in [(0, "a"), (1, "b"), (2, "c")] {
+        world.call(0, 6, id(session, sequence + behind), text);
+        let reply = world.outcome(6);
+        assert!(reply.is_some());
+        world.call(2, 6, id(session, sequence + behind), text);
+        assert_eq!(world.outcome(6), reply, "{behind}");
+    }
 }
 
 #[test]

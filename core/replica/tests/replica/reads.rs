@@ -2,8 +2,8 @@
 
 use crate::world::{World, call, id, refused};
 use quorate_ordering::Effect;
-use quorate_replica::Output;
-use quorate_types::{Ask, Duration, ReadLevel, Refusal, Slot, Time, ToClient};
+use quorate_replica::{Output, limits};
+use quorate_types::{Ask, Body, Duration, NodeId, ReadLevel, Refusal, Slot, Time, ToClient};
 
 /// Claim rp-6.
 #[test]
@@ -124,6 +124,51 @@ fn an_ordered_read_is_executed_at_its_place_by_one_replica_only() {
         .map(|(at, _)| *at)
         .collect();
     assert_eq!(queried, [1]);
+}
+
+#[test]
+fn the_mark_of_an_earlier_start_answers_no_read() {
+    let mut world = World::new(1);
+    world.shared.borrow_mut().holds_submissions = true;
+    world.read(0, 5, 1, ReadLevel::Ordered);
+    let marks = std::mem::take(&mut world.shared.borrow_mut().submitted);
+    let mark = marks
+        .into_iter()
+        .map(|(_, command)| command)
+        .find(|command| matches!(command.body, Body::Read { .. }))
+        .expect("it has a place in the log");
+    let (mut earlier, mut stranger) = (mark.clone(), mark.clone());
+    earlier.id.sequence -= 1;
+    let reader = NodeId(0);
+    earlier.body = Body::Read { reader, boot: 0 };
+    let reader = NodeId(1);
+    stranger.id.sequence -= 1;
+    stranger.body = Body::Read { reader, boot: 1 };
+    world.decide(vec![earlier, stranger]);
+    assert_eq!(world.take_told(5), []);
+    world.decide(vec![mark]);
+    assert!(world.outcome(5).is_some());
+}
+
+#[test]
+fn a_read_waits_while_calls_before_its_barrier_are_not_handed_out() {
+    let mut world = World::new(1);
+    let session = world.open(0, 5);
+    world.nodes[0].objects.answers_left = Some(0);
+    let each = limits::HANDED_CALLS as u64 / 20;
+    for slot in 0..30 {
+        let calls = (1..=each).map(|n| slot * each + n);
+        let calls = calls.map(|sequence| call(session, sequence, sequence - 1, "a"));
+        let calls = calls.collect();
+        world.decide(calls);
+    }
+    world.read(0, 6, 1, ReadLevel::Confirmed);
+    let is_query = |(_, output): &&(usize, Output<u32>)| matches!(output, Output::Query { .. });
+    assert_eq!(world.seen.iter().filter(is_query).count(), 0);
+    world.nodes[0].objects.answers_left = None;
+    world.run();
+    let last = crate::world::value(world.nodes[0].objects.state);
+    assert_eq!(world.outcome(6), Some(last));
 }
 
 #[test]

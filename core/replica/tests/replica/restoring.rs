@@ -236,6 +236,11 @@ proptest! {
             prop_assert_eq!(resumed.replica.status().digest, status.digest);
             prop_assert_eq!(resumed.replica.status().sessions, status.sessions);
             prop_assert_eq!(&resumed.asked_again(&sessions), &answers);
+            for (slot, same) in &resumed.objects.images {
+                if let Some(image) = one.objects.images.get(slot) {
+                    prop_assert_eq!(&image.core, &same.core);
+                }
+            }
             prop_assert_eq!(resumed.replica.ordering().status().decided, status.decided);
         }
     }

@@ -125,6 +125,20 @@ fn a_keepalive_is_not_acknowledged_before_a_majority_confirmed_the_leader() {
     assert_eq!(world.take_told(5), [ToClient::KeptAlive { session }]);
 }
 
+#[test]
+fn a_keepalive_is_not_acknowledged_before_the_leaders_care_has_begun_in_the_log() {
+    let mut world = world(2);
+    let session = world.open(0, 5);
+    world.shared.borrow_mut().holds_submissions = true;
+    world.lead(1);
+    assert_eq!(keep_alive(&mut world, 1, session), []);
+    let submitted = std::mem::take(&mut world.shared.borrow_mut().submitted);
+    let commands = submitted.into_iter().map(|(_, command)| command).collect();
+    world.decide(commands);
+    let kept = ToClient::KeptAlive { session };
+    assert_eq!(keep_alive(&mut world, 1, session), [kept]);
+}
+
 /// Claim rp-13.
 #[test]
 fn no_keepalive_is_acknowledged_once_an_expiry_is_proposed() {

@@ -157,6 +157,17 @@ fn one_replica_reporting_twice_is_counted_once() {
 }
 
 #[test]
+fn a_report_that_is_repeated_does_not_push_out_an_older_one() {
+    let mut world = World::new(3);
+    durable(&mut world, 0, 1, Slot(5), 7);
+    for _ in 0..4 {
+        durable(&mut world, 0, 1, Slot(9), 8);
+    }
+    durable(&mut world, 0, 2, Slot(5), 7);
+    assert_eq!(trimmable(&world), [(0, Slot(5))]);
+}
+
+#[test]
 fn the_leader_asks_for_a_checkpoint_when_commands_and_bytes_are_enough() {
     let policy = CheckpointPolicy {
         commands: 10,

@@ -3,11 +3,13 @@
 mod objects;
 mod ordering;
 
-pub(crate) use objects::Objects;
+pub(crate) use objects::{Objects, value};
 pub(crate) use ordering::{Instant, Shared};
 
 use quorate_ordering::{Effect, LinkState, Role};
-use quorate_replica::{Input, Output, PeerMessage, Recovered, Replica, ReplicaConfig};
+use quorate_replica::{
+    Input, Output, PeerMessage, Recovered, Replica, ReplicaConfig, ReplicaMessage,
+};
 use quorate_types::{
     Ask, Ballot, Batch, Body, Command, CommandId, ConnectionId, Duration, FromClient, Incarnation,
     LinkEpoch, Member, NodeId, NodeSet, ObjectId, ObjectSpec, Outcome, Persistence, Quorums,
@@ -28,6 +30,8 @@ pub(crate) struct World {
     pub(crate) told: Vec<(ConnectionId, ToClient)>,
     /// Outputs that no test object performs.
     pub(crate) seen: Vec<(usize, Output<Message>)>,
+    /// Questions for snapshots are lost.
+    pub(crate) loses_fetches: bool,
     mail: VecDeque<(usize, usize, PeerMessage<Message>)>,
 }
 
@@ -79,6 +83,7 @@ impl World {
             nodes: Vec::new(),
             told: Vec::new(),
             seen: Vec::new(),
+            loses_fetches: false,
             mail: VecDeque::new(),
         };
         for own in 0..usize::from(nodes) {
@@ -191,6 +196,17 @@ impl World {
             while let Some((from, to, message)) = self.mail.pop_front() {
                 is_quiet = false;
                 if to >= self.nodes.len() || self.nodes[from].is_cut || self.nodes[to].is_cut {
+                    continue;
+                }
+                let fetch = ReplicaMessage::Fetch {
+                    slot: Slot(0),
+                    offset: 0,
+                };
+                let kind = std::mem::discriminant(&fetch);
+                if let PeerMessage::Replica(message) = &message
+                    && self.loses_fetches
+                    && std::mem::discriminant(message) == kind
+                {
                     continue;
                 }
                 let input = Input::Peer {

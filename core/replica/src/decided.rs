@@ -140,13 +140,16 @@ impl<O: Ordering> Replica<O> {
         command: &Command,
         out: &mut Vec<Output<O::Message>>,
     ) {
-        let purpose = self.internals.landed(command.id);
         match &command.body {
-            Body::Open { nonce } => self.opened(slot, index, *nonce, out),
+            Body::Open { nonce } => {
+                self.internals.landed(command.id);
+                self.opened(slot, index, *nonce, out);
+            }
             Body::Close => {
                 self.end_session(command.id.session, out);
             }
             Body::Expire { session, judged_by } => {
+                self.internals.landed(command.id);
                 self.silence.expiry_decided(*session, command.id);
                 let active = self.sessions.session(*session).map(|known| known.active);
                 let is_silent = active.is_some_and(|active| active <= *judged_by);
@@ -154,15 +157,19 @@ impl<O: Ordering> Replica<O> {
                     self.end_session(*session, out);
                 }
             }
-            Body::Lead { ballot } => self.silence.lead_decided(*ballot, slot),
+            Body::Lead { ballot } => {
+                self.internals.landed(command.id);
+                self.silence.lead_decided(*ballot, slot);
+            }
             Body::Read { reader, boot } => {
                 let is_own = *reader == self.config.own && *boot == self.config.boot;
-                if let (true, Some(Purpose::Read(read))) = (is_own, purpose) {
+                let purpose = is_own.then(|| self.internals.landed(command.id)).flatten();
+                if let Some(Purpose::Read(read)) = purpose {
                     self.reads.confirmed(read, slot, None);
                 }
             }
             Body::Checkpoint => {
-                if purpose == Some(Purpose::Checkpoint) {
+                if self.internals.landed(command.id) == Some(Purpose::Checkpoint) {
                     self.checkpoint_landed();
                 }
             }

@@ -93,6 +93,21 @@ fn a_sequence_used_again_with_another_payload_is_refused_everywhere() {
 }
 
 #[test]
+fn who_waits_with_another_payload_does_not_get_the_first_ones_reply() {
+    let mut world = World::new(1);
+    let session = world.open(0, 5);
+    world.take_told(5);
+    world.shared.borrow_mut().holds_submissions = true;
+    world.call(0, 5, id(session, 1), "b");
+    world.decide(vec![call(session, 1, 0, "a")]);
+    assert_eq!(world.take_told(5), [], "executed, but not what was asked");
+    world.decide(vec![call(session, 1, 0, "b")]);
+    let ask = Ask::Call(id(session, 1));
+    assert_eq!(world.take_told(5), [refused(ask, Refusal::SequenceReused)]);
+    assert_eq!(world.nodes[0].replica.status().in_flight, 0);
+}
+
+#[test]
 fn what_names_nothing_is_refused() {
     let mut world = World::new(1);
     let session = world.open(0, 5);

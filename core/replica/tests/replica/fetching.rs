@@ -71,6 +71,40 @@ fn a_fetch_prefers_who_does_not_lead_and_turns_to_another_when_it_is_silent() {
 }
 
 #[test]
+fn a_fetch_goes_on_from_another_peer_that_holds_the_same_snapshot() {
+    let (mut world, _, slot) = with_one_behind();
+    world.nodes[2].is_cut = true;
+    world.input(2, Input::Wake);
+    world.run();
+    world.seen.clear();
+    let message = PeerMessage::Replica(ReplicaMessage::Chunk {
+        slot,
+        offset: 0,
+        total: 600 << 10,
+        data: Value::from(vec![0; 10]),
+    });
+    let (from, link) = (NodeId(1), quorate_types::LinkEpoch(1));
+    world.half_turn(
+        2,
+        Input::Peer {
+            from,
+            link,
+            message,
+        },
+    );
+    world.nodes[1].is_cut = true;
+    world.nodes[2].is_cut = false;
+    world.pass(Duration::from_millis(1_100));
+    assert_caught_up(&world);
+    let stored = world.seen.iter().filter_map(|(_, output)| match output {
+        Output::StoreChunk { offset, .. } => Some(*offset),
+        _ => None,
+    });
+    let offsets: Vec<u64> = stored.collect();
+    assert_eq!(offsets[..2], [0, 10], "nothing is fetched twice");
+}
+
+#[test]
 fn a_damaged_image_is_fetched_again_from_its_beginning() {
     let (mut world, _, _) = with_one_behind();
     world.nodes[2].objects.damages_install = true;

@@ -138,11 +138,9 @@ fn the_mark_of_an_earlier_start_answers_no_read() {
         .find(|command| matches!(command.body, Body::Read { .. }))
         .expect("it has a place in the log");
     let (mut earlier, mut stranger) = (mark.clone(), mark.clone());
-    earlier.id.sequence -= 1;
     let reader = NodeId(0);
     earlier.body = Body::Read { reader, boot: 0 };
     let reader = NodeId(1);
-    stranger.id.sequence -= 1;
     stranger.body = Body::Read { reader, boot: 1 };
     world.decide(vec![earlier, stranger]);
     assert_eq!(world.take_told(5), []);

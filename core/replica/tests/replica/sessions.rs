@@ -2,7 +2,7 @@
 
 use crate::world::{World, call, id, meta, refused};
 use quorate_replica::PeerMessage;
-use quorate_types::{Ask, Body, Duration, FromClient, Refusal, SessionId, Slot, ToClient};
+use quorate_types::{Ask, Body, Command, Duration, FromClient, Refusal, SessionId, Slot, ToClient};
 
 const EXPIRY: Duration = Duration::from_millis(1_600);
 const STEP: Duration = Duration::from_millis(100);
@@ -158,6 +158,40 @@ fn no_keepalive_is_acknowledged_once_an_expiry_is_proposed() {
     world.decide(commands);
     let over = refused(Ask::Session(session), Refusal::SessionExpired);
     assert_eq!(keep_alive(&mut world, 0, session), [over]);
+}
+
+#[test]
+fn an_expiry_of_unknown_fate_and_one_that_is_void_let_no_keepalive_through() {
+    let mut world = world(1);
+    let session = world.open(0, 5);
+    world.shared.borrow_mut().holds_submissions = true;
+    pass_steps(&mut world, 20);
+    let is_expiry = |(_, command): &&(usize, Command)| matches!(command.body, Body::Expire { .. });
+    let proposed = world
+        .shared
+        .borrow()
+        .submitted
+        .iter()
+        .find(is_expiry)
+        .cloned();
+    let (_, proposed) = proposed.expect("it is silent");
+    let judged_by = Slot::ZERO;
+    world.decide(vec![meta(Body::Expire { session, judged_by })]);
+    assert_eq!(
+        keep_alive(&mut world, 0, session),
+        [],
+        "its own is on the way"
+    );
+    let (command, refusal) = (proposed.id, Refusal::Unknown);
+    world.effect(0, quorate_ordering::Effect::Refuse { command, refusal });
+    assert_eq!(
+        keep_alive(&mut world, 0, session),
+        [],
+        "it may be decided yet"
+    );
+    assert!(is_open(&world, 0));
+    world.decide(vec![proposed]);
+    assert!(!is_open(&world, 0));
 }
 
 #[test]

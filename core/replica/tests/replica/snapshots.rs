@@ -5,7 +5,7 @@ use quorate_replica::{
     CheckpointPolicy, Digest, Input, Output, PeerMessage, ReplicaMessage, Snapshots,
 };
 use quorate_types::{
-    Ask, Duration, FromClient, LinkEpoch, NodeId, ReadLevel, Refusal, Slot, ToClient,
+    Ask, Body, Duration, FromClient, LinkEpoch, NodeId, ReadLevel, Refusal, Slot, ToClient,
 };
 
 fn trimmable(world: &World) -> Vec<(usize, Slot)> {
@@ -224,6 +224,21 @@ fn without_snapshots_the_log_is_bounded_and_says_so() {
     let ask = Ask::Call(id(session, 10));
     assert_eq!(told.last(), Some(&refused(ask, Refusal::Overloaded)));
     assert_eq!(world.nodes[0].replica.status().snapshot, Slot::ZERO);
+}
+
+#[test]
+fn a_snapshot_holds_where_the_leaders_care_for_sessions_began() {
+    let mut world = World::new(1);
+    world.open(0, 5);
+    let lead = world.shared.borrow().log.iter().position(|batch| {
+        let mut bodies = batch.commands().iter().map(|command| &command.body);
+        bodies.any(|body| matches!(body, Body::Lead { .. }))
+    });
+    world.say(0, 5, FromClient::Checkpoint { request: 1 });
+    let slot = world.shared.borrow().last();
+    let core = &world.nodes[0].objects.images[&slot].core;
+    assert_eq!(Some(core.lead_slot.0 as usize), lead.map(|place| place + 1));
+    assert_eq!(core.lead_ballot.round, 1);
 }
 
 #[test]

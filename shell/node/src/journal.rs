@@ -22,6 +22,7 @@ pub(crate) struct Journal {
     queue: VecDeque<Step>,
     scratch: BytesMut,
     told: u64,
+    room: Room,
     /// Set by the log's thread: something about it may have changed.
     is_news: Arc<AtomicBool>,
 }
@@ -60,6 +61,7 @@ impl Journal {
             queue: VecDeque::new(),
             scratch: BytesMut::new(),
             told: 0,
+            room: Room::Plenty,
             is_news,
         }
     }
@@ -128,15 +130,33 @@ impl Journal {
 
     /// The highest durable mark if it rose since it was asked for last.
     pub(crate) fn durable(&mut self) -> Result<Option<Mark>, NodeError> {
-        if self.is_news.swap(false, Ordering::AcqRel)
-            && let Some(failure) = self.writer.failure()
-        {
-            return Err(failure.into());
+        if self.is_news.swap(false, Ordering::AcqRel) {
+            if let Some(failure) = self.writer.failure() {
+                return Err(failure.into());
+            }
+            self.note_room();
+            self.flush()?;
         }
         let mark = self.writer.durable_mark();
         let is_new = mark > self.told;
         self.told = mark;
         Ok(is_new.then_some(Mark(mark)))
+    }
+
+    /// What the disk can still take, said when it changes: a full disk holds votes back, so that calls
+    /// wait or are refused, and goes on by itself when space returns.
+    fn note_room(&mut self) {
+        let room = self.writer.room();
+        if room != self.room {
+            self.room = room;
+            match room {
+                Room::Plenty => tracing::info!("the disk has room again"),
+                Room::Low => {
+                    tracing::warn!("the disk is almost full: only the log's reserve is left")
+                }
+                Room::Full => tracing::warn!("the disk is full: nothing more is voted for here"),
+            }
+        }
     }
 
     /// Writes what waits and ends the thread.

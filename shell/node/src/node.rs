@@ -130,7 +130,7 @@ impl Node {
                 };
                 self.replica.handle(now, turn_end, &mut self.outputs);
             }
-            self.perform(now)?;
+            self.perform(now);
             self.host.flush();
             self.take_host(now);
             if !self.is_fed && self.outputs.is_empty() {

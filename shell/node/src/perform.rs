@@ -1,6 +1,5 @@
 //! What the replica wants done, done in order.
 
-use crate::NodeError;
 use crate::node::Node;
 use quorate_ordering::Role;
 use quorate_paxos::Message;
@@ -11,17 +10,16 @@ use quorate_wire::{put_answer, put_peer};
 
 impl Node {
     /// Performs all outputs that wait.
-    pub(crate) fn perform(&mut self, now: Time) -> Result<(), NodeError> {
+    pub(crate) fn perform(&mut self, now: Time) {
         let mut outputs = std::mem::take(&mut self.outputs);
         for output in outputs.drain(..) {
-            self.perform_one(output, now)?;
+            self.perform_one(output, now);
         }
         assert!(self.outputs.is_empty(), "performing feeds nothing back");
         self.outputs = outputs;
-        Ok(())
     }
 
-    fn perform_one(&mut self, output: Output<Message>, now: Time) -> Result<(), NodeError> {
+    fn perform_one(&mut self, output: Output<Message>, now: Time) {
         match output {
             Output::Send { to, lane, message } => {
                 self.transport
@@ -62,7 +60,6 @@ impl Node {
                 tracing::error!(%slot, "this replica's objects differ from the majority's: they are not served any more, its votes still count");
             }
         }
-        Ok(())
     }
 
     fn journal(&mut self) -> &mut crate::journal::Journal {

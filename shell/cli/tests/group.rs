@@ -1,0 +1,320 @@
+//! Whole groups of real processes on this machine, driven by the commands that people use.
+//! Nothing here measures time: waits are for lines that the processes write, and `up` and `call` bound them.
+
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
+
+const QUORATE: &str = env!("CARGO_BIN_EXE_quorate");
+
+/// A group started by `quorate up`; asked to end when dropped.
+struct Group {
+    child: Child,
+    stderr: BufReader<ChildStderr>,
+    ready: Value,
+}
+
+impl Group {
+    fn start(words: &[&str]) -> Group {
+        let mut child = Command::new(QUORATE)
+            .args(["up", "rust:counter", "--port", "0", "-o", "json"])
+            .args(words)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let stderr = BufReader::new(child.stderr.take().unwrap());
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap())
+            .read_line(&mut line)
+            .unwrap();
+        let ready = serde_json::from_str(&line);
+        let mut group = Group {
+            child,
+            stderr,
+            ready: Value::Null,
+        };
+        match ready {
+            Ok(ready) => group.ready = ready,
+            Err(_) => panic!("no group: {}", group.rest_of_stderr()),
+        }
+        group
+    }
+
+    fn endpoint(&self) -> &str {
+        self.ready["endpoint"].as_str().unwrap()
+    }
+
+    fn quorate(&self, words: &[&str]) -> Output {
+        run(&[&[words[0], "--endpoint", self.endpoint()], &words[1..]].concat())
+    }
+
+    fn add(&self, amount: &str) -> String {
+        let output = self.quorate(&["call", "counter", "add", amount]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stdout).trim().to_owned()
+    }
+
+    fn status(&self) -> Value {
+        let output = self.quorate(&["status", "-o", "json"]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    /// The node that leads, once the nodes that are up agree on one that is.
+    fn leader(&self) -> Value {
+        loop {
+            let status = self.status();
+            let nodes = status["nodes"].as_array().unwrap();
+            let leads = |node: &&Value| node["id"] == status["leader"] && node["up"] == true;
+            if let Some(leader) = nodes.iter().find(leads) {
+                return leader.clone();
+            }
+        }
+    }
+
+    fn wait_for(&mut self, words: &str) {
+        let mut line = String::new();
+        while !line.contains(words) {
+            line.clear();
+            let read = self.stderr.read_line(&mut line).unwrap();
+            assert!(read > 0, "the group ended before it said: {words}");
+        }
+    }
+
+    fn rest_of_stderr(&mut self) -> String {
+        let mut rest = String::new();
+        self.stderr.read_to_string(&mut rest).unwrap();
+        rest
+    }
+
+    /// Asks the group to end; its exit code.
+    fn stop(&mut self) -> Option<i32> {
+        signal(self.child.id(), "TERM");
+        self.child.wait().unwrap().code()
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if self.child.try_wait().unwrap().is_none() {
+            self.stop();
+        }
+    }
+}
+
+fn run(words: &[&str]) -> Output {
+    Command::new(QUORATE).args(words).output().unwrap()
+}
+
+fn signal(pid: u32, name: &str) {
+    let status = Command::new("kill")
+        .args([&format!("-{name}"), &pid.to_string()])
+        .status()
+        .unwrap();
+    assert!(status.success());
+}
+
+fn pid(node: &Value) -> u32 {
+    u32::try_from(node["pid"].as_u64().unwrap()).unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn is_alive(pid: u32) -> bool {
+    Path::new(&format!("/proc/{pid}")).exists()
+}
+
+#[test]
+fn a_group_loses_its_leader_and_nothing_else() {
+    let mut group = Group::start(&[]);
+    assert_eq!(group.ready["nodes"].as_array().unwrap().len(), 3);
+    assert_eq!(group.add("5"), "5");
+    let killed = group.leader();
+    signal(pid(&killed), "KILL");
+    assert_eq!(group.add("5"), "10", "the others go on");
+    group.wait_for("runs again");
+    assert_eq!(group.add("1"), "11");
+    assert_eq!(group.stop(), Some(0));
+    let nodes = group.ready["nodes"].as_array().unwrap();
+    assert!(
+        nodes.iter().all(|node| !is_alive(pid(node))),
+        "no node outlives the group"
+    );
+    assert!(!Path::new(group.ready["dir"].as_str().unwrap()).exists());
+}
+
+#[test]
+fn a_group_on_disk_is_taken_up_again_with_everything_it_acknowledged() {
+    let dir = tempfile::tempdir().unwrap();
+    let words = ["--dir", dir.path().to_str().unwrap()];
+    let mut group = Group::start(&words);
+    assert_eq!(group.add("3"), "3");
+    let snapshot = group.quorate(&["snapshot"]);
+    assert!(snapshot.status.success(), "{}", text(&snapshot.stderr));
+    assert_eq!(group.add("4"), "7");
+    // Without a chance to put anything in order.
+    for node in group.ready["nodes"].as_array().unwrap() {
+        signal(pid(node), "KILL");
+    }
+    assert_eq!(group.stop(), Some(0));
+    let mut group = Group::start(&words);
+    assert_eq!(group.add("1"), "8");
+    assert_eq!(group.stop(), Some(0));
+    let other = run(&["up", "rust:kv", "--dir", dir.path().to_str().unwrap()]);
+    assert_eq!(other.status.code(), Some(7), "{}", text(&other.stderr));
+}
+
+#[test]
+fn a_node_in_memory_mode_comes_back_as_an_observer_and_a_majority_does_not_form_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let words = ["--persist", "memory", "--dir", dir.path().to_str().unwrap()];
+    let mut group = Group::start(&words);
+    assert_eq!(group.add("5"), "5");
+    let killed = group.leader();
+    signal(pid(&killed), "KILL");
+    group.wait_for("only observes");
+    assert_eq!(group.add("5"), "10");
+    assert_eq!(group.stop(), Some(0));
+    let all = [&["up", "rust:counter", "-o", "json"], &words[..]].concat();
+    let again = run(&all);
+    assert_eq!(again.status.code(), Some(4));
+    assert!(
+        text(&again.stderr).contains("the state is gone"),
+        "{}",
+        text(&again.stderr)
+    );
+    assert!(again.stdout.is_empty());
+}
+
+#[test]
+fn a_node_that_may_not_come_back_is_left_dead() {
+    let mut group = Group::start(&["--no-restart"]);
+    let killed = group.leader();
+    signal(pid(&killed), "KILL");
+    group.wait_for("died");
+    assert_eq!(group.add("2"), "2");
+    let status = group.status();
+    let nodes = status["nodes"].as_array().unwrap();
+    let dead = nodes
+        .iter()
+        .find(|node| node["id"] == killed["id"])
+        .unwrap();
+    assert_eq!(dead["up"], false);
+    assert!(dead["pid"].is_null());
+}
+
+#[test]
+fn wrong_words_are_usage_errors_and_leave_nothing_behind() {
+    let parent = tempfile::tempdir().unwrap();
+    let dir = parent.path().join("group");
+    let dir = dir.to_str().unwrap();
+    let refused = |words: &[&str], says: &str| {
+        let output = run(words);
+        let stderr = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{words:?}: {stderr}");
+        assert!(stderr.contains(says), "{words:?}: {stderr}");
+        assert!(output.stdout.is_empty());
+    };
+    refused(&["up", "rust:countr", "--dir", dir], "no built-in object");
+    refused(&["up", "counter", "--dir", dir], "module:Class");
+    refused(
+        &["up", "rust:counter", "--dir", dir, "--args", "[1"],
+        "--args",
+    );
+    refused(&["up", "rust:counter", "--prot", "1"], "--port");
+    refused(
+        &["node", "run", "--config", "/nonexistent/node.toml"],
+        "/nonexistent/node.toml",
+    );
+    refused(&["node", "init", "--dir", dir, "--node", "64"], "64");
+    assert!(!Path::new(dir).exists(), "nothing was made");
+}
+
+#[test]
+fn a_directory_serves_one_node_and_only_the_one_it_was_made_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let group = Group::start(&["--nodes", "1", "--dir", dir.path().to_str().unwrap()]);
+    let config = dir.path().join("node-1.toml");
+    let run_node = |config: &Path| run(&["node", "run", "--config", config.to_str().unwrap()]);
+    let second = run_node(&config);
+    assert_eq!(second.status.code(), Some(1));
+    assert!(
+        text(&second.stderr).contains("is locked by"),
+        "{}",
+        text(&second.stderr)
+    );
+    drop(group);
+    let written = std::fs::read_to_string(&config).unwrap();
+    let changed = |from: &str, to: &str| {
+        let path = dir.path().join("changed.toml");
+        let lines: Vec<String> = written
+            .lines()
+            .map(|line| {
+                if line.starts_with(from) {
+                    to.to_owned()
+                } else {
+                    line.to_owned()
+                }
+            })
+            .collect();
+        std::fs::write(&path, lines.join("\n")).unwrap();
+        let output = run_node(&path);
+        (output.status.code(), text(&output.stderr))
+    };
+    let (code, says) = changed("cluster = ", "cluster = \"00000000000000aa\"");
+    assert_eq!(code, Some(2), "{says}");
+    assert!(says.contains("belongs to node 1 of cluster"), "{says}");
+    let (code, says) = changed("incarnation = ", "incarnation = \"00000000000000aa\"");
+    assert_eq!(code, Some(2), "{says}");
+    assert!(says.contains("incarnation"), "{says}");
+    let empty = dir.path().join("empty");
+    let (code, says) = changed("dir = ", &format!("dir = \"{}\"", empty.display()));
+    assert_eq!(code, Some(2), "{says}");
+    assert!(says.contains("not initialised"), "{says}");
+    let (code, says) = changed("persist = ", "persist = \"memory\"");
+    assert_eq!(code, Some(2), "{says}");
+    assert!(says.contains("persist"), "{says}");
+}
+
+#[test]
+fn a_taken_port_is_named() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let output = run(&["up", "rust:counter", "--nodes", "1", "--port", &port]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains(&format!("127.0.0.1:{port} is in use")));
+}
+
+#[test]
+fn the_admin_port_says_that_the_node_is_ready_and_what_it_counts() {
+    use std::io::Write;
+    let group = Group::start(&["--nodes", "1"]);
+    let admin = group.ready["nodes"][0]["admin"].as_str().unwrap();
+    let get = |path: &str| {
+        let mut stream = std::net::TcpStream::connect(admin).unwrap();
+        write!(
+            stream,
+            "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+        )
+        .unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    assert!(get("/livez").starts_with("HTTP/1.1 200"));
+    assert!(get("/readyz").starts_with("HTTP/1.1 200"));
+    let metrics = get("/metrics");
+    assert!(
+        metrics.contains("quorate_leads{group=\"1\",node=\"1\"} 1"),
+        "{metrics}"
+    );
+    assert!(metrics.contains("# EOF"));
+    let status = get("/status");
+    let json: Value = serde_json::from_str(status.split("\r\n\r\n").nth(1).unwrap()).unwrap();
+    assert_eq!(json["leader"], 1);
+    assert!(get("/nonsense").starts_with("HTTP/1.1 404"));
+}

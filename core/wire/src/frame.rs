@@ -306,8 +306,9 @@ impl FrameReader {
             None => HEADER_BYTES,
         };
         let bytes = self.read_bytes.max(wanted.min(self.filled * 2));
-        // The rest of a long frame, or at least room for one header.
-        let bytes = bytes.max(self.filled + HEADER_BYTES);
+        // Where whole frames fill the buffer the next read gets as much room again: a caller that
+        // reads several times before it takes frames copies each byte once on average.
+        let bytes = bytes.max(self.filled + self.filled.max(HEADER_BYTES));
         let mut buffer = BytesMut::zeroed(bytes);
         buffer[..self.filled].copy_from_slice(&self.buffer[..self.filled]);
         self.buffer = buffer;
@@ -316,4 +317,30 @@ impl FrameReader {
 
 fn body_length(header: &[u8; HEADER_BYTES]) -> usize {
     u32::from_le_bytes([header[0], header[1], header[2], header[3]]) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reading_on_without_taking_frames_needs_few_reads() {
+        let mut small = BytesMut::new();
+        put_frame(&mut small, Kind::Peer, GroupId(1), |body| {
+            body.put_slice(&[7; 100])
+        });
+        let stream = small.repeat(10_000);
+        let mut reader = FrameReader::new(1024);
+        let mut rest = &stream[..];
+        let mut reads = 0;
+        while !rest.is_empty() {
+            let space = reader.space();
+            let count = space.len().min(rest.len());
+            space[..count].copy_from_slice(&rest[..count]);
+            reader.filled(count);
+            rest = &rest[count..];
+            reads += 1;
+        }
+        assert!(reads < 64, "{reads} reads for {} bytes", stream.len());
+    }
 }

@@ -44,7 +44,7 @@ pub(crate) const SLOTS_MAX: usize = 1 << 16;
 pub(crate) const REPLY_FRAME: usize = 64 << 10;
 
 /// Bytes read from one socket before the others get their turn.
-pub(crate) const READ_PER_TURN: usize = 1 << 20;
+pub(crate) const READ_PER_TURN: usize = 256 << 10;
 
 /// Frames below this size are copied together, larger ones are shared between links: a small copy
 /// is cheaper than one more piece in a vectored write.

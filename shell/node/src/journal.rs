@@ -8,7 +8,7 @@ use crate::NodeError;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use mio::Waker;
 use quorate_ordering::{Mark, Record};
-use quorate_storage::{Append, Disk, Log, LogWriter, Lost, Recovered, Refused};
+use quorate_storage::{Append, Disk, Log, LogWriter, Lost, Recovered, Refused, Room};
 use quorate_types::{GroupId, Slot};
 use quorate_wire::{WireError, put_record, take_record};
 use std::collections::VecDeque;

@@ -5,6 +5,7 @@
 
 mod bench;
 mod call;
+mod demo;
 mod error;
 mod json;
 mod node;
@@ -53,6 +54,7 @@ enum Command {
     Call(call::CallArgs),
     Status(status::StatusArgs),
     Bench(bench::BenchArgs),
+    Demo(demo::DemoArgs),
     #[command(hide = true)]
     BenchUnreplicated(bench::UnreplicatedArgs),
 }
@@ -67,6 +69,7 @@ fn main() -> ExitCode {
         Command::Call(args) => call::run(args, as_json),
         Command::Status(args) => status::run(args, as_json),
         Command::Bench(args) => bench::run(args, as_json),
+        Command::Demo(args) => demo::run(args),
         Command::BenchUnreplicated(args) => bench::serve_unreplicated(args),
     };
     match result {

@@ -7,7 +7,7 @@ use crate::protocol::{Broken, Reply, put_hello, take_reply};
 use rustix::fd::OwnedFd;
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 /// A running host process.
@@ -35,7 +35,7 @@ impl Process {
         let (ours, theirs) = UnixStream::pair()?;
         ours.set_nonblocking(true)?;
         let mark = mark::create()?;
-        let interpreter = interpreter(config);
+        let interpreter = interpreter(config.interpreter.as_deref());
         let mut command = Command::new(&interpreter);
         command
             .args(["-m", "quorate._host"])
@@ -151,16 +151,17 @@ impl Drop for Process {
     }
 }
 
-/// `--python`, else QUORATE_PYTHON, else the `python3` beside this program, else the one on PATH.
-fn interpreter(config: &PythonConfig) -> PathBuf {
+/// The Python interpreter: the one named, else QUORATE_PYTHON, else `python3` beside this program, else the
+/// one on PATH.
+#[must_use]
+pub fn interpreter(named: Option<&Path>) -> PathBuf {
     let beside = || {
         let here = std::env::current_exe().ok()?;
         let candidate = here.parent()?.join("python3");
         candidate.exists().then_some(candidate)
     };
-    config
-        .interpreter
-        .clone()
+    named
+        .map(Path::to_owned)
         .or_else(|| std::env::var_os("QUORATE_PYTHON").map(PathBuf::from))
         .or_else(beside)
         .unwrap_or_else(|| PathBuf::from("python3"))

@@ -22,6 +22,7 @@ pub use arguments::{
     returned_none, unknown_method,
 };
 pub use builtin::{Counter, Kv, Register};
+pub use child::interpreter;
 pub use host::{
     Culprit, Host, HostConfig, HostError, HostEvent, ObjectImage, ObjectSpec, PythonConfig, check,
 };

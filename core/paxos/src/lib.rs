@@ -86,8 +86,8 @@ impl MultiPaxos {
         let is_voter = config.is_voter() && !config.is_damaged;
         let mut random = Random::new(config.seed);
         let mut acceptor = Acceptor::new(is_voter, config.view.persistence);
-        recovery::restore(&mut acceptor, recovered);
-        if acceptor.promised() > Ballot::ZERO {
+        recovery::restore(&mut acceptor, recovered, config.is_damaged);
+        if acceptor.promised() > Ballot::ZERO || config.is_damaged {
             // A lease granted before the restart is forgotten, so it is kept to blindly.
             acceptor.bind(Ballot::ZERO, now + timing.lease);
         }

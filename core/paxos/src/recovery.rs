@@ -12,8 +12,9 @@ struct Held {
     chosen: Option<Batch>,
 }
 
-/// Folds `records`, in their order, into `acceptor`.
-pub(crate) fn restore(acceptor: &mut Acceptor, records: Vec<Record>) {
+/// Folds `records`, in their order, into `acceptor`. Where some are lost, a held vote may be older than
+/// the one that was decided: only batches written as chosen count as decided then.
+pub(crate) fn restore(acceptor: &mut Acceptor, records: Vec<Record>, is_damaged: bool) {
     let mut promised = Ballot::ZERO;
     let mut decided = Slot::ZERO;
     let mut trimmed = Slot::ZERO;
@@ -37,6 +38,7 @@ pub(crate) fn restore(acceptor: &mut Acceptor, records: Vec<Record>) {
             Record::Trimmed { upto } => trimmed = trimmed.max(upto),
         }
     }
+    let decided = if is_damaged { trimmed } else { decided };
     let log = rebuild(held, decided, trimmed);
     acceptor.restore(promised, log);
 }
@@ -104,7 +106,7 @@ mod tests {
 
     fn restored(records: Vec<Record>) -> Acceptor {
         let mut acceptor = Acceptor::new(true, Persistence::Disk);
-        restore(&mut acceptor, records);
+        restore(&mut acceptor, records, false);
         acceptor.check();
         acceptor
     }
@@ -151,5 +153,14 @@ mod tests {
         assert_eq!(acceptor.log.trimmed(), Slot(4));
         assert_eq!(acceptor.log.decided(), Slot(4));
         assert_eq!(acceptor.log.highest(), Slot(5));
+    }
+
+    #[test]
+    fn where_records_are_lost_an_older_vote_is_not_taken_for_the_decided_batch() {
+        let records = vec![vote(1, 1, 10), Record::Decided { upto: Slot(1) }];
+        let mut acceptor = Acceptor::new(true, Persistence::Disk);
+        restore(&mut acceptor, records, true);
+        assert_eq!(acceptor.log.decided(), Slot::ZERO);
+        assert_eq!(acceptor.log.open(Slot(1)).unwrap().batch, batch(10));
     }
 }

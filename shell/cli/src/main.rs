@@ -5,6 +5,7 @@
 
 mod bench;
 mod call;
+mod certs;
 mod demo;
 mod error;
 mod json;
@@ -51,6 +52,7 @@ enum Command {
     Up(up::UpArgs),
     Node(node::NodeArgs),
     Snapshot(snapshot::SnapshotArgs),
+    Certs(certs::CertsArgs),
     Call(call::CallArgs),
     Status(status::StatusArgs),
     Bench(bench::BenchArgs),
@@ -66,6 +68,7 @@ fn main() -> ExitCode {
         Command::Up(args) => up::run(args, as_json),
         Command::Node(args) => node::run(args, as_json),
         Command::Snapshot(args) => snapshot::run(args, as_json),
+        Command::Certs(args) => certs::run(args, as_json),
         Command::Call(args) => call::run(args, as_json),
         Command::Status(args) => status::run(args, as_json),
         Command::Bench(args) => bench::run(args, as_json),

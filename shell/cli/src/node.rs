@@ -45,6 +45,9 @@ struct RunArgs {
     /// The node's configuration.
     #[arg(long, env = "QUORATE_CONFIG", default_value = "node.toml")]
     config: PathBuf,
+    /// Listen on other addresses than loopback without TLS: everybody on the way can read and forge.
+    #[arg(long)]
+    insecure: bool,
     /// How log lines look.
     #[arg(long, env = "QUORATE_LOG_FORMAT", value_enum, default_value_t = LogFormat::Text)]
     log_format: LogFormat,
@@ -111,7 +114,8 @@ fn run_node(args: &RunArgs) -> Result<(), CliError> {
         die_with(parent)?;
     }
     start_logging(args)?;
-    let config = NodeConfig::read(&args.config).map_err(|error| node_error(&error))?;
+    let mut config = NodeConfig::read(&args.config).map_err(|error| node_error(&error))?;
+    config.insecure |= args.insecure;
     quorate_node::run(&config).map_err(|error| node_error(&error))
 }
 

@@ -291,20 +291,9 @@ fn a_taken_port_is_named() {
 
 #[test]
 fn the_admin_port_says_that_the_node_is_ready_and_what_it_counts() {
-    use std::io::Write;
     let group = Group::start(&["--nodes", "1"]);
     let admin = group.ready["nodes"][0]["admin"].as_str().unwrap();
-    let get = |path: &str| {
-        let mut stream = std::net::TcpStream::connect(admin).unwrap();
-        write!(
-            stream,
-            "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
-        )
-        .unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        answer
-    };
+    let get = |path: &str| http(admin, path);
     assert!(get("/livez").starts_with("HTTP/1.1 200"));
     assert!(get("/readyz").starts_with("HTTP/1.1 200"));
     let metrics = get("/metrics");
@@ -317,4 +306,68 @@ fn the_admin_port_says_that_the_node_is_ready_and_what_it_counts() {
     let json: Value = serde_json::from_str(status.split("\r\n\r\n").nth(1).unwrap()).unwrap();
     assert_eq!(json["leader"], 1);
     assert!(get("/nonsense").starts_with("HTTP/1.1 404"));
+}
+
+struct Nodes(Vec<Child>);
+
+impl Drop for Nodes {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+    }
+}
+
+#[test]
+fn nodes_with_certificates_form_a_group_and_plain_clients_stay_outside() {
+    let dir = tempfile::tempdir().unwrap();
+    let certs = dir.path().join("certs");
+    let made = run(&["certs", "--dir", certs.to_str().unwrap(), "--nodes", "3"]);
+    assert!(made.status.success(), "{}", text(&made.stderr));
+    let again = run(&["certs", "--dir", certs.to_str().unwrap()]);
+    assert_eq!(again.status.code(), Some(7), "nothing is overwritten");
+    let mut group = Group::start(&["--dir", dir.path().to_str().unwrap()]);
+    assert_eq!(group.stop(), Some(0));
+    let mut nodes = Nodes(Vec::new());
+    for number in 1..=3 {
+        let config = dir.path().join(format!("node-{number}.toml"));
+        let written = std::fs::read_to_string(&config).unwrap();
+        let file = |name: &str| certs.join(name).display().to_string();
+        let tls = format!(
+            "[tls]\nca = \"{}\"\ncert = \"{}\"\nkey = \"{}\"\n",
+            file("ca.pem"),
+            file(&format!("node-{number}.pem")),
+            file(&format!("node-{number}.key"))
+        );
+        std::fs::write(&config, format!("{written}\n{tls}")).unwrap();
+        let child = Command::new(QUORATE)
+            .args(["node", "run", "--config", config.to_str().unwrap()])
+            .stderr(Stdio::null())
+            .spawn();
+        nodes.0.push(child.unwrap());
+    }
+    let begun = std::time::Instant::now();
+    for node in group.ready["nodes"].as_array().unwrap() {
+        while !http(node["admin"].as_str().unwrap(), "/readyz").starts_with("HTTP/1.1 200") {
+            assert!(begun.elapsed().as_secs() < 60, "nobody leads");
+        }
+    }
+    let plain = group.quorate(&["status", "--timeout", "1"]);
+    assert!(
+        !plain.status.success(),
+        "no status for who brings no certificate"
+    );
+}
+
+/// The answer of an admin port; empty when nobody listens there.
+fn http(admin: &str, path: &str) -> String {
+    use std::io::Write;
+    let mut answer = String::new();
+    if let Ok(mut stream) = std::net::TcpStream::connect(admin) {
+        let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).unwrap();
+        stream.read_to_string(&mut answer).unwrap();
+    }
+    answer
 }

@@ -291,14 +291,22 @@ impl NodeConfig {
         {
             return Err("call_timeout: takes seconds above 0".to_owned());
         }
-        let is_loopback = self.listen.ip().is_loopback();
-        if !is_loopback && self.tls.is_none() && !self.insecure {
-            return Err(format!(
-                "listen: {} is reachable from other machines: name certificates under [tls], or set insecure = true",
-                self.listen
-            ));
-        }
         Ok(())
+    }
+
+    /// Whether what is said can be read and forged by other machines against the operator's wish.
+    ///
+    /// # Errors
+    /// What to change.
+    pub(crate) fn check_exposure(&self) -> Result<(), String> {
+        if self.listen.ip().is_loopback() || self.tls.is_some() || self.insecure {
+            return Ok(());
+        }
+        Err(format!(
+            "listen: {} is reachable from other machines: name certificates under [tls] (quorate certs makes them), \
+             or say --insecure",
+            self.listen
+        ))
     }
 
     /// The first view of the group: every member votes and executes.
@@ -443,7 +451,19 @@ mod tests {
         assert!(error_of(("dir =", "dri =")).contains("dri"));
         assert!(error_of(("00aa", "00zz")).contains("cluster"));
         assert!(error_of(("100]'", "100'")).contains("objects[0].args"));
-        assert!(error_of(("listen = \"127.0.0.1", "listen = \"10.0.0.1")).contains("listen"));
         assert!(error_of(("1:7400\"\n    ", "1\"\n    ")).contains("members[0].address"));
+    }
+
+    #[test]
+    fn another_address_than_loopback_needs_certificates_or_the_operators_word() {
+        let exposed = GOOD.replace("listen = \"127.0.0.1", "listen = \"10.0.0.1");
+        let mut config = NodeConfig::parse(&exposed).expect("it can be read");
+        assert!(
+            config
+                .check_exposure()
+                .is_err_and(|text| text.contains("listen"))
+        );
+        config.insecure = true;
+        assert_eq!(config.check_exposure(), Ok(()));
     }
 }

@@ -29,6 +29,9 @@ pub enum NodeError {
     /// The data directory belongs to another node than the configuration says.
     #[error("{0}")]
     Identity(String),
+    /// The certificates cannot be used, or are missing where they are needed: mend the named key.
+    #[error("{0}")]
+    Tls(String),
     /// Something durable cannot be read: the file was damaged, or written by another version.
     #[error("{0}")]
     Unreadable(String),
@@ -44,6 +47,7 @@ impl NodeError {
         match self {
             NodeError::Config { .. }
             | NodeError::Identity(_)
+            | NodeError::Tls(_)
             | NodeError::Host(HostError::Object { .. } | HostError::Mixed(..))
             | NodeError::Storage(
                 StorageError::NotInitialised(_)

@@ -11,16 +11,18 @@ use crate::signals::Signals;
 use crate::snapshot_thread::open;
 use crate::snapshots::Snapshots;
 use crate::status::Identity;
-use crate::{NodeConfig, NodeError};
+use crate::{NodeConfig, NodeError, TlsConfig};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token, Waker};
 use quorate_host::{Host, HostEvent, ObjectImage};
 use quorate_paxos::{Config, MultiPaxos, Standing};
 use quorate_replica::{Recovered, Replica, ReplicaConfig};
 use quorate_storage::{DataDirectory, Log, SnapshotStore};
-use quorate_transport::{Own, PeerAddress, Settings, Transport};
+use quorate_transport::{Own, PeerAddress, Settings, Tls, Transport};
 use quorate_types::{NodeId, ObjectId, Slot};
 use quorate_wire::ObjectEntry;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::sync::Arc;
 
 /// Runs the node of `config` on this thread until it is asked to stop.
@@ -28,6 +30,7 @@ use std::sync::Arc;
 /// # Errors
 /// Why it could not start, or had to stop.
 pub fn run(config: &NodeConfig) -> Result<(), NodeError> {
+    config.check_exposure().map_err(NodeError::Tls)?;
     let mut directory = quorate_storage::Identity::open(&config.dir)?;
     let identity = identify(config, &directory)?;
     if identity.is_observer {
@@ -36,12 +39,18 @@ pub fn run(config: &NodeConfig) -> Result<(), NodeError> {
             "memory mode: this node forgot what it voted for; it observes and does not vote"
         );
     }
+    let tls = config.tls.as_ref().map(read_certificates).transpose()?;
     directory.mark_lived()?;
     let signals = Signals::take().map_err(system("cannot take over signals"))?;
     let poll = Poll::new().map_err(system("cannot watch sockets"))?;
     let (registry, waker) = shared(&poll)?;
     let now = boot_time();
-    let transport = Transport::listen(settings(config, &identity), registry, waker.clone(), now)?;
+    let transport = Transport::listen(
+        settings(config, &identity, tls),
+        registry,
+        waker.clone(),
+        now,
+    )?;
     let (asker, questions) = questions(waker.clone());
     let admin = config
         .admin
@@ -140,7 +149,26 @@ fn identify(config: &NodeConfig, directory: &DataDirectory) -> Result<Identity, 
     })
 }
 
-fn settings(config: &NodeConfig, identity: &Identity) -> Settings {
+/// Reads what `[tls]` names. A key that others of this machine can read is refused.
+fn read_certificates(files: &TlsConfig) -> Result<Tls, NodeError> {
+    let read = |key: &str, path: &Path| {
+        std::fs::read(path)
+            .map_err(|error| NodeError::Tls(format!("tls.{key}: {}: {error}", path.display())))
+    };
+    let (ca, cert) = (read("ca", &files.ca)?, read("cert", &files.cert)?);
+    let key = read("key", &files.key)?;
+    let metadata = std::fs::metadata(&files.key)
+        .map_err(|error| NodeError::Tls(format!("tls.key: {}: {error}", files.key.display())))?;
+    if metadata.permissions().mode() & 0o077 != 0 {
+        return Err(NodeError::Tls(format!(
+            "tls.key: {} can be read by others: chmod 600 it",
+            files.key.display()
+        )));
+    }
+    Tls::from_pem(&ca, &cert, &key).map_err(|error| NodeError::Tls(error.to_string()))
+}
+
+fn settings(config: &NodeConfig, identity: &Identity, tls: Option<Tls>) -> Settings {
     let view = &identity.view;
     let members = view.members.iter().map(|member| PeerAddress {
         node: member.node,
@@ -166,6 +194,7 @@ fn settings(config: &NodeConfig, identity: &Identity) -> Settings {
         members: members.collect(),
         view: view.number,
         objects: objects.collect(),
+        tls,
         limits: quorate_transport::Limits {
             connections: config.limits.connections,
             client_queue: config.limits.client_queue,

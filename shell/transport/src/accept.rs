@@ -41,7 +41,13 @@ impl Transport {
             return;
         }
         let deadline = now + HANDSHAKE_MAX;
-        let stream = Stream::Plain(socket);
+        let stream = match &self.settings.tls {
+            None => Stream::Plain(socket),
+            Some(tls) => match tls.accept(socket) {
+                Ok(tls) => Stream::Tls(Box::new(tls)),
+                Err(error) => return tracing::warn!(%error, "cannot begin a TLS session"),
+            },
+        };
         let connection =
             Connection::new(stream, Phase::Stranger, self.settings.own.group, deadline);
         if let Err(error) = self.take_slot(connection) {
@@ -155,6 +161,15 @@ impl Transport {
                 tracing::warn!(peer = %node, ?reason, text, "peer refused");
             }
             return self.reject(slot, reason, text, now);
+        }
+        let connection = self.slots[slot].as_ref().expect("it has just spoken");
+        if !connection.stream.may_be(node) {
+            tracing::warn!(peer = %node, "peer refused: its certificate does not name it");
+            let text = format!(
+                "the certificate does not name {}",
+                crate::tls::node_name(node)
+            );
+            return self.reject(slot, RejectReason::Forbidden, text, now);
         }
         self.settle(slot, Phase::Peer(node, LinkEpoch(self.epochs + 1)));
         self.link_up(slot, node, boot, now);

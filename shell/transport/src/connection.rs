@@ -111,6 +111,10 @@ impl Connection {
                 Ok(0) => return Err(Ended::Closed),
                 Ok(count) => {
                     self.reader.filled(count);
+                    if !self.stream.is_drained_by_short_read() {
+                        // A TLS session's progress may be what writing waited for.
+                        self.is_full = false;
+                    }
                     read += count;
                     *counted += count as u64;
                     let is_short = count < offered;
@@ -137,7 +141,7 @@ impl Connection {
 
     /// Bytes that wait to be written.
     pub(crate) fn waiting(&self) -> usize {
-        self.lanes.len() + self.replies.len()
+        self.lanes.len() + self.replies.len() + usize::from(self.stream.is_holding())
     }
 
     /// Queues a whole frame.
@@ -183,7 +187,8 @@ impl Connection {
         }
         let before = self.lanes.len();
         let stream = &mut self.stream;
-        let is_empty = self.lanes.flush(|pieces| stream.write(pieces))?;
+        stream.push()?;
+        let is_empty = self.lanes.flush(|pieces| stream.write(pieces))? && !stream.is_holding();
         *counted += (before - self.lanes.len()) as u64;
         self.is_full = !is_empty;
         Ok(is_empty)

@@ -57,7 +57,10 @@ impl Transport {
 
     fn dial(&mut self, node: NodeId, address: SocketAddr, now: Time) {
         let opened = TcpStream::connect(address).and_then(|socket| {
-            let stream = Stream::Plain(socket);
+            let stream = match &self.settings.tls {
+                None => Stream::Plain(socket),
+                Some(tls) => Stream::Tls(Box::new(tls.dial(socket, node)?)),
+            };
             let phase = Phase::Connecting(node);
             let group = self.settings.own.group;
             self.take_slot(Connection::new(stream, phase, group, now + DIAL_MAX))

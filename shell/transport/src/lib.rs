@@ -14,9 +14,11 @@ mod limits;
 mod names;
 mod peers;
 mod stream;
+mod tls;
 mod transport;
 
 pub use lanes::Lane;
 pub use limits::Limits;
 pub use peers::PeerAddress;
+pub use tls::{Tls, TlsError, node_name};
 pub use transport::{Arrival, Counters, Own, Settings, Transport, TransportError};

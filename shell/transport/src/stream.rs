@@ -1,14 +1,18 @@
 //! The byte stream of one connection: plain TCP, or TLS over it. Knows no frames.
 
+use crate::tls::TlsStream;
 use mio::event::Source;
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
+use quorate_types::NodeId;
 use std::io::{self, IoSlice, Read, Write};
 
 /// A non-blocking stream.
 pub(crate) enum Stream {
     /// Bytes as they are: loopback, or by the operator's wish.
     Plain(TcpStream),
+    /// Sealed, with certificates on both sides.
+    Tls(Box<TlsStream>),
 }
 
 impl Stream {
@@ -16,6 +20,7 @@ impl Stream {
     pub(crate) fn read(&mut self, space: &mut [u8]) -> io::Result<usize> {
         match self {
             Stream::Plain(socket) => socket.read(space),
+            Stream::Tls(tls) => tls.read(space),
         }
     }
 
@@ -23,6 +28,7 @@ impl Stream {
     pub(crate) fn write(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
         match self {
             Stream::Plain(socket) => socket.write_vectored(pieces),
+            Stream::Tls(tls) => tls.write(pieces),
         }
     }
 
@@ -30,6 +36,31 @@ impl Stream {
     pub(crate) fn is_drained_by_short_read(&self) -> bool {
         match self {
             Stream::Plain(_) => true,
+            Stream::Tls(_) => false,
+        }
+    }
+
+    /// Writes what was taken and not yet written, as far as the socket takes it.
+    pub(crate) fn push(&mut self) -> io::Result<()> {
+        match self {
+            Stream::Plain(_) => Ok(()),
+            Stream::Tls(tls) => tls.push(),
+        }
+    }
+
+    /// Whether something that was taken is not yet written.
+    pub(crate) fn is_holding(&self) -> bool {
+        match self {
+            Stream::Plain(_) => false,
+            Stream::Tls(tls) => tls.is_sealed_waiting(),
+        }
+    }
+
+    /// Whether the other side may call itself `node`: without certificates there is nothing to check.
+    pub(crate) fn may_be(&self, node: NodeId) -> bool {
+        match self {
+            Stream::Plain(_) => true,
+            Stream::Tls(tls) => tls.is_certified_as(node),
         }
     }
 
@@ -37,6 +68,7 @@ impl Stream {
     pub(crate) fn socket(&mut self) -> &mut TcpStream {
         match self {
             Stream::Plain(socket) => socket,
+            Stream::Tls(tls) => &mut tls.socket,
         }
     }
 

@@ -7,6 +7,7 @@ use crate::lanes::Lane;
 use crate::limits::{ACCEPT_PAUSE, Limits, SLOTS_MAX};
 use crate::names::Names;
 use crate::peers::{Peer, PeerAddress, Way};
+use crate::tls::Tls;
 use bytes::{Bytes, BytesMut};
 use mio::event::Event;
 use mio::net::TcpListener;
@@ -48,6 +49,8 @@ pub struct Settings {
     pub view: ViewNumber,
     /// The group's objects, for clients.
     pub objects: Vec<ObjectEntry>,
+    /// Certificates; without them everything is readable on its way.
+    pub tls: Option<Tls>,
     /// What connections may cost.
     pub limits: Limits,
     /// The first token that belongs to the transport; all above do.
@@ -435,6 +438,9 @@ impl Transport {
             tracing::debug!(slot, %error, "unreadable stream");
             self.reject(slot, RejectReason::Malformed, error.to_string(), now);
             return;
+        }
+        if self.slots[slot].as_ref().is_some_and(|c| c.waiting() > 0) {
+            self.list(slot);
         }
         match received {
             Ok(Left::Nothing) => {}

@@ -3,7 +3,9 @@
 
 use bytes::{Bytes, BytesMut};
 use mio::{Events, Poll, Token, Waker};
-use quorate_transport::{Arrival, Lane, Limits, Own, PeerAddress, Settings, Transport};
+use quorate_transport::{
+    Arrival, Lane, Limits, Own, PeerAddress, Settings, Tls, Transport, node_name,
+};
 use quorate_types::{
     ClusterId, ConnectionId, GroupId, Incarnation, LinkEpoch, NodeId, NodeSet, Time, ViewNumber,
 };
@@ -28,6 +30,16 @@ struct Node {
 
 impl Node {
     fn start(own: u16, boot: u64, addresses: &[SocketAddr], limits: Limits) -> Node {
+        Node::start_with(own, boot, addresses, limits, None)
+    }
+
+    fn start_with(
+        own: u16,
+        boot: u64,
+        addresses: &[SocketAddr],
+        limits: Limits,
+        tls: Option<Tls>,
+    ) -> Node {
         let poll = Poll::new().unwrap();
         let waker = Arc::new(Waker::new(poll.registry(), Token(0)).unwrap());
         let members = (1..).zip(addresses).map(|(node, address)| PeerAddress {
@@ -47,6 +59,7 @@ impl Node {
             members: members.collect(),
             view: ViewNumber(1),
             objects: Vec::new(),
+            tls,
             limits,
             first_token: 1,
         };
@@ -412,6 +425,7 @@ fn a_taken_address_is_named() {
         members: Vec::new(),
         view: ViewNumber(1),
         objects: Vec::new(),
+        tls: None,
         limits: Limits::default(),
         first_token: 1,
     };
@@ -420,4 +434,90 @@ fn a_taken_address_is_named() {
         .err()
         .expect("somebody listens there");
     assert!(error.to_string().contains(&address.to_string()));
+}
+
+struct Authority {
+    pem: String,
+    issuer: rcgen::Issuer<'static, rcgen::KeyPair>,
+}
+
+impl Authority {
+    fn new() -> Authority {
+        let mut params = rcgen::CertificateParams::default();
+        params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        let key = rcgen::KeyPair::generate().unwrap();
+        let pem = params.self_signed(&key).unwrap().pem();
+        let issuer = rcgen::Issuer::new(params, key);
+        Authority { pem, issuer }
+    }
+
+    /// Certificates for who is called `name`, trusting this authority.
+    fn certify(&self, name: &str) -> Tls {
+        let params = rcgen::CertificateParams::new(vec![name.to_owned()]).unwrap();
+        let key = rcgen::KeyPair::generate().unwrap();
+        let chain = params.signed_by(&key, &self.issuer).unwrap().pem();
+        Tls::from_pem(
+            self.pem.as_bytes(),
+            chain.as_bytes(),
+            key.serialize_pem().as_bytes(),
+        )
+        .unwrap()
+    }
+}
+
+fn secured(own: u16, addresses: &[SocketAddr], tls: Tls) -> Node {
+    Node::start_with(own, 1, addresses, Limits::default(), Some(tls))
+}
+
+#[test]
+fn certified_nodes_link_and_large_frames_come_whole_both_ways() {
+    let authority = Authority::new();
+    let addresses = free_addresses(2);
+    let mut one = secured(1, &addresses, authority.certify(&node_name(NodeId(1))));
+    let mut two = secured(2, &addresses, authority.certify(&node_name(NodeId(2))));
+    until(&mut [&mut one, &mut two], "a link", |nodes| {
+        nodes[0].link(2).is_some() && nodes[1].link(1).is_some()
+    });
+    one.send(2, Lane::Bulk, &[1; 3 << 20]);
+    two.send(1, Lane::Bulk, &[2; 3 << 20]);
+    until(&mut [&mut one, &mut two], "both frames", |nodes| {
+        nodes.iter().all(|node| node.bodies().len() == 1)
+    });
+    assert_eq!(one.bodies()[0], [2; 3 << 20][..]);
+    assert_eq!(two.bodies()[0], [1; 3 << 20][..]);
+}
+
+#[test]
+fn a_certificate_of_another_name_or_authority_makes_nobody_a_member() {
+    let authority = Authority::new();
+    let addresses = free_addresses(2);
+    let mut two = secured(2, &addresses, authority.certify(&node_name(NodeId(2))));
+    let mut impostor = secured(1, &addresses, authority.certify("client.quorate"));
+    until(
+        &mut [&mut impostor, &mut two],
+        "a refusal of the name",
+        |nodes| nodes[1].transport.counters().refused > 0,
+    );
+    drop(impostor);
+    let foreign = Authority::new().certify(&node_name(NodeId(1)));
+    let mut foreigner = secured(1, &addresses, foreign);
+    let before = two.transport.counters().accepted;
+    until(&mut [&mut foreigner, &mut two], "three tries", |nodes| {
+        nodes[1].transport.counters().accepted >= before + 3
+    });
+    assert!(two.seen.is_empty(), "nobody came in");
+    assert!(foreigner.seen.is_empty());
+}
+
+#[test]
+fn plain_words_at_a_sealed_port_are_not_answered_in_plain() {
+    let authority = Authority::new();
+    let addresses = free_addresses(1);
+    let mut node = secured(1, &addresses, authority.certify(&node_name(NodeId(1))));
+    let mut plain = TcpStream::connect(node.transport.address()).unwrap();
+    plain.write_all(&hello(client(), 7)).unwrap();
+    until(&mut [&mut node], "the connection is closed", |nodes| {
+        nodes[0].transport.counters().accepted == 1 && nodes[0].transport.connections() == 0
+    });
+    assert!(node.seen.is_empty());
 }

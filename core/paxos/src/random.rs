@@ -19,8 +19,11 @@ impl Random {
         word ^ (word >> 31)
     }
 
-    /// A span in `least..=most`.
+    /// A span in `least..=most`; nothing is drawn where there is no choice.
     pub(crate) fn span(&mut self, least: Duration, most: Duration) -> Duration {
+        if most <= least {
+            return least;
+        }
         let width = (most - least).0 + 1;
         Duration(least.0 + self.next() % width)
     }

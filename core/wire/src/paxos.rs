@@ -135,8 +135,7 @@ pub(crate) fn put_message(buf: &mut BytesMut, message: &Message) {
             voted,
         } => {
             buf.put_u64_le(*request);
-            put_ballot(buf, *promised);
-            put_slot(buf, *voted);
+            put_claim(buf, *promised, &[*voted]);
         }
     }
 }

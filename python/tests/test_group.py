@@ -6,19 +6,15 @@ import asyncio
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
+from subjects import Overdrawn, Wallet
 
 import quorate
 from quorate._connect import AsyncProxy
 from quorate._proxy import flow_of
-
-sys.path.insert(0, str(Path(__file__).parent))
-from subjects import Overdrawn, Wallet
 
 
 @pytest.fixture(scope="module")

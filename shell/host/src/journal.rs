@@ -63,6 +63,22 @@ impl Journal {
         });
     }
 
+    /// Makes the host's own snapshot of `slot`, if one is under way, the node's as well.
+    pub(crate) fn adopt_snapshot(&mut self, slot: Slot) -> bool {
+        let own = self
+            .entries
+            .iter_mut()
+            .rev()
+            .find_map(|entry| match &mut entry.work {
+                Work::Snapshot {
+                    slot: at,
+                    is_private,
+                } if *at == slot && !entry.is_told => Some(is_private),
+                _ => None,
+            });
+        own.map(|is_private| *is_private = false).is_some()
+    }
+
     /// Bytes that the entries weigh.
     pub(crate) fn weight(&self) -> usize {
         self.weight
@@ -222,5 +238,90 @@ fn weight(work: &Work) -> usize {
         }
         Work::Query { payload, .. } => FIXED + payload.len(),
         Work::Snapshot { .. } | Work::Restore { .. } => FIXED,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn journal_of(slots: u64) -> Journal {
+        let mut journal = Journal::default();
+        for slot in 1..=slots {
+            journal.push(Work::Execute {
+                slot: Slot(slot),
+                stamp: Stamp::default(),
+                calls: Vec::new(),
+            });
+        }
+        journal
+    }
+
+    fn sent(journal: &mut Journal) -> usize {
+        std::iter::from_fn(|| journal.next_to_send().map(|_| ())).count()
+    }
+
+    #[test]
+    fn a_new_process_gets_calls_again_and_their_outcomes_are_no_news() {
+        let mut journal = journal_of(3);
+        assert_eq!(sent(&mut journal), 3);
+        assert!(matches!(
+            journal.answer(),
+            Some((Work::Execute { .. }, true))
+        ));
+        journal.rewind();
+        assert_eq!(sent(&mut journal), 3);
+        let news: Vec<bool> = std::iter::from_fn(|| journal.answer().map(|(_, n)| n)).collect();
+        assert_eq!(news, [false, true, true]);
+        assert!(!journal.is_waiting());
+    }
+
+    #[test]
+    fn an_image_shortens_the_journal_only_when_all_before_it_is_answered() {
+        let mut journal = journal_of(2);
+        let slot = Slot(2);
+        let is_private = true;
+        journal.push(Work::Snapshot { slot, is_private });
+        assert_eq!(sent(&mut journal), 3);
+        journal.answer();
+        journal.answer();
+        assert_eq!(journal.snapshot_ended(slot), Some(true));
+        journal.rewind();
+        assert_eq!(
+            sent(&mut journal),
+            2,
+            "an image that was told is not taken again"
+        );
+        journal.rebase(slot, Vec::new());
+        assert!(
+            journal.base().is_none(),
+            "the new process still owes two answers"
+        );
+        journal.answer();
+        journal.answer();
+        journal.rebase(slot, Vec::new());
+        assert!(
+            journal.base().is_some(),
+            "now it stands where the image was taken"
+        );
+    }
+
+    #[test]
+    fn an_image_becomes_the_base_of_the_next_process() {
+        let mut journal = journal_of(1);
+        let slot = Slot(1);
+        let is_private = true;
+        journal.push(Work::Snapshot { slot, is_private });
+        assert!(journal.adopt_snapshot(slot));
+        sent(&mut journal);
+        journal.answer();
+        assert_eq!(
+            journal.snapshot_ended(slot),
+            Some(false),
+            "the node wanted it, too"
+        );
+        journal.rebase(slot, Vec::new());
+        assert_eq!(journal.base().map(|base| base.0), Some(slot));
+        assert_eq!((journal.weight(), sent(&mut journal)), (0, 0));
     }
 }

@@ -143,6 +143,11 @@ impl OtherProcess {
             self.events.push(HostEvent::ImageFailed { slot, reason });
             return;
         }
+        // Two images of one slot would be one file, and are one state.
+        if self.journal.adopt_snapshot(slot) {
+            self.is_shortening = false;
+            return;
+        }
         let is_private = false;
         self.journal.push(Work::Snapshot { slot, is_private });
     }

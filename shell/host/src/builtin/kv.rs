@@ -15,6 +15,9 @@ use std::ops::Bound;
 /// Entries that one `range` returns at most, so that a reply stays below the frame limit.
 const RANGE_MAX: usize = 10_000;
 
+/// Bytes of entries after which one `range` ends, for the same reason.
+const RANGE_BYTES_MAX: usize = 512 << 10;
+
 /// Bytes that one `fill` may make.
 const FILL_BYTES_MAX: i64 = 1 << 30;
 
@@ -120,7 +123,16 @@ impl Kv {
         let found: Vec<_> = if is_empty {
             Vec::new()
         } else {
-            self.entries.range((start, end)).take(limit).collect()
+            let mut bytes = 0;
+            self.entries
+                .range((start, end))
+                .take(limit)
+                .take_while(|(key, value)| {
+                    let is_room = bytes < RANGE_BYTES_MAX;
+                    bytes += key.1.len() + value.len();
+                    is_room
+                })
+                .collect()
         };
         let mut out = Vec::new();
         put_list(&mut out, found.len());
@@ -297,6 +309,16 @@ mod tests {
         assert_eq!(apply(&mut kv, "len", &[]), returned_int(101));
         let image = kv.snapshot()();
         assert!(copy.restore(&image[..image.len() - 1]).is_err());
+    }
+
+    #[test]
+    fn a_range_of_large_values_ends_early_and_never_empty() {
+        let mut kv = Kv::default();
+        apply(&mut kv, "fill", &[b"\x18\x64", b"\x1a\x00\x04\x00\x00"]);
+        let Outcome::Returned(page) = apply(&mut kv, "range", &[]) else {
+            panic!("it is a read")
+        };
+        assert!((256 << 10..1 << 20).contains(&page.len()), "{}", page.len());
     }
 
     #[test]

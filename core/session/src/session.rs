@@ -78,7 +78,8 @@ pub struct ClientSession {
     silence: Duration,
     last_heard: Time,
     last_sent: Time,
-    last_move: Time,
+    /// When the client moved to a hinted leader last; `None` until it does.
+    last_move: Option<Time>,
     /// Nothing is due before; recomputed when it comes.
     wake_hint: Time,
 }
@@ -105,7 +106,7 @@ impl ClientSession {
             silence: config.silence,
             last_heard: now,
             last_sent: now,
-            last_move: now,
+            last_move: None,
             wake_hint: now,
         }
     }
@@ -250,9 +251,11 @@ impl ClientSession {
     fn on_leader(&mut self, now: Time, leader: Option<NodeId>, out: &mut Vec<Output>) {
         let Some(leader) = leader else { return };
         let may_move = self.config.preference == Preference::Leader
-            && now.since(self.last_move) >= self.config.retry_pause;
+            && self
+                .last_move
+                .is_none_or(|last| now.since(last) >= self.config.retry_pause);
         if may_move && self.route.hinted(leader) {
-            self.last_move = now;
+            self.last_move = Some(now);
             self.dial(now, out);
         }
     }

@@ -266,6 +266,21 @@ fn a_leader_hint_moves_the_client() {
 }
 
 #[test]
+fn a_hint_that_comes_with_the_first_answer_is_followed_and_the_next_one_not_at_once() {
+    let mut world = World::open();
+    let to = |node| ToClient::Leader {
+        leader: Some(NodeId(node)),
+    };
+    world.receive(to(3));
+    assert_eq!(world.dialled(), ["c:1"]);
+    world.receive(to(2));
+    assert!(
+        world.dialled().iter().all(|address| address != "b:1"),
+        "two nodes that disagree do not chase it"
+    );
+}
+
+#[test]
 fn no_more_than_the_bound_is_in_flight() {
     let mut world = World::open();
     for _ in 0..SessionConfig::default().in_flight_max {

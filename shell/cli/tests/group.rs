@@ -308,6 +308,58 @@ fn the_admin_port_says_that_the_node_is_ready_and_what_it_counts() {
     assert!(get("/nonsense").starts_with("HTTP/1.1 404"));
 }
 
+#[test]
+fn a_node_that_was_away_for_longer_than_the_log_reaches_back_catches_up_by_a_snapshot() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut group = Group::start(&["--no-restart", "--dir", dir.path().to_str().unwrap()]);
+    group.add("1");
+    let leader = group.leader();
+    let status = group.status();
+    let nodes = status["nodes"].as_array().unwrap();
+    let away = nodes
+        .iter()
+        .find(|node| node["id"] != leader["id"])
+        .unwrap();
+    signal(pid(away), "KILL");
+    group.wait_for("died");
+    group.add("1");
+    let snapshot = group.quorate(&["snapshot"]);
+    let slot: u64 = text(&snapshot.stdout).trim().parse().unwrap();
+    // The log may go once a majority holds the snapshot.
+    let begun = std::time::Instant::now();
+    while group.leader()["trimmed"].as_u64().unwrap() < slot {
+        assert!(begun.elapsed().as_secs() < 60, "never trimmed");
+    }
+    let config = dir.path().join(format!("node-{}.toml", away["id"]));
+    let log = dir.path().join("back.log");
+    let back = Command::new(QUORATE)
+        .args(["node", "run", "--config", config.to_str().unwrap()])
+        .stderr(std::fs::File::create(&log).unwrap())
+        .spawn();
+    let _back = Nodes(vec![back.unwrap()]);
+    group.add("1");
+    loop {
+        let status = group.status();
+        let nodes = status["nodes"].as_array().unwrap();
+        let node = nodes.iter().find(|node| node["id"] == away["id"]).unwrap();
+        if node["digest"] == leader_of(&status)["digest"] {
+            assert!(node["executed"].as_u64() > Some(slot));
+            break;
+        }
+        assert!(begun.elapsed().as_secs() < 60, "never caught up: {status}");
+    }
+    let said = std::fs::read_to_string(&log).unwrap();
+    assert!(said.contains("a peer's snapshot installed"), "{said}");
+}
+
+fn leader_of(status: &Value) -> &Value {
+    let nodes = status["nodes"].as_array().unwrap();
+    nodes
+        .iter()
+        .find(|node| node["id"] == status["leader"])
+        .unwrap()
+}
+
 struct Nodes(Vec<Child>);
 
 impl Drop for Nodes {

@@ -60,6 +60,14 @@ impl Node {
     }
 
     fn client_frame(&mut self, from: ConnectionId, frame: Frame, now: Time) {
+        if frame.group != self.identity.group {
+            let text = format!(
+                "this node serves {}, not {}",
+                self.identity.group, frame.group
+            );
+            self.transport.refuse(from, RejectReason::Group, &text, now);
+            return;
+        }
         match frame.kind {
             Kind::FromClient => {
                 for request in requests(frame.body) {
@@ -135,14 +143,15 @@ impl Node {
                 self.feed(now, Input::SnapshotFailed { slot });
             }
             HostEvent::Restored { slot } => match self.snapshots.restored(slot) {
-                Some(installed) => self.feed(
-                    now,
-                    Input::Installed {
+                Some(installed) => {
+                    tracing::info!(%slot, bytes = installed.bytes, "a peer's snapshot installed");
+                    let installed = Input::Installed {
                         core: installed.core,
                         digest: installed.digest,
                         bytes: installed.bytes,
-                    },
-                ),
+                    };
+                    self.feed(now, installed);
+                }
                 None => tracing::debug!(%slot, "the host took its own state back"),
             },
             HostEvent::RestoreFailed { slot, reason } => {

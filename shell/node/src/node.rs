@@ -73,7 +73,7 @@ impl Node {
         self.turn(now)?;
         loop {
             let due = self.next_wake();
-            let timeout = self.timeout(due, now);
+            let timeout = self.timeout(due);
             self.wait(&mut events, timeout, now)?;
             now = boot_time();
             if due.is_some_and(|due| now.since(due).0 > STARVED_AFTER.as_nanos() as u64) {
@@ -163,11 +163,12 @@ impl Node {
         .min()
     }
 
-    fn timeout(&self, due: Option<Time>, now: Time) -> Option<Duration> {
+    fn timeout(&self, due: Option<Time>) -> Option<Duration> {
         if self.is_fed || self.transport.is_pending() {
             return Some(Duration::ZERO);
         }
-        let due = due.map(|due| Duration::from_nanos(due.since(now).0));
+        // The clock is read anew: the turn took its time.
+        let due = due.map(|due| Duration::from_nanos(due.since(boot_time()).0));
         let host = self
             .host
             .next_wake()

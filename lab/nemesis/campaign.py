@@ -1,0 +1,172 @@
+"""One group under load and a list of faults, and everything that is checked about it.
+
+Each fault is injected into a whole group, kept up, healed, and the group must become whole again. When all
+are over, the load ends and the history, the object and the replicas are judged.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from catalogue import CATALOGUE
+from checker import judge
+from fault import Fault, Scene
+from group import Group
+from load import Load, read_all
+from outages import Outage, answered_between, outage
+from recording import Recording
+from verdict import Verdict, show_progress
+from waiting import NeverHappened, hold, wait_until
+from workload import Workload
+
+WHOLE_S = 30.0
+"""After the last fault is healed the group is whole again; a restart on a loaded machine is part of it."""
+
+SERVED_S = 5.0
+"""A majority that is left serves again within this, far above what is measured and reported."""
+
+CALM_S = 0.5
+"""Between two faults, so that each outage belongs to one of them."""
+
+
+@dataclass
+class Happened:
+    """A fault that was injected, and when."""
+
+    name: str
+    injected_ns: int
+    whole_ns: int
+
+
+@dataclass
+class Campaign:
+    """Faults, one after the other, on one group."""
+
+    title: str
+    scene: Scene
+    workload: Workload
+    directory: Path
+    checker: str
+    verdict: Verdict
+    clients: int
+    seed: int
+    happened: list[Happened] = field(default_factory=list)
+
+    @property
+    def group(self) -> Group:
+        """The group under faults."""
+        return self.scene.group
+
+    def run(self, names: list[str], until_ns: int | None = None) -> dict[str, list[Outage]]:
+        """All faults of the list, again and again where there is time; the outages by kind of fault."""
+        history = self.directory / "history.jsonl"
+        with Recording(history) as recording:
+            load = Load(self.group.endpoint, self.workload, recording, self.clients, self.seed)
+            with load:
+                wait_until(lambda: recording.counts()[0] > 20 * self.clients, 30.0, "a running load")
+                is_whole = self._all(names, recording, until_ns)
+                hold(CALM_S)
+            self._judge_load(load, recording)
+            if is_whole:
+                self._judge_object(recording)
+            recording.flush()
+            operations = recording.operations()
+        self._judge_history(history, len(operations))
+        outages: dict[str, list[Outage]] = {}
+        for each in self.happened:
+            seen = outage(operations, each.injected_ns, each.whole_ns)
+            outages.setdefault(each.name, []).append(seen)
+        return outages
+
+    def _all(self, names: list[str], recording: Recording, until_ns: int | None) -> bool:
+        """Whether the group was whole after each of them."""
+        while True:
+            for name in names:
+                if not self._one(CATALOGUE[name](), recording):
+                    return False
+                if until_ns is not None and time.monotonic_ns() >= until_ns:
+                    return True
+            if until_ns is None:
+                return True
+            # A longer run meets the faults in other orders.
+            self.scene.rng.shuffle(names)
+
+    def _one(self, fault: Fault, recording: Recording) -> bool:
+        problems: list[str] = []
+        answered, refused, unknown = recording.counts()
+        show_progress(f"{self.title}: {fault.name}, {answered} calls, {refused} refused, {unknown} unknown")
+        injected_ns = time.monotonic_ns()
+        try:
+            self.group.wait_whole(WHOLE_S)
+            injected_ns = time.monotonic_ns()
+            fault.inject(self.scene)
+            hold(fault.hold_s)
+            if fault.serves_meanwhile:
+                self._wait_served(recording, SERVED_S, "a healthy majority to serve")
+            problems += fault.problems(self.scene)
+        except NeverHappened as error:
+            problems.append(str(error))
+        try:
+            fault.heal(self.scene)
+            self.group.wait_whole(WHOLE_S)
+            self._wait_served(recording, SERVED_S, "a healed group to serve")
+            is_whole = True
+        except NeverHappened as error:
+            problems.append(str(error))
+            is_whole = False
+        whole_ns = time.monotonic_ns()
+        self.happened.append(Happened(fault.name, injected_ns, whole_ns))
+        hold(CALM_S)
+        seen = outage(recording.operations(), injected_ns, whole_ns)
+        note = f"outage {seen.median_ms:.0f} ms, longest {seen.longest_ms:.0f} ms"
+        self.verdict.check(f"{self.title} {fault.name}", problems, note)
+        return is_whole
+
+    @staticmethod
+    def _wait_served(recording: Recording, seconds: float, what: str) -> None:
+        start = time.monotonic_ns()
+        wait_until(lambda: answered_between(recording.latest(), start, time.monotonic_ns()), seconds, what)
+
+    def _judge_load(self, load: Load, recording: Recording) -> None:
+        answered, refused, unknown = recording.counts()
+        note = f"{answered} acknowledged, {refused} refused, {unknown} unknown"
+        self.verdict.check(f"{self.title} no surprising answer", load.surprises, note)
+        for member in self.group:
+            member.is_running()
+        ends = [end for member in self.group for end in member.unasked_ends]
+        self.verdict.check(f"{self.title} no node ended unasked", ends)
+
+    def _judge_object(self, recording: Recording) -> None:
+        before = recording.operations()
+        steps = self.workload.final_steps(before)
+        final = read_all(self.group.endpoint, self.workload, recording, steps)
+        unread = [operation.describe() for operation in final if not operation.is_acknowledged]
+        self.verdict.check(f"{self.title} final reads answered", unread, f"{len(final)} reads")
+        if not unread:
+            problems = self.workload.problems(before, final)
+            self.verdict.check(f"{self.title} every acknowledged call present exactly once", problems)
+        self._judge_replicas()
+
+    def _judge_replicas(self) -> None:
+        try:
+            statuses = self.group.wait_equal(WHOLE_S)
+        except NeverHappened as error:
+            self.verdict.check(f"{self.title} replicas equal", [str(error)])
+            return
+        digests = {number: status.digest for number, status in statuses.items()}
+        differing = [] if len(set(digests.values())) == 1 else [f"digests {digests}"]
+        for number, status in statuses.items():
+            if status.diverged is not None:
+                differing.append(f"node {number} says that it diverged at slot {status.diverged}")
+            if status.frozen is not None:
+                differing.append(f"node {number} says that objects froze at slot {status.frozen}")
+        slot = next(iter(statuses.values())).executed
+        self.verdict.check(f"{self.title} replicas equal", differing, f"at slot {slot}")
+
+    def _judge_history(self, history: Path, count: int) -> None:
+        show_progress(f"{self.title}: judging {count} operations")
+        is_linearizable, said = judge(self.checker, history)
+        lines = said.splitlines() or ["the checker said nothing"]
+        self.verdict.check(f"{self.title} linearizable", [] if is_linearizable else lines, lines[-1])

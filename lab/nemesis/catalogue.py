@@ -1,0 +1,63 @@
+"""All kinds of faults by name, and which of them this machine and this group permit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fault import Fault, Need, Role
+from faults_disk import DiskFull, FlushFails, FlushSlow
+from faults_host import HostHangs, HostKilled, HostsKilled
+from faults_network import Bridge, Cut, Deaf, Mute, Split
+from faults_process import Kill, KillAll, Stop, Terminate
+
+Make = Callable[[], Fault]
+
+_MAKERS: tuple[Make, ...] = (
+    lambda: Kill(Role.LEADER),
+    lambda: Kill(Role.FOLLOWER),
+    lambda: Kill(Role.RANDOM),
+    lambda: Stop(Role.LEADER),
+    lambda: Stop(Role.FOLLOWER),
+    Terminate,
+    KillAll,
+    lambda: Cut(Role.LEADER),
+    lambda: Cut(Role.FOLLOWER),
+    Split,
+    Deaf,
+    Mute,
+    Bridge,
+    lambda: HostKilled(Role.LEADER),
+    HostsKilled,
+    lambda: HostHangs(Role.LEADER),
+    lambda: FlushFails(Role.FOLLOWER),
+    lambda: FlushFails(Role.LEADER),
+    FlushSlow,
+    lambda: DiskFull(Role.FOLLOWER),
+    lambda: DiskFull(Role.LEADER),
+)
+
+CATALOGUE: dict[str, Make] = {make().name: make for make in _MAKERS}
+
+DISK_NEEDS = {Need.SMALL_DISK, Need.SHIM}
+"""Faults with one of these get a group of their own: on their disks a flush costs nothing."""
+
+
+def chosen(names: list[str]) -> list[str]:
+    """The faults of a list as the command line has it: names, or beginnings of names."""
+    found: list[str] = []
+    for name in names:
+        matching = [known for known in CATALOGUE if known == name or known.startswith(f"{name}-")]
+        if not matching:
+            raise ValueError(f"no fault {name}: choose from {', '.join(CATALOGUE)}")
+        found.extend(matching)
+    return found
+
+
+def missing(name: str, provided: set[Need]) -> list[Need]:
+    """What a fault needs and is not provided."""
+    return [need for need in CATALOGUE[name]().needs if need not in provided]
+
+
+def wants_own_disks(name: str) -> bool:
+    """Whether a fault belongs into the group with the lab's own disks."""
+    return any(need in DISK_NEEDS for need in CATALOGUE[name]().needs)

@@ -1,0 +1,144 @@
+"""Faults of disks: full, failing to flush, slow to flush."""
+
+from __future__ import annotations
+
+import threading
+
+import quorate
+
+from fault import Fault, Need, Role, Scene
+from member import Member
+from waiting import NeverHappened, wait_until
+
+PUMP_BYTES = 64 << 10
+PUMP_CALLS = 1024
+"""Together 64 MiB: more than a node has room for in the segments that it made before its disk was full."""
+
+
+class DiskFull(Fault):
+    """One node's disk has no byte left while calls keep coming; later there is room again."""
+
+    needs = (Need.SMALL_DISK, Need.DISK, Need.HOST)
+    hold_s = 4.0
+
+    def __init__(self, role: Role) -> None:
+        self.name = f"disk-full-{role.value}"
+        self._role = role
+        self._victim: Member | None = None
+        self._pump: Pump | None = None
+
+    def inject(self, scene: Scene) -> None:
+        """Fill the disk, and write what cannot fit."""
+        self._victim = scene.member(self._role)
+        scene.disks[self._victim.number].fill()
+        self._pump = Pump(scene.group.endpoint)
+        self._pump.start()
+
+    def heal(self, scene: Scene) -> None:
+        """Make room; a node that chose to stop is started again."""
+        assert self._victim is not None
+        scene.disks[self._victim.number].free()
+        if not self._victim.is_running():
+            self._victim.start()
+
+    def problems(self, scene: Scene) -> list[str]:
+        """The disk was really full, and the node did not end for that."""
+        assert self._victim is not None
+        assert self._pump is not None
+        self._pump.end()
+        # Trimming may have given a little back, which the log takes again.
+        found = [] if self._victim.is_running() else [f"a full disk ended node {self._victim.number}"]
+        if scene.disks[self._victim.number].free_kib() > 40 << 10:
+            found.append("the disk was not full any more: nothing was shown")
+        return found
+
+
+class Pump(threading.Thread):
+    """Writes large values until it is ended; what becomes of them does not matter."""
+
+    def __init__(self, endpoint: str) -> None:
+        super().__init__(daemon=True)
+        self._endpoint = endpoint
+        self._ended = threading.Event()
+
+    def run(self) -> None:
+        """Overwrite a few keys; a full group refuses that, which is an answer."""
+        text = "x" * PUMP_BYTES
+        try:
+            with quorate.connect(self._endpoint, timeout=2.0) as proxy:
+                for number in range(PUMP_CALLS):
+                    if self._ended.is_set():
+                        return
+                    try:
+                        proxy.put(f"pump-{number % 4}", text)
+                    except (quorate.NotExecuted, quorate.OutcomeUnknown):
+                        self._ended.wait(0.05)
+        except quorate.QuorateError:
+            return
+
+    def end(self) -> None:
+        """No more."""
+        self._ended.set()
+        self.join(timeout=10.0)
+
+
+class FlushFails(Fault):
+    """Every flush of one node fails with EIO: it must stop at once, and acknowledge nothing."""
+
+    needs = (Need.SHIM, Need.DISK)
+
+    def __init__(self, role: Role) -> None:
+        self.name = f"flush-error-{role.value}"
+        self._role = role
+        self._victim: Member | None = None
+
+    def inject(self, scene: Scene) -> None:
+        """Let flushes fail."""
+        assert scene.shim is not None
+        self._victim = scene.member(self._role)
+        self._victim.may_end = True
+        scene.shim.fail(self._victim.number)
+
+    def heal(self, scene: Scene) -> None:
+        """Let flushes work, and start the node again."""
+        assert scene.shim is not None
+        assert self._victim is not None
+        scene.shim.heal(self._victim.number)
+        if self._victim.is_running():
+            self._victim.kill()
+        self._victim.start()
+
+    def problems(self, scene: Scene) -> list[str]:
+        """The node ended by itself."""
+        del scene
+        assert self._victim is not None
+        victim = self._victim
+        try:
+            wait_until(lambda: not victim.is_running(), 5.0, "the end of the node")
+        except NeverHappened:
+            return [f"node {victim.number} goes on after a failed flush"]
+        return (
+            [] if "error" in victim.last_words().lower() else [f"it ended saying only: {victim.last_words()}"]
+        )
+
+
+class FlushSlow(Fault):
+    """Flushes of one follower take a hundred times as long: a majority is fast, and must stay so."""
+
+    name = "flush-slow-follower"
+    needs = (Need.SHIM, Need.DISK)
+
+    def __init__(self) -> None:
+        self._victim: Member | None = None
+
+    def inject(self, scene: Scene) -> None:
+        """Slow it down."""
+        assert scene.shim is not None
+        self._victim = scene.member(Role.FOLLOWER)
+        scene.shim.slow(self._victim.number, 100)
+
+    def heal(self, scene: Scene) -> None:
+        """Full speed."""
+        assert scene.shim is not None
+        assert self._victim is not None
+        scene.shim.heal(self._victim.number)

@@ -1,0 +1,96 @@
+"""Faults of processes: killed, stopped, ended politely, all at once."""
+
+from __future__ import annotations
+
+from fault import Fault, Need, Role, Scene
+from member import Member
+
+
+class Kill(Fault):
+    """SIGKILL to one node, started again afterwards."""
+
+    needs = (Need.DISK,)
+
+    def __init__(self, role: Role) -> None:
+        self.name = f"kill-{role.value}"
+        self._role = role
+        self._victim: Member | None = None
+
+    def inject(self, scene: Scene) -> None:
+        """Kill."""
+        self._victim = scene.member(self._role)
+        self._victim.kill()
+
+    def heal(self, scene: Scene) -> None:
+        """Start the node on its own directory."""
+        del scene
+        assert self._victim is not None
+        self._victim.start()
+
+
+class KillAll(Fault):
+    """SIGKILL to every node at once: what was acknowledged must come back from the disks."""
+
+    name = "kill-all"
+    needs = (Need.DISK,)
+    hold_s = 0.5
+    serves_meanwhile = False
+
+    def inject(self, scene: Scene) -> None:
+        """Kill all."""
+        for member in scene.group:
+            member.kill()
+
+    def heal(self, scene: Scene) -> None:
+        """Start all."""
+        for member in scene.group:
+            member.start()
+
+
+class Stop(Fault):
+    """SIGSTOP to one node, longer than any lease, then SIGCONT: it wakes and knows of no time passed."""
+
+    def __init__(self, role: Role, hold_s: float = 3.0) -> None:
+        self.name = f"stop-{role.value}"
+        self.hold_s = hold_s
+        self._role = role
+        self._victim: Member | None = None
+
+    def inject(self, scene: Scene) -> None:
+        """Stop."""
+        self._victim = scene.member(self._role)
+        self._victim.stop()
+
+    def heal(self, scene: Scene) -> None:
+        """Let it go on."""
+        del scene
+        assert self._victim is not None
+        self._victim.resume()
+
+
+class Terminate(Fault):
+    """SIGTERM to the leader: it hands its leadership over, drains, and ends with 0."""
+
+    name = "terminate-leader"
+    needs = (Need.DISK,)
+    hold_s = 1.0
+
+    def __init__(self) -> None:
+        self._victim: Member | None = None
+        self._code = 0
+
+    def inject(self, scene: Scene) -> None:
+        """Ask it to end, and wait until it has."""
+        self._victim = scene.member(Role.LEADER)
+        self._code = self._victim.terminate()
+
+    def heal(self, scene: Scene) -> None:
+        """Start it again."""
+        del scene
+        assert self._victim is not None
+        self._victim.start()
+
+    def problems(self, scene: Scene) -> list[str]:
+        """A polite end has the exit code 0."""
+        del scene
+        return [] if self._code == 0 else [f"SIGTERM ended the leader with {self._code}, not 0"]

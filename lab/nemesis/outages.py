@@ -1,0 +1,58 @@
+"""How long clients went without an answer, from the calls that they recorded.
+
+A client's outage in a span of time is the longest stretch between two answers in a row of that client which
+touches the span. Calls that ended without an answer, and refusals, are no answers.
+"""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from recording import Operation
+
+MS = 1_000_000
+"""Nanoseconds of a millisecond."""
+
+
+@dataclass(frozen=True)
+class Outage:
+    """What the clients of one span saw, in milliseconds."""
+
+    median_ms: float
+    longest_ms: float
+
+
+def outage(operations: Iterable[Operation], start_ns: int, end_ns: int) -> Outage:
+    """The outage of the median client and of the unluckiest one between two moments."""
+    answers: dict[int, list[int]] = defaultdict(list)
+    for operation in operations:
+        if operation.is_acknowledged and operation.return_ns is not None and operation.client > 0:
+            answers[operation.client].append(operation.return_ns)
+    longest = [_longest_gap(sorted(times), start_ns, end_ns) / MS for times in answers.values()]
+    if not longest:
+        whole = (end_ns - start_ns) / MS
+        return Outage(whole, whole)
+    return Outage(statistics.median(longest), max(longest))
+
+
+def answered_between(operations: Iterable[Operation], start_ns: int, end_ns: int) -> bool:
+    """Whether a call that was made in the span was also answered in it: somebody is served."""
+    return any(
+        operation.is_acknowledged
+        and operation.return_ns is not None
+        and operation.invoke_ns >= start_ns
+        and operation.return_ns <= end_ns
+        for operation in operations
+    )
+
+
+def _longest_gap(times: list[int], start_ns: int, end_ns: int) -> int:
+    before = [time for time in times if time <= start_ns]
+    inside = [time for time in times if start_ns < time < end_ns]
+    after = [time for time in times if time >= end_ns]
+    edges = [before[-1] if before else start_ns, *inside, after[0] if after else end_ns]
+    return max(later - earlier for earlier, later in itertools.pairwise(edges))

@@ -60,7 +60,12 @@ impl Election {
 impl MultiPaxos {
     /// The leader of `ballot` was heard.
     pub(crate) fn heard_leader(&mut self, now: Time, ballot: Ballot) {
+        let is_linked = self.peers.is_linked(ballot.node);
         let election = &mut self.election;
+        if election.due.is_some() && !is_linked {
+            // It was on its way when the link went down: its sender may be dead.
+            return;
+        }
         election.heard = now;
         if election.leader == Some(ballot) && election.due.is_none() {
             return;
@@ -162,6 +167,7 @@ impl MultiPaxos {
             None => true,
             Some(leader) => {
                 leader.node == candidate
+                    || !self.peers.is_linked(leader.node)
                     || now.since(self.election.heard) >= self.config.timing.election_min
             }
         };

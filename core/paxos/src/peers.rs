@@ -131,6 +131,11 @@ impl Peers {
         self.0.iter_mut()
     }
 
+    /// Says whether the link to `node` is up.
+    pub(crate) fn is_linked(&self, node: NodeId) -> bool {
+        self.find(node).is_some_and(|peer| peer.link.is_some())
+    }
+
     /// Notes the decided prefix of a peer.
     pub(crate) fn note_decided(&mut self, node: NodeId, decided: Slot) {
         if let Some(peer) = self.find_mut(node) {

@@ -110,3 +110,32 @@ fn a_quiet_group_keeps_its_first_leader_and_orders_everything() {
         .sum();
     assert_eq!(elections, 1);
 }
+
+#[test]
+fn a_leader_that_dies_is_replaced_within_a_tenth_of_a_second() {
+    let mut outages = Vec::new();
+    for seed in 1..=40 {
+        let mut world = World::new(seed, 3, Persistence::Disk);
+        world.run(1000);
+        let mut roles = world.nodes.iter();
+        let leader = roles.find(|(_, node)| matches!(node.role, Role::Leader { .. }));
+        let leader = *leader.expect("one leads").0;
+        let other = world.view.nodes().without(leader).iter().next();
+        world.crash(leader);
+        world.submit(other.expect("two are left"));
+        let mut outage = 0;
+        while world.decided.is_empty() {
+            world.run(1);
+            outage += 1;
+            assert!(outage < 1000, "seed {seed}: nobody leads");
+        }
+        outages.push(outage);
+    }
+    outages.sort_unstable();
+    println!(
+        "ms until the next decision, median and longest: {} {}",
+        outages[20], outages[39]
+    );
+    assert!(outages[20] <= 50, "the median is short: {outages:?}");
+    assert!(outages[39] <= 100, "even the longest is: {outages:?}");
+}

@@ -170,7 +170,7 @@ impl World {
         }
     }
 
-    fn crash(&mut self, id: NodeId) {
+    pub(crate) fn crash(&mut self, id: NodeId) {
         let keep = self.dice.below(3);
         let node = self.nodes.get_mut(&id).unwrap();
         if node.paxos.take().is_none() {

@@ -254,8 +254,12 @@ impl MultiPaxos {
         self.decide_voted(now, effects);
     }
 
-    /// Hands decided slots up, in order, and settles the submissions among them.
+    /// Hands decided slots up, in order, and settles the submissions among them. Nothing while the
+    /// replica lacks what was trimmed: a snapshot has to bring it first.
     pub(crate) fn deliver(&mut self, effects: &mut Effects<Message>) {
+        if self.executed < self.acceptor.log.trimmed() {
+            return;
+        }
         while self.delivered < self.acceptor.log.decided() {
             let slot = self.delivered.next();
             self.delivered = slot;

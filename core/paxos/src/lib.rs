@@ -78,8 +78,9 @@ pub struct MultiPaxos {
 }
 
 impl MultiPaxos {
-    /// An instance that remembers `recovered`, the records of its log in their order. If the replica
-    /// restored a snapshot, [`quorate_ordering::Event::Executed`] with its slot must be the first event.
+    /// An instance that remembers `recovered`, the records of its log in their order. The first event
+    /// must be [`quorate_ordering::Event::Executed`] with the slot of the snapshot that the replica
+    /// restored, slot 0 for none: what lies between it and the trim point has to come by a snapshot.
     #[must_use]
     pub fn new(config: Config, recovered: Vec<Record>, now: Time) -> MultiPaxos {
         let timing = config.timing;
@@ -107,7 +108,7 @@ impl MultiPaxos {
             forward: Forward::new(config.boot),
             reads: Reads::default(),
             repair,
-            executed: delivered,
+            executed: Slot::ZERO,
             delivered,
             unsent_votes: None,
             role_told: Role::Follower { leader: None },

@@ -108,6 +108,10 @@ impl<O: Ordering> Replica<O> {
             );
         }
         replica.care_for_sessions(now, role);
+        if replica.applied == Slot::ZERO {
+            // The ordering must know where the replica begins, for its log may begin later.
+            replica.raise(Event::Executed { slot: Slot::ZERO });
+        }
         replica.settle(now, &mut out);
         (replica, out)
     }

@@ -2,3 +2,4 @@
 
 pub mod checkers;
 pub mod history;
+pub mod world;

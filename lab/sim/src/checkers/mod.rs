@@ -46,6 +46,10 @@ pub enum Property {
     BoundedMemory,
     /// Once faults stop, operations complete in time.
     Liveness,
+    /// Replicas that executed the same hold the same.
+    Digest,
+    /// The code under test keeps its own rules: no assertion fails.
+    Invariant,
 }
 
 /// A broken property and what was seen.
@@ -58,7 +62,7 @@ pub struct Violation {
 }
 
 impl Violation {
-    fn new(property: Property, detail: impl Into<String>) -> Self {
+    pub(crate) fn new(property: Property, detail: impl Into<String>) -> Self {
         Self {
             property,
             detail: detail.into(),

@@ -1,0 +1,46 @@
+//! Simulated clients and their connections: each drives the session that real clients use.
+
+use super::clock::Moment;
+use super::judge::Open;
+use super::random::Random;
+use super::workload::Workload;
+use quorate_session::{ClientSession, Ticket};
+use quorate_types::{ConnectionId, NodeId};
+use std::collections::BTreeMap;
+
+/// One client.
+pub(super) struct Client {
+    /// The client's half of the session.
+    pub session: ClientSession,
+    /// What it calls.
+    pub workload: Workload,
+    /// The connection in use.
+    pub connection: Option<ConnectionId>,
+    /// Operations without an end.
+    pub open: BTreeMap<Ticket, Open>,
+    /// Faults that keep it from everybody.
+    pub cut: u64,
+    /// Its own choices.
+    pub random: Random,
+    /// When its session wants to be woken, as far as that is scheduled.
+    pub alarm: Option<Moment>,
+}
+
+/// A connection of a client, or of nobody, to a life of a node.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Connection {
+    /// Whose; `None` for a copy of a call that somebody sends again.
+    pub client: Option<u64>,
+    /// To whom.
+    pub node: NodeId,
+    /// In which life.
+    pub life: u64,
+    /// The node knows of it.
+    pub is_open: bool,
+    /// Something was lost on it: nothing passes any more, and both ends notice after a while.
+    pub is_broken: bool,
+    /// When the newest message to the node arrives.
+    pub last_up: Moment,
+    /// When the newest message to the client arrives.
+    pub last_down: Moment,
+}

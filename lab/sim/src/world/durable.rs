@@ -1,0 +1,309 @@
+//! The disks of one simulated node, through the storage that real nodes use: identity, log and snapshots.
+//!
+//! A crash leaves the disks to the next life; what that life finds is told by [`Disks::start`]. Refuses to start on a
+//! directory without an identity, as a real node does.
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use quorate_ordering::Record;
+use quorate_replica::SnapshotCore;
+use quorate_storage::{
+    Identity, Limits, Log, Persist, Recovered, SimDisk, SnapshotStore, StorageError,
+};
+use quorate_types::{Persistence, Slot};
+use quorate_wire::{Snapshot, SnapshotWriter, put_record, take_record};
+
+const CLUSTER: u64 = 7;
+const GROUP: u32 = 1;
+
+/// Small segments, so that they are filled and removed often; large enough for the largest batch.
+const LIMITS: Limits = Limits {
+    segment_bytes: 64 << 10,
+    block_bytes: 512,
+    record_bytes_max: 24 << 10,
+    reserve_bytes: 8 << 10,
+    discard_reserve_bytes: 4 << 10,
+};
+
+/// What survives a process.
+#[derive(Clone, Debug)]
+pub(super) struct Disks {
+    /// The log's directory.
+    pub log: SimDisk,
+    /// The snapshots' directory.
+    pub snapshots: SimDisk,
+    /// The identity's directory.
+    pub identity: SimDisk,
+    node: u16,
+    persistence: Persistence,
+}
+
+/// The open files of one life.
+#[derive(Debug)]
+pub(super) struct Storage {
+    log: Log<SimDisk>,
+    snapshots: SnapshotStore<SimDisk>,
+    /// Snapshots that peers may fetch, newest last; as many as the store keeps.
+    served: Vec<(Slot, Bytes)>,
+}
+
+/// What a life begins with.
+#[derive(Debug)]
+pub(super) struct Found {
+    /// The open files.
+    pub storage: Storage,
+    /// Which start this is.
+    pub boot: u64,
+    /// The log's records in order.
+    pub records: Vec<Record>,
+    /// Something durable could not be read.
+    pub is_damaged: bool,
+    /// The newest whole snapshot, its digest and its size.
+    pub snapshot: Option<(Snapshot, [u8; 32], u64)>,
+}
+
+/// One entry on its way to the log.
+#[derive(Clone, Debug)]
+pub(super) enum Write {
+    /// A record.
+    Record(Record),
+    /// A base, and the removal of what it replaces.
+    Discard(Slot, Vec<Record>),
+}
+
+impl Disks {
+    /// The disks of a node that was made a moment ago.
+    pub(super) fn init(node: u16, persistence: Persistence) -> Disks {
+        let disks = Disks {
+            log: SimDisk::new(),
+            snapshots: SimDisk::new(),
+            identity: SimDisk::new(),
+            node,
+            persistence,
+        };
+        disks.create_identity();
+        disks
+    }
+
+    fn create_identity(&self) {
+        let identity = Identity {
+            cluster: CLUSTER,
+            node: self.node,
+            incarnation: u64::from(self.node),
+            boot: 0,
+            persist: match self.persistence {
+                Persistence::Disk => Persist::Disk,
+                Persistence::Memory => Persist::Memory,
+            },
+            lived: false,
+        };
+        identity
+            .create_on(&self.identity)
+            .expect("a new disk takes an identity");
+    }
+
+    /// Empties the directory.
+    pub(super) fn wipe(&mut self) {
+        self.log = SimDisk::new();
+        self.snapshots = SimDisk::new();
+        self.identity = SimDisk::new();
+    }
+
+    /// The same disks, apart: what happens to one pair does not happen to the other.
+    pub(super) fn fork(&self) -> Disks {
+        Disks {
+            log: self.log.fork(),
+            snapshots: self.snapshots.fork(),
+            identity: self.identity.fork(),
+            node: self.node,
+            persistence: self.persistence,
+        }
+    }
+
+    /// All disks.
+    pub(super) fn each(&self) -> [&SimDisk; 3] {
+        [&self.log, &self.snapshots, &self.identity]
+    }
+
+    /// The process is gone; `choose` says what became of each thing that was not synced, as for `SimDisk::crash`.
+    pub(super) fn crash(&self, mut choose: impl FnMut(u64) -> u64) {
+        for disk in self.each() {
+            disk.crash(&mut choose);
+        }
+    }
+
+    /// Begins a life.
+    ///
+    /// # Errors
+    /// What the storage says; a directory without identity is refused.
+    pub(super) fn start(&self) -> Result<Found, StorageError> {
+        let mut identity = Identity::load(&self.identity)?;
+        identity.boot += 1;
+        let is_first = !std::mem::replace(&mut identity.lived, true);
+        identity.store(&self.identity)?;
+        if self.persistence == Persistence::Memory && !is_first {
+            self.forget()?;
+        }
+        let (log, recovered) = Log::open(self.log.clone(), CLUSTER, self.node, LIMITS)?;
+        let snapshots = SnapshotStore::open(self.snapshots.clone(), CLUSTER)?;
+        let mut storage = Storage {
+            log,
+            snapshots,
+            served: Vec::new(),
+        };
+        let mut found = Vec::new();
+        let mut is_damaged = false;
+        for entry in recovered {
+            match entry {
+                Recovered::Record { bytes, .. } => match take_record(&bytes) {
+                    Ok(record) => found.push(record),
+                    Err(_) => is_damaged = true,
+                },
+                Recovered::Base { bytes, .. } => found.extend(records_of(bytes)),
+                Recovered::Faulty { .. } => is_damaged = true,
+            }
+        }
+        let snapshot = storage.newest()?;
+        Ok(Found {
+            storage,
+            boot: identity.boot,
+            records: found,
+            is_damaged,
+            snapshot,
+        })
+    }
+
+    /// A memory-mode node keeps nothing but who it is.
+    fn forget(&self) -> Result<(), StorageError> {
+        use quorate_storage::Disk;
+        for disk in [&self.log, &self.snapshots] {
+            let failed = |error: std::io::Error| StorageError::Io {
+                what: "empty the directory".to_owned(),
+                why: error.to_string(),
+            };
+            for name in disk.list().map_err(failed)? {
+                disk.remove(&name).map_err(failed)?;
+            }
+            disk.sync_dir().map_err(failed)?;
+        }
+        Ok(())
+    }
+}
+
+impl Storage {
+    fn newest(&mut self) -> Result<Option<(Snapshot, [u8; 32], u64)>, StorageError> {
+        let Some(newest) = self.snapshots.newest(GROUP)? else {
+            return Ok(None);
+        };
+        let Ok(snapshot) = Snapshot::take(&newest.bytes) else {
+            return Ok(None);
+        };
+        let bytes = newest.bytes.len() as u64;
+        self.serve(Slot(newest.slot), newest.bytes);
+        Ok(Some((snapshot, newest.digest, bytes)))
+    }
+
+    fn serve(&mut self, slot: Slot, bytes: Bytes) {
+        self.served.retain(|(kept, _)| *kept != slot);
+        self.served.push((slot, bytes));
+        self.served.sort_by_key(|(slot, _)| *slot);
+        if self.served.len() > quorate_storage::SNAPSHOTS_KEPT {
+            self.served.remove(0);
+        }
+    }
+
+    /// Writes entries and makes them durable with one sync.
+    ///
+    /// # Errors
+    /// What the log says; after `Full` the entries may be given again.
+    pub(super) fn write(&mut self, writes: &[Write]) -> Result<(), StorageError> {
+        for write in writes {
+            match write {
+                Write::Record(record) => {
+                    let mut bytes = BytesMut::new();
+                    put_record(&mut bytes, record);
+                    let slot = record.slot().unwrap_or(Slot::ZERO);
+                    self.log.append(GROUP, slot.0, &bytes)?;
+                }
+                Write::Discard(upto, base) => {
+                    self.log.discard(GROUP, upto.0, &base_of(base))?;
+                }
+            }
+        }
+        self.log.commit()?;
+        self.log.check();
+        Ok(())
+    }
+
+    /// Bytes that the log takes on disk.
+    pub(super) fn log_bytes(&self) -> u64 {
+        self.log.disk_bytes()
+    }
+
+    /// Joins the replica's part with the objects' images; makes both durable. Says how many bytes that is.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub(super) fn save(
+        &mut self,
+        core: &SnapshotCore,
+        images: &[Bytes],
+        digest: [u8; 32],
+    ) -> Result<u64, StorageError> {
+        let mut file = Vec::new();
+        let sink = |piece: &[u8]| {
+            file.extend_from_slice(piece);
+            Ok::<(), std::convert::Infallible>(())
+        };
+        let Ok(mut writer) = SnapshotWriter::begin(sink, core, images.len() as u32);
+        for (spec, image) in core.view.objects.iter().zip(images) {
+            let Ok(()) = writer.object(&spec.name, image.len() as u64);
+            let Ok(()) = writer.image(image);
+        }
+        let Ok(bytes) = writer.finish();
+        self.keep(core.slot, digest, file.into())?;
+        Ok(bytes)
+    }
+
+    /// Makes a fetched snapshot durable.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub(super) fn keep(
+        &mut self,
+        slot: Slot,
+        digest: [u8; 32],
+        bytes: Bytes,
+    ) -> Result<(), StorageError> {
+        self.snapshots.save(GROUP, slot.0, digest, &bytes)?;
+        self.serve(slot, bytes);
+        Ok(())
+    }
+
+    /// The bytes of a snapshot that is held.
+    pub(super) fn served(&self, slot: Slot) -> Option<&Bytes> {
+        let found = self.served.iter().find(|(kept, _)| *kept == slot);
+        found.map(|(_, bytes)| bytes)
+    }
+}
+
+/// A base is its records, each behind its length.
+fn base_of(records: &[Record]) -> Bytes {
+    let mut base = BytesMut::new();
+    for record in records {
+        let mut bytes = BytesMut::new();
+        put_record(&mut bytes, record);
+        base.put_u32_le(bytes.len() as u32);
+        base.extend_from_slice(&bytes);
+    }
+    base.freeze()
+}
+
+fn records_of(mut base: Bytes) -> Vec<Record> {
+    let mut records = Vec::new();
+    while base.has_remaining() {
+        let length = base.get_u32_le() as usize;
+        let record = take_record(&base.split_to(length));
+        records.push(record.expect("the log's checksum covers a base"));
+    }
+    records
+}

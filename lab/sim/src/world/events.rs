@@ -1,0 +1,125 @@
+//! What is going to happen, in the order of time.
+
+use super::World;
+use super::clock::Moment;
+use super::network::Packet;
+use bytes::Bytes;
+use quorate_types::{ConnectionId, FromClient, LinkEpoch, NodeId};
+use std::collections::BTreeMap;
+
+/// Something that happens at a moment.
+#[derive(Debug)]
+pub(super) enum Event {
+    /// A node that is down starts.
+    Start { node: NodeId },
+    /// A node that was to die after some outputs dies whatever it did.
+    Doom { node: NodeId, life: u64 },
+    /// A node hands in what has arrived.
+    Turn { node: NodeId, life: u64 },
+    /// A node's replica wants to be woken.
+    Alarm { node: NodeId, life: u64 },
+    /// A commit ends.
+    Committed { node: NodeId, life: u64 },
+    /// The objects have done a piece of work.
+    Worked { node: NodeId, life: u64 },
+    /// A message between nodes arrives.
+    Arrives(Packet),
+    /// Two nodes try to connect.
+    Connect { one: NodeId, other: NodeId },
+    /// A link has been silent in one direction for long.
+    Silent {
+        one: NodeId,
+        other: NodeId,
+        epoch: LinkEpoch,
+    },
+    /// A node notices that a link has ended.
+    LinkEnds {
+        node: NodeId,
+        life: u64,
+        peer: NodeId,
+        epoch: LinkEpoch,
+    },
+    /// A client's message arrives at its node.
+    ToNode {
+        connection: ConnectionId,
+        bytes: Bytes,
+    },
+    /// A node's message arrives at a client.
+    ToClient {
+        connection: ConnectionId,
+        bytes: Bytes,
+    },
+    /// A client's dialling ends.
+    Dialled { connection: ConnectionId },
+    /// A client closed its connection.
+    Closed { connection: ConnectionId },
+    /// A connection is found broken by both ends.
+    Broken { connection: ConnectionId },
+    /// A client may begin an operation.
+    ClientThinks { client: u64 },
+    /// A client's session wants to be woken.
+    ClientAlarm { client: u64 },
+    /// Somebody sends a copy of a call.
+    Ghost {
+        node: NodeId,
+        message: Box<FromClient>,
+    },
+    /// A fault begins.
+    FaultBegins(usize),
+    /// A fault ends.
+    FaultEnds(usize),
+    /// The world looks at how far it is.
+    Tick,
+}
+
+/// Events by moment, and by the order of their making within one.
+#[derive(Debug, Default)]
+pub(super) struct Events {
+    queue: BTreeMap<(Moment, u64), Event>,
+    made: u64,
+}
+
+impl Events {
+    pub(super) fn push(&mut self, at: Moment, event: Event) {
+        self.made += 1;
+        self.queue.insert((at, self.made), event);
+    }
+
+    pub(super) fn pop(&mut self) -> Option<(Moment, Event)> {
+        let ((at, _), event) = self.queue.pop_first()?;
+        Some((at, event))
+    }
+}
+
+impl World {
+    pub(super) fn happen(&mut self, event: Event) {
+        match event {
+            Event::Start { node } => self.start(node),
+            Event::Doom { node, life } => self.doomed(node, life),
+            Event::Turn { node, life } => self.turn(node, life),
+            Event::Alarm { node, life } => self.alarm(node, life),
+            Event::Committed { node, life } => self.committed(node, life),
+            Event::Worked { node, life } => self.worked(node, life),
+            Event::Arrives(packet) => self.arrives(packet),
+            Event::Connect { one, other } => self.connect(one, other),
+            Event::Silent { one, other, epoch } => self.silent(one, other, epoch),
+            Event::LinkEnds {
+                node,
+                life,
+                peer,
+                epoch,
+            } => self.link_ends(node, life, peer, epoch),
+            Event::ToNode { connection, bytes } => self.reach_node(connection, &bytes),
+            Event::ToClient { connection, bytes } => self.reach_client(connection, &bytes),
+            Event::Dialled { connection } => self.dialled(connection),
+            Event::Closed { connection } => self.closed(connection),
+            Event::Broken { connection } => self.broke(connection),
+            Event::ClientThinks { client } => self.client_thinks(client),
+            Event::ClientAlarm { client } => self.client_alarm(client),
+            Event::Ghost { node, message } => self.ghost(node, *message),
+            Event::FaultBegins(index) => self.fault_begins(index),
+            Event::FaultEnds(index) => self.fault_ends(index),
+            Event::Tick => self.tick(),
+        }
+    }
+}

@@ -1,0 +1,413 @@
+//! Everything the checkers need to know of a run, gathered while it happens.
+//!
+//! The world tells it each event once; the first broken property ends the run. It reads messages and batches, and trusts
+//! no status of the code under test but for sizes.
+
+use super::clock::Moment;
+use super::workload::{self, Drawn};
+use crate::checkers::agreement::{Agreement, Fingerprint, Promise, Remembered};
+use crate::checkers::at_most_once::{AtMostOnce, Place};
+use crate::checkers::durability::Durability;
+use crate::checkers::linearizability::check_history;
+use crate::checkers::liveness::Liveness;
+use crate::checkers::model::Model;
+use crate::checkers::recorded::{Call, Kind, RecordedObject};
+use crate::checkers::witness::{LogWitness, ReadReply};
+use crate::checkers::{Property, Violation};
+use crate::history::{Recorded, Recorder};
+use bytes::Bytes;
+use quorate_ordering::Record;
+use quorate_paxos::Message;
+use quorate_replica::PeerMessage;
+use quorate_types::{
+    Ballot, Batch, Body, CommandId, Duration, NodeId, ObjectId, Outcome, ReadLevel, Slot,
+};
+use quorate_wire::encoded_batch;
+use serde_json::Value as Json;
+use std::collections::{BTreeMap, BTreeSet};
+use xxhash_rust::xxh3::xxh3_64;
+
+type Judged = Result<(), Violation>;
+
+/// All objects of the group as one sequential object; its state lists objects, and keys of maps, that were changed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Group;
+
+/// A call of one of the group's objects.
+pub(super) type GroupCall = (ObjectId, Call);
+
+impl Model for Group {
+    type State = BTreeMap<(ObjectId, Option<String>), Json>;
+    type Call = GroupCall;
+    type Reply = Json;
+
+    fn apply(&self, state: &Self::State, (object, call): &GroupCall) -> (Self::State, Json) {
+        let part = (*object, call.key().map(str::to_owned));
+        let before = state.get(&part).cloned().unwrap_or_else(|| {
+            let name = workload::OBJECTS[object.0 as usize].0;
+            Kind::of_object(name)
+                .expect("the workload names kinds")
+                .initial()
+        });
+        let (after, reply) = RecordedObject.apply(&before, call);
+        let mut state = state.clone();
+        state.insert(part, after);
+        (state, reply)
+    }
+
+    fn never_changes(&self, (_, call): &GroupCall, reply: Option<&Json>) -> bool {
+        RecordedObject.never_changes(call, reply)
+    }
+}
+
+/// An operation of a client that has not ended.
+#[derive(Clone, Debug)]
+pub(super) struct Open {
+    drawn: Drawn,
+    number: u64,
+    /// `None` for reads of any state, which promise nothing about time.
+    recorded: Option<Recorded>,
+}
+
+/// The checkers of one run.
+pub(super) struct Judge {
+    agreement: Agreement,
+    once: AtMostOnce,
+    durability: Durability,
+    witness: LogWitness<Group>,
+    recorder: Recorder,
+    /// When answers are owed.
+    pub liveness: Liveness,
+    /// What each ballot's leader proposed.
+    proposed: BTreeMap<(Slot, Ballot), Fingerprint>,
+    opened: BTreeSet<(NodeId, u64, Ballot)>,
+    log: BTreeMap<Slot, Batch>,
+    /// Places whose call took effect somewhere.
+    executed: BTreeSet<(Slot, u32)>,
+    payloads: BTreeMap<(ObjectId, Bytes), Call>,
+    calls: BTreeMap<CommandId, GroupCall>,
+    operations: u64,
+    /// Operations that ended with an answer.
+    pub answered: u64,
+    /// Calls that ended without one.
+    pub failed: u64,
+}
+
+fn fingerprint(batch: &Batch) -> Fingerprint {
+    xxh3_64(encoded_batch(batch))
+}
+
+fn broken(property: Property, detail: String) -> Judged {
+    Err(Violation::new(property, detail))
+}
+
+impl Judge {
+    /// Owes answers within `within` once faults have stopped.
+    pub(super) fn new(within: Duration) -> Judge {
+        Judge {
+            agreement: Agreement::default(),
+            once: AtMostOnce::default(),
+            durability: Durability::default(),
+            witness: LogWitness::new(Group),
+            recorder: Recorder::default(),
+            liveness: Liveness::new(within.0),
+            proposed: BTreeMap::new(),
+            opened: BTreeSet::new(),
+            log: BTreeMap::new(),
+            executed: BTreeSet::new(),
+            payloads: BTreeMap::new(),
+            calls: BTreeMap::new(),
+            operations: 0,
+            answered: 0,
+            failed: 0,
+        }
+    }
+
+    /// `node`, in life `life`, lets a message out.
+    pub(super) fn sent(
+        &mut self,
+        node: NodeId,
+        life: u64,
+        message: &PeerMessage<Message>,
+    ) -> Judged {
+        let PeerMessage::Ordering { message, .. } = message else {
+            return Ok(());
+        };
+        match message {
+            Message::Prepare { ballot, .. } => {
+                if self.opened.insert((node, life, *ballot)) {
+                    self.agreement.opened(node, *ballot)?;
+                }
+                Ok(())
+            }
+            Message::Accept {
+                ballot,
+                slot,
+                batch,
+                ..
+            } => self.proposed(node, *slot, *ballot, fingerprint(batch)),
+            Message::Accepted {
+                ballot,
+                first,
+                last,
+            } => self.accepted(node, *ballot, *first, *last),
+            Message::Promise(page) => self.promised(node, page),
+            _ => Ok(()),
+        }
+    }
+
+    fn proposed(&mut self, node: NodeId, slot: Slot, ballot: Ballot, value: Fingerprint) -> Judged {
+        let first = *self.proposed.entry((slot, ballot)).or_insert(value);
+        if first == value {
+            return Ok(());
+        }
+        broken(
+            Property::OneValuePerBallot,
+            format!("{node} proposes {value:016x} in {slot} {ballot} after {first:016x}"),
+        )
+    }
+
+    fn accepted(&mut self, node: NodeId, ballot: Ballot, first: Slot, last: Slot) -> Judged {
+        for slot in (first.0..=last.0).map(Slot) {
+            let Some(value) = self.proposed.get(&(slot, ballot)).copied() else {
+                return broken(
+                    Property::OneValuePerBallot,
+                    format!("{node} votes in {slot} {ballot}, where nothing was proposed"),
+                );
+            };
+            self.agreement.voted(node, slot, ballot, value)?;
+        }
+        Ok(())
+    }
+
+    fn promised(&mut self, node: NodeId, page: &quorate_paxos::Promise) -> Judged {
+        for vote in &page.votes {
+            let value = fingerprint(&vote.batch);
+            self.agreement.voted(node, vote.slot, vote.ballot, value)?;
+        }
+        let end = page.next.map_or(u64::MAX, |next| next.previous().0);
+        let promise = Promise {
+            covers: page.from.0..=end,
+            floor: page.decided.max(page.trimmed),
+            votes: page
+                .votes
+                .iter()
+                .map(|vote| (vote.slot, vote.ballot))
+                .collect(),
+        };
+        self.agreement.promised(node, page.ballot, promise)
+    }
+
+    /// `node` decides.
+    pub(super) fn decided(&mut self, node: NodeId, slot: Slot, batch: &Batch) -> Judged {
+        self.agreement.decided(node, slot, fingerprint(batch))?;
+        self.log.entry(slot).or_insert_with(|| batch.clone());
+        Ok(())
+    }
+
+    /// `node` applied calls to its objects.
+    pub(super) fn executed(
+        &mut self,
+        node: NodeId,
+        slot: Slot,
+        calls: &[quorate_replica::Call],
+        outcomes: &[Outcome],
+    ) -> Judged {
+        for (call, outcome) in calls.iter().zip(outcomes) {
+            let place = Place {
+                slot,
+                index: call.index as usize,
+            };
+            self.executed.insert((slot, call.index));
+            self.once
+                .executed(node, call.id, place, reply_hash(outcome))?;
+        }
+        Ok(())
+    }
+
+    /// `node` holds the state after `slot`, from a snapshot or because it begins.
+    pub(super) fn moved(&mut self, node: NodeId, slot: Slot) {
+        let place = (slot > Slot::ZERO).then_some(Place {
+            slot,
+            index: usize::MAX,
+        });
+        self.once.moved(node, place);
+    }
+
+    /// `node` begins a life with these records, undamaged.
+    pub(super) fn restarted(&mut self, node: NodeId, records: &[Record]) -> Judged {
+        let mut holds = Remembered::default();
+        for record in records {
+            match record {
+                Record::Promise { ballot } => holds.promised = holds.promised.max(*ballot),
+                Record::Vote {
+                    slot,
+                    ballot,
+                    batch,
+                } => {
+                    holds.promised = holds.promised.max(*ballot);
+                    let vote = (*ballot, fingerprint(batch));
+                    let held = holds.votes.entry(*slot).or_insert(vote);
+                    if *ballot >= held.0 {
+                        *held = vote;
+                    }
+                }
+                Record::Chosen { .. } => {}
+                Record::Decided { upto } | Record::Trimmed { upto } => {
+                    holds.trimmed = holds.trimmed.max(*upto);
+                }
+            }
+        }
+        self.agreement.restarted(node, &holds)
+    }
+
+    /// `client` begins an operation.
+    pub(super) fn begun(
+        &mut self,
+        now: Moment,
+        client: u64,
+        drawn: Drawn,
+        payload: &Bytes,
+    ) -> Open {
+        let key = (drawn.object, payload.clone());
+        self.payloads.insert(key, drawn.call.clone());
+        self.operations += 1;
+        let number = self.operations;
+        self.liveness.invoked(now.0, client, number);
+        let name = workload::OBJECTS[drawn.object.0 as usize].0;
+        let recorded = (drawn.level != Some(ReadLevel::Any)).then(|| {
+            self.recorder
+                .invoked(now.0, client, name, drawn.call.clone())
+        });
+        Open {
+            drawn,
+            number,
+            recorded,
+        }
+    }
+
+    /// An operation ended with an answer; `slot` is what a read says it shows. Says the answer as the models see it.
+    pub(super) fn ended(
+        &mut self,
+        now: Moment,
+        open: Open,
+        outcome: &Outcome,
+        slot: Option<Slot>,
+    ) -> Result<(Call, Json), Violation> {
+        let result = workload::result(&open.drawn.call, outcome);
+        self.answered += 1;
+        if let Some(recorded) = open.recorded {
+            self.recorder.returned(now.0, recorded, result.clone());
+        }
+        if let Some(slot) = slot {
+            self.witness.read(ReadReply {
+                slot,
+                call: (open.drawn.object, open.drawn.call.clone()),
+                reply: result.clone(),
+            });
+        }
+        self.liveness.completed(now.0, open.number)?;
+        Ok((open.drawn.call, result))
+    }
+
+    /// An operation ended without an answer.
+    pub(super) fn gave_up(&mut self, now: Moment, open: Open, may_have_executed: bool) -> Judged {
+        self.failed += 1;
+        if let Some(recorded) = open.recorded
+            && !may_have_executed
+        {
+            self.recorder.refused(recorded);
+        }
+        self.liveness.completed(now.0, open.number)
+    }
+
+    /// A client sends a call under a name.
+    pub(super) fn called(&mut self, id: CommandId, object: ObjectId, payload: &Bytes) -> Judged {
+        let call = (object, self.payloads[&(object, payload.clone())].clone());
+        let first = self.calls.entry(id).or_insert_with(|| call.clone());
+        if *first == call {
+            return Ok(());
+        }
+        broken(
+            Property::AtMostOnce,
+            format!("a client uses {id} for {first:?} and for {call:?}"),
+        )
+    }
+
+    /// A client, or whoever sent a copy of its call, got a reply.
+    pub(super) fn replied(&mut self, id: CommandId, outcome: &Outcome) -> Judged {
+        let Some((_, call)) = self.calls.get(&id) else {
+            return broken(
+                Property::AtMostOnce,
+                format!("{id} was answered and never called"),
+            );
+        };
+        self.witness.replied(id, workload::result(call, outcome))?;
+        self.once.acknowledged(id, reply_hash(outcome))?;
+        self.durability.acknowledged(id);
+        Ok(())
+    }
+
+    /// The commands of decided slots up to `upto`: what a snapshot there covers.
+    pub(super) fn commands_upto(&self, upto: Slot) -> BTreeSet<CommandId> {
+        self.log
+            .range(..=upto)
+            .flat_map(|(_, batch)| batch.commands().iter().map(|command| command.id))
+            .collect()
+    }
+
+    /// All nodes are down: looks at what each disk holds.
+    pub(super) fn check_disks(
+        &self,
+        disks: &[(NodeId, BTreeSet<CommandId>)],
+        quorum: usize,
+    ) -> Judged {
+        self.durability.check_disks(disks, quorum)
+    }
+
+    /// The last slot that was decided.
+    pub(super) fn last_decided(&self) -> Slot {
+        self.log
+            .last_key_value()
+            .map_or(Slot::ZERO, |(slot, _)| *slot)
+    }
+
+    /// How many commands were decided.
+    pub(super) fn commands(&self) -> usize {
+        self.once.executions()
+    }
+
+    /// What clients saw, and the whole log.
+    pub(super) fn finish(&mut self) -> Judged {
+        let mut log: BTreeMap<Slot, Vec<(CommandId, GroupCall)>> = BTreeMap::new();
+        for (slot, batch) in &self.log {
+            let mut calls = Vec::new();
+            for (index, command) in batch.commands().iter().enumerate() {
+                let Body::Call { object, payload } = &command.body else {
+                    continue;
+                };
+                if !self.executed.contains(&(*slot, index as u32)) {
+                    continue;
+                }
+                let Some(call) = self.payloads.get(&(*object, payload.clone())) else {
+                    return broken(
+                        Property::LogWitness,
+                        format!("{} in {slot} was called by nobody", command.id),
+                    );
+                };
+                calls.push((command.id, (*object, call.clone())));
+            }
+            log.insert(*slot, calls);
+        }
+        self.witness.check(BTreeMap::new(), &log)?;
+        check_history(self.recorder.history()).verdict()
+    }
+}
+
+fn reply_hash(outcome: &Outcome) -> u64 {
+    match outcome {
+        Outcome::Returned(bytes) => xxh3_64(bytes),
+        Outcome::Raised(bytes) => !xxh3_64(bytes),
+        Outcome::Skipped => 1,
+    }
+}

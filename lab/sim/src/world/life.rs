@@ -1,0 +1,353 @@
+//! How nodes start, take turns and die.
+
+use super::World;
+use super::durable::Found;
+use super::events::Event;
+use super::node::{Doom, Running};
+use super::objects::Objects;
+use super::trace::Tag;
+use super::watched::{Decisions, Watched};
+use crate::checkers::{Property, Violation};
+use quorate_ordering::{LinkState, Mark};
+use quorate_paxos::{Config, Message, MultiPaxos, Standing};
+use quorate_replica::{Input, Recovered, Replica, ReplicaConfig, Snapshots};
+use quorate_storage::StorageError;
+use quorate_types::{Duration, NodeId, Persistence, Slot};
+use std::collections::BTreeMap;
+
+/// How the disks look after a death.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Death {
+    /// The process ended; the system keeps what was written.
+    Killed,
+    /// The machine lost power.
+    PowerCut,
+}
+
+/// A start that failed is tried again: somebody restarts the process.
+const RESTART_AFTER: Duration = Duration::from_millis(500);
+
+/// A doomed node that lets nothing out dies all the same.
+const DOOM_WITHIN: Duration = Duration::from_millis(1000);
+
+/// Turns between two checks of all invariants in a fast build.
+const CHECK_EVERY: u64 = if cfg!(debug_assertions) { 4 } else { 16 };
+
+impl World {
+    pub(super) fn start(&mut self, id: NodeId) {
+        let node = self.node(id);
+        if node.running.is_some() || node.is_wiped {
+            return;
+        }
+        match node.disks.start() {
+            Ok(found) => self.started(id, found),
+            Err(StorageError::NotInitialised(_)) => node.is_wiped = true,
+            Err(error) => {
+                node.disks.crash(|outcomes| outcomes - 1);
+                self.trace
+                    .note(self.now, &[Tag::Life as u64, u64::from(id.0), 9], || {
+                        format!("{id} cannot start: {error}")
+                    });
+                self.events
+                    .push(self.now + RESTART_AFTER, Event::Start { node: id });
+            }
+        }
+    }
+
+    fn started(&mut self, id: NodeId, found: Found) {
+        let boot = found.boot;
+        self.trace
+            .note(self.now, &[Tag::Life as u64, u64::from(id.0), boot], || {
+                let slot = found
+                    .snapshot
+                    .as_ref()
+                    .map_or(Slot::ZERO, |(s, ..)| s.core.slot);
+                format!(
+                    "{id} starts, boot {boot}, {} records, snapshot {slot}{}",
+                    found.records.len(),
+                    if found.is_damaged { ", damaged" } else { "" }
+                )
+            });
+        if self.setup.persistence == Persistence::Disk && !found.is_damaged {
+            let judged = self.judge.restarted(id, &found.records);
+            self.judged(judged);
+        }
+        let view = self.setup.view();
+        let mut objects = Objects::new(&view.objects);
+        let recovered = found.snapshot.map(|(snapshot, digest, bytes)| {
+            let images: Vec<_> = snapshot
+                .objects
+                .into_iter()
+                .map(|object| object.image)
+                .collect();
+            let restored = objects.restore(&images);
+            assert_eq!(restored, Some(digest), "a saved snapshot restores");
+            Recovered {
+                core: snapshot.core,
+                digest,
+                bytes,
+            }
+        });
+        let slot = recovered
+            .as_ref()
+            .map_or(Slot::ZERO, |recovered| recovered.core.slot);
+        self.judge.moved(id, slot);
+        let (now, seed) = (self.now, self.setup.seed);
+        let mut config = Config::new(id, boot, view.clone(), seed ^ (boot << 8) ^ u64::from(id.0));
+        config.timing = self.setup.timing;
+        config.limits = self.setup.limits;
+        config.is_damaged = found.is_damaged;
+        if self.setup.persistence == Persistence::Memory && boot > 1 {
+            config.standing = Standing::Observer;
+        }
+        let replica_config = self.replica_config(id, boot);
+        let decisions = Decisions::default();
+        let node = self.node(id);
+        let time = node.clock.boot(now);
+        let ordering = Watched::new(
+            MultiPaxos::new(config, found.records, time),
+            decisions.clone(),
+        );
+        let (replica, outputs) = Replica::new(replica_config, ordering, recovered, time);
+        node.life += 1;
+        node.doom = None;
+        node.running = Some(Box::new(Running {
+            replica,
+            decisions,
+            storage: found.storage,
+            objects,
+            inbox: Vec::new(),
+            is_turn_due: false,
+            alarm: None,
+            writes: Vec::new(),
+            mark: Mark(0),
+            commit: None,
+            is_working: false,
+            images: BTreeMap::new(),
+            cores: BTreeMap::new(),
+            fetched: None,
+            turns: 0,
+        }));
+        self.note_decisions(id);
+        self.perform(id, outputs);
+        self.set_alarm(id);
+        let others: Vec<NodeId> = self
+            .nodes
+            .keys()
+            .copied()
+            .filter(|other| *other != id)
+            .collect();
+        for other in others {
+            let at = now + self.network.latency();
+            self.events.push(at, Event::Connect { one: id, other });
+        }
+    }
+
+    fn replica_config(&self, id: NodeId, boot: u64) -> ReplicaConfig {
+        let mut config = ReplicaConfig::new(id, boot, self.setup.view());
+        config.session_expiry = self.setup.session_expiry;
+        config.sessions_max = self.setup.sessions_max;
+        config.snapshots = Snapshots::Every(self.setup.checkpoints);
+        config.log_bytes_max = 4 << 20;
+        config.log_commands_max = 100_000;
+        config
+    }
+
+    /// Hands something to a node's next turn.
+    pub(super) fn hand_in(&mut self, id: NodeId, input: Input<Message>) {
+        if let Some(running) = &mut self.node(id).running {
+            running.inbox.push(input);
+            self.schedule_turn(id);
+        }
+    }
+
+    pub(super) fn schedule_turn(&mut self, id: NodeId) {
+        let now = self.now;
+        let node = self.node(id);
+        let pause = node.random.micros(2, 20);
+        let (life, is_paused) = (node.life, node.paused > 0);
+        let Some(running) = &mut node.running else {
+            return;
+        };
+        if is_paused || running.is_turn_due {
+            return;
+        }
+        running.is_turn_due = true;
+        self.events
+            .push(now + pause, Event::Turn { node: id, life });
+    }
+
+    pub(super) fn turn(&mut self, id: NodeId, life: u64) {
+        let now = self.now;
+        let node = self.node(id);
+        if node.life != life {
+            return;
+        }
+        let (time, wall, entropy) = (
+            node.clock.boot(now),
+            node.clock.wall(now),
+            node.random.bits(),
+        );
+        let is_paused = node.paused > 0;
+        let Some(running) = &mut node.running else {
+            return;
+        };
+        running.is_turn_due = false;
+        if is_paused {
+            return;
+        }
+        let mut out = Vec::new();
+        let inbox = std::mem::take(&mut running.inbox);
+        let count = inbox.len() as u64;
+        for input in inbox {
+            running.replica.handle(time, input, &mut out);
+        }
+        if running.replica.next_wake().is_some_and(|due| due <= time) {
+            running.replica.handle(time, Input::Wake, &mut out);
+        }
+        running
+            .replica
+            .handle(time, Input::TurnEnd { wall, entropy }, &mut out);
+        running.turns += 1;
+        if running.turns.is_multiple_of(CHECK_EVERY) {
+            running.replica.check();
+        }
+        let is_sampled = running.turns.is_multiple_of(CHECK_EVERY);
+        self.turns += 1;
+        let words = [Tag::Turn as u64, u64::from(id.0), count, out.len() as u64];
+        self.trace.note(now, &words, || {
+            format!("{id} turn: {count} in, {} out", out.len())
+        });
+        if is_sampled {
+            self.sample(id);
+        }
+        self.note_decisions(id);
+        self.perform(id, out);
+        self.set_alarm(id);
+    }
+
+    fn note_decisions(&mut self, id: NodeId) {
+        let Some(running) = &self.node(id).running else {
+            return;
+        };
+        let decided = std::mem::take(&mut *running.decisions.borrow_mut());
+        for (slot, batch) in decided {
+            let words = [Tag::Output as u64, u64::from(id.0), slot.0];
+            self.trace.note(self.now, &words, || {
+                format!("{id} decides {slot} {batch:?}")
+            });
+            let judged = self.judge.decided(id, slot, &batch);
+            self.judged(judged);
+        }
+    }
+
+    pub(super) fn set_alarm(&mut self, id: NodeId) {
+        let now = self.now;
+        let node = self.node(id);
+        let (life, clock) = (node.life, node.clock);
+        let Some(running) = &mut node.running else {
+            return;
+        };
+        let Some(due) = running.replica.next_wake() else {
+            return;
+        };
+        let at = clock.moment_of(due).max(now + Duration::from_micros(1));
+        if running.alarm.is_none_or(|set| set > at) {
+            running.alarm = Some(at);
+            self.events.push(at, Event::Alarm { node: id, life });
+        }
+    }
+
+    pub(super) fn alarm(&mut self, id: NodeId, life: u64) {
+        let now = self.now;
+        let node = self.node(id);
+        if node.life != life {
+            return;
+        }
+        if let Some(running) = &mut node.running
+            && running.alarm.is_some_and(|set| set <= now)
+        {
+            running.alarm = None;
+            self.schedule_turn(id);
+        }
+    }
+
+    /// The node dies after so many more outputs, or soon whatever it does.
+    pub(super) fn doom(&mut self, id: NodeId, outputs: u64, down: Duration) {
+        let at = self.now + DOOM_WITHIN;
+        let node = self.node(id);
+        if node.running.is_none() {
+            return;
+        }
+        node.doom = Some(Doom { outputs, down });
+        let life = node.life;
+        self.events.push(at, Event::Doom { node: id, life });
+    }
+
+    pub(super) fn doomed(&mut self, id: NodeId, life: u64) {
+        let node = self.node(id);
+        if node.life != life {
+            return;
+        }
+        if let Some(doom) = node.doom.take() {
+            self.die(id, Death::Killed, doom.down);
+        }
+    }
+
+    /// Ends a node's life; it starts again after `down`.
+    pub(super) fn die(&mut self, id: NodeId, death: Death, down: Duration) {
+        let now = self.now;
+        let node = self.node(id);
+        let Some(running) = node.running.take() else {
+            return;
+        };
+        node.life += 1;
+        node.doom = None;
+        node.paused = 0;
+        if let Some((writes, _)) = running.commit {
+            // A commit was under way: any part of it may have reached the disk.
+            node.disks.log.stop_after(node.random.below(4));
+            let mut storage = running.storage;
+            drop(storage.write(&writes));
+        }
+        let random = &mut node.random;
+        match death {
+            Death::Killed => node.disks.crash(|outcomes| outcomes - 1),
+            Death::PowerCut => {
+                let luck = random.below(3);
+                node.disks.crash(|outcomes| match luck {
+                    0 => 0,
+                    1 => outcomes - 1,
+                    _ => random.below(outcomes),
+                });
+            }
+        }
+        let words = [Tag::Life as u64, u64::from(id.0), 0, death as u64];
+        self.trace.note(now, &words, || {
+            format!("{id} dies ({death:?}) for {down:?}")
+        });
+        self.links_of_the_dead(id, death);
+        self.events.push(now + down, Event::Start { node: id });
+    }
+
+    /// Notes a property that the world itself finds broken.
+    pub(super) fn blame(&mut self, property: Property, detail: String) {
+        self.judged(Err(Violation::new(property, detail)));
+    }
+
+    /// Tells a node that a link ended, if it still runs the life that had it.
+    pub(super) fn link_ends(
+        &mut self,
+        id: NodeId,
+        life: u64,
+        peer: NodeId,
+        epoch: quorate_types::LinkEpoch,
+    ) {
+        let is_new = self.network.epoch(id, peer).is_some_and(|up| up > epoch);
+        if self.node(id).life != life || is_new {
+            return;
+        }
+        let state = LinkState::Down;
+        self.hand_in(id, Input::Link { peer, state });
+    }
+}

@@ -1,0 +1,167 @@
+//! Links between nodes as the world performs them: connecting, messages, silence, and the end of a peer.
+
+use super::World;
+use super::events::Event;
+use super::life::Death;
+use super::network::Packet;
+use super::trace::Tag;
+use quorate_ordering::{Lane, LinkState};
+use quorate_replica::Input;
+use quorate_types::{Duration, LinkEpoch, NodeId, NodeSet};
+use quorate_wire::take_peer;
+
+/// Between two tries to connect.
+const REDIAL: Duration = Duration::from_millis(50);
+
+impl World {
+    pub(super) fn send(&mut self, from: NodeId, to: NodeSet, lane: Lane, bytes: &bytes::Bytes) {
+        let mut arrivals = Vec::new();
+        for peer in to.iter() {
+            self.network
+                .send(self.now, (from, peer), lane, bytes.clone(), &mut arrivals);
+        }
+        self.arrive_later(arrivals);
+    }
+
+    pub(super) fn arrive_later(&mut self, arrivals: Vec<(super::Moment, Packet)>) {
+        for (at, packet) in arrivals {
+            self.events.push(at, Event::Arrives(packet));
+        }
+    }
+
+    pub(super) fn arrives(&mut self, packet: Packet) {
+        let Packet {
+            from,
+            to,
+            epoch,
+            is_stray,
+            bytes,
+        } = packet;
+        let is_current = self.network.epoch(from, to) == Some(epoch);
+        let is_open = self.network.is_open(from, to);
+        if !(is_current || is_stray) || !is_open || self.nodes[&to].running.is_none() {
+            return;
+        }
+        let message = take_peer(&bytes).expect("what was encoded decodes");
+        let words = [
+            Tag::Arrive as u64,
+            u64::from(from.0),
+            u64::from(to.0),
+            bytes.len() as u64,
+        ];
+        self.trace.note(self.now, &words, || {
+            format!("{from} -> {to} {epoch} {message:?}")
+        });
+        self.hand_in(
+            to,
+            Input::Peer {
+                from,
+                link: epoch,
+                message,
+            },
+        );
+    }
+
+    /// Two running nodes that reach each other connect; else they try again.
+    pub(super) fn connect(&mut self, one: NodeId, other: NodeId) {
+        if self.network.epoch(one, other).is_some() {
+            return;
+        }
+        let can_run = [one, other].map(|node| self.nodes[&node].is_awake());
+        let can_reach = self.network.is_open(one, other) && self.network.is_open(other, one);
+        if self.nodes[&one].running.is_none() || self.nodes[&other].is_wiped {
+            return;
+        }
+        if can_run != [true, true] || !can_reach {
+            // The other end dials too when it starts; one of the two goes on trying.
+            let at = self.now + REDIAL + self.network.latency();
+            self.events.push(at, Event::Connect { one, other });
+            return;
+        }
+        let epoch = self.network.connect(one, other);
+        let words = [
+            Tag::Link as u64,
+            u64::from(one.0),
+            u64::from(other.0),
+            epoch.0,
+        ];
+        self.trace.note(self.now, &words, || {
+            format!("{one} - {other} connect in {epoch}")
+        });
+        for (node, peer) in [(one, other), (other, one)] {
+            let state = LinkState::Up(epoch);
+            self.hand_in(node, Input::Link { peer, state });
+        }
+    }
+
+    /// A direction was blocked a while ago; if it still is, both ends give the link up.
+    pub(super) fn silent(&mut self, one: NodeId, other: NodeId, epoch: LinkEpoch) {
+        let is_open = self.network.is_open(one, other) && self.network.is_open(other, one);
+        if !is_open && self.network.epoch(one, other) == Some(epoch) {
+            self.break_link(one, other);
+        }
+    }
+
+    /// Ends a link: both ends notice, and dial again.
+    pub(super) fn break_link(&mut self, one: NodeId, other: NodeId) {
+        let Some(epoch) = self.network.epoch(one, other) else {
+            return;
+        };
+        self.network.disconnect(one, other);
+        let words = [Tag::Link as u64, u64::from(one.0), u64::from(other.0), 0];
+        self.trace
+            .note(self.now, &words, || format!("{one} - {other} break"));
+        for (node, peer) in [(one, other), (other, one)] {
+            let life = self.nodes[&node].life;
+            let at = self.now + self.network.latency();
+            let ends = Event::LinkEnds {
+                node,
+                life,
+                peer,
+                epoch,
+            };
+            self.events.push(at, ends);
+        }
+        let at = self.now + REDIAL;
+        self.events.push(at, Event::Connect { one, other });
+    }
+
+    /// A watch on a link that was blocked now.
+    pub(super) fn watch_silence(&mut self, one: NodeId, other: NodeId) {
+        if let Some(epoch) = self.network.epoch(one, other) {
+            let at = self.now + self.network.patience();
+            self.events.push(at, Event::Silent { one, other, epoch });
+        }
+    }
+
+    /// Peers of a dead node notice at once if its system still runs and they hear it, else after their patience.
+    pub(super) fn links_of_the_dead(&mut self, dead: NodeId, death: Death) {
+        let peers: Vec<NodeId> = self
+            .nodes
+            .keys()
+            .copied()
+            .filter(|id| *id != dead)
+            .collect();
+        for peer in peers {
+            let Some(epoch) = self.network.epoch(dead, peer) else {
+                continue;
+            };
+            self.network.disconnect(dead, peer);
+            let is_heard = death == Death::Killed && self.network.is_open(dead, peer);
+            let after = if is_heard {
+                self.network.latency()
+            } else {
+                self.network.patience()
+            };
+            let life = self.nodes[&peer].life;
+            let ends = Event::LinkEnds {
+                node: peer,
+                life,
+                peer: dead,
+                epoch,
+            };
+            self.events.push(self.now + after, ends);
+        }
+        self.connections_of_the_dead(dead, death);
+    }
+}

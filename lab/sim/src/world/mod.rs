@@ -1,0 +1,202 @@
+//! The seeded world: nodes, disks, links, clocks and clients in one thread and in virtual time.
+//!
+//! A [`World`] is made from a [`Schedule`] and runs to its end or to the first broken property. Every choice comes from
+//! the seed, so a run repeats to the last bit. The nodes are the real replica, ordering, log, snapshots and wire formats;
+//! only what a computer would do for them is simulated. Called by the bins and tests of this crate.
+
+mod clients;
+mod clock;
+mod durable;
+mod events;
+mod faults;
+mod generate;
+mod judge;
+mod life;
+mod links;
+mod network;
+mod node;
+mod objects;
+mod outputs;
+mod random;
+mod run;
+mod schedule;
+mod serve;
+mod setup;
+mod shrink;
+mod stages;
+mod trace;
+mod watched;
+mod workload;
+
+pub use clock::Moment;
+pub use run::{Failure, Report, run, run_seed};
+pub use schedule::{BadCall, Fault, Schedule, ScheduleError, Timed};
+pub use shrink::shrink;
+pub use trace::Telling;
+
+use crate::checkers::Violation;
+use crate::checkers::memory::Memory;
+use clients::{Client, Connection};
+use clock::Clock;
+use events::{Event, Events};
+use judge::Judge;
+use network::Network;
+use node::Node;
+use quorate_session::{ClientSession, Preference, SessionConfig};
+use quorate_types::{ConnectionId, Duration, NodeId};
+use random::Random;
+use setup::Setup;
+use stages::Stage;
+use std::collections::BTreeMap;
+use trace::Trace;
+use workload::Workload;
+
+/// Everything of one run.
+pub struct World {
+    now: Moment,
+    setup: Setup,
+    schedule: Schedule,
+    events: Events,
+    nodes: BTreeMap<NodeId, Node>,
+    network: Network,
+    clients: BTreeMap<u64, Client>,
+    connections: BTreeMap<ConnectionId, Connection>,
+    connections_made: u64,
+    judge: Judge,
+    memory: Memory,
+    stage: Stage,
+    trace: Trace,
+    /// The first broken property: nothing happens after it.
+    broken: Option<Violation>,
+    random: Random,
+    turns: u64,
+}
+
+/// Once faults stop, an operation ends within this: a few silences of a client, elections and a fetched snapshot.
+const LIVE_WITHIN: Duration = Duration::from_millis(20_000);
+
+impl World {
+    /// The world of `schedule`, at its beginning.
+    pub fn new(schedule: Schedule, telling: Telling) -> World {
+        let mut setup = Setup::from_seed(schedule.seed);
+        if let Some(clients) = schedule.clients {
+            setup.clients = clients;
+        }
+        let seed = setup.seed;
+        let mut world = World {
+            now: Moment::default(),
+            events: Events::default(),
+            nodes: BTreeMap::new(),
+            network: Network::new(setup.network, Random::new(seed, "network", 0)),
+            clients: BTreeMap::new(),
+            connections: BTreeMap::new(),
+            connections_made: 0,
+            judge: Judge::new(LIVE_WITHIN),
+            memory: stages::bounds(&setup),
+            stage: Stage::Faults,
+            trace: Trace::new(telling),
+            broken: None,
+            random: Random::new(seed, "world", 0),
+            turns: 0,
+            schedule,
+            setup,
+        };
+        world.make_nodes();
+        world.make_clients();
+        for index in 0..world.schedule.faults.len() {
+            let at = world.schedule.faults[index].at;
+            world.events.push(at, Event::FaultBegins(index));
+        }
+        world.events.push(Moment::default(), Event::Tick);
+        world
+    }
+
+    fn make_nodes(&mut self) {
+        let drift_max = self.setup.timing.clock_drift_ppm as i64;
+        for id in self.setup.node_ids() {
+            let mut random = Random::new(self.setup.seed, "node", u64::from(id.0));
+            let drift = random.below(2 * drift_max as u64 + 1) as i64 - drift_max;
+            let wall_ms = random.below(4000) as i64 - 2000;
+            let clock = Clock::new(random.millis(0, 5_000_000), drift, wall_ms);
+            let node = Node {
+                id,
+                disks: durable::Disks::init(id.0, self.setup.persistence),
+                clock,
+                life: 0,
+                running: None,
+                is_wiped: false,
+                paused: 0,
+                isolated: 0,
+                hung: 0,
+                slow: Duration::ZERO,
+                doom: None,
+                random,
+            };
+            self.nodes.insert(id, node);
+            let at = Moment(self.random.millis(0, 100).0);
+            self.events.push(at, Event::Start { node: id });
+        }
+    }
+
+    fn make_clients(&mut self) {
+        let addresses: Vec<String> = self.setup.node_ids().map(|node| node.to_string()).collect();
+        for number in 1..=self.setup.clients {
+            let mut random = Random::new(self.setup.seed, "client", number);
+            let config = SessionConfig {
+                preference: if random.chance(700) {
+                    Preference::Leader
+                } else {
+                    Preference::Anyone
+                },
+                ..SessionConfig::default()
+            };
+            let nonce = random.bits() | 1;
+            let session = ClientSession::new(config, addresses.clone(), nonce, self.now.as_time());
+            let workload = Workload::new(
+                Random::new(self.setup.seed, "workload", number),
+                number,
+                self.setup.load.reads_per_mille,
+            );
+            self.clients.insert(
+                number,
+                Client {
+                    session,
+                    workload,
+                    connection: None,
+                    open: BTreeMap::new(),
+                    cut: 0,
+                    random,
+                    alarm: None,
+                },
+            );
+            let at = Moment(self.random.millis(0, 300).0);
+            self.events.push(at, Event::ClientThinks { client: number });
+        }
+    }
+
+    /// Runs to the end or to the first broken property.
+    fn play(&mut self) -> Result<(), Violation> {
+        while self.broken.is_none() && self.stage != Stage::Over {
+            let (at, event) = self.events.pop().expect("ticks never end before the run");
+            assert!(at >= self.now, "time goes forward");
+            self.now = at;
+            self.happen(event);
+        }
+        self.broken.take().map_or(Ok(()), Err)
+    }
+
+    /// Notes a broken property, if it is the first.
+    fn judged(&mut self, outcome: Result<(), Violation>) {
+        if let Err(violation) = outcome
+            && self.broken.is_none()
+        {
+            self.broken = Some(violation);
+        }
+    }
+
+    fn node(&mut self, id: NodeId) -> &mut Node {
+        self.nodes
+            .get_mut(&id)
+            .expect("faults and messages name nodes of the run")
+    }
+}

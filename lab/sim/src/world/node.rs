@@ -1,0 +1,91 @@
+//! One simulated node: what survives it, and what runs while it is up.
+
+use super::clock::{Clock, Moment};
+use super::durable::{Disks, Storage, Write};
+use super::objects::Objects;
+use super::random::Random;
+use super::watched::{Decisions, Watched};
+use bytes::Bytes;
+use quorate_ordering::Mark;
+use quorate_paxos::Message;
+use quorate_replica::{Input, Replica, SnapshotCore};
+use quorate_types::{Duration, NodeId, Slot};
+use std::collections::BTreeMap;
+
+/// A node, up or down.
+pub(super) struct Node {
+    /// Which.
+    pub id: NodeId,
+    /// What survives a crash.
+    pub disks: Disks,
+    /// Its clocks.
+    pub clock: Clock,
+    /// Counts starts and stops: events of an earlier life are void.
+    pub life: u64,
+    /// What runs; `None` while it is down.
+    pub running: Option<Box<Running>>,
+    /// Its directory was emptied: it stays down.
+    pub is_wiped: bool,
+    /// Faults that keep its process still.
+    pub paused: u64,
+    /// Faults that keep clients from it.
+    pub isolated: u64,
+    /// Faults that keep its objects still.
+    pub hung: u64,
+    /// Extra time of each commit.
+    pub slow: Duration,
+    /// How it is going to die.
+    pub doom: Option<Doom>,
+    /// Its own choices.
+    pub random: Random,
+}
+
+/// How a node is going to die.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Doom {
+    /// It dies after so many more outputs.
+    pub outputs: u64,
+    /// How long it stays down.
+    pub down: Duration,
+}
+
+/// What is lost when the process ends.
+pub(super) struct Running {
+    /// Sessions, order, execution.
+    pub replica: Replica<Watched>,
+    /// What the ordering decided since somebody looked.
+    pub decisions: Decisions,
+    /// The open files.
+    pub storage: Storage,
+    /// The objects.
+    pub objects: Objects,
+    /// What has arrived and was not handed in.
+    pub inbox: Vec<Input<Message>>,
+    /// A turn is coming.
+    pub is_turn_due: bool,
+    /// When the replica wants to be woken, as far as that is scheduled.
+    pub alarm: Option<Moment>,
+    /// What waits to be written.
+    pub writes: Vec<Write>,
+    /// The newest mark among those.
+    pub mark: Mark,
+    /// What is being written, with its newest mark.
+    pub commit: Option<(Vec<Write>, Mark)>,
+    /// A piece of work of the objects is under way.
+    pub is_working: bool,
+    /// Images that wait for the replica's part.
+    pub images: BTreeMap<Slot, Vec<Bytes>>,
+    /// Replica's parts that wait for images.
+    pub cores: BTreeMap<Slot, Box<SnapshotCore>>,
+    /// The snapshot that is being fetched.
+    pub fetched: Option<(Slot, Vec<u8>)>,
+    /// Turns so far, for checks that need not follow each.
+    pub turns: u64,
+}
+
+impl Node {
+    /// Whether its process runs and is not stopped.
+    pub(super) fn is_awake(&self) -> bool {
+        self.running.is_some() && self.paused == 0
+    }
+}

@@ -1,0 +1,397 @@
+//! Performs what replicas want done: messages, writes, work for the objects, snapshots.
+//!
+//! A node that is doomed dies between two outputs, wherever that is.
+
+use super::World;
+use super::durable::Write;
+use super::events::Event;
+use super::life::Death;
+use super::objects::{Done, Work, digest};
+use super::trace::Tag;
+use crate::checkers::Property;
+use bytes::{Bytes, BytesMut};
+use quorate_ordering::{Lane, Mark};
+use quorate_paxos::Message;
+use quorate_replica::{Input, Output, PeerMessage, ReplicaMessage};
+use quorate_storage::StorageError;
+use quorate_types::{Duration, NodeId, NodeSet, Slot};
+use quorate_wire::{Snapshot, put_peer};
+
+/// A full disk is tried again after this.
+const FULL_RETRY: Duration = Duration::from_millis(100);
+
+/// A node that stopped for its disk is started again after this.
+const STOPPED_FOR: Duration = Duration::from_millis(700);
+
+impl World {
+    pub(super) fn perform(&mut self, id: NodeId, outputs: Vec<Output<Message>>) {
+        let life = self.nodes[&id].life;
+        for output in outputs {
+            let node = self.node(id);
+            if let Some(doom) = &mut node.doom {
+                if doom.outputs == 0 {
+                    let down = doom.down;
+                    self.die(id, Death::Killed, down);
+                } else {
+                    doom.outputs -= 1;
+                }
+            }
+            if self.nodes[&id].life != life || self.nodes[&id].running.is_none() {
+                return;
+            }
+            self.perform_one(id, life, output);
+        }
+        self.begin_commit(id);
+        self.begin_work(id);
+    }
+
+    fn perform_one(&mut self, id: NodeId, life: u64, output: Output<Message>) {
+        match output {
+            Output::Send { to, lane, message } => self.send_message(id, life, to, lane, &message),
+            Output::Reply { to, message } => self.reply(to, &message),
+            Output::Persist { mark, record } => {
+                let running = self.running(id);
+                running.writes.push(Write::Record(record));
+                running.mark = mark;
+            }
+            Output::Discard { upto, base } => {
+                self.running(id).writes.push(Write::Discard(upto, base));
+            }
+            Output::Execute { slot, stamp, calls } => {
+                self.running(id)
+                    .objects
+                    .push(Work::Execute { slot, stamp, calls });
+            }
+            Output::Query {
+                read,
+                object,
+                payload,
+            } => self.running(id).objects.push(Work::Query {
+                read,
+                object,
+                payload,
+            }),
+            Output::TakeSnapshot { slot } => self.running(id).objects.push(Work::Freeze { slot }),
+            Output::FinishSnapshot { core } => {
+                self.running(id).cores.insert(core.slot, core);
+                self.try_save(id);
+            }
+            Output::SendChunk {
+                to,
+                slot,
+                offset,
+                length,
+            } => self.send_chunk(id, life, to, slot, offset, length),
+            Output::StoreChunk {
+                slot, offset, data, ..
+            } => self.store_chunk(id, slot, offset, &data),
+            Output::Install { slot } => self.install(id, slot),
+            Output::Role(role) => {
+                let words = [Tag::Output as u64, u64::from(id.0)];
+                self.trace
+                    .note(self.now, &words, || format!("{id} is {role:?}"));
+            }
+            Output::Diverged { slot } => {
+                let detail = format!("{id} says its objects differ from the majority's at {slot}");
+                self.blame(Property::Digest, detail);
+            }
+        }
+    }
+
+    pub(super) fn running(&mut self, id: NodeId) -> &mut super::node::Running {
+        let running = self.node(id).running.as_mut();
+        running.expect("only a running node lets something out")
+    }
+
+    fn send_message(
+        &mut self,
+        id: NodeId,
+        life: u64,
+        to: NodeSet,
+        lane: Lane,
+        message: &PeerMessage<Message>,
+    ) {
+        let judged = self.judge.sent(id, life, message);
+        self.judged(judged);
+        let words = [Tag::Output as u64, u64::from(id.0), to.len() as u64];
+        self.trace.note(self.now, &words, || {
+            format!("{id} -> {to:?} says {message:?}")
+        });
+        let mut bytes = BytesMut::new();
+        put_peer(&mut bytes, message);
+        self.send(id, to, lane, &bytes.freeze());
+    }
+
+    fn send_chunk(
+        &mut self,
+        id: NodeId,
+        life: u64,
+        to: NodeId,
+        slot: Slot,
+        offset: u64,
+        length: u32,
+    ) {
+        let held = self.running(id).storage.served(slot).cloned();
+        let message = match held {
+            Some(bytes) if offset < bytes.len() as u64 => {
+                let total = bytes.len() as u64;
+                let end = total.min(offset + u64::from(length));
+                ReplicaMessage::Chunk {
+                    slot,
+                    offset,
+                    total,
+                    data: bytes.slice(offset as usize..end as usize),
+                }
+            }
+            Some(_) | None => ReplicaMessage::NoSnapshot { slot },
+        };
+        let to = NodeSet::only(to);
+        self.send_message(id, life, to, Lane::Bulk, &PeerMessage::Replica(message));
+    }
+
+    fn store_chunk(&mut self, id: NodeId, slot: Slot, offset: u64, data: &Bytes) {
+        let running = self.running(id);
+        if offset == 0 {
+            running.fetched = Some((slot, Vec::new()));
+        }
+        let fits = matches!(&running.fetched, Some((kept, pieces))
+            if *kept == slot && pieces.len() as u64 == offset);
+        if !fits {
+            let detail = format!("{id} stores a piece of {slot} at {offset} out of order");
+            self.blame(Property::Invariant, detail);
+            return;
+        }
+        if let Some((_, pieces)) = &mut running.fetched {
+            pieces.extend_from_slice(data);
+        }
+    }
+
+    fn install(&mut self, id: NodeId, slot: Slot) {
+        let running = self.running(id);
+        let Some((fetched, pieces)) = running.fetched.take() else {
+            let detail = format!("{id} installs {slot} and has fetched nothing");
+            self.blame(Property::Invariant, detail);
+            return;
+        };
+        let bytes = Bytes::from(pieces);
+        let taken = Snapshot::take(&bytes);
+        let kept = match taken {
+            Ok(snapshot) if snapshot.core.slot == slot && fetched == slot => {
+                let images: Vec<Bytes> = snapshot
+                    .objects
+                    .into_iter()
+                    .map(|object| object.image)
+                    .collect();
+                let saved = running.storage.keep(slot, digest(&images), bytes.clone());
+                saved.map(|()| {
+                    running.objects.push(Work::Restore {
+                        core: Box::new(snapshot.core),
+                        images,
+                        bytes: bytes.len() as u64,
+                    });
+                })
+            }
+            Ok(_) | Err(_) => Err(StorageError::BadSnapshot("not what was fetched".to_owned())),
+        };
+        match kept {
+            Ok(()) => {}
+            Err(error) if error.is_fatal() => self.die(id, Death::Killed, STOPPED_FOR),
+            Err(_) => self.hand_in(id, Input::InstallFailed { slot }),
+        }
+    }
+
+    /// Saves each snapshot of which both parts are there.
+    fn try_save(&mut self, id: NodeId) {
+        let running = self.running(id);
+        let ready: Vec<Slot> = running
+            .cores
+            .keys()
+            .copied()
+            .filter(|slot| running.images.contains_key(slot))
+            .collect();
+        for slot in ready {
+            let running = self.running(id);
+            let core = running.cores.remove(&slot).expect("looked a moment ago");
+            let images = running.images.remove(&slot).expect("looked a moment ago");
+            let digest = digest(&images);
+            match running.storage.save(&core, &images, digest) {
+                Ok(bytes) => self.hand_in(
+                    id,
+                    Input::SnapshotTaken {
+                        slot,
+                        digest,
+                        bytes,
+                    },
+                ),
+                Err(error) if error.is_fatal() => {
+                    self.die(id, Death::Killed, STOPPED_FOR);
+                    return;
+                }
+                Err(_) => self.hand_in(id, Input::SnapshotFailed { slot }),
+            }
+        }
+    }
+
+    /// Begins to write what waits, unless a commit is under way.
+    pub(super) fn begin_commit(&mut self, id: NodeId) {
+        let (now, disk) = (self.now, self.setup.disk);
+        let node = self.node(id);
+        let life = node.life;
+        let span = node.random.between(disk.commit_min.0, disk.commit_max.0);
+        let at = now + Duration(span) + node.slow;
+        let Some(running) = &mut node.running else {
+            return;
+        };
+        if running.commit.is_some() || running.writes.is_empty() {
+            return;
+        }
+        running.commit = Some((std::mem::take(&mut running.writes), running.mark));
+        self.events.push(at, Event::Committed { node: id, life });
+    }
+
+    pub(super) fn committed(&mut self, id: NodeId, life: u64) {
+        let now = self.now;
+        let node = self.node(id);
+        if node.life != life {
+            return;
+        }
+        let Some(running) = &mut node.running else {
+            return;
+        };
+        let Some((writes, mark)) = running.commit.take() else {
+            return;
+        };
+        match running.storage.write(&writes) {
+            Ok(()) => {
+                let words = [
+                    Tag::Commit as u64,
+                    u64::from(id.0),
+                    mark.0,
+                    writes.len() as u64,
+                ];
+                self.trace.note(now, &words, || {
+                    format!("{id} has {} entries on disk", writes.len())
+                });
+                if mark > Mark(0) {
+                    self.hand_in(id, Input::Persisted { mark });
+                }
+                self.begin_commit(id);
+            }
+            Err(StorageError::Full { .. }) => {
+                running.commit = Some((writes, mark));
+                let at = now + FULL_RETRY;
+                self.events.push(at, Event::Committed { node: id, life });
+            }
+            Err(StorageError::TooLarge { bytes, limit }) => {
+                let detail = format!("{id} writes a record of {bytes} bytes, the limit is {limit}");
+                self.blame(Property::BoundedMemory, detail);
+            }
+            Err(error) => {
+                self.trace
+                    .note(now, &[Tag::Life as u64, u64::from(id.0), 7], || {
+                        format!("{id} stops: {error}")
+                    });
+                let is_off = format!("{error}").contains("the power is cut");
+                let death = if is_off {
+                    Death::PowerCut
+                } else {
+                    Death::Killed
+                };
+                let doom = self.node(id).doom;
+                let down = doom.map_or(STOPPED_FOR, |doom| doom.down);
+                self.die(id, death, down);
+            }
+        }
+    }
+
+    /// Begins the next piece of work of a node's objects.
+    pub(super) fn begin_work(&mut self, id: NodeId) {
+        let (now, work_max) = (self.now, self.setup.objects.work_max);
+        let node = self.node(id);
+        let (life, is_still) = (node.life, node.hung > 0 || node.paused > 0);
+        let span = node.random.below(work_max.0 + 1);
+        let Some(running) = &mut node.running else {
+            return;
+        };
+        if running.is_working || is_still || running.objects.is_idle() {
+            return;
+        }
+        running.is_working = true;
+        self.events
+            .push(now + Duration(span), Event::Worked { node: id, life });
+    }
+
+    pub(super) fn worked(&mut self, id: NodeId, life: u64) {
+        let at_once = self.setup.objects.work_max == Duration::ZERO;
+        let node = self.node(id);
+        if node.life != life {
+            return;
+        }
+        let is_still = node.hung > 0 || node.paused > 0;
+        let Some(running) = &mut node.running else {
+            return;
+        };
+        running.is_working = false;
+        if is_still {
+            return;
+        }
+        let mut done = Vec::new();
+        while let Some(step) = running.objects.step() {
+            done.push(step);
+            if !at_once {
+                break;
+            }
+        }
+        for step in done {
+            if self.nodes[&id].life == life {
+                self.take_done(id, step);
+            }
+        }
+        if self.nodes[&id].life == life {
+            self.begin_work(id);
+        }
+    }
+
+    fn take_done(&mut self, id: NodeId, done: Done) {
+        match done {
+            Done::Executed {
+                slot,
+                calls,
+                outcomes,
+            } => {
+                let words = [Tag::Work as u64, u64::from(id.0), slot.0];
+                self.trace.note(self.now, &words, || {
+                    format!("{id} executes {slot} {calls:?}")
+                });
+                let judged = self.judge.executed(id, slot, &calls, &outcomes);
+                self.judged(judged);
+                self.hand_in(id, Input::Executed { slot, outcomes });
+            }
+            Done::Queried { read, outcome } => self.hand_in(id, Input::Queried { read, outcome }),
+            Done::Frozen { slot, images } => {
+                self.running(id).images.insert(slot, images);
+                self.try_save(id);
+            }
+            Done::Restored {
+                core,
+                digest,
+                bytes,
+            } => {
+                let words = [Tag::Work as u64, u64::from(id.0), core.slot.0];
+                self.trace
+                    .note(self.now, &words, || format!("{id} installs {}", core.slot));
+                self.judge.moved(id, core.slot);
+                let core = *core;
+                self.hand_in(
+                    id,
+                    Input::Installed {
+                        core,
+                        digest,
+                        bytes,
+                    },
+                );
+            }
+            Done::RestoreFailed { slot } => self.hand_in(id, Input::InstallFailed { slot }),
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! One run from a schedule to its report. A panic in the code under test is a broken property like any other.
+
+use super::World;
+use super::generate;
+use super::schedule::Schedule;
+use super::setup::Setup;
+use super::trace::Telling;
+use crate::checkers::{Property, Violation};
+use quorate_types::Duration;
+use std::cell::{Cell, RefCell};
+use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
+use std::sync::Once;
+
+/// What came of a run.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// What was run.
+    pub schedule: Schedule,
+    /// Hash of everything that happened.
+    pub hash: u64,
+    /// Virtual time that passed.
+    pub simulated: Duration,
+    /// Commands that were executed.
+    pub commands: usize,
+    /// Operations that clients got an answer for.
+    pub answered: u64,
+    /// Operations that ended without one.
+    pub failed: u64,
+    /// Turns that nodes took.
+    pub turns: u64,
+    /// What was broken.
+    pub failure: Option<Failure>,
+}
+
+/// A broken property and what happened before.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// What is broken.
+    pub violation: Violation,
+    /// The last events, if they were to be told.
+    pub tail: Vec<String>,
+}
+
+/// Runs the schedule that follows from `seed`.
+pub fn run_seed(seed: u64, telling: Telling) -> Report {
+    run(generate::schedule(&Setup::from_seed(seed)), telling)
+}
+
+/// Runs a schedule to its end or to the first broken property.
+pub fn run(schedule: Schedule, telling: Telling) -> Report {
+    listen_to_panics();
+    let mut world = World::new(schedule, telling);
+    LISTENING.set(true);
+    let outcome = catch_unwind(AssertUnwindSafe(|| {
+        world.play()?;
+        world.judge.finish()
+    }));
+    LISTENING.set(false);
+    let violation = match outcome {
+        Ok(judged) => judged.err(),
+        Err(_) => Some(Violation::new(Property::Invariant, PANIC.take())),
+    };
+    Report {
+        hash: world.trace.hash(),
+        simulated: Duration(world.now.0),
+        commands: world.judge.commands(),
+        answered: world.judge.answered,
+        failed: world.judge.failed,
+        turns: world.turns,
+        failure: violation.map(|violation| Failure {
+            violation,
+            tail: world.trace.tail().map(str::to_owned).collect(),
+        }),
+        schedule: world.schedule,
+    }
+}
+
+thread_local! {
+    static LISTENING: Cell<bool> = const { Cell::new(false) };
+    static PANIC: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+/// Keeps what a panic of a run says, in place of printing it.
+fn listen_to_panics() {
+    static LISTEN: Once = Once::new();
+    LISTEN.call_once(|| {
+        let before = take_hook();
+        set_hook(Box::new(move |panic| {
+            if LISTENING.get() {
+                PANIC.set(panic.to_string());
+            } else {
+                before(panic);
+            }
+        }));
+    });
+}

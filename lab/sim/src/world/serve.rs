@@ -1,0 +1,412 @@
+//! Clients and nodes talk: dialling, requests, answers, and copies of calls that arrive late from elsewhere.
+//!
+//! A connection keeps order and loses nothing, as TCP does: what cannot pass breaks it for good.
+
+use super::World;
+use super::clients::Connection;
+use super::clock::Moment;
+use super::events::Event;
+use super::life::Death;
+use super::trace::Tag;
+use super::workload;
+use crate::checkers::Property;
+use bytes::{Bytes, BytesMut};
+use quorate_replica::Input as ToReplica;
+use quorate_session::{Answer, Failure, Input, Operation, Output, Ticket};
+use quorate_types::{ConnectionId, Duration, FromClient, NodeId, ToClient};
+use quorate_wire::{answers, put_answer, put_request, requests};
+
+/// How long operations may take while faults last; the shortest and the longest.
+const DEADLINE_MS: (u64, u64) = (300, 8000);
+
+/// A deadline that only a broken promise reaches.
+const NEVER: Duration = Duration::from_millis(3_600_000);
+
+/// A connection on which something was lost is found broken after this.
+const BROKEN_AFTER: Duration = Duration::from_millis(2000);
+
+/// The latest copy of a call.
+const GHOST_MS_MAX: u64 = 12_000;
+
+impl World {
+    pub(super) fn client_thinks(&mut self, number: u64) {
+        if !self.stage.is_working() {
+            return;
+        }
+        let (now, load) = (self.now, self.setup.load);
+        let is_calm = self.stage.is_calm();
+        let client = self.clients.get_mut(&number).expect("clients stay");
+        let next = now + Duration(client.random.below(load.think_max.0) + 1_000_000);
+        self.events
+            .push(next, Event::ClientThinks { client: number });
+        let is_busy = client.open.len() as u64 >= load.depth;
+        if is_busy || !self.stage.wants_operations() {
+            return;
+        }
+        let drawn = client.workload.draw();
+        let span = if is_calm {
+            NEVER
+        } else {
+            client.random.millis(DEADLINE_MS.0, DEADLINE_MS.1)
+        };
+        self.begin(number, drawn, span);
+    }
+
+    /// Begins an operation for a client.
+    pub(super) fn begin(&mut self, number: u64, drawn: workload::Drawn, span: Duration) {
+        let now = self.now;
+        let client = self.clients.get_mut(&number).expect("clients stay");
+        let payload = workload::payload(&drawn.call);
+        let object = drawn.object;
+        let operation = match drawn.level {
+            Some(level) => Operation::Read {
+                object,
+                payload: payload.clone(),
+                level,
+            },
+            None => Operation::Call {
+                object,
+                payload: payload.clone(),
+            },
+        };
+        let mut out = Vec::new();
+        let time = now.as_time();
+        let begun = client.session.begin(time, operation, time + span, &mut out);
+        if let Some(ticket) = begun {
+            let words = [Tag::Client as u64, number, ticket.0];
+            self.trace.note(now, &words, || {
+                format!("c{number} begins {ticket:?} {drawn:?}")
+            });
+            let open = self.judge.begun(now, number, drawn, &payload);
+            client.open.insert(ticket, open);
+        }
+        self.perform_client(number, out);
+    }
+
+    pub(super) fn client_alarm(&mut self, number: u64) {
+        let now = self.now;
+        let client = self.clients.get_mut(&number).expect("clients stay");
+        if client.alarm.is_some_and(|set| set <= now) {
+            client.alarm = None;
+            self.tell_client(number, Input::Wake);
+        }
+    }
+
+    fn tell_client(&mut self, number: u64, input: Input) {
+        let client = self.clients.get_mut(&number).expect("clients stay");
+        let mut out = Vec::new();
+        client.session.handle(self.now.as_time(), input, &mut out);
+        self.perform_client(number, out);
+    }
+
+    fn perform_client(&mut self, number: u64, outputs: Vec<Output>) {
+        for output in outputs {
+            match output {
+                Output::Dial { address } => self.dial(number, &address),
+                Output::Send(message) => self.client_sends(number, message),
+                Output::Done { ticket, result } => self.operation_ends(number, ticket, result),
+            }
+        }
+        let now = self.now;
+        let client = self.clients.get_mut(&number).expect("clients stay");
+        let due = Moment(client.session.next_wake().0).max(now + Duration::from_micros(10));
+        if client.alarm.is_none_or(|set| set > due) {
+            client.alarm = Some(due);
+            self.events.push(due, Event::ClientAlarm { client: number });
+        }
+    }
+
+    fn operation_ends(&mut self, number: u64, ticket: Ticket, result: Result<Answer, Failure>) {
+        let now = self.now;
+        let client = self.clients.get_mut(&number).expect("clients stay");
+        let Some(open) = client.open.remove(&ticket) else {
+            self.blame(
+                Property::Invariant,
+                format!("c{number} ends {ticket:?}, which is not under way"),
+            );
+            return;
+        };
+        let words = [Tag::Client as u64, number, ticket.0, 1];
+        self.trace.note(now, &words, || {
+            format!("c{number} ends {ticket:?} {result:?}")
+        });
+        let ended = match &result {
+            Ok(Answer::Called(outcome)) => self.judge.ended(now, open, outcome, None),
+            Ok(Answer::Read { outcome, slot, .. }) => {
+                self.judge.ended(now, open, outcome, Some(*slot))
+            }
+            Ok(Answer::Checkpointed(_)) => unreachable!("clients ask for no checkpoint"),
+            Err(failure) => {
+                let judged = self.judge.gave_up(now, open, failure.may_have_executed);
+                self.judged(judged);
+                return;
+            }
+        };
+        match ended {
+            Ok((call, result)) => client.workload.saw(&call, &result),
+            Err(violation) => self.judged(Err(violation)),
+        }
+    }
+
+    fn dial(&mut self, number: u64, address: &str) {
+        let latency = self.network.latency();
+        let client = self.clients.get_mut(&number).expect("clients stay");
+        if let Some(old) = client.connection.take() {
+            self.events
+                .push(self.now + latency, Event::Closed { connection: old });
+        }
+        let node = address
+            .strip_prefix('n')
+            .and_then(|id| id.parse().ok())
+            .map(NodeId);
+        let node = node.expect("addresses are names of nodes");
+        let connection = self.new_connection(Some(number), node);
+        self.clients
+            .get_mut(&number)
+            .expect("clients stay")
+            .connection = Some(connection);
+        let words = [Tag::Client as u64, number, u64::from(node.0), 2];
+        self.trace.note(self.now, &words, || {
+            format!("c{number} dials {node} as {connection}")
+        });
+        let at = self.now + latency + latency;
+        self.events.push(at, Event::Dialled { connection });
+    }
+
+    fn new_connection(&mut self, client: Option<u64>, node: NodeId) -> ConnectionId {
+        self.connections_made += 1;
+        let id = ConnectionId(self.connections_made);
+        self.connections.insert(
+            id,
+            Connection {
+                client,
+                node,
+                life: self.nodes[&node].life,
+                is_open: false,
+                is_broken: false,
+                last_up: self.now,
+                last_down: self.now,
+            },
+        );
+        id
+    }
+
+    /// Whether a client and a node reach each other.
+    fn reaches(&self, client: Option<u64>, node: NodeId) -> bool {
+        let is_cut = client.is_some_and(|number| self.clients[&number].cut > 0);
+        !is_cut && self.nodes[&node].isolated == 0
+    }
+
+    pub(super) fn dialled(&mut self, id: ConnectionId) {
+        let Some(connection) = self.connections.get(&id).copied() else {
+            return;
+        };
+        let Some(number) = connection.client else {
+            return;
+        };
+        let node = &self.nodes[&connection.node];
+        if self.clients[&number].connection != Some(id) || !self.reaches(Some(number), node.id) {
+            return;
+        }
+        if node.running.is_none() {
+            self.connections.remove(&id);
+            self.tell_client(number, Input::Disconnected);
+            return;
+        }
+        let (node, life) = (node.id, node.life);
+        let connection = self.connections.get_mut(&id).expect("looked a moment ago");
+        connection.life = life;
+        connection.is_open = true;
+        let members = self
+            .setup
+            .node_ids()
+            .map(|id| (id, id.to_string()))
+            .collect();
+        self.tell_client(number, Input::Connected { node, members });
+    }
+
+    fn client_sends(&mut self, number: u64, message: FromClient) {
+        if let FromClient::Call {
+            id,
+            object,
+            payload,
+            ..
+        } = &message
+        {
+            let judged = self.judge.called(*id, *object, payload);
+            self.judged(judged);
+            self.maybe_ghost(&message);
+        }
+        let Some(id) = self.clients[&number].connection else {
+            return;
+        };
+        let words = [Tag::Client as u64, number, id.0, 3];
+        self.trace
+            .note(self.now, &words, || format!("c{number} sends {message:?}"));
+        let mut bytes = BytesMut::new();
+        put_request(&mut bytes, &message);
+        let Some(at) = self.passes(id, true) else {
+            return;
+        };
+        let event = Event::ToNode {
+            connection: id,
+            bytes: bytes.freeze(),
+        };
+        self.events.push(at, event);
+    }
+
+    /// When something sent on a connection arrives; `None` if it does not, which breaks the connection.
+    fn passes(&mut self, id: ConnectionId, is_up: bool) -> Option<Moment> {
+        let now = self.now;
+        let connection = self.connections.get(&id).copied()?;
+        if connection.is_broken {
+            return None;
+        }
+        if !self.reaches(connection.client, connection.node) {
+            self.connections.get_mut(&id)?.is_broken = true;
+            self.events
+                .push(now + BROKEN_AFTER, Event::Broken { connection: id });
+            return None;
+        }
+        let at = now + self.network.latency();
+        let connection = self.connections.get_mut(&id)?;
+        let last = if is_up {
+            &mut connection.last_up
+        } else {
+            &mut connection.last_down
+        };
+        *last = at.max(*last + Duration(1));
+        Some(*last)
+    }
+
+    fn maybe_ghost(&mut self, message: &FromClient) {
+        if !self.random.chance(self.setup.load.ghosts_per_mille) {
+            return;
+        }
+        let node = NodeId(self.random.between(1, u64::from(self.setup.nodes)) as u16);
+        let at = self.now + self.random.millis(0, GHOST_MS_MAX);
+        let message = Box::new(message.clone());
+        self.events.push(at, Event::Ghost { node, message });
+    }
+
+    /// Somebody sends a copy of a call to any node.
+    pub(super) fn ghost(&mut self, node: NodeId, message: FromClient) {
+        if self.nodes[&node].running.is_none() {
+            return;
+        }
+        let connection = self.new_connection(None, node);
+        let words = [Tag::Client as u64, 0, connection.0];
+        self.trace.note(self.now, &words, || {
+            format!("{node} gets a copy: {message:?}")
+        });
+        self.connections
+            .get_mut(&connection)
+            .expect("made a moment ago")
+            .is_open = true;
+        let from = connection;
+        self.hand_in(node, ToReplica::Client { from, message });
+        self.events
+            .push(self.now + BROKEN_AFTER, Event::Closed { connection });
+    }
+
+    pub(super) fn reach_node(&mut self, id: ConnectionId, bytes: &Bytes) {
+        let Some(connection) = self.connections.get(&id).copied() else {
+            return;
+        };
+        if !connection.is_open || self.nodes[&connection.node].life != connection.life {
+            return;
+        }
+        for message in requests(bytes.clone()) {
+            let message = message.expect("what was encoded decodes");
+            self.hand_in(connection.node, ToReplica::Client { from: id, message });
+        }
+    }
+
+    /// A node answers a client.
+    pub(super) fn reply(&mut self, id: ConnectionId, message: &ToClient) {
+        if !self.connections.contains_key(&id) {
+            return;
+        }
+        let mut bytes = BytesMut::new();
+        put_answer(&mut bytes, message);
+        if let Some(at) = self.passes(id, false) {
+            let event = Event::ToClient {
+                connection: id,
+                bytes: bytes.freeze(),
+            };
+            self.events.push(at, event);
+        }
+    }
+
+    pub(super) fn reach_client(&mut self, id: ConnectionId, bytes: &Bytes) {
+        for message in answers(bytes.clone()) {
+            let message = message.expect("what was encoded decodes");
+            let Some(connection) = self.connections.get(&id).copied() else {
+                return;
+            };
+            if let ToClient::Replied { id, outcome } = &message {
+                let judged = self.judge.replied(*id, outcome);
+                self.judged(judged);
+            }
+            let Some(number) = connection.client else {
+                continue;
+            };
+            if self.clients[&number].connection == Some(id) {
+                let words = [Tag::Client as u64, number, id.0, 4];
+                self.trace
+                    .note(self.now, &words, || format!("c{number} hears {message:?}"));
+                self.tell_client(number, Input::Received(message));
+            }
+        }
+    }
+
+    /// A client's end is closed: the node hears of it if it can.
+    pub(super) fn closed(&mut self, id: ConnectionId) {
+        let Some(connection) = self.connections.remove(&id) else {
+            return;
+        };
+        if connection.is_open && self.nodes[&connection.node].life == connection.life {
+            self.hand_in(connection.node, ToReplica::Disconnected { connection: id });
+        }
+    }
+
+    pub(super) fn broke(&mut self, id: ConnectionId) {
+        let Some(connection) = self.connections.get(&id).copied() else {
+            return;
+        };
+        self.closed(id);
+        if let Some(number) = connection.client
+            && self.clients[&number].connection == Some(id)
+        {
+            self.clients
+                .get_mut(&number)
+                .expect("clients stay")
+                .connection = None;
+            self.tell_client(number, Input::Disconnected);
+        }
+    }
+
+    /// A process that ends closes its connections; a machine without power does not.
+    pub(super) fn connections_of_the_dead(&mut self, dead: NodeId, death: Death) {
+        let ids: Vec<ConnectionId> = self
+            .connections
+            .iter()
+            .filter(|(_, connection)| connection.node == dead && connection.is_open)
+            .map(|(id, _)| *id)
+            .collect();
+        for id in ids {
+            let is_heard = death == Death::Killed;
+            let after = if is_heard {
+                self.network.latency()
+            } else {
+                BROKEN_AFTER
+            };
+            self.connections
+                .get_mut(&id)
+                .expect("listed a moment ago")
+                .is_broken = true;
+            self.events
+                .push(self.now + after, Event::Broken { connection: id });
+        }
+    }
+}

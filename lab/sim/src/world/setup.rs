@@ -1,0 +1,252 @@
+//! How a group is configured in one run: everything that follows from the seed and is no fault.
+//!
+//! Limits are small on purpose: windows fill, snapshots are taken and logs trimmed many times in half a simulated minute.
+
+use super::random::Random;
+use quorate_paxos::{Limits, Timing};
+use quorate_replica::CheckpointPolicy;
+use quorate_types::{
+    Duration, Incarnation, Member, NodeId, NodeSet, ObjectSpec, Persistence, Quorums, Slot, Value,
+    View, ViewNumber,
+};
+
+/// The configuration of one run.
+#[derive(Clone, Debug)]
+pub(super) struct Setup {
+    /// The seed it follows from.
+    pub seed: u64,
+    /// How many nodes; their ids begin at 1.
+    pub nodes: u16,
+    /// Whether votes are on disk.
+    pub persistence: Persistence,
+    /// How many clients work.
+    pub clients: u64,
+    /// Spans of the ordering.
+    pub timing: Timing,
+    /// Bounds of the ordering.
+    pub limits: Limits,
+    /// ω.
+    pub window: u64,
+    /// When snapshots are due.
+    pub checkpoints: CheckpointPolicy,
+    /// Silence after which a session may be expired.
+    pub session_expiry: Duration,
+    /// Sessions above which one is evicted.
+    pub sessions_max: usize,
+    /// The network without faults.
+    pub network: NetworkSetup,
+    /// The disks without faults.
+    pub disk: DiskSetup,
+    /// How fast objects are.
+    pub objects: ObjectsSetup,
+    /// What clients do.
+    pub load: LoadSetup,
+}
+
+/// How links behave between faults.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct NetworkSetup {
+    /// Shortest way of a message.
+    pub latency_min: Duration,
+    /// Longest way of most messages.
+    pub latency_max: Duration,
+    /// Messages in a thousand that take up to fifty times as long.
+    pub late_per_mille: u64,
+    /// Whether messages of one link and lane keep their order.
+    pub is_fifo: bool,
+    /// Whether a silent partition keeps messages for its end, as a socket buffer does, or loses them.
+    pub is_holding: bool,
+    /// Copies in a thousand messages that arrive seconds later, whatever became of the link.
+    pub stray_per_mille: u64,
+    /// How long a link may be silent before both ends give it up.
+    pub patience: Duration,
+}
+
+/// How long commits take between faults.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct DiskSetup {
+    /// The quickest.
+    pub commit_min: Duration,
+    /// The slowest.
+    pub commit_max: Duration,
+}
+
+/// How long objects take.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ObjectsSetup {
+    /// The longest time that the work of one slot takes; zero: it is done at once.
+    pub work_max: Duration,
+}
+
+/// What clients do.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LoadSetup {
+    /// Operations in flight at one client.
+    pub depth: u64,
+    /// The longest time that a client thinks.
+    pub think_max: Duration,
+    /// Reads in a thousand operations.
+    pub reads_per_mille: u64,
+    /// Sent calls in a thousand that are sent again later, to any node, on a connection of their own.
+    pub ghosts_per_mille: u64,
+}
+
+impl Setup {
+    /// The configuration that follows from `seed`.
+    pub(super) fn from_seed(seed: u64) -> Setup {
+        let mut random = Random::new(seed, "setup", 0);
+        let r = &mut random;
+        let nodes = if r.chance(750) { 3 } else { 5 };
+        let persistence = if r.chance(800) {
+            Persistence::Disk
+        } else {
+            Persistence::Memory
+        };
+        let clients = r.between(2, 6);
+        let limits = limits(r);
+        Setup {
+            seed,
+            nodes,
+            persistence,
+            clients,
+            timing: timing(r),
+            window: limits.pipeline as u64 + r.between(0, 56),
+            limits,
+            checkpoints: CheckpointPolicy {
+                commands: r.between(10, 200),
+                bytes: r.between(0, 4000),
+                image_percent: 100,
+                commands_hard: r.between(200, 2000),
+                bytes_hard: 64 << 10,
+            },
+            session_expiry: r.millis(3000, 20_000),
+            sessions_max: if r.chance(150) {
+                clients as usize
+            } else {
+                clients as usize + 64
+            },
+            network: network(r),
+            disk: if r.chance(500) {
+                DiskSetup {
+                    commit_min: Duration::from_micros(50),
+                    commit_max: Duration::from_micros(300),
+                }
+            } else {
+                DiskSetup {
+                    commit_min: Duration::from_micros(200),
+                    commit_max: r.millis(1, 12),
+                }
+            },
+            objects: ObjectsSetup {
+                work_max: if r.chance(500) {
+                    Duration::ZERO
+                } else {
+                    r.micros(100, 5000)
+                },
+            },
+            load: LoadSetup {
+                depth: r.between(1, 5),
+                think_max: r.millis(20, 200),
+                reads_per_mille: r.between(100, 600),
+                ghosts_per_mille: *r.pick(&[0, 20, 100]),
+            },
+        }
+    }
+
+    /// All nodes.
+    pub(super) fn node_ids(&self) -> impl Iterator<Item = NodeId> + use<> {
+        (1..=self.nodes).map(NodeId)
+    }
+
+    /// How many nodes may be without a vote for ever.
+    pub(super) fn losable(&self) -> u16 {
+        (self.nodes - 1) / 2
+    }
+
+    /// The one view of the run.
+    pub(super) fn view(&self) -> View {
+        let all: NodeSet = self.node_ids().collect();
+        View {
+            number: ViewNumber(1),
+            first_slot: Slot(1),
+            members: self
+                .node_ids()
+                .map(|node| Member {
+                    node,
+                    incarnation: Incarnation(u64::from(node.0)),
+                    address: node.to_string(),
+                })
+                .collect(),
+            replicas: all,
+            acceptors: all,
+            quorums: Quorums::majority(usize::from(self.nodes)).expect("there are nodes"),
+            window: self.window,
+            persistence: self.persistence,
+            objects: super::workload::OBJECTS
+                .iter()
+                .map(|(name, class)| ObjectSpec {
+                    name: (*name).to_owned(),
+                    class: format!("rust:{class}"),
+                    arguments: Value::new(),
+                })
+                .collect(),
+        }
+    }
+}
+
+fn timing(r: &mut Random) -> Timing {
+    let usual = Timing::default();
+    if r.chance(700) {
+        return usual;
+    }
+    let percent = r.between(60, 250);
+    let scaled = |span: Duration| Duration(span.0 * percent / 100);
+    Timing {
+        heartbeat: scaled(usual.heartbeat),
+        election_min: scaled(usual.election_min),
+        election_max: scaled(usual.election_max),
+        retry_min: scaled(usual.retry_min),
+        retry_max: scaled(usual.retry_max),
+        lease: scaled(usual.lease),
+        clock_drift_ppm: usual.clock_drift_ppm,
+        announce: scaled(usual.announce),
+        gap: scaled(usual.gap),
+        resend: scaled(usual.resend),
+        submit: scaled(usual.submit),
+        read: scaled(usual.read),
+    }
+}
+
+fn limits(r: &mut Random) -> Limits {
+    Limits {
+        batch_commands: r.between(1, 32) as usize,
+        batch_bytes: r.between(1, 8) as usize * 1024,
+        pipeline: r.between(1, 8) as usize,
+        queue_commands: r.between(64, 1024) as usize,
+        queue_bytes: 1 << 20,
+        credit_messages: r.between(2, 64) as usize,
+        credit_bytes: r.between(4, 64) as usize * 1024,
+        chunk_bytes: r.between(1, 16) as usize * 1024,
+        chunk_slots: r.between(1, 64) as usize,
+        resend: r.between(1, 16) as usize,
+        reads: r.between(16, 256) as usize,
+        epochs: r.between(1, 4) as usize,
+    }
+}
+
+fn network(r: &mut Random) -> NetworkSetup {
+    let is_near = r.chance(700);
+    NetworkSetup {
+        latency_min: Duration::from_micros(if is_near { 20 } else { 1000 }),
+        latency_max: if is_near {
+            r.micros(60, 1000)
+        } else {
+            r.millis(2, 30)
+        },
+        late_per_mille: *r.pick(&[0, 1, 10]),
+        is_fifo: r.chance(600),
+        is_holding: r.chance(500),
+        stray_per_mille: *r.pick(&[0, 0, 2, 10]),
+        patience: r.millis(500, 4000),
+    }
+}

@@ -1,0 +1,264 @@
+//! How far a run is: faults, then calm in which everything must work, a power cut of all nodes, and the last look.
+
+use super::events::Event;
+use super::life::Death;
+use super::setup::Setup;
+use super::workload::{Drawn, OBJECTS};
+use super::{Moment, World};
+use crate::checkers::Property;
+use crate::checkers::memory::Memory;
+use quorate_types::{CommandId, Duration, NodeId, ObjectId, Persistence, ReadLevel, Slot};
+use std::collections::BTreeSet;
+
+/// Between two looks at how far the run is.
+const TICK: Duration = Duration::from_millis(50);
+
+/// How long clients go on in calm, and again after the power cut.
+const CALM: Duration = Duration::from_millis(2_000);
+
+/// How long all nodes are without power at the end.
+const DARK: Duration = Duration::from_millis(300);
+
+/// Within this all nodes that run have executed the same.
+const CONVERGED_WITHIN: Duration = Duration::from_millis(20_000);
+
+/// A deadline that only a broken promise reaches.
+const NEVER: Duration = Duration::from_millis(3_600_000);
+
+/// Where a run stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// Faults happen, clients work.
+    Faults,
+    /// Everything is mended, clients work.
+    Calm { since: Moment },
+    /// Clients wait for their last answers.
+    Drain,
+    /// All nodes lost power and come back.
+    Dark { until: Moment },
+    /// Clients work again and read everything.
+    Last { since: Moment },
+    /// Clients wait for their very last answers; nodes come to one state.
+    Settle { since: Moment },
+    /// The run has ended.
+    Over,
+}
+
+impl Stage {
+    /// The run goes on.
+    pub(super) fn is_working(self) -> bool {
+        !matches!(self, Stage::Over)
+    }
+
+    /// Faults may begin.
+    pub(super) fn is_faulty(self) -> bool {
+        self == Stage::Faults
+    }
+
+    /// Everything must be answered.
+    pub(super) fn is_calm(self) -> bool {
+        self != Stage::Faults
+    }
+
+    /// Clients may begin operations.
+    pub(super) fn wants_operations(self) -> bool {
+        matches!(
+            self,
+            Stage::Faults | Stage::Calm { .. } | Stage::Last { .. }
+        )
+    }
+}
+
+/// The bounds of everything that is sampled.
+pub(super) fn bounds(setup: &Setup) -> Memory {
+    let mut memory = Memory::default();
+    let limits = &setup.limits;
+    let nodes = u64::from(setup.nodes);
+    memory.bound("commands waiting", 2 * limits.queue_commands as u64 + 64);
+    memory.bound(
+        "bytes in flight to a peer",
+        limits.credit_bytes as u64 + limits.batch_bytes as u64 + 4096,
+    );
+    memory.bound("bytes of batches held", 4 << 20);
+    memory.bound("bytes of log on disk", 16 << 20);
+    memory.bound("calls waiting", 64 * setup.clients * nodes + 4096);
+    memory.bound("reads waiting", 64 * setup.clients * nodes + 4096);
+    memory.bound("sessions", setup.sessions_max as u64);
+    memory
+}
+
+impl World {
+    pub(super) fn tick(&mut self) {
+        self.events.push(self.now + TICK, Event::Tick);
+        let judged = self.judge.liveness.check(self.now.0);
+        self.judged(judged);
+        match self.stage {
+            Stage::Faults if self.now.0 >= self.schedule.until.0 => {
+                self.mend();
+                self.judge.liveness.faults_stopped(self.now.0);
+                self.stage = Stage::Calm { since: self.now };
+            }
+            Stage::Calm { since } if self.now.since(since) >= CALM => self.stage = Stage::Drain,
+            Stage::Drain if self.is_idle() => self.darken(),
+            Stage::Dark { until } if self.now >= until => {
+                self.judge.liveness.faults_stopped(self.now.0);
+                self.stage = Stage::Last { since: self.now };
+                self.read_everything();
+            }
+            Stage::Last { since } if self.now.since(since) >= CALM => {
+                self.stage = Stage::Settle { since: self.now };
+            }
+            Stage::Settle { since } => self.settle(since),
+            _ => {}
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.clients.values().all(|client| client.open.is_empty())
+    }
+
+    /// All nodes lose power at once; in memory mode nobody does, for nothing would be left.
+    fn darken(&mut self) {
+        if self.setup.persistence == Persistence::Memory {
+            self.stage = Stage::Last { since: self.now };
+            self.read_everything();
+            return;
+        }
+        self.judge.liveness.faults_began();
+        let ids: Vec<NodeId> = self.nodes.keys().copied().collect();
+        for id in ids {
+            self.die(id, Death::PowerCut, DARK);
+        }
+        self.check_disks();
+        self.stage = Stage::Dark {
+            until: self.now + DARK,
+        };
+    }
+
+    fn check_disks(&mut self) {
+        let mut disks: Vec<(NodeId, BTreeSet<CommandId>)> = Vec::new();
+        for node in self.nodes.values().filter(|node| !node.is_wiped) {
+            // Looks through another pair of eyes: the node itself starts later and finds the same.
+            let Some(held) = held_commands(&self.judge, &node.disks) else {
+                return;
+            };
+            disks.push((node.id, held));
+        }
+        let nodes = usize::from(self.setup.nodes);
+        if disks.len() == nodes {
+            let judged = self.judge.check_disks(&disks, nodes / 2 + 1);
+            self.judged(judged);
+        }
+    }
+
+    fn read_everything(&mut self) {
+        let clients: Vec<u64> = self.clients.keys().copied().collect();
+        for number in clients {
+            for object in (0..OBJECTS.len() as u32).map(ObjectId) {
+                let client = self.clients.get_mut(&number).expect("clients stay");
+                let call = client.workload.read_of(object);
+                let level = Some(ReadLevel::Confirmed);
+                let drawn = Drawn {
+                    object,
+                    call,
+                    level,
+                };
+                self.begin(number, drawn, NEVER);
+            }
+        }
+    }
+
+    fn settle(&mut self, since: Moment) {
+        let states: Vec<(NodeId, Slot, Slot, u64)> = self
+            .nodes
+            .values()
+            .filter_map(|node| {
+                let status = node.running.as_ref()?.replica.status();
+                Some((node.id, status.decided, status.executed, status.digest))
+            })
+            .collect();
+        let last = self.judge.last_decided();
+        let has_converged = states.iter().all(|(_, _, executed, _)| *executed == last);
+        if has_converged && self.is_idle() {
+            self.compare(&states);
+            self.stage = Stage::Over;
+        } else if self.now.since(since) > CONVERGED_WITHIN {
+            let detail = format!(
+                "nodes do not come to {last}: (node, decided, executed, digest) {states:?}"
+            );
+            self.blame(Property::Liveness, detail);
+        }
+    }
+
+    fn compare(&mut self, states: &[(NodeId, Slot, Slot, u64)]) {
+        let digests: BTreeSet<u64> = states.iter().map(|(.., digest)| *digest).collect();
+        let images: BTreeSet<_> = self
+            .nodes
+            .values()
+            .filter_map(|node| Some(node.running.as_ref()?.objects.images()))
+            .collect();
+        if digests.len() > 1 {
+            self.blame(
+                Property::Digest,
+                format!("digests of replies differ: {states:?}"),
+            );
+        }
+        if images.len() > 1 {
+            self.blame(
+                Property::Digest,
+                "states of objects differ at the end".to_owned(),
+            );
+        }
+    }
+
+    /// Takes samples of a node's sizes.
+    pub(super) fn sample(&mut self, id: NodeId) {
+        let Some(running) = &self.nodes[&id].running else {
+            return;
+        };
+        let status = running.replica.status();
+        let in_flight = status
+            .ordering
+            .peers
+            .iter()
+            .map(|peer| peer.in_flight_bytes)
+            .max();
+        let samples = [
+            ("commands waiting", status.ordering.waiting as u64),
+            ("bytes in flight to a peer", in_flight.unwrap_or(0) as u64),
+            ("bytes of batches held", status.ordering.held_bytes as u64),
+            ("bytes of log on disk", running.storage.log_bytes()),
+            ("calls waiting", status.waiting as u64),
+            ("reads waiting", status.reads as u64),
+            ("sessions", status.sessions as u64),
+        ];
+        for (quantity, size) in samples {
+            let judged = self.memory.sampled(self.now.0, id, quantity, size);
+            self.judged(judged);
+        }
+    }
+}
+
+/// The commands that a dead node's disks hold; `None` if they cannot be read.
+fn held_commands(
+    judge: &super::judge::Judge,
+    disks: &super::durable::Disks,
+) -> Option<BTreeSet<CommandId>> {
+    let found = disks.fork().start().ok()?;
+    let snapshot = found
+        .snapshot
+        .map_or(Slot::ZERO, |(snapshot, ..)| snapshot.core.slot);
+    let mut held = judge.commands_upto(snapshot);
+    for record in &found.records {
+        match record {
+            quorate_ordering::Record::Vote { batch, .. }
+            | quorate_ordering::Record::Chosen { batch, .. } => {
+                held.extend(batch.commands().iter().map(|command| command.id));
+            }
+            quorate_ordering::Record::Promise { .. }
+            | quorate_ordering::Record::Decided { .. }
+            | quorate_ordering::Record::Trimmed { .. } => {}
+        }
+    }
+    Some(held)
+}

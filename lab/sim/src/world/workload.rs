@@ -1,0 +1,169 @@
+//! What clients call, and how calls and answers look to the checkers.
+//!
+//! Values written are unique in a run, so that an answer names the write it saw, and searches decide quickly.
+
+use super::random::Random;
+use crate::checkers::recorded::Call;
+use bytes::Bytes;
+use quorate_types::{ObjectId, Outcome, ReadLevel};
+use quorate_wire::value::{self, Value, call};
+use serde_json::{Value as Json, json};
+
+/// Name and class of each object, in the order of the view.
+pub(super) const OBJECTS: [(&str, &str); 4] = [
+    ("counter/a", "counter"),
+    ("counter/b", "counter"),
+    ("register/r", "register"),
+    ("kv/m", "kv"),
+];
+
+/// Keys of the map that hold numbers, and keys that hold text.
+const KEYS: u64 = 4;
+
+/// Appended text ends here: longer values would only make the search slower.
+const APPENDS_MAX: u64 = 40;
+
+/// An operation to call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Drawn {
+    /// On which object.
+    pub object: ObjectId,
+    /// What.
+    pub call: Call,
+    /// `Some` for a read of that level.
+    pub level: Option<ReadLevel>,
+}
+
+/// Draws the operations of one client.
+#[derive(Debug)]
+pub(super) struct Workload {
+    random: Random,
+    client: u64,
+    written: u64,
+    appended: u64,
+    reads_per_mille: u64,
+    /// The newest value seen in the register: what a swap expects.
+    seen: Json,
+}
+
+impl Workload {
+    /// The operations of `client`.
+    pub(super) fn new(random: Random, client: u64, reads_per_mille: u64) -> Workload {
+        Workload {
+            random,
+            client,
+            written: 0,
+            appended: 0,
+            reads_per_mille,
+            seen: Json::Null,
+        }
+    }
+
+    /// The next operation.
+    pub(super) fn draw(&mut self) -> Drawn {
+        let object = ObjectId(self.random.below(OBJECTS.len() as u64) as u32);
+        if self.random.chance(self.reads_per_mille) {
+            let level = match self.random.below(10) {
+                0..=4 => ReadLevel::Confirmed,
+                5..=7 => ReadLevel::Lease,
+                8 => ReadLevel::Ordered,
+                _ => ReadLevel::Any,
+            };
+            let call = self.read_of(object);
+            return Drawn {
+                object,
+                call,
+                level: Some(level),
+            };
+        }
+        Drawn {
+            object,
+            call: self.write_of(object),
+            level: None,
+        }
+    }
+
+    /// A read that every client makes of every object when a run ends.
+    pub(super) fn read_of(&mut self, object: ObjectId) -> Call {
+        match object.0 {
+            0 | 1 => Call::Sum,
+            2 => Call::Read,
+            _ => Call::Get(self.key()),
+        }
+    }
+
+    fn write_of(&mut self, object: ObjectId) -> Call {
+        match object.0 {
+            0 | 1 => Call::Add(self.random.between(1, 9) as i64),
+            2 if self.random.chance(400) => Call::Cas(self.seen.clone(), self.unique()),
+            2 => Call::Write(self.unique()),
+            _ => self.change_map(),
+        }
+    }
+
+    fn change_map(&mut self) -> Call {
+        let key = self.key();
+        if key.starts_with('t') && self.appended < APPENDS_MAX {
+            self.appended += 1;
+            return Call::Append(key, format!("{}.{};", self.client, self.appended));
+        }
+        let key = key.replace('t', "k");
+        match self.random.below(4) {
+            0 => Call::Delete(key),
+            _ => Call::Put(key, self.unique()),
+        }
+    }
+
+    fn key(&mut self) -> String {
+        let kind = if self.random.chance(250) { 't' } else { 'k' };
+        format!("{kind}{}", self.random.below(KEYS))
+    }
+
+    fn unique(&mut self) -> Json {
+        self.written += 1;
+        json!(self.client * 1_000_000 + self.written)
+    }
+
+    /// Remembers what an answer showed.
+    pub(super) fn saw(&mut self, call: &Call, result: &Json) {
+        match call {
+            Call::Read => self.seen = result.clone(),
+            Call::Write(value) => self.seen = value.clone(),
+            Call::Cas(_, new) if *result == json!(true) => self.seen = new.clone(),
+            _ => {}
+        }
+    }
+}
+
+/// The bytes of a call as objects read them.
+pub(super) fn payload(call: &Call) -> Bytes {
+    let arguments: Vec<Value> = call.args().iter().map(value_of).collect();
+    call::encode(call.name(), &arguments, &[]).expect("small plain values")
+}
+
+fn value_of(json: &Json) -> Value {
+    match json {
+        Json::Null => Value::Null,
+        Json::Bool(truth) => Value::Bool(*truth),
+        Json::Number(number) => Value::Int(number.as_i64().expect("the workload writes integers")),
+        Json::String(text) => Value::Text(text.clone()),
+        Json::Array(_) | Json::Object(_) => unreachable!("the workload writes plain values"),
+    }
+}
+
+/// The answer to `call` as the models give it. `put` and `append` say more than the models; that part is left out.
+pub(super) fn result(call: &Call, outcome: &Outcome) -> Json {
+    match (call, outcome) {
+        (Call::Put(..) | Call::Append(..), Outcome::Returned(_)) => Json::Null,
+        (_, Outcome::Returned(bytes)) => match value::decode(bytes) {
+            Ok(Value::Null) => Json::Null,
+            Ok(Value::Bool(truth)) => json!(truth),
+            Ok(Value::Int(number)) => json!(number),
+            Ok(Value::Text(text)) => json!(text),
+            Ok(other) => json!({"unexpected": other.kind_name()}),
+            Err(error) => json!({"undecodable": error.to_string()}),
+        },
+        (_, Outcome::Raised(bytes)) => json!({"raised": format!("{bytes:?}")}),
+        (_, Outcome::Skipped) => json!({"skipped": true}),
+    }
+}

@@ -1,0 +1,68 @@
+//! Whole runs of the seeded world: a fixed number of seeds, the same run twice, and every schedule that once failed.
+
+use std::fs;
+use std::path::Path;
+
+use quorate_sim::world::{Report, Schedule, Telling, run, run_seed};
+
+/// About 25 CPU-seconds; `make test` runs many more in a fast build.
+const SEEDS: u64 = 60;
+
+fn must_pass(report: &Report, what: &str) {
+    if let Some(failure) = &report.failure {
+        let tail = failure.tail.join("\n");
+        panic!(
+            "{tail}\n{what}: {}\nreplay: make sim SEED={}\n{}",
+            failure.violation, report.schedule.seed, report.schedule
+        );
+    }
+}
+
+#[test]
+fn every_seed_keeps_every_property() {
+    let (mut answered, mut faults) = (0, 0);
+    for seed in 0..SEEDS {
+        let report = run_seed(seed, Telling::Tail);
+        must_pass(&report, &format!("seed {seed}"));
+        answered += report.answered;
+        faults += report.schedule.faults.len();
+    }
+    assert!(
+        answered > 200 * SEEDS,
+        "runs that answer nothing prove nothing"
+    );
+    assert!(
+        faults as u64 > 3 * SEEDS,
+        "runs without faults prove little"
+    );
+}
+
+#[test]
+fn a_seed_repeats_to_the_last_event_told_or_not() {
+    for seed in [3, 11, 1_000_003] {
+        let first = run_seed(seed, Telling::Hash);
+        let second = run_seed(seed, Telling::Tail);
+        assert_eq!(first.hash, second.hash, "seed {seed}");
+        let text = first.schedule.to_string();
+        let third = run(Schedule::parse(&text).unwrap(), Telling::Hash);
+        assert_eq!(first.hash, third.hash, "seed {seed} from its text");
+        assert_ne!(first.hash, run_seed(seed + 1, Telling::Hash).hash);
+    }
+}
+
+#[test]
+fn schedules_that_once_failed_pass() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("schedules");
+    let mut files: Vec<_> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|ending| ending == "txt"))
+        .collect();
+    files.sort();
+    for file in files {
+        let text = fs::read_to_string(&file).unwrap();
+        let schedule = Schedule::parse(&text).unwrap();
+        let report = run(schedule, Telling::Tail);
+        must_pass(&report, &file.display().to_string());
+    }
+}

@@ -18,6 +18,8 @@ pub(crate) struct Route {
     addresses: Vec<(Option<NodeId>, String)>,
     current: usize,
     hint: Option<NodeId>,
+    /// The node that fell silent last; a hint does not lead back to it.
+    shunned: Option<NodeId>,
     failed_in_a_row: usize,
 }
 
@@ -36,6 +38,7 @@ impl Route {
             addresses,
             current,
             hint: None,
+            shunned: None,
             failed_in_a_row: 0,
         }
     }
@@ -71,11 +74,17 @@ impl Route {
         self.failed_in_a_row >= self.addresses.len()
     }
 
+    /// The node in use fell silent.
+    pub(crate) fn shun(&mut self) {
+        self.shunned = self.addresses[self.current].0;
+    }
+
     /// `leader` is said to lead. True when that is another node than the one in use, and known.
     pub(crate) fn hinted(&mut self, leader: NodeId) -> bool {
         match self.position(leader) {
-            Some(position) if position != self.current => {
+            Some(position) if position != self.current && self.shunned != Some(leader) => {
                 self.current = position;
+                self.shunned = None;
                 true
             }
             Some(_) | None => false,
@@ -110,6 +119,16 @@ mod tests {
             .collect();
         assert_eq!(seen, ["b:1", "c:1", "a:1"]);
         assert!(route.is_exhausted());
+    }
+
+    #[test]
+    fn a_hint_does_not_lead_back_to_the_node_that_fell_silent_before_another_one_leads() {
+        let mut route = route();
+        route.shun();
+        route.advance();
+        assert!(!route.hinted(NodeId(1)));
+        assert!(route.hinted(NodeId(3)));
+        assert!(route.hinted(NodeId(1)));
     }
 
     #[test]

@@ -329,6 +329,7 @@ impl ClientSession {
         match self.link {
             Link::Down { dial_at } if now >= dial_at => self.dial(now, out),
             Link::Dialling { until } if now >= until => {
+                self.note_silence();
                 self.on_disconnected(now);
                 if let Link::Down { dial_at } = self.link
                     && now >= dial_at
@@ -346,7 +347,7 @@ impl ClientSession {
     fn tend(&mut self, now: Time, out: &mut Vec<Output>) {
         let waits = self.in_flight() > 0 || !self.is_open();
         if waits && now.since(self.last_heard) >= self.silence {
-            self.silence = Duration((self.silence.0 * 2).min(self.config.silence_max.0));
+            self.note_silence();
             self.on_disconnected(now);
             self.dial(now, out);
             return;
@@ -378,6 +379,13 @@ impl ClientSession {
         }
     }
 
+    /// Nothing was heard for too long: the node in use is not gone back to on the word of nodes that
+    /// have not missed it yet, and the next silence may be longer.
+    fn note_silence(&mut self) {
+        self.silence = Duration((self.silence.0 * 2).min(self.config.silence_max.0));
+        self.route.shun();
+    }
+
     fn fail_overdue(&mut self, now: Time, out: &mut Vec<Output>) {
         let overdue = |(number, pending): (u64, &mut Pending)| {
             (now >= pending.deadline).then_some((number, pending.was_sent))
@@ -402,7 +410,7 @@ impl ClientSession {
 
     fn dial(&mut self, now: Time, out: &mut Vec<Output>) {
         self.link = Link::Dialling {
-            until: now + self.config.silence_max,
+            until: now + self.silence,
         };
         out.push(Output::Dial {
             address: self.route.address().to_string(),

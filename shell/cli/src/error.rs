@@ -40,14 +40,6 @@ impl CliError {
         }
     }
 
-    /// What was named does not exist.
-    pub(crate) fn not_found(text: impl Into<String>) -> CliError {
-        CliError {
-            text: text.into(),
-            code: code::NOT_FOUND,
-        }
-    }
-
     /// A malformed endpoint.
     pub(crate) fn endpoint(error: EndpointError) -> CliError {
         CliError::usage(error.to_string())

@@ -24,7 +24,7 @@ export PYO3_PYTHON := $(BIN)/python
 # User site packages and the caller's environment stay out of the virtual environment.
 export PYTHONNOUSERSITE := 1
 
-.PHONY: help build demo test check fix bench sim sim-ci zoo nemesis fuzz docs
+.PHONY: help build demo test check fix bench sim sim-ci zoo nemesis outage memory calm fuzz docs
 .PHONY: venv cargo-present binary package
 .PHONY: test-rust test-python test-sim check-rust check-tidy check-python check-shell
 
@@ -88,7 +88,7 @@ check-tidy: cargo-present
 check-python: venv
 	git ls-files '*.py' '*.pyi' | xargs -r $(BIN)/ruff format --check
 	git ls-files '*.py' '*.pyi' | xargs -r $(BIN)/ruff check
-	$(if $(PACKAGE),cd python && $(BIN)/mypy --strict .,@echo "python/pyproject.toml is absent: no types to check")
+	$(if $(PACKAGE),cd python && $(BIN)/mypy --strict . ../lab/nemesis,@echo "python/pyproject.toml is absent: no types to check")
 
 check-shell:
 	for script in .ci/run $$(git ls-files '*.sh'); do bash -n "$$script"; done
@@ -110,8 +110,17 @@ sim-ci: cargo-present venv ## simulate 5,000 seeds
 zoo: cargo-present venv ## plant every known bug, one at a time; each must be found
 	$(SIM) --features zoo --bin zoo
 
-nemesis: build ## kill, stop and starve real processes under load; check the recorded history
-	$(BIN)/python lab/nemesis/run.py
+nemesis: build ## kill, stop, cut off and starve real processes under load; judge what clients saw: MINUTES=n goes on
+	$(BIN)/python lab/nemesis/run.py $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED))
+
+outage: build ## how long clients wait when the leader is killed, stopped or silently cut off
+	$(BIN)/python lab/nemesis/outage.py
+
+memory: build ## memory of two nodes while the third is dead and the load goes on: MINUTES=n
+	$(BIN)/python lab/nemesis/memory.py --minutes $(or $(MINUTES),10)
+
+calm: build ## a loaded group without faults elects nobody: MINUTES=n
+	$(BIN)/python lab/nemesis/calm.py --minutes $(or $(MINUTES),20)
 
 fuzz: cargo-present ## fuzz the readers of bytes: TARGET=name, MINUTES=n
 	@command -v cargo-fuzz >/dev/null || { echo "cargo-fuzz is missing: cargo install cargo-fuzz" >&2; exit 1; }

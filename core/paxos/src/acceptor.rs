@@ -28,6 +28,8 @@ pub enum Answer {
         ballot: Ballot,
         /// Where.
         slot: Slot,
+        /// A vote; without one, it is only held there.
+        is_vote: bool,
     },
     /// Heartbeat `beat` of `ballot` was heard, its ballot promised.
     Heard {
@@ -102,10 +104,13 @@ impl Acceptor {
         self.is_voter
     }
 
-    /// It remembers again all that it could have promised and voted for.
+    /// It remembers again all that it could have promised and voted for. What it heard of without a
+    /// vote was not written: from now on that ballot binds it too.
     pub(crate) fn enfranchise<M>(&mut self, promised: Ballot, effects: &mut Effects<M>) {
         self.is_voter = true;
-        self.raise(self.promised.max(promised), effects);
+        self.promised = self.promised.max(promised);
+        self.voted = Slot::ZERO;
+        self.record_promise(effects);
     }
 
     /// The highest ballot promised; at a node without a vote, the highest heard.
@@ -150,9 +155,14 @@ impl Acceptor {
         self.promised = ballot;
         self.voted = Slot::ZERO;
         if self.is_voter {
-            self.journal.write(|| Record::Promise { ballot }, effects);
-            self.promised_mark = self.journal.mark();
+            self.record_promise(effects);
         }
+    }
+
+    fn record_promise<M>(&mut self, effects: &mut Effects<M>) {
+        let ballot = self.promised;
+        self.journal.write(|| Record::Promise { ballot }, effects);
+        self.promised_mark = self.journal.mark();
     }
 
     /// Phase 1: promises `ballot`, which is at least the promised one, and answers `to` when durable.
@@ -177,17 +187,26 @@ impl Acceptor {
         if slot <= self.log.trimmed() {
             return Verdict::Trimmed;
         }
-        let answer = Answer::Voted { ballot, slot };
+        let is_vote = self.is_voter;
+        let answer = Answer::Voted {
+            ballot,
+            slot,
+            is_vote,
+        };
         if slot <= self.log.decided() {
             self.tell(answer);
             return Verdict::Voted;
         }
+        let is_recorded = self.is_voter && self.journal.is_on_disk();
         if let Some(open) = self.log.open(slot)
             && open.ballot == ballot
         {
             assert!(open.batch == batch, "one ballot proposes one batch a slot");
-            self.journal.after(answer);
-            return Verdict::Voted;
+            // What was held while this node had no vote is no vote until it is written as one.
+            if open.is_recorded || !is_recorded {
+                self.journal.after(answer);
+                return Verdict::Voted;
+            }
         }
         if !self.log.has_room(slot) {
             return Verdict::NoRoom;
@@ -204,7 +223,6 @@ impl Acceptor {
                 effects,
             );
         }
-        let is_recorded = self.is_voter && self.journal.is_on_disk();
         self.log.put(
             slot,
             Open {

@@ -391,10 +391,14 @@ impl MultiPaxos {
                 Answer::Promised { ballot, to, from } => {
                     self.tell_promise(to, ballot, from, effects);
                 }
-                Answer::Voted { ballot, slot } if ballot.node == self.config.own => {
+                Answer::Voted { ballot, slot, .. } if ballot.node == self.config.own => {
                     self.on_accepted(now, ballot.node, ballot, (slot, slot), true, effects);
                 }
-                Answer::Voted { ballot, slot } => self.gather_vote(ballot, slot, effects),
+                Answer::Voted {
+                    ballot,
+                    slot,
+                    is_vote,
+                } => self.gather_vote(ballot, slot, is_vote, effects),
                 Answer::Heard {
                     ballot,
                     beat,
@@ -415,23 +419,30 @@ impl MultiPaxos {
     }
 
     /// Joins a vote to the range that leaves at the end of the turn.
-    fn gather_vote(&mut self, ballot: Ballot, slot: Slot, effects: &mut Effects<Message>) {
-        if let Some((held, _, last)) = &mut self.unsent_votes
+    fn gather_vote(
+        &mut self,
+        ballot: Ballot,
+        slot: Slot,
+        is_vote: bool,
+        effects: &mut Effects<Message>,
+    ) {
+        if let Some((held, _, last, are_votes)) = &mut self.unsent_votes
             && *held == ballot
             && last.next() == slot
+            && *are_votes == is_vote
         {
             *last = slot;
             return;
         }
         self.flush_votes(effects);
-        self.unsent_votes = Some((ballot, slot, slot));
+        self.unsent_votes = Some((ballot, slot, slot, is_vote));
     }
 
     fn flush_votes(&mut self, effects: &mut Effects<Message>) {
-        let Some((ballot, first, last)) = self.unsent_votes.take() else {
+        let Some((ballot, first, last, are_votes)) = self.unsent_votes.take() else {
             return;
         };
-        let message = if self.acceptor.is_voter() {
+        let message = if are_votes {
             Message::Accepted {
                 ballot,
                 first,

@@ -86,7 +86,7 @@ impl MultiPaxos {
             let Some(since) = peer.stalled_since() else {
                 continue;
             };
-            if now.since(since) >= bearable && peer.heard > since {
+            if now.since(since) >= bearable && peer.answered > since {
                 peer.restart_at(next);
             }
         }

@@ -6,7 +6,7 @@
 //! is certain.
 
 use crate::message::Message;
-use crate::queue::Run;
+use crate::queue::{OWN, OWN_UNCERTAIN, Run};
 use crate::{MultiPaxos, Part};
 use quorate_ordering::{Effect, Effects, Lane};
 use quorate_types::{Ballot, Batch, Command, CommandId, NodeId, NodeSet, Refusal, SessionId, Time};
@@ -85,7 +85,7 @@ impl MultiPaxos {
             && leader.stage == crate::leader::Stage::Steady
         {
             if leader.queue.has_room(&self.config.limits) {
-                leader.queue.push(self.config.own, 0, commands);
+                leader.queue.push(self.config.own, OWN, commands);
             } else {
                 refuse(
                     commands.iter().map(|command| command.id),
@@ -279,9 +279,13 @@ impl MultiPaxos {
         let Part::Leader(leader) = &mut self.part else {
             unreachable!("only a leader orders");
         };
-        let commands: Vec<Command> = kept.into_values().map(|kept| kept.command).collect();
-        if !commands.is_empty() {
-            leader.queue.push(self.config.own, 0, commands);
+        let is_open = |kept: &Kept| kept.is_uncertain || kept.sent.is_some();
+        let (uncertain, certain): (Vec<Kept>, Vec<Kept>) = kept.into_values().partition(is_open);
+        for (number, kept) in [(OWN_UNCERTAIN, uncertain), (OWN, certain)] {
+            if !kept.is_empty() {
+                let commands = kept.into_iter().map(|kept| kept.command).collect();
+                leader.queue.push(self.config.own, number, commands);
+            }
         }
     }
 

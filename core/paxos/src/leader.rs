@@ -7,7 +7,7 @@
 use crate::candidate::Found;
 use crate::limits::BEATS;
 use crate::message::{Message, Vote};
-use crate::queue::{Origin, Queue, Run};
+use crate::queue::{OWN, OWN_UNCERTAIN, Origin, Queue, Run};
 use crate::{MultiPaxos, Part};
 use quorate_ordering::{Effects, Lane};
 use quorate_types::{Ballot, Batch, Command, Duration, NodeId, NodeSet, Slot, Stamp, Time, Wall};
@@ -128,6 +128,7 @@ impl MultiPaxos {
         self.election.leader = None;
         for peer in self.peers.iter_mut() {
             peer.heard = now;
+            peer.answered = now;
             peer.granted = None;
             peer.acked = Slot::ZERO;
             peer.restart_at(decided.next());
@@ -292,6 +293,7 @@ impl MultiPaxos {
             }
         }
         if let Some(peer) = self.peers.find_mut(from) {
+            peer.answered = now;
             if is_vote {
                 peer.heard = now;
             }
@@ -423,6 +425,7 @@ impl MultiPaxos {
         if leader.ballot != ballot {
             return;
         }
+        peer.answered = now;
         if is_voter {
             peer.heard = now;
         }
@@ -463,7 +466,7 @@ impl MultiPaxos {
         }
         for (run, commands) in leader.queue.drain() {
             if run.node == own {
-                self.keep(now, commands, false);
+                self.keep(now, commands, run.number == OWN_UNCERTAIN);
             } else {
                 self.give_back(run, &commands, effects);
             }
@@ -499,7 +502,7 @@ fn own_commands(flight: &Flight, own: NodeId) -> impl Iterator<Item = Command> {
     let runs = match &flight.origin {
         Origin::Own => vec![Run {
             node: own,
-            number: 0,
+            number: OWN,
             count: commands.len(),
         }],
         Origin::Mixed(runs) => runs.clone(),

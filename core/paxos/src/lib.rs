@@ -70,8 +70,9 @@ pub struct MultiPaxos {
     executed: Slot,
     /// The highest slot handed up. Invariant: at most the decided prefix, outside of `handle`.
     delivered: Slot,
-    /// Votes whose answer leaves at the end of the turn: a ballot and a range of slots.
-    unsent_votes: Option<(Ballot, Slot, Slot)>,
+    /// Votes whose answer leaves at the end of the turn: a ballot, a range of slots, and whether
+    /// they are votes.
+    unsent_votes: Option<(Ballot, Slot, Slot, bool)>,
     role_told: Role,
     /// When the decided watermark is next written, if it rose.
     record_at: Time,
@@ -106,7 +107,7 @@ impl MultiPaxos {
             peers: Peers::new(&config.view, config.own),
             learner: Learner::new(now),
             forward: Forward::new(config.boot),
-            reads: Reads::default(),
+            reads: Reads::new(config.boot),
             repair,
             executed: Slot::ZERO,
             delivered,

@@ -19,8 +19,10 @@ pub(crate) struct Peer {
     pub(crate) decided: Slot,
     /// The highest number of a forward taken from it; each is taken once.
     pub(crate) forwarded: u64,
-    /// As a leader: when it last answered in this ballot.
+    /// As a leader: when it last answered in this ballot, as an acceptor with a vote.
     pub(crate) heard: Time,
+    /// As a leader: when it last answered in this ballot.
+    pub(crate) answered: Time,
     /// As a leader: when the newest heartbeat that it granted a lease for was sent.
     pub(crate) granted: Option<Time>,
     /// As a leader: the highest slot that it acknowledged.
@@ -104,6 +106,7 @@ impl Peers {
                     decided: Slot::ZERO,
                     forwarded: 0,
                     heard: Time(0),
+                    answered: Time(0),
                     granted: None,
                     acked: Slot::ZERO,
                     next: Slot::ZERO,

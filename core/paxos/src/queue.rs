@@ -10,10 +10,16 @@ use std::collections::VecDeque;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Run {
     pub(crate) node: NodeId,
-    /// The forward that brought them; 0 for own ones.
+    /// The forward that brought them; of own ones, [`OWN`] or [`OWN_UNCERTAIN`].
     pub(crate) number: u64,
     pub(crate) count: usize,
 }
+
+/// Number of a run of own commands.
+pub(crate) const OWN: u64 = 0;
+
+/// Number of a run of own commands that an earlier proposal or forward may still decide.
+pub(crate) const OWN_UNCERTAIN: u64 = 1;
 
 /// Whose commands a batch holds.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -40,12 +40,12 @@ struct Asked {
 }
 
 /// Reads that wait.
-#[derive(Clone, PartialEq, Debug, Default)]
+#[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Reads {
     arrived: Vec<Waiting>,
     epochs: VecDeque<Epoch>,
     asked: VecDeque<Asked>,
-    /// Numbers epochs and requests; none is used twice.
+    /// Numbers epochs and requests; none is used twice, by an earlier life neither.
     number: u64,
     waiting: usize,
     /// No reader's time is up before this.
@@ -53,6 +53,18 @@ pub(crate) struct Reads {
 }
 
 impl Reads {
+    /// Numbers go on over restarts because `boot` does: a late answer to an earlier life fits nothing.
+    pub(crate) fn new(boot: u64) -> Reads {
+        Reads {
+            arrived: Vec::new(),
+            epochs: VecDeque::new(),
+            asked: VecDeque::new(),
+            number: boot << 32,
+            waiting: 0,
+            expire_at: None,
+        }
+    }
+
     pub(crate) fn wake_at(&self) -> Option<Time> {
         self.expire_at
     }

@@ -1,0 +1,161 @@
+//! Single instances driven by hand: what a late, lost or repeated message must not do.
+
+use quorate_ordering::{Effect, Event, LinkState, Ordering, ReadId};
+use quorate_paxos::{Config, Message, MultiPaxos};
+use quorate_types::{
+    Body, Command, CommandId, Duration, Incarnation, LinkEpoch, Member, NodeId, NodeSet, ObjectId,
+    Persistence, Quorums, SessionId, Slot, Time, Value, View, ViewNumber, Wall,
+};
+
+/// Nodes 1 to `nodes`, of which the first `acceptors` vote.
+fn view(nodes: u16, acceptors: u16) -> View {
+    let ids = || (1..=nodes).map(NodeId);
+    let member = |node| Member {
+        node,
+        incarnation: Incarnation(1),
+        address: String::new(),
+    };
+    View {
+        number: ViewNumber(1),
+        first_slot: Slot(1),
+        members: ids().map(member).collect(),
+        replicas: ids().collect(),
+        acceptors: (1..=acceptors).map(NodeId).collect(),
+        quorums: Quorums::majority(acceptors.into()).unwrap(),
+        window: 64,
+        persistence: Persistence::Memory,
+        objects: Vec::new(),
+    }
+}
+
+struct Lone {
+    paxos: MultiPaxos,
+    now: Time,
+}
+
+impl Lone {
+    fn new(config: Config) -> Lone {
+        let now = Time(1_000_000_000);
+        let paxos = MultiPaxos::new(config, Vec::new(), now);
+        Lone { paxos, now }
+    }
+
+    fn event(&mut self, event: Event<Message>) -> Vec<(NodeSet, Message)> {
+        let mut effects = Vec::new();
+        self.paxos.handle(self.now, event, &mut effects);
+        let wall = Wall(self.now.0);
+        let turn = Event::TurnEnd { wall, entropy: 0 };
+        self.paxos.handle(self.now, turn, &mut effects);
+        self.paxos.check();
+        let sent = effects.into_iter().filter_map(|effect| match effect {
+            Effect::Send { to, message, .. } => Some((to, message)),
+            _ => None,
+        });
+        sent.collect()
+    }
+
+    fn receive(&mut self, from: u16, message: Message) -> Vec<(NodeSet, Message)> {
+        self.event(Event::Receive {
+            from: NodeId(from),
+            link: LinkEpoch(1),
+            message,
+        })
+    }
+
+    fn link(&mut self, peer: u16) {
+        let state = LinkState::Up(LinkEpoch(1));
+        let peer = NodeId(peer);
+        self.event(Event::Link { peer, state });
+    }
+
+    fn submit(&mut self, sequence: u64) -> Vec<(NodeSet, Message)> {
+        let id = CommandId {
+            session: SessionId(1),
+            sequence,
+        };
+        let body = Body::Call {
+            object: ObjectId(0),
+            payload: Value::new(),
+        };
+        let commands = vec![Command {
+            id,
+            acknowledged: 0,
+            body,
+        }];
+        self.event(Event::Submit { commands })
+    }
+}
+
+fn accepts(sent: &[(NodeSet, Message)]) -> usize {
+    let is_accept = |(_, message): &&(NodeSet, Message)| matches!(message, Message::Accept { .. });
+    sent.iter().filter(is_accept).count()
+}
+
+/// Claim mp-16.
+#[test]
+fn a_barrier_told_to_an_earlier_life_confirms_no_read_of_a_later_one() {
+    let request_of = |boot| {
+        let mut node = Lone::new(Config::new(NodeId(2), boot, view(3, 3), 2));
+        node.link(1);
+        let ballot = quorate_types::Ballot {
+            round: 1,
+            node: NodeId(1),
+            boot: 1,
+        };
+        let heartbeat = Message::Heartbeat {
+            ballot,
+            beat: 1,
+            decided: Slot::ZERO,
+            wants_lease: false,
+        };
+        node.receive(1, heartbeat);
+        let read = Event::Read {
+            id: ReadId(1),
+            lease: false,
+        };
+        let asked = node.event(read).into_iter().find_map(|sent| match sent.1 {
+            Message::AskBarrier { request } => Some(request),
+            _ => None,
+        });
+        asked.expect("the leader is asked")
+    };
+    assert_ne!(request_of(1), request_of(2));
+}
+
+/// Claim mp-14.
+#[test]
+fn a_learner_whose_acknowledgements_were_lost_gets_values_again() {
+    let mut config = Config::new(NodeId(1), 1, view(2, 1), 1);
+    config.limits.credit_messages = 1;
+    let mut node = Lone::new(config);
+    node.link(2);
+    node.event(Event::Wake);
+    assert_eq!(accepts(&node.submit(1)), 1, "the only acceptor leads");
+    assert_eq!(accepts(&node.submit(2)), 0, "the credit is used up");
+    for _ in 0..40 {
+        node.now = node.now + Duration::from_millis(25);
+        for (_, message) in node.event(Event::Wake) {
+            if let Message::Heartbeat {
+                ballot,
+                beat,
+                decided,
+                ..
+            } = message
+            {
+                let heard = Message::Heard {
+                    ballot,
+                    beat,
+                    decided,
+                    is_voter: false,
+                    is_granted: false,
+                };
+                node.receive(2, heard);
+            }
+        }
+    }
+    assert_eq!(
+        accepts(&node.submit(3)),
+        1,
+        "it answers, so it may have more"
+    );
+}

@@ -301,9 +301,12 @@ impl Acceptor {
         }
     }
 
-    /// What must stand in the log once records up to `trimmed` are gone.
+    /// What must stand in the log once records up to `trimmed` are gone. A base may become durable
+    /// before records written ahead of it, so it says no more than the trim point of what is decided:
+    /// above it an older vote could pass for the decided batch. The watermark is written anew, in order.
     #[must_use]
-    pub fn base(&self) -> Vec<Record> {
+    pub fn base(&mut self) -> Vec<Record> {
+        self.recorded = self.log.trimmed();
         vec![
             Record::Promise {
                 ballot: self.promised,
@@ -312,7 +315,7 @@ impl Acceptor {
                 upto: self.log.trimmed(),
             },
             Record::Decided {
-                upto: self.log.decided(),
+                upto: self.log.trimmed(),
             },
         ]
     }

@@ -320,7 +320,8 @@ impl MultiPaxos {
             }
             leader.progress_at = now;
             leader.patience = self.config.timing.resend;
-            self.acceptor.decide(None, effects);
+            // The own vote may be missing: counting others' needs no room of one's own.
+            self.acceptor.decide(Some(flight.batch), effects);
         }
         self.recover(now, effects);
     }

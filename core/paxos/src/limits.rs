@@ -51,9 +51,9 @@ impl Default for Limits {
     }
 }
 
-/// Slots above the decided prefix of which a node holds votes or values. Further proposals are ignored
+/// How far above the decided prefix a node holds votes or values. Further proposals are ignored
 /// until it has caught up: an acceptor that fell this far behind helps nobody by voting.
-pub(crate) const OPEN_SLOTS: usize = 1 << 14;
+pub(crate) const OPEN_SLOTS: u64 = 1 << 14;
 
 /// Heartbeats whose sending time a leader remembers, to measure leases from; older answers count not.
 pub(crate) const BEATS: usize = 64;

@@ -2,7 +2,8 @@
 //! was voted for (or, at a node without a vote, heard).
 //!
 //! It knows no ballot order and decides nothing: acceptor and learner tell it. Decided slots are one
-//! contiguous run; open slots may have holes and are bounded by `limits::OPEN_SLOTS`.
+//! contiguous run; open slots may have holes and lie at most `limits::OPEN_SLOTS` above it, but for
+//! what an earlier life had voted for.
 
 use crate::limits::OPEN_SLOTS;
 use quorate_types::{Ballot, Batch, Slot, Wall};
@@ -88,10 +89,11 @@ impl Log {
         self.chosen.get(usize::try_from(index).ok()?)
     }
 
-    /// Says whether there is room to hold something for `slot`.
+    /// Says whether there is room to hold something for `slot`: it lies near enough to the decided
+    /// prefix. Measured by distance, so that the slots of a gap always have room.
     #[must_use]
     pub fn has_room(&self, slot: Slot) -> bool {
-        self.open.len() < OPEN_SLOTS || self.open.contains_key(&slot)
+        slot.since(self.decided()) <= OPEN_SLOTS
     }
 
     /// Holds `open` for `slot`, in place of what was held before.
@@ -160,6 +162,29 @@ impl Log {
                 "open slots lie above the decided prefix"
             );
         }
-        assert!(self.open.len() <= OPEN_SLOTS, "open slots are bounded");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gap_has_room_however_much_is_held_above_it_and_a_far_slot_has_none() {
+        let mut log = Log::default();
+        for slot in 2..=OPEN_SLOTS + 1 {
+            let open = Open {
+                ballot: Ballot::ZERO,
+                batch: Batch::noop(),
+                is_recorded: false,
+            };
+            if log.has_room(Slot(slot)) {
+                log.put(Slot(slot), open);
+            }
+        }
+        assert!(log.has_room(Slot(1)));
+        assert!(!log.has_room(Slot(OPEN_SLOTS + 1)));
+        assert!(!log.has_room(Slot(u64::MAX)));
+        log.check();
     }
 }

@@ -163,4 +163,16 @@ mod tests {
         assert_eq!(acceptor.log.decided(), Slot::ZERO);
         assert_eq!(acceptor.log.open(Slot(1)).unwrap().batch, batch(10));
     }
+
+    #[test]
+    fn a_base_that_is_durable_before_the_records_ahead_of_it_decides_no_older_vote() {
+        let mut acceptor = restored(vec![vote(1, 1, 10)]);
+        let mut effects: quorate_ordering::Effects<()> = Vec::new();
+        acceptor.decide(Some(batch(20)), &mut effects);
+        let mut records = vec![vote(1, 1, 10)];
+        records.extend(acceptor.base());
+        let after = restored(records);
+        assert_ne!(after.log.chosen(Slot(1)), Some(&batch(10)));
+        assert_eq!(acceptor.unrecorded(), 1, "the watermark is written again");
+    }
 }

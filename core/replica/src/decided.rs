@@ -10,7 +10,7 @@ use crate::window::{Admission, fingerprint};
 use crate::{Output, Replica};
 use quorate_ordering::Ordering;
 use quorate_types::{
-    Ask, Batch, Body, Command, CommandId, Refusal, SessionId, Slot, Stamp, ToClient,
+    Ask, Batch, Body, Command, CommandId, Refusal, SessionId, Slot, Stamp, ToClient, Wall,
 };
 use std::ops::Range;
 
@@ -28,17 +28,27 @@ impl<O: Ordering> Replica<O> {
         if batch.commands().is_empty() {
             return;
         }
-        self.stamp = batch.stamp();
+        self.stamp = self.agreed_stamp(batch.stamp());
         let (admitted, checkpoint) = self.admit(slot, &batch, out);
         if !admitted.is_empty() {
             self.pipeline.push(Work::Calls(Calls {
                 slot,
+                stamp: self.stamp,
                 batch,
                 admitted,
             }));
         }
         if checkpoint {
             self.checkpoint_decided(slot, out);
+        }
+    }
+
+    /// What the objects see of a batch's stamp: agreed time rises from batch to batch. A leader stamps
+    /// above all it knows of, but a slot of an older leader may be chosen before its own.
+    fn agreed_stamp(&self, stamp: Stamp) -> Stamp {
+        Stamp {
+            wall: stamp.wall.max(Wall(self.stamp.wall.0 + 1)),
+            ..stamp
         }
     }
 
@@ -57,7 +67,7 @@ impl<O: Ordering> Replica<O> {
             let command = &commands[at];
             if let Body::Call { .. } = command.body {
                 let end = at + run_length(&commands[at..]);
-                self.admit_run(slot, batch.stamp(), commands, at..end, &mut admitted, out);
+                self.admit_run(slot, self.stamp, commands, at..end, &mut admitted, out);
                 at = end;
             } else {
                 checkpoint |= command.body == Body::Checkpoint;

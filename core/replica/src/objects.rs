@@ -45,7 +45,7 @@ impl<O: Ordering> Replica<O> {
         }
         out.push(Output::Execute {
             slot: calls.slot,
-            stamp: calls.batch.stamp(),
+            stamp: calls.stamp,
             calls: listed,
         });
         self.pipeline.hand(calls);

@@ -7,7 +7,7 @@
 //! memory.
 
 use crate::limits::{BACKLOG_BYTES, BACKLOG_CALLS, HANDED_BYTES, HANDED_CALLS};
-use quorate_types::{Batch, Outcome, Slot};
+use quorate_types::{Batch, Outcome, Slot, Stamp};
 use std::collections::VecDeque;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -15,6 +15,8 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 #[derive(Debug)]
 pub(crate) struct Calls {
     pub(crate) slot: Slot,
+    /// The environment that all replicas agree on.
+    pub(crate) stamp: Stamp,
     pub(crate) batch: Batch,
     /// Which commands of the batch are calls that execute now, ascending.
     pub(crate) admitted: Vec<u32>,

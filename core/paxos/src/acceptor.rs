@@ -8,6 +8,7 @@ use crate::journal::Journal;
 use crate::log::{Log, Open};
 use crate::{Promise, Vote};
 use quorate_ordering::{Effects, Mark, Record};
+use quorate_types::zoo::{Plant, planted};
 use quorate_types::{Ballot, Batch, NodeId, Persistence, Slot, Time};
 
 /// What may be told once it is durable.
@@ -182,7 +183,10 @@ impl Acceptor {
         batch: Batch,
         effects: &mut Effects<M>,
     ) -> Verdict {
-        assert!(ballot >= self.promised, "a lower ballot is refused before");
+        assert!(
+            ballot >= self.promised || planted(Plant::AcceptLowerBallot),
+            "a lower ballot is refused before"
+        );
         self.raise(ballot, effects);
         if slot <= self.log.trimmed() {
             return Verdict::Trimmed;
@@ -237,7 +241,7 @@ impl Acceptor {
 
     /// Lets `answer` out as soon as the promise is durable; it depends on nothing newer.
     pub fn tell(&mut self, answer: Answer) {
-        if self.is_promise_durable() {
+        if self.is_promise_durable() || planted(Plant::PromiseBeforeSync) {
             self.journal.at_once(answer);
         } else {
             self.journal.after(answer);
@@ -267,10 +271,18 @@ impl Acceptor {
             from,
             votes,
             next,
-            decided: self.log.decided(),
-            trimmed: self.log.trimmed(),
+            decided: self.told(self.log.decided()),
+            trimmed: self.told(self.log.trimmed()),
             wall: self.log.wall(),
         }
+    }
+
+    /// A watermark as promises tell it.
+    fn told(&self, watermark: Slot) -> Slot {
+        if planted(Plant::DecidedNotInPromise) {
+            return Slot::ZERO;
+        }
+        watermark
     }
 
     /// Extends the decided prefix by one slot: `learned`, or what is held for it. The watermark record
@@ -309,7 +321,11 @@ impl Acceptor {
         self.recorded = self.log.trimmed();
         vec![
             Record::Promise {
-                ballot: self.promised,
+                ballot: if planted(Plant::BaseWithoutPromise) {
+                    Ballot::ZERO
+                } else {
+                    self.promised
+                },
             },
             Record::Trimmed {
                 upto: self.log.trimmed(),

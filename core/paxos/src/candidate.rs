@@ -6,6 +6,7 @@
 use crate::message::{Message, Promise, Vote};
 use crate::{MultiPaxos, Part};
 use quorate_ordering::{Effects, Lane};
+use quorate_types::zoo::{Plant, planted};
 use quorate_types::{Ballot, NodeId, NodeSet, Slot, Time, Wall};
 use std::collections::BTreeMap;
 
@@ -50,7 +51,7 @@ impl Candidate {
         self.found.wall = self.found.wall.max(page.wall);
         for vote in page.votes {
             match self.found.votes.get(&vote.slot) {
-                Some(known) if known.ballot > vote.ballot => {}
+                Some(known) if outranks(known, &vote) => {}
                 Some(known) if known.ballot == vote.ballot => {
                     assert!(
                         known.batch == vote.batch,
@@ -65,6 +66,14 @@ impl Candidate {
     }
 }
 
+/// Whether what is known for a slot binds more than another vote told for it.
+fn outranks(known: &Vote, vote: &Vote) -> bool {
+    if planted(Plant::LowestBallotWins) {
+        return known.ballot < vote.ballot;
+    }
+    known.ballot > vote.ballot
+}
+
 impl MultiPaxos {
     pub(crate) fn begin_phase1(&mut self, now: Time, effects: &mut Effects<Message>) {
         assert!(
@@ -72,7 +81,9 @@ impl MultiPaxos {
             "only an acceptor with a vote may lead"
         );
         let highest = self.acceptor.promised().max(self.election.highest);
-        let ballot = highest.next(self.config.own, self.config.boot);
+        let is_reused = planted(Plant::BallotReused);
+        let boot = if is_reused { 0 } else { self.config.boot };
+        let ballot = highest.next(self.config.own, boot);
         let from = self.acceptor.log.decided().next();
         self.election.highest = ballot;
         self.election.begun += 1;
@@ -89,6 +100,9 @@ impl MultiPaxos {
         }));
         self.acceptor
             .promise(ballot, self.config.own, from, effects);
+        if is_reused {
+            self.own_promise_is_durable(now, ballot, effects);
+        }
     }
 
     /// The own promise of `ballot` is durable: the others may hear of it.
@@ -191,7 +205,8 @@ impl MultiPaxos {
             return;
         }
         candidate.promised.insert(from);
-        if candidate.promised.len() >= self.config.view.quorums.phase1() {
+        let is_skipped = planted(Plant::PhaseOneSkipped) && !candidate.found.votes.is_empty();
+        if candidate.promised.len() >= self.config.view.quorums.phase1() || is_skipped {
             let ballot = candidate.ballot;
             let found = std::mem::take(&mut candidate.found);
             self.begin_leading(now, ballot, found, effects);

@@ -1,6 +1,7 @@
 //! What an instance is told when it is made, and never again.
 
 use crate::Limits;
+use quorate_types::zoo::{Plant, planted};
 use quorate_types::{Duration, NodeId, View};
 
 /// Everything that does not change during one life of a node.
@@ -45,7 +46,8 @@ impl Config {
     /// Says whether this node votes: an acceptor of the view that remembers its earlier life.
     #[must_use]
     pub fn is_voter(&self) -> bool {
-        self.standing == Standing::Voter && self.view.acceptors.contains(self.own)
+        let remembers = self.standing == Standing::Voter || planted(Plant::ForgetfulNodeVotes);
+        remembers && self.view.acceptors.contains(self.own)
     }
 }
 

@@ -4,6 +4,7 @@ use crate::acceptor::{Answer, Verdict};
 use crate::message::Message;
 use crate::{MultiPaxos, Part};
 use quorate_ordering::{Effect, Effects, Event, Lane, LinkState, Ordering, OrderingStatus};
+use quorate_types::zoo::{Plant, planted};
 use quorate_types::{Ballot, Batch, NodeId, NodeSet, Slot, Time, Wall};
 
 /// Decided slots after which the watermark is written with the next vote.
@@ -175,7 +176,7 @@ impl MultiPaxos {
         effects: &mut Effects<Message>,
     ) -> bool {
         let promised = self.acceptor.promised();
-        if ballot < promised {
+        if ballot < promised && !planted(Plant::AcceptLowerBallot) {
             let nack = Message::Nack { ballot, promised };
             self.send(NodeSet::only(from), Lane::Urgent, nack, effects);
             return false;

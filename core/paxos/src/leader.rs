@@ -10,6 +10,7 @@ use crate::message::{Message, Vote};
 use crate::queue::{OWN, OWN_UNCERTAIN, Origin, Queue, Run};
 use crate::{MultiPaxos, Part};
 use quorate_ordering::{Effects, Lane};
+use quorate_types::zoo::{Plant, planted};
 use quorate_types::{Ballot, Batch, Command, Duration, NodeId, NodeSet, Slot, Stamp, Time, Wall};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -151,9 +152,11 @@ impl MultiPaxos {
             let upto = found.last_key_value().map_or(decided, |(slot, _)| *slot);
             leader.stage = Stage::Recover { upto };
             for slot in decided.0 + 1..=upto.0 {
-                let batch = found
-                    .remove(&Slot(slot))
-                    .map_or_else(Batch::noop, |vote| vote.batch);
+                let vote = found.remove(&Slot(slot));
+                if vote.is_none() && planted(Plant::GapsClosedUp) {
+                    continue;
+                }
+                let batch = vote.map_or_else(Batch::noop, |vote| vote.batch);
                 self.propose(now, batch, Origin::Found, effects);
             }
         }
@@ -286,10 +289,15 @@ impl MultiPaxos {
             return;
         }
         if is_vote && is_acceptor {
+            let is_cumulative = planted(Plant::CumulativeVote);
+            let first = if is_cumulative { Slot::ZERO } else { first };
             let least = first.max(decided.next());
             for slot in least.0..=last.min(leader.proposed()).0 {
                 let index = (slot - decided.0 - 1) as usize;
-                leader.flights[index].voters.insert(from);
+                let voters = &mut leader.flights[index].voters;
+                if !voters.insert(from) && planted(Plant::AcceptorCountedTwice) {
+                    voters.insert(NodeId(63));
+                }
             }
         }
         if let Some(peer) = self.peers.find_mut(from) {
@@ -463,6 +471,9 @@ impl MultiPaxos {
         let own = self.config.own;
         for flight in &leader.flights {
             let commands: Vec<Command> = own_commands(flight, own).collect();
+            if planted(Plant::SubmissionForgotten) {
+                continue;
+            }
             self.keep(now, commands, true);
         }
         for (run, commands) in leader.queue.drain() {

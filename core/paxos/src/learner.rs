@@ -6,6 +6,7 @@
 use crate::message::Message;
 use crate::{MultiPaxos, Part};
 use quorate_ordering::{Decision, Effect, Effects, Lane};
+use quorate_types::zoo::{Plant, planted};
 use quorate_types::{Ballot, Batch, NodeId, NodeSet, Slot, Time};
 
 /// What a node knows of decisions beyond its own decided prefix.
@@ -76,7 +77,8 @@ impl MultiPaxos {
         loop {
             let next = self.acceptor.log.decided().next();
             let is_held = next <= upto
-                && (self.acceptor.log.open(next)).is_some_and(|open| open.ballot == ballot);
+                && (self.acceptor.log.open(next))
+                    .is_some_and(|open| open.ballot == ballot || planted(Plant::HeldInAnyBallot));
             if !is_held {
                 break;
             }
@@ -118,7 +120,7 @@ impl MultiPaxos {
     }
 
     fn learn(&mut self, now: Time, effects: &mut Effects<Message>) {
-        if self.learner.asked.is_some() {
+        if self.learner.asked.is_some() || planted(Plant::TailLossUnnoticed) {
             return;
         }
         let Some(peer) = self.teacher() else {

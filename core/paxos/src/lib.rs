@@ -39,6 +39,7 @@ use leader::Leader;
 use learner::Learner;
 use peers::Peers;
 use quorate_ordering::{OrderingStatus, PeerStatus, Record, Role};
+use quorate_types::zoo::{Plant, planted};
 use quorate_types::{Ballot, Duration, NodeSet, Slot, Time};
 use random::Random;
 use reads::Reads;
@@ -85,6 +86,8 @@ impl MultiPaxos {
     #[must_use]
     pub fn new(config: Config, recovered: Vec<Record>, now: Time) -> MultiPaxos {
         let timing = config.timing;
+        let mut config = config;
+        config.is_damaged &= !planted(Plant::DamageIgnored);
         let is_voter = config.is_voter() && !config.is_damaged;
         let mut random = Random::new(config.seed);
         let mut acceptor = Acceptor::new(is_voter, config.view.persistence);

@@ -5,6 +5,7 @@
 //! for it, and it learns what it missed once it answers again.
 
 use crate::Limits;
+use quorate_types::zoo::{Plant, planted};
 use quorate_types::{LinkEpoch, NodeId, Slot, Time, View};
 use std::collections::VecDeque;
 
@@ -39,6 +40,7 @@ impl Peer {
     /// Says whether one more value may be sent. An idle peer always takes one, however large.
     pub(crate) fn has_credit(&self, limits: &Limits) -> bool {
         self.flight.is_empty()
+            || planted(Plant::CreditUnbounded)
             || (self.flight.len() < limits.credit_messages
                 && self.flight_bytes < limits.credit_bytes)
     }

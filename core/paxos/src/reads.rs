@@ -7,6 +7,7 @@ use crate::leader::Stage;
 use crate::message::Message;
 use crate::{MultiPaxos, Part};
 use quorate_ordering::{Effect, Effects, Lane, ReadId};
+use quorate_types::zoo::{Plant, planted};
 use quorate_types::{Ballot, Duration, NodeId, NodeSet, Slot, Time};
 use std::collections::VecDeque;
 
@@ -135,7 +136,9 @@ impl MultiPaxos {
             return;
         }
         match &self.part {
-            Part::Leader(leader) if leader.stage == Stage::Steady => {
+            Part::Leader(leader)
+                if leader.stage == Stage::Steady || planted(Plant::ReadBeforeRecovered) =>
+            {
                 let barrier = leader.proposed();
                 let ballot = leader.ballot;
                 self.serve_leased(now, barrier, effects);
@@ -199,6 +202,11 @@ impl MultiPaxos {
         barrier: Slot,
         effects: &mut Effects<Message>,
     ) {
+        if planted(Plant::ConfirmReused)
+            && let Some(epoch) = self.reads.epochs.back_mut()
+        {
+            epoch.readers.append(&mut self.reads.arrived);
+        }
         let is_busy = self.reads.epochs.len() >= self.config.limits.epochs;
         if self.reads.arrived.is_empty() || is_busy {
             return;
@@ -279,7 +287,10 @@ impl MultiPaxos {
         if !is_current || !self.config.view.acceptors.contains(from) {
             return;
         }
-        let needed = self.config.view.quorums.confirm();
+        let mut needed = self.config.view.quorums.confirm();
+        if planted(Plant::ReadUnconfirmed) {
+            needed = 1;
+        }
         let epochs = &mut self.reads.epochs;
         let Some(index) = epochs.iter().position(|epoch| epoch.number == number) else {
             return;

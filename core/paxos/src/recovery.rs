@@ -3,6 +3,7 @@
 use crate::acceptor::Acceptor;
 use crate::log::{Log, Open};
 use quorate_ordering::Record;
+use quorate_types::zoo::{Plant, planted};
 use quorate_types::{Ballot, Batch, Slot};
 use std::collections::BTreeMap;
 
@@ -21,6 +22,7 @@ pub(crate) fn restore(acceptor: &mut Acceptor, records: Vec<Record>, is_damaged:
     let mut held: BTreeMap<Slot, Held> = BTreeMap::new();
     for record in records {
         match record {
+            Record::Promise { .. } if planted(Plant::ForgetPromise) => {}
             Record::Promise { ballot } => promised = promised.max(ballot),
             Record::Vote {
                 slot,
@@ -54,7 +56,12 @@ fn rebuild(mut held: BTreeMap<Slot, Held>, decided: Slot, trimmed: Slot) -> Log 
     for (slot, entry) in held {
         let continues = slot == log.decided().next();
         if continues && (slot <= decided || entry.chosen.is_some()) {
-            let batch = entry.chosen.or(entry.vote.map(|(_, batch)| batch));
+            let vote = entry.vote.map(|(_, batch)| batch);
+            let batch = if planted(Plant::OwnVoteOverChosen) {
+                vote.or(entry.chosen)
+            } else {
+                entry.chosen.or(vote)
+            };
             log.decide_next(batch);
         } else if let Some((ballot, batch)) = entry.vote {
             let is_recorded = true;

@@ -10,6 +10,7 @@ use crate::pipeline::Work;
 use crate::sessions::{self, Table};
 use crate::{Digest, Output, PeerMessage, Replica, ReplicaMessage, SnapshotCore, Snapshots};
 use quorate_ordering::{Event, Lane, Ordering, Role};
+use quorate_types::zoo::{Plant, planted};
 use quorate_types::{
     Ask, Ballot, Body, CommandId, ConnectionId, NodeId, NodeSet, Refusal, Slot, Stamp, Time,
     ToClient, View,
@@ -167,7 +168,11 @@ impl Checkpoints {
         let most = counts.into_iter().max_by_key(|(_, count)| *count);
         let unheard = view.replicas.len() - heard;
         match most {
-            Some((digest, count)) if count >= view.replica_majority() => Verdict::Agreed(digest),
+            Some((digest, count))
+                if count >= view.replica_majority() || planted(Plant::TrimByOne) =>
+            {
+                Verdict::Agreed(digest)
+            }
             Some((_, count)) if count + unheard < view.replica_majority() => Verdict::Split,
             Some(_) | None => Verdict::Open,
         }
@@ -290,7 +295,11 @@ impl<O: Ordering> Replica<O> {
             view: self.config.view.clone(),
             lead_ballot: taking.lead_ballot,
             lead_slot: taking.lead_slot,
-            sessions: sessions::images(&table),
+            sessions: if planted(Plant::SessionsNotInSnapshot) {
+                Vec::new()
+            } else {
+                sessions::images(&table)
+            },
         };
         out.push(Output::FinishSnapshot {
             core: Box::new(core),

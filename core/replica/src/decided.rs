@@ -9,6 +9,7 @@ use crate::pipeline::{Calls, Work};
 use crate::window::{Admission, fingerprint};
 use crate::{Output, Replica};
 use quorate_ordering::Ordering;
+use quorate_types::zoo::{Plant, planted};
 use quorate_types::{
     Ask, Batch, Body, Command, CommandId, Refusal, SessionId, Slot, Stamp, ToClient, Wall,
 };
@@ -29,7 +30,11 @@ impl<O: Ordering> Replica<O> {
             return;
         }
         self.stamp = self.agreed_stamp(batch.stamp());
-        let (admitted, checkpoint) = self.admit(slot, &batch, out);
+        let (admitted, mut checkpoint) = self.admit(slot, &batch, out);
+        if checkpoint && planted(Plant::SnapshotAtWrongSlot) {
+            checkpoint = false;
+            self.checkpoint_decided(slot, out);
+        }
         if !admitted.is_empty() {
             self.pipeline.push(Work::Calls(Calls {
                 slot,
@@ -46,6 +51,9 @@ impl<O: Ordering> Replica<O> {
     /// What the objects see of a batch's stamp: agreed time rises from batch to batch. A leader stamps
     /// above all it knows of, but a slot of an older leader may be chosen before its own.
     fn agreed_stamp(&self, stamp: Stamp) -> Stamp {
+        if planted(Plant::WallGoesBack) {
+            return stamp;
+        }
         Stamp {
             wall: stamp.wall.max(Wall(self.stamp.wall.0 + 1)),
             ..stamp
@@ -113,6 +121,10 @@ impl<O: Ordering> Replica<O> {
                         continue_waiting(&mut line, sequence, print, &mut landed);
                         continue;
                     }
+                    Admission::Answered if planted(Plant::DuplicateExecutes) => {
+                        admitted.push(index as u32);
+                        continue;
+                    }
                     Admission::Answered => Ok(()),
                     Admission::Gone => Err(Refusal::ReplyGone),
                     Admission::Reused => Err(Refusal::SequenceReused),
@@ -162,7 +174,9 @@ impl<O: Ordering> Replica<O> {
                 self.internals.landed(command.id);
                 self.silence.expiry_decided(*session, command.id);
                 let active = self.sessions.session(*session).map(|known| known.active);
-                let is_silent = active.is_some_and(|active| active <= *judged_by);
+                let is_silent = active.is_some_and(|active| {
+                    active <= *judged_by || planted(Plant::ExpireIgnoresActivity)
+                });
                 if is_silent && *judged_by >= self.silence.lead_slot() {
                     self.end_session(*session, out);
                 }

@@ -6,6 +6,7 @@ use crate::pipeline::{Calls, Work};
 use crate::reads::{Query, Read, Ready, Way};
 use crate::{Call, Output, Replica, sessions};
 use quorate_ordering::{Event, Ordering, ReadId, Role};
+use quorate_types::zoo::{Plant, planted};
 use quorate_types::{
     Ask, Body, CommandId, ConnectionId, Duration, ObjectId, Outcome, ReadLevel, Refusal, Slot,
     Time, ToClient, Value,
@@ -276,7 +277,9 @@ impl<O: Ordering> Replica<O> {
                 Ask::Request(read.request),
                 Refusal::NotServing,
             );
-        } else if query.until.is_some_and(|until| now >= until) {
+        } else if query.until.is_some_and(|until| now >= until)
+            && !planted(Plant::LeaseNotRechecked)
+        {
             self.reads.arrive(Way::Confirmed, read);
         } else {
             let current_at = query.current_at;

@@ -5,6 +5,7 @@
 
 use crate::limits::READS_WAITING;
 use quorate_ordering::ReadId;
+use quorate_types::zoo::{Plant, planted};
 use quorate_types::{ConnectionId, NodeId, ObjectId, SessionId, Slot, Time, Value};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -161,7 +162,8 @@ impl Reads {
 
     /// Takes the next group whose barrier is at or below `slot`.
     pub(crate) fn take_ready(&mut self, slot: Slot) -> Option<Ready> {
-        let place = self.ready.iter().position(|ready| ready.barrier <= slot)?;
+        let is_reached = |ready: &Ready| ready.barrier <= slot || planted(Plant::BarrierNotAwaited);
+        let place = self.ready.iter().position(is_reached)?;
         let ready = self.ready.remove(place)?;
         self.count -= ready.group.reads.len();
         self.keepalives -= ready.group.keepalives.len();

@@ -1,5 +1,6 @@
 //! How an operation ends.
 
+use quorate_types::zoo::{Plant, planted};
 use quorate_types::{Duration, Outcome, Refusal, Slot};
 
 /// The answer to an operation.
@@ -44,7 +45,8 @@ impl Failure {
     pub fn refused(refusal: Refusal) -> Failure {
         Failure {
             cause: Cause::Refused(refusal),
-            may_have_executed: refusal.may_have_executed(),
+            may_have_executed: refusal.may_have_executed()
+                && !planted(Plant::ExpiredCountsAsRefused),
         }
     }
 }

@@ -11,6 +11,7 @@ mod ids;
 mod slot;
 mod time;
 mod view;
+pub mod zoo;
 
 pub use ballot::Ballot;
 pub use client::{Ask, FromClient, Outcome, ReadLevel, Refusal, ToClient};

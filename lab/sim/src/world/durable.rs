@@ -9,6 +9,7 @@ use quorate_replica::SnapshotCore;
 use quorate_storage::{
     Identity, Limits, Log, Persist, Recovered, SimDisk, SnapshotStore, StorageError,
 };
+use quorate_types::zoo::{Plant, planted};
 use quorate_types::{Persistence, Slot};
 use quorate_wire::{Snapshot, SnapshotWriter, put_record, take_record};
 
@@ -106,6 +107,9 @@ impl Disks {
         self.log = SimDisk::new();
         self.snapshots = SimDisk::new();
         self.identity = SimDisk::new();
+        if planted(Plant::WipedVotes) {
+            self.create_identity();
+        }
     }
 
     /// The same disks, apart: what happens to one pair does not happen to the other.
@@ -153,6 +157,9 @@ impl Disks {
         let mut found = Vec::new();
         let mut is_damaged = false;
         for entry in recovered {
+            if is_damaged && planted(Plant::MidLogCut) {
+                break;
+            }
             match entry {
                 Recovered::Record { bytes, .. } => match take_record(&bytes) {
                     Ok(record) => found.push(record),
@@ -162,6 +169,7 @@ impl Disks {
                 Recovered::Faulty { .. } => is_damaged = true,
             }
         }
+        is_damaged &= !planted(Plant::MidLogCut);
         let snapshot = storage.newest()?;
         Ok(Found {
             storage,
@@ -229,7 +237,10 @@ impl Storage {
                 }
             }
         }
-        self.log.commit()?;
+        match self.log.commit() {
+            Err(error) if error.is_fatal() && planted(Plant::SyncErrorIgnored) => return Ok(()),
+            committed => committed?,
+        }
         self.log.check();
         Ok(())
     }
@@ -274,7 +285,9 @@ impl Storage {
         digest: [u8; 32],
         bytes: Bytes,
     ) -> Result<(), StorageError> {
-        self.snapshots.save(GROUP, slot.0, digest, &bytes)?;
+        if !planted(Plant::SnapshotNotDurable) {
+            self.snapshots.save(GROUP, slot.0, digest, &bytes)?;
+        }
         self.serve(slot, bytes);
         Ok(())
     }

@@ -13,15 +13,33 @@ use std::collections::BTreeSet;
 /// Nothing fails before this: the group forms.
 const CALM_MS: u64 = 700;
 
+/// Draws until a fault of a wanted kind comes; a run may have none.
+const TRIES: usize = 12;
+
+/// Numbers the kinds of faults.
+fn kind(fault: &Fault) -> u32 {
+    let name = fault.to_string();
+    let word = name.split(' ').next().unwrap_or_default();
+    word.bytes()
+        .fold(7, |sum: u32, byte| sum.wrapping_mul(31) + u32::from(byte))
+        % 64
+}
+
 /// The schedule that follows from the configuration's seed.
 pub(super) fn schedule(setup: &Setup) -> Schedule {
     let mut random = Random::new(setup.seed, "faults", 0);
     let until_ms = random.between(8_000, 25_000);
     let count = random.between(2, until_ms / 1000);
+    let wanted = if random.chance(400) {
+        u64::MAX
+    } else {
+        random.bits() & random.bits()
+    };
     let mut draw = Draw {
         setup,
         random,
         until_ms,
+        wanted,
         maimed: BTreeSet::new(),
     };
     let mut faults: Vec<Timed> = (0..count).flat_map(|_| draw.next()).collect();
@@ -38,6 +56,8 @@ struct Draw<'a> {
     setup: &'a Setup,
     random: Random,
     until_ms: u64,
+    /// The kinds of faults that this run has, as bits: a run with a few kinds gets deeper into them.
+    wanted: u64,
     /// Nodes that have lost or will lose their vote.
     maimed: BTreeSet<NodeId>,
 }
@@ -49,11 +69,19 @@ impl Draw<'_> {
         if self.random.chance(60) {
             return self.swizzle(at, left);
         }
-        let fault = match self.random.below(100) {
-            0..=34 => self.process(left),
-            35..=74 => Some(self.network(left)),
-            _ => self.local(left),
-        };
+        let fault = (0..TRIES).find_map(|_| {
+            let maimed = self.maimed.clone();
+            let fault = match self.random.below(100) {
+                0..=34 => self.process(left),
+                35..=74 => Some(self.network(left)),
+                _ => self.local(left),
+            };
+            let fault = fault.filter(|fault| self.wanted >> kind(fault) & 1 == 1);
+            if fault.is_none() {
+                self.maimed = maimed;
+            }
+            fault
+        });
         let at = Moment(at * 1_000_000);
         fault.map(|fault| Timed { at, fault }).into_iter().collect()
     }

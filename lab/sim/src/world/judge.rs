@@ -4,6 +4,7 @@
 //! no status of the code under test but for sizes.
 
 use super::clock::Moment;
+use super::ledger;
 use super::workload::{self, Drawn};
 use crate::checkers::agreement::{Agreement, Fingerprint, Promise, Remembered};
 use crate::checkers::at_most_once::{AtMostOnce, Place};
@@ -20,14 +21,15 @@ use quorate_ordering::Record;
 use quorate_paxos::Message;
 use quorate_replica::PeerMessage;
 use quorate_types::{
-    Ballot, Batch, Body, CommandId, Duration, NodeId, ObjectId, Outcome, ReadLevel, Slot,
+    Ballot, Batch, Body, CommandId, Duration, NodeId, ObjectId, Outcome, ReadLevel, Slot, Stamp,
 };
 use quorate_wire::encoded_batch;
 use serde_json::Value as Json;
 use std::collections::{BTreeMap, BTreeSet};
 use xxhash_rust::xxh3::xxh3_64;
 
-type Judged = Result<(), Violation>;
+/// What a checker says.
+pub(super) type Judged = Result<(), Violation>;
 
 /// All objects of the group as one sequential object; its state lists objects, and keys of maps, that were changed.
 #[derive(Clone, Copy, Debug, Default)]
@@ -81,9 +83,12 @@ pub(super) struct Judge {
     /// What each ballot's leader proposed.
     proposed: BTreeMap<(Slot, Ballot), Fingerprint>,
     opened: BTreeSet<(NodeId, u64, Ballot)>,
+    /// The last slot that each node has decided in this life, or whose state it holds.
+    decided_by: BTreeMap<NodeId, Slot>,
     log: BTreeMap<Slot, Batch>,
     /// Places whose call took effect somewhere.
     executed: BTreeSet<(Slot, u32)>,
+    stamps: BTreeMap<Slot, Stamp>,
     payloads: BTreeMap<(ObjectId, Bytes), Call>,
     calls: BTreeMap<CommandId, GroupCall>,
     operations: u64,
@@ -113,8 +118,10 @@ impl Judge {
             liveness: Liveness::new(within.0),
             proposed: BTreeMap::new(),
             opened: BTreeSet::new(),
+            decided_by: BTreeMap::new(),
             log: BTreeMap::new(),
             executed: BTreeSet::new(),
+            stamps: BTreeMap::new(),
             payloads: BTreeMap::new(),
             calls: BTreeMap::new(),
             operations: 0,
@@ -168,7 +175,9 @@ impl Judge {
     }
 
     fn accepted(&mut self, node: NodeId, ballot: Ballot, first: Slot, last: Slot) -> Judged {
-        for slot in (first.0..=last.0).map(Slot) {
+        // Who has decided a slot may say that it voted there without a record of the vote: nothing depends on it any more.
+        let decided = self.decided_by.get(&node).copied().unwrap_or_default();
+        for slot in (first.0.max(decided.0 + 1)..=last.0).map(Slot) {
             let Some(value) = self.proposed.get(&(slot, ballot)).copied() else {
                 return broken(
                     Property::OneValuePerBallot,
@@ -201,6 +210,7 @@ impl Judge {
     /// `node` decides.
     pub(super) fn decided(&mut self, node: NodeId, slot: Slot, batch: &Batch) -> Judged {
         self.agreement.decided(node, slot, fingerprint(batch))?;
+        self.decided_by.insert(node, slot);
         self.log.entry(slot).or_insert_with(|| batch.clone());
         Ok(())
     }
@@ -210,9 +220,11 @@ impl Judge {
         &mut self,
         node: NodeId,
         slot: Slot,
+        stamp: Stamp,
         calls: &[quorate_replica::Call],
         outcomes: &[Outcome],
     ) -> Judged {
+        self.stamped(node, slot, stamp)?;
         for (call, outcome) in calls.iter().zip(outcomes) {
             let place = Place {
                 slot,
@@ -225,13 +237,37 @@ impl Judge {
         Ok(())
     }
 
-    /// `node` holds the state after `slot`, from a snapshot or because it begins.
+    /// Agreed time is the same on all replicas and rises from slot to slot.
+    fn stamped(&mut self, node: NodeId, slot: Slot, stamp: Stamp) -> Judged {
+        let before = self.stamps.range(..slot).next_back();
+        let rises = before.is_none_or(|(_, known)| known.wall < stamp.wall);
+        let first = *self.stamps.entry(slot).or_insert(stamp);
+        if first == stamp && rises {
+            return Ok(());
+        }
+        broken(
+            Property::LogWitness,
+            format!(
+                "{node} executes {slot} at {stamp:?}, first it was {first:?}; it rises: {rises}"
+            ),
+        )
+    }
+
+    /// `node` holds the state after `slot`, from a snapshot.
     pub(super) fn moved(&mut self, node: NodeId, slot: Slot) {
         let place = (slot > Slot::ZERO).then_some(Place {
             slot,
             index: usize::MAX,
         });
         self.once.moved(node, place);
+        let decided = self.decided_by.entry(node).or_default();
+        *decided = slot.max(*decided);
+    }
+
+    /// `node` begins a life with the state after `slot`.
+    pub(super) fn begun_at(&mut self, node: NodeId, slot: Slot) {
+        self.decided_by.insert(node, slot);
+        self.moved(node, slot);
     }
 
     /// `node` begins a life with these records, undamaged.
@@ -262,7 +298,7 @@ impl Judge {
     }
 
     /// `client` begins an operation.
-    pub(super) fn begun(
+    pub(super) fn calls(
         &mut self,
         now: Moment,
         client: u64,
@@ -377,8 +413,9 @@ impl Judge {
         self.once.executions()
     }
 
-    /// What clients saw, and the whole log.
-    pub(super) fn finish(&mut self) -> Judged {
+    /// What clients saw, and the whole log of a group that keeps at most `sessions_max` sessions.
+    pub(super) fn finish(&mut self, sessions_max: usize) -> Judged {
+        self.check_effects(sessions_max)?;
         let mut log: BTreeMap<Slot, Vec<(CommandId, GroupCall)>> = BTreeMap::new();
         for (slot, batch) in &self.log {
             let mut calls = Vec::new();
@@ -401,6 +438,28 @@ impl Judge {
         }
         self.witness.check(BTreeMap::new(), &log)?;
         check_history(self.recorder.history()).verdict()
+    }
+}
+
+impl Judge {
+    /// The calls that took effect are those that the rules of sessions let take effect.
+    fn check_effects(&self, sessions_max: usize) -> Judged {
+        let owed = ledger::effective(&self.log, sessions_max);
+        let name = |(slot, index): (Slot, u32)| {
+            let command = &self.log[&slot].commands()[index as usize];
+            format!("{} at {index} of {slot}", command.id)
+        };
+        if let Some(place) = self.executed.difference(&owed).next() {
+            let detail = format!("{} executed against the rules of its session", name(*place));
+            return broken(Property::AtMostOnce, detail);
+        }
+        match owed.difference(&self.executed).next() {
+            None => Ok(()),
+            Some(place) => broken(
+                Property::LogWitness,
+                format!("{} stands in the log and executed nowhere", name(*place)),
+            ),
+        }
     }
 }
 

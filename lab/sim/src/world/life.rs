@@ -6,14 +6,16 @@ use super::events::Event;
 use super::node::{Doom, Running};
 use super::objects::Objects;
 use super::trace::Tag;
-use super::watched::{Decisions, Watched};
+use super::watched::{Seen, Watched};
 use crate::checkers::{Property, Violation};
 use quorate_ordering::{LinkState, Mark};
 use quorate_paxos::{Config, Message, MultiPaxos, Standing};
 use quorate_replica::{Input, Recovered, Replica, ReplicaConfig, Snapshots};
 use quorate_storage::StorageError;
 use quorate_types::{Duration, NodeId, Persistence, Slot};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 /// How the disks look after a death.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,7 +93,7 @@ impl World {
         let slot = recovered
             .as_ref()
             .map_or(Slot::ZERO, |recovered| recovered.core.slot);
-        self.judge.moved(id, slot);
+        self.judge.begun_at(id, slot);
         let (now, seed) = (self.now, self.setup.seed);
         let mut config = Config::new(id, boot, view.clone(), seed ^ (boot << 8) ^ u64::from(id.0));
         config.timing = self.setup.timing;
@@ -101,19 +103,16 @@ impl World {
             config.standing = Standing::Observer;
         }
         let replica_config = self.replica_config(id, boot);
-        let decisions = Decisions::default();
+        let seen = Rc::new(RefCell::new(Seen::default()));
         let node = self.node(id);
         let time = node.clock.boot(now);
-        let ordering = Watched::new(
-            MultiPaxos::new(config, found.records, time),
-            decisions.clone(),
-        );
+        let ordering = Watched::new(MultiPaxos::new(config, found.records, time), seen.clone());
         let (replica, outputs) = Replica::new(replica_config, ordering, recovered, time);
         node.life += 1;
         node.doom = None;
         node.running = Some(Box::new(Running {
             replica,
-            decisions,
+            seen,
             storage: found.storage,
             objects,
             inbox: Vec::new(),
@@ -230,7 +229,7 @@ impl World {
         let Some(running) = &self.node(id).running else {
             return;
         };
-        let decided = std::mem::take(&mut *running.decisions.borrow_mut());
+        let decided = std::mem::take(&mut running.seen.borrow_mut().decisions);
         for (slot, batch) in decided {
             let words = [Tag::Output as u64, u64::from(id.0), slot.0];
             self.trace.note(self.now, &words, || {

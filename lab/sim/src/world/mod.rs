@@ -11,6 +11,7 @@ mod events;
 mod faults;
 mod generate;
 mod judge;
+mod ledger;
 mod life;
 mod links;
 mod network;

@@ -4,13 +4,15 @@ use super::clock::{Clock, Moment};
 use super::durable::{Disks, Storage, Write};
 use super::objects::Objects;
 use super::random::Random;
-use super::watched::{Decisions, Watched};
+use super::watched::{Seen, Watched};
 use bytes::Bytes;
 use quorate_ordering::Mark;
 use quorate_paxos::Message;
 use quorate_replica::{Input, Replica, SnapshotCore};
 use quorate_types::{Duration, NodeId, Slot};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 /// A node, up or down.
 pub(super) struct Node {
@@ -53,8 +55,8 @@ pub(super) struct Doom {
 pub(super) struct Running {
     /// Sessions, order, execution.
     pub replica: Replica<Watched>,
-    /// What the ordering decided since somebody looked.
-    pub decisions: Decisions,
+    /// What the ordering was given and decided.
+    pub seen: Rc<RefCell<Seen>>,
     /// The open files.
     pub storage: Storage,
     /// The objects.

@@ -54,6 +54,8 @@ pub(super) enum Done {
     Executed {
         /// Their slot.
         slot: Slot,
+        /// The agreed environment.
+        stamp: Stamp,
         /// The calls.
         calls: Vec<Call>,
         /// One outcome each.
@@ -123,6 +125,7 @@ impl Objects {
                 let outcomes = calls.iter().map(|call| self.apply(stamp, call)).collect();
                 Done::Executed {
                     slot,
+                    stamp,
                     calls,
                     outcomes,
                 }

@@ -356,6 +356,7 @@ impl World {
         match done {
             Done::Executed {
                 slot,
+                stamp,
                 calls,
                 outcomes,
             } => {
@@ -363,7 +364,7 @@ impl World {
                 self.trace.note(self.now, &words, || {
                     format!("{id} executes {slot} {calls:?}")
                 });
-                let judged = self.judge.executed(id, slot, &calls, &outcomes);
+                let judged = self.judge.executed(id, slot, stamp, &calls, &outcomes);
                 self.judged(judged);
                 self.hand_in(id, Input::Executed { slot, outcomes });
             }

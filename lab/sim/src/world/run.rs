@@ -53,7 +53,7 @@ pub fn run(schedule: Schedule, telling: Telling) -> Report {
     LISTENING.set(true);
     let outcome = catch_unwind(AssertUnwindSafe(|| {
         world.play()?;
-        world.judge.finish()
+        world.judge.finish(world.setup.sessions_max)
     }));
     LISTENING.set(false);
     let violation = match outcome {

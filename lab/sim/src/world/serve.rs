@@ -77,7 +77,7 @@ impl World {
             self.trace.note(now, &words, || {
                 format!("c{number} begins {ticket:?} {drawn:?}")
             });
-            let open = self.judge.begun(now, number, drawn, &payload);
+            let open = self.judge.calls(now, number, drawn, &payload);
             client.open.insert(ticket, open);
         }
         self.perform_client(number, out);

@@ -179,15 +179,25 @@ impl World {
             .collect();
         let last = self.judge.last_decided();
         let has_converged = states.iter().all(|(_, _, executed, _)| *executed == last);
-        if has_converged && self.is_idle() {
+        let unsettled = self.unsettled();
+        if has_converged && self.is_idle() && unsettled.is_empty() {
             self.compare(&states);
             self.stage = Stage::Over;
         } else if self.now.since(since) > CONVERGED_WITHIN {
             let detail = format!(
-                "nodes do not come to {last}: (node, decided, executed, digest) {states:?}"
+                "nodes do not come to {last}: (node, decided, executed, digest) {states:?}; \
+                 submitted and neither decided nor refused: {unsettled:?}"
             );
             self.blame(Property::Liveness, detail);
         }
+    }
+
+    /// Commands that somewhere wait for their decision or refusal.
+    fn unsettled(&self) -> BTreeSet<CommandId> {
+        let running = self.nodes.values().filter_map(|node| node.running.as_ref());
+        running
+            .flat_map(|running| running.seen.borrow().unsettled.clone())
+            .collect()
     }
 
     fn compare(&mut self, states: &[(NodeId, Slot, Slot, u64)]) {

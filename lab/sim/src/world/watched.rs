@@ -1,24 +1,32 @@
-//! Multi-Paxos with a window: what it decides is seen by the checkers, whatever the replica above makes of it.
+//! Multi-Paxos with a window: what it is given and what it decides is seen by the checkers, whatever the replica above
+//! makes of it.
 
 use quorate_ordering::{Decision, Effect, Effects, Event, Ordering, OrderingStatus};
 use quorate_paxos::{Message, MultiPaxos};
-use quorate_types::{Batch, Slot, Time};
+use quorate_types::{Batch, CommandId, Slot, Time};
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
-/// Decisions that nobody has looked at.
-pub(super) type Decisions = Rc<RefCell<Vec<(Slot, Batch)>>>;
+/// What was seen of one ordering.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    /// Decisions that nobody has looked at.
+    pub(super) decisions: Vec<(Slot, Batch)>,
+    /// Commands submitted here, neither decided nor refused since.
+    pub(super) unsettled: BTreeSet<CommandId>,
+}
 
-/// An ordering that tells its decisions twice.
+/// An ordering that is watched.
 pub(super) struct Watched {
     inner: MultiPaxos,
-    decisions: Decisions,
+    seen: Rc<RefCell<Seen>>,
 }
 
 impl Watched {
-    /// Watches `inner`; its decisions are appended to `decisions`.
-    pub(super) fn new(inner: MultiPaxos, decisions: Decisions) -> Watched {
-        Watched { inner, decisions }
+    /// Watches `inner`.
+    pub(super) fn new(inner: MultiPaxos, seen: Rc<RefCell<Seen>>) -> Watched {
+        Watched { inner, seen }
     }
 }
 
@@ -27,14 +35,27 @@ impl Ordering for Watched {
 
     fn handle(&mut self, now: Time, event: Event<Message>, effects: &mut Effects<Message>) {
         let before = effects.len();
+        if let Event::Submit { commands } = &event {
+            let ids = commands.iter().map(|command| command.id);
+            self.seen.borrow_mut().unsettled.extend(ids);
+        }
         self.inner.handle(now, event, effects);
         for effect in &effects[before..] {
-            if let Effect::Decide {
-                slot,
-                decision: Decision::Batch(batch),
-            } = effect
-            {
-                self.decisions.borrow_mut().push((*slot, batch.clone()));
+            match effect {
+                Effect::Decide {
+                    slot,
+                    decision: Decision::Batch(batch),
+                } => {
+                    let mut seen = self.seen.borrow_mut();
+                    for command in batch.commands() {
+                        seen.unsettled.remove(&command.id);
+                    }
+                    seen.decisions.push((*slot, batch.clone()));
+                }
+                Effect::Refuse { command, .. } => {
+                    self.seen.borrow_mut().unsettled.remove(command);
+                }
+                _ => {}
             }
         }
     }

@@ -1,0 +1,101 @@
+//! Which commands of a log take effect, by the rules of sessions alone: a second opinion on the replica's table.
+//!
+//! Reads the decided log from its start, in order. Shares no code with the replica: sessions open, are evicted, expire and
+//! end here by the words of the design, and each call is admitted at most once.
+
+use quorate_types::{Ballot, Batch, Body, Command, SessionId, Slot};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Sequences above a session's floor that are remembered.
+const WINDOW: u64 = 4096;
+
+/// Places of calls that take effect: slot and index in the batch.
+pub(super) type Places = BTreeSet<(Slot, u32)>;
+
+#[derive(Debug, Default)]
+struct Session {
+    active: Slot,
+    floor: u64,
+    seen: BTreeSet<u64>,
+}
+
+#[derive(Debug)]
+struct Ledger {
+    sessions: BTreeMap<SessionId, Session>,
+    capacity: usize,
+    lead: (Ballot, Slot),
+    effective: Places,
+}
+
+/// The places at which calls of `log` take effect in a group that keeps at most `capacity` sessions.
+pub(super) fn effective(log: &BTreeMap<Slot, Batch>, capacity: usize) -> Places {
+    let mut ledger = Ledger {
+        sessions: BTreeMap::new(),
+        capacity,
+        lead: (Ballot::ZERO, Slot::ZERO),
+        effective: Places::new(),
+    };
+    for (slot, batch) in log {
+        for (index, command) in batch.commands().iter().enumerate() {
+            ledger.take(*slot, index as u32, command);
+        }
+    }
+    ledger.effective
+}
+
+impl Ledger {
+    fn take(&mut self, slot: Slot, index: u32, command: &Command) {
+        match &command.body {
+            Body::Call { object, .. } => {
+                let is_known = (object.0 as usize) < super::workload::OBJECTS.len();
+                if self.admits(slot, command) && is_known {
+                    self.effective.insert((slot, index));
+                }
+            }
+            Body::Open { .. } => self.open(slot, SessionId::opened_at(slot, index as usize)),
+            Body::Close => {
+                self.sessions.remove(&command.id.session);
+            }
+            Body::Expire { session, judged_by } => {
+                let known = self.sessions.get(session);
+                let is_silent = known.is_some_and(|known| known.active <= *judged_by);
+                if is_silent && *judged_by >= self.lead.1 {
+                    self.sessions.remove(session);
+                }
+            }
+            Body::Lead { ballot } if *ballot > self.lead.0 => self.lead = (*ballot, slot),
+            Body::Lead { .. } | Body::Read { .. } | Body::Checkpoint | Body::Skip { .. } => {}
+        }
+    }
+
+    fn open(&mut self, slot: Slot, id: SessionId) {
+        if self.sessions.len() >= self.capacity {
+            let idle = self
+                .sessions
+                .iter()
+                .map(|(id, session)| (session.active, *id))
+                .min();
+            if let Some((_, id)) = idle {
+                self.sessions.remove(&id);
+            }
+        }
+        let session = Session {
+            active: slot,
+            ..Session::default()
+        };
+        self.sessions.insert(id, session);
+    }
+
+    fn admits(&mut self, slot: Slot, command: &Command) -> bool {
+        let Some(session) = self.sessions.get_mut(&command.id.session) else {
+            return false;
+        };
+        session.active = slot;
+        let sequence = command.id.sequence;
+        session.floor = session
+            .floor
+            .max(command.acknowledged.min(sequence.saturating_sub(1)));
+        let is_inside = sequence > session.floor && sequence <= session.floor + WINDOW;
+        is_inside && session.seen.insert(sequence)
+    }
+}

@@ -2,11 +2,11 @@
 
 use crate::error::CliError;
 use crate::json;
+use crate::seconds;
 use clap::{Args, ValueEnum};
 use quorate_client::{Answer, Client, DriverOptions, Endpoint, Operation};
 use quorate_types::{Outcome, ReadLevel};
 use quorate_wire::value::{self, Raised, Value, call};
-use std::time::Duration;
 
 /// Call a method of a replicated object and print what it returns.
 #[derive(Args, Clone, Debug)]
@@ -19,7 +19,7 @@ pub(crate) struct CallArgs {
     )]
     endpoint: String,
     /// Seconds after which the call ends without an answer.
-    #[arg(long, default_value_t = 10.0)]
+    #[arg(long, default_value_t = 10.0, value_parser = seconds::span)]
     timeout: f64,
     /// Read without logging: the method must change nothing.
     #[arg(long, value_enum)]
@@ -28,8 +28,8 @@ pub(crate) struct CallArgs {
     object: String,
     /// The method's name.
     method: String,
-    /// Arguments: JSON where a word is JSON, else the word itself.
-    #[arg(value_name = "ARG", allow_hyphen_values = true)]
+    /// Arguments: JSON where a word is JSON, else the word itself; behind `--` when one begins with a dash.
+    #[arg(value_name = "ARG", allow_negative_numbers = true)]
     arguments: Vec<String>,
     /// Named arguments, a JSON object.
     #[arg(long, default_value = "{}", value_name = "JSON")]
@@ -56,10 +56,7 @@ pub(crate) fn run(args: &CallArgs, as_json: bool) -> Result<(), CliError> {
     let payload = call::encode(&args.method, &arguments, &kwargs)
         .map_err(|error| CliError::usage(error.to_string()))?;
     let endpoint: Endpoint = args.endpoint.parse().map_err(CliError::endpoint)?;
-    if !args.timeout.is_finite() || args.timeout <= 0.0 {
-        return Err(CliError::usage("--timeout takes seconds above 0"));
-    }
-    let timeout = Duration::from_secs_f64(args.timeout);
+    let timeout = seconds::duration(args.timeout);
     let options = DriverOptions {
         timeout,
         ..DriverOptions::default()

@@ -11,6 +11,7 @@ mod error;
 mod json;
 mod node;
 mod object;
+mod seconds;
 mod snapshot;
 mod status;
 mod table;

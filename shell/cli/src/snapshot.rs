@@ -1,9 +1,9 @@
 //! `quorate snapshot`: every replica takes a snapshot at one agreed slot.
 
 use crate::error::CliError;
+use crate::seconds;
 use clap::Args;
 use quorate_client::{Answer, Client, DriverOptions, Endpoint, Operation};
-use std::time::Duration;
 
 /// Have every replica take a snapshot at one agreed slot, and print the slot.
 #[derive(Args, Clone, Debug)]
@@ -16,16 +16,13 @@ pub(crate) struct SnapshotArgs {
     )]
     endpoint: String,
     /// Seconds after which the wish is given up.
-    #[arg(long, default_value_t = 10.0)]
+    #[arg(long, default_value_t = 10.0, value_parser = seconds::span)]
     timeout: f64,
 }
 
 pub(crate) fn run(args: &SnapshotArgs, as_json: bool) -> Result<(), CliError> {
     let endpoint: Endpoint = args.endpoint.parse().map_err(CliError::endpoint)?;
-    if !args.timeout.is_finite() || args.timeout <= 0.0 {
-        return Err(CliError::usage("--timeout takes seconds above 0"));
-    }
-    let timeout = Duration::from_secs_f64(args.timeout);
+    let timeout = seconds::duration(args.timeout);
     let options = DriverOptions {
         timeout,
         ..DriverOptions::default()

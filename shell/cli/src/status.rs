@@ -1,6 +1,7 @@
 //! `quorate status`: the view, who leads, and how far each node is.
 
 use crate::error::{CliError, code};
+use crate::seconds;
 use clap::Args;
 use quorate_client::{Endpoint, NodeReport, node_status};
 use quorate_types::GroupId;
@@ -18,17 +19,14 @@ pub(crate) struct StatusArgs {
     )]
     endpoint: String,
     /// Seconds that each node has to answer.
-    #[arg(long, default_value_t = 2.0)]
+    #[arg(long, default_value_t = 2.0, value_parser = seconds::span)]
     timeout: f64,
 }
 
 /// Prints the status of the whole group; fails when no node answers.
 pub(crate) fn run(args: &StatusArgs, as_json: bool) -> Result<(), CliError> {
     let endpoint: Endpoint = args.endpoint.parse().map_err(CliError::endpoint)?;
-    if !args.timeout.is_finite() || args.timeout <= 0.0 {
-        return Err(CliError::usage("--timeout takes seconds above 0"));
-    }
-    let document = of_group(&endpoint, Duration::from_secs_f64(args.timeout))?;
+    let document = of_group(&endpoint, seconds::duration(args.timeout))?;
     if as_json {
         println!("{document}");
     } else {

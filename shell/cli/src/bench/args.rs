@@ -1,5 +1,6 @@
 //! The options of `quorate bench`.
 
+use crate::seconds;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use std::path::PathBuf;
@@ -11,7 +12,7 @@ pub(crate) struct BenchArgs {
     #[arg(long, conflicts_with = "local")]
     pub(super) endpoint: Option<String>,
     /// Start a group of this many nodes on this machine for the run.
-    #[arg(long, value_name = "N", default_value_t = 3)]
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=9))]
     pub(super) local: u16,
     /// What to call: rust:counter, rust:register, rust:kv, or module:Class.method.
     #[arg(long, default_value = "rust:counter")]
@@ -38,7 +39,7 @@ pub(crate) struct BenchArgs {
     #[arg(long, default_value_t = 0, value_name = "BYTES")]
     pub(super) fill: u64,
     /// Share of calls that only read, 0 to 1.
-    #[arg(long, default_value_t = 0.0)]
+    #[arg(long, default_value_t = 0.0, value_parser = share)]
     pub(super) read_ratio: f64,
     /// How fresh reads are.
     #[arg(long, value_enum, default_value_t = Reads::Confirmed)]
@@ -47,10 +48,10 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_enum, default_value_t = Persist::Disk)]
     pub(super) persist: Persist,
     /// Seconds that are measured.
-    #[arg(long, default_value_t = 10.0)]
+    #[arg(long, default_value_t = 10.0, value_parser = seconds::span)]
     pub(super) seconds: f64,
     /// Seconds of load before.
-    #[arg(long, default_value_t = 2.0)]
+    #[arg(long, default_value_t = 2.0, value_parser = seconds::span_or_none)]
     pub(super) warmup: f64,
     /// Measure the object without replication as well, in the same run.
     #[arg(long)]
@@ -85,4 +86,11 @@ pub(super) enum Persist {
     Disk,
     /// In the memory of a majority.
     Memory,
+}
+
+fn share(word: &str) -> Result<f64, String> {
+    match word.parse() {
+        Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
+        Ok(_) | Err(_) => Err("takes a share from 0 to 1".to_owned()),
+    }
 }

@@ -3,6 +3,7 @@
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
 use std::io::{BufRead, BufReader};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -29,15 +30,16 @@ pub(super) struct LocalGroup {
 }
 
 impl LocalGroup {
-    /// Starts `quorate` with these words and waits for its ready line.
-    pub(super) fn start(words: &[String]) -> Result<LocalGroup, String> {
+    /// Starts `quorate` with these words, where the object's module is, and waits for its ready line.
+    pub(super) fn start(words: &[String], path: &Path) -> Result<LocalGroup, String> {
         let exe = std::env::current_exe().map_err(|error| error.to_string())?;
         let mut child = Command::new(exe)
             .args(words)
+            .current_dir(path)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()
-            .map_err(|error| format!("cannot start a group: {error}"))?;
+            .map_err(|error| format!("cannot start a group in {}: {error}", path.display()))?;
         let stdout = child.stdout.take().expect("the output is piped");
         let mut line = String::new();
         let read = BufReader::new(stdout).read_line(&mut line);

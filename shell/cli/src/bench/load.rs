@@ -4,8 +4,10 @@ use super::payload::Payloads;
 use super::timeline::Timeline;
 use hdrhistogram::Histogram;
 use mio::{Events, Poll, Token};
-use quorate_client::{ConnectError, Driver, DriverOptions, Endpoint, Finished, Preference, Ticket};
-use quorate_types::{ObjectId, ReadLevel};
+use quorate_client::{
+    Answer, ConnectError, Driver, DriverOptions, Endpoint, Finished, Preference, Ticket,
+};
+use quorate_types::{ObjectId, Outcome, ReadLevel};
 use std::time::{Duration, Instant};
 
 /// Start times are kept by ticket in a ring: larger than any window, a power of two.
@@ -108,17 +110,18 @@ impl<'a> Load<'a> {
             for index in 0..self.users.len() {
                 let user = &mut self.users[index];
                 user.driver.turn(&mut self.finished);
-                let ended = self.finished.len() as u64;
+                let ended = self.finished.len();
                 for (ticket, result) in self.finished.drain(..) {
                     let taken = now.saturating_duration_since(user.started[place(ticket)]);
                     let nanos = u64::try_from(taken.as_nanos()).unwrap_or(u64::MAX);
                     latency.saturating_record(nanos);
-                    errors += u64::from(result.is_err());
+                    let is_good = is_good(&result);
+                    operations += u64::from(is_good);
+                    errors += u64::from(!is_good);
                     if let Some(timeline) = &mut timeline {
                         timeline.note(now.saturating_duration_since(begin), nanos);
                     }
                 }
-                operations += ended;
                 if ended > 0 {
                     self.fill(index);
                 }
@@ -199,6 +202,17 @@ impl<'a> Load<'a> {
             user.object = user.driver.object(self.plan.endpoint.object.as_deref())?;
         }
         Ok(())
+    }
+}
+
+/// Whether a call did what was asked: one that raised did not.
+fn is_good<E>(result: &Result<Answer, E>) -> bool {
+    match result {
+        Ok(Answer::Called(outcome) | Answer::Read { outcome, .. }) => {
+            matches!(outcome, Outcome::Returned(_))
+        }
+        Ok(Answer::Checkpointed(_)) => true,
+        Err(_) => false,
     }
 }
 

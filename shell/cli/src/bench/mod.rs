@@ -61,7 +61,7 @@ fn measure_local(
     payloads: &Payloads,
     words: &[String],
 ) -> Result<Report, CliError> {
-    let group = LocalGroup::start(words).map_err(CliError::failed)?;
+    let group = LocalGroup::start(words, &args.path).map_err(CliError::failed)?;
     let pids: Vec<u32> = group.ready.nodes.iter().map(|node| node.pid).collect();
     if args.fill > 0 && target.class == "rust:kv" {
         fill(&group.ready.endpoint, args.fill, args.size)?;
@@ -152,7 +152,6 @@ fn up_words(args: &BenchArgs, target: &Target) -> Vec<String> {
         Persist::Disk => "disk",
         Persist::Memory => "memory",
     };
-    let path = args.path.display().to_string();
     let words = [
         "up",
         &target.class,
@@ -164,8 +163,6 @@ fn up_words(args: &BenchArgs, target: &Target) -> Vec<String> {
         "0",
         "--args",
         &args.args,
-        "--path",
-        &path,
         "--no-restart",
         "-o",
         "json",
@@ -174,14 +171,13 @@ fn up_words(args: &BenchArgs, target: &Target) -> Vec<String> {
 }
 
 fn baseline_words(args: &BenchArgs, target: &Target) -> Vec<String> {
-    let path = args.path.display().to_string();
     let words = [
         "bench-unreplicated",
         &target.class,
         "--args",
         &args.args,
         "--path",
-        &path,
+        ".",
     ];
     words.map(str::to_string).to_vec()
 }

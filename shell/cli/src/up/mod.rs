@@ -59,7 +59,7 @@ pub(crate) struct UpArgs {
     #[arg(long)]
     pub(crate) no_snapshot: bool,
     /// Seconds after which a call that does not return has its host killed.
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", value_parser = crate::seconds::span)]
     pub(crate) call_timeout: Option<f64>,
     /// The Python interpreter of the objects' host; `python3` beside this program or on PATH when absent.
     #[arg(long, env = "QUORATE_PYTHON", value_name = "PATH")]

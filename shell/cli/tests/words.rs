@@ -1,0 +1,52 @@
+//! What the commands make of words: options where people write them, and values that cannot be meant.
+
+use serde_json::Value;
+use std::process::{Command, Output};
+
+fn quorate(words: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_quorate"))
+        .args(words)
+        .output()
+        .unwrap()
+}
+
+#[test]
+fn an_option_behind_the_arguments_of_a_call_is_an_option() {
+    let nowhere = "quorate://127.0.0.1:1";
+    let call = ["call", "--endpoint", nowhere, "counter", "add"];
+    let mistyped = quorate(&[&call[..], &["1", "--tiemout", "5"]].concat());
+    assert_eq!(mistyped.status.code(), Some(2));
+    for amount in [&["-5"][..], &["--", "--tiemout"]] {
+        let options = ["--timeout", "0.01"];
+        let words = [&call[..3], &options, &call[3..], amount].concat();
+        assert_eq!(quorate(&words).status.code(), Some(4), "{amount:?}");
+    }
+}
+
+#[test]
+fn values_that_cannot_be_meant_are_refused_before_anything_starts() {
+    for words in [
+        &["call", "--timeout", "1e300", "counter", "add"][..],
+        &["status", "--timeout", "1e300"],
+        &["snapshot", "--timeout", "nan"],
+        &["bench", "--seconds", "0"],
+        &["bench", "--read-ratio", "2"],
+        &["bench", "--local", "0"],
+        &["up", "rust:counter", "--call-timeout=-1"],
+    ] {
+        let output = quorate(words);
+        assert_eq!(output.status.code(), Some(2), "{words:?}");
+        assert!(output.stdout.is_empty(), "{words:?}");
+    }
+}
+
+#[test]
+fn bench_starts_a_group_of_its_own_and_prints_one_document() {
+    let words = ["bench", "--seconds", "0.1", "--warmup", "0", "-o", "json"];
+    let output = quorate(&words);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(report["ops_per_s"].as_f64().unwrap() > 0.0, "{report}");
+    assert_eq!(report["errors"], 0, "{report}");
+}

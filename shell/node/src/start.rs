@@ -40,7 +40,6 @@ pub fn run(config: &NodeConfig) -> Result<(), NodeError> {
         );
     }
     let tls = config.tls.as_ref().map(read_certificates).transpose()?;
-    directory.mark_lived()?;
     let signals = Signals::take().map_err(system("cannot take over signals"))?;
     let poll = Poll::new().map_err(system("cannot watch sockets"))?;
     let (registry, waker) = shared(&poll)?;
@@ -66,6 +65,8 @@ pub fn run(config: &NodeConfig) -> Result<(), NodeError> {
         .collect();
     let store = SnapshotStore::open(directory.snapshot_disk()?, config.cluster.0)?;
     let recovered = recover(config, &store, &names, &mut host)?;
+    // A start that was refused so far leaves a memory-mode node as able to vote as before.
+    directory.mark_lived()?;
     let snapshots = Snapshots::start(store, identity.group, names, waker)
         .map_err(system("cannot start the snapshot thread"))?;
     let mut entropy = Entropy::new();

@@ -1,6 +1,6 @@
 //! What a replica is told when it is made.
 
-use quorate_types::{Duration, NodeId, View};
+use quorate_types::{Duration, NodeId, PAYLOAD_BYTES_MAX, View};
 
 /// Settings of one replica. `session_expiry`, `sessions_max` and `snapshots` must be equal on all
 /// nodes of a group.
@@ -73,7 +73,7 @@ impl ReplicaConfig {
             view,
             session_expiry: Duration::from_millis(30_000),
             sessions_max: 1_000_000,
-            payload_max: 8 << 20,
+            payload_max: PAYLOAD_BYTES_MAX,
             snapshots: Snapshots::Every(CheckpointPolicy::default()),
             log_bytes_max: 2 << 30,
             log_commands_max: 20_000_000,

@@ -30,6 +30,16 @@ pub enum Operation {
     Checkpoint,
 }
 
+impl Operation {
+    /// Bytes of method and arguments.
+    pub(crate) fn payload_len(&self) -> usize {
+        match self {
+            Operation::Call { payload, .. } | Operation::Read { payload, .. } => payload.len(),
+            Operation::Checkpoint => 0,
+        }
+    }
+}
+
 /// An operation without an answer.
 #[derive(Clone, Debug)]
 pub(crate) struct Pending {

@@ -4,7 +4,8 @@ use crate::outstanding::{Outstanding, Pending};
 use crate::route::Route;
 use crate::{Answer, Cause, Failure, Operation, Preference, SessionConfig, Ticket};
 use quorate_types::{
-    Ask, CommandId, Duration, FromClient, NodeId, Refusal, SessionId, Time, ToClient,
+    Ask, CommandId, Duration, FromClient, NodeId, PAYLOAD_BYTES_MAX, Refusal, SessionId, Time,
+    ToClient,
 };
 
 /// What happens to a client.
@@ -148,6 +149,12 @@ impl ClientSession {
             was_sent: false,
             resend_at: None,
         };
+        if pending.operation.payload_len() > PAYLOAD_BYTES_MAX {
+            // No node would read it. It gets a request's number, for a call's would be missed in the session.
+            let number = self.requests.push(pending);
+            self.finish_request(number, Err(Failure::refused(Refusal::TooLarge)), out);
+            return Some(Ticket(number * 2 + 1));
+        }
         let (number, ticket) = if is_call {
             let number = self.calls.push(pending);
             (number, Ticket(number * 2))

@@ -4,8 +4,8 @@ use quorate_session::{
     Answer, Cause, ClientSession, Input, Operation, Output, SessionConfig, Ticket,
 };
 use quorate_types::{
-    Ask, CommandId, Duration, FromClient, NodeId, ObjectId, Outcome, Refusal, SessionId, Time,
-    ToClient, Value,
+    Ask, CommandId, Duration, FromClient, NodeId, ObjectId, Outcome, PAYLOAD_BYTES_MAX, Refusal,
+    SessionId, Time, ToClient, Value,
 };
 
 const MS: u64 = 1_000_000;
@@ -278,6 +278,28 @@ fn a_hint_that_comes_with_the_first_answer_is_followed_and_the_next_one_not_at_o
         world.dialled().iter().all(|address| address != "b:1"),
         "two nodes that disagree do not chase it"
     );
+}
+
+#[test]
+fn what_no_node_would_read_is_refused_here_and_leaves_no_gap_in_the_session() {
+    let mut world = World::open();
+    for length in [PAYLOAD_BYTES_MAX + 1, PAYLOAD_BYTES_MAX] {
+        let operation = Operation::Call {
+            object: ObjectId(0),
+            payload: Value::from(vec![0; length]),
+        };
+        let deadline = Time(10_000 * MS);
+        world
+            .session
+            .begin(world.now, operation, deadline, &mut world.out)
+            .expect("there is room");
+    }
+    let refused = world.out.iter().any(|output| {
+        matches!(output, Output::Done { result: Err(failure), .. }
+            if failure.cause == Cause::Refused(Refusal::TooLarge) && !failure.may_have_executed)
+    });
+    assert!(refused);
+    assert_eq!(sequences(&world.sent()), [1]);
 }
 
 #[test]

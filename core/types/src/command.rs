@@ -8,6 +8,10 @@ use std::sync::Arc;
 /// Bytes that a client, an object or a snapshot owns; shared, never copied.
 pub type Value = Bytes;
 
+/// Bytes of the largest payload of a call or read. A payload travels in one frame and is persisted in one
+/// record, both of at most 8 MiB: 4 KiB of that are left for all that stands around it.
+pub const PAYLOAD_BYTES_MAX: usize = (8 << 20) - (4 << 10);
+
 /// Names one command for ever: what executes at most once is the pair.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct CommandId {

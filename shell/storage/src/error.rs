@@ -45,7 +45,7 @@ pub enum StorageError {
     #[error("layout not supported: {0}")]
     Layout(String),
     /// The directory is absent or has no identity: run `quorate node init` first.
-    #[error("{0} is not initialised")]
+    #[error("{0} is not initialised: make it once with `quorate node init`")]
     NotInitialised(String),
     /// `init` found something in the directory: choose another one.
     #[error("{0} is not empty")]

@@ -38,6 +38,16 @@ impl Plan {
     /// Makes the directories, or takes up those of an earlier run.
     pub(super) fn make(args: &UpArgs) -> Result<Plan, CliError> {
         let object = object_config(args)?;
+        let is_new = args
+            .dir
+            .as_ref()
+            .is_none_or(|dir| !config_path(dir, 1).exists());
+        // Before a new group is made: a port in use leaves nothing behind.
+        let ports = if is_new { ports(args)? } else { Vec::new() };
+        for (port, admin) in &ports {
+            check_free(loopback(*port))?;
+            check_free(loopback(*admin))?;
+        }
         let (dir, temporary) = match &args.dir {
             Some(dir) => (make_dir(dir)?, None),
             None => {
@@ -48,10 +58,10 @@ impl Plan {
                 (made.path().to_owned(), Some(made))
             }
         };
-        let configs = if config_path(&dir, 1).exists() {
-            take_up(&dir, args, &object)?
+        let configs = if is_new {
+            make_new(&dir, args, &object, &ports)?
         } else {
-            make_new(&dir, args, &object)?
+            take_up(&dir, args, &object)?
         };
         for config in &configs {
             check_free(config.listen)?;
@@ -201,11 +211,15 @@ fn take_up(dir: &Path, args: &UpArgs, object: &ObjectConfig) -> Result<Vec<NodeC
         .collect()
 }
 
-fn make_new(dir: &Path, args: &UpArgs, object: &ObjectConfig) -> Result<Vec<NodeConfig>, CliError> {
+fn make_new(
+    dir: &Path,
+    args: &UpArgs,
+    object: &ObjectConfig,
+    ports: &[(u16, u16)],
+) -> Result<Vec<NodeConfig>, CliError> {
     let cluster = random()?;
-    let ports = ports(args)?;
     let mut members = Vec::new();
-    for (node, (port, admin)) in (1..).zip(&ports) {
+    for (node, (port, admin)) in (1..).zip(ports) {
         let home = dir.join(format!("node-{node}"));
         let made = Identity::init(&home, cluster, node, random()?, args.persist.as_storage());
         let identity = made.map_err(|error| node_error(&NodeError::from(error)))?;
@@ -217,7 +231,7 @@ fn make_new(dir: &Path, args: &UpArgs, object: &ObjectConfig) -> Result<Vec<Node
         });
     }
     let configs: Vec<NodeConfig> = (1..)
-        .zip(&ports)
+        .zip(ports)
         .map(|(node, (port, admin))| NodeConfig {
             cluster: hex(cluster),
             group: 1,

@@ -24,6 +24,7 @@ class Need(Enum):
     SMALL_DISK = "a small file system mounted for each node (root, or user namespaces)"
     SHIM = "a C compiler for the flush shim"
     HOST = "a Python object (--object shelf or bank:Account)"
+    TEXTS = "an object of texts, to fill disks with (--object shelf or rust:kv)"
     DISK = "--persist disk: a memory node that ended only observes from then on"
 
 

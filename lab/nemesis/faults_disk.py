@@ -18,7 +18,7 @@ PUMP_CALLS = 1024
 class DiskFull(Fault):
     """One node's disk has no byte left while calls keep coming; later there is room again."""
 
-    needs = (Need.SMALL_DISK, Need.DISK, Need.HOST)
+    needs = (Need.SMALL_DISK, Need.DISK, Need.TEXTS)
     hold_s = 4.0
 
     def __init__(self, role: Role) -> None:

@@ -29,7 +29,7 @@ from outages import Outage
 from session import default_quorate, network_of
 from verdict import Verdict, clear_progress
 from waiting import NeverHappened
-from workload import Workload, named
+from workload import Texts, Workload, named
 
 SNAPSHOT_COMMANDS = 2000
 """Snapshots every few seconds of this load, so that faults meet them."""
@@ -136,6 +136,7 @@ def provided_needs(network: Network, workload: Workload, options: Options) -> se
         Need.SMALL_DISK: isolation.is_isolated(),
         Need.SHIM: shutil.which("cc") is not None,
         Need.HOST: workload.served.is_python,
+        Need.TEXTS: isinstance(workload, Texts),
         Need.DISK: options.persist == "disk",
     }
     return {need for need, is_given in given.items() if is_given}

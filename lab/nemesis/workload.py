@@ -35,6 +35,11 @@ class Step:
     """Whether the answer means what the checker's model answers."""
 
 
+GET = Step("get", (), is_read=True)
+DEBIT = Step("debit", (4,))
+NOTHING = Step("deposit", (0,))
+
+
 class Workload(Protocol):
     """Draws calls, and judges the object when they are over."""
 
@@ -99,31 +104,35 @@ class Texts:
 class Sums:
     """One number; what was added must be there."""
 
-    def __init__(self, served: ObjectPlan, recorded_as: str, add: str, total: str) -> None:
+    def __init__(self, served: ObjectPlan, recorded_as: str, add: str, other: Step, total: Step) -> None:
         self.served = served
         self.recorded_as = recorded_as
         self._add = add
+        self._other = other
         self._total = total
 
     def step(self, rng: random.Random, _client: int, _number: int) -> Step:
-        """Additions, whose answers say what was there, and reads."""
-        if rng.random() < 0.7:
-            return Step(self._add, (rng.randrange(1, 10),))
-        return Step(self._total, (), is_read=True)
+        """Additions, whose answers say what was there, and now and then something else."""
+        return Step(self._add, (rng.randrange(1, 10),)) if rng.random() < 0.7 else self._other
 
     def final_steps(self, _operations: list[Operation]) -> list[Step]:
         """The total."""
-        return [Step(self._total, (), is_read=True)]
+        return [self._total]
 
     def problems(self, operations: list[Operation], final: list[Operation]) -> list[str]:
-        """The total lies between what was acknowledged and what may have been added besides."""
-        added = [operation for operation in operations if operation.op == self._add]
-        sure = sum(int(operation.args[0]) for operation in added if operation.is_acknowledged)
-        perhaps = sum(int(operation.args[0]) for operation in added if operation.is_unknown)
+        """The total lies between what was acknowledged and what may have been added or taken besides."""
+        low = high = 0
+        for operation in operations:
+            sign = {self._add: 1, "debit": -1}.get(operation.op, 0)
+            amount = sign * int(operation.args[0]) if sign else 0
+            if operation.is_acknowledged and (sign > 0 or operation.result):
+                low, high = low + amount, high + amount
+            elif operation.is_unknown:
+                low, high = low + min(amount, 0), high + max(amount, 0)
         total = final[0].result if final else None
-        if isinstance(total, int) and sure <= total <= sure + perhaps:
+        if isinstance(total, int) and low <= total <= high:
             return []
-        return [f"the total is {total}, not between {sure} and {sure + perhaps}"]
+        return [f"the total is {total}, not between {low} and {high}"]
 
 
 class Cells:
@@ -169,12 +178,12 @@ def named(name: str, examples: Path) -> Workload:
     if name == "rust:kv":
         return Texts(ObjectPlan("Kv", "rust:kv"))
     if name == "rust:counter":
-        return Sums(ObjectPlan("Counter", "rust:counter"), "counter/Counter", "add", "get")
+        return Sums(ObjectPlan("Counter", "rust:counter"), "counter/Counter", "add", GET, GET)
     if name == "rust:register":
         return Cells(ObjectPlan("Register", "rust:register"))
     if name == "bank:Account":
         account = ObjectPlan("Account", "bank:Account", args='["A-1"]', path=(examples,))
-        return Sums(account, "account/Account", "deposit", "balance")
+        return Sums(account, "account/Account", "deposit", DEBIT, NOTHING)
     raise ValueError(
         f"no workload for {name}: choose shelf, rust:kv, rust:counter, rust:register or bank:Account"
     )

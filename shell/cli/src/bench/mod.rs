@@ -171,13 +171,6 @@ fn up_words(args: &BenchArgs, target: &Target) -> Vec<String> {
 }
 
 fn baseline_words(args: &BenchArgs, target: &Target) -> Vec<String> {
-    let words = [
-        "bench-unreplicated",
-        &target.class,
-        "--args",
-        &args.args,
-        "--path",
-        ".",
-    ];
+    let words = ["bench-unreplicated", &target.class, "--args", &args.args];
     words.map(str::to_string).to_vec()
 }

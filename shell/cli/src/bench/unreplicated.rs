@@ -9,7 +9,7 @@ use clap::Args;
 use mio::net::{TcpListener, TcpStream};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
-use quorate_host::{Host, HostConfig, HostEvent, ObjectSpec};
+use quorate_host::{Host, HostConfig, HostEvent, ObjectSpec, PythonConfig};
 use quorate_ordering::ReadId;
 use quorate_replica::Call;
 use quorate_types::{
@@ -22,7 +22,6 @@ use quorate_wire::{
 };
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
-use std::path::PathBuf;
 
 const LISTENER: Token = Token(0);
 const HOST: Token = Token(1);
@@ -39,9 +38,6 @@ pub(crate) struct UnreplicatedArgs {
     /// Constructor arguments, a JSON list.
     #[arg(long, default_value = "[]")]
     args: String,
-    /// Where a Python object's module is found.
-    #[arg(long, default_value = ".")]
-    path: PathBuf,
 }
 
 struct Server {
@@ -119,9 +115,14 @@ impl Server {
             class: args.class.clone(),
             arguments: crate::object::arguments(&args.args, "{}")?,
         };
+        let python = PythonConfig {
+            paths: vec![std::env::current_dir().map_err(system)?],
+            with_snapshots: false,
+            ..PythonConfig::default()
+        };
         let config = HostConfig {
             objects: vec![spec],
-            ..HostConfig::default()
+            python,
         };
         let host = Host::open(config).map_err(|e| CliError::usage(e.to_string()))?;
         registry

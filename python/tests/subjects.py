@@ -43,6 +43,9 @@ class Wallet:
     def echo(self, value: Any) -> Any:
         return value
 
+    def tower(self, height: int) -> str:
+        return "x" * height
+
     def draw(self) -> Any:
         self.drawn = (time.time(), random.random())
         return self.drawn

@@ -66,6 +66,12 @@ def test_what_cannot_be_called_or_sent_is_refused_with_a_type(wallet: Wallet) ->
         wallet.echo({"x": object()})
 
 
+def test_a_result_that_cannot_travel_is_an_exception_and_the_next_call_goes_on(wallet: Wallet) -> None:
+    with pytest.raises(OverflowError, match="at most 8384512 travel"):
+        wallet.tower(9 << 20)
+    assert wallet.tower(10) == "x" * 10
+
+
 def test_every_replica_draws_the_same_time_and_randomness(wallet: Wallet) -> None:
     drawn = wallet.draw()
     assert wallet.last_drawn() == drawn

@@ -14,6 +14,7 @@ pub mod limits;
 mod mark;
 mod object;
 mod other_process;
+mod outcomes;
 mod protocol;
 mod scratch;
 

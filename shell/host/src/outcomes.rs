@@ -1,0 +1,73 @@
+//! What calls may answer: an outcome that could not travel is replaced by an exception that says so.
+//!
+//! The same on every replica, for it depends on the outcome alone. What the call changed stays, as after any
+//! exception. Called by the host on every event that it gives out.
+
+use crate::arguments::raised;
+use crate::host::HostEvent;
+use quorate_types::{Outcome, PAYLOAD_BYTES_MAX};
+
+/// Replaces outcomes that no client could be told.
+pub(crate) fn fit(event: &mut HostEvent) {
+    match event {
+        HostEvent::Executed { outcomes, .. } => outcomes.iter_mut().for_each(fit_one),
+        HostEvent::Queried { outcome, .. } => fit_one(outcome),
+        HostEvent::Imaged { .. }
+        | HostEvent::ImageFailed { .. }
+        | HostEvent::Restored { .. }
+        | HostEvent::RestoreFailed { .. }
+        | HostEvent::Up
+        | HostEvent::Down { .. }
+        | HostEvent::Hanging { .. } => {}
+    }
+}
+
+fn fit_one(outcome: &mut Outcome) {
+    let length = match outcome {
+        Outcome::Returned(bytes) | Outcome::Raised(bytes) => bytes.len(),
+        Outcome::Skipped => return,
+    };
+    if length > PAYLOAD_BYTES_MAX {
+        let message = format!("the result has {length} bytes, at most {PAYLOAD_BYTES_MAX} travel");
+        *outcome = raised("OverflowError", message);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+    use quorate_types::Slot;
+    use quorate_wire::value::Raised;
+
+    #[test]
+    fn an_outcome_that_cannot_travel_becomes_an_exception_and_its_neighbours_stay() {
+        let fits = Outcome::Returned(Bytes::from(vec![0; PAYLOAD_BYTES_MAX]));
+        let large = Bytes::from(vec![0; PAYLOAD_BYTES_MAX + 1]);
+        let mut event = HostEvent::Executed {
+            slot: Slot(1),
+            outcomes: vec![
+                fits.clone(),
+                Outcome::Returned(large.clone()),
+                Outcome::Raised(large),
+            ],
+        };
+        fit(&mut event);
+        let HostEvent::Executed { outcomes, .. } = event else {
+            panic!("it stays what it was");
+        };
+        assert_eq!(outcomes[0], fits);
+        for outcome in &outcomes[1..] {
+            let Outcome::Raised(bytes) = outcome else {
+                panic!("it is replaced");
+            };
+            let raised = Raised::decode(bytes).expect("written here");
+            assert_eq!(raised.class, "builtins.OverflowError");
+            assert!(
+                raised.message.contains("8384513 bytes"),
+                "{}",
+                raised.message
+            );
+        }
+    }
+}

@@ -468,7 +468,6 @@ impl<O: Ordering> Replica<O> {
         bytes: u64,
         out: &mut Vec<Output<O::Message>>,
     ) {
-        self.fetch.done();
         let slot = core.slot;
         assert!(
             slot >= self.pipeline.executed(self.applied),
@@ -487,6 +486,7 @@ impl<O: Ordering> Replica<O> {
                 sessions::adopt(table, &core.sessions);
             }
         }
+        self.fetched(now, slot, out);
         self.answer_passed_waits(out);
         self.report_snapshot(now, slot, state, bytes, out);
     }

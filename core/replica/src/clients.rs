@@ -57,6 +57,7 @@ impl<O: Ordering> Replica<O> {
     pub(crate) fn disconnected(&mut self, connection: ConnectionId) {
         let sessions = self.connections.remove(connection);
         self.waiting.disconnected(connection, &sessions);
+        self.silence.disconnected(connection);
     }
 
     /// Tells every client who leads now.
@@ -103,7 +104,7 @@ impl<O: Ordering> Replica<O> {
             return Err(Refusal::SequenceReused);
         }
         let print = fingerprint(object, &payload);
-        let admission = self.look(id, print)?;
+        let admission = self.look(id, acknowledged, print)?;
         match admission {
             Admission::Answered => {
                 let session = self.sessions.session(id.session);
@@ -141,9 +142,14 @@ impl<O: Ordering> Replica<O> {
     }
 
     /// What the call would meet as far as this replica has applied the log.
-    fn look(&self, id: CommandId, fingerprint: u64) -> Result<Admission, Refusal> {
+    fn look(
+        &self,
+        id: CommandId,
+        acknowledged: u64,
+        fingerprint: u64,
+    ) -> Result<Admission, Refusal> {
         match self.sessions.session(id.session) {
-            Some(session) => Ok(session.look(id.sequence, fingerprint)),
+            Some(session) => Ok(session.look_ahead(id.sequence, acknowledged, fingerprint)),
             // A session that another replica opened is not unknown before its slot is applied here.
             None if opened_in(id.session) > self.applied => Ok(Admission::New),
             None => Err(Refusal::SessionExpired),

@@ -304,21 +304,31 @@ impl<O: Ordering> Replica<O> {
             since: now,
         };
         if stored == total {
-            self.install(slot, out);
+            self.install(now, slot, out);
         } else {
             self.ask_on(out);
         }
     }
 
-    fn install(&mut self, slot: Slot, out: &mut Vec<Output<O::Message>>) {
+    fn install(&mut self, now: Time, slot: Slot, out: &mut Vec<Output<O::Message>>) {
         if slot < self.pipeline.handed_out(self.applied) {
             // The objects caught up by themselves while the pieces came.
-            self.fetch.done();
+            self.fetched(now, slot, out);
             return;
         }
-        self.pipeline.hold();
+        self.pipeline.hold(self.applied);
         self.fetch.state = State::Installing { slot };
         out.push(Output::Install { slot });
+    }
+
+    /// What was fetched up to `slot` is of no more use. A later snapshot that became needed meanwhile
+    /// is fetched next.
+    pub(crate) fn fetched(&mut self, now: Time, slot: Slot, out: &mut Vec<Output<O::Message>>) {
+        let later = self.fetch.needed.filter(|needed| *needed > slot);
+        self.fetch.done();
+        if let Some(upto) = later {
+            self.need_snapshot(now, upto, out);
+        }
     }
 
     /// The image was damaged: another peer's is fetched from its beginning.

@@ -45,8 +45,9 @@ pub(crate) struct Pipeline {
     handed: VecDeque<Calls>,
     handed_load: Load,
     gap: Option<Gap>,
-    /// The objects are about to be restored: nothing is handed out.
-    is_held: bool,
+    /// The objects are about to be restored: nothing is handed out beyond this slot, whatever else
+    /// is applied meanwhile.
+    held: Option<Slot>,
     /// Rolling hash of every reply in slot order.
     pub(crate) replies_digest: u64,
 }
@@ -66,7 +67,7 @@ impl Pipeline {
 
     /// Takes the next work for the objects, if they may have more; the caller hands it out.
     pub(crate) fn next(&mut self) -> Option<Work> {
-        if self.is_held || self.gap.is_some() {
+        if self.held.is_some() || self.gap.is_some() {
             return None;
         }
         let load = self.queue.front()?.load();
@@ -108,10 +109,11 @@ impl Pipeline {
 
     /// The highest slot whose calls, and those of all before, are handed out.
     pub(crate) fn handed_out(&self, applied: Slot) -> Slot {
-        match (self.gap, self.queue.front()) {
-            (Some(gap), _) => gap.after,
-            (None, Some(work)) => work.slot().previous(),
-            (None, None) => applied,
+        match (self.held, self.gap, self.queue.front()) {
+            (Some(held), _, _) => held,
+            (None, Some(gap), _) => gap.after,
+            (None, None, Some(work)) => work.slot().previous(),
+            (None, None, None) => applied,
         }
     }
 
@@ -144,13 +146,13 @@ impl Pipeline {
     }
 
     /// Nothing is handed out from here until [`Pipeline::installed`] or [`Pipeline::release`].
-    pub(crate) fn hold(&mut self) {
-        self.is_held = true;
+    pub(crate) fn hold(&mut self, applied: Slot) {
+        self.held = Some(self.handed_out(applied));
     }
 
     /// Handing out goes on.
     pub(crate) fn release(&mut self) {
-        self.is_held = false;
+        self.held = None;
     }
 
     /// The objects hold the state after `slot`.
@@ -164,7 +166,7 @@ impl Pipeline {
             self.gap = None;
         }
         self.replies_digest = replies_digest;
-        self.is_held = false;
+        self.held = None;
     }
 
     /// Folds the outcomes of one executed slot into the rolling digest.

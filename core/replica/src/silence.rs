@@ -107,6 +107,11 @@ impl Silence {
         }
     }
 
+    /// Nobody waits on `connection` for a keepalive any more.
+    pub(crate) fn disconnected(&mut self, connection: ConnectionId) {
+        self.forwarded.retain(|_, waiter| *waiter != connection);
+    }
+
     pub(crate) fn next_wake(&self) -> Option<Time> {
         self.term.as_ref().map(|term| term.sweep_at)
     }
@@ -226,7 +231,9 @@ impl<O: Ordering> Replica<O> {
     ) {
         if self.silence.term.is_some() {
             if self.has_room_for_keepalive() {
-                if let Some(term) = &mut self.silence.term {
+                // Only open sessions are noted: what clients make up must not grow the table.
+                let is_open = self.sessions.session(session).is_some();
+                if let Some(term) = self.silence.term.as_mut().filter(|_| is_open) {
                     term.notes.insert(session, now);
                 }
                 self.reads.arrive_keepalive(session, keeper);

@@ -87,6 +87,21 @@ impl Session {
         }
     }
 
+    /// Like [`Session::look`], for a command that has yet to be decided: what it acknowledges makes
+    /// room for it then, and nothing else may be on its way to do so.
+    pub(crate) fn look_ahead(
+        &self,
+        sequence: u64,
+        acknowledged: u64,
+        fingerprint: u64,
+    ) -> Admission {
+        let floor = acknowledged.min(sequence.saturating_sub(1));
+        match self.look(sequence, fingerprint) {
+            Admission::Beyond if sequence - floor <= SESSION_WINDOW => Admission::New,
+            met => met,
+        }
+    }
+
     /// Takes a decided command: frees what it acknowledges, then admits it at most once.
     pub(crate) fn admit(
         &mut self,

@@ -2,8 +2,10 @@
 
 use crate::world::{World, call, id, refused};
 use quorate_ordering::Effect;
-use quorate_replica::Input;
-use quorate_types::{Ask, ConnectionId, FromClient, ObjectId, Refusal, SessionId, ToClient, Value};
+use quorate_replica::{Input, Output, limits};
+use quorate_types::{
+    Ask, ConnectionId, FromClient, ObjectId, Refusal, SessionId, Time, ToClient, Value, Wall,
+};
 
 #[test]
 fn a_call_is_answered_by_the_replica_that_took_it() {
@@ -257,4 +259,41 @@ fn clients_are_told_who_leads_at_first_contact_and_on_change() {
     world.lead(1);
     assert_eq!(hints(&world, 5), 2);
     assert_eq!(hints(&world, 6), 1);
+}
+
+#[test]
+fn a_window_filled_behind_one_slow_reply_opens_again_once_the_client_acknowledges() {
+    let mut world = World::new(1);
+    let session = world.open(0, 5);
+    let window = limits::SESSION_WINDOW;
+    let calls = (1..=window).map(|sequence| call(session, sequence, 0, "a"));
+    world.decide(calls.collect());
+    world.take_told(5);
+    world.call(0, 5, id(session, window + 1), "b");
+    let beyond = refused(Ask::Call(id(session, window + 1)), Refusal::Overloaded);
+    assert_eq!(world.take_told(5), [beyond]);
+    world.call_acknowledging(0, 5, id(session, window + 1), window, "b");
+    assert!(world.outcome(5).is_some(), "its acknowledgement makes room");
+}
+
+#[test]
+fn time_goes_on_for_the_objects_where_recovered_batches_were_stamped_out_of_order() {
+    let mut world = World::new(2);
+    let session = world.open(0, 5);
+    world.now = Time(3_000_000_000);
+    world.decide(vec![call(session, 1, 0, "a")]);
+    world.now = Time(2_000_000_000);
+    world.decide(vec![call(session, 2, 0, "b")]);
+    let stamps = |node: usize| -> Vec<Wall> {
+        let of_node = world.seen.iter().filter(|(at, _)| *at == node);
+        of_node
+            .filter_map(|(_, output)| match output {
+                Output::Execute { stamp, .. } => Some(stamp.wall),
+                _ => None,
+            })
+            .collect()
+    };
+    assert_eq!(stamps(0).len(), 2);
+    assert!(stamps(0)[0] < stamps(0)[1], "{:?}", stamps(0));
+    assert_eq!(stamps(0), stamps(1));
 }

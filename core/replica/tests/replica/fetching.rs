@@ -285,3 +285,50 @@ fn a_snapshot_that_is_no_longer_needed_is_not_fetched() {
     assert!(world.nodes[2].replica.status().is_serving);
     assert!(!world.nodes[2].replica.status().is_fetching);
 }
+
+#[test]
+fn slots_without_calls_that_are_decided_during_an_install_disturb_nothing() {
+    let mut world = World::new(3);
+    let session = world.open(0, 5);
+    world.nodes[2].objects.answers_left = Some(0);
+    world.say(0, 5, FromClient::Checkpoint { request: 1 });
+    world.shared.borrow_mut().deaf.insert(2);
+    world.say(0, 5, FromClient::Checkpoint { request: 2 });
+    let slot = world.shared.borrow().last();
+    assert_eq!(world.nodes[0].replica.status().stable, slot);
+    world.shared.borrow_mut().trimmed = slot;
+    world.shared.borrow_mut().deaf.clear();
+    world.input(2, Input::Wake);
+    world.run();
+    let is_install =
+        |(at, output): &(usize, Output<u32>)| *at == 2 && matches!(output, Output::Install { .. });
+    assert!(
+        world.seen.iter().any(is_install),
+        "the objects are restored"
+    );
+    world.shared.borrow_mut().trimmed = Slot::ZERO;
+    world.decide(vec![]);
+    world.nodes[2].objects.answers_left = None;
+    world.run();
+    world.call(2, 6, id(session, 1), "a");
+    assert!(world.outcome(6).is_some());
+    assert_caught_up(&world);
+}
+
+#[test]
+fn a_later_snapshot_that_is_needed_while_one_is_installed_is_fetched_after_it() {
+    let (mut world, session, slot) = with_one_behind();
+    world.nodes[2].objects.answers_left = Some(0);
+    world.input(2, Input::Wake);
+    world.run();
+    world.shared.borrow_mut().deaf.insert(2);
+    world.call(0, 5, id(session, 6), "b");
+    world.say(0, 5, FromClient::Checkpoint { request: 2 });
+    let upto = world.nodes[0].replica.status().stable;
+    assert!(upto > slot);
+    world.effect(2, quorate_ordering::Effect::NeedSnapshot { upto });
+    world.nodes[2].objects.answers_left = None;
+    world.run();
+    assert_eq!(world.nodes[2].replica.status().snapshot, upto);
+    assert_caught_up(&world);
+}

@@ -1,8 +1,10 @@
 //! Which sessions live, and who may end them.
 
 use crate::world::{World, call, id, meta, refused};
-use quorate_replica::PeerMessage;
-use quorate_types::{Ask, Body, Command, Duration, FromClient, Refusal, SessionId, Slot, ToClient};
+use quorate_replica::{Input, PeerMessage, limits};
+use quorate_types::{
+    Ask, Body, Command, ConnectionId, Duration, FromClient, Refusal, SessionId, Slot, ToClient,
+};
 
 const EXPIRY: Duration = Duration::from_millis(1_600);
 const STEP: Duration = Duration::from_millis(100);
@@ -258,4 +260,24 @@ fn a_closed_session_is_over_for_late_calls() {
     let ask = Ask::Call(id(session, 1));
     assert_eq!(world.take_told(6), [refused(ask, Refusal::SessionExpired)]);
     assert!(world.nodes[1].objects.executed.is_empty());
+}
+
+#[test]
+fn keepalives_of_clients_that_went_away_unanswered_take_no_room() {
+    let mut world = world(2);
+    let session = world.open(1, 5);
+    world.nodes[0].is_cut = true;
+    let client = |world: &mut World, input| world.half_turn(1, input);
+    for silent in 0..limits::KEEPALIVES_WAITING as u64 {
+        let from = ConnectionId(100 + silent);
+        let message = FromClient::KeepAlive {
+            session: SessionId(1 << 40 | silent),
+        };
+        client(&mut world, Input::Client { from, message });
+        client(&mut world, Input::Disconnected { connection: from });
+    }
+    world.run();
+    world.nodes[0].is_cut = false;
+    let kept = ToClient::KeptAlive { session };
+    assert_eq!(keep_alive(&mut world, 1, session), [kept]);
 }

@@ -66,5 +66,9 @@ pub const REPORT_EVERY: Duration = Duration::from_millis(2_000);
 /// Expiries proposed in one sweep: a mass expiry is spread over several batches.
 pub const EXPIRIES_PER_SWEEP: usize = 1024;
 
+/// Ended sessions that may stand in the order of activity beyond as many as are open: it is made
+/// anew when there are more, so that sessions that come and go take no memory.
+pub(crate) const ORDER_SLACK: usize = 64;
+
 /// Samples of (applied slot, time) by which a leader dates the newest command of a session.
 pub const ACTIVITY_SAMPLES: usize = 64;

@@ -160,6 +160,22 @@ impl Reads {
             .collect()
     }
 
+    /// Another node leads: it may never fill the slots up to a barrier that its predecessor gave.
+    /// Reads that wait for slots above `applied` are confirmed anew, keepalives are dropped.
+    pub(crate) fn reask(&mut self, applied: Slot) {
+        for ready in std::mem::take(&mut self.ready) {
+            if ready.barrier <= applied {
+                self.ready.push_back(ready);
+                continue;
+            }
+            self.keepalives -= ready.group.keepalives.len();
+            if !ready.group.reads.is_empty() {
+                let group = self.arriving.entry(Way::Confirmed).or_default();
+                group.reads.extend(ready.group.reads);
+            }
+        }
+    }
+
     /// Takes the next group whose barrier is at or below `slot`.
     pub(crate) fn take_ready(&mut self, slot: Slot) -> Option<Ready> {
         let is_reached = |ready: &Ready| ready.barrier <= slot || planted(Plant::BarrierNotAwaited);

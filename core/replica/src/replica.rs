@@ -283,6 +283,9 @@ impl<O: Ordering> Replica<O> {
         self.care_for_sessions(now, role);
         if self.leader() != before {
             self.tell_leader(out);
+            if self.leader().is_some() {
+                self.reads.reask(self.applied);
+            }
         }
     }
 

@@ -4,6 +4,7 @@
 //! checkpoint costs one pointer per session. Decided commands change the table, nothing else does.
 
 use crate::SessionImage;
+use crate::limits::ORDER_SLACK;
 use crate::window::Session;
 use quorate_types::{Outcome, SessionId, Slot};
 use std::collections::{BTreeMap, BTreeSet};
@@ -65,7 +66,12 @@ impl Sessions {
 
     /// Ends a session; says whether it was open.
     pub(crate) fn close(&mut self, id: SessionId) -> bool {
-        self.table.remove(&id).is_some()
+        let was_open = self.table.remove(&id).is_some();
+        if self.oldest.len() > 2 * self.table.len() + ORDER_SLACK {
+            let table = self.table.iter();
+            self.oldest = table.map(|(id, session)| (session.active, *id)).collect();
+        }
+        was_open
     }
 
     fn evict(&mut self) -> SessionId {
@@ -128,6 +134,7 @@ impl Sessions {
     pub(crate) fn check(&self) {
         assert!(self.table.len() <= self.capacity);
         assert!(self.oldest.len() >= self.table.len());
+        assert!(self.oldest.len() <= 2 * self.capacity + ORDER_SLACK + 1);
         self.table.values().for_each(|session| session.check());
     }
 }
@@ -210,5 +217,17 @@ mod tests {
         sessions.session_mut(SessionId(1)).unwrap().admit(1, 0, 7);
         assert_eq!(frozen[&SessionId(1)].pending(), 0);
         assert_eq!(images(&frozen)[0].replies.len(), 0);
+    }
+
+    #[test]
+    fn sessions_that_came_and_went_leave_nothing_behind() {
+        let mut sessions = Sessions::new(1000);
+        for slot in 1..=5000 {
+            sessions.open(SessionId(slot), Slot(slot), 0);
+            sessions.session_mut(SessionId(slot)).unwrap().active = Slot(slot + 1);
+            sessions.close(SessionId(slot));
+        }
+        assert!(sessions.oldest.len() < 200, "{}", sessions.oldest.len());
+        sessions.check();
     }
 }

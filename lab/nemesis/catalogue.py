@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fault import Fault, Need, Role
-from faults_disk import DiskFull, FlushFails, FlushSlow
+from faults_disk import Damage, DiskFull, FlushFails, FlushSlow
 from faults_host import HostHangs, HostKilled, HostsKilled
 from faults_network import Bridge, Cut, Deaf, Mute, Split
-from faults_process import Kill, KillAll, Stop, Terminate
+from faults_process import Kill, KillAll, Lag, Stop, Terminate
 
 Make = Callable[[], Fault]
 
@@ -19,6 +19,8 @@ _MAKERS: tuple[Make, ...] = (
     lambda: Stop(Role.LEADER),
     lambda: Stop(Role.FOLLOWER),
     Terminate,
+    Lag,
+    Damage,
     KillAll,
     lambda: Cut(Role.LEADER),
     lambda: Cut(Role.FOLLOWER),

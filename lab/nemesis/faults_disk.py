@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 
 import quorate
 
@@ -120,6 +121,57 @@ class FlushFails(Fault):
         return (
             [] if "error" in victim.last_words().lower() else [f"it ended saying only: {victim.last_words()}"]
         )
+
+
+class Damage(Fault):
+    """One byte in the middle of a dead follower's newest segment changes, whole records behind it.
+
+    The node may repair it from the others or refuse to run and say why; it may not cut its log there, and not
+    serve as if nothing were amiss. That is what the history and the digests show afterwards.
+    """
+
+    name = "damage-follower"
+    needs = (Need.DISK,)
+
+    def __init__(self) -> None:
+        self._victim: Member | None = None
+        self._undo: tuple[Path, int, bytes] | None = None
+
+    def inject(self, scene: Scene) -> None:
+        """Kill it, change the byte, start it."""
+        self._victim = scene.member(Role.FOLLOWER)
+        self._victim.kill()
+        segment = max((self._victim.directory / "log").glob("log-0*"))
+        content = segment.read_bytes()
+        written = [at for at in range(8 << 10, len(content), 512) if any(content[at : at + 512])]
+        at = written[len(written) // 2] + scene.rng.randrange(512)
+        self._undo = (segment, at, content[at : at + 1])
+        _change(segment, at, bytes([content[at] ^ 0x10]))
+        self._victim.start()
+        self._victim.may_end = True
+
+    def heal(self, scene: Scene) -> None:
+        """A node that refused to run gets its byte back."""
+        del scene
+        assert self._victim is not None
+        assert self._undo is not None
+        if not self._victim.is_running():
+            _change(*self._undo)
+            self._victim.start()
+
+    def problems(self, scene: Scene) -> list[str]:
+        """A node that ended said that its log is damaged."""
+        del scene
+        assert self._victim is not None
+        if self._victim.is_running() or "damage" in self._victim.last_words():
+            return []
+        return [f"it ended saying only: {self._victim.last_words()}"]
+
+
+def _change(file: Path, at: int, to: bytes) -> None:
+    with file.open("r+b") as opened:
+        opened.seek(at)
+        opened.write(to)
 
 
 class FlushSlow(Fault):

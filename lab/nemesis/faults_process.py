@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from fault import Fault, Need, Role, Scene
 from member import Member
+from waiting import wait_until
+
+LEFT_BEHIND_S = 20.0
+"""Several snapshots' time at the pace of the lab's load."""
 
 
 class Kill(Fault):
@@ -23,6 +27,35 @@ class Kill(Fault):
 
     def heal(self, scene: Scene) -> None:
         """Start the node on its own directory."""
+        del scene
+        assert self._victim is not None
+        self._victim.start()
+
+
+class Lag(Fault):
+    """One follower is dead until the others have trimmed what it misses: it needs a snapshot of theirs."""
+
+    name = "lag-follower"
+    needs = (Need.DISK,)
+    hold_s = 1.0
+
+    def __init__(self) -> None:
+        self._victim: Member | None = None
+
+    def inject(self, scene: Scene) -> None:
+        """Kill it, and wait until its place in the log is gone."""
+        self._victim = scene.member(Role.FOLLOWER)
+        status = wait_until(self._victim.status, 5.0, f"the status of node {self._victim.number}")
+        self._victim.kill()
+        left = status.decided
+
+        def is_left_behind() -> bool:
+            return any(other.trimmed > left for other in scene.group.statuses().values())
+
+        wait_until(is_left_behind, LEFT_BEHIND_S, f"a log trimmed above slot {left}")
+
+    def heal(self, scene: Scene) -> None:
+        """Start it again."""
         del scene
         assert self._victim is not None
         self._victim.start()

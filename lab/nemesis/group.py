@@ -49,8 +49,8 @@ class GroupPlan:
     persist: str = "disk"
     environment: dict[str, str] = field(default_factory=dict)
     """More variables for every node; `{node}` in a value becomes its number."""
-    snapshot_commands: int | None = None
-    """Commands after which a snapshot is due; None for the product's own choice."""
+    snapshot_after: tuple[int, int] | None = None
+    """Commands and bytes of the log after which a snapshot is due; None for the product's own choice."""
 
 
 class Group:
@@ -219,8 +219,9 @@ class Group:
             # The lab's own network leads nowhere else.
             "insecure = true",
         ]
-        if plan.snapshot_commands is not None:
-            lines += ["[snapshot]", f"commands = {plan.snapshot_commands}"]
+        if plan.snapshot_after is not None:
+            commands, size = plan.snapshot_after
+            lines += ["[snapshot]", f"commands = {commands}", f"bytes = {size}"]
         lines += ["[[objects]]", f"name = {_text(served.name)}", f"class = {_text(served.cls)}"]
         lines += [f"args = {_text(served.args)}", f"path = {json.dumps([str(each) for each in served.path])}"]
         for member, incarnation in incarnations.items():

@@ -32,7 +32,7 @@ class Status:
     ballot: str
     decided: int
     executed: int
-    lag: int
+    trimmed: int
     digest: str
     diverged: int | None
     frozen: int | None
@@ -49,7 +49,7 @@ class Status:
             ballot=document["ballot"],
             decided=document["decided"],
             executed=document["executed"],
-            lag=document["lag"],
+            trimmed=document["trimmed"],
             digest=document["digest"],
             diverged=document["diverged"],
             frozen=document["frozen"],

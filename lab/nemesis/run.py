@@ -31,8 +31,8 @@ from verdict import Verdict, clear_progress
 from waiting import NeverHappened
 from workload import Texts, Workload, named
 
-SNAPSHOT_COMMANDS = 2000
-"""Snapshots every few seconds of this load, so that faults meet them."""
+SNAPSHOT_AFTER = (1000, 32 << 10)
+"""Commands and bytes: a snapshot every second or two of this load, so that faults meet them."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def run_campaign(
             nodes=options.nodes,
             persist=options.persist,
             environment=shim.environment() if shim else {},
-            snapshot_commands=SNAPSHOT_COMMANDS,
+            snapshot_after=SNAPSHOT_AFTER,
         )
         try:
             group = stack.enter_context(Group(plan, network))

@@ -144,7 +144,8 @@ class Damage(Fault):
         segment = max((self._victim.directory / "log").glob("log-0*"))
         content = segment.read_bytes()
         written = [at for at in range(8 << 10, len(content), 512) if any(content[at : at + 512])]
-        at = written[len(written) // 2] + scene.rng.randrange(512)
+        # Near the end: what stands before the newest snapshot is of no use to anybody.
+        at = written[-1 - len(written) // 20] + scene.rng.randrange(512)
         self._undo = (segment, at, content[at : at + 1])
         _change(segment, at, bytes([content[at] ^ 0x10]))
         self._victim.start()

@@ -6,6 +6,7 @@
     ├── NotExecuted            nothing happened; the call may be made again
     │   ├── Unavailable        no majority, no leader, no route: try again later
     │   ├── Overloaded         queues are full: try again more slowly
+    │   ├── StorageFull        no node has room on its disk: reads go on, calls do when there is room
     │   └── Refused            this request will never be accepted as it is
     │       ├── UnsupportedValue   (also TypeError)       an argument cannot travel
     │       ├── NoSuchMethod       (also AttributeError)  unknown or private method
@@ -63,6 +64,14 @@ class Overloaded(NotExecuted):
 
     >>> Overloaded.retry
     True
+    """
+
+
+class StorageFull(NotExecuted):
+    """The disks of the group are full; calls are taken again by themselves when there is room.
+
+    >>> StorageFull.executed
+    False
     """
 
 
@@ -179,6 +188,7 @@ for _class in (
     NotExecuted,
     Unavailable,
     Overloaded,
+    StorageFull,
     Refused,
     UnsupportedValue,
     NoSuchMethod,

@@ -75,6 +75,8 @@ impl<O: Ordering> Replica<O> {
         }
         let refusal = if self.is_leaving() {
             Some(Refusal::NotServing)
+        } else if !self.has_room() {
+            Some(Refusal::StorageFull)
         } else if self.opens.len() >= OPENS_WAITING || self.is_log_full() {
             Some(Refusal::Overloaded)
         } else {
@@ -105,6 +107,9 @@ impl<O: Ordering> Replica<O> {
         }
         let print = fingerprint(object, &payload);
         let admission = self.look(id, acknowledged, print)?;
+        if admission == Admission::New && !self.has_room() {
+            return Err(Refusal::StorageFull);
+        }
         match admission {
             Admission::Answered => {
                 let session = self.sessions.session(id.session);

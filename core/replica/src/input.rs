@@ -89,6 +89,11 @@ pub enum Input<M> {
         /// Whether it works.
         is_up: bool,
     },
+    /// The log's storage has room again, or has none: while it has none nothing new is taken in here.
+    Storage {
+        /// Whether it takes new votes.
+        has_room: bool,
+    },
     /// Take a snapshot everywhere at one agreed slot (operator's wish; clients use their own message).
     Checkpoint,
     /// Give leadership away and refuse new work: the node is about to leave.

@@ -23,6 +23,7 @@ mod sessions;
 mod silence;
 mod snapshot;
 mod status;
+mod storage;
 mod waiting;
 mod window;
 

@@ -11,6 +11,7 @@ use crate::pipeline::Pipeline;
 use crate::reads::Reads;
 use crate::sessions::Sessions;
 use crate::silence::Silence;
+use crate::storage::Storage;
 use crate::waiting::Waiting;
 use crate::{Input, Output, PeerMessage, ReplicaConfig, SnapshotCore};
 use quorate_ordering::{Decision, Effect, Effects, Event, LinkState, Ordering, Role};
@@ -54,6 +55,7 @@ pub struct Replica<O: Ordering> {
     pub(crate) turn: Vec<Command>,
     pub(crate) is_host_up: bool,
     pub(crate) is_draining: bool,
+    pub(crate) storage: Storage,
     /// When each node was last heard of.
     pub(crate) heard: BTreeMap<NodeId, Time>,
     /// Events for the ordering, raised while its effects were routed.
@@ -89,6 +91,7 @@ impl<O: Ordering> Replica<O> {
             turn: Vec::new(),
             is_host_up: true,
             is_draining: false,
+            storage: Storage::default(),
             heard: BTreeMap::new(),
             events: VecDeque::new(),
             effects: Effects::new(),
@@ -168,6 +171,7 @@ impl<O: Ordering> Replica<O> {
             } => self.installed(now, &core, digest, bytes, out),
             Input::InstallFailed { slot } => self.install_failed(now, slot, out),
             Input::Host { is_up } => self.is_host_up = is_up,
+            Input::Storage { has_room } => self.room_changed(has_room),
             Input::Checkpoint => self.want_checkpoint(),
             Input::Drain => {
                 self.is_draining = true;
@@ -281,6 +285,7 @@ impl<O: Ordering> Replica<O> {
         self.role = role;
         out.push(Output::Role(role));
         self.care_for_sessions(now, role);
+        self.leave_to_who_has_room();
         if self.leader() != before {
             self.tell_leader(out);
             if self.leader().is_some() {

@@ -41,6 +41,8 @@ pub struct ReplicaStatus {
     pub is_serving: bool,
     /// Whether the objects' host works.
     pub is_host_up: bool,
+    /// Whether the log's storage takes new votes.
+    pub has_room: bool,
     /// Whether a snapshot is being fetched or installed.
     pub is_fetching: bool,
     /// The slot at which this replica's state differs from the majority's.
@@ -72,6 +74,7 @@ impl<O: Ordering> Replica<O> {
             backlog: self.pipeline.backlog(),
             is_serving: self.serves_objects().is_ok(),
             is_host_up: self.is_host_up,
+            has_room: self.has_room(),
             is_fetching: self.fetch.is_active(),
             diverged: self.checkpoints.diverged(),
             frozen: self.checkpoints.frozen(),

@@ -45,10 +45,19 @@ impl Operation {
 pub(crate) struct Pending {
     pub(crate) operation: Operation,
     pub(crate) deadline: Time,
-    /// Whether a replica may have got it in the session in use.
-    pub(crate) was_sent: bool,
+    /// Copies sent in the session in use of which no replica has said that nothing happened.
+    pub(crate) copies: u32,
+    /// Nodes in a row that had no room on their disk for it.
+    pub(crate) full_nodes: usize,
     /// When to send it again after a refusal; `None` while it waits for an answer.
     pub(crate) resend_at: Option<Time>,
+}
+
+impl Pending {
+    /// Says whether a replica may have executed it in the session in use.
+    pub(crate) fn is_in_doubt(&self) -> bool {
+        self.copies > 0
+    }
 }
 
 /// Pending operations by consecutive number; answered ones leave holes until the oldest goes.

@@ -69,6 +69,11 @@ impl Route {
         }
     }
 
+    /// How many addresses are known.
+    pub(crate) fn len(&self) -> usize {
+        self.addresses.len()
+    }
+
     /// Says whether every address failed since one last answered.
     pub(crate) fn is_exhausted(&self) -> bool {
         self.failed_in_a_row >= self.addresses.len()

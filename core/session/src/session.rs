@@ -81,6 +81,8 @@ pub struct ClientSession {
     last_sent: Time,
     /// When the client moved to a hinted leader last; `None` until it does.
     last_move: Option<Time>,
+    /// Nodes in a row that had no room on their disk for a session.
+    full_nodes: usize,
     /// Nothing is due before; recomputed when it comes.
     wake_hint: Time,
 }
@@ -108,6 +110,7 @@ impl ClientSession {
             last_heard: now,
             last_sent: now,
             last_move: None,
+            full_nodes: 0,
             wake_hint: now,
         }
     }
@@ -146,7 +149,8 @@ impl ClientSession {
         let pending = Pending {
             operation,
             deadline,
-            was_sent: false,
+            copies: 0,
+            full_nodes: 0,
             resend_at: None,
         };
         if pending.operation.payload_len() > PAYLOAD_BYTES_MAX {
@@ -229,6 +233,7 @@ impl ClientSession {
                         id: session,
                         expiry,
                     };
+                    self.full_nodes = 0;
                     self.send_all(now, out);
                     self.wake_hint = now;
                 }
@@ -268,6 +273,11 @@ impl ClientSession {
     }
 
     fn on_refused(&mut self, now: Time, ask: Ask, refusal: Refusal, out: &mut Vec<Output>) {
+        if !refusal.may_have_executed()
+            && let Some(pending) = self.pending_mut(ask)
+        {
+            pending.copies = pending.copies.saturating_sub(1);
+        }
         match (ask, refusal) {
             (Ask::Session(session), Refusal::SessionExpired)
             | (Ask::Call(CommandId { session, .. }), Refusal::SessionExpired) => {
@@ -278,6 +288,7 @@ impl ClientSession {
                 self.on_disconnected(now);
                 self.wake_hint = now;
             }
+            (_, Refusal::StorageFull) => self.on_storage_full(now, ask, out),
             (Ask::Call(id), refusal) if is_final(refusal) => {
                 if let Some(number) = self.call_number(id) {
                     self.finish_call(number, Err(Failure::refused(refusal)), out);
@@ -290,15 +301,64 @@ impl ClientSession {
         }
     }
 
-    /// Sends what was refused for the moment again after a pause.
-    fn delay(&mut self, now: Time, ask: Ask) {
-        let at = now + self.config.retry_pause;
-        let pending = match ask {
+    /// The node's disk is full: another node may have room. Once every node had none, whatever can have
+    /// happened nowhere fails.
+    fn on_storage_full(&mut self, now: Time, ask: Ask, out: &mut Vec<Output>) {
+        let nodes = self.route.len();
+        let failed: Vec<u64> = match ask {
+            Ask::Open(_) => {
+                self.full_nodes += 1;
+                let unsent = |(number, pending): (u64, &mut Pending)| {
+                    (!pending.is_in_doubt()).then_some(number)
+                };
+                if self.full_nodes >= nodes {
+                    self.calls.iter_mut().filter_map(unsent).collect()
+                } else {
+                    Vec::new()
+                }
+            }
+            Ask::Call(_) | Ask::Request(_) | Ask::Session(_) => {
+                let is_full_everywhere = self.pending_mut(ask).is_some_and(|pending| {
+                    pending.full_nodes += 1;
+                    pending.full_nodes >= nodes && !pending.is_in_doubt()
+                });
+                match ask {
+                    Ask::Call(id) if is_full_everywhere => {
+                        self.call_number(id).into_iter().collect()
+                    }
+                    Ask::Request(number) if is_full_everywhere => {
+                        let full = Failure::refused(Refusal::StorageFull);
+                        self.finish_request(number, Err(full), out);
+                        Vec::new()
+                    }
+                    Ask::Open(_) | Ask::Call(_) | Ask::Request(_) | Ask::Session(_) => Vec::new(),
+                }
+            }
+        };
+        for number in failed {
+            self.finish_call(number, Err(Failure::refused(Refusal::StorageFull)), out);
+        }
+        self.delay(now, ask);
+        if self.link == Link::Up {
+            self.route.shun();
+            self.on_disconnected(now);
+            self.wake_hint = now;
+        }
+    }
+
+    /// The operation that a refusal speaks of.
+    fn pending_mut(&mut self, ask: Ask) -> Option<&mut Pending> {
+        match ask {
             Ask::Call(id) => self.call_number(id).and_then(|n| self.calls.pending_mut(n)),
             Ask::Request(number) => self.requests.pending_mut(number),
             Ask::Open(_) | Ask::Session(_) => None,
-        };
-        if let Some(pending) = pending {
+        }
+    }
+
+    /// Sends what was refused for the moment again after a pause.
+    fn delay(&mut self, now: Time, ask: Ask) {
+        let at = now + self.config.retry_pause;
+        if let Some(pending) = self.pending_mut(ask) {
             pending.resend_at = Some(at);
         }
         self.wake_hint = self.wake_hint.min(at);
@@ -318,7 +378,7 @@ impl ClientSession {
         let sent: Vec<u64> = self
             .calls
             .iter_mut()
-            .filter(|(_, p)| p.was_sent)
+            .filter(|(_, p)| p.is_in_doubt())
             .map(|(n, _)| n)
             .collect();
         for number in sent {
@@ -395,14 +455,14 @@ impl ClientSession {
 
     fn fail_overdue(&mut self, now: Time, out: &mut Vec<Output>) {
         let overdue = |(number, pending): (u64, &mut Pending)| {
-            (now >= pending.deadline).then_some((number, pending.was_sent))
+            (now >= pending.deadline).then_some((number, pending.is_in_doubt()))
         };
         let calls: Vec<(u64, bool)> = self.calls.iter_mut().filter_map(overdue).collect();
         let requests: Vec<(u64, bool)> = self.requests.iter_mut().filter_map(overdue).collect();
-        for (number, was_sent) in calls {
+        for (number, is_in_doubt) in calls {
             let failure = Failure {
                 cause: Cause::DeadlinePassed,
-                may_have_executed: was_sent,
+                may_have_executed: is_in_doubt,
             };
             self.finish_call(number, Err(failure), out);
         }
@@ -452,7 +512,7 @@ impl ClientSession {
             let Some(pending) = self.calls.pending_mut(number) else {
                 return;
             };
-            pending.was_sent = true;
+            pending.copies += 1;
             pending.resend_at = None;
             let Operation::Call { object, payload } = &pending.operation else {
                 return;
@@ -468,7 +528,7 @@ impl ClientSession {
             let Some(pending) = self.requests.pending_mut(number) else {
                 return;
             };
-            pending.was_sent = true;
+            pending.copies += 1;
             pending.resend_at = None;
             match &pending.operation {
                 Operation::Read {
@@ -562,6 +622,7 @@ fn is_final(refusal: Refusal) -> bool {
         | Refusal::Overloaded
         | Refusal::SessionExpired
         | Refusal::NotServing
-        | Refusal::NoLeader => false,
+        | Refusal::NoLeader
+        | Refusal::StorageFull => false,
     }
 }

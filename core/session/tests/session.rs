@@ -1,7 +1,7 @@
 //! What a client does when replicas answer, refuse, fall silent or die.
 
 use quorate_session::{
-    Answer, Cause, ClientSession, Input, Operation, Output, SessionConfig, Ticket,
+    Answer, Cause, ClientSession, Failure, Input, Operation, Output, SessionConfig, Ticket,
 };
 use quorate_types::{
     Ask, CommandId, Duration, FromClient, NodeId, ObjectId, Outcome, PAYLOAD_BYTES_MAX, Refusal,
@@ -315,4 +315,59 @@ fn no_more_than_the_bound_is_in_flight() {
             .begin(world.now, operation, Time(MS), &mut world.out),
         None
     );
+}
+
+fn full(ask: Ask) -> ToClient {
+    let refusal = Refusal::StorageFull;
+    ToClient::Refused { ask, refusal }
+}
+
+fn failure(world: &mut World) -> Option<Failure> {
+    let mut outputs = world.out.drain(..);
+    outputs.find_map(|output| match output {
+        Output::Done { result, .. } => result.err(),
+        _ => None,
+    })
+}
+
+#[test]
+fn a_call_that_no_node_has_room_for_fails_as_not_executed_after_each_was_asked_once() {
+    let mut world = World::open();
+    world.call("a");
+    let id = CommandId {
+        session: SESSION,
+        sequence: 1,
+    };
+    for node in [2, 3] {
+        world.receive(full(Ask::Call(id)));
+        assert_eq!(failure(&mut world), None, "another node may have room");
+        world.wake();
+        world.connect(node);
+    }
+    world.receive(full(Ask::Call(id)));
+    let failed = failure(&mut world).expect("no node is left");
+    assert_eq!(failed.cause, Cause::Refused(Refusal::StorageFull));
+    assert!(!failed.may_have_executed);
+}
+
+#[test]
+fn a_call_that_may_be_on_its_way_elsewhere_does_not_fail_for_want_of_room() {
+    let mut world = World::open();
+    world.call("a");
+    let id = CommandId {
+        session: SESSION,
+        sequence: 1,
+    };
+    let gone = Input::Disconnected;
+    world.session.handle(world.now, gone, &mut world.out);
+    for node in [2, 3, 1, 2] {
+        world.wake();
+        world.connect(node);
+        world.receive(full(Ask::Call(id)));
+        assert_eq!(
+            failure(&mut world),
+            None,
+            "the first node may have ordered it"
+        );
+    }
 }

@@ -167,6 +167,8 @@ pub enum Refusal {
     TooLarge,
     /// Nobody votes for this group's snapshots: it runs without.
     NoSnapshots,
+    /// This node's storage is full: nothing happened. Another node may have room.
+    StorageFull,
 }
 
 impl Refusal {
@@ -182,7 +184,8 @@ impl Refusal {
             | Refusal::NotServing
             | Refusal::NoLeader
             | Refusal::TooLarge
-            | Refusal::NoSnapshots => false,
+            | Refusal::NoSnapshots
+            | Refusal::StorageFull => false,
         }
     }
 }

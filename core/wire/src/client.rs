@@ -406,7 +406,7 @@ fn take_ask(r: &mut Reader<'_>) -> Result<Ask, WireError> {
     }
 }
 
-const REFUSALS: [Refusal; 11] = [
+const REFUSALS: [Refusal; 12] = [
     Refusal::NotOrdered,
     Refusal::Unknown,
     Refusal::Overloaded,
@@ -418,6 +418,7 @@ const REFUSALS: [Refusal; 11] = [
     Refusal::NoLeader,
     Refusal::TooLarge,
     Refusal::NoSnapshots,
+    Refusal::StorageFull,
 ];
 
 pub(crate) fn put_refusal(buf: &mut BytesMut, refusal: Refusal) {
@@ -437,6 +438,7 @@ fn refusal_number(refusal: Refusal) -> u8 {
         Refusal::NoLeader => 9,
         Refusal::TooLarge => 10,
         Refusal::NoSnapshots => 11,
+        Refusal::StorageFull => 12,
     }
 }
 

@@ -240,6 +240,7 @@ fn connect_error(py: Python<'_>, error: &ConnectError) -> PyErr {
 fn call_error(py: Python<'_>, error: &CallError) -> PyErr {
     let class = match error {
         CallError::NotExecuted(why) if why.contains("overloaded") => "Overloaded",
+        CallError::NotExecuted(why) if why.contains("storage is full") => "StorageFull",
         CallError::NotExecuted(_) => "Unavailable",
         CallError::OutcomeUnknown(why) if why.contains("expired") => "SessionExpired",
         CallError::OutcomeUnknown(why) if why.contains("deadline") => "TimedOut",

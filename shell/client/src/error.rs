@@ -89,5 +89,6 @@ fn refusal_words(refusal: Refusal) -> &'static str {
         Refusal::NoLeader => "no leader is known",
         Refusal::TooLarge => "it is larger than a batch may be",
         Refusal::NoSnapshots => "this group runs without snapshots",
+        Refusal::StorageFull => "the storage is full, nothing happened",
     }
 }

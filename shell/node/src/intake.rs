@@ -1,6 +1,7 @@
 //! What came in, as inputs of the replica: frames, links, durable marks, host events, snapshots.
 
 use crate::NodeError;
+use crate::journal::Journal;
 use crate::node::Node;
 use crate::snapshots::Finished;
 use quorate_host::HostEvent;
@@ -110,6 +111,9 @@ impl Node {
             && let Some(mark) = journal.durable()?
         {
             self.feed(now, Input::Persisted { mark });
+        }
+        if let Some(has_room) = self.journal.as_mut().and_then(Journal::room) {
+            self.feed(now, Input::Storage { has_room });
         }
         Ok(())
     }

@@ -23,6 +23,8 @@ pub(crate) struct Journal {
     scratch: BytesMut,
     told: u64,
     room: Room,
+    /// What changed about the room and was not told yet.
+    room_news: Option<bool>,
     /// Set by the log's thread: something about it may have changed.
     is_news: Arc<AtomicBool>,
 }
@@ -62,6 +64,7 @@ impl Journal {
             scratch: BytesMut::new(),
             told: 0,
             room: Room::Plenty,
+            room_news: None,
             is_news,
         }
     }
@@ -143,12 +146,18 @@ impl Journal {
         Ok(is_new.then_some(Mark(mark)))
     }
 
+    /// Whether the disk takes new votes, if that changed since it was asked for last.
+    pub(crate) fn room(&mut self) -> Option<bool> {
+        self.room_news.take()
+    }
+
     /// What the disk can still take, said when it changes: a full disk holds votes back, so that calls
-    /// wait or are refused, and goes on by itself when space returns.
+    /// are refused, and goes on by itself when space returns.
     fn note_room(&mut self) {
         let room = self.writer.room();
         if room != self.room {
             self.room = room;
+            self.room_news = Some(room == Room::Plenty);
             match room {
                 Room::Plenty => tracing::info!("the disk has room again"),
                 Room::Low => {
@@ -258,5 +267,55 @@ mod tests {
         let base = put_base(&records);
         assert_eq!(take_base(base.clone()), Ok(records));
         assert!(take_base(base.slice(..base.len() - 1)).is_err());
+    }
+
+    /// Waits until the log's thread wakes the loop, and takes what it has to tell.
+    fn news_of(journal: &mut Journal, poll: &mut mio::Poll) -> Option<bool> {
+        let mut events = mio::Events::with_capacity(4);
+        loop {
+            journal.durable().expect("a full disk is no failure");
+            if let Some(has_room) = journal.room() {
+                return Some(has_room);
+            }
+            let patience = Some(std::time::Duration::from_secs(20));
+            poll.poll(&mut events, patience).unwrap();
+            if events.is_empty() {
+                return None;
+            }
+        }
+    }
+
+    #[test]
+    fn a_full_disk_and_its_return_are_told_once_each() {
+        let disk = quorate_storage::SimDisk::new();
+        let limits = quorate_storage::Limits::default();
+        let (log, _) = Log::open(disk.clone(), 7, 1, limits).unwrap();
+        let mut poll = mio::Poll::new().unwrap();
+        let waker = Arc::new(Waker::new(poll.registry(), mio::Token(0)).unwrap());
+        let mut journal = Journal::start(log, GroupId(0), waker);
+        disk.set_capacity(Some(disk.used()));
+        let payload = Bytes::from(vec![7; 4 << 20]);
+        for slot in 1..=12 {
+            let command = quorate_types::Command {
+                id: quorate_types::CommandId::default(),
+                acknowledged: 0,
+                body: quorate_types::Body::Call {
+                    object: quorate_types::ObjectId(0),
+                    payload: payload.clone(),
+                },
+            };
+            let record = Record::Vote {
+                slot: Slot(slot),
+                ballot: Ballot::ZERO.next(NodeId(2), 1),
+                batch: Batch::new(quorate_types::Stamp::default(), vec![command]),
+            };
+            journal.append(Mark(slot), &record);
+            journal.flush().unwrap();
+        }
+        assert_eq!(news_of(&mut journal, &mut poll), Some(false));
+        assert_eq!(journal.room(), None, "told once");
+        disk.set_capacity(None);
+        assert_eq!(news_of(&mut journal, &mut poll), Some(true));
+        journal.close().unwrap();
     }
 }

@@ -7,4 +7,5 @@ mod reads;
 mod restoring;
 mod sessions;
 mod snapshots;
+mod storage;
 mod world;

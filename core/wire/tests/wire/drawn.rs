@@ -58,7 +58,7 @@ fn outcome(draw: &mut Draw) -> Outcome {
 }
 
 fn refusal(draw: &mut Draw) -> Refusal {
-    const ALL: [Refusal; 11] = [
+    const ALL: [Refusal; 12] = [
         Refusal::NotOrdered,
         Refusal::Unknown,
         Refusal::Overloaded,
@@ -70,8 +70,9 @@ fn refusal(draw: &mut Draw) -> Refusal {
         Refusal::NoLeader,
         Refusal::TooLarge,
         Refusal::NoSnapshots,
+        Refusal::StorageFull,
     ];
-    ALL[draw.below(11) as usize]
+    ALL[draw.below(12) as usize]
 }
 
 pub(crate) fn request(draw: &mut Draw) -> FromClient {

@@ -254,6 +254,10 @@ fn answers_to_clients() -> Vec<Sample> {
             refused(Ask::Session(SESSION), Refusal::NoSnapshots),
         ),
         (
+            "answer_refused_storage",
+            refused(Ask::Call(ID), Refusal::StorageFull),
+        ),
+        (
             "answer_kept_alive",
             ToClient::KeptAlive { session: SESSION },
         ),

@@ -1,11 +1,12 @@
 //! JSON of the command line as values of objects. The way back is `Value`'s own text.
 
+use quorate_node::value_of_json;
 use quorate_wire::value::Value;
 
 /// A JSON list as values.
 pub(crate) fn list(text: &str) -> Result<Vec<Value>, String> {
     match serde_json::from_str(text) {
-        Ok(serde_json::Value::Array(items)) => Ok(items.into_iter().map(value).collect()),
+        Ok(serde_json::Value::Array(items)) => Ok(items.iter().map(value_of_json).collect()),
         Ok(_) => Err(format!(
             "'{text}' is not a JSON list; write for example '[1, \"two\"]'"
         )),
@@ -18,7 +19,7 @@ pub(crate) fn named(text: &str) -> Result<Vec<(String, Value)>, String> {
     match serde_json::from_str(text) {
         Ok(serde_json::Value::Object(items)) => Ok(items
             .into_iter()
-            .map(|(name, item)| (name, value(item)))
+            .map(|(name, item)| (name, value_of_json(&item)))
             .collect()),
         Ok(_) => Err(format!(
             "'{text}' is not a JSON object; write for example '{{\"n\": 1}}'"
@@ -30,30 +31,8 @@ pub(crate) fn named(text: &str) -> Result<Vec<(String, Value)>, String> {
 /// One word of a command line: JSON where it is JSON, else the text itself.
 pub(crate) fn word(text: &str) -> Value {
     match serde_json::from_str(text) {
-        Ok(json) => value(json),
+        Ok(json) => value_of_json(&json),
         Err(_) => Value::Text(text.to_string()),
-    }
-}
-
-fn value(json: serde_json::Value) -> Value {
-    match json {
-        serde_json::Value::Null => Value::Null,
-        serde_json::Value::Bool(truth) => Value::Bool(truth),
-        serde_json::Value::Number(number) => match (number.as_i64(), number.as_u64()) {
-            (Some(int), _) => Value::Int(int),
-            (None, Some(large)) => {
-                Value::integer(quorate_wire::value::Sign::Positive, &large.to_be_bytes())
-            }
-            (None, None) => Value::Float(number.as_f64().unwrap_or(f64::NAN)),
-        },
-        serde_json::Value::String(text) => Value::Text(text),
-        serde_json::Value::Array(items) => Value::List(items.into_iter().map(value).collect()),
-        serde_json::Value::Object(items) => Value::Map(
-            items
-                .into_iter()
-                .map(|(key, item)| (Value::Text(key), value(item)))
-                .collect(),
-        ),
     }
 }
 

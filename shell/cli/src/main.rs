@@ -10,7 +10,6 @@ mod demo;
 mod error;
 mod json;
 mod node;
-mod object;
 mod seconds;
 mod snapshot;
 mod status;

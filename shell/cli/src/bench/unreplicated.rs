@@ -108,12 +108,18 @@ impl Server {
         registry
             .register(&mut listener, LISTENER, Interest::READABLE)
             .map_err(system)?;
-        let name = crate::object::name_of(&args.class);
+        let name = args
+            .class
+            .rsplit(':')
+            .next()
+            .unwrap_or(&args.class)
+            .to_owned();
+        let arguments = quorate_node::constructor_arguments(Some(&args.args), None);
         let spec = ObjectSpec {
             id: ObjectId(0),
             name: name.clone(),
             class: args.class.clone(),
-            arguments: crate::object::arguments(&args.args, "{}")?,
+            arguments: arguments.map_err(CliError::usage)?,
         };
         let python = PythonConfig {
             paths: vec![std::env::current_dir().map_err(system)?],

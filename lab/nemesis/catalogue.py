@@ -8,7 +8,7 @@ from fault import Fault, Need, Role
 from faults_disk import Damage, DiskFull, FlushFails, FlushSlow
 from faults_host import HostHangs, HostKilled, HostsKilled
 from faults_network import Bridge, Cut, Deaf, Mute, Split
-from faults_process import Kill, KillAll, Lag, Stop, Terminate
+from faults_process import Forget, Kill, KillAll, Lag, Stop, Terminate
 
 Make = Callable[[], Fault]
 
@@ -36,12 +36,12 @@ _MAKERS: tuple[Make, ...] = (
     FlushSlow,
     lambda: DiskFull(Role.FOLLOWER),
     lambda: DiskFull(Role.LEADER),
+    Forget,
 )
 
 CATALOGUE: dict[str, Make] = {make().name: make for make in _MAKERS}
 
-DISK_NEEDS = {Need.SMALL_DISK, Need.SHIM}
-"""Faults with one of these get a group of their own: on their disks a flush costs nothing."""
+_OWN_DISK_NEEDS = {Need.SMALL_DISK, Need.SHIM}
 
 
 def chosen(names: list[str]) -> list[str]:
@@ -61,5 +61,12 @@ def missing(name: str, provided: set[Need]) -> list[Need]:
 
 
 def wants_own_disks(name: str) -> bool:
-    """Whether a fault belongs into the group with the lab's own disks."""
-    return any(need in DISK_NEEDS for need in CATALOGUE[name]().needs)
+    """Whether a fault is for a group on the lab's own disks, where a flush costs nothing."""
+    return any(need in _OWN_DISK_NEEDS for need in CATALOGUE[name]().needs)
+
+
+def title_of(name: str, persist: str) -> str:
+    """The group that meets a fault: `own-disks`, or what it keeps its state in."""
+    if wants_own_disks(name):
+        return "own-disks"
+    return "memory" if Need.MEMORY in CATALOGUE[name]().needs else persist

@@ -26,6 +26,7 @@ class Need(Enum):
     HOST = "a Python object (--object shelf or bank:Account)"
     TEXTS = "an object of texts, to fill disks with (--object shelf or rust:kv)"
     DISK = "--persist disk: a memory node that ended only observes from then on"
+    MEMORY = "a group of its own with --persist memory"
 
 
 class Role(Enum):

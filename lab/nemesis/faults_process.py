@@ -61,6 +61,34 @@ class Lag(Fault):
         self._victim.start()
 
 
+class Forget(Fault):
+    """A follower without a disk is killed and comes back: it forgot its votes, so it may only observe."""
+
+    name = "forget-follower"
+    needs = (Need.MEMORY,)
+
+    def __init__(self) -> None:
+        self._victim: Member | None = None
+
+    def inject(self, scene: Scene) -> None:
+        """Kill it and start it at once."""
+        self._victim = scene.member(Role.FOLLOWER)
+        self._victim.kill()
+        self._victim.start()
+
+    def heal(self, scene: Scene) -> None:
+        """There is no way back for it in this view."""
+
+    def problems(self, scene: Scene) -> list[str]:
+        """It executes, and does not vote."""
+        del scene
+        assert self._victim is not None
+        status = wait_until(self._victim.status, 5.0, f"the status of node {self._victim.number}")
+        if "observer" in status.roles and "acceptor" not in status.roles:
+            return []
+        return [f"a node that forgot its votes is {' and '.join(status.roles)}"]
+
+
 class KillAll(Fault):
     """SIGKILL to every node at once: what was acknowledged must come back from the disks."""
 

@@ -28,7 +28,7 @@ class Status:
 
     node: int
     leader: int | None
-    leads: bool
+    roles: tuple[str, ...]
     ballot: str
     decided: int
     executed: int
@@ -39,13 +39,18 @@ class Status:
     is_serving: bool
     elections: int
 
+    @property
+    def leads(self) -> bool:
+        """Whether it takes itself for the leader."""
+        return "leader" in self.roles
+
     @staticmethod
     def of(document: dict[str, Any]) -> Status:
         """The status in a node's document."""
         return Status(
             node=document["id"],
             leader=document["leader"],
-            leads="leader" in document["roles"],
+            roles=tuple(document["roles"]),
             ballot=document["ballot"],
             decided=document["decided"],
             executed=document["executed"],

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import isolation
 from campaign import Campaign
-from catalogue import CATALOGUE, chosen, missing, wants_own_disks
+from catalogue import CATALOGUE, chosen, missing, title_of, wants_own_disks
 from checker import ROOT, checker
 from disks import FlushShim, SmallDisk
 from fault import Need, Scene
@@ -65,12 +65,11 @@ def main() -> int:
     with network_of(options.nodes) as network:
         provided = provided_needs(network, workload, options)
         permitted = [name for name in options.faults if not report_skipped(name, provided)]
-        for own_disks in (False, True):
-            names = [name for name in permitted if wants_own_disks(name) is own_disks]
-            if names:
-                title = "own-disks" if own_disks else options.persist
-                share = len(names) / len(permitted)
-                run_campaign(title, names, share, options, network, workload, directory, verdict, outages)
+        titles = [title_of(name, options.persist) for name in permitted]
+        for title in dict.fromkeys(titles):
+            names = [name for name, of in zip(permitted, titles, strict=True) if of == title]
+            share = len(names) / len(permitted)
+            run_campaign(title, names, share, options, network, workload, directory, verdict, outages)
     print_outages(outages)
     print(verdict.last_line())
     return 1 if verdict.failed or not verdict.passed else 0
@@ -102,7 +101,7 @@ def run_campaign(
             quorate=options.quorate,
             served=workload.served,
             nodes=options.nodes,
-            persist=options.persist,
+            persist="memory" if title == "memory" else options.persist,
             environment=shim.environment() if shim else {},
             snapshot_after=SNAPSHOT_AFTER,
         )
@@ -138,6 +137,7 @@ def provided_needs(network: Network, workload: Workload, options: Options) -> se
         Need.HOST: workload.served.is_python,
         Need.TEXTS: isinstance(workload, Texts),
         Need.DISK: options.persist == "disk",
+        Need.MEMORY: True,
     }
     return {need for need, is_given in given.items() if is_given}
 

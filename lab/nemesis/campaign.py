@@ -27,6 +27,12 @@ WHOLE_S = 30.0
 SERVED_S = 5.0
 """A majority that is left serves again within this, far above what is measured and reported."""
 
+GROWTH_MAX = 1.5
+"""In a long run the nodes' largest memory of the last quarter stays below that of the second times this."""
+
+GROWTH_SAMPLES_MIN = 40
+"""Fewer faults than these say nothing about growth."""
+
 CALM_S = 0.5
 """Between two faults, so that each outage belongs to one of them."""
 
@@ -53,6 +59,8 @@ class Campaign:
     clients: int
     seed: int
     happened: list[Happened] = field(default_factory=list)
+    memory_kib: list[int] = field(default_factory=list)
+    """Of the largest node, after each fault."""
 
     @property
     def group(self) -> Group:
@@ -118,6 +126,7 @@ class Campaign:
             is_whole = False
         whole_ns = time.monotonic_ns()
         self.happened.append(Happened(fault.name, injected_ns, whole_ns))
+        self.memory_kib.append(max(member.rss_kib() or 0 for member in self.group))
         hold(CALM_S)
         seen = outage(recording.operations(), injected_ns, whole_ns)
         note = f"outage {seen.median_ms:.0f} ms, longest {seen.longest_ms:.0f} ms"
@@ -137,6 +146,11 @@ class Campaign:
             member.is_running()
         ends = [end for member in self.group for end in member.unasked_ends]
         self.verdict.check(f"{self.title} no node ended unasked", ends)
+        quarter = len(self.memory_kib) // 4
+        if len(self.memory_kib) >= GROWTH_SAMPLES_MIN:
+            early, late = max(self.memory_kib[quarter : 2 * quarter]), max(self.memory_kib[-quarter:])
+            grown = [] if late <= early * GROWTH_MAX else [f"from {early} to {late} KiB"]
+            self.verdict.check(f"{self.title} memory flat", grown, f"{early} and {late} KiB")
 
     def _judge_object(self, recording: Recording) -> None:
         before = recording.operations()

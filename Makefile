@@ -72,6 +72,7 @@ test-rust: package
 
 test-python: build
 	$(BIN)/pytest -c python/pyproject.toml python/tests python/quorate examples
+	$(BIN)/pytest lab/nemesis
 
 test-sim: cargo-present venv
 	$(SIM) --bin sim -- --seeds $(TEST_SEEDS)

@@ -1,0 +1,140 @@
+"""The lab's own judgement: a lost call, a doubled one, a long silence and a filled disk are each noticed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from catalogue import CATALOGUE, chosen, title_of
+from memory import peaks_of
+from outages import MS, answered_between, outage
+from recording import Operation, Recording
+from verdict import Verdict
+from waiting import NeverHappened, wait_until
+from workload import named
+
+EXAMPLES = Path()
+
+
+def append(client: int, number: int, *, error: str | None = None, answered: bool = True) -> Operation:
+    """An append to the key `log-0-0`."""
+    args = ("log-0-0", f"{client}.{number};")
+    at = number * MS
+    returned = at + 1 if answered else None
+    return Operation(client, "kv/Shelf", "append", args, at, returned, None, False, error)
+
+
+def read(text: str | None) -> Operation:
+    """The final read of that key."""
+    return Operation(0, "kv/Shelf", "get", ("log-0-0",), 10**12, 10**12 + 1, text)
+
+
+def problems(operations: list[Operation], text: str | None) -> list[str]:
+    """What the workload says of these calls and that end."""
+    return named("shelf", EXAMPLES).problems(operations, [read(text)])
+
+
+def test_each_acknowledged_call_once_is_no_problem() -> None:
+    """Order does not matter here; the checker of histories judges that."""
+    assert problems([append(1, 1), append(2, 1)], "2.1;1.1;") == []
+
+
+def test_a_lost_call_is_named() -> None:
+    """Acknowledged and absent."""
+    assert "present 0 times" in problems([append(1, 1)], None)[0]
+
+
+def test_a_doubled_call_is_named_even_if_nobody_got_an_answer() -> None:
+    """At most once holds for calls without an answer too."""
+    unknown = append(1, 1, error="unknown: TimedOut", answered=False)
+    assert problems([unknown], "1.1;") == []
+    assert problems([unknown], None) == []
+    assert "present 2 times" in problems([unknown], "1.1;1.1;")[0]
+
+
+def test_a_refused_call_that_took_effect_is_named() -> None:
+    """Refused means that it never happens."""
+    assert problems([append(1, 1, error="refused: Overloaded", answered=False)], "1.1;")
+
+
+def test_what_nobody_appended_is_named() -> None:
+    """Nothing comes from nowhere."""
+    assert "never appended" in problems([], "9.9;")[0]
+
+
+@pytest.mark.parametrize(("total", "is_fine"), [(5, True), (9, True), (4, False), (10, False), (None, False)])
+def test_a_total_outside_what_was_added_is_named(total: int | None, is_fine: bool) -> None:
+    """Five are sure, four more may be."""
+    sums = named("rust:counter", EXAMPLES)
+    sure = Operation(1, "counter/Counter", "add", (5,), 1, 2, 5)
+    unknown = Operation(1, "counter/Counter", "add", (4,), 3, None, error="unknown: TimedOut")
+    final = Operation(0, "counter/Counter", "get", (), 8, 9, total)
+    assert (sums.problems([sure, unknown], [final]) == []) is is_fine
+
+
+def test_an_outage_is_the_longest_silence_that_touches_the_span() -> None:
+    """Silence before and after the span does not count, unanswered calls do not end it."""
+    times = [0, 500, 510, 900, 2000]
+    operations = [append(1, time) for time in times]
+    operations.append(append(1, 700, error="refused: Unavailable", answered=False))
+    assert outage(operations, 505 * MS, 800 * MS).longest_ms == 390
+    assert outage([], 0, 7 * MS).longest_ms == 7
+
+
+def test_an_answer_to_a_call_from_before_is_no_service() -> None:
+    """Who is served has called and was answered within the span."""
+    operations = [append(1, 5)]
+    assert answered_between(operations, 4 * MS, 6 * MS)
+    assert not answered_between(operations, 5 * MS + 1, 6 * MS)
+
+
+def test_a_history_says_what_is_unknown_and_keeps_no_doubtful_result(tmp_path: Path) -> None:
+    """The form is that of the history checker."""
+    with Recording(tmp_path / "history.jsonl") as recording:
+        recording.add(append(1, 1))
+        recording.add(append(1, 2, error="unknown: TimedOut", answered=False))
+        assert recording.counts() == (1, 0, 1)
+    answered, unknown = (tmp_path / "history.jsonl").read_text().splitlines()
+    assert '"return":1000001' in answered
+    assert "result" not in answered
+    assert '"return":null' in unknown
+    assert "TimedOut" in unknown
+
+
+def test_a_verdict_counts(capsys: pytest.CaptureFixture[str]) -> None:
+    """And says so in its last line."""
+    verdict = Verdict()
+    verdict.check("one", [])
+    verdict.check("two", ["it is broken"])
+    assert verdict.last_line() == "1 passed, 1 failed"
+    assert "FAIL  two: it is broken" in capsys.readouterr().out
+
+
+def test_faults_are_chosen_by_name_or_beginning() -> None:
+    """And a name that is no fault is refused."""
+    assert chosen(["bridge"]) == ["bridge"]
+    assert "kill-leader" in chosen(["kill"])
+    assert "host-kill-leader" not in chosen(["kill"])
+    with pytest.raises(ValueError, match="no fault unplug"):
+        chosen(["unplug"])
+
+
+def test_every_fault_belongs_to_one_group() -> None:
+    """Those that need own disks or forgetting nodes do not meet the others."""
+    titles = {name: title_of(name, "disk") for name in CATALOGUE}
+    assert titles["disk-full-leader"] == "own-disks"
+    assert titles["forget-follower"] == "memory"
+    assert titles["kill-all"] == "disk"
+
+
+def test_waiting_ends() -> None:
+    """With the name of what did not happen."""
+    with pytest.raises(NeverHappened, match="a miracle"):
+        wait_until(lambda: None, 0.05, "a miracle")
+
+
+def test_peaks_do_not_see_the_breath_between_them() -> None:
+    """Growth shows, the saw's teeth do not."""
+    assert peaks_of([1, 9] * 50) == [9] * 10
+    assert peaks_of(list(range(100)))[-1] == 99

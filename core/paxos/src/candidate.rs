@@ -80,8 +80,11 @@ impl MultiPaxos {
             self.acceptor.is_voter(),
             "only an acceptor with a vote may lead"
         );
-        let highest = self.acceptor.promised().max(self.election.highest);
         let is_reused = planted(Plant::BallotReused);
+        let mut highest = self.acceptor.promised().max(self.election.highest);
+        if is_reused {
+            highest = self.acceptor.promised();
+        }
         let boot = if is_reused { 0 } else { self.config.boot };
         let ballot = highest.next(self.config.own, boot);
         let from = self.acceptor.log.decided().next();

@@ -21,7 +21,8 @@ use quorate_ordering::Record;
 use quorate_paxos::Message;
 use quorate_replica::PeerMessage;
 use quorate_types::{
-    Ballot, Batch, Body, CommandId, Duration, NodeId, ObjectId, Outcome, ReadLevel, Slot, Stamp,
+    Ballot, Batch, Body, CommandId, Duration, NodeId, NodeSet, ObjectId, Outcome, ReadLevel, Slot,
+    Stamp,
 };
 use quorate_wire::encoded_batch;
 use serde_json::Value as Json;
@@ -86,6 +87,12 @@ pub(super) struct Judge {
     /// The last slot that each node has decided in this life, or whose state it holds.
     decided_by: BTreeMap<NodeId, Slot>,
     log: BTreeMap<Slot, Batch>,
+    /// Who told votes, by slot and ballot.
+    voters: BTreeMap<(Slot, Ballot), NodeSet>,
+    /// How many votes decide.
+    quorum: usize,
+    /// Nodes that lost records, with those whose knowledge they still lack.
+    forgetful: BTreeMap<NodeId, NodeSet>,
     /// Places whose call took effect somewhere.
     executed: BTreeSet<(Slot, u32)>,
     stamps: BTreeMap<Slot, Stamp>,
@@ -107,8 +114,8 @@ fn broken(property: Property, detail: String) -> Judged {
 }
 
 impl Judge {
-    /// Owes answers within `within` once faults have stopped.
-    pub(super) fn new(within: Duration) -> Judge {
+    /// Owes answers within `within` once faults have stopped; `quorum` votes decide.
+    pub(super) fn new(within: Duration, quorum: usize) -> Judge {
         Judge {
             agreement: Agreement::default(),
             once: AtMostOnce::default(),
@@ -120,6 +127,9 @@ impl Judge {
             opened: BTreeSet::new(),
             decided_by: BTreeMap::new(),
             log: BTreeMap::new(),
+            voters: BTreeMap::new(),
+            quorum,
+            forgetful: BTreeMap::new(),
             executed: BTreeSet::new(),
             stamps: BTreeMap::new(),
             payloads: BTreeMap::new(),
@@ -158,7 +168,10 @@ impl Judge {
                 first,
                 last,
             } => self.accepted(node, *ballot, *first, *last),
-            Message::Promise(page) => self.promised(node, page),
+            Message::Promise(page) => {
+                self.may_vote(node)?;
+                self.promised(node, page)
+            }
             _ => Ok(()),
         }
     }
@@ -175,6 +188,7 @@ impl Judge {
     }
 
     fn accepted(&mut self, node: NodeId, ballot: Ballot, first: Slot, last: Slot) -> Judged {
+        self.may_vote(node)?;
         // Who has decided a slot may say that it voted there without a record of the vote: nothing depends on it any more.
         let decided = self.decided_by.get(&node).copied().unwrap_or_default();
         for slot in (first.0.max(decided.0 + 1)..=last.0).map(Slot) {
@@ -185,8 +199,44 @@ impl Judge {
                 );
             };
             self.agreement.voted(node, slot, ballot, value)?;
+            self.voters.entry((slot, ballot)).or_default().insert(node);
         }
         Ok(())
+    }
+
+    /// Who has forgotten what it told may not vote before everybody else has told what they know.
+    fn may_vote(&self, node: NodeId) -> Judged {
+        match self.forgetful.get(&node) {
+            Some(unheard) if !unheard.is_empty() => broken(
+                Property::Remembered,
+                format!("{node} lost records, votes, and has not heard of {unheard:?}"),
+            ),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// `node` begins a life in which records are lost; `others` must answer before it votes, nobody's answer is enough if
+    /// it lost all.
+    pub(super) fn forgot(&mut self, node: NodeId, others: NodeSet) {
+        self.forgetful.insert(node, others);
+    }
+
+    /// `node` heard what another acceptor knows.
+    pub(super) fn surveyed(&mut self, node: NodeId, from: NodeId) {
+        if let Some(unheard) = self.forgetful.get_mut(&node) {
+            unheard.remove(from);
+        }
+    }
+
+    /// A slot is decided only where a quorum told its votes; the leader's own is not told.
+    fn has_quorum(&self, slot: Slot) -> bool {
+        let of_slot = self
+            .voters
+            .range((slot, Ballot::ZERO)..(slot.next(), Ballot::ZERO));
+        of_slot.into_iter().any(|((_, ballot), told)| {
+            let own = usize::from(!told.contains(ballot.node));
+            told.len() + own >= self.quorum
+        })
     }
 
     fn promised(&mut self, node: NodeId, page: &quorate_paxos::Promise) -> Judged {
@@ -211,8 +261,17 @@ impl Judge {
     pub(super) fn decided(&mut self, node: NodeId, slot: Slot, batch: &Batch) -> Judged {
         self.agreement.decided(node, slot, fingerprint(batch))?;
         self.decided_by.insert(node, slot);
-        self.log.entry(slot).or_insert_with(|| batch.clone());
-        Ok(())
+        if self.log.contains_key(&slot) {
+            return Ok(());
+        }
+        self.log.insert(slot, batch.clone());
+        if self.has_quorum(slot) {
+            return Ok(());
+        }
+        broken(
+            Property::Agreement,
+            format!("{node} decides {slot}, for which no quorum told its votes"),
+        )
     }
 
     /// `node` applied calls to its objects.
@@ -271,7 +330,14 @@ impl Judge {
     }
 
     /// `node` begins a life with these records, undamaged.
-    pub(super) fn restarted(&mut self, node: NodeId, records: &[Record]) -> Judged {
+    ///
+    /// `promised` is what its acceptor says it has promised.
+    pub(super) fn restarted(
+        &mut self,
+        node: NodeId,
+        promised: Ballot,
+        records: &[Record],
+    ) -> Judged {
         let mut holds = Remembered::default();
         for record in records {
             match record {
@@ -294,6 +360,7 @@ impl Judge {
                 }
             }
         }
+        holds.promised = holds.promised.min(promised);
         self.agreement.restarted(node, &holds)
     }
 

@@ -12,7 +12,7 @@ use quorate_ordering::{LinkState, Mark};
 use quorate_paxos::{Config, Message, MultiPaxos, Standing};
 use quorate_replica::{Input, Recovered, Replica, ReplicaConfig, Snapshots};
 use quorate_storage::StorageError;
-use quorate_types::{Duration, NodeId, Persistence, Slot};
+use quorate_types::{Duration, NodeId, NodeSet, Persistence, Slot};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -70,10 +70,6 @@ impl World {
                     if found.is_damaged { ", damaged" } else { "" }
                 )
             });
-        if self.setup.persistence == Persistence::Disk && !found.is_damaged {
-            let judged = self.judge.restarted(id, &found.records);
-            self.judged(judged);
-        }
         let view = self.setup.view();
         let mut objects = Objects::new(&view.objects);
         let recovered = found.snapshot.map(|(snapshot, digest, bytes)| {
@@ -90,6 +86,7 @@ impl World {
                 bytes,
             }
         });
+        self.note_loss(id, boot, found.is_damaged);
         let slot = recovered
             .as_ref()
             .map_or(Slot::ZERO, |recovered| recovered.core.slot);
@@ -106,8 +103,10 @@ impl World {
         let seen = Rc::new(RefCell::new(Seen::default()));
         let node = self.node(id);
         let time = node.clock.boot(now);
+        let records = found.records.clone();
         let ordering = Watched::new(MultiPaxos::new(config, found.records, time), seen.clone());
         let (replica, outputs) = Replica::new(replica_config, ordering, recovered, time);
+        let promised = replica.status().ordering.promised;
         node.life += 1;
         node.doom = None;
         node.running = Some(Box::new(Running {
@@ -127,6 +126,10 @@ impl World {
             fetched: None,
             turns: 0,
         }));
+        if self.setup.persistence == Persistence::Disk && !found.is_damaged {
+            let judged = self.judge.restarted(id, promised, &records);
+            self.judged(judged);
+        }
         self.note_decisions(id);
         self.perform(id, outputs);
         self.set_alarm(id);
@@ -139,6 +142,15 @@ impl World {
         for other in others {
             let at = now + self.network.latency();
             self.events.push(at, Event::Connect { one: id, other });
+        }
+    }
+
+    /// Tells the judge of a start on less than the node has told others.
+    fn note_loss(&mut self, id: NodeId, boot: u64, is_damaged: bool) {
+        let others: NodeSet = self.setup.node_ids().filter(|other| *other != id).collect();
+        let has_forgotten = self.setup.persistence == Persistence::Memory && boot > 1;
+        if is_damaged || has_forgotten {
+            self.judge.forgot(id, others);
         }
     }
 

@@ -6,7 +6,8 @@ use super::life::Death;
 use super::network::Packet;
 use super::trace::Tag;
 use quorate_ordering::{Lane, LinkState};
-use quorate_replica::Input;
+use quorate_paxos::Message;
+use quorate_replica::{Input, PeerMessage};
 use quorate_types::{Duration, LinkEpoch, NodeId, NodeSet};
 use quorate_wire::take_peer;
 
@@ -52,6 +53,13 @@ impl World {
         self.trace.note(self.now, &words, || {
             format!("{from} -> {to} {epoch} {message:?}")
         });
+        if let PeerMessage::Ordering {
+            message: Message::Surveyed { .. },
+            ..
+        } = &message
+        {
+            self.judge.surveyed(to, from);
+        }
         self.hand_in(
             to,
             Input::Peer {

@@ -92,7 +92,7 @@ impl World {
             clients: BTreeMap::new(),
             connections: BTreeMap::new(),
             connections_made: 0,
-            judge: Judge::new(LIVE_WITHIN),
+            judge: Judge::new(LIVE_WITHIN, setup.view().quorums.phase2()),
             memory: stages::bounds(&setup),
             stage: Stage::Faults,
             trace: Trace::new(telling),

@@ -323,11 +323,7 @@ impl MultiPaxos {
         if slot > self.acceptor.log.decided() {
             self.acceptor.log.jump(slot);
             self.delivered = slot;
-            let upto = slot;
-            if self.acceptor.journal.is_on_disk() {
-                let base = self.acceptor.base();
-                effects.push(Effect::Discard { upto, base });
-            }
+            self.discard(effects);
             self.learner.known = self.learner.known.max(slot);
             self.learner.progress_at = now;
             self.decide_heard(effects);
@@ -343,7 +339,14 @@ impl MultiPaxos {
             return;
         }
         self.acceptor.log.trim(upto);
-        if self.acceptor.journal.is_on_disk() {
+        self.discard(effects);
+    }
+
+    /// Lets records up to the trim point go. Not while the log is damaged: the damage would go with
+    /// them, and after a restart nothing would say that a promise may be missing from the base.
+    pub(crate) fn discard(&mut self, effects: &mut Effects<Message>) {
+        if self.acceptor.journal.is_on_disk() && self.repair.is_none() {
+            let upto = self.acceptor.log.trimmed();
             let base = self.acceptor.base();
             effects.push(Effect::Discard { upto, base });
         }

@@ -99,6 +99,7 @@ impl MultiPaxos {
         });
         if is_whole && let Some(repair) = self.repair.take() {
             self.acceptor.enfranchise(repair.promised, effects);
+            self.discard(effects);
         }
     }
 }

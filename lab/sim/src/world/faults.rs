@@ -62,6 +62,7 @@ impl World {
             Fault::Partition { span, .. }
             | Fault::Cut { span, .. }
             | Fault::Isolate { span, .. }
+            | Fault::Strand { span, .. }
             | Fault::Loss { span, .. }
             | Fault::Duplicate { span, .. }
             | Fault::Delay { span, .. }
@@ -110,19 +111,10 @@ impl World {
             Fault::Partition { from, to, .. } => self.block(&[(from, to)], begins),
             Fault::Cut { one, other, .. } => self.block(&[(one, other), (other, one)], begins),
             Fault::Isolate { node, .. } => {
-                let others: Vec<NodeId> = self
-                    .nodes
-                    .keys()
-                    .copied()
-                    .filter(|other| *other != node)
-                    .collect();
-                let ways: Vec<_> = others
-                    .into_iter()
-                    .flat_map(|other| [(node, other), (other, node)])
-                    .collect();
-                self.block(&ways, begins);
+                self.strand(node, begins);
                 count(&mut self.node(node).isolated);
             }
+            Fault::Strand { node, .. } => self.strand(node, begins),
             Fault::Loss {
                 from, to, percent, ..
             } => self.change_rules(from, to, |rules| sum(&mut rules.loss, percent)),
@@ -164,6 +156,15 @@ impl World {
             | Fault::Leave { .. }
             | Fault::Checkpoint { .. } => {}
         }
+    }
+
+    /// Cuts a node off from all others, or lets it back.
+    fn strand(&mut self, node: NodeId, begins: bool) {
+        let others = self.setup.node_ids().filter(|other| *other != node);
+        let ways: Vec<_> = others
+            .flat_map(|other| [(node, other), (other, node)])
+            .collect();
+        self.block(&ways, begins);
     }
 
     fn block(&mut self, ways: &[(NodeId, NodeId)], begins: bool) {

@@ -178,20 +178,21 @@ impl Draw<'_> {
                 other: to,
                 span,
             },
-            38..=57 => Fault::Isolate { node: from, span },
-            58..=70 => Fault::Loss {
+            38..=46 => Fault::Isolate { node: from, span },
+            47..=62 => Fault::Strand { node: from, span },
+            63..=72 => Fault::Loss {
                 from,
                 to,
                 percent: self.random.between(1, 30),
                 span,
             },
-            71..=79 => Fault::Duplicate {
+            73..=80 => Fault::Duplicate {
                 from,
                 to,
                 percent: self.random.between(1, 50),
                 span,
             },
-            80..=91 => Fault::Delay {
+            81..=91 => Fault::Delay {
                 from,
                 to,
                 by: self.span(left, 2000),

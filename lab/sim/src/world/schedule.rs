@@ -74,6 +74,8 @@ pub enum Fault {
         other: NodeId,
         span: Duration,
     },
+    /// Nothing passes between a node and the other nodes; clients reach it.
+    Strand { node: NodeId, span: Duration },
     /// Nothing passes between a node and anybody, clients included.
     Isolate { node: NodeId, span: Duration },
     /// Messages are lost.
@@ -214,6 +216,10 @@ fn fault_of(words: &[&str]) -> Option<Fault> {
         ["cut", one, other, "for", d] => Fault::Cut {
             one: node_of(one)?,
             other: node_of(other)?,
+            span: span_of(d)?,
+        },
+        ["strand", n, "for", d] => Fault::Strand {
+            node: node_of(n)?,
             span: span_of(d)?,
         },
         ["isolate", n, "for", d] => Fault::Isolate {
@@ -366,6 +372,7 @@ impl fmt::Display for Fault {
                 write!(f, "partition {from} -> {to} for {}", Span(*span))
             }
             Fault::Cut { one, other, span } => write!(f, "cut {one} {other} for {}", Span(*span)),
+            Fault::Strand { node, span } => write!(f, "strand {node} for {}", Span(*span)),
             Fault::Isolate { node, span } => write!(f, "isolate {node} for {}", Span(*span)),
             Fault::Loss {
                 from,
@@ -434,6 +441,7 @@ at 1.002s blackout for 1.000s
 at 1.003s partition n1 -> n2 for 3.000s
 at 1.004s cut n1 n3 for 3.000s
 at 1.005s isolate n1 for 3.000s
+at 1.005s strand n1 for 3.000s
 at 1.006s loss n1 -> n2 20% for 3.000s
 at 1.007s duplicate n1 -> n2 30% for 3.000s
 at 1.008s delay n1 -> n2 by 0.200s for 3.000s
@@ -454,7 +462,7 @@ at 1.020s client-cut c1 for 2.000s
     #[test]
     fn every_fault_reads_back_as_it_was_written() {
         let schedule = Schedule::parse(ALL).unwrap();
-        assert_eq!(schedule.faults.len(), 21);
+        assert_eq!(schedule.faults.len(), 22);
         assert_eq!(schedule.to_string(), ALL);
     }
 

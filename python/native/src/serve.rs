@@ -7,9 +7,9 @@
 use crate::frames::{Body, Inbox, Outbox, RAISED, RETURNED, reply, request};
 use crate::mark::{Mark, QUERY};
 use crate::{decode, encode, environment, hooks, layout, wait};
-use pyo3::exceptions::PyConnectionError;
+use pyo3::exceptions::{PyConnectionError, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList, PyString};
+use pyo3::types::{PyBytes, PyDict, PyList, PyString};
 use std::collections::HashMap;
 use std::io::{ErrorKind, Write};
 use std::os::fd::{AsRawFd, FromRawFd, RawFd};
@@ -154,7 +154,20 @@ impl<'py> Server<'py> {
         self.outbox.u64(read);
         environment::enter(self.wall_ns, read, 0, 0);
         self.mark.begin(QUERY, 0, object);
+        let attributes = self.attributes(object);
+        let before = attributes.map(|now| now.copy()).transpose()?;
+        let answer = self.outbox.0.len();
         self.answer(object, body.0)?;
+        if let (Some(before), Some(now)) = (before, self.attributes(object))
+            && let Some(name) = changed(&before, &now)?
+        {
+            now.clear();
+            now.update(before.as_mapping())?;
+            self.outbox.0.truncate(answer);
+            let method = decode::call(self.host.py(), body.0)?.method;
+            let text = format!("`{method}` changes `{name}`: call it, do not read it");
+            self.raised(answer, PyTypeError::new_err(text))?;
+        }
         self.mark.idle();
         self.outbox.end(start);
         Ok(())
@@ -167,14 +180,35 @@ impl<'py> Server<'py> {
         let ended = self
             .call(object, payload)
             .and_then(|value| encode::value_into(&mut self.outbox.0, &value, "result"));
-        if let Err(error) = ended {
-            self.outbox.0.truncate(start + 5);
-            self.outbox.0[start] = RAISED;
-            self.describe(error)?;
+        match ended {
+            Ok(()) => self.close(start),
+            Err(error) => {
+                self.outbox.0.truncate(start);
+                self.raised(start, error)?;
+            }
         }
+        Ok(())
+    }
+
+    /// Appends a call that raised.
+    #[cold]
+    fn raised(&mut self, start: usize, error: PyErr) -> PyResult<()> {
+        self.outbox.0.extend_from_slice(&[RAISED, 0, 0, 0, 0]);
+        self.describe(error)?;
+        self.close(start);
+        Ok(())
+    }
+
+    /// Fills in the length of the answer that begins at `start`.
+    fn close(&mut self, start: usize) {
         let length = (self.outbox.0.len() - start - 5) as u32;
         self.outbox.0[start + 1..start + 5].copy_from_slice(&length.to_le_bytes());
-        Ok(())
+    }
+
+    /// The attributes of an object; none where its class keeps them in slots.
+    fn attributes(&self, object: u32) -> Option<Bound<'py, PyDict>> {
+        let found = self.objects.get(&object)?.getattr("__dict__").ok()?;
+        found.cast_into().ok()
     }
 
     #[inline]
@@ -278,6 +312,22 @@ impl<'py> Server<'py> {
         }
         Ok(())
     }
+}
+
+/// The first attribute that is bound to something else than before: a read is executed by one replica
+/// only, so what it changes would make that replica differ from all others. Changes inside the values
+/// are left to the comparison of digests.
+fn changed(before: &Bound<'_, PyDict>, now: &Bound<'_, PyDict>) -> PyResult<Option<String>> {
+    for (name, value) in now {
+        if before.get_item(&name)?.is_none_or(|old| !old.is(&value)) {
+            return Ok(Some(name.to_string()));
+        }
+    }
+    let gone = before
+        .keys()
+        .iter()
+        .find(|name| !now.contains(name).unwrap_or(false));
+    Ok(gone.map(|name| name.to_string()))
 }
 
 /// The interned name, if it names a public method of the object's class.

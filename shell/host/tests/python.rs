@@ -292,6 +292,20 @@ fn a_call_that_ends_every_process_leaves_the_host_down_and_is_named() {
 }
 
 #[test]
+fn a_query_that_rebinds_an_attribute_is_refused_and_undone() {
+    let mut host = account();
+    deposit(&mut host, 1, 3);
+    host.query(ReadId(5), ObjectId(1), call_payload("deposit", &[10]));
+    let answer = until(&mut host, |event| match event {
+        HostEvent::Queried { outcome, .. } => Some(text_of(outcome)),
+        _ => None,
+    });
+    assert!(answer.contains("`deposit` changes `balance`"), "{answer}");
+    deposit(&mut host, 2, 1);
+    assert_eq!(outcomes(&mut host, 2), [returned_int(4)]);
+}
+
+#[test]
 fn a_query_that_ends_the_process_is_given_up() {
     let mut host = account();
     deposit(&mut host, 1, 3);

@@ -5,7 +5,7 @@
 //! at or below what some other acceptor tells now; a forgotten vote that counted lies at or below what
 //! its leader or another voter tells. So it asks all others (a majority is not enough), promises the
 //! highest ballot told, and waits until every slot told of is decided and learned. Until then it
-//! observes: its silence is "unknown", never "did not vote".
+//! observes: its silence is "unknown", never "did not vote". Where one vote decides it observes for good.
 
 use crate::message::Message;
 use crate::{MultiPaxos, Part};
@@ -93,8 +93,11 @@ impl MultiPaxos {
 
     fn try_enfranchise(&mut self, effects: &mut Effects<Message>) {
         let others = self.config.view.acceptors.without(self.config.own);
+        // Where one vote decides, no other acceptor need remember what this one has forgotten.
+        let is_told = self.config.view.quorums.phase2() > 1;
         let is_whole = self.repair.as_ref().is_some_and(|repair| {
-            others.iter().all(|node| repair.heard.contains(node))
+            is_told
+                && others.iter().all(|node| repair.heard.contains(node))
                 && self.acceptor.log.decided() >= repair.voted
         });
         if is_whole && let Some(repair) = self.repair.take() {

@@ -15,6 +15,10 @@ PUMP_BYTES = 64 << 10
 PUMP_CALLS = 1024
 """Together 64 MiB: more than a node has room for in the segments that it made before its disk was full."""
 
+BLOCK_BYTES = 4096
+SECTOR_BYTES = 512
+"""How the log is laid out, by docs/storage.md."""
+
 
 class DiskFull(Fault):
     """One node's disk has no byte left while calls keep coming; later there is room again."""
@@ -143,9 +147,10 @@ class Damage(Fault):
         self._victim.kill()
         segment = max((self._victim.directory / "log").glob("log-0*"))
         content = segment.read_bytes()
-        written = [at for at in range(8 << 10, len(content), 512) if any(content[at : at + 512])]
-        # Near the end: what stands before the newest snapshot is of no use to anybody.
-        at = written[-1 - len(written) // 20] + scene.rng.randrange(512)
+        # Records stand at the start of a block; those older than the newest snapshot are of no use.
+        blocks = [at for at in range(0, len(content), BLOCK_BYTES) if any(content[at : at + SECTOR_BYTES])]
+        start = blocks[-1 - len(blocks) // 50]
+        at = scene.rng.choice([start + here for here in range(SECTOR_BYTES) if content[start + here]])
         self._undo = (segment, at, content[at : at + 1])
         _change(segment, at, bytes([content[at] ^ 0x10]))
         self._victim.start()

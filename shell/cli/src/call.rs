@@ -2,6 +2,7 @@
 
 use crate::error::CliError;
 use crate::json;
+use crate::print;
 use crate::seconds;
 use clap::{Args, ValueEnum};
 use quorate_client::{Answer, Client, DriverOptions, Endpoint, Operation};
@@ -84,9 +85,9 @@ pub(crate) fn run(args: &CallArgs, as_json: bool) -> Result<(), CliError> {
         Answer::Checkpointed(slot) => Value::Int(slot.0.cast_signed()),
     };
     if as_json {
-        println!("{{\"result\":{result}}}");
+        print::line(format_args!("{{\"result\":{result}}}"))?;
     } else {
-        println!("{result}");
+        print::line(result)?;
     }
     Ok(())
 }

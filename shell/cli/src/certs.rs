@@ -4,6 +4,7 @@
 //! pass for it. Keys are readable by their owner only. Nothing that exists is overwritten.
 
 use crate::error::{CliError, code};
+use crate::print;
 use clap::Args;
 use quorate_transport::node_name;
 use quorate_types::NodeId;
@@ -71,10 +72,10 @@ pub(crate) fn run(args: &CertsArgs, as_json: bool) -> Result<(), CliError> {
     )?;
     write("client", &pem, &key)?;
     if as_json {
-        println!("{}", serde_json::json!({"dir": args.dir, "files": written}));
+        print::line(serde_json::json!({"dir": args.dir, "files": written}))?;
     } else {
         for path in written {
-            println!("{}", path.display());
+            print::line(path.display())?;
         }
     }
     Ok(())

@@ -10,6 +10,7 @@ mod demo;
 mod error;
 mod json;
 mod node;
+mod print;
 mod seconds;
 mod snapshot;
 mod status;

@@ -1,6 +1,7 @@
 //! `quorate node init` and `quorate node run`: one node, its directory and its process.
 
 use crate::error::CliError;
+use crate::print;
 use clap::{Args, Subcommand, ValueEnum};
 use quorate_node::{Hex, NodeConfig, NodeError};
 use quorate_storage::{Identity, Persist};
@@ -99,12 +100,12 @@ fn init(args: &InitArgs, as_json: bool) -> Result<(), CliError> {
             "cluster": cluster, "node": identity.node, "incarnation": incarnation,
             "dir": args.dir,
         });
-        println!("{line}");
+        print::line(line)?;
     } else {
-        println!(
+        print::line(format_args!(
             "cluster      {cluster}\nnode         {}\nincarnation  {incarnation}",
             identity.node
-        );
+        ))?;
     }
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! `quorate snapshot`: every replica takes a snapshot at one agreed slot.
 
 use crate::error::CliError;
+use crate::print;
 use crate::seconds;
 use clap::Args;
 use quorate_client::{Answer, Client, DriverOptions, Endpoint, Operation};
@@ -32,10 +33,8 @@ pub(crate) fn run(args: &SnapshotArgs, as_json: bool) -> Result<(), CliError> {
         .perform(Operation::Checkpoint)
         .map_err(CliError::call)?
     {
-        Answer::Checkpointed(slot) if as_json => {
-            println!("{}", serde_json::json!({"slot": slot.0}))
-        }
-        Answer::Checkpointed(slot) => println!("{}", slot.0),
+        Answer::Checkpointed(slot) if as_json => print::line(serde_json::json!({"slot": slot.0}))?,
+        Answer::Checkpointed(slot) => print::line(slot.0)?,
         Answer::Called(_) | Answer::Read { .. } => {
             return Err(CliError::failed("another answer came than was asked for"));
         }

@@ -1,6 +1,7 @@
 //! `quorate status`: the view, who leads, and how far each node is.
 
 use crate::error::{CliError, code};
+use crate::print;
 use crate::seconds;
 use clap::Args;
 use quorate_client::{Endpoint, NodeReport, node_status};
@@ -28,9 +29,9 @@ pub(crate) fn run(args: &StatusArgs, as_json: bool) -> Result<(), CliError> {
     let endpoint: Endpoint = args.endpoint.parse().map_err(CliError::endpoint)?;
     let document = of_group(&endpoint, seconds::duration(args.timeout))?;
     if as_json {
-        println!("{document}");
+        print::line(document)?;
     } else {
-        println!("{}", table(&document));
+        print::line(table(&document))?;
     }
     Ok(())
 }

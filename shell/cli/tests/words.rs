@@ -1,7 +1,7 @@
 //! What the commands make of words: options where people write them, and values that cannot be meant.
 
 use serde_json::Value;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 fn quorate(words: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_quorate"))
@@ -49,4 +49,20 @@ fn bench_starts_a_group_of_its_own_and_prints_one_document() {
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert!(report["ops_per_s"].as_f64().unwrap() > 0.0, "{report}");
     assert_eq!(report["errors"], 0, "{report}");
+}
+
+#[test]
+fn a_reader_that_leaves_early_is_no_failure() {
+    let home = tempfile::tempdir().unwrap();
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let ended = Command::new(env!("CARGO_BIN_EXE_quorate"))
+        .args(["node", "init", "--node", "1", "--dir"])
+        .arg(home.path().join("node-1"))
+        .stdout(writer)
+        .stderr(Stdio::piped())
+        .output()
+        .unwrap();
+    assert_eq!(ended.status.code(), Some(0));
+    assert_eq!(String::from_utf8_lossy(&ended.stderr), "");
 }

@@ -18,6 +18,7 @@ pub(crate) use unreplicated::{UnreplicatedArgs, run as serve_unreplicated};
 
 use crate::error::CliError;
 use crate::json;
+use crate::print;
 use args::{Persist, Reads};
 use group::LocalGroup;
 use load::{Load, LoadPlan};
@@ -48,9 +49,9 @@ pub(crate) fn run(args: &BenchArgs, as_json: bool) -> Result<(), CliError> {
     }
     if as_json {
         let text = serde_json::to_string(&report).map_err(|e| CliError::failed(e.to_string()))?;
-        println!("{text}");
+        print::line(text)?;
     } else {
-        println!("{}", report.table());
+        print::line(report.table())?;
     }
     Ok(())
 }

@@ -125,8 +125,8 @@ calm: build ## a loaded group without faults elects nobody: MINUTES=n
 
 fuzz: cargo-present ## fuzz the readers of bytes: TARGET=name, MINUTES=n
 	@command -v cargo-fuzz >/dev/null || { echo "cargo-fuzz is missing: cargo install cargo-fuzz" >&2; exit 1; }
-	@[ -n "$(TARGET)" ] || { echo "which reader? make fuzz TARGET=name, one of:" >&2; cd lab && cargo fuzz list >&2; exit 2; }
-	cd lab && cargo +nightly fuzz run $(TARGET) -- -max_total_time=$$(( $(or $(MINUTES),5) * 60 ))
+	@[ -n "$(TARGET)" ] || { echo "which reader? make fuzz TARGET=name, one of:" >&2; cargo fuzz list >&2; exit 2; }
+	cargo +nightly fuzz run $(TARGET) -- -max_total_time=$$(( $(or $(MINUTES),5) * 60 ))
 
 docs: cargo-present venv ## API documentation in target/doc
 	$(CARGO) doc --workspace --no-deps

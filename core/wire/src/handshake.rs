@@ -21,6 +21,12 @@ pub const VERSION_MIN: u16 = 1;
 /// First bytes of every Hello: not a TLS record, not HTTP.
 const MAGIC: [u8; 4] = *b"\xf1QRT";
 
+/// The name of a node in its certificate, where connections are sealed by TLS.
+#[must_use]
+pub fn node_name(node: NodeId) -> String {
+    format!("node-{}.quorate", node.0)
+}
+
 /// Who connects, and what they speak.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Hello {

@@ -33,7 +33,7 @@ pub use frame::{
     put_frame,
 };
 pub use handshake::{
-    Hello, HelloRole, ObjectEntry, Reject, RejectReason, VERSION, VERSION_MIN, Welcome,
+    Hello, HelloRole, ObjectEntry, Reject, RejectReason, VERSION, VERSION_MIN, Welcome, node_name,
 };
 pub use peer::{put_peer, take_peer};
 pub use record::{put_record, take_record};

@@ -9,7 +9,9 @@ use crate::transport::{Arrival, Transport};
 use mio::Token;
 use mio::net::TcpStream;
 use quorate_types::{ConnectionId, Incarnation, LinkEpoch, NodeId, Time};
-use quorate_wire::{Frame, Hello, HelloRole, Kind, RejectReason, VERSION, VERSION_MIN, Welcome};
+use quorate_wire::{
+    Frame, Hello, HelloRole, Kind, RejectReason, VERSION, VERSION_MIN, Welcome, node_name,
+};
 use std::io;
 
 impl Transport {
@@ -165,10 +167,7 @@ impl Transport {
         let connection = self.slots[slot].as_ref().expect("it has just spoken");
         if !connection.stream.may_be(node) {
             tracing::warn!(peer = %node, "peer refused: its certificate does not name it");
-            let text = format!(
-                "the certificate does not name {}",
-                crate::tls::node_name(node)
-            );
+            let text = format!("the certificate does not name {}", node_name(node));
             return self.reject(slot, RejectReason::Forbidden, text, now);
         }
         self.settle(slot, Phase::Peer(node, LinkEpoch(self.epochs + 1)));

@@ -20,5 +20,6 @@ mod transport;
 pub use lanes::Lane;
 pub use limits::Limits;
 pub use peers::PeerAddress;
-pub use tls::{Tls, TlsError, node_name};
+pub use quorate_wire::node_name;
+pub use tls::{Tls, TlsError};
 pub use transport::{Arrival, Counters, Own, Settings, Transport, TransportError};

@@ -6,6 +6,7 @@
 
 use mio::net::TcpStream;
 use quorate_types::NodeId;
+use quorate_wire::node_name;
 use rustls::client::verify_server_name;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -15,12 +16,6 @@ use rustls::{
 };
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::sync::Arc;
-
-/// The name of a node in its certificate.
-#[must_use]
-pub fn node_name(node: NodeId) -> String {
-    format!("node-{}.quorate", node.0)
-}
 
 /// Certificates as a transport uses them.
 #[derive(Clone, Debug)]

@@ -42,7 +42,7 @@ from quorate._errors import (
 )
 from quorate._local import local
 from quorate._names import register
-from quorate._options import Freshness, Level, Options, readonly
+from quorate._options import Freshness, Level, Options, Tls, readonly
 from quorate._proxy import freshness, reading, weak
 
 __all__ = [
@@ -65,6 +65,7 @@ __all__ = [
     "SessionExpired",
     "StorageFull",
     "TimedOut",
+    "Tls",
     "Unavailable",
     "UnsupportedValue",
     "aconnect",

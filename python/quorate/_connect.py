@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
 from quorate import _names, _native
-from quorate._options import Options
+from quorate._options import Options, Tls
 from quorate._proxy import Flow, Method, Proxy
 
 T = TypeVar("T")
@@ -54,29 +54,39 @@ class Connection(Generic[T]):
 
 
 @overload
-def connect(endpoint: str, cls: type[T], /, *, timeout: float = ...) -> Connection[T]: ...
-@overload
-def connect(endpoint: str, /, *, timeout: float = ...) -> Connection[Any]: ...
 def connect(
-    endpoint: str, cls: type[Any] | None = None, /, *, timeout: float = CONNECT_SECONDS
+    endpoint: str, cls: type[T], /, *, timeout: float = ..., tls: Tls | None = ...
+) -> Connection[T]: ...
+@overload
+def connect(endpoint: str, /, *, timeout: float = ..., tls: Tls | None = ...) -> Connection[Any]: ...
+def connect(
+    endpoint: str,
+    cls: type[Any] | None = None,
+    /,
+    *,
+    timeout: float = CONNECT_SECONDS,
+    tls: Tls | None = None,
 ) -> Connection[Any]:
     """Connect to a replicated object; `cls` gives editors and type checkers its methods.
+
+    `tls` names the certificates for nodes that speak TLS.
 
     >>> connect("http://127.0.0.1:7400")
     Traceback (most recent call last):
     ...
     ValueError: 'http://127.0.0.1:7400' is not an endpoint: write quorate://host:port/Object
 
-    Raises Unavailable when no majority answers in time, NotFound when there is no such object.
+    Raises Unavailable when no majority answers in time, NotFound when there is no such object, and
+    Refused when certificates do not fit, saying what to try.
     """
     if cls is not None:
         _names.register(cls)
-    return Connection(_open(endpoint, cls, timeout), cls)
+    return Connection(_open(endpoint, cls, timeout, tls), cls)
 
 
-def _open(endpoint: str, cls: type | None, timeout: float) -> _native.Client:
+def _open(endpoint: str, cls: type | None, timeout: float, tls: Tls | None) -> _native.Client:
     # The endpoint names the object; else the class does.
-    return _native.Client(endpoint, timeout, cls.__name__ if cls else None)
+    return _native.Client(endpoint, timeout, cls.__name__ if cls else None, tls=tls.paths if tls else None)
 
 
 class AsyncMethod(Method):
@@ -103,8 +113,8 @@ class AsyncConnection:
     True
     """
 
-    def __init__(self, endpoint: str, cls: type | None, timeout: float) -> None:
-        self._arguments = (endpoint, cls, timeout)
+    def __init__(self, endpoint: str, cls: type | None, timeout: float, tls: Tls | None) -> None:
+        self._arguments = (endpoint, cls, timeout, tls)
         self._cls = cls
         self._client: _native.Client | None = None
 
@@ -124,7 +134,12 @@ class AsyncConnection:
 
 
 def aconnect(
-    endpoint: str, cls: type | None = None, /, *, timeout: float = CONNECT_SECONDS
+    endpoint: str,
+    cls: type | None = None,
+    /,
+    *,
+    timeout: float = CONNECT_SECONDS,
+    tls: Tls | None = None,
 ) -> AsyncConnection:
     """The asyncio twin of `connect`: methods of the proxy give awaitables.
 
@@ -133,7 +148,7 @@ def aconnect(
     """
     if cls is not None:
         _names.register(cls)
-    return AsyncConnection(endpoint, cls, timeout)
+    return AsyncConnection(endpoint, cls, timeout, tls)
 
 
 def submit(method: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]:

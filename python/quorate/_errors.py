@@ -38,6 +38,8 @@ class QuorateError(Exception):
     """Whether it was executed; None where nobody knows."""
     fault: ClassVar[str] = "service"
     """Whose fault it is: caller, service or method."""
+    cause: str | None = None
+    """What kept a call from its answer, by name, such as "overloaded"; None where there was no call."""
 
 
 class NotExecuted(QuorateError):
@@ -181,6 +183,35 @@ class MalformedValue(QuorateError, ValueError):
     ...
     quorate.MalformedValue: the bytes end inside a value
     """
+
+
+_LEAVES: dict[tuple[str, str], type[QuorateError]] = {
+    ("not_executed", "overloaded"): Overloaded,
+    ("not_executed", "storage_full"): StorageFull,
+    ("outcome_unknown", "deadline_passed"): TimedOut,
+    ("outcome_unknown", "session_expired"): SessionExpired,
+    ("invalid", "no_such_object"): NotFound,
+}
+"""Causes with a class of their own, by how the call ended."""
+
+_BRANCHES: dict[str, type[QuorateError]] = {
+    "not_executed": Unavailable,
+    "outcome_unknown": OutcomeUnknown,
+    "invalid": Refused,
+    "closed": Closed,
+}
+"""Every other cause."""
+
+
+def of_call(end: str, cause: str, message: str) -> QuorateError:
+    """The error of a call without an answer.
+
+    >>> of_call("not_executed", "overloaded", "not executed: the group is overloaded")
+    Overloaded('not executed: the group is overloaded')
+    """
+    error = _LEAVES.get((end, cause), _BRANCHES[end])(message)
+    error.cause = cause
+    return error
 
 
 for _class in (

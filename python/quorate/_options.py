@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, ParamSpec, TypeVar
@@ -23,6 +24,27 @@ class Options:
 
     level: Level | None = None
     """None: calls are ordered and executed by every replica. Else: a read, executed by one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tls:
+    """The certificates that a client brings to nodes that speak TLS: three PEM files.
+
+    >>> Tls(ca="ca.pem", cert="client.pem", key="client.key").paths
+    ('ca.pem', 'client.pem', 'client.key')
+    """
+
+    ca: str | os.PathLike[str]
+    """The authority that signed the nodes' certificates."""
+    cert: str | os.PathLike[str]
+    """This client's certificate chain."""
+    key: str | os.PathLike[str]
+    """Its key."""
+
+    @property
+    def paths(self) -> tuple[str, str, str]:
+        """Authority, certificate and key, as text."""
+        return (os.fspath(self.ca), os.fspath(self.cert), os.fspath(self.key))
 
 
 @dataclass(frozen=True, slots=True)

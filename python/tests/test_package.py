@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import quorate
-from quorate import _native
+from quorate import _errors, _native
 from quorate._options import Options
 from quorate._proxy import Flow, Proxy
 
@@ -44,6 +44,23 @@ def test_errors_form_one_tree_that_tells_whether_a_call_was_executed() -> None:
         assert issubclass(error, quorate.QuorateError)
         assert error.fault in ("caller", "service", "method")
         assert not error.retry or error.executed is False, "only what did not happen may be repeated blindly"
+
+
+def test_the_class_of_a_failed_call_follows_from_how_it_ended_and_why() -> None:
+    branches = {
+        "not_executed": quorate.NotExecuted,
+        "outcome_unknown": quorate.OutcomeUnknown,
+        "invalid": quorate.Refused,
+        "closed": quorate.Closed,
+    }
+    for end, branch in branches.items():
+        for cause in _native.call_causes():
+            error = _errors.of_call(end, cause, "words that say nothing: overloaded, expired, deadline")
+            assert isinstance(error, branch)
+            assert error.cause == cause
+    assert type(_errors.of_call("not_executed", "no_leader", "overloaded")) is quorate.Unavailable
+    leaves = {cause for _, cause in _errors._LEAVES}
+    assert leaves <= set(_native.call_causes()), "a class is kept for a cause that does not exist"
 
 
 def test_the_stub_tells_what_the_native_half_has() -> None:

@@ -6,10 +6,11 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use quorate_client::{
-    Answer, CallError, Client as Connection, ConnectError, DriverOptions, Endpoint, Operation,
-    Preference,
+    Answer, CallCause, CallError, Client as Connection, ConnectError, DriverOptions, Endpoint,
+    Operation, Preference, TlsClient,
 };
 use quorate_types::{ObjectId, Outcome, ReadLevel};
+use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -35,13 +36,14 @@ struct Cell {
 impl Client {
     /// Connects and opens a session, within `timeout` seconds.
     #[new]
-    #[pyo3(signature = (endpoint, timeout, name=None, *, anyone=false))]
+    #[pyo3(signature = (endpoint, timeout, name=None, *, anyone=false, tls=None))]
     fn new(
         py: Python<'_>,
         endpoint: &str,
         timeout: f64,
         name: Option<String>,
         anyone: bool,
+        tls: Option<[PathBuf; 3]>,
     ) -> PyResult<Client> {
         let endpoint: Endpoint = endpoint
             .parse()
@@ -52,6 +54,11 @@ impl Client {
             timeout,
             ..DriverOptions::default()
         };
+        if let Some([ca, cert, key]) = tls {
+            let read = TlsClient::from_files(&ca, &cert, &key);
+            let read = read.map_err(|error| connect_error(py, &error))?;
+            options.tls = Some(Arc::new(read));
+        }
         if anyone {
             options.session.preference = Preference::Anyone;
         }
@@ -229,8 +236,12 @@ fn value_of<'py>(py: Python<'py>, outcome: &Outcome) -> PyResult<Bound<'py, PyAn
 #[cold]
 fn connect_error(py: Python<'_>, error: &ConnectError) -> PyErr {
     let class = match error {
-        ConnectError::NoQuorum { .. } | ConnectError::System(_) => "Unavailable",
-        ConnectError::Rejected { .. } => "Refused",
+        ConnectError::NoQuorum { .. }
+        | ConnectError::Unanswered { .. }
+        | ConnectError::System(_) => "Unavailable",
+        ConnectError::Rejected { .. }
+        | ConnectError::Tls { .. }
+        | ConnectError::Unreadable { .. } => "Refused",
         ConnectError::NoSuchObject { .. } => "NotFound",
     };
     hooks::error(py, class, error.to_string())
@@ -238,15 +249,20 @@ fn connect_error(py: Python<'_>, error: &ConnectError) -> PyErr {
 
 #[cold]
 fn call_error(py: Python<'_>, error: &CallError) -> PyErr {
-    let class = match error {
-        CallError::NotExecuted(why) if why.contains("overloaded") => "Overloaded",
-        CallError::NotExecuted(why) if why.contains("storage is full") => "StorageFull",
-        CallError::NotExecuted(_) => "Unavailable",
-        CallError::OutcomeUnknown(why) if why.contains("expired") => "SessionExpired",
-        CallError::OutcomeUnknown(why) if why.contains("deadline") => "TimedOut",
-        CallError::OutcomeUnknown(_) => "OutcomeUnknown",
-        CallError::Invalid(_) => "Refused",
-        CallError::Closed => "Closed",
-    };
-    hooks::error(py, class, error.to_string())
+    hooks::call_error(py, end_of(error), error.cause().name(), error.to_string())
+}
+
+fn end_of(error: &CallError) -> &'static str {
+    match error {
+        CallError::NotExecuted(_) => "not_executed",
+        CallError::OutcomeUnknown(_) => "outcome_unknown",
+        CallError::Invalid(_) => "invalid",
+        CallError::Closed => "closed",
+    }
+}
+
+/// Every cause that a call may end with, by name.
+#[pyfunction]
+pub(crate) fn call_causes() -> Vec<&'static str> {
+    CallCause::ALL.iter().map(|cause| cause.name()).collect()
 }

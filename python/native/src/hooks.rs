@@ -34,6 +34,18 @@ pub(crate) fn hooks(py: Python<'_>) -> PyResult<&Hooks> {
     })
 }
 
+/// The exception for a call without an answer; `quorate._errors` chooses its class.
+#[cold]
+pub(crate) fn call_error(py: Python<'_>, end: &str, cause: &str, message: String) -> PyErr {
+    let made = py
+        .import("quorate._errors")
+        .and_then(|errors| errors.call_method1("of_call", (end, cause, message.as_str())));
+    match made {
+        Ok(instance) => PyErr::from_value(instance),
+        Err(_) => PyRuntimeError::new_err(message),
+    }
+}
+
 /// An exception of `quorate._errors` by name.
 #[cold]
 pub(crate) fn error(py: Python<'_>, class: &str, message: String) -> PyErr {

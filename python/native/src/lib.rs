@@ -78,6 +78,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(environment::set_environment, module)?)?;
     module.add_function(wrap_pyfunction!(wait::die_with_parent, module)?)?;
     module.add_function(wrap_pyfunction!(serve::serve, module)?)?;
+    module.add_function(wrap_pyfunction!(client::call_causes, module)?)?;
     module.add_class::<client::Client>()?;
     Ok(())
 }

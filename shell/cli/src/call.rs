@@ -4,10 +4,12 @@ use crate::error::CliError;
 use crate::json;
 use crate::print;
 use crate::seconds;
+use crate::tls::TlsArgs;
 use clap::{Args, ValueEnum};
-use quorate_client::{Answer, Client, DriverOptions, Endpoint, Operation};
+use quorate_client::{Answer, Client, DriverOptions, Endpoint, Operation, TlsClient};
 use quorate_types::{Outcome, ReadLevel};
 use quorate_wire::value::{self, Raised, Value, call};
+use std::sync::Arc;
 
 /// Call a method of a replicated object and print what it returns.
 #[derive(Args, Clone, Debug)]
@@ -35,6 +37,8 @@ pub(crate) struct CallArgs {
     /// Named arguments, a JSON object.
     #[arg(long, default_value = "{}", value_name = "JSON")]
     kwargs: String,
+    #[command(flatten)]
+    tls: TlsArgs,
 }
 
 /// How fresh a read is.
@@ -60,6 +64,7 @@ pub(crate) fn run(args: &CallArgs, as_json: bool) -> Result<(), CliError> {
     let timeout = seconds::duration(args.timeout);
     let options = DriverOptions {
         timeout,
+        tls: args.tls.read()?,
         ..DriverOptions::default()
     };
     let client = Client::connect(&endpoint, options, Some(timeout)).map_err(CliError::connect)?;
@@ -93,13 +98,21 @@ pub(crate) fn run(args: &CallArgs, as_json: bool) -> Result<(), CliError> {
 }
 
 /// Calls a method of the endpoint's object with words as arguments.
-pub(crate) fn perform(endpoint: &str, method: &str, words: &[String]) -> Result<Value, CliError> {
+pub(crate) fn perform(
+    endpoint: &str,
+    method: &str,
+    words: &[String],
+    tls: Option<Arc<TlsClient>>,
+) -> Result<Value, CliError> {
     let arguments: Vec<Value> = words.iter().map(|word| json::word(word)).collect();
     let payload =
         call::encode(method, &arguments, &[]).map_err(|e| CliError::usage(e.to_string()))?;
     let endpoint: Endpoint = endpoint.parse().map_err(CliError::endpoint)?;
-    let client =
-        Client::connect(&endpoint, DriverOptions::default(), None).map_err(CliError::connect)?;
+    let options = DriverOptions {
+        tls,
+        ..DriverOptions::default()
+    };
+    let client = Client::connect(&endpoint, options, None).map_err(CliError::connect)?;
     let object = client
         .object(endpoint.object.as_deref())
         .map_err(CliError::connect)?;

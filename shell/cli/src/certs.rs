@@ -39,13 +39,25 @@ pub(crate) struct CertsArgs {
 }
 
 pub(crate) fn run(args: &CertsArgs, as_json: bool) -> Result<(), CliError> {
-    std::fs::create_dir_all(&args.dir).map_err(|error| {
-        CliError::failed(format!("cannot make {}: {error}", args.dir.display()))
-    })?;
+    let written = make(&args.dir, args.nodes, &args.hosts)?;
+    if as_json {
+        print::line(serde_json::json!({"dir": args.dir, "files": written}))?;
+    } else {
+        for path in written {
+            print::line(path.display())?;
+        }
+    }
+    Ok(())
+}
+
+/// Writes the files of `nodes` nodes and one client below `dir`; their paths.
+pub(crate) fn make(dir: &Path, nodes: u16, hosts: &[String]) -> Result<Vec<PathBuf>, CliError> {
+    std::fs::create_dir_all(dir)
+        .map_err(|error| CliError::failed(format!("cannot make {}: {error}", dir.display())))?;
     let mut written = Vec::new();
     let mut write = |name: &str, pem: &str, key: &str| -> Result<(), CliError> {
         for (ending, text, mode) in [("pem", pem, 0o644), ("key", key, 0o600)] {
-            let path = args.dir.join(format!("{name}.{ending}"));
+            let path = dir.join(format!("{name}.{ending}"));
             write_new(&path, text, mode)?;
             written.push(path);
         }
@@ -53,8 +65,8 @@ pub(crate) fn run(args: &CertsArgs, as_json: bool) -> Result<(), CliError> {
     };
     let (issuer, authority, authority_key) = authority()?;
     write("ca", &authority, &authority_key)?;
-    for number in 1..=args.nodes {
-        let mut names = args.hosts.clone();
+    for number in 1..=nodes {
+        let mut names = hosts.to_vec();
         names.push(node_name(NodeId(number)));
         let usages = vec![
             ExtendedKeyUsagePurpose::ServerAuth,
@@ -71,14 +83,7 @@ pub(crate) fn run(args: &CertsArgs, as_json: bool) -> Result<(), CliError> {
         usages,
     )?;
     write("client", &pem, &key)?;
-    if as_json {
-        print::line(serde_json::json!({"dir": args.dir, "files": written}))?;
-    } else {
-        for path in written {
-            print::line(path.display())?;
-        }
-    }
-    Ok(())
+    Ok(written)
 }
 
 fn authority() -> Result<(Issuer<'static, KeyPair>, String, String), CliError> {

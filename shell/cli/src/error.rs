@@ -48,8 +48,9 @@ impl CliError {
     /// No connection.
     pub(crate) fn connect(error: ConnectError) -> CliError {
         let code = match &error {
-            ConnectError::NoQuorum { .. } => code::NO_QUORUM,
-            ConnectError::Rejected { .. } => code::AUTH,
+            ConnectError::NoQuorum { .. } | ConnectError::Unanswered { .. } => code::NO_QUORUM,
+            ConnectError::Rejected { .. } | ConnectError::Tls { .. } => code::AUTH,
+            ConnectError::Unreadable { .. } => code::USAGE,
             ConnectError::NoSuchObject { .. } => code::NOT_FOUND,
             ConnectError::System(_) => code::FAILED,
         };

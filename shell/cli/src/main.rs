@@ -15,6 +15,7 @@ mod seconds;
 mod snapshot;
 mod status;
 mod table;
+mod tls;
 mod up;
 
 use clap::{Parser, Subcommand, ValueEnum};

@@ -3,6 +3,7 @@
 use crate::error::CliError;
 use crate::print;
 use crate::seconds;
+use crate::tls::TlsArgs;
 use clap::Args;
 use quorate_client::{Answer, Client, DriverOptions, Endpoint, Operation};
 
@@ -19,6 +20,8 @@ pub(crate) struct SnapshotArgs {
     /// Seconds after which the wish is given up.
     #[arg(long, default_value_t = 10.0, value_parser = seconds::span)]
     timeout: f64,
+    #[command(flatten)]
+    tls: TlsArgs,
 }
 
 pub(crate) fn run(args: &SnapshotArgs, as_json: bool) -> Result<(), CliError> {
@@ -26,6 +29,7 @@ pub(crate) fn run(args: &SnapshotArgs, as_json: bool) -> Result<(), CliError> {
     let timeout = seconds::duration(args.timeout);
     let options = DriverOptions {
         timeout,
+        tls: args.tls.read()?,
         ..DriverOptions::default()
     };
     let client = Client::connect(&endpoint, options, Some(timeout)).map_err(CliError::connect)?;

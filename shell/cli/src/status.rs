@@ -3,8 +3,9 @@
 use crate::error::{CliError, code};
 use crate::print;
 use crate::seconds;
+use crate::tls::TlsArgs;
 use clap::Args;
-use quorate_client::{Endpoint, NodeReport, node_status};
+use quorate_client::{ConnectError, Endpoint, NodeReport, TlsClient, node_status};
 use quorate_types::GroupId;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -22,12 +23,15 @@ pub(crate) struct StatusArgs {
     /// Seconds that each node has to answer.
     #[arg(long, default_value_t = 2.0, value_parser = seconds::span)]
     timeout: f64,
+    #[command(flatten)]
+    tls: TlsArgs,
 }
 
 /// Prints the status of the whole group; fails when no node answers.
 pub(crate) fn run(args: &StatusArgs, as_json: bool) -> Result<(), CliError> {
     let endpoint: Endpoint = args.endpoint.parse().map_err(CliError::endpoint)?;
-    let document = of_group(&endpoint, seconds::duration(args.timeout))?;
+    let tls = args.tls.read()?;
+    let document = of_group(&endpoint, seconds::duration(args.timeout), tls.as_deref())?;
     if as_json {
         print::line(document)?;
     } else {
@@ -37,12 +41,16 @@ pub(crate) fn run(args: &StatusArgs, as_json: bool) -> Result<(), CliError> {
 }
 
 /// The status document of the group at `endpoint`.
-pub(crate) fn of_group(endpoint: &Endpoint, timeout: Duration) -> Result<Value, CliError> {
-    let first = first_report(endpoint, timeout)?;
+pub(crate) fn of_group(
+    endpoint: &Endpoint,
+    timeout: Duration,
+    tls: Option<&TlsClient>,
+) -> Result<Value, CliError> {
+    let first = first_report(endpoint, timeout, tls)?;
     let mut nodes = Vec::new();
     let mut newest = parse(&first)?;
     for (node, address) in &first.welcome.members {
-        let report = node_status(address, GroupId(1), timeout).ok();
+        let report = node_status(address, GroupId(1), timeout, tls).ok();
         let status = report.as_ref().map(parse).transpose()?;
         if let Some(status) = &status
             && !status["leader"].is_null()
@@ -60,19 +68,24 @@ pub(crate) fn of_group(endpoint: &Endpoint, timeout: Duration) -> Result<Value, 
     }))
 }
 
-fn first_report(endpoint: &Endpoint, timeout: Duration) -> Result<NodeReport, CliError> {
+fn first_report(
+    endpoint: &Endpoint,
+    timeout: Duration,
+    tls: Option<&TlsClient>,
+) -> Result<NodeReport, CliError> {
     let mut last = String::new();
+    let mut misfit = None;
     for address in &endpoint.addresses {
-        match node_status(address, GroupId(1), timeout) {
+        match node_status(address, GroupId(1), timeout, tls) {
             Ok(report) => return Ok(report),
-            Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
-                return Err(CliError {
-                    text: format!("{address} refused the connection: {error}"),
-                    code: code::AUTH,
-                });
-            }
-            Err(error) => last = format!("{address}: {error}"),
+            Err(error @ ConnectError::Rejected { .. }) => return Err(CliError::connect(error)),
+            // One node may have a wrong certificate and another a right one.
+            Err(error @ ConnectError::Tls { .. }) => misfit = Some(error),
+            Err(error) => last = error.to_string(),
         }
+    }
+    if let Some(error) = misfit {
+        return Err(CliError::connect(error));
     }
     let text = format!("no node of {endpoint} answers (last: {last})");
     Err(CliError {

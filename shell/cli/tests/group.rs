@@ -412,6 +412,132 @@ fn nodes_with_certificates_form_a_group_and_plain_clients_stay_outside() {
     );
 }
 
+#[test]
+fn a_group_with_certificates_serves_who_brings_theirs_and_tells_others_what_to_try() {
+    let dir = tempfile::tempdir().unwrap();
+    let home = dir.path().join("group");
+    let mut group = Group::start(&["--tls", "--dir", home.to_str().unwrap()]);
+    let file = |name: &str| group.ready["tls"][name].as_str().unwrap().to_owned();
+    let (ca, cert, key) = (file("ca"), file("cert"), file("key"));
+    let sealed = |words: &[&str], ca: &str, cert: &str, key: &str| {
+        let tls = ["--tls-ca", ca, "--tls-cert", cert, "--tls-key", key];
+        group.quorate(&[&words[..1], &tls, &words[1..]].concat())
+    };
+    let works = |words: &[&str]| {
+        let output = sealed(words, &ca, &cert, &key);
+        assert!(
+            output.status.success(),
+            "{words:?}: {}",
+            text(&output.stderr)
+        );
+        text(&output.stdout).trim().to_owned()
+    };
+    assert_eq!(works(&["call", "counter", "add", "5"]), "5");
+    assert_eq!(add_from_rust(group.endpoint(), [&ca, &cert, &key]), b"\x07");
+    works(&["snapshot"]);
+    let status: Value = serde_json::from_str(&works(&["status", "-o", "json"])).unwrap();
+    assert!(
+        status["nodes"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|node| node["up"] == true)
+    );
+
+    let refused = |output: Output, code: i32, says: &str| {
+        let stderr = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{stderr}");
+        assert!(stderr.contains(says), "{stderr}");
+    };
+    let call = ["call", "counter", "add", "1"];
+    refused(
+        group.quorate(&call),
+        6,
+        "speaks TLS and this client does not",
+    );
+    refused(group.quorate(&["status"]), 6, "--tls-ca");
+    let foreign = dir.path().join("foreign");
+    let made = run(&["certs", "--dir", foreign.to_str().unwrap(), "--nodes", "1"]);
+    assert!(made.status.success());
+    let other = |name: &str| foreign.join(name).display().to_string();
+    let (other_ca, other_cert) = (other("ca.pem"), other("client.pem"));
+    let other_key = other("client.key");
+    refused(
+        sealed(&call, &other_ca, &cert, &key),
+        6,
+        "not signed by the authority given",
+    );
+    refused(
+        sealed(&call, &ca, &other_cert, &other_key),
+        6,
+        "refuses this client's certificate",
+    );
+    refused(
+        sealed(&call, &ca, &cert, &other("none.key")),
+        2,
+        &other("none.key"),
+    );
+    refused(
+        group.quorate(&["call", "--tls-ca", &ca, "counter", "get"]),
+        2,
+        "--tls-key",
+    );
+    assert_eq!(
+        works(&["call", "counter", "add", "1"]),
+        "8",
+        "nothing refused was executed"
+    );
+    let bench = works(&["bench", "--seconds", "0.2", "--warmup", "0", "-o", "json"]);
+    let bench: Value = serde_json::from_str(&bench).unwrap();
+    assert_eq!(bench["errors"], 0, "{bench}");
+    assert_eq!(group.stop(), Some(0));
+    let plain = run(&["up", "rust:counter", "--dir", home.to_str().unwrap()]);
+    refused(plain, 7, "made with --tls");
+}
+
+/// Adds two by the Rust client; the encoded result.
+fn add_from_rust(endpoint: &str, [ca, cert, key]: [&String; 3]) -> Vec<u8> {
+    use quorate_client::{Answer, Client, DriverOptions, Endpoint, Operation, TlsClient};
+    let tls = TlsClient::from_files(Path::new(ca), Path::new(cert), Path::new(key)).unwrap();
+    let options = DriverOptions {
+        tls: Some(std::sync::Arc::new(tls)),
+        ..DriverOptions::default()
+    };
+    let endpoint: Endpoint = endpoint.parse().unwrap();
+    let client = Client::connect(&endpoint, options, None).unwrap();
+    let two = quorate_wire::value::Value::Int(2);
+    let payload = quorate_wire::value::call::encode("add", &[two], &[]).unwrap();
+    let object = client.object(Some("counter")).unwrap();
+    match client.perform(Operation::Call { object, payload }).unwrap() {
+        Answer::Called(quorate_types::Outcome::Returned(value)) => value.to_vec(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn certificates_for_a_group_without_any_are_told_to_stay_away() {
+    let dir = tempfile::tempdir().unwrap();
+    let group = Group::start(&["--nodes", "1"]);
+    let made = run(&[
+        "certs",
+        "--dir",
+        dir.path().to_str().unwrap(),
+        "--nodes",
+        "1",
+    ]);
+    assert!(made.status.success());
+    let file = |name: &str| dir.path().join(name).display().to_string();
+    let (ca, cert, key) = (file("ca.pem"), file("client.pem"), file("client.key"));
+    let tls = ["--tls-ca", &ca, "--tls-cert", &cert, "--tls-key", &key];
+    let output = group.quorate(&[&["status"], &tls[..]].concat());
+    assert_eq!(output.status.code(), Some(6));
+    assert!(
+        text(&output.stderr).contains("does not speak TLS"),
+        "{}",
+        text(&output.stderr)
+    );
+}
+
 /// The answer of an admin port; empty when nobody listens there.
 fn http(admin: &str, path: &str) -> String {
     use std::io::Write;

@@ -2,7 +2,7 @@
 
 use crate::driver::{Driver, DriverOptions};
 use crate::limits::{CONNECT_TIMEOUT, QUEUE_MAX};
-use crate::{Answer, CallError, ConnectError, Endpoint, Operation, Ticket};
+use crate::{Answer, CallCause, CallError, ConnectError, Endpoint, Operation, Ticket};
 use mio::{Events, Poll, Token, Waker};
 use quorate_types::ObjectId;
 use std::collections::BTreeMap;
@@ -44,7 +44,8 @@ impl Client {
     ///
     /// # Errors
     /// [`ConnectError::NoQuorum`] when no node could open a session in time,
-    /// [`ConnectError::Rejected`] when a node turned the client away.
+    /// [`ConnectError::Rejected`] when a node turned the client away, [`ConnectError::Tls`] when
+    /// certificates do not fit at any address.
     pub fn connect(
         endpoint: &Endpoint,
         options: DriverOptions,
@@ -61,7 +62,7 @@ impl Client {
             begun: BTreeMap::new(),
             finished: Vec::new(),
         };
-        turns.open(endpoint, timeout)?;
+        turns.open(timeout)?;
         let (orders, queue) = sync_channel(QUEUE_MAX);
         let thread = std::thread::Builder::new()
             .name("quorate-client".into())
@@ -180,7 +181,7 @@ struct Turns {
 
 impl Turns {
     /// Turns until a session is open.
-    fn open(&mut self, endpoint: &Endpoint, timeout: Duration) -> Result<(), ConnectError> {
+    fn open(&mut self, timeout: Duration) -> Result<(), ConnectError> {
         let end = Instant::now() + timeout;
         let mut events = Events::with_capacity(16);
         while !self.driver.is_open() {
@@ -189,11 +190,7 @@ impl Turns {
             }
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return Err(ConnectError::NoQuorum {
-                    addresses: endpoint.addresses.join(", "),
-                    timeout,
-                    last: self.driver.last_error().map(str::to_string),
-                });
+                return Err(self.driver.gave_up(timeout));
             }
             self.turn(&mut events, left);
         }
@@ -253,9 +250,7 @@ impl Turns {
     /// Everything unfinished ends: what was begun with an unknown outcome, the rest as closed.
     fn stop(self, held: Option<Order>, queue: &Receiver<Order>) {
         for done in self.begun.into_values() {
-            done(Err(CallError::OutcomeUnknown(
-                "this client was closed".into(),
-            )));
+            done(Err(CallError::OutcomeUnknown(CallCause::ClientClosed)));
         }
         for order in held.into_iter().chain(queue.try_iter()) {
             refuse(order);

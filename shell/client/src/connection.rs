@@ -1,21 +1,23 @@
 //! One connection to one node: bytes out, frames in. Decides nothing.
 
+use crate::TlsClient;
 use crate::limits::{FRAME_BYTES, READ_TURN_BYTES, WAITING_BYTES_MAX};
+use crate::stream::Stream;
 use bytes::{Buf, BytesMut};
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
-use quorate_types::{FromClient, GroupId};
+use quorate_types::{FromClient, GroupId, NodeId};
 use quorate_wire::limits::{CLIENT_BODY_BYTES_MAX, HELLO_BODY_BYTES_MAX};
 use quorate_wire::{
     Frame, FrameReader, Hello, HelloRole, Kind, OpenFrame, VERSION, VERSION_MIN, begin_frame,
     end_frame, put_frame, put_request,
 };
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, ToSocketAddrs};
 
 /// A connection that is being made or stands.
 pub(crate) struct Connection {
-    stream: TcpStream,
+    stream: Stream<TcpStream>,
     pub(crate) address: String,
     reader: FrameReader,
     out: BytesMut,
@@ -31,9 +33,11 @@ impl Connection {
         group: GroupId,
         registry: &Registry,
         token: Token,
+        tls: Option<&TlsClient>,
     ) -> io::Result<Connection> {
-        let mut stream = TcpStream::connect(resolve(address)?)?;
-        registry.register(&mut stream, token, Interest::READABLE | Interest::WRITABLE)?;
+        let mut socket = TcpStream::connect(resolve(address)?)?;
+        registry.register(&mut socket, token, Interest::READABLE | Interest::WRITABLE)?;
+        let stream = Stream::new(socket, tls)?;
         let mut out = BytesMut::new();
         let hello = Hello {
             version_min: VERSION_MIN,
@@ -105,7 +109,7 @@ impl Connection {
                 Err(error) => return Err(error),
             }
         }
-        Ok(())
+        self.stream.push()
     }
 
     /// Reads what has arrived; true when more may lie in the socket.
@@ -119,7 +123,9 @@ impl Connection {
                 Ok(count) => {
                     self.reader.filled(count);
                     read += count;
-                    if count < offered {
+                    if self.stream.is_sealed() {
+                        self.waits_for_writable = false;
+                    } else if count < offered {
                         return Ok(false);
                     }
                 }
@@ -141,15 +147,20 @@ impl Connection {
     /// Takes the socket out of the loop; it closes with the connection.
     pub(crate) fn leave(&mut self, registry: &Registry) {
         // A socket that was never registered or is gone already needs nothing taken away.
-        drop(registry.deregister(&mut self.stream));
+        drop(registry.deregister(self.stream.socket()));
+    }
+
+    /// Checks who the node says to be against its certificate, if it has one.
+    pub(crate) fn check_node(&self, node: NodeId) -> io::Result<()> {
+        Ok(self.stream.check_node(node)?)
     }
 
     /// The connection is made: send small frames at once.
     pub(crate) fn on_connected(&mut self) -> io::Result<()> {
-        if let Some(error) = self.stream.take_error()? {
+        if let Some(error) = self.stream.socket().take_error()? {
             return Err(error);
         }
-        self.stream.set_nodelay(true)
+        self.stream.socket().set_nodelay(true)
     }
 }
 

@@ -1,7 +1,7 @@
 //! A client without a thread of its own: its caller polls, it reads, decides and writes.
 
 use crate::connection::Connection;
-use crate::{ConnectError, Endpoint};
+use crate::{ConnectError, Endpoint, TlsClient, TlsProblem};
 use bytes::Bytes;
 use mio::event::Event;
 use mio::{Registry, Token};
@@ -10,9 +10,11 @@ use quorate_session::{
 };
 use quorate_types::{Duration, GroupId, ObjectId, ReadLevel, Time, Value};
 use quorate_wire::{Frame, Kind, ObjectEntry, Reject, Welcome, answers};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// What a driver may be told.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct DriverOptions {
     /// Retries, silence and preference.
     pub session: SessionConfig,
@@ -20,6 +22,8 @@ pub struct DriverOptions {
     pub group: GroupId,
     /// How long an operation may take before it ends without an answer.
     pub timeout: std::time::Duration,
+    /// Certificates for nodes that speak TLS; `None` for plain connections.
+    pub tls: Option<Arc<TlsClient>>,
 }
 
 impl Default for DriverOptions {
@@ -28,6 +32,7 @@ impl Default for DriverOptions {
             session: SessionConfig::default(),
             group: GroupId(1),
             timeout: std::time::Duration::from_secs(30),
+            tls: None,
         }
     }
 }
@@ -48,6 +53,10 @@ pub struct Driver {
     finished: Vec<Finished>,
     rejected: Option<(String, Reject)>,
     last_error: Option<String>,
+    addresses: Vec<String>,
+    /// What was wrong with the certificates of an address when it was last dialled. Bounded by the
+    /// members of the group and the endpoint's addresses.
+    problems: BTreeMap<String, TlsProblem>,
 }
 
 impl Driver {
@@ -76,6 +85,8 @@ impl Driver {
             finished: Vec::new(),
             rejected: None,
             last_error: None,
+            addresses: endpoint.addresses.clone(),
+            problems: BTreeMap::new(),
         })
     }
 
@@ -91,21 +102,40 @@ impl Driver {
         self.session.in_flight()
     }
 
-    /// The node that turned this client away for good, if one did.
+    /// Why no session will ever open: a node turned this client away, or certificates do not fit at
+    /// any address of the endpoint.
     #[must_use]
     pub fn rejection(&self) -> Option<ConnectError> {
-        self.rejected
-            .as_ref()
-            .map(|(address, reject)| ConnectError::Rejected {
+        if let Some((address, reject)) = &self.rejected {
+            return Some(ConnectError::Rejected {
                 address: address.clone(),
                 reason: reject.text.clone(),
-            })
+            });
+        }
+        let is_hopeless = |address| self.problems.get(address).is_some_and(TlsProblem::is_final);
+        self.addresses
+            .iter()
+            .all(is_hopeless)
+            .then(|| self.tls_error())
+            .flatten()
     }
 
-    /// The last thing that went wrong with a connection.
+    /// Why no session opened within `timeout`.
     #[must_use]
-    pub fn last_error(&self) -> Option<&str> {
-        self.last_error.as_deref()
+    pub fn gave_up(&self, timeout: std::time::Duration) -> ConnectError {
+        self.tls_error().unwrap_or_else(|| ConnectError::NoQuorum {
+            addresses: self.addresses.join(", "),
+            timeout,
+            last: self.last_error.clone(),
+        })
+    }
+
+    fn tls_error(&self) -> Option<ConnectError> {
+        let (address, problem) = self.problems.first_key_value()?;
+        Some(ConnectError::Tls {
+            address: address.clone(),
+            problem: problem.clone(),
+        })
     }
 
     /// The object of that name; `None` names the only one there is.
@@ -181,7 +211,7 @@ impl Driver {
             let made = connection.on_connected();
             connection.on_writable();
             if let Err(error) = made {
-                self.fail(&error.to_string());
+                self.fail_by(&error);
                 return;
             }
         }
@@ -207,7 +237,7 @@ impl Driver {
             };
             let more = match connection.fill() {
                 Ok(more) => more,
-                Err(error) => return self.fail(&error.to_string()),
+                Err(error) => return self.fail_by(&error),
             };
             while let Some(connection) = &mut self.connection {
                 match connection.next_frame() {
@@ -237,6 +267,12 @@ impl Driver {
             }
             Kind::Welcome => match Welcome::take(&frame.body) {
                 Ok(welcome) => {
+                    if let Some(connection) = &self.connection {
+                        if let Err(error) = connection.check_node(welcome.node) {
+                            return self.fail_by(&error);
+                        }
+                        self.problems.remove(&connection.address);
+                    }
                     self.objects = welcome.objects;
                     let input = Input::Connected {
                         node: welcome.node,
@@ -279,16 +315,30 @@ impl Driver {
             }
         }
         if let Some(Err(error)) = self.connection.as_mut().map(Connection::flush) {
-            self.fail(&error.to_string());
+            self.fail_by(&error);
         }
     }
 
     fn dial(&mut self, address: &str) {
         self.hang_up();
-        match Connection::dial(address, self.options.group, &self.registry, self.token) {
+        let tls = self.options.tls.as_deref();
+        let group = self.options.group;
+        match Connection::dial(address, group, &self.registry, self.token, tls) {
             Ok(connection) => self.connection = Some(connection),
             Err(error) => self.fail(&format!("{address}: {error}")),
         }
+    }
+
+    /// The connection failed; what is wrong with certificates is kept by address.
+    fn fail_by(&mut self, error: &std::io::Error) {
+        if let Some(connection) = &self.connection {
+            let address = connection.address.clone();
+            match TlsProblem::of(error) {
+                Some(problem) => drop(self.problems.insert(address, problem.clone())),
+                None => drop(self.problems.remove(&address)),
+            }
+        }
+        self.fail(&error.to_string());
     }
 
     fn fail(&mut self, error: &str) {

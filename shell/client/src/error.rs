@@ -1,7 +1,7 @@
 //! What can go wrong, by what the caller may do next.
 
-use crate::{Cause, Failure};
-use quorate_types::Refusal;
+use crate::{CallCause, Failure, TlsProblem};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Why no connection to a group could be made.
@@ -25,6 +25,30 @@ pub enum ConnectError {
         /// Its words.
         reason: String,
     },
+    /// The client and the node do not come to terms about TLS; the problem says what to try.
+    #[error("no connection to {address}: {problem}")]
+    Tls {
+        /// Which address.
+        address: String,
+        /// What is wrong.
+        problem: TlsProblem,
+    },
+    /// A file with certificates or a key cannot be used.
+    #[error("{}: {why}", path.display())]
+    Unreadable {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// One node gave no answer to a question.
+    #[error("{address} does not answer: {reason}")]
+    Unanswered {
+        /// Which address.
+        address: String,
+        /// What came instead.
+        reason: String,
+    },
     /// The group has no object of that name.
     #[error("no object named '{name}'; this group has: {known}")]
     NoSuchObject {
@@ -38,57 +62,85 @@ pub enum ConnectError {
     System(String),
 }
 
-/// Why an operation has no answer. Says first whether it may have been executed.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+/// Why an operation has no answer. Says first whether it may have been executed, then the cause.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum CallError {
     /// Nothing happened and nothing will: safe to call again.
     #[error("not executed: {0}")]
-    NotExecuted(String),
+    NotExecuted(CallCause),
     /// It may have been executed or may yet be; at most once.
     #[error("outcome unknown: {0}")]
-    OutcomeUnknown(String),
+    OutcomeUnknown(CallCause),
     /// The request can never succeed as it is.
     #[error("refused: {0}")]
-    Invalid(String),
-    /// The client was closed.
+    Invalid(CallCause),
+    /// The client was closed before the operation was begun.
     #[error("this client is closed")]
     Closed,
 }
 
-impl From<Failure> for CallError {
-    fn from(failure: Failure) -> CallError {
-        let words = match failure.cause {
-            Cause::DeadlinePassed => "the deadline passed".to_string(),
-            Cause::Refused(refusal) => refusal_words(refusal).to_string(),
-        };
-        match failure.cause {
-            Cause::Refused(
-                Refusal::SequenceReused
-                | Refusal::NoSuchObject
-                | Refusal::TooLarge
-                | Refusal::NoSnapshots,
-            ) => CallError::Invalid(words),
-            Cause::DeadlinePassed | Cause::Refused(_) if failure.may_have_executed => {
-                CallError::OutcomeUnknown(words)
-            }
-            Cause::DeadlinePassed | Cause::Refused(_) => CallError::NotExecuted(words),
+impl CallError {
+    /// What kept the operation from its answer.
+    #[must_use]
+    pub fn cause(self) -> CallCause {
+        match self {
+            CallError::NotExecuted(cause)
+            | CallError::OutcomeUnknown(cause)
+            | CallError::Invalid(cause) => cause,
+            CallError::Closed => CallCause::ClientClosed,
         }
     }
 }
 
-fn refusal_words(refusal: Refusal) -> &'static str {
-    match refusal {
-        Refusal::NotOrdered => "it was not ordered",
-        Refusal::Unknown => "the leader changed while it was being ordered",
-        Refusal::Overloaded => "the group is overloaded",
-        Refusal::SessionExpired => "the session expired",
-        Refusal::ReplyGone => "it was executed, and its reply is gone",
-        Refusal::SequenceReused => "its sequence was used with another payload",
-        Refusal::NoSuchObject => "the group has no such object",
-        Refusal::NotServing => "the replica does not serve objects",
-        Refusal::NoLeader => "no leader is known",
-        Refusal::TooLarge => "it is larger than a batch may be",
-        Refusal::NoSnapshots => "this group runs without snapshots",
-        Refusal::StorageFull => "the storage is full, nothing happened",
+impl From<Failure> for CallError {
+    fn from(failure: Failure) -> CallError {
+        let cause = CallCause::from(failure);
+        if cause.is_final() {
+            CallError::Invalid(cause)
+        } else if failure.may_have_executed {
+            CallError::OutcomeUnknown(cause)
+        } else {
+            CallError::NotExecuted(cause)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Cause;
+    use quorate_types::Refusal;
+
+    #[test]
+    fn one_cause_ends_either_way_and_the_error_says_which() {
+        let late = |may_have_executed| {
+            CallError::from(Failure {
+                cause: Cause::DeadlinePassed,
+                may_have_executed,
+            })
+        };
+        assert_eq!(
+            late(true),
+            CallError::OutcomeUnknown(CallCause::DeadlinePassed)
+        );
+        assert_eq!(
+            late(false),
+            CallError::NotExecuted(CallCause::DeadlinePassed)
+        );
+    }
+
+    #[test]
+    fn what_can_never_succeed_is_invalid() {
+        let refused = CallError::from(Failure::refused(Refusal::TooLarge));
+        assert_eq!(refused, CallError::Invalid(CallCause::TooLarge));
+        assert_eq!(refused.cause(), CallCause::TooLarge);
+    }
+
+    #[test]
+    fn no_two_causes_share_a_name() {
+        let mut names: Vec<&str> = CallCause::ALL.iter().map(|cause| cause.name()).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), CallCause::ALL.len());
     }
 }

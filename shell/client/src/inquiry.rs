@@ -1,12 +1,14 @@
 //! One question to one node, without a session: what is your status?
 
-use bytes::{Bytes, BytesMut};
+use crate::stream::Stream;
+use crate::{ConnectError, TlsClient, TlsProblem};
+use bytes::{Buf, Bytes, BytesMut};
 use quorate_types::GroupId;
 use quorate_wire::limits::CLIENT_BODY_BYTES_MAX;
 use quorate_wire::{
     Frame, FrameReader, Hello, HelloRole, Kind, Reject, VERSION, VERSION_MIN, Welcome, put_frame,
 };
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
@@ -19,17 +21,51 @@ pub struct NodeReport {
     pub status: Bytes,
 }
 
-/// Asks the node at `address` for its status, within `timeout`.
+/// Asks the node at `address` for its status, within `timeout`; sealed when there are certificates.
 ///
 /// # Errors
-/// When it cannot be reached, does not answer in time, or turns the client away (`PermissionDenied`).
-pub fn node_status(address: &str, group: GroupId, timeout: Duration) -> io::Result<NodeReport> {
+/// [`ConnectError::Unanswered`] when it cannot be reached or does not answer in time,
+/// [`ConnectError::Rejected`] when it turns the client away, [`ConnectError::Tls`] when certificates do
+/// not fit.
+pub fn node_status(
+    address: &str,
+    group: GroupId,
+    timeout: Duration,
+    tls: Option<&TlsClient>,
+) -> Result<NodeReport, ConnectError> {
+    ask(address, group, timeout, tls).map_err(|error| {
+        let address = address.to_string();
+        if let Some(problem) = TlsProblem::of(&error) {
+            return ConnectError::Tls {
+                address,
+                problem: problem.clone(),
+            };
+        }
+        let reason = error.to_string();
+        match error.kind() {
+            ErrorKind::PermissionDenied => ConnectError::Rejected { address, reason },
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => ConnectError::Unanswered {
+                address,
+                reason: format!("nothing came within {timeout:?}"),
+            },
+            _ => ConnectError::Unanswered { address, reason },
+        }
+    })
+}
+
+fn ask(
+    address: &str,
+    group: GroupId,
+    timeout: Duration,
+    tls: Option<&TlsClient>,
+) -> io::Result<NodeReport> {
     let end = Instant::now() + timeout;
     let mut addresses = address.to_socket_addrs()?;
     let resolved = addresses
         .next()
         .ok_or_else(|| io::Error::from(ErrorKind::NotFound))?;
-    let mut stream = TcpStream::connect_timeout(&resolved, timeout)?;
+    let mut stream = Stream::new(TcpStream::connect_timeout(&resolved, timeout)?, tls)?;
+    stream.socket().set_write_timeout(Some(timeout))?;
     let hello = Hello {
         version_min: VERSION_MIN,
         version_max: VERSION,
@@ -41,13 +77,20 @@ pub fn node_status(address: &str, group: GroupId, timeout: Duration) -> io::Resu
     let mut out = BytesMut::new();
     put_frame(&mut out, Kind::Hello, group, |body| hello.put(body));
     put_frame(&mut out, Kind::StatusRequest, group, |_| {});
-    stream.write_all(&out)?;
+    while !out.is_empty() {
+        let taken = stream.write(&out)?;
+        out.advance(taken);
+    }
     let mut reader = FrameReader::new(CLIENT_BODY_BYTES_MAX);
     let mut welcome = None;
     loop {
         let frame = next_frame(&mut stream, &mut reader, end)?;
         match (frame.kind, &welcome) {
-            (Kind::Welcome, _) => welcome = Some(Welcome::take(&frame.body).map_err(invalid)?),
+            (Kind::Welcome, _) => {
+                let said = Welcome::take(&frame.body).map_err(invalid)?;
+                stream.check_node(said.node)?;
+                welcome = Some(said);
+            }
             (Kind::StatusReply, Some(welcome)) => {
                 return Ok(NodeReport {
                     welcome: welcome.clone(),
@@ -64,7 +107,11 @@ pub fn node_status(address: &str, group: GroupId, timeout: Duration) -> io::Resu
     }
 }
 
-fn next_frame(stream: &mut TcpStream, reader: &mut FrameReader, end: Instant) -> io::Result<Frame> {
+fn next_frame(
+    stream: &mut Stream<TcpStream>,
+    reader: &mut FrameReader,
+    end: Instant,
+) -> io::Result<Frame> {
     loop {
         if let Some(frame) = reader.next_frame().map_err(invalid)? {
             return Ok(frame);
@@ -73,7 +120,7 @@ fn next_frame(stream: &mut TcpStream, reader: &mut FrameReader, end: Instant) ->
         if left.is_zero() {
             return Err(ErrorKind::TimedOut.into());
         }
-        stream.set_read_timeout(Some(left))?;
+        stream.socket().set_read_timeout(Some(left))?;
         match stream.read(reader.space())? {
             0 => return Err(ErrorKind::UnexpectedEof.into()),
             count => reader.filled(count),

@@ -1,6 +1,7 @@
 //! The options of `quorate bench`.
 
 use crate::seconds;
+use crate::tls::TlsArgs;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use std::path::PathBuf;
@@ -62,6 +63,10 @@ pub(crate) struct BenchArgs {
     /// Where a Python object's module is found.
     #[arg(long, default_value = ".")]
     pub(super) path: PathBuf,
+    /// How to reach nodes with certificates; a group started for the run has none.
+    #[command(flatten)]
+    #[serde(skip)]
+    pub(super) tls: TlsArgs,
 }
 
 /// Read levels by their names on the command line.

@@ -5,9 +5,10 @@ use super::timeline::Timeline;
 use hdrhistogram::Histogram;
 use mio::{Events, Poll, Token};
 use quorate_client::{
-    Answer, ConnectError, Driver, DriverOptions, Endpoint, Finished, Preference, Ticket,
+    Answer, ConnectError, Driver, DriverOptions, Endpoint, Finished, Preference, Ticket, TlsClient,
 };
 use quorate_types::{ObjectId, Outcome, ReadLevel};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Start times are kept by ticket in a ring: larger than any window, a power of two.
@@ -24,6 +25,7 @@ pub(super) struct LoadPlan<'a> {
     pub(super) payloads: &'a Payloads,
     pub(super) read_ratio: f64,
     pub(super) reads: ReadLevel,
+    pub(super) tls: Option<Arc<TlsClient>>,
 }
 
 /// What a span of load showed.
@@ -58,7 +60,10 @@ impl<'a> Load<'a> {
     pub(super) fn connect(plan: LoadPlan<'a>, timeout: Duration) -> Result<Load<'a>, ConnectError> {
         let system = |error: std::io::Error| ConnectError::System(error.to_string());
         let poll = Poll::new().map_err(system)?;
-        let mut options = DriverOptions::default();
+        let mut options = DriverOptions {
+            tls: plan.tls.clone(),
+            ..DriverOptions::default()
+        };
         options.session.preference = match plan.reads {
             ReadLevel::Any if plan.read_ratio > 0.5 => Preference::Anyone,
             ReadLevel::Any | ReadLevel::Ordered | ReadLevel::Confirmed | ReadLevel::Lease => {
@@ -68,7 +73,7 @@ impl<'a> Load<'a> {
         let mut users = Vec::new();
         for index in 0..plan.clients {
             let token = Token(index as usize);
-            let driver = Driver::new(plan.endpoint, options, poll.registry(), token);
+            let driver = Driver::new(plan.endpoint, options.clone(), poll.registry(), token);
             let driver = driver.map_err(system)?;
             let started = vec![Instant::now(); RING];
             users.push(User {
@@ -184,11 +189,8 @@ impl<'a> Load<'a> {
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 let waiting = self.users.iter().find(|user| !user.driver.is_open());
-                return Err(ConnectError::NoQuorum {
-                    addresses: self.plan.endpoint.addresses.join(", "),
-                    timeout,
-                    last: waiting.and_then(|user| user.driver.last_error().map(str::to_string)),
-                });
+                let waiting = waiting.expect("not all are open");
+                return Err(waiting.driver.gave_up(timeout));
             }
             for user in &mut self.users {
                 user.driver.turn(&mut self.finished);

@@ -19,6 +19,7 @@ pub(crate) use unreplicated::{UnreplicatedArgs, run as serve_unreplicated};
 use crate::error::CliError;
 use crate::json;
 use crate::print;
+use crate::tls::TlsArgs;
 use args::{Persist, Reads};
 use group::LocalGroup;
 use load::{Load, LoadPlan};
@@ -40,7 +41,7 @@ pub(crate) fn run(args: &BenchArgs, as_json: bool) -> Result<(), CliError> {
     let payloads = Payloads::new(&target, args.size, args.keys, &call_args, reads_wanted)
         .map_err(|error| CliError::usage(error.to_string()))?;
     let mut report = match &args.endpoint {
-        Some(endpoint) => measure(args, endpoint, &pids(endpoint), &payloads)?,
+        Some(endpoint) => measure(args, endpoint, &pids(endpoint, &args.tls), &payloads)?,
         None => measure_local(args, &target, &payloads, &up_words(args, &target))?,
     };
     if args.unreplicated {
@@ -77,6 +78,11 @@ fn measure(
     payloads: &Payloads,
 ) -> Result<Report, CliError> {
     let endpoint: Endpoint = endpoint.parse().map_err(CliError::endpoint)?;
+    // A group started for the run has no certificates.
+    let tls = match args.endpoint {
+        Some(_) => args.tls.read()?,
+        None => None,
+    };
     let plan = LoadPlan {
         endpoint: &endpoint,
         clients: args.clients,
@@ -84,6 +90,7 @@ fn measure(
         payloads,
         read_ratio: args.read_ratio,
         reads: level(args.reads),
+        tls,
     };
     let mut load = Load::connect(plan, CONNECT_TIMEOUT).map_err(CliError::connect)?;
     load.run(Duration::from_secs_f64(args.warmup), None);
@@ -112,11 +119,11 @@ fn measure(
     })
 }
 
-/// Makes a kv object `bytes` large by a call of its own.
+/// Makes the kv object of a group started for the run `bytes` large, by a call of its own.
 fn fill(endpoint: &str, bytes: u64, size: usize) -> Result<(), CliError> {
     let count = bytes / size.max(1) as u64;
     let words = [count, size as u64].map(|n| n.to_string());
-    crate::call::perform(endpoint, "fill", &words).map(|_| ())
+    crate::call::perform(endpoint, "fill", &words, None).map(|_| ())
 }
 
 fn level(reads: Reads) -> ReadLevel {
@@ -129,12 +136,13 @@ fn level(reads: Reads) -> ReadLevel {
 }
 
 /// Process ids of the group's nodes, where they run on this machine; none where that is not told.
-fn pids(endpoint: &str) -> Vec<u32> {
+fn pids(endpoint: &str, tls: &TlsArgs) -> Vec<u32> {
     let Ok(exe) = std::env::current_exe() else {
         return Vec::new();
     };
     let status = std::process::Command::new(exe)
         .args(["status", "--endpoint", endpoint, "-o", "json"])
+        .args(tls.words())
         .output();
     let document = status
         .ok()

@@ -5,6 +5,7 @@
 
 mod plan;
 mod supervisor;
+mod tls;
 
 use crate::error::CliError;
 use crate::node::PersistArg;
@@ -64,6 +65,9 @@ pub(crate) struct UpArgs {
     /// The Python interpreter of the objects' host; `python3` beside this program or on PATH when absent.
     #[arg(long, env = "QUORATE_PYTHON", value_name = "PATH")]
     pub(crate) python: Option<PathBuf>,
+    /// Make certificates in the group's directory; nodes and clients then speak TLS only.
+    #[arg(long)]
+    pub(crate) tls: bool,
     /// Which log lines the nodes write into their log files.
     #[arg(long, env = "QUORATE_LOG", default_value = "info")]
     log: String,
@@ -143,7 +147,7 @@ fn wait_until_ready(
 fn ask(plan: &Plan) -> Vec<NodeStatus> {
     let asked = plan.nodes.iter().filter_map(|node| {
         // Who does not answer yet is asked again.
-        let report = node_status(&node.address, GroupId(1), ANSWER_MAX).ok()?;
+        let report = node_status(&node.address, GroupId(1), ANSWER_MAX, plan.client()).ok()?;
         serde_json::from_slice(&report.status).ok()
     });
     asked.collect()
@@ -184,8 +188,11 @@ fn print_ready(plan: &Plan, statuses: &[NodeStatus], as_json: bool) -> Result<()
             .iter()
             .map(|node| serde_json::json!({"id": node.id, "pid": pid(node.id), "address": node.address, "admin": node.admin}))
             .collect();
-        let line =
+        let mut line =
             serde_json::json!({"endpoint": plan.endpoint(), "nodes": nodes, "dir": plan.dir()});
+        if let Some(tls) = &plan.tls {
+            line["tls"] = serde_json::json!({"ca": tls.ca, "cert": tls.cert, "key": tls.key});
+        }
         writeln!(stdout, "{line}")
     } else {
         let rows: Vec<Vec<String>> = plan
@@ -202,7 +209,15 @@ fn print_ready(plan: &Plan, statuses: &[NodeStatus], as_json: bool) -> Result<()
             })
             .collect();
         let nodes = table(&["NODE", "PID", "ADDRESS", "ADMIN"], &rows);
-        writeln!(stdout, "{}\n\n{nodes}\nstop with Ctrl-C", plan.endpoint())
+        let tls = plan
+            .tls
+            .as_ref()
+            .map_or_else(String::new, |tls| format!("\n{}\n", tls.words()));
+        writeln!(
+            stdout,
+            "{}\n\n{nodes}\n{tls}stop with Ctrl-C",
+            plan.endpoint()
+        )
     };
     written
         .and_then(|()| stdout.flush())

@@ -1,8 +1,10 @@
 //! Where the nodes of a group live: directories, identities, ports and configurations.
 
 use super::UpArgs;
+use super::tls::{self, ClientFiles};
 use crate::error::{CliError, code};
 use crate::node::{hex, node_error, random};
+use quorate_client::TlsClient;
 use quorate_host::{HostConfig, ObjectSpec, PythonConfig};
 use quorate_node::{
     LimitsConfig, MemberConfig, NodeConfig, NodeError, ObjectConfig, SnapshotConfig,
@@ -20,6 +22,8 @@ const ADMIN_ABOVE: u16 = 100;
 /// A group that is ready to be started.
 pub(super) struct Plan {
     pub(super) nodes: Vec<PlannedNode>,
+    /// What clients bring, in a group with certificates.
+    pub(super) tls: Option<ClientFiles>,
     object: String,
     dir: PathBuf,
     /// Removes the directory when the group ends, if it was a temporary one.
@@ -76,8 +80,10 @@ impl Plan {
                 .unwrap_or_default(),
             config: config_path(&dir, config.node),
         });
+        let tls = args.tls.then(|| ClientFiles::of(&dir)).transpose()?;
         Ok(Plan {
             nodes: nodes.collect(),
+            tls,
             object: object.name,
             dir,
             _temporary: temporary,
@@ -92,6 +98,11 @@ impl Plan {
             .map(|node| node.address.as_str())
             .collect();
         format!("quorate://{}/{}", addresses.join(","), self.object)
+    }
+
+    /// How to reach the nodes of a group with certificates.
+    pub(super) fn client(&self) -> Option<&TlsClient> {
+        self.tls.as_ref().map(|files| &files.client)
     }
 
     pub(super) fn dir(&self) -> &Path {
@@ -202,6 +213,12 @@ fn take_up(dir: &Path, args: &UpArgs, object: &ObjectConfig) -> Result<Vec<NodeC
             first.persist
         )));
     }
+    if first.tls.is_some() != args.tls {
+        return Err(conflict(match args.tls {
+            true => "it was made without --tls".to_owned(),
+            false => "it was made with --tls".to_owned(),
+        }));
+    }
     first
         .members
         .iter()
@@ -218,6 +235,9 @@ fn make_new(
     ports: &[(u16, u16)],
 ) -> Result<Vec<NodeConfig>, CliError> {
     let cluster = random()?;
+    if args.tls {
+        tls::make(dir, args.nodes)?;
+    }
     let mut members = Vec::new();
     for (node, (port, admin)) in (1..).zip(ports) {
         let home = dir.join(format!("node-{node}"));
@@ -249,7 +269,7 @@ fn make_new(
                 ..SnapshotConfig::default()
             },
             limits: LimitsConfig::default(),
-            tls: None,
+            tls: args.tls.then(|| tls::node_files(dir, node)),
             objects: vec![object.clone()],
             members: members.clone(),
         })

@@ -1,0 +1,137 @@
+//! Why an operation has no answer, as a type: callers decide by it, people read its words.
+//!
+//! Whether the operation may have been executed is said by [`CallError`](crate::CallError), not here:
+//! one cause may end either way.
+
+use crate::{Cause, Failure};
+use quorate_types::Refusal;
+
+/// What kept an operation from its answer.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, thiserror::Error)]
+pub enum CallCause {
+    /// Its time was over.
+    #[error("the deadline passed")]
+    DeadlinePassed,
+    /// It got no place in the order.
+    #[error("it was not ordered")]
+    NotOrdered,
+    /// It was being ordered while the leader changed.
+    #[error("the leader changed while it was being ordered")]
+    LeaderChanged,
+    /// Queues of the group are full: again, more slowly.
+    #[error("the group is overloaded")]
+    Overloaded,
+    /// The session ended with it under way.
+    #[error("the session expired")]
+    SessionExpired,
+    /// It was executed, and nobody has its reply any more.
+    #[error("it was executed, and its reply is gone")]
+    ReplyGone,
+    /// Another payload has its sequence.
+    #[error("its sequence was used with another payload")]
+    SequenceReused,
+    /// The group replicates no such object.
+    #[error("the group has no such object")]
+    NoSuchObject,
+    /// The replica has stopped to serve objects, as one that diverged does.
+    #[error("the replica does not serve objects")]
+    NotServing,
+    /// Nobody is known to lead.
+    #[error("no leader is known")]
+    NoLeader,
+    /// No batch takes so much.
+    #[error("it is larger than a batch may be")]
+    TooLarge,
+    /// Snapshots are off in this group.
+    #[error("this group runs without snapshots")]
+    NoSnapshots,
+    /// This node's storage is full; another may have room.
+    #[error("the storage is full, nothing happened")]
+    StorageFull,
+    /// The client was closed with it under way.
+    #[error("this client was closed")]
+    ClientClosed,
+}
+
+impl CallCause {
+    /// Every cause.
+    pub const ALL: [CallCause; 14] = [
+        CallCause::DeadlinePassed,
+        CallCause::NotOrdered,
+        CallCause::LeaderChanged,
+        CallCause::Overloaded,
+        CallCause::SessionExpired,
+        CallCause::ReplyGone,
+        CallCause::SequenceReused,
+        CallCause::NoSuchObject,
+        CallCause::NotServing,
+        CallCause::NoLeader,
+        CallCause::TooLarge,
+        CallCause::NoSnapshots,
+        CallCause::StorageFull,
+        CallCause::ClientClosed,
+    ];
+
+    /// Its name for programs in other languages; never changes.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            CallCause::DeadlinePassed => "deadline_passed",
+            CallCause::NotOrdered => "not_ordered",
+            CallCause::LeaderChanged => "leader_changed",
+            CallCause::Overloaded => "overloaded",
+            CallCause::SessionExpired => "session_expired",
+            CallCause::ReplyGone => "reply_gone",
+            CallCause::SequenceReused => "sequence_reused",
+            CallCause::NoSuchObject => "no_such_object",
+            CallCause::NotServing => "not_serving",
+            CallCause::NoLeader => "no_leader",
+            CallCause::TooLarge => "too_large",
+            CallCause::NoSnapshots => "no_snapshots",
+            CallCause::StorageFull => "storage_full",
+            CallCause::ClientClosed => "client_closed",
+        }
+    }
+
+    /// Whether no repetition can succeed: the request itself is wrong.
+    pub(crate) fn is_final(self) -> bool {
+        match self {
+            CallCause::SequenceReused
+            | CallCause::NoSuchObject
+            | CallCause::TooLarge
+            | CallCause::NoSnapshots => true,
+            CallCause::DeadlinePassed
+            | CallCause::NotOrdered
+            | CallCause::LeaderChanged
+            | CallCause::Overloaded
+            | CallCause::SessionExpired
+            | CallCause::ReplyGone
+            | CallCause::NotServing
+            | CallCause::NoLeader
+            | CallCause::StorageFull
+            | CallCause::ClientClosed => false,
+        }
+    }
+}
+
+impl From<Failure> for CallCause {
+    fn from(failure: Failure) -> CallCause {
+        match failure.cause {
+            Cause::DeadlinePassed => CallCause::DeadlinePassed,
+            Cause::Refused(refusal) => match refusal {
+                Refusal::NotOrdered => CallCause::NotOrdered,
+                Refusal::Unknown => CallCause::LeaderChanged,
+                Refusal::Overloaded => CallCause::Overloaded,
+                Refusal::SessionExpired => CallCause::SessionExpired,
+                Refusal::ReplyGone => CallCause::ReplyGone,
+                Refusal::SequenceReused => CallCause::SequenceReused,
+                Refusal::NoSuchObject => CallCause::NoSuchObject,
+                Refusal::NotServing => CallCause::NotServing,
+                Refusal::NoLeader => CallCause::NoLeader,
+                Refusal::TooLarge => CallCause::TooLarge,
+                Refusal::NoSnapshots => CallCause::NoSnapshots,
+                Refusal::StorageFull => CallCause::StorageFull,
+            },
+        }
+    }
+}

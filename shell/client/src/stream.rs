@@ -1,0 +1,172 @@
+//! The byte stream of one connection: plain, or sealed by TLS. Works over a socket that blocks and
+//! over one that does not; knows no frames.
+
+use crate::tls::is_certified_as;
+use crate::{TlsClient, TlsProblem};
+use quorate_types::NodeId;
+use rustls::ClientConnection;
+use std::io::{self, ErrorKind, Read, Write};
+
+/// A connection's bytes, over the socket `S`.
+pub(crate) enum Stream<S> {
+    /// As they are.
+    Plain {
+        socket: S,
+        /// Whether anything was read.
+        heard: bool,
+    },
+    /// Sealed, with certificates on both sides.
+    Sealed(Box<Sealed<S>>),
+}
+
+/// A TLS session and the socket below it.
+pub(crate) struct Sealed<S> {
+    socket: S,
+    session: ClientConnection,
+}
+
+impl<S: Read + Write> Stream<S> {
+    pub(crate) fn new(socket: S, tls: Option<&TlsClient>) -> io::Result<Stream<S>> {
+        Ok(match tls {
+            None => Stream::Plain {
+                socket,
+                heard: false,
+            },
+            Some(tls) => Stream::Sealed(Box::new(Sealed {
+                socket,
+                session: tls.session()?,
+            })),
+        })
+    }
+
+    pub(crate) fn socket(&mut self) -> &mut S {
+        match self {
+            Stream::Plain { socket, .. } => socket,
+            Stream::Sealed(sealed) => &mut sealed.socket,
+        }
+    }
+
+    /// Reads into `space`; 0 when the other side has ended the stream.
+    pub(crate) fn read(&mut self, space: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Stream::Plain { socket, heard } => {
+                let count = socket.read(space)?;
+                if !*heard && is_fatal_alert(&space[..count]) {
+                    return Err(TlsProblem::Wanted.into());
+                }
+                *heard = true;
+                Ok(count)
+            }
+            Stream::Sealed(sealed) => sealed.read(space),
+        }
+    }
+
+    /// Takes some of `bytes`.
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Stream::Plain { socket, .. } => socket.write(bytes),
+            Stream::Sealed(sealed) => sealed.write(bytes),
+        }
+    }
+
+    /// Writes what was taken and not yet written, as far as the socket takes it.
+    pub(crate) fn push(&mut self) -> io::Result<()> {
+        match self {
+            Stream::Plain { .. } => Ok(()),
+            Stream::Sealed(sealed) => sealed.push(),
+        }
+    }
+
+    /// Whether bytes pass through a TLS session: then a short read proves nothing, and what was read
+    /// may have made room for what is written.
+    pub(crate) fn is_sealed(&self) -> bool {
+        match self {
+            Stream::Plain { .. } => false,
+            Stream::Sealed(_) => true,
+        }
+    }
+
+    /// Checks the name in the other side's certificate, if there is one, against who it says to be.
+    pub(crate) fn check_node(&self, node: NodeId) -> Result<(), TlsProblem> {
+        match self {
+            Stream::Sealed(sealed) if !is_certified_as(&sealed.session, node) => {
+                Err(TlsProblem::OtherNode { node })
+            }
+            Stream::Plain { .. } | Stream::Sealed(_) => Ok(()),
+        }
+    }
+}
+
+impl<S: Read + Write> Sealed<S> {
+    fn read(&mut self, space: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match self.session.reader().read(space) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(0),
+                other => return other,
+            }
+            if self.session.read_tls(&mut self.socket)? == 0 {
+                return match self.session.is_handshaking() {
+                    // A node that dies resets the connection; one that knows no TLS ends it.
+                    true => Err(TlsProblem::Unspoken.into()),
+                    false => Ok(0),
+                };
+            }
+            let processed = self.session.process_new_packets();
+            // The other side is told even when its bytes are refused.
+            let pushed = self.push();
+            processed.map_err(|error| TlsProblem::from(&error))?;
+            pushed?;
+        }
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut taken = self.session.writer().write(bytes)?;
+        self.push()?;
+        if taken == 0 {
+            taken = self.session.writer().write(bytes)?;
+            self.push()?;
+        }
+        match taken {
+            0 => Err(ErrorKind::WouldBlock.into()),
+            taken => Ok(taken),
+        }
+    }
+
+    fn push(&mut self) -> io::Result<()> {
+        while self.session.wants_write() {
+            match self.session.write_tls(&mut self.socket) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a node that speaks TLS answers to plain bytes: a record of type alert, two bytes long,
+/// fatal. No frame begins so, because its sixth byte is zero.
+fn is_fatal_alert(bytes: &[u8]) -> bool {
+    matches!(bytes, [0x15, 0x03, _, 0, 2, 2, ..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quorate_types::GroupId;
+    use quorate_wire::{Kind, put_frame};
+
+    #[test]
+    fn no_frame_is_taken_for_an_alert() {
+        assert!(is_fatal_alert(&[0x15, 3, 3, 0, 2, 2, 50]));
+        let mut frame = bytes::BytesMut::new();
+        put_frame(&mut frame, Kind::Welcome, GroupId(1), |body| {
+            body.extend_from_slice(&[0; 0x0315]);
+        });
+        assert_eq!(frame[..2], [0x15, 0x03]);
+        assert!(!is_fatal_alert(&frame));
+    }
+}

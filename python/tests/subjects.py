@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import time
 from typing import Any
@@ -53,5 +54,8 @@ class Wallet:
     @quorate.readonly
     def last_drawn(self) -> Any:
         return self.drawn
+
+    def end_the_process(self) -> None:
+        os._exit(3)
 
     def _secret(self) -> None: ...

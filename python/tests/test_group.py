@@ -93,6 +93,13 @@ def test_killed_host_processes_come_back_with_the_state(wallet: Wallet) -> None:
     assert wallet.deposit(1) == total + 1
 
 
+def test_a_call_that_ends_every_host_is_skipped_and_the_group_serves_on() -> None:
+    with quorate.local(Wallet, 100, timeout=60.0) as wallet:
+        with pytest.raises(quorate.MethodSkipped):
+            wallet.end_the_process()
+        assert wallet.deposit(1) == 101
+
+
 def host_processes() -> list[int]:
     """Host processes that descend from this process."""
     listing = subprocess.run(["ps", "-eo", "pid=,ppid=,args="], capture_output=True, text=True, check=True)

@@ -506,6 +506,7 @@ impl<O: Ordering> Replica<O> {
         }
         self.checkpoint_refused(Refusal::Unknown, out);
         self.silence.lost_sight();
+        self.deaths.lost_sight();
         self.internals.forget();
     }
 }

@@ -250,6 +250,7 @@ impl<O: Ordering> Replica<O> {
             Some(Purpose::Expire(session)) => self.silence.expiry_refused(session, id, refusal),
             Some(Purpose::Lead) => self.silence.lead_refused(),
             Some(Purpose::Checkpoint) => self.checkpoint_refused(refusal, out),
+            Some(Purpose::Died) => self.deaths.lost_sight(),
             Some(Purpose::Read(read)) => self.unconfirmed(read, out),
             None => self.call_refused(id, refusal, out),
         }

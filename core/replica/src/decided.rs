@@ -41,6 +41,7 @@ impl<O: Ordering> Replica<O> {
                 stamp: self.stamp,
                 batch,
                 admitted,
+                skipped: Vec::new(),
             }));
         }
         if checkpoint {
@@ -197,9 +198,23 @@ impl<O: Ordering> Replica<O> {
                     self.checkpoint_landed();
                 }
             }
-            // Sound only with the evidence that every replica died at the command; without it the
-            // decision is recorded in the log and changes nothing.
-            Body::Skip { .. } => {}
+            Body::Died {
+                reporter,
+                slot: at,
+                index,
+            } => {
+                self.internals.landed(command.id);
+                // A report is about a call that was decided before it.
+                if *at < slot && self.is_death_everywhere(*reporter, (*at, *index)) {
+                    self.skip(*at, *index, out);
+                }
+            }
+            Body::Skip { slot: at, index } => {
+                self.internals.landed(command.id);
+                if *at < slot {
+                    self.skip(*at, *index, out);
+                }
+            }
             Body::Call { .. } => unreachable!("calls are admitted in runs"),
         }
     }

@@ -89,6 +89,14 @@ pub enum Input<M> {
         /// Whether it works.
         is_up: bool,
     },
+    /// The objects' host died for good at this call, again and again: it takes part again only once the
+    /// group skips the call ([`crate::Output::Skip`]).
+    HostDied {
+        /// The call's slot.
+        slot: Slot,
+        /// Its index in the batch of that slot.
+        index: u32,
+    },
     /// The log's storage has room again, or has none: while it has none nothing new is taken in here.
     Storage {
         /// Whether it takes new votes.

@@ -15,6 +15,8 @@ pub(crate) enum Purpose {
     Lead,
     /// Asks for a checkpoint.
     Checkpoint,
+    /// Says at which call the own host died for good.
+    Died,
     /// Marks the place of a group of ordered reads.
     Read(ReadId),
 }

@@ -8,6 +8,7 @@ mod checkpoints;
 mod clients;
 mod config;
 mod connections;
+mod deaths;
 mod decided;
 mod fetch;
 mod input;

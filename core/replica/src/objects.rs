@@ -44,6 +44,10 @@ impl<O: Ordering> Replica<O> {
                 payload: payload.clone(),
             });
         }
+        for &index in &calls.skipped {
+            let slot = calls.slot;
+            out.push(Output::Skip { slot, index });
+        }
         out.push(Output::Execute {
             slot: calls.slot,
             stamp: calls.stamp,

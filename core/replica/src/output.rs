@@ -49,6 +49,15 @@ pub enum Output<M> {
         /// What to call, in this order.
         calls: Vec<Call>,
     },
+    /// The group decided to skip this call: unless its outcome was told already, it is not executed and
+    /// its outcome is [`quorate_types::Outcome::Skipped`]. Comes just before the slot's
+    /// [`Output::Execute`], or any time after it.
+    Skip {
+        /// The call's slot.
+        slot: Slot,
+        /// Its index in the batch of that slot.
+        index: u32,
+    },
     /// Answer a call that changes nothing, after everything handed out before; answer with
     /// [`crate::Input::Queried`].
     Query {

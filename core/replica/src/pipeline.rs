@@ -20,6 +20,8 @@ pub(crate) struct Calls {
     pub(crate) batch: Batch,
     /// Which commands of the batch are calls that execute now, ascending.
     pub(crate) admitted: Vec<u32>,
+    /// Which of them the group decided to skip.
+    pub(crate) skipped: Vec<u32>,
 }
 
 /// What is handed to the objects next.
@@ -85,6 +87,22 @@ impl Pipeline {
     pub(crate) fn hand(&mut self, calls: Calls) {
         self.handed_load.add(calls.load());
         self.handed.push_back(calls);
+    }
+
+    /// Marks a call as skipped, if its outcome has not come. Says whether the objects must be told,
+    /// because they have it already.
+    pub(crate) fn skip(&mut self, slot: Slot, index: u32) -> bool {
+        if let Some(calls) = self.handed.iter_mut().find(|calls| calls.slot == slot) {
+            return calls.skip(index);
+        }
+        for work in &mut self.queue {
+            if let Work::Calls(calls) = work
+                && calls.slot == slot
+            {
+                calls.skip(index);
+            }
+        }
+        false
     }
 
     /// Takes the calls of `slot` whose outcomes came; `None` for a slot that is past.
@@ -200,6 +218,15 @@ impl Pipeline {
 }
 
 impl Calls {
+    /// Marks one call; says whether it is one that executes and was not marked before.
+    fn skip(&mut self, index: u32) -> bool {
+        let is_new = self.admitted.contains(&index) && !self.skipped.contains(&index);
+        if is_new {
+            self.skipped.push(index);
+        }
+        is_new
+    }
+
     fn load(&self) -> Load {
         Load {
             calls: self.admitted.len(),

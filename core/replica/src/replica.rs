@@ -5,6 +5,7 @@
 
 use crate::checkpoints::Checkpoints;
 use crate::connections::Connections;
+use crate::deaths::Deaths;
 use crate::fetch::Fetch;
 use crate::internal::Internals;
 use crate::pipeline::Pipeline;
@@ -56,6 +57,7 @@ pub struct Replica<O: Ordering> {
     pub(crate) is_host_up: bool,
     pub(crate) is_draining: bool,
     pub(crate) storage: Storage,
+    pub(crate) deaths: Deaths,
     /// When each node was last heard of.
     pub(crate) heard: BTreeMap<NodeId, Time>,
     /// Events for the ordering, raised while its effects were routed.
@@ -92,6 +94,7 @@ impl<O: Ordering> Replica<O> {
             is_host_up: true,
             is_draining: false,
             storage: Storage::default(),
+            deaths: Deaths::default(),
             heard: BTreeMap::new(),
             events: VecDeque::new(),
             effects: Effects::new(),
@@ -170,7 +173,13 @@ impl<O: Ordering> Replica<O> {
                 bytes,
             } => self.installed(now, &core, digest, bytes, out),
             Input::InstallFailed { slot } => self.install_failed(now, slot, out),
-            Input::Host { is_up } => self.is_host_up = is_up,
+            Input::Host { is_up } => {
+                self.is_host_up = is_up;
+                if is_up {
+                    self.deaths.host_works();
+                }
+            }
+            Input::HostDied { slot, index } => self.deaths.host_died(now, (slot, index)),
             Input::Storage { has_room } => self.room_changed(has_room),
             Input::Checkpoint => self.want_checkpoint(),
             Input::Drain => {
@@ -186,6 +195,7 @@ impl<O: Ordering> Replica<O> {
     fn end_turn(&mut self, now: Time, wall: Wall, entropy: u64, out: &mut Vec<Output<O::Message>>) {
         self.tend_sessions(now);
         self.tend_log();
+        self.tend_deaths(now);
         self.ask_for_reads(now, out);
         if !self.turn.is_empty() {
             let commands = std::mem::take(&mut self.turn);
@@ -211,6 +221,7 @@ impl<O: Ordering> Replica<O> {
             self.silence.next_wake(),
             self.checkpoints.next_wake(),
             self.fetch.next_wake(),
+            self.deaths.next_wake(),
         ]
         .into_iter()
         .flatten()

@@ -72,7 +72,18 @@ pub enum Body {
     },
     /// Every replica takes a snapshot of the state after this command's slot.
     Checkpoint,
-    /// Skips one command that kills every host: it counts as executed, with an error reply.
+    /// A replica's host died for good at one call. Once every replica of the view has said so of the
+    /// same call, the call is skipped.
+    Died {
+        /// Whose host.
+        reporter: NodeId,
+        /// The slot of the call.
+        slot: Slot,
+        /// Its index in the batch of that slot.
+        index: u32,
+    },
+    /// Skips one call without that evidence, at an operator's wish: where it is not executed yet it
+    /// counts as executed, with the outcome [`crate::Outcome::Skipped`].
     Skip {
         /// The slot of the command to skip.
         slot: Slot,
@@ -95,6 +106,7 @@ impl Command {
                 | Body::Lead { .. }
                 | Body::Read { .. }
                 | Body::Checkpoint
+                | Body::Died { .. }
                 | Body::Skip { .. } => 0,
             }
     }

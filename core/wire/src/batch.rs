@@ -35,6 +35,7 @@ fn encode(batch: &Batch) -> Bytes {
         | Body::Lead { .. }
         | Body::Read { .. }
         | Body::Checkpoint
+        | Body::Died { .. }
         | Body::Skip { .. } => COMMAND_BYTES_MIN,
     });
     let mut buf = BytesMut::with_capacity(HEAD_BYTES + calls.sum::<usize>());
@@ -80,6 +81,7 @@ const LEAD: u8 = 5;
 const READ: u8 = 6;
 const CHECKPOINT: u8 = 7;
 const SKIP: u8 = 8;
+const DIED: u8 = 9;
 
 #[inline]
 pub(crate) fn put_command(buf: &mut BytesMut, command: &Command) {
@@ -102,6 +104,7 @@ pub(crate) fn put_command(buf: &mut BytesMut, command: &Command) {
         Body::Read { .. } => READ,
         Body::Checkpoint => CHECKPOINT,
         Body::Skip { .. } => SKIP,
+        Body::Died { .. } => DIED,
     };
     buf.put_u8(tag);
     put_command_id(buf, command.id);
@@ -117,6 +120,15 @@ pub(crate) fn put_command(buf: &mut BytesMut, command: &Command) {
         Body::Read { reader, boot } => {
             put_node(buf, *reader);
             buf.put_u64_le(*boot);
+        }
+        Body::Died {
+            reporter,
+            slot,
+            index,
+        } => {
+            put_node(buf, *reporter);
+            put_slot(buf, *slot);
+            buf.put_u32_le(*index);
         }
         Body::Skip { slot, index } => {
             put_slot(buf, *slot);
@@ -163,6 +175,11 @@ fn take_other(r: &mut Reader<'_>, tag: u8) -> Result<Command, WireError> {
             boot: r.counter("boot")?,
         },
         CHECKPOINT => Body::Checkpoint,
+        DIED => Body::Died {
+            reporter: take_node(r)?,
+            slot: take_slot(r)?,
+            index: r.u32("index")?,
+        },
         SKIP => Body::Skip {
             slot: take_slot(r)?,
             index: r.u32("index")?,

@@ -249,6 +249,15 @@ impl Host {
         }
     }
 
+    /// The group skips a call: unless its outcome was told already, it is not executed and its outcome is
+    /// [`Outcome::Skipped`]. A host that stayed down for this call starts again.
+    pub fn skip(&mut self, slot: Slot, index: u32) {
+        match &mut self.objects {
+            Objects::InProcess(objects) => objects.skip(slot, index),
+            Objects::OtherProcess(objects) => objects.skip(slot, index),
+        }
+    }
+
     /// Answers a call that changes nothing, after everything handed in before.
     pub fn query(&mut self, read: ReadId, object: ObjectId, payload: Bytes) {
         match &mut self.objects {

@@ -11,7 +11,7 @@ use mio::Waker;
 use quorate_ordering::ReadId;
 use quorate_replica::Call;
 use quorate_types::{ObjectId, Outcome, Slot, Stamp};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 /// The Rust objects of one group.
@@ -24,6 +24,10 @@ pub(crate) struct InProcess {
     restoring: Option<Slot>,
     /// Bounded by the replica's execution window, which counts slots handed out and not answered.
     waiting: VecDeque<Work>,
+    /// Calls that are not executed; an entry goes with its slot.
+    skips: BTreeSet<(Slot, u32)>,
+    /// The newest slot executed.
+    executed: Slot,
 }
 
 enum Work {
@@ -51,6 +55,8 @@ impl InProcess {
             events: Vec::new(),
             restoring: None,
             waiting: VecDeque::new(),
+            skips: BTreeSet::new(),
+            executed: Slot::ZERO,
         })
     }
 
@@ -59,11 +65,23 @@ impl InProcess {
             self.waiting.push_back(Work::Execute(slot, stamp, calls));
             return;
         }
-        let outcomes = calls.iter().map(|call| self.apply(stamp, call)).collect();
+        let outcomes = calls.iter().map(|call| self.apply(slot, stamp, call));
+        let outcomes = outcomes.collect();
+        self.executed = slot;
         self.events.push(HostEvent::Executed { slot, outcomes });
     }
 
-    fn apply(&mut self, stamp: Stamp, call: &Call) -> Outcome {
+    /// A call that waits or comes next is not executed; one that was executed stays so.
+    pub(crate) fn skip(&mut self, slot: Slot, index: u32) {
+        if slot > self.executed {
+            self.skips.insert((slot, index));
+        }
+    }
+
+    fn apply(&mut self, slot: Slot, stamp: Stamp, call: &Call) -> Outcome {
+        if self.skips.remove(&(slot, call.index)) {
+            return Outcome::Skipped;
+        }
         let env = Environment {
             stamp,
             index: call.index,

@@ -33,6 +33,13 @@ pub(crate) enum Work {
     },
 }
 
+/// Whether a process has a piece of work.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Sent {
+    NotYet,
+    Already,
+}
+
 struct Entry {
     work: Work,
     /// Whether its outcome was told: a new process repeats calls and restores silently, and skips
@@ -77,6 +84,20 @@ impl Journal {
                 _ => None,
             });
         own.map(|is_private| *is_private = false).is_some()
+    }
+
+    /// Whether the calls of `slot` have no outcome yet, and if so whether the present process has them.
+    pub(crate) fn open_execution(&self, slot: Slot) -> Option<Sent> {
+        let is_open = |entry: &Entry| match entry.work {
+            Work::Execute { slot: at, .. } => at == slot && !entry.is_told,
+            Work::Query { .. } | Work::Snapshot { .. } | Work::Restore { .. } => false,
+        };
+        let index = self.entries.iter().position(is_open)?;
+        Some(if index < self.sent {
+            Sent::Already
+        } else {
+            Sent::NotYet
+        })
     }
 
     /// Bytes that the entries weigh.

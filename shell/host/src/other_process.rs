@@ -1,13 +1,13 @@
 //! Python objects: executed in a process of their own, which may crash, hang or be killed.
 //!
-//! The process is started again from the newest image and the work since. Nothing is answered for it
-//! and nothing skipped: a call that ends it three times leaves it down, named. Only a query, which the
-//! log does not hold, is given up when it ends the process.
+//! The process is started again from the newest image and the work since. Nothing is answered for it: a
+//! call that ends it three times leaves it down, named, until the group decides to skip that call. Only
+//! a query, which the log does not hold, is given up when it ends the process.
 
 use crate::arguments::raised;
 use crate::child::{Ended, Process};
 use crate::host::{Culprit, HostError, HostEvent, ObjectImage, ObjectSpec, PythonConfig};
-use crate::journal::{Journal, Work};
+use crate::journal::{Journal, Sent, Work};
 use crate::limits::{
     DEATHS_AT_ONE_CALL_MAX, HANG_REPORTED_AFTER, JOURNAL_BYTES_MAX, MARK_INTERVAL, RESTART_DELAY,
     RESTART_DELAY_MAX, START_PATIENCE,
@@ -19,7 +19,8 @@ use bytes::Bytes;
 use mio::{Interest, Registry, Token, Waker};
 use quorate_ordering::ReadId;
 use quorate_replica::Call;
-use quorate_types::{ObjectId, Slot, Stamp};
+use quorate_types::{ObjectId, Outcome, Slot, Stamp};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -41,6 +42,8 @@ pub(crate) struct OtherProcess {
     /// Journal weight at which the host makes an image of its own.
     shorten_at: usize,
     last_death: Option<Death>,
+    /// Calls that are not executed, of slots after the base image.
+    skips: BTreeSet<(Slot, u32)>,
 }
 
 /// Where in its lives the host is.
@@ -109,6 +112,7 @@ impl OtherProcess {
             is_shortening: false,
             shorten_at: JOURNAL_BYTES_MAX,
             last_death: None,
+            skips: BTreeSet::new(),
         };
         host.register(&mut process)?;
         host.life = Life::Up { process };
@@ -125,6 +129,40 @@ impl OtherProcess {
             self.is_shortening = true;
             let is_private = true;
             self.journal.push(Work::Snapshot { slot, is_private });
+        }
+    }
+
+    /// A call is not executed, unless its outcome was told. A process that has it already is replaced by
+    /// one that does not get it.
+    pub(crate) fn skip(&mut self, slot: Slot, index: u32) {
+        let sent = match self.journal.open_execution(slot) {
+            Some(sent) => sent,
+            None if slot > self.newest => Sent::NotYet,
+            None => return,
+        };
+        self.skips.insert((slot, index));
+        let is_down_for_it = self
+            .last_death
+            .as_ref()
+            .and_then(|death| death.culprit.as_ref())
+            .is_some_and(|culprit| culprit.slot == Some(slot) && culprit.index == index);
+        match &self.life {
+            Life::Over if is_down_for_it => {
+                let until = Instant::now();
+                self.life = Life::Waiting { until };
+            }
+            Life::Up { .. } if sent == Sent::Already => {
+                let skipped = std::io::Error::other("the group skips a call that it has");
+                self.died(&Ended::Stream(Some(skipped)));
+            }
+            Life::Over
+            | Life::Up { .. }
+            | Life::Starting { .. }
+            | Life::Restoring { .. }
+            | Life::Waiting { .. } => {}
+        }
+        if is_down_for_it {
+            self.last_death = None;
         }
     }
 
@@ -162,7 +200,7 @@ impl OtherProcess {
         let Life::Up { process } = &mut self.life else {
             return;
         };
-        let outcome = send_work(process, &mut self.journal, &self.scratch);
+        let outcome = send_work(process, &mut self.journal, &self.scratch, &self.skips);
         if let Err(ended) = outcome {
             self.died(&ended);
         }
@@ -235,8 +273,14 @@ impl OtherProcess {
                 });
             }
             Reply::Executed { slot, outcomes } => match self.journal.answer() {
-                Some((Work::Execute { slot: asked, .. }, is_news)) if *asked == slot => {
+                Some((
+                    Work::Execute {
+                        slot: asked, calls, ..
+                    },
+                    is_news,
+                )) if *asked == slot => {
                     if is_news {
+                        let outcomes = with_skipped(slot, calls, outcomes, &self.skips);
                         self.last_death = None;
                         self.events.push(HostEvent::Executed { slot, outcomes });
                     }
@@ -307,6 +351,7 @@ impl OtherProcess {
                     self.events.push(HostEvent::Restored { slot });
                 }
                 self.journal.rebase(slot, images);
+                self.forget_skips();
             }
             _ => self.out_of_step(),
         }
@@ -336,6 +381,7 @@ impl OtherProcess {
             return;
         };
         self.journal.rebase(slot, images.clone());
+        self.forget_skips();
         if is_private {
             self.is_shortening = false;
             self.shorten_at = self.journal.weight() + JOURNAL_BYTES_MAX;
@@ -345,6 +391,13 @@ impl OtherProcess {
                 images,
                 digest,
             });
+        }
+    }
+
+    /// Calls before the base image are never sent again.
+    fn forget_skips(&mut self) {
+        if let Some((base, _)) = self.journal.base() {
+            self.skips.retain(|(slot, _)| slot > base);
         }
     }
 
@@ -497,14 +550,47 @@ fn delay(count: u32) -> Duration {
     (RESTART_DELAY * factor).min(RESTART_DELAY_MAX)
 }
 
-fn send_work(process: &mut Process, journal: &mut Journal, scratch: &Scratch) -> Result<(), Ended> {
+/// Puts the outcome of each skipped call into its place among those that the process told.
+fn with_skipped(
+    slot: Slot,
+    calls: &[Call],
+    told: Vec<Outcome>,
+    skips: &BTreeSet<(Slot, u32)>,
+) -> Vec<Outcome> {
+    if told.len() == calls.len() {
+        return told;
+    }
+    let mut told = told.into_iter();
+    let outcome = |call: &Call| {
+        if skips.contains(&(slot, call.index)) {
+            Some(Outcome::Skipped)
+        } else {
+            told.next()
+        }
+    };
+    calls.iter().filter_map(outcome).collect()
+}
+
+fn send_work(
+    process: &mut Process,
+    journal: &mut Journal,
+    scratch: &Scratch,
+    skips: &BTreeSet<(Slot, u32)>,
+) -> Result<(), Ended> {
     loop {
         let id = process.id();
         let mut is_all_sent = false;
         while let Some(outbox) = process.outbox() {
             match journal.next_to_send() {
                 Some(Work::Execute { slot, stamp, calls }) => {
-                    put_execute(outbox, *slot, *stamp, calls);
+                    let is_skipped = |call: &Call| skips.contains(&(*slot, call.index));
+                    if calls.iter().any(is_skipped) {
+                        let left: Vec<Call> =
+                            calls.iter().filter(|c| !is_skipped(c)).cloned().collect();
+                        put_execute(outbox, *slot, *stamp, &left);
+                    } else {
+                        put_execute(outbox, *slot, *stamp, calls);
+                    }
                 }
                 Some(Work::Query {
                     read,

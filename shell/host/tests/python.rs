@@ -306,6 +306,39 @@ fn a_query_that_rebinds_an_attribute_is_refused_and_undone() {
 }
 
 #[test]
+fn a_host_that_stayed_down_starts_again_when_the_group_skips_the_call() {
+    let mut host = account();
+    deposit(&mut host, 1, 5);
+    outcomes(&mut host, 1);
+    let calls = vec![
+        call(0, "deposit", &[1]),
+        call(1, "crash", &[]),
+        call(2, "deposit", &[1]),
+    ];
+    host.execute(Slot(2), stamp(2), calls);
+    host.execute(Slot(3), stamp(3), vec![call(4, "crash", &[])]);
+    until(&mut host, |event| match event {
+        HostEvent::Down { is_final: true, .. } => Some(()),
+        _ => None,
+    });
+    host.skip(Slot(2), 1);
+    until(&mut host, |event| match event {
+        HostEvent::Down { is_final: true, .. } => Some(()),
+        _ => None,
+    });
+    host.skip(Slot(3), 4);
+    let told = outcomes(&mut host, 2);
+    assert_eq!(told[1], Outcome::Skipped);
+    assert_eq!(told[2], returned_int(7), "its neighbours are executed");
+    host.skip(Slot(1), 0);
+    host.skip(Slot(4), 0);
+    host.execute(Slot(4), stamp(4), vec![call(0, "crash", &[])]);
+    assert_eq!(outcomes(&mut host, 4), [Outcome::Skipped]);
+    deposit(&mut host, 5, 1);
+    assert_eq!(outcomes(&mut host, 5), [returned_int(8)]);
+}
+
+#[test]
 fn a_query_that_ends_the_process_is_given_up() {
     let mut host = account();
     deposit(&mut host, 1, 3);

@@ -174,6 +174,10 @@ impl Node {
             } => {
                 tracing::warn!(reason, ?culprit, is_final, "object host down");
                 self.feed(now, Input::Host { is_up: false });
+                let place = culprit.and_then(|call| Some((call.slot?, call.index)));
+                if let Some((slot, index)) = place.filter(|_| is_final) {
+                    self.feed(now, Input::HostDied { slot, index });
+                }
             }
             HostEvent::Hanging { culprit, since } => {
                 tracing::warn!(

@@ -35,6 +35,10 @@ impl Node {
                 }
             }
             Output::Execute { slot, stamp, calls } => self.host.execute(slot, stamp, calls),
+            Output::Skip { slot, index } => {
+                tracing::warn!(%slot, index, "the group skips a call");
+                self.host.skip(slot, index);
+            }
             Output::Query {
                 read,
                 object,

@@ -150,7 +150,7 @@ pub(crate) fn answer(draw: &mut Draw) -> ToClient {
 }
 
 fn command(draw: &mut Draw) -> Command {
-    let body = match draw.below(8) {
+    let body = match draw.below(9) {
         0 => Body::Call {
             object: object(draw),
             payload: payload(draw),
@@ -171,6 +171,11 @@ fn command(draw: &mut Draw) -> Command {
             boot: counter(draw),
         },
         6 => Body::Checkpoint,
+        7 => Body::Died {
+            reporter: node(draw),
+            slot: slot(draw),
+            index: draw.of_any_size(32) as u32,
+        },
         _ => Body::Skip {
             slot: slot(draw),
             index: draw.of_any_size(32) as u32,

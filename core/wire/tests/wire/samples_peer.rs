@@ -29,6 +29,11 @@ fn commands() -> Vec<Command> {
             slot: Slot(81),
             index: 3,
         },
+        Body::Died {
+            reporter: NodeId(2),
+            slot: Slot(81),
+            index: 3,
+        },
     ]
     .map(|body| Command {
         id: ID,

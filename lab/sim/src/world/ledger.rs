@@ -64,7 +64,11 @@ impl Ledger {
                 }
             }
             Body::Lead { ballot } if *ballot > self.lead.0 => self.lead = (*ballot, slot),
-            Body::Lead { .. } | Body::Read { .. } | Body::Checkpoint | Body::Skip { .. } => {}
+            Body::Lead { .. }
+            | Body::Read { .. }
+            | Body::Checkpoint
+            | Body::Died { .. }
+            | Body::Skip { .. } => {}
         }
     }
 

@@ -1,7 +1,7 @@
 //! Objects whose every reply depends on all calls before it, and which never take a call twice.
 
 use super::Message;
-use quorate_replica::{Input, Output, ReplicaMessage, SnapshotCore};
+use quorate_replica::{Call, Input, Output, ReplicaMessage, SnapshotCore};
 use quorate_types::{CommandId, Outcome, Slot, Value};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -14,6 +14,13 @@ pub(crate) struct Objects {
     pub(crate) state: u64,
     pub(crate) executed: BTreeSet<CommandId>,
     inputs: VecDeque<Input<Message>>,
+    /// Slots that wait for their execution, while the host is dead.
+    work: VecDeque<(Slot, Vec<Call>)>,
+    skipped: BTreeSet<(Slot, u32)>,
+    /// Where the host died.
+    died_at: Option<(Slot, u32)>,
+    /// This host survives the call that kills others.
+    pub(crate) is_immune: bool,
     /// How many answers still leave; `None` is no bound.
     pub(crate) answers_left: Option<usize>,
     frozen: BTreeMap<Slot, (u64, BTreeSet<CommandId>)>,
@@ -58,11 +65,16 @@ impl Objects {
     pub(crate) fn perform(&mut self, output: Output<Message>) {
         match output {
             Output::Execute { slot, calls, .. } => {
-                let outcomes = calls
-                    .iter()
-                    .map(|call| self.call(call.id, &call.payload))
-                    .collect();
-                self.inputs.push_back(Input::Executed { slot, outcomes });
+                self.work.push_back((slot, calls));
+                self.work_on();
+            }
+            Output::Skip { slot, index } => {
+                self.skipped.insert((slot, index));
+                if self.died_at == Some((slot, index)) {
+                    self.died_at = None;
+                    self.inputs.push_back(Input::Host { is_up: true });
+                    self.work_on();
+                }
             }
             Output::Query { read, .. } => {
                 let outcome = value(self.state);
@@ -85,6 +97,35 @@ impl Objects {
             | Output::Send { .. }
             | Output::SendChunk { .. }
             | Output::Reply { .. } => {}
+        }
+    }
+
+    /// Executes what waits, up to a call that kills the host.
+    fn work_on(&mut self) {
+        while self.died_at.is_none()
+            && let Some((slot, calls)) = self.work.pop_front()
+        {
+            let kills = |call: &&Call| {
+                let is_skipped = self.skipped.contains(&(slot, call.index));
+                &call.payload[..] == b"poison" && !is_skipped && !self.is_immune
+            };
+            if let Some(call) = calls.iter().find(kills) {
+                let index = call.index;
+                self.died_at = Some((slot, index));
+                self.work.push_front((slot, calls));
+                self.inputs.push_back(Input::Host { is_up: false });
+                self.inputs.push_back(Input::HostDied { slot, index });
+                return;
+            }
+            let mut outcomes = Vec::new();
+            for call in &calls {
+                outcomes.push(if self.skipped.contains(&(slot, call.index)) {
+                    Outcome::Skipped
+                } else {
+                    self.call(call.id, &call.payload)
+                });
+            }
+            self.inputs.push_back(Input::Executed { slot, outcomes });
         }
     }
 

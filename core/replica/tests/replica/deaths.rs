@@ -1,0 +1,138 @@
+//! Calls that end every host, and the decision to skip them.
+
+use crate::world::{Objects, value};
+use crate::world::{World, call, config, id, meta};
+use quorate_replica::Input;
+use quorate_types::{Body, NodeId, Outcome, Slot};
+
+fn digests(world: &World) -> Vec<u64> {
+    let nodes = world.nodes.iter();
+    nodes.map(|node| node.replica.status().digest).collect()
+}
+
+/// Claim rp-20.
+#[test]
+fn a_call_that_ends_every_host_is_skipped_once_all_have_reported_it_and_its_caller_told() {
+    let mut world = World::new(3);
+    let session = world.open(0, 5);
+    world.call(0, 5, id(session, 1), "a");
+    world.call(0, 5, id(session, 2), "poison");
+    assert_eq!(world.outcome(5), Some(Outcome::Skipped));
+    world.call(0, 5, id(session, 3), "b");
+    assert!(matches!(world.outcome(5), Some(Outcome::Returned(_))));
+    let digests = digests(&world);
+    assert!(digests.iter().all(|digest| *digest == digests[0]));
+    let states: Vec<_> = world.nodes.iter().map(|n| value(n.objects.state)).collect();
+    assert!(states.iter().all(|state| *state == states[0]));
+}
+
+/// Claim rp-21.
+#[test]
+fn a_call_that_one_replica_survives_is_not_skipped() {
+    let mut world = World::new(3);
+    world.nodes[2].objects.is_immune = true;
+    let session = world.open(2, 5);
+    world.call(2, 5, id(session, 1), "poison");
+    assert!(matches!(world.outcome(5), Some(Outcome::Returned(_))));
+    for node in 0..2 {
+        assert!(!world.nodes[node].replica.status().is_host_up);
+        assert_eq!(world.nodes[node].replica.status().backlog, 1);
+    }
+}
+
+#[test]
+fn reports_of_different_calls_and_of_calls_not_decided_yet_skip_nothing() {
+    let mut world = World::new(2);
+    let session = world.open(0, 5);
+    world.nodes[0].objects.answers_left = Some(0);
+    world.nodes[1].objects.answers_left = Some(0);
+    let slot = world.decide(vec![call(session, 1, 0, "a"), call(session, 2, 0, "b")]);
+    let died = |reporter, slot, index| {
+        let reporter = NodeId(reporter);
+        meta(Body::Died {
+            reporter,
+            slot,
+            index,
+        })
+    };
+    let later = Slot(slot.0 + 4);
+    world.decide(vec![died(0, slot, 0), died(1, slot, 1)]);
+    world.decide(vec![died(0, later, 0), died(1, later, 0)]);
+    world.decide(vec![meta(Body::Skip {
+        slot: later,
+        index: 0,
+    })]);
+    world.decide(vec![call(session, 3, 0, "c")]);
+    for node in &mut world.nodes {
+        node.objects.answers_left = None;
+    }
+    world.run();
+    for sequence in 1..=3 {
+        world.call(
+            0,
+            5,
+            id(session, sequence),
+            ["a", "b", "c"][sequence as usize - 1],
+        );
+        let outcome = world.outcome(5);
+        assert!(matches!(outcome, Some(Outcome::Returned(_))), "{outcome:?}");
+    }
+}
+
+#[test]
+fn an_operator_skips_a_call_without_the_evidence() {
+    let mut world = World::new(2);
+    let session = world.open(0, 5);
+    world.shared.borrow_mut().deaf.insert(1);
+    world.call(0, 5, id(session, 1), "poison");
+    assert_eq!(world.outcome(5), None, "node 1 has not reported");
+    let slot = world.shared.borrow().last();
+    let slot = (1..=slot.0).rev().map(Slot).find(|slot| {
+        let shared = world.shared.borrow();
+        let commands = shared.log[slot.0 as usize - 1].commands();
+        commands.iter().any(|c| matches!(c.body, Body::Call { .. }))
+    });
+    let slot = slot.expect("the call is decided");
+    world.decide(vec![meta(Body::Skip { slot, index: 0 })]);
+    assert_eq!(world.outcome(5), Some(Outcome::Skipped));
+}
+
+#[test]
+fn a_replica_that_starts_again_skips_what_the_log_says_and_dies_no_second_time() {
+    let mut world = World::new(2);
+    let session = world.open(0, 5);
+    world.call(0, 5, id(session, 1), "poison");
+    world.call(0, 5, id(session, 2), "a");
+    world.nodes.pop();
+    world.add(config(2, 1), None, Objects::default());
+    let digests = digests(&world);
+    assert_eq!(digests[1], digests[0]);
+    assert!(world.nodes[1].replica.status().is_host_up);
+}
+
+#[test]
+fn a_report_that_ordering_refused_is_made_again() {
+    let mut world = World::new(1);
+    let session = world.open(0, 5);
+    world.shared.borrow_mut().holds_submissions = true;
+    let place = (Slot(9), 0);
+    let (slot, index) = place;
+    world.input(0, Input::HostDied { slot, index });
+    let reports = |world: &World| {
+        let shared = world.shared.borrow();
+        let submitted = shared.submitted.iter();
+        let bodies = submitted.filter(|(_, c)| matches!(c.body, Body::Died { .. }));
+        bodies.map(|(_, c)| c.id).collect::<Vec<_>>()
+    };
+    let first = reports(&world);
+    assert_eq!(first.len(), 1);
+    let refusal = quorate_types::Refusal::NotOrdered;
+    let command = first[0];
+    world.effect(0, quorate_ordering::Effect::Refuse { command, refusal });
+    world.run();
+    assert_eq!(reports(&world).len(), 1, "not at once");
+    world.now = world.now + quorate_types::Duration::from_millis(600);
+    world.input(0, Input::Wake);
+    assert_eq!(reports(&world).len(), 2);
+    let _ = session;
+}

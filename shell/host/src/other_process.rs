@@ -197,10 +197,14 @@ impl OtherProcess {
 
     /// Sends what waits.
     pub(crate) fn flush(&mut self) {
-        let Life::Up { process } = &mut self.life else {
-            return;
+        let outcome = match &mut self.life {
+            // The greeting or the image may be larger than what the socket takes at once.
+            Life::Starting { process, .. } | Life::Restoring { process } => process.write(),
+            Life::Up { process } => {
+                send_work(process, &mut self.journal, &self.scratch, &self.skips)
+            }
+            Life::Waiting { .. } | Life::Over => return,
         };
-        let outcome = send_work(process, &mut self.journal, &self.scratch, &self.skips);
         if let Err(ended) = outcome {
             self.died(&ended);
         }

@@ -231,6 +231,22 @@ fn a_host_restored_from_an_image_has_its_digest_and_continues() {
 }
 
 #[test]
+fn a_killed_host_comes_back_with_an_image_larger_than_a_socket_takes_at_once() {
+    let mut host = account();
+    host.execute(Slot(1), stamp(1), vec![call(0, "grow", &[4 << 20])]);
+    host.take_snapshot(Slot(1));
+    image(&mut host);
+    let id = host.process_id().unwrap();
+    rustix::process::kill_process(
+        rustix::process::Pid::from_raw(id as i32).unwrap(),
+        rustix::process::Signal::KILL,
+    )
+    .unwrap();
+    host.execute(Slot(2), stamp(2), vec![call(0, "grow", &[1])]);
+    assert_eq!(outcomes(&mut host, 2), [returned_int(2)]);
+}
+
+#[test]
 fn a_killed_host_comes_back_with_everything_it_had_executed() {
     let mut host = account();
     deposit(&mut host, 1, 1);

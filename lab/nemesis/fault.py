@@ -69,6 +69,9 @@ class Fault(ABC):
     serves_meanwhile: bool = True
     """Whether a healthy connected majority is left, which must serve before the fault is healed."""
 
+    is_lasting: bool = False
+    """Whether the group never is as before: it then meets the fault once, however long the run."""
+
     @abstractmethod
     def inject(self, scene: Scene) -> None:
         """Do it."""

@@ -66,6 +66,7 @@ class Forget(Fault):
 
     name = "forget-follower"
     needs = (Need.MEMORY,)
+    is_lasting = True
 
     def __init__(self) -> None:
         self._victim: Member | None = None

@@ -14,7 +14,7 @@ TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 # Optimised like a release, but a panic of the code under test does not end the run.
 SIM := $(CARGO) run --quiet --profile lab -p quorate-sim
 # Seeds of `make test`: about 120 CPU-seconds.
-TEST_SEEDS ?= 150
+TEST_SEEDS ?= 2500
 
 # Empty until the Python package stands; then it is installed and its types are checked.
 PACKAGE := $(wildcard python/pyproject.toml)

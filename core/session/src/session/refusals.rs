@@ -1,0 +1,151 @@
+//! What a client does when a replica refuses: end the operation, send it again later, or elsewhere.
+
+use super::{ClientSession, Link, Output, Registration};
+use crate::Failure;
+use crate::outstanding::Pending;
+use quorate_types::{Ask, CommandId, FromClient, Refusal, SessionId, Time};
+
+impl ClientSession {
+    pub(super) fn on_refused(
+        &mut self,
+        now: Time,
+        ask: Ask,
+        refusal: Refusal,
+        out: &mut Vec<Output>,
+    ) {
+        if !refusal.may_have_executed()
+            && let Some(pending) = self.pending_mut(ask)
+        {
+            pending.copies = pending.copies.saturating_sub(1);
+        }
+        match (ask, refusal) {
+            (Ask::Session(session), Refusal::SessionExpired)
+            | (Ask::Call(CommandId { session, .. }), Refusal::SessionExpired) => {
+                self.on_expired(now, session, out);
+            }
+            (_, Refusal::NotServing) => {
+                self.delay(now, ask);
+                self.on_disconnected(now);
+                self.wake_hint = now;
+            }
+            (_, Refusal::StorageFull) => self.on_storage_full(now, ask, out),
+            (Ask::Call(id), refusal) if is_final(refusal) => {
+                if let Some(number) = self.call_number(id) {
+                    self.finish_call(number, Err(Failure::refused(refusal)), out);
+                }
+            }
+            (Ask::Request(number), refusal) if is_final(refusal) => {
+                self.finish_request(number, Err(Failure::refused(refusal)), out);
+            }
+            (_, _) => self.delay(now, ask),
+        }
+    }
+
+    /// The node's disk is full: another node may have room. Once every node had none, whatever can have
+    /// happened nowhere fails.
+    pub(super) fn on_storage_full(&mut self, now: Time, ask: Ask, out: &mut Vec<Output>) {
+        let nodes = self.route.len();
+        let failed: Vec<u64> = match ask {
+            Ask::Open(_) => {
+                self.full_nodes += 1;
+                let unsent = |(number, pending): (u64, &mut Pending)| {
+                    (!pending.is_in_doubt()).then_some(number)
+                };
+                if self.full_nodes >= nodes {
+                    self.calls.iter_mut().filter_map(unsent).collect()
+                } else {
+                    Vec::new()
+                }
+            }
+            Ask::Call(_) | Ask::Request(_) | Ask::Session(_) => {
+                let is_full_everywhere = self.pending_mut(ask).is_some_and(|pending| {
+                    pending.full_nodes += 1;
+                    pending.full_nodes >= nodes && !pending.is_in_doubt()
+                });
+                match ask {
+                    Ask::Call(id) if is_full_everywhere => {
+                        self.call_number(id).into_iter().collect()
+                    }
+                    Ask::Request(number) if is_full_everywhere => {
+                        let full = Failure::refused(Refusal::StorageFull);
+                        self.finish_request(number, Err(full), out);
+                        Vec::new()
+                    }
+                    Ask::Open(_) | Ask::Call(_) | Ask::Request(_) | Ask::Session(_) => Vec::new(),
+                }
+            }
+        };
+        for number in failed {
+            self.finish_call(number, Err(Failure::refused(Refusal::StorageFull)), out);
+        }
+        self.delay(now, ask);
+        if self.link == Link::Up {
+            self.route.shun();
+            self.on_disconnected(now);
+            self.wake_hint = now;
+        }
+    }
+
+    /// The operation that a refusal speaks of.
+    pub(super) fn pending_mut(&mut self, ask: Ask) -> Option<&mut Pending> {
+        match ask {
+            Ask::Call(id) => self.call_number(id).and_then(|n| self.calls.pending_mut(n)),
+            Ask::Request(number) => self.requests.pending_mut(number),
+            Ask::Open(_) | Ask::Session(_) => None,
+        }
+    }
+
+    /// Sends what was refused for the moment again after a pause.
+    pub(super) fn delay(&mut self, now: Time, ask: Ask) {
+        let at = now + self.config.retry_pause;
+        if let Some(pending) = self.pending_mut(ask) {
+            pending.resend_at = Some(at);
+        }
+        self.wake_hint = self.wake_hint.min(at);
+    }
+
+    /// The session is over: what a replica may have got has an unknown outcome, the rest goes on
+    /// in a new session.
+    pub(super) fn on_expired(&mut self, now: Time, session: SessionId, out: &mut Vec<Output>) {
+        let Registration::Open { id, .. } = self.registration else {
+            return;
+        };
+        if id != session {
+            return;
+        }
+        let nonce = id.0.rotate_left(17) ^ now.0;
+        self.registration = Registration::Wanted { nonce };
+        let sent: Vec<u64> = self
+            .calls
+            .iter_mut()
+            .filter(|(_, p)| p.is_in_doubt())
+            .map(|(n, _)| n)
+            .collect();
+        for number in sent {
+            self.finish_call(number, Err(Failure::refused(Refusal::SessionExpired)), out);
+        }
+        self.sequence_base = self.calls.first() - 1;
+        if self.link == Link::Up {
+            out.push(Output::Send(FromClient::Open { nonce }));
+            self.last_sent = now;
+        }
+    }
+}
+
+/// Says whether sending the request again cannot help.
+fn is_final(refusal: Refusal) -> bool {
+    match refusal {
+        Refusal::ReplyGone
+        | Refusal::SequenceReused
+        | Refusal::NoSuchObject
+        | Refusal::TooLarge
+        | Refusal::NoSnapshots => true,
+        Refusal::NotOrdered
+        | Refusal::Unknown
+        | Refusal::Overloaded
+        | Refusal::SessionExpired
+        | Refusal::NotServing
+        | Refusal::NoLeader
+        | Refusal::StorageFull => false,
+    }
+}

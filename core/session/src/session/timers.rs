@@ -1,0 +1,119 @@
+//! What time alone brings about: deadlines, silence, repeated dialling, keepalives.
+
+use super::{ClientSession, Link, Output, Registration};
+use crate::outstanding::Pending;
+use crate::{Cause, Failure};
+use quorate_types::{Duration, FromClient, Time};
+
+impl ClientSession {
+    pub(super) fn on_wake(&mut self, now: Time, out: &mut Vec<Output>) {
+        self.fail_overdue(now, out);
+        match self.link {
+            Link::Down { dial_at } if now >= dial_at => self.dial(now, out),
+            Link::Dialling { until } if now >= until => {
+                self.note_silence();
+                self.on_disconnected(now);
+                if let Link::Down { dial_at } = self.link
+                    && now >= dial_at
+                {
+                    self.dial(now, out);
+                }
+            }
+            Link::Down { .. } | Link::Dialling { .. } => {}
+            Link::Up => self.tend(now, out),
+        }
+        self.wake_hint = self.due(now);
+    }
+
+    /// Looks after a connection that is up: silence, refused operations, keepalives.
+    pub(super) fn tend(&mut self, now: Time, out: &mut Vec<Output>) {
+        let waits = self.in_flight() > 0 || !self.is_open();
+        if waits && now.since(self.last_heard) >= self.silence {
+            self.note_silence();
+            self.on_disconnected(now);
+            self.dial(now, out);
+            return;
+        }
+        let due = |pending: &Pending| pending.resend_at.is_some_and(|at| now >= at);
+        let calls: Vec<u64> = self
+            .calls
+            .iter_mut()
+            .filter(|(_, p)| due(p))
+            .map(|(n, _)| n)
+            .collect();
+        let requests: Vec<u64> = self
+            .requests
+            .iter_mut()
+            .filter(|(_, p)| due(p))
+            .map(|(n, _)| n)
+            .collect();
+        for number in calls {
+            self.send_one(now, true, number, out);
+        }
+        for number in requests {
+            self.send_one(now, false, number, out);
+        }
+        if let Registration::Open { id, expiry } = self.registration
+            && now.since(self.last_sent).0 >= expiry.0 / 3
+        {
+            out.push(Output::Send(FromClient::KeepAlive { session: id }));
+            self.last_sent = now;
+        }
+    }
+
+    /// Nothing was heard for too long: the node in use is not gone back to on the word of nodes that
+    /// have not missed it yet, and the next silence may be longer.
+    pub(super) fn note_silence(&mut self) {
+        self.silence = Duration((self.silence.0 * 2).min(self.config.silence_max.0));
+        self.route.shun();
+    }
+
+    pub(super) fn fail_overdue(&mut self, now: Time, out: &mut Vec<Output>) {
+        let overdue = |(number, pending): (u64, &mut Pending)| {
+            (now >= pending.deadline).then_some((number, pending.is_in_doubt()))
+        };
+        let calls: Vec<(u64, bool)> = self.calls.iter_mut().filter_map(overdue).collect();
+        let requests: Vec<(u64, bool)> = self.requests.iter_mut().filter_map(overdue).collect();
+        for (number, is_in_doubt) in calls {
+            let failure = Failure {
+                cause: Cause::DeadlinePassed,
+                may_have_executed: is_in_doubt,
+            };
+            self.finish_call(number, Err(failure), out);
+        }
+        for (number, _) in requests {
+            let failure = Failure {
+                cause: Cause::DeadlinePassed,
+                may_have_executed: false,
+            };
+            self.finish_request(number, Err(failure), out);
+        }
+    }
+
+    /// The earliest thing that time alone brings about.
+    pub(super) fn due(&self, now: Time) -> Time {
+        let link = match self.link {
+            Link::Down { dial_at } => Some(dial_at),
+            Link::Dialling { until } => Some(until),
+            Link::Up if self.in_flight() > 0 || !self.is_open() => {
+                Some(self.last_heard + self.silence)
+            }
+            Link::Up => None,
+        };
+        let keepalive = match self.registration {
+            Registration::Open { expiry, .. } => Some(self.last_sent + Duration(expiry.0 / 3)),
+            Registration::Wanted { .. } => None,
+        };
+        let times = [
+            link,
+            keepalive,
+            self.calls.next_wake(),
+            self.requests.next_wake(),
+        ];
+        times
+            .into_iter()
+            .flatten()
+            .min()
+            .unwrap_or(now + Duration::from_millis(1000))
+    }
+}

@@ -6,7 +6,7 @@ use std::path::Path;
 use quorate_sim::world::{Report, Schedule, Telling, run, run_seed};
 
 /// About 25 CPU-seconds; `make test` runs many more in a fast build.
-const SEEDS: u64 = 60;
+const SEEDS: u64 = 120;
 
 fn must_pass(report: &Report, what: &str) {
     if let Some(failure) = &report.failure {

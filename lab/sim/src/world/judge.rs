@@ -87,6 +87,8 @@ pub(super) struct Judge {
     /// The last slot that each node has decided in this life, or whose state it holds.
     decided_by: BTreeMap<NodeId, Slot>,
     log: BTreeMap<Slot, Batch>,
+    /// The newest snapshot that each node has made durable.
+    snapshots: BTreeMap<NodeId, Slot>,
     /// Who told votes, by slot and ballot.
     voters: BTreeMap<(Slot, Ballot), NodeSet>,
     /// How many votes decide.
@@ -127,6 +129,7 @@ impl Judge {
             opened: BTreeSet::new(),
             decided_by: BTreeMap::new(),
             log: BTreeMap::new(),
+            snapshots: BTreeMap::new(),
             voters: BTreeMap::new(),
             quorum,
             forgetful: BTreeMap::new(),
@@ -202,6 +205,25 @@ impl Judge {
             self.voters.entry((slot, ballot)).or_default().insert(node);
         }
         Ok(())
+    }
+
+    /// A snapshot is durable at `node`.
+    pub(super) fn keeps(&mut self, node: NodeId, slot: Slot) {
+        let kept = self.snapshots.entry(node).or_default();
+        *kept = slot.max(*kept);
+    }
+
+    /// `node` lets its log up to `upto` go: a majority holds a snapshot there, or it holds one itself.
+    pub(super) fn trims(&mut self, node: NodeId, upto: Slot) -> Judged {
+        let holders = self.snapshots.iter().filter(|(_, kept)| **kept >= upto);
+        let holders: Vec<NodeId> = holders.map(|(holder, _)| *holder).collect();
+        if holders.contains(&node) || holders.len() >= self.quorum {
+            return Ok(());
+        }
+        broken(
+            Property::Durability,
+            format!("{node} trims its log up to {upto}; only {holders:?} hold a snapshot there"),
+        )
     }
 
     /// Who has forgotten what it told may not vote before everybody else has told what they know.

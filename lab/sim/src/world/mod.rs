@@ -149,6 +149,7 @@ impl World {
                 } else {
                     Preference::Anyone
                 },
+                silence: Duration::from_millis(*random.pick(&[250, 250, 1000, 4000])),
                 ..SessionConfig::default()
             };
             let nonce = random.bits() | 1;

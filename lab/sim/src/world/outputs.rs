@@ -55,6 +55,8 @@ impl World {
                 running.mark = mark;
             }
             Output::Discard { upto, base } => {
+                let judged = self.judge.trims(id, upto);
+                self.judged(judged);
                 self.running(id).writes.push(Write::Discard(upto, base));
             }
             Output::Execute { slot, stamp, calls } => {
@@ -186,6 +188,10 @@ impl World {
                     .map(|object| object.image)
                     .collect();
                 let saved = running.storage.keep(slot, digest(&images), bytes.clone());
+                if saved.is_ok() {
+                    self.judge.keeps(id, slot);
+                }
+                let running = self.running(id);
                 saved.map(|()| {
                     running.objects.push(Work::Restore {
                         core: Box::new(snapshot.core),
@@ -218,14 +224,15 @@ impl World {
             let images = running.images.remove(&slot).expect("looked a moment ago");
             let digest = digest(&images);
             match running.storage.save(&core, &images, digest) {
-                Ok(bytes) => self.hand_in(
-                    id,
-                    Input::SnapshotTaken {
+                Ok(bytes) => {
+                    self.judge.keeps(id, slot);
+                    let taken = Input::SnapshotTaken {
                         slot,
                         digest,
                         bytes,
-                    },
-                ),
+                    };
+                    self.hand_in(id, taken);
+                }
                 Err(error) if error.is_fatal() => {
                     self.die(id, Death::Killed, STOPPED_FOR);
                     return;

@@ -1,5 +1,6 @@
 //! `zoo`: plants every known bug, one at a time, and runs seeds until one shows it.
 //!
+//! Plants that show too rarely are left out unless they are named.
 //! 0: each plant was found within its budget. 1: one was not. 2: wrong usage. Also shows that nothing is found where
 //! nothing is planted.
 
@@ -10,7 +11,7 @@ use quorate_types::zoo::{Plant, plant};
 
 const USAGE: &str = "usage: zoo [--only PLANT] [--budget SEEDS]";
 
-/// Seeds that a plant may need: ten times what the slowest one needs.
+/// Seeds that a plant may need: several times what the slowest one needs.
 const BUDGET: u64 = 3000;
 
 /// Seeds that must pass with nothing planted.

@@ -217,7 +217,8 @@ impl Judge {
     pub(super) fn trims(&mut self, node: NodeId, upto: Slot) -> Judged {
         let holders = self.snapshots.iter().filter(|(_, kept)| **kept >= upto);
         let holders: Vec<NodeId> = holders.map(|(holder, _)| *holder).collect();
-        if holders.contains(&node) || holders.len() >= self.quorum {
+        let goes_nothing = upto == Slot::ZERO;
+        if goes_nothing || holders.contains(&node) || holders.len() >= self.quorum {
             return Ok(());
         }
         broken(

@@ -1,14 +1,16 @@
 //! One life of a host process: how it is started, and the stream to it.
 
-use crate::host::{ObjectSpec, PythonConfig};
-use crate::limits::{OUTBOX_BYTES_MAX, READ_BYTES};
+use crate::host::{HostError, ObjectSpec, PythonConfig};
+use crate::limits::{OUTBOX_BYTES_MAX, READ_BYTES, START_PATIENCE};
 use crate::mark::{self, Mark};
 use crate::protocol::{Broken, Reply, put_hello, take_reply};
+use mio::{Interest, Token};
 use rustix::fd::OwnedFd;
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::Instant;
 
 /// A running host process.
 pub(crate) struct Process {
@@ -170,4 +172,49 @@ pub fn interpreter(named: Option<&Path>) -> PathBuf {
 /// The order of sets and the hashes of strings follow from it: one per group, never 0 (random off).
 fn hash_seed(seed: u64) -> u32 {
     ((seed ^ seed >> 32) as u32).max(1)
+}
+
+/// The first greeting: waited for, so that a wrong class or argument is told before anything is served.
+pub(crate) fn await_ready(process: &mut Process) -> Result<(), HostError> {
+    let until = Instant::now() + START_PATIENCE;
+    let mut poll = mio::Poll::new()?;
+    poll.registry().register(
+        &mut process.stream,
+        Token(0),
+        Interest::READABLE | Interest::WRITABLE,
+    )?;
+    let mut ready = mio::Events::with_capacity(4);
+    let ended = |process: &mut Process, ended: Ended| {
+        let status = process.kill();
+        HostError::Ended(format!("{status}, {ended:?}"))
+    };
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(HostError::Ended("no answer in time".to_owned()));
+        }
+        process.write().map_err(|e| ended(process, e))?;
+        let mut reply = None;
+        process
+            .read(&mut |first| reply = Some(first))
+            .map_err(|e| ended(process, e))?;
+        match reply {
+            Some(Reply::Ready) => break,
+            Some(Reply::Unfit { object, reason }) => {
+                return Err(HostError::Object {
+                    name: object,
+                    reason,
+                });
+            }
+            Some(_) | None => {}
+        }
+        match poll.poll(&mut ready, Some(left)) {
+            Err(error) if error.kind() != ErrorKind::Interrupted => {
+                return Err(error.into());
+            }
+            Ok(()) | Err(_) => {}
+        }
+    }
+    poll.registry().deregister(&mut process.stream)?;
+    Ok(())
 }

@@ -17,6 +17,7 @@ mod other_process;
 mod outcomes;
 mod protocol;
 mod scratch;
+mod sending;
 
 pub use arguments::{
     Arguments, CallView, Mistake, NONE, call_payload, raised, returned_bool, returned_int,

@@ -5,7 +5,7 @@
 //! a query, which the log does not hold, is given up when it ends the process.
 
 use crate::arguments::raised;
-use crate::child::{Ended, Process};
+use crate::child::{Ended, Process, await_ready};
 use crate::host::{Culprit, HostError, HostEvent, ObjectImage, ObjectSpec, PythonConfig};
 use crate::journal::{Journal, Sent, Work};
 use crate::limits::{
@@ -13,13 +13,14 @@ use crate::limits::{
     RESTART_DELAY_MAX, START_PATIENCE,
 };
 use crate::mark::Place;
-use crate::protocol::{Reply, put_execute, put_query, put_restore, put_snapshot};
+use crate::protocol::{Reply, put_restore};
 use crate::scratch::Scratch;
+use crate::sending::{send_work, with_skipped};
 use bytes::Bytes;
 use mio::{Interest, Registry, Token, Waker};
 use quorate_ordering::ReadId;
 use quorate_replica::Call;
-use quorate_types::{ObjectId, Outcome, Slot, Stamp};
+use quorate_types::{ObjectId, Slot, Stamp};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -552,113 +553,4 @@ fn delay(count: u32) -> Duration {
     }
     let factor = 1u32 << (count - 2).min(10);
     (RESTART_DELAY * factor).min(RESTART_DELAY_MAX)
-}
-
-/// Puts the outcome of each skipped call into its place among those that the process told.
-fn with_skipped(
-    slot: Slot,
-    calls: &[Call],
-    told: Vec<Outcome>,
-    skips: &BTreeSet<(Slot, u32)>,
-) -> Vec<Outcome> {
-    if told.len() == calls.len() {
-        return told;
-    }
-    let mut told = told.into_iter();
-    let outcome = |call: &Call| {
-        if skips.contains(&(slot, call.index)) {
-            Some(Outcome::Skipped)
-        } else {
-            told.next()
-        }
-    };
-    calls.iter().filter_map(outcome).collect()
-}
-
-fn send_work(
-    process: &mut Process,
-    journal: &mut Journal,
-    scratch: &Scratch,
-    skips: &BTreeSet<(Slot, u32)>,
-) -> Result<(), Ended> {
-    loop {
-        let id = process.id();
-        let mut is_all_sent = false;
-        while let Some(outbox) = process.outbox() {
-            match journal.next_to_send() {
-                Some(Work::Execute { slot, stamp, calls }) => {
-                    let is_skipped = |call: &Call| skips.contains(&(*slot, call.index));
-                    if calls.iter().any(is_skipped) {
-                        let left: Vec<Call> =
-                            calls.iter().filter(|c| !is_skipped(c)).cloned().collect();
-                        put_execute(outbox, *slot, *stamp, &left);
-                    } else {
-                        put_execute(outbox, *slot, *stamp, calls);
-                    }
-                }
-                Some(Work::Query {
-                    read,
-                    object,
-                    payload,
-                }) => put_query(outbox, *read, *object, payload),
-                Some(Work::Snapshot { slot, .. }) => {
-                    put_snapshot(outbox, *slot, &scratch.path(id, *slot));
-                }
-                Some(Work::Restore { slot, images }) => put_restore(outbox, *slot, images),
-                None => {
-                    is_all_sent = true;
-                    break;
-                }
-            }
-        }
-        process.write()?;
-        if is_all_sent || process.outbox().is_none() {
-            return Ok(());
-        }
-    }
-}
-
-/// The first greeting: waited for, so that a wrong class or argument is told before anything is served.
-fn await_ready(process: &mut Process) -> Result<(), HostError> {
-    let until = Instant::now() + START_PATIENCE;
-    let mut poll = mio::Poll::new()?;
-    poll.registry().register(
-        &mut process.stream,
-        Token(0),
-        Interest::READABLE | Interest::WRITABLE,
-    )?;
-    let mut ready = mio::Events::with_capacity(4);
-    let ended = |process: &mut Process, ended: Ended| {
-        let status = process.kill();
-        HostError::Ended(format!("{status}, {ended:?}"))
-    };
-    loop {
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(HostError::Ended("no answer in time".to_owned()));
-        }
-        process.write().map_err(|e| ended(process, e))?;
-        let mut reply = None;
-        process
-            .read(&mut |first| reply = Some(first))
-            .map_err(|e| ended(process, e))?;
-        match reply {
-            Some(Reply::Ready) => break,
-            Some(Reply::Unfit { object, reason }) => {
-                return Err(HostError::Object {
-                    name: object,
-                    reason,
-                });
-            }
-            Some(_) | None => {}
-        }
-        match poll.poll(&mut ready, Some(left)) {
-            Err(error) if error.kind() != std::io::ErrorKind::Interrupted => {
-                return Err(error.into());
-            }
-            Ok(()) | Err(_) => {}
-        }
-    }
-    poll.registry().deregister(&mut process.stream)?;
-    Ok(())
 }

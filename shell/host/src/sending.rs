@@ -1,0 +1,77 @@
+//! What of the journal goes to the host process, and what of a batch is left out by decision.
+//!
+//! Skipped calls are not sent; their outcome is put among those that the process tells. Called by
+//! [`crate::other_process::OtherProcess`] alone.
+
+use crate::child::{Ended, Process};
+use crate::journal::{Journal, Work};
+use crate::protocol::{put_execute, put_query, put_restore, put_snapshot};
+use crate::scratch::Scratch;
+use quorate_replica::Call;
+use quorate_types::{Outcome, Slot};
+use std::collections::BTreeSet;
+
+/// Sends as much of the work that waits as the process takes.
+pub(crate) fn send_work(
+    process: &mut Process,
+    journal: &mut Journal,
+    scratch: &Scratch,
+    skips: &BTreeSet<(Slot, u32)>,
+) -> Result<(), Ended> {
+    loop {
+        let id = process.id();
+        let mut is_all_sent = false;
+        while let Some(outbox) = process.outbox() {
+            match journal.next_to_send() {
+                Some(Work::Execute { slot, stamp, calls }) => {
+                    let is_skipped = |call: &Call| skips.contains(&(*slot, call.index));
+                    if calls.iter().any(is_skipped) {
+                        let left: Vec<Call> =
+                            calls.iter().filter(|c| !is_skipped(c)).cloned().collect();
+                        put_execute(outbox, *slot, *stamp, &left);
+                    } else {
+                        put_execute(outbox, *slot, *stamp, calls);
+                    }
+                }
+                Some(Work::Query {
+                    read,
+                    object,
+                    payload,
+                }) => put_query(outbox, *read, *object, payload),
+                Some(Work::Snapshot { slot, .. }) => {
+                    put_snapshot(outbox, *slot, &scratch.path(id, *slot));
+                }
+                Some(Work::Restore { slot, images }) => put_restore(outbox, *slot, images),
+                None => {
+                    is_all_sent = true;
+                    break;
+                }
+            }
+        }
+        process.write()?;
+        if is_all_sent || process.outbox().is_none() {
+            return Ok(());
+        }
+    }
+}
+
+/// Puts the outcome of each skipped call into its place among those that the process told.
+pub(crate) fn with_skipped(
+    slot: Slot,
+    calls: &[Call],
+    told: Vec<Outcome>,
+    skips: &BTreeSet<(Slot, u32)>,
+) -> Vec<Outcome> {
+    if told.len() == calls.len() {
+        return told;
+    }
+    let mut told = told.into_iter();
+    let outcome = |call: &Call| {
+        if skips.contains(&(slot, call.index)) {
+            Some(Outcome::Skipped)
+        } else {
+            told.next()
+        }
+    };
+    calls.iter().filter_map(outcome).collect()
+}

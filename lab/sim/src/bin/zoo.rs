@@ -33,11 +33,14 @@ fn main() -> ExitCode {
             }
         }
     }
-    let wanted = |plant: &&Plant| {
-        only.as_ref()
-            .is_none_or(|name| *name == format!("{plant:?}"))
+    let plants: Vec<Plant> = match &only {
+        None => Plant::ALL.to_vec(),
+        Some(name) => {
+            let known = Plant::ALL.iter().chain(&Plant::RARE);
+            let named = known.filter(|plant| *name == format!("{plant:?}"));
+            named.copied().collect()
+        }
     };
-    let plants: Vec<Plant> = Plant::ALL.iter().filter(wanted).copied().collect();
     if plants.is_empty() {
         eprintln!("zoo: there is no such plant\n{USAGE}");
         return ExitCode::from(2);

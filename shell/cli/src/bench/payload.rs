@@ -69,9 +69,9 @@ impl Payloads {
         let value = Value::Bytes(vec![7; size]);
         let key = |i: u64| Value::Text(format!("key-{i:08}"));
         let (writes, reads) = match (target.class.as_str(), &target.method) {
-            // The number alone takes nine bytes, and the whole call sixteen.
+            // The number takes nine bytes, the whole call sixteen; the sum overflows after 2^31 calls.
             ("rust:counter", _) => (
-                vec![encode("add", &[Value::Int(1 << 40)])?],
+                vec![encode("add", &[Value::Int(1 << 32)])?],
                 vec![encode("get", &[])?],
             ),
             ("rust:register", _) => (vec![encode("write", &[value])?], vec![encode("read", &[])?]),

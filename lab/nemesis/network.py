@@ -70,7 +70,7 @@ class Loopback:
 
     def cut(self, source: int, target: int) -> None:
         """Refused."""
-        raise NotImplementedError(f"loopback cannot be cut between {source} and {target}")
+        raise RuntimeError(f"loopback cannot be cut between {source} and {target}")
 
     def heal(self) -> None:
         """Nothing was cut."""

@@ -12,11 +12,11 @@ use crate::table;
 
 const MAP: &str = "ARCHITECTURE.md";
 const PROTOCOLS: [&str; 5] = [
-    "core/paxos",
-    "core/fast_paxos",
-    "core/ring_paxos",
-    "core/s_paxos",
-    "core/primary_backup",
+    "core/protocols/paxos",
+    "core/protocols/fast_paxos",
+    "core/protocols/ring_paxos",
+    "core/protocols/s_paxos",
+    "core/protocols/primary_backup",
 ];
 /// The only crates that may name a protocol: its bytes, its assembly into a node, and its proof.
 const NAMES_PROTOCOLS: [&str; 2] = ["core/wire", "shell/node"];
@@ -241,9 +241,9 @@ mod tests {
         for (from, to) in [
             ("core/types", "shell/storage"),
             ("shell/node", "lab/sim"),
-            ("core/paxos", "core/ring_paxos"),
-            ("core/replica", "core/paxos"),
-            ("shell/cli", "core/paxos"),
+            ("core/protocols/paxos", "core/protocols/ring_paxos"),
+            ("core/replica", "core/protocols/paxos"),
+            ("shell/cli", "core/protocols/paxos"),
             ("shell/client", "shell/storage"),
             ("shell/node", "python/native"),
         ] {
@@ -261,16 +261,16 @@ mod tests {
     fn a_client_reaches_a_protocol_through_wire_only() {
         let table = [
             "| `shell/client` | `core/wire` |",
-            "| `core/wire` | `core/paxos` |",
-            "| `core/paxos` | nothing |",
+            "| `core/wire` | `core/protocols/paxos` |",
+            "| `core/protocols/paxos` | nothing |",
         ];
         assert!(
             found(
                 &table,
                 &[
                     "shell/client core/wire",
-                    "core/wire core/paxos",
-                    "core/paxos"
+                    "core/wire core/protocols/paxos",
+                    "core/protocols/paxos"
                 ]
             )
             .is_empty()

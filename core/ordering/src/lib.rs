@@ -2,7 +2,7 @@
 //!
 //! An [`Ordering`] is pure: it gets an [`Event`], computes, and leaves every consequence in
 //! [`Effects`]. It refuses to perform anything itself and knows no object, session or client. The
-//! replica calls it; the protocols (`core/paxos` and its later siblings) implement it.
+//! replica calls it; the protocols (`core/protocols/paxos` and its later siblings) implement it.
 //!
 //! Three rules hold for every implementation:
 //! - A message that depends on a write is sent only after [`Event::Persisted`] for that write, and

@@ -1,4 +1,4 @@
-//! Runs every scenario of `core/paxos/scripts`: what a line does stands left of `----`, what follows
+//! Runs every scenario of `core/protocols/paxos/scripts`: what a line does stands left of `----`, what follows
 //! from it right of it and on the `----` lines below. `SCRIPTS=write` fills in what follows.
 #![expect(
     clippy::disallowed_methods,

@@ -3,8 +3,9 @@
 //! The candidate's own promise is durable before anybody hears of the ballot. It proposes nothing;
 //! when a quorum has told all its pages, the leader takes over what was found.
 
-use crate::message::{Message, Promise, Vote};
+use crate::message::Message;
 use crate::{MultiPaxos, Part};
+use quorate_acceptor::{Promise, Vote};
 use quorate_ordering::{Effects, Lane};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{Ballot, NodeId, NodeSet, Slot, Time, Wall};

@@ -1,8 +1,8 @@
 //! The seam: every event finds its role here, and what follows from several roles is settled here.
 
-use crate::acceptor::{Answer, Verdict};
 use crate::message::Message;
 use crate::{MultiPaxos, Part};
+use quorate_acceptor::{Answer, Verdict};
 use quorate_ordering::{Effect, Effects, Event, Lane, LinkState, Ordering, OrderingStatus};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{Ballot, Batch, NodeId, NodeSet, Slot, Time, Wall};
@@ -22,7 +22,7 @@ impl Ordering for MultiPaxos {
                 link: _,
                 message,
             } => self.receive(now, from, message, effects),
-            Event::Persisted { mark } => self.acceptor.journal.persisted(mark),
+            Event::Persisted { mark } => self.acceptor.gate.persisted(mark),
             Event::Link { peer, state } => self.link_changed(now, peer, state, effects),
             Event::Executed { slot } => self.on_executed(now, slot, effects),
             Event::Trimmable { slot } => self.trim(slot, effects),
@@ -46,7 +46,7 @@ impl Ordering for MultiPaxos {
             Part::Candidate(candidate) => Some(candidate.wake_at()),
             Part::Leader(leader) => Some(leader.wake_at()),
         };
-        let is_unrecorded = self.acceptor.journal.is_on_disk() && self.acceptor.unrecorded() > 0;
+        let is_unrecorded = self.acceptor.gate.is_on_disk() && self.acceptor.unrecorded() > 0;
         let record = is_unrecorded.then_some(self.record_at);
         let others = [
             self.learner_wake_at(),
@@ -345,7 +345,7 @@ impl MultiPaxos {
     /// Lets records up to the trim point go. Not while the log is damaged: the damage would go with
     /// them, and after a restart nothing would say that a promise may be missing from the base.
     pub(crate) fn discard(&mut self, effects: &mut Effects<Message>) {
-        if self.acceptor.journal.is_on_disk() && self.repair.is_none() {
+        if self.acceptor.gate.is_on_disk() && self.repair.is_none() {
             let upto = self.acceptor.log.trimmed();
             let base = self.acceptor.base();
             effects.push(Effect::Discard { upto, base });
@@ -386,7 +386,7 @@ impl MultiPaxos {
 
     /// Turns answers that became durable into messages; own ones take effect at once.
     fn settle(&mut self, now: Time, effects: &mut Effects<Message>) {
-        while let Some(answer) = self.acceptor.journal.take_ready() {
+        while let Some(answer) = self.acceptor.gate.take_ready() {
             match answer {
                 Answer::Promised { ballot, to, from } if to == self.config.own => {
                     let _ = from;

@@ -19,7 +19,7 @@ impl MultiPaxos {
             return;
         }
         peer.next = peer.next.max(decided.next());
-        while peer.next < leader.next && peer.has_credit(&self.config.limits) {
+        while peer.next < leader.next && peer.credit.has_room(self.config.limits.credit()) {
             let slot = peer.next;
             let flight = &leader.flights[(slot.0 - decided.0 - 1) as usize];
             peer.next = slot.next();
@@ -83,7 +83,7 @@ impl MultiPaxos {
         let next = self.acceptor.log.decided().next();
         let bearable = self.config.timing.election_min;
         for peer in self.peers.iter_mut() {
-            let Some(since) = peer.stalled_since() else {
+            let Some(since) = peer.credit.stalled_since() else {
                 continue;
             };
             if now.since(since) >= bearable && peer.answered > since {

@@ -6,9 +6,10 @@
 
 use crate::candidate::Found;
 use crate::limits::BEATS;
-use crate::message::{Message, Vote};
+use crate::message::Message;
 use crate::queue::{OWN, OWN_UNCERTAIN, Origin, Queue, Run};
 use crate::{MultiPaxos, Part};
+use quorate_acceptor::Vote;
 use quorate_ordering::{Effects, Lane};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{Ballot, Batch, Command, Duration, NodeId, NodeSet, Slot, Stamp, Time, Wall};
@@ -192,7 +193,7 @@ impl MultiPaxos {
         for peer in self.peers.iter_mut() {
             peer.next = peer.next.max(decided.next());
             let takes = peer.link.is_some() && peer.next == slot;
-            if takes && peer.has_credit(&self.config.limits) {
+            if takes && peer.credit.has_room(self.config.limits.credit()) {
                 peer.charge(now, slot, batch.weight());
                 to.insert(peer.node);
             }

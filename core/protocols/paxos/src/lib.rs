@@ -1,36 +1,30 @@
 //! Multi-Paxos: orders commands with one stable leader.
 //!
-//! [`MultiPaxos`] is one instance at one node. Each role is a file: `acceptor` remembers, `election`
-//! and `candidate` find a leader, `leader` fills slots, `learner` follows, `forward` and `reads` serve
+//! [`MultiPaxos`] is one instance at one node. It owns an [`Acceptor`], which remembers. Each other role is a
+//! file: `election` and `candidate` find a leader, `leader` fills slots, `learner` follows, `forward` and `reads` serve
 //! the local replica. Here is only the dispatch between them. It knows no bytes, objects or clients.
 #![forbid(unsafe_code)]
 
-mod acceptor;
 mod candidate;
 mod config;
 mod dispatch;
 mod election;
 mod flow;
 mod forward;
-mod journal;
 mod leader;
 mod learner;
 mod limits;
-mod log;
 mod message;
 mod peers;
 mod queue;
 mod random;
 mod reads;
-mod recovery;
 mod repair;
 
-pub use acceptor::{Acceptor, Answer, Verdict};
 pub use config::{Config, Standing, Timing};
-pub use journal::Journal;
 pub use limits::Limits;
-pub use log::{Log, Open};
-pub use message::{Message, Promise, Vote};
+pub use message::Message;
+pub use quorate_acceptor::{Promise, Vote};
 
 use candidate::Candidate;
 use election::Election;
@@ -38,6 +32,7 @@ use forward::Forward;
 use leader::Leader;
 use learner::Learner;
 use peers::Peers;
+use quorate_acceptor::{Acceptor, restore};
 use quorate_ordering::{OrderingStatus, PeerStatus, Record, Role};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{Ballot, Duration, NodeSet, Slot, Time};
@@ -91,7 +86,7 @@ impl MultiPaxos {
         let is_voter = config.is_voter() && !config.is_damaged;
         let mut random = Random::new(config.seed);
         let mut acceptor = Acceptor::new(is_voter, config.view.persistence);
-        recovery::restore(&mut acceptor, recovered, config.is_damaged);
+        restore(&mut acceptor, recovered, config.is_damaged);
         if acceptor.promised() > Ballot::ZERO || config.is_damaged {
             // A lease granted before the restart is forgotten, so it is kept to blindly.
             acceptor.bind(Ballot::ZERO, now + timing.lease);
@@ -163,7 +158,7 @@ impl MultiPaxos {
             } else {
                 self.learner.known.max(decided).since(peer.decided)
             },
-            in_flight_bytes: peer.flight_bytes(),
+            in_flight_bytes: peer.credit.bytes(),
         });
         OrderingStatus {
             role: self.role(),

@@ -2,6 +2,8 @@
 //!
 //! The numbers are defaults of [`Limits`]; the lab runs other ones on purpose.
 
+use quorate_acceptor::CreditLimit;
+
 /// How much may wait, travel or be told at once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
@@ -32,6 +34,16 @@ pub struct Limits {
     pub epochs: usize,
 }
 
+impl Limits {
+    /// The credit of one peer.
+    pub(crate) fn credit(&self) -> CreditLimit {
+        CreditLimit {
+            messages: self.credit_messages,
+            bytes: self.credit_bytes,
+        }
+    }
+}
+
 impl Default for Limits {
     fn default() -> Limits {
         Limits {
@@ -50,10 +62,6 @@ impl Default for Limits {
         }
     }
 }
-
-/// How far above the decided prefix a node holds votes or values. Further proposals are ignored
-/// until it has caught up: an acceptor that fell this far behind helps nobody by voting.
-pub(crate) const OPEN_SLOTS: u64 = 1 << 14;
 
 /// Heartbeats whose sending time a leader remembers, to measure leases from; older answers count not.
 pub(crate) const BEATS: usize = 64;

@@ -1,13 +1,8 @@
 //! What is known of the other nodes: their links, what they said of themselves, and the credit that
 //! bounds what is sent to each.
-//!
-//! Credit keeps a slow or dead peer cheap: when it is used up no value is sent to it, nothing waits
-//! for it, and it learns what it missed once it answers again.
 
-use crate::Limits;
-use quorate_types::zoo::{Plant, planted};
+use quorate_acceptor::Credit;
 use quorate_types::{LinkEpoch, NodeId, Slot, Time, View};
-use std::collections::VecDeque;
 
 /// One other member of the view.
 #[derive(Clone, PartialEq, Debug)]
@@ -30,64 +25,28 @@ pub(crate) struct Peer {
     pub(crate) acked: Slot,
     /// As a leader: the next slot to send to it.
     pub(crate) next: Slot,
-    flight: VecDeque<(Slot, usize)>,
-    flight_bytes: usize,
-    /// When the oldest unanswered value was sent, or the last answer came.
-    stalled_since: Time,
+    /// What may still be sent to it.
+    pub(crate) credit: Credit,
 }
 
 impl Peer {
-    /// Says whether one more value may be sent. An idle peer always takes one, however large.
-    pub(crate) fn has_credit(&self, limits: &Limits) -> bool {
-        self.flight.is_empty()
-            || planted(Plant::CreditUnbounded)
-            || (self.flight.len() < limits.credit_messages
-                && self.flight_bytes < limits.credit_bytes)
-    }
-
-    /// Takes credit for a value that is sent.
+    /// A value of `slot` is sent to it.
     pub(crate) fn charge(&mut self, now: Time, slot: Slot, bytes: usize) {
-        if self.flight.is_empty() {
-            self.stalled_since = now;
-        }
-        self.flight.push_back((slot, bytes));
-        self.flight_bytes += bytes;
+        self.credit.charge(now, slot, bytes);
         self.next = self.next.max(slot.next());
     }
 
-    /// Gives credit back for everything sent up to `upto`.
+    /// It acknowledged everything sent up to `upto`.
     pub(crate) fn refund(&mut self, now: Time, upto: Slot) {
         self.acked = self.acked.max(upto);
-        while let Some((slot, bytes)) = self.flight.front().copied() {
-            if slot > upto {
-                break;
-            }
-            self.flight.pop_front();
-            self.flight_bytes -= bytes;
-            self.stalled_since = now;
-        }
+        self.credit.refund(now, upto);
     }
 
     /// Forgets what was sent: it is lost, or belongs to another ballot. The next value to send is
     /// `next`.
     pub(crate) fn restart_at(&mut self, next: Slot) {
-        self.flight.clear();
-        self.flight_bytes = 0;
+        self.credit.reset();
         self.next = next;
-    }
-
-    /// Since when values sent are unanswered, if any are.
-    pub(crate) fn stalled_since(&self) -> Option<Time> {
-        (!self.flight.is_empty()).then_some(self.stalled_since)
-    }
-
-    pub(crate) fn flight_bytes(&self) -> usize {
-        self.flight_bytes
-    }
-
-    fn check(&self) {
-        let bytes: usize = self.flight.iter().map(|(_, bytes)| bytes).sum();
-        assert_eq!(bytes, self.flight_bytes, "credit is neither lost nor made");
     }
 }
 
@@ -112,9 +71,7 @@ impl Peers {
                     granted: None,
                     acked: Slot::ZERO,
                     next: Slot::ZERO,
-                    flight: VecDeque::new(),
-                    flight_bytes: 0,
-                    stalled_since: Time(0),
+                    credit: Credit::default(),
                 })
                 .collect(),
         )
@@ -150,7 +107,7 @@ impl Peers {
 
     pub(crate) fn check(&self) {
         for peer in &self.0 {
-            peer.check();
+            peer.credit.check();
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Writes to the log, and what may be said only once they are durable.
 //!
-//! An answer is put in with [`Journal::after`] and comes out of [`Journal::take_ready`] when every
+//! An answer is put in with [`Gate::after`] and comes out of [`Gate::take_ready`] when every
 //! write made before it is durable. It carries what it says (the ballot above all) from the moment the
 //! write was submitted, whatever has happened since. In memory mode nothing is written and every
 //! answer is ready at once. The acceptors of all protocols own one.
@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 
 /// Numbers writes and holds answers of type `A` back until they may be told.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Journal<A> {
+pub struct Gate<A> {
     persistence: Persistence,
     submitted: Mark,
     durable: Mark,
@@ -21,11 +21,11 @@ pub struct Journal<A> {
     ready: VecDeque<A>,
 }
 
-impl<A> Journal<A> {
-    /// An empty journal; marks begin at 1.
+impl<A> Gate<A> {
+    /// An open gate; marks begin at 1.
     #[must_use]
-    pub fn new(persistence: Persistence) -> Journal<A> {
-        Journal {
+    pub fn new(persistence: Persistence) -> Gate<A> {
+        Gate {
             persistence,
             submitted: Mark(0),
             durable: Mark(0),
@@ -131,28 +131,28 @@ mod tests {
 
     #[test]
     fn an_answer_waits_for_the_writes_before_it_and_not_for_later_ones() {
-        let mut journal = Journal::new(Persistence::Disk);
+        let mut gate = Gate::new(Persistence::Disk);
         let mut effects: Effects<()> = Vec::new();
-        journal.write(promise, &mut effects);
-        journal.after("first");
-        journal.write(promise, &mut effects);
-        journal.after("second");
-        assert_eq!(journal.take_ready(), None);
-        journal.persisted(Mark(1));
-        assert_eq!(journal.take_ready(), Some("first"));
-        assert_eq!(journal.take_ready(), None);
-        journal.persisted(Mark(2));
-        assert_eq!(journal.take_ready(), Some("second"));
+        gate.write(promise, &mut effects);
+        gate.after("first");
+        gate.write(promise, &mut effects);
+        gate.after("second");
+        assert_eq!(gate.take_ready(), None);
+        gate.persisted(Mark(1));
+        assert_eq!(gate.take_ready(), Some("first"));
+        assert_eq!(gate.take_ready(), None);
+        gate.persisted(Mark(2));
+        assert_eq!(gate.take_ready(), Some("second"));
         assert_eq!(effects.len(), 2);
     }
 
     #[test]
     fn in_memory_mode_nothing_is_written_and_nothing_waits() {
-        let mut journal = Journal::new(Persistence::Memory);
+        let mut gate = Gate::new(Persistence::Memory);
         let mut effects: Effects<()> = Vec::new();
-        journal.write(|| unreachable!("no record is made"), &mut effects);
-        journal.after("answer");
-        assert_eq!(journal.take_ready(), Some("answer"));
+        gate.write(|| unreachable!("no record is made"), &mut effects);
+        gate.after("answer");
+        assert_eq!(gate.take_ready(), Some("answer"));
         assert!(effects.is_empty());
     }
 }

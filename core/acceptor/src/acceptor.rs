@@ -1,10 +1,10 @@
 //! The acceptor: what a node promised and voted for, persisted before it is told.
 //!
 //! It keeps the one promise and the votes apart, refuses lower ballots, and lets answers out of its
-//! journal only when their records are durable. It sends nothing and knows no leader: whoever owns it
+//! gate only when their records are durable. It sends nothing and knows no leader: whoever owns it
 //! (every ordering protocol here) turns ready [`Answer`]s into its own messages.
 
-use crate::journal::Journal;
+use crate::gate::Gate;
 use crate::log::{Log, Open};
 use crate::{Promise, Vote};
 use quorate_ordering::{Effects, Mark, Record};
@@ -70,7 +70,7 @@ pub struct Acceptor {
     /// The decided watermark last written.
     recorded: Slot,
     /// Writes and the answers that wait for them.
-    pub journal: Journal<Answer>,
+    pub gate: Gate<Answer>,
     /// Batches.
     pub log: Log,
 }
@@ -87,7 +87,7 @@ impl Acceptor {
             bound_until: Time(0),
             bound_to: Ballot::ZERO,
             recorded: Slot::ZERO,
-            journal: Journal::new(persistence),
+            gate: Gate::new(persistence),
             log: Log::default(),
         }
     }
@@ -107,7 +107,7 @@ impl Acceptor {
 
     /// It remembers again all that it could have promised and voted for. What it heard of without a
     /// vote was not written: from now on that ballot binds it too.
-    pub(crate) fn enfranchise<M>(&mut self, promised: Ballot, effects: &mut Effects<M>) {
+    pub fn enfranchise<M>(&mut self, promised: Ballot, effects: &mut Effects<M>) {
         self.is_voter = true;
         self.promised = self.promised.max(promised);
         self.voted = Slot::ZERO;
@@ -129,7 +129,7 @@ impl Acceptor {
     /// Says whether the promise is durable.
     #[must_use]
     pub fn is_promise_durable(&self) -> bool {
-        self.journal.is_durable(self.promised_mark)
+        self.gate.is_durable(self.promised_mark)
     }
 
     /// Grants `ballot` that no other is promised before `until`.
@@ -162,8 +162,8 @@ impl Acceptor {
 
     fn record_promise<M>(&mut self, effects: &mut Effects<M>) {
         let ballot = self.promised;
-        self.journal.write(|| Record::Promise { ballot }, effects);
-        self.promised_mark = self.journal.mark();
+        self.gate.write(|| Record::Promise { ballot }, effects);
+        self.promised_mark = self.gate.mark();
     }
 
     /// Phase 1: promises `ballot`, which is at least the promised one, and answers `to` when durable.
@@ -201,14 +201,14 @@ impl Acceptor {
             self.tell(answer);
             return Verdict::Voted;
         }
-        let is_recorded = self.is_voter && self.journal.is_on_disk();
+        let is_recorded = self.is_voter && self.gate.is_on_disk();
         if let Some(open) = self.log.open(slot)
             && open.ballot == ballot
         {
             assert!(open.batch == batch, "one ballot proposes one batch a slot");
             // What was held while this node had no vote is no vote until it is written as one.
             if open.is_recorded || !is_recorded {
-                self.journal.after(answer);
+                self.gate.after(answer);
                 return Verdict::Voted;
             }
         }
@@ -218,7 +218,7 @@ impl Acceptor {
         if self.is_voter {
             self.voted = self.voted.max(slot);
             let batch = batch.clone();
-            self.journal.write(
+            self.gate.write(
                 || Record::Vote {
                     slot,
                     ballot,
@@ -235,16 +235,16 @@ impl Acceptor {
                 is_recorded,
             },
         );
-        self.journal.after(answer);
+        self.gate.after(answer);
         Verdict::Voted
     }
 
     /// Lets `answer` out as soon as the promise is durable; it depends on nothing newer.
     pub fn tell(&mut self, answer: Answer) {
         if self.is_promise_durable() || planted(Plant::PromiseBeforeSync) {
-            self.journal.at_once(answer);
+            self.gate.at_once(answer);
         } else {
-            self.journal.after(answer);
+            self.gate.after(answer);
         }
     }
 
@@ -290,11 +290,10 @@ impl Acceptor {
     /// record is written as chosen.
     pub fn decide<M>(&mut self, learned: Option<Batch>, effects: &mut Effects<M>) {
         let is_recorded = self.log.decide_next(learned);
-        if !is_recorded && self.journal.is_on_disk() {
+        if !is_recorded && self.gate.is_on_disk() {
             let slot = self.log.decided();
             let batch = self.log.chosen(slot).expect("it was just decided").clone();
-            self.journal
-                .write(|| Record::Chosen { slot, batch }, effects);
+            self.gate.write(|| Record::Chosen { slot, batch }, effects);
         }
     }
 
@@ -309,7 +308,7 @@ impl Acceptor {
         let upto = self.log.decided();
         if upto > self.recorded {
             self.recorded = upto;
-            self.journal.write(|| Record::Decided { upto }, effects);
+            self.gate.write(|| Record::Decided { upto }, effects);
         }
     }
 
@@ -338,7 +337,7 @@ impl Acceptor {
 
     /// Panics when an invariant is broken.
     pub fn check(&self) {
-        self.journal.check();
+        self.gate.check();
         self.log.check();
         assert!(
             self.recorded <= self.log.decided(),

@@ -1,4 +1,4 @@
-//! From the records of an earlier life to the acceptor's state. Called once, by the constructor.
+//! From the records of an earlier life to the acceptor's state. Called once, by a protocol's constructor.
 
 use crate::acceptor::Acceptor;
 use crate::log::{Log, Open};
@@ -15,7 +15,7 @@ struct Held {
 
 /// Folds `records`, in their order, into `acceptor`. Where some are lost, a held vote may be older than
 /// the one that was decided: only batches written as chosen count as decided then.
-pub(crate) fn restore(acceptor: &mut Acceptor, records: Vec<Record>, is_damaged: bool) {
+pub fn restore(acceptor: &mut Acceptor, records: Vec<Record>, is_damaged: bool) {
     let mut promised = Ballot::ZERO;
     let mut decided = Slot::ZERO;
     let mut trimmed = Slot::ZERO;

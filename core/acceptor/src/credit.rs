@@ -1,0 +1,125 @@
+//! The credit that bounds what is sent to one peer and not acknowledged.
+//!
+//! It keeps a slow or dead peer cheap: when it is used up no value is sent to it, nothing waits for
+//! it, and it learns what it missed once it answers again. Whoever proposes owns one for each peer.
+
+use quorate_types::zoo::{Plant, planted};
+use quorate_types::{Slot, Time};
+use std::collections::VecDeque;
+
+/// How much one peer may have in flight.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CreditLimit {
+    /// Values sent and not acknowledged.
+    pub messages: usize,
+    /// Bytes of those values.
+    pub bytes: usize,
+}
+
+/// Values sent to one peer and not acknowledged.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Credit {
+    in_flight: VecDeque<(Slot, usize)>,
+    /// Invariant: the sum over `in_flight`.
+    bytes: usize,
+    /// When the oldest unanswered value was sent, or the last answer came.
+    stalled_since: Time,
+}
+
+impl Default for Credit {
+    fn default() -> Credit {
+        Credit {
+            in_flight: VecDeque::new(),
+            bytes: 0,
+            stalled_since: Time(0),
+        }
+    }
+}
+
+impl Credit {
+    /// Says whether one more value may be sent. An idle peer always takes one, however large.
+    #[must_use]
+    pub fn has_room(&self, limit: CreditLimit) -> bool {
+        self.in_flight.is_empty()
+            || planted(Plant::CreditUnbounded)
+            || (self.in_flight.len() < limit.messages && self.bytes < limit.bytes)
+    }
+
+    /// Takes credit for a value that is sent.
+    pub fn charge(&mut self, now: Time, slot: Slot, bytes: usize) {
+        if self.in_flight.is_empty() {
+            self.stalled_since = now;
+        }
+        self.in_flight.push_back((slot, bytes));
+        self.bytes += bytes;
+    }
+
+    /// Gives credit back for everything sent up to `upto`.
+    pub fn refund(&mut self, now: Time, upto: Slot) {
+        while let Some((slot, bytes)) = self.in_flight.front().copied() {
+            if slot > upto {
+                break;
+            }
+            self.in_flight.pop_front();
+            self.bytes -= bytes;
+            self.stalled_since = now;
+        }
+    }
+
+    /// Forgets what was sent: it is lost, or belongs to another ballot.
+    pub fn reset(&mut self) {
+        self.in_flight.clear();
+        self.bytes = 0;
+    }
+
+    /// Since when values sent are unanswered, if any are.
+    #[must_use]
+    pub fn stalled_since(&self) -> Option<Time> {
+        (!self.in_flight.is_empty()).then_some(self.stalled_since)
+    }
+
+    /// Bytes sent and not acknowledged.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Panics when an invariant is broken.
+    pub fn check(&self) {
+        let bytes: usize = self.in_flight.iter().map(|(_, bytes)| bytes).sum();
+        assert_eq!(bytes, self.bytes, "credit is neither lost nor made");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMIT: CreditLimit = CreditLimit {
+        messages: 2,
+        bytes: 100,
+    };
+
+    #[test]
+    fn an_idle_peer_takes_one_value_however_large_and_then_none() {
+        let mut credit = Credit::default();
+        assert!(credit.has_room(LIMIT));
+        credit.charge(Time(1), Slot(1), 500);
+        assert!(!credit.has_room(LIMIT));
+        credit.refund(Time(2), Slot(1));
+        assert!(credit.has_room(LIMIT));
+        credit.check();
+    }
+
+    #[test]
+    fn an_answer_returns_the_credit_of_the_slots_it_names_and_of_no_later_one() {
+        let mut credit = Credit::default();
+        credit.charge(Time(1), Slot(1), 10);
+        credit.charge(Time(1), Slot(2), 20);
+        assert!(!credit.has_room(LIMIT), "two values are in flight");
+        credit.refund(Time(5), Slot(1));
+        assert_eq!(credit.bytes(), 20);
+        assert_eq!(credit.stalled_since(), Some(Time(5)));
+        credit.check();
+    }
+}

@@ -1,0 +1,21 @@
+//! What every ordering protocol stands on: an [`Acceptor`] that promises and votes, the [`Gate`] that
+//! holds answers back until their writes are durable, the [`Log`] in memory, the [`Credit`] of a peer.
+//!
+//! Protocols differ in who proposes, in what is voted for and in who hears of it; what a node
+//! remembers does not differ. Nothing here sends a message, knows a leader or counts a quorum.
+#![forbid(unsafe_code)]
+
+mod acceptor;
+mod credit;
+mod gate;
+mod limits;
+mod log;
+mod promise;
+mod recovery;
+
+pub use acceptor::{Acceptor, Answer, Verdict};
+pub use credit::{Credit, CreditLimit};
+pub use gate::Gate;
+pub use log::{Log, Open};
+pub use promise::{Promise, Vote};
+pub use recovery::restore;

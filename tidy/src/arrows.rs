@@ -18,6 +18,8 @@ const PROTOCOLS: [&str; 5] = [
     "core/protocols/s_paxos",
     "core/protocols/primary_backup",
 ];
+/// The stage of their scripts; nothing that ships depends on it.
+const TESTKIT: &str = "core/testkit";
 /// The only crates that may name a protocol: its bytes, its assembly into a node, and its proof.
 const NAMES_PROTOCOLS: [&str; 2] = ["core/wire", "shell/node"];
 
@@ -101,6 +103,7 @@ pub fn problems(repository: &Repository, arrows: &Arrows) -> Vec<String> {
         let reason = forbidden(from, to)?;
         Some(format!("{from} imports {to}: {reason}"))
     }));
+    found.extend(testkit_ships(arrows));
     found.extend(client_reaches(arrows));
     found
 }
@@ -170,6 +173,24 @@ fn forbidden(from: &str, to: &str) -> Option<&'static str> {
     let may_name_protocols = NAMES_PROTOCOLS.contains(&from) || above == "lab";
     (PROTOCOLS.contains(&to) && !may_name_protocols)
         .then_some("only wire, node and the lab name a protocol")
+}
+
+/// The testkit is a development dependency, and of protocols only.
+fn testkit_ships(arrows: &Arrows) -> Vec<String> {
+    let who = |side: &BTreeMap<String, BTreeSet<String>>| -> Vec<String> {
+        side.iter()
+            .filter(|(_, targets)| targets.contains(TESTKIT))
+            .map(|(from, _)| from.clone())
+            .collect()
+    };
+    let ships = who(&arrows.normal)
+        .into_iter()
+        .map(|from| format!("{from} ships {TESTKIT}: only tests depend on it"));
+    let others = who(&arrows.development)
+        .into_iter()
+        .filter(|from| !PROTOCOLS.contains(&from.as_str()))
+        .map(|from| format!("{from} tests with {TESTKIT}, which is for protocols"));
+    ships.chain(others).collect()
 }
 
 /// A client may hold frames, whose bytes name protocols; through nothing else may it reach what runs on a node.
@@ -246,6 +267,7 @@ mod tests {
             ("shell/cli", "core/protocols/paxos"),
             ("shell/client", "shell/storage"),
             ("shell/node", "python/native"),
+            ("core/replica", "core/testkit"),
         ] {
             let rows = [
                 format!("| `{from}` | `{to}` |"),

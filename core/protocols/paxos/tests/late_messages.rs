@@ -2,31 +2,8 @@
 
 use quorate_ordering::{Effect, Event, LinkState, Ordering, ReadId};
 use quorate_paxos::{Config, Message, MultiPaxos};
-use quorate_types::{
-    Body, Command, CommandId, Duration, Incarnation, LinkEpoch, Member, NodeId, NodeSet, ObjectId,
-    Persistence, Quorums, SessionId, Slot, Time, Value, View, ViewNumber, Wall,
-};
-
-/// Nodes 1 to `nodes`, of which the first `acceptors` vote.
-fn view(nodes: u16, acceptors: u16) -> View {
-    let ids = || (1..=nodes).map(NodeId);
-    let member = |node| Member {
-        node,
-        incarnation: Incarnation(1),
-        address: String::new(),
-    };
-    View {
-        number: ViewNumber(1),
-        first_slot: Slot(1),
-        members: ids().map(member).collect(),
-        replicas: ids().collect(),
-        acceptors: (1..=acceptors).map(NodeId).collect(),
-        quorums: Quorums::majority(acceptors.into()).unwrap(),
-        window: 64,
-        persistence: Persistence::Memory,
-        objects: Vec::new(),
-    }
-}
+use quorate_testkit::{call, view};
+use quorate_types::{Duration, LinkEpoch, NodeId, NodeSet, Persistence, Slot, Time, Wall};
 
 struct Lone {
     paxos: MultiPaxos,
@@ -69,19 +46,7 @@ impl Lone {
     }
 
     fn submit(&mut self, sequence: u64) -> Vec<(NodeSet, Message)> {
-        let id = CommandId {
-            session: SessionId(1),
-            sequence,
-        };
-        let body = Body::Call {
-            object: ObjectId(0),
-            payload: Value::new(),
-        };
-        let commands = vec![Command {
-            id,
-            acknowledged: 0,
-            body,
-        }];
+        let commands = vec![call(1, sequence, b"")];
         self.event(Event::Submit { commands })
     }
 }
@@ -95,7 +60,12 @@ fn accepts(sent: &[(NodeSet, Message)]) -> usize {
 #[test]
 fn a_barrier_told_to_an_earlier_life_confirms_no_read_of_a_later_one() {
     let request_of = |boot| {
-        let mut node = Lone::new(Config::new(NodeId(2), boot, view(3, 3), 2));
+        let mut node = Lone::new(Config::new(
+            NodeId(2),
+            boot,
+            view(3, 3, Persistence::Memory),
+            2,
+        ));
         node.link(1);
         let ballot = quorate_types::Ballot {
             round: 1,
@@ -125,7 +95,7 @@ fn a_barrier_told_to_an_earlier_life_confirms_no_read_of_a_later_one() {
 /// Claim mp-14.
 #[test]
 fn a_learner_whose_acknowledgements_were_lost_gets_values_again() {
-    let mut config = Config::new(NodeId(1), 1, view(2, 1), 1);
+    let mut config = Config::new(NodeId(1), 1, view(2, 1, Persistence::Memory), 1);
     config.limits.credit_messages = 1;
     let mut node = Lone::new(config);
     node.link(2);

@@ -9,10 +9,8 @@
 
 use quorate_ordering::{Decision, Effect, Event, LinkState, Mark, Ordering, Record, Role};
 use quorate_paxos::{Config, Message, MultiPaxos};
-use quorate_types::{
-    Batch, Body, Command, CommandId, Duration, Incarnation, LinkEpoch, Member, NodeId, ObjectId,
-    Persistence, Quorums, SessionId, Slot, Time, Value, View, ViewNumber, Wall,
-};
+use quorate_testkit::{call, view};
+use quorate_types::{Batch, Duration, LinkEpoch, NodeId, Persistence, Time, View, Wall};
 use stateright::{Checker, Model, Property};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -89,28 +87,12 @@ enum Action {
     Stand { node: usize, crashes: bool },
 }
 
-fn view(slots: u64) -> View {
-    let ids = (1..=3).map(NodeId);
-    let member = |node| Member {
-        node,
-        incarnation: Incarnation(1),
-        address: String::new(),
-    };
-    View {
-        number: ViewNumber(1),
-        first_slot: Slot(1),
-        members: ids.clone().map(member).collect(),
-        replicas: ids.clone().collect(),
-        acceptors: ids.collect(),
-        quorums: Quorums::majority(3).unwrap(),
-        window: slots,
-        persistence: Persistence::Disk,
-        objects: Vec::new(),
-    }
-}
-
 fn config(own: NodeId, boot: u64, slots: u64) -> Config {
-    let mut config = Config::new(own, boot, view(slots), 1);
+    let view = View {
+        window: slots,
+        ..view(3, 3, Persistence::Disk)
+    };
+    let mut config = Config::new(own, boot, view, 1);
     config.timing.lease = Duration::ZERO;
     config.timing.retry_min = Duration::ZERO;
     config.timing.retry_max = Duration::ZERO;
@@ -146,17 +128,8 @@ impl World {
             paxos.handle(NOW, Event::Link { peer, state: up }, &mut effects);
         }
         if index < 2 {
-            let commands = (1..=self.slots).map(|sequence| Command {
-                id: CommandId {
-                    session: SessionId(u64::from(own.0)),
-                    sequence,
-                },
-                acknowledged: 0,
-                body: Body::Call {
-                    object: ObjectId(0),
-                    payload: Value::new(),
-                },
-            });
+            let session = u64::from(own.0);
+            let commands = (1..=self.slots).map(|sequence| call(session, sequence, b""));
             let commands = commands.collect();
             paxos.handle(NOW, Event::Submit { commands }, &mut effects);
         }

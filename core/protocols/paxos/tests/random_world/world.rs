@@ -2,9 +2,9 @@
 
 use quorate_ordering::{Decision, Effect, Event, LinkState, Mark, Ordering, ReadId, Record, Role};
 use quorate_paxos::{Config, Message, MultiPaxos, Standing};
+use quorate_testkit::{call, view};
 use quorate_types::{
-    Batch, Body, Command, CommandId, Duration, Incarnation, LinkEpoch, Member, NodeId, ObjectId,
-    Persistence, Quorums, SessionId, Slot, Time, Value, View, ViewNumber, Wall,
+    Batch, CommandId, Duration, LinkEpoch, NodeId, Persistence, Slot, Time, View, Wall,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,27 +22,6 @@ impl Dice {
     }
     pub(crate) fn chance(&mut self, percent: u64) -> bool {
         self.below(100) < percent
-    }
-}
-
-fn view(nodes: u16, persistence: Persistence) -> View {
-    let ids = 1..=nodes;
-    View {
-        number: ViewNumber(1),
-        first_slot: Slot(1),
-        members: (ids.clone())
-            .map(|node| Member {
-                node: NodeId(node),
-                incarnation: Incarnation(1),
-                address: String::new(),
-            })
-            .collect(),
-        replicas: ids.clone().map(NodeId).collect(),
-        acceptors: ids.map(NodeId).collect(),
-        quorums: Quorums::majority(nodes as usize).unwrap(),
-        window: 64,
-        persistence,
-        objects: Vec::new(),
     }
 }
 
@@ -90,7 +69,7 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new(seed: u64, nodes: u16, persistence: Persistence) -> World {
-        let view = view(nodes, persistence);
+        let view = view(nodes, nodes, persistence);
         let mut world = World {
             dice: Dice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1),
             now: Time(1_000_000_000),
@@ -425,17 +404,7 @@ impl World {
             return;
         }
         self.submitted += 1;
-        let command = Command {
-            id: CommandId {
-                session: SessionId(1),
-                sequence: self.submitted,
-            },
-            acknowledged: 0,
-            body: Body::Call {
-                object: ObjectId(0),
-                payload: Value::from_static(b"x"),
-            },
-        };
+        let command = call(1, self.submitted, b"x");
         self.nodes.get_mut(&id).unwrap().open.insert(command.id);
         let commands = vec![command];
         self.event(id, Event::Submit { commands });

@@ -4,30 +4,29 @@
 //! unless the node's disk is slow. Decided slots count as executed at once. Heartbeats and their
 //! answers are not listed among what follows from a line.
 
+use crate::protocol::{Memory, MessageOf, Protocol, Start};
 use crate::render;
+use crate::views::{call, view};
+use crate::words::{millis, node, pair, slot};
 use quorate_ordering::{Effect, Event, LinkState, Mark, Ordering, ReadId, Record, Role};
-use quorate_paxos::{Config, Message, MultiPaxos, Standing};
-use quorate_types::{
-    Body, Command, CommandId, Duration, Incarnation, LinkEpoch, Member, NodeId, ObjectId,
-    Persistence, Quorums, SessionId, Slot, Time, Value, View, ViewNumber, Wall,
-};
+use quorate_types::{Duration, LinkEpoch, NodeId, Persistence, Quorums, Time, View, Wall};
 use std::collections::{BTreeMap, BTreeSet};
 
-struct Node {
-    paxos: Option<MultiPaxos>,
+struct Node<P: Protocol> {
+    instance: Option<P::Instance>,
     boot: u64,
     disk: Vec<Record>,
     unsynced: Vec<(Mark, Record)>,
     is_slow: bool,
 }
 
-#[derive(Default)]
-pub(crate) struct Stage {
+/// Nodes that play a script of protocol `P`.
+pub struct Stage<P: Protocol> {
     now: Time,
     view: Option<View>,
     pipeline: Option<usize>,
-    nodes: BTreeMap<NodeId, Node>,
-    flight: Vec<(NodeId, NodeId, Message)>,
+    nodes: BTreeMap<NodeId, Node<P>>,
+    in_flight: Vec<(NodeId, NodeId, MessageOf<P>)>,
     cut: BTreeSet<(NodeId, NodeId)>,
     epoch: u64,
     commands: u64,
@@ -37,43 +36,29 @@ pub(crate) struct Stage {
 
 type Done = Result<(), String>;
 
-fn node(word: &str) -> Result<NodeId, String> {
-    let digits = word
-        .strip_prefix('n')
-        .ok_or(format!("`{word}` is no node"))?;
-    digits
-        .parse()
-        .map(NodeId)
-        .map_err(|_| format!("`{word}` is no node"))
+impl<P: Protocol> Default for Stage<P> {
+    fn default() -> Stage<P> {
+        Stage {
+            now: Time(0),
+            view: None,
+            pipeline: None,
+            nodes: BTreeMap::new(),
+            in_flight: Vec::new(),
+            cut: BTreeSet::new(),
+            epoch: 0,
+            commands: 0,
+            reads: 0,
+            follows: Vec::new(),
+        }
+    }
 }
 
-fn slot(word: &str) -> Result<Slot, String> {
-    let digits = word
-        .strip_prefix('s')
-        .ok_or(format!("`{word}` is no slot"))?;
-    digits
-        .parse()
-        .map(Slot)
-        .map_err(|_| format!("`{word}` is no slot"))
-}
-
-fn pair(word: &str) -> Result<(NodeId, NodeId), String> {
-    let (from, to) = word
-        .split_once("->")
-        .ok_or(format!("`{word}` is no link"))?;
-    Ok((node(from)?, node(to)?))
-}
-
-fn millis(word: &str) -> Result<u64, String> {
-    let digits = word
-        .strip_suffix("ms")
-        .ok_or(format!("`{word}` is no span"))?;
-    digits.parse().map_err(|_| format!("`{word}` is no span"))
-}
-
-impl Stage {
+impl<P: Protocol> Stage<P> {
     /// Performs one line and returns what followed from it.
-    pub(crate) fn act(&mut self, line: &str) -> Result<Vec<String>, String> {
+    ///
+    /// # Errors
+    /// When the line says nothing that can be done, or expects what is not so.
+    pub fn act(&mut self, line: &str) -> Result<Vec<String>, String> {
         self.follows.clear();
         let words: Vec<&str> = line.split(' ').collect();
         match words.as_slice() {
@@ -134,28 +119,17 @@ impl Stage {
             }
         }
         let ids = (1..=count).map(NodeId);
-        let member = |node| Member {
-            node,
-            incarnation: Incarnation(1),
-            address: String::new(),
-        };
         self.view = Some(View {
-            number: ViewNumber(1),
-            first_slot: Slot(1),
-            members: ids.clone().map(member).collect(),
-            replicas: ids.clone().collect(),
-            acceptors: ids.clone().collect(),
             quorums,
             window,
-            persistence,
-            objects: Vec::new(),
+            ..view(count, count, persistence)
         });
         self.now = Time(1_000_000_000);
         for id in ids.clone() {
             self.nodes.insert(
                 id,
                 Node {
-                    paxos: None,
+                    instance: None,
                     boot: 0,
                     disk: Vec::new(),
                     unsynced: Vec::new(),
@@ -170,7 +144,7 @@ impl Stage {
         Ok(())
     }
 
-    fn find(&mut self, word: &str) -> Result<&mut Node, String> {
+    fn find(&mut self, word: &str) -> Result<&mut Node<P>, String> {
         self.nodes
             .get_mut(&node(word)?)
             .ok_or(format!("no node `{word}`"))
@@ -182,41 +156,50 @@ impl Stage {
         let node = self.nodes.get_mut(&id).ok_or("no such node")?;
         node.boot += 1;
         node.is_slow = false;
-        let mut config = Config::new(id, node.boot, view, u64::from(id.0));
-        config.limits.pipeline = self.pipeline.unwrap_or(config.limits.pipeline);
-        for option in how {
-            match *option {
-                "damaged" => {
-                    node.disk.pop();
-                    config.is_damaged = true;
-                }
-                "observer" => config.standing = Standing::Observer,
-                other => return Err(format!("no option `{other}`")),
-            }
+        let memory = match how {
+            [] => Memory::Whole,
+            ["damaged"] => Memory::Damaged,
+            ["observer"] => Memory::Forgotten,
+            other => return Err(format!("no options `{}`", other.join(" "))),
+        };
+        if memory == Memory::Damaged {
+            node.disk.pop();
         }
-        node.paxos = Some(MultiPaxos::new(config, node.disk.clone(), self.now));
+        node.instance = Some(P::start(Start {
+            own: id,
+            boot: node.boot,
+            view,
+            pipeline: self.pipeline,
+            memory,
+            records: node.disk.clone(),
+            now: self.now,
+        }));
         for peer in others.iter() {
-            if self.nodes[&peer].paxos.is_some() {
+            if self.nodes[&peer].instance.is_some() {
                 self.join(id, peer);
             }
         }
         Ok(())
     }
 
-    fn event(&mut self, id: NodeId, event: Event<Message>) {
+    fn event(&mut self, id: NodeId, event: Event<MessageOf<P>>) {
         let mut effects = Vec::new();
         let now = self.now;
-        let Some(paxos) = self.nodes.get_mut(&id).and_then(|node| node.paxos.as_mut()) else {
+        let Some(instance) = self
+            .nodes
+            .get_mut(&id)
+            .and_then(|node| node.instance.as_mut())
+        else {
             return;
         };
-        paxos.handle(now, event, &mut effects);
-        paxos.check();
+        instance.handle(now, event, &mut effects);
+        instance.check();
         let turn = Event::TurnEnd {
             wall: Wall(now.0),
             entropy: 0,
         };
-        paxos.handle(now, turn, &mut effects);
-        paxos.check();
+        instance.handle(now, turn, &mut effects);
+        instance.check();
         let mut decided = None;
         let mut must_sync = false;
         for effect in effects {
@@ -225,7 +208,7 @@ impl Stage {
                 Effect::Send { to, message, .. } => {
                     for peer in to.iter() {
                         if !self.cut.contains(&(id, peer)) {
-                            self.flight.push((id, peer, message.clone()));
+                            self.in_flight.push((id, peer, message.clone()));
                         }
                     }
                 }
@@ -255,9 +238,9 @@ impl Stage {
         }
     }
 
-    fn list(&mut self, id: NodeId, effect: &Effect<Message>) {
+    fn list(&mut self, id: NodeId, effect: &Effect<MessageOf<P>>) {
         if let Effect::Send { message, .. } = effect
-            && matches!(message, Message::Heartbeat { .. } | Message::Heard { .. })
+            && P::is_unlisted(message)
         {
             return;
         }
@@ -267,39 +250,30 @@ impl Stage {
             ":"
         };
         self.follows
-            .push(format!("{id}{colon} {}", render::effect(effect)));
+            .push(format!("{id}{colon} {}", render::effect::<P>(effect)));
     }
 
     fn propose(&mut self, id: NodeId, texts: &[&str]) {
         let mut commands = Vec::new();
         for text in texts {
             self.commands += 1;
-            commands.push(Command {
-                id: CommandId {
-                    session: SessionId(1),
-                    sequence: self.commands,
-                },
-                acknowledged: 0,
-                body: Body::Call {
-                    object: ObjectId(0),
-                    payload: Value::copy_from_slice(text.trim_matches('"').as_bytes()),
-                },
-            });
+            let payload = text.trim_matches('"').as_bytes();
+            commands.push(call(1, self.commands, payload));
         }
         self.event(id, Event::Submit { commands });
     }
 
     fn carry(&mut self, link: (NodeId, NodeId), kind: Option<&str>, how: Carry) -> Done {
-        let flight = std::mem::take(&mut self.flight);
+        let in_flight = std::mem::take(&mut self.in_flight);
         let mut taken = Vec::new();
-        for (from, to, message) in flight {
+        for (from, to, message) in in_flight {
             let is_meant =
                 (from, to) == link && kind.is_none_or(|kind| render::kind(&message) == kind);
             if is_meant {
                 taken.push(message.clone());
             }
             if !is_meant || matches!(how, Carry::Repeat) {
-                self.flight.push((from, to, message));
+                self.in_flight.push((from, to, message));
             }
         }
         if taken.is_empty() {
@@ -313,7 +287,7 @@ impl Stage {
         Ok(())
     }
 
-    fn receive(&mut self, (from, to): (NodeId, NodeId), message: Message) {
+    fn receive(&mut self, (from, to): (NodeId, NodeId), message: MessageOf<P>) {
         let link = LinkEpoch(1);
         self.event(
             to,
@@ -327,24 +301,24 @@ impl Stage {
 
     fn deliver_all(&mut self) -> Done {
         for _ in 0..10_000 {
-            if self.flight.is_empty() {
+            if self.in_flight.is_empty() {
                 return Ok(());
             }
-            let (from, to, message) = self.flight.remove(0);
+            let (from, to, message) = self.in_flight.remove(0);
             self.receive((from, to), message);
         }
         Err("messages never end".into())
     }
 
-    /// `id` begins phase 1 at once, as if a leader had named it.
+    /// `id` begins phase 1 at once, as if it missed its leader.
     fn prepare(&mut self, id: NodeId) {
         let promised = self.nodes[&id]
-            .paxos
+            .instance
             .as_ref()
-            .map(|paxos| paxos.status().promised);
+            .map(|instance| instance.status().promised);
         let peer = self.nodes.keys().copied().find(|node| *node != id);
         if let (Some(ballot), Some(peer)) = (promised, peer) {
-            self.receive((peer, id), Message::TakeOver { ballot });
+            self.receive((peer, id), P::stand(ballot));
         }
     }
 
@@ -355,10 +329,10 @@ impl Stage {
     }
 
     fn suspect(&mut self, id: NodeId) {
-        let Some(paxos) = &self.nodes[&id].paxos else {
+        let Some(instance) = &self.nodes[&id].instance else {
             return;
         };
-        if let Some(at) = paxos.next_wake() {
+        if let Some(at) = instance.next_wake() {
             self.now = self.now.max(at);
         }
         self.event(id, Event::Wake);
@@ -377,9 +351,9 @@ impl Stage {
 
     fn crash(&mut self, id: NodeId) {
         let node = self.nodes.get_mut(&id).expect("it exists");
-        node.paxos = None;
+        node.instance = None;
         node.unsynced.clear();
-        self.flight.retain(|(_, to, _)| *to != id);
+        self.in_flight.retain(|(_, to, _)| *to != id);
         let others: Vec<NodeId> = self
             .nodes
             .keys()
@@ -402,7 +376,7 @@ impl Stage {
 
     fn mute(&mut self, link: (NodeId, NodeId)) {
         self.cut.insert(link);
-        self.flight.retain(|(from, to, _)| (*from, *to) != link);
+        self.in_flight.retain(|(from, to, _)| (*from, *to) != link);
     }
 
     fn join(&mut self, a: NodeId, b: NodeId) {
@@ -432,7 +406,7 @@ impl Stage {
                 self.deliver_all()?;
             }
             let next = (self.nodes.iter())
-                .filter_map(|(id, node)| Some((node.paxos.as_ref()?.next_wake()?, *id)))
+                .filter_map(|(id, node)| Some((node.instance.as_ref()?.next_wake()?, *id)))
                 .min();
             match next {
                 Some((at, id)) if at <= until => {
@@ -456,12 +430,13 @@ impl Stage {
 
     fn expect(&mut self, words: &[&str]) -> Done {
         if let ["no", kind] = words {
-            let found = (self.flight.iter()).find(|(_, _, message)| render::kind(message) == *kind);
+            let found =
+                (self.in_flight.iter()).find(|(_, _, message)| render::kind(message) == *kind);
             return match found {
                 None => Ok(()),
                 Some((from, to, message)) => Err(format!(
                     "in flight: {from}->{to} {}",
-                    render::message(message)
+                    render::message::<P>(message)
                 )),
             };
         }
@@ -469,8 +444,8 @@ impl Stage {
             return Err("expect what?".into());
         };
         let id = node(who)?;
-        let paxos = self.nodes.get(&id).and_then(|node| node.paxos.as_ref());
-        let status = paxos.ok_or(format!("{id} is down"))?.status();
+        let instance = self.nodes.get(&id).and_then(|node| node.instance.as_ref());
+        let status = instance.ok_or(format!("{id} is down"))?.status();
         let holds = match rest {
             ["leads"] => matches!(status.role, Role::Leader { .. }),
             ["follows", "nobody"] => status.role == Role::Follower { leader: None },

@@ -1,19 +1,34 @@
-//! Runs every scenario of `core/protocols/paxos/scripts`: what a line does stands left of `----`, what follows
-//! from it right of it and on the `----` lines below. `SCRIPTS=write` fills in what follows.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "a test reads its scenarios from files"
-)]
+//! Reads and runs the scenarios of a folder: what a line does stands left of `----`, what follows from
+//! it right of it and on the `----` lines below. `SCRIPTS=write` fills in what follows.
 
-mod render;
-mod stage;
-
-use stage::Stage;
+use crate::protocol::Protocol;
+use crate::stage::Stage;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-fn scripts() -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts");
+/// Runs every script of `folder`, which holds at least `least` of them.
+///
+/// # Panics
+/// When what follows from a line is not what its script says, with every such line.
+pub fn run_folder<P: Protocol>(folder: &Path, least: usize) {
+    let mut failures = Vec::new();
+    let paths = scripts(folder);
+    for path in &paths {
+        match std::panic::catch_unwind(|| run::<P>(path)) {
+            Ok(Ok(filled)) => {
+                if std::env::var("SCRIPTS").is_ok_and(|wish| wish == "write") {
+                    fs::write(path, filled).unwrap();
+                }
+            }
+            Ok(Err(why)) => failures.push(why),
+            Err(_) => failures.push(format!("{}: panicked", path.display())),
+        }
+    }
+    assert!(failures.is_empty(), "\n{}", failures.join("\n"));
+    assert!(paths.len() >= least, "the scenarios are there");
+}
+
+fn scripts(folder: &Path) -> Vec<PathBuf> {
     let mut paths: Vec<PathBuf> = (fs::read_dir(folder).unwrap())
         .map(|entry| entry.unwrap().path())
         .filter(|path| path.extension().is_some_and(|end| end == "script"))
@@ -65,16 +80,17 @@ fn steps(text: &str) -> Vec<Step> {
 }
 
 /// Runs one script; returns it with its consequences filled in.
-fn run(path: &Path) -> Result<String, String> {
+fn run<P: Protocol>(path: &Path) -> Result<String, String> {
     let text = fs::read_to_string(path).unwrap();
     let name = path.file_name().unwrap().to_string_lossy().into_owned();
     let header = text.lines().next().unwrap_or_default();
-    if !header.starts_with("# Claim mp-") || !header.ends_with('.') {
+    let claim = format!("# Claim {}-", P::CLAIMS);
+    if !header.starts_with(&claim) || !header.ends_with('.') {
         return Err(format!(
-            "{name}: the first line is not `# Claim mp-N: sentence.`"
+            "{name}: the first line is not `{claim}N: sentence.`"
         ));
     }
-    let mut stage = Stage::default();
+    let mut stage = Stage::<P>::default();
     let mut filled: String = (text.lines().take_while(|line| line.starts_with('#')))
         .map(|line| format!("{line}\n"))
         .collect();
@@ -106,23 +122,4 @@ fn run(path: &Path) -> Result<String, String> {
         }
     }
     Ok(filled)
-}
-
-#[test]
-fn every_script_runs_as_written() {
-    let mut failures = Vec::new();
-    let paths = scripts();
-    for path in &paths {
-        match std::panic::catch_unwind(|| run(path)) {
-            Ok(Ok(filled)) => {
-                if std::env::var("SCRIPTS").is_ok_and(|wish| wish == "write") {
-                    fs::write(path, filled).unwrap();
-                }
-            }
-            Ok(Err(why)) => failures.push(why),
-            Err(_) => failures.push(format!("{}: panicked", path.display())),
-        }
-    }
-    assert!(failures.is_empty(), "\n{}", failures.join("\n"));
-    assert!(paths.len() >= 20, "the scenarios are there");
 }

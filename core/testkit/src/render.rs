@@ -1,0 +1,98 @@
+//! Ballots, batches, records and effects in the words of the scripts.
+
+use crate::protocol::{MessageOf, Protocol};
+use quorate_ordering::{Decision, Effect, Record, Role};
+use quorate_types::{Ballot, Batch, Body, NodeSet};
+use std::fmt::Debug;
+
+/// `b1.2`: round 1 of node 2; `b1.2.3` where its boot is 3 and not 1.
+#[must_use]
+pub fn ballot(ballot: Ballot) -> String {
+    let Ballot { round, node, boot } = ballot;
+    if boot == 1 {
+        format!("b{round}.{}", node.0)
+    } else {
+        format!("b{round}.{}.{boot}", node.0)
+    }
+}
+
+/// The payloads of its calls, or `noop`.
+#[must_use]
+pub fn batch(batch: &Batch) -> String {
+    if batch.commands().is_empty() {
+        return "noop".into();
+    }
+    let texts = batch.commands().iter().map(|command| match &command.body {
+        Body::Call { payload, .. } => format!("{:?}", String::from_utf8_lossy(payload)),
+        other => format!("{other:?}"),
+    });
+    texts.collect::<Vec<_>>().join(" ")
+}
+
+/// `n1 n2`.
+#[must_use]
+pub fn nodes(set: NodeSet) -> String {
+    let names = set.iter().map(|node| node.to_string());
+    names.collect::<Vec<_>>().join(" ")
+}
+
+/// The name of a message: the first word of its debug form.
+pub fn kind<M: Debug>(message: &M) -> String {
+    let text = format!("{message:?}");
+    text.split([' ', '('])
+        .next()
+        .unwrap_or_default()
+        .to_string()
+}
+
+/// The name of a message and what it says.
+pub fn message<P: Protocol>(message: &MessageOf<P>) -> String {
+    let text = format!("{} {}", kind(message), P::render(message));
+    text.trim_end().to_string()
+}
+
+/// One record of the log.
+#[must_use]
+pub fn record(record: &Record) -> String {
+    match record {
+        Record::Promise { ballot: b } => format!("promise {}", ballot(*b)),
+        Record::Vote {
+            slot,
+            ballot: b,
+            batch: value,
+        } => format!("vote {slot} {} {}", ballot(*b), batch(value)),
+        Record::Chosen { slot, batch: value } => format!("chosen {slot} {}", batch(value)),
+        Record::Decided { upto } => format!("decided upto {upto}"),
+        Record::Trimmed { upto } => format!("trimmed upto {upto}"),
+    }
+}
+
+/// One consequence.
+pub fn effect<P: Protocol>(effect: &Effect<MessageOf<P>>) -> String {
+    match effect {
+        Effect::Send { to, message: m, .. } => format!("-> {} {}", nodes(*to), message::<P>(m)),
+        Effect::Persist { record: r, .. } => format!("persist {}", record(r)),
+        Effect::Decide { slot, decision } => {
+            let Decision::Batch(value) = decision;
+            format!("decide {slot} {}", batch(value))
+        }
+        Effect::Role(Role::Leader { ballot: b }) => format!("leads {}", ballot(*b)),
+        Effect::Role(Role::Candidate { ballot: b }) => format!("stands {}", ballot(*b)),
+        Effect::Role(Role::Follower {
+            leader: Some(leader),
+        }) => format!("follows {leader}"),
+        Effect::Role(Role::Follower { leader: None }) => "follows nobody".into(),
+        Effect::Confirmed {
+            read,
+            barrier,
+            until,
+        } => {
+            let lease = if until.is_some() { " under lease" } else { "" };
+            format!("read r{} at {barrier}{lease}", read.0)
+        }
+        Effect::Unconfirmed { read } => format!("read r{} unconfirmed", read.0),
+        Effect::NeedSnapshot { upto } => format!("needs snapshot {upto}"),
+        Effect::Refuse { command, refusal } => format!("refuse c{} {refusal:?}", command.sequence),
+        Effect::Discard { upto, .. } => format!("discard upto {upto}"),
+    }
+}

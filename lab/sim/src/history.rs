@@ -252,6 +252,13 @@ pub struct Recorder {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Recorded(usize);
 
+impl From<Recorded> for usize {
+    /// The operation's index in the history.
+    fn from(recorded: Recorded) -> usize {
+        recorded.0
+    }
+}
+
 impl Recorder {
     /// Notes that `client` calls `call` at `now_ns`; it stays unfinished until [`Recorder::returned`].
     pub fn invoked(&mut self, now_ns: u64, client: u64, object: &str, call: Call) -> Recorded {

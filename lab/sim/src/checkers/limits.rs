@@ -7,6 +7,16 @@
 /// clients to one object, seen only by rare reads, can spend it: give such loads several objects or keep the answers.
 pub const CONFIGURATIONS_MAX: usize = 1_000_000;
 
+/// Steps that one search may take for each configuration that it may visit before it counts as failed.
+///
+/// A step is a call tried in a state, or a comparison with an earlier visit: what a search does between two new
+/// configurations. Usual histories take 2 to 10; many unfinished calls to one object lead to the same configuration in
+/// so many ways that a search visits few and compares without end.
+pub const STEPS_PER_CONFIGURATION: usize = 64;
+
+/// Configurations that the judgement of one simulated run may visit for each object or key: a few seconds.
+pub const RUN_CONFIGURATIONS_MAX: usize = 100_000;
+
 /// Configurations spent on a better explanation of a history already refuted: a second or less.
 pub const EXPLAINING_CONFIGURATIONS_MAX: usize = 100_000;
 

@@ -2,7 +2,7 @@
 //!
 //! Trusts neither slots nor any other word of the servers: only calls, answers and their times. Each object, and each
 //! key of a key-value object, is judged alone, which is enough because linearizability is local. Operations without an
-//! answer may have taken effect at any later time or never. A search that spends its configurations has failed.
+//! answer may have taken effect at any later time or never. A search that spends its configurations or steps has failed.
 //! Called by the seeded world at the end of a run and by the `history` program on recorded files.
 
 use std::collections::BTreeMap;
@@ -10,9 +10,11 @@ use std::fmt;
 
 use super::limits::{
     CONCURRENT_SHOWN_MAX, CONFIGURATIONS_MAX, EXPLAINING_CONFIGURATIONS_MAX, PREFIX_SHOWN_MAX,
+    STEPS_PER_CONFIGURATION,
 };
 use super::model::Model;
-use super::recorded::{Call, Kind, RecordedObject};
+use super::order::first_value;
+use super::recorded::{Call, RecordedObject};
 use super::search::{Finished, Found, Pending, Search, Stuck};
 use super::{Property, Violation};
 use crate::history::{History, Outcome};
@@ -52,7 +54,7 @@ pub enum Verdict {
     Linearizable(Vec<usize>),
     /// No order explains the answers.
     Refuted(Box<Explanation>),
-    /// The search spent its configurations: counts as failed.
+    /// The search spent its configurations or its steps: counts as failed.
     Undecided(Box<Explanation>),
 }
 
@@ -83,14 +85,15 @@ impl fmt::Display for Verdict {
             Self::Refuted(why) => write!(f, "NOT linearizable\n{}", why.text),
             Self::Undecided(why) => write!(
                 f,
-                "UNDECIDED, counts as failed: the search spent its configurations\n{}",
+                "UNDECIDED, counts as failed: the search spent its configurations or its steps\n{}",
                 why.text
             ),
         }
     }
 }
 
-/// Judges the operations of one object that begins in `initial`, visiting at most `configurations_max` configurations.
+/// Judges the operations of one object that begins in `initial`, visiting at most `configurations_max` configurations in
+/// at most [`STEPS_PER_CONFIGURATION`] times as many steps.
 ///
 /// Operations whose times touch count as concurrent.
 pub fn check<M: Model>(
@@ -100,18 +103,23 @@ pub fn check<M: Model>(
     configurations_max: usize,
 ) -> Verdict {
     let search = prepare(model, initial.clone(), operations);
-    match search.run(configurations_max) {
+    match search.run(configurations_max, steps(configurations_max)) {
         Found::Order(order) => Verdict::Linearizable(order),
         Found::Spent(stuck) => Verdict::Undecided(Box::new(explain(operations, stuck))),
         Found::Nothing(foreseen) => {
             let plain = prepare(model, initial, operations).without_foresight();
-            let stuck = match plain.run(configurations_max.min(EXPLAINING_CONFIGURATIONS_MAX)) {
+            let most = configurations_max.min(EXPLAINING_CONFIGURATIONS_MAX);
+            let stuck = match plain.run(most, steps(most)) {
                 Found::Nothing(stuck) => stuck,
                 Found::Order(_) | Found::Spent(_) => foreseen,
             };
             Verdict::Refuted(Box::new(explain(operations, stuck)))
         }
     }
+}
+
+fn steps(configurations_max: usize) -> usize {
+    configurations_max.saturating_mul(STEPS_PER_CONFIGURATION)
 }
 
 fn prepare<'a, M: Model>(
@@ -242,14 +250,6 @@ pub fn check_history_within(history: &History, configurations_max: usize) -> Rep
         operations,
         finished,
     }
-}
-
-fn first_value(history: &History, object: &str) -> Value {
-    history.initial.get(object).cloned().unwrap_or_else(|| {
-        Kind::of_object(object)
-            .expect("a call was made on the object, so its name has a kind")
-            .initial()
-    })
 }
 
 fn explain<C: fmt::Debug, R: fmt::Debug>(

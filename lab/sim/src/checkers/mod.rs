@@ -14,6 +14,7 @@ pub mod linearizability;
 pub mod liveness;
 pub mod memory;
 pub mod model;
+pub mod order;
 pub mod recorded;
 mod search;
 mod timeline;

@@ -39,7 +39,7 @@ pub(super) enum Found {
     Order(Vec<usize>),
     /// No order exists.
     Nothing(Stuck),
-    /// The configurations allowed were spent.
+    /// The configurations or the steps allowed were spent.
     Spent(Stuck),
 }
 
@@ -100,6 +100,8 @@ pub(super) struct Search<'a, M: Model> {
     /// reach nothing that the smaller one cannot.
     seen: HashMap<Configuration<M::State>, Vec<Box<[u64]>>>,
     visited: usize,
+    /// Calls tried and visits compared: what the search costs between two new configurations.
+    steps: usize,
     left: usize,
     stuck: Stuck,
     demand: Demand<M::State>,
@@ -134,6 +136,7 @@ impl<'a, M: Model> Search<'a, M> {
             stack: vec![],
             seen: HashMap::new(),
             visited: 0,
+            steps: 0,
             left: finished.len(),
             stuck: Stuck::default(),
             finished,
@@ -147,8 +150,8 @@ impl<'a, M: Model> Search<'a, M> {
         self
     }
 
-    /// Searches until an order is found, none is left, or `configurations_max` configurations were visited.
-    pub(super) fn run(mut self, configurations_max: usize) -> Found {
+    /// Searches until an order is found, none is left, or so many configurations were visited or steps taken.
+    pub(super) fn run(mut self, configurations_max: usize, steps_max: usize) -> Found {
         if let Some(op) = self.demand.impossible(&self.state) {
             self.stuck.blocker = Some(self.finished[op].index);
             self.stuck.states.push("none that allows it".to_owned());
@@ -156,7 +159,7 @@ impl<'a, M: Model> Search<'a, M> {
         }
         let mut cursor = Cursor::Unchanging;
         while self.left > 0 {
-            if self.visited > configurations_max {
+            if self.visited > configurations_max || self.steps > steps_max {
                 self.note_stuck();
                 return Found::Spent(self.stuck);
             }
@@ -207,9 +210,10 @@ impl<'a, M: Model> Search<'a, M> {
         }
     }
 
-    fn fitting_unchanging(&self) -> Option<usize> {
+    fn fitting_unchanging(&mut self) -> Option<usize> {
         let mut node = self.timeline.after(HEAD);
         while let Entry::Invoke(op) = self.timeline.at(node) {
+            self.steps += 1;
             let candidate = &self.finished[op];
             if self.unchanging[op] && self.fits(candidate).is_some() {
                 return Some(op);
@@ -228,6 +232,7 @@ impl<'a, M: Model> Search<'a, M> {
     }
 
     fn try_finished(&mut self, op: usize) -> Option<Rc<M::State>> {
+        self.steps += 1;
         if self.unchanging[op] {
             return None;
         }
@@ -243,6 +248,7 @@ impl<'a, M: Model> Search<'a, M> {
     }
 
     fn try_pending(&mut self, op: usize) -> Option<Rc<M::State>> {
+        self.steps += 1;
         let waits_for_twin = self.older_twin[op].is_some_and(|twin| !self.taken.has(twin));
         if self.taken.has(op) || waits_for_twin {
             return None;
@@ -268,6 +274,7 @@ impl<'a, M: Model> Search<'a, M> {
         };
         let used = self.taken.words.as_slice();
         let visits = self.seen.entry(configuration).or_default();
+        self.steps += visits.len();
         if visits.iter().any(|fewer| is_subset(fewer, used)) {
             return false;
         }

@@ -5,7 +5,7 @@ use super::judge::Open;
 use super::random::Random;
 use super::workload::Workload;
 use quorate_session::{ClientSession, Ticket};
-use quorate_types::{ConnectionId, NodeId};
+use quorate_types::{CommandId, ConnectionId, NodeId};
 use std::collections::BTreeMap;
 
 /// One client.
@@ -18,6 +18,8 @@ pub(super) struct Client {
     pub connection: Option<ConnectionId>,
     /// Operations without an end.
     pub open: BTreeMap<Ticket, Open>,
+    /// The command whose reply its session is given.
+    pub hears: Option<CommandId>,
     /// Faults that keep it from everybody.
     pub cut: u64,
     /// Its own choices.

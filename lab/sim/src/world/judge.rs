@@ -3,13 +3,13 @@
 //! The world tells it each event once; the first broken property ends the run. It reads messages and batches, and trusts
 //! no status of the code under test but for sizes.
 
+mod verdict;
+
 use super::clock::Moment;
-use super::ledger;
 use super::workload::{self, Drawn};
 use crate::checkers::agreement::{Agreement, Fingerprint, Promise, Remembered};
 use crate::checkers::at_most_once::{AtMostOnce, Place};
 use crate::checkers::durability::Durability;
-use crate::checkers::linearizability::check_history;
 use crate::checkers::liveness::Liveness;
 use crate::checkers::model::Model;
 use crate::checkers::recorded::{Call, Kind, RecordedObject};
@@ -21,8 +21,7 @@ use quorate_ordering::Record;
 use quorate_paxos::Message;
 use quorate_replica::PeerMessage;
 use quorate_types::{
-    Ballot, Batch, Body, CommandId, Duration, NodeId, NodeSet, ObjectId, Outcome, ReadLevel, Slot,
-    Stamp,
+    Ballot, Batch, CommandId, Duration, NodeId, NodeSet, ObjectId, Outcome, ReadLevel, Slot, Stamp,
 };
 use quorate_wire::encoded_batch;
 use serde_json::Value as Json;
@@ -72,6 +71,15 @@ pub(super) struct Open {
     recorded: Option<Recorded>,
 }
 
+/// Where an answer comes from.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Source {
+    /// The execution of a command.
+    Command(CommandId),
+    /// The state after a slot, read without a command.
+    StateAfter(Slot),
+}
+
 /// The checkers of one run.
 pub(super) struct Judge {
     agreement: Agreement,
@@ -100,6 +108,12 @@ pub(super) struct Judge {
     stamps: BTreeMap<Slot, Stamp>,
     payloads: BTreeMap<(ObjectId, Bytes), Call>,
     calls: BTreeMap<CommandId, GroupCall>,
+    /// The client that sent a call first.
+    callers: BTreeMap<CommandId, u64>,
+    /// The operations of calls that were answered.
+    answered_calls: BTreeMap<CommandId, Recorded>,
+    /// The operations of answered reads, each with the slot that it shows.
+    answered_reads: Vec<(Slot, Recorded)>,
     operations: u64,
     /// Operations that ended with an answer.
     pub answered: u64,
@@ -137,6 +151,9 @@ impl Judge {
             stamps: BTreeMap::new(),
             payloads: BTreeMap::new(),
             calls: BTreeMap::new(),
+            callers: BTreeMap::new(),
+            answered_calls: BTreeMap::new(),
+            answered_reads: Vec::new(),
             operations: 0,
             answered: 0,
             failed: 0,
@@ -412,20 +429,26 @@ impl Judge {
         }
     }
 
-    /// An operation ended with an answer; `slot` is what a read says it shows. Says the answer as the models see it.
+    /// An operation ended with an answer. Says the answer as the models see it.
     pub(super) fn ended(
         &mut self,
         now: Moment,
         open: Open,
         outcome: &Outcome,
-        slot: Option<Slot>,
+        source: Source,
     ) -> Result<(Call, Json), Violation> {
         let result = workload::result(&open.drawn.call, outcome);
         self.answered += 1;
         if let Some(recorded) = open.recorded {
             self.recorder.returned(now.0, recorded, result.clone());
+            match source {
+                Source::Command(id) => {
+                    self.answered_calls.insert(id, recorded);
+                }
+                Source::StateAfter(slot) => self.answered_reads.push((slot, recorded)),
+            }
         }
-        if let Some(slot) = slot {
+        if let Source::StateAfter(slot) = source {
             self.witness.read(ReadReply {
                 slot,
                 call: (open.drawn.object, open.drawn.call.clone()),
@@ -448,7 +471,14 @@ impl Judge {
     }
 
     /// A client sends a call under a name.
-    pub(super) fn called(&mut self, id: CommandId, object: ObjectId, payload: &Bytes) -> Judged {
+    pub(super) fn called(
+        &mut self,
+        client: u64,
+        id: CommandId,
+        object: ObjectId,
+        payload: &Bytes,
+    ) -> Judged {
+        self.callers.entry(id).or_insert(client);
         let call = (object, self.payloads[&(object, payload.clone())].clone());
         let first = self.calls.entry(id).or_insert_with(|| call.clone());
         if *first == call {
@@ -501,55 +531,6 @@ impl Judge {
     /// How many commands were decided.
     pub(super) fn commands(&self) -> usize {
         self.once.executions()
-    }
-
-    /// What clients saw, and the whole log of a group that keeps at most `sessions_max` sessions.
-    pub(super) fn finish(&mut self, sessions_max: usize) -> Judged {
-        self.check_effects(sessions_max)?;
-        let mut log: BTreeMap<Slot, Vec<(CommandId, GroupCall)>> = BTreeMap::new();
-        for (slot, batch) in &self.log {
-            let mut calls = Vec::new();
-            for (index, command) in batch.commands().iter().enumerate() {
-                let Body::Call { object, payload } = &command.body else {
-                    continue;
-                };
-                if !self.executed.contains(&(*slot, index as u32)) {
-                    continue;
-                }
-                let Some(call) = self.payloads.get(&(*object, payload.clone())) else {
-                    return broken(
-                        Property::LogWitness,
-                        format!("{} in {slot} was called by nobody", command.id),
-                    );
-                };
-                calls.push((command.id, (*object, call.clone())));
-            }
-            log.insert(*slot, calls);
-        }
-        self.witness.check(BTreeMap::new(), &log)?;
-        check_history(self.recorder.history()).verdict()
-    }
-}
-
-impl Judge {
-    /// The calls that took effect are those that the rules of sessions let take effect.
-    fn check_effects(&self, sessions_max: usize) -> Judged {
-        let owed = ledger::effective(&self.log, sessions_max);
-        let name = |(slot, index): (Slot, u32)| {
-            let command = &self.log[&slot].commands()[index as usize];
-            format!("{} at {index} of {slot}", command.id)
-        };
-        if let Some(place) = self.executed.difference(&owed).next() {
-            let detail = format!("{} executed against the rules of its session", name(*place));
-            return broken(Property::AtMostOnce, detail);
-        }
-        match owed.difference(&self.executed).next() {
-            None => Ok(()),
-            Some(place) => broken(
-                Property::LogWitness,
-                format!("{} stands in the log and executed nowhere", name(*place)),
-            ),
-        }
     }
 }
 

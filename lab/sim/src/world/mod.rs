@@ -166,6 +166,7 @@ impl World {
                     workload,
                     connection: None,
                     open: BTreeMap::new(),
+                    hears: None,
                     cut: 0,
                     random,
                     alarm: None,

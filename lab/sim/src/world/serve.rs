@@ -6,6 +6,7 @@ use super::World;
 use super::clients::Connection;
 use super::clock::Moment;
 use super::events::Event;
+use super::judge::Source;
 use super::life::Death;
 use super::trace::Tag;
 use super::workload;
@@ -131,9 +132,13 @@ impl World {
             format!("c{number} ends {ticket:?} {result:?}")
         });
         let ended = match &result {
-            Ok(Answer::Called(outcome)) => self.judge.ended(now, open, outcome, None),
+            Ok(Answer::Called(outcome)) => {
+                let id = client.hears.expect("a call ends by the reply to it");
+                self.judge.ended(now, open, outcome, Source::Command(id))
+            }
             Ok(Answer::Read { outcome, slot, .. }) => {
-                self.judge.ended(now, open, outcome, Some(*slot))
+                let source = Source::StateAfter(*slot);
+                self.judge.ended(now, open, outcome, source)
             }
             Ok(Answer::Checkpointed(_)) => unreachable!("clients ask for no checkpoint"),
             Err(failure) => {
@@ -233,7 +238,7 @@ impl World {
             ..
         } = &message
         {
-            let judged = self.judge.called(*id, *object, payload);
+            let judged = self.judge.called(number, *id, *object, payload);
             self.judged(judged);
             self.maybe_ghost(&message);
         }
@@ -355,6 +360,11 @@ impl World {
                 let words = [Tag::Client as u64, number, id.0, 4];
                 self.trace
                     .note(self.now, &words, || format!("c{number} hears {message:?}"));
+                let client = self.clients.get_mut(&number).expect("clients stay");
+                client.hears = match &message {
+                    ToClient::Replied { id, .. } => Some(*id),
+                    _ => None,
+                };
                 self.tell_client(number, Input::Received(message));
             }
         }

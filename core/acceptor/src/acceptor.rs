@@ -50,6 +50,8 @@ pub enum Verdict {
     Voted,
     /// The slot is trimmed here: it was decided long ago.
     Trimmed,
+    /// Another value is decided there: the proposer has been superseded and may learn it.
+    Superseded,
     /// Too far ahead to hold; nothing follows.
     NoRoom,
 }
@@ -197,7 +199,10 @@ impl Acceptor {
             slot,
             is_vote,
         };
-        if slot <= self.log.decided() {
+        if let Some(chosen) = self.log.chosen(slot) {
+            if *chosen != batch {
+                return Verdict::Superseded;
+            }
             self.tell(answer);
             return Verdict::Voted;
         }

@@ -104,6 +104,7 @@ impl<P: Protocol> Stage<P> {
         let mut quorums = Quorums::majority(count as usize).map_err(|why| why.to_string())?;
         let mut persistence = Persistence::Disk;
         let mut window = 64;
+        let mut acceptors = count;
         for option in options {
             match option.split_once('=') {
                 Some(("quorums", sizes)) => {
@@ -111,6 +112,11 @@ impl<P: Protocol> Stage<P> {
                     let (q1, q2) = (q1.parse().unwrap(), q2.parse().unwrap());
                     quorums =
                         Quorums::flexible(count as usize, q1, q2).map_err(|why| why.to_string())?;
+                }
+                Some(("acceptors", voters)) => {
+                    acceptors = voters.parse().unwrap();
+                    quorums =
+                        Quorums::majority(acceptors as usize).map_err(|why| why.to_string())?;
                 }
                 Some(("window", slots)) => window = slots.parse().unwrap(),
                 Some(("pipeline", slots)) => self.pipeline = Some(slots.parse().unwrap()),
@@ -122,7 +128,7 @@ impl<P: Protocol> Stage<P> {
         self.view = Some(View {
             quorums,
             window,
-            ..view(count, count, persistence)
+            ..view(count, acceptors, persistence)
         });
         self.now = Time(1_000_000_000);
         for id in ids.clone() {

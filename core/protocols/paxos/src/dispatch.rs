@@ -244,6 +244,7 @@ impl MultiPaxos {
         }
         match self.acceptor.vote(ballot, slot, batch, effects) {
             Verdict::Voted | Verdict::NoRoom => {}
+            Verdict::Superseded => self.on_learn(from, slot, effects),
             Verdict::Trimmed => {
                 let upto = self.acceptor.log.trimmed();
                 self.send(
@@ -321,6 +322,10 @@ impl MultiPaxos {
             effects.push(Effect::NeedSnapshot { upto });
         }
         if slot > self.acceptor.log.decided() {
+            // A snapshot hides what was decided in the slots in flight: perhaps another's proposals.
+            if matches!(&self.part, Part::Leader(leader) if !leader.flights.is_empty()) {
+                self.step_down(now, effects);
+            }
             self.acceptor.log.jump(slot);
             self.delivered = slot;
             self.discard(effects);

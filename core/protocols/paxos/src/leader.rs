@@ -68,6 +68,17 @@ impl Leader {
         self.next.previous()
     }
 
+    /// The slot of the first flight.
+    fn first(&self) -> Slot {
+        Slot(self.next.0 - self.flights.len() as u64)
+    }
+
+    /// What is proposed in `slot`, while that is undecided.
+    pub(crate) fn flight(&self, slot: Slot) -> Option<&Flight> {
+        let index = slot.0.checked_sub(self.first().0)?;
+        self.flights.get(usize::try_from(index).ok()?)
+    }
+
     pub(crate) fn wake_at(&self) -> Time {
         let mut at = self.beat_at;
         if let Some(announce_at) = self.announce_at {
@@ -335,25 +346,16 @@ impl MultiPaxos {
         self.recover(now, effects);
     }
 
-    /// The decided prefix moved by learning or by a snapshot: drops the flights that it covers, and
-    /// returns the own commands among them, whose fate a snapshot hides.
-    pub(crate) fn drop_covered(&mut self) -> Vec<Command> {
+    /// The decided prefix moved by learning: lets go of the own proposals that were decided.
+    pub(crate) fn drop_covered(&mut self) {
         let decided = self.acceptor.log.decided();
-        let own = self.config.own;
         let Part::Leader(leader) = &mut self.part else {
-            return Vec::new();
+            return;
         };
-        let mut lost = Vec::new();
-        while let Some(flight) = leader.flights.front() {
-            let first = Slot(leader.next.0 - leader.flights.len() as u64);
-            if first > decided {
-                break;
-            }
-            lost.extend(own_commands(flight, own));
+        while !leader.flights.is_empty() && leader.first() <= decided {
             leader.flights.pop_front();
         }
         leader.next = leader.next.max(decided.next());
-        lost
     }
 
     pub(crate) fn wake_leader(&mut self, now: Time, effects: &mut Effects<Message>) {

@@ -7,7 +7,7 @@ use crate::message::Message;
 use crate::{MultiPaxos, Part};
 use quorate_ordering::{Decision, Effect, Effects, Lane};
 use quorate_types::zoo::{Plant, planted};
-use quorate_types::{Ballot, Batch, NodeId, NodeSet, Slot, Time};
+use quorate_types::{Ballot, Batch, NodeId, NodeSet, Slot, Stamp, Time};
 
 /// What a node knows of decisions beyond its own decided prefix.
 #[derive(Clone, PartialEq, Debug)]
@@ -206,9 +206,7 @@ impl MultiPaxos {
         let before = self.acceptor.log.decided();
         let mut slot = first;
         for batch in batches {
-            if slot == self.acceptor.log.decided().next() {
-                self.acceptor.decide(Some(batch), effects);
-            }
+            self.told_decision(now, from, slot, batch, effects);
             slot = slot.next();
         }
         self.decide_heard(effects);
@@ -223,6 +221,38 @@ impl MultiPaxos {
             self.learner.gap_since = None;
         }
         self.learn_more(now, effects);
+    }
+
+    /// `from` tells that `batch` was decided for `slot`. A leader that proposed something else there has
+    /// been superseded. It steps down first: followers that hold its proposal would take its watermark
+    /// for the decision of that proposal (claim mp-32).
+    fn told_decision(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        slot: Slot,
+        batch: Batch,
+        effects: &mut Effects<Message>,
+    ) {
+        let next = self.acceptor.log.decided().next();
+        if let Some(known) = self.acceptor.log.chosen(slot) {
+            assert!(
+                *known == batch,
+                "{slot} is decided twice: here as {}, at {from} as {}",
+                named(known),
+                named(&batch)
+            );
+        }
+        let proposed = match &self.part {
+            Part::Leader(leader) => leader.flight(slot),
+            Part::Candidate(_) | Part::Follower => None,
+        };
+        if proposed.is_some_and(|flight| flight.batch != batch) {
+            self.step_down(now, effects);
+        }
+        if slot == next {
+            self.acceptor.decide(Some(batch), effects);
+        }
     }
 
     /// A peer has only snapshots of what this node lacks.
@@ -248,10 +278,7 @@ impl MultiPaxos {
 
     /// The prefix moved by other means than this leader's own counting of votes.
     pub(crate) fn prefix_moved(&mut self, now: Time, effects: &mut Effects<Message>) {
-        let lost = self.drop_covered();
-        if !lost.is_empty() {
-            self.keep(now, lost, true);
-        }
+        self.drop_covered();
         self.recover(now, effects);
         self.decide_voted(now, effects);
     }
@@ -273,5 +300,19 @@ impl MultiPaxos {
             let decision = Decision::Batch(batch);
             effects.push(Effect::Decide { slot, decision });
         }
+    }
+}
+
+/// What tells one batch from another in a report: the leader's stamp, and which commands.
+fn named(batch: &Batch) -> String {
+    let Stamp { wall, entropy } = batch.stamp();
+    let ids: Vec<_> = batch.commands().iter().map(|command| command.id).collect();
+    match ids.as_slice() {
+        [] => format!("a noop stamped {}/{entropy:x}", wall.0),
+        [first, ..] => format!(
+            "{} commands from {first} on, stamped {}/{entropy:x}",
+            ids.len(),
+            wall.0
+        ),
     }
 }

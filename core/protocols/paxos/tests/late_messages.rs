@@ -3,7 +3,9 @@
 use quorate_ordering::{Effect, Event, LinkState, Ordering, ReadId};
 use quorate_paxos::{Config, Message, MultiPaxos};
 use quorate_testkit::{call, view};
-use quorate_types::{Duration, LinkEpoch, NodeId, NodeSet, Persistence, Slot, Time, Wall};
+use quorate_types::{
+    Batch, Duration, LinkEpoch, NodeId, NodeSet, Persistence, Slot, Stamp, Time, Wall,
+};
 
 struct Lone {
     paxos: MultiPaxos,
@@ -128,4 +130,33 @@ fn a_learner_whose_acknowledgements_were_lost_gets_values_again() {
         1,
         "it answers, so it may have more"
     );
+}
+
+/// Claim mp-35.
+#[test]
+#[should_panic(
+    expected = "s1 is decided twice: here as 1 commands from s7:1 on, stamped 5/0, at n3 as 1 commands from s7:2 on, stamped 5/0"
+)]
+fn a_node_that_is_told_another_decision_stops_and_names_both() {
+    let learned = |sequence| {
+        let commands = vec![call(7, sequence, b"x")];
+        let stamp = Stamp {
+            wall: Wall(5),
+            entropy: 0,
+        };
+        Message::Learned {
+            from: Slot(1),
+            batches: vec![Batch::new(stamp, commands)],
+            decided: Slot(1),
+        }
+    };
+    let mut node = Lone::new(Config::new(
+        NodeId(2),
+        1,
+        view(3, 3, Persistence::Memory),
+        2,
+    ));
+    node.receive(1, learned(1));
+    node.receive(1, learned(1));
+    node.receive(3, learned(2));
 }

@@ -3,10 +3,10 @@
 //! Everything here is the same on every replica, for it depends on the log alone. Waiting clients
 //! are answered on the side. Runs of calls of one session cost one look-up.
 
-use crate::clients::{opened_in, refuse, reply};
-use crate::internal::Purpose;
-use crate::pipeline::{Calls, Work};
-use crate::window::{Admission, fingerprint};
+use crate::local::clients::{opened_in, refuse, reply};
+use crate::local::internal::Purpose;
+use crate::objects::pipeline::{Calls, Work};
+use crate::replicated::window::{Admission, fingerprint};
 use crate::{Output, Replica};
 use quorate_ordering::Ordering;
 use quorate_types::zoo::{Plant, planted};
@@ -298,7 +298,7 @@ impl<O: Ordering> Replica<O> {
 
 /// The submission has landed; who waits for it waits on for the outcome.
 fn continue_waiting(
-    line: &mut Option<&mut crate::waiting::Line>,
+    line: &mut Option<&mut crate::local::waiting::Line>,
     sequence: u64,
     fingerprint: u64,
     landed: &mut usize,

@@ -3,17 +3,17 @@
 //! The node calls [`Replica::handle`] with each input and performs the outputs in order. What an
 //! input means is decided in the sibling files, one idea each; nothing here knows a protocol.
 
-use crate::checkpoints::Checkpoints;
-use crate::connections::Connections;
-use crate::deaths::Deaths;
-use crate::fetch::Fetch;
-use crate::internal::Internals;
-use crate::pipeline::Pipeline;
-use crate::reads::Reads;
-use crate::sessions::Sessions;
-use crate::silence::Silence;
-use crate::storage::Storage;
-use crate::waiting::Waiting;
+use crate::local::connections::Connections;
+use crate::local::deaths::Deaths;
+use crate::local::fetch::Fetch;
+use crate::local::internal::Internals;
+use crate::local::reads::Reads;
+use crate::local::silence::Silence;
+use crate::local::storage::Storage;
+use crate::local::waiting::Waiting;
+use crate::objects::pipeline::Pipeline;
+use crate::objects::snapshots::Checkpoints;
+use crate::replicated::sessions::Sessions;
 use crate::{Input, Output, PeerMessage, ReplicaConfig, SnapshotCore};
 use quorate_ordering::{Decision, Effect, Effects, Event, LinkState, Ordering, Role};
 use quorate_types::{Command, ConnectionId, NodeId, NodeSet, Slot, Stamp, Time, Wall};

@@ -4,8 +4,8 @@
 //! snapshot holds them: a report decided up to a snapshot's slot is about a call before it, whose
 //! outcome the snapshot has. One report per replica is kept, the newest: a host dies at one call.
 
-use crate::internal::Purpose;
 use crate::limits::DEATH_REPORT_EVERY;
+use crate::local::internal::Purpose;
 use crate::{Output, Replica};
 use quorate_ordering::Ordering;
 use quorate_types::{Body, NodeId, Slot, Time};

@@ -4,10 +4,10 @@
 //! change of leaders. Nothing here runs per command: a session's newest command is dated by samples
 //! of (applied slot, time).
 
-use crate::clients::{refuse, reply};
-use crate::internal::Purpose;
 use crate::limits::{ACTIVITY_SAMPLES, EXPIRIES_PER_SWEEP, KEEPALIVES_WAITING};
-use crate::reads::Keeper;
+use crate::local::clients::{refuse, reply};
+use crate::local::internal::Purpose;
+use crate::local::reads::Keeper;
 use crate::{Output, PeerMessage, Replica, ReplicaMessage};
 use quorate_ordering::{Lane, Ordering, Role};
 use quorate_types::{

@@ -5,7 +5,7 @@
 
 use crate::SessionImage;
 use crate::limits::ORDER_SLACK;
-use crate::window::Session;
+use crate::replicated::window::Session;
 use quorate_types::{Outcome, SessionId, Slot};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

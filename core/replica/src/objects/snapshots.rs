@@ -3,11 +3,11 @@
 //! A snapshot counts when a majority of the view's replicas hold it durably with equal digests. Who
 //! differs from such a majority, and everybody when none is possible any more, serves no objects.
 
-use crate::clients::{refuse, reply};
-use crate::internal::Purpose;
 use crate::limits::{REPORT_EVERY, REPORTS_PER_REPLICA};
-use crate::pipeline::Work;
-use crate::sessions::{self, Table};
+use crate::local::clients::{refuse, reply};
+use crate::local::internal::Purpose;
+use crate::objects::pipeline::Work;
+use crate::replicated::sessions::{self, Table};
 use crate::{Digest, Output, PeerMessage, Replica, ReplicaMessage, SnapshotCore, Snapshots};
 use quorate_ordering::{Event, Lane, Ordering, Role};
 use quorate_types::zoo::{Plant, planted};

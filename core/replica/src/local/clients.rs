@@ -1,10 +1,10 @@
 //! What clients ask, up to the point where a command is submitted or a read is opened.
 
-use crate::internal::Purpose;
 use crate::limits::{OPENS_WAITING, SEQUENCE_MAX};
-use crate::reads::Keeper;
-use crate::waiting::Joined;
-use crate::window::{Admission, fingerprint};
+use crate::local::internal::Purpose;
+use crate::local::reads::Keeper;
+use crate::local::waiting::Joined;
+use crate::replicated::window::{Admission, fingerprint};
 use crate::{Output, Replica, Snapshots};
 use quorate_ordering::{Ordering, Role};
 use quorate_types::{

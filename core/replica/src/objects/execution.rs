@@ -1,10 +1,11 @@
 //! The traffic with the objects: calls and queries out, outcomes and answers back.
 
-use crate::clients::{refuse, reply};
 use crate::limits::KEEPALIVES_WAITING;
-use crate::pipeline::{Calls, Work};
-use crate::reads::{Query, Read, Ready, Way};
-use crate::{Call, Output, Replica, sessions};
+use crate::local::clients::{refuse, reply};
+use crate::local::reads::{Query, Read, Ready, Way};
+use crate::objects::pipeline::{Calls, Work};
+use crate::replicated::sessions;
+use crate::{Call, Output, Replica};
 use quorate_ordering::{Event, Ordering, ReadId, Role};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{
@@ -212,7 +213,7 @@ impl<O: Ordering> Replica<O> {
                         reader: self.config.own,
                         boot: self.config.boot,
                     };
-                    self.submit(crate::internal::Purpose::Read(id), body);
+                    self.submit(crate::local::internal::Purpose::Read(id), body);
                 }
             }
         }
@@ -307,7 +308,7 @@ impl<O: Ordering> Replica<O> {
 /// Tells who waits for a command what it did. Without a fingerprint the client has acknowledged the
 /// command, and whoever still waits gets the outcome all the same.
 fn answer<M>(
-    line: &mut crate::waiting::Line,
+    line: &mut crate::local::waiting::Line,
     id: CommandId,
     print: Option<u64>,
     outcome: &Outcome,

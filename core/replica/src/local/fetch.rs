@@ -4,8 +4,8 @@
 //! replaced; the pieces got so far are kept only if the other peer reported the same snapshot. The
 //! node keeps its two newest images, so a fetch outlives one checkpoint.
 
-use crate::checkpoints::Report;
 use crate::limits::{CHUNK_BYTES, CHUNKS_ASKED, FETCH_PATIENCE, FETCHER_PATIENCE, FETCHERS};
+use crate::objects::snapshots::Report;
 use crate::{Output, PeerMessage, Replica, ReplicaMessage};
 use quorate_ordering::{Lane, Ordering};
 use quorate_types::{NodeId, NodeSet, Slot, Time, Value};
@@ -74,7 +74,7 @@ impl<O: Ordering> Replica<O> {
     ) {
         match message {
             ReplicaMessage::KeepAlive { session } => {
-                self.keepalive(now, session, crate::reads::Keeper::Peer(from), out);
+                self.keepalive(now, session, crate::local::reads::Keeper::Peer(from), out);
             }
             ReplicaMessage::KeptAlive { session, is_alive } => {
                 if self.leader() == Some(from) {

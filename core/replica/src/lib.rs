@@ -19,7 +19,7 @@ mod status;
 pub use config::{CheckpointPolicy, ReplicaConfig, Snapshots};
 pub use input::Input;
 pub use message::{Digest, PeerMessage, ReplicaMessage};
-pub use output::{Call, Output};
+pub use output::Output;
 pub use replica::{Recovered, Replica};
 pub use replicated::snapshot::{ReplyImage, SessionImage, SnapshotCore};
 pub use status::ReplicaStatus;

@@ -2,9 +2,7 @@
 
 use crate::{PeerMessage, SnapshotCore};
 use quorate_ordering::{Lane, Mark, ReadId, Record, Role};
-use quorate_types::{
-    CommandId, ConnectionId, NodeId, NodeSet, ObjectId, Slot, Stamp, ToClient, Value,
-};
+use quorate_types::{Call, ConnectionId, NodeId, NodeSet, ObjectId, Slot, Stamp, ToClient, Value};
 
 /// One consequence, to be performed in order.
 #[derive(Clone, PartialEq, Debug)]
@@ -115,17 +113,4 @@ pub enum Output<M> {
         /// The first slot at which digests were compared and differed.
         slot: Slot,
     },
-}
-
-/// One call of a batch, in execution order.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Call {
-    /// Its place in the batch of its slot.
-    pub index: u32,
-    /// Whose call it is.
-    pub id: CommandId,
-    /// The object called.
-    pub object: ObjectId,
-    /// Method and arguments.
-    pub payload: Value,
 }

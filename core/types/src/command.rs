@@ -32,6 +32,19 @@ pub struct Command {
     pub body: Body,
 }
 
+/// One call of a batch, as the objects get it, in execution order.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Call {
+    /// Its place in the batch of its slot.
+    pub index: u32,
+    /// Whose call it is.
+    pub id: CommandId,
+    /// The object called.
+    pub object: ObjectId,
+    /// Method and arguments.
+    pub payload: Value,
+}
+
 /// What a command does once its slot is reached.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Body {

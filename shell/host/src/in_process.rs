@@ -9,8 +9,7 @@ use crate::object::{Environment, create};
 use bytes::Bytes;
 use mio::Waker;
 use quorate_ordering::ReadId;
-use quorate_replica::Call;
-use quorate_types::{ObjectId, Outcome, Slot, Stamp};
+use quorate_types::{Call, ObjectId, Outcome, Slot, Stamp};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 

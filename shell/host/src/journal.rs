@@ -9,8 +9,7 @@ use crate::host::{Culprit, ObjectImage};
 use crate::mark::{Mark, Place};
 use bytes::Bytes;
 use quorate_ordering::ReadId;
-use quorate_replica::Call;
-use quorate_types::{ObjectId, Slot, Stamp};
+use quorate_types::{Call, ObjectId, Slot, Stamp};
 use std::collections::VecDeque;
 
 /// One thing that the process was asked to do.

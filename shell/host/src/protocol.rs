@@ -7,8 +7,7 @@ use crate::arguments::{Arguments, StringKind, put_int, put_list, put_map, put_st
 use crate::host::{ObjectImage, ObjectSpec};
 use bytes::Bytes;
 use quorate_ordering::ReadId;
-use quorate_replica::Call;
-use quorate_types::{ObjectId, Outcome, Slot, Stamp};
+use quorate_types::{Call, ObjectId, Outcome, Slot, Stamp};
 use std::path::Path;
 
 /// Version of this protocol; a host that speaks another says so in its answer to the greeting.

@@ -7,8 +7,7 @@ use crate::child::{Ended, Process};
 use crate::journal::{Journal, Work};
 use crate::protocol::{put_execute, put_query, put_restore, put_snapshot};
 use crate::scratch::Scratch;
-use quorate_replica::Call;
-use quorate_types::{Outcome, Slot};
+use quorate_types::{Call, Outcome, Slot};
 use std::collections::BTreeSet;
 
 /// Sends as much of the work that waits as the process takes.

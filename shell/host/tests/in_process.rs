@@ -4,8 +4,7 @@ use quorate_host::{
     Host, HostConfig, HostError, HostEvent, ObjectSpec, call_payload, returned_int,
 };
 use quorate_ordering::ReadId;
-use quorate_replica::Call;
-use quorate_types::{CommandId, ObjectId, Outcome, Slot, Stamp};
+use quorate_types::{Call, CommandId, ObjectId, Outcome, Slot, Stamp};
 
 fn host_of(class: &str) -> Result<Host, HostError> {
     Host::open(HostConfig {

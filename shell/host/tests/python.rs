@@ -8,8 +8,7 @@ use quorate_host::{
     returned_int,
 };
 use quorate_ordering::ReadId;
-use quorate_replica::Call;
-use quorate_types::{CommandId, ObjectId, Outcome, Slot, Stamp, Wall};
+use quorate_types::{Call, CommandId, ObjectId, Outcome, Slot, Stamp, Wall};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 

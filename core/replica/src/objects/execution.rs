@@ -5,12 +5,12 @@ use crate::local::clients::{refuse, reply};
 use crate::local::reads::{Query, Read, Ready, Way};
 use crate::objects::pipeline::{Calls, Work};
 use crate::replicated::sessions;
-use crate::{Call, Output, Replica};
+use crate::{Output, Replica};
 use quorate_ordering::{Event, Ordering, ReadId, Role};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{
-    Ask, Body, CommandId, ConnectionId, Duration, ObjectId, Outcome, ReadLevel, Refusal, Slot,
-    Time, ToClient, Value,
+    Ask, Body, Call, CommandId, ConnectionId, Duration, ObjectId, Outcome, ReadLevel, Refusal,
+    Slot, Time, ToClient, Value,
 };
 
 impl<O: Ordering> Replica<O> {

@@ -320,7 +320,7 @@ impl Judge {
         node: NodeId,
         slot: Slot,
         stamp: Stamp,
-        calls: &[quorate_replica::Call],
+        calls: &[quorate_types::Call],
         outcomes: &[Outcome],
     ) -> Judged {
         self.stamped(node, slot, stamp)?;

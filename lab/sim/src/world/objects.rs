@@ -6,8 +6,8 @@
 use bytes::Bytes;
 use quorate_host::{CallView, Environment, Object, create};
 use quorate_ordering::ReadId;
-use quorate_replica::{Call, SnapshotCore};
-use quorate_types::{ObjectId, ObjectSpec, Outcome, Slot, Stamp};
+use quorate_replica::SnapshotCore;
+use quorate_types::{Call, ObjectId, ObjectSpec, Outcome, Slot, Stamp};
 use std::collections::{BTreeMap, VecDeque};
 
 /// A piece of work for the objects.

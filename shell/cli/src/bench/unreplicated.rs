@@ -11,10 +11,9 @@ use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 use quorate_host::{Host, HostConfig, HostEvent, ObjectSpec, PythonConfig};
 use quorate_ordering::ReadId;
-use quorate_replica::Call;
 use quorate_types::{
-    ClusterId, CommandId, Duration, FromClient, GroupId, Incarnation, NodeId, ObjectId, SessionId,
-    Slot, Stamp, ToClient, ViewNumber, Wall,
+    Call, ClusterId, CommandId, Duration, FromClient, GroupId, Incarnation, NodeId, ObjectId,
+    SessionId, Slot, Stamp, ToClient, ViewNumber, Wall,
 };
 use quorate_wire::limits::CLIENT_BODY_BYTES_MAX;
 use quorate_wire::{

@@ -5,7 +5,23 @@ use std::collections::VecDeque;
 
 /// Names an operation of one client for as long as the client lives.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Ticket(pub u64);
+pub enum Ticket {
+    /// A call of the session, counted from 1.
+    Call(u64),
+    /// A read or another request, counted from 1 apart from the calls.
+    Request(u64),
+}
+
+impl Ticket {
+    /// One number for both kinds, which no other ticket of the client has.
+    #[must_use]
+    pub fn index(self) -> u64 {
+        match self {
+            Ticket::Call(number) => number * 2,
+            Ticket::Request(number) => number * 2 + 1,
+        }
+    }
+}
 
 /// What a client may ask for.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -67,7 +67,7 @@ enum Registration {
 
 /// One client's session with one group.
 ///
-/// Tickets of calls are even, tickets of other operations odd, both rising.
+/// Tickets of calls and of other operations rise, each kind by itself.
 #[derive(Clone, Debug)]
 pub struct ClientSession {
     config: SessionConfig,
@@ -147,7 +147,6 @@ impl ClientSession {
             self.last_heard = now;
         }
         self.wake_hint = self.wake_hint.min(deadline).min(now + self.silence);
-        let is_call = matches!(operation, Operation::Call { .. });
         let pending = Pending {
             operation,
             deadline,
@@ -159,16 +158,15 @@ impl ClientSession {
             // No node would read it. It gets a request's number, for a call's would be missed in the session.
             let number = self.requests.push(pending);
             self.finish_request(number, Err(Failure::refused(Refusal::TooLarge)), out);
-            return Some(Ticket(number * 2 + 1));
+            return Some(Ticket::Request(number));
         }
-        let (number, ticket) = if is_call {
-            let number = self.calls.push(pending);
-            (number, Ticket(number * 2))
-        } else {
-            let number = self.requests.push(pending);
-            (number, Ticket(number * 2 + 1))
+        let ticket = match pending.operation {
+            Operation::Call { .. } => Ticket::Call(self.calls.push(pending)),
+            Operation::Read { .. } | Operation::Checkpoint => {
+                Ticket::Request(self.requests.push(pending))
+            }
         };
-        self.send_one(now, is_call, number, out);
+        self.send_one(now, ticket, out);
         Some(ticket)
     }
 
@@ -287,71 +285,75 @@ impl ClientSession {
         let calls: Vec<u64> = self.calls.iter_mut().map(|(n, _)| n).collect();
         let requests: Vec<u64> = self.requests.iter_mut().map(|(n, _)| n).collect();
         for number in calls {
-            self.send_one(now, true, number, out);
+            self.send_one(now, Ticket::Call(number), out);
         }
         for number in requests {
-            self.send_one(now, false, number, out);
+            self.send_one(now, Ticket::Request(number), out);
         }
     }
 
     /// Sends one operation if it can go now: calls need a session, both need a connection.
-    fn send_one(&mut self, now: Time, is_call: bool, number: u64, out: &mut Vec<Output>) {
+    fn send_one(&mut self, now: Time, ticket: Ticket, out: &mut Vec<Output>) {
         if self.link != Link::Up {
             return;
         }
-        let session = match self.registration {
-            Registration::Open { id, .. } => Some(id),
-            Registration::Wanted { .. } => None,
+        let message = match ticket {
+            Ticket::Call(number) => self.call_message(number),
+            Ticket::Request(number) => self.request_message(number),
         };
-        let message = if is_call {
-            let Some(session) = session else { return };
-            let acknowledged =
-                self.calls.first() - 1 - self.sequence_base.min(self.calls.first() - 1);
-            let sequence = number - self.sequence_base;
-            let Some(pending) = self.calls.pending_mut(number) else {
-                return;
-            };
-            pending.copies += 1;
-            pending.resend_at = None;
-            let Operation::Call { object, payload } = &pending.operation else {
-                return;
-            };
-            let id = CommandId { session, sequence };
-            FromClient::Call {
-                id,
-                acknowledged,
+        if let Some(message) = message {
+            self.last_sent = now;
+            out.push(Output::Send(message));
+        }
+    }
+
+    /// Another copy of a call, if it has no answer and there is a session to send it in.
+    fn call_message(&mut self, number: u64) -> Option<FromClient> {
+        let session = match self.registration {
+            Registration::Open { id, .. } => id,
+            Registration::Wanted { .. } => return None,
+        };
+        let acknowledged = self.calls.first() - 1 - self.sequence_base.min(self.calls.first() - 1);
+        let sequence = number - self.sequence_base;
+        let pending = self.calls.pending_mut(number)?;
+        pending.copies += 1;
+        pending.resend_at = None;
+        let Operation::Call { object, payload } = &pending.operation else {
+            return None;
+        };
+        Some(FromClient::Call {
+            id: CommandId { session, sequence },
+            acknowledged,
+            object: *object,
+            payload: payload.clone(),
+        })
+    }
+
+    /// Another copy of a request, if it has no answer.
+    fn request_message(&mut self, number: u64) -> Option<FromClient> {
+        let pending = self.requests.pending_mut(number)?;
+        pending.copies += 1;
+        pending.resend_at = None;
+        match &pending.operation {
+            Operation::Read {
+                object,
+                payload,
+                level,
+            } => Some(FromClient::Read {
+                request: number,
                 object: *object,
                 payload: payload.clone(),
-            }
-        } else {
-            let Some(pending) = self.requests.pending_mut(number) else {
-                return;
-            };
-            pending.copies += 1;
-            pending.resend_at = None;
-            match &pending.operation {
-                Operation::Read {
-                    object,
-                    payload,
-                    level,
-                } => FromClient::Read {
-                    request: number,
-                    object: *object,
-                    payload: payload.clone(),
-                    level: *level,
-                },
-                Operation::Checkpoint => FromClient::Checkpoint { request: number },
-                Operation::Call { .. } => return,
-            }
-        };
-        self.last_sent = now;
-        out.push(Output::Send(message));
+                level: *level,
+            }),
+            Operation::Checkpoint => Some(FromClient::Checkpoint { request: number }),
+            Operation::Call { .. } => None,
+        }
     }
 
     fn finish_call(&mut self, number: u64, result: Result<Answer, Failure>, out: &mut Vec<Output>) {
         if self.calls.take(number).is_some() {
             out.push(Output::Done {
-                ticket: Ticket(number * 2),
+                ticket: Ticket::Call(number),
                 result,
             });
         }
@@ -365,7 +367,7 @@ impl ClientSession {
     ) {
         if self.requests.take(number).is_some() {
             out.push(Output::Done {
-                ticket: Ticket(number * 2 + 1),
+                ticket: Ticket::Request(number),
                 result,
             });
         }

@@ -2,7 +2,7 @@
 
 use super::{ClientSession, Link, Output, Registration};
 use crate::outstanding::Pending;
-use crate::{Cause, Failure};
+use crate::{Cause, Failure, Ticket};
 use quorate_types::{Duration, FromClient, Time};
 
 impl ClientSession {
@@ -48,10 +48,10 @@ impl ClientSession {
             .map(|(n, _)| n)
             .collect();
         for number in calls {
-            self.send_one(now, true, number, out);
+            self.send_one(now, Ticket::Call(number), out);
         }
         for number in requests {
-            self.send_one(now, false, number, out);
+            self.send_one(now, Ticket::Request(number), out);
         }
         if let Registration::Open { id, expiry } = self.registration
             && now.since(self.last_sent).0 >= expiry.0 / 3

@@ -74,7 +74,7 @@ impl World {
         let time = now.as_time();
         let begun = client.session.begin(time, operation, time + span, &mut out);
         if let Some(ticket) = begun {
-            let words = [Tag::Client as u64, number, ticket.0];
+            let words = [Tag::Client as u64, number, ticket.index()];
             self.trace.note(now, &words, || {
                 format!("c{number} begins {ticket:?} {drawn:?}")
             });
@@ -127,7 +127,7 @@ impl World {
             );
             return;
         };
-        let words = [Tag::Client as u64, number, ticket.0, 1];
+        let words = [Tag::Client as u64, number, ticket.index(), 1];
         self.trace.note(now, &words, || {
             format!("c{number} ends {ticket:?} {result:?}")
         });

@@ -219,7 +219,7 @@ fn is_good<E>(result: &Result<Answer, E>) -> bool {
 }
 
 fn place(ticket: Ticket) -> usize {
-    ticket.0 as usize % RING
+    ticket.index() as usize % RING
 }
 
 /// One step of xorshift64*.

@@ -11,7 +11,7 @@ use crate::{Output, Replica};
 use quorate_ordering::Ordering;
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{
-    Ask, Batch, Body, Command, CommandId, Refusal, SessionId, Slot, Stamp, ToClient, Wall,
+    Ask, Batch, Body, CallPlace, Command, CommandId, Refusal, SessionId, Slot, Stamp, ToClient,
 };
 use std::ops::Range;
 
@@ -19,17 +19,21 @@ impl<O: Ordering> Replica<O> {
     /// Applies the meta part of the next slot and queues its calls. Slots that a snapshot covered
     /// already are passed over.
     pub(crate) fn decided(&mut self, slot: Slot, batch: Batch, out: &mut Vec<Output<O::Message>>) {
-        if slot <= self.applied {
+        if slot <= self.replicated.applied {
             return;
         }
-        assert_eq!(slot, self.applied.next(), "slots are decided without gaps");
-        self.applied = slot;
+        assert_eq!(
+            slot,
+            self.replicated.applied.next(),
+            "slots are decided without gaps"
+        );
+        self.replicated.applied = slot;
         self.checkpoints
             .grew(batch.commands().len(), batch.weight());
         if batch.commands().is_empty() {
             return;
         }
-        self.stamp = self.agreed_stamp(batch.stamp());
+        self.replicated.stamped(batch.stamp());
         let (admitted, mut checkpoint) = self.admit(slot, &batch, out);
         if checkpoint && planted(Plant::SnapshotAtWrongSlot) {
             checkpoint = false;
@@ -38,7 +42,7 @@ impl<O: Ordering> Replica<O> {
         if !admitted.is_empty() {
             self.pipeline.push(Work::Calls(Calls {
                 slot,
-                stamp: self.stamp,
+                stamp: self.replicated.stamp,
                 batch,
                 admitted,
                 skipped: Vec::new(),
@@ -46,18 +50,6 @@ impl<O: Ordering> Replica<O> {
         }
         if checkpoint {
             self.checkpoint_decided(slot, out);
-        }
-    }
-
-    /// What the objects see of a batch's stamp: agreed time rises from batch to batch. A leader stamps
-    /// above all it knows of, but a slot of an older leader may be chosen before its own.
-    fn agreed_stamp(&self, stamp: Stamp) -> Stamp {
-        if planted(Plant::WallGoesBack) {
-            return stamp;
-        }
-        Stamp {
-            wall: stamp.wall.max(Wall(self.stamp.wall.0 + 1)),
-            ..stamp
         }
     }
 
@@ -76,7 +68,14 @@ impl<O: Ordering> Replica<O> {
             let command = &commands[at];
             if let Body::Call { .. } = command.body {
                 let end = at + run_length(&commands[at..]);
-                self.admit_run(slot, self.stamp, commands, at..end, &mut admitted, out);
+                self.admit_run(
+                    slot,
+                    self.replicated.stamp,
+                    commands,
+                    at..end,
+                    &mut admitted,
+                    out,
+                );
                 at = end;
             } else {
                 checkpoint |= command.body == Body::Checkpoint;
@@ -99,7 +98,7 @@ impl<O: Ordering> Replica<O> {
     ) {
         let id = commands[run.start].id.session;
         let objects = self.config.view.objects.len();
-        let mut session = self.sessions.session_mut(id);
+        let mut session = self.replicated.sessions.session_mut(id);
         let mut line = self.waiting.line(id);
         let mut landed = 0;
         for index in run {
@@ -173,18 +172,14 @@ impl<O: Ordering> Replica<O> {
             }
             Body::Expire { session, judged_by } => {
                 self.internals.landed(command.id);
-                self.silence.expiry_decided(*session, command.id);
-                let active = self.sessions.session(*session).map(|known| known.active);
-                let is_silent = active.is_some_and(|active| {
-                    active <= *judged_by || planted(Plant::ExpireIgnoresActivity)
-                });
-                if is_silent && *judged_by >= self.silence.lead_slot() {
+                self.expiry.expiry_decided(*session, command.id);
+                if self.replicated.is_expired(*session, *judged_by) {
                     self.end_session(*session, out);
                 }
             }
             Body::Lead { ballot } => {
                 self.internals.landed(command.id);
-                self.silence.lead_decided(*ballot, slot);
+                self.replicated.lead.decided(*ballot, slot);
             }
             Body::Read { reader, boot } => {
                 let is_own = *reader == self.config.own && *boot == self.config.boot;
@@ -205,14 +200,22 @@ impl<O: Ordering> Replica<O> {
             } => {
                 self.internals.landed(command.id);
                 // A report is about a call that was decided before it.
-                if *at < slot && self.is_death_everywhere(*reporter, (*at, *index)) {
-                    self.skip(*at, *index, out);
+                if *at < slot {
+                    let place = CallPlace {
+                        slot: *at,
+                        index: *index,
+                    };
+                    self.died(*reporter, place, out);
                 }
             }
             Body::Skip { slot: at, index } => {
                 self.internals.landed(command.id);
                 if *at < slot {
-                    self.skip(*at, *index, out);
+                    let place = CallPlace {
+                        slot: *at,
+                        index: *index,
+                    };
+                    self.skip(place, out);
                 }
             }
             Body::Call { .. } => unreachable!("calls are admitted in runs"),
@@ -221,7 +224,10 @@ impl<O: Ordering> Replica<O> {
 
     fn opened(&mut self, slot: Slot, index: usize, nonce: u64, out: &mut Vec<Output<O::Message>>) {
         let session = SessionId::opened_at(slot, index);
-        let evicted = self.sessions.open(session, slot, self.stamp.wall.0);
+        let evicted = self
+            .replicated
+            .sessions
+            .open(session, slot, self.replicated.stamp.wall.0);
         if let Some(evicted) = evicted {
             self.session_is_over(evicted, out);
         }
@@ -237,7 +243,7 @@ impl<O: Ordering> Replica<O> {
     }
 
     fn end_session(&mut self, session: SessionId, out: &mut Vec<Output<O::Message>>) {
-        if self.sessions.close(session) {
+        if self.replicated.sessions.close(session) {
             self.session_is_over(session, out);
         }
     }
@@ -252,8 +258,8 @@ impl<O: Ordering> Replica<O> {
     /// After slots were passed over by a snapshot: answers every wait whose command was in them.
     pub(crate) fn answer_passed_waits(&mut self, out: &mut Vec<Output<O::Message>>) {
         for id in self.waiting.sessions() {
-            let Some(session) = self.sessions.session(id) else {
-                if opened_in(id) <= self.applied {
+            let Some(session) = self.replicated.sessions.session(id) else {
+                if opened_in(id) <= self.replicated.applied {
                     self.session_is_over(id, out);
                 }
                 continue;

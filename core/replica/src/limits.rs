@@ -61,7 +61,7 @@ pub const FETCH_PATIENCE: Duration = Duration::from_millis(1_000);
 pub const FETCHER_PATIENCE: Duration = Duration::from_millis(5_000);
 
 /// How long after a refusal the report of the own host's end is submitted again.
-pub const DEATH_REPORT_EVERY: Duration = Duration::from_millis(500);
+pub const POISON_REPORT_EVERY: Duration = Duration::from_millis(500);
 
 /// How often a snapshot report is repeated while no majority agrees on it.
 pub const REPORT_EVERY: Duration = Duration::from_millis(2_000);

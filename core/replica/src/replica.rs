@@ -4,19 +4,19 @@
 //! input means is decided in the sibling files, one idea each; nothing here knows a protocol.
 
 use crate::local::connections::Connections;
-use crate::local::deaths::Deaths;
+use crate::local::expiry::Expiry;
 use crate::local::fetch::Fetch;
 use crate::local::internal::Internals;
+use crate::local::poison::OwnDeath;
 use crate::local::reads::Reads;
-use crate::local::silence::Silence;
 use crate::local::storage::Storage;
 use crate::local::waiting::Waiting;
 use crate::objects::pipeline::Pipeline;
 use crate::objects::snapshots::Checkpoints;
-use crate::replicated::sessions::Sessions;
+use crate::replicated::Replicated;
 use crate::{Input, Output, PeerMessage, ReplicaConfig, SnapshotCore};
 use quorate_ordering::{Decision, Effect, Effects, Event, LinkState, Ordering, Role};
-use quorate_types::{Command, ConnectionId, NodeId, NodeSet, Slot, Stamp, Time, Wall};
+use quorate_types::{CallPlace, Command, ConnectionId, NodeId, NodeSet, Slot, Time, Wall};
 use std::collections::{BTreeMap, VecDeque};
 
 /// What a restarted node found: a snapshot whose state the objects hold already.
@@ -35,13 +35,9 @@ pub struct Replica<O: Ordering> {
     pub(crate) config: ReplicaConfig,
     pub(crate) ordering: O,
     pub(crate) role: Role,
-    /// The highest slot whose meta part is applied; all before it are too.
-    pub(crate) applied: Slot,
+    pub(crate) replicated: Replicated,
     /// What was told to the ordering as executed.
     reported: Slot,
-    /// Stamp of the newest batch that holds commands.
-    pub(crate) stamp: Stamp,
-    pub(crate) sessions: Sessions,
     pub(crate) pipeline: Pipeline,
     pub(crate) waiting: Waiting,
     pub(crate) connections: Connections,
@@ -49,7 +45,7 @@ pub struct Replica<O: Ordering> {
     pub(crate) opens: BTreeMap<u64, ConnectionId>,
     pub(crate) internals: Internals,
     pub(crate) reads: Reads,
-    pub(crate) silence: Silence,
+    pub(crate) expiry: Expiry,
     pub(crate) checkpoints: Checkpoints,
     pub(crate) fetch: Fetch,
     /// Commands of this turn, submitted at its end.
@@ -57,7 +53,7 @@ pub struct Replica<O: Ordering> {
     pub(crate) is_host_up: bool,
     pub(crate) is_draining: bool,
     pub(crate) storage: Storage,
-    pub(crate) deaths: Deaths,
+    pub(crate) own_death: OwnDeath,
     /// When each node was last heard of.
     pub(crate) heard: BTreeMap<NodeId, Time>,
     /// Events for the ordering, raised while its effects were routed.
@@ -77,24 +73,22 @@ impl<O: Ordering> Replica<O> {
         let role = ordering.status().role;
         let mut replica = Replica {
             role,
-            applied: Slot::ZERO,
+            replicated: Replicated::new(config.sessions_max),
             reported: Slot::ZERO,
-            stamp: Stamp::default(),
-            sessions: Sessions::new(config.sessions_max),
             pipeline: Pipeline::default(),
             waiting: Waiting::default(),
             connections: Connections::default(),
             opens: BTreeMap::new(),
             internals: Internals::new(config.own, config.boot),
             reads: Reads::default(),
-            silence: Silence::default(),
+            expiry: Expiry::default(),
             checkpoints: Checkpoints::default(),
             fetch: Fetch::default(),
             turn: Vec::new(),
             is_host_up: true,
             is_draining: false,
             storage: Storage::default(),
-            deaths: Deaths::default(),
+            own_death: OwnDeath::default(),
             heard: BTreeMap::new(),
             events: VecDeque::new(),
             effects: Effects::new(),
@@ -113,8 +107,8 @@ impl<O: Ordering> Replica<O> {
                 &mut out,
             );
         }
-        replica.care_for_sessions(now, role);
-        if replica.applied == Slot::ZERO {
+        replica.begin_term(now, role);
+        if replica.replicated.applied == Slot::ZERO {
             // The ordering must know where the replica begins, for its log may begin later.
             replica.raise(Event::Executed { slot: Slot::ZERO });
         }
@@ -176,10 +170,12 @@ impl<O: Ordering> Replica<O> {
             Input::Host { is_up } => {
                 self.is_host_up = is_up;
                 if is_up {
-                    self.deaths.host_works();
+                    self.own_death.host_works();
                 }
             }
-            Input::HostDied { slot, index } => self.deaths.host_died(now, (slot, index)),
+            Input::HostDied { slot, index } => {
+                self.own_death.host_died(now, CallPlace { slot, index })
+            }
             Input::Storage { has_room } => self.room_changed(has_room),
             Input::Checkpoint => self.want_checkpoint(),
             Input::Drain => {
@@ -195,7 +191,7 @@ impl<O: Ordering> Replica<O> {
     fn end_turn(&mut self, now: Time, wall: Wall, entropy: u64, out: &mut Vec<Output<O::Message>>) {
         self.tend_sessions(now);
         self.tend_log();
-        self.tend_deaths(now);
+        self.tend_poison(now);
         self.ask_for_reads(now, out);
         if !self.turn.is_empty() {
             let commands = std::mem::take(&mut self.turn);
@@ -218,10 +214,10 @@ impl<O: Ordering> Replica<O> {
         [
             self.ordering.next_wake(),
             self.reads.next_wake(),
-            self.silence.next_wake(),
+            self.expiry.next_wake(),
             self.checkpoints.next_wake(),
             self.fetch.next_wake(),
-            self.deaths.next_wake(),
+            self.own_death.next_wake(),
         ]
         .into_iter()
         .flatten()
@@ -252,9 +248,9 @@ impl<O: Ordering> Replica<O> {
     /// one slot more than the one before, so the rounds end with the window.
     fn settle(&mut self, now: Time, out: &mut Vec<Output<O::Message>>) {
         loop {
-            if self.reported < self.applied {
-                self.reported = self.applied;
-                let slot = self.applied;
+            if self.reported < self.replicated.applied {
+                self.reported = self.replicated.applied;
+                let slot = self.replicated.applied;
                 self.order(now, Event::Executed { slot }, out);
             } else if let Some(event) = self.events.pop_front() {
                 self.order(now, event, out);
@@ -295,12 +291,12 @@ impl<O: Ordering> Replica<O> {
         let before = self.leader();
         self.role = role;
         out.push(Output::Role(role));
-        self.care_for_sessions(now, role);
+        self.begin_term(now, role);
         self.leave_to_who_has_room();
         if self.leader() != before {
             self.tell_leader(out);
             if self.leader().is_some() {
-                self.reads.reask(self.applied);
+                self.reads.reask(self.replicated.applied);
             }
         }
     }
@@ -312,11 +308,11 @@ impl<O: Ordering> Replica<O> {
 
     /// Takes over a snapshot's part of the state, for slots that were not applied one by one.
     pub(crate) fn restore(&mut self, core: &SnapshotCore) {
-        assert!(core.slot > self.applied, "a replica never goes back");
-        self.applied = core.slot;
-        self.stamp = core.stamp;
-        self.sessions = Sessions::restored(self.config.sessions_max, &core.sessions);
-        self.silence.restore(core.lead_ballot, core.lead_slot);
+        assert!(
+            core.slot > self.replicated.applied,
+            "a replica never goes back"
+        );
+        self.replicated = Replicated::restored(self.config.sessions_max, core);
     }
 
     /// Says whether this node executes calls at all.
@@ -337,11 +333,11 @@ impl<O: Ordering> Replica<O> {
     /// Panics when an invariant is broken here or in the ordering below.
     pub fn check(&self) {
         self.ordering.check();
-        self.sessions.check();
+        self.replicated.check();
         self.waiting.check();
         self.reads.check();
-        self.pipeline.check(self.applied);
-        assert!(self.reported <= self.applied);
+        self.pipeline.check(self.replicated.applied);
+        assert!(self.reported <= self.replicated.applied);
         assert!(self.events.is_empty(), "settled before returning");
     }
 }

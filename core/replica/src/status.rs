@@ -56,17 +56,17 @@ impl<O: Ordering> Replica<O> {
     #[must_use]
     pub fn status(&self) -> ReplicaStatus {
         let ordering = self.ordering.status();
-        let executed = self.pipeline.executed(self.applied);
+        let executed = self.pipeline.executed(self.replicated.applied);
         ReplicaStatus {
             decided: ordering.decided,
-            applied: self.applied,
+            applied: self.replicated.applied,
             executed,
             snapshot: self.checkpoints.own().map_or(Slot::ZERO, |own| own.slot),
             stable: self.checkpoints.stable(),
             trimmed: ordering.trimmed,
             lag: ordering.decided.since(executed),
             digest: self.pipeline.replies_digest,
-            sessions: self.sessions.len(),
+            sessions: self.replicated.sessions.len(),
             connections: self.connections.len(),
             waiting: self.waiting.len(),
             in_flight: self.waiting.in_flight(),

@@ -32,6 +32,15 @@ pub struct Command {
     pub body: Body,
 }
 
+/// Where one call stands: its slot, and its index in the batch of that slot.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct CallPlace {
+    /// The slot.
+    pub slot: Slot,
+    /// The index.
+    pub index: u32,
+}
+
 /// One call of a batch, as the objects get it, in execution order.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Call {
@@ -62,15 +71,15 @@ pub enum Body {
     },
     /// Ends a session at its client's wish.
     Close,
-    /// Ends `session` unless a command of it, or the start of a newer leader's care for sessions
-    /// ([`Body::Lead`]), stands in a slot after `judged_by`.
+    /// Ends `session` unless a command of it, or the [`Body::Lead`] of a newer leader, stands in a slot
+    /// after `judged_by`.
     Expire {
-        /// Who was silent.
+        /// Whose client gave no sign of life.
         session: SessionId,
         /// The last slot that the proposer had applied when it judged.
         judged_by: Slot,
     },
-    /// The leader of `ballot` begins to judge which sessions are silent: expiries judged before this
+    /// The leader of `ballot` begins to judge which sessions have expired: expiries judged before this
     /// slot are void after it. Does nothing if a higher ballot has begun already.
     Lead {
         /// The leader's ballot.

@@ -15,7 +15,9 @@ pub mod zoo;
 
 pub use ballot::Ballot;
 pub use client::{Ask, FromClient, Outcome, ReadLevel, Refusal, ToClient};
-pub use command::{Batch, Body, Call, Command, CommandId, PAYLOAD_BYTES_MAX, Stamp, Value};
+pub use command::{
+    Batch, Body, Call, CallPlace, Command, CommandId, PAYLOAD_BYTES_MAX, Stamp, Value,
+};
 pub use ids::{
     ClusterId, ConnectionId, GroupId, Incarnation, LinkEpoch, NodeId, NodeSet, ObjectId, SessionId,
 };

@@ -57,7 +57,7 @@ impl<O: Ordering> Replica<O> {
     pub(crate) fn disconnected(&mut self, connection: ConnectionId) {
         let sessions = self.connections.remove(connection);
         self.waiting.disconnected(connection, &sessions);
-        self.silence.disconnected(connection);
+        self.expiry.disconnected(connection);
     }
 
     /// Tells every client who leads now.
@@ -112,7 +112,7 @@ impl<O: Ordering> Replica<O> {
         }
         match admission {
             Admission::Answered => {
-                let session = self.sessions.session(id.session);
+                let session = self.replicated.sessions.session(id.session);
                 let outcome = session
                     .and_then(|session| session.reply(id.sequence))
                     .cloned();
@@ -153,10 +153,10 @@ impl<O: Ordering> Replica<O> {
         acknowledged: u64,
         fingerprint: u64,
     ) -> Result<Admission, Refusal> {
-        match self.sessions.session(id.session) {
+        match self.replicated.sessions.session(id.session) {
             Some(session) => Ok(session.look_ahead(id.sequence, acknowledged, fingerprint)),
             // A session that another replica opened is not unknown before its slot is applied here.
-            None if opened_in(id.session) > self.applied => Ok(Admission::New),
+            None if opened_in(id.session) > self.replicated.applied => Ok(Admission::New),
             None => Err(Refusal::SessionExpired),
         }
     }
@@ -247,10 +247,10 @@ impl<O: Ordering> Replica<O> {
                     refuse(out, to, Ask::Open(nonce), refusal);
                 }
             }
-            Some(Purpose::Expire(session)) => self.silence.expiry_refused(session, id, refusal),
-            Some(Purpose::Lead) => self.silence.lead_refused(),
+            Some(Purpose::Expire(session)) => self.expiry.expiry_refused(session, id, refusal),
+            Some(Purpose::Lead) => self.expiry.lead_refused(),
             Some(Purpose::Checkpoint) => self.checkpoint_refused(refusal, out),
-            Some(Purpose::Died) => self.deaths.lost_sight(),
+            Some(Purpose::Died) => self.own_death.lost_sight(),
             Some(Purpose::Read(read)) => self.unconfirmed(read, out),
             None => self.call_refused(id, refusal, out),
         }
@@ -259,7 +259,7 @@ impl<O: Ordering> Replica<O> {
     /// A copy of the call that was submitted elsewhere may be decided all the same; then the wait
     /// goes on.
     fn call_refused(&mut self, id: CommandId, refusal: Refusal, out: &mut Vec<Output<O::Message>>) {
-        let session = self.sessions.session(id.session);
+        let session = self.replicated.sessions.session(id.session);
         let Some(line) = self.waiting.line(id.session) else {
             return;
         };

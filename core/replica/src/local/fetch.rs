@@ -5,7 +5,7 @@
 //! node keeps its two newest images, so a fetch outlives one checkpoint.
 
 use crate::limits::{CHUNK_BYTES, CHUNKS_ASKED, FETCH_PATIENCE, FETCHER_PATIENCE, FETCHERS};
-use crate::objects::snapshots::Report;
+use crate::objects::snapshots::SnapshotReport;
 use crate::{Output, PeerMessage, Replica, ReplicaMessage};
 use quorate_ordering::{Lane, Ordering};
 use quorate_types::{NodeId, NodeSet, Slot, Time, Value};
@@ -87,7 +87,7 @@ impl<O: Ordering> Replica<O> {
                 bytes,
             } => self.peer_reported(
                 from,
-                Report {
+                SnapshotReport {
                     slot,
                     digest,
                     bytes,
@@ -120,7 +120,7 @@ impl<O: Ordering> Replica<O> {
         upto: Slot,
         out: &mut Vec<Output<O::Message>>,
     ) {
-        if upto <= self.pipeline.executed(self.applied) {
+        if upto <= self.pipeline.executed(self.replicated.applied) {
             return;
         }
         let needed = self.fetch.needed.map_or(upto, |needed| needed.max(upto));
@@ -145,12 +145,12 @@ impl<O: Ordering> Replica<O> {
     /// snapshot once the objects have passed it by themselves.
     pub(crate) fn tend_backlog(&mut self, now: Time, out: &mut Vec<Output<O::Message>>) {
         let is_installing = matches!(self.fetch.state, State::Installing { .. });
-        let executed = self.pipeline.executed(self.applied);
+        let executed = self.pipeline.executed(self.replicated.applied);
         if !is_installing && self.fetch.needed.is_some_and(|needed| needed <= executed) {
             self.fetch.done();
         }
         let stable = self.checkpoints.stable();
-        if self.pipeline.shed(stable, self.applied) {
+        if self.pipeline.shed(stable, self.replicated.applied) {
             self.need_snapshot(now, stable, out);
         }
     }
@@ -311,12 +311,12 @@ impl<O: Ordering> Replica<O> {
     }
 
     fn install(&mut self, now: Time, slot: Slot, out: &mut Vec<Output<O::Message>>) {
-        if slot < self.pipeline.handed_out(self.applied) {
+        if slot < self.pipeline.handed_out(self.replicated.applied) {
             // The objects caught up by themselves while the pieces came.
             self.fetched(now, slot, out);
             return;
         }
-        self.pipeline.hold(self.applied);
+        self.pipeline.hold(self.replicated.applied);
         self.fetch.state = State::Installing { slot };
         out.push(Output::Install { slot });
     }

@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 pub(crate) enum Purpose {
     /// Opens a session for the client with this nonce.
     Open(u64),
-    /// Ends a silent session.
+    /// Ends an expired session.
     Expire(SessionId),
-    /// Begins the care for sessions.
+    /// Says from where on this leader judges expiry.
     Lead,
     /// Asks for a checkpoint.
     Checkpoint,

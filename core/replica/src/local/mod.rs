@@ -5,10 +5,10 @@
 
 pub(crate) mod clients;
 pub(crate) mod connections;
-pub(crate) mod deaths;
+pub(crate) mod expiry;
 pub(crate) mod fetch;
 pub(crate) mod internal;
+pub(crate) mod poison;
 pub(crate) mod reads;
-pub(crate) mod silence;
 pub(crate) mod storage;
 pub(crate) mod waiting;

@@ -24,7 +24,7 @@ impl<O: Ordering> Replica<O> {
             }
         }
         self.try_finish_snapshot(out);
-        let handed = self.pipeline.handed_out(self.applied);
+        let handed = self.pipeline.handed_out(self.replicated.applied);
         while let Some(ready) = self.reads.take_ready(handed) {
             self.answer_group(now, ready, out);
         }
@@ -61,7 +61,7 @@ impl<O: Ordering> Replica<O> {
     fn pass(&mut self, calls: &Calls) {
         for &index in &calls.admitted {
             let id = calls.batch.commands()[index as usize].id;
-            if let Some(session) = self.sessions.session_mut(id.session) {
+            if let Some(session) = self.replicated.sessions.session_mut(id.session) {
                 session.record(id.sequence, None);
             }
         }
@@ -100,7 +100,7 @@ impl<O: Ordering> Replica<O> {
         let mut at = 0;
         while at < calls.admitted.len() {
             let id = commands[calls.admitted[at] as usize].id.session;
-            let mut session = self.sessions.session_mut(id);
+            let mut session = self.replicated.sessions.session_mut(id);
             let mut line = self.waiting.line(id).filter(|_| is_served);
             while let Some(&index) = calls.admitted.get(at)
                 && commands[index as usize].id.session == id
@@ -155,7 +155,7 @@ impl<O: Ordering> Replica<O> {
             ReadLevel::Ordered => self.reads.arrive(Way::Ordered, read),
             ReadLevel::Any => {
                 let query = Query {
-                    slot: self.pipeline.handed_out(self.applied),
+                    slot: self.pipeline.handed_out(self.replicated.applied),
                     current_at: Some(self.current_at(now)),
                     until: None,
                     read,
@@ -240,7 +240,10 @@ impl<O: Ordering> Replica<O> {
             self.keepalive_confirmed(session, keeper, out);
         }
         let is_served = self.serves_objects().is_ok();
-        let slot = self.pipeline.handed_out(self.applied).max(barrier);
+        let slot = self
+            .pipeline
+            .handed_out(self.replicated.applied)
+            .max(barrier);
         for read in group.reads {
             if !is_served {
                 refuse(

@@ -7,19 +7,19 @@ use crate::limits::{REPORT_EVERY, REPORTS_PER_REPLICA};
 use crate::local::clients::{refuse, reply};
 use crate::local::internal::Purpose;
 use crate::objects::pipeline::Work;
+use crate::replicated::Frozen;
 use crate::replicated::sessions::{self, Table};
 use crate::{Digest, Output, PeerMessage, Replica, ReplicaMessage, SnapshotCore, Snapshots};
 use quorate_ordering::{Event, Lane, Ordering, Role};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{
-    Ask, Ballot, Body, CommandId, ConnectionId, NodeId, NodeSet, Refusal, Slot, Stamp, Time,
-    ToClient, View,
+    Ask, Body, CommandId, ConnectionId, NodeId, NodeSet, Refusal, Slot, Time, ToClient, View,
 };
 use std::collections::{BTreeMap, VecDeque};
 
 /// A durable snapshot, as its owner reports it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Report {
+pub(crate) struct SnapshotReport {
     pub(crate) slot: Slot,
     pub(crate) digest: Digest,
     pub(crate) bytes: u64,
@@ -36,12 +36,9 @@ struct Weight {
 #[derive(Debug)]
 struct Taking {
     slot: Slot,
-    stamp: Stamp,
-    lead_ballot: Ballot,
-    lead_slot: Slot,
-    /// Sessions as they stand at the slot, but for outcomes that are on their way; gone once the
+    /// The replicated state at the slot, but for outcomes that are on their way; gone once the
     /// replica's part is handed over.
-    table: Option<Table>,
+    frozen: Option<Frozen>,
     replies: u64,
 }
 
@@ -59,8 +56,8 @@ pub(crate) struct Checkpoints {
     is_submitted: bool,
     taking: Option<Taking>,
     /// Durable snapshots by replica, ascending by slot.
-    reports: BTreeMap<NodeId, VecDeque<Report>>,
-    own: Option<Report>,
+    reports: BTreeMap<NodeId, VecDeque<SnapshotReport>>,
+    own: Option<SnapshotReport>,
     stable: Slot,
     /// The newest checkpoint decided; the next one waits for it to become stable.
     decided: Slot,
@@ -86,7 +83,7 @@ impl Checkpoints {
     /// Sessions of the snapshot being taken, if outcomes of `slot` belong into it.
     pub(crate) fn frozen_table(&mut self, slot: Slot) -> Option<&mut Table> {
         let taking = self.taking.as_mut().filter(|taking| slot <= taking.slot)?;
-        taking.table.as_mut()
+        taking.frozen.as_mut().map(|frozen| &mut frozen.table)
     }
 
     /// Says whether this node's objects must not answer anybody.
@@ -103,7 +100,7 @@ impl Checkpoints {
     }
 
     /// The newest durable snapshot of this node.
-    pub(crate) fn own(&self) -> Option<Report> {
+    pub(crate) fn own(&self) -> Option<SnapshotReport> {
         self.own
     }
 
@@ -117,7 +114,7 @@ impl Checkpoints {
     }
 
     /// What a replica reported about exactly this slot.
-    pub(crate) fn report_of(&self, node: NodeId, slot: Slot) -> Option<Report> {
+    pub(crate) fn report_of(&self, node: NodeId, slot: Slot) -> Option<SnapshotReport> {
         let reports = self.reports.get(&node)?.iter();
         reports.rev().find(|report| report.slot == slot).copied()
     }
@@ -137,7 +134,7 @@ impl Checkpoints {
             .collect()
     }
 
-    fn note(&mut self, node: NodeId, report: Report) {
+    fn note(&mut self, node: NodeId, report: SnapshotReport) {
         let kept = self.reports.entry(node).or_default();
         if kept.back().is_some_and(|newest| newest.slot >= report.slot) {
             return;
@@ -261,10 +258,7 @@ impl<O: Ordering> Replica<O> {
         if is_possible {
             self.checkpoints.taking = Some(Taking {
                 slot,
-                stamp: self.stamp,
-                lead_ballot: self.silence.lead_ballot(),
-                lead_slot: self.silence.lead_slot(),
-                table: Some(self.sessions.freeze()),
+                frozen: Some(self.replicated.freeze()),
                 replies: 0,
             });
             self.pipeline.push(Work::Snapshot(slot));
@@ -277,30 +271,18 @@ impl<O: Ordering> Replica<O> {
 
     /// Hands over the replica's part once every outcome up to the snapshot's slot is in it.
     pub(crate) fn try_finish_snapshot(&mut self, out: &mut Vec<Output<O::Message>>) {
-        let executed = self.pipeline.executed(self.applied);
+        let executed = self.pipeline.executed(self.replicated.applied);
         let Some(taking) = &mut self.checkpoints.taking else {
             return;
         };
         if executed < taking.slot {
             return;
         }
-        let Some(table) = taking.table.take() else {
+        let Some(frozen) = taking.frozen.take() else {
             return;
         };
         taking.replies = self.pipeline.replies_digest;
-        let core = SnapshotCore {
-            slot: taking.slot,
-            stamp: taking.stamp,
-            replies_digest: taking.replies,
-            view: self.config.view.clone(),
-            lead_ballot: taking.lead_ballot,
-            lead_slot: taking.lead_slot,
-            sessions: if planted(Plant::SessionsNotInSnapshot) {
-                Vec::new()
-            } else {
-                sessions::images(&table)
-            },
-        };
+        let core = frozen.into_core(taking.replies, self.config.view.clone());
         out.push(Output::FinishSnapshot {
             core: Box::new(core),
         });
@@ -324,7 +306,7 @@ impl<O: Ordering> Replica<O> {
         let digest = Digest { replies, state };
         self.report(
             now,
-            Report {
+            SnapshotReport {
                 slot,
                 digest,
                 bytes,
@@ -346,7 +328,7 @@ impl<O: Ordering> Replica<O> {
         let digest = Digest { replies, state };
         self.report(
             now,
-            Report {
+            SnapshotReport {
                 slot,
                 digest,
                 bytes,
@@ -355,7 +337,7 @@ impl<O: Ordering> Replica<O> {
         );
     }
 
-    fn report(&mut self, now: Time, report: Report, out: &mut Vec<Output<O::Message>>) {
+    fn report(&mut self, now: Time, report: SnapshotReport, out: &mut Vec<Output<O::Message>>) {
         self.checkpoints.own = Some(report);
         self.checkpoints.note(self.config.own, report);
         self.checkpoints.report_at = Some(now + REPORT_EVERY);
@@ -401,7 +383,7 @@ impl<O: Ordering> Replica<O> {
     pub(crate) fn peer_reported(
         &mut self,
         from: NodeId,
-        report: Report,
+        report: SnapshotReport,
         out: &mut Vec<Output<O::Message>>,
     ) {
         self.checkpoints.note(from, report);
@@ -470,16 +452,16 @@ impl<O: Ordering> Replica<O> {
     ) {
         let slot = core.slot;
         assert!(
-            slot >= self.pipeline.executed(self.applied),
+            slot >= self.pipeline.executed(self.replicated.applied),
             "nothing older than the objects is restored into them"
         );
         self.pipeline.installed(slot, core.replies_digest);
-        if slot > self.applied {
+        if slot > self.replicated.applied {
             self.restore(core);
             self.checkpoints.taking = None;
             self.forget_passed_asks(out);
         } else {
-            self.sessions.adopt(&core.sessions);
+            self.replicated.sessions.adopt(&core.sessions);
             let later = |taking: &mut Taking| taking.slot <= slot;
             self.checkpoints.taking.take_if(later);
             if let Some(table) = self.checkpoints.frozen_table(slot) {
@@ -505,8 +487,8 @@ impl<O: Ordering> Replica<O> {
             );
         }
         self.checkpoint_refused(Refusal::Unknown, out);
-        self.silence.lost_sight();
-        self.deaths.lost_sight();
+        self.expiry.lost_sight();
+        self.own_death.lost_sight();
         self.internals.forget();
     }
 }

@@ -1,8 +1,126 @@
 //! What every replica agrees on: state that decided commands change, in slot order, and nothing else.
 //!
-//! It stands in every snapshot. Nothing in this folder knows a clock, a connection or a peer; what one
-//! node alone knows stands in `local`, and what its objects do in `objects`.
+//! All of it stands in every snapshot and under one digest, [`SnapshotCore::digest`], which replicas
+//! compare. Nothing in this folder knows a clock, a connection or a peer: what one node alone knows
+//! stands in `local`, and what its objects do in `objects`.
 
+pub(crate) mod expiry;
+pub(crate) mod poison;
 pub(crate) mod sessions;
 pub(crate) mod snapshot;
 pub(crate) mod window;
+
+use crate::SnapshotCore;
+use expiry::Lead;
+use poison::PoisonCalls;
+use quorate_types::zoo::{Plant, planted};
+use quorate_types::{SessionId, Slot, Stamp, View, Wall};
+use sessions::{Sessions, Table};
+
+/// The state after the slot `applied`, but for outcomes that the objects still owe.
+#[derive(Debug)]
+pub(crate) struct Replicated {
+    /// The highest slot whose meta part is applied; all before it are too.
+    pub(crate) applied: Slot,
+    /// Stamp of the newest batch that holds commands.
+    pub(crate) stamp: Stamp,
+    pub(crate) sessions: Sessions,
+    pub(crate) lead: Lead,
+    pub(crate) poison: PoisonCalls,
+}
+
+/// The state as it was after one slot, while outcomes of slots up to it are still written into it.
+#[derive(Debug)]
+pub(crate) struct Frozen {
+    slot: Slot,
+    stamp: Stamp,
+    pub(crate) table: Table,
+    lead: Lead,
+}
+
+impl Replicated {
+    /// Before the first slot.
+    pub(crate) fn new(sessions_max: usize) -> Replicated {
+        Replicated {
+            applied: Slot::ZERO,
+            stamp: Stamp::default(),
+            sessions: Sessions::new(sessions_max),
+            lead: Lead::default(),
+            poison: PoisonCalls::default(),
+        }
+    }
+
+    /// The state that a snapshot keeps.
+    pub(crate) fn restored(sessions_max: usize, core: &SnapshotCore) -> Replicated {
+        Replicated {
+            applied: core.slot,
+            stamp: core.stamp,
+            sessions: Sessions::restored(sessions_max, &core.sessions),
+            lead: Lead {
+                ballot: core.lead_ballot,
+                slot: core.lead_slot,
+            },
+            poison: PoisonCalls::default(),
+        }
+    }
+
+    /// Takes over a batch's stamp as the objects see it: agreed time rises from batch to batch. A leader
+    /// stamps above all it knows of, but a slot of an older leader may be chosen before its own.
+    pub(crate) fn stamped(&mut self, stamp: Stamp) {
+        let rising = stamp.wall.max(Wall(self.stamp.wall.0 + 1));
+        self.stamp = Stamp {
+            wall: if planted(Plant::WallGoesBack) {
+                stamp.wall
+            } else {
+                rising
+            },
+            ..stamp
+        };
+    }
+
+    /// Says whether an expiry judged at `judged_by` ends the session: nothing of it was decided since, and
+    /// no newer leader has begun to judge.
+    pub(crate) fn is_expired(&self, session: SessionId, judged_by: Slot) -> bool {
+        let active = self.sessions.session(session).map(|known| known.active);
+        let is_silent = active
+            .is_some_and(|active| active <= judged_by || planted(Plant::ExpireIgnoresActivity));
+        is_silent && judged_by >= self.lead.slot
+    }
+
+    /// The state as it stands, sharing its sessions.
+    pub(crate) fn freeze(&self) -> Frozen {
+        Frozen {
+            slot: self.applied,
+            stamp: self.stamp,
+            table: self.sessions.freeze(),
+            lead: self.lead,
+        }
+    }
+
+    pub(crate) fn check(&self) {
+        self.sessions.check();
+        assert!(
+            self.lead.slot <= self.applied,
+            "leads stand in applied slots"
+        );
+    }
+}
+
+impl Frozen {
+    /// The replica's part of a snapshot, once every outcome up to the slot is in it.
+    pub(crate) fn into_core(self, replies_digest: u64, view: View) -> SnapshotCore {
+        SnapshotCore {
+            slot: self.slot,
+            stamp: self.stamp,
+            replies_digest,
+            view,
+            lead_ballot: self.lead.ballot,
+            lead_slot: self.lead.slot,
+            sessions: if planted(Plant::SessionsNotInSnapshot) {
+                Vec::new()
+            } else {
+                sessions::images(&self.table)
+            },
+        }
+    }
+}

@@ -94,19 +94,19 @@ impl Sessions {
     }
 
     /// Up to `count` sessions without a command after `slot`, for which `wanted` holds.
-    pub(crate) fn silent_since(
+    pub(crate) fn inactive_since(
         &mut self,
         slot: Slot,
         count: usize,
         wanted: impl Fn(SessionId) -> bool,
     ) -> Vec<SessionId> {
         let mut stale = Vec::new();
-        let mut silent = Vec::new();
+        let mut inactive = Vec::new();
         for &(noted, id) in self.oldest.range(..(slot.next(), SessionId::NONE)) {
             match self.table.get(&id).map(|session| session.active) {
                 Some(active) if active <= slot => {
-                    if silent.len() < count && wanted(id) {
-                        silent.push(id);
+                    if inactive.len() < count && wanted(id) {
+                        inactive.push(id);
                     }
                 }
                 other => stale.push((noted, id, other)),
@@ -118,7 +118,7 @@ impl Sessions {
                 self.oldest.insert((active, id));
             }
         }
-        silent
+        inactive
     }
 
     /// The table as it stands, sharing its sessions.
@@ -196,9 +196,9 @@ mod tests {
             sessions.session_mut(SessionId(2)).unwrap().active = Slot(8);
         }
         assert_eq!(
-            looked.silent_since(Slot(5), 10, |_| true),
+            looked.inactive_since(Slot(5), 10, |_| true),
             [SessionId(3)],
-            "only session 3 was silent"
+            "only session 3 was inactive"
         );
         for slot in 10..13 {
             let id = SessionId(slot);

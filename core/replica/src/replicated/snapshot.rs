@@ -13,7 +13,7 @@ pub struct SnapshotCore {
     pub replies_digest: u64,
     /// The view in force.
     pub view: View,
-    /// The highest ballot whose leader began to judge silent sessions.
+    /// The highest ballot whose leader began to judge expiry.
     pub lead_ballot: Ballot,
     /// Where it began: expiries judged before this slot are void.
     pub lead_slot: Slot,

@@ -2,8 +2,8 @@
 //! what happens when the objects, the leader or the majority fail.
 
 mod admission;
-mod deaths;
 mod fetching;
+mod poison;
 mod reads;
 mod restoring;
 mod sessions;

@@ -1,4 +1,4 @@
-//! Which sessions are silent: judged by the leader alone, ended by the log alone.
+//! Which sessions have expired: judged by the leader alone, ended by the log alone.
 //!
 //! `docs/sessions.md` holds the argument why an acknowledged keepalive keeps its promise over any
 //! change of leaders. Nothing here runs per command: a session's newest command is dated by samples
@@ -8,6 +8,7 @@ use crate::limits::{ACTIVITY_SAMPLES, EXPIRIES_PER_SWEEP, KEEPALIVES_WAITING};
 use crate::local::clients::{refuse, reply};
 use crate::local::internal::Purpose;
 use crate::local::reads::Keeper;
+use crate::replicated::expiry::Lead;
 use crate::{Output, PeerMessage, Replica, ReplicaMessage};
 use quorate_ordering::{Lane, Ordering, Role};
 use quorate_types::{
@@ -16,13 +17,9 @@ use quorate_types::{
 };
 use std::collections::{BTreeMap, VecDeque};
 
-/// What is known about leaders and the silence of sessions.
+/// What this node knows of signs of life, as the leader or on the way to it.
 #[derive(Debug, Default)]
-pub(crate) struct Silence {
-    /// The highest ballot whose leader began to judge; replicated.
-    lead_ballot: Ballot,
-    /// Where it began; replicated.
-    lead_slot: Slot,
+pub(crate) struct Expiry {
     /// This node's own leadership, while it lasts.
     term: Option<Term>,
     /// Keepalives that this node forwarded, and who is told.
@@ -45,29 +42,7 @@ struct Term {
     sweep_at: Time,
 }
 
-impl Silence {
-    pub(crate) fn lead_slot(&self) -> Slot {
-        self.lead_slot
-    }
-
-    pub(crate) fn lead_ballot(&self) -> Ballot {
-        self.lead_ballot
-    }
-
-    /// The start of the newest leader's care, as a snapshot says.
-    pub(crate) fn restore(&mut self, ballot: Ballot, slot: Slot) {
-        self.lead_ballot = ballot;
-        self.lead_slot = slot;
-    }
-
-    /// A leader's care begins, unless a higher ballot's has begun.
-    pub(crate) fn lead_decided(&mut self, ballot: Ballot, slot: Slot) {
-        if ballot > self.lead_ballot {
-            self.lead_ballot = ballot;
-            self.lead_slot = slot;
-        }
-    }
-
+impl Expiry {
     pub(crate) fn lead_refused(&mut self) {
         if let Some(term) = &mut self.term {
             term.is_lead_submitted = false;
@@ -116,10 +91,10 @@ impl Silence {
         self.term.as_ref().map(|term| term.sweep_at)
     }
 
-    /// Says whether this node leads and its own care has begun in the log.
-    fn judges(&self) -> bool {
+    /// Says whether this node leads and its own term is the newest that has begun in the log.
+    fn judges(&self, lead: Lead) -> bool {
         let term = self.term.as_ref();
-        term.is_some_and(|term| term.ballot == self.lead_ballot)
+        term.is_some_and(|term| term.ballot == lead.ballot)
     }
 
     fn is_expiring(&self, session: SessionId) -> bool {
@@ -153,7 +128,7 @@ impl Term {
             self.samples.pop_front();
         }
         if self.samples.len() > ACTIVITY_SAMPLES {
-            // Forgetting the second makes silences look shorter, never longer.
+            // Forgetting the second makes a session look active later, never earlier.
             self.samples.remove(1);
         }
         let (at, slot) = *self.samples.front()?;
@@ -162,33 +137,34 @@ impl Term {
 }
 
 impl<O: Ordering> Replica<O> {
-    /// How often a leader looks for silent sessions.
+    /// How often a leader looks for expired sessions.
     fn sweep_every(&self) -> Duration {
         Duration((self.config.session_expiry.0 / 16).max(1))
     }
 
     /// A new leadership counts every session as active from this moment.
-    pub(crate) fn care_for_sessions(&mut self, now: Time, role: Role) {
-        self.silence.forwarded.clear();
+    pub(crate) fn begin_term(&mut self, now: Time, role: Role) {
+        self.expiry.forwarded.clear();
         match role {
             Role::Leader { ballot } => {
-                let is_same = self.silence.term.as_ref().map(|term| term.ballot) == Some(ballot);
+                let is_same = self.expiry.term.as_ref().map(|term| term.ballot) == Some(ballot);
                 if !is_same {
                     let every = self.sweep_every();
-                    self.silence.term = Some(Term::begun(now, ballot, self.applied, every));
+                    self.expiry.term =
+                        Some(Term::begun(now, ballot, self.replicated.applied, every));
                 }
             }
-            Role::Candidate { .. } | Role::Follower { .. } => self.silence.term = None,
+            Role::Candidate { .. } | Role::Follower { .. } => self.expiry.term = None,
         }
     }
 
     /// At the end of a turn: makes the own leadership known in the log, and sweeps when it is due.
     pub(crate) fn tend_sessions(&mut self, now: Time) {
-        let judges = self.silence.judges();
-        let Some(term) = &mut self.silence.term else {
+        let judges = self.expiry.judges(self.replicated.lead);
+        let Some(term) = &mut self.expiry.term else {
             return;
         };
-        if !judges && !term.is_lead_submitted && term.ballot > self.silence.lead_ballot {
+        if !judges && !term.is_lead_submitted && term.ballot > self.replicated.lead.ballot {
             term.is_lead_submitted = true;
             let ballot = term.ballot;
             self.submit(Purpose::Lead, Body::Lead { ballot });
@@ -201,8 +177,8 @@ impl<O: Ordering> Replica<O> {
 
     fn sweep(&mut self, now: Time) {
         let (expiry, every) = (self.config.session_expiry, self.sweep_every());
-        let judged_by = self.applied;
-        let Some(term) = &mut self.silence.term else {
+        let judged_by = self.replicated.applied;
+        let Some(term) = &mut self.expiry.term else {
             return;
         };
         term.sweep_at = now + every;
@@ -210,10 +186,13 @@ impl<O: Ordering> Replica<O> {
         let Some(slot) = term.sample(now, judged_by, expiry) else {
             return;
         };
-        let silent = self.sessions.silent_since(slot, EXPIRIES_PER_SWEEP, |id| {
-            !term.notes.contains_key(&id) && !matches!(term.expiring.get(&id), Some(Some(_)))
-        });
-        for session in silent {
+        let expired = self
+            .replicated
+            .sessions
+            .inactive_since(slot, EXPIRIES_PER_SWEEP, |id| {
+                !term.notes.contains_key(&id) && !matches!(term.expiring.get(&id), Some(Some(_)))
+            });
+        for session in expired {
             let body = Body::Expire { session, judged_by };
             let command = self.internals.command(Purpose::Expire(session), body);
             term.expiring.insert(session, Some(command.id));
@@ -229,11 +208,11 @@ impl<O: Ordering> Replica<O> {
         keeper: Keeper,
         out: &mut Vec<Output<O::Message>>,
     ) {
-        if self.silence.term.is_some() {
+        if self.expiry.term.is_some() {
             if self.has_room_for_keepalive() {
                 // Only open sessions are noted: what clients make up must not grow the table.
-                let is_open = self.sessions.session(session).is_some();
-                if let Some(term) = self.silence.term.as_mut().filter(|_| is_open) {
+                let is_open = self.replicated.sessions.session(session).is_some();
+                if let Some(term) = self.expiry.term.as_mut().filter(|_| is_open) {
                     term.notes.insert(session, now);
                 }
                 self.reads.arrive_keepalive(session, keeper);
@@ -247,11 +226,11 @@ impl<O: Ordering> Replica<O> {
             refuse(out, connection, Ask::Session(session), Refusal::NoLeader);
             return;
         };
-        if self.silence.forwarded.len() >= KEEPALIVES_WAITING {
+        if self.expiry.forwarded.len() >= KEEPALIVES_WAITING {
             refuse(out, connection, Ask::Session(session), Refusal::Overloaded);
             return;
         }
-        self.silence.forwarded.insert(session, connection);
+        self.expiry.forwarded.insert(session, connection);
         out.push(Output::Send {
             to: NodeSet::only(leader),
             lane: Lane::Urgent,
@@ -267,10 +246,10 @@ impl<O: Ordering> Replica<O> {
         keeper: Keeper,
         out: &mut Vec<Output<O::Message>>,
     ) {
-        if !self.silence.judges() || self.silence.is_expiring(session) {
+        if !self.expiry.judges(self.replicated.lead) || self.expiry.is_expiring(session) {
             return;
         }
-        let is_alive = self.sessions.session(session).is_some();
+        let is_alive = self.replicated.sessions.session(session).is_some();
         match keeper {
             Keeper::Client(connection) => kept_alive(connection, session, is_alive, out),
             Keeper::Peer(node) => out.push(Output::Send {
@@ -288,7 +267,7 @@ impl<O: Ordering> Replica<O> {
         is_alive: bool,
         out: &mut Vec<Output<O::Message>>,
     ) {
-        if let Some(connection) = self.silence.forwarded.remove(&session) {
+        if let Some(connection) = self.expiry.forwarded.remove(&session) {
             kept_alive(connection, session, is_alive, out);
         }
     }

@@ -20,8 +20,8 @@ const PROTOCOLS: [&str; 5] = [
 ];
 /// The stage of their scripts; nothing that ships depends on it.
 const TESTKIT: &str = "core/testkit";
-/// The only crates that may name a protocol: its bytes, its assembly into a node, and its proof.
-const NAMES_PROTOCOLS: [&str; 2] = ["core/wire", "shell/node"];
+/// The only crate that names protocols: all others go through it.
+const ANY: &str = "core/protocols/any";
 
 /// Each crate, and the crates of the workspace it imports.
 #[derive(Debug, Default)]
@@ -170,9 +170,10 @@ fn forbidden(from: &str, to: &str) -> Option<&'static str> {
     if PROTOCOLS.contains(&to) && PROTOCOLS.contains(&from) {
         return Some("protocols do not know each other");
     }
-    let may_name_protocols = NAMES_PROTOCOLS.contains(&from) || above == "lab";
-    (PROTOCOLS.contains(&to) && !may_name_protocols)
-        .then_some("only wire, node and the lab name a protocol")
+    if to == ANY && PROTOCOLS.contains(&from) {
+        return Some("protocols do not know each other");
+    }
+    (PROTOCOLS.contains(&to) && from != ANY).then_some("only core/protocols/any names a protocol")
 }
 
 /// The testkit is a development dependency, and of protocols only.
@@ -265,6 +266,9 @@ mod tests {
             ("core/protocols/paxos", "core/protocols/ring_paxos"),
             ("core/replica", "core/protocols/paxos"),
             ("shell/cli", "core/protocols/paxos"),
+            ("core/wire", "core/protocols/paxos"),
+            ("lab/sim", "core/protocols/paxos"),
+            ("core/protocols/paxos", "core/protocols/any"),
             ("shell/client", "shell/storage"),
             ("shell/node", "python/native"),
             ("core/replica", "core/testkit"),
@@ -283,7 +287,8 @@ mod tests {
     fn a_client_reaches_a_protocol_through_wire_only() {
         let table = [
             "| `shell/client` | `core/wire` |",
-            "| `core/wire` | `core/protocols/paxos` |",
+            "| `core/wire` | `core/protocols/any` |",
+            "| `core/protocols/any` | `core/protocols/paxos` |",
             "| `core/protocols/paxos` | nothing |",
         ];
         assert!(
@@ -291,7 +296,8 @@ mod tests {
                 &table,
                 &[
                     "shell/client core/wire",
-                    "core/wire core/protocols/paxos",
+                    "core/wire core/protocols/any",
+                    "core/protocols/any core/protocols/paxos",
                     "core/protocols/paxos"
                 ]
             )

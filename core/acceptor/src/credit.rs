@@ -3,18 +3,10 @@
 //! It keeps a slow or dead peer cheap: when it is used up no value is sent to it, nothing waits for
 //! it, and it learns what it missed once it answers again. Whoever proposes owns one for each peer.
 
+use quorate_ordering::Limits;
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{Slot, Time};
 use std::collections::VecDeque;
-
-/// How much one peer may have in flight.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct CreditLimit {
-    /// Values sent and not acknowledged.
-    pub messages: usize,
-    /// Bytes of those values.
-    pub bytes: usize,
-}
 
 /// Values sent to one peer and not acknowledged.
 #[derive(Clone, PartialEq, Debug)]
@@ -39,10 +31,10 @@ impl Default for Credit {
 impl Credit {
     /// Says whether one more value may be sent. An idle peer always takes one, however large.
     #[must_use]
-    pub fn has_room(&self, limit: CreditLimit) -> bool {
+    pub fn has_room(&self, limits: &Limits) -> bool {
         self.in_flight.is_empty()
             || planted(Plant::CreditUnbounded)
-            || (self.in_flight.len() < limit.messages && self.bytes < limit.bytes)
+            || (self.in_flight.len() < limits.credit_messages && self.bytes < limits.credit_bytes)
     }
 
     /// Takes credit for a value that is sent.
@@ -95,19 +87,22 @@ impl Credit {
 mod tests {
     use super::*;
 
-    const LIMIT: CreditLimit = CreditLimit {
-        messages: 2,
-        bytes: 100,
-    };
+    fn limits() -> Limits {
+        Limits {
+            credit_messages: 2,
+            credit_bytes: 100,
+            ..Limits::default()
+        }
+    }
 
     #[test]
     fn an_idle_peer_takes_one_value_however_large_and_then_none() {
         let mut credit = Credit::default();
-        assert!(credit.has_room(LIMIT));
+        assert!(credit.has_room(&limits()));
         credit.charge(Time(1), Slot(1), 500);
-        assert!(!credit.has_room(LIMIT));
+        assert!(!credit.has_room(&limits()));
         credit.refund(Time(2), Slot(1));
-        assert!(credit.has_room(LIMIT));
+        assert!(credit.has_room(&limits()));
         credit.check();
     }
 
@@ -116,7 +111,7 @@ mod tests {
         let mut credit = Credit::default();
         credit.charge(Time(1), Slot(1), 10);
         credit.charge(Time(1), Slot(2), 20);
-        assert!(!credit.has_room(LIMIT), "two values are in flight");
+        assert!(!credit.has_room(&limits()), "two values are in flight");
         credit.refund(Time(5), Slot(1));
         assert_eq!(credit.bytes(), 20);
         assert_eq!(credit.stalled_since(), Some(Time(5)));

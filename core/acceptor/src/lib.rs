@@ -12,10 +12,12 @@ mod limits;
 mod log;
 mod promise;
 mod recovery;
+mod testimony;
 
 pub use acceptor::{Acceptor, Answer, Verdict};
-pub use credit::{Credit, CreditLimit};
+pub use credit::Credit;
 pub use gate::Gate;
 pub use log::{Log, Open};
 pub use promise::{Promise, Vote};
 pub use recovery::restore;
+pub use testimony::Testimony;

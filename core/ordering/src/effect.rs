@@ -89,3 +89,32 @@ pub enum Effect<M> {
         base: Vec<Record>,
     },
 }
+
+impl<M> Effect<M> {
+    /// The same consequence with its message, if it sends one, as `wrap` has it.
+    pub fn map<N>(self, wrap: impl FnOnce(M) -> N) -> Effect<N> {
+        match self {
+            Effect::Send { to, lane, message } => Effect::Send {
+                to,
+                lane,
+                message: wrap(message),
+            },
+            Effect::Persist { mark, record } => Effect::Persist { mark, record },
+            Effect::Decide { slot, decision } => Effect::Decide { slot, decision },
+            Effect::Role(role) => Effect::Role(role),
+            Effect::Confirmed {
+                read,
+                barrier,
+                until,
+            } => Effect::Confirmed {
+                read,
+                barrier,
+                until,
+            },
+            Effect::Unconfirmed { read } => Effect::Unconfirmed { read },
+            Effect::NeedSnapshot { upto } => Effect::NeedSnapshot { upto },
+            Effect::Refuse { command, refusal } => Effect::Refuse { command, refusal },
+            Effect::Discard { upto, base } => Effect::Discard { upto, base },
+        }
+    }
+}

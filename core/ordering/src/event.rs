@@ -73,6 +73,32 @@ pub enum Event<M> {
     Wake,
 }
 
+impl<M> Event<M> {
+    /// The same event with its message, if it brings one, as `open` has it; `None` where `open` refuses.
+    pub fn try_map<N>(self, open: impl FnOnce(M) -> Option<N>) -> Option<Event<N>> {
+        Some(match self {
+            Event::Receive {
+                from,
+                link,
+                message,
+            } => Event::Receive {
+                from,
+                link,
+                message: open(message)?,
+            },
+            Event::Submit { commands } => Event::Submit { commands },
+            Event::Read { id, lease } => Event::Read { id, lease },
+            Event::Persisted { mark } => Event::Persisted { mark },
+            Event::Link { peer, state } => Event::Link { peer, state },
+            Event::Executed { slot } => Event::Executed { slot },
+            Event::Trimmable { slot } => Event::Trimmable { slot },
+            Event::TurnEnd { wall, entropy } => Event::TurnEnd { wall, entropy },
+            Event::HandOver => Event::HandOver,
+            Event::Wake => Event::Wake,
+        })
+    }
+}
+
 /// How a link to a peer is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LinkState {

@@ -11,13 +11,17 @@
 //! - Messages may be lost, duplicated, reordered over links; a link's epoch bounds cumulative counts.
 #![forbid(unsafe_code)]
 
+mod config;
 mod effect;
 mod event;
+mod limits;
 mod record;
 mod status;
 
+pub use config::{Config, Standing, Timing};
 pub use effect::{Decision, Effect, Effects, Lane};
 pub use event::{Event, LinkState, Mark, ReadId};
+pub use limits::Limits;
 pub use record::Record;
 pub use status::{OrderingStatus, PeerStatus, Role};
 

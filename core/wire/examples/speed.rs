@@ -8,7 +8,7 @@
 )]
 
 use bytes::{Bytes, BytesMut};
-use quorate_paxos::Message;
+use quorate_any::{AnyMessage, paxos::Message};
 use quorate_replica::PeerMessage;
 use quorate_types::*;
 use quorate_wire::value::{Value as V, call};
@@ -121,12 +121,12 @@ fn batches(id: impl Fn(u64) -> CommandId, payload: &Bytes) {
     });
     let accept = PeerMessage::Ordering {
         view: ViewNumber(1),
-        message: Message::Accept {
+        message: AnyMessage::Paxos(Message::Accept {
             ballot: Ballot::ZERO,
             slot: Slot(1),
             batch: made(),
             decided: Slot(0),
-        },
+        }),
     };
     let mut buf = BytesMut::with_capacity(64 << 10);
     measure("command, its batch copied into a frame", CALLS, || {

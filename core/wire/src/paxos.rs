@@ -11,7 +11,7 @@ use crate::words::{
     BALLOT_BYTES, put_ballot, put_command_id, put_slot, take_ballot, take_command_id, take_slot,
 };
 use bytes::{BufMut, BytesMut};
-use quorate_paxos::{Message, Promise, Vote};
+use quorate_any::paxos::{Message, Promise, Vote};
 use quorate_types::{Ballot, Batch, CommandId, Refusal, Slot, Wall};
 
 const CANVASS: u8 = 1;

@@ -2,10 +2,10 @@
 
 use crate::WireError;
 use crate::codec::{Reader, put_bytes, put_flag};
-use crate::paxos::{put_message, take_message};
+use crate::paxos;
 use crate::words::{put_session, put_slot, take_session, take_slot};
 use bytes::{BufMut, Bytes, BytesMut};
-use quorate_paxos::Message;
+use quorate_any::AnyMessage;
 use quorate_replica::{Digest, PeerMessage, ReplicaMessage};
 use quorate_types::ViewNumber;
 
@@ -26,12 +26,12 @@ const REPLICA: u8 = 2;
 /// assert_eq!(take_peer(&body.freeze())?, message);
 /// # Ok::<(), quorate_wire::WireError>(())
 /// ```
-pub fn put_peer(buf: &mut BytesMut, message: &PeerMessage<Message>) {
+pub fn put_peer(buf: &mut BytesMut, message: &PeerMessage<AnyMessage>) {
     match message {
         PeerMessage::Ordering { view, message } => {
             buf.put_u8(ORDERING);
             buf.put_u64_le(view.0);
-            put_message(buf, message);
+            put_ordering(buf, message);
         }
         PeerMessage::Replica(message) => {
             buf.put_u8(REPLICA);
@@ -44,12 +44,12 @@ pub fn put_peer(buf: &mut BytesMut, message: &PeerMessage<Message>) {
 ///
 /// # Errors
 /// When it is not one message, whole.
-pub fn take_peer(body: &Bytes) -> Result<PeerMessage<Message>, WireError> {
+pub fn take_peer(body: &Bytes) -> Result<PeerMessage<AnyMessage>, WireError> {
     let mut r = Reader::new(body);
     let message = match r.u8("peer message")? {
         ORDERING => PeerMessage::Ordering {
             view: ViewNumber(r.counter("view")?),
-            message: take_message(&mut r)?,
+            message: take_ordering(&mut r)?,
         },
         REPLICA => PeerMessage::Replica(take_replica(&mut r)?),
         tag => {
@@ -61,6 +61,27 @@ pub fn take_peer(body: &Bytes) -> Result<PeerMessage<Message>, WireError> {
     };
     r.end("peer message")?;
     Ok(message)
+}
+
+const PAXOS: u8 = 1;
+
+fn put_ordering(buf: &mut BytesMut, message: &AnyMessage) {
+    match message {
+        AnyMessage::Paxos(message) => {
+            buf.put_u8(PAXOS);
+            paxos::put_message(buf, message);
+        }
+    }
+}
+
+fn take_ordering(r: &mut Reader<'_>) -> Result<AnyMessage, WireError> {
+    match r.u8("protocol")? {
+        PAXOS => paxos::take_message(r).map(AnyMessage::Paxos),
+        tag => Err(WireError::UnknownTag {
+            what: "protocol",
+            tag,
+        }),
+    }
 }
 
 const KEEP_ALIVE: u8 = 1;

@@ -15,9 +15,9 @@ use crate::snapshots::Snapshots;
 use crate::status::Identity;
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Registry, Token, Waker};
+use quorate_any::{AnyMessage, AnyOrdering};
 use quorate_host::{Host, HostEvent};
 use quorate_ordering::Role;
-use quorate_paxos::{Message, MultiPaxos};
 use quorate_replica::{Input, Output, Replica};
 use quorate_transport::{Arrival, Transport};
 use quorate_types::Time;
@@ -37,7 +37,7 @@ pub(crate) const TRANSPORT: usize = 3;
 /// Everything a node consists of, on the loop's thread.
 pub(crate) struct Node {
     pub(crate) identity: Identity,
-    pub(crate) replica: Replica<MultiPaxos>,
+    pub(crate) replica: Replica<AnyOrdering>,
     pub(crate) transport: Transport,
     pub(crate) host: Host,
     /// `None` in memory mode: nothing is written.
@@ -48,7 +48,7 @@ pub(crate) struct Node {
     pub(crate) poll: Poll,
     pub(crate) entropy: Entropy,
     pub(crate) role: Role,
-    pub(crate) outputs: Vec<Output<Message>>,
+    pub(crate) outputs: Vec<Output<AnyMessage>>,
     pub(crate) arrivals: Vec<Arrival>,
     pub(crate) host_events: Vec<HostEvent>,
     /// Whether the replica was told anything since the last end of a turn.
@@ -146,7 +146,7 @@ impl Node {
     }
 
     /// Hands an input to the replica.
-    pub(crate) fn feed(&mut self, now: Time, input: Input<Message>) {
+    pub(crate) fn feed(&mut self, now: Time, input: Input<AnyMessage>) {
         self.is_fed = true;
         self.replica.handle(now, input, &mut self.outputs);
     }

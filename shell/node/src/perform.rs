@@ -1,8 +1,8 @@
 //! What the replica wants done, done in order.
 
 use crate::node::Node;
+use quorate_any::AnyMessage;
 use quorate_ordering::Role;
-use quorate_paxos::Message;
 use quorate_replica::Output;
 use quorate_transport::Lane;
 use quorate_types::Time;
@@ -19,7 +19,7 @@ impl Node {
         self.outputs = outputs;
     }
 
-    fn perform_one(&mut self, output: Output<Message>, now: Time) {
+    fn perform_one(&mut self, output: Output<AnyMessage>, now: Time) {
         match output {
             Output::Send { to, lane, message } => {
                 self.transport

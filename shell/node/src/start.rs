@@ -14,8 +14,9 @@ use crate::status::Identity;
 use crate::{NodeConfig, NodeError, TlsConfig};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token, Waker};
+use quorate_any::{AnyOrdering, Protocol};
 use quorate_host::{Host, HostEvent, ObjectImage};
-use quorate_paxos::{Config, MultiPaxos, Standing};
+use quorate_ordering::{Config, Standing};
 use quorate_replica::{Recovered, Replica, ReplicaConfig};
 use quorate_storage::{DataDirectory, Log, SnapshotStore};
 use quorate_transport::{Own, PeerAddress, Settings, Tls, Transport};
@@ -70,7 +71,8 @@ pub fn run(config: &NodeConfig) -> Result<(), NodeError> {
     let snapshots = Snapshots::start(store, identity.group, names, waker)
         .map_err(system("cannot start the snapshot thread"))?;
     let mut entropy = Entropy::new();
-    let ordering = MultiPaxos::new(
+    let ordering = AnyOrdering::new(
+        Protocol::Paxos,
         ordering_config(&identity, past.is_damaged, entropy.next()),
         past.records,
         now,

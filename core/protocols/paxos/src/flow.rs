@@ -19,7 +19,7 @@ impl MultiPaxos {
             return;
         }
         peer.next = peer.next.max(decided.next());
-        while peer.next < leader.next && peer.credit.has_room(self.config.limits.credit()) {
+        while peer.next < leader.next && peer.credit.has_room(&self.config.limits) {
             let slot = peer.next;
             let flight = &leader.flights[(slot.0 - decided.0 - 1) as usize];
             peer.next = slot.next();

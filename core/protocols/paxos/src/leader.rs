@@ -204,7 +204,7 @@ impl MultiPaxos {
         for peer in self.peers.iter_mut() {
             peer.next = peer.next.max(decided.next());
             let takes = peer.link.is_some() && peer.next == slot;
-            if takes && peer.credit.has_room(self.config.limits.credit()) {
+            if takes && peer.credit.has_room(&self.config.limits) {
                 peer.charge(now, slot, batch.weight());
                 to.insert(peer.node);
             }

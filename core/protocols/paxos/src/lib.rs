@@ -6,7 +6,6 @@
 #![forbid(unsafe_code)]
 
 mod candidate;
-mod config;
 mod dispatch;
 mod election;
 mod flow;
@@ -21,8 +20,6 @@ mod random;
 mod reads;
 mod repair;
 
-pub use config::{Config, Standing, Timing};
-pub use limits::Limits;
 pub use message::Message;
 pub use quorate_acceptor::{Promise, Vote};
 
@@ -33,7 +30,7 @@ use leader::Leader;
 use learner::Learner;
 use peers::Peers;
 use quorate_acceptor::{Acceptor, restore};
-use quorate_ordering::{OrderingStatus, PeerStatus, Record, Role};
+use quorate_ordering::{Config, OrderingStatus, PeerStatus, Record, Role};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{Ballot, Duration, NodeSet, Slot, Time};
 use random::Random;

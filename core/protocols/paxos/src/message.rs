@@ -4,7 +4,7 @@
 //! Every message may be lost, repeated and reordered: each one says in full what it claims (a ballot,
 //! a range of slots, a request number), so that none is understood by its place in a stream.
 
-use quorate_acceptor::Promise;
+use quorate_acceptor::{Promise, Testimony};
 use quorate_types::{Ballot, Batch, Command, CommandId, Refusal, Slot};
 
 /// One message from node to node.
@@ -195,4 +195,53 @@ pub enum Message {
         /// The highest slot that the sender voted in, proposed or knows decided.
         voted: Slot,
     },
+}
+
+impl Message {
+    /// What the message binds its sender to.
+    #[must_use]
+    pub fn testimony(&self) -> Testimony<'_> {
+        match self {
+            Message::Prepare { ballot, .. } => Testimony::Opens { ballot: *ballot },
+            Message::Accept {
+                ballot,
+                slot,
+                batch,
+                ..
+            } => Testimony::Proposes {
+                ballot: *ballot,
+                slot: *slot,
+                batch,
+            },
+            Message::Accepted {
+                ballot,
+                first,
+                last,
+            } => Testimony::Votes {
+                ballot: *ballot,
+                first: *first,
+                last: *last,
+            },
+            Message::Promise(page) => Testimony::Promises(page),
+            Message::Surveyed { .. } => Testimony::Surveyed,
+            Message::Canvass { .. }
+            | Message::Canvassed { .. }
+            | Message::Nack { .. }
+            | Message::Seen { .. }
+            | Message::Decided { .. }
+            | Message::Heartbeat { .. }
+            | Message::Heard { .. }
+            | Message::Learn { .. }
+            | Message::Learned { .. }
+            | Message::Trimmed { .. }
+            | Message::Forward { .. }
+            | Message::Returned { .. }
+            | Message::Confirm { .. }
+            | Message::Confirmed { .. }
+            | Message::AskBarrier { .. }
+            | Message::Barrier { .. }
+            | Message::TakeOver { .. }
+            | Message::Survey { .. } => Testimony::Nothing,
+        }
+    }
 }

@@ -2,7 +2,7 @@
 //!
 //! It knows who submitted which run of commands, so that each can be told when leadership ends.
 
-use crate::Limits;
+use quorate_ordering::Limits;
 use quorate_types::{Command, NodeId};
 use std::collections::VecDeque;
 

@@ -1,7 +1,7 @@
 //! Single instances driven by hand: what a late, lost or repeated message must not do.
 
-use quorate_ordering::{Effect, Event, LinkState, Ordering, ReadId};
-use quorate_paxos::{Config, Message, MultiPaxos};
+use quorate_ordering::{Config, Effect, Event, LinkState, Ordering, ReadId};
+use quorate_paxos::{Message, MultiPaxos};
 use quorate_testkit::{call, view};
 use quorate_types::{
     Batch, Duration, LinkEpoch, NodeId, NodeSet, Persistence, Slot, Stamp, Time, Wall,

@@ -1,6 +1,7 @@
 //! Plays the scripts of this protocol: how an instance starts, and how its messages read.
 
-use quorate_paxos::{Config, Message, MultiPaxos, Standing};
+use quorate_ordering::{Config, Standing};
+use quorate_paxos::{Message, MultiPaxos};
 use quorate_testkit::render::{ballot, batch};
 use quorate_testkit::{Memory, Protocol, Start, run_folder};
 use quorate_types::Ballot;

@@ -7,8 +7,8 @@
 //! lost one; refusals, forwards and announcements are always lost. Everything else is the code that
 //! ships. The worlds are as large as a minute allows; the feature `long` visits more.
 
-use quorate_ordering::{Decision, Effect, Event, LinkState, Mark, Ordering, Record, Role};
-use quorate_paxos::{Config, Message, MultiPaxos};
+use quorate_ordering::{Config, Decision, Effect, Event, LinkState, Mark, Ordering, Record, Role};
+use quorate_paxos::{Message, MultiPaxos};
 use quorate_testkit::{call, view};
 use quorate_types::{Batch, Duration, LinkEpoch, NodeId, Persistence, Time, View, Wall};
 use stateright::{Checker, Model, Property};

@@ -2,8 +2,9 @@
 
 use crate::draw::Draw;
 use bytes::Bytes;
+use quorate_any::AnyMessage;
+use quorate_any::paxos::{Message, Promise, Vote};
 use quorate_ordering::Record;
-use quorate_paxos::{Message, Promise, Vote};
 use quorate_replica::{
     Digest, PeerMessage, ReplicaMessage, ReplyImage, SessionImage, SnapshotCore,
 };
@@ -356,16 +357,16 @@ fn replica_message(draw: &mut Draw) -> ReplicaMessage {
     }
 }
 
-pub(crate) fn peer(draw: &mut Draw) -> PeerMessage<Message> {
+pub(crate) fn peer(draw: &mut Draw) -> PeerMessage<AnyMessage> {
     match draw.below(4) {
         0 => PeerMessage::Replica(replica_message(draw)),
         1 => PeerMessage::Ordering {
             view: ViewNumber(counter(draw)),
-            message: other_message(draw),
+            message: AnyMessage::Paxos(other_message(draw)),
         },
         _ => PeerMessage::Ordering {
             view: ViewNumber(counter(draw)),
-            message: election_or_agreement(draw),
+            message: AnyMessage::Paxos(election_or_agreement(draw)),
         },
     }
 }
@@ -480,7 +481,7 @@ pub(crate) fn hello(draw: &mut Draw) -> Hello {
 
 pub(crate) fn welcome(draw: &mut Draw) -> Welcome {
     Welcome {
-        version: 1,
+        version: 2,
         cluster: ClusterId(draw.number()),
         node: node(draw),
         incarnation: Incarnation(draw.number()),

@@ -94,9 +94,9 @@ fn every_message_and_record_has_a_sample() {
     assert_complete(&told, "answer", |tag| {
         answers(body(&[&[tag]])).next()?.err()
     });
-    let ordering = tags(Reader::Message(Kind::Peer), &[1], 9);
+    let ordering = tags(Reader::Message(Kind::Peer), &[1], 10);
     assert_complete(&ordering, "ordering message", |tag| {
-        take_peer(&body(&[&[1], &[0; 8], &[tag]])).err()
+        take_peer(&body(&[&[1], &[0; 8], &[1, tag]])).err()
     });
     let replica = tags(Reader::Message(Kind::Peer), &[2], 1);
     assert_complete(&replica, "replica message", |tag| {

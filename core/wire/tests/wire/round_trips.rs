@@ -91,8 +91,8 @@ fn messages_of_clients_share_a_body_and_are_read_in_order() {
 
 #[test]
 fn a_follower_logs_the_bytes_that_the_leader_sent() {
+    use quorate_any::{AnyMessage, paxos::Message};
     use quorate_ordering::Record;
-    use quorate_paxos::Message;
     use quorate_replica::PeerMessage;
     use quorate_types::{Ballot, Slot, ViewNumber};
 
@@ -100,16 +100,16 @@ fn a_follower_logs_the_bytes_that_the_leader_sent() {
     assert!(!batch.commands().is_empty());
     let accept = PeerMessage::Ordering {
         view: ViewNumber(1),
-        message: Message::Accept {
+        message: AnyMessage::Paxos(Message::Accept {
             ballot: Ballot::ZERO,
             slot: Slot(1),
             batch,
             decided: Slot(0),
-        },
+        }),
     };
     let body = written(|buf| put_peer(buf, &accept));
     let Ok(PeerMessage::Ordering {
-        message: Message::Accept { batch, .. },
+        message: AnyMessage::Paxos(Message::Accept { batch, .. }),
         ..
     }) = take_peer(&body)
     else {

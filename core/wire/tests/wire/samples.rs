@@ -123,8 +123,8 @@ pub(crate) fn payload() -> Bytes {
 
 fn handshake() -> [Sample; 4] {
     let hello = |role| Hello {
-        version_min: 1,
-        version_max: 2,
+        version_min: 2,
+        version_max: 3,
         cluster: Some(ClusterId(0x0c0d)),
         role,
         software: "quorate 0.1.0".into(),
@@ -140,7 +140,7 @@ fn handshake() -> [Sample; 4] {
     client.cluster = None;
     client.extra = Bytes::from_static(b"later");
     let welcome = Welcome {
-        version: 1,
+        version: 2,
         cluster: ClusterId(0x0c0d),
         node: NodeId(1),
         incarnation: Incarnation(0x2222),

@@ -2,7 +2,8 @@
 
 use crate::samples::{BALLOT, ID, LOW, Reader, SESSION, Sample, payload, sample};
 use bytes::Bytes;
-use quorate_paxos::{Message, Promise, Vote};
+use quorate_any::AnyMessage;
+use quorate_any::paxos::{Message, Promise, Vote};
 use quorate_replica::{Digest, PeerMessage, ReplicaMessage};
 use quorate_types::*;
 use quorate_wire::{Kind, put_peer};
@@ -61,6 +62,7 @@ pub(crate) fn ordering() -> Vec<Sample> {
         .map(|(name, message)| {
             sample(name, Reader::Message(Kind::Peer), |buf| {
                 let view = ViewNumber(4);
+                let message = AnyMessage::Paxos(message);
                 put_peer(buf, &PeerMessage::Ordering { view, message });
             })
         })

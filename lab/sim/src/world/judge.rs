@@ -17,8 +17,9 @@ use crate::checkers::witness::{LogWitness, ReadReply};
 use crate::checkers::{Property, Violation};
 use crate::history::{Recorded, Recorder};
 use bytes::Bytes;
+use quorate_acceptor::Testimony;
+use quorate_any::AnyMessage;
 use quorate_ordering::Record;
-use quorate_paxos::Message;
 use quorate_replica::PeerMessage;
 use quorate_types::{
     Ballot, Batch, CommandId, Duration, NodeId, NodeSet, ObjectId, Outcome, ReadLevel, Slot, Stamp,
@@ -165,34 +166,33 @@ impl Judge {
         &mut self,
         node: NodeId,
         life: u64,
-        message: &PeerMessage<Message>,
+        message: &PeerMessage<AnyMessage>,
     ) -> Judged {
         let PeerMessage::Ordering { message, .. } = message else {
             return Ok(());
         };
-        match message {
-            Message::Prepare { ballot, .. } => {
-                if self.opened.insert((node, life, *ballot)) {
-                    self.agreement.opened(node, *ballot)?;
+        match message.testimony() {
+            Testimony::Opens { ballot } => {
+                if self.opened.insert((node, life, ballot)) {
+                    self.agreement.opened(node, ballot)?;
                 }
                 Ok(())
             }
-            Message::Accept {
+            Testimony::Proposes {
                 ballot,
                 slot,
                 batch,
-                ..
-            } => self.proposed(node, *slot, *ballot, fingerprint(batch)),
-            Message::Accepted {
+            } => self.proposed(node, slot, ballot, fingerprint(batch)),
+            Testimony::Votes {
                 ballot,
                 first,
                 last,
-            } => self.accepted(node, *ballot, *first, *last),
-            Message::Promise(page) => {
+            } => self.accepted(node, ballot, first, last),
+            Testimony::Promises(page) => {
                 self.may_vote(node)?;
                 self.promised(node, page)
             }
-            _ => Ok(()),
+            Testimony::Nothing | Testimony::Surveyed => Ok(()),
         }
     }
 
@@ -279,7 +279,7 @@ impl Judge {
         })
     }
 
-    fn promised(&mut self, node: NodeId, page: &quorate_paxos::Promise) -> Judged {
+    fn promised(&mut self, node: NodeId, page: &quorate_acceptor::Promise) -> Judged {
         for vote in &page.votes {
             let value = fingerprint(&vote.batch);
             self.agreement.voted(node, vote.slot, vote.ballot, value)?;

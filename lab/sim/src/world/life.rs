@@ -8,8 +8,9 @@ use super::objects::Objects;
 use super::trace::Tag;
 use super::watched::{Seen, Watched};
 use crate::checkers::{Property, Violation};
+use quorate_any::{AnyMessage, AnyOrdering, Protocol};
+use quorate_ordering::{Config, Standing};
 use quorate_ordering::{LinkState, Mark};
-use quorate_paxos::{Config, Message, MultiPaxos, Standing};
 use quorate_replica::{Input, Recovered, Replica, ReplicaConfig, Snapshots};
 use quorate_storage::StorageError;
 use quorate_types::{Duration, NodeId, NodeSet, Persistence, Slot};
@@ -104,7 +105,10 @@ impl World {
         let node = self.node(id);
         let time = node.clock.boot(now);
         let records = found.records.clone();
-        let ordering = Watched::new(MultiPaxos::new(config, found.records, time), seen.clone());
+        let ordering = Watched::new(
+            AnyOrdering::new(Protocol::Paxos, config, found.records, time),
+            seen.clone(),
+        );
         let (replica, outputs) = Replica::new(replica_config, ordering, recovered, time);
         let promised = replica.status().ordering.promised;
         node.life += 1;
@@ -165,7 +169,7 @@ impl World {
     }
 
     /// Hands something to a node's next turn.
-    pub(super) fn hand_in(&mut self, id: NodeId, input: Input<Message>) {
+    pub(super) fn hand_in(&mut self, id: NodeId, input: Input<AnyMessage>) {
         if let Some(running) = &mut self.node(id).running {
             running.inbox.push(input);
             self.schedule_turn(id);

@@ -5,8 +5,8 @@ use super::events::Event;
 use super::life::Death;
 use super::network::Packet;
 use super::trace::Tag;
+use quorate_acceptor::Testimony;
 use quorate_ordering::{Lane, LinkState};
-use quorate_paxos::Message;
 use quorate_replica::{Input, PeerMessage};
 use quorate_types::{Duration, LinkEpoch, NodeId, NodeSet};
 use quorate_wire::take_peer;
@@ -53,10 +53,8 @@ impl World {
         self.trace.note(self.now, &words, || {
             format!("{from} -> {to} {epoch} {message:?}")
         });
-        if let PeerMessage::Ordering {
-            message: Message::Surveyed { .. },
-            ..
-        } = &message
+        if let PeerMessage::Ordering { message, .. } = &message
+            && message.testimony() == Testimony::Surveyed
         {
             self.judge.surveyed(to, from);
         }

@@ -6,8 +6,8 @@ use super::objects::Objects;
 use super::random::Random;
 use super::watched::{Seen, Watched};
 use bytes::Bytes;
+use quorate_any::AnyMessage;
 use quorate_ordering::Mark;
-use quorate_paxos::Message;
 use quorate_replica::{Input, Replica, SnapshotCore};
 use quorate_types::{Duration, NodeId, Slot};
 use std::cell::RefCell;
@@ -62,7 +62,7 @@ pub(super) struct Running {
     /// The objects.
     pub objects: Objects,
     /// What has arrived and was not handed in.
-    pub inbox: Vec<Input<Message>>,
+    pub inbox: Vec<Input<AnyMessage>>,
     /// A turn is coming.
     pub is_turn_due: bool,
     /// When the replica wants to be woken, as far as that is scheduled.

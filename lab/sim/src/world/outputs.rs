@@ -10,8 +10,8 @@ use super::objects::{Done, Work, digest};
 use super::trace::Tag;
 use crate::checkers::Property;
 use bytes::{Bytes, BytesMut};
+use quorate_any::AnyMessage;
 use quorate_ordering::{Lane, Mark};
-use quorate_paxos::Message;
 use quorate_replica::{Input, Output, PeerMessage, ReplicaMessage};
 use quorate_storage::StorageError;
 use quorate_types::{Duration, NodeId, NodeSet, Slot};
@@ -24,7 +24,7 @@ const FULL_RETRY: Duration = Duration::from_millis(100);
 const STOPPED_FOR: Duration = Duration::from_millis(700);
 
 impl World {
-    pub(super) fn perform(&mut self, id: NodeId, outputs: Vec<Output<Message>>) {
+    pub(super) fn perform(&mut self, id: NodeId, outputs: Vec<Output<AnyMessage>>) {
         let life = self.nodes[&id].life;
         for output in outputs {
             let node = self.node(id);
@@ -45,7 +45,7 @@ impl World {
         self.begin_work(id);
     }
 
-    fn perform_one(&mut self, id: NodeId, life: u64, output: Output<Message>) {
+    fn perform_one(&mut self, id: NodeId, life: u64, output: Output<AnyMessage>) {
         match output {
             Output::Send { to, lane, message } => self.send_message(id, life, to, lane, &message),
             Output::Reply { to, message } => self.reply(to, &message),
@@ -114,7 +114,7 @@ impl World {
         life: u64,
         to: NodeSet,
         lane: Lane,
-        message: &PeerMessage<Message>,
+        message: &PeerMessage<AnyMessage>,
     ) {
         let judged = self.judge.sent(id, life, message);
         self.judged(judged);

@@ -3,7 +3,7 @@
 //! Limits are small on purpose: windows fill, snapshots are taken and logs trimmed many times in half a simulated minute.
 
 use super::random::Random;
-use quorate_paxos::{Limits, Timing};
+use quorate_ordering::{Limits, Timing};
 use quorate_replica::CheckpointPolicy;
 use quorate_types::{
     Duration, Incarnation, Member, NodeId, NodeSet, ObjectSpec, Persistence, Quorums, Slot, Value,

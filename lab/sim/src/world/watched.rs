@@ -1,8 +1,9 @@
-//! Multi-Paxos with a window: what it is given and what it decides is seen by the checkers, whatever the replica above
+//! An ordering with a window: what it is given and what it decides is seen by the checkers, whatever the replica above
 //! makes of it.
 
+use quorate_any::{AnyMessage, AnyOrdering};
 use quorate_ordering::{Decision, Effect, Effects, Event, Ordering, OrderingStatus};
-use quorate_paxos::{Message, MultiPaxos};
+
 use quorate_types::{Batch, CommandId, Slot, Time};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -19,21 +20,21 @@ pub(super) struct Seen {
 
 /// An ordering that is watched.
 pub(super) struct Watched {
-    inner: MultiPaxos,
+    inner: AnyOrdering,
     seen: Rc<RefCell<Seen>>,
 }
 
 impl Watched {
     /// Watches `inner`.
-    pub(super) fn new(inner: MultiPaxos, seen: Rc<RefCell<Seen>>) -> Watched {
+    pub(super) fn new(inner: AnyOrdering, seen: Rc<RefCell<Seen>>) -> Watched {
         Watched { inner, seen }
     }
 }
 
 impl Ordering for Watched {
-    type Message = Message;
+    type Message = AnyMessage;
 
-    fn handle(&mut self, now: Time, event: Event<Message>, effects: &mut Effects<Message>) {
+    fn handle(&mut self, now: Time, event: Event<AnyMessage>, effects: &mut Effects<AnyMessage>) {
         let before = effects.len();
         if let Event::Submit { commands } = &event {
             let ids = commands.iter().map(|command| command.id);

@@ -1,7 +1,9 @@
 //! A few nodes, their disks and links, one virtual clock, and what may befall them.
 
-use quorate_ordering::{Decision, Effect, Event, LinkState, Mark, Ordering, ReadId, Record, Role};
-use quorate_paxos::{Config, Message, MultiPaxos, Standing};
+use quorate_ordering::{
+    Config, Decision, Effect, Event, LinkState, Mark, Ordering, ReadId, Record, Role, Standing,
+};
+use quorate_paxos::{Message, MultiPaxos};
 use quorate_testkit::{call, view};
 use quorate_types::{
     Batch, CommandId, Duration, LinkEpoch, NodeId, Persistence, Slot, Time, View, Wall,

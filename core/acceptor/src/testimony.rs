@@ -1,0 +1,41 @@
+//! What a message binds its sender to, in words that all protocols share.
+//!
+//! A protocol's messages differ, what an acceptor or a proposer commits itself to with them does not. Whoever
+//! judges a group from outside (the lab's checkers) asks each message for this and needs no protocol's name.
+
+use crate::Promise;
+use quorate_types::{Ballot, Batch, Slot};
+
+/// What the sender of a message can be held to.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Testimony<'a> {
+    /// Nothing: the message asks, informs or returns credit.
+    Nothing,
+    /// It asks for promises in this ballot, which nobody else ever asks for.
+    Opens {
+        /// The ballot.
+        ballot: Ballot,
+    },
+    /// It proposes one batch, the only one of this ballot in this slot.
+    Proposes {
+        /// In which ballot.
+        ballot: Ballot,
+        /// Where.
+        slot: Slot,
+        /// What.
+        batch: &'a Batch,
+    },
+    /// It voted, durably, for what the ballot proposed in each slot of `first..=last`.
+    Votes {
+        /// In which ballot.
+        ballot: Ballot,
+        /// The first slot.
+        first: Slot,
+        /// The last slot.
+        last: Slot,
+    },
+    /// It takes part in no lower ballot, and these are its votes.
+    Promises(&'a Promise),
+    /// It tells a damaged acceptor what that one may have promised and voted for.
+    Surveyed,
+}

@@ -1,0 +1,52 @@
+//! The bounds of every queue of an ordering protocol, each with its reason.
+//!
+//! The numbers are defaults of [`Limits`]; the lab runs other ones on purpose.
+
+/// How much may wait, travel or be told at once.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// Commands of one batch: enough that the cost of a slot vanishes beside that of its commands.
+    pub batch_commands: usize,
+    /// Bytes of one batch: a larger one delays the heartbeats of a slow link behind it.
+    pub batch_bytes: usize,
+    /// Undecided slots that the leader proposes at once, inside ω. Small, so that commands gather
+    /// into batches while earlier ones are voted on.
+    pub pipeline: usize,
+    /// Commands waiting at one node to be proposed or decided elsewhere; more are refused.
+    pub queue_commands: usize,
+    /// Bytes of those commands.
+    pub queue_bytes: usize,
+    /// Values sent to one peer and not acknowledged. More are not sent: a slow peer learns later.
+    pub credit_messages: usize,
+    /// Bytes of those values.
+    pub credit_bytes: usize,
+    /// Bytes of one page of a promise and of one chunk of learned batches (one batch always fits).
+    pub chunk_bytes: usize,
+    /// Slots of one page or chunk.
+    pub chunk_slots: usize,
+    /// Values sent again at once when a peer's answers fail to come.
+    pub resend: usize,
+    /// Reads waiting at one node for their barrier; more are answered as unconfirmed.
+    pub reads: usize,
+    /// Confirmation rounds that a leader keeps open; reads that arrive meanwhile share the next.
+    pub epochs: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            batch_commands: 1024,
+            batch_bytes: 1 << 20,
+            pipeline: 8,
+            queue_commands: 1 << 16,
+            queue_bytes: 64 << 20,
+            credit_messages: 256,
+            credit_bytes: 16 << 20,
+            chunk_bytes: 512 << 10,
+            chunk_slots: 256,
+            resend: 16,
+            reads: 1 << 16,
+            epochs: 4,
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! Any of the ordering protocols behind one type, and the only crate that names them.
+//!
+//! Nodes, bytes and the lab go through [`AnyOrdering`] and [`AnyMessage`]; a protocol is added here by
+//! a variant of each enum and the arms that the compiler asks for. Nothing is decided here: a
+//! message of another protocol than the instance's is no message for it and is dropped.
+#![forbid(unsafe_code)]
+
+pub use quorate_paxos as paxos;
+
+use paxos::MultiPaxos;
+use quorate_acceptor::Testimony;
+use quorate_ordering::{Config, Effects, Event, Ordering, OrderingStatus, Record};
+use quorate_types::Time;
+
+/// Which protocol orders a view.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Protocol {
+    /// Multi-Paxos: one stable leader.
+    Paxos,
+}
+
+/// What the instances of a view say to each other, in the words of their protocol.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum AnyMessage {
+    /// Of Multi-Paxos.
+    Paxos(paxos::Message),
+}
+
+/// One node's instance of a protocol for one view.
+#[derive(Clone, PartialEq, Debug)]
+pub enum AnyOrdering {
+    /// Of Multi-Paxos.
+    Paxos(Box<MultiPaxos>),
+}
+
+impl AnyMessage {
+    /// What the message binds its sender to.
+    #[must_use]
+    pub fn testimony(&self) -> Testimony<'_> {
+        match self {
+            AnyMessage::Paxos(message) => message.testimony(),
+        }
+    }
+}
+
+impl AnyOrdering {
+    /// An instance of `protocol` that remembers `recovered`, the records of its log in their order. The
+    /// first event must be [`Event::Executed`] with the slot of the snapshot that the replica restored.
+    #[must_use]
+    pub fn new(
+        protocol: Protocol,
+        config: Config,
+        recovered: Vec<Record>,
+        now: Time,
+    ) -> AnyOrdering {
+        match protocol {
+            Protocol::Paxos => {
+                AnyOrdering::Paxos(Box::new(MultiPaxos::new(config, recovered, now)))
+            }
+        }
+    }
+}
+
+impl Ordering for AnyOrdering {
+    type Message = AnyMessage;
+
+    fn handle(&mut self, now: Time, event: Event<AnyMessage>, effects: &mut Effects<AnyMessage>) {
+        match self {
+            AnyOrdering::Paxos(instance) => {
+                let event = event.try_map(|message| match message {
+                    AnyMessage::Paxos(message) => Some(message),
+                });
+                pass(&mut **instance, now, event, effects, AnyMessage::Paxos);
+            }
+        }
+    }
+
+    fn next_wake(&self) -> Option<Time> {
+        match self {
+            AnyOrdering::Paxos(instance) => instance.next_wake(),
+        }
+    }
+
+    fn status(&self) -> OrderingStatus {
+        match self {
+            AnyOrdering::Paxos(instance) => instance.status(),
+        }
+    }
+
+    fn check(&self) {
+        match self {
+            AnyOrdering::Paxos(instance) => instance.check(),
+        }
+    }
+}
+
+/// Hands an event to `instance`; what it says becomes what any protocol says.
+fn pass<O: Ordering>(
+    instance: &mut O,
+    now: Time,
+    event: Option<Event<O::Message>>,
+    effects: &mut Effects<AnyMessage>,
+    wrap: fn(O::Message) -> AnyMessage,
+) {
+    let Some(event) = event else {
+        return;
+    };
+    let mut own = Vec::new();
+    instance.handle(now, event, &mut own);
+    effects.extend(own.into_iter().map(|effect| effect.map(wrap)));
+}

@@ -308,11 +308,14 @@ impl MultiPaxos {
             }
             LinkState::Down => {
                 peer.link = None;
-                if leads {
+                let is_awaited = leads
+                    || (self.election.leader.is_none() && self.acceptor.promised().node == node);
+                if is_awaited {
                     self.suspect_soon(now);
                 }
             }
         }
+        self.teacher_changed(now, node, effects);
     }
 
     fn on_executed(&mut self, now: Time, slot: Slot, effects: &mut Effects<Message>) {
@@ -333,7 +336,7 @@ impl MultiPaxos {
             self.learner.progress_at = now;
             self.decide_heard(effects);
             self.prefix_moved(now, effects);
-            self.learn_more(now, effects);
+            self.learn_afresh(now, effects);
         }
         self.delivered = self.delivered.max(slot);
     }

@@ -25,6 +25,9 @@ pub(crate) struct Election {
     due: Option<Time>,
     /// No canvass is granted before this: a promise was just given.
     quiet_until: Time,
+    /// Until when a candidate that lags far is denied its canvass in favour of a better one; set when
+    /// the first such candidate asks, once per search for a leader.
+    preferring_until: Option<Time>,
     /// Tries since a leader was last heard.
     tries: u32,
     attempt: u64,
@@ -43,12 +46,19 @@ impl Election {
             patience,
             due: None,
             quiet_until: now,
+            preferring_until: None,
             tries: 0,
             attempt: 0,
             granted: NodeSet::empty(),
             highest: Ballot::ZERO,
             begun: 0,
         }
+    }
+
+    /// This node leads: the search for a leader is over.
+    pub(crate) fn leads(&mut self) {
+        self.leader = None;
+        self.preferring_until = None;
     }
 
     /// When the leader is missed, if nothing is heard until then.
@@ -71,6 +81,7 @@ impl MultiPaxos {
             return;
         }
         election.due = None;
+        election.preferring_until = None;
         election.tries = 0;
         election.granted = NodeSet::empty();
         election.highest = election.highest.max(ballot);
@@ -94,11 +105,13 @@ impl MultiPaxos {
         election.quiet_until = now + timing.resend;
     }
 
-    /// The link to the leader went down: a process that dies shows so at once.
+    /// The link to the leader, or to the candidate that was promised its ballot, went down: a process
+    /// that dies shows so at once (claim mp-39).
     pub(crate) fn suspect_soon(&mut self, now: Time) {
         let timing = &self.config.timing;
         let wait = self.random.span(timing.retry_min, timing.retry_max);
         self.election.leader = None;
+        self.election.quiet_until = now;
         self.election.due = Some(now + wait);
     }
 
@@ -147,9 +160,10 @@ impl MultiPaxos {
         if !self.acceptor.is_voter() {
             return;
         }
+        let is_granted = self.misses_leader(now, from) && !self.prefers_another(now, decided);
         let answer = Message::Canvassed {
             attempt,
-            is_granted: self.misses_leader(now, from) && decided >= self.acceptor.log.trimmed(),
+            is_granted,
             promised: self.acceptor.promised().max(self.election.highest),
             decided: self.acceptor.log.decided(),
         };
@@ -172,6 +186,33 @@ impl MultiPaxos {
             }
         };
         is_idle && misses && !is_bound && now >= self.election.quiet_until
+    }
+
+    /// Says whether a candidate with this decided prefix is to let a better one go first: it would lead
+    /// only after it has learned what this acceptor, or one linked to it, could go on from. That one is
+    /// preferred for a bounded time, because it may be unable to win (claim mp-38).
+    fn prefers_another(&mut self, now: Time, decided: Slot) -> bool {
+        let own = self.acceptor.log.decided();
+        let linked = (self.peers.iter()).filter(|peer| peer.is_acceptor && peer.link.is_some());
+        let furthest = linked.map(|peer| peer.decided).fold(own, Slot::max);
+        let timing = &self.config.timing;
+        let far = self.config.limits.chunk_slots as u64;
+        let span = if decided < self.acceptor.log.trimmed() {
+            timing.election_max
+        } else if furthest.since(decided) > far {
+            timing.resend
+        } else {
+            return false;
+        };
+        let until = *self.election.preferring_until.get_or_insert(now + span);
+        if now >= until {
+            return false;
+        }
+        if own.since(decided) > far {
+            // The better candidate is this one: it stands at once.
+            self.election.due = Some(now);
+        }
+        true
     }
 
     pub(crate) fn on_canvassed(

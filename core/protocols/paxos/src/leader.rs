@@ -138,7 +138,7 @@ impl MultiPaxos {
             wants_lease_until: Time(0),
             handing_over: None,
         }));
-        self.election.leader = None;
+        self.election.leads();
         for peer in self.peers.iter_mut() {
             peer.heard = now;
             peer.answered = now;
@@ -146,9 +146,10 @@ impl MultiPaxos {
             peer.acked = Slot::ZERO;
             peer.restart_at(decided.next());
         }
+        self.reask();
         self.beat(now, effects);
         self.recover(now, effects);
-        self.learn_more(now, effects);
+        self.learn_afresh(now, effects);
     }
 
     /// Once caught up, proposes again what phase 1 found; once that is decided, turns to new commands.

@@ -101,6 +101,27 @@ impl MultiPaxos {
         }
     }
 
+    /// Nothing more is to be expected of what was asked: what is still missing is asked for at once.
+    pub(crate) fn learn_afresh(&mut self, now: Time, effects: &mut Effects<Message>) {
+        self.learner.asked = None;
+        if self.acceptor.log.decided() < self.learner.known {
+            self.learner.gap_since.get_or_insert(now);
+            self.learn(now, effects);
+        }
+    }
+
+    /// The link to `node` changed: a question to it, or its answer, may be lost.
+    pub(crate) fn teacher_changed(
+        &mut self,
+        now: Time,
+        node: NodeId,
+        effects: &mut Effects<Message>,
+    ) {
+        if self.learner.asked.is_some_and(|(peer, _)| peer == node) {
+            self.learn_afresh(now, effects);
+        }
+    }
+
     pub(crate) fn learner_wake_at(&self) -> Option<Time> {
         match (self.learner.asked, self.learner.gap_since) {
             (Some((_, again_at)), _) => Some(again_at),

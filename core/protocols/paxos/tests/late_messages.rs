@@ -160,3 +160,47 @@ fn a_node_that_is_told_another_decision_stops_and_names_both() {
     node.receive(1, learned(1));
     node.receive(3, learned(2));
 }
+
+/// Claim mp-38.
+#[test]
+fn a_candidate_that_lags_by_more_than_one_answer_is_denied_once_and_granted_after_a_while() {
+    let mut config = Config::new(NodeId(2), 1, view(3, 3, Persistence::Memory), 2);
+    config.limits.chunk_slots = 2;
+    let mut node = Lone::new(config);
+    node.link(3);
+    node.receive(
+        3,
+        Message::Learned {
+            from: Slot(1),
+            batches: vec![Batch::noop(), Batch::noop(), Batch::noop()],
+            decided: Slot(3),
+        },
+    );
+    let asks = |attempt, decided| Message::Canvass { attempt, decided };
+    let is_granted = |sent: Vec<(NodeSet, Message)>| {
+        let granted = sent.into_iter().find_map(|(_, message)| match message {
+            Message::Canvassed { is_granted, .. } => Some(is_granted),
+            _ => None,
+        });
+        granted.expect("a canvass is answered")
+    };
+    assert!(
+        is_granted(node.receive(3, asks(1, Slot(1)))),
+        "it lags by one answer only"
+    );
+    assert!(
+        !is_granted(node.receive(3, asks(2, Slot(0)))),
+        "it lags far"
+    );
+    let sent = node.event(Event::Wake);
+    let stands = |(_, message): &(NodeSet, Message)| matches!(message, Message::Canvass { .. });
+    assert!(
+        sent.iter().any(stands),
+        "the better candidate stands at once"
+    );
+    node.now = node.now + Duration::from_millis(100);
+    assert!(
+        is_granted(node.receive(3, asks(3, Slot(0)))),
+        "nobody better won"
+    );
+}

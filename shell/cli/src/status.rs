@@ -103,7 +103,7 @@ fn line(node: u16, address: &str, status: Option<&Value>) -> Value {
     let Some(status) = status else {
         return json!({
             "id": node, "up": false, "pid": null, "address": address, "roles": [], "ballot": null,
-            "decided": null, "executed": null, "snapshot": null, "trimmed": null, "lag": null,
+            "observes": null, "decided": null, "executed": null, "snapshot": null, "trimmed": null, "lag": null,
             "digest": null,
         });
     };
@@ -162,6 +162,14 @@ fn table(document: &Value) -> String {
             plain(&node["digest"]),
         ));
     }
+    for node in document["nodes"].as_array().into_iter().flatten() {
+        if let Value::String(why) = &node["observes"] {
+            text.push_str(&format!(
+                "node {} does not vote: {why}\n",
+                plain(&node["id"])
+            ));
+        }
+    }
     text.pop();
     text
 }
@@ -177,6 +185,14 @@ fn plain(value: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_node_that_does_not_vote_says_why_below_the_table() {
+        let status = json!({"roles": ["replica", "observer"], "observes": "it has lost votes"});
+        let document = json!({"group": 1, "view": {"number": 1, "ordering": "multi-paxos"},
+            "leader": 1, "nodes": [line(2, "127.0.0.1:7401", Some(&status))]});
+        assert!(table(&document).ends_with("node 2 does not vote: it has lost votes"));
+    }
 
     #[test]
     fn a_dead_node_is_shown_as_down_with_every_field() {

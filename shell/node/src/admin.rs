@@ -60,10 +60,13 @@ async fn livez(State(asker): State<Asker>) -> Response {
     }
 }
 
-/// Ready: it serves, and somebody leads.
+/// Ready: it serves, and somebody leads. A node that observes is ready and says that it does not vote.
 async fn readyz(State(asker): State<Asker>) -> Response {
     match ask(&asker).await {
-        Ok(status) if status.is_serving && status.leader.is_some() => "ok\n".into_response(),
+        Ok(status) if status.is_serving && status.leader.is_some() => match status.observes {
+            None => "ok\n".into_response(),
+            Some(why) => format!("ok, and it does not vote: {why}\n").into_response(),
+        },
         Ok(status) if status.is_serving => unavailable("no leader is known\n"),
         Ok(_) => unavailable("this replica does not serve its objects\n"),
         Err(refusal) => refusal,

@@ -1,7 +1,7 @@
 //! Why a node ends, and with which exit code.
 
 use quorate_host::HostError;
-use quorate_storage::StorageError;
+use quorate_storage::{MemoryLoss, StorageError};
 use quorate_transport::TransportError;
 use std::io;
 use std::path::PathBuf;
@@ -35,6 +35,16 @@ pub enum NodeError {
     /// Something durable cannot be read: the file was damaged, or written by another version.
     #[error("{0}")]
     Unreadable(String),
+    /// The directory has lost votes and no other node can make up for them: put the newest directory back.
+    #[error(
+        "{dir}: {loss}; no other node holds a copy, so it does not start: put the newest data directory back"
+    )]
+    Forgotten {
+        /// The directory.
+        dir: PathBuf,
+        /// What was found.
+        loss: MemoryLoss,
+    },
     /// The operating system refused something every node needs.
     #[error("{0}: {1}")]
     System(&'static str, io::Error),
@@ -59,6 +69,7 @@ impl NodeError {
             | NodeError::Storage(_)
             | NodeError::Transport(_)
             | NodeError::Unreadable(_)
+            | NodeError::Forgotten { .. }
             | NodeError::System(..) => 1,
         }
     }

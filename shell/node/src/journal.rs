@@ -9,7 +9,7 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use mio::Waker;
 use quorate_ordering::{Mark, Record};
 use quorate_storage::{Append, Disk, Log, LogWriter, Lost, Recovered, Refused, Room};
-use quorate_types::{GroupId, Slot};
+use quorate_types::{GroupId, NodeId, Slot};
 use quorate_wire::{WireError, put_record, take_record};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -41,6 +41,18 @@ pub(crate) struct Past {
     pub(crate) records: Vec<Record>,
     /// Whether something durable cannot be read any more.
     pub(crate) is_damaged: bool,
+}
+
+impl Past {
+    /// The newest start of `node` that made a ballot that these records know of.
+    pub(crate) fn newest_boot(&self, node: NodeId) -> Option<u64> {
+        let ballots = self.records.iter().filter_map(|record| match record {
+            Record::Promise { ballot } | Record::Vote { ballot, .. } => Some(ballot),
+            Record::Chosen { .. } | Record::Decided { .. } | Record::Trimmed { .. } => None,
+        });
+        let own = ballots.filter(|ballot| ballot.node == node);
+        own.map(|ballot| ballot.boot).max()
+    }
 }
 
 impl Journal {
@@ -250,7 +262,7 @@ fn take_base(mut base: Bytes) -> Result<Vec<Record>, WireError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quorate_types::{Ballot, Batch, NodeId};
+    use quorate_types::{Ballot, Batch};
 
     #[test]
     fn a_base_gives_its_records_back_and_a_cut_one_is_refused() {

@@ -14,6 +14,7 @@ mod journal;
 mod limits;
 mod metrics;
 mod node;
+mod observing;
 mod perform;
 mod questions;
 mod signals;

@@ -78,6 +78,11 @@ fn gauges(status: &NodeStatus) -> Vec<Line> {
             u64::from(status.leader.is_some()),
         ),
         (
+            "observes",
+            "Whether an acceptor of the view does not vote because it has lost votes",
+            u64::from(status.observes.is_some()),
+        ),
+        (
             "serves",
             "Whether calls and reads are taken",
             u64::from(status.is_serving),

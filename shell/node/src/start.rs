@@ -6,6 +6,7 @@ use crate::admin;
 use crate::clock::{Entropy, boot_time};
 use crate::journal::{Journal, Past, past};
 use crate::node::{Node, TRANSPORT, shared};
+use crate::observing::Observing;
 use crate::questions::questions;
 use crate::signals::Signals;
 use crate::snapshot_thread::open;
@@ -18,7 +19,7 @@ use quorate_any::{AnyOrdering, Protocol};
 use quorate_host::{Host, HostEvent, ObjectImage};
 use quorate_ordering::{Config, Standing};
 use quorate_replica::{Recovered, Replica, ReplicaConfig};
-use quorate_storage::{DataDirectory, Log, SnapshotStore};
+use quorate_storage::{DataDirectory, Log, MemoryLoss, SnapshotStore};
 use quorate_transport::{Own, PeerAddress, Settings, Tls, Transport};
 use quorate_types::{NodeId, ObjectId, Slot};
 use quorate_wire::ObjectEntry;
@@ -33,13 +34,7 @@ use std::sync::Arc;
 pub fn run(config: &NodeConfig) -> Result<(), NodeError> {
     config.check_exposure().map_err(NodeError::Tls)?;
     let mut directory = quorate_storage::Identity::open(&config.dir)?;
-    let identity = identify(config, &directory)?;
-    if identity.is_observer {
-        tracing::warn!(
-            boot = identity.boot,
-            "memory mode: this node forgot what it voted for; it observes and does not vote"
-        );
-    }
+    let mut identity = identify(config, &directory)?;
     let tls = config.tls.as_ref().map(read_certificates).transpose()?;
     let signals = Signals::take().map_err(system("cannot take over signals"))?;
     let poll = Poll::new().map_err(system("cannot watch sockets"))?;
@@ -57,7 +52,12 @@ pub fn run(config: &NodeConfig) -> Result<(), NodeError> {
         .map(|address| admin::serve(address, asker))
         .transpose()?;
     let mut host = Host::open(config.host_config())?;
-    let (journal, past) = journal(config, &identity, &directory, &waker)?;
+    let (journal, past) = journal(config, &identity, &mut directory, &waker)?;
+    identity.observing = observing(config, &directory)?;
+    if let Some(observing) = identity.observing {
+        tracing::warn!(boot = identity.boot, reason = %observing, to_do = observing.advice(),
+            "this node observes: it serves calls and does not vote");
+    }
     let names: Vec<String> = identity
         .view
         .objects
@@ -146,10 +146,27 @@ fn identify(config: &NodeConfig, directory: &DataDirectory) -> Result<Identity, 
         node: config.node_id(),
         incarnation: member.incarnation,
         boot: found.boot,
-        is_observer: persist == quorate_storage::Persist::Memory && found.lived,
+        observing: None,
         view,
         started: boot_time(),
     })
+}
+
+/// Whether this directory may vote, once its log was read. A node that decides alone stops instead of observing itself.
+fn observing(
+    config: &NodeConfig,
+    directory: &DataDirectory,
+) -> Result<Option<Observing>, NodeError> {
+    let found = directory.identity();
+    let restarted = config.persist == crate::config::Persist::Memory && found.lived;
+    match found.loss {
+        Some(loss) if config.view().acceptors.len() == 1 => Err(NodeError::Forgotten {
+            dir: config.dir.clone(),
+            loss,
+        }),
+        Some(loss) => Ok(Some(Observing::Lost(loss))),
+        None => Ok(restarted.then_some(Observing::Restarted)),
+    }
 }
 
 /// Reads what `[tls]` names. A key that others of this machine can read is refused.
@@ -210,15 +227,18 @@ fn settings(config: &NodeConfig, identity: &Identity, tls: Option<Tls>) -> Setti
 fn journal(
     config: &NodeConfig,
     identity: &Identity,
-    directory: &DataDirectory,
+    directory: &mut DataDirectory,
     waker: &Arc<Waker>,
 ) -> Result<(Option<Journal>, Past), NodeError> {
     if config.persist == crate::config::Persist::Memory {
         return Ok((None, Past::default()));
     }
     let limits = quorate_storage::Limits::default();
-    let (log, recovered) = Log::open(directory.log_disk()?, config.cluster.0, config.node, limits)?;
+    let (log, recovered) = Log::open_of(directory.log_disk()?, directory.identity_file(), limits)?;
     let past = past(recovered, identity.group)?;
+    if past.newest_boot(identity.node) >= Some(identity.boot) {
+        directory.note_loss(MemoryLoss::IdentityOld)?;
+    }
     if past.is_damaged && identity.view.acceptors.len() == 1 {
         return Err(NodeError::Unreadable(
             "the log is damaged and no other node holds a copy: restore the directory".to_owned(),
@@ -293,10 +313,9 @@ fn restore(host: &mut Host, slot: Slot, images: Vec<ObjectImage>) -> Result<(), 
 
 fn ordering_config(identity: &Identity, is_damaged: bool, seed: u64) -> Config {
     Config {
-        standing: if identity.is_observer {
-            Standing::Observer
-        } else {
-            Standing::Voter
+        standing: match identity.observing {
+            Some(_) => Standing::Observer,
+            None => Standing::Voter,
         },
         is_damaged,
         ..Config::new(identity.node, identity.boot, identity.view.clone(), seed)

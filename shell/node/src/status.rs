@@ -2,6 +2,7 @@
 
 use crate::clock::wall_time;
 use crate::node::Node;
+use crate::observing::Observing;
 use quorate_ordering::Role;
 use quorate_types::{GroupId, Incarnation, NodeId, Persistence, Time, View};
 use serde::{Deserialize, Serialize};
@@ -14,8 +15,8 @@ pub(crate) struct Identity {
     pub(crate) incarnation: Incarnation,
     pub(crate) boot: u64,
     pub(crate) view: View,
-    /// A member that forgot what it voted for, and so must not vote.
-    pub(crate) is_observer: bool,
+    /// Why this acceptor of the view must not vote.
+    pub(crate) observing: Option<Observing>,
     pub(crate) started: Time,
 }
 
@@ -34,6 +35,8 @@ pub struct NodeStatus {
     pub leader: Option<u16>,
     /// `leader`, `acceptor`, `replica`, `observer`.
     pub roles: Vec<String>,
+    /// Why an acceptor of the view does not vote, and what to do; `None` for one that votes.
+    pub observes: Option<String>,
     /// The highest ballot promised, as `bROUND.NODE.BOOT`.
     pub ballot: String,
     /// Highest slot of the decided prefix.
@@ -167,6 +170,9 @@ impl Node {
             view: view_status(&identity.view),
             leader: ordering.role.leader(identity.node).map(|node| node.0),
             roles: self.roles(),
+            observes: identity
+                .observing
+                .map(|observing| format!("{observing}; {}", observing.advice())),
             ballot: ordering.promised.to_string(),
             decided: status.decided.0,
             executed: status.executed.0,
@@ -218,10 +224,10 @@ impl Node {
             ("leader", matches!(self.role, Role::Leader { .. })),
             (
                 "acceptor",
-                identity.view.acceptors.contains(identity.node) && !identity.is_observer,
+                identity.view.acceptors.contains(identity.node) && identity.observing.is_none(),
             ),
             ("replica", identity.view.replicas.contains(identity.node)),
-            ("observer", identity.is_observer),
+            ("observer", identity.observing.is_some()),
         ];
         let held = has.iter().filter(|(_, is_held)| *is_held);
         held.map(|(name, _)| (*name).to_owned()).collect()

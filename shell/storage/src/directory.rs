@@ -12,7 +12,7 @@ use rustix::fs::{FlockOperation, flock};
 use crate::directory_disk::DirectoryDisk;
 use crate::disk::Disk;
 use crate::error::StorageError;
-use crate::identity::{Identity, Persist};
+use crate::identity::{Identity, IdentityFile, MemoryLoss, Persist};
 
 const LOCK: &str = "lock";
 
@@ -44,14 +44,7 @@ impl Identity {
             }
         }
         let _lock = lock(dir)?;
-        let identity = Identity {
-            cluster,
-            node,
-            incarnation,
-            boot: 0,
-            persist,
-            lived: false,
-        };
+        let identity = Identity::new(cluster, node, incarnation, persist);
         match identity.create_on(&disk) {
             Err(StorageError::AlreadyInitialised(_)) => {
                 Err(StorageError::AlreadyInitialised(shown))
@@ -75,9 +68,7 @@ impl Identity {
         let disk = DirectoryDisk::open(dir)
             .map_err(|error| StorageError::io(format!("open {shown}"), &error))?;
         let lock = lock(dir)?;
-        let mut identity = Identity::load(&disk)?;
-        identity.boot += 1;
-        identity.store(&disk)?;
+        let identity = IdentityFile::boot(disk.clone())?;
         Ok(DataDirectory {
             identity,
             disk,
@@ -89,7 +80,7 @@ impl Identity {
 /// An open data directory. The lock is held as long as this lives: keep it until the process ends.
 #[derive(Debug)]
 pub struct DataDirectory {
-    identity: Identity,
+    identity: IdentityFile<DirectoryDisk>,
     disk: DirectoryDisk,
     _lock: File,
 }
@@ -97,7 +88,12 @@ pub struct DataDirectory {
 impl DataDirectory {
     /// Who the node is, with the boot that this process may use.
     pub fn identity(&self) -> Identity {
-        self.identity
+        self.identity.get()
+    }
+
+    /// The identity, to be shared with the log.
+    pub fn identity_file(&self) -> &IdentityFile<DirectoryDisk> {
+        &self.identity
     }
 
     /// Where the log lives.
@@ -112,26 +108,22 @@ impl DataDirectory {
 
     /// Notes durably that a group has lived here. Call it before the first vote.
     pub fn mark_lived(&mut self) -> Result<(), StorageError> {
-        if !self.identity.lived {
-            let lived = Identity {
-                lived: true,
-                ..self.identity
-            };
-            lived.store(&self.disk)?;
-            self.identity = lived;
-        }
-        Ok(())
+        self.identity.change(|identity| identity.lived = true)
+    }
+
+    /// Notes durably that this node no longer has all that it promised and voted for. The first loss that was noted stays.
+    pub fn note_loss(&mut self, loss: MemoryLoss) -> Result<(), StorageError> {
+        self.identity.change(|identity| {
+            identity.loss.get_or_insert(loss);
+        })
     }
 
     /// Begins a new incarnation durably: what was promised before is another node's. The group must admit it by a view.
     pub fn begin_incarnation(&mut self, incarnation: u64) -> Result<(), StorageError> {
-        let anew = Identity {
-            incarnation,
-            ..self.identity
-        };
-        anew.store(&self.disk)?;
-        self.identity = anew;
-        Ok(())
+        self.identity.change(|identity| {
+            identity.incarnation = incarnation;
+            identity.loss = None;
+        })
     }
 
     fn below(&self, name: &str) -> Result<DirectoryDisk, StorageError> {

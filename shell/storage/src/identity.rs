@@ -1,17 +1,22 @@
 //! Who a node is, on disk: two checksummed copies, written one after the other, so that one is always whole.
 //!
-//! Both damaged means amnesia: the directory may not vote. `boot` is counted up durably before it is used. Whether the node's
-//! groups have lived, and the persist mode, are kept too, so that a group in memory cannot form empty after a restart.
-//! Called by `DataDirectory`; works on any `Disk`, so the simulator can crash it.
+//! Both damaged means amnesia: the directory may not vote. `boot` is counted up durably before it is used. It also keeps what
+//! the log must at least contain, so that a log that was removed or is an older copy is noticed, and what was noticed.
+//! Called by `DataDirectory` and `Log`; works on any `Disk`, so the simulator can crash it.
 
+use std::fmt;
 use std::io;
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::disk::{Disk, DiskFile, read_whole};
 use crate::error::{StorageError, is_full};
 use crate::limits::SECTOR_BYTES;
+use crate::pledge::LogPledge;
 use crate::sector::{u16_at, u32_at, u64_at};
 
-const MAGIC: &[u8; 8] = b"QUORIDN1";
+const MAGIC: &[u8; 8] = b"QUORIDN2";
+/// The layout before the identity kept anything of the log.
+const MAGIC_BEFORE: &[u8; 8] = b"QUORIDN1";
 const COPIES: [&str; 2] = ["identity-a", "identity-b"];
 const NEW: &str = "identity-new";
 
@@ -22,6 +27,29 @@ pub enum Persist {
     Disk,
     /// In memory: a restarted node may vote only as a new incarnation.
     Memory,
+}
+
+/// Why a node no longer has all that it promised and voted for. It never votes again in this incarnation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemoryLoss {
+    /// The log lacks segments that it had: files were removed, or the log is an older copy than the identity.
+    LogShort,
+    /// The log has records that the identity knows nothing of: the identity is an older copy.
+    IdentityOld,
+    /// A peer has seen more of this node than the directory holds: the whole directory is an older copy.
+    DirectoryOld,
+}
+
+impl fmt::Display for MemoryLoss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            MemoryLoss::LogShort => "the log lacks segments that this node had written",
+            MemoryLoss::IdentityOld => "the identity is an older copy than the log",
+            MemoryLoss::DirectoryOld => {
+                "the data directory is an older copy: a peer has seen a later state of this node"
+            }
+        })
+    }
 }
 
 /// Who a node is.
@@ -39,9 +67,27 @@ pub struct Identity {
     pub persist: Persist,
     /// A group has lived here: it may not be formed again from nothing.
     pub lived: bool,
+    /// What the log must at least contain.
+    pub log: LogPledge,
+    /// What was found to be lost; stays until a new incarnation.
+    pub loss: Option<MemoryLoss>,
 }
 
 impl Identity {
+    /// A node that has never been opened.
+    pub fn new(cluster: u64, node: u16, incarnation: u64, persist: Persist) -> Identity {
+        Identity {
+            cluster,
+            node,
+            incarnation,
+            boot: 0,
+            persist,
+            lived: false,
+            log: LogPledge::default(),
+            loss: None,
+        }
+    }
+
     /// Writes a new identity; refuses a disk that has one.
     pub fn create_on<D: Disk>(&self, disk: &D) -> Result<(), StorageError> {
         let names = disk
@@ -66,14 +112,23 @@ impl Identity {
                 .and_then(|mut file| read_whole(&mut file))
                 .ok()
         };
-        let found = COPIES
-            .into_iter()
-            .filter_map(read)
-            .filter_map(|content| decode(&content));
-        found
-            .max_by_key(|(version, _)| *version)
-            .map(|(_, identity)| identity)
-            .ok_or(StorageError::Amnesia)
+        let contents: Vec<Vec<u8>> = COPIES.into_iter().filter_map(read).collect();
+        let newest = contents
+            .iter()
+            .filter_map(|content| decode(content))
+            .max_by_key(|(version, _)| *version);
+        match newest {
+            Some((_, identity)) => Ok(identity),
+            None if contents
+                .iter()
+                .any(|content| is_sealed(content, MAGIC_BEFORE)) =>
+            {
+                Err(StorageError::Layout(
+                    "an identity of layout 1, written before identities knew of the log".into(),
+                ))
+            }
+            None => Err(StorageError::Amnesia),
+        }
     }
 
     /// Replaces both copies, each by a whole file: first the content durable, then the name.
@@ -132,6 +187,14 @@ impl Identity {
         out[24..32].copy_from_slice(&self.incarnation.to_le_bytes());
         out[32..40].copy_from_slice(&self.boot.to_le_bytes());
         out[40..48].copy_from_slice(&version.to_le_bytes());
+        out[48..52].copy_from_slice(&self.log.segment.to_le_bytes());
+        out[56..64].copy_from_slice(&self.log.commit.to_le_bytes());
+        out[52] = match self.loss {
+            None => 0,
+            Some(MemoryLoss::LogShort) => 1,
+            Some(MemoryLoss::IdentityOld) => 2,
+            Some(MemoryLoss::DirectoryOld) => 3,
+        };
         let checksum = crc32c::crc32c(&out[4..]);
         out[0..4].copy_from_slice(&checksum.to_le_bytes());
         out
@@ -140,15 +203,19 @@ impl Identity {
 
 /// The version of a copy and what it says, if it is whole.
 fn decode(content: &[u8]) -> Option<(u64, Identity)> {
-    if content.len() != SECTOR_BYTES
-        || !content[4..].starts_with(MAGIC)
-        || u32_at(content, 0) != crc32c::crc32c(&content[4..])
-    {
+    if !is_sealed(content, MAGIC) {
         return None;
     }
     let persist = match content[12] {
         1 => Persist::Disk,
         2 => Persist::Memory,
+        _ => return None,
+    };
+    let loss = match content[52] {
+        0 => None,
+        1 => Some(MemoryLoss::LogShort),
+        2 => Some(MemoryLoss::IdentityOld),
+        3 => Some(MemoryLoss::DirectoryOld),
         _ => return None,
     };
     let identity = Identity {
@@ -158,6 +225,73 @@ fn decode(content: &[u8]) -> Option<(u64, Identity)> {
         boot: u64_at(content, 32),
         persist,
         lived: content[13] == 1,
+        log: LogPledge {
+            segment: u32_at(content, 48),
+            commit: u64_at(content, 56),
+        },
+        loss,
     };
     Some((u64_at(content, 40), identity))
+}
+
+fn is_sealed(content: &[u8], magic: &[u8; 8]) -> bool {
+    content.len() == SECTOR_BYTES
+        && content[4..].starts_with(magic)
+        && u32_at(content, 0) == crc32c::crc32c(&content[4..])
+}
+
+/// The identity of a running node, shared by who opened it and its log, which announces segments in it.
+#[derive(Debug)]
+pub struct IdentityFile<D: Disk> {
+    shared: Arc<Mutex<Shared<D>>>,
+}
+
+#[derive(Debug)]
+struct Shared<D> {
+    disk: D,
+    identity: Identity,
+}
+
+impl<D: Disk> Clone for IdentityFile<D> {
+    fn clone(&self) -> IdentityFile<D> {
+        IdentityFile {
+            shared: self.shared.clone(),
+        }
+    }
+}
+
+impl<D: Disk> IdentityFile<D> {
+    /// Loads the identity on `disk` and counts its boots up durably.
+    pub fn boot(disk: D) -> Result<IdentityFile<D>, StorageError> {
+        let mut identity = Identity::load(&disk)?;
+        identity.boot += 1;
+        identity.store(&disk)?;
+        Ok(IdentityFile {
+            shared: Arc::new(Mutex::new(Shared { disk, identity })),
+        })
+    }
+
+    /// What it says.
+    pub fn get(&self) -> Identity {
+        self.lock().identity
+    }
+
+    /// Changes it durably. Nothing is changed when it cannot be stored. The lock is held while the disk works: only the log
+    /// changes a running node's identity, and who stops the node.
+    pub fn change(&self, change: impl FnOnce(&mut Identity)) -> Result<(), StorageError> {
+        let mut shared = self.lock();
+        let mut identity = shared.identity;
+        change(&mut identity);
+        if identity != shared.identity {
+            identity.store(&shared.disk)?;
+            shared.identity = identity;
+        }
+        Ok(())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Shared<D>> {
+        self.shared
+            .lock()
+            .expect("no one panics while holding the identity")
+    }
 }

@@ -1,5 +1,9 @@
 //! Every bound of this crate with its reason. `Limits` are those a node may choose; the rest are constants.
 
+use crate::error::StorageError;
+use crate::record::Pending;
+use crate::segment;
+
 /// Bytes of a sector: the unit that a disk writes wholly or not at all, and the unit that carries a checksum.
 pub const SECTOR_BYTES: usize = 512;
 
@@ -66,5 +70,27 @@ impl Limits {
             reserve_bytes: 8 << 10,
             discard_reserve_bytes: 2 << 10,
         }
+    }
+
+    /// Refuses sizes that cannot work together.
+    pub(crate) fn check(&self) -> Result<(), StorageError> {
+        let block = self.block_bytes;
+        let whole = block > 0
+            && block.is_multiple_of(512)
+            && block <= 64 << 10
+            && self.segment_bytes.is_multiple_of(block);
+        if !whole || self.segment_bytes > 1 << 30 {
+            return Err(StorageError::Layout(
+                "blocks of 512 bytes to 64 KiB, segments of whole blocks up to 1 GiB".into(),
+            ));
+        }
+        let largest = Pending::default().commit_bytes(1, self.record_bytes_max, block)
+            + self.discard_reserve_bytes;
+        if largest + segment::data_start(block) > self.segment_bytes {
+            return Err(StorageError::Layout(
+                "the largest record does not fit a segment".into(),
+            ));
+        }
+        Ok(())
     }
 }

@@ -9,17 +9,22 @@ use std::io;
 
 use crate::disk::{Disk, DiskFile};
 use crate::error::{StorageError, is_full};
+use crate::identity::IdentityFile;
 use crate::limits::{Limits, PREFILL_BYTES_MIN};
+use crate::pledge;
 use crate::record::{Entry, Kind, Pending};
 use crate::recovered::{Append, Position, Recovered, Room};
 use crate::replay::{Replay, replay};
 use crate::sector::Owner;
-use crate::segment::{self, Contents, Header, SPARE};
+use crate::segment::{self, Contents, Header};
+use crate::spare::{self, Spare};
 
 /// The log. See the module.
 #[derive(Debug)]
 pub struct Log<D: Disk> {
     disk: D,
+    /// Knows how far this log has come; a log that stands alone has none.
+    identity: Option<IdentityFile<D>>,
     cluster: u64,
     node: u16,
     limits: Limits,
@@ -31,6 +36,8 @@ pub struct Log<D: Disk> {
     /// Where the next commit goes. Invariant: a multiple of the block size, and all behind is unwritten or abandoned.
     end: u64,
     next_commit: u64,
+    /// The newest commit that is durable, 0 for none.
+    durable_commit: u64,
     spare: Option<Spare<D::File>>,
     pending: Pending,
     buffer: Vec<u8>,
@@ -38,31 +45,56 @@ pub struct Log<D: Disk> {
     failed: Option<StorageError>,
 }
 
-#[derive(Debug)]
-struct Spare<F> {
-    file: F,
-    /// Bytes from the start that need no prefill any more.
-    filled: u64,
-}
-
 impl<D: Disk> Log<D> {
-    /// Opens the log on `disk`, or makes it. All that was committed is given back, or reported as faulty.
+    /// Opens a log that stands alone, or makes it: nobody notices when its newest records are missing. All that was committed
+    /// is given back, or reported as faulty.
     pub fn open(
         disk: D,
         cluster: u64,
         node: u16,
         limits: Limits,
     ) -> Result<(Log<D>, Vec<Recovered>), StorageError> {
-        check_limits(&limits)?;
+        Log::open_with(disk, None, (cluster, node), limits)
+    }
+
+    /// Opens the log of the node `identity`, or makes it. What the identity knows to be missing is noted there as a loss.
+    pub fn open_of(
+        disk: D,
+        identity: &IdentityFile<D>,
+        limits: Limits,
+    ) -> Result<(Log<D>, Vec<Recovered>), StorageError> {
+        let names = list(&disk)?;
+        pledge::judge_files(identity, &names)?;
+        let of = identity.get();
+        let (log, recovered) =
+            Log::open_with(disk, Some(identity.clone()), (of.cluster, of.node), limits)?;
+        let is_damaged = recovered
+            .iter()
+            .any(|found| matches!(found, Recovered::Faulty { .. }));
+        if !is_damaged {
+            pledge::judge_commits(identity, log.newest_commit())?;
+        }
+        Ok((log, recovered))
+    }
+
+    fn open_with(
+        disk: D,
+        identity: Option<IdentityFile<D>>,
+        (cluster, node): (u64, u16),
+        limits: Limits,
+    ) -> Result<(Log<D>, Vec<Recovered>), StorageError> {
+        limits.check()?;
         let found = replay(&disk, cluster, node, &limits)?;
-        let spare = reuse_spare(&disk, &limits)?;
         for leftover in &found.leftovers {
             let name = segment::name(*leftover);
             disk.remove(&name)
                 .map_err(|error| StorageError::io(format!("remove {name}"), &error))?;
         }
+        let next = found.last.map_or(1, |(number, _, _)| number + 1);
+        let spare = spare::reuse(&disk, &list(&disk)?, next, &limits)?;
         let mut opening = Opening {
             disk,
+            identity,
             cluster,
             node,
             limits,
@@ -89,18 +121,13 @@ impl<D: Disk> Log<D> {
             None => opening.start_segment(1, 0)?,
         };
         segments.entry(current).or_default();
-        let Opening {
-            disk,
-            spare,
-            next_commit,
-            ..
-        } = opening;
         let mut log = Log {
             owner: Owner::new(cluster, node),
             pending: Pending::default(),
             buffer: Vec::new(),
             failed: None,
-            disk,
+            disk: opening.disk,
+            identity: opening.identity,
             cluster,
             node,
             limits,
@@ -108,8 +135,9 @@ impl<D: Disk> Log<D> {
             current,
             file,
             end,
-            next_commit,
-            spare,
+            next_commit: opening.next_commit,
+            durable_commit: opening.next_commit - 1,
+            spare: opening.spare,
             bases,
         };
         log.make_room()?;
@@ -168,6 +196,7 @@ impl<D: Disk> Log<D> {
         let synced = self.file.sync();
         self.must(synced)?;
         self.end += bytes;
+        self.durable_commit = number;
         let contents = self.segments.entry(self.current).or_default();
         for entry in self.pending.entries() {
             note(contents, &mut self.bases, self.current, entry);
@@ -218,14 +247,33 @@ impl<D: Disk> Log<D> {
     pub fn make_room(&mut self) -> Result<Room, StorageError> {
         self.alive()?;
         self.ensure_spare()?;
+        let has_spare = self.has_spare();
         let least = self.limits.discard_reserve_bytes + self.limits.block_bytes;
         let left = self.limits.segment_bytes - self.end;
-        Ok(match self.spare {
-            Some(_) => Room::Plenty,
-            None if left >= self.limits.reserve_bytes => Room::Plenty,
-            None if left >= least => Room::Low,
-            None => Room::Full,
+        Ok(if has_spare || left >= self.limits.reserve_bytes {
+            Room::Plenty
+        } else if left >= least {
+            Room::Low
+        } else {
+            Room::Full
         })
+    }
+
+    /// The number of the newest durable commit, 0 for none. It never falls while the disk keeps what it synced, so it tells an
+    /// old copy of the log from the log.
+    pub fn newest_commit(&self) -> u64 {
+        self.durable_commit
+    }
+
+    /// Notes in the identity how far the log has come. Called when nothing more will be written: what is missing at the next
+    /// opening is then noticed to the last commit.
+    pub fn seal(&mut self) -> Result<(), StorageError> {
+        self.alive()?;
+        let commit = self.durable_commit;
+        match &self.identity {
+            Some(identity) => identity.change(|identity| identity.log.commit = commit),
+            None => Ok(()),
+        }
     }
 
     /// Segment files that exist, the one being written included.
@@ -307,7 +355,7 @@ impl<D: Disk> Log<D> {
         }
         if self.end + need + keep > self.limits.segment_bytes {
             self.ensure_spare()?;
-            if self.spare.is_none() {
+            if !self.has_spare() {
                 return Err(StorageError::Full { wanted: need });
             }
         }
@@ -324,10 +372,27 @@ impl<D: Disk> Log<D> {
         committed
     }
 
+    fn has_spare(&self) -> bool {
+        self.spare.as_ref().is_some_and(|spare| spare.is_announced)
+    }
+
+    /// Makes the next segment ahead and has the identity know of it, as far as there is room.
     fn ensure_spare(&mut self) -> Result<(), StorageError> {
         if self.spare.is_none() {
-            let made = make_spare(&self.disk, &self.limits);
+            let made = spare::make(&self.disk, self.current + 1, &self.limits);
             self.spare = self.must(made)?;
+        }
+        let Some(spare) = self.spare.as_mut().filter(|spare| !spare.is_announced) else {
+            return Ok(());
+        };
+        let commit = self.durable_commit;
+        match announce(&self.identity, spare.number, commit) {
+            Ok(()) => spare.is_announced = true,
+            Err(StorageError::Full { .. }) => {}
+            Err(error) => {
+                self.failed = Some(error.clone());
+                return Err(error);
+            }
         }
         Ok(())
     }
@@ -335,7 +400,7 @@ impl<D: Disk> Log<D> {
     /// Goes on in the next segment. `wanted` bytes are for the error.
     fn roll(&mut self, wanted: u64) -> Result<(), StorageError> {
         self.ensure_spare()?;
-        let Some(spare) = self.spare.take() else {
+        let Some(spare) = self.spare.take_if(|spare| spare.is_announced) else {
             return Err(StorageError::Full { wanted });
         };
         let mut file = spare.file;
@@ -354,7 +419,7 @@ impl<D: Disk> Log<D> {
         self.current = header.segment;
         self.segments.insert(self.current, Contents::default());
         self.end = segment::data_start(self.limits.block_bytes);
-        self.ensure_spare()
+        Ok(())
     }
 
     fn header(&self, segment: u32, previous_end: u64) -> Header {
@@ -447,6 +512,7 @@ fn note(
 /// What `Log::open` needs to begin a segment before there is a log.
 struct Opening<D: Disk> {
     disk: D,
+    identity: Option<IdentityFile<D>>,
     cluster: u64,
     node: u16,
     limits: Limits,
@@ -464,9 +530,10 @@ impl<D: Disk> Opening<D> {
         let wanted = self.limits.segment_bytes;
         let spare = match self.spare.take() {
             Some(spare) => Some(spare),
-            None => make_spare(&self.disk, &self.limits).map_err(sync_failed)?,
+            None => spare::make(&self.disk, number, &self.limits).map_err(sync_failed)?,
         };
         let mut file = spare.ok_or(StorageError::Full { wanted })?.file;
+        announce(&self.identity, number, self.next_commit - 1)?;
         let header = Header {
             cluster: self.cluster,
             node: self.node,
@@ -485,59 +552,25 @@ impl<D: Disk> Opening<D> {
     }
 }
 
-fn check_limits(limits: &Limits) -> Result<(), StorageError> {
-    let block = limits.block_bytes;
-    let whole = block > 0
-        && block.is_multiple_of(512)
-        && block <= 64 << 10
-        && limits.segment_bytes.is_multiple_of(block);
-    if !whole || limits.segment_bytes > 1 << 30 {
-        return Err(StorageError::Layout(
-            "blocks of 512 bytes to 64 KiB, segments of whole blocks up to 1 GiB".into(),
-        ));
+/// Has the identity know durably that the segment `number` exists and that `commit` is durable. The segment's file must be
+/// there before, and no record goes into it before this has returned.
+fn announce<D: Disk>(
+    identity: &Option<IdentityFile<D>>,
+    number: u32,
+    commit: u64,
+) -> Result<(), StorageError> {
+    match identity {
+        Some(identity) => identity.change(|identity| {
+            identity.log.segment = number;
+            identity.log.commit = commit.max(identity.log.commit);
+        }),
+        None => Ok(()),
     }
-    let largest = Pending::default().commit_bytes(1, limits.record_bytes_max, block)
-        + limits.discard_reserve_bytes;
-    if largest + segment::data_start(block) > limits.segment_bytes {
-        return Err(StorageError::Layout(
-            "the largest record does not fit a segment".into(),
-        ));
-    }
-    Ok(())
 }
 
-/// A spare of an earlier run, if it is whole and holds nothing but a header; a bad one is removed.
-fn reuse_spare<D: Disk>(disk: &D, limits: &Limits) -> Result<Option<Spare<D::File>>, StorageError> {
-    let failed = |error: io::Error| StorageError::io("look at log-spare", &error);
-    let file = match disk.open(SPARE) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        other => other.map_err(failed)?,
-    };
-    if file.bytes().map_err(failed)? == limits.segment_bytes {
-        let mut content = vec![0; limits.segment_bytes as usize];
-        file.read_at(0, &mut content).map_err(failed)?;
-        if content[segment::data_start(limits.block_bytes) as usize..]
-            .iter()
-            .all(|byte| *byte == 0)
-        {
-            return Ok(Some(Spare {
-                file,
-                filled: limits.segment_bytes,
-            }));
-        }
-    }
-    drop(file);
-    disk.remove(SPARE).map_err(failed)?;
-    Ok(None)
-}
-
-/// Reserves the next segment. `None` if there is no room for it.
-fn make_spare<D: Disk>(disk: &D, limits: &Limits) -> io::Result<Option<Spare<D::File>>> {
-    match disk.create(SPARE, limits.segment_bytes) {
-        Ok(file) => Ok(Some(Spare { file, filled: 0 })),
-        Err(error) if is_full(&error) => Ok(None),
-        Err(error) => Err(error),
-    }
+fn list<D: Disk>(disk: &D) -> Result<Vec<String>, StorageError> {
+    disk.list()
+        .map_err(|error| StorageError::io("list the log", &error))
 }
 
 fn write_header<F: DiskFile>(file: &mut F, header: &Header) -> io::Result<()> {
@@ -548,6 +581,6 @@ fn write_header<F: DiskFile>(file: &mut F, header: &Header) -> io::Result<()> {
 /// Makes the spare a segment: first its content durable, then its name.
 fn publish<D: Disk>(disk: &D, file: &mut D::File, number: u32) -> io::Result<()> {
     file.sync()?;
-    disk.rename(SPARE, &segment::name(number))?;
+    disk.rename(&spare::name(number), &segment::name(number))?;
     disk.sync_dir()
 }

@@ -9,8 +9,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::limits::{Limits, SECTOR_BYTES};
 use crate::sector::{Found, HEAD_BYTES, Owner, Place, u16_at, u32_at, u64_at};
 
-/// Name of the segment that is made ahead.
-pub(crate) const SPARE: &str = "log-spare";
 const MAGIC: &[u8; 8] = b"QUORLOG1";
 
 pub(crate) fn name(segment: u32) -> String {
@@ -19,7 +17,11 @@ pub(crate) fn name(segment: u32) -> String {
 
 /// The number in a segment's name.
 pub(crate) fn number(name: &str) -> Option<u32> {
-    let digits = name.strip_prefix("log-")?;
+    hexadecimal(name.strip_prefix("log-")?)
+}
+
+/// Eight hexadecimal digits, as names of segments and spares end.
+pub(crate) fn hexadecimal(digits: &str) -> Option<u32> {
     (digits.len() == 8)
         .then(|| u32::from_str_radix(digits, 16).ok())
         .flatten()

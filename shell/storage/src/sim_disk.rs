@@ -385,6 +385,12 @@ impl SimFile {
     }
 }
 
+/// What a failing write leaves behind. Systems find out that space is short before they copy a page, so it ends with a sector.
+fn first_half(data: &[u8]) -> &[u8] {
+    let half = data.len() / 2;
+    &data[..half - half % SECTOR_BYTES]
+}
+
 fn inode(world: &mut World, id: u64) -> &mut Inode {
     world.inodes.get_mut(&id).expect("`with` has looked")
 }
@@ -404,7 +410,7 @@ impl DiskFile for SimFile {
             let written = if outcome.is_ok() {
                 data
             } else {
-                &data[..data.len() / 2]
+                first_half(data)
             };
             let end = offset as usize + written.len();
             let longer = end.saturating_sub(inode(world, id).current.len());

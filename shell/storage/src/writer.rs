@@ -225,7 +225,13 @@ impl<D: Disk, N: Fn()> Worker<D, N> {
             let outcome = self.work();
             let stuck = !self.held.is_empty();
             let ended = match outcome {
-                Ok(()) => closing && (stuck || self.shared.lock().requests.is_empty()),
+                Ok(()) => {
+                    let ended = closing && (stuck || self.shared.lock().requests.is_empty());
+                    if ended {
+                        self.seal();
+                    }
+                    ended
+                }
                 Err(error) => {
                     self.shared.lock().failure = Some(error);
                     true
@@ -235,6 +241,14 @@ impl<D: Disk, N: Fn()> Worker<D, N> {
             if ended {
                 return;
             }
+        }
+    }
+
+    /// Notes how far the log has come. On a full disk an older note stays, which only says less.
+    fn seal(&mut self) {
+        match self.log.seal() {
+            Ok(()) | Err(StorageError::Full { .. }) => {}
+            Err(error) => self.shared.lock().failure = Some(error),
         }
     }
 

@@ -10,12 +10,8 @@ use quorate_storage::{
 
 fn identity() -> Identity {
     Identity {
-        cluster: 7,
-        node: 1,
-        incarnation: 99,
-        boot: 0,
-        persist: Persist::Memory,
         lived: true,
+        ..Identity::new(7, 1, 99, Persist::Memory)
     }
 }
 

@@ -38,7 +38,7 @@ fn segment_names(disk: &SimDisk) -> Vec<String> {
         .list()
         .unwrap()
         .into_iter()
-        .filter(|name| name != "log-spare")
+        .filter(|name| !name.starts_with("next-"))
         .collect();
     names.sort();
     names
@@ -99,13 +99,14 @@ fn in_every_crash_state_of_every_step_all_acknowledged_records_come_back_and_not
         let mut appended = 0;
         let finished = (|| {
             let (mut log, _) = Log::open(disk.clone(), 7, 1, Limits::small())?;
-            while appended < 60 {
+            while appended < 120 {
                 for _ in 0..1 + appended % 3 {
                     log.append(0, appended, &content(appended))?;
                     appended += 1;
                 }
                 log.commit()?;
                 acknowledged = appended;
+                log.make_room()?;
             }
             Ok::<_, StorageError>(())
         })()

@@ -7,7 +7,7 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use quorate_ordering::Record;
 use quorate_replica::SnapshotCore;
 use quorate_storage::{
-    Identity, Limits, Log, Persist, Recovered, SimDisk, SnapshotStore, StorageError,
+    Identity, IdentityFile, Limits, Log, Persist, Recovered, SimDisk, SnapshotStore, StorageError,
 };
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{Persistence, Slot};
@@ -58,6 +58,8 @@ pub(super) struct Found {
     pub records: Vec<Record>,
     /// Something durable could not be read.
     pub is_damaged: bool,
+    /// It no longer has all that it promised and voted for, and knows it.
+    pub has_forgotten: bool,
     /// The newest whole snapshot, its digest and its size.
     pub snapshot: Option<(Snapshot, [u8; 32], u64)>,
 }
@@ -86,17 +88,11 @@ impl Disks {
     }
 
     fn create_identity(&self) {
-        let identity = Identity {
-            cluster: CLUSTER,
-            node: self.node,
-            incarnation: u64::from(self.node),
-            boot: 0,
-            persist: match self.persistence {
-                Persistence::Disk => Persist::Disk,
-                Persistence::Memory => Persist::Memory,
-            },
-            lived: false,
+        let persist = match self.persistence {
+            Persistence::Disk => Persist::Disk,
+            Persistence::Memory => Persist::Memory,
         };
+        let identity = Identity::new(CLUSTER, self.node, u64::from(self.node), persist);
         identity
             .create_on(&self.identity)
             .expect("a new disk takes an identity");
@@ -140,14 +136,16 @@ impl Disks {
     /// # Errors
     /// What the storage says; a directory without identity is refused.
     pub(super) fn start(&self) -> Result<Found, StorageError> {
-        let mut identity = Identity::load(&self.identity)?;
-        identity.boot += 1;
-        let is_first = !std::mem::replace(&mut identity.lived, true);
-        identity.store(&self.identity)?;
-        if self.persistence == Persistence::Memory && !is_first {
+        let identity = IdentityFile::boot(self.identity.clone())?;
+        let has_lived = identity.get().lived;
+        identity.change(|identity| identity.lived = true)?;
+        if self.persistence == Persistence::Memory && has_lived {
             self.forget()?;
         }
-        let (log, recovered) = Log::open(self.log.clone(), CLUSTER, self.node, LIMITS)?;
+        let (log, recovered) = match self.persistence {
+            Persistence::Disk => Log::open_of(self.log.clone(), &identity, LIMITS)?,
+            Persistence::Memory => Log::open(self.log.clone(), CLUSTER, self.node, LIMITS)?,
+        };
         let snapshots = SnapshotStore::open(self.snapshots.clone(), CLUSTER)?;
         let mut storage = Storage {
             log,
@@ -173,9 +171,11 @@ impl Disks {
         let snapshot = storage.newest()?;
         Ok(Found {
             storage,
-            boot: identity.boot,
+            boot: identity.get().boot,
             records: found,
             is_damaged,
+            has_forgotten: identity.get().loss.is_some()
+                || (self.persistence == Persistence::Memory && has_lived),
             snapshot,
         })
     }

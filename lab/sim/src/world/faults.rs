@@ -230,7 +230,7 @@ impl World {
         self.die(id, Death::Killed, down);
         let disk = &self.nodes[&id].disks.log;
         let mut names = disk.list().unwrap_or_default();
-        names.retain(|name| name != "log-spare");
+        names.retain(|name| !name.starts_with("next-"));
         names.sort();
         let sizes: Vec<u64> = names
             .iter()

@@ -87,7 +87,8 @@ impl World {
                 bytes,
             }
         });
-        self.note_loss(id, boot, found.is_damaged);
+        let has_lost = found.is_damaged || found.has_forgotten;
+        self.note_loss(id, has_lost);
         let slot = recovered
             .as_ref()
             .map_or(Slot::ZERO, |recovered| recovered.core.slot);
@@ -97,7 +98,7 @@ impl World {
         config.timing = self.setup.timing;
         config.limits = self.setup.limits;
         config.is_damaged = found.is_damaged;
-        if self.setup.persistence == Persistence::Memory && boot > 1 {
+        if found.has_forgotten {
             config.standing = Standing::Observer;
         }
         let replica_config = self.replica_config(id, boot);
@@ -130,7 +131,7 @@ impl World {
             fetched: None,
             turns: 0,
         }));
-        if self.setup.persistence == Persistence::Disk && !found.is_damaged {
+        if self.setup.persistence == Persistence::Disk && !has_lost {
             let judged = self.judge.restarted(id, promised, &records);
             self.judged(judged);
         }
@@ -150,10 +151,9 @@ impl World {
     }
 
     /// Tells the judge of a start on less than the node has told others.
-    fn note_loss(&mut self, id: NodeId, boot: u64, is_damaged: bool) {
+    fn note_loss(&mut self, id: NodeId, has_lost: bool) {
         let others: NodeSet = self.setup.node_ids().filter(|other| *other != id).collect();
-        let has_forgotten = self.setup.persistence == Persistence::Memory && boot > 1;
-        if is_damaged || has_forgotten {
+        if has_lost {
             self.judge.forgot(id, others);
         }
     }

@@ -76,7 +76,7 @@ pub(crate) struct UpArgs {
 pub(crate) fn run(args: &UpArgs, as_json: bool) -> Result<(), CliError> {
     let plan = Plan::make(args)?;
     let mut supervisor = Supervisor::start(&plan, &args.log, !args.no_restart)?;
-    let Some(statuses) = wait_until_ready(&plan, &mut supervisor)? else {
+    let Some(statuses) = wait_until_ready(&plan, args, &mut supervisor)? else {
         return Ok(());
     };
     print_ready(&plan, &statuses, as_json)?;
@@ -105,6 +105,7 @@ pub(crate) fn run(args: &UpArgs, as_json: bool) -> Result<(), CliError> {
 /// Waits until every node serves and agrees on a leader; `None` when it was asked to stop first.
 fn wait_until_ready(
     plan: &Plan,
+    args: &UpArgs,
     supervisor: &mut Supervisor,
 ) -> Result<Option<Vec<NodeStatus>>, CliError> {
     let progress = if std::io::stderr().is_terminal() {
@@ -123,7 +124,7 @@ fn wait_until_ready(
         }
         if observers(&statuses) > plan.nodes.len() / 2 {
             progress.finish_and_clear();
-            return Err(plan.forgotten());
+            return Err(plan.forgotten(args.persist));
         }
         said = describe(plan, &statuses);
         progress.set_message(said.clone());

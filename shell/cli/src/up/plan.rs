@@ -3,7 +3,7 @@
 use super::UpArgs;
 use super::tls::{self, ClientFiles};
 use crate::error::{CliError, code};
-use crate::node::{hex, node_error, random};
+use crate::node::{PersistArg, hex, node_error, random};
 use quorate_client::TlsClient;
 use quorate_host::{HostConfig, ObjectSpec, PythonConfig};
 use quorate_node::{
@@ -126,13 +126,20 @@ impl Plan {
     }
 
     /// What to say when a majority forgot what it voted for.
-    pub(super) fn forgotten(&self) -> CliError {
-        CliError {
-            text: format!(
-                "the group of {} kept its state in memory only and a majority of it stopped: the state is gone, and \
-                 the group does not start again as if it had never been; use another --dir, or --persist disk",
-                self.dir.display()
+    pub(super) fn forgotten(&self, persist: PersistArg) -> CliError {
+        let dir = self.dir.display();
+        let text = match persist {
+            PersistArg::Memory => format!(
+                "the group of {dir} kept its state in memory only and a majority of it stopped: the state is gone, and \
+                 the group does not start again as if it had never been; use another --dir, or --persist disk"
             ),
+            PersistArg::Disk => format!(
+                "a majority of the nodes of {dir} have lost votes that they had written, so the group does not start: \
+                 what was acknowledged may be gone; put the newest data directories back"
+            ),
+        };
+        CliError {
+            text,
             code: code::NO_QUORUM,
         }
     }

@@ -1,6 +1,8 @@
 //! Whole groups of real processes on this machine, driven by the commands that people use.
 //! Nothing here measures time: waits are for lines that the processes write, and `up` and `call` bound them.
 
+mod lost_votes;
+
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;

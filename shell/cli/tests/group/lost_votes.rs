@@ -1,0 +1,64 @@
+//! Nodes whose data directory lacks what they had written.
+
+use crate::{Group, http, run, text};
+use std::path::Path;
+
+/// Stops a group on disk, has `harm` do something to the directory of node 2, and starts it again.
+fn harmed(nodes: &str, harm: impl FnOnce(&Path)) -> (tempfile::TempDir, Group) {
+    let dir = tempfile::tempdir().unwrap();
+    let words = ["--nodes", nodes, "--dir", dir.path().to_str().unwrap()];
+    let mut group = Group::start(&words);
+    assert_eq!(group.add("3"), "3");
+    assert_eq!(group.stop(), Some(0));
+    harm(&dir.path().join("node-2"));
+    let group = Group::start(&words);
+    (dir, group)
+}
+
+fn shows_that_node_2_observes(group: &Group) {
+    let status = group.status();
+    let node = &status["nodes"][1];
+    assert_eq!(node["roles"], serde_json::json!(["replica", "observer"]));
+    let why = node["observes"].as_str().unwrap();
+    assert!(why.contains("lost votes"), "{why}");
+    assert!(why.contains("newest data directory back"), "{why}");
+    let shown = text(&group.quorate(&["status"]).stdout);
+    assert!(shown.contains("node 2 does not vote"), "{shown}");
+    let admin = group.ready["nodes"][1]["admin"].as_str().unwrap();
+    assert!(http(admin, "/metrics").contains("quorate_observes{group=\"1\",node=\"2\"} 1"));
+    assert!(http(admin, "/readyz").contains("does not vote"));
+    assert_eq!(group.add("4"), "7", "the others go on");
+}
+
+/// Claim st-1.
+#[test]
+fn a_node_whose_log_directory_is_gone_observes_and_says_so_everywhere() {
+    let (_dir, group) = harmed("3", |node| {
+        std::fs::remove_dir_all(node.join("log")).unwrap();
+    });
+    shows_that_node_2_observes(&group);
+}
+
+#[test]
+fn a_node_whose_newest_segment_is_gone_observes_and_says_so_everywhere() {
+    let (_dir, group) = harmed("3", |node| {
+        std::fs::remove_file(node.join("log/log-00000001")).unwrap();
+    });
+    shows_that_node_2_observes(&group);
+}
+
+#[test]
+fn a_node_that_decides_alone_does_not_start_without_its_log() {
+    let dir = tempfile::tempdir().unwrap();
+    let words = ["--nodes", "1", "--dir", dir.path().to_str().unwrap()];
+    let mut group = Group::start(&words);
+    assert_eq!(group.add("3"), "3");
+    assert_eq!(group.stop(), Some(0));
+    std::fs::remove_dir_all(dir.path().join("node-1/log")).unwrap();
+    let config = dir.path().join("node-1.toml");
+    let output = run(&["node", "run", "--config", config.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(1));
+    let says = text(&output.stderr);
+    assert!(says.contains("lacks segments"), "{says}");
+    assert!(says.contains("no other node holds a copy"), "{says}");
+}

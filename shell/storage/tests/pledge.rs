@@ -1,0 +1,223 @@
+//! A log that lacks what the node had written is noticed, however it came to lack it; a crash never looks like that.
+
+use quorate_storage::{
+    Disk, Identity, IdentityFile, Limits, Log, LogWriter, MemoryLoss, Persist, Recovered, SimDisk,
+    StorageError,
+};
+
+/// The disks of one node.
+struct Node {
+    identity: SimDisk,
+    log: SimDisk,
+}
+
+impl Node {
+    fn init() -> Node {
+        let node = Node {
+            identity: SimDisk::new(),
+            log: SimDisk::new(),
+        };
+        let identity = Identity::new(7, 1, 99, Persist::Disk);
+        identity.create_on(&node.identity).unwrap();
+        node
+    }
+
+    fn fork(&self) -> Node {
+        Node {
+            identity: self.identity.fork(),
+            log: self.log.fork(),
+        }
+    }
+
+    fn open(&self) -> Result<(Log<SimDisk>, Vec<Recovered>, Option<MemoryLoss>), StorageError> {
+        let identity = IdentityFile::boot(self.identity.clone())?;
+        let (log, recovered) = Log::open_of(self.log.clone(), &identity, Limits::small())?;
+        Ok((log, recovered, identity.get().loss))
+    }
+
+    fn loss(&self) -> Option<MemoryLoss> {
+        let (_, _, loss) = self.open().expect("opens");
+        loss
+    }
+
+    /// A node with a few segments, which has ended without a chance to put anything in order.
+    fn lived() -> Node {
+        let node = Node::init();
+        write(&mut node.open().unwrap().0, 0..60).unwrap();
+        node
+    }
+
+    fn segments(&self) -> Vec<String> {
+        let mut names = self.log.list().unwrap();
+        names.retain(|name| name.starts_with("log-"));
+        names.sort();
+        names
+    }
+}
+
+fn write(log: &mut Log<SimDisk>, slots: std::ops::Range<u64>) -> Result<(), StorageError> {
+    for slot in slots {
+        log.append(0, slot, &[slot as u8; 900])?;
+        log.commit()?;
+        log.make_room()?;
+    }
+    Ok(())
+}
+
+#[test]
+fn a_log_that_is_whole_is_no_loss_however_often_it_is_opened() {
+    let node = Node::lived();
+    assert!(node.segments().len() > 2);
+    for _ in 0..3 {
+        assert_eq!(node.loss(), None);
+        node.log.crash(|_| 0);
+        node.identity.crash(|_| 0);
+    }
+}
+
+/// Claim st-1.
+#[test]
+fn a_log_directory_that_is_gone_is_a_loss_at_every_later_start() {
+    let node = Node::lived();
+    let emptied = Node {
+        log: SimDisk::new(),
+        identity: node.identity,
+    };
+    assert_eq!(emptied.loss(), Some(MemoryLoss::LogShort));
+    let (mut log, _, loss) = emptied.open().unwrap();
+    assert_eq!(loss, Some(MemoryLoss::LogShort));
+    write(&mut log, 0..60).unwrap();
+    assert_eq!(
+        emptied.loss(),
+        Some(MemoryLoss::LogShort),
+        "a new log mends nothing"
+    );
+}
+
+#[test]
+fn a_removed_newest_segment_is_a_loss_and_so_are_all_segments_but_the_first() {
+    let node = Node::lived();
+    let names = node.segments();
+    let shorter = node.fork();
+    shorter.log.remove(names.last().unwrap()).unwrap();
+    assert_eq!(shorter.loss(), Some(MemoryLoss::LogShort));
+    let stump = node.fork();
+    for name in stump.log.list().unwrap() {
+        if name != names[0] {
+            stump.log.remove(&name).unwrap();
+        }
+    }
+    assert_eq!(stump.loss(), Some(MemoryLoss::LogShort));
+}
+
+#[test]
+fn an_older_copy_of_the_log_is_a_loss_to_the_last_commit_after_an_orderly_end() {
+    let node = Node::init();
+    write(&mut node.open().unwrap().0, 0..3).unwrap();
+    let copy = node.log.fork();
+    let (log, _, _) = node.open().unwrap();
+    let writer = LogWriter::spawn(log, || {});
+    let record = quorate_storage::Append {
+        group: 0,
+        slot: 3,
+        record: vec![3; 900].into(),
+    };
+    writer.append(1, vec![record]).unwrap();
+    writer.close().unwrap();
+    let rolled_back = Node {
+        log: copy,
+        identity: node.identity.fork(),
+    };
+    assert_eq!(rolled_back.loss(), Some(MemoryLoss::LogShort));
+    assert_eq!(node.loss(), None);
+}
+
+#[test]
+fn an_older_copy_of_the_identity_is_a_loss() {
+    let node = Node::init();
+    write(&mut node.open().unwrap().0, 0..3).unwrap();
+    let copy = node.identity.fork();
+    write(&mut node.open().unwrap().0, 3..60).unwrap();
+    let rolled_back = Node {
+        identity: copy,
+        log: node.log,
+    };
+    assert_eq!(rolled_back.loss(), Some(MemoryLoss::IdentityOld));
+}
+
+#[test]
+fn damage_is_reported_as_damage_and_not_as_a_loss() {
+    let node = Node::init();
+    let (mut log, _, _) = node.open().unwrap();
+    write(&mut log, 0..5).unwrap();
+    log.seal().unwrap();
+    let name = node.segments().pop().unwrap();
+    let content = node.log.content(&name).unwrap();
+    let end = content.iter().rposition(|byte| *byte != 0).unwrap();
+    for offset in (end - 3000..end).step_by(100) {
+        node.log.flip(&name, offset as u64, 1);
+    }
+    let (_, recovered, loss) = node.open().unwrap();
+    assert_eq!(loss, None);
+    assert!(
+        recovered
+            .iter()
+            .any(|found| matches!(found, Recovered::Faulty { .. }))
+    );
+}
+
+#[test]
+fn a_crash_at_any_step_is_no_loss_and_forgets_nothing_that_was_acknowledged() {
+    for stop in 0..150 {
+        for seed in 0..12 {
+            let node = Node::init();
+            node.log.stop_after(stop);
+            let mut acknowledged = 0;
+            let _ = (|| {
+                let (mut log, _, _) = node.open()?;
+                for slot in 0..40 {
+                    write(&mut log, slot..slot + 1)?;
+                    acknowledged = slot + 1;
+                }
+                Ok::<(), StorageError>(())
+            })();
+            node.log.crash_seeded(seed);
+            node.identity.crash_seeded(seed);
+            let (_, recovered, loss) = node.open().unwrap();
+            assert_eq!(loss, None, "stop {stop} seed {seed}");
+            assert!(
+                recovered.len() as u64 >= acknowledged,
+                "stop {stop} seed {seed}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_crash_while_the_identity_is_stored_is_no_loss() {
+    for stop in 0..120 {
+        let node = Node::init();
+        node.identity.stop_after(stop);
+        let _ = node
+            .open()
+            .and_then(|(mut log, _, _)| write(&mut log, 0..40));
+        node.identity.crash_seeded(stop);
+        node.log.crash_seeded(stop);
+        assert_eq!(node.loss(), None, "stop {stop}");
+    }
+}
+
+#[test]
+fn an_identity_that_can_not_be_stored_for_want_of_space_holds_the_log_in_its_segment() {
+    let node = Node::init();
+    let (mut log, _, _) = node.open().unwrap();
+    node.identity.set_capacity(Some(node.identity.used()));
+    assert!(matches!(
+        write(&mut log, 0..60),
+        Err(StorageError::Full { .. })
+    ));
+    node.identity.set_capacity(None);
+    log.make_room().unwrap();
+    write(&mut log, 60..100).unwrap();
+    assert_eq!(node.loss(), None);
+}

@@ -156,6 +156,7 @@ struct Sums {
     simulated_s: f64,
     commands: u64,
     faults: u64,
+    leaderless_s: f64,
 }
 
 fn many(from: u64, until: &Until, is_going_on: bool, tries: usize) -> ExitCode {
@@ -175,6 +176,7 @@ fn many(from: u64, until: &Until, is_going_on: bool, tries: usize) -> ExitCode {
         sums.simulated_s += report.simulated.0 as f64 / 1e9;
         sums.commands += report.commands as u64;
         sums.faults += report.schedule.faults.len() as u64;
+        sums.leaderless_s = sums.leaderless_s.max(report.leaderless.0 as f64 / 1e9);
         match &report.failure {
             None => sums.passed += 1,
             Some(failure) => {
@@ -236,6 +238,10 @@ fn close(sums: &Sums, begun: Instant) {
         hours / (cpu_s / 3600.0),
         sums.commands as f64 / minutes,
         sums.faults as f64 / minutes,
+    );
+    println!(
+        "a healthy majority was without a leader for {:.2} s at most",
+        sums.leaderless_s
     );
     println!("{} passed, {} failed", sums.passed, sums.failed);
 }

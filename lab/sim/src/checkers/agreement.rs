@@ -167,8 +167,6 @@ impl Agreement {
             match holds.votes.get(slot) {
                 Some((held, same)) if held == ballot && same == value => {}
                 Some((held, _)) if held > ballot => {}
-                // A slot that is decided takes no new record: every later ballot proposes the same.
-                Some((_, same)) if same == value && self.is_decided_as(*slot, *value) => {}
                 held => {
                     return forgot(format!(
                         "{node} told a vote for {value:016x} in {slot} {ballot} and restarts with {held:?}"
@@ -177,12 +175,6 @@ impl Agreement {
             }
         }
         Ok(())
-    }
-
-    fn is_decided_as(&self, slot: Slot, value: Fingerprint) -> bool {
-        self.decided
-            .get(&slot)
-            .is_some_and(|(decided, _)| *decided == value)
     }
 
     /// Slots decided anywhere with the fingerprint of their value.
@@ -331,19 +323,5 @@ mod tests {
         seen.restarted(A, &holds).unwrap();
         holds.promised = Ballot::ZERO;
         assert_eq!(property(seen.restarted(A, &holds)), Property::Remembered);
-    }
-
-    #[test]
-    fn an_older_record_stands_for_a_told_vote_only_where_its_value_is_decided() {
-        let mut seen = Agreement::default();
-        seen.voted(A, Slot(1), ballot(2, 2), 7).unwrap();
-        let holds = Remembered {
-            promised: ballot(2, 2),
-            trimmed: Slot(0),
-            votes: [(Slot(1), (ballot(1, 1), 7))].into(),
-        };
-        assert_eq!(property(seen.restarted(A, &holds)), Property::Remembered);
-        seen.decided(B, Slot(1), 7).unwrap();
-        seen.restarted(A, &holds).unwrap();
     }
 }

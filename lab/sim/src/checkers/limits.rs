@@ -28,3 +28,6 @@ pub const PREFIX_SHOWN_MAX: usize = 10;
 
 /// Operations an explanation lists as concurrent with the one that cannot be placed.
 pub const CONCURRENT_SHOWN_MAX: usize = 20;
+
+/// Confirmation rounds that are remembered: a read waits a second at most, in which a leader opens fewer by far.
+pub const ROUNDS_MAX: usize = 8192;

@@ -5,10 +5,14 @@
 
 pub mod agreement;
 pub mod at_most_once;
+pub mod chosen;
+pub mod confirmations;
 mod demand;
 #[cfg(test)]
 mod dice;
 pub mod durability;
+pub mod leadership;
+pub mod leases;
 pub mod limits;
 pub mod linearizability;
 pub mod liveness;
@@ -19,6 +23,7 @@ pub mod recorded;
 mod search;
 mod timeline;
 pub mod witness;
+pub mod written;
 
 use std::fmt;
 
@@ -47,6 +52,14 @@ pub enum Property {
     BoundedMemory,
     /// Once faults stop, operations complete in time.
     Liveness,
+    /// An acceptor bound by a lease promises nobody else, and no leader counts on a lease for longer than it binds.
+    Lease,
+    /// A read outside of the log is confirmed after it arrived, and reflects all that was decided before.
+    ReadConfirmed,
+    /// A leader that cannot reach a quorum does not claim to lead for long.
+    StepDown,
+    /// A healthy, connected majority soon has a leader.
+    Election,
     /// Replicas that executed the same hold the same.
     Digest,
     /// The code under test keeps its own rules: no assertion fails.

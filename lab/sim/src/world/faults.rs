@@ -57,6 +57,7 @@ impl World {
                 for disk in self.node(node).disks.each() {
                     disk.set_capacity(Some(disk.used()));
                 }
+                self.node(node).full += 1;
                 self.ends_after(index, span);
             }
             Fault::Partition { span, .. }
@@ -132,6 +133,7 @@ impl World {
             }
             Fault::SlowDisk { node, by, .. } => sum(&mut self.node(node).slow.0, by.0),
             Fault::DiskFull { node, .. } => {
+                count(&mut self.node(node).full);
                 for disk in self.node(node).disks.each() {
                     disk.set_capacity(None);
                 }
@@ -272,6 +274,7 @@ impl World {
             node.paused = 0;
             node.isolated = 0;
             node.hung = 0;
+            node.full = 0;
             node.slow = Duration::ZERO;
             node.doom = None;
             for disk in node.disks.each() {

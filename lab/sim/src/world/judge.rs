@@ -4,25 +4,28 @@
 //! no status of the code under test but for sizes.
 
 mod verdict;
+mod writes;
 
 use super::clock::Moment;
 use super::workload::{self, Drawn};
-use crate::checkers::agreement::{Agreement, Fingerprint, Promise, Remembered};
+use crate::checkers::agreement::{Agreement, Fingerprint, Promise};
 use crate::checkers::at_most_once::{AtMostOnce, Place};
+use crate::checkers::chosen::Chosen;
 use crate::checkers::durability::Durability;
 use crate::checkers::liveness::Liveness;
 use crate::checkers::model::Model;
 use crate::checkers::recorded::{Call, Kind, RecordedObject};
 use crate::checkers::witness::{LogWitness, ReadReply};
+use crate::checkers::written::Written;
 use crate::checkers::{Property, Violation};
 use crate::history::{Recorded, Recorder};
 use bytes::Bytes;
 use quorate_acceptor::Testimony;
 use quorate_any::AnyMessage;
-use quorate_ordering::Record;
 use quorate_replica::PeerMessage;
 use quorate_types::{
-    Ballot, Batch, CommandId, Duration, NodeId, NodeSet, ObjectId, Outcome, ReadLevel, Slot, Stamp,
+    Ballot, Batch, CommandId, Duration, NodeId, NodeSet, ObjectId, Outcome, Persistence, ReadLevel,
+    Slot, Stamp,
 };
 use quorate_wire::encoded_batch;
 use serde_json::Value as Json;
@@ -84,6 +87,9 @@ pub(super) enum Source {
 /// The checkers of one run.
 pub(super) struct Judge {
     agreement: Agreement,
+    chosen: Chosen,
+    /// What is on the disks; `None` in memory mode.
+    written: Option<Written>,
     once: AtMostOnce,
     durability: Durability,
     witness: LogWitness<Group>,
@@ -132,9 +138,11 @@ fn broken(property: Property, detail: String) -> Judged {
 
 impl Judge {
     /// Owes answers within `within` once faults have stopped; `quorum` votes decide.
-    pub(super) fn new(within: Duration, quorum: usize) -> Judge {
+    pub(super) fn new(within: Duration, quorum: usize, persistence: Persistence) -> Judge {
         Judge {
             agreement: Agreement::default(),
+            chosen: Chosen::new(quorum),
+            written: (persistence == Persistence::Disk).then(Written::default),
             once: AtMostOnce::default(),
             durability: Durability::default(),
             witness: LogWitness::new(Group),
@@ -197,6 +205,7 @@ impl Judge {
     }
 
     fn proposed(&mut self, node: NodeId, slot: Slot, ballot: Ballot, value: Fingerprint) -> Judged {
+        self.chosen.proposed(node, slot, ballot, value)?;
         let first = *self.proposed.entry((slot, ballot)).or_insert(value);
         if first == value {
             return Ok(());
@@ -218,7 +227,11 @@ impl Judge {
                     format!("{node} votes in {slot} {ballot}, where nothing was proposed"),
                 );
             };
+            if let Some(written) = &self.written {
+                written.told_vote(node, slot, ballot)?;
+            }
             self.agreement.voted(node, slot, ballot, value)?;
+            self.chosen.voted(node, slot, ballot, value)?;
             self.voters.entry((slot, ballot)).or_default().insert(node);
         }
         Ok(())
@@ -280,9 +293,17 @@ impl Judge {
     }
 
     fn promised(&mut self, node: NodeId, page: &quorate_acceptor::Promise) -> Judged {
+        if let Some(written) = &self.written {
+            written.told_promise(node, page.ballot)?;
+            // A page asked for again may show votes of its own ballot that are being written: its leader counts none of them.
+            for vote in page.votes.iter().filter(|vote| vote.ballot < page.ballot) {
+                written.told_vote(node, vote.slot, vote.ballot)?;
+            }
+        }
         for vote in &page.votes {
             let value = fingerprint(&vote.batch);
             self.agreement.voted(node, vote.slot, vote.ballot, value)?;
+            self.chosen.voted(node, vote.slot, vote.ballot, value)?;
         }
         let end = page.next.map_or(u64::MAX, |next| next.previous().0);
         let promise = Promise {
@@ -299,7 +320,9 @@ impl Judge {
 
     /// `node` decides.
     pub(super) fn decided(&mut self, node: NodeId, slot: Slot, batch: &Batch) -> Judged {
-        self.agreement.decided(node, slot, fingerprint(batch))?;
+        let value = fingerprint(batch);
+        self.agreement.decided(node, slot, value)?;
+        self.chosen.decided(node, slot, value)?;
         self.decided_by.insert(node, slot);
         if self.log.contains_key(&slot) {
             return Ok(());
@@ -367,41 +390,6 @@ impl Judge {
     pub(super) fn begun_at(&mut self, node: NodeId, slot: Slot) {
         self.decided_by.insert(node, slot);
         self.moved(node, slot);
-    }
-
-    /// `node` begins a life with these records, undamaged.
-    ///
-    /// `promised` is what its acceptor says it has promised.
-    pub(super) fn restarted(
-        &mut self,
-        node: NodeId,
-        promised: Ballot,
-        records: &[Record],
-    ) -> Judged {
-        let mut holds = Remembered::default();
-        for record in records {
-            match record {
-                Record::Promise { ballot } => holds.promised = holds.promised.max(*ballot),
-                Record::Vote {
-                    slot,
-                    ballot,
-                    batch,
-                } => {
-                    holds.promised = holds.promised.max(*ballot);
-                    let vote = (*ballot, fingerprint(batch));
-                    let held = holds.votes.entry(*slot).or_insert(vote);
-                    if *ballot >= held.0 {
-                        *held = vote;
-                    }
-                }
-                Record::Chosen { .. } => {}
-                Record::Decided { upto } | Record::Trimmed { upto } => {
-                    holds.trimmed = holds.trimmed.max(*upto);
-                }
-            }
-        }
-        holds.promised = holds.promised.min(promised);
-        self.agreement.restarted(node, &holds)
     }
 
     /// `client` begins an operation.

@@ -131,6 +131,8 @@ impl World {
             fetched: None,
             turns: 0,
         }));
+        let judged = self.judge.found(id, &records, has_lost);
+        self.judged(judged);
         if self.setup.persistence == Persistence::Disk && !has_lost {
             let judged = self.judge.restarted(id, promised, &records);
             self.judged(judged);
@@ -214,6 +216,7 @@ impl World {
         let mut out = Vec::new();
         let inbox = std::mem::take(&mut running.inbox);
         let count = inbox.len() as u64;
+        let heard: Vec<NodeId> = inbox.iter().filter_map(sender).collect();
         for input in inbox {
             running.replica.handle(time, input, &mut out);
         }
@@ -236,6 +239,10 @@ impl World {
         if is_sampled {
             self.sample(id);
         }
+        for from in heard {
+            self.watch_heard(id, from);
+        }
+        self.watch_turn(id);
         self.note_decisions(id);
         self.perform(id, out);
         self.set_alarm(id);
@@ -337,6 +344,7 @@ impl World {
                 });
             }
         }
+        self.watch_death(id);
         let words = [Tag::Life as u64, u64::from(id.0), 0, death as u64];
         self.trace.note(now, &words, || {
             format!("{id} dies ({death:?}) for {down:?}")
@@ -364,5 +372,13 @@ impl World {
         }
         let state = LinkState::Down;
         self.hand_in(id, Input::Link { peer, state });
+    }
+}
+
+/// The node whose message an input is.
+fn sender(input: &Input<AnyMessage>) -> Option<NodeId> {
+    match input {
+        Input::Peer { from, .. } => Some(*from),
+        _ => None,
     }
 }

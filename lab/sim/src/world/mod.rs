@@ -11,6 +11,7 @@ mod events;
 mod faults;
 mod generate;
 mod judge;
+mod leading;
 mod ledger;
 mod life;
 mod links;
@@ -41,6 +42,7 @@ use clients::{Client, Connection};
 use clock::Clock;
 use events::{Event, Events};
 use judge::Judge;
+use leading::Leading;
 use network::Network;
 use node::Node;
 use quorate_session::{ClientSession, Preference, SessionConfig};
@@ -64,6 +66,7 @@ pub struct World {
     connections: BTreeMap<ConnectionId, Connection>,
     connections_made: u64,
     judge: Judge,
+    leading: Leading,
     memory: Memory,
     stage: Stage,
     trace: Trace,
@@ -92,7 +95,12 @@ impl World {
             clients: BTreeMap::new(),
             connections: BTreeMap::new(),
             connections_made: 0,
-            judge: Judge::new(LIVE_WITHIN, setup.view().quorums.phase2()),
+            judge: Judge::new(
+                LIVE_WITHIN,
+                setup.view().quorums.phase2(),
+                setup.persistence,
+            ),
+            leading: Leading::new(&setup),
             memory: stages::bounds(&setup),
             stage: Stage::Faults,
             trace: Trace::new(telling),
@@ -129,6 +137,7 @@ impl World {
                 paused: 0,
                 isolated: 0,
                 hung: 0,
+                full: 0,
                 slow: Duration::ZERO,
                 doom: None,
                 random,

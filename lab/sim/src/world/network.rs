@@ -109,6 +109,12 @@ impl Network {
         direction.is_none_or(|direction| direction.rules.blocked == 0)
     }
 
+    /// Whether no fault disturbs messages from one node to another.
+    pub(super) fn is_clear(&self, from: NodeId, to: NodeId) -> bool {
+        let direction = self.directions.get(&(from, to));
+        direction.is_none_or(|direction| direction.rules == Rules::default())
+    }
+
     /// Connects two nodes in a new epoch.
     pub(super) fn connect(&mut self, one: NodeId, other: NodeId) -> LinkEpoch {
         self.epochs += 1;

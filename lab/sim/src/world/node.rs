@@ -7,9 +7,9 @@ use super::random::Random;
 use super::watched::{Seen, Watched};
 use bytes::Bytes;
 use quorate_any::AnyMessage;
-use quorate_ordering::Mark;
+use quorate_ordering::{Mark, Role};
 use quorate_replica::{Input, Replica, SnapshotCore};
-use quorate_types::{Duration, NodeId, Slot};
+use quorate_types::{Ballot, Duration, NodeId, Slot};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -36,6 +36,8 @@ pub(super) struct Node {
     pub hung: u64,
     /// Extra time of each commit.
     pub slow: Duration,
+    /// Faults that keep its disks full.
+    pub full: u64,
     /// How it is going to die.
     pub doom: Option<Doom>,
     /// Its own choices.
@@ -83,6 +85,16 @@ pub(super) struct Running {
     pub fetched: Option<(Slot, Vec<u8>)>,
     /// Turns so far, for checks that need not follow each.
     pub turns: u64,
+}
+
+impl Running {
+    /// The ballot in which it says that it leads.
+    pub(super) fn leads(&self) -> Option<Ballot> {
+        match self.seen.borrow().role {
+            Some(Role::Leader { ballot }) => Some(ballot),
+            Some(Role::Candidate { .. } | Role::Follower { .. }) | None => None,
+        }
+    }
 }
 
 impl Node {

@@ -56,7 +56,7 @@ impl World {
             }
             Output::Discard { upto, base } => {
                 let judged = self.judge.trims(id, upto);
-                self.judged(judged);
+                self.judged(judged.and_then(|()| self.judge.replaces(id, upto, &base)));
                 self.running(id).writes.push(Write::Discard(upto, base));
             }
             Output::Execute { slot, stamp, calls } => {
@@ -118,6 +118,7 @@ impl World {
     ) {
         let judged = self.judge.sent(id, life, message);
         self.judged(judged);
+        self.watch_message(id, message);
         let words = [Tag::Output as u64, u64::from(id.0), to.len() as u64];
         self.trace.note(self.now, &words, || {
             format!("{id} -> {to:?} says {message:?}")
@@ -282,6 +283,7 @@ impl World {
                 self.trace.note(now, &words, || {
                     format!("{id} has {} entries on disk", writes.len())
                 });
+                self.note_writes(id, &writes);
                 if mark > Mark(0) {
                     self.hand_in(id, Input::Persisted { mark });
                 }
@@ -310,6 +312,19 @@ impl World {
                 let doom = self.node(id).doom;
                 let down = doom.map_or(STOPPED_FOR, |doom| doom.down);
                 self.die(id, death, down);
+            }
+        }
+    }
+
+    fn note_writes(&mut self, id: NodeId, writes: &[Write]) {
+        for write in writes {
+            let records = match write {
+                Write::Record(record) => std::slice::from_ref(record),
+                Write::Discard(_, base) => base,
+            };
+            for record in records {
+                let judged = self.judge.wrote(id, record);
+                self.judged(judged);
             }
         }
     }

@@ -28,6 +28,8 @@ pub struct Report {
     pub failed: u64,
     /// Turns that nodes took.
     pub turns: u64,
+    /// The longest time that a healthy, connected majority was without a leader.
+    pub leaderless: Duration,
     /// What was broken.
     pub failure: Option<Failure>,
 }
@@ -67,6 +69,7 @@ pub fn run(schedule: Schedule, telling: Telling) -> Report {
         answered: world.judge.answered,
         failed: world.judge.failed,
         turns: world.turns,
+        leaderless: world.leading.leaderless(),
         failure: violation.map(|violation| Failure {
             violation,
             tail: world.trace.tail().map(str::to_owned).collect(),

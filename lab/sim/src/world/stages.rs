@@ -92,6 +92,7 @@ impl World {
         self.events.push(self.now + TICK, Event::Tick);
         let judged = self.judge.liveness.check(self.now.0);
         self.judged(judged);
+        self.watch_health();
         match self.stage {
             Stage::Faults if self.now.0 >= self.schedule.until.0 => {
                 self.mend();

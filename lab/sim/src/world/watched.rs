@@ -2,18 +2,32 @@
 //! makes of it.
 
 use quorate_any::{AnyMessage, AnyOrdering};
-use quorate_ordering::{Decision, Effect, Effects, Event, Ordering, OrderingStatus};
-
+use quorate_ordering::{Decision, Effect, Effects, Event, Ordering, OrderingStatus, ReadId, Role};
 use quorate_types::{Batch, CommandId, Slot, Time};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
+
+/// What an ordering was asked about a read, or answered.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum ReadSeen {
+    /// Its barrier is wanted.
+    Asked(ReadId),
+    /// It has its barrier; under a lease, until when.
+    Answered(ReadId, Slot, Option<Time>),
+    /// It gets none.
+    GivenUp(ReadId),
+}
 
 /// What was seen of one ordering.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     /// Decisions that nobody has looked at.
     pub(super) decisions: Vec<(Slot, Batch)>,
+    /// The role that it told last.
+    pub(super) role: Option<Role>,
+    /// Reads asked for and answered that nobody has looked at.
+    pub(super) reads: Vec<ReadSeen>,
     /// Commands submitted here, neither decided nor refused since.
     pub(super) unsettled: BTreeSet<CommandId>,
 }
@@ -36,9 +50,13 @@ impl Ordering for Watched {
 
     fn handle(&mut self, now: Time, event: Event<AnyMessage>, effects: &mut Effects<AnyMessage>) {
         let before = effects.len();
-        if let Event::Submit { commands } = &event {
-            let ids = commands.iter().map(|command| command.id);
-            self.seen.borrow_mut().unsettled.extend(ids);
+        match &event {
+            Event::Submit { commands } => {
+                let ids = commands.iter().map(|command| command.id);
+                self.seen.borrow_mut().unsettled.extend(ids);
+            }
+            Event::Read { id, .. } => self.seen.borrow_mut().reads.push(ReadSeen::Asked(*id)),
+            _ => {}
         }
         self.inner.handle(now, event, effects);
         for effect in &effects[before..] {
@@ -53,6 +71,19 @@ impl Ordering for Watched {
                     }
                     seen.decisions.push((*slot, batch.clone()));
                 }
+                Effect::Confirmed {
+                    read,
+                    barrier,
+                    until,
+                } => {
+                    let answered = ReadSeen::Answered(*read, *barrier, *until);
+                    self.seen.borrow_mut().reads.push(answered);
+                }
+                Effect::Unconfirmed { read } => {
+                    let given_up = ReadSeen::GivenUp(*read);
+                    self.seen.borrow_mut().reads.push(given_up);
+                }
+                Effect::Role(role) => self.seen.borrow_mut().role = Some(*role),
                 Effect::Refuse { command, .. } => {
                     self.seen.borrow_mut().unsettled.remove(command);
                 }

@@ -1,0 +1,112 @@
+//! Watches leases in true time: an acceptor that granted one promises nobody else before it has run out on its own
+//! clock, over restarts too, and a leader answers under a lease no longer than enough acceptors are bound.
+//!
+//! Fed by the seeded world, which knows all clocks: it says in true time until when a grant binds, counted from when the
+//! heartbeat that asked for it was *sent*, so that whatever an acceptor counts from is no earlier.
+
+use std::collections::BTreeMap;
+
+use quorate_types::{Ballot, NodeId};
+
+use super::{Property, Violation};
+
+/// Grants that may still bind.
+#[derive(Debug, Default)]
+pub struct Leases {
+    /// Per acceptor and ballot of the leader, until when at least it is bound.
+    bound: BTreeMap<NodeId, BTreeMap<Ballot, u64>>,
+}
+
+impl Leases {
+    /// Takes note that `acceptor` told the leader of `ballot`, or itself if it leads, that it is bound until `until_ns`.
+    pub fn granted(&mut self, now_ns: u64, acceptor: NodeId, ballot: Ballot, until_ns: u64) {
+        let grants = self.bound.entry(acceptor).or_default();
+        grants.retain(|_, until| *until > now_ns);
+        let until = grants.entry(ballot).or_default();
+        *until = until_ns.max(*until);
+    }
+
+    /// Takes note that a promise of `acceptor` for `ballot` leaves it.
+    ///
+    /// # Errors
+    /// [`Property::Lease`] when the acceptor is bound to another node with a lower ballot.
+    pub fn promised(&self, now_ns: u64, acceptor: NodeId, ballot: Ballot) -> Result<(), Violation> {
+        let grants = self.bound.get(&acceptor).into_iter().flatten();
+        let mut binding = grants
+            .filter(|(to, until)| **until > now_ns && **to < ballot && to.node != ballot.node);
+        match binding.next() {
+            None => Ok(()),
+            Some((to, until)) => broken(format!(
+                "{acceptor} promises {ballot} at {now_ns} ns and granted {to} a lease until {until} ns"
+            )),
+        }
+    }
+
+    /// Takes note that the leader of `ballot` answers reads under a lease until `until_ns`, which takes `needed`
+    /// acceptors besides itself.
+    ///
+    /// # Errors
+    /// [`Property::Lease`] when fewer are bound for so long.
+    pub fn served(&self, ballot: Ballot, until_ns: u64, needed: usize) -> Result<(), Violation> {
+        let bound = self.bound.iter().filter(|(acceptor, grants)| {
+            let until = grants.get(&ballot).copied().unwrap_or(0);
+            **acceptor != ballot.node && until >= until_ns
+        });
+        let bound: Vec<NodeId> = bound.map(|(acceptor, _)| *acceptor).collect();
+        if bound.len() >= needed {
+            return Ok(());
+        }
+        broken(format!(
+            "the leader of {ballot} answers under a lease until {until_ns} ns; of {needed} others only {bound:?} are bound for so long"
+        ))
+    }
+}
+
+fn broken(detail: String) -> Result<(), Violation> {
+    Err(Violation::new(Property::Lease, detail))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: NodeId = NodeId(1);
+    const B: NodeId = NodeId(2);
+    const C: NodeId = NodeId(3);
+
+    fn ballot(round: u64, node: NodeId) -> Ballot {
+        Ballot {
+            round,
+            node,
+            boot: 1,
+        }
+    }
+
+    #[test]
+    fn a_bound_acceptor_promises_its_leader_and_nobody_else() {
+        let mut seen = Leases::default();
+        seen.granted(0, B, ballot(1, A), 100);
+        seen.promised(50, B, ballot(2, A)).unwrap();
+        seen.promised(50, C, ballot(2, C)).unwrap();
+        let early = seen.promised(99, B, ballot(2, C)).unwrap_err();
+        assert_eq!(early.property, Property::Lease);
+        seen.promised(100, B, ballot(2, C)).unwrap();
+    }
+
+    #[test]
+    fn an_answer_beyond_what_enough_acceptors_granted_is_found() {
+        let mut seen = Leases::default();
+        seen.granted(0, B, ballot(1, A), 100);
+        seen.granted(0, A, ballot(1, A), 500);
+        seen.served(ballot(1, A), 100, 1).unwrap();
+        assert!(seen.served(ballot(1, A), 101, 1).is_err());
+        assert!(
+            seen.served(ballot(1, A), 100, 2).is_err(),
+            "its own grant is not another's"
+        );
+        assert!(
+            seen.served(ballot(2, A), 50, 1).is_err(),
+            "a lease belongs to its ballot"
+        );
+    }
+}

@@ -1,0 +1,257 @@
+//! Watches that an acceptor writes before it speaks, and that what replaces old records says no more and no less than
+//! they did.
+//!
+//! Fed by the seeded world in disk mode: with records once they are durable, with what a start finds, and with promises
+//! and votes as they leave. A vote in a slot that the acceptor knows to be decided needs no record; the world tells none
+//! of those.
+
+use std::collections::BTreeMap;
+
+use quorate_types::{Ballot, NodeId, Slot};
+
+use super::agreement::Fingerprint;
+use super::{Property, Violation};
+
+/// What is durable at each acceptor.
+#[derive(Debug, Default)]
+pub struct Written {
+    logs: BTreeMap<NodeId, Log>,
+}
+
+/// The records of one log, folded.
+#[derive(Clone, Debug, Default)]
+pub struct Log {
+    /// The highest ballot of a promise or vote.
+    promised: Ballot,
+    /// Per slot, the ballots voted in.
+    votes: BTreeMap<Slot, BTreeMap<Ballot, Fingerprint>>,
+    /// Per slot, what is written as chosen.
+    chosen: BTreeMap<Slot, Fingerprint>,
+    decided: Slot,
+    trimmed: Slot,
+}
+
+/// A record, its batch by fingerprint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Entry {
+    /// A promise of this ballot.
+    Promise(Ballot),
+    /// A vote.
+    Vote(Slot, Ballot, Fingerprint),
+    /// What is decided in a slot.
+    Chosen(Slot, Fingerprint),
+    /// All slots up to here are decided.
+    Decided(Slot),
+    /// All slots up to here are only in snapshots.
+    Trimmed(Slot),
+}
+
+impl Log {
+    fn take(&mut self, entry: Entry) {
+        match entry {
+            Entry::Promise(ballot) => self.promised = self.promised.max(ballot),
+            Entry::Vote(slot, ballot, value) => {
+                self.promised = self.promised.max(ballot);
+                self.votes.entry(slot).or_default().insert(ballot, value);
+            }
+            Entry::Chosen(slot, value) => {
+                self.chosen.insert(slot, value);
+            }
+            Entry::Decided(upto) => self.decided = self.decided.max(upto),
+            Entry::Trimmed(upto) => {
+                self.trimmed = self.trimmed.max(upto);
+                self.decided = self.decided.max(upto);
+                self.votes = self.votes.split_off(&self.trimmed.next());
+                self.chosen = self.chosen.split_off(&self.trimmed.next());
+            }
+        }
+    }
+
+    /// What a start takes for decided in `slot`.
+    fn held(&self, slot: Slot) -> Option<Fingerprint> {
+        let newest = self
+            .votes
+            .get(&slot)
+            .and_then(|votes| votes.last_key_value());
+        let chosen = self.chosen.get(&slot).copied();
+        chosen.or(newest.map(|(_, value)| *value))
+    }
+}
+
+impl Written {
+    /// Takes note that an entry is durable at `node`.
+    pub fn wrote(&mut self, node: NodeId, entry: Entry) {
+        self.logs.entry(node).or_default().take(entry);
+    }
+
+    /// Takes note of what `node` finds when it starts; nothing else is durable there. `value` knows what is decided.
+    ///
+    /// # Errors
+    /// [`Property::Remembered`] when the watermark covers a slot whose records hold another value, or none.
+    pub fn found(
+        &mut self,
+        node: NodeId,
+        entries: impl IntoIterator<Item = Entry>,
+        is_damaged: bool,
+        value: impl Fn(Slot) -> Option<Fingerprint>,
+    ) -> Result<(), Violation> {
+        let mut log = Log::default();
+        entries.into_iter().for_each(|entry| log.take(entry));
+        let covered = (log.trimmed.0 + 1..=log.decided.0).map(Slot);
+        let wrong = covered
+            .filter(|_| !is_damaged)
+            .find(|slot| log.held(*slot).is_none() || log.held(*slot) != value(*slot));
+        let judged = match wrong {
+            None => Ok(()),
+            Some(slot) => broken(format!(
+                "{node} restarts with slots up to {} decided and holds {:x?} for {slot}, where {:x?} was decided",
+                log.decided,
+                log.held(slot),
+                value(slot)
+            )),
+        };
+        self.logs.insert(node, log);
+        judged
+    }
+
+    /// Takes note that a promise of `node` leaves it.
+    ///
+    /// # Errors
+    /// [`Property::Remembered`] when it is not durable.
+    pub fn told_promise(&self, node: NodeId, ballot: Ballot) -> Result<(), Violation> {
+        let durable = self
+            .logs
+            .get(&node)
+            .map_or(Ballot::ZERO, |log| log.promised);
+        if durable >= ballot {
+            return Ok(());
+        }
+        broken(format!(
+            "{node} tells a promise of {ballot}, durable is {durable}"
+        ))
+    }
+
+    /// Takes note that a vote of `node` in a slot that it does not know to be decided leaves it.
+    ///
+    /// # Errors
+    /// [`Property::Remembered`] when it is not durable.
+    pub fn told_vote(&self, node: NodeId, slot: Slot, ballot: Ballot) -> Result<(), Violation> {
+        let votes = self.logs.get(&node).and_then(|log| log.votes.get(&slot));
+        if votes.is_some_and(|votes| votes.contains_key(&ballot)) {
+            return Ok(());
+        }
+        let durable: Vec<&Ballot> = votes
+            .into_iter()
+            .flatten()
+            .map(|(ballot, _)| ballot)
+            .collect();
+        broken(format!(
+            "{node} tells a vote in {slot} {ballot}, durable are {durable:?}"
+        ))
+    }
+
+    /// Takes note that `base` is to replace the records up to `upto`.
+    ///
+    /// # Errors
+    /// [`Property::Remembered`] when it promises less than the records did, or speaks of other slots than those: it may
+    /// become durable before records that were written ahead of it.
+    pub fn replaced(&self, node: NodeId, upto: Slot, base: &[Entry]) -> Result<(), Violation> {
+        let mut fold = Log::default();
+        base.iter().for_each(|entry| fold.take(*entry));
+        let durable = self
+            .logs
+            .get(&node)
+            .map_or(Ballot::ZERO, |log| log.promised);
+        if fold.promised < durable {
+            return broken(format!(
+                "{node} replaces a durable promise of {durable} by one of {}",
+                fold.promised
+            ));
+        }
+        if fold.trimmed == upto && fold.decided == upto {
+            return Ok(());
+        }
+        broken(format!(
+            "{node} replaces its records up to {upto} by a base that is trimmed up to {} and decided up to {}",
+            fold.trimmed, fold.decided
+        ))
+    }
+}
+
+fn broken(detail: String) -> Result<(), Violation> {
+    Err(Violation::new(Property::Remembered, detail))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: NodeId = NodeId(1);
+
+    fn ballot(round: u64) -> Ballot {
+        Ballot {
+            round,
+            node: A,
+            boot: 1,
+        }
+    }
+
+    #[test]
+    fn what_is_told_was_written_in_that_very_ballot() {
+        let mut seen = Written::default();
+        seen.wrote(A, Entry::Vote(Slot(1), ballot(2), 7));
+        seen.told_promise(A, ballot(2)).unwrap();
+        seen.told_vote(A, Slot(1), ballot(2)).unwrap();
+        assert!(seen.told_promise(A, ballot(3)).is_err());
+        assert!(
+            seen.told_vote(A, Slot(1), ballot(3)).is_err(),
+            "the older vote is no vote there"
+        );
+        assert!(seen.told_vote(A, Slot(2), ballot(2)).is_err());
+    }
+
+    #[test]
+    fn a_start_on_less_takes_back_what_was_written() {
+        let mut seen = Written::default();
+        seen.wrote(A, Entry::Vote(Slot(1), ballot(2), 7));
+        seen.found(A, [Entry::Promise(ballot(2))], true, |_| None)
+            .unwrap();
+        seen.told_promise(A, ballot(2)).unwrap();
+        assert!(seen.told_vote(A, Slot(1), ballot(2)).is_err());
+    }
+
+    #[test]
+    fn a_watermark_above_records_of_another_value_is_found() {
+        let old = [Entry::Vote(Slot(1), ballot(1), 7), Entry::Decided(Slot(1))];
+        let decided = |_| Some(8);
+        assert!(Written::default().found(A, old, false, decided).is_err());
+        Written::default().found(A, old, true, decided).unwrap();
+        let whole = [old[0], Entry::Chosen(Slot(1), 8), old[1]];
+        Written::default().found(A, whole, false, decided).unwrap();
+        let gone = [Entry::Decided(Slot(1))];
+        assert!(Written::default().found(A, gone, false, decided).is_err());
+    }
+
+    #[test]
+    fn a_base_restates_the_promise_and_the_watermarks_of_what_it_replaces() {
+        let mut seen = Written::default();
+        seen.wrote(A, Entry::Promise(ballot(2)));
+        let base = |promise, decided, trimmed| {
+            [
+                Entry::Promise(promise),
+                Entry::Trimmed(trimmed),
+                Entry::Decided(decided),
+            ]
+        };
+        seen.replaced(A, Slot(5), &base(ballot(2), Slot(5), Slot(5)))
+            .unwrap();
+        for wrong in [
+            base(ballot(1), Slot(5), Slot(5)),
+            base(ballot(2), Slot(6), Slot(5)),
+            base(ballot(2), Slot(6), Slot(6)),
+            base(ballot(2), Slot(4), Slot(4)),
+        ] {
+            assert!(seen.replaced(A, Slot(5), &wrong).is_err(), "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! What acceptors make durable, and what they find of it when they start.
+
+use super::{Judge, Judged, fingerprint};
+use crate::checkers::agreement::Remembered;
+use crate::checkers::written::Entry;
+use quorate_ordering::Record;
+use quorate_types::{Ballot, NodeId, Slot};
+
+impl Judge {
+    /// Records are durable at `node`.
+    pub(in super::super) fn wrote(&mut self, node: NodeId, record: &Record) -> Judged {
+        let entry = entry_of(record);
+        if let Some(written) = &mut self.written {
+            written.wrote(node, entry);
+        }
+        match entry {
+            Entry::Vote(slot, ballot, value) => self.chosen.voted(node, slot, ballot, value),
+            Entry::Promise(_) | Entry::Chosen(..) | Entry::Decided(_) | Entry::Trimmed(_) => Ok(()),
+        }
+    }
+
+    /// `node` wants `base` in place of its records up to `upto`.
+    pub(in super::super) fn replaces(&self, node: NodeId, upto: Slot, base: &[Record]) -> Judged {
+        let base: Vec<Entry> = base.iter().map(entry_of).collect();
+        let written = self.written.as_ref();
+        written.map_or(Ok(()), |written| written.replaced(node, upto, &base))
+    }
+
+    /// `node` begins a life with these records.
+    pub(in super::super) fn found(
+        &mut self,
+        node: NodeId,
+        records: &[Record],
+        is_damaged: bool,
+    ) -> Judged {
+        let Some(written) = &mut self.written else {
+            return Ok(());
+        };
+        let log = &self.log;
+        let entries = records.iter().map(entry_of);
+        written.found(node, entries, is_damaged, |slot| {
+            log.get(&slot).map(fingerprint)
+        })
+    }
+
+    /// Whether all that `node` has told is known to it, as far as votes and promises go.
+    pub(in super::super) fn remembers(&self, node: NodeId) -> bool {
+        let unheard = self.forgetful.get(&node);
+        unheard.is_none_or(|unheard| unheard.is_empty())
+    }
+
+    /// `node` begins a life with these records, undamaged.
+    ///
+    /// `promised` is what its acceptor says it has promised.
+    pub(in super::super) fn restarted(
+        &mut self,
+        node: NodeId,
+        promised: Ballot,
+        records: &[Record],
+    ) -> Judged {
+        let mut holds = Remembered::default();
+        for record in records {
+            match record {
+                Record::Promise { ballot } => holds.promised = holds.promised.max(*ballot),
+                Record::Vote {
+                    slot,
+                    ballot,
+                    batch,
+                } => {
+                    holds.promised = holds.promised.max(*ballot);
+                    let vote = (*ballot, fingerprint(batch));
+                    let held = holds.votes.entry(*slot).or_insert(vote);
+                    if *ballot >= held.0 {
+                        *held = vote;
+                    }
+                }
+                Record::Chosen { .. } => {}
+                Record::Decided { upto } | Record::Trimmed { upto } => {
+                    holds.trimmed = holds.trimmed.max(*upto);
+                }
+            }
+        }
+        holds.promised = holds.promised.min(promised);
+        self.agreement.restarted(node, &holds)
+    }
+}
+
+fn entry_of(record: &Record) -> Entry {
+    match record {
+        Record::Promise { ballot } => Entry::Promise(*ballot),
+        Record::Vote {
+            slot,
+            ballot,
+            batch,
+        } => Entry::Vote(*slot, *ballot, fingerprint(batch)),
+        Record::Chosen { slot, batch } => Entry::Chosen(*slot, fingerprint(batch)),
+        Record::Decided { upto } => Entry::Decided(*upto),
+        Record::Trimmed { upto } => Entry::Trimmed(*upto),
+    }
+}

@@ -1,0 +1,286 @@
+//! What the checkers of leaders, leases and reads are told, and when.
+//!
+//! Each message is told as it leaves a node, each read as its ordering is asked and answers, and who is healthy at each
+//! tick. Called by the world's turns and outputs; it changes nothing.
+
+use super::clock::Moment;
+use super::setup::Setup;
+use super::watched::ReadSeen;
+use super::{World, clock::Clock};
+use crate::checkers::confirmations::{Basis, Confirmations};
+use crate::checkers::leadership::Leadership;
+use crate::checkers::leases::Leases;
+use quorate_any::AnyMessage;
+use quorate_any::paxos::Message;
+use quorate_replica::PeerMessage;
+use quorate_types::{Ballot, Duration, NodeId, NodeSet, Time};
+use std::collections::BTreeMap;
+
+/// Beyond its stated time, a leader has this long to find that it is alone.
+const STEP_DOWN_SLACK: Duration = Duration::from_millis(10);
+
+/// A healthy majority elects within this many of the longest election timeouts: one of silence, one of an attempt that
+/// fails, and the doubled waits of rivals.
+const ELECTION_TIMEOUTS: u64 = 5;
+
+/// The checkers of leaders, leases and reads.
+pub(super) struct Leading {
+    leases: Leases,
+    confirmations: Confirmations,
+    leadership: Leadership,
+    lease: Duration,
+    /// How many acceptors besides the leader confirm a read.
+    confirm: usize,
+    /// How many acceptors besides the leader decide with it.
+    decide: usize,
+    /// When the heartbeats that ask for a lease left: by ballot and number, in true time.
+    beats: BTreeMap<(Ballot, u64), Moment>,
+}
+
+impl Leading {
+    /// The promises of a group with this configuration.
+    pub(super) fn new(setup: &Setup) -> Leading {
+        let timing = &setup.timing;
+        let quorums = setup.view().quorums;
+        let alone = timing.election_max + timing.heartbeat + timing.heartbeat + STEP_DOWN_SLACK;
+        let leaderless = timing.election_max.0 * ELECTION_TIMEOUTS;
+        Leading {
+            leases: Leases::default(),
+            confirmations: Confirmations::default(),
+            leadership: Leadership::new(alone.0, leaderless),
+            lease: timing.lease,
+            confirm: quorums.confirm() - 1,
+            decide: quorums.phase2() - 1,
+            beats: BTreeMap::new(),
+        }
+    }
+
+    /// The longest time that a healthy majority was without a leader.
+    pub(super) fn leaderless(&self) -> Duration {
+        Duration(self.leadership.longest_ns())
+    }
+
+    /// Until when in true time a clock is bound by a lease that begins at `from`.
+    fn bound_until(&self, clock: &Clock, from: Moment) -> u64 {
+        clock.moment_of(clock.boot(from) + self.lease).0
+    }
+
+    fn said(
+        &mut self,
+        now: Moment,
+        node: NodeId,
+        clock: &Clock,
+        message: &Message,
+    ) -> super::judge::Judged {
+        match message {
+            Message::Heartbeat {
+                ballot,
+                beat,
+                wants_lease: true,
+                ..
+            } => {
+                if self.beats.len() > 4096 {
+                    self.beats.pop_first();
+                }
+                self.beats.entry((*ballot, *beat)).or_insert(now);
+                let until = self.bound_until(clock, now);
+                self.leases.granted(now.0, node, *ballot, until);
+            }
+            Message::Heard {
+                ballot,
+                beat,
+                is_granted: true,
+                ..
+            } => {
+                if let Some(asked) = self.beats.get(&(*ballot, *beat)) {
+                    let until = self.bound_until(clock, *asked);
+                    self.leases.granted(now.0, node, *ballot, until);
+                }
+            }
+            Message::Prepare { ballot, .. } => {
+                return self.leases.promised(now.0, node, *ballot);
+            }
+            Message::Promise(page) => return self.leases.promised(now.0, node, page.ballot),
+            Message::Confirm { ballot, epoch } => {
+                self.confirmations.opened(now.0, *ballot, *epoch);
+            }
+            Message::Confirmed { ballot, epoch, .. } => {
+                self.confirmations.confirmed(node, *ballot, *epoch);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+impl World {
+    /// A node lets a message out.
+    pub(super) fn watch_message(&mut self, id: NodeId, message: &PeerMessage<AnyMessage>) {
+        let PeerMessage::Ordering { message, .. } = message else {
+            return;
+        };
+        let AnyMessage::Paxos(message) = message;
+        let clock = self.nodes[&id].clock;
+        let judged = self.leading.said(self.now, id, &clock, message);
+        self.judged(judged);
+    }
+
+    /// A node handles a message.
+    pub(super) fn watch_heard(&mut self, id: NodeId, from: NodeId) {
+        if self.setup.view().acceptors.contains(from) {
+            self.leading.leadership.heard(self.now.0, id, from);
+        }
+    }
+
+    /// A node has handled everything that had arrived.
+    pub(super) fn watch_turn(&mut self, id: NodeId) {
+        let now = self.now;
+        let node = &self.nodes[&id];
+        let (clock, life) = (node.clock, node.life);
+        let Some(running) = &node.running else {
+            return;
+        };
+        let reads = std::mem::take(&mut running.seen.borrow_mut().reads);
+        let ballot = running.leads();
+        let needed = self.leading.decide;
+        let claimed = self.leading.leadership.claims(now.0, id, ballot, needed);
+        self.judged(claimed);
+        for read in reads {
+            self.watch_read((id, life), &clock, ballot, read);
+        }
+    }
+
+    fn watch_read(
+        &mut self,
+        (id, life): (NodeId, u64),
+        clock: &Clock,
+        ballot: Option<Ballot>,
+        read: ReadSeen,
+    ) {
+        let now = self.now.0;
+        let decided = self.judge.last_decided();
+        let leading = &mut self.leading;
+        let judged = match read {
+            ReadSeen::Asked(read) => {
+                leading
+                    .confirmations
+                    .arrived(now, (id, life, read.0), decided);
+                Ok(())
+            }
+            ReadSeen::GivenUp(read) => {
+                leading.confirmations.given_up((id, life, read.0));
+                Ok(())
+            }
+            ReadSeen::Answered(read, barrier, until) => {
+                let key = (id, life, read.0);
+                let basis = match until {
+                    None => Basis::Round(leading.confirm),
+                    Some(_) => Basis::Lease,
+                };
+                let answered = leading.confirmations.answered(key, barrier, basis);
+                answered.and_then(|()| leading.leased(clock, ballot, until))
+            }
+        };
+        self.judged(judged);
+    }
+
+    /// A node's life has ended.
+    pub(super) fn watch_death(&mut self, id: NodeId) {
+        self.leading.leadership.died(id);
+        self.leading.confirmations.died(id);
+    }
+
+    /// Looks at which majorities are healthy, and whether they have a leader.
+    pub(super) fn watch_health(&mut self) {
+        let healthy: Vec<NodeId> = self
+            .setup
+            .node_ids()
+            .filter(|id| self.is_healthy(*id))
+            .collect();
+        let quorums = self.setup.view().quorums;
+        let size = quorums.phase1().max(quorums.phase2());
+        let mut majorities = Vec::new();
+        for nodes in subsets(&healthy, size) {
+            if let Some(health) = self.health_of(&nodes) {
+                let set: NodeSet = nodes.iter().copied().collect();
+                let is_led = self.is_led(set, size);
+                majorities.push((set, health, is_led));
+            }
+        }
+        let judged = self.leading.leadership.looked(self.now.0, &majorities);
+        self.judged(judged);
+    }
+
+    /// Its process, disk and memory are as they should be.
+    fn is_healthy(&self, id: NodeId) -> bool {
+        let node = &self.nodes[&id];
+        let is_undisturbed = node.is_awake() && node.slow == Duration::ZERO && node.doom.is_none();
+        is_undisturbed && node.full == 0 && self.judge.remembers(id)
+    }
+
+    /// A number that stays as long as the nodes live on and the links between them stay up and undisturbed.
+    fn health_of(&self, nodes: &[NodeId]) -> Option<u64> {
+        let mut health = 0;
+        for (index, one) in nodes.iter().enumerate() {
+            health += self.nodes[one].life;
+            for other in &nodes[index + 1..] {
+                let is_clear =
+                    self.network.is_clear(*one, *other) && self.network.is_clear(*other, *one);
+                if !is_clear {
+                    return None;
+                }
+                health += self.network.epoch(*one, *other)?.0 << 16;
+            }
+        }
+        Some(health)
+    }
+
+    /// Somebody leads who reaches enough nodes to decide, some of these among them.
+    fn is_led(&self, nodes: NodeSet, size: usize) -> bool {
+        self.setup.node_ids().any(|leader| {
+            let node = &self.nodes[&leader];
+            let leads = node.running.as_ref().and_then(|running| running.leads());
+            let reaches = |other: &NodeId| {
+                *other != leader
+                    && self.nodes[other].is_awake()
+                    && self.network.epoch(leader, *other).is_some()
+                    && self.network.is_open(leader, *other)
+                    && self.network.is_open(*other, leader)
+            };
+            let reached = self.setup.node_ids().filter(reaches).count();
+            let is_near = nodes.contains(leader) || nodes.iter().any(|other| reaches(&other));
+            leads.is_some() && node.is_awake() && is_near && reached + 1 >= size
+        })
+    }
+}
+
+impl Leading {
+    /// A read of the leader of `ballot` is answered, under a lease until some time on its clock.
+    fn leased(
+        &self,
+        clock: &Clock,
+        ballot: Option<Ballot>,
+        until: Option<Time>,
+    ) -> super::judge::Judged {
+        let (Some(ballot), Some(until)) = (ballot, until) else {
+            return Ok(());
+        };
+        let until = clock.moment_of(until).0.saturating_sub(1);
+        self.leases.served(ballot, until, self.confirm)
+    }
+}
+
+/// All ways to take `size` of `nodes`.
+fn subsets(nodes: &[NodeId], size: usize) -> Vec<Vec<NodeId>> {
+    let Some(rest) = size.checked_sub(1) else {
+        return vec![Vec::new()];
+    };
+    let mut all = Vec::new();
+    for (index, first) in nodes.iter().enumerate() {
+        for mut others in subsets(&nodes[index + 1..], rest) {
+            others.push(*first);
+            all.push(others);
+        }
+    }
+    all
+}

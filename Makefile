@@ -11,21 +11,28 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(CURDIR)/$(VENV)/bin
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
-# Optimised like a release, but a panic of the code under test does not end the run.
-SIM := $(CARGO) run --quiet --profile lab -p quorate-sim
-# Seeds of `make test`: about 120 CPU-seconds.
+DEV := $(abspath $(TARGET_DIR))/debug
+# The dev profile optimises what the simulator runs; see Cargo.toml.
+SIM := $(CARGO) run --quiet -p quorate-sim
+# Tests run the sources of this tree with the native half and the programs of the dev build, not what `make build` installed.
+TREE := PYTHONPATH=$(CURDIR)/python QUORATE_PROGRAM=$(DEV)/quorate QUORATE_HISTORY=$(DEV)/history
+# Seeds of `make test`: about 200 CPU-seconds, shared by the cores. Seeds of `make test-fast`: about 20.
 TEST_SEEDS ?= 2500
+FAST_SEEDS ?= 250
+CORES := $(shell nproc)
+# Integration tests that start no process and open no socket.
+FAST_TESTS := scripts late_messages replica session wire files log repository
 
 # Empty until the Python package stands; then it is installed and its types are checked.
 PACKAGE := $(wildcard python/pyproject.toml)
 
 # One interpreter for every cargo call, so that pyo3 is built once and not once per caller.
-export PYO3_PYTHON := $(BIN)/python
+export PYO3_PYTHON ?= $(BIN)/python
 # User site packages and the caller's environment stay out of the virtual environment.
 export PYTHONNOUSERSITE := 1
 
-.PHONY: help build demo test check fix bench sim sim-ci zoo nemesis outage memory calm fuzz docs
-.PHONY: venv cargo-present binary package
+.PHONY: help build demo test test-fast check fix bench sim sim-ci zoo nemesis outage memory calm fuzz docs
+.PHONY: venv cargo-present compile release fast-steps
 .PHONY: test-rust test-python test-sim check-rust check-tidy check-python check-shell
 
 help: ## this list
@@ -46,16 +53,34 @@ $(VENV)/.ready: python/requirements-dev.txt
 	$(BIN)/python -m pip install --quiet --requirement python/requirements-dev.txt
 	@touch $@
 
-binary: cargo-present venv
-	$(CARGO) build --release -p quorate
-	install -m 755 $(TARGET_DIR)/release/quorate $(BIN)/quorate
+# One selection of packages and targets for everything that tests run: another selection has other features, and cargo
+# compiles dependencies again for it.
+compile: cargo-present venv
+	$(CARGO) build --workspace --all-targets
+	@cmp --silent $(DEV)/lib_native.so python/quorate/_native.abi3.so || install -m 755 $(DEV)/lib_native.so python/quorate/_native.abi3.so
 
-package: cargo-present venv
-	$(if $(PACKAGE),cd python && VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --release --quiet,@echo "python/pyproject.toml is absent: no package to install")
+# Runs $(1) seeds from 0 on, a share on each core.
+define seeds
+	@share=$$(( ($(1) + $(CORES) - 1) / $(CORES) )); runs=(); failed=0; \
+	for ((core = 0; core < $(CORES); core++)); do \
+	  $(DEV)/sim --from $$((core * share)) --seeds $$share & runs+=($$!); \
+	done; \
+	for run in "$${runs[@]}"; do wait $$run || failed=1; done; \
+	exit $$failed
+endef
 
 # ---- what users run ----
 
-build: package binary ## build everything into .venv: `quorate` on its bin, the Python package importable
+build: cargo-present venv ## build for release into .venv: `quorate` on its bin, the Python package importable
+	@echo "building for release: about 5 minutes of CPU the first time, one after a small change"
+	@$(MAKE) --no-print-directory release && echo "built in $$SECONDS s: $(VENV)/bin/quorate, and the package quorate in $(VENV)"
+
+release:
+	$(CARGO) build --release -p quorate
+	install -m 755 $(TARGET_DIR)/release/quorate $(BIN)/quorate
+	rm -rf $(TARGET_DIR)/wheels
+	cd python && $(BIN)/maturin build --release --interpreter $(BIN)/python --out $(abspath $(TARGET_DIR))/wheels
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps --no-index $(TARGET_DIR)/wheels/*.whl
 
 demo: build ## replicate examples/bank.py on three processes, kill its leader twice, show what clients saw
 	$(BIN)/quorate demo
@@ -67,15 +92,23 @@ bench: build ## measure the figures of the README
 
 test: test-rust test-python test-sim ## unit, scenario, property, Python, README and short simulator tests
 
-test-rust: package
-	$(CARGO) test --workspace
+test-rust: compile
+	$(TREE) $(CARGO) test --workspace
 
-test-python: build
-	$(BIN)/pytest -c python/pyproject.toml python/tests python/quorate examples
-	$(BIN)/pytest lab/nemesis
+test-python: compile
+	$(TREE) $(BIN)/pytest -c python/pyproject.toml python/tests python/quorate examples
+	$(TREE) $(BIN)/pytest lab/nemesis
 
-test-sim: cargo-present venv
-	$(SIM) --bin sim -- --seeds $(TEST_SEEDS)
+test-sim: compile
+	$(call seeds,$(TEST_SEEDS))
+
+test-fast: cargo-present venv ## after a small change: unit and scenario tests, tidy, 250 simulator seeds; the Python tests are left out
+	@$(MAKE) --no-print-directory fast-steps && echo "test-fast: passed in $$SECONDS s"
+
+fast-steps:
+	$(CARGO) build --quiet --workspace --all-targets
+	$(CARGO) test --quiet --workspace --lib $(addprefix --test ,$(FAST_TESTS))
+	$(call seeds,$(FAST_SEEDS))
 
 check: check-rust check-tidy check-python check-shell ## formatting, lints, types and the repository's own rules; changes nothing
 

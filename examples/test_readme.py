@@ -1,6 +1,6 @@
 """The README's example, run as it stands: files written, commands typed, output compared.
 
-Needs `quorate` and the Python package where this interpreter stands, as `make build` leaves them.
+Needs the Python package, and `quorate` where QUORATE_PROGRAM says, or beside this interpreter.
 The group gets a port of its own, so that a group of the reader's is not in the way.
 """
 
@@ -21,7 +21,7 @@ from pathlib import Path
 README = Path(__file__).resolve().parent.parent / "README.md"
 BLOCK = re.compile(r"<!-- runs: (?P<name>\S+) -->\n```\w+\n(?P<text>.*?)```", re.DOTALL)
 WRITTEN_ENDPOINT = "quorate://127.0.0.1:7400/Account"
-BIN = Path(sys.executable).parent
+QUORATE = Path(os.environ.get("QUORATE_PROGRAM", Path(sys.executable).parent / "quorate"))
 READY_SECONDS_MAX = 60
 STOP_SECONDS_MAX = 30
 
@@ -46,9 +46,8 @@ def commands(console: str) -> list[tuple[list[str], str]]:
 @contextmanager
 def running(arguments: list[str], folder: Path) -> Iterator[str]:
     """Starts `quorate up`, yields the endpoint it prints, and stops it as a user would."""
-    program, *rest = arguments
     up = subprocess.Popen(
-        [BIN / program, *rest, "--port", "0", "--dir", folder / "data", "-o", "json"],
+        [QUORATE, *arguments[1:], "--port", "0", "--dir", folder / "data", "-o", "json"],
         cwd=folder,
         stdout=subprocess.PIPE,
         text=True,
@@ -76,7 +75,7 @@ def test_the_readme_example_runs_and_prints_what_it_says(tmp_path: Path) -> None
     with running(up, tmp_path) as endpoint:
         environment = {**os.environ, "QUORATE_ENDPOINT": endpoint}
         called = subprocess.run(
-            [BIN / call[0], *call[1:]], env=environment, capture_output=True, text=True, check=True
+            [QUORATE, *call[1:]], env=environment, capture_output=True, text=True, check=True
         )
         assert called.stdout == answer
 

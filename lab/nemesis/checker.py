@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 CHECK_S = 300
 """A search is bounded by configurations; this only catches a checker that hangs."""
 
-_BUILD = ["build", "--quiet", "--release", "-p", "quorate-sim", "--bin", "history"]
+_BUILD = ["build", "--quiet", "-p", "quorate-sim", "--bin", "history"]
 
 
 def checker() -> str:
@@ -27,7 +27,7 @@ def checker() -> str:
     cargo = shutil.which("cargo")
     if cargo is not None:
         subprocess.run([cargo, *_BUILD], cwd=ROOT, check=True)
-    program = target / "release" / "history"
+    program = target / "debug" / "history"
     if not program.exists():
         raise FileNotFoundError(f"{program} is missing and cargo cannot build it")
     return str(program)

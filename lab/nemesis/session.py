@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 import shutil
 import sys
 import time
@@ -22,7 +23,10 @@ COUNTER = ObjectPlan("Counter", "rust:counter")
 
 
 def default_quorate() -> str:
-    """The program beside this interpreter, else the one on the path."""
+    """The program: QUORATE_PROGRAM, else beside this interpreter, else on the path."""
+    named = os.environ.get("QUORATE_PROGRAM")
+    if named:
+        return named
     beside = Path(sys.executable).parent / "quorate"
     return str(beside) if beside.exists() else shutil.which("quorate") or "quorate"
 

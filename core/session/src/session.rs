@@ -80,7 +80,10 @@ pub struct ClientSession {
     requests: Outstanding,
     silence: Duration,
     last_heard: Time,
-    last_sent: Time,
+    /// When a call or a keepalive was last sent: what keeps the session. Reads do not.
+    active_at: Time,
+    /// A keepalive is unanswered; before it was sent, `active_at` was this.
+    unanswered_keepalive: Option<Time>,
     /// When the client moved to a hinted leader last; `None` until it does.
     last_move: Option<Time>,
     /// Nodes in a row that had no room on their disk for a session.
@@ -110,7 +113,8 @@ impl ClientSession {
             requests: Outstanding::starting_at(1),
             silence: config.silence,
             last_heard: now,
-            last_sent: now,
+            active_at: now,
+            unanswered_keepalive: None,
             last_move: None,
             full_nodes: 0,
             wake_hint: now,
@@ -199,9 +203,12 @@ impl ClientSession {
         self.route.welcomed(node, members);
         self.link = Link::Up;
         self.last_heard = now;
+        if let Some(before) = self.unanswered_keepalive.take() {
+            self.active_at = before;
+        }
         if let Registration::Wanted { nonce } = self.registration {
             out.push(Output::Send(FromClient::Open { nonce }));
-            self.last_sent = now;
+            self.active_at = now;
         }
         self.send_all(now, out);
         self.wake_hint = now;
@@ -255,7 +262,7 @@ impl ClientSession {
                 self.finish_request(request, Ok(Answer::Checkpointed(slot)), out);
             }
             ToClient::Refused { ask, refusal } => self.on_refused(now, ask, refusal, out),
-            ToClient::KeptAlive { .. } => {}
+            ToClient::KeptAlive { .. } => self.unanswered_keepalive = None,
             ToClient::Leader { leader } => self.on_leader(now, leader, out),
         }
     }
@@ -302,7 +309,9 @@ impl ClientSession {
             Ticket::Request(number) => self.request_message(number),
         };
         if let Some(message) = message {
-            self.last_sent = now;
+            if matches!(ticket, Ticket::Call(_)) {
+                self.active_at = now;
+            }
             out.push(Output::Send(message));
         }
     }

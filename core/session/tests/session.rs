@@ -4,8 +4,8 @@ use quorate_session::{
     Answer, Cause, ClientSession, Failure, Input, Operation, Output, SessionConfig, Ticket,
 };
 use quorate_types::{
-    Ask, CommandId, Duration, FromClient, NodeId, ObjectId, Outcome, PAYLOAD_BYTES_MAX, Refusal,
-    SessionId, Time, ToClient, Value,
+    Ask, CommandId, Duration, FromClient, NodeId, ObjectId, Outcome, PAYLOAD_BYTES_MAX, ReadLevel,
+    Refusal, SessionId, Slot, Time, ToClient, Value,
 };
 
 const MS: u64 = 1_000_000;
@@ -96,6 +96,11 @@ impl World {
         let sent = sent.collect();
         self.out.retain(|output| !matches!(output, Output::Send(_)));
         sent
+    }
+
+    fn keepalives(&mut self) -> usize {
+        let keeps = |message: &FromClient| *message == FromClient::KeepAlive { session: SESSION };
+        self.sent().into_iter().filter(keeps).count()
     }
 
     fn dialled(&mut self) -> Vec<String> {
@@ -370,4 +375,55 @@ fn a_call_that_may_be_on_its_way_elsewhere_does_not_fail_for_want_of_room() {
             "the first node may have ordered it"
         );
     }
+}
+
+/// Claim rp-22.
+#[test]
+fn a_client_that_only_reads_keeps_its_session_alive() {
+    let mut world = World::open();
+    let mut kept_at = world.now;
+    // One confirmed read each 5 s, for ten minutes.
+    for request in 1..=120 {
+        world.now = world.now + Duration::from_millis(5_000);
+        world.wake();
+        let operation = Operation::Read {
+            object: ObjectId(0),
+            payload: Value::new(),
+            level: ReadLevel::Confirmed,
+        };
+        let deadline = world.now + Duration::from_millis(1_000);
+        world
+            .session
+            .begin(world.now, operation, deadline, &mut world.out)
+            .expect("there is room");
+        if world.keepalives() > 0 {
+            kept_at = world.now;
+            world.receive(ToClient::KeptAlive { session: SESSION });
+        }
+        world.receive(ToClient::Read {
+            request,
+            slot: Slot(1),
+            age: Duration::ZERO,
+            outcome: Outcome::Returned(Value::new()),
+        });
+        assert!(world.now.since(kept_at) < Duration::from_millis(30_000));
+    }
+}
+
+/// Claim rp-22.
+#[test]
+fn a_keepalive_that_nobody_answers_is_sent_again_to_the_next_node() {
+    let mut world = World::open();
+    world.now = world.now + Duration::from_millis(10_000);
+    world.wake();
+    assert_eq!(world.keepalives(), 1);
+    world.now = world.now + Duration::from_millis(4_000);
+    world.wake();
+    assert_eq!(world.dialled(), ["b:1"]);
+    world.connect(2);
+    assert_eq!(world.keepalives(), 1);
+    world.receive(ToClient::KeptAlive { session: SESSION });
+    world.now = world.now + Duration::from_millis(9_000);
+    world.wake();
+    assert_eq!((world.keepalives(), world.dialled()), (0, vec![]));
 }

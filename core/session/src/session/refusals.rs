@@ -127,7 +127,8 @@ impl ClientSession {
         self.sequence_base = self.calls.first() - 1;
         if self.link == Link::Up {
             out.push(Output::Send(FromClient::Open { nonce }));
-            self.last_sent = now;
+            self.active_at = now;
+            self.unanswered_keepalive = None;
         }
     }
 }

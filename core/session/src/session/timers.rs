@@ -27,8 +27,7 @@ impl ClientSession {
 
     /// Looks after a connection that is up: silence, refused operations, keepalives.
     pub(super) fn tend(&mut self, now: Time, out: &mut Vec<Output>) {
-        let waits = self.in_flight() > 0 || !self.is_open();
-        if waits && now.since(self.last_heard) >= self.silence {
+        if self.silence_ends().is_some_and(|at| now >= at) {
             self.note_silence();
             self.on_disconnected(now);
             self.dial(now, out);
@@ -54,11 +53,25 @@ impl ClientSession {
             self.send_one(now, Ticket::Request(number), out);
         }
         if let Registration::Open { id, expiry } = self.registration
-            && now.since(self.last_sent).0 >= expiry.0 / 3
+            && now.since(self.active_at).0 >= expiry.0 / 3
         {
             out.push(Output::Send(FromClient::KeepAlive { session: id }));
-            self.last_sent = now;
+            if self.silence_ends().is_none() {
+                self.last_heard = now;
+            }
+            self.unanswered_keepalive.get_or_insert(self.active_at);
+            self.active_at = now;
         }
+    }
+
+    /// When a connection that stays silent is given up. One that owes only the answer to a keepalive,
+    /// which a quorum has to confirm, is given the longest silence.
+    fn silence_ends(&self) -> Option<Time> {
+        if self.in_flight() > 0 || !self.is_open() {
+            return Some(self.last_heard + self.silence);
+        }
+        let owes = self.unanswered_keepalive.is_some();
+        owes.then_some(self.last_heard + self.config.silence_max)
     }
 
     /// Nothing was heard for too long: the node in use is not gone back to on the word of nodes that
@@ -95,13 +108,10 @@ impl ClientSession {
         let link = match self.link {
             Link::Down { dial_at } => Some(dial_at),
             Link::Dialling { until } => Some(until),
-            Link::Up if self.in_flight() > 0 || !self.is_open() => {
-                Some(self.last_heard + self.silence)
-            }
-            Link::Up => None,
+            Link::Up => self.silence_ends(),
         };
         let keepalive = match self.registration {
-            Registration::Open { expiry, .. } => Some(self.last_sent + Duration(expiry.0 / 3)),
+            Registration::Open { expiry, .. } => Some(self.active_at + Duration(expiry.0 / 3)),
             Registration::Wanted { .. } => None,
         };
         let times = [

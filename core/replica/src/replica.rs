@@ -150,6 +150,7 @@ impl<O: Ordering> Replica<O> {
                 if matches!(state, LinkState::Up(_)) {
                     self.repeat_report(NodeSet::only(peer), out);
                 }
+                self.fetch_link_changed(now, peer, state, out);
                 self.order(now, Event::Link { peer, state }, out);
             }
             Input::Persisted { mark } => self.order(now, Event::Persisted { mark }, out),

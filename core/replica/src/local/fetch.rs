@@ -7,7 +7,7 @@
 use crate::limits::{CHUNK_BYTES, CHUNKS_ASKED, FETCH_PATIENCE, FETCHER_PATIENCE, FETCHERS};
 use crate::objects::snapshots::SnapshotReport;
 use crate::{Output, PeerMessage, Replica, ReplicaMessage};
-use quorate_ordering::{Lane, Ordering};
+use quorate_ordering::{Lane, LinkState, Ordering};
 use quorate_types::{NodeId, NodeSet, Slot, Time, Value};
 use std::collections::BTreeMap;
 
@@ -18,6 +18,8 @@ pub(crate) struct Fetch {
     state: State,
     /// The peer asked last.
     last: Option<NodeId>,
+    /// Peers whose link went down: nothing is asked of them while another is left.
+    down: NodeSet,
     /// Answers without a useful piece since the last pause: after a round of all peers, a pause.
     refusals: usize,
     /// Who fetches from here, and when they last asked.
@@ -193,8 +195,40 @@ impl<O: Ordering> Replica<O> {
         }
     }
 
+    /// A peer whose link went down answers nothing any more, and one whose link is new has lost the
+    /// question.
+    pub(crate) fn fetch_link_changed(
+        &mut self,
+        now: Time,
+        peer: NodeId,
+        state: LinkState,
+        out: &mut Vec<Output<O::Message>>,
+    ) {
+        match state {
+            LinkState::Up(_) => self.fetch.down = self.fetch.down.without(peer),
+            LinkState::Down => {
+                self.fetch.down.insert(peer);
+            }
+        }
+        let waits = match self.fetch.state {
+            State::Asking { .. } | State::Pulling { .. } => self.fetch.last == Some(peer),
+            State::Idle | State::Installing { .. } => false,
+        };
+        if waits {
+            self.ask_another(now, out);
+        }
+    }
+
     fn next_peer(&self, needed: Slot) -> Option<NodeId> {
-        let others = self.other_replicas();
+        let linked = self.other_replicas();
+        let linked: NodeSet = (linked.iter())
+            .filter(|node| !self.fetch.down.contains(*node))
+            .collect();
+        let others = if linked.is_empty() {
+            self.other_replicas()
+        } else {
+            linked
+        };
         let holders = self.checkpoints.holders(needed).without(self.config.own);
         let known: Vec<NodeId> = others
             .iter()

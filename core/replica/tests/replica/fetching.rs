@@ -1,6 +1,7 @@
 //! Replicas that are behind what is trimmed, or behind their own log.
 
 use crate::world::{Objects, World, call, config, id, refused};
+use quorate_ordering::LinkState;
 use quorate_replica::{
     CheckpointPolicy, Input, Output, PeerMessage, Recovered, ReplicaMessage, Snapshots, limits,
 };
@@ -67,6 +68,20 @@ fn a_fetch_prefers_who_does_not_lead_and_turns_to_another_when_it_is_silent() {
     world.run();
     assert!(world.nodes[2].replica.status().is_fetching, "n1 was asked");
     world.pass(Duration::from_millis(1_100));
+    assert_caught_up(&world);
+}
+
+/// Claim rp-23.
+#[test]
+fn a_fetch_turns_to_another_peer_as_soon_as_the_link_to_the_asked_one_goes_down() {
+    let (mut world, _, _) = with_one_behind();
+    world.nodes[1].is_cut = true;
+    world.input(2, Input::Wake);
+    world.run();
+    assert!(world.nodes[2].replica.status().is_fetching, "n1 was asked");
+    let (peer, state) = (NodeId(1), LinkState::Down);
+    world.input(2, Input::Link { peer, state });
+    world.run();
     assert_caught_up(&world);
 }
 

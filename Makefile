@@ -147,8 +147,8 @@ zoo: cargo-present venv ## plant every known bug, one at a time; each must be fo
 nemesis: build ## kill, stop, cut off and starve real processes under load; judge what clients saw: MINUTES=n goes on
 	$(BIN)/python lab/nemesis/run.py $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED))
 
-outage: build ## how long clients wait when the leader is killed, stopped or silently cut off
-	$(BIN)/python lab/nemesis/outage.py
+outage: build ## how long writes and reads wait when the leader is killed (KILLS=n, INSTALLS=n), stopped or cut off
+	$(BIN)/python lab/nemesis/outage.py --reads --kills $(or $(KILLS),60) --during-install $(or $(INSTALLS),20)
 
 memory: build ## memory of two nodes while the third is dead and the load goes on: MINUTES=n
 	$(BIN)/python lab/nemesis/memory.py --minutes $(or $(MINUTES),10)

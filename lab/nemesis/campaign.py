@@ -111,6 +111,7 @@ class Campaign:
         injected_ns = time.monotonic_ns()
         try:
             self.group.wait_whole(WHOLE_S)
+            fault.prepare(self.scene)
             injected_ns = time.monotonic_ns()
             fault.inject(self.scene)
             hold(fault.hold_s)

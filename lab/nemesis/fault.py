@@ -72,6 +72,10 @@ class Fault(ABC):
     is_lasting: bool = False
     """Whether the group never is as before: it then meets the fault once, however long the run."""
 
+    def prepare(self, scene: Scene) -> None:
+        """Bring the group to where the fault can happen; no part of the fault."""
+        del scene
+
     @abstractmethod
     def inject(self, scene: Scene) -> None:
         """Do it."""

@@ -9,14 +9,21 @@ from waiting import wait_until
 LEFT_BEHIND_S = 20.0
 """Several snapshots' time at the pace of the lab's load."""
 
+FETCHED_BYTES = 4 << 20
+"""A node that has just started and read so much is fetching a snapshot."""
+
+INSTALLED = "a peer's snapshot installed"
+"""What a node logs when it has installed one."""
+
 
 class Kill(Fault):
     """SIGKILL to one node, started again afterwards."""
 
     needs = (Need.DISK,)
 
-    def __init__(self, role: Role) -> None:
+    def __init__(self, role: Role, hold_s: float = 2.5) -> None:
         self.name = f"kill-{role.value}"
+        self.hold_s = hold_s
         self._role = role
         self._victim: Member | None = None
 
@@ -30,6 +37,48 @@ class Kill(Fault):
         del scene
         assert self._victim is not None
         self._victim.start()
+
+
+class KillDuringInstall(Kill):
+    """SIGKILL to the leader while a follower installs the snapshot that it needs to come back.
+
+    The state must be large: a small one is installed before anybody can be killed.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(Role.LEADER, hold_s=2.0)
+        self.name = "kill-leader-during-install"
+        self._was_early = False
+
+    def prepare(self, scene: Scene) -> None:
+        """Leave a follower behind the trimmed log, start it, and wait until it fetches a snapshot."""
+        late = scene.member(Role.FOLLOWER)
+        status = wait_until(late.status, 5.0, f"the status of node {late.number}")
+        late.kill()
+        scene.group.take_snapshot()
+        trimmed = f"a log trimmed above slot {status.decided}"
+        wait_until(lambda: scene.group.trimmed() > status.decided, LEFT_BEHIND_S, trimmed)
+        self._victim = scene.member(Role.LEADER)
+        installs = late.count_in_log(INSTALLED)
+        late.start()
+
+        def fetches() -> bool:
+            status = late.status()
+            return status is not None and status.bytes_in >= FETCHED_BYTES
+
+        wait_until(fetches, LEFT_BEHIND_S, f"a fetching node {late.number}")
+        self._was_early = late.count_in_log(INSTALLED) > installs
+
+    def inject(self, scene: Scene) -> None:
+        """Kill the leader as it was."""
+        del scene
+        assert self._victim is not None
+        self._victim.kill()
+
+    def problems(self, scene: Scene) -> list[str]:
+        """The leader was killed before the snapshot was installed."""
+        del scene
+        return ["the snapshot was installed too early: the state is too small"] if self._was_early else []
 
 
 class Lag(Fault):
@@ -47,12 +96,8 @@ class Lag(Fault):
         self._victim = scene.member(Role.FOLLOWER)
         status = wait_until(self._victim.status, 5.0, f"the status of node {self._victim.number}")
         self._victim.kill()
-        left = status.decided
-
-        def is_left_behind() -> bool:
-            return any(other.trimmed > left for other in scene.group.statuses().values())
-
-        wait_until(is_left_behind, LEFT_BEHIND_S, f"a log trimmed above slot {left}")
+        trimmed = f"a log trimmed above slot {status.decided}"
+        wait_until(lambda: scene.group.trimmed() > status.decided, LEFT_BEHIND_S, trimmed)
 
     def heal(self, scene: Scene) -> None:
         """Start it again."""

@@ -112,6 +112,17 @@ class Group:
         leader = self.leader()
         return [member for member in self if member is not leader and member.is_running()]
 
+    def trimmed(self) -> int:
+        """The highest slot up to which some node has trimmed its log."""
+        return max((status.trimmed for status in self.statuses().values()), default=0)
+
+    def take_snapshot(self) -> None:
+        """Have every replica take a snapshot at one agreed slot."""
+        command = [self.plan.quorate, "snapshot", "--endpoint", self.endpoint]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise OSError(f"quorate snapshot: {done.stderr.strip()}")
+
     def wait_whole(self, seconds: float) -> None:
         """Wait until every node answers, serves, follows one leader and has nearly caught up."""
         try:

@@ -38,6 +38,8 @@ class Status:
     frozen: int | None
     is_serving: bool
     elections: int
+    bytes_in: int
+    """Read from sockets since the start."""
 
     @property
     def leads(self) -> bool:
@@ -60,6 +62,7 @@ class Status:
             frozen=document["frozen"],
             is_serving=document["is_serving"],
             elections=document["elections"],
+            bytes_in=document["counts"]["bytes_in"],
         )
 
 
@@ -172,6 +175,10 @@ class Member:
         """The last line of its log."""
         lines = self.log.read_text(errors="replace").strip().splitlines()
         return lines[-1] if lines else "(its log is empty)"
+
+    def count_in_log(self, words: str) -> int:
+        """How many lines of its log hold these words."""
+        return sum(words in line for line in self.log.read_text(errors="replace").splitlines())
 
     def close(self) -> None:
         """End it, whatever state it is in."""

@@ -1,31 +1,34 @@
 """How long a client goes without an answer when the leader is killed, stopped or silently cut off.
 
-A few clients call without pause; each event's outage is the longest stretch without an answer that the
-unluckiest of them saw. Prints a table and one JSON line, and ends with 1 when a median is above its bound.
+A few clients write without pause; an event's outage is the longest stretch without an answer that the
+unluckiest of them saw. With `--reads` as many read all along at each level, and for each level it is told how
+long after writes its reads were back. Prints a table, keeps all numbers in a JSON file, and ends with 1 when
+a bound is exceeded.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
-import itertools
 import json
 import random
 import statistics
 import sys
-import threading
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 import quorate
 
 import isolation
 from fault import Fault, Need, Role, Scene
 from faults_network import Cut, Split
-from faults_process import Kill, Stop
-from group import Group
-from session import add_common_options, one_group
+from faults_process import Kill, KillDuringInstall, Stop
+from group import Group, ObjectPlan
+from pulse import READ_LEVELS, Calls, Pulse, pulses
+from session import COUNTER, add_common_options, one_group
 from verdict import clear_progress, show_progress
 from waiting import hold, wait_until
 
@@ -33,178 +36,219 @@ CALM_S = 1.0
 """Between two events: longer than a lease."""
 
 WHOLE_S = 30.0
+SERVICE_S = 30.0
 
-BOUNDS_MS = {"kill-leader": 150.0, "stop-leader": 1000.0, "cut-leader": 1000.0, "split-leader": 1000.0}
-"""The median may be so long."""
+WRITES = "writes"
+KEY = "pulse"
+COUNTER_CALLS = Calls(write=lambda proxy: proxy.add(1), read=lambda proxy: proxy.get())
+KV = ObjectPlan("Kv", "rust:kv")
+KV_CALLS = Calls(write=lambda proxy: proxy.put(KEY, "beat"), read=lambda proxy: proxy.get(KEY))
 
-
-class Pulse(threading.Thread):
-    """A client that calls without pause and notes when answers come."""
-
-    def __init__(self, endpoint: str) -> None:
-        super().__init__(daemon=True)
-        self._endpoint = endpoint
-        self._ended = threading.Event()
-        self.answers: list[int] = []
-
-    def run(self) -> None:
-        """Call until ended; refusals and silence are no answers."""
-        while not self._ended.is_set():
-            try:
-                with quorate.connect(self._endpoint, timeout=10.0) as counter:
-                    while not self._ended.is_set():
-                        counter.add(1)
-                        self.answers.append(time.monotonic_ns())
-            except (quorate.NotExecuted, quorate.OutcomeUnknown):
-                self._ended.wait(0.01)
-
-    def end(self) -> None:
-        """No more calls."""
-        self._ended.set()
-
-    def longest_ms(self, start_ns: int, end_ns: int) -> float:
-        """The longest stretch between two answers that touches the span."""
-        times = list(self.answers)
-        before = [each for each in times if each <= start_ns][-1:]
-        later = [each for each in times if each > start_ns]
-        inside = [each for each in later if each < end_ns]
-        edges = [*before, *inside, *later[len(inside) : len(inside) + 1]]
-        return max((two - one for one, two in itertools.pairwise(edges)), default=end_ns - start_ns) / 1e6
+STATE_KEYS, STATE_KEY_BYTES = 64, 1 << 20
+"""A state that takes long enough to install for a leader to be killed meanwhile."""
 
 
 @dataclass(frozen=True)
+class Bound:
+    """How long the outages of a kind of event may be."""
+
+    median_ms: float
+    longest_ms: float | None = None
+
+
+BOUNDS = {
+    "kill-leader": Bound(150.0, 300.0),
+    "kill-leader-during-install": Bound(500.0),
+    "stop-leader": Bound(1000.0),
+    "cut-leader": Bound(1000.0),
+    "split-leader": Bound(1000.0),
+}
+BEHIND_MS_MAX = 100.0
+"""The median read of a level is back so soon after writes."""
+
+
+@dataclass(frozen=True)
+class Outage:
+    """One event as those who ask for one thing saw it."""
+
+    length_ms: float
+    back_ns: int
+    """When the unluckiest of them was served again."""
+
+
+@dataclass
 class Row:
-    """One kind of event."""
+    """All events of one kind, as those who ask for one thing saw them."""
 
-    name: str
-    outages_ms: list[float]
+    event: str
+    asks: str
+    outages_ms: list[float] = field(default_factory=list)
+    behind_ms: list[float] = field(default_factory=list)
+    """How long after writes the reads were back; negative when they were earlier."""
 
-    @property
-    def median_ms(self) -> float:
-        """The middle one."""
-        return statistics.median(self.outages_ms)
-
-    @property
-    def is_within(self) -> bool:
-        """Whether the median keeps its bound."""
-        return self.median_ms <= BOUNDS_MS[self.name]
+    def problems(self) -> list[str]:
+        """The bounds that it exceeds."""
+        if self.asks != WRITES:
+            behind = statistics.median(self.behind_ms)
+            return [f"back {behind:.0f} ms after writes"] if behind > BEHIND_MS_MAX else []
+        bound, found = BOUNDS[self.event], []
+        if statistics.median(self.outages_ms) > bound.median_ms:
+            found.append(f"median above {bound.median_ms:.0f} ms")
+        if bound.longest_ms is not None and max(self.outages_ms) > bound.longest_ms:
+            found.append(f"longest above {bound.longest_ms:.0f} ms")
+        return found
 
     def line(self) -> str:
         """The line of the table."""
-        verdict = "ok" if self.is_within else "TOO LONG"
-        low, high = min(self.outages_ms), max(self.outages_ms)
-        bound = BOUNDS_MS[self.name]
-        count = len(self.outages_ms)
-        return (
-            f"{self.name:14} {count:5} {low:8.0f} {self.median_ms:8.0f} {high:8.0f} {bound:8.0f}  {verdict}"
-        )
+        low, middle, high = min(self.outages_ms), statistics.median(self.outages_ms), max(self.outages_ms)
+        behind = ""
+        if self.behind_ms:
+            behind = f"{statistics.median(self.behind_ms):.0f} / {max(self.behind_ms):.0f}"
+        said = ", ".join(self.problems()) or "ok"
+        first = f"{self.event:27} {self.asks:10} {len(self.outages_ms):5}"
+        return f"{first} {low:8.0f} {middle:8.0f} {high:8.0f} {behind:>14}  {said}"
 
     def document(self) -> dict[str, object]:
         """The same as JSON."""
-        outages = [round(each, 1) for each in self.outages_ms]
         return {
-            "event": self.name,
-            "median_ms": round(self.median_ms, 1),
-            "bound_ms": BOUNDS_MS[self.name],
-            "all_ms": outages,
+            "event": self.event,
+            "asks": self.asks,
+            "median_ms": round(statistics.median(self.outages_ms), 1),
+            "longest_ms": round(max(self.outages_ms), 1),
+            "all_ms": [round(each, 1) for each in self.outages_ms],
+            "behind_writes_ms": [round(each, 1) for each in self.behind_ms],
+            "problems": self.problems(),
         }
 
 
-@contextlib.contextmanager
-def pulses(endpoint: str, count: int) -> Iterator[list[Pulse]]:
-    """Running clients."""
-    clients = [Pulse(endpoint) for _ in range(count)]
-    for client in clients:
-        client.start()
-    try:
-        wait_until(lambda: all(len(client.answers) > 100 for client in clients), 30.0, "a running load")
-        yield clients
-    finally:
-        for client in clients:
-            client.end()
-        for client in clients:
-            client.join(timeout=15.0)
+HEAD = f"{'event':27} {'asks':10} {'times':>5} {'min ms':>8} {'median':>8} {'max':>8} {'behind writes':>14}"
 
 
-def one_outage(scene: Scene, fault: Fault, clients: list[Pulse]) -> float:
-    """Inject, wait until everybody is served, heal; the outage of the unluckiest client up to then."""
+def one_event(scene: Scene, fault: Fault, clients: list[Pulse]) -> dict[str, Outage]:
+    """Prepare, inject, wait until everybody is served, heal; what was seen, by what clients ask for."""
     group = scene.group
     group.wait_whole(WHOLE_S)
     hold(CALM_S)
+    fault.prepare(scene)
     for client in clients:
-        # What lies before this event is of no use to it.
-        del client.answers[:-1]
+        client.forget()
     start_ns = time.monotonic_ns()
     fault.inject(scene)
     injected_ns = time.monotonic_ns()
     hold(fault.hold_s)
-    wait_until(lambda: all(client.answers[-1] > injected_ns for client in clients), WHOLE_S, "service")
+    wait_until(lambda: all(client.answers[-1] > injected_ns for client in clients), SERVICE_S, "service")
     end_ns = time.monotonic_ns()
+    problems = fault.problems(scene)
     fault.heal(scene)
-    return max(client.longest_ms(start_ns, end_ns) for client in clients)
+    if problems:
+        raise OSError(f"{fault.name} did not happen: {'; '.join(problems)}")
+    seen: dict[str, Outage] = {}
+    for client in clients:
+        gap = client.longest_gap(start_ns, end_ns)
+        before = seen.get(client.asks, Outage(0.0, 0))
+        seen[client.asks] = Outage(max(before.length_ms, gap.length_ms), max(before.back_ns, gap.end_ns))
+    return seen
 
 
-def measure(group: Group, given: argparse.Namespace) -> list[Row]:
-    """All events of all kinds."""
-    scene = Scene(group, random.Random(given.seed))
-    kinds: list[tuple[type[Fault], int]] = []
-    if given.persist == "disk":
-        kinds.append((_KillLeader, given.kills))
-    kinds.append((_StopLeader, given.stops))
-    if group.network.can_cut:
-        kinds += [(_CutLeader, given.cuts), (Split, given.cuts)]
-    else:
-        print(f"skip  cut-leader, split-leader: need {Need.NAMESPACES.value}")
-    rows = []
-    with pulses(group.endpoint, given.clients) as clients:
-        for kind, times in kinds:
-            outages: list[float] = []
-            for number in range(times):
-                show_progress(f"{kind().name}: {number} of {times} {[round(each) for each in outages]}")
-                outages.append(one_outage(scene, kind(), clients))
-            if outages:
-                rows.append(Row(kind().name, outages))
+def all_events(scene: Scene, clients: list[Pulse], kind: Callable[[], Fault], times: int) -> list[Row]:
+    """One kind of event, many times."""
+    name = kind().name
+    rows: dict[str, Row] = {}
+    for number in range(times):
+        shown = [round(each) for each in rows[WRITES].outages_ms] if rows else []
+        show_progress(f"{name}: {number} of {times} {shown}")
+        seen = one_event(scene, kind(), clients)
+        for asks, outage in seen.items():
+            row = rows.setdefault(asks, Row(name, asks))
+            row.outages_ms.append(outage.length_ms)
+            if asks != WRITES:
+                row.behind_ms.append((outage.back_ns - seen[WRITES].back_ns) / 1e6)
     clear_progress()
+    return list(rows.values())
+
+
+def kinds_of_events(group: Group, given: argparse.Namespace) -> list[tuple[Callable[[], Fault], int]]:
+    """What happens to the first group, and how often."""
+    kinds: list[tuple[Callable[[], Fault], int]] = []
+    if given.persist == "disk":
+        kinds.append((lambda: Kill(Role.LEADER, hold_s=1.0), given.kills))
+    kinds.append((lambda: Stop(Role.LEADER), given.stops))
+    if group.network.can_cut:
+        kinds += [(lambda: Cut(Role.LEADER), given.cuts), (Split, given.cuts)]
+    elif given.cuts:
+        print(f"skip  cut-leader, split-leader: need {Need.NAMESPACES.value}")
+    return kinds
+
+
+def measure(given: argparse.Namespace) -> list[Row]:
+    """All events of all kinds."""
+    levels = READ_LEVELS if given.reads else ()
+    rows: list[Row] = []
+    if given.kills or given.stops or given.cuts:
+        with one_group(given, "outage", COUNTER) as group:
+            scene = Scene(group, random.Random(given.seed))
+            with pulses(group.endpoint, COUNTER_CALLS, given.clients, levels) as clients:
+                for kind, times in kinds_of_events(group, given):
+                    rows += all_events(scene, clients, kind, times)
+    if given.during_install:
+        with one_group(given, "install", KV) as group:
+            scene = Scene(group, random.Random(given.seed))
+            fill(group)
+            with pulses(group.endpoint, KV_CALLS, given.clients, levels) as clients:
+                rows += all_events(scene, clients, KillDuringInstall, given.during_install)
     return rows
 
 
-class _KillLeader(Kill):
-    hold_s = 1.0
-
-    def __init__(self) -> None:
-        super().__init__(Role.LEADER)
-
-
-class _StopLeader(Stop):
-    def __init__(self) -> None:
-        super().__init__(Role.LEADER)
-
-
-class _CutLeader(Cut):
-    def __init__(self) -> None:
-        super().__init__(Role.LEADER)
+def fill(group: Group) -> None:
+    """Make the state large."""
+    with quorate.connect(group.endpoint, timeout=30.0) as kv:
+        kv.fill(STATE_KEYS, STATE_KEY_BYTES)
 
 
 def main() -> int:
-    """Measure, print, judge."""
+    """Measure, print, keep, judge."""
     parser = argparse.ArgumentParser(prog="outage", description=__doc__)
     add_common_options(parser)
     parser.add_argument("--kills", type=int, default=20, help="SIGKILLs of the leader")
     parser.add_argument("--stops", type=int, default=10, help="SIGSTOPs of the leader")
     parser.add_argument("--cuts", type=int, default=10, help="silent cuts of the leader, of each kind")
-    parser.add_argument("--clients", type=int, default=2)
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument(
+        "--during-install",
+        type=int,
+        nargs="?",
+        const=20,
+        default=0,
+        metavar="N",
+        help="SIGKILLs of the leader while a follower installs a snapshot (20 when no number is given)",
+    )
+    parser.add_argument("--reads", action="store_true", help="read all along, at levels confirmed and lease")
+    parser.add_argument(
+        "--clients", type=int, default=2, help="clients that write, and that read at each level"
+    )
+    parser.add_argument("--seed", type=int, default=1, help="seed of what is drawn")
+    parser.add_argument("--json", type=Path, help="where the numbers go; beside the logs when absent")
     given = parser.parse_args()
+    if given.during_install and given.persist != "disk":
+        parser.error("--during-install needs --persist disk: a memory node that ended only observes")
     isolation.enter()
-    with one_group(given, "outage") as group:
-        rows = measure(group, given)
-    print(f"{'event':14} {'times':>5} {'min ms':>8} {'median':>8} {'max':>8} {'bound':>8}")
+    rows = measure(given)
+    print(HEAD)
     for row in rows:
         print(row.line())
-    print(
-        json.dumps({"persist": given.persist, "nodes": given.nodes, "rows": [row.document() for row in rows]})
-    )
-    return 0 if all(row.is_within for row in rows) else 1
+    keep(given, rows)
+    return 1 if any(row.problems() for row in rows) else 0
+
+
+def keep(given: argparse.Namespace, rows: list[Row]) -> None:
+    """Write the numbers down."""
+    path: Path = given.json or given.keep / f"outage-{time.strftime('%Y%m%d-%H%M%S')}.json"
+    by_event: dict[str, list[dict[str, object]]] = defaultdict(list)
+    for row in rows:
+        by_event[row.event].append(row.document())
+    document: dict[str, Any] = {"persist": given.persist, "nodes": given.nodes, "events": by_event}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(document, indent=1) + "\n")
+    print(f"all numbers: {path}")
 
 
 if __name__ == "__main__":

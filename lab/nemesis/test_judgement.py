@@ -8,7 +8,9 @@ import pytest
 
 from catalogue import CATALOGUE, chosen, title_of
 from memory import peaks_of
+from outage import WRITES, Row
 from outages import MS, answered_between, outage
+from pulse import longest_gap
 from recording import Operation, Recording
 from verdict import Verdict
 from waiting import NeverHappened, wait_until
@@ -138,3 +140,19 @@ def test_peaks_do_not_see_the_breath_between_them() -> None:
     """Growth shows, the saw's teeth do not."""
     assert peaks_of([1, 9] * 50) == [9] * 10
     assert peaks_of(list(range(100)))[-1] == 99
+
+
+def test_the_longest_gap_is_the_one_that_touches_the_span() -> None:
+    """A longer one before the span or after it belongs to another event."""
+    answers = [0, 900 * MS, 1000 * MS, 1300 * MS, 1310 * MS, 1320 * MS, 5000 * MS]
+    gap = longest_gap(answers, 1010 * MS, 1305 * MS)
+    assert (gap.length_ms, gap.end_ns) == (300.0, 1300 * MS)
+    assert longest_gap([], 0, 50 * MS).length_ms == 50.0
+
+
+def test_reads_that_come_back_late_and_kills_that_last_are_told() -> None:
+    """One slow read among fast ones is no problem; a slow median is, and one kill above the longest bound."""
+    assert Row("stop-leader", "lease", [500.0] * 3, [10.0, 20.0, 900.0]).problems() == []
+    assert Row("stop-leader", "lease", [500.0] * 3, [10.0, 200.0, 900.0]).problems()
+    assert Row("kill-leader", WRITES, [40.0, 50.0, 290.0]).problems() == []
+    assert Row("kill-leader", WRITES, [40.0, 50.0, 990.0]).problems() == ["longest above 300 ms"]

@@ -8,6 +8,7 @@ mod ballot;
 mod client;
 mod command;
 mod ids;
+mod reach;
 mod slot;
 mod time;
 mod view;
@@ -21,6 +22,7 @@ pub use command::{
 pub use ids::{
     ClusterId, ConnectionId, GroupId, Incarnation, LinkEpoch, NodeId, NodeSet, ObjectId, SessionId,
 };
+pub use reach::{Finding, PeerPast, Reach, Recall, Sighting};
 pub use slot::Slot;
 pub use time::{Duration, Time, Wall};
 pub use view::{Member, ObjectSpec, Persistence, Quorums, QuorumsError, View, ViewNumber};

@@ -47,11 +47,15 @@ pub enum Kind {
     AdminRequest = 9,
     /// What became of it, as a value.
     AdminReply = 10,
+    /// How far a node has come: the first frame of a link after Hello and Welcome.
+    Reach = 11,
+    /// The answer to a node that comes with less than was seen of it.
+    Sighting = 12,
 }
 
 impl Kind {
     /// Every kind, ascending by number.
-    pub const ALL: [Kind; 10] = [
+    pub const ALL: [Kind; 12] = [
         Kind::Hello,
         Kind::Welcome,
         Kind::Reject,
@@ -62,6 +66,8 @@ impl Kind {
         Kind::StatusReply,
         Kind::AdminRequest,
         Kind::AdminReply,
+        Kind::Reach,
+        Kind::Sighting,
     ];
 
     fn of(number: u8) -> Option<Kind> {

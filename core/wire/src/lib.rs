@@ -19,6 +19,7 @@ mod handshake;
 pub mod limits;
 mod paxos;
 mod peer;
+mod reach;
 mod record;
 mod snapshot;
 pub mod value;
@@ -36,6 +37,7 @@ pub use handshake::{
     Hello, HelloRole, ObjectEntry, Reject, RejectReason, VERSION, VERSION_MIN, Welcome, node_name,
 };
 pub use peer::{put_peer, take_peer};
+pub use reach::{put_reach, put_sighting, take_reach, take_sighting};
 pub use record::{put_record, take_record};
 pub use snapshot::{
     ObjectImage, SNAPSHOT_HEAD_BYTES, SNAPSHOT_VERSION, Snapshot, SnapshotHead, SnapshotWriter,

@@ -7,7 +7,9 @@ use quorate_node::{Hex, NodeConfig, NodeError};
 use quorate_storage::{Identity, Persist};
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 use std::io::IsTerminal;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
+use std::process::Command;
 use tracing_subscriber::EnvFilter;
 
 /// Make the data directory of a node, or run the node.
@@ -117,7 +119,23 @@ fn run_node(args: &RunArgs) -> Result<(), CliError> {
     start_logging(args)?;
     let mut config = NodeConfig::read(&args.config).map_err(|error| node_error(&error))?;
     config.insecure |= args.insecure;
-    quorate_node::run(&config).map_err(|error| node_error(&error))
+    match quorate_node::run(&config) {
+        Err(NodeError::Sighted { .. }) => Err(start_again()),
+        ended => ended.map_err(|error| node_error(&error)),
+    }
+}
+
+/// Replaces this process by a new start of itself, which reads what was noted in the directory. Returns only when it cannot.
+fn start_again() -> CliError {
+    let refused = |error| CliError::failed(format!("cannot start again: {error}"));
+    match std::env::current_exe() {
+        Ok(program) => refused(
+            Command::new(program)
+                .args(std::env::args_os().skip(1))
+                .exec(),
+        ),
+        Err(error) => refused(error),
+    }
 }
 
 /// No node outlives who supervises it, however that one ends.

@@ -188,7 +188,8 @@ mod tests {
 
     #[test]
     fn a_node_that_does_not_vote_says_why_below_the_table() {
-        let status = json!({"roles": ["replica", "observer"], "observes": "it has lost votes"});
+        let status =
+            json!({"id": 2, "roles": ["replica", "observer"], "observes": "it has lost votes"});
         let document = json!({"group": 1, "view": {"number": 1, "ordering": "multi-paxos"},
             "leader": 1, "nodes": [line(2, "127.0.0.1:7401", Some(&status))]});
         assert!(table(&document).ends_with("node 2 does not vote: it has lost votes"));

@@ -3,6 +3,7 @@
 use quorate_host::HostError;
 use quorate_storage::{MemoryLoss, StorageError};
 use quorate_transport::TransportError;
+use quorate_types::{NodeId, Sighting};
 use std::io;
 use std::path::PathBuf;
 
@@ -45,6 +46,14 @@ pub enum NodeError {
         /// What was found.
         loss: MemoryLoss,
     },
+    /// A peer has seen more of this node than it comes with. What that means is noted in its directory: start it again.
+    #[error("{peer} has seen a later state of this node, in boot {} ({:?}): it must start again", .sighting.boot, .sighting.finding)]
+    Sighted {
+        /// Who has.
+        peer: NodeId,
+        /// What it has seen.
+        sighting: Sighting,
+    },
     /// The operating system refused something every node needs.
     #[error("{0}: {1}")]
     System(&'static str, io::Error),
@@ -70,6 +79,7 @@ impl NodeError {
             | NodeError::Transport(_)
             | NodeError::Unreadable(_)
             | NodeError::Forgotten { .. }
+            | NodeError::Sighted { .. }
             | NodeError::System(..) => 1,
         }
     }

@@ -25,6 +25,9 @@ impl Node {
                     let state = LinkState::Up(link);
                     self.feed(now, Input::Link { peer, state });
                 }
+                Arrival::Sighted { peer, sighting } => {
+                    self.sighted.get_or_insert((peer, sighting));
+                }
                 Arrival::Down { peer } => {
                     tracing::info!(%peer, "link down");
                     let state = LinkState::Down;
@@ -97,7 +100,9 @@ impl Node {
             | Kind::ToClient
             | Kind::StatusReply
             | Kind::AdminRequest
-            | Kind::AdminReply => {
+            | Kind::AdminReply
+            | Kind::Reach
+            | Kind::Sighting => {
                 let text = "a client does not send this kind of frame here";
                 self.transport
                     .refuse(from, RejectReason::Malformed, text, now);

@@ -158,6 +158,11 @@ impl Journal {
         Ok(is_new.then_some(Mark(mark)))
     }
 
+    /// The newest durable commit of the log.
+    pub(crate) fn newest_commit(&self) -> u64 {
+        self.writer.newest_commit()
+    }
+
     /// Whether the disk takes new votes, if that changed since it was asked for last.
     pub(crate) fn room(&mut self) -> Option<bool> {
         self.room_news.take()

@@ -20,7 +20,7 @@ use quorate_host::{Host, HostEvent};
 use quorate_ordering::Role;
 use quorate_replica::{Input, Output, Replica};
 use quorate_transport::{Arrival, Transport};
-use quorate_types::Time;
+use quorate_types::{NodeId, Sighting, Time};
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -53,6 +53,8 @@ pub(crate) struct Node {
     pub(crate) host_events: Vec<HostEvent>,
     /// Whether the replica was told anything since the last end of a turn.
     pub(crate) is_fed: bool,
+    /// A peer that has seen more of this node than it comes with.
+    pub(crate) sighted: Option<(NodeId, Sighting)>,
     /// Since when the node is leaving.
     pub(crate) draining: Option<Time>,
     pub(crate) turns: u64,
@@ -115,6 +117,9 @@ impl Node {
         self.turns += 1;
         self.transport.tick(now);
         self.take_arrivals(now);
+        if let Some((peer, sighting)) = self.sighted {
+            return Err(NodeError::Sighted { peer, sighting });
+        }
         self.take_journal(now)?;
         self.take_snapshots(now);
         self.take_host(now);
@@ -138,6 +143,14 @@ impl Node {
             }
         }
         self.answer_questions(now);
+        if let Some(journal) = &self.journal {
+            self.transport.set_commit(journal.newest_commit());
+        }
+        if let Some(pasts) = self.transport.pasts_to_note(now)
+            && self.snapshots.remember(pasts)
+        {
+            self.transport.pasts_noted(now);
+        }
         self.transport.flush(now);
         if let Some(journal) = &mut self.journal {
             journal.flush()?;

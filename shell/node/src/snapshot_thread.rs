@@ -6,8 +6,8 @@ use bytes::{Bytes, BytesMut};
 use mio::Waker;
 use quorate_host::{ObjectImage, images_digest};
 use quorate_replica::{ReplicaMessage, SnapshotCore};
-use quorate_storage::{DirectoryDisk, SnapshotStore, StorageError};
-use quorate_types::{GroupId, NodeId, ObjectId, Slot};
+use quorate_storage::{DirectoryDisk, PeerMemory, SnapshotStore, StorageError};
+use quorate_types::{GroupId, NodeId, ObjectId, PeerPast, Slot};
 use quorate_wire::{Snapshot, SnapshotWriter};
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -37,6 +37,8 @@ pub(crate) enum Job {
     },
     /// Check and keep what was fetched.
     Install { slot: Slot },
+    /// Keep what was seen of the peers.
+    Remember { pasts: Vec<(NodeId, PeerPast)> },
 }
 
 /// A snapshot on its way in.
@@ -48,6 +50,8 @@ struct Incoming {
 
 pub(crate) struct Worker {
     store: SnapshotStore<DirectoryDisk>,
+    /// The data directory.
+    home: DirectoryDisk,
     group: GroupId,
     /// The objects' names, in the order of their numbers.
     names: Vec<String>,
@@ -60,7 +64,7 @@ pub(crate) struct Worker {
 
 impl Worker {
     pub(crate) fn new(
-        store: SnapshotStore<DirectoryDisk>,
+        (store, home): (SnapshotStore<DirectoryDisk>, DirectoryDisk),
         group: GroupId,
         names: Vec<String>,
         reports: Sender<Report>,
@@ -68,6 +72,7 @@ impl Worker {
     ) -> Worker {
         Worker {
             store,
+            home,
             group,
             names,
             reports,
@@ -102,11 +107,32 @@ impl Worker {
                     None
                 }
                 Job::Install { slot } => Some(self.install(slot)),
+                Job::Remember { pasts } => {
+                    self.remember(&pasts);
+                    None
+                }
             };
             let Some(report) = report else { continue };
             if self.reports.send(report).is_err() || self.waker.wake().is_err() {
                 return;
             }
+        }
+    }
+
+    /// A second defence against old copies of the peers' directories: without it, the node goes on.
+    fn remember(&self, pasts: &[(NodeId, PeerPast)]) {
+        let peers: Vec<PeerMemory> = pasts
+            .iter()
+            .map(|(node, past)| PeerMemory {
+                node: node.0,
+                incarnation: past.incarnation.0,
+                newest: past.newest,
+                voting: past.voting,
+                commit: past.commit,
+            })
+            .collect();
+        if let Err(error) = PeerMemory::store(&peers, &self.home) {
+            tracing::warn!(%error, "what was seen of the peers is not written down");
         }
     }
 

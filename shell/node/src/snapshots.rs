@@ -11,7 +11,7 @@ use mio::Waker;
 use quorate_host::ObjectImage;
 use quorate_replica::{ReplicaMessage, SnapshotCore};
 use quorate_storage::{DirectoryDisk, SnapshotStore};
-use quorate_types::{GroupId, NodeId, Slot};
+use quorate_types::{GroupId, NodeId, PeerPast, Slot};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
@@ -65,14 +65,14 @@ pub(crate) struct Snapshots {
 impl Snapshots {
     /// Starts the thread.
     pub(crate) fn start(
-        store: SnapshotStore<DirectoryDisk>,
+        disks: (SnapshotStore<DirectoryDisk>, DirectoryDisk),
         group: GroupId,
         names: Vec<String>,
         waker: Arc<Waker>,
     ) -> io::Result<Snapshots> {
         let (jobs, taken) = sync_channel(SNAPSHOT_JOBS);
         let (own, reports) = channel();
-        let worker = Worker::new(store, group, names, own.clone(), waker);
+        let worker = Worker::new(disks, group, names, own.clone(), waker);
         std::thread::Builder::new()
             .name("snapshots".to_owned())
             .spawn(move || worker.run(&taken))?;
@@ -156,6 +156,11 @@ impl Snapshots {
             let reason = "earlier snapshot work is not finished".to_owned();
             self.report(Finished::NotFetched { slot, reason });
         }
+    }
+
+    /// Writes down what was seen of the peers; false if the thread is busy.
+    pub(crate) fn remember(&mut self, pasts: Vec<(NodeId, PeerPast)>) -> bool {
+        self.jobs.try_send(Job::Remember { pasts }).is_ok()
     }
 
     /// The objects hold the fetched state.

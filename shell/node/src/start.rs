@@ -19,10 +19,13 @@ use quorate_any::{AnyOrdering, Protocol};
 use quorate_host::{Host, HostEvent, ObjectImage};
 use quorate_ordering::{Config, Standing};
 use quorate_replica::{Recovered, Replica, ReplicaConfig};
-use quorate_storage::{DataDirectory, Log, MemoryLoss, SnapshotStore};
+use quorate_storage::{DataDirectory, Log, MemoryLoss, PeerMemory, SnapshotStore};
 use quorate_transport::{Own, PeerAddress, Settings, Tls, Transport};
-use quorate_types::{NodeId, ObjectId, Slot};
+use quorate_types::{
+    Finding, Incarnation, NodeId, ObjectId, PeerPast, Reach, Recall, Sighting, Slot,
+};
 use quorate_wire::ObjectEntry;
+use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -40,8 +43,12 @@ pub fn run(config: &NodeConfig) -> Result<(), NodeError> {
     let poll = Poll::new().map_err(system("cannot watch sockets"))?;
     let (registry, waker) = shared(&poll)?;
     let now = boot_time();
-    let transport = Transport::listen(
-        settings(config, &identity, tls),
+    let mut entropy = Entropy::new();
+    let mut transport = Transport::listen(
+        Settings {
+            pasts: remembered(&directory),
+            ..settings(config, &identity, entropy.next(), tls)
+        },
         registry,
         waker.clone(),
         now,
@@ -68,9 +75,21 @@ pub fn run(config: &NodeConfig) -> Result<(), NodeError> {
     let recovered = recover(config, &store, &names, &mut host)?;
     // A start that was refused so far leaves a memory-mode node as able to vote as before.
     directory.mark_lived()?;
-    let snapshots = Snapshots::start(store, identity.group, names, waker)
-        .map_err(system("cannot start the snapshot thread"))?;
-    let mut entropy = Entropy::new();
+    let snapshots = Snapshots::start(
+        (store, directory.disk().clone()),
+        identity.group,
+        names,
+        waker,
+    )
+    .map_err(system("cannot start the snapshot thread"))?;
+    transport.set_recall(match identity.observing {
+        Some(_) => Recall::Lost,
+        None if past.is_damaged => Recall::Damaged,
+        None => Recall::Whole,
+    });
+    if let Some(journal) = &journal {
+        transport.set_commit(journal.newest_commit());
+    }
     let ordering = AnyOrdering::new(
         Protocol::Paxos,
         ordering_config(&identity, past.is_damaged, entropy.next()),
@@ -100,12 +119,17 @@ pub fn run(config: &NodeConfig) -> Result<(), NodeError> {
         arrivals: Vec::new(),
         host_events: Vec::new(),
         is_fed: true,
+        sighted: None,
         draining: None,
         turns: 0,
     };
     node.watch()
         .map_err(system("cannot watch the object host"))?;
     let ended = node.run();
+    if let Err(error @ NodeError::Sighted { sighting, .. }) = &ended {
+        tracing::warn!(%error, "starting again");
+        note_sighting(&mut directory, *sighting)?;
+    }
     // The lock is held until nothing is written any more.
     drop(directory);
     ended
@@ -169,6 +193,31 @@ fn observing(
     }
 }
 
+/// What a peer has seen of this node bounds what it may be from now on.
+fn note_sighting(directory: &mut DataDirectory, sighting: Sighting) -> Result<(), NodeError> {
+    directory.raise_boot(sighting.boot)?;
+    match sighting.finding {
+        Finding::OlderCopy => directory.note_loss(MemoryLoss::DirectoryOld)?,
+        Finding::BootUsed => {}
+    }
+    Ok(())
+}
+
+/// What an earlier life remembered of the other nodes.
+fn remembered(directory: &DataDirectory) -> BTreeMap<NodeId, PeerPast> {
+    let peers = PeerMemory::load(directory.disk()).into_iter();
+    let pasts = peers.map(|peer| {
+        let past = PeerPast {
+            incarnation: Incarnation(peer.incarnation),
+            newest: peer.newest,
+            voting: peer.voting,
+            commit: peer.commit,
+        };
+        (NodeId(peer.node), past)
+    });
+    pasts.collect()
+}
+
 /// Reads what `[tls]` names. A key that others of this machine can read is refused.
 fn read_certificates(files: &TlsConfig) -> Result<Tls, NodeError> {
     let read = |key: &str, path: &Path| {
@@ -188,7 +237,7 @@ fn read_certificates(files: &TlsConfig) -> Result<Tls, NodeError> {
     Tls::from_pem(&ca, &cert, &key).map_err(|error| NodeError::Tls(error.to_string()))
 }
 
-fn settings(config: &NodeConfig, identity: &Identity, tls: Option<Tls>) -> Settings {
+fn settings(config: &NodeConfig, identity: &Identity, start: u64, tls: Option<Tls>) -> Settings {
     let view = &identity.view;
     let members = view.members.iter().map(|member| PeerAddress {
         node: member.node,
@@ -208,8 +257,14 @@ fn settings(config: &NodeConfig, identity: &Identity, tls: Option<Tls>) -> Setti
             group: identity.group,
             node: identity.node,
             incarnation: identity.incarnation,
-            boot: identity.boot,
+            reach: Reach {
+                boot: identity.boot,
+                start,
+                commit: 0,
+                recall: Recall::Whole,
+            },
         },
+        pasts: BTreeMap::new(),
         listen: config.listen,
         members: members.collect(),
         view: view.number,

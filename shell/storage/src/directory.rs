@@ -118,6 +118,17 @@ impl DataDirectory {
         })
     }
 
+    /// Goes on above `boot`, which a peer has seen, from the next opening on.
+    pub fn raise_boot(&mut self, boot: u64) -> Result<(), StorageError> {
+        self.identity
+            .change(|identity| identity.boot = identity.boot.max(boot))
+    }
+
+    /// The directory itself, for what is remembered of peers.
+    pub fn disk(&self) -> &DirectoryDisk {
+        &self.disk
+    }
+
     /// Begins a new incarnation durably: what was promised before is another node's. The group must admit it by a view.
     pub fn begin_incarnation(&mut self, incarnation: u64) -> Result<(), StorageError> {
         self.identity.change(|identity| {

@@ -5,11 +5,11 @@
 //! Called by `DataDirectory` and `Log`; works on any `Disk`, so the simulator can crash it.
 
 use std::fmt;
-use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use crate::disk::{Disk, DiskFile, read_whole};
-use crate::error::{StorageError, is_full};
+use crate::copies::Copies;
+use crate::disk::Disk;
+use crate::error::StorageError;
 use crate::limits::SECTOR_BYTES;
 use crate::pledge::LogPledge;
 use crate::sector::{u16_at, u32_at, u64_at};
@@ -17,8 +17,11 @@ use crate::sector::{u16_at, u32_at, u64_at};
 const MAGIC: &[u8; 8] = b"QUORIDN2";
 /// The layout before the identity kept anything of the log.
 const MAGIC_BEFORE: &[u8; 8] = b"QUORIDN1";
-const COPIES: [&str; 2] = ["identity-a", "identity-b"];
-const NEW: &str = "identity-new";
+const COPIES: Copies = Copies {
+    names: ["identity-a", "identity-b"],
+    new: "identity-new",
+    version: |content| decode(content).map(|(version, _)| version),
+};
 
 /// Where a node keeps what its groups remember.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,10 +93,7 @@ impl Identity {
 
     /// Writes a new identity; refuses a disk that has one.
     pub fn create_on<D: Disk>(&self, disk: &D) -> Result<(), StorageError> {
-        let names = disk
-            .list()
-            .map_err(|error| StorageError::io("list the directory", &error))?;
-        if names.iter().any(|name| COPIES.contains(&name.as_str())) {
+        if COPIES.exist(disk)? {
             return Err(StorageError::AlreadyInitialised("the directory".into()));
         }
         self.store(disk)
@@ -101,77 +101,26 @@ impl Identity {
 
     /// Reads the identity from whichever copy is whole.
     pub fn load<D: Disk>(disk: &D) -> Result<Identity, StorageError> {
-        let names = disk
-            .list()
-            .map_err(|error| StorageError::io("list the directory", &error))?;
-        if !names.iter().any(|name| COPIES.contains(&name.as_str())) {
+        if !COPIES.exist(disk)? {
             return Err(StorageError::NotInitialised("the directory".into()));
         }
-        let read = |name| {
-            disk.open(name)
-                .and_then(|mut file| read_whole(&mut file))
-                .ok()
-        };
-        let contents: Vec<Vec<u8>> = COPIES.into_iter().filter_map(read).collect();
-        let newest = contents
+        let contents = COPIES.read(disk);
+        let is_before = contents
             .iter()
-            .filter_map(|content| decode(content))
-            .max_by_key(|(version, _)| *version);
-        match newest {
+            .any(|content| is_sealed(content, MAGIC_BEFORE));
+        let newest = COPIES.newest(contents);
+        match newest.as_deref().and_then(decode) {
             Some((_, identity)) => Ok(identity),
-            None if contents
-                .iter()
-                .any(|content| is_sealed(content, MAGIC_BEFORE)) =>
-            {
-                Err(StorageError::Layout(
-                    "an identity of layout 1, written before identities knew of the log".into(),
-                ))
-            }
+            None if is_before => Err(StorageError::Layout(
+                "an identity of layout 1, written before identities knew of the log".into(),
+            )),
             None => Err(StorageError::Amnesia),
         }
     }
 
-    /// Replaces both copies, each by a whole file: first the content durable, then the name.
+    /// Replaces both copies.
     pub fn store<D: Disk>(&self, disk: &D) -> Result<(), StorageError> {
-        let read = |name| {
-            disk.open(name)
-                .and_then(|mut file| read_whole(&mut file))
-                .ok()
-        };
-        let versions = COPIES.map(|name| {
-            read(name)
-                .and_then(|content| decode(&content))
-                .map_or(0, |(version, _)| version)
-        });
-        let version = versions[0].max(versions[1]) + 1;
-        // The older copy goes first, so that the newest stays until another is whole.
-        let order = if versions[0] <= versions[1] {
-            COPIES
-        } else {
-            [COPIES[1], COPIES[0]]
-        };
-        for name in order {
-            self.replace(disk, name, version)
-                .map_err(|error| match error {
-                    error if is_full(&error) => StorageError::Full {
-                        wanted: SECTOR_BYTES as u64,
-                    },
-                    error => StorageError::SyncFailed(error.to_string()),
-                })?;
-        }
-        Ok(())
-    }
-
-    fn replace<D: Disk>(&self, disk: &D, name: &str, version: u64) -> io::Result<()> {
-        match disk.remove(NEW) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            Ok(()) | Err(_) => {}
-        }
-        let mut file = disk.create(NEW, SECTOR_BYTES as u64)?;
-        file.write_at(0, &self.encode(version))?;
-        file.sync()?;
-        disk.rename(NEW, name)?;
-        disk.sync_dir()
+        COPIES.store(disk, |version| self.encode(version))
     }
 
     fn encode(&self, version: u64) -> Vec<u8> {

@@ -21,6 +21,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod copies;
 mod directory;
 mod directory_disk;
 mod disk;
@@ -28,6 +29,7 @@ mod error;
 mod identity;
 mod limits;
 mod log;
+mod peer_memory;
 mod pledge;
 mod record;
 mod recovered;
@@ -49,6 +51,7 @@ pub use error::StorageError;
 pub use identity::{Identity, IdentityFile, MemoryLoss, Persist};
 pub use limits::*;
 pub use log::Log;
+pub use peer_memory::PeerMemory;
 pub use pledge::LogPledge;
 pub use recovered::{Append, Lost, Position, Recovered, Room};
 pub use sim_disk::{Fault, Operation, SimDisk, SimFile};

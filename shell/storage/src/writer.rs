@@ -37,6 +37,8 @@ pub struct LogWriter {
 #[derive(Debug)]
 struct Shared {
     durable: AtomicU64,
+    /// The newest durable commit.
+    commit: AtomicU64,
     queue: Mutex<Queue>,
     changed: Condvar,
 }
@@ -87,6 +89,7 @@ impl LogWriter {
         };
         let shared = Arc::new(Shared {
             durable: AtomicU64::new(0),
+            commit: AtomicU64::new(log.newest_commit()),
             queue: Mutex::new(queue),
             changed: Condvar::new(),
         });
@@ -126,6 +129,11 @@ impl LogWriter {
     /// The highest mark that is durable, 0 at first.
     pub fn durable_mark(&self) -> u64 {
         self.shared.durable.load(Ordering::Acquire)
+    }
+
+    /// The newest durable commit, see `Log::newest_commit`.
+    pub fn newest_commit(&self) -> u64 {
+        self.shared.commit.load(Ordering::Acquire)
     }
 
     /// How much the log can take. While it is not `Plenty`, take no votes and no commands.
@@ -323,6 +331,8 @@ impl<D: Disk, N: Fn()> Worker<D, N> {
             }
         };
         let committed = self.log.commit();
+        let commit = self.log.newest_commit();
+        self.shared.commit.store(commit, Ordering::Release);
         if let (Ok(()), Some(mark)) = (&committed, mark) {
             self.shared.durable.fetch_max(mark, Ordering::AcqRel);
         }

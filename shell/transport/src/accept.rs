@@ -8,9 +8,10 @@ use crate::stream::Stream;
 use crate::transport::{Arrival, Transport};
 use mio::Token;
 use mio::net::TcpStream;
-use quorate_types::{ConnectionId, Incarnation, LinkEpoch, NodeId, Time};
+use quorate_types::{ConnectionId, Incarnation, LinkEpoch, NodeId, Reach, Recall, Time};
 use quorate_wire::{
     Frame, Hello, HelloRole, Kind, RejectReason, VERSION, VERSION_MIN, Welcome, node_name,
+    take_reach,
 };
 use std::io;
 
@@ -134,7 +135,13 @@ impl Transport {
                     let text = format!("this node serves {} of {}", own.group, own.cluster);
                     return self.turn_away(slot, RejectReason::Group, &text, now);
                 }
-                self.let_peer_in(slot, node, incarnation, boot, now);
+                let reach = take_reach(&hello.extra).unwrap_or(Reach {
+                    boot,
+                    start: 0,
+                    commit: 0,
+                    recall: Recall::Whole,
+                });
+                self.let_peer_in(slot, node, incarnation, reach, now);
             }
         }
     }
@@ -156,8 +163,15 @@ impl Transport {
         self.settle(slot, Phase::Client(id));
     }
 
-    fn let_peer_in(&mut self, slot: usize, node: NodeId, life: Incarnation, boot: u64, now: Time) {
-        if let Err((reason, text)) = self.check_member(node, life, boot) {
+    fn let_peer_in(
+        &mut self,
+        slot: usize,
+        node: NodeId,
+        life: Incarnation,
+        reach: Reach,
+        now: Time,
+    ) {
+        if let Err((reason, text)) = self.check_member(node, life) {
             let peer = self.peers.get_mut(&node);
             if peer.is_none_or(|peer| peer.may_log_refusal(now)) {
                 tracing::warn!(peer = %node, ?reason, text, "peer refused");
@@ -170,16 +184,19 @@ impl Transport {
             let text = format!("the certificate does not name {}", node_name(node));
             return self.reject(slot, RejectReason::Forbidden, text, now);
         }
+        if !self.reached(slot, node, reach, now) {
+            return;
+        }
         self.settle(slot, Phase::Peer(node, LinkEpoch(self.epochs + 1)));
-        self.link_up(slot, node, boot, now);
+        self.greet_with_reach(slot);
+        self.link_up(slot, node, reach.boot, now);
     }
 
-    /// Whether who says to be `node` is the member of that number, in its newest life.
+    /// Whether who says to be `node` is the member of that number.
     pub(crate) fn check_member(
         &self,
         node: NodeId,
         life: Incarnation,
-        boot: u64,
     ) -> Result<(), (RejectReason, String)> {
         let Some(peer) = self.peers.get(&node) else {
             let text = format!("{node} is no other member of {}", self.settings.own.group);
@@ -191,10 +208,6 @@ impl Transport {
                 peer.address.incarnation
             );
             return Err((RejectReason::Identity, text));
-        }
-        if boot < peer.boot {
-            let text = format!("{node} was already seen in boot {}", peer.boot);
-            return Err((RejectReason::StaleBoot, text));
         }
         Ok(())
     }
@@ -227,7 +240,7 @@ impl Transport {
             self.close(old, now);
         }
         let peer = self.peers.get_mut(&node).expect("checked to be a member");
-        peer.linked(slot, link, boot);
+        peer.linked(slot, link);
         tracing::info!(peer = %node, %link, boot, "link up");
         self.arrivals.push(Arrival::Up { peer: node, link });
     }
@@ -240,7 +253,7 @@ impl Transport {
             cluster: own.cluster,
             node: own.node,
             incarnation: own.incarnation,
-            boot: own.boot,
+            boot: own.reach.boot,
             group: own.group,
             view: self.settings.view,
             members: members.map(|m| (m.node, m.address.clone())).collect(),

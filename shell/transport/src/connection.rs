@@ -55,6 +55,8 @@ pub(crate) struct Connection {
     /// Until when the handshake must be over; `None` afterwards.
     pub(crate) deadline: Option<Time>,
     pub(crate) group: GroupId,
+    /// Whether what the peer says of its reach was judged well.
+    pub(crate) is_judged: bool,
     /// Whether it is listed for the flush at the end of the turn.
     pub(crate) is_listed: bool,
     reader: FrameReader,
@@ -73,6 +75,7 @@ impl Connection {
             phase,
             deadline: Some(deadline),
             group,
+            is_judged: false,
             is_listed: false,
             reader: FrameReader::new(limits::HELLO_BODY_BYTES_MAX),
             lanes: Lanes::default(),

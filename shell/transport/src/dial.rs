@@ -6,10 +6,12 @@ use crate::names::Found;
 use crate::peers::Way;
 use crate::stream::Stream;
 use crate::transport::Transport;
-use bytes::Bytes;
+use bytes::BytesMut;
 use mio::net::TcpStream;
 use quorate_types::{LinkEpoch, NodeId, Time};
-use quorate_wire::{Frame, Hello, HelloRole, Kind, Reject, VERSION, VERSION_MIN, Welcome};
+use quorate_wire::{
+    Frame, Hello, HelloRole, Kind, Reject, VERSION, VERSION_MIN, Welcome, put_reach,
+};
 use std::net::SocketAddr;
 
 impl Transport {
@@ -89,6 +91,8 @@ impl Transport {
         connection.phase = Phase::Greeting(node);
         connection.expect_welcome();
         let own = self.settings.own;
+        let mut reach = BytesMut::new();
+        put_reach(&mut reach, own.reach);
         let hello = Hello {
             version_min: VERSION_MIN,
             version_max: VERSION,
@@ -96,11 +100,11 @@ impl Transport {
             role: HelloRole::Node {
                 node: own.node,
                 incarnation: own.incarnation,
-                boot: own.boot,
+                boot: own.reach.boot,
                 groups: vec![own.group],
             },
             software: concat!("quorate ", env!("CARGO_PKG_VERSION")).to_owned(),
-            extra: Bytes::new(),
+            extra: reach.freeze(),
         };
         connection.greet(Kind::Hello, |body| hello.put(body));
         self.list(slot);
@@ -137,7 +141,9 @@ impl Transport {
             | Kind::StatusRequest
             | Kind::StatusReply
             | Kind::AdminRequest
-            | Kind::AdminReply => return Err("no welcome came".to_owned()),
+            | Kind::AdminReply
+            | Kind::Reach
+            | Kind::Sighting => return Err("no welcome came".to_owned()),
         }
         let own = self.settings.own;
         let welcome = Welcome::take(&frame.body).map_err(|error| error.to_string())?;
@@ -150,7 +156,7 @@ impl Transport {
         if welcome.node != node {
             return Err(format!("{} answers there", welcome.node));
         }
-        self.check_member(node, welcome.incarnation, welcome.boot)
+        self.check_member(node, welcome.incarnation)
             .map_err(|(_, text)| text)
     }
 }

@@ -13,6 +13,7 @@ mod lanes;
 mod limits;
 mod names;
 mod peers;
+mod reaching;
 mod stream;
 mod tls;
 mod transport;

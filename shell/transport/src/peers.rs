@@ -4,7 +4,7 @@
 //! so that both ends mean the same life of the link by their own epoch of it.
 
 use crate::limits::{BACKOFF_MAX, BACKOFF_MIN, REFUSAL_LOGGED_EVERY};
-use quorate_types::{Duration, Incarnation, LinkEpoch, NodeId, Time};
+use quorate_types::{Duration, Incarnation, LinkEpoch, NodeId, PeerPast, Time};
 
 /// A member as the transport needs to know it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -33,18 +33,20 @@ pub(crate) enum Way {
 pub(crate) struct Peer {
     pub(crate) address: PeerAddress,
     pub(crate) way: Way,
-    /// The newest start of the peer that was heard of.
-    pub(crate) boot: u64,
+    /// What was seen of it.
+    pub(crate) past: PeerPast,
     pause: Duration,
     refusal_logged: Option<Time>,
 }
 
 impl Peer {
-    pub(crate) fn new(address: PeerAddress, now: Time) -> Peer {
+    /// What an earlier life remembered counts if it is about this incarnation.
+    pub(crate) fn new(address: PeerAddress, past: Option<PeerPast>, now: Time) -> Peer {
+        let past = past.filter(|past| past.incarnation == address.incarnation);
         Peer {
+            past: past.unwrap_or(PeerPast::new(address.incarnation)),
             address,
             way: Way::Idle { at: now },
-            boot: 0,
             pause: BACKOFF_MIN,
             refusal_logged: None,
         }
@@ -58,9 +60,8 @@ impl Peer {
     }
 
     /// The link stands.
-    pub(crate) fn linked(&mut self, slot: usize, epoch: LinkEpoch, boot: u64) {
+    pub(crate) fn linked(&mut self, slot: usize, epoch: LinkEpoch) {
         self.way = Way::Linked { slot, epoch };
-        self.boot = boot;
         self.pause = BACKOFF_MIN;
     }
 

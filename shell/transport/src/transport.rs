@@ -7,13 +7,15 @@ use crate::lanes::Lane;
 use crate::limits::{ACCEPT_PAUSE, Limits, SLOTS_MAX};
 use crate::names::Names;
 use crate::peers::{Peer, PeerAddress, Way};
+use crate::reaching::Reaching;
 use crate::tls::Tls;
 use bytes::{Bytes, BytesMut};
 use mio::event::Event;
 use mio::net::TcpListener;
 use mio::{Interest, Registry, Token, Waker};
 use quorate_types::{
-    ClusterId, ConnectionId, GroupId, Incarnation, LinkEpoch, NodeId, NodeSet, Time, ViewNumber,
+    ClusterId, ConnectionId, GroupId, Incarnation, LinkEpoch, NodeId, NodeSet, PeerPast, Reach,
+    Sighting, Time, ViewNumber,
 };
 use quorate_wire::{Frame, Kind, ObjectEntry, Reject, RejectReason, put_frame};
 use std::collections::BTreeMap;
@@ -32,8 +34,8 @@ pub struct Own {
     pub node: NodeId,
     /// The life of its data directory.
     pub incarnation: Incarnation,
-    /// Which start of that directory this is.
-    pub boot: u64,
+    /// Which start of that directory this is, and how far its log had come at that start.
+    pub reach: Reach,
 }
 
 /// What a transport is made of.
@@ -45,6 +47,8 @@ pub struct Settings {
     pub listen: SocketAddr,
     /// All members, this node among them.
     pub members: Vec<PeerAddress>,
+    /// What an earlier life remembered of the others.
+    pub pasts: BTreeMap<NodeId, PeerPast>,
     /// The view that clients are told of.
     pub view: ViewNumber,
     /// The group's objects, for clients.
@@ -99,6 +103,13 @@ pub enum Arrival {
         /// What arrived.
         frame: Frame,
     },
+    /// A peer has seen more of this node than it comes with: it must not go on as it is.
+    Sighted {
+        /// Who said so.
+        peer: NodeId,
+        /// What it has seen.
+        sighting: Sighting,
+    },
     /// A client's connection is over.
     Gone {
         /// Which.
@@ -148,6 +159,8 @@ pub struct Transport {
     pub(crate) epochs: u64,
     /// Connections that are neither peers nor clients yet; only they are looked at by the clock.
     pub(crate) unsettled: usize,
+    /// What is told of this node's reach, and what is remembered of the others'.
+    pub(crate) reaching: Reaching,
     /// Slots with something to write, each listed once.
     listed: Vec<usize>,
     /// Slots with more to read.
@@ -181,7 +194,10 @@ impl Transport {
         let own = settings.own.node;
         let others = settings.members.iter().filter(|peer| peer.node != own);
         let peers = others
-            .map(|peer| (peer.node, Peer::new(peer.clone(), now)))
+            .map(|peer| {
+                let past = settings.pasts.get(&peer.node).copied();
+                (peer.node, Peer::new(peer.clone(), past, now))
+            })
             .collect();
         assert!(
             settings.limits.connections < SLOTS_MAX,
@@ -201,6 +217,7 @@ impl Transport {
             numbered: 0,
             epochs: 0,
             unsettled: 0,
+            reaching: Reaching::new(now),
             listed: Vec::new(),
             unread: Vec::new(),
             scratch: BytesMut::new(),
@@ -365,6 +382,7 @@ impl Transport {
 
     /// Writes everything queued in this turn, as far as the sockets take it.
     pub fn flush(&mut self, now: Time) {
+        self.tell_reach(now);
         let mut listed = std::mem::take(&mut self.listed);
         for slot in listed.drain(..) {
             let Some(connection) = self.slots[slot].as_mut() else {
@@ -463,9 +481,10 @@ impl Transport {
             };
             self.counters.frames_in += 1;
             match phase {
-                Phase::Peer(from, link) => self.arrivals.push(Arrival::Peer { from, link, frame }),
+                Phase::Peer(from, link) => self.peer_frame(slot, from, link, frame, now),
                 Phase::Client(from) => self.arrivals.push(Arrival::Client { from, frame }),
                 Phase::Stranger => self.greeted(slot, &frame, now),
+                Phase::Greeting(peer) if frame.kind == Kind::Sighting => self.sighted(peer, &frame),
                 Phase::Greeting(peer) => self.welcomed(slot, peer, &frame, now),
                 Phase::Connecting(_) | Phase::Closing => return Ok(()),
             }

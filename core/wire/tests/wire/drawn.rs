@@ -498,6 +498,29 @@ pub(crate) fn welcome(draw: &mut Draw) -> Welcome {
     }
 }
 
+pub(crate) fn reach(draw: &mut Draw) -> Reach {
+    Reach {
+        boot: counter(draw),
+        start: draw.number(),
+        commit: counter(draw),
+        recall: match draw.below(3) {
+            0 => Recall::Whole,
+            1 => Recall::Damaged,
+            _ => Recall::Lost,
+        },
+    }
+}
+
+pub(crate) fn sighting(draw: &mut Draw) -> Sighting {
+    let finding = if draw.flag() {
+        Finding::OlderCopy
+    } else {
+        Finding::BootUsed
+    };
+    let boot = counter(draw);
+    Sighting { boot, finding }
+}
+
 pub(crate) fn reject(draw: &mut Draw) -> Reject {
     let reason = match draw.below(3) {
         0 => RejectReason::Cluster,

@@ -39,6 +39,16 @@ fn handshakes_are_read_as_they_were_written() {
         |buf, welcome| welcome.put(buf),
         Welcome::take,
     );
+    each_seed(
+        drawn::reach,
+        |buf, reach| put_reach(buf, *reach),
+        take_reach,
+    );
+    each_seed(
+        drawn::sighting,
+        |buf, seen| put_sighting(buf, *seen),
+        take_sighting,
+    );
     each_seed(drawn::reject, |buf, reject| reject.put(buf), Reject::take);
 }
 

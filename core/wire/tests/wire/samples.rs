@@ -121,7 +121,7 @@ pub(crate) fn payload() -> Bytes {
     call::encode("deposit", &[V::Int(10)], &[]).expect("within all limits")
 }
 
-fn handshake() -> [Sample; 4] {
+fn handshake() -> [Sample; 6] {
     let hello = |role| Hello {
         version_min: 2,
         version_max: 3,
@@ -159,7 +159,23 @@ fn handshake() -> [Sample; 4] {
         reason: RejectReason::Cluster,
         text: "another cluster".into(),
     };
+    let reach = Reach {
+        boot: 5,
+        start: 0x1234,
+        commit: 900,
+        recall: Recall::Whole,
+    };
+    let sighting = Sighting {
+        boot: 6,
+        finding: Finding::OlderCopy,
+    };
     [
+        sample("reach", Reader::Message(Kind::Reach), |buf| {
+            put_reach(buf, reach);
+        }),
+        sample("sighting", Reader::Message(Kind::Sighting), |buf| {
+            put_sighting(buf, sighting);
+        }),
         sample("hello_node", Reader::Message(Kind::Hello), |buf| {
             node.put(buf);
         }),

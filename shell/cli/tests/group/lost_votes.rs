@@ -62,3 +62,62 @@ fn a_node_that_decides_alone_does_not_start_without_its_log() {
     assert!(says.contains("lacks segments"), "{says}");
     assert!(says.contains("no other node holds a copy"), "{says}");
 }
+
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy(&entry.path(), &target);
+        } else {
+            std::fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}
+
+fn put_back(copied: &Path, home: &Path) {
+    std::fs::remove_dir_all(home).unwrap();
+    copy(copied, home);
+}
+
+/// Claim st-2.
+#[test]
+fn a_node_whose_directory_is_an_older_copy_is_told_by_its_peers_and_observes_until_the_newest_is_back()
+ {
+    let dir = tempfile::tempdir().unwrap();
+    let words = ["--dir", dir.path().to_str().unwrap()];
+    let (home, old, newest) = (
+        dir.path().join("node-2"),
+        dir.path().join("old"),
+        dir.path().join("newest"),
+    );
+    let mut group = Group::start(&words);
+    assert_eq!(group.add("1"), "1");
+    assert_eq!(group.stop(), Some(0));
+    copy(&home, &old);
+    let mut group = Group::start(&words);
+    assert_eq!(group.add("2"), "3");
+    assert_eq!(group.stop(), Some(0));
+    copy(&home, &newest);
+
+    // All nodes start anew: what they remember of each other is on disk.
+    put_back(&old, &home);
+    let mut group = Group::start(&words);
+    let begun = std::time::Instant::now();
+    while group.status()["nodes"][1]["observes"].is_null() {
+        assert!(begun.elapsed().as_secs() < 20, "never noticed");
+    }
+    let why = group.status()["nodes"][1]["observes"].clone();
+    assert!(why.as_str().unwrap().contains("older copy"), "{why}");
+    assert_eq!(group.add("4"), "7");
+    assert_eq!(group.stop(), Some(0));
+
+    put_back(&newest, &home);
+    let mut group = Group::start(&words);
+    assert_eq!(group.add("1"), "8");
+    let status = group.status();
+    let roles = status["nodes"][1]["roles"].to_string();
+    assert!(roles.contains("acceptor"), "{status}");
+    assert_eq!(group.stop(), Some(0));
+}

@@ -1,18 +1,22 @@
 //! Transports that speak with each other, with plain sockets, and with those who should not come in.
 //! Every wait is for a condition and bounded.
 
+mod sighted;
+
 use bytes::{Bytes, BytesMut};
 use mio::{Events, Poll, Token, Waker};
 use quorate_transport::{
     Arrival, Lane, Limits, Own, PeerAddress, Settings, Tls, Transport, node_name,
 };
 use quorate_types::{
-    ClusterId, ConnectionId, GroupId, Incarnation, LinkEpoch, NodeId, NodeSet, Time, ViewNumber,
+    ClusterId, ConnectionId, GroupId, Incarnation, LinkEpoch, NodeId, NodeSet, PeerPast, Reach,
+    Recall, Time, ViewNumber,
 };
 use quorate_wire::{
     Frame, FrameReader, Hello, HelloRole, Kind, Reject, RejectReason, VERSION, VERSION_MIN,
-    Welcome, put_frame,
+    Welcome, put_frame, take_sighting,
 };
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -40,6 +44,25 @@ impl Node {
         limits: Limits,
         tls: Option<Tls>,
     ) -> Node {
+        Node::make(own, boot, addresses, (limits, tls, BTreeMap::new()))
+    }
+
+    /// With what an earlier life remembered of the others.
+    fn start_after(
+        own: u16,
+        boot: u64,
+        addresses: &[SocketAddr],
+        pasts: BTreeMap<NodeId, PeerPast>,
+    ) -> Node {
+        Node::make(own, boot, addresses, (Limits::default(), None, pasts))
+    }
+
+    fn make(
+        own: u16,
+        boot: u64,
+        addresses: &[SocketAddr],
+        (limits, tls, pasts): (Limits, Option<Tls>, BTreeMap<NodeId, PeerPast>),
+    ) -> Node {
         let poll = Poll::new().unwrap();
         let waker = Arc::new(Waker::new(poll.registry(), Token(0)).unwrap());
         let members = (1..).zip(addresses).map(|(node, address)| PeerAddress {
@@ -53,8 +76,9 @@ impl Node {
                 group: GROUP,
                 node: NodeId(own),
                 incarnation: Incarnation(100 + u64::from(own)),
-                boot,
+                reach: reach(boot),
             },
+            pasts,
             listen: addresses[usize::from(own) - 1],
             members: members.collect(),
             view: ViewNumber(1),
@@ -118,6 +142,15 @@ impl Node {
             _ => None,
         });
         frames.collect()
+    }
+}
+
+fn reach(boot: u64) -> Reach {
+    Reach {
+        boot,
+        start: 70 + boot,
+        commit: 0,
+        recall: Recall::Whole,
     }
 }
 
@@ -305,10 +338,11 @@ fn an_older_start_of_a_member_is_refused() {
     let frame = answer(&mut two, &mut newer).expect("a welcome");
     assert_eq!(frame.kind, Kind::Welcome);
     assert_eq!(Welcome::take(&frame.body).unwrap().node, NodeId(2));
-    assert_eq!(
-        rejection(&mut two, &hello(start(4), 7)),
-        RejectReason::StaleBoot
-    );
+    let mut older = TcpStream::connect(two.transport.address()).unwrap();
+    older.write_all(&hello(start(4), 7)).unwrap();
+    let frame = answer(&mut two, &mut older).expect("what was seen");
+    assert_eq!(frame.kind, Kind::Sighting);
+    assert_eq!(take_sighting(&frame.body).unwrap().boot, 5);
     assert!(two.link(1).is_some(), "the newer one stays");
 }
 
@@ -419,8 +453,9 @@ fn a_taken_address_is_named() {
             group: GROUP,
             node: NodeId(1),
             incarnation: Incarnation(101),
-            boot: 1,
+            reach: reach(1),
         },
+        pasts: BTreeMap::new(),
         listen: address,
         members: Vec::new(),
         view: ViewNumber(1),

@@ -1,0 +1,192 @@
+//! How far a node has come, what its peers remember of that, and what tells an old copy of its directory from the node.
+//!
+//! A directory that was put back from a copy looks whole to its own node. Its peers have seen more of it: later starts, later
+//! commits. What they remember is pinned here; who keeps it durable and who is told is the shell's. Claim st-2.
+
+use crate::Incarnation;
+
+/// How far a node has come, in its own words.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Reach {
+    /// Which start of its directory this is.
+    pub boot: u64,
+    /// Drawn at random by each process, so that two starts with one boot differ.
+    pub start: u64,
+    /// The number of the newest durable commit of its log, 0 in memory mode. It never falls.
+    pub commit: u64,
+    /// Whether it remembers what it promised and voted for.
+    pub recall: Recall,
+}
+
+/// Whether a node remembers what it promised and voted for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Recall {
+    /// All of it: it votes.
+    Whole,
+    /// Not all of it, and it asks the others before it votes. Its last commits may be unreadable.
+    Damaged,
+    /// It does not vote.
+    Lost,
+}
+
+/// What a peer answers a node that comes with less than the peer has seen of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sighting {
+    /// The highest boot that the peer has seen; the node must go on above it.
+    pub boot: u64,
+    /// What the peer found.
+    pub finding: Finding,
+}
+
+/// What is wrong with a node's reach.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Finding {
+    /// The directory is an older copy: the node may have forgotten votes, and observes.
+    OlderCopy,
+    /// Only the boot was used before; with a higher one the node may come as it is.
+    BootUsed,
+}
+
+/// What a node remembers of a peer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PeerPast {
+    /// The incarnation that all of this is about.
+    pub incarnation: Incarnation,
+    /// The newest start seen, as boot and random number.
+    pub newest: (u64, u64),
+    /// The newest start seen that could vote.
+    pub voting: (u64, u64),
+    /// The highest commit seen of a start that could vote.
+    pub commit: u64,
+}
+
+impl PeerPast {
+    /// Nothing is known of the peer yet.
+    #[must_use]
+    pub fn new(incarnation: Incarnation) -> PeerPast {
+        PeerPast {
+            incarnation,
+            newest: (0, 0),
+            voting: (0, 0),
+            commit: 0,
+        }
+    }
+
+    /// Compares what the peer says with what is remembered.
+    ///
+    /// # Errors
+    /// What to answer when it comes with less.
+    pub fn judge(&self, reach: Reach) -> Result<(), Sighting> {
+        let is_older = match reach.recall {
+            Recall::Whole => is_before(reach, self.voting) || reach.commit < self.commit,
+            Recall::Damaged => is_before(reach, self.voting),
+            Recall::Lost => false,
+        };
+        let finding = if is_older {
+            Finding::OlderCopy
+        } else if is_before(reach, self.newest) {
+            Finding::BootUsed
+        } else {
+            return Ok(());
+        };
+        let boot = self.newest.0;
+        Err(Sighting { boot, finding })
+    }
+
+    /// Remembers what the peer said and was judged well for.
+    pub fn note(&mut self, reach: Reach) {
+        self.newest = (reach.boot, reach.start);
+        match reach.recall {
+            Recall::Whole => {
+                self.voting = self.newest;
+                self.commit = self.commit.max(reach.commit);
+            }
+            // Commits that cannot be read any more are not asked of it again.
+            Recall::Damaged => {
+                self.voting = self.newest;
+                self.commit = reach.commit;
+            }
+            Recall::Lost => {}
+        }
+    }
+}
+
+/// Whether `reach` is of an earlier start than `seen`, or of another start with the same boot.
+fn is_before(reach: Reach, seen: (u64, u64)) -> bool {
+    reach.boot < seen.0 || (reach.boot == seen.0 && reach.start != seen.1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reach(boot: u64, start: u64, commit: u64, recall: Recall) -> Reach {
+        Reach {
+            boot,
+            start,
+            commit,
+            recall,
+        }
+    }
+
+    fn past(seen: &[Reach]) -> PeerPast {
+        let mut past = PeerPast::new(Incarnation(1));
+        for reach in seen {
+            assert_eq!(past.judge(*reach), Ok(()));
+            past.note(*reach);
+        }
+        past
+    }
+
+    fn older(boot: u64) -> Result<(), Sighting> {
+        let finding = Finding::OlderCopy;
+        Err(Sighting { boot, finding })
+    }
+
+    #[test]
+    fn a_node_that_restarts_and_goes_on_is_welcome() {
+        past(&[
+            reach(1, 10, 0, Recall::Whole),
+            reach(1, 10, 500, Recall::Whole),
+            reach(2, 11, 500, Recall::Whole),
+            reach(2, 11, 501, Recall::Whole),
+        ]);
+    }
+
+    #[test]
+    fn a_copy_from_before_the_last_commits_is_older_even_with_a_new_boot() {
+        let past = past(&[reach(1, 10, 500, Recall::Whole)]);
+        assert_eq!(past.judge(reach(2, 11, 300, Recall::Whole)), older(1));
+    }
+
+    #[test]
+    fn a_boot_that_another_process_had_is_an_older_copy() {
+        let past = past(&[reach(3, 10, 0, Recall::Whole)]);
+        assert_eq!(past.judge(reach(3, 11, 0, Recall::Whole)), older(3));
+        assert_eq!(past.judge(reach(2, 11, 9, Recall::Damaged)), older(3));
+    }
+
+    #[test]
+    fn damage_at_the_end_of_the_log_is_no_older_copy() {
+        let mut past = past(&[reach(1, 10, 500, Recall::Whole)]);
+        let damaged = reach(2, 11, 498, Recall::Damaged);
+        assert_eq!(past.judge(damaged), Ok(()));
+        past.note(damaged);
+        assert_eq!(past.judge(reach(3, 12, 499, Recall::Whole)), Ok(()));
+    }
+
+    #[test]
+    fn the_newest_directory_may_be_put_back_after_a_copy_has_observed_with_higher_boots() {
+        let past = past(&[
+            reach(3, 10, 500, Recall::Whole),
+            reach(4, 11, 20, Recall::Lost),
+            reach(5, 12, 20, Recall::Lost),
+        ]);
+        let finding = Finding::BootUsed;
+        assert_eq!(
+            past.judge(reach(4, 13, 500, Recall::Whole)),
+            Err(Sighting { boot: 5, finding })
+        );
+        assert_eq!(past.judge(reach(6, 14, 500, Recall::Whole)), Ok(()));
+    }
+}

@@ -1,0 +1,77 @@
+//! How far a node has come, as the first frame of a link in both directions and again while it stands, and the answer to one
+//! that comes with less than was seen of it. Decides nothing: `quorate_types` compares.
+
+use crate::WireError;
+use crate::codec::Reader;
+use bytes::{BufMut, Bytes, BytesMut};
+use quorate_types::{Finding, Reach, Recall, Sighting};
+
+/// Appends the body of a frame of kind `Reach`.
+pub fn put_reach(buf: &mut BytesMut, reach: Reach) {
+    buf.put_u64_le(reach.boot);
+    buf.put_u64_le(reach.start);
+    buf.put_u64_le(reach.commit);
+    buf.put_u8(match reach.recall {
+        Recall::Whole => 1,
+        Recall::Damaged => 2,
+        Recall::Lost => 3,
+    });
+}
+
+/// Reads the body of a frame of kind `Reach`.
+///
+/// # Errors
+/// When it is not one.
+pub fn take_reach(body: &Bytes) -> Result<Reach, WireError> {
+    let mut r = Reader::new(body);
+    let reach = Reach {
+        boot: r.counter("boot")?,
+        start: r.u64("start")?,
+        commit: r.counter("commit")?,
+        recall: match r.u8("recall")? {
+            1 => Recall::Whole,
+            2 => Recall::Damaged,
+            3 => Recall::Lost,
+            tag => {
+                return Err(WireError::UnknownTag {
+                    what: "recall",
+                    tag,
+                });
+            }
+        },
+    };
+    r.end("reach")?;
+    Ok(reach)
+}
+
+/// Appends the body of a frame of kind `Sighting`.
+pub fn put_sighting(buf: &mut BytesMut, sighting: Sighting) {
+    buf.put_u64_le(sighting.boot);
+    buf.put_u8(match sighting.finding {
+        Finding::OlderCopy => 1,
+        Finding::BootUsed => 2,
+    });
+}
+
+/// Reads the body of a frame of kind `Sighting`.
+///
+/// # Errors
+/// When it is not one.
+pub fn take_sighting(body: &Bytes) -> Result<Sighting, WireError> {
+    let mut r = Reader::new(body);
+    let sighting = Sighting {
+        boot: r.counter("boot")?,
+        finding: match r.u8("finding")? {
+            1 => Finding::OlderCopy,
+            2 => Finding::BootUsed,
+            tag => {
+                return Err(WireError::UnknownTag {
+                    what: "finding",
+                    tag,
+                });
+            }
+        },
+    };
+    r.end("sighting")?;
+    Ok(sighting)
+}

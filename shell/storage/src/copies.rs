@@ -1,0 +1,91 @@
+//! Two checksummed copies of a small file, replaced one after the other by whole files, so that one is always whole.
+//!
+//! Called by the identity and by what is remembered of peers. It knows neither's content, only where its version stands.
+
+use std::io;
+
+use crate::disk::{Disk, DiskFile, read_whole};
+use crate::error::{StorageError, is_full};
+
+/// The names of a file that stands twice.
+pub(crate) struct Copies {
+    pub(crate) names: [&'static str; 2],
+    /// A copy under construction.
+    pub(crate) new: &'static str,
+    /// The version of a copy, if it is whole.
+    pub(crate) version: fn(&[u8]) -> Option<u64>,
+}
+
+impl Copies {
+    /// Whether any copy is there.
+    pub(crate) fn exist<D: Disk>(&self, disk: &D) -> Result<bool, StorageError> {
+        let names = disk
+            .list()
+            .map_err(|error| StorageError::io("list the directory", &error))?;
+        Ok(names.iter().any(|name| self.names.contains(&name.as_str())))
+    }
+
+    /// Every copy that can be read, whole or not.
+    pub(crate) fn read<D: Disk>(&self, disk: &D) -> Vec<Vec<u8>> {
+        let read = |name: &str| {
+            disk.open(name)
+                .and_then(|mut file| read_whole(&mut file))
+                .ok()
+        };
+        self.names.into_iter().filter_map(read).collect()
+    }
+
+    /// The newest whole copy.
+    pub(crate) fn newest(&self, contents: Vec<Vec<u8>>) -> Option<Vec<u8>> {
+        contents
+            .into_iter()
+            .filter_map(|content| Some(((self.version)(&content)?, content)))
+            .max_by_key(|(version, _)| *version)
+            .map(|(_, content)| content)
+    }
+
+    /// Replaces both copies by what `encode` makes of the next version: first the content durable, then the name.
+    pub(crate) fn store<D: Disk>(
+        &self,
+        disk: &D,
+        encode: impl Fn(u64) -> Vec<u8>,
+    ) -> Result<(), StorageError> {
+        let version_of = |name: &str| {
+            disk.open(name)
+                .and_then(|mut file| read_whole(&mut file))
+                .ok()
+                .and_then(|content| (self.version)(&content))
+                .unwrap_or(0)
+        };
+        let versions = self.names.map(version_of);
+        let content = encode(versions[0].max(versions[1]) + 1);
+        // The older copy goes first, so that the newest stays until another is whole.
+        let order = if versions[0] <= versions[1] {
+            self.names
+        } else {
+            [self.names[1], self.names[0]]
+        };
+        for name in order {
+            self.replace(disk, name, &content)
+                .map_err(|error| match error {
+                    error if is_full(&error) => StorageError::Full {
+                        wanted: content.len() as u64,
+                    },
+                    error => StorageError::SyncFailed(error.to_string()),
+                })?;
+        }
+        Ok(())
+    }
+
+    fn replace<D: Disk>(&self, disk: &D, name: &str, content: &[u8]) -> io::Result<()> {
+        match disk.remove(self.new) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            Ok(()) | Err(_) => {}
+        }
+        let mut file = disk.create(self.new, content.len() as u64)?;
+        file.write_at(0, content)?;
+        file.sync()?;
+        disk.rename(self.new, name)?;
+        disk.sync_dir()
+    }
+}

@@ -1,0 +1,176 @@
+//! How far nodes have come: what this one tells, how the others are judged, and what is remembered of them.
+//!
+//! It compares nothing itself, `quorate_types` does; it refuses who comes with less than was seen, and says so to them.
+
+use crate::limits::{PASTS_NOTED_EVERY, REACH_TOLD_EVERY};
+use crate::transport::{Arrival, Transport};
+use quorate_types::{LinkEpoch, NodeId, PeerPast, Reach, Recall, Sighting, Time};
+use quorate_wire::{
+    Frame, Kind, Reject, RejectReason, put_reach, put_sighting, take_reach, take_sighting,
+};
+
+/// When what was told and handed over.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reaching {
+    told: u64,
+    tell_at: Time,
+    is_start_new: bool,
+    is_commit_new: bool,
+    note_at: Time,
+}
+
+impl Reaching {
+    pub(crate) fn new(now: Time) -> Reaching {
+        Reaching {
+            told: 0,
+            tell_at: now,
+            is_start_new: false,
+            is_commit_new: false,
+            note_at: now,
+        }
+    }
+}
+
+impl Transport {
+    /// The newest durable commit of this node's log: peers are told of it before later frames.
+    pub fn set_commit(&mut self, commit: u64) {
+        let reach = &mut self.settings.own.reach;
+        reach.commit = reach.commit.max(commit);
+    }
+
+    /// Whether this node remembers what it voted for. Called before the first [`Transport::tick`].
+    pub fn set_recall(&mut self, recall: Recall) {
+        self.settings.own.reach.recall = recall;
+    }
+
+    /// What is to be remembered of the others over a restart, if it is time to write it: at once when a peer has started anew,
+    /// otherwise now and then.
+    pub fn pasts_to_note(&self, now: Time) -> Option<Vec<(NodeId, PeerPast)>> {
+        let reaching = &self.reaching;
+        let is_due = reaching.is_start_new || (reaching.is_commit_new && now >= reaching.note_at);
+        is_due.then(|| self.pasts())
+    }
+
+    /// They are being written.
+    pub fn pasts_noted(&mut self, now: Time) {
+        self.reaching.is_start_new = false;
+        self.reaching.is_commit_new = false;
+        self.reaching.note_at = now + PASTS_NOTED_EVERY;
+    }
+
+    /// What is known of the others.
+    #[must_use]
+    pub fn pasts(&self) -> Vec<(NodeId, PeerPast)> {
+        let pasts = self.peers.iter().map(|(node, peer)| (*node, peer.past));
+        pasts.collect()
+    }
+
+    /// Tells the linked peers how far the log has come, ahead of everything queued in this turn that waited for it.
+    pub(crate) fn tell_reach(&mut self, now: Time) {
+        let reach = self.settings.own.reach;
+        if reach.commit <= self.reaching.told || now < self.reaching.tell_at {
+            return;
+        }
+        self.reaching.told = reach.commit;
+        self.reaching.tell_at = now + REACH_TOLD_EVERY;
+        let links: Vec<usize> = self.peers.values().filter_map(|peer| peer.link()).collect();
+        for slot in links {
+            self.greet_with_reach(slot);
+        }
+    }
+
+    /// Queues this node's reach ahead of what is queued in the slower lanes.
+    pub(crate) fn greet_with_reach(&mut self, slot: usize) {
+        let reach = self.settings.own.reach;
+        let connection = self.slots[slot].as_mut().expect("a linked slot is taken");
+        connection.greet(Kind::Reach, |body| put_reach(body, reach));
+        self.list(slot);
+    }
+
+    /// A frame on a link: reach is judged here, the rest goes up once it was.
+    pub(crate) fn peer_frame(
+        &mut self,
+        slot: usize,
+        from: NodeId,
+        link: LinkEpoch,
+        frame: Frame,
+        now: Time,
+    ) {
+        let connection = self.slots[slot].as_ref().expect("it has just spoken");
+        match frame.kind {
+            Kind::Reach => match take_reach(&frame.body) {
+                Ok(reach) => {
+                    self.reached(slot, from, reach, now);
+                }
+                Err(error) => {
+                    self.reject(slot, RejectReason::Malformed, error.to_string(), now);
+                }
+            },
+            Kind::Sighting => self.sighted(from, &frame),
+            Kind::Reject => {
+                let text = Reject::take(&frame.body).map_or_else(|e| e.to_string(), |r| r.text);
+                tracing::warn!(peer = %from, text, "the peer ends the link");
+                self.close(slot, now);
+            }
+            Kind::Peer
+            | Kind::Hello
+            | Kind::Welcome
+            | Kind::FromClient
+            | Kind::ToClient
+            | Kind::StatusRequest
+            | Kind::StatusReply
+            | Kind::AdminRequest
+            | Kind::AdminReply => {
+                if connection.is_judged {
+                    self.arrivals.push(Arrival::Peer { from, link, frame });
+                } else {
+                    let text = "say first how far you have come".to_owned();
+                    self.reject(slot, RejectReason::Malformed, text, now);
+                }
+            }
+        }
+    }
+
+    /// Judges what a peer says of itself; one that comes with less than was seen is told and refused.
+    pub(crate) fn reached(&mut self, slot: usize, node: NodeId, reach: Reach, now: Time) -> bool {
+        let peer = self.peers.get_mut(&node).expect("checked to be a member");
+        match peer.past.judge(reach) {
+            Ok(()) => {
+                let before = peer.past;
+                peer.past.note(reach);
+                self.reaching.is_start_new |= before.newest != peer.past.newest;
+                self.reaching.is_commit_new |= before.commit != peer.past.commit;
+                let connection = self.slots[slot].as_mut().expect("it has just spoken");
+                connection.is_judged = true;
+                true
+            }
+            Err(sighting) => {
+                let past = peer.past;
+                if peer.may_log_refusal(now) {
+                    tracing::warn!(peer = %node, ?reach, ?past, finding = ?sighting.finding,
+                        "peer refused: more was seen of it than it comes with");
+                }
+                self.refuse_sighted(slot, sighting, now);
+                false
+            }
+        }
+    }
+
+    fn refuse_sighted(&mut self, slot: usize, sighting: Sighting, now: Time) {
+        let connection = self.slots[slot].as_mut().expect("it has just spoken");
+        connection.put(Kind::Sighting, |body| put_sighting(body, sighting));
+        let text = format!(
+            "a later state of this node was seen, in boot {}: {:?}",
+            sighting.boot, sighting.finding
+        );
+        self.reject(slot, RejectReason::StaleBoot, text, now);
+    }
+
+    /// A peer has seen more of this node.
+    pub(crate) fn sighted(&mut self, peer: NodeId, frame: &Frame) {
+        match take_sighting(&frame.body) {
+            Ok(sighting) => self.arrivals.push(Arrival::Sighted { peer, sighting }),
+            Err(error) => tracing::warn!(%peer, %error, "unreadable sighting"),
+        }
+    }
+}

@@ -1,6 +1,7 @@
 //! One life of a host process: how it is started, and the stream to it.
 
-use crate::host::{HostError, ObjectSpec, PythonConfig};
+use crate::config::{ObjectSpec, PythonConfig};
+use crate::error::HostError;
 use crate::limits::{OUTBOX_BYTES_MAX, READ_BYTES, START_PATIENCE};
 use crate::mark::{self, Mark};
 use crate::protocol::{Broken, Reply, put_hello, take_reply};

@@ -4,197 +4,20 @@
 //! once, Python objects in a process of their own. The host refuses nothing that the log decided: while
 //! the process is down, work waits for its return.
 
+use crate::config::{HostConfig, ObjectSpec};
+use crate::error::HostError;
+use crate::event::HostEvent;
+use crate::image::ObjectImage;
 use crate::in_process::InProcess;
 use crate::other_process::OtherProcess;
 use crate::outcomes;
 use bytes::Bytes;
 use mio::{Poll, Token, Waker};
 use quorate_ordering::ReadId;
-use quorate_types::{Call, ObjectId, Outcome, Slot, Stamp};
-use std::io;
+use quorate_types::{Call, ObjectId, Slot, Stamp};
 use std::os::fd::{AsRawFd, RawFd};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-/// One object as it was created.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ObjectSpec {
-    /// Its number in the group.
-    pub id: ObjectId,
-    /// Its name for people.
-    pub name: String,
-    /// `rust:counter`, `rust:register`, `rust:kv`, or `module:Class` for Python.
-    pub class: String,
-    /// `[args, kwargs]` of its constructor as the wire encodes values; empty when there are none.
-    pub arguments: Bytes,
-}
-
-impl ObjectSpec {
-    /// Whether the object is one of the built-ins.
-    #[must_use]
-    pub fn is_rust(&self) -> bool {
-        self.class.starts_with("rust:")
-    }
-
-    pub(crate) fn builtin(&self) -> &str {
-        self.class.strip_prefix("rust:").unwrap_or(&self.class)
-    }
-}
-
-/// The encoded state of one object.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ObjectImage {
-    /// Whose.
-    pub object: ObjectId,
-    /// Its state; equal states have equal images.
-    pub image: Bytes,
-}
-
-/// What the host has to tell.
-#[derive(Clone, PartialEq, Debug)]
-pub enum HostEvent {
-    /// The calls of `slot` were executed; slots come in the order in which they were handed in.
-    Executed {
-        /// Which slot.
-        slot: Slot,
-        /// One outcome per call.
-        outcomes: Vec<Outcome>,
-    },
-    /// A query was answered.
-    Queried {
-        /// Which.
-        read: ReadId,
-        /// What it returned or raised.
-        outcome: Outcome,
-    },
-    /// The state frozen at `slot` is encoded.
-    Imaged {
-        /// Which slot.
-        slot: Slot,
-        /// One image per object, ascending by object.
-        images: Vec<ObjectImage>,
-        /// blake3 over all images: equal on replicas whose objects are equal by value.
-        digest: [u8; 32],
-    },
-    /// The state at `slot` could not be frozen or encoded; calls go on.
-    ImageFailed {
-        /// Which slot.
-        slot: Slot,
-        /// Why, with the path of the value that cannot be encoded if that is the reason.
-        reason: String,
-    },
-    /// The objects hold the state of the images.
-    Restored {
-        /// The slot of the images.
-        slot: Slot,
-    },
-    /// The images could not be restored; the objects are as they were before.
-    RestoreFailed {
-        /// The slot of the images.
-        slot: Slot,
-        /// Why.
-        reason: String,
-    },
-    /// The host process works (again).
-    Up,
-    /// The host process stopped; it is started again unless `is_final`.
-    Down {
-        /// What happened to it.
-        reason: String,
-        /// The call that it was executing, if any.
-        culprit: Option<Culprit>,
-        /// It died at one call again and again and is not started any more. Nothing is skipped: only a
-        /// decision of the group may do that.
-        is_final: bool,
-    },
-    /// A call has not returned for a while; the host waits on, or kills the process after
-    /// `call_timeout` if one was set.
-    Hanging {
-        /// Which call.
-        culprit: Culprit,
-        /// For how long.
-        since: Duration,
-    },
-}
-
-/// The call that the host process was executing.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Culprit {
-    /// Its slot; `None` for a query.
-    pub slot: Option<Slot>,
-    /// Its index in the batch.
-    pub index: u32,
-    /// The object called.
-    pub object: ObjectId,
-    /// The method called.
-    pub method: String,
-}
-
-/// Everything that a host needs to know to start.
-#[derive(Clone, Debug, Default)]
-pub struct HostConfig {
-    /// The objects, ascending by id; all Rust or all Python.
-    pub objects: Vec<ObjectSpec>,
-    /// How Python objects are run; of no meaning to Rust objects.
-    pub python: PythonConfig,
-}
-
-/// How the process of Python objects is run.
-#[derive(Clone, Debug)]
-pub struct PythonConfig {
-    /// The interpreter; `None` for QUORATE_PYTHON, else `python3` beside this program, else on PATH.
-    pub interpreter: Option<PathBuf>,
-    /// Directories in which modules are found, before all others.
-    pub paths: Vec<PathBuf>,
-    /// An existing directory for images on their way.
-    pub scratch: PathBuf,
-    /// The same on all replicas of the group, and secret to clients: order of sets, randomness of
-    /// constructors. Draw it from the cluster's id and the group.
-    pub seed: u64,
-    /// Whether the state is encoded at all; tested when the objects are made.
-    pub with_snapshots: bool,
-    /// A call that runs longer has its process killed; it is never answered for.
-    pub call_timeout: Option<Duration>,
-    /// Address space that the process may use.
-    pub memory_bytes_max: Option<u64>,
-}
-
-impl Default for PythonConfig {
-    fn default() -> PythonConfig {
-        PythonConfig {
-            interpreter: None,
-            paths: Vec::new(),
-            scratch: std::env::temp_dir(),
-            seed: 1,
-            with_snapshots: true,
-            call_timeout: None,
-            memory_bytes_max: None,
-        }
-    }
-}
-
-/// Why a host cannot be made or started.
-#[derive(Debug, thiserror::Error)]
-pub enum HostError {
-    /// An object cannot be made: mend the class path or the arguments.
-    #[error("object {name}: {reason}")]
-    Object {
-        /// Its name.
-        name: String,
-        /// What is wrong.
-        reason: String,
-    },
-    /// Rust and Python objects share a group: give each kind its own group.
-    #[error("a group holds Rust objects or Python objects, not both: {0} and {1}")]
-    Mixed(String, String),
-    /// The host process ended, or was of no use, before it could serve.
-    #[error("the host process cannot serve: {0}")]
-    Ended(String),
-    /// The operating system refused a thread, a process or a descriptor.
-    #[error("the host cannot be started: {0}")]
-    System(#[from] io::Error),
-}
 
 /// The objects of one group at one node.
 pub struct Host {

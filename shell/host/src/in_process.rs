@@ -3,9 +3,13 @@
 //! Encoding and restoring happen on a side thread. While a restore runs, work waits in order.
 
 use crate::arguments::{CallView, raised};
-use crate::host::{HostError, HostEvent, ObjectImage, ObjectSpec};
-use crate::images::{Done, Encoder, Job, Objects};
-use crate::object::{Environment, create};
+use crate::builtin::create;
+use crate::config::ObjectSpec;
+use crate::encoder::{Done, Encoder, Job, Objects};
+use crate::error::HostError;
+use crate::event::HostEvent;
+use crate::image::ObjectImage;
+use crate::object::Environment;
 use bytes::Bytes;
 use mio::Waker;
 use quorate_ordering::ReadId;

@@ -2,10 +2,11 @@
 //!
 //! Everything handed in stays here until an image holds its effect. A new process gets the image and
 //! then this work again; outcomes that were told before are swallowed. Owned by
-//! [`crate::other_process::OtherProcess`].
+//! the half that runs Python objects.
 
 use crate::arguments::CallView;
-use crate::host::{Culprit, ObjectImage};
+use crate::event::Culprit;
+use crate::image::ObjectImage;
 use crate::mark::{Mark, Place};
 use bytes::Bytes;
 use quorate_ordering::ReadId;

@@ -6,8 +6,12 @@
 mod arguments;
 mod builtin;
 mod child;
+mod config;
+mod encoder;
+mod error;
+mod event;
 mod host;
-mod images;
+mod image;
 mod in_process;
 mod journal;
 pub mod limits;
@@ -23,11 +27,12 @@ pub use arguments::{
     Arguments, CallView, Mistake, NONE, call_payload, raised, returned_bool, returned_int,
     returned_none, unknown_method,
 };
-pub use builtin::{Counter, Kv, Register};
+pub use builtin::{Counter, CreateError, Kv, Register, create};
 pub use child::interpreter;
-pub use host::{
-    Culprit, Host, HostConfig, HostError, HostEvent, ObjectImage, ObjectSpec, PythonConfig, check,
-};
-pub use images::images_digest;
-pub use object::{CreateError, Environment, FrozenState, Object, RestoreError, create};
+pub use config::{HostConfig, ObjectSpec, PythonConfig};
+pub use error::HostError;
+pub use event::{Culprit, HostEvent};
+pub use host::{Host, check};
+pub use image::{ObjectImage, images_digest};
+pub use object::{Environment, FrozenState, Object, RestoreError};
 pub use protocol::HOST_PROTOCOL_VERSION;

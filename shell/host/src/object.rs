@@ -1,11 +1,10 @@
-//! The trait of an object written in Rust, and the registry that makes the built-in ones.
+//! The trait of an object written in Rust.
 //!
 //! An object is a deterministic state machine: what it answers follows from its state, the call and
 //! the agreed [`Environment`], never from a clock, a random source or an unordered collection.
 //! Called by the in-process half of [`crate::Host`]; it knows nothing of slots, sessions or replies.
 
-use crate::arguments::{Arguments, CallView};
-use crate::builtin::{Counter, Kv, Register};
+use crate::arguments::CallView;
 use bytes::Bytes;
 use quorate_types::{Outcome, Stamp};
 
@@ -99,41 +98,4 @@ impl RestoreError {
             reason: reason.into(),
         }
     }
-}
-
-/// Why an object could not be made.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum CreateError {
-    /// There is no such built-in object.
-    #[error("no built-in object `{0}`: use rust:counter, rust:register or rust:kv")]
-    Unknown(String),
-    /// The constructor's arguments do not fit.
-    #[error("rust:{class} cannot be made with these arguments: {reason}")]
-    Arguments {
-        /// Which built-in.
-        class: String,
-        /// What does not fit.
-        reason: String,
-    },
-}
-
-/// Makes the built-in object `rust:<class>`; `arguments` is `[args, kwargs]` as the wire encodes it.
-///
-/// # Errors
-/// When there is no such built-in or the arguments do not fit it.
-pub fn create(class: &str, arguments: &[u8]) -> Result<Box<dyn Object>, CreateError> {
-    let refused = |reason: String| CreateError::Arguments {
-        class: class.to_owned(),
-        reason,
-    };
-    let mut arguments = Arguments::parse(arguments).map_err(|e| refused(e.to_string()))?;
-    let made: Result<Box<dyn Object>, _> = match class {
-        "counter" => Counter::create(&mut arguments).map(|o| Box::new(o) as Box<dyn Object>),
-        "register" => Register::create(&mut arguments).map(|o| Box::new(o) as Box<dyn Object>),
-        "kv" => arguments
-            .finish()
-            .map(|()| Box::new(Kv::default()) as Box<dyn Object>),
-        unknown => return Err(CreateError::Unknown(format!("rust:{unknown}"))),
-    };
-    made.map_err(|mistake| refused(mistake.message))
 }

@@ -6,7 +6,10 @@
 
 use crate::arguments::raised;
 use crate::child::{Ended, Process, await_ready};
-use crate::host::{Culprit, HostError, HostEvent, ObjectImage, ObjectSpec, PythonConfig};
+use crate::config::{ObjectSpec, PythonConfig};
+use crate::error::HostError;
+use crate::event::{Culprit, HostEvent};
+use crate::image::ObjectImage;
 use crate::journal::{Journal, Sent, Work};
 use crate::limits::{
     DEATHS_AT_ONE_CALL_MAX, HANG_REPORTED_AFTER, JOURNAL_BYTES_MAX, MARK_INTERVAL, RESTART_DELAY,

@@ -4,7 +4,7 @@
 //! exception. Called by the host on every event that it gives out.
 
 use crate::arguments::raised;
-use crate::host::HostEvent;
+use crate::event::HostEvent;
 use quorate_types::{Outcome, PAYLOAD_BYTES_MAX};
 
 /// Replaces outcomes that no client could be told.

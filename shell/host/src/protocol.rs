@@ -4,7 +4,8 @@
 //! (1 byte) and its body. A host that breaks the protocol is treated like one that died.
 
 use crate::arguments::{Arguments, StringKind, put_int, put_list, put_map, put_string, string_of};
-use crate::host::{ObjectImage, ObjectSpec};
+use crate::config::ObjectSpec;
+use crate::image::ObjectImage;
 use bytes::Bytes;
 use quorate_ordering::ReadId;
 use quorate_types::{Call, ObjectId, Outcome, Slot, Stamp};

@@ -1,7 +1,6 @@
 //! Images that a snapshot process has written: read and digested on a side thread.
 
-use crate::host::ObjectImage;
-use crate::images::digest;
+use crate::image::{ObjectImage, images_digest};
 use crate::limits::ENCODER_NICENESS;
 use bytes::Bytes;
 use mio::Waker;
@@ -80,7 +79,7 @@ fn read(path: &Path) -> std::io::Result<(Vec<ObjectImage>, [u8; 32])> {
     let images = parse(&file).ok_or_else(|| {
         std::io::Error::new(std::io::ErrorKind::InvalidData, "the image is cut short")
     })?;
-    let digest = digest(images.iter().map(|image| (image.object, &image.image)));
+    let digest = images_digest(&images);
     Ok((images, digest))
 }
 

@@ -1,7 +1,7 @@
 //! What of the journal goes to the host process, and what of a batch is left out by decision.
 //!
 //! Skipped calls are not sent; their outcome is put among those that the process tells. Called by
-//! [`crate::other_process::OtherProcess`] alone.
+//! the half that runs Python objects alone.
 
 use crate::child::{Ended, Process};
 use crate::journal::{Journal, Work};

@@ -1,12 +1,13 @@
 //! The side thread on which frozen states are encoded and images restored, while calls go on.
 //!
 //! It never touches a live object: it gets frozen states and makes new objects. Owned by
-//! [`crate::in_process::InProcess`]; ends when its owner is dropped.
+//! the half that runs Rust objects; ends when its owner is dropped.
 
-use crate::host::{ObjectImage, ObjectSpec};
+use crate::builtin::create;
+use crate::config::ObjectSpec;
+use crate::image::{ObjectImage, images_digest};
 use crate::limits::{ENCODER_NICENESS, IMAGES_PENDING_MAX};
-use crate::object::{FrozenState, Object, create};
-use bytes::Bytes;
+use crate::object::{FrozenState, Object};
 use mio::Waker;
 use quorate_types::{ObjectId, Slot};
 use std::collections::BTreeMap;
@@ -129,30 +130,12 @@ fn encode(slot: Slot, frozen: Vec<(ObjectId, FrozenState)>) -> Done {
             image: state(),
         })
         .collect();
-    let digest = digest(images.iter().map(|i| (i.object, &i.image)));
+    let digest = images_digest(&images);
     Done::Encoded {
         slot,
         images,
         digest,
     }
-}
-
-/// The digest by value of all objects, as [`crate::HostEvent::Imaged`] tells it: for images that were
-/// fetched and never encoded here. `images` ascend by object.
-#[must_use]
-pub fn images_digest(images: &[ObjectImage]) -> [u8; 32] {
-    digest(images.iter().map(|image| (image.object, &image.image)))
-}
-
-/// The digest by value of all objects: equal states give equal digests on every replica.
-pub(crate) fn digest<'a>(images: impl Iterator<Item = (ObjectId, &'a Bytes)>) -> [u8; 32] {
-    let mut hasher = blake3::Hasher::new();
-    for (object, image) in images {
-        hasher.update(&object.0.to_be_bytes());
-        hasher.update(&(image.len() as u64).to_be_bytes());
-        hasher.update(image);
-    }
-    *hasher.finalize().as_bytes()
 }
 
 fn restore(specs: &[ObjectSpec], images: &[ObjectImage]) -> Result<Objects, String> {

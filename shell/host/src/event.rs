@@ -1,0 +1,86 @@
+//! What a host tells the node: outcomes, images, and what became of its process.
+
+use crate::image::ObjectImage;
+use quorate_ordering::ReadId;
+use quorate_types::{ObjectId, Outcome, Slot};
+use std::time::Duration;
+
+/// What the host has to tell.
+#[derive(Clone, PartialEq, Debug)]
+pub enum HostEvent {
+    /// The calls of `slot` were executed; slots come in the order in which they were handed in.
+    Executed {
+        /// Which slot.
+        slot: Slot,
+        /// One outcome per call.
+        outcomes: Vec<Outcome>,
+    },
+    /// A query was answered.
+    Queried {
+        /// Which.
+        read: ReadId,
+        /// What it returned or raised.
+        outcome: Outcome,
+    },
+    /// The state frozen at `slot` is encoded.
+    Imaged {
+        /// Which slot.
+        slot: Slot,
+        /// One image per object, ascending by object.
+        images: Vec<ObjectImage>,
+        /// blake3 over all images: equal on replicas whose objects are equal by value.
+        digest: [u8; 32],
+    },
+    /// The state at `slot` could not be frozen or encoded; calls go on.
+    ImageFailed {
+        /// Which slot.
+        slot: Slot,
+        /// Why, with the path of the value that cannot be encoded if that is the reason.
+        reason: String,
+    },
+    /// The objects hold the state of the images.
+    Restored {
+        /// The slot of the images.
+        slot: Slot,
+    },
+    /// The images could not be restored; the objects are as they were before.
+    RestoreFailed {
+        /// The slot of the images.
+        slot: Slot,
+        /// Why.
+        reason: String,
+    },
+    /// The host process works (again).
+    Up,
+    /// The host process stopped; it is started again unless `is_final`.
+    Down {
+        /// What happened to it.
+        reason: String,
+        /// The call that it was executing, if any.
+        culprit: Option<Culprit>,
+        /// It died at one call again and again and is not started any more. Nothing is skipped: only a
+        /// decision of the group may do that.
+        is_final: bool,
+    },
+    /// A call has not returned for a while; the host waits on, or kills the process after
+    /// `call_timeout` if one was set.
+    Hanging {
+        /// Which call.
+        culprit: Culprit,
+        /// For how long.
+        since: Duration,
+    },
+}
+
+/// The call that the host process was executing.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Culprit {
+    /// Its slot; `None` for a query.
+    pub slot: Option<Slot>,
+    /// Its index in the batch.
+    pub index: u32,
+    /// The object called.
+    pub object: ObjectId,
+    /// The method called.
+    pub method: String,
+}

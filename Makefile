@@ -82,7 +82,7 @@ release:
 	cd python && $(BIN)/maturin build --release --interpreter $(BIN)/python --out $(abspath $(TARGET_DIR))/wheels
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps --no-index $(TARGET_DIR)/wheels/*.whl
 
-demo: build ## replicate examples/bank.py on three processes, kill its leader twice, show what clients saw
+demo: build ## replicate examples/audited_bank.py on three processes, kill its leader twice, show what clients saw
 	$(BIN)/quorate demo
 
 bench: build ## measure the figures of the README
@@ -122,7 +122,7 @@ check-tidy: cargo-present
 check-python: venv
 	git ls-files '*.py' '*.pyi' | xargs -r $(BIN)/ruff format --check
 	git ls-files '*.py' '*.pyi' | xargs -r $(BIN)/ruff check
-	$(if $(PACKAGE),cd python && $(BIN)/mypy --strict . ../lab/nemesis,@echo "python/pyproject.toml is absent: no types to check")
+	$(if $(PACKAGE),cd python && $(BIN)/mypy --strict . ../lab/nemesis ../examples/demo.py,@echo "python/pyproject.toml is absent: no types to check")
 
 check-shell:
 	for script in .ci/run $$(git ls-files '*.sh'); do bash -n "$$script"; done

@@ -32,6 +32,14 @@ impl CliError {
         }
     }
 
+    /// Something that the command needs does not exist.
+    pub(crate) fn not_found(text: impl Into<String>) -> CliError {
+        CliError {
+            text: text.into(),
+            code: code::NOT_FOUND,
+        }
+    }
+
     /// The command was called wrongly.
     pub(crate) fn usage(text: impl Into<String>) -> CliError {
         CliError {

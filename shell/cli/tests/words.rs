@@ -66,3 +66,13 @@ fn a_reader_that_leaves_early_is_no_failure() {
     assert_eq!(ended.status.code(), Some(0));
     assert_eq!(String::from_utf8_lossy(&ended.stderr), "");
 }
+
+#[test]
+fn the_demo_outside_a_checkout_says_where_it_stands() {
+    let elsewhere = std::env::temp_dir();
+    let told = quorate(&["demo", "--checkout", elsewhere.to_str().unwrap()]);
+    assert_eq!(told.status.code(), Some(3));
+    let text = String::from_utf8(told.stderr).unwrap();
+    assert!(text.contains("examples/demo.py is not in"), "{text}");
+    assert!(text.contains("`make demo`"), "{text}");
+}

@@ -1,7 +1,7 @@
 """The demo: an account on three processes, four clients, and processes killed under them.
 
-``quorate demo`` runs it. It ends with 0 only if every acknowledged call stands exactly once on all three
-replicas.
+`make demo` runs it in a checkout. It ends with 0 only if every acknowledged call stands exactly
+once on all three replicas.
 """
 
 from __future__ import annotations
@@ -25,8 +25,10 @@ from pathlib import Path
 from typing import Any
 
 import quorate
+from audited_bank import AuditedAccount
 from quorate import _local
 
+EXAMPLES = Path(__file__).resolve().parent
 CLIENTS = 4
 PAGE = 5_000
 OPENING_BALANCE = 1_000
@@ -125,10 +127,14 @@ class Demo:
         """SIGKILL the leader, or a node that does not lead; `quorate up` starts it again."""
         status = self.status()
         leader = status["leader"]
-        chosen = next(n for n in status["nodes"] if n["up"] and (n["id"] == leader) == (victim == "leader"))
+        chosen = next(
+            n for n in status["nodes"] if n["up"] and (n["id"] == leader) == (victim == "leader")
+        )
         self.note(f"{victim} killed (node {chosen['id']}, process {chosen['pid']})")
         os.kill(chosen["pid"], signal.SIGKILL)
-        threading.Thread(target=self.await_return, args=(chosen["id"], chosen["pid"]), daemon=True).start()
+        threading.Thread(
+            target=self.await_return, args=(chosen["id"], chosen["pid"]), daemon=True
+        ).start()
 
     def await_return(self, node: int, old: int) -> None:
         """Note when the node is up again."""
@@ -139,7 +145,7 @@ class Demo:
                         self.note(f"node {node} is back (process {found['pid']})")
                         return
 
-    def status(self) -> Any:
+    def status(self) -> dict[str, Any]:
         """The group's state, by the command that people use; asked again while nobody leads."""
         for _ in range(50):
             told = subprocess.run(
@@ -149,7 +155,7 @@ class Demo:
                 check=False,
             )
             if told.returncode == 0:
-                status = json.loads(told.stdout)
+                status: dict[str, Any] = json.loads(told.stdout)
                 if status["leader"] is not None:
                     return status
             time.sleep(0.1)
@@ -175,7 +181,9 @@ class Demo:
         name = self.endpoint.rpartition("/")[2]
         entries: list[tuple[int, int]] = []
         until = time.monotonic() + CATCH_UP_SECONDS
-        with quorate.connect(f"quorate://{address}/{name}", self.cls, timeout=CATCH_UP_SECONDS) as account:
+        with quorate.connect(
+            f"quorate://{address}/{name}", self.cls, timeout=CATCH_UP_SECONDS
+        ) as account:
             replica = quorate.weak(account)
             while replica.total() != (balance, count):
                 if time.monotonic() > until:
@@ -184,20 +192,25 @@ class Demo:
             while len(entries) < count:
                 entries += replica.audit(len(entries), PAGE)
         wrong = self.compare(number, entries, balance)
-        print(f"node {number}: {count} calls, each acknowledged one exactly once: {'no' if wrong else 'yes'}")
+        said = "no" if wrong else "yes"
+        print(f"node {number}: {count} calls, each acknowledged one exactly once: {said}")
         return wrong
 
     def compare(self, number: int, entries: list[tuple[int, int]], balance: int) -> list[str]:
-        """Every acknowledged call once, nothing twice, nothing that nobody sent, and the sum right."""
+        """Problems: a call missing, doubled, unsent or changed, or a wrong sum."""
         times = collections.Counter(token for token, _ in entries)
         changes = dict(entries)
-        wrong = [f"node {number}: call {token} stands {n} times" for token, n in times.items() if n > 1]
+        wrong = [
+            f"node {number}: call {token} stands {n} times" for token, n in times.items() if n > 1
+        ]
         for client in self.clients:
             for token, change in client.acknowledged.items():
                 if token not in changes:
                     wrong.append(f"node {number}: acknowledged call {token} is missing")
                 elif changes[token] != change:
-                    wrong.append(f"node {number}: call {token} was answered {change}, is {changes[token]}")
+                    wrong.append(
+                        f"node {number}: call {token} was answered {change}, is {changes[token]}"
+                    )
         sent = set().union(*(c.acknowledged.keys() | c.unknown for c in self.clients))
         wrong += [f"node {number}: nobody knows of call {token}" for token in changes.keys() - sent]
         if OPENING_BALANCE + sum(change for _, change in entries) != balance:
@@ -219,7 +232,9 @@ class Display:
     def until(self, moment: float) -> None:
         """Show progress until then."""
         before, counted = time.monotonic(), self._count()
-        while (now := time.monotonic()) < moment and any(c.failure is None for c in self._demo.clients):
+        while (now := time.monotonic()) < moment and any(
+            c.failure is None for c in self._demo.clients
+        ):
             time.sleep(min(0.2, moment - now))
             if self._is_terminal:
                 count, now = self._count(), time.monotonic()
@@ -227,7 +242,9 @@ class Display:
                 before, counted = now, count
                 bar = "#" * min(40, round(rate / 100))
                 elapsed = now - self._demo.began
-                sys.stderr.write(f"\r\x1b[K{elapsed:6.2f} s  {count:8d} calls  {rate:7.0f}/s  {bar}")
+                sys.stderr.write(
+                    f"\r\x1b[K{elapsed:6.2f} s  {count:8d} calls  {rate:7.0f}/s  {bar}"
+                )
                 sys.stderr.flush()
 
     def _count(self) -> int:
@@ -254,7 +271,9 @@ def draw(demo: Demo, directory: Path) -> list[Path]:
         for moment in client.times:
             buckets[min(int((moment - demo.began) * 10), len(buckets) - 1)] += 10
     figure, axes = pyplot.subplots(figsize=(10, 4), layout="constrained")
-    axes.fill_between([i / 10 for i in range(len(buckets))], buckets, step="post", color="#3b6ea5", alpha=0.8)
+    axes.fill_between(
+        [i / 10 for i in range(len(buckets))], buckets, step="post", color="#3b6ea5", alpha=0.8
+    )
     top = max(buckets) * 1.35
     for index, event in enumerate(demo.events):
         colour = "#b03030" if "killed" in event.text else "#2f7d4f"
@@ -262,10 +281,11 @@ def draw(demo: Demo, directory: Path) -> list[Path]:
         label = event.text.partition(" (")[0]
         height = top * (0.97 - 0.06 * (index % 4))
         axes.text(event.at + 0.1, height, label, color=colour, fontsize=8, va="top")
-    axes.set(xlim=(0, length), ylim=(0, top), xlabel="seconds", ylabel="acknowledged calls per second")
-    axes.set_title(
-        f"{CLIENTS} clients, three nodes; longest wait of a client {demo.longest_outage() * 1000:.0f} ms"
+    axes.set(
+        xlim=(0, length), ylim=(0, top), xlabel="seconds", ylabel="acknowledged calls per second"
     )
+    longest_ms = demo.longest_outage() * 1000
+    axes.set_title(f"{CLIENTS} clients, three nodes; longest wait of a client {longest_ms:.0f} ms")
     directory.mkdir(parents=True, exist_ok=True)
     pictures = [directory / "timeline.svg", directory / "timeline.png"]
     for picture in pictures:
@@ -273,27 +293,18 @@ def draw(demo: Demo, directory: Path) -> list[Path]:
     return pictures
 
 
-def examples_directory() -> Path:
-    """Where bank.py is: beside the package's sources, or here."""
-    for candidate in (Path(__file__).parents[2] / "examples", Path.cwd() / "examples", Path.cwd()):
-        if (candidate / "audited_bank.py").exists():
-            return candidate.resolve()
-    raise quorate.NotFound("examples/audited_bank.py is not here: run the demo in the repository")
-
-
 def main(arguments: list[str] | None = None) -> int:
     """Run the demo; 0 when nothing was lost or doubled."""
-    parser = argparse.ArgumentParser(prog="quorate demo", description="Kill nodes under four clients.")
+    parser = argparse.ArgumentParser(
+        prog="quorate demo", description="Kill nodes under four clients."
+    )
     parser.add_argument("--out", type=Path, default=Path("out/demo"), help="where the pictures go")
     options = parser.parse_args(arguments)
-    examples = examples_directory()
-    sys.path.insert(0, str(examples))
-    cls = importlib.import_module("audited_bank").AuditedAccount
     with tempfile.TemporaryDirectory(prefix="quorate-demo-") as directory:
         up = ["--args", json.dumps(["A-1", OPENING_BALANCE]), "--nodes", "3", "--persist", "disk"]
         up += ["--dir", directory, "--port", "0"]
-        with _local.start_group("audited_bank:AuditedAccount", up, examples) as ready:
-            demo = Demo(ready, cls)
+        with _local.start_group("audited_bank:AuditedAccount", up, EXAMPLES) as ready:
+            demo = Demo(ready, AuditedAccount)
             print(f"three nodes serve {demo.endpoint}", file=sys.stderr)
             demo.run()
             wrong = demo.verify()

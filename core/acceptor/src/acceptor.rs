@@ -7,9 +7,9 @@
 use crate::gate::Gate;
 use crate::log::{Log, Open};
 use crate::{Promise, Vote};
-use quorate_ordering::{Effects, Mark, Record};
+use quorate_ordering::{Effects, Entry, Mark, Record};
 use quorate_types::zoo::{Plant, planted};
-use quorate_types::{Ballot, Batch, NodeId, Persistence, Slot, Time};
+use quorate_types::{Ballot, Batch, NodeId, Persistence, Slot, Time, ViewId};
 
 /// What may be told once it is durable.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -59,6 +59,8 @@ pub enum Verdict {
 /// One acceptor of one view.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Acceptor {
+    /// Invariant: every ballot promised or voted in is of this view.
+    view: ViewId,
     /// Whether it votes. One that does not only holds what it hears.
     is_voter: bool,
     /// Invariant: never falls; at or above the ballot of every vote.
@@ -80,8 +82,9 @@ pub struct Acceptor {
 impl Acceptor {
     /// An acceptor that remembers nothing.
     #[must_use]
-    pub fn new(is_voter: bool, persistence: Persistence) -> Acceptor {
+    pub fn new(view: ViewId, is_voter: bool, persistence: Persistence) -> Acceptor {
         Acceptor {
+            view,
             is_voter,
             promised: Ballot::ZERO,
             promised_mark: Mark(0),
@@ -89,7 +92,7 @@ impl Acceptor {
             bound_until: Time(0),
             bound_to: Ballot::ZERO,
             recorded: Slot::ZERO,
-            gate: Gate::new(persistence),
+            gate: Gate::new(view, persistence),
             log: Log::default(),
         }
     }
@@ -99,6 +102,12 @@ impl Acceptor {
         self.promised = promised;
         self.recorded = log.decided();
         self.log = log;
+    }
+
+    /// The view it remembers for.
+    #[must_use]
+    pub fn view(&self) -> ViewId {
+        self.view
     }
 
     /// Whether it votes.
@@ -155,6 +164,10 @@ impl Acceptor {
         if ballot <= self.promised {
             return;
         }
+        assert_eq!(
+            ballot.view, self.view.number,
+            "a ballot of another view binds nobody here"
+        );
         self.promised = ballot;
         self.voted = Slot::ZERO;
         if self.is_voter {
@@ -164,7 +177,7 @@ impl Acceptor {
 
     fn record_promise<M>(&mut self, effects: &mut Effects<M>) {
         let ballot = self.promised;
-        self.gate.write(|| Record::Promise { ballot }, effects);
+        self.gate.write(|| Entry::Promise { ballot }, effects);
         self.promised_mark = self.gate.mark();
     }
 
@@ -224,7 +237,7 @@ impl Acceptor {
             self.voted = self.voted.max(slot);
             let batch = batch.clone();
             self.gate.write(
-                || Record::Vote {
+                || Entry::Vote {
                     slot,
                     ballot,
                     batch,
@@ -298,7 +311,7 @@ impl Acceptor {
         if !is_recorded && self.gate.is_on_disk() {
             let slot = self.log.decided();
             let batch = self.log.chosen(slot).expect("it was just decided").clone();
-            self.gate.write(|| Record::Chosen { slot, batch }, effects);
+            self.gate.write(|| Entry::Chosen { slot, batch }, effects);
         }
     }
 
@@ -313,7 +326,7 @@ impl Acceptor {
         let upto = self.log.decided();
         if upto > self.recorded {
             self.recorded = upto;
-            self.gate.write(|| Record::Decided { upto }, effects);
+            self.gate.write(|| Entry::Decided { upto }, effects);
         }
     }
 
@@ -323,21 +336,19 @@ impl Acceptor {
     #[must_use]
     pub fn base(&mut self) -> Vec<Record> {
         self.recorded = self.log.trimmed();
-        vec![
-            Record::Promise {
-                ballot: if planted(Plant::BaseWithoutPromise) {
-                    Ballot::ZERO
-                } else {
-                    self.promised
-                },
-            },
-            Record::Trimmed {
-                upto: self.log.trimmed(),
-            },
-            Record::Decided {
-                upto: self.log.trimmed(),
-            },
+        let ballot = if planted(Plant::BaseWithoutPromise) {
+            Ballot::ZERO
+        } else {
+            self.promised
+        };
+        let upto = self.log.trimmed();
+        [
+            Entry::Promise { ballot },
+            Entry::Trimmed { upto },
+            Entry::Decided { upto },
         ]
+        .map(|entry| self.gate.record(entry))
+        .into()
     }
 
     /// Panics when an invariant is broken.
@@ -353,6 +364,7 @@ impl Acceptor {
                 open.ballot <= self.promised,
                 "{slot}: a vote implies its promise"
             );
+            assert_eq!(open.ballot.view, self.view.number, "{slot}: a foreign vote");
         }
     }
 }

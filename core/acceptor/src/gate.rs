@@ -5,14 +5,16 @@
 //! write was submitted, whatever has happened since. In memory mode nothing is written and every
 //! answer is ready at once. The acceptors of all protocols own one.
 
-use quorate_ordering::{Effect, Effects, Mark, Record};
-use quorate_types::Persistence;
+use quorate_ordering::{Effect, Effects, Entry, Mark, Record};
 use quorate_types::zoo::{Plant, planted};
+use quorate_types::{Persistence, ViewId};
 use std::collections::VecDeque;
 
 /// Numbers writes and holds answers of type `A` back until they may be told.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Gate<A> {
+    /// What every record is written for.
+    view: ViewId,
     persistence: Persistence,
     submitted: Mark,
     durable: Mark,
@@ -24,8 +26,9 @@ pub struct Gate<A> {
 impl<A> Gate<A> {
     /// An open gate; marks begin at 1.
     #[must_use]
-    pub fn new(persistence: Persistence) -> Gate<A> {
+    pub fn new(view: ViewId, persistence: Persistence) -> Gate<A> {
         Gate {
+            view,
             persistence,
             submitted: Mark(0),
             durable: Mark(0),
@@ -34,17 +37,26 @@ impl<A> Gate<A> {
         }
     }
 
-    /// Submits one record. In memory mode `record` is never made.
-    pub fn write<M>(&mut self, record: impl FnOnce() -> Record, effects: &mut Effects<M>) {
+    /// Submits one record. In memory mode `entry` is never made.
+    pub fn write<M>(&mut self, entry: impl FnOnce() -> Entry, effects: &mut Effects<M>) {
         match self.persistence {
             Persistence::Memory => {}
             Persistence::Disk => {
                 self.submitted = Mark(self.submitted.0 + 1);
                 effects.push(Effect::Persist {
                     mark: self.submitted,
-                    record: record(),
+                    record: self.record(entry()),
                 });
             }
+        }
+    }
+
+    /// `entry` as a record of this view.
+    #[must_use]
+    pub fn record(&self, entry: Entry) -> Record {
+        Record {
+            view: self.view,
+            entry,
         }
     }
 
@@ -123,15 +135,15 @@ mod tests {
     use super::*;
     use quorate_types::Ballot;
 
-    fn promise() -> Record {
-        Record::Promise {
+    fn promise() -> Entry {
+        Entry::Promise {
             ballot: Ballot::ZERO,
         }
     }
 
     #[test]
     fn an_answer_waits_for_the_writes_before_it_and_not_for_later_ones() {
-        let mut gate = Gate::new(Persistence::Disk);
+        let mut gate = Gate::new(ViewId::default(), Persistence::Disk);
         let mut effects: Effects<()> = Vec::new();
         gate.write(promise, &mut effects);
         gate.after("first");
@@ -148,7 +160,7 @@ mod tests {
 
     #[test]
     fn in_memory_mode_nothing_is_written_and_nothing_waits() {
-        let mut gate = Gate::new(Persistence::Memory);
+        let mut gate = Gate::new(ViewId::default(), Persistence::Memory);
         let mut effects: Effects<()> = Vec::new();
         gate.write(|| unreachable!("no record is made"), &mut effects);
         gate.after("answer");

@@ -19,5 +19,5 @@ pub use credit::Credit;
 pub use gate::Gate;
 pub use log::{Log, Open};
 pub use promise::{Promise, Vote};
-pub use recovery::restore;
+pub use recovery::{ForeignRecord, restore};
 pub use testimony::Testimony;

@@ -2,10 +2,29 @@
 
 use crate::acceptor::Acceptor;
 use crate::log::{Log, Open};
-use quorate_ordering::Record;
+use quorate_ordering::{Entry, Record};
 use quorate_types::zoo::{Plant, planted};
-use quorate_types::{Ballot, Batch, Slot};
+use quorate_types::{Ballot, Batch, Slot, ViewId};
 use std::collections::BTreeMap;
+use std::fmt;
+
+/// A log holds a record that the acceptor reading it did not write.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ForeignRecord {
+    /// The view of the acceptor.
+    pub own: ViewId,
+    /// The view of the record.
+    pub found: ViewId,
+}
+
+impl fmt::Display for ForeignRecord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ForeignRecord { own, found } = self;
+        write!(f, "the log of {own} holds a record of {found}")
+    }
+}
+
+impl std::error::Error for ForeignRecord {}
 
 #[derive(Default)]
 struct Held {
@@ -15,16 +34,25 @@ struct Held {
 
 /// Folds `records`, in their order, into `acceptor`. Where some are lost, a held vote may be older than
 /// the one that was decided: only batches written as chosen count as decided then.
-pub fn restore(acceptor: &mut Acceptor, records: Vec<Record>, is_damaged: bool) {
+///
+/// # Errors
+/// When a record is of another view: what it promises or votes for says nothing here.
+pub fn restore(
+    acceptor: &mut Acceptor,
+    records: Vec<Record>,
+    is_damaged: bool,
+) -> Result<(), ForeignRecord> {
+    let own = acceptor.view();
     let mut promised = Ballot::ZERO;
     let mut decided = Slot::ZERO;
     let mut trimmed = Slot::ZERO;
     let mut held: BTreeMap<Slot, Held> = BTreeMap::new();
     for record in records {
-        match record {
-            Record::Promise { .. } if planted(Plant::ForgetPromise) => {}
-            Record::Promise { ballot } => promised = promised.max(ballot),
-            Record::Vote {
+        check_view(own, &record)?;
+        match record.entry {
+            Entry::Promise { .. } if planted(Plant::ForgetPromise) => {}
+            Entry::Promise { ballot } => promised = promised.max(ballot),
+            Entry::Vote {
                 slot,
                 ballot,
                 batch,
@@ -35,14 +63,31 @@ pub fn restore(acceptor: &mut Acceptor, records: Vec<Record>, is_damaged: bool) 
                     *vote = Some((ballot, batch));
                 }
             }
-            Record::Chosen { slot, batch } => held.entry(slot).or_default().chosen = Some(batch),
-            Record::Decided { upto } => decided = decided.max(upto),
-            Record::Trimmed { upto } => trimmed = trimmed.max(upto),
+            Entry::Chosen { slot, batch } => held.entry(slot).or_default().chosen = Some(batch),
+            Entry::Decided { upto } => decided = decided.max(upto),
+            Entry::Trimmed { upto } => trimmed = trimmed.max(upto),
         }
     }
     let decided = if is_damaged { trimmed } else { decided };
     let log = rebuild(held, decided, trimmed);
     acceptor.restore(promised, log);
+    Ok(())
+}
+
+/// A record whose view, or whose ballot's view, is not the acceptor's.
+fn check_view(own: ViewId, record: &Record) -> Result<(), ForeignRecord> {
+    let is_own = match &record.entry {
+        Entry::Promise { ballot } | Entry::Vote { ballot, .. } => ballot.is_of(own.number),
+        Entry::Chosen { .. } | Entry::Decided { .. } | Entry::Trimmed { .. } => true,
+    };
+    if record.view == own && is_own {
+        Ok(())
+    } else {
+        Err(ForeignRecord {
+            own,
+            found: record.view,
+        })
+    }
 }
 
 /// A chosen batch beyond the watermark counts only where it continues the prefix: elsewhere the vote
@@ -81,10 +126,21 @@ fn rebuild(mut held: BTreeMap<Slot, Held>, decided: Slot, trimmed: Slot) -> Log 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quorate_types::{NodeId, Persistence, Stamp, Wall};
+    use quorate_types::{GroupId, NodeId, Persistence, Stamp, ViewNumber, Wall};
+
+    const VIEW: ViewId = ViewId {
+        group: GroupId(1),
+        number: ViewNumber(1),
+    };
+
+    fn records(entries: Vec<Entry>) -> Vec<Record> {
+        let record = |entry| Record { view: VIEW, entry };
+        entries.into_iter().map(record).collect()
+    }
 
     fn ballot(round: u64) -> Ballot {
         Ballot {
+            view: VIEW.number,
             round,
             node: NodeId(1),
             boot: 1,
@@ -96,24 +152,24 @@ mod tests {
         Batch::new(Stamp { wall, entropy: 0 }, Vec::new())
     }
 
-    fn vote(slot: u64, round: u64, wall: u64) -> Record {
-        Record::Vote {
+    fn vote(slot: u64, round: u64, wall: u64) -> Entry {
+        Entry::Vote {
             slot: Slot(slot),
             ballot: ballot(round),
             batch: batch(wall),
         }
     }
 
-    fn chosen(slot: u64, wall: u64) -> Record {
-        Record::Chosen {
+    fn chosen(slot: u64, wall: u64) -> Entry {
+        Entry::Chosen {
             slot: Slot(slot),
             batch: batch(wall),
         }
     }
 
-    fn restored(records: Vec<Record>) -> Acceptor {
-        let mut acceptor = Acceptor::new(true, Persistence::Disk);
-        restore(&mut acceptor, records, false);
+    fn restored(entries: Vec<Entry>) -> Acceptor {
+        let mut acceptor = Acceptor::new(VIEW, true, Persistence::Disk);
+        restore(&mut acceptor, records(entries), false).unwrap();
         acceptor.check();
         acceptor
     }
@@ -123,7 +179,7 @@ mod tests {
         let acceptor = restored(vec![
             vote(1, 1, 10),
             chosen(1, 20),
-            Record::Decided { upto: Slot(1) },
+            Entry::Decided { upto: Slot(1) },
         ]);
         assert_eq!(acceptor.log.chosen(Slot(1)), Some(&batch(20)));
         assert_eq!(acceptor.promised(), ballot(1));
@@ -141,11 +197,11 @@ mod tests {
         let records = vec![
             vote(1, 1, 10),
             vote(2, 1, 11),
-            Record::Decided { upto: Slot(1) },
+            Entry::Decided { upto: Slot(1) },
             vote(2, 2, 12),
-            Record::Promise { ballot: ballot(3) },
+            Entry::Promise { ballot: ballot(3) },
         ];
-        let twice: Vec<Record> = records.iter().chain(&records).cloned().collect();
+        let twice: Vec<Entry> = records.iter().chain(&records).cloned().collect();
         assert_eq!(restored(records), restored(twice));
     }
 
@@ -153,8 +209,8 @@ mod tests {
     fn records_below_the_trim_point_are_nothing() {
         let acceptor = restored(vec![
             vote(1, 1, 10),
-            Record::Trimmed { upto: Slot(4) },
-            Record::Decided { upto: Slot(4) },
+            Entry::Trimmed { upto: Slot(4) },
+            Entry::Decided { upto: Slot(4) },
             vote(5, 1, 14),
         ]);
         assert_eq!(acceptor.log.trimmed(), Slot(4));
@@ -164,9 +220,9 @@ mod tests {
 
     #[test]
     fn where_records_are_lost_an_older_vote_is_not_taken_for_the_decided_batch() {
-        let records = vec![vote(1, 1, 10), Record::Decided { upto: Slot(1) }];
-        let mut acceptor = Acceptor::new(true, Persistence::Disk);
-        restore(&mut acceptor, records, true);
+        let entries = vec![vote(1, 1, 10), Entry::Decided { upto: Slot(1) }];
+        let mut acceptor = Acceptor::new(VIEW, true, Persistence::Disk);
+        restore(&mut acceptor, records(entries), true).unwrap();
         assert_eq!(acceptor.log.decided(), Slot::ZERO);
         assert_eq!(acceptor.log.open(Slot(1)).unwrap().batch, batch(10));
     }
@@ -177,9 +233,42 @@ mod tests {
         let mut effects: quorate_ordering::Effects<()> = Vec::new();
         acceptor.decide(Some(batch(20)), &mut effects);
         let mut records = vec![vote(1, 1, 10)];
-        records.extend(acceptor.base());
+        records.extend(acceptor.base().into_iter().map(|record| record.entry));
         let after = restored(records);
         assert_ne!(after.log.chosen(Slot(1)), Some(&batch(10)));
         assert_eq!(acceptor.unrecorded(), 1, "the watermark is written again");
+    }
+
+    #[test]
+    fn a_record_of_another_group_or_view_is_refused() {
+        let others = [
+            ViewId {
+                group: GroupId(2),
+                ..VIEW
+            },
+            ViewId {
+                number: ViewNumber(2),
+                ..VIEW
+            },
+        ];
+        for found in others {
+            let mut records = records(vec![vote(1, 1, 10), vote(2, 1, 11)]);
+            records[1].view = found;
+            let mut acceptor = Acceptor::new(VIEW, true, Persistence::Disk);
+            let refused = restore(&mut acceptor, records, false);
+            assert_eq!(refused, Err(ForeignRecord { own: VIEW, found }));
+            assert_eq!(acceptor.log.highest(), Slot::ZERO, "nothing of it is kept");
+        }
+    }
+
+    #[test]
+    fn a_record_of_this_view_with_a_ballot_of_another_is_refused() {
+        let ballot = Ballot {
+            view: ViewNumber(2),
+            ..ballot(1)
+        };
+        let mut acceptor = Acceptor::new(VIEW, true, Persistence::Disk);
+        let records = records(vec![Entry::Promise { ballot }]);
+        assert!(restore(&mut acceptor, records, false).is_err());
     }
 }

@@ -2,11 +2,13 @@
 
 use crate::Limits;
 use quorate_types::zoo::{Plant, planted};
-use quorate_types::{Duration, NodeId, View};
+use quorate_types::{Duration, GroupId, NodeId, View, ViewId};
 
 /// Everything that does not change during one life of a node.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Config {
+    /// The group that is ordered.
+    pub group: GroupId,
     /// This node.
     pub own: NodeId,
     /// Which start of its data directory this is; durable before the instance is made, never reused.
@@ -28,10 +30,11 @@ pub struct Config {
 }
 
 impl Config {
-    /// The usual timing and limits for node `own` of `view`.
+    /// The usual timing and limits for node `own` of `view` of `group`.
     #[must_use]
-    pub fn new(own: NodeId, boot: u64, view: View, seed: u64) -> Config {
+    pub fn new(group: GroupId, own: NodeId, boot: u64, view: View, seed: u64) -> Config {
         Config {
+            group,
             own,
             boot,
             view,
@@ -40,6 +43,15 @@ impl Config {
             timing: Timing::default(),
             limits: Limits::default(),
             seed,
+        }
+    }
+
+    /// The name of what is ordered.
+    #[must_use]
+    pub fn view_id(&self) -> ViewId {
+        ViewId {
+            group: self.group,
+            number: self.view.number,
         }
     }
 

@@ -1,6 +1,6 @@
 //! What happens to an ordering protocol.
 
-use quorate_types::{Command, LinkEpoch, NodeId, Slot, Wall};
+use quorate_types::{Command, LinkEpoch, NodeId, Slot, ViewId, Wall};
 
 /// Numbers the writes of one node; rises with each [`crate::Effect::Persist`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -32,6 +32,8 @@ pub enum Event<M> {
         from: NodeId,
         /// The life of the link on which it came.
         link: LinkEpoch,
+        /// The view that its sender orders.
+        view: ViewId,
         /// What it says.
         message: M,
     },
@@ -80,10 +82,12 @@ impl<M> Event<M> {
             Event::Receive {
                 from,
                 link,
+                view,
                 message,
             } => Event::Receive {
                 from,
                 link,
+                view,
                 message: open(message)?,
             },
             Event::Submit { commands } => Event::Submit { commands },

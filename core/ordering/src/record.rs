@@ -1,10 +1,20 @@
 //! What acceptors and learners remember over a restart. One set of records for all protocols.
 
-use quorate_types::{Ballot, Batch, Slot};
+use quorate_types::{Ballot, Batch, Slot, ViewId};
 
-/// One entry of the log. Folding them in order, in any number of repetitions, gives the state.
+/// One entry of the log, and the view that it belongs to. Folding the entries of a view in order, in
+/// any number of repetitions, gives its state.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Record {
+pub struct Record {
+    /// Whose acceptor wrote it; no other may read it.
+    pub view: ViewId,
+    /// What it says.
+    pub entry: Entry,
+}
+
+/// What a record says.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Entry {
     /// The acceptor takes part in no lower ballot.
     Promise {
         /// The highest ballot heard of.
@@ -42,9 +52,9 @@ impl Record {
     /// The slot whose trimming makes the record needless; `None` for one that a base must restate.
     #[must_use]
     pub fn slot(&self) -> Option<Slot> {
-        match self {
-            Record::Vote { slot, .. } | Record::Chosen { slot, .. } => Some(*slot),
-            Record::Promise { .. } | Record::Decided { .. } | Record::Trimmed { .. } => None,
+        match &self.entry {
+            Entry::Vote { slot, .. } | Entry::Chosen { slot, .. } => Some(*slot),
+            Entry::Promise { .. } | Entry::Decided { .. } | Entry::Trimmed { .. } => None,
         }
     }
 }

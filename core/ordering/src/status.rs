@@ -55,6 +55,8 @@ pub struct OrderingStatus {
     pub held_bytes: usize,
     /// Elections this node began since it started.
     pub elections: u64,
+    /// Messages of other views or groups that arrived and were dropped, since this node started.
+    pub foreign: u64,
     /// Per peer, what is known; ascending by node.
     pub peers: Vec<PeerStatus>,
 }

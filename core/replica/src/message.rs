@@ -1,6 +1,6 @@
 //! What replicas say to each other, beside what their ordering protocols say.
 
-use quorate_types::{SessionId, Slot, Value, ViewNumber};
+use quorate_types::{SessionId, Slot, Value, ViewId};
 
 /// A message from node to node inside one group.
 #[derive(Clone, PartialEq, Debug)]
@@ -8,7 +8,7 @@ pub enum PeerMessage<M> {
     /// Between the ordering instances of one view.
     Ordering {
         /// The view they order.
-        view: ViewNumber,
+        view: ViewId,
         /// What it says.
         message: M,
     },

@@ -134,14 +134,13 @@ impl<O: Ordering> Replica<O> {
                 self.heard.insert(from, now);
                 match message {
                     PeerMessage::Ordering { view, message } => {
-                        if view == self.config.view.number {
-                            let event = Event::Receive {
-                                from,
-                                link,
-                                message,
-                            };
-                            self.order(now, event, out);
-                        }
+                        let event = Event::Receive {
+                            from,
+                            link,
+                            view,
+                            message,
+                        };
+                        self.order(now, event, out);
                     }
                     PeerMessage::Replica(message) => self.peer(now, from, message, out),
                 }
@@ -266,7 +265,7 @@ impl<O: Ordering> Replica<O> {
     fn route(&mut self, now: Time, effect: Effect<O::Message>, out: &mut Vec<Output<O::Message>>) {
         match effect {
             Effect::Send { to, lane, message } => {
-                let view = self.config.view.number;
+                let view = self.ordering.view();
                 let message = PeerMessage::Ordering { view, message };
                 out.push(Output::Send { to, lane, message });
             }

@@ -19,4 +19,4 @@ mod words;
 pub use protocol::{Memory, Protocol, Start};
 pub use script::run_folder;
 pub use stage::Stage;
-pub use views::{call, view};
+pub use views::{VIEW, call, view};

@@ -1,14 +1,16 @@
 //! Ballots, batches, records and effects in the words of the scripts.
 
 use crate::protocol::{MessageOf, Protocol};
-use quorate_ordering::{Decision, Effect, Record, Role};
+use quorate_ordering::{Decision, Effect, Entry, Record, Role};
 use quorate_types::{Ballot, Batch, Body, NodeSet};
 use std::fmt::Debug;
 
 /// `b1.2`: round 1 of node 2; `b1.2.3` where its boot is 3 and not 1.
 #[must_use]
 pub fn ballot(ballot: Ballot) -> String {
-    let Ballot { round, node, boot } = ballot;
+    let Ballot {
+        round, node, boot, ..
+    } = ballot;
     if boot == 1 {
         format!("b{round}.{}", node.0)
     } else {
@@ -54,16 +56,16 @@ pub fn message<P: Protocol>(message: &MessageOf<P>) -> String {
 /// One record of the log.
 #[must_use]
 pub fn record(record: &Record) -> String {
-    match record {
-        Record::Promise { ballot: b } => format!("promise {}", ballot(*b)),
-        Record::Vote {
+    match &record.entry {
+        Entry::Promise { ballot: b } => format!("promise {}", ballot(*b)),
+        Entry::Vote {
             slot,
             ballot: b,
             batch: value,
         } => format!("vote {slot} {} {}", ballot(*b), batch(value)),
-        Record::Chosen { slot, batch: value } => format!("chosen {slot} {}", batch(value)),
-        Record::Decided { upto } => format!("decided upto {upto}"),
-        Record::Trimmed { upto } => format!("trimmed upto {upto}"),
+        Entry::Chosen { slot, batch: value } => format!("chosen {slot} {}", batch(value)),
+        Entry::Decided { upto } => format!("decided upto {upto}"),
+        Entry::Trimmed { upto } => format!("trimmed upto {upto}"),
     }
 }
 

@@ -6,7 +6,7 @@
 
 use crate::protocol::{Memory, MessageOf, Protocol, Start};
 use crate::render;
-use crate::views::{call, view};
+use crate::views::{VIEW, call, view};
 use crate::words::{millis, node, pair, slot};
 use quorate_ordering::{Effect, Event, LinkState, Mark, Ordering, ReadId, Record, Role};
 use quorate_types::{Duration, LinkEpoch, NodeId, Persistence, Quorums, Time, View, Wall};
@@ -300,6 +300,7 @@ impl<P: Protocol> Stage<P> {
             Event::Receive {
                 from,
                 link,
+                view: VIEW,
                 message,
             },
         );

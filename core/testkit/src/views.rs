@@ -1,8 +1,14 @@
 //! Views and commands for tests.
 
 use quorate_types::{
-    Body, Command, CommandId, Incarnation, Member, NodeId, ObjectId, Persistence, Quorums,
-    SessionId, Slot, Value, View, ViewNumber,
+    Body, Command, CommandId, GroupId, Incarnation, Member, NodeId, ObjectId, Persistence, Quorums,
+    SessionId, Slot, Value, View, ViewId, ViewNumber,
+};
+
+/// The view that [`view`] makes, of the group that tests order.
+pub const VIEW: ViewId = ViewId {
+    group: GroupId(1),
+    number: ViewNumber(1),
 };
 
 /// Nodes 1 to `nodes`, of which the first `acceptors` vote, by majority; ω is 64.
@@ -18,7 +24,7 @@ pub fn view(nodes: u16, acceptors: u16, persistence: Persistence) -> View {
         address: String::new(),
     };
     View {
-        number: ViewNumber(1),
+        number: VIEW.number,
         first_slot: Slot(1),
         members: ids().map(member).collect(),
         replicas: ids().collect(),

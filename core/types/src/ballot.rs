@@ -1,14 +1,17 @@
 //! Ballots: attempts to lead, totally ordered and never used twice.
 
-use crate::NodeId;
+use crate::{NodeId, ViewNumber};
 use std::fmt;
 
-/// One attempt to lead, ordered by round, then node, then boot.
+/// One attempt to lead in a view, ordered by view, then round, then node, then boot.
 ///
 /// A node never issues the same ballot twice: `boot` counts the starts of its data directory and is
 /// durable before the node speaks, so a ballot of an earlier life cannot be told apart only by luck.
+/// Ballots of two views are never equal, so a vote of another view counts for nothing.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Ballot {
+    /// The view that it is to be led in; the group is that of the message or record it stands in.
+    pub view: ViewNumber,
     /// Rises with each attempt.
     pub round: u64,
     /// Who leads if the attempt succeeds.
@@ -20,19 +23,32 @@ pub struct Ballot {
 impl Ballot {
     /// Below every ballot that is ever led.
     pub const ZERO: Ballot = Ballot {
+        view: ViewNumber(0),
         round: 0,
         node: NodeId(0),
         boot: 0,
     };
 
-    /// The lowest ballot of `node` that beats `self`.
+    /// The lowest ballot of `node` in `view` that beats `self`, whose view is no later one.
     #[must_use]
-    pub fn next(self, node: NodeId, boot: u64) -> Ballot {
-        let round = self
-            .round
+    pub fn next(self, view: ViewNumber, node: NodeId, boot: u64) -> Ballot {
+        assert!(view >= self.view, "a later view's ballots cannot be beaten");
+        let last = if view == self.view { self.round } else { 0 };
+        let round = last
             .checked_add(1)
             .expect("2^64 rounds outlast every group");
-        Ballot { round, node, boot }
+        Ballot {
+            view,
+            round,
+            node,
+            boot,
+        }
+    }
+
+    /// Whether it is of `view`, or says that there is none.
+    #[must_use]
+    pub fn is_of(self, view: ViewNumber) -> bool {
+        self.view == view || self == Ballot::ZERO
     }
 }
 
@@ -44,7 +60,7 @@ impl fmt::Display for Ballot {
 
 impl fmt::Debug for Ballot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
+        write!(f, "v{}.{self}", self.view.0)
     }
 }
 
@@ -54,12 +70,16 @@ mod tests {
 
     #[test]
     fn the_next_ballot_beats_every_earlier_one() {
+        let view = ViewNumber(1);
         let old = Ballot {
+            view,
             round: 7,
             node: NodeId(9),
             boot: 3,
         };
-        assert!(old.next(NodeId(1), 1) > old);
+        assert!(old.next(view, NodeId(1), 1) > old);
+        let later = old.next(ViewNumber(2), NodeId(1), 1);
+        assert!(later > old && later.round == 1);
         assert!(Ballot { boot: 4, ..old } > old);
     }
 }

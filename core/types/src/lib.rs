@@ -25,4 +25,4 @@ pub use ids::{
 pub use reach::{Finding, PeerPast, Reach, Recall, Sighting};
 pub use slot::Slot;
 pub use time::{Duration, Time, Wall};
-pub use view::{Member, ObjectSpec, Persistence, Quorums, QuorumsError, View, ViewNumber};
+pub use view::{Member, ObjectSpec, Persistence, Quorums, QuorumsError, View, ViewId, ViewNumber};

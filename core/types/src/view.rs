@@ -1,11 +1,26 @@
 //! Views: everything configured about a group, and the quorums it counts with.
 
-use crate::{Incarnation, NodeId, NodeSet, Slot};
+use crate::{GroupId, Incarnation, NodeId, NodeSet, Slot};
 use std::fmt;
 
 /// Numbers the views of a group from 1.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct ViewNumber(pub u64);
+
+/// Names one view of one group. Records, votes and messages of ordering belong to exactly one.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct ViewId {
+    /// Whose log is ordered.
+    pub group: GroupId,
+    /// Which of the group's views orders it.
+    pub number: ViewNumber,
+}
+
+impl fmt::Display for ViewId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.v{}", self.group, self.number.0)
+    }
+}
 
 /// A node as a view pins it.
 #[derive(Clone, PartialEq, Eq, Debug)]

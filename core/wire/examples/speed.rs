@@ -120,7 +120,7 @@ fn batches(id: impl Fn(u64) -> CommandId, payload: &Bytes) {
         black_box(encoded_batch(&made()));
     });
     let accept = PeerMessage::Ordering {
-        view: ViewNumber(1),
+        view: ViewId::default(),
         message: AnyMessage::Paxos(Message::Accept {
             ballot: Ballot::ZERO,
             slot: Slot(1),

@@ -3,11 +3,10 @@
 use crate::WireError;
 use crate::codec::{Reader, put_bytes, put_flag};
 use crate::paxos;
-use crate::words::{put_session, put_slot, take_session, take_slot};
+use crate::words::{put_session, put_slot, put_view_id, take_session, take_slot, take_view_id};
 use bytes::{BufMut, Bytes, BytesMut};
 use quorate_any::AnyMessage;
 use quorate_replica::{Digest, PeerMessage, ReplicaMessage};
-use quorate_types::ViewNumber;
 
 const ORDERING: u8 = 1;
 const REPLICA: u8 = 2;
@@ -30,7 +29,7 @@ pub fn put_peer(buf: &mut BytesMut, message: &PeerMessage<AnyMessage>) {
     match message {
         PeerMessage::Ordering { view, message } => {
             buf.put_u8(ORDERING);
-            buf.put_u64_le(view.0);
+            put_view_id(buf, *view);
             put_ordering(buf, message);
         }
         PeerMessage::Replica(message) => {
@@ -48,7 +47,7 @@ pub fn take_peer(body: &Bytes) -> Result<PeerMessage<AnyMessage>, WireError> {
     let mut r = Reader::new(body);
     let message = match r.u8("peer message")? {
         ORDERING => PeerMessage::Ordering {
-            view: ViewNumber(r.counter("view")?),
+            view: take_view_id(&mut r)?,
             message: take_ordering(&mut r)?,
         },
         REPLICA => PeerMessage::Replica(take_replica(&mut r)?),

@@ -3,9 +3,13 @@
 use crate::WireError;
 use crate::batch::{put_batch, take_batch};
 use crate::codec::Reader;
-use crate::words::{put_ballot, put_slot, take_ballot, take_slot};
+use crate::words::{put_ballot, put_slot, put_view_id, take_ballot, take_slot, take_view_id};
 use bytes::{BufMut, Bytes, BytesMut};
-use quorate_ordering::Record;
+use quorate_ordering::{Entry, Record};
+
+/// First byte of every record: the layout of the rest. Its high bit tells it from layout 1, which began with the
+/// tag; a log of another layout is refused, never misread.
+const LAYOUT: u8 = 0x82;
 
 const PROMISE: u8 = 1;
 const VOTE: u8 = 2;
@@ -17,23 +21,26 @@ const TRIMMED: u8 = 5;
 ///
 /// ```
 /// use bytes::BytesMut;
-/// use quorate_ordering::Record;
-/// use quorate_types::{Ballot, Batch, Slot};
+/// use quorate_ordering::{Entry, Record};
+/// use quorate_types::{Ballot, Batch, Slot, ViewId};
 /// use quorate_wire::{put_record, take_record};
 ///
-/// let record = Record::Vote { slot: Slot(1), ballot: Ballot::ZERO, batch: Batch::noop() };
+/// let entry = Entry::Vote { slot: Slot(1), ballot: Ballot::ZERO, batch: Batch::noop() };
+/// let record = Record { view: ViewId::default(), entry };
 /// let mut bytes = BytesMut::new();
 /// put_record(&mut bytes, &record);
 /// assert_eq!(take_record(&bytes.freeze())?, record);
 /// # Ok::<(), quorate_wire::WireError>(())
 /// ```
 pub fn put_record(buf: &mut BytesMut, record: &Record) {
-    match record {
-        Record::Promise { ballot } => {
+    buf.put_u8(LAYOUT);
+    put_view_id(buf, record.view);
+    match &record.entry {
+        Entry::Promise { ballot } => {
             buf.put_u8(PROMISE);
             put_ballot(buf, *ballot);
         }
-        Record::Vote {
+        Entry::Vote {
             slot,
             ballot,
             batch,
@@ -43,16 +50,16 @@ pub fn put_record(buf: &mut BytesMut, record: &Record) {
             put_ballot(buf, *ballot);
             put_batch(buf, batch);
         }
-        Record::Chosen { slot, batch } => {
+        Entry::Chosen { slot, batch } => {
             buf.put_u8(CHOSEN);
             put_slot(buf, *slot);
             put_batch(buf, batch);
         }
-        Record::Decided { upto } => {
+        Entry::Decided { upto } => {
             buf.put_u8(DECIDED);
             put_slot(buf, *upto);
         }
-        Record::Trimmed { upto } => {
+        Entry::Trimmed { upto } => {
             buf.put_u8(TRIMMED);
             put_slot(buf, *upto);
         }
@@ -65,23 +72,31 @@ pub fn put_record(buf: &mut BytesMut, record: &Record) {
 /// When it is not one record, whole.
 pub fn take_record(bytes: &Bytes) -> Result<Record, WireError> {
     let mut r = Reader::new(bytes);
-    let record = match r.u8("record")? {
-        PROMISE => Record::Promise {
+    let layout = r.u8("layout of records")?;
+    if layout != LAYOUT {
+        return Err(WireError::UnknownTag {
+            what: "layout of records",
+            tag: layout,
+        });
+    }
+    let view = take_view_id(&mut r)?;
+    let entry = match r.u8("record")? {
+        PROMISE => Entry::Promise {
             ballot: take_ballot(&mut r)?,
         },
-        VOTE => Record::Vote {
+        VOTE => Entry::Vote {
             slot: take_slot(&mut r)?,
             ballot: take_ballot(&mut r)?,
             batch: take_batch(&mut r)?,
         },
-        CHOSEN => Record::Chosen {
+        CHOSEN => Entry::Chosen {
             slot: take_slot(&mut r)?,
             batch: take_batch(&mut r)?,
         },
-        DECIDED => Record::Decided {
+        DECIDED => Entry::Decided {
             upto: take_slot(&mut r)?,
         },
-        TRIMMED => Record::Trimmed {
+        TRIMMED => Entry::Trimmed {
             upto: take_slot(&mut r)?,
         },
         tag => {
@@ -92,5 +107,5 @@ pub fn take_record(bytes: &Bytes) -> Result<Record, WireError> {
         }
     };
     r.end("record")?;
-    Ok(record)
+    Ok(Record { view, entry })
 }

@@ -26,7 +26,7 @@ use quorate_replica::{ReplyImage, SessionImage, SnapshotCore};
 use quorate_types::{Stamp, Wall};
 
 /// The version of the layout that this build writes.
-pub const SNAPSHOT_VERSION: u16 = 1;
+pub const SNAPSHOT_VERSION: u16 = 2;
 
 /// Bytes of a snapshot's head.
 pub const SNAPSHOT_HEAD_BYTES: usize = 16;

@@ -6,7 +6,9 @@
 use crate::WireError;
 use crate::codec::{Reader, in_range, in_slot_range};
 use bytes::{BufMut, BytesMut};
-use quorate_types::{Ballot, CommandId, NodeId, NodeSet, SessionId, Slot};
+use quorate_types::{
+    Ballot, CommandId, GroupId, NodeId, NodeSet, SessionId, Slot, ViewId, ViewNumber,
+};
 
 pub(crate) fn put_node(buf: &mut BytesMut, node: NodeId) {
     buf.put_u16_le(node.0);
@@ -31,21 +33,40 @@ pub(crate) fn take_nodes(r: &mut Reader<'_>) -> Result<NodeSet, WireError> {
 }
 
 /// Bytes of a ballot.
-pub(crate) const BALLOT_BYTES: usize = 18;
+pub(crate) const BALLOT_BYTES: usize = 26;
 
 pub(crate) fn put_ballot(buf: &mut BytesMut, ballot: Ballot) {
     let mut bytes = [0; BALLOT_BYTES];
-    bytes[..8].copy_from_slice(&ballot.round.to_le_bytes());
-    bytes[8..10].copy_from_slice(&ballot.node.0.to_le_bytes());
-    bytes[10..].copy_from_slice(&ballot.boot.to_le_bytes());
+    bytes[..8].copy_from_slice(&ballot.view.0.to_le_bytes());
+    bytes[8..16].copy_from_slice(&ballot.round.to_le_bytes());
+    bytes[16..18].copy_from_slice(&ballot.node.0.to_le_bytes());
+    bytes[18..].copy_from_slice(&ballot.boot.to_le_bytes());
     buf.put_slice(&bytes);
 }
 
 pub(crate) fn take_ballot(r: &mut Reader<'_>) -> Result<Ballot, WireError> {
+    let view = ViewNumber(r.counter("view")?);
     let round = r.counter("ballot round")?;
     let node = take_node(r)?;
     let boot = r.counter("ballot boot")?;
-    Ok(Ballot { round, node, boot })
+    Ok(Ballot {
+        view,
+        round,
+        node,
+        boot,
+    })
+}
+
+pub(crate) fn put_view_id(buf: &mut BytesMut, view: ViewId) {
+    buf.put_u32_le(view.group.0);
+    buf.put_u64_le(view.number.0);
+}
+
+pub(crate) fn take_view_id(r: &mut Reader<'_>) -> Result<ViewId, WireError> {
+    Ok(ViewId {
+        group: GroupId(r.u32("group")?),
+        number: ViewNumber(r.counter("view")?),
+    })
 }
 
 pub(crate) fn put_slot(buf: &mut BytesMut, slot: Slot) {

@@ -7,7 +7,7 @@
 use crate::NodeError;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use mio::Waker;
-use quorate_ordering::{Mark, Record};
+use quorate_ordering::{Entry, Mark, Record};
 use quorate_storage::{Append, Disk, Log, LogWriter, Lost, Recovered, Refused, Room};
 use quorate_types::{GroupId, NodeId, Slot};
 use quorate_wire::{WireError, put_record, take_record};
@@ -46,10 +46,13 @@ pub(crate) struct Past {
 impl Past {
     /// The newest start of `node` that made a ballot that these records know of.
     pub(crate) fn newest_boot(&self, node: NodeId) -> Option<u64> {
-        let ballots = self.records.iter().filter_map(|record| match record {
-            Record::Promise { ballot } | Record::Vote { ballot, .. } => Some(ballot),
-            Record::Chosen { .. } | Record::Decided { .. } | Record::Trimmed { .. } => None,
-        });
+        let ballots = self
+            .records
+            .iter()
+            .filter_map(|record| match &record.entry {
+                Entry::Promise { ballot } | Entry::Vote { ballot, .. } => Some(ballot),
+                Entry::Chosen { .. } | Entry::Decided { .. } | Entry::Trimmed { .. } => None,
+            });
         let own = ballots.filter(|ballot| ballot.node == node);
         own.map(|ballot| ballot.boot).max()
     }
@@ -267,20 +270,26 @@ fn take_base(mut base: Bytes) -> Result<Vec<Record>, WireError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quorate_types::{Ballot, Batch};
+    use quorate_types::{Ballot, Batch, ViewId, ViewNumber};
+
+    fn record(entry: Entry) -> Record {
+        let view = ViewId::default();
+        Record { view, entry }
+    }
 
     #[test]
     fn a_base_gives_its_records_back_and_a_cut_one_is_refused() {
-        let ballot = Ballot::ZERO.next(NodeId(2), 1);
-        let records = vec![
-            Record::Promise { ballot },
-            Record::Decided { upto: Slot(9) },
-            Record::Vote {
+        let ballot = Ballot::ZERO.next(ViewNumber(1), NodeId(2), 1);
+        let entries = [
+            Entry::Promise { ballot },
+            Entry::Decided { upto: Slot(9) },
+            Entry::Vote {
                 slot: Slot(10),
                 ballot,
                 batch: Batch::noop(),
             },
         ];
+        let records: Vec<Record> = entries.into_iter().map(record).collect();
         let base = put_base(&records);
         assert_eq!(take_base(base.clone()), Ok(records));
         assert!(take_base(base.slice(..base.len() - 1)).is_err());
@@ -321,11 +330,11 @@ mod tests {
                     payload: payload.clone(),
                 },
             };
-            let record = Record::Vote {
+            let record = record(Entry::Vote {
                 slot: Slot(slot),
-                ballot: Ballot::ZERO.next(NodeId(2), 1),
+                ballot: Ballot::ZERO.next(ViewNumber(1), NodeId(2), 1),
                 batch: Batch::new(quorate_types::Stamp::default(), vec![command]),
-            };
+            });
             journal.append(Mark(slot), &record);
             journal.flush().unwrap();
         }

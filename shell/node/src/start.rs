@@ -95,7 +95,8 @@ pub fn run(config: &NodeConfig) -> Result<(), NodeError> {
         ordering_config(&identity, past.is_damaged, entropy.next()),
         past.records,
         now,
-    );
+    )
+    .map_err(|foreign| NodeError::Unreadable(foreign.to_string()))?;
     let (replica, outputs) =
         Replica::new(replica_config(config, &identity), ordering, recovered, now);
     tracing::info!(
@@ -373,7 +374,13 @@ fn ordering_config(identity: &Identity, is_damaged: bool, seed: u64) -> Config {
             None => Standing::Voter,
         },
         is_damaged,
-        ..Config::new(identity.node, identity.boot, identity.view.clone(), seed)
+        ..Config::new(
+            identity.group,
+            identity.node,
+            identity.boot,
+            identity.view.clone(),
+            seed,
+        )
     }
 }
 

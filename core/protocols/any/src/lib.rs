@@ -8,9 +8,9 @@
 pub use quorate_paxos as paxos;
 
 use paxos::MultiPaxos;
-use quorate_acceptor::Testimony;
+use quorate_acceptor::{ForeignRecord, Testimony};
 use quorate_ordering::{Config, Effects, Event, Ordering, OrderingStatus, Record};
-use quorate_types::Time;
+use quorate_types::{Time, ViewId};
 
 /// Which protocol orders a view.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,16 +46,19 @@ impl AnyMessage {
 impl AnyOrdering {
     /// An instance of `protocol` that remembers `recovered`, the records of its log in their order. The
     /// first event must be [`Event::Executed`] with the slot of the snapshot that the replica restored.
-    #[must_use]
+    ///
+    /// # Errors
+    /// When a record is of another view.
     pub fn new(
         protocol: Protocol,
         config: Config,
         recovered: Vec<Record>,
         now: Time,
-    ) -> AnyOrdering {
+    ) -> Result<AnyOrdering, ForeignRecord> {
         match protocol {
             Protocol::Paxos => {
-                AnyOrdering::Paxos(Box::new(MultiPaxos::new(config, recovered, now)))
+                let instance = MultiPaxos::new(config, recovered, now)?;
+                Ok(AnyOrdering::Paxos(Box::new(instance)))
             }
         }
     }
@@ -63,6 +66,12 @@ impl AnyOrdering {
 
 impl Ordering for AnyOrdering {
     type Message = AnyMessage;
+
+    fn view(&self) -> ViewId {
+        match self {
+            AnyOrdering::Paxos(instance) => instance.view(),
+        }
+    }
 
     fn handle(&mut self, now: Time, event: Event<AnyMessage>, effects: &mut Effects<AnyMessage>) {
         match self {

@@ -87,7 +87,7 @@ impl MultiPaxos {
             highest = self.acceptor.promised();
         }
         let boot = if is_reused { 0 } else { self.config.boot };
-        let ballot = highest.next(self.config.own, boot);
+        let ballot = highest.next(self.config.view.number, self.config.own, boot);
         let from = self.acceptor.log.decided().next();
         self.election.highest = ballot;
         self.election.begun += 1;

@@ -5,13 +5,17 @@ use crate::{MultiPaxos, Part};
 use quorate_acceptor::{Answer, Verdict};
 use quorate_ordering::{Effect, Effects, Event, Lane, LinkState, Ordering, OrderingStatus};
 use quorate_types::zoo::{Plant, planted};
-use quorate_types::{Ballot, Batch, NodeId, NodeSet, Slot, Time, Wall};
+use quorate_types::{Ballot, Batch, NodeId, NodeSet, Slot, Time, ViewId, Wall};
 
 /// Decided slots after which the watermark is written with the next vote.
 const UNRECORDED_MAX: u64 = 64;
 
 impl Ordering for MultiPaxos {
     type Message = Message;
+
+    fn view(&self) -> ViewId {
+        self.acceptor.view()
+    }
 
     fn handle(&mut self, now: Time, event: Event<Message>, effects: &mut Effects<Message>) {
         match event {
@@ -20,8 +24,15 @@ impl Ordering for MultiPaxos {
             Event::Receive {
                 from,
                 link: _,
+                view,
                 message,
-            } => self.receive(now, from, message, effects),
+            } => {
+                if view == self.view() && message.is_of(view.number) {
+                    self.receive(now, from, message, effects);
+                } else {
+                    self.foreign += 1;
+                }
+            }
             Event::Persisted { mark } => self.acceptor.gate.persisted(mark),
             Event::Link { peer, state } => self.link_changed(now, peer, state, effects),
             Event::Executed { slot } => self.on_executed(now, slot, effects),

@@ -29,7 +29,7 @@ use forward::Forward;
 use leader::Leader;
 use learner::Learner;
 use peers::Peers;
-use quorate_acceptor::{Acceptor, restore};
+use quorate_acceptor::{Acceptor, ForeignRecord, restore};
 use quorate_ordering::{Config, OrderingStatus, PeerStatus, Record, Role};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{Ballot, Duration, NodeSet, Slot, Time};
@@ -67,6 +67,8 @@ pub struct MultiPaxos {
     /// they are votes.
     unsent_votes: Option<(Ballot, Slot, Slot, bool)>,
     role_told: Role,
+    /// Messages of other views that were dropped.
+    foreign: u64,
     /// When the decided watermark is next written, if it rose.
     record_at: Time,
 }
@@ -75,15 +77,21 @@ impl MultiPaxos {
     /// An instance that remembers `recovered`, the records of its log in their order. The first event
     /// must be [`quorate_ordering::Event::Executed`] with the slot of the snapshot that the replica
     /// restored, slot 0 for none: what lies between it and the trim point has to come by a snapshot.
-    #[must_use]
-    pub fn new(config: Config, recovered: Vec<Record>, now: Time) -> MultiPaxos {
+    ///
+    /// # Errors
+    /// When a record is of another view.
+    pub fn new(
+        config: Config,
+        recovered: Vec<Record>,
+        now: Time,
+    ) -> Result<MultiPaxos, ForeignRecord> {
         let timing = config.timing;
         let mut config = config;
         config.is_damaged &= !planted(Plant::DamageIgnored);
         let is_voter = config.is_voter() && !config.is_damaged;
         let mut random = Random::new(config.seed);
-        let mut acceptor = Acceptor::new(is_voter, config.view.persistence);
-        restore(&mut acceptor, recovered, config.is_damaged);
+        let mut acceptor = Acceptor::new(config.view_id(), is_voter, config.view.persistence);
+        restore(&mut acceptor, recovered, config.is_damaged)?;
         if acceptor.promised() > Ballot::ZERO || config.is_damaged {
             // A lease granted before the restart is forgotten, so it is kept to blindly.
             acceptor.bind(Ballot::ZERO, now + timing.lease);
@@ -97,7 +105,7 @@ impl MultiPaxos {
         let delivered = acceptor.log.trimmed();
         let must_repair = config.is_damaged && config.is_voter();
         let repair = must_repair.then(|| Repair::new(config.boot, now));
-        MultiPaxos {
+        Ok(MultiPaxos {
             election: Election::new(now, patience),
             peers: Peers::new(&config.view, config.own),
             learner: Learner::new(now),
@@ -108,12 +116,13 @@ impl MultiPaxos {
             delivered,
             unsent_votes: None,
             role_told: Role::Follower { leader: None },
+            foreign: 0,
             record_at: now,
             part: Part::Follower,
             config,
             random,
             acceptor,
-        }
+        })
     }
 
     /// Every other member of the view.
@@ -167,6 +176,7 @@ impl MultiPaxos {
             waiting,
             held_bytes: self.acceptor.log.bytes(),
             elections: self.election.begun,
+            foreign: self.foreign,
             peers: peers.collect(),
         }
     }

@@ -5,7 +5,7 @@
 //! a range of slots, a request number), so that none is understood by its place in a stream.
 
 use quorate_acceptor::{Promise, Testimony};
-use quorate_types::{Ballot, Batch, Command, CommandId, Refusal, Slot};
+use quorate_types::{Ballot, Batch, Command, CommandId, Refusal, Slot, ViewNumber};
 
 /// One message from node to node.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -198,6 +198,40 @@ pub enum Message {
 }
 
 impl Message {
+    /// Whether every ballot in it is of `view`. One that is not was never sent by an instance of it.
+    #[must_use]
+    pub fn is_of(&self, view: ViewNumber) -> bool {
+        match self {
+            Message::Prepare { ballot, .. }
+            | Message::Accept { ballot, .. }
+            | Message::Accepted { ballot, .. }
+            | Message::Seen { ballot, .. }
+            | Message::Decided { ballot, .. }
+            | Message::Heartbeat { ballot, .. }
+            | Message::Heard { ballot, .. }
+            | Message::Forward { ballot, .. }
+            | Message::Confirm { ballot, .. }
+            | Message::Confirmed { ballot, .. }
+            | Message::TakeOver { ballot } => ballot.is_of(view),
+            Message::Canvassed { promised, .. } | Message::Surveyed { promised, .. } => {
+                promised.is_of(view)
+            }
+            Message::Nack { ballot, promised } => ballot.is_of(view) && promised.is_of(view),
+            Message::Promise(page) => {
+                let mut votes = page.votes.iter();
+                page.ballot.is_of(view) && votes.all(|vote| vote.ballot.is_of(view))
+            }
+            Message::Canvass { .. }
+            | Message::Learn { .. }
+            | Message::Learned { .. }
+            | Message::Trimmed { .. }
+            | Message::Returned { .. }
+            | Message::AskBarrier { .. }
+            | Message::Barrier { .. }
+            | Message::Survey { .. } => true,
+        }
+    }
+
     /// What the message binds its sender to.
     #[must_use]
     pub fn testimony(&self) -> Testimony<'_> {

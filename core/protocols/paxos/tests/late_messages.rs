@@ -2,9 +2,10 @@
 
 use quorate_ordering::{Config, Effect, Event, LinkState, Ordering, ReadId};
 use quorate_paxos::{Message, MultiPaxos};
-use quorate_testkit::{call, view};
+use quorate_testkit::{VIEW, call, view};
 use quorate_types::{
-    Batch, Duration, LinkEpoch, NodeId, NodeSet, Persistence, Slot, Stamp, Time, Wall,
+    Ballot, Batch, Duration, GroupId, LinkEpoch, NodeId, NodeSet, Persistence, Slot, Stamp, Time,
+    ViewId, ViewNumber, Wall,
 };
 
 struct Lone {
@@ -15,7 +16,7 @@ struct Lone {
 impl Lone {
     fn new(config: Config) -> Lone {
         let now = Time(1_000_000_000);
-        let paxos = MultiPaxos::new(config, Vec::new(), now);
+        let paxos = MultiPaxos::new(config, Vec::new(), now).unwrap();
         Lone { paxos, now }
     }
 
@@ -37,6 +38,7 @@ impl Lone {
         self.event(Event::Receive {
             from: NodeId(from),
             link: LinkEpoch(1),
+            view: VIEW,
             message,
         })
     }
@@ -63,13 +65,15 @@ fn accepts(sent: &[(NodeSet, Message)]) -> usize {
 fn a_barrier_told_to_an_earlier_life_confirms_no_read_of_a_later_one() {
     let request_of = |boot| {
         let mut node = Lone::new(Config::new(
+            VIEW.group,
             NodeId(2),
             boot,
             view(3, 3, Persistence::Memory),
             2,
         ));
         node.link(1);
-        let ballot = quorate_types::Ballot {
+        let ballot = Ballot {
+            view: VIEW.number,
             round: 1,
             node: NodeId(1),
             boot: 1,
@@ -97,7 +101,7 @@ fn a_barrier_told_to_an_earlier_life_confirms_no_read_of_a_later_one() {
 /// Claim mp-14.
 #[test]
 fn a_learner_whose_acknowledgements_were_lost_gets_values_again() {
-    let mut config = Config::new(NodeId(1), 1, view(2, 1, Persistence::Memory), 1);
+    let mut config = Config::new(VIEW.group, NodeId(1), 1, view(2, 1, Persistence::Memory), 1);
     config.limits.credit_messages = 1;
     let mut node = Lone::new(config);
     node.link(2);
@@ -151,6 +155,7 @@ fn a_node_that_is_told_another_decision_stops_and_names_both() {
         }
     };
     let mut node = Lone::new(Config::new(
+        VIEW.group,
         NodeId(2),
         1,
         view(3, 3, Persistence::Memory),
@@ -164,7 +169,7 @@ fn a_node_that_is_told_another_decision_stops_and_names_both() {
 /// Claim mp-38.
 #[test]
 fn a_candidate_that_lags_by_more_than_one_answer_is_denied_once_and_granted_after_a_while() {
-    let mut config = Config::new(NodeId(2), 1, view(3, 3, Persistence::Memory), 2);
+    let mut config = Config::new(VIEW.group, NodeId(2), 1, view(3, 3, Persistence::Memory), 2);
     config.limits.chunk_slots = 2;
     let mut node = Lone::new(config);
     node.link(3);
@@ -203,4 +208,52 @@ fn a_candidate_that_lags_by_more_than_one_answer_is_denied_once_and_granted_afte
         is_granted(node.receive(3, asks(3, Slot(0)))),
         "nobody better won"
     );
+}
+
+#[test]
+fn what_another_view_or_group_says_is_dropped_and_counted() {
+    let mut node = Lone::new(Config::new(
+        VIEW.group,
+        NodeId(2),
+        1,
+        view(3, 3, Persistence::Memory),
+        2,
+    ));
+    node.link(1);
+    let own = Ballot::ZERO.next(VIEW.number, NodeId(1), 1);
+    let prepare = |ballot| Message::Prepare {
+        ballot,
+        from: Slot(1),
+    };
+    let later = ViewNumber(2);
+    let foreign = [
+        ViewId {
+            group: GroupId(2),
+            ..VIEW
+        },
+        ViewId {
+            number: later,
+            ..VIEW
+        },
+    ];
+    for view in foreign {
+        let sent = node.event(Event::Receive {
+            from: NodeId(1),
+            link: LinkEpoch(1),
+            view,
+            message: prepare(own),
+        });
+        assert!(sent.is_empty(), "{view} is promised nothing");
+    }
+    let ballot = Ballot { view: later, ..own };
+    assert!(node.receive(1, prepare(ballot)).is_empty());
+    let accepted = Message::Accepted {
+        ballot,
+        first: Slot(1),
+        last: Slot(1),
+    };
+    assert!(node.receive(1, accepted).is_empty());
+    let status = node.paxos.status();
+    assert_eq!((status.foreign, status.promised), (4, Ballot::ZERO));
+    assert_eq!(node.receive(1, prepare(own)).len(), 1, "its own view's is");
 }

@@ -3,7 +3,7 @@
 use quorate_ordering::{Config, Standing};
 use quorate_paxos::{Message, MultiPaxos};
 use quorate_testkit::render::{ballot, batch};
-use quorate_testkit::{Memory, Protocol, Start, run_folder};
+use quorate_testkit::{Memory, Protocol, Start, VIEW, run_folder};
 use quorate_types::Ballot;
 use std::path::Path;
 
@@ -15,14 +15,14 @@ impl Protocol for Paxos {
 
     fn start(start: Start) -> MultiPaxos {
         let seed = u64::from(start.own.0);
-        let mut config = Config::new(start.own, start.boot, start.view, seed);
+        let mut config = Config::new(VIEW.group, start.own, start.boot, start.view, seed);
         config.limits.pipeline = start.pipeline.unwrap_or(config.limits.pipeline);
         match start.memory {
             Memory::Whole => {}
             Memory::Damaged => config.is_damaged = true,
             Memory::Forgotten => config.standing = Standing::Observer,
         }
-        MultiPaxos::new(config, start.records, start.now)
+        MultiPaxos::new(config, start.records, start.now).expect("its own records")
     }
 
     fn stand(ballot: Ballot) -> Message {

@@ -9,7 +9,7 @@
 
 use quorate_ordering::{Config, Decision, Effect, Event, LinkState, Mark, Ordering, Record, Role};
 use quorate_paxos::{Message, MultiPaxos};
-use quorate_testkit::{call, view};
+use quorate_testkit::{VIEW, call, view};
 use quorate_types::{Batch, Duration, LinkEpoch, NodeId, Persistence, Time, View, Wall};
 use stateright::{Checker, Model, Property};
 use std::hash::{Hash, Hasher};
@@ -92,7 +92,7 @@ fn config(own: NodeId, boot: u64, slots: u64) -> Config {
         window: slots,
         ..view(3, 3, Persistence::Disk)
     };
-    let mut config = Config::new(own, boot, view, 1);
+    let mut config = Config::new(VIEW.group, own, boot, view, 1);
     config.timing.lease = Duration::ZERO;
     config.timing.retry_min = Duration::ZERO;
     config.timing.retry_max = Duration::ZERO;
@@ -121,7 +121,7 @@ impl World {
             .map(|node| node.disk.clone())
             .unwrap_or_default();
         let config = config(own, boot, self.slots);
-        let mut paxos = MultiPaxos::new(config, (*disk).clone(), NOW);
+        let mut paxos = MultiPaxos::new(config, (*disk).clone(), NOW).unwrap();
         let mut effects = Vec::new();
         for peer in (1..=3).map(NodeId).filter(|peer| *peer != own) {
             let up = LinkState::Up(LinkEpoch(1));
@@ -289,6 +289,7 @@ impl Model for World {
                 let event = Event::Receive {
                     from: NodeId(3),
                     link: LinkEpoch(1),
+                    view: VIEW,
                     message: Message::TakeOver { ballot },
                 };
                 self.event(&mut state, node, event, crashes);
@@ -300,6 +301,7 @@ impl Model for World {
                 let event = Event::Receive {
                     from,
                     link: LinkEpoch(1),
+                    view: VIEW,
                     message: (*message).clone(),
                 };
                 let node = to.0 as usize - 1;

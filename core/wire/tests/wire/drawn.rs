@@ -4,7 +4,7 @@ use crate::draw::Draw;
 use bytes::Bytes;
 use quorate_any::AnyMessage;
 use quorate_any::paxos::{Message, Promise, Vote};
-use quorate_ordering::Record;
+use quorate_ordering::{Entry, Record};
 use quorate_replica::{
     Digest, PeerMessage, ReplicaMessage, ReplyImage, SessionImage, SnapshotCore,
 };
@@ -27,8 +27,16 @@ fn session(draw: &mut Draw) -> SessionId {
     SessionId(draw.of_any_size(63))
 }
 
+fn view_id(draw: &mut Draw) -> ViewId {
+    ViewId {
+        group: GroupId(draw.number() as u32),
+        number: ViewNumber(counter(draw)),
+    }
+}
+
 fn ballot(draw: &mut Draw) -> Ballot {
     Ballot {
+        view: ViewNumber(counter(draw)),
         round: counter(draw),
         node: node(draw),
         boot: counter(draw),
@@ -361,33 +369,35 @@ pub(crate) fn peer(draw: &mut Draw) -> PeerMessage<AnyMessage> {
     match draw.below(4) {
         0 => PeerMessage::Replica(replica_message(draw)),
         1 => PeerMessage::Ordering {
-            view: ViewNumber(counter(draw)),
+            view: view_id(draw),
             message: AnyMessage::Paxos(other_message(draw)),
         },
         _ => PeerMessage::Ordering {
-            view: ViewNumber(counter(draw)),
+            view: view_id(draw),
             message: AnyMessage::Paxos(election_or_agreement(draw)),
         },
     }
 }
 
 pub(crate) fn record(draw: &mut Draw) -> Record {
-    match draw.below(5) {
-        0 => Record::Promise {
+    let view = view_id(draw);
+    let entry = match draw.below(5) {
+        0 => Entry::Promise {
             ballot: ballot(draw),
         },
-        1 => Record::Vote {
+        1 => Entry::Vote {
             slot: slot(draw),
             ballot: ballot(draw),
             batch: batch(draw),
         },
-        2 => Record::Chosen {
+        2 => Entry::Chosen {
             slot: slot(draw),
             batch: batch(draw),
         },
-        3 => Record::Decided { upto: slot(draw) },
-        _ => Record::Trimmed { upto: slot(draw) },
-    }
+        3 => Entry::Decided { upto: slot(draw) },
+        _ => Entry::Trimmed { upto: slot(draw) },
+    };
+    Record { view, entry }
 }
 
 fn view(draw: &mut Draw) -> View {

@@ -94,17 +94,17 @@ fn every_message_and_record_has_a_sample() {
     assert_complete(&told, "answer", |tag| {
         answers(body(&[&[tag]])).next()?.err()
     });
-    let ordering = tags(Reader::Message(Kind::Peer), &[1], 10);
+    let ordering = tags(Reader::Message(Kind::Peer), &[1], 14);
     assert_complete(&ordering, "ordering message", |tag| {
-        take_peer(&body(&[&[1], &[0; 8], &[1, tag]])).err()
+        take_peer(&body(&[&[1], &[0; 12], &[1, tag]])).err()
     });
     let replica = tags(Reader::Message(Kind::Peer), &[2], 1);
     assert_complete(&replica, "replica message", |tag| {
         take_peer(&body(&[&[2, tag]])).err()
     });
-    let records = tags(Reader::Record, &[], 0);
+    let records = tags(Reader::Record, &[0x82], 13);
     assert_complete(&records, "record", |tag| {
-        take_record(&body(&[&[tag]])).err()
+        take_record(&body(&[&[0x82], &[0; 12], &[tag]])).err()
     });
 }
 

@@ -66,9 +66,30 @@ fn a_node_that_no_set_holds_is_refused() {
     );
 }
 
+/// The beginning of a record with this tag.
+fn record(tag: u8) -> BytesMut {
+    let mut body = BytesMut::from(&[0x82][..]);
+    body.put_slice(&[0; 12]);
+    body.put_u8(tag);
+    body
+}
+
+#[test]
+fn a_record_of_the_layout_without_a_view_is_refused() {
+    let mut body = BytesMut::from(&[4][..]);
+    body.put_u64_le(9);
+    assert_eq!(
+        take_record(&body.freeze()),
+        Err(WireError::UnknownTag {
+            what: "layout of records",
+            tag: 4
+        })
+    );
+}
+
 #[test]
 fn a_slot_that_no_session_can_name_is_refused() {
-    let mut body = BytesMut::from(&[4][..]);
+    let mut body = record(4);
     body.put_u64_le(1 << 47);
     assert!(matches!(
         take_record(&body.freeze()),
@@ -79,7 +100,7 @@ fn a_slot_that_no_session_can_name_is_refused() {
 #[test]
 fn a_false_count_is_refused_before_anything_is_reserved() {
     // A vote whose batch says that it holds 65,536 commands and holds none.
-    let mut body = BytesMut::from(&[3][..]);
+    let mut body = record(3);
     body.put_u64_le(1);
     body.put_u32_le(20);
     body.put_slice(&[0; 16]);
@@ -104,7 +125,7 @@ fn a_false_count_is_refused_before_anything_is_reserved() {
 
 #[test]
 fn bytes_behind_the_commands_of_a_batch_are_refused() {
-    let mut body = BytesMut::from(&[3][..]);
+    let mut body = record(3);
     body.put_u64_le(1);
     body.put_u32_le(21);
     body.put_slice(&[0; 21]);

@@ -102,14 +102,14 @@ fn messages_of_clients_share_a_body_and_are_read_in_order() {
 #[test]
 fn a_follower_logs_the_bytes_that_the_leader_sent() {
     use quorate_any::{AnyMessage, paxos::Message};
-    use quorate_ordering::Record;
+    use quorate_ordering::{Entry, Record};
     use quorate_replica::PeerMessage;
-    use quorate_types::{Ballot, Slot, ViewNumber};
+    use quorate_types::{Ballot, Slot, ViewId};
 
     let batch = drawn::batch(&mut Draw::seeded(4));
     assert!(!batch.commands().is_empty());
     let accept = PeerMessage::Ordering {
-        view: ViewNumber(1),
+        view: ViewId::default(),
         message: AnyMessage::Paxos(Message::Accept {
             ballot: Ballot::ZERO,
             slot: Slot(1),
@@ -130,10 +130,14 @@ fn a_follower_logs_the_bytes_that_the_leader_sent() {
         body.as_ptr_range().contains(&kept.as_ptr()),
         "a slice of the frame, not a copy"
     );
-    let record = Record::Vote {
+    let entry = Entry::Vote {
         slot: Slot(1),
         ballot: Ballot::ZERO,
         batch: batch.clone(),
+    };
+    let record = Record {
+        view: ViewId::default(),
+        entry,
     };
     let logged = written(|buf| put_record(buf, &record));
     assert!(logged.ends_with(kept));

@@ -4,7 +4,7 @@
 use crate::readers;
 use crate::samples_peer::{batch, ordering, replica};
 use bytes::{BufMut, Bytes, BytesMut};
-use quorate_ordering::Record;
+use quorate_ordering::{Entry, Record};
 use quorate_replica::{ReplyImage, SessionImage, SnapshotCore};
 use quorate_types::*;
 use quorate_wire::value::{
@@ -106,12 +106,18 @@ pub(crate) const ID: CommandId = CommandId {
     session: SESSION,
     sequence: 7,
 };
+pub(crate) const VIEW: ViewId = ViewId {
+    group: GroupId(5),
+    number: ViewNumber(4),
+};
 pub(crate) const BALLOT: Ballot = Ballot {
+    view: VIEW.number,
     round: 3,
     node: NodeId(2),
     boot: 9,
 };
 pub(crate) const LOW: Ballot = Ballot {
+    view: VIEW.number,
     round: 1,
     node: NodeId(1),
     boot: 4,
@@ -302,10 +308,10 @@ fn answers_to_clients() -> Vec<Sample> {
 
 fn records() -> Vec<Sample> {
     [
-        ("record_promise", Record::Promise { ballot: BALLOT }),
+        ("record_promise", Entry::Promise { ballot: BALLOT }),
         (
             "record_vote",
-            Record::Vote {
+            Entry::Vote {
                 slot: Slot(92),
                 ballot: BALLOT,
                 batch: batch(),
@@ -313,15 +319,18 @@ fn records() -> Vec<Sample> {
         ),
         (
             "record_chosen",
-            Record::Chosen {
+            Entry::Chosen {
                 slot: Slot(92),
                 batch: batch(),
             },
         ),
-        ("record_decided", Record::Decided { upto: Slot(92) }),
-        ("record_trimmed", Record::Trimmed { upto: Slot(50) }),
+        ("record_decided", Entry::Decided { upto: Slot(92) }),
+        ("record_trimmed", Entry::Trimmed { upto: Slot(50) }),
     ]
-    .map(|(name, record)| sample(name, Reader::Record, |buf| put_record(buf, &record)))
+    .map(|(name, entry)| {
+        let record = Record { view: VIEW, entry };
+        sample(name, Reader::Record, |buf| put_record(buf, &record))
+    })
     .into()
 }
 

@@ -61,7 +61,7 @@ pub(crate) fn ordering() -> Vec<Sample> {
         .into_iter()
         .map(|(name, message)| {
             sample(name, Reader::Message(Kind::Peer), |buf| {
-                let view = ViewNumber(4);
+                let view = crate::samples::VIEW;
                 let message = AnyMessage::Paxos(message);
                 put_peer(buf, &PeerMessage::Ordering { view, message });
             })

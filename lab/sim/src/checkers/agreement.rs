@@ -218,6 +218,7 @@ mod tests {
 
     fn ballot(round: u64, node: u16) -> Ballot {
         Ballot {
+            view: quorate_types::ViewNumber(1),
             round,
             node: NodeId(node),
             boot: 1,

@@ -125,6 +125,7 @@ mod tests {
 
     fn ballot(round: u64) -> Ballot {
         Ballot {
+            view: quorate_types::ViewNumber(1),
             round,
             node: A,
             boot: 1,

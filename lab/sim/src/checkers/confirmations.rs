@@ -141,6 +141,7 @@ mod tests {
     const A: NodeId = NodeId(1);
     const B: NodeId = NodeId(2);
     const BALLOT: Ballot = Ballot {
+        view: quorate_types::ViewNumber(1),
         round: 1,
         node: A,
         boot: 1,

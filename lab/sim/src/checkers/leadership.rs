@@ -131,6 +131,7 @@ mod tests {
     const A: NodeId = NodeId(1);
     const B: NodeId = NodeId(2);
     const BALLOT: Ballot = Ballot {
+        view: quorate_types::ViewNumber(1),
         round: 1,
         node: A,
         boot: 1,
@@ -151,7 +152,7 @@ mod tests {
     fn a_new_ballot_and_a_new_life_have_their_time() {
         let mut seen = Leadership::new(10, 100);
         seen.claims(0, A, Some(BALLOT), 1).unwrap();
-        let next = BALLOT.next(A, 1);
+        let next = BALLOT.next(BALLOT.view, A, 1);
         seen.claims(20, A, Some(next), 1).unwrap();
         seen.claims(29, A, Some(next), 1).unwrap();
         seen.died(A);

@@ -76,6 +76,7 @@ mod tests {
 
     fn ballot(round: u64, node: NodeId) -> Ballot {
         Ballot {
+            view: quorate_types::ViewNumber(1),
             round,
             node,
             boot: 1,

@@ -10,11 +10,12 @@ use quorate_storage::{
     Identity, IdentityFile, Limits, Log, Persist, Recovered, SimDisk, SnapshotStore, StorageError,
 };
 use quorate_types::zoo::{Plant, planted};
-use quorate_types::{Persistence, Slot};
+use quorate_types::{GroupId, Persistence, Slot};
 use quorate_wire::{Snapshot, SnapshotWriter, put_record, take_record};
 
 const CLUSTER: u64 = 7;
-const GROUP: u32 = 1;
+/// The only group of a world.
+pub(super) const GROUP: GroupId = GroupId(1);
 
 /// Small segments, so that they are filled and removed often; large enough for the largest batch.
 const LIMITS: Limits = Limits {
@@ -199,7 +200,7 @@ impl Disks {
 
 impl Storage {
     fn newest(&mut self) -> Result<Option<(Snapshot, [u8; 32], u64)>, StorageError> {
-        let Some(newest) = self.snapshots.newest(GROUP)? else {
+        let Some(newest) = self.snapshots.newest(GROUP.0)? else {
             return Ok(None);
         };
         let Ok(snapshot) = Snapshot::take(&newest.bytes) else {
@@ -230,10 +231,10 @@ impl Storage {
                     let mut bytes = BytesMut::new();
                     put_record(&mut bytes, record);
                     let slot = record.slot().unwrap_or(Slot::ZERO);
-                    self.log.append(GROUP, slot.0, &bytes)?;
+                    self.log.append(GROUP.0, slot.0, &bytes)?;
                 }
                 Write::Discard(upto, base) => {
-                    self.log.discard(GROUP, upto.0, &base_of(base))?;
+                    self.log.discard(GROUP.0, upto.0, &base_of(base))?;
                 }
             }
         }
@@ -286,7 +287,7 @@ impl Storage {
         bytes: Bytes,
     ) -> Result<(), StorageError> {
         if !planted(Plant::SnapshotNotDurable) {
-            self.snapshots.save(GROUP, slot.0, digest, &bytes)?;
+            self.snapshots.save(GROUP.0, slot.0, digest, &bytes)?;
         }
         self.serve(slot, bytes);
         Ok(())

@@ -1,7 +1,7 @@
 //! How nodes start, take turns and die.
 
 use super::World;
-use super::durable::Found;
+use super::durable::{Found, GROUP};
 use super::events::Event;
 use super::node::{Doom, Running};
 use super::objects::Objects;
@@ -94,7 +94,13 @@ impl World {
             .map_or(Slot::ZERO, |recovered| recovered.core.slot);
         self.judge.begun_at(id, slot);
         let (now, seed) = (self.now, self.setup.seed);
-        let mut config = Config::new(id, boot, view.clone(), seed ^ (boot << 8) ^ u64::from(id.0));
+        let mut config = Config::new(
+            GROUP,
+            id,
+            boot,
+            view.clone(),
+            seed ^ (boot << 8) ^ u64::from(id.0),
+        );
         config.timing = self.setup.timing;
         config.limits = self.setup.limits;
         config.is_damaged = found.is_damaged;
@@ -107,7 +113,8 @@ impl World {
         let time = node.clock.boot(now);
         let records = found.records.clone();
         let ordering = Watched::new(
-            AnyOrdering::new(Protocol::Paxos, config, found.records, time),
+            AnyOrdering::new(Protocol::Paxos, config, found.records, time)
+                .expect("a disk holds its own group's records"),
             seen.clone(),
         );
         let (replica, outputs) = Replica::new(replica_config, ordering, recovered, time);

@@ -261,14 +261,14 @@ fn held_commands(
         .map_or(Slot::ZERO, |(snapshot, ..)| snapshot.core.slot);
     let mut held = judge.commands_upto(snapshot);
     for record in &found.records {
-        match record {
-            quorate_ordering::Record::Vote { batch, .. }
-            | quorate_ordering::Record::Chosen { batch, .. } => {
+        match &record.entry {
+            quorate_ordering::Entry::Vote { batch, .. }
+            | quorate_ordering::Entry::Chosen { batch, .. } => {
                 held.extend(batch.commands().iter().map(|command| command.id));
             }
-            quorate_ordering::Record::Promise { .. }
-            | quorate_ordering::Record::Decided { .. }
-            | quorate_ordering::Record::Trimmed { .. } => {}
+            quorate_ordering::Entry::Promise { .. }
+            | quorate_ordering::Entry::Decided { .. }
+            | quorate_ordering::Entry::Trimmed { .. } => {}
         }
     }
     Some(held)

@@ -3,7 +3,7 @@
 
 use quorate_any::{AnyMessage, AnyOrdering};
 use quorate_ordering::{Decision, Effect, Effects, Event, Ordering, OrderingStatus, ReadId, Role};
-use quorate_types::{Batch, CommandId, Slot, Time};
+use quorate_types::{Batch, CommandId, Slot, Time, ViewId};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -47,6 +47,10 @@ impl Watched {
 
 impl Ordering for Watched {
     type Message = AnyMessage;
+
+    fn view(&self) -> ViewId {
+        self.inner.view()
+    }
 
     fn handle(&mut self, now: Time, event: Event<AnyMessage>, effects: &mut Effects<AnyMessage>) {
         let before = effects.len();

@@ -4,7 +4,7 @@ use quorate_ordering::{
     Config, Decision, Effect, Event, LinkState, Mark, Ordering, ReadId, Record, Role, Standing,
 };
 use quorate_paxos::{Message, MultiPaxos};
-use quorate_testkit::{call, view};
+use quorate_testkit::{VIEW, call, view};
 use quorate_types::{
     Batch, CommandId, Duration, LinkEpoch, NodeId, Persistence, Slot, Time, View, Wall,
 };
@@ -122,9 +122,9 @@ impl World {
         let seed = self.dice.next();
         let node = self.nodes.get_mut(&id).unwrap();
         node.boot += 1;
-        let mut config = Config::new(id, node.boot, self.view.clone(), seed);
+        let mut config = Config::new(VIEW.group, id, node.boot, self.view.clone(), seed);
         config.standing = node.standing;
-        node.paxos = Some(MultiPaxos::new(config, node.disk.clone(), now));
+        node.paxos = Some(MultiPaxos::new(config, node.disk.clone(), now).unwrap());
         node.executed = node.snapshot;
         let slot = node.snapshot;
         if slot > Slot::ZERO {
@@ -350,6 +350,7 @@ impl World {
                         Event::Receive {
                             from,
                             link,
+                            view: VIEW,
                             message,
                         },
                     );

@@ -2,7 +2,7 @@
 
 use super::Message;
 use quorate_ordering::{Decision, Effect, Effects, Event, Ordering, OrderingStatus, ReadId, Role};
-use quorate_types::{Ballot, Batch, Command, NodeId, Slot, Stamp, Time, Wall};
+use quorate_types::{Ballot, Batch, Command, NodeId, Slot, Stamp, Time, ViewId, ViewNumber, Wall};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -41,7 +41,7 @@ impl Shared {
     }
 
     pub(crate) fn next_ballot(&mut self, at: usize) -> Ballot {
-        self.ballot = self.ballot.next(NodeId(at as u16), 1);
+        self.ballot = self.ballot.next(ViewNumber(1), NodeId(at as u16), 1);
         self.ballot
     }
 
@@ -132,6 +132,10 @@ impl Instant {
 impl Ordering for Instant {
     type Message = Message;
 
+    fn view(&self) -> ViewId {
+        ViewId::default()
+    }
+
     fn handle(&mut self, _now: Time, event: Event<Message>, effects: &mut Effects<Message>) {
         match event {
             Event::Submit { commands } => self.waiting.extend(commands),
@@ -176,6 +180,7 @@ impl Ordering for Instant {
             waiting: self.waiting.len(),
             held_bytes: 0,
             elections: 0,
+            foreign: 0,
             peers: Vec::new(),
         }
     }

@@ -3,7 +3,7 @@
 use super::{Judge, Judged, fingerprint};
 use crate::checkers::agreement::Remembered;
 use crate::checkers::written::Entry;
-use quorate_ordering::Record;
+use quorate_ordering::{Entry as Noted, Record};
 use quorate_types::{Ballot, NodeId, Slot};
 
 impl Judge {
@@ -60,9 +60,9 @@ impl Judge {
     ) -> Judged {
         let mut holds = Remembered::default();
         for record in records {
-            match record {
-                Record::Promise { ballot } => holds.promised = holds.promised.max(*ballot),
-                Record::Vote {
+            match &record.entry {
+                Noted::Promise { ballot } => holds.promised = holds.promised.max(*ballot),
+                Noted::Vote {
                     slot,
                     ballot,
                     batch,
@@ -74,8 +74,8 @@ impl Judge {
                         *held = vote;
                     }
                 }
-                Record::Chosen { .. } => {}
-                Record::Decided { upto } | Record::Trimmed { upto } => {
+                Noted::Chosen { .. } => {}
+                Noted::Decided { upto } | Noted::Trimmed { upto } => {
                     holds.trimmed = holds.trimmed.max(*upto);
                 }
             }
@@ -86,15 +86,15 @@ impl Judge {
 }
 
 fn entry_of(record: &Record) -> Entry {
-    match record {
-        Record::Promise { ballot } => Entry::Promise(*ballot),
-        Record::Vote {
+    match &record.entry {
+        Noted::Promise { ballot } => Entry::Promise(*ballot),
+        Noted::Vote {
             slot,
             ballot,
             batch,
         } => Entry::Vote(*slot, *ballot, fingerprint(batch)),
-        Record::Chosen { slot, batch } => Entry::Chosen(*slot, fingerprint(batch)),
-        Record::Decided { upto } => Entry::Decided(*upto),
-        Record::Trimmed { upto } => Entry::Trimmed(*upto),
+        Noted::Chosen { slot, batch } => Entry::Chosen(*slot, fingerprint(batch)),
+        Noted::Decided { upto } => Entry::Decided(*upto),
+        Noted::Trimmed { upto } => Entry::Trimmed(*upto),
     }
 }

@@ -1,6 +1,6 @@
 """The host process: makes the objects, and serves the node's calls until the node closes the stream.
 
-Started by the node as ``python -m quorate._host`` with a socket as standard input and the shared mark as
+Started by the node as ``python -m quorate._host`` with a socket as standard input and the shared activity as
 standard output; docs/host-protocol.md describes both. What the objects print goes to standard error.
 """
 
@@ -224,9 +224,9 @@ def main() -> None:
     # A Ctrl-C at the terminal is the node's to handle; its end is ours.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _native.die_with_parent(int(os.environ["QUORATE_HOST_PARENT"]))
-    mark = os.dup(1)
+    activity = os.dup(1)
     stream = os.dup(0)
-    os.set_inheritable(mark, False)
+    os.set_inheritable(activity, False)
     os.dup2(2, 1)
     # Standard input stays a copy of the stream only until the objects could read it.
     null = os.open(os.devnull, os.O_RDONLY)
@@ -234,7 +234,7 @@ def main() -> None:
     os.close(null)
     _limit_resources()
     _environment.install()
-    _native.serve(stream, mark, Host(stream))
+    _native.serve(stream, activity, Host(stream))
 
 
 if __name__ == "__main__":

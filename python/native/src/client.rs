@@ -6,8 +6,8 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use quorate_client::{
-    Answer, CallCause, CallError, Client as Connection, ConnectError, DriverOptions, Endpoint,
-    Operation, Preference, TlsClient,
+    Answer, CallCause, CallError, Client, ConnectError, DriverOptions, Endpoint, Operation,
+    Preference, TlsClient,
 };
 use quorate_types::{ObjectId, Outcome, ReadLevel};
 use std::path::PathBuf;
@@ -20,9 +20,9 @@ const SIGNALS_EVERY: Duration = Duration::from_millis(50);
 type Ended = Result<Answer, CallError>;
 
 /// A session with a group, and the object that is called.
-#[pyclass(frozen)]
-pub(crate) struct Client {
-    connection: Mutex<Option<Arc<Connection>>>,
+#[pyclass(frozen, name = "Client")]
+pub(crate) struct NativeClient {
+    connection: Mutex<Option<Arc<Client>>>,
     object: ObjectId,
 }
 
@@ -33,7 +33,7 @@ struct Cell {
 }
 
 #[pymethods]
-impl Client {
+impl NativeClient {
     /// Connects and opens a session, within `timeout` seconds.
     #[new]
     #[pyo3(signature = (endpoint, timeout, name=None, *, anyone=false, tls=None))]
@@ -44,7 +44,7 @@ impl Client {
         name: Option<String>,
         anyone: bool,
         tls: Option<[PathBuf; 3]>,
-    ) -> PyResult<Client> {
+    ) -> PyResult<NativeClient> {
         let endpoint: Endpoint = endpoint
             .parse()
             .map_err(|error| PyValueError::new_err(format!("{error}")))?;
@@ -65,12 +65,12 @@ impl Client {
         let name = endpoint.object.clone().or(name);
         let (connection, object) = py
             .detach(|| {
-                let connection = Connection::connect(&endpoint, options, Some(timeout))?;
+                let connection = Client::connect(&endpoint, options, Some(timeout))?;
                 let object = connection.object(name.as_deref())?;
                 Ok((connection, object))
             })
             .map_err(|error| connect_error(py, &error))?;
-        Ok(Client {
+        Ok(NativeClient {
             connection: Mutex::new(Some(Arc::new(connection))),
             object,
         })
@@ -134,8 +134,8 @@ impl Client {
     }
 }
 
-impl Client {
-    fn connection(&self, py: Python<'_>) -> PyResult<Arc<Connection>> {
+impl NativeClient {
+    fn connection(&self, py: Python<'_>) -> PyResult<Arc<Client>> {
         self.connection
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -170,7 +170,7 @@ impl Client {
     }
 }
 
-impl Drop for Client {
+impl Drop for NativeClient {
     fn drop(&mut self) {
         let Some(connection) = self
             .connection

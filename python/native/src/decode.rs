@@ -3,7 +3,7 @@
 //! Nothing here imports or runs what the bytes name: rare kinds go to `quorate._values`, instances of
 //! states to `quorate._state`, which know the classes that are allowed.
 
-use crate::fault::Fault;
+use crate::bad_value::BadValue;
 use crate::hooks::{Hooks, hooks};
 use crate::layout::*;
 use pyo3::prelude::*;
@@ -30,7 +30,7 @@ fn whole<'py>(
     let mut reader = Reader {
         py,
         hooks: hooks(py)?,
-        scan: Scan { rest: data },
+        scan: ItemScan { rest: data },
         depth,
         memory,
     };
@@ -40,18 +40,18 @@ fn whole<'py>(
 }
 
 /// A call: its method's name, and its arguments.
-pub(crate) struct Call<'a, 'py> {
+pub(crate) struct DecodedCall<'a, 'py> {
     pub(crate) method: &'a str,
     pub(crate) args: Bound<'py, PyTuple>,
     pub(crate) kwargs: Option<Bound<'py, PyDict>>,
 }
 
 /// Decodes a call.
-pub(crate) fn call<'a, 'py>(py: Python<'py>, data: &'a [u8]) -> PyResult<Call<'a, 'py>> {
+pub(crate) fn call<'a, 'py>(py: Python<'py>, data: &'a [u8]) -> PyResult<DecodedCall<'a, 'py>> {
     let mut reader = Reader {
         py,
         hooks: hooks(py)?,
-        scan: Scan { rest: data },
+        scan: ItemScan { rest: data },
         depth: VALUE_DEPTH_MAX,
         memory: None,
     };
@@ -61,16 +61,16 @@ pub(crate) fn call<'a, 'py>(py: Python<'py>, data: &'a [u8]) -> PyResult<Call<'a
 struct Reader<'a, 'py> {
     py: Python<'py>,
     hooks: &'py Hooks,
-    scan: Scan<'a>,
+    scan: ItemScan<'a>,
     depth: u32,
     /// Objects in the order in which they were met; `None` for travelling values.
     memory: Option<Vec<Bound<'py, PyAny>>>,
 }
 
 impl<'a, 'py> Reader<'a, 'py> {
-    fn call(&mut self) -> Result<Call<'a, 'py>, Fault> {
+    fn call(&mut self) -> Result<DecodedCall<'a, 'py>, BadValue> {
         if self.scan.expect(ARRAY)? != 3 {
-            return Err(Fault::malformed("a call has three parts"));
+            return Err(BadValue::malformed("a call has three parts"));
         }
         let length = self.scan.expect(TEXT)?;
         let method = self.scan.text(length)?;
@@ -86,22 +86,22 @@ impl<'a, 'py> Reader<'a, 'py> {
             }
         };
         self.end()?;
-        Ok(Call {
+        Ok(DecodedCall {
             method,
             args,
             kwargs,
         })
     }
 
-    fn end(&self) -> Result<(), Fault> {
+    fn end(&self) -> Result<(), BadValue> {
         if self.scan.rest.is_empty() {
             Ok(())
         } else {
-            Err(Fault::malformed("bytes are left over after a value"))
+            Err(BadValue::malformed("bytes are left over after a value"))
         }
     }
 
-    fn items(&mut self, count: u64) -> Result<Vec<Bound<'py, PyAny>>, Fault> {
+    fn items(&mut self, count: u64) -> Result<Vec<Bound<'py, PyAny>>, BadValue> {
         let count = self.scan.count(count)?;
         let mut items = Vec::with_capacity(count.min(1024));
         for _ in 0..count {
@@ -110,7 +110,7 @@ impl<'a, 'py> Reader<'a, 'py> {
         Ok(items)
     }
 
-    fn item(&mut self) -> Result<Bound<'py, PyAny>, Fault> {
+    fn item(&mut self) -> Result<Bound<'py, PyAny>, BadValue> {
         let py = self.py;
         let (major, number, byte) = self.scan.head()?;
         match major {
@@ -126,7 +126,7 @@ impl<'a, 'py> Reader<'a, 'py> {
                 self.depth = self
                     .depth
                     .checked_sub(1)
-                    .ok_or_else(|| Fault::malformed("a value is nested too deeply"))?;
+                    .ok_or_else(|| BadValue::malformed("a value is nested too deeply"))?;
                 let item = match major {
                     ARRAY => self.list(number),
                     MAP => {
@@ -143,17 +143,17 @@ impl<'a, 'py> Reader<'a, 'py> {
         }
     }
 
-    fn simple(&mut self, number: u64, byte: u8) -> Result<Bound<'py, PyAny>, Fault> {
+    fn simple(&mut self, number: u64, byte: u8) -> Result<Bound<'py, PyAny>, BadValue> {
         match byte {
             NULL => Ok(self.py.None().into_bound(self.py)),
             TRUE => Ok(PyBool::new(self.py, true).to_owned().into_any()),
             FALSE => Ok(PyBool::new(self.py, false).to_owned().into_any()),
             FLOAT => Ok(PyFloat::new(self.py, f64::from_bits(number)).into_any()),
-            _ => Err(Fault::malformed("unknown simple value")),
+            _ => Err(BadValue::malformed("unknown simple value")),
         }
     }
 
-    fn list(&mut self, count: u64) -> Result<Bound<'py, PyAny>, Fault> {
+    fn list(&mut self, count: u64) -> Result<Bound<'py, PyAny>, BadValue> {
         if self.memory.is_none() {
             let items = self.items(count)?;
             return Ok(PyList::new(self.py, items)?.into_any());
@@ -167,7 +167,7 @@ impl<'a, 'py> Reader<'a, 'py> {
         Ok(list.into_any())
     }
 
-    fn fill_dict(&mut self, dict: &Bound<'py, PyDict>, count: u64) -> Result<(), Fault> {
+    fn fill_dict(&mut self, dict: &Bound<'py, PyDict>, count: u64) -> Result<(), BadValue> {
         let count = self.scan.count(count)?;
         for _ in 0..count {
             let key = self.item()?;
@@ -176,11 +176,11 @@ impl<'a, 'py> Reader<'a, 'py> {
         if dict.len() == count {
             Ok(())
         } else {
-            Err(Fault::malformed("a key stands twice"))
+            Err(BadValue::malformed("a key stands twice"))
         }
     }
 
-    fn tagged(&mut self, tag: u64) -> Result<Bound<'py, PyAny>, Fault> {
+    fn tagged(&mut self, tag: u64) -> Result<Bound<'py, PyAny>, BadValue> {
         let py = self.py;
         match tag {
             TAG_TUPLE => {
@@ -213,15 +213,15 @@ impl<'a, 'py> Reader<'a, 'py> {
         }
     }
 
-    fn whole_set(&self, length: usize, count: u64) -> Result<(), Fault> {
+    fn whole_set(&self, length: usize, count: u64) -> Result<(), BadValue> {
         if length as u64 == count {
             Ok(())
         } else {
-            Err(Fault::malformed("an element stands twice"))
+            Err(BadValue::malformed("an element stands twice"))
         }
     }
 
-    fn big_integer(&mut self, tag: u64) -> Result<Bound<'py, PyAny>, Fault> {
+    fn big_integer(&mut self, tag: u64) -> Result<Bound<'py, PyAny>, BadValue> {
         let length = self.scan.expect(BYTES)?;
         let bytes = PyBytes::new(self.py, self.scan.take(length)?);
         let number = self
@@ -235,9 +235,9 @@ impl<'a, 'py> Reader<'a, 'py> {
         }
     }
 
-    fn instance(&mut self) -> Result<Bound<'py, PyAny>, Fault> {
+    fn instance(&mut self) -> Result<Bound<'py, PyAny>, BadValue> {
         if self.scan.expect(ARRAY)? != 3 {
-            return Err(Fault::malformed("an instance has three parts"));
+            return Err(BadValue::malformed("an instance has three parts"));
         }
         let length = self.scan.expect(TEXT)?;
         let class = self.scan.text(length)?;
@@ -258,7 +258,7 @@ impl<'a, 'py> Reader<'a, 'py> {
         Ok(object)
     }
 
-    fn again(&mut self) -> Result<Bound<'py, PyAny>, Fault> {
+    fn again(&mut self) -> Result<Bound<'py, PyAny>, BadValue> {
         let number = self.scan.expect(UNSIGNED)?;
         let known = self
             .memory
@@ -266,7 +266,7 @@ impl<'a, 'py> Reader<'a, 'py> {
             .and_then(|memory| memory.get(usize::try_from(number).ok()?));
         known
             .cloned()
-            .ok_or_else(|| Fault::malformed("a reference to an object that was not met"))
+            .ok_or_else(|| BadValue::malformed("a reference to an object that was not met"))
     }
 
     fn remember(&mut self, object: &Bound<'py, PyAny>) {

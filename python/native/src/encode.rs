@@ -4,7 +4,7 @@
 //! A *state* is kept in snapshots: everything mutable is remembered when first met and referred to by
 //! number afterwards, so cycles and sharing survive; instances go in parts.
 
-use crate::fault::Fault;
+use crate::bad_value::BadValue;
 use crate::hooks::{Hooks, hooks};
 use crate::layout::*;
 use pyo3::prelude::*;
@@ -13,7 +13,7 @@ use pyo3::types::{
 };
 use std::collections::HashMap;
 
-type Done = Result<(), Box<Fault>>;
+type Done = Result<(), Box<BadValue>>;
 
 /// Encodes a travelling value; `root` names it in errors.
 pub(crate) fn value(value: &Bound<'_, PyAny>, root: &str) -> PyResult<Vec<u8>> {
@@ -103,7 +103,7 @@ impl<'py> Walker<'py> {
 
     fn put(&mut self, out: &mut Vec<u8>, value: &Bound<'py, PyAny>) -> Done {
         self.items = self.items.checked_sub(1).ok_or_else(|| {
-            Fault::unsupported("a value of more than a million items is not supported")
+            BadValue::unsupported("a value of more than a million items is not supported")
         })?;
         if value.is_exact_instance_of::<PyInt>() {
             return put_integer(out, value);
@@ -139,7 +139,7 @@ impl<'py> Walker<'py> {
         self.depth = self
             .depth
             .checked_sub(1)
-            .ok_or_else(|| Fault::unsupported("nesting this deep is not supported"))?;
+            .ok_or_else(|| BadValue::unsupported("nesting this deep is not supported"))?;
         self.put_nested(out, value)?;
         self.depth += 1;
         Ok(())
@@ -313,12 +313,12 @@ impl<'py> Walker<'py> {
 }
 
 #[cold]
-fn unsupported(value: &Bound<'_, PyAny>) -> Box<Fault> {
+fn unsupported(value: &Bound<'_, PyAny>) -> Box<BadValue> {
     let kind = value
         .get_type()
         .name()
         .map_or_else(|_| "this kind".to_owned(), |name| name.to_string());
-    Fault::unsupported(format!("{kind} is not supported"))
+    BadValue::unsupported(format!("{kind} is not supported"))
 }
 
 #[inline]
@@ -328,7 +328,7 @@ fn put_string(out: &mut Vec<u8>, text: &Bound<'_, PyString>) -> Done {
             put_text(out, text);
             Ok(())
         }
-        Err(_) => Err(Fault::unsupported(
+        Err(_) => Err(BadValue::unsupported(
             "text with lone surrogates is not supported",
         )),
     }

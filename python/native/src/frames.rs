@@ -77,9 +77,9 @@ impl Inbox {
 }
 
 /// Reads a frame's body from the front.
-pub(crate) struct Body<'a>(pub(crate) &'a [u8]);
+pub(crate) struct FrameBody<'a>(pub(crate) &'a [u8]);
 
-impl<'a> Body<'a> {
+impl<'a> FrameBody<'a> {
     pub(crate) fn bytes(&mut self, count: usize) -> PyResult<&'a [u8]> {
         let (taken, rest) = self
             .0

@@ -1,6 +1,6 @@
 //! Heads and tags of the value codec, as `quorate-wire` lays them down.
 
-use crate::fault::Fault;
+use crate::bad_value::BadValue;
 
 pub(crate) const UNSIGNED: u8 = 0;
 pub(crate) const NEGATIVE: u8 = 1;
@@ -70,14 +70,14 @@ pub(crate) fn put_text(out: &mut Vec<u8>, text: &str) {
 }
 
 /// Reads items off the front of borrowed bytes.
-pub(crate) struct Scan<'a> {
+pub(crate) struct ItemScan<'a> {
     pub(crate) rest: &'a [u8],
 }
 
-impl<'a> Scan<'a> {
+impl<'a> ItemScan<'a> {
     /// Major type, number, first byte.
     #[inline]
-    pub(crate) fn head(&mut self) -> Result<(u8, u64, u8), Fault> {
+    pub(crate) fn head(&mut self) -> Result<(u8, u64, u8), BadValue> {
         let (&byte, rest) = self.rest.split_first().ok_or_else(short)?;
         let (major, low) = (byte >> 5, byte & 0x1f);
         if low < 24 {
@@ -89,19 +89,19 @@ impl<'a> Scan<'a> {
             25 => (2, 1 << 8),
             26 => (4, 1 << 16),
             27 => (8, 1 << 32),
-            _ => return Err(Fault::malformed("unknown form of an item")),
+            _ => return Err(BadValue::malformed("unknown form of an item")),
         };
         let (number, rest) = rest.split_at_checked(width).ok_or_else(short)?;
         self.rest = rest;
         let number = number.iter().fold(0, |n, b| n << 8 | u64::from(*b));
         if major != SIMPLE && number < least {
-            return Err(Fault::malformed("an item is not in its shortest form"));
+            return Err(BadValue::malformed("an item is not in its shortest form"));
         }
         Ok((major, number, byte))
     }
 
     #[inline]
-    pub(crate) fn take(&mut self, length: u64) -> Result<&'a [u8], Fault> {
+    pub(crate) fn take(&mut self, length: u64) -> Result<&'a [u8], BadValue> {
         let length = usize::try_from(length).map_err(|_| short())?;
         let (taken, rest) = self.rest.split_at_checked(length).ok_or_else(short)?;
         self.rest = rest;
@@ -109,21 +109,22 @@ impl<'a> Scan<'a> {
     }
 
     #[inline]
-    pub(crate) fn expect(&mut self, wanted: u8) -> Result<u64, Fault> {
+    pub(crate) fn expect(&mut self, wanted: u8) -> Result<u64, BadValue> {
         match self.head()? {
             (major, number, _) if major == wanted => Ok(number),
-            _ => Err(Fault::malformed("another kind of item expected")),
+            _ => Err(BadValue::malformed("another kind of item expected")),
         }
     }
 
     #[inline]
-    pub(crate) fn text(&mut self, length: u64) -> Result<&'a str, Fault> {
-        std::str::from_utf8(self.take(length)?).map_err(|_| Fault::malformed("text is not UTF-8"))
+    pub(crate) fn text(&mut self, length: u64) -> Result<&'a str, BadValue> {
+        std::str::from_utf8(self.take(length)?)
+            .map_err(|_| BadValue::malformed("text is not UTF-8"))
     }
 
     /// A count of items of at least one byte each that the rest can hold.
     #[inline]
-    pub(crate) fn count(&self, number: u64) -> Result<usize, Fault> {
+    pub(crate) fn count(&self, number: u64) -> Result<usize, BadValue> {
         match usize::try_from(number) {
             Ok(count) if count <= self.rest.len() => Ok(count),
             _ => Err(short()),
@@ -132,6 +133,6 @@ impl<'a> Scan<'a> {
 }
 
 #[cold]
-fn short() -> Fault {
-    Fault::malformed("the bytes end inside a value")
+fn short() -> BadValue {
+    BadValue::malformed("the bytes end inside a value")
 }

@@ -2,18 +2,18 @@
 //! the agreed environment. Thin: it converts and calls; what a value of a rare kind means is said in
 //! Python (`quorate._values`, `quorate._state`).
 //!
-//! `unsafe` stands in `mark.rs` (shared memory), `wait.rs` (poll) and where `serve.rs` takes its
+//! `unsafe` stands in `activity.rs` (shared memory), `wait.rs` (poll) and where `serve.rs` takes its
 //! descriptor over, nowhere else.
 
+mod activity;
+mod bad_value;
 mod client;
 mod decode;
 mod encode;
 mod environment;
-mod fault;
 mod frames;
 mod hooks;
 mod layout;
-mod mark;
 mod serve;
 mod wait;
 
@@ -79,6 +79,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(wait::die_with_parent, module)?)?;
     module.add_function(wrap_pyfunction!(serve::serve, module)?)?;
     module.add_function(wrap_pyfunction!(client::call_causes, module)?)?;
-    module.add_class::<client::Client>()?;
+    module.add_class::<client::NativeClient>()?;
     Ok(())
 }

@@ -4,8 +4,8 @@
 //! methods of their class and nothing else. What needs no speed (making objects, snapshots, describing
 //! exceptions) is asked of the Python object `host`.
 
-use crate::frames::{Body, Inbox, Outbox, RAISED, RETURNED, reply, request};
-use crate::mark::{Mark, QUERY};
+use crate::activity::{QUERY, SharedActivity};
+use crate::frames::{FrameBody, Inbox, Outbox, RAISED, RETURNED, reply, request};
 use crate::{decode, encode, environment, hooks, layout, wait};
 use pyo3::exceptions::{PyConnectionError, PyTypeError};
 use pyo3::prelude::*;
@@ -25,9 +25,9 @@ const METHODS_KNOWN_MAX: usize = 1024;
 ///
 /// `host` is a `quorate._host.Host`.
 #[pyfunction]
-pub(crate) fn serve(fd: RawFd, mark_fd: RawFd, host: Bound<'_, PyAny>) -> PyResult<()> {
+pub(crate) fn serve(fd: RawFd, activity_fd: RawFd, host: Bound<'_, PyAny>) -> PyResult<()> {
     let mut server = Server {
-        mark: Mark::map(mark_fd)?,
+        activity: SharedActivity::map(activity_fd)?,
         // SAFETY: the caller hands over a descriptor that nothing else in this process uses.
         stream: unsafe { UnixStream::from_raw_fd(fd) },
         outbox: Outbox::default(),
@@ -42,7 +42,7 @@ pub(crate) fn serve(fd: RawFd, mark_fd: RawFd, host: Bound<'_, PyAny>) -> PyResu
 }
 
 struct Server<'py> {
-    mark: Mark,
+    activity: SharedActivity,
     stream: UnixStream,
     outbox: Outbox,
     objects: HashMap<u32, Bound<'py, PyAny>>,
@@ -100,7 +100,7 @@ impl<'py> Server<'py> {
     }
 
     fn handle(&mut self, kind: u8, body: &[u8]) -> PyResult<()> {
-        let mut body = Body(body);
+        let mut body = FrameBody(body);
         match kind {
             request::HELLO => self.hello(body.0),
             request::EXECUTE => self.execute(&mut body),
@@ -125,7 +125,7 @@ impl<'py> Server<'py> {
         Ok(())
     }
 
-    fn execute(&mut self, body: &mut Body<'_>) -> PyResult<()> {
+    fn execute(&mut self, body: &mut FrameBody<'_>) -> PyResult<()> {
         self.slot = body.u64()?;
         self.wall_ns = body.u64()?;
         let entropy = body.u64()?;
@@ -139,21 +139,21 @@ impl<'py> Server<'py> {
             let length = body.u32()? as usize;
             let payload = body.bytes(length)?;
             environment::enter(self.wall_ns, entropy, self.slot, index);
-            self.mark.begin(self.slot, index, object);
+            self.activity.begin(self.slot, index, object);
             self.answer(object, payload)?;
         }
-        self.mark.idle();
+        self.activity.idle();
         self.outbox.end(start);
         Ok(())
     }
 
-    fn query(&mut self, body: &mut Body<'_>) -> PyResult<()> {
+    fn query(&mut self, body: &mut FrameBody<'_>) -> PyResult<()> {
         let read = body.u64()?;
         let object = body.u32()?;
         let start = self.outbox.begin(reply::QUERIED);
         self.outbox.u64(read);
         environment::enter(self.wall_ns, read, 0, 0);
-        self.mark.begin(QUERY, 0, object);
+        self.activity.begin(QUERY, 0, object);
         let attributes = self.attributes(object);
         let before = attributes.map(|now| now.copy()).transpose()?;
         let answer = self.outbox.0.len();
@@ -168,7 +168,7 @@ impl<'py> Server<'py> {
             let text = format!("`{method}` changes `{name}`: call it, do not read it");
             self.raised(answer, PyTypeError::new_err(text))?;
         }
-        self.mark.idle();
+        self.activity.idle();
         self.outbox.end(start);
         Ok(())
     }
@@ -257,7 +257,7 @@ impl<'py> Server<'py> {
         Ok(())
     }
 
-    fn snapshot(&mut self, body: &mut Body<'_>) -> PyResult<()> {
+    fn snapshot(&mut self, body: &mut FrameBody<'_>) -> PyResult<()> {
         let slot = body.u64()?;
         let path = String::from_utf8_lossy(body.0).into_owned();
         // What was answered so far must not wait for the fork.
@@ -292,7 +292,7 @@ impl<'py> Server<'py> {
         Ok(())
     }
 
-    fn restore(&mut self, body: &mut Body<'_>) -> PyResult<()> {
+    fn restore(&mut self, body: &mut FrameBody<'_>) -> PyResult<()> {
         let py = self.host.py();
         let slot = body.u64()?;
         let images = PyList::empty(py);

@@ -6,6 +6,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use quorate_node::{Hex, NodeConfig, NodeError};
 use quorate_storage::{Identity, Persist};
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
+use serde::Serialize;
 use std::io::IsTerminal;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -63,7 +64,8 @@ struct RunArgs {
 }
 
 /// Where a group keeps what it remembers.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum PersistArg {
     /// On disk: acknowledged calls survive the loss of power on all nodes.
     Disk,
@@ -172,10 +174,10 @@ impl PersistArg {
         }
     }
 
-    pub(crate) fn as_config(self) -> quorate_node::Persist {
+    pub(crate) fn as_config(self) -> quorate_node::PersistConfig {
         match self {
-            PersistArg::Disk => quorate_node::Persist::Disk,
-            PersistArg::Memory => quorate_node::Persist::Memory,
+            PersistArg::Disk => quorate_node::PersistConfig::Disk,
+            PersistArg::Memory => quorate_node::PersistConfig::Memory,
         }
     }
 }

@@ -30,8 +30,8 @@ pub struct Client {
     thread: Option<JoinHandle<()>>,
 }
 
-/// An operation under way; [`Pending::wait`] has its end.
-pub struct Pending(Arc<Cell>);
+/// An operation under way; [`PendingCall::wait`] has its end.
+pub struct PendingCall(Arc<Cell>);
 
 #[derive(Default)]
 struct Cell {
@@ -88,11 +88,11 @@ impl Client {
 
     /// Begins an operation and returns at once, unless thousands wait already.
     #[must_use]
-    pub fn begin(&self, operation: Operation) -> Pending {
+    pub fn begin(&self, operation: Operation) -> PendingCall {
         let cell = Arc::new(Cell::default());
         let filled = Arc::clone(&cell);
         self.begin_with(operation, move |result| filled.fill(result));
-        Pending(cell)
+        PendingCall(cell)
     }
 
     /// Begins an operation; `done` gets its end, on the client's thread, and must not block.
@@ -144,7 +144,7 @@ impl Drop for Client {
     }
 }
 
-impl Pending {
+impl PendingCall {
     /// Waits for the end.
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 
 use crate::TlsClient;
 use crate::limits::{FRAME_BYTES, READ_TURN_BYTES, WAITING_BYTES_MAX};
-use crate::stream::Stream;
+use crate::stream::ClientStream;
 use bytes::{Buf, BytesMut};
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
@@ -16,8 +16,8 @@ use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, ToSocketAddrs};
 
 /// A connection that is being made or stands.
-pub(crate) struct Connection {
-    stream: Stream<TcpStream>,
+pub(crate) struct NodeConnection {
+    stream: ClientStream<TcpStream>,
     pub(crate) address: String,
     reader: FrameReader,
     out: BytesMut,
@@ -26,7 +26,7 @@ pub(crate) struct Connection {
     waits_for_writable: bool,
 }
 
-impl Connection {
+impl NodeConnection {
     /// Begins to connect and queues the greeting.
     pub(crate) fn dial(
         address: &str,
@@ -34,10 +34,10 @@ impl Connection {
         registry: &Registry,
         token: Token,
         tls: Option<&TlsClient>,
-    ) -> io::Result<Connection> {
+    ) -> io::Result<NodeConnection> {
         let mut socket = TcpStream::connect(resolve(address)?)?;
         registry.register(&mut socket, token, Interest::READABLE | Interest::WRITABLE)?;
-        let stream = Stream::new(socket, tls)?;
+        let stream = ClientStream::new(socket, tls)?;
         let mut out = BytesMut::new();
         let hello = Hello {
             version_min: VERSION_MIN,
@@ -50,7 +50,7 @@ impl Connection {
         put_frame(&mut out, Kind::Hello, group, |body| hello.put(body));
         let mut reader = FrameReader::new(HELLO_BODY_BYTES_MAX);
         reader.raise_limit(CLIENT_BODY_BYTES_MAX);
-        Ok(Connection {
+        Ok(NodeConnection {
             stream,
             address: address.to_string(),
             reader,

@@ -1,6 +1,6 @@
 //! A client without a thread of its own: its caller polls, it reads, decides and writes.
 
-use crate::connection::Connection;
+use crate::connection::NodeConnection;
 use crate::{ConnectError, Endpoint, TlsClient, TlsProblem};
 use bytes::Bytes;
 use mio::event::Event;
@@ -46,7 +46,7 @@ pub struct Driver {
     registry: Registry,
     token: Token,
     options: DriverOptions,
-    connection: Option<Connection>,
+    connection: Option<NodeConnection>,
     objects: Vec<ObjectEntry>,
     status: Option<Bytes>,
     outputs: Vec<Output>,
@@ -173,7 +173,11 @@ impl Driver {
 
     /// Begins any operation.
     pub fn begin(&mut self, operation: Operation) -> Option<Ticket> {
-        if self.connection.as_ref().is_some_and(Connection::is_full) {
+        if self
+            .connection
+            .as_ref()
+            .is_some_and(NodeConnection::is_full)
+        {
             return None;
         }
         let now = boot_time();
@@ -314,7 +318,7 @@ impl Driver {
                 }
             }
         }
-        if let Some(Err(error)) = self.connection.as_mut().map(Connection::flush) {
+        if let Some(Err(error)) = self.connection.as_mut().map(NodeConnection::flush) {
             self.fail_by(&error);
         }
     }
@@ -323,7 +327,7 @@ impl Driver {
         self.hang_up();
         let tls = self.options.tls.as_deref();
         let group = self.options.group;
-        match Connection::dial(address, group, &self.registry, self.token, tls) {
+        match NodeConnection::dial(address, group, &self.registry, self.token, tls) {
             Ok(connection) => self.connection = Some(connection),
             Err(error) => self.fail(&format!("{address}: {error}")),
         }

@@ -1,6 +1,6 @@
 //! One question to one node, without a session: what is your status?
 
-use crate::stream::Stream;
+use crate::stream::ClientStream;
 use crate::{ConnectError, TlsClient, TlsProblem};
 use bytes::{Buf, Bytes, BytesMut};
 use quorate_types::GroupId;
@@ -64,7 +64,7 @@ fn ask(
     let resolved = addresses
         .next()
         .ok_or_else(|| io::Error::from(ErrorKind::NotFound))?;
-    let mut stream = Stream::new(TcpStream::connect_timeout(&resolved, timeout)?, tls)?;
+    let mut stream = ClientStream::new(TcpStream::connect_timeout(&resolved, timeout)?, tls)?;
     stream.socket().set_write_timeout(Some(timeout))?;
     let hello = Hello {
         version_min: VERSION_MIN,
@@ -108,7 +108,7 @@ fn ask(
 }
 
 fn next_frame(
-    stream: &mut Stream<TcpStream>,
+    stream: &mut ClientStream<TcpStream>,
     reader: &mut FrameReader,
     end: Instant,
 ) -> io::Result<Frame> {

@@ -17,7 +17,7 @@ mod tls;
 mod tls_problem;
 
 pub use cause::CallCause;
-pub use client::{Client, Pending};
+pub use client::{Client, PendingCall};
 pub use driver::{Driver, DriverOptions, Finished};
 pub use endpoint::{Endpoint, EndpointError};
 pub use error::{CallError, ConnectError};

@@ -8,7 +8,7 @@ use rustls::ClientConnection;
 use std::io::{self, ErrorKind, Read, Write};
 
 /// A connection's bytes, over the socket `S`.
-pub(crate) enum Stream<S> {
+pub(crate) enum ClientStream<S> {
     /// As they are.
     Plain {
         socket: S,
@@ -16,23 +16,23 @@ pub(crate) enum Stream<S> {
         heard: bool,
     },
     /// Sealed, with certificates on both sides.
-    Sealed(Box<Sealed<S>>),
+    Sealed(Box<SealedStream<S>>),
 }
 
 /// A TLS session and the socket below it.
-pub(crate) struct Sealed<S> {
+pub(crate) struct SealedStream<S> {
     socket: S,
     session: ClientConnection,
 }
 
-impl<S: Read + Write> Stream<S> {
-    pub(crate) fn new(socket: S, tls: Option<&TlsClient>) -> io::Result<Stream<S>> {
+impl<S: Read + Write> ClientStream<S> {
+    pub(crate) fn new(socket: S, tls: Option<&TlsClient>) -> io::Result<ClientStream<S>> {
         Ok(match tls {
-            None => Stream::Plain {
+            None => ClientStream::Plain {
                 socket,
                 heard: false,
             },
-            Some(tls) => Stream::Sealed(Box::new(Sealed {
+            Some(tls) => ClientStream::Sealed(Box::new(SealedStream {
                 socket,
                 session: tls.session()?,
             })),
@@ -41,15 +41,15 @@ impl<S: Read + Write> Stream<S> {
 
     pub(crate) fn socket(&mut self) -> &mut S {
         match self {
-            Stream::Plain { socket, .. } => socket,
-            Stream::Sealed(sealed) => &mut sealed.socket,
+            ClientStream::Plain { socket, .. } => socket,
+            ClientStream::Sealed(sealed) => &mut sealed.socket,
         }
     }
 
     /// Reads into `space`; 0 when the other side has ended the stream.
     pub(crate) fn read(&mut self, space: &mut [u8]) -> io::Result<usize> {
         match self {
-            Stream::Plain { socket, heard } => {
+            ClientStream::Plain { socket, heard } => {
                 let count = socket.read(space)?;
                 if !*heard && is_fatal_alert(&space[..count]) {
                     return Err(TlsProblem::Wanted.into());
@@ -57,23 +57,23 @@ impl<S: Read + Write> Stream<S> {
                 *heard = true;
                 Ok(count)
             }
-            Stream::Sealed(sealed) => sealed.read(space),
+            ClientStream::Sealed(sealed) => sealed.read(space),
         }
     }
 
     /// Takes some of `bytes`.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
-            Stream::Plain { socket, .. } => socket.write(bytes),
-            Stream::Sealed(sealed) => sealed.write(bytes),
+            ClientStream::Plain { socket, .. } => socket.write(bytes),
+            ClientStream::Sealed(sealed) => sealed.write(bytes),
         }
     }
 
     /// Writes what was taken and not yet written, as far as the socket takes it.
     pub(crate) fn push(&mut self) -> io::Result<()> {
         match self {
-            Stream::Plain { .. } => Ok(()),
-            Stream::Sealed(sealed) => sealed.push(),
+            ClientStream::Plain { .. } => Ok(()),
+            ClientStream::Sealed(sealed) => sealed.push(),
         }
     }
 
@@ -81,23 +81,23 @@ impl<S: Read + Write> Stream<S> {
     /// may have made room for what is written.
     pub(crate) fn is_sealed(&self) -> bool {
         match self {
-            Stream::Plain { .. } => false,
-            Stream::Sealed(_) => true,
+            ClientStream::Plain { .. } => false,
+            ClientStream::Sealed(_) => true,
         }
     }
 
     /// Checks the name in the other side's certificate, if there is one, against who it says to be.
     pub(crate) fn check_node(&self, node: NodeId) -> Result<(), TlsProblem> {
         match self {
-            Stream::Sealed(sealed) if !is_certified_as(&sealed.session, node) => {
+            ClientStream::Sealed(sealed) if !is_certified_as(&sealed.session, node) => {
                 Err(TlsProblem::OtherNode { node })
             }
-            Stream::Plain { .. } | Stream::Sealed(_) => Ok(()),
+            ClientStream::Plain { .. } | ClientStream::Sealed(_) => Ok(()),
         }
     }
 }
 
-impl<S: Read + Write> Sealed<S> {
+impl<S: Read + Write> SealedStream<S> {
     fn read(&mut self, space: &mut [u8]) -> io::Result<usize> {
         loop {
             match self.session.reader().read(space) {

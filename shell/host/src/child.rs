@@ -1,9 +1,9 @@
 //! One life of a host process: how it is started, and the stream to it.
 
-use crate::config::{ObjectSpec, PythonConfig};
+use crate::activity::{self, Activity};
+use crate::config::{HostedObject, PythonConfig};
 use crate::error::HostError;
 use crate::limits::{OUTBOX_BYTES_MAX, READ_BYTES, START_PATIENCE};
-use crate::mark::{self, Mark};
 use crate::protocol::{Broken, Reply, put_hello, take_reply};
 use mio::{Interest, Token};
 use rustix::fd::OwnedFd;
@@ -17,7 +17,7 @@ use std::time::Instant;
 pub(crate) struct Process {
     child: Child,
     pub(crate) stream: mio::net::UnixStream,
-    mark: OwnedFd,
+    activity: OwnedFd,
     outbox: Vec<u8>,
     written: usize,
     inbox: Vec<u8>,
@@ -26,7 +26,7 @@ pub(crate) struct Process {
 
 /// Why a process is of no use any more.
 #[derive(Debug)]
-pub(crate) enum Ended {
+pub(crate) enum ProcessEnd {
     /// The stream ended or broke.
     Stream(Option<io::Error>),
     Broken(Broken),
@@ -34,16 +34,16 @@ pub(crate) enum Ended {
 
 impl Process {
     /// Starts a process and greets it; its first reply says whether it is fit.
-    pub(crate) fn start(config: &PythonConfig, objects: &[ObjectSpec]) -> io::Result<Process> {
+    pub(crate) fn start(config: &PythonConfig, objects: &[HostedObject]) -> io::Result<Process> {
         let (ours, theirs) = UnixStream::pair()?;
         ours.set_nonblocking(true)?;
-        let mark = mark::create()?;
+        let activity = activity::create()?;
         let interpreter = interpreter(config.interpreter.as_deref());
         let mut command = Command::new(&interpreter);
         command
             .args(["-m", "quorate._host"])
             .stdin(Stdio::from(OwnedFd::from(theirs)))
-            .stdout(Stdio::from(mark.try_clone()?))
+            .stdout(Stdio::from(activity.try_clone()?))
             .env("PYTHONHASHSEED", hash_seed(config.seed).to_string())
             .env("TZ", "UTC")
             .env("LC_ALL", "C.UTF-8")
@@ -61,7 +61,7 @@ impl Process {
         let mut process = Process {
             child,
             stream: mio::net::UnixStream::from_std(ours),
-            mark,
+            activity,
             outbox: Vec::new(),
             written: 0,
             inbox: Vec::new(),
@@ -83,14 +83,14 @@ impl Process {
     }
 
     /// Writes what the socket takes.
-    pub(crate) fn write(&mut self) -> Result<(), Ended> {
+    pub(crate) fn write(&mut self) -> Result<(), ProcessEnd> {
         while self.written < self.outbox.len() {
             match self.stream.write(&self.outbox[self.written..]) {
-                Ok(0) => return Err(Ended::Stream(None)),
+                Ok(0) => return Err(ProcessEnd::Stream(None)),
                 Ok(count) => self.written += count,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(Ended::Stream(Some(error))),
+                Err(error) => return Err(ProcessEnd::Stream(Some(error))),
             }
         }
         self.outbox.clear();
@@ -99,7 +99,7 @@ impl Process {
     }
 
     /// Reads until nothing more is there, giving each reply to `handle`.
-    pub(crate) fn read(&mut self, handle: &mut dyn FnMut(Reply)) -> Result<(), Ended> {
+    pub(crate) fn read(&mut self, handle: &mut dyn FnMut(Reply)) -> Result<(), ProcessEnd> {
         loop {
             let length = self.inbox.len();
             self.inbox.resize(length + READ_BYTES, 0);
@@ -107,18 +107,18 @@ impl Process {
             self.inbox
                 .truncate(length + got.as_ref().map_or(0, |got| *got));
             match got {
-                Ok(0) => return Err(Ended::Stream(None)),
+                Ok(0) => return Err(ProcessEnd::Stream(None)),
                 Ok(_) => self.take_replies(handle)?,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(Ended::Stream(Some(error))),
+                Err(error) => return Err(ProcessEnd::Stream(Some(error))),
             }
         }
     }
 
-    fn take_replies(&mut self, handle: &mut dyn FnMut(Reply)) -> Result<(), Ended> {
+    fn take_replies(&mut self, handle: &mut dyn FnMut(Reply)) -> Result<(), ProcessEnd> {
         while let Some((reply, length)) =
-            take_reply(&self.inbox[self.taken..]).map_err(Ended::Broken)?
+            take_reply(&self.inbox[self.taken..]).map_err(ProcessEnd::Broken)?
         {
             self.taken += length;
             handle(reply);
@@ -129,8 +129,8 @@ impl Process {
     }
 
     /// The call that it is executing.
-    pub(crate) fn mark(&self) -> Mark {
-        mark::read(&self.mark)
+    pub(crate) fn activity(&self) -> Activity {
+        activity::read(&self.activity)
     }
 
     pub(crate) fn id(&self) -> u32 {
@@ -185,7 +185,7 @@ pub(crate) fn await_ready(process: &mut Process) -> Result<(), HostError> {
         Interest::READABLE | Interest::WRITABLE,
     )?;
     let mut ready = mio::Events::with_capacity(4);
-    let ended = |process: &mut Process, ended: Ended| {
+    let ended = |process: &mut Process, ended: ProcessEnd| {
         let status = process.kill();
         HostError::Ended(format!("{status}, {ended:?}"))
     };

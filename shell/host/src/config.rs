@@ -11,7 +11,7 @@ use std::time::Duration;
 #[derive(Clone, Debug, Default)]
 pub struct HostConfig {
     /// The objects, ascending by id; all Rust or all Python.
-    pub objects: Vec<ObjectSpec>,
+    pub objects: Vec<HostedObject>,
     /// How Python objects are run; of no meaning to Rust objects.
     pub python: PythonConfig,
 }
@@ -52,7 +52,7 @@ impl Default for PythonConfig {
 
 /// One object as it was created.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ObjectSpec {
+pub struct HostedObject {
     /// Its number in the group.
     pub id: ObjectId,
     /// Its name for people.
@@ -63,7 +63,7 @@ pub struct ObjectSpec {
     pub arguments: Bytes,
 }
 
-impl ObjectSpec {
+impl HostedObject {
     /// Whether the object is one of the built-ins.
     #[must_use]
     pub fn is_rust(&self) -> bool {

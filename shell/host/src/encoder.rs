@@ -4,7 +4,7 @@
 //! the half that runs Rust objects; ends when its owner is dropped.
 
 use crate::builtin::create;
-use crate::config::ObjectSpec;
+use crate::config::HostedObject;
 use crate::image::{ObjectImage, images_digest};
 use crate::limits::{ENCODER_NICENESS, IMAGES_PENDING_MAX};
 use crate::object::{FrozenState, Object};
@@ -14,11 +14,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 
-/// Objects by number.
-pub(crate) type Objects = BTreeMap<ObjectId, Box<dyn Object>>;
+/// LiveObjects by number.
+pub(crate) type LiveObjects = BTreeMap<ObjectId, Box<dyn Object>>;
 
 /// What the side thread is asked to do.
-pub(crate) enum Job {
+pub(crate) enum EncoderJob {
     /// Encode these states.
     Encode {
         slot: Slot,
@@ -27,7 +27,7 @@ pub(crate) enum Job {
     /// Make the objects anew from these images.
     Restore {
         slot: Slot,
-        specs: Vec<ObjectSpec>,
+        specs: Vec<HostedObject>,
         images: Vec<ObjectImage>,
     },
     /// Free this, which may be large.
@@ -35,7 +35,7 @@ pub(crate) enum Job {
 }
 
 /// What came of it.
-pub(crate) enum Done {
+pub(crate) enum EncoderDone {
     Encoded {
         slot: Slot,
         images: Vec<ObjectImage>,
@@ -43,14 +43,14 @@ pub(crate) enum Done {
     },
     Restored {
         slot: Slot,
-        outcome: Result<Objects, String>,
+        outcome: Result<LiveObjects, String>,
     },
 }
 
 /// The owner's end.
 pub(crate) struct Encoder {
-    jobs: SyncSender<Job>,
-    done: Receiver<Done>,
+    jobs: SyncSender<EncoderJob>,
+    done: Receiver<EncoderDone>,
     outstanding: usize,
 }
 
@@ -70,8 +70,8 @@ impl Encoder {
     }
 
     /// Hands over a job, or gives it back when too many wait.
-    pub(crate) fn submit(&mut self, job: Job) -> Result<(), Job> {
-        let is_answered = !matches!(job, Job::Drop(_));
+    pub(crate) fn submit(&mut self, job: EncoderJob) -> Result<(), EncoderJob> {
+        let is_answered = !matches!(job, EncoderJob::Drop(_));
         match self.jobs.try_send(job) {
             Ok(()) => {
                 self.outstanding += usize::from(is_answered);
@@ -83,7 +83,7 @@ impl Encoder {
     }
 
     /// What is done, if anything is.
-    pub(crate) fn take(&mut self) -> Option<Done> {
+    pub(crate) fn take(&mut self) -> Option<EncoderDone> {
         let done = self.done.try_recv().ok()?;
         self.outstanding -= 1;
         Some(done)
@@ -95,21 +95,21 @@ impl Encoder {
     }
 }
 
-fn work(inbox: &Receiver<Job>, outbox: &SyncSender<Done>, waker: &Waker) {
+fn work(inbox: &Receiver<EncoderJob>, outbox: &SyncSender<EncoderDone>, waker: &Waker) {
     // A refusal only means that encoding competes with calls at equal priority.
     let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), ENCODER_NICENESS);
     while let Ok(job) = inbox.recv() {
         let done = match job {
-            Job::Encode { slot, frozen } => encode(slot, frozen),
-            Job::Restore {
+            EncoderJob::Encode { slot, frozen } => encode(slot, frozen),
+            EncoderJob::Restore {
                 slot,
                 specs,
                 images,
-            } => Done::Restored {
+            } => EncoderDone::Restored {
                 slot,
                 outcome: restore(&specs, &images),
             },
-            Job::Drop(object) => {
+            EncoderJob::Drop(object) => {
                 drop(object);
                 continue;
             }
@@ -122,7 +122,7 @@ fn work(inbox: &Receiver<Job>, outbox: &SyncSender<Done>, waker: &Waker) {
     }
 }
 
-fn encode(slot: Slot, frozen: Vec<(ObjectId, FrozenState)>) -> Done {
+fn encode(slot: Slot, frozen: Vec<(ObjectId, FrozenState)>) -> EncoderDone {
     let images: Vec<ObjectImage> = frozen
         .into_iter()
         .map(|(object, state)| ObjectImage {
@@ -131,14 +131,14 @@ fn encode(slot: Slot, frozen: Vec<(ObjectId, FrozenState)>) -> Done {
         })
         .collect();
     let digest = images_digest(&images);
-    Done::Encoded {
+    EncoderDone::Encoded {
         slot,
         images,
         digest,
     }
 }
 
-fn restore(specs: &[ObjectSpec], images: &[ObjectImage]) -> Result<Objects, String> {
+fn restore(specs: &[HostedObject], images: &[ObjectImage]) -> Result<LiveObjects, String> {
     specs
         .iter()
         .map(|spec| {

@@ -4,7 +4,7 @@
 //! once, Python objects in a process of their own. The host refuses nothing that the log decided: while
 //! the process is down, work waits for its return.
 
-use crate::config::{HostConfig, ObjectSpec};
+use crate::config::{HostConfig, HostedObject};
 use crate::error::HostError;
 use crate::event::HostEvent;
 use crate::image::ObjectImage;
@@ -43,7 +43,7 @@ impl Host {
         let poll = Poll::new()?;
         let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
         let (rust, python): (Vec<_>, Vec<_>) =
-            config.objects.into_iter().partition(ObjectSpec::is_rust);
+            config.objects.into_iter().partition(HostedObject::is_rust);
         let objects = match (rust.first(), python.first()) {
             (Some(rust), Some(python)) => {
                 return Err(HostError::Mixed(rust.name.clone(), python.name.clone()));

@@ -4,8 +4,8 @@
 
 use crate::arguments::{CallView, raised};
 use crate::builtin::create;
-use crate::config::ObjectSpec;
-use crate::encoder::{Done, Encoder, Job, Objects};
+use crate::config::HostedObject;
+use crate::encoder::{Encoder, EncoderDone, EncoderJob, LiveObjects};
 use crate::error::HostError;
 use crate::event::HostEvent;
 use crate::image::ObjectImage;
@@ -19,8 +19,8 @@ use std::sync::Arc;
 
 /// The Rust objects of one group.
 pub(crate) struct InProcess {
-    specs: Vec<ObjectSpec>,
-    objects: Objects,
+    specs: Vec<HostedObject>,
+    objects: LiveObjects,
     encoder: Encoder,
     events: Vec<HostEvent>,
     /// The restore under way. Invariant: work waits only while this is `Some`.
@@ -41,7 +41,10 @@ enum Work {
 }
 
 impl InProcess {
-    pub(crate) fn open(specs: Vec<ObjectSpec>, waker: Arc<Waker>) -> Result<InProcess, HostError> {
+    pub(crate) fn open(
+        specs: Vec<HostedObject>,
+        waker: Arc<Waker>,
+    ) -> Result<InProcess, HostError> {
         let mut objects = BTreeMap::new();
         for spec in &specs {
             let object =
@@ -122,7 +125,11 @@ impl InProcess {
             .iter()
             .map(|(id, object)| (*id, object.snapshot()))
             .collect();
-        if self.encoder.submit(Job::Encode { slot, frozen }).is_err() {
+        if self
+            .encoder
+            .submit(EncoderJob::Encode { slot, frozen })
+            .is_err()
+        {
             self.events.push(HostEvent::ImageFailed {
                 slot,
                 reason: "earlier snapshots are still being encoded".to_owned(),
@@ -135,7 +142,7 @@ impl InProcess {
             self.waiting.push_back(Work::Restore(slot, images));
             return;
         }
-        let job = Job::Restore {
+        let job = EncoderJob::Restore {
             slot,
             specs: self.specs.clone(),
             images,
@@ -157,7 +164,7 @@ impl InProcess {
     pub(crate) fn poll(&mut self, events: &mut Vec<HostEvent>) {
         while let Some(done) = self.encoder.take() {
             match done {
-                Done::Encoded {
+                EncoderDone::Encoded {
                     slot,
                     images,
                     digest,
@@ -166,20 +173,20 @@ impl InProcess {
                     images,
                     digest,
                 }),
-                Done::Restored { slot, outcome } => self.restored(slot, outcome),
+                EncoderDone::Restored { slot, outcome } => self.restored(slot, outcome),
             }
         }
         events.append(&mut self.events);
     }
 
-    fn restored(&mut self, slot: Slot, outcome: Result<Objects, String>) {
+    fn restored(&mut self, slot: Slot, outcome: Result<LiveObjects, String>) {
         assert_eq!(self.restoring.take(), Some(slot), "restores end in order");
         match outcome {
             Ok(objects) => {
                 for (id, object) in objects {
                     if let Some(old) = self.objects.insert(id, object) {
                         // A full queue means the old state is freed here, with a pause.
-                        drop(self.encoder.submit(Job::Drop(old)));
+                        drop(self.encoder.submit(EncoderJob::Drop(old)));
                     }
                 }
                 self.events.push(HostEvent::Restored { slot });

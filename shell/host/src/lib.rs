@@ -3,6 +3,7 @@
 //! The node drives a [`Host`]; people who write objects in Rust implement [`Object`].
 #![forbid(unsafe_code)]
 
+mod activity;
 mod arguments;
 mod builtin;
 mod child;
@@ -13,15 +14,14 @@ mod event;
 mod host;
 mod image;
 mod in_process;
-mod journal;
 pub mod limits;
-mod mark;
 mod object;
 mod other_process;
 mod outcomes;
 mod protocol;
 mod scratch;
 mod sending;
+mod work_log;
 
 pub use arguments::{
     Arguments, CallView, Mistake, NONE, call_payload, raised, returned_bool, returned_int,
@@ -29,7 +29,7 @@ pub use arguments::{
 };
 pub use builtin::{Counter, CreateError, Kv, Register, create};
 pub use child::interpreter;
-pub use config::{HostConfig, ObjectSpec, PythonConfig};
+pub use config::{HostConfig, HostedObject, PythonConfig};
 pub use error::HostError;
 pub use event::{Culprit, HostEvent};
 pub use host::{Host, check};

@@ -4,21 +4,21 @@
 //! call that ends it three times leaves it down, named, until the group decides to skip that call. Only
 //! a query, which the log does not hold, is given up when it ends the process.
 
+use crate::activity::{Activity, Doing};
 use crate::arguments::raised;
-use crate::child::{Ended, Process, await_ready};
-use crate::config::{ObjectSpec, PythonConfig};
+use crate::child::{Process, ProcessEnd, await_ready};
+use crate::config::{HostedObject, PythonConfig};
 use crate::error::HostError;
 use crate::event::{Culprit, HostEvent};
 use crate::image::ObjectImage;
-use crate::journal::{Journal, Sent, Work};
 use crate::limits::{
-    DEATHS_AT_ONE_CALL_MAX, HANG_REPORTED_AFTER, JOURNAL_BYTES_MAX, MARK_INTERVAL, RESTART_DELAY,
-    RESTART_DELAY_MAX, START_PATIENCE,
+    ACTIVITY_INTERVAL, DEATHS_AT_ONE_CALL_MAX, HANG_REPORTED_AFTER, RESTART_DELAY,
+    RESTART_DELAY_MAX, START_PATIENCE, WORK_LOG_BYTES_MAX,
 };
-use crate::mark::Place;
 use crate::protocol::{Reply, put_restore};
 use crate::scratch::Scratch;
 use crate::sending::{send_work, with_skipped};
+use crate::work_log::{HostWork, Sent, WorkLog};
 use bytes::Bytes;
 use mio::{Interest, Registry, Token, Waker};
 use quorate_ordering::ReadId;
@@ -30,10 +30,10 @@ use std::time::{Duration, Instant};
 /// The Python objects of one group.
 pub(crate) struct OtherProcess {
     config: PythonConfig,
-    objects: Vec<ObjectSpec>,
+    objects: Vec<HostedObject>,
     registry: Registry,
     token: Token,
-    journal: Journal,
+    work_log: WorkLog,
     scratch: Scratch,
     events: Vec<HostEvent>,
     life: Life,
@@ -42,7 +42,7 @@ pub(crate) struct OtherProcess {
     newest: Slot,
     /// Whether an image of the host's own is asked for and not yet there.
     is_shortening: bool,
-    /// Journal weight at which the host makes an image of its own.
+    /// WorkLog weight at which the host makes an image of its own.
     shorten_at: usize,
     last_death: Option<Death>,
     /// Calls that are not executed, of slots after the base image.
@@ -71,7 +71,7 @@ enum Life {
     Over,
 }
 
-/// What the mark showed when it was looked at last.
+/// What the activity was when it was looked at last.
 #[derive(Clone, Copy)]
 struct Watch {
     number: u64,
@@ -90,7 +90,7 @@ impl OtherProcess {
     /// Starts the process and waits until it has made the objects.
     pub(crate) fn open(
         config: PythonConfig,
-        objects: Vec<ObjectSpec>,
+        objects: Vec<HostedObject>,
         registry: Registry,
         token: Token,
         waker: Arc<Waker>,
@@ -103,7 +103,7 @@ impl OtherProcess {
             objects,
             registry,
             token,
-            journal: Journal::default(),
+            work_log: WorkLog::default(),
             events: Vec::new(),
             life: Life::Over,
             watch: Watch {
@@ -113,7 +113,7 @@ impl OtherProcess {
             },
             newest: Slot::ZERO,
             is_shortening: false,
-            shorten_at: JOURNAL_BYTES_MAX,
+            shorten_at: WORK_LOG_BYTES_MAX,
             last_death: None,
             skips: BTreeSet::new(),
         };
@@ -124,21 +124,21 @@ impl OtherProcess {
 
     pub(crate) fn execute(&mut self, slot: Slot, stamp: Stamp, calls: Vec<Call>) {
         self.newest = slot;
-        self.journal.push(Work::Execute { slot, stamp, calls });
+        self.work_log.push(HostWork::Execute { slot, stamp, calls });
         if self.config.with_snapshots
             && !self.is_shortening
-            && self.journal.weight() > self.shorten_at
+            && self.work_log.weight() > self.shorten_at
         {
             self.is_shortening = true;
             let is_private = true;
-            self.journal.push(Work::Snapshot { slot, is_private });
+            self.work_log.push(HostWork::Snapshot { slot, is_private });
         }
     }
 
     /// A call is not executed, unless its outcome was told. A process that has it already is replaced by
     /// one that does not get it.
     pub(crate) fn skip(&mut self, slot: Slot, index: u32) {
-        let sent = match self.journal.open_execution(slot) {
+        let sent = match self.work_log.open_execution(slot) {
             Some(sent) => sent,
             None if slot > self.newest => Sent::NotYet,
             None => return,
@@ -156,7 +156,7 @@ impl OtherProcess {
             }
             Life::Up { .. } if sent == Sent::Already => {
                 let skipped = std::io::Error::other("the group skips a call that it has");
-                self.died(&Ended::Stream(Some(skipped)));
+                self.died(&ProcessEnd::Stream(Some(skipped)));
             }
             Life::Over
             | Life::Up { .. }
@@ -171,7 +171,7 @@ impl OtherProcess {
 
     pub(crate) fn query(&mut self, read: ReadId, object: ObjectId, payload: Bytes) {
         let payload = Bytes::copy_from_slice(&payload);
-        self.journal.push(Work::Query {
+        self.work_log.push(HostWork::Query {
             read,
             object,
             payload,
@@ -185,17 +185,17 @@ impl OtherProcess {
             return;
         }
         // Two images of one slot would be one file, and are one state.
-        if self.journal.adopt_snapshot(slot) {
+        if self.work_log.adopt_snapshot(slot) {
             self.is_shortening = false;
             return;
         }
         let is_private = false;
-        self.journal.push(Work::Snapshot { slot, is_private });
+        self.work_log.push(HostWork::Snapshot { slot, is_private });
     }
 
     pub(crate) fn restore(&mut self, slot: Slot, images: Vec<ObjectImage>) {
         self.newest = slot;
-        self.journal.push(Work::Restore { slot, images });
+        self.work_log.push(HostWork::Restore { slot, images });
     }
 
     /// Sends what waits.
@@ -204,7 +204,7 @@ impl OtherProcess {
             // The greeting or the image may be larger than what the socket takes at once.
             Life::Starting { process, .. } | Life::Restoring { process } => process.write(),
             Life::Up { process } => {
-                send_work(process, &mut self.journal, &self.scratch, &self.skips)
+                send_work(process, &mut self.work_log, &self.scratch, &self.skips)
             }
             Life::Waiting { .. } | Life::Over => return,
         };
@@ -235,9 +235,9 @@ impl OtherProcess {
             Life::Starting { until, .. } | Life::Waiting { until } => Some(*until),
             Life::Restoring { .. } => None,
             Life::Up { .. } => self
-                .journal
+                .work_log
                 .is_waiting()
-                .then(|| Instant::now() + MARK_INTERVAL),
+                .then(|| Instant::now() + ACTIVITY_INTERVAL),
             Life::Over => None,
         }
     }
@@ -279,9 +279,9 @@ impl OtherProcess {
                     is_final: true,
                 });
             }
-            Reply::Executed { slot, outcomes } => match self.journal.answer() {
+            Reply::Executed { slot, outcomes } => match self.work_log.answer() {
                 Some((
-                    Work::Execute {
+                    HostWork::Execute {
                         slot: asked, calls, ..
                     },
                     is_news,
@@ -294,8 +294,8 @@ impl OtherProcess {
                 }
                 _ => self.out_of_step(),
             },
-            Reply::Queried { read, outcome } => match self.journal.answer() {
-                Some((Work::Query { read: asked, .. }, _)) if *asked == read => {
+            Reply::Queried { read, outcome } => match self.work_log.answer() {
+                Some((HostWork::Query { read: asked, .. }, _)) if *asked == read => {
                     self.events.push(HostEvent::Queried { read, outcome });
                 }
                 _ => self.out_of_step(),
@@ -317,7 +317,7 @@ impl OtherProcess {
         else {
             return self.out_of_step();
         };
-        match self.journal.base() {
+        match self.work_log.base() {
             Some((slot, images)) => {
                 if let Some(outbox) = process.outbox() {
                     put_restore(outbox, *slot, images);
@@ -345,9 +345,9 @@ impl OtherProcess {
             }
             return;
         }
-        match self.journal.answer() {
+        match self.work_log.answer() {
             Some((
-                Work::Restore {
+                HostWork::Restore {
                     slot: asked,
                     images,
                 },
@@ -357,7 +357,7 @@ impl OtherProcess {
                 if is_news {
                     self.events.push(HostEvent::Restored { slot });
                 }
-                self.journal.rebase(slot, images);
+                self.work_log.rebase(slot, images);
                 self.forget_skips();
             }
             _ => self.out_of_step(),
@@ -374,9 +374,9 @@ impl OtherProcess {
             });
             return;
         }
-        match self.journal.answer() {
-            Some((Work::Restore { .. }, _)) => {
-                self.journal.forget_restore();
+        match self.work_log.answer() {
+            Some((HostWork::Restore { .. }, _)) => {
+                self.work_log.forget_restore();
                 self.events.push(HostEvent::RestoreFailed { slot, reason });
             }
             _ => self.out_of_step(),
@@ -384,14 +384,14 @@ impl OtherProcess {
     }
 
     fn imaged(&mut self, slot: Slot, images: Vec<ObjectImage>, digest: [u8; 32]) {
-        let Some(is_private) = self.journal.snapshot_ended(slot) else {
+        let Some(is_private) = self.work_log.snapshot_ended(slot) else {
             return;
         };
-        self.journal.rebase(slot, images.clone());
+        self.work_log.rebase(slot, images.clone());
         self.forget_skips();
         if is_private {
             self.is_shortening = false;
-            self.shorten_at = self.journal.weight() + JOURNAL_BYTES_MAX;
+            self.shorten_at = self.work_log.weight() + WORK_LOG_BYTES_MAX;
         } else {
             self.events.push(HostEvent::Imaged {
                 slot,
@@ -403,7 +403,7 @@ impl OtherProcess {
 
     /// Calls before the base image are never sent again.
     fn forget_skips(&mut self) {
-        if let Some((base, _)) = self.journal.base() {
+        if let Some((base, _)) = self.work_log.base() {
             self.skips.retain(|(slot, _)| slot > base);
         }
     }
@@ -412,11 +412,11 @@ impl OtherProcess {
         if let Some(id) = self.process_id() {
             self.scratch.discard(id, slot);
         }
-        match self.journal.snapshot_ended(slot) {
+        match self.work_log.snapshot_ended(slot) {
             Some(false) => self.events.push(HostEvent::ImageFailed { slot, reason }),
             Some(true) => {
                 self.is_shortening = false;
-                self.shorten_at = self.journal.weight() + JOURNAL_BYTES_MAX;
+                self.shorten_at = self.work_log.weight() + WORK_LOG_BYTES_MAX;
             }
             None => {}
         }
@@ -424,10 +424,10 @@ impl OtherProcess {
 
     fn out_of_step(&mut self) {
         let unasked = std::io::Error::other("it answered what it was not asked");
-        self.died(&Ended::Stream(Some(unasked)));
+        self.died(&ProcessEnd::Stream(Some(unasked)));
     }
 
-    fn died(&mut self, ended: &Ended) {
+    fn died(&mut self, ended: &ProcessEnd) {
         let life = std::mem::replace(&mut self.life, Life::Over);
         let (Life::Starting { mut process, .. }
         | Life::Restoring { mut process }
@@ -435,19 +435,21 @@ impl OtherProcess {
         else {
             return;
         };
-        let mark = process.mark();
+        let activity = process.activity();
         let status = process.kill();
-        let culprit = self.journal.culprit(mark);
-        if mark.place == Place::Query
-            && let Some(read) = self.journal.drop_first_query()
+        let culprit = self.work_log.culprit(activity);
+        if activity.doing == Doing::Query
+            && let Some(read) = self.work_log.drop_first_query()
         {
             let outcome = raised("RuntimeError", "the method ended the host process");
             self.events.push(HostEvent::Queried { read, outcome });
         }
         let reason = match ended {
-            Ended::Stream(None) => format!("the host process ended ({status})"),
-            Ended::Stream(Some(error)) => format!("the host process ended ({status}): {error}"),
-            Ended::Broken(broken) => broken.to_string(),
+            ProcessEnd::Stream(None) => format!("the host process ended ({status})"),
+            ProcessEnd::Stream(Some(error)) => {
+                format!("the host process ended ({status}): {error}")
+            }
+            ProcessEnd::Broken(broken) => broken.to_string(),
         };
         let count = match &self.last_death {
             Some(death) if death.culprit == culprit => death.count + 1,
@@ -465,7 +467,7 @@ impl OtherProcess {
             culprit: culprit.clone(),
             count,
         });
-        self.journal.rewind();
+        self.work_log.rewind();
         self.events.push(HostEvent::Down {
             reason,
             culprit,
@@ -479,11 +481,11 @@ impl OtherProcess {
             Life::Waiting { until } if *until <= now => self.start(now),
             Life::Starting { until, .. } if *until <= now => {
                 let late = std::io::Error::other("it did not answer the greeting in time");
-                self.died(&Ended::Stream(Some(late)));
+                self.died(&ProcessEnd::Stream(Some(late)));
             }
-            Life::Up { process } if self.journal.is_waiting() => {
-                let mark = process.mark();
-                self.watch(mark, now);
+            Life::Up { process } if self.work_log.is_waiting() => {
+                let activity = process.activity();
+                self.watch(activity, now);
             }
             Life::Up { .. }
             | Life::Waiting { .. }
@@ -518,10 +520,10 @@ impl OtherProcess {
     }
 
     /// Reports a call that does not return, and kills its process if that is wished.
-    fn watch(&mut self, mark: crate::mark::Mark, now: Instant) {
-        if mark.number != self.watch.number || mark.place == Place::Idle {
+    fn watch(&mut self, activity: Activity, now: Instant) {
+        if activity.number != self.watch.number || activity.doing == Doing::Idle {
             self.watch = Watch {
-                number: mark.number,
+                number: activity.number,
                 since: now,
                 is_reported: false,
             };
@@ -530,14 +532,14 @@ impl OtherProcess {
         let since = now - self.watch.since;
         if since >= HANG_REPORTED_AFTER
             && !self.watch.is_reported
-            && let Some(culprit) = self.journal.culprit(mark)
+            && let Some(culprit) = self.work_log.culprit(activity)
         {
             self.watch.is_reported = true;
             self.events.push(HostEvent::Hanging { culprit, since });
         }
         if self.config.call_timeout.is_some_and(|limit| since >= limit) {
             let late = std::io::Error::other("a call ran longer than --call-timeout allows");
-            self.died(&Ended::Stream(Some(late)));
+            self.died(&ProcessEnd::Stream(Some(late)));
         }
     }
 

@@ -4,7 +4,7 @@
 //! (1 byte) and its body. A host that breaks the protocol is treated like one that died.
 
 use crate::arguments::{Arguments, StringKind, put_int, put_list, put_map, put_string, string_of};
-use crate::config::ObjectSpec;
+use crate::config::HostedObject;
 use crate::image::ObjectImage;
 use bytes::Bytes;
 use quorate_ordering::ReadId;
@@ -79,7 +79,7 @@ fn frame(out: &mut Vec<u8>, kind: u8, body: impl FnOnce(&mut Vec<u8>)) {
 /// The greeting: a map of what the host must know.
 pub(crate) fn put_hello(
     out: &mut Vec<u8>,
-    objects: &[ObjectSpec],
+    objects: &[HostedObject],
     paths: &[impl AsRef<Path>],
     seed: u64,
     with_snapshots: bool,

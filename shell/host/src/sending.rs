@@ -1,28 +1,28 @@
-//! What of the journal goes to the host process, and what of a batch is left out by decision.
+//! What of the work log goes to the host process, and what of a batch is left out by decision.
 //!
 //! Skipped calls are not sent; their outcome is put among those that the process tells. Called by
 //! the half that runs Python objects alone.
 
-use crate::child::{Ended, Process};
-use crate::journal::{Journal, Work};
+use crate::child::{Process, ProcessEnd};
 use crate::protocol::{put_execute, put_query, put_restore, put_snapshot};
 use crate::scratch::Scratch;
+use crate::work_log::{HostWork, WorkLog};
 use quorate_types::{Call, Outcome, Slot};
 use std::collections::BTreeSet;
 
 /// Sends as much of the work that waits as the process takes.
 pub(crate) fn send_work(
     process: &mut Process,
-    journal: &mut Journal,
+    work_log: &mut WorkLog,
     scratch: &Scratch,
     skips: &BTreeSet<(Slot, u32)>,
-) -> Result<(), Ended> {
+) -> Result<(), ProcessEnd> {
     loop {
         let id = process.id();
         let mut is_all_sent = false;
         while let Some(outbox) = process.outbox() {
-            match journal.next_to_send() {
-                Some(Work::Execute { slot, stamp, calls }) => {
+            match work_log.next_to_send() {
+                Some(HostWork::Execute { slot, stamp, calls }) => {
                     let is_skipped = |call: &Call| skips.contains(&(*slot, call.index));
                     if calls.iter().any(is_skipped) {
                         let left: Vec<Call> =
@@ -32,15 +32,15 @@ pub(crate) fn send_work(
                         put_execute(outbox, *slot, *stamp, calls);
                     }
                 }
-                Some(Work::Query {
+                Some(HostWork::Query {
                     read,
                     object,
                     payload,
                 }) => put_query(outbox, *read, *object, payload),
-                Some(Work::Snapshot { slot, .. }) => {
+                Some(HostWork::Snapshot { slot, .. }) => {
                     put_snapshot(outbox, *slot, &scratch.path(id, *slot));
                 }
-                Some(Work::Restore { slot, images }) => put_restore(outbox, *slot, images),
+                Some(HostWork::Restore { slot, images }) => put_restore(outbox, *slot, images),
                 None => {
                     is_all_sent = true;
                     break;

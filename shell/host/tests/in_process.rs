@@ -1,14 +1,14 @@
 //! Rust objects behind the host, as the node drives them.
 
 use quorate_host::{
-    Host, HostConfig, HostError, HostEvent, ObjectSpec, call_payload, returned_int,
+    Host, HostConfig, HostError, HostEvent, HostedObject, call_payload, returned_int,
 };
 use quorate_ordering::ReadId;
 use quorate_types::{Call, CommandId, ObjectId, Outcome, Slot, Stamp};
 
 fn host_of(class: &str) -> Result<Host, HostError> {
     Host::open(HostConfig {
-        objects: vec![ObjectSpec {
+        objects: vec![HostedObject {
             id: ObjectId(1),
             name: "it".to_owned(),
             class: class.to_owned(),

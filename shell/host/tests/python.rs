@@ -4,7 +4,7 @@
 
 use bytes::Bytes;
 use quorate_host::{
-    Host, HostConfig, HostError, HostEvent, ObjectImage, ObjectSpec, PythonConfig, call_payload,
+    Host, HostConfig, HostError, HostEvent, HostedObject, ObjectImage, PythonConfig, call_payload,
     returned_int,
 };
 use quorate_ordering::ReadId;
@@ -29,7 +29,7 @@ fn interpreter() -> PathBuf {
 
 fn config(class: &str) -> HostConfig {
     HostConfig {
-        objects: vec![ObjectSpec {
+        objects: vec![HostedObject {
             id: ObjectId(1),
             name: "it".to_owned(),
             class: class.to_owned(),

@@ -33,7 +33,7 @@ pub struct NodeConfig {
     pub admin: Option<SocketAddr>,
     /// Whether acknowledged calls survive the loss of power on all nodes.
     #[serde(default)]
-    pub persist: Persist,
+    pub persist: PersistConfig,
     /// ω: how many slots may run ahead of what is applied.
     #[serde(default = "window")]
     pub window: u64,
@@ -64,7 +64,7 @@ pub struct NodeConfig {
 /// Whether votes are on disk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Persist {
+pub enum PersistConfig {
     /// On disk before they are told.
     #[default]
     Disk,
@@ -177,7 +177,7 @@ impl Default for SnapshotConfig {
 
 impl Default for LimitsConfig {
     fn default() -> LimitsConfig {
-        let limits = quorate_transport::Limits::default();
+        let limits = quorate_transport::TransportLimits::default();
         LimitsConfig {
             connections: limits.connections,
             client_queue: limits.client_queue,
@@ -324,8 +324,8 @@ impl NodeConfig {
             quorums: Quorums::majority(nodes.len()).expect("checked: there is a member"),
             window: self.window,
             persistence: match self.persist {
-                Persist::Disk => Persistence::Disk,
-                Persist::Memory => Persistence::Memory,
+                PersistConfig::Disk => Persistence::Disk,
+                PersistConfig::Memory => Persistence::Memory,
             },
             objects: self.objects.iter().map(ObjectConfig::spec).collect(),
         }
@@ -337,7 +337,7 @@ impl NodeConfig {
         let specs = self.objects.iter().map(ObjectConfig::spec);
         let objects = (0..)
             .zip(specs)
-            .map(|(number, spec)| quorate_host::ObjectSpec {
+            .map(|(number, spec)| quorate_host::HostedObject {
                 id: ObjectId(number),
                 name: spec.name,
                 class: spec.class,

@@ -3,11 +3,11 @@
 use crate::NodeError;
 use crate::journal::Journal;
 use crate::node::Node;
-use crate::snapshots::Finished;
+use crate::snapshots::SnapshotDone;
 use quorate_host::HostEvent;
 use quorate_ordering::LinkState;
 use quorate_replica::{Input, PeerMessage, ReplicaMessage};
-use quorate_transport::{Arrival, Lane};
+use quorate_transport::{Arrival, FrameLane};
 use quorate_types::{ConnectionId, LinkEpoch, NodeId, NodeSet, Time};
 use quorate_wire::{Frame, Kind, RejectReason, put_peer, requests, take_peer};
 
@@ -199,7 +199,7 @@ impl Node {
     pub(crate) fn take_snapshots(&mut self, now: Time) {
         while let Some(finished) = self.snapshots.next() {
             match finished {
-                Finished::Taken {
+                SnapshotDone::Taken {
                     slot,
                     digest,
                     bytes,
@@ -214,13 +214,13 @@ impl Node {
                         },
                     );
                 }
-                Finished::NotTaken { slot, reason } => {
+                SnapshotDone::NotTaken { slot, reason } => {
                     tracing::warn!(%slot, reason, "no snapshot: it cannot be written");
                     self.feed(now, Input::SnapshotFailed { slot });
                 }
-                Finished::Piece { to, message } => self.send_piece(to, message, now),
-                Finished::Fetched { slot, images } => self.host.restore(slot, images),
-                Finished::NotFetched { slot, reason } => {
+                SnapshotDone::Piece { to, message } => self.send_piece(to, message, now),
+                SnapshotDone::Fetched { slot, images } => self.host.restore(slot, images),
+                SnapshotDone::NotFetched { slot, reason } => {
                     tracing::warn!(%slot, reason, "a fetched snapshot is refused");
                     self.feed(now, Input::InstallFailed { slot });
                 }
@@ -231,7 +231,7 @@ impl Node {
     fn send_piece(&mut self, to: NodeId, message: ReplicaMessage, now: Time) {
         let message = PeerMessage::Replica(message);
         self.transport
-            .send(NodeSet::only(to), Lane::Bulk, now, |body| {
+            .send(NodeSet::only(to), FrameLane::Bulk, now, |body| {
                 put_peer(body, &message);
             });
     }

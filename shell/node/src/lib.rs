@@ -25,7 +25,8 @@ mod status;
 
 pub use arguments::{constructor_arguments, value_of_json};
 pub use config::{
-    Hex, LimitsConfig, MemberConfig, NodeConfig, ObjectConfig, Persist, SnapshotConfig, TlsConfig,
+    Hex, LimitsConfig, MemberConfig, NodeConfig, ObjectConfig, PersistConfig, SnapshotConfig,
+    TlsConfig,
 };
 pub use error::NodeError;
 pub use start::run;

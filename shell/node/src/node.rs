@@ -11,8 +11,8 @@ use crate::journal::Journal;
 use crate::limits::{DRAIN_MAX, EVENTS, ROUNDS_PER_TURN, STARVED_AFTER};
 use crate::questions::Questions;
 use crate::signals::Signals;
-use crate::snapshots::Snapshots;
-use crate::status::Identity;
+use crate::snapshots::SnapshotQueue;
+use crate::status::OwnIdentity;
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Registry, Token, Waker};
 use quorate_any::{AnyMessage, AnyOrdering};
@@ -36,13 +36,13 @@ pub(crate) const TRANSPORT: usize = 3;
 
 /// Everything a node consists of, on the loop's thread.
 pub(crate) struct Node {
-    pub(crate) identity: Identity,
+    pub(crate) identity: OwnIdentity,
     pub(crate) replica: Replica<AnyOrdering>,
     pub(crate) transport: Transport,
     pub(crate) host: Host,
     /// `None` in memory mode: nothing is written.
     pub(crate) journal: Option<Journal>,
-    pub(crate) snapshots: Snapshots,
+    pub(crate) snapshots: SnapshotQueue,
     pub(crate) questions: Questions,
     pub(crate) signals: Signals,
     pub(crate) poll: Poll,

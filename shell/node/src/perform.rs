@@ -4,7 +4,7 @@ use crate::node::Node;
 use quorate_any::AnyMessage;
 use quorate_ordering::Role;
 use quorate_replica::Output;
-use quorate_transport::Lane;
+use quorate_transport::FrameLane;
 use quorate_types::Time;
 use quorate_wire::{put_answer, put_peer};
 
@@ -86,10 +86,10 @@ impl Node {
     }
 }
 
-fn lane_of(lane: quorate_ordering::Lane) -> Lane {
+fn lane_of(lane: quorate_ordering::Lane) -> FrameLane {
     match lane {
-        quorate_ordering::Lane::Urgent => Lane::Urgent,
-        quorate_ordering::Lane::Normal => Lane::Normal,
-        quorate_ordering::Lane::Bulk => Lane::Bulk,
+        quorate_ordering::Lane::Urgent => FrameLane::Urgent,
+        quorate_ordering::Lane::Normal => FrameLane::Normal,
+        quorate_ordering::Lane::Bulk => FrameLane::Bulk,
     }
 }

@@ -1,7 +1,7 @@
 //! The thread that writes, reads and checks snapshots. It knows neither the replica nor the loop.
 
 use crate::limits::SNAPSHOT_BYTES_MAX;
-use crate::snapshots::{Finished, Installed, Report};
+use crate::snapshots::{Installed, SnapshotDone, SnapshotResult};
 use bytes::{Bytes, BytesMut};
 use mio::Waker;
 use quorate_host::{ObjectImage, images_digest};
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 
 /// One piece of work.
-pub(crate) enum Job {
+pub(crate) enum SnapshotJob {
     /// Write a snapshot of this node.
     Save {
         core: Box<SnapshotCore>,
@@ -55,7 +55,7 @@ pub(crate) struct Worker {
     group: GroupId,
     /// The objects' names, in the order of their numbers.
     names: Vec<String>,
-    reports: Sender<Report>,
+    reports: Sender<SnapshotResult>,
     waker: Arc<Waker>,
     /// The snapshot that a peer is fetching; kept so that not every piece reads the whole file.
     outgoing: Option<(Slot, Bytes)>,
@@ -67,7 +67,7 @@ impl Worker {
         (store, home): (SnapshotStore<DirectoryDisk>, DirectoryDisk),
         group: GroupId,
         names: Vec<String>,
-        reports: Sender<Report>,
+        reports: Sender<SnapshotResult>,
         waker: Arc<Waker>,
     ) -> Worker {
         Worker {
@@ -83,21 +83,21 @@ impl Worker {
     }
 
     /// Works until the loop is gone.
-    pub(crate) fn run(mut self, jobs: &Receiver<Job>) {
+    pub(crate) fn run(mut self, jobs: &Receiver<SnapshotJob>) {
         while let Ok(job) = jobs.recv() {
             let report = match job {
-                Job::Save {
+                SnapshotJob::Save {
                     core,
                     images,
                     digest,
                 } => Some((self.save(&core, &images, digest), None)),
-                Job::Read {
+                SnapshotJob::Read {
                     to,
                     slot,
                     offset,
                     length,
                 } => Some((self.read(to, slot, offset, length), None)),
-                Job::Store {
+                SnapshotJob::Store {
                     slot,
                     offset,
                     total,
@@ -106,8 +106,8 @@ impl Worker {
                     self.store_piece(slot, offset, total, &data);
                     None
                 }
-                Job::Install { slot } => Some(self.install(slot)),
-                Job::Remember { pasts } => {
+                SnapshotJob::Install { slot } => Some(self.install(slot)),
+                SnapshotJob::Remember { pasts } => {
                     self.remember(&pasts);
                     None
                 }
@@ -136,20 +136,25 @@ impl Worker {
         }
     }
 
-    fn save(&mut self, core: &SnapshotCore, images: &[ObjectImage], digest: [u8; 32]) -> Finished {
+    fn save(
+        &mut self,
+        core: &SnapshotCore,
+        images: &[ObjectImage],
+        digest: [u8; 32],
+    ) -> SnapshotDone {
         let slot = core.slot;
         let bytes = self.encode(core, images);
         match self.store.save(self.group.0, slot.0, digest, &bytes) {
             Ok(()) => {
                 // A peer that fetches an older one goes on with it as long as it is kept here.
                 let bytes = bytes.len() as u64;
-                Finished::Taken {
+                SnapshotDone::Taken {
                     slot,
                     digest,
                     bytes,
                 }
             }
-            Err(error) => Finished::NotTaken {
+            Err(error) => SnapshotDone::NotTaken {
                 slot,
                 reason: error.to_string(),
             },
@@ -176,10 +181,10 @@ impl Worker {
         bytes
     }
 
-    fn read(&mut self, to: NodeId, slot: Slot, offset: u64, length: u32) -> Finished {
+    fn read(&mut self, to: NodeId, slot: Slot, offset: u64, length: u32) -> SnapshotDone {
         let piece = self.piece(slot, offset, length);
         let message = piece.unwrap_or(ReplicaMessage::NoSnapshot { slot });
-        Finished::Piece { to, message }
+        SnapshotDone::Piece { to, message }
     }
 
     fn piece(&mut self, slot: Slot, offset: u64, length: u32) -> Option<ReplicaMessage> {
@@ -226,10 +231,10 @@ impl Worker {
         }
     }
 
-    fn install(&mut self, slot: Slot) -> Report {
+    fn install(&mut self, slot: Slot) -> SnapshotResult {
         match self.check(slot) {
-            Ok((images, installed)) => (Finished::Fetched { slot, images }, Some(installed)),
-            Err(reason) => (Finished::NotFetched { slot, reason }, None),
+            Ok((images, installed)) => (SnapshotDone::Fetched { slot, images }, Some(installed)),
+            Err(reason) => (SnapshotDone::NotFetched { slot, reason }, None),
         }
     }
 

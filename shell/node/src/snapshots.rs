@@ -5,7 +5,7 @@
 //! made durable, and only then given to the objects.
 
 use crate::limits::SNAPSHOT_JOBS;
-use crate::snapshot_thread::{Job, Worker};
+use crate::snapshot_thread::{SnapshotJob, Worker};
 use bytes::Bytes;
 use mio::Waker;
 use quorate_host::ObjectImage;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 
 /// What the snapshot thread finished.
-pub(crate) enum Finished {
+pub(crate) enum SnapshotDone {
     /// A snapshot of this node is durable.
     Taken {
         slot: Slot,
@@ -45,15 +45,15 @@ pub(crate) struct Installed {
     pub(crate) bytes: u64,
 }
 
-/// Finished work, with what the loop keeps of it.
-pub(crate) type Report = (Finished, Option<Installed>);
+/// SnapshotDone work, with what the loop keeps of it.
+pub(crate) type SnapshotResult = (SnapshotDone, Option<Installed>);
 
 /// The loop's end.
-pub(crate) struct Snapshots {
-    jobs: SyncSender<Job>,
-    reports: Receiver<Report>,
+pub(crate) struct SnapshotQueue {
+    jobs: SyncSender<SnapshotJob>,
+    reports: Receiver<SnapshotResult>,
     /// For what is refused before it reaches the thread.
-    own: Sender<Report>,
+    own: Sender<SnapshotResult>,
     /// Halves that wait for their other half. The replica has one snapshot under way at a time, and
     /// what is older than a finished one is dropped.
     cores: BTreeMap<Slot, SnapshotCore>,
@@ -62,21 +62,21 @@ pub(crate) struct Snapshots {
     waiting: usize,
 }
 
-impl Snapshots {
+impl SnapshotQueue {
     /// Starts the thread.
     pub(crate) fn start(
         disks: (SnapshotStore<DirectoryDisk>, DirectoryDisk),
         group: GroupId,
         names: Vec<String>,
         waker: Arc<Waker>,
-    ) -> io::Result<Snapshots> {
+    ) -> io::Result<SnapshotQueue> {
         let (jobs, taken) = sync_channel(SNAPSHOT_JOBS);
         let (own, reports) = channel();
         let worker = Worker::new(disks, group, names, own.clone(), waker);
         std::thread::Builder::new()
             .name("snapshots".to_owned())
             .spawn(move || worker.run(&taken))?;
-        Ok(Snapshots {
+        Ok(SnapshotQueue {
             jobs,
             reports,
             own,
@@ -108,14 +108,14 @@ impl Snapshots {
         let (images, digest) = self.images.remove(&slot).expect("looked up above");
         self.cores.retain(|older, _| *older > slot);
         self.images.retain(|older, _| *older > slot);
-        let job = Job::Save {
+        let job = SnapshotJob::Save {
             core: Box::new(core),
             images,
             digest,
         };
         if !self.submit(job) {
             let reason = "earlier snapshot work is not finished".to_owned();
-            self.report(Finished::NotTaken { slot, reason });
+            self.report(SnapshotDone::NotTaken { slot, reason });
         }
     }
 
@@ -129,7 +129,7 @@ impl Snapshots {
 
     /// Reads a piece for a peer. One that is refused is asked for again.
     pub(crate) fn read(&mut self, to: NodeId, slot: Slot, offset: u64, length: u32) {
-        let job = Job::Read {
+        let job = SnapshotJob::Read {
             to,
             slot,
             offset,
@@ -140,7 +140,7 @@ impl Snapshots {
 
     /// Keeps a piece of a snapshot that is being fetched.
     pub(crate) fn store(&mut self, slot: Slot, offset: u64, total: u64, data: Bytes) {
-        let job = Job::Store {
+        let job = SnapshotJob::Store {
             slot,
             offset,
             total,
@@ -152,15 +152,15 @@ impl Snapshots {
 
     /// All pieces are there.
     pub(crate) fn install(&mut self, slot: Slot) {
-        if !self.submit(Job::Install { slot }) {
+        if !self.submit(SnapshotJob::Install { slot }) {
             let reason = "earlier snapshot work is not finished".to_owned();
-            self.report(Finished::NotFetched { slot, reason });
+            self.report(SnapshotDone::NotFetched { slot, reason });
         }
     }
 
     /// Writes down what was seen of the peers; false if the thread is busy.
     pub(crate) fn remember(&mut self, pasts: Vec<(NodeId, PeerPast)>) -> bool {
-        self.jobs.try_send(Job::Remember { pasts }).is_ok()
+        self.jobs.try_send(SnapshotJob::Remember { pasts }).is_ok()
     }
 
     /// The objects hold the fetched state.
@@ -170,7 +170,7 @@ impl Snapshots {
     }
 
     /// The next finished piece of work.
-    pub(crate) fn next(&mut self) -> Option<Finished> {
+    pub(crate) fn next(&mut self) -> Option<SnapshotDone> {
         let (finished, installed) = self.reports.try_recv().ok()?;
         self.waiting = self.waiting.saturating_sub(1);
         if installed.is_some() {
@@ -184,13 +184,13 @@ impl Snapshots {
         self.waiting
     }
 
-    fn submit(&mut self, job: Job) -> bool {
+    fn submit(&mut self, job: SnapshotJob) -> bool {
         let is_taken = self.jobs.try_send(job).is_ok();
         self.waiting += usize::from(is_taken);
         is_taken
     }
 
-    fn report(&mut self, finished: Finished) {
+    fn report(&mut self, finished: SnapshotDone) {
         self.waiting += 1;
         self.own
             .send((finished, None))

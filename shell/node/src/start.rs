@@ -10,8 +10,8 @@ use crate::observing::Observing;
 use crate::questions::questions;
 use crate::signals::Signals;
 use crate::snapshot_thread::open;
-use crate::snapshots::Snapshots;
-use crate::status::Identity;
+use crate::snapshots::SnapshotQueue;
+use crate::status::OwnIdentity;
 use crate::{NodeConfig, NodeError, TlsConfig};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token, Waker};
@@ -75,7 +75,7 @@ pub fn run(config: &NodeConfig) -> Result<(), NodeError> {
     let recovered = recover(config, &store, &names, &mut host)?;
     // A start that was refused so far leaves a memory-mode node as able to vote as before.
     directory.mark_lived()?;
-    let snapshots = Snapshots::start(
+    let snapshots = SnapshotQueue::start(
         (store, directory.disk().clone()),
         identity.group,
         names,
@@ -137,7 +137,7 @@ pub fn run(config: &NodeConfig) -> Result<(), NodeError> {
 }
 
 /// Checks that the directory is the one that the configuration speaks of.
-fn identify(config: &NodeConfig, directory: &DataDirectory) -> Result<Identity, NodeError> {
+fn identify(config: &NodeConfig, directory: &DataDirectory) -> Result<OwnIdentity, NodeError> {
     let found = directory.identity();
     let dir = config.dir.display();
     if (found.cluster, found.node) != (config.cluster.0, config.node) {
@@ -157,8 +157,8 @@ fn identify(config: &NodeConfig, directory: &DataDirectory) -> Result<Identity, 
         )));
     }
     let persist = match config.persist {
-        crate::config::Persist::Disk => quorate_storage::Persist::Disk,
-        crate::config::Persist::Memory => quorate_storage::Persist::Memory,
+        crate::config::PersistConfig::Disk => quorate_storage::Persist::Disk,
+        crate::config::PersistConfig::Memory => quorate_storage::Persist::Memory,
     };
     if persist != found.persist {
         return Err(NodeError::Identity(format!(
@@ -166,7 +166,7 @@ fn identify(config: &NodeConfig, directory: &DataDirectory) -> Result<Identity, 
             found.persist
         )));
     }
-    Ok(Identity {
+    Ok(OwnIdentity {
         group: config.group_id(),
         node: config.node_id(),
         incarnation: member.incarnation,
@@ -183,7 +183,7 @@ fn observing(
     directory: &DataDirectory,
 ) -> Result<Option<Observing>, NodeError> {
     let found = directory.identity();
-    let restarted = config.persist == crate::config::Persist::Memory && found.lived;
+    let restarted = config.persist == crate::config::PersistConfig::Memory && found.lived;
     match found.loss {
         Some(loss) if config.view().acceptors.len() == 1 => Err(NodeError::Forgotten {
             dir: config.dir.clone(),
@@ -238,7 +238,7 @@ fn read_certificates(files: &TlsConfig) -> Result<Tls, NodeError> {
     Tls::from_pem(&ca, &cert, &key).map_err(|error| NodeError::Tls(error.to_string()))
 }
 
-fn settings(config: &NodeConfig, identity: &Identity, start: u64, tls: Option<Tls>) -> Settings {
+fn settings(config: &NodeConfig, identity: &OwnIdentity, start: u64, tls: Option<Tls>) -> Settings {
     let view = &identity.view;
     let members = view.members.iter().map(|member| PeerAddress {
         node: member.node,
@@ -271,7 +271,7 @@ fn settings(config: &NodeConfig, identity: &Identity, start: u64, tls: Option<Tl
         view: view.number,
         objects: objects.collect(),
         tls,
-        limits: quorate_transport::Limits {
+        limits: quorate_transport::TransportLimits {
             connections: config.limits.connections,
             client_queue: config.limits.client_queue,
             peer_queue: config.limits.peer_queue,
@@ -282,11 +282,11 @@ fn settings(config: &NodeConfig, identity: &Identity, start: u64, tls: Option<Tl
 
 fn journal(
     config: &NodeConfig,
-    identity: &Identity,
+    identity: &OwnIdentity,
     directory: &mut DataDirectory,
     waker: &Arc<Waker>,
 ) -> Result<(Option<Journal>, Past), NodeError> {
-    if config.persist == crate::config::Persist::Memory {
+    if config.persist == crate::config::PersistConfig::Memory {
         return Ok((None, Past::default()));
     }
     let limits = quorate_storage::Limits::default();
@@ -367,7 +367,7 @@ fn restore(host: &mut Host, slot: Slot, images: Vec<ObjectImage>) -> Result<(), 
     }
 }
 
-fn ordering_config(identity: &Identity, is_damaged: bool, seed: u64) -> Config {
+fn ordering_config(identity: &OwnIdentity, is_damaged: bool, seed: u64) -> Config {
     Config {
         standing: match identity.observing {
             Some(_) => Standing::Observer,
@@ -384,7 +384,7 @@ fn ordering_config(identity: &Identity, is_damaged: bool, seed: u64) -> Config {
     }
 }
 
-fn replica_config(config: &NodeConfig, identity: &Identity) -> ReplicaConfig {
+fn replica_config(config: &NodeConfig, identity: &OwnIdentity) -> ReplicaConfig {
     let snapshots = if config.snapshot.enabled {
         quorate_replica::Snapshots::Every(quorate_replica::CheckpointPolicy {
             commands: config.snapshot.commands,

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 /// What of a node never changes while it runs.
 #[derive(Clone, Debug)]
-pub(crate) struct Identity {
+pub(crate) struct OwnIdentity {
     pub(crate) group: GroupId,
     pub(crate) node: NodeId,
     pub(crate) incarnation: Incarnation,

@@ -4,7 +4,7 @@ use crate::connection::{Connection, Phase};
 use crate::limits::{
     ACCEPT_PAUSE, ACCEPT_PER_TURN, HANDSHAKE_MAX, RESERVED_FOR_PEERS, SLOTS_MAX, UNTAKEN_MAX,
 };
-use crate::stream::Stream;
+use crate::stream::SocketStream;
 use crate::transport::{Arrival, Transport};
 use mio::Token;
 use mio::net::TcpStream;
@@ -45,9 +45,9 @@ impl Transport {
         }
         let deadline = now + HANDSHAKE_MAX;
         let stream = match &self.settings.tls {
-            None => Stream::Plain(socket),
+            None => SocketStream::Plain(socket),
             Some(tls) => match tls.accept(socket) {
-                Ok(tls) => Stream::Tls(Box::new(tls)),
+                Ok(tls) => SocketStream::Tls(Box::new(tls)),
                 Err(error) => return tracing::warn!(%error, "cannot begin a TLS session"),
             },
         };

@@ -3,9 +3,9 @@
 //! Reads frames, queues and writes them; decides nothing about what they say. Owned and called by
 //! [`crate::Transport`].
 
-use crate::lanes::{Lane, Lanes};
+use crate::lanes::{FrameLane, Lanes};
 use crate::limits::{READ_PER_TURN, REPLY_FRAME};
-use crate::stream::Stream;
+use crate::stream::SocketStream;
 use bytes::{Bytes, BytesMut};
 use quorate_types::{ConnectionId, GroupId, LinkEpoch, NodeId, Time};
 use quorate_wire::{
@@ -50,7 +50,7 @@ pub(crate) enum Left {
 }
 
 pub(crate) struct Connection {
-    pub(crate) stream: Stream,
+    pub(crate) stream: SocketStream,
     pub(crate) phase: Phase,
     /// Until when the handshake must be over; `None` afterwards.
     pub(crate) deadline: Option<Time>,
@@ -69,7 +69,12 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    pub(crate) fn new(stream: Stream, phase: Phase, group: GroupId, deadline: Time) -> Connection {
+    pub(crate) fn new(
+        stream: SocketStream,
+        phase: Phase,
+        group: GroupId,
+        deadline: Time,
+    ) -> Connection {
         Connection {
             stream,
             phase,
@@ -148,7 +153,7 @@ impl Connection {
     }
 
     /// Queues a whole frame.
-    pub(crate) fn push(&mut self, lane: Lane, frame: &Bytes) {
+    pub(crate) fn push(&mut self, lane: FrameLane, frame: &Bytes) {
         self.lanes.push(lane, frame);
     }
 
@@ -156,7 +161,7 @@ impl Connection {
     pub(crate) fn greet(&mut self, kind: Kind, body: impl FnOnce(&mut BytesMut)) {
         let mut frame = BytesMut::new();
         put_frame(&mut frame, kind, self.group, body);
-        self.lanes.adopt(Lane::Urgent, frame.freeze());
+        self.lanes.adopt(FrameLane::Urgent, frame.freeze());
     }
 
     /// Queues one frame whose body `body` appends.
@@ -183,7 +188,7 @@ impl Connection {
         self.close_frame();
         if !self.replies.is_empty() {
             let frames = self.replies.split().freeze();
-            self.lanes.adopt(Lane::Normal, frames);
+            self.lanes.adopt(FrameLane::Normal, frames);
         }
         if self.is_full || matches!(self.phase, Phase::Connecting(_)) {
             return Ok(false);

@@ -2,9 +2,9 @@
 
 use crate::connection::{Connection, Phase};
 use crate::limits::DIAL_MAX;
-use crate::names::Found;
-use crate::peers::Way;
-use crate::stream::Stream;
+use crate::names::LookedUp;
+use crate::peers::LinkState;
+use crate::stream::SocketStream;
 use crate::transport::Transport;
 use bytes::BytesMut;
 use mio::net::TcpStream;
@@ -22,7 +22,7 @@ impl Transport {
 
     /// Dials every peer whose pause is over.
     pub(crate) fn dial_due(&mut self, now: Time) {
-        let is_due = |way: Way| matches!(way, Way::Idle { at } if at <= now);
+        let is_due = |way: LinkState| matches!(way, LinkState::Idle { at } if at <= now);
         let due: Vec<NodeId> = self
             .peers
             .values()
@@ -33,7 +33,7 @@ impl Transport {
             let peer = self.peers.get_mut(&node).expect("listed above");
             match self.names.resolve(node, &peer.address.address) {
                 Ok(Some(address)) => self.dial(node, address, now),
-                Ok(None) => peer.way = Way::Resolving,
+                Ok(None) => peer.way = LinkState::Resolving,
                 Err(error) => {
                     tracing::warn!(peer = %node, %error, "cannot start a look-up");
                     peer.lost(now);
@@ -43,7 +43,7 @@ impl Transport {
     }
 
     /// A look-up ended.
-    pub(crate) fn resolved(&mut self, (node, answer): Found, now: Time) {
+    pub(crate) fn resolved(&mut self, (node, answer): LookedUp, now: Time) {
         match answer {
             Ok(address) => self.dial(node, address, now),
             Err(error) => {
@@ -60,8 +60,8 @@ impl Transport {
     fn dial(&mut self, node: NodeId, address: SocketAddr, now: Time) {
         let opened = TcpStream::connect(address).and_then(|socket| {
             let stream = match &self.settings.tls {
-                None => Stream::Plain(socket),
-                Some(tls) => Stream::Tls(Box::new(tls.dial(socket, node)?)),
+                None => SocketStream::Plain(socket),
+                Some(tls) => SocketStream::Tls(Box::new(tls.dial(socket, node)?)),
             };
             let phase = Phase::Connecting(node);
             let group = self.settings.own.group;
@@ -69,7 +69,7 @@ impl Transport {
         });
         let peer = self.peers.get_mut(&node).expect("only members are dialled");
         match opened {
-            Ok(slot) => peer.way = Way::Dialling { slot },
+            Ok(slot) => peer.way = LinkState::Dialling { slot },
             Err(error) => {
                 tracing::debug!(peer = %node, %error, "cannot dial");
                 peer.lost(now);

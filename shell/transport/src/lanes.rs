@@ -11,7 +11,7 @@ use std::io::{self, IoSlice};
 
 /// Which queue of a connection a frame takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Lane {
+pub enum FrameLane {
     /// Small and never behind bulk.
     Urgent,
     /// Agreement, calls and replies.
@@ -44,7 +44,7 @@ impl Lanes {
     }
 
     /// Queues a whole frame.
-    pub(crate) fn push(&mut self, lane: Lane, frame: &Bytes) {
+    pub(crate) fn push(&mut self, lane: FrameLane, frame: &Bytes) {
         self.len += frame.len();
         let queue = &mut self.lanes[lane as usize];
         if frame.len() >= SHARE_MIN {
@@ -56,7 +56,7 @@ impl Lanes {
     }
 
     /// Queues whole frames that nobody else holds.
-    pub(crate) fn adopt(&mut self, lane: Lane, frames: Bytes) {
+    pub(crate) fn adopt(&mut self, lane: FrameLane, frames: Bytes) {
         self.len += frames.len();
         let queue = &mut self.lanes[lane as usize];
         queue.seal();
@@ -165,11 +165,11 @@ mod tests {
     #[test]
     fn the_urgent_lane_overtakes_but_never_cuts_a_started_frame() {
         let mut lanes = Lanes::default();
-        lanes.push(Lane::Bulk, &Bytes::from(vec![b'b'; SHARE_MIN]));
+        lanes.push(FrameLane::Bulk, &Bytes::from(vec![b'b'; SHARE_MIN]));
         let mut sink = Vec::new();
         assert!(!lanes.flush(bounded(&mut sink, 10)).unwrap());
-        lanes.push(Lane::Normal, &Bytes::from_static(b"n"));
-        lanes.push(Lane::Urgent, &Bytes::from_static(b"u"));
+        lanes.push(FrameLane::Normal, &Bytes::from_static(b"n"));
+        lanes.push(FrameLane::Urgent, &Bytes::from_static(b"u"));
         assert!(lanes.flush(bounded(&mut sink, usize::MAX)).unwrap());
         let mut expected = vec![b'b'; SHARE_MIN];
         expected.extend_from_slice(b"un");
@@ -182,7 +182,7 @@ mod tests {
         for step in 1..40 {
             let mut lanes = Lanes::default();
             for number in 0..20u8 {
-                lanes.push(Lane::Normal, &Bytes::from(vec![number; 3]));
+                lanes.push(FrameLane::Normal, &Bytes::from(vec![number; 3]));
             }
             let mut sink = Vec::new();
             while !lanes.flush(bounded(&mut sink, step)).unwrap() {

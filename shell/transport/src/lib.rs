@@ -18,8 +18,8 @@ mod stream;
 mod tls;
 mod transport;
 
-pub use lanes::Lane;
-pub use limits::Limits;
+pub use lanes::FrameLane;
+pub use limits::TransportLimits;
 pub use peers::PeerAddress;
 pub use quorate_wire::node_name;
 pub use tls::{Tls, TlsError};

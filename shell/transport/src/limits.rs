@@ -4,7 +4,7 @@ use quorate_types::Duration;
 
 /// What a connection may cost. Defaults suit one group on ordinary machines.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Limits {
+pub struct TransportLimits {
     /// Connections at once, so that file descriptors are left for the log and for peers.
     pub connections: usize,
     /// Bytes that wait for a client that does not read; it is closed above.
@@ -14,9 +14,9 @@ pub struct Limits {
     pub peer_queue: usize,
 }
 
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits {
+impl Default for TransportLimits {
+    fn default() -> TransportLimits {
+        TransportLimits {
             connections: 1024,
             client_queue: 16 << 20,
             peer_queue: 64 << 20,

@@ -10,12 +10,12 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 /// What a look-up found.
-pub(crate) type Found = (NodeId, Result<SocketAddr, String>);
+pub(crate) type LookedUp = (NodeId, Result<SocketAddr, String>);
 
 pub(crate) struct Names {
     waker: Arc<Waker>,
-    sender: Sender<Found>,
-    found: Receiver<Found>,
+    sender: Sender<LookedUp>,
+    found: Receiver<LookedUp>,
 }
 
 impl Names {
@@ -51,7 +51,7 @@ impl Names {
     }
 
     /// The next finished look-up.
-    pub(crate) fn next(&self) -> Option<Found> {
+    pub(crate) fn next(&self) -> Option<LookedUp> {
         self.found.try_recv().ok()
     }
 }

@@ -19,7 +19,7 @@ pub struct PeerAddress {
 
 /// Where the way to a peer stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Way {
+pub(crate) enum LinkState {
     /// Nothing is under way; the peer is dialled at `at` if this node is the one to dial.
     Idle { at: Time },
     /// Its name is being looked up.
@@ -30,23 +30,23 @@ pub(crate) enum Way {
     Linked { slot: usize, epoch: LinkEpoch },
 }
 
-pub(crate) struct Peer {
+pub(crate) struct RemotePeer {
     pub(crate) address: PeerAddress,
-    pub(crate) way: Way,
+    pub(crate) way: LinkState,
     /// What was seen of it.
     pub(crate) past: PeerPast,
     pause: Duration,
     refusal_logged: Option<Time>,
 }
 
-impl Peer {
+impl RemotePeer {
     /// What an earlier life remembered counts if it is about this incarnation.
-    pub(crate) fn new(address: PeerAddress, past: Option<PeerPast>, now: Time) -> Peer {
+    pub(crate) fn new(address: PeerAddress, past: Option<PeerPast>, now: Time) -> RemotePeer {
         let past = past.filter(|past| past.incarnation == address.incarnation);
-        Peer {
+        RemotePeer {
             past: past.unwrap_or(PeerPast::new(address.incarnation)),
             address,
-            way: Way::Idle { at: now },
+            way: LinkState::Idle { at: now },
             pause: BACKOFF_MIN,
             refusal_logged: None,
         }
@@ -56,20 +56,20 @@ impl Peer {
     pub(crate) fn lost(&mut self, now: Time) {
         let at = now + self.pause;
         self.pause = Duration((self.pause.0 * 2).min(BACKOFF_MAX.0));
-        self.way = Way::Idle { at };
+        self.way = LinkState::Idle { at };
     }
 
     /// The link stands.
     pub(crate) fn linked(&mut self, slot: usize, epoch: LinkEpoch) {
-        self.way = Way::Linked { slot, epoch };
+        self.way = LinkState::Linked { slot, epoch };
         self.pause = BACKOFF_MIN;
     }
 
     /// The slot of the link, if it stands.
     pub(crate) fn link(&self) -> Option<usize> {
         match self.way {
-            Way::Linked { slot, .. } => Some(slot),
-            Way::Idle { .. } | Way::Resolving | Way::Dialling { .. } => None,
+            LinkState::Linked { slot, .. } => Some(slot),
+            LinkState::Idle { .. } | LinkState::Resolving | LinkState::Dialling { .. } => None,
         }
     }
 

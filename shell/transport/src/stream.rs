@@ -8,67 +8,67 @@ use quorate_types::NodeId;
 use std::io::{self, IoSlice, Read, Write};
 
 /// A non-blocking stream.
-pub(crate) enum Stream {
+pub(crate) enum SocketStream {
     /// Bytes as they are: loopback, or by the operator's wish.
     Plain(TcpStream),
     /// Sealed, with certificates on both sides.
     Tls(Box<TlsStream>),
 }
 
-impl Stream {
+impl SocketStream {
     /// Reads into `space`; 0 when the other side has ended the stream.
     pub(crate) fn read(&mut self, space: &mut [u8]) -> io::Result<usize> {
         match self {
-            Stream::Plain(socket) => socket.read(space),
-            Stream::Tls(tls) => tls.read(space),
+            SocketStream::Plain(socket) => socket.read(space),
+            SocketStream::Tls(tls) => tls.read(space),
         }
     }
 
     /// Writes some of `pieces`.
     pub(crate) fn write(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
         match self {
-            Stream::Plain(socket) => socket.write_vectored(pieces),
-            Stream::Tls(tls) => tls.write(pieces),
+            SocketStream::Plain(socket) => socket.write_vectored(pieces),
+            SocketStream::Tls(tls) => tls.write(pieces),
         }
     }
 
     /// Whether a short read proves that nothing is left to read.
     pub(crate) fn is_drained_by_short_read(&self) -> bool {
         match self {
-            Stream::Plain(_) => true,
-            Stream::Tls(_) => false,
+            SocketStream::Plain(_) => true,
+            SocketStream::Tls(_) => false,
         }
     }
 
     /// Writes what was taken and not yet written, as far as the socket takes it.
     pub(crate) fn push(&mut self) -> io::Result<()> {
         match self {
-            Stream::Plain(_) => Ok(()),
-            Stream::Tls(tls) => tls.push(),
+            SocketStream::Plain(_) => Ok(()),
+            SocketStream::Tls(tls) => tls.push(),
         }
     }
 
     /// Whether something that was taken is not yet written.
     pub(crate) fn is_holding(&self) -> bool {
         match self {
-            Stream::Plain(_) => false,
-            Stream::Tls(tls) => tls.is_sealed_waiting(),
+            SocketStream::Plain(_) => false,
+            SocketStream::Tls(tls) => tls.is_sealed_waiting(),
         }
     }
 
     /// Whether the other side may call itself `node`: without certificates there is nothing to check.
     pub(crate) fn may_be(&self, node: NodeId) -> bool {
         match self {
-            Stream::Plain(_) => true,
-            Stream::Tls(tls) => tls.is_certified_as(node),
+            SocketStream::Plain(_) => true,
+            SocketStream::Tls(tls) => tls.is_certified_as(node),
         }
     }
 
     /// The socket below.
     pub(crate) fn socket(&mut self) -> &mut TcpStream {
         match self {
-            Stream::Plain(socket) => socket,
-            Stream::Tls(tls) => &mut tls.socket,
+            SocketStream::Plain(socket) => socket,
+            SocketStream::Tls(tls) => &mut tls.socket,
         }
     }
 

@@ -3,10 +3,10 @@
 //! Tokens from [`Settings::first_token`] on are its own: the listener first, then one per slot.
 
 use crate::connection::{Connection, Ended, Left, Phase};
-use crate::lanes::Lane;
-use crate::limits::{ACCEPT_PAUSE, Limits, SLOTS_MAX};
+use crate::lanes::FrameLane;
+use crate::limits::{ACCEPT_PAUSE, SLOTS_MAX, TransportLimits};
 use crate::names::Names;
-use crate::peers::{Peer, PeerAddress, Way};
+use crate::peers::{LinkState, PeerAddress, RemotePeer};
 use crate::reaching::Reaching;
 use crate::tls::Tls;
 use bytes::{Bytes, BytesMut};
@@ -56,7 +56,7 @@ pub struct Settings {
     /// Certificates; without them everything is readable on its way.
     pub tls: Option<Tls>,
     /// What connections may cost.
-    pub limits: Limits,
+    pub limits: TransportLimits,
     /// The first token that belongs to the transport; all above do.
     pub first_token: usize,
 }
@@ -148,7 +148,7 @@ pub struct Transport {
     pub(crate) names: Names,
     pub(crate) slots: Vec<Option<Connection>>,
     pub(crate) free: Vec<usize>,
-    pub(crate) peers: BTreeMap<NodeId, Peer>,
+    pub(crate) peers: BTreeMap<NodeId, RemotePeer>,
     pub(crate) leader: Option<NodeId>,
     pub(crate) arrivals: Vec<Arrival>,
     pub(crate) counters: Counters,
@@ -196,7 +196,7 @@ impl Transport {
         let peers = others
             .map(|peer| {
                 let past = settings.pasts.get(&peer.node).copied();
-                (peer.node, Peer::new(peer.clone(), past, now))
+                (peer.node, RemotePeer::new(peer.clone(), past, now))
             })
             .collect();
         assert!(
@@ -306,8 +306,11 @@ impl Transport {
     #[must_use]
     pub fn next_wake(&self) -> Option<Time> {
         let dials = self.peers.values().filter_map(|peer| match peer.way {
-            Way::Idle { at } if self.dials(peer.address.node) => Some(at),
-            Way::Idle { .. } | Way::Resolving | Way::Dialling { .. } | Way::Linked { .. } => None,
+            LinkState::Idle { at } if self.dials(peer.address.node) => Some(at),
+            LinkState::Idle { .. }
+            | LinkState::Resolving
+            | LinkState::Dialling { .. }
+            | LinkState::Linked { .. } => None,
         });
         let deadlines = (self.unsettled > 0)
             .then(|| {
@@ -323,11 +326,17 @@ impl Transport {
 
     /// Encodes one frame and queues it for each linked peer of `to`. A peer whose queue is over its
     /// bound loses its link.
-    pub fn send(&mut self, to: NodeSet, lane: Lane, now: Time, body: impl FnOnce(&mut BytesMut)) {
+    pub fn send(
+        &mut self,
+        to: NodeSet,
+        lane: FrameLane,
+        now: Time,
+        body: impl FnOnce(&mut BytesMut),
+    ) {
         let mut frame: Option<Bytes> = None;
         let mut body = Some(body);
         for node in to.iter() {
-            let Some(slot) = self.peers.get(&node).and_then(Peer::link) else {
+            let Some(slot) = self.peers.get(&node).and_then(RemotePeer::link) else {
                 continue;
             };
             let frame = frame.get_or_insert_with(|| {
@@ -375,7 +384,7 @@ impl Transport {
     /// Ends the link to a peer that sent what cannot be read.
     pub fn drop_link(&mut self, peer: NodeId, now: Time) {
         self.counters.unreadable += 1;
-        if let Some(slot) = self.peers.get(&peer).and_then(Peer::link) {
+        if let Some(slot) = self.peers.get(&peer).and_then(RemotePeer::link) {
             self.close(slot, now);
         }
     }
@@ -535,7 +544,7 @@ impl Transport {
             }
             Phase::Connecting(node) | Phase::Greeting(node) => {
                 let peer = self.peers.get_mut(&node).expect("only members are dialled");
-                if peer.way == (Way::Dialling { slot }) {
+                if peer.way == (LinkState::Dialling { slot }) {
                     peer.lost(now);
                 }
             }

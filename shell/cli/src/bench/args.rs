@@ -1,5 +1,6 @@
 //! The options of `quorate bench`.
 
+use crate::node::PersistArg;
 use crate::seconds;
 use crate::tls::TlsArgs;
 use clap::{Args, ValueEnum};
@@ -43,11 +44,11 @@ pub(crate) struct BenchArgs {
     #[arg(long, default_value_t = 0.0, value_parser = share)]
     pub(super) read_ratio: f64,
     /// How fresh reads are.
-    #[arg(long, value_enum, default_value_t = Reads::Confirmed)]
-    pub(super) reads: Reads,
+    #[arg(long, value_enum, default_value_t = ReadsArg::Confirmed)]
+    pub(super) reads: ReadsArg,
     /// Whether the group started for the run keeps its log on disk.
-    #[arg(long, value_enum, default_value_t = Persist::Disk)]
-    pub(super) persist: Persist,
+    #[arg(long, value_enum, default_value_t = PersistArg::Disk)]
+    pub(super) persist: PersistArg,
     /// Seconds that are measured.
     #[arg(long, default_value_t = 10.0, value_parser = seconds::span)]
     pub(super) seconds: f64,
@@ -72,7 +73,7 @@ pub(crate) struct BenchArgs {
 /// Read levels by their names on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Reads {
+pub(super) enum ReadsArg {
     /// Ordered like a write, executed by one replica.
     Ordered,
     /// Confirmed by a majority, not logged.
@@ -81,16 +82,6 @@ pub(super) enum Reads {
     Lease,
     /// Whatever the connected replica has.
     Any,
-}
-
-/// Persistence by its name on the command line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum Persist {
-    /// Durable before it is acknowledged.
-    Disk,
-    /// In the memory of a majority.
-    Memory,
 }
 
 fn share(word: &str) -> Result<f64, String> {

@@ -12,7 +12,7 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What `quorate up -o json` prints when the group is ready.
 #[derive(Clone, Debug, Deserialize)]
-pub(super) struct Ready {
+pub(super) struct GroupReady {
     pub(super) endpoint: String,
     pub(super) nodes: Vec<ReadyNode>,
 }
@@ -26,7 +26,7 @@ pub(super) struct ReadyNode {
 /// A running group; asked to end when dropped.
 pub(super) struct LocalGroup {
     child: Child,
-    pub(super) ready: Ready,
+    pub(super) ready: GroupReady,
 }
 
 impl LocalGroup {
@@ -46,7 +46,7 @@ impl LocalGroup {
         let ready = read.ok().and_then(|_| serde_json::from_str(&line).ok());
         let mut group = LocalGroup {
             child,
-            ready: Ready {
+            ready: GroupReady {
                 endpoint: String::new(),
                 nodes: Vec::new(),
             },

@@ -1,7 +1,7 @@
 //! The load: many clients on one thread, each keeping its window full, and what they saw.
 
 use super::payload::Payloads;
-use super::timeline::Timeline;
+use super::timeline::BenchTimeline;
 use hdrhistogram::Histogram;
 use mio::{Events, Poll, Token};
 use quorate_client::{
@@ -29,7 +29,7 @@ pub(super) struct LoadPlan<'a> {
 }
 
 /// What a span of load showed.
-pub(super) struct Seen {
+pub(super) struct LoadSeen {
     pub(super) operations: u64,
     pub(super) errors: u64,
     pub(super) seconds: f64,
@@ -97,7 +97,11 @@ impl<'a> Load<'a> {
     }
 
     /// Keeps every window full for `span` and reports what ended inside it.
-    pub(super) fn run(&mut self, span: Duration, mut timeline: Option<&mut Timeline>) -> Seen {
+    pub(super) fn run(
+        &mut self,
+        span: Duration,
+        mut timeline: Option<&mut BenchTimeline>,
+    ) -> LoadSeen {
         let begin = Instant::now();
         let end = begin + span;
         let mut latency =
@@ -136,7 +140,7 @@ impl<'a> Load<'a> {
         // In a closed loop a stall hides the operations it kept from being begun: fill them in, one
         // per mean cycle, as if they had been due.
         let cycle = latency.mean() as u64;
-        Seen {
+        LoadSeen {
             operations,
             errors,
             seconds,

@@ -18,17 +18,18 @@ pub(crate) use unreplicated::{UnreplicatedArgs, run as serve_unreplicated};
 
 use crate::error::CliError;
 use crate::json;
+use crate::node::PersistArg;
 use crate::print;
 use crate::tls::TlsArgs;
-use args::{Persist, Reads};
+use args::ReadsArg;
 use group::LocalGroup;
 use load::{Load, LoadPlan};
 use payload::{Payloads, Target};
 use quorate_client::Endpoint;
 use quorate_types::ReadLevel;
-use report::{CpuCost, Latency, Report};
+use report::{BenchReport, CpuCost, Latency};
 use std::time::Duration;
-use timeline::Timeline;
+use timeline::BenchTimeline;
 
 /// How long clients may take to connect and open their sessions.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
@@ -62,7 +63,7 @@ fn measure_local(
     target: &Target,
     payloads: &Payloads,
     words: &[String],
-) -> Result<Report, CliError> {
+) -> Result<BenchReport, CliError> {
     let group = LocalGroup::start(words, &args.path).map_err(CliError::failed)?;
     let pids: Vec<u32> = group.ready.nodes.iter().map(|node| node.pid).collect();
     if args.fill > 0 && target.class == "rust:kv" {
@@ -76,7 +77,7 @@ fn measure(
     endpoint: &str,
     pids: &[u32],
     payloads: &Payloads,
-) -> Result<Report, CliError> {
+) -> Result<BenchReport, CliError> {
     let endpoint: Endpoint = endpoint.parse().map_err(CliError::endpoint)?;
     // A group started for the run has no certificates.
     let tls = match args.endpoint {
@@ -95,7 +96,7 @@ fn measure(
     let mut load = Load::connect(plan, CONNECT_TIMEOUT).map_err(CliError::connect)?;
     load.run(Duration::from_secs_f64(args.warmup), None);
     let span = Duration::from_secs_f64(args.seconds);
-    let mut timeline = args.timeline.as_ref().map(|_| Timeline::over(span));
+    let mut timeline = args.timeline.as_ref().map(|_| BenchTimeline::over(span));
     let (own_before, before) = (usage::own_cpu_s(), usage::of(pids));
     let seen = load.run(span, timeline.as_mut());
     let (own_after, after) = (usage::own_cpu_s(), usage::of(pids));
@@ -108,7 +109,7 @@ fn measure(
         .zip(&before)
         .map(|(a, b)| (a.cpu_s - b.cpu_s).max(0.0))
         .sum();
-    Ok(Report {
+    Ok(BenchReport {
         ops_per_s: seen.operations as f64 / seen.seconds,
         latency_us: Latency::of(&seen.latency),
         errors: seen.errors,
@@ -126,12 +127,12 @@ fn fill(endpoint: &str, bytes: u64, size: usize) -> Result<(), CliError> {
     crate::call::perform(endpoint, "fill", &words, None).map(|_| ())
 }
 
-fn level(reads: Reads) -> ReadLevel {
+fn level(reads: ReadsArg) -> ReadLevel {
     match reads {
-        Reads::Ordered => ReadLevel::Ordered,
-        Reads::Confirmed => ReadLevel::Confirmed,
-        Reads::Lease => ReadLevel::Lease,
-        Reads::Any => ReadLevel::Any,
+        ReadsArg::Ordered => ReadLevel::Ordered,
+        ReadsArg::Confirmed => ReadLevel::Confirmed,
+        ReadsArg::Lease => ReadLevel::Lease,
+        ReadsArg::Any => ReadLevel::Any,
     }
 }
 
@@ -158,8 +159,8 @@ fn pids(endpoint: &str, tls: &TlsArgs) -> Vec<u32> {
 fn up_words(args: &BenchArgs, target: &Target) -> Vec<String> {
     let nodes = args.local.to_string();
     let persist = match args.persist {
-        Persist::Disk => "disk",
-        Persist::Memory => "memory",
+        PersistArg::Disk => "disk",
+        PersistArg::Memory => "memory",
     };
     let words = [
         "up",

@@ -23,7 +23,7 @@ pub(super) struct CpuCost {
 
 /// One measured run.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Report {
+pub(super) struct BenchReport {
     pub(super) ops_per_s: f64,
     pub(super) latency_us: Latency,
     pub(super) errors: u64,
@@ -32,7 +32,7 @@ pub(super) struct Report {
     pub(super) config: serde_json::Value,
     /// The same load against the object alone, without replication.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) unreplicated: Option<Box<Report>>,
+    pub(super) unreplicated: Option<Box<BenchReport>>,
 }
 
 impl Latency {
@@ -62,7 +62,7 @@ impl CpuCost {
     }
 }
 
-impl Report {
+impl BenchReport {
     /// The report as lines that a person reads.
     pub(super) fn table(&self) -> String {
         let mut text = String::from(

@@ -8,7 +8,7 @@ const STEP: Duration = Duration::from_millis(100);
 
 /// What happened in each step since the measurement began.
 #[derive(Default)]
-pub(super) struct Timeline {
+pub(super) struct BenchTimeline {
     steps: Vec<Step>,
 }
 
@@ -18,11 +18,11 @@ struct Step {
     worst_ns: u64,
 }
 
-impl Timeline {
+impl BenchTimeline {
     /// Room for a run of `span`, so that nothing is allocated under load.
-    pub(super) fn over(span: Duration) -> Timeline {
+    pub(super) fn over(span: Duration) -> BenchTimeline {
         let steps = (span.as_millis() / STEP.as_millis()) as usize + 2;
-        Timeline {
+        BenchTimeline {
             steps: vec![Step::default(); steps],
         }
     }

@@ -9,7 +9,7 @@ use clap::Args;
 use mio::net::{TcpListener, TcpStream};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
-use quorate_host::{Host, HostConfig, HostEvent, ObjectSpec, PythonConfig};
+use quorate_host::{Host, HostConfig, HostEvent, HostedObject, PythonConfig};
 use quorate_ordering::ReadId;
 use quorate_types::{
     Call, ClusterId, CommandId, Duration, FromClient, GroupId, Incarnation, NodeId, ObjectId,
@@ -114,7 +114,7 @@ impl Server {
             .unwrap_or(&args.class)
             .to_owned();
         let arguments = quorate_node::constructor_arguments(Some(&args.args), None);
-        let spec = ObjectSpec {
+        let spec = HostedObject {
             id: ObjectId(0),
             name: name.clone(),
             class: args.class.clone(),

@@ -5,7 +5,7 @@ use super::tls::{self, ClientFiles};
 use crate::error::{CliError, code};
 use crate::node::{PersistArg, hex, node_error, random};
 use quorate_client::TlsClient;
-use quorate_host::{HostConfig, ObjectSpec, PythonConfig};
+use quorate_host::{HostConfig, HostedObject, PythonConfig};
 use quorate_node::{
     LimitsConfig, MemberConfig, NodeConfig, NodeError, ObjectConfig, SnapshotConfig,
     constructor_arguments,
@@ -159,7 +159,7 @@ fn object_config(args: &UpArgs) -> Result<ObjectConfig, CliError> {
         .map_err(|error| CliError::usage(format!("--{error}")))?;
     let here = std::env::current_dir()
         .map_err(|error| CliError::failed(format!("no current directory: {error}")))?;
-    let spec = ObjectSpec {
+    let spec = HostedObject {
         id: ObjectId(0),
         name: name.clone(),
         class: args.class.clone(),

@@ -6,7 +6,7 @@ mod sighted;
 use bytes::{Bytes, BytesMut};
 use mio::{Events, Poll, Token, Waker};
 use quorate_transport::{
-    Arrival, Lane, Limits, Own, PeerAddress, Settings, Tls, Transport, node_name,
+    Arrival, FrameLane, Own, PeerAddress, Settings, Tls, Transport, TransportLimits, node_name,
 };
 use quorate_types::{
     ClusterId, ConnectionId, GroupId, Incarnation, LinkEpoch, NodeId, NodeSet, PeerPast, Reach,
@@ -33,7 +33,7 @@ struct Node {
 }
 
 impl Node {
-    fn start(own: u16, boot: u64, addresses: &[SocketAddr], limits: Limits) -> Node {
+    fn start(own: u16, boot: u64, addresses: &[SocketAddr], limits: TransportLimits) -> Node {
         Node::start_with(own, boot, addresses, limits, None)
     }
 
@@ -41,7 +41,7 @@ impl Node {
         own: u16,
         boot: u64,
         addresses: &[SocketAddr],
-        limits: Limits,
+        limits: TransportLimits,
         tls: Option<Tls>,
     ) -> Node {
         Node::make(own, boot, addresses, (limits, tls, BTreeMap::new()))
@@ -54,14 +54,19 @@ impl Node {
         addresses: &[SocketAddr],
         pasts: BTreeMap<NodeId, PeerPast>,
     ) -> Node {
-        Node::make(own, boot, addresses, (Limits::default(), None, pasts))
+        Node::make(
+            own,
+            boot,
+            addresses,
+            (TransportLimits::default(), None, pasts),
+        )
     }
 
     fn make(
         own: u16,
         boot: u64,
         addresses: &[SocketAddr],
-        (limits, tls, pasts): (Limits, Option<Tls>, BTreeMap<NodeId, PeerPast>),
+        (limits, tls, pasts): (TransportLimits, Option<Tls>, BTreeMap<NodeId, PeerPast>),
     ) -> Node {
         let poll = Poll::new().unwrap();
         let waker = Arc::new(Waker::new(poll.registry(), Token(0)).unwrap());
@@ -116,7 +121,7 @@ impl Node {
         self.transport.flush(now);
     }
 
-    fn send(&mut self, to: u16, lane: Lane, body: &[u8]) {
+    fn send(&mut self, to: u16, lane: FrameLane, body: &[u8]) {
         let now = self.now();
         self.transport
             .send(NodeSet::only(NodeId(to)), lane, now, |frame| {
@@ -219,17 +224,17 @@ fn rejection(node: &mut Node, greeting: &[u8]) -> RejectReason {
 #[test]
 fn two_nodes_link_whoever_starts_first_and_frames_come_whole() {
     let addresses = free_addresses(2);
-    let mut one = Node::start(1, 1, &addresses, Limits::default());
+    let mut one = Node::start(1, 1, &addresses, TransportLimits::default());
     for _ in 0..20 {
         one.turn();
     }
-    let mut two = Node::start(2, 1, &addresses, Limits::default());
+    let mut two = Node::start(2, 1, &addresses, TransportLimits::default());
     until(&mut [&mut one, &mut two], "a link", |nodes| {
         nodes[0].link(2).is_some() && nodes[1].link(1).is_some()
     });
-    two.send(1, Lane::Urgent, b"first");
-    two.send(1, Lane::Normal, b"second");
-    one.send(2, Lane::Bulk, &[7; 3 << 20]);
+    two.send(1, FrameLane::Urgent, b"first");
+    two.send(1, FrameLane::Normal, b"second");
+    one.send(2, FrameLane::Bulk, &[7; 3 << 20]);
     until(&mut [&mut one, &mut two], "all frames", |nodes| {
         nodes[0].bodies().len() == 2 && nodes[1].bodies().len() == 1
     });
@@ -240,8 +245,8 @@ fn two_nodes_link_whoever_starts_first_and_frames_come_whole() {
 #[test]
 fn what_is_said_in_the_turn_of_a_link_does_not_overtake_the_welcome() {
     let addresses = free_addresses(2);
-    let mut one = Node::start(1, 1, &addresses, Limits::default());
-    let mut two = Node::start(2, 1, &addresses, Limits::default());
+    let mut one = Node::start(1, 1, &addresses, TransportLimits::default());
+    let mut two = Node::start(2, 1, &addresses, TransportLimits::default());
     let begun = Instant::now();
     while two.link(1).is_none() {
         assert!(begun.elapsed() < PATIENCE);
@@ -257,7 +262,7 @@ fn what_is_said_in_the_turn_of_a_link_does_not_overtake_the_welcome() {
         }
         two.transport.take_arrivals(&mut two.seen);
         if two.link(1).is_some() {
-            two.send(1, Lane::Urgent, b"at once");
+            two.send(1, FrameLane::Urgent, b"at once");
         }
         two.transport.flush(now);
     }
@@ -270,8 +275,8 @@ fn what_is_said_in_the_turn_of_a_link_does_not_overtake_the_welcome() {
 #[test]
 fn a_peer_that_goes_shows_as_down_at_once_and_comes_back_in_another_life() {
     let addresses = free_addresses(2);
-    let mut one = Node::start(1, 1, &addresses, Limits::default());
-    let mut two = Node::start(2, 1, &addresses, Limits::default());
+    let mut one = Node::start(1, 1, &addresses, TransportLimits::default());
+    let mut two = Node::start(2, 1, &addresses, TransportLimits::default());
     until(&mut [&mut one, &mut two], "a link", |nodes| {
         nodes[0].link(2).is_some() && nodes[1].link(1).is_some()
     });
@@ -280,7 +285,7 @@ fn a_peer_that_goes_shows_as_down_at_once_and_comes_back_in_another_life() {
     until(&mut [&mut one], "the link is down", |nodes| {
         nodes[0].link(2).is_none()
     });
-    let mut two = Node::start(2, 2, &addresses, Limits::default());
+    let mut two = Node::start(2, 2, &addresses, TransportLimits::default());
     until(&mut [&mut one, &mut two], "another link", |nodes| {
         nodes[0].link(2).is_some()
     });
@@ -290,7 +295,7 @@ fn a_peer_that_goes_shows_as_down_at_once_and_comes_back_in_another_life() {
 #[test]
 fn strangers_of_the_wrong_kind_are_turned_away_with_the_reason() {
     let addresses = free_addresses(2);
-    let mut two = Node::start(2, 1, &addresses, Limits::default());
+    let mut two = Node::start(2, 1, &addresses, TransportLimits::default());
     let member = |node, incarnation| HelloRole::Node {
         node: NodeId(node),
         incarnation: Incarnation(incarnation),
@@ -326,7 +331,7 @@ fn strangers_of_the_wrong_kind_are_turned_away_with_the_reason() {
 #[test]
 fn an_older_start_of_a_member_is_refused() {
     let addresses = free_addresses(2);
-    let mut two = Node::start(2, 1, &addresses, Limits::default());
+    let mut two = Node::start(2, 1, &addresses, TransportLimits::default());
     let start = |boot| HelloRole::Node {
         node: NodeId(1),
         incarnation: Incarnation(101),
@@ -349,7 +354,7 @@ fn an_older_start_of_a_member_is_refused() {
 #[test]
 fn a_damaged_frame_closes_its_connection_and_no_other() {
     let addresses = free_addresses(1);
-    let mut node = Node::start(1, 1, &addresses, Limits::default());
+    let mut node = Node::start(1, 1, &addresses, TransportLimits::default());
     let mut good = TcpStream::connect(node.transport.address()).unwrap();
     let mut bad = TcpStream::connect(node.transport.address()).unwrap();
     good.write_all(&hello(client(), 7)).unwrap();
@@ -377,9 +382,9 @@ fn a_damaged_frame_closes_its_connection_and_no_other() {
 #[test]
 fn a_client_that_does_not_read_is_closed() {
     let addresses = free_addresses(1);
-    let limits = Limits {
+    let limits = TransportLimits {
         client_queue: 1 << 20,
-        ..Limits::default()
+        ..TransportLimits::default()
     };
     let mut node = Node::start(1, 1, &addresses, limits);
     let mut deaf = TcpStream::connect(node.transport.address()).unwrap();
@@ -419,9 +424,9 @@ fn connection_of(node: &mut Node, stranger: &mut TcpStream) -> ConnectionId {
 #[test]
 fn silent_strangers_give_way_when_all_connections_are_taken() {
     let addresses = free_addresses(1);
-    let limits = Limits {
+    let limits = TransportLimits {
         connections: 8,
-        ..Limits::default()
+        ..TransportLimits::default()
     };
     let mut node = Node::start(1, 1, &addresses, limits);
     let silent: Vec<TcpStream> = (0..20)
@@ -461,7 +466,7 @@ fn a_taken_address_is_named() {
         view: ViewNumber(1),
         objects: Vec::new(),
         tls: None,
-        limits: Limits::default(),
+        limits: TransportLimits::default(),
         first_token: 1,
     };
     let registry = poll.registry().try_clone().unwrap();
@@ -501,7 +506,7 @@ impl Authority {
 }
 
 fn secured(own: u16, addresses: &[SocketAddr], tls: Tls) -> Node {
-    Node::start_with(own, 1, addresses, Limits::default(), Some(tls))
+    Node::start_with(own, 1, addresses, TransportLimits::default(), Some(tls))
 }
 
 #[test]
@@ -513,8 +518,8 @@ fn certified_nodes_link_and_large_frames_come_whole_both_ways() {
     until(&mut [&mut one, &mut two], "a link", |nodes| {
         nodes[0].link(2).is_some() && nodes[1].link(1).is_some()
     });
-    one.send(2, Lane::Bulk, &[1; 3 << 20]);
-    two.send(1, Lane::Bulk, &[2; 3 << 20]);
+    one.send(2, FrameLane::Bulk, &[1; 3 << 20]);
+    two.send(1, FrameLane::Bulk, &[2; 3 << 20]);
     until(&mut [&mut one, &mut two], "both frames", |nodes| {
         nodes.iter().all(|node| node.bodies().len() == 1)
     });

@@ -1,7 +1,7 @@
 //! Nodes that come with less than their peers have seen of them.
 
 use crate::{Node, free_addresses, until};
-use quorate_transport::{Arrival, Limits};
+use quorate_transport::{Arrival, TransportLimits};
 use quorate_types::{Finding, Recall};
 use std::collections::BTreeMap;
 
@@ -25,8 +25,8 @@ fn linked(one: &mut Node, two: &mut Node) {
 fn an_old_copy_of_a_node_is_told_so_by_who_saw_more_of_it_whoever_dials() {
     for old in [1, 2] {
         let addresses = free_addresses(2);
-        let mut one = Node::start(1, 1, &addresses, Limits::default());
-        let mut two = Node::start(2, 1, &addresses, Limits::default());
+        let mut one = Node::start(1, 1, &addresses, TransportLimits::default());
+        let mut two = Node::start(2, 1, &addresses, TransportLimits::default());
         linked(&mut one, &mut two);
         let (goes, stays) = if old == 1 {
             (&mut one, &mut two)
@@ -39,7 +39,7 @@ fn an_old_copy_of_a_node_is_told_so_by_who_saw_more_of_it_whoever_dials() {
         });
         let pasts: BTreeMap<_, _> = stays.transport.pasts().into_iter().collect();
         drop((one, two));
-        let mut copy = Node::start(old, 2, &addresses, Limits::default());
+        let mut copy = Node::start(old, 2, &addresses, TransportLimits::default());
         copy.transport.set_commit(300);
         let mut witness = Node::start_after(3 - old, 2, &addresses, pasts);
         until(&mut [&mut copy, &mut witness], "a sighting", |nodes| {
@@ -48,7 +48,7 @@ fn an_old_copy_of_a_node_is_told_so_by_who_saw_more_of_it_whoever_dials() {
         assert_eq!(copy.sighting(), Some(Finding::OlderCopy));
         assert_eq!(witness.bodies().len(), 0);
         drop(copy);
-        let mut observer = Node::start(old, 3, &addresses, Limits::default());
+        let mut observer = Node::start(old, 3, &addresses, TransportLimits::default());
         observer.transport.set_recall(Recall::Lost);
         witness.seen.clear();
         until(&mut [&mut observer, &mut witness], "its link", |nodes| {

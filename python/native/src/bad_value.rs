@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 
 /// A refusal; the path grows from the refused part outwards while it travels up.
 #[derive(Debug)]
-pub(crate) struct Fault {
+pub(crate) struct BadValue {
     reason: Reason,
     path: Vec<String>,
 }
@@ -20,18 +20,18 @@ enum Reason {
     Python(PyErr),
 }
 
-impl Fault {
+impl BadValue {
     #[cold]
-    pub(crate) fn unsupported(what: impl Into<String>) -> Box<Fault> {
-        Box::new(Fault {
+    pub(crate) fn unsupported(what: impl Into<String>) -> Box<BadValue> {
+        Box::new(BadValue {
             reason: Reason::Unsupported(what.into()),
             path: Vec::new(),
         })
     }
 
     #[cold]
-    pub(crate) fn malformed(what: impl Into<String>) -> Fault {
-        Fault {
+    pub(crate) fn malformed(what: impl Into<String>) -> BadValue {
+        BadValue {
             reason: Reason::Malformed(what.into()),
             path: Vec::new(),
         }
@@ -39,7 +39,7 @@ impl Fault {
 
     /// The same fault seen from one level further out.
     #[cold]
-    pub(crate) fn within(mut self: Box<Self>, step: String) -> Box<Fault> {
+    pub(crate) fn within(mut self: Box<Self>, step: String) -> Box<BadValue> {
         self.path.push(step);
         self
     }
@@ -64,23 +64,23 @@ impl Fault {
     }
 }
 
-impl From<PyErr> for Fault {
-    fn from(error: PyErr) -> Fault {
-        Fault {
+impl From<PyErr> for BadValue {
+    fn from(error: PyErr) -> BadValue {
+        BadValue {
             reason: Reason::Python(error),
             path: Vec::new(),
         }
     }
 }
 
-impl From<PyErr> for Box<Fault> {
-    fn from(error: PyErr) -> Box<Fault> {
-        Box::new(Fault::from(error))
+impl From<PyErr> for Box<BadValue> {
+    fn from(error: PyErr) -> Box<BadValue> {
+        Box::new(BadValue::from(error))
     }
 }
 
-impl From<pyo3::CastError<'_, '_>> for Box<Fault> {
-    fn from(error: pyo3::CastError<'_, '_>) -> Box<Fault> {
-        Box::new(Fault::from(PyErr::from(error)))
+impl From<pyo3::CastError<'_, '_>> for Box<BadValue> {
+    fn from(error: pyo3::CastError<'_, '_>) -> Box<BadValue> {
+        Box::new(BadValue::from(PyErr::from(error)))
     }
 }

@@ -1,7 +1,7 @@
-//! The mark: which call is being executed, in memory shared with the node.
+//! The activity: which call is being executed, in memory shared with the node.
 //!
 //! The node reads it after this process died or while it seems to hang. Three words: number of the
-//! mark, slot (0 while idle, all ones for a query), index and object.
+//! activity, slot (0 while idle, all ones for a query), index and object.
 
 use pyo3::prelude::*;
 use std::os::fd::RawFd;
@@ -12,14 +12,14 @@ const WORDS: usize = 3;
 /// What stands in the slot's place while a query is answered.
 pub(crate) const QUERY: u64 = u64::MAX;
 
-pub(crate) struct Mark {
+pub(crate) struct SharedActivity {
     words: &'static [AtomicU64; WORDS],
     count: u64,
 }
 
-impl Mark {
+impl SharedActivity {
     /// Maps the memory behind `fd`, of which the node made at least three words.
-    pub(crate) fn map(fd: RawFd) -> PyResult<Mark> {
+    pub(crate) fn map(fd: RawFd) -> PyResult<SharedActivity> {
         // SAFETY: a fresh shared mapping at an address of the kernel's choice; the result is checked.
         let address = unsafe {
             libc::mmap(
@@ -37,7 +37,7 @@ impl Mark {
         // SAFETY: the mapping is page-aligned, large enough, never unmapped, and every bit pattern is
         // a valid AtomicU64; other processes only read it with whole-word reads.
         let words = unsafe { &*address.cast::<[AtomicU64; WORDS]>() };
-        Ok(Mark { words, count: 0 })
+        Ok(SharedActivity { words, count: 0 })
     }
 
     /// A call begins.

@@ -1,20 +1,20 @@
-//! Work of a host process since the last image of its state, so that a new process can catch up.
+//! HostWork of a host process since the last image of its state, so that a new process can catch up.
 //!
 //! Everything handed in stays here until an image holds its effect. A new process gets the image and
 //! then this work again; outcomes that were told before are swallowed. Owned by
 //! the half that runs Python objects.
 
+use crate::activity::{Activity, Doing};
 use crate::arguments::CallView;
 use crate::event::Culprit;
 use crate::image::ObjectImage;
-use crate::mark::{Mark, Place};
 use bytes::Bytes;
 use quorate_ordering::ReadId;
 use quorate_types::{Call, ObjectId, Slot, Stamp};
 use std::collections::VecDeque;
 
 /// One thing that the process was asked to do.
-pub(crate) enum Work {
+pub(crate) enum HostWork {
     Execute {
         slot: Slot,
         stamp: Stamp,
@@ -25,7 +25,7 @@ pub(crate) enum Work {
         object: ObjectId,
         payload: Bytes,
     },
-    /// `is_private` when the host itself wants the image, to shorten the journal.
+    /// `is_private` when the host itself wants the image, to shorten the work log.
     Snapshot { slot: Slot, is_private: bool },
     Restore {
         slot: Slot,
@@ -41,7 +41,7 @@ pub(crate) enum Sent {
 }
 
 struct Entry {
-    work: Work,
+    work: HostWork,
     /// Whether its outcome was told: a new process repeats calls and restores silently, and skips
     /// queries and snapshots.
     is_told: bool,
@@ -49,7 +49,7 @@ struct Entry {
 
 /// The work since the base image.
 #[derive(Default)]
-pub(crate) struct Journal {
+pub(crate) struct WorkLog {
     entries: VecDeque<Entry>,
     /// State before the first entry; `None` for the state after construction.
     base: Option<(Slot, Vec<ObjectImage>)>,
@@ -61,8 +61,8 @@ pub(crate) struct Journal {
     weight: usize,
 }
 
-impl Journal {
-    pub(crate) fn push(&mut self, work: Work) {
+impl WorkLog {
+    pub(crate) fn push(&mut self, work: HostWork) {
         self.weight += weight(&work);
         self.entries.push_back(Entry {
             work,
@@ -77,7 +77,7 @@ impl Journal {
             .iter_mut()
             .rev()
             .find_map(|entry| match &mut entry.work {
-                Work::Snapshot {
+                HostWork::Snapshot {
                     slot: at,
                     is_private,
                 } if *at == slot && !entry.is_told => Some(is_private),
@@ -89,8 +89,8 @@ impl Journal {
     /// Whether the calls of `slot` have no outcome yet, and if so whether the present process has them.
     pub(crate) fn open_execution(&self, slot: Slot) -> Option<Sent> {
         let is_open = |entry: &Entry| match entry.work {
-            Work::Execute { slot: at, .. } => at == slot && !entry.is_told,
-            Work::Query { .. } | Work::Snapshot { .. } | Work::Restore { .. } => false,
+            HostWork::Execute { slot: at, .. } => at == slot && !entry.is_told,
+            HostWork::Query { .. } | HostWork::Snapshot { .. } | HostWork::Restore { .. } => false,
         };
         let index = self.entries.iter().position(is_open)?;
         Some(if index < self.sent {
@@ -122,31 +122,33 @@ impl Journal {
     }
 
     /// The next work to send, if any is left.
-    pub(crate) fn next_to_send(&mut self) -> Option<&Work> {
+    pub(crate) fn next_to_send(&mut self) -> Option<&HostWork> {
         loop {
             let entry = self.entries.get(self.sent)?;
             self.sent += 1;
             match entry.work {
-                Work::Query { .. } | Work::Snapshot { .. } if entry.is_told => continue,
-                Work::Execute { .. }
-                | Work::Query { .. }
-                | Work::Snapshot { .. }
-                | Work::Restore { .. } => return self.entries.get(self.sent - 1).map(|e| &e.work),
+                HostWork::Query { .. } | HostWork::Snapshot { .. } if entry.is_told => continue,
+                HostWork::Execute { .. }
+                | HostWork::Query { .. }
+                | HostWork::Snapshot { .. }
+                | HostWork::Restore { .. } => {
+                    return self.entries.get(self.sent - 1).map(|e| &e.work);
+                }
             }
         }
     }
 
     /// The process answered the next execution, query or restore. Returns that work, and whether the
     /// outcome is news; `None` when nothing was asked.
-    pub(crate) fn answer(&mut self) -> Option<(&Work, bool)> {
+    pub(crate) fn answer(&mut self) -> Option<(&HostWork, bool)> {
         while self.answered < self.sent {
             let entry = &mut self.entries[self.answered];
             self.answered += 1;
             let was_told = entry.is_told;
             match entry.work {
-                Work::Snapshot { .. } => continue,
-                Work::Query { .. } if was_told => continue,
-                Work::Execute { .. } | Work::Query { .. } | Work::Restore { .. } => {
+                HostWork::Snapshot { .. } => continue,
+                HostWork::Query { .. } if was_told => continue,
+                HostWork::Execute { .. } | HostWork::Query { .. } | HostWork::Restore { .. } => {
                     entry.is_told = true;
                     let entry = &self.entries[self.answered - 1];
                     return Some((&entry.work, !was_told));
@@ -160,7 +162,7 @@ impl Journal {
     /// `None` when nobody had.
     pub(crate) fn snapshot_ended(&mut self, slot: Slot) -> Option<bool> {
         self.entries.iter_mut().find_map(|entry| match entry.work {
-            Work::Snapshot {
+            HostWork::Snapshot {
                 slot: at,
                 is_private,
             } if at == slot && !entry.is_told => {
@@ -174,17 +176,17 @@ impl Journal {
     /// The state at the snapshot or restore of `slot` is `images`: older work is done with.
     pub(crate) fn rebase(&mut self, slot: Slot, images: Vec<ObjectImage>) {
         let last = self.entries.iter().rposition(|entry| match entry.work {
-            Work::Snapshot { slot: at, .. } | Work::Restore { slot: at, .. } => {
+            HostWork::Snapshot { slot: at, .. } | HostWork::Restore { slot: at, .. } => {
                 at == slot && entry.is_told
             }
-            Work::Execute { .. } | Work::Query { .. } => false,
+            HostWork::Execute { .. } | HostWork::Query { .. } => false,
         });
         let Some(last) = last else { return };
         // A process that is still catching up answers older work first, and must find it here.
         let is_owed = |entry: &Entry| match entry.work {
-            Work::Execute { .. } | Work::Restore { .. } => true,
-            Work::Query { .. } => !entry.is_told,
-            Work::Snapshot { .. } => false,
+            HostWork::Execute { .. } | HostWork::Restore { .. } => true,
+            HostWork::Query { .. } => !entry.is_told,
+            HostWork::Snapshot { .. } => false,
         };
         let answered = self.answered.min(last + 1);
         if self.entries.range(answered..=last).any(is_owed) {
@@ -216,49 +218,49 @@ impl Journal {
         let index = self
             .entries
             .iter()
-            .position(|entry| matches!(entry.work, Work::Query { .. }) && !entry.is_told)?;
+            .position(|entry| matches!(entry.work, HostWork::Query { .. }) && !entry.is_told)?;
         self.entries[index].is_told = true;
         match self.entries[index].work {
-            Work::Query { read, .. } => Some(read),
+            HostWork::Query { read, .. } => Some(read),
             _ => None,
         }
     }
 
-    /// Names the marked call.
-    pub(crate) fn culprit(&self, mark: Mark) -> Option<Culprit> {
+    /// Names the call that the activity shows.
+    pub(crate) fn culprit(&self, activity: Activity) -> Option<Culprit> {
         let named = |slot, object, payload: &Bytes| Culprit {
             slot,
-            index: mark.index,
+            index: activity.index,
             object,
             method: CallView::parse(payload)
                 .map_or_else(|_| "?".to_owned(), |call| call.method.to_owned()),
         };
         self.entries
             .iter()
-            .find_map(|entry| match (&entry.work, mark.place) {
-                (Work::Execute { slot, calls, .. }, Place::Call(at)) if *slot == at => calls
+            .find_map(|entry| match (&entry.work, activity.doing) {
+                (HostWork::Execute { slot, calls, .. }, Doing::Call(at)) if *slot == at => calls
                     .iter()
-                    .find(|call| call.index == mark.index)
+                    .find(|call| call.index == activity.index)
                     .map(|call| named(Some(at), call.object, &call.payload)),
                 (
-                    Work::Query {
+                    HostWork::Query {
                         object, payload, ..
                     },
-                    Place::Query,
+                    Doing::Query,
                 ) if !entry.is_told => Some(named(None, *object, payload)),
                 _ => None,
             })
     }
 }
 
-fn weight(work: &Work) -> usize {
+fn weight(work: &HostWork) -> usize {
     const FIXED: usize = 64;
     match work {
-        Work::Execute { calls, .. } => {
+        HostWork::Execute { calls, .. } => {
             FIXED + calls.iter().map(|c| FIXED + c.payload.len()).sum::<usize>()
         }
-        Work::Query { payload, .. } => FIXED + payload.len(),
-        Work::Snapshot { .. } | Work::Restore { .. } => FIXED,
+        HostWork::Query { payload, .. } => FIXED + payload.len(),
+        HostWork::Snapshot { .. } | HostWork::Restore { .. } => FIXED,
     }
 }
 
@@ -266,83 +268,83 @@ fn weight(work: &Work) -> usize {
 mod tests {
     use super::*;
 
-    fn journal_of(slots: u64) -> Journal {
-        let mut journal = Journal::default();
+    fn work_log_of(slots: u64) -> WorkLog {
+        let mut work_log = WorkLog::default();
         for slot in 1..=slots {
-            journal.push(Work::Execute {
+            work_log.push(HostWork::Execute {
                 slot: Slot(slot),
                 stamp: Stamp::default(),
                 calls: Vec::new(),
             });
         }
-        journal
+        work_log
     }
 
-    fn sent(journal: &mut Journal) -> usize {
-        std::iter::from_fn(|| journal.next_to_send().map(|_| ())).count()
+    fn sent(work_log: &mut WorkLog) -> usize {
+        std::iter::from_fn(|| work_log.next_to_send().map(|_| ())).count()
     }
 
     #[test]
     fn a_new_process_gets_calls_again_and_their_outcomes_are_no_news() {
-        let mut journal = journal_of(3);
-        assert_eq!(sent(&mut journal), 3);
+        let mut work_log = work_log_of(3);
+        assert_eq!(sent(&mut work_log), 3);
         assert!(matches!(
-            journal.answer(),
-            Some((Work::Execute { .. }, true))
+            work_log.answer(),
+            Some((HostWork::Execute { .. }, true))
         ));
-        journal.rewind();
-        assert_eq!(sent(&mut journal), 3);
-        let news: Vec<bool> = std::iter::from_fn(|| journal.answer().map(|(_, n)| n)).collect();
+        work_log.rewind();
+        assert_eq!(sent(&mut work_log), 3);
+        let news: Vec<bool> = std::iter::from_fn(|| work_log.answer().map(|(_, n)| n)).collect();
         assert_eq!(news, [false, true, true]);
-        assert!(!journal.is_waiting());
+        assert!(!work_log.is_waiting());
     }
 
     #[test]
-    fn an_image_shortens_the_journal_only_when_all_before_it_is_answered() {
-        let mut journal = journal_of(2);
+    fn an_image_shortens_the_work_log_only_when_all_before_it_is_answered() {
+        let mut work_log = work_log_of(2);
         let slot = Slot(2);
         let is_private = true;
-        journal.push(Work::Snapshot { slot, is_private });
-        assert_eq!(sent(&mut journal), 3);
-        journal.answer();
-        journal.answer();
-        assert_eq!(journal.snapshot_ended(slot), Some(true));
-        journal.rewind();
+        work_log.push(HostWork::Snapshot { slot, is_private });
+        assert_eq!(sent(&mut work_log), 3);
+        work_log.answer();
+        work_log.answer();
+        assert_eq!(work_log.snapshot_ended(slot), Some(true));
+        work_log.rewind();
         assert_eq!(
-            sent(&mut journal),
+            sent(&mut work_log),
             2,
             "an image that was told is not taken again"
         );
-        journal.rebase(slot, Vec::new());
+        work_log.rebase(slot, Vec::new());
         assert!(
-            journal.base().is_none(),
+            work_log.base().is_none(),
             "the new process still owes two answers"
         );
-        journal.answer();
-        journal.answer();
-        journal.rebase(slot, Vec::new());
+        work_log.answer();
+        work_log.answer();
+        work_log.rebase(slot, Vec::new());
         assert!(
-            journal.base().is_some(),
+            work_log.base().is_some(),
             "now it stands where the image was taken"
         );
     }
 
     #[test]
     fn an_image_becomes_the_base_of_the_next_process() {
-        let mut journal = journal_of(1);
+        let mut work_log = work_log_of(1);
         let slot = Slot(1);
         let is_private = true;
-        journal.push(Work::Snapshot { slot, is_private });
-        assert!(journal.adopt_snapshot(slot));
-        sent(&mut journal);
-        journal.answer();
+        work_log.push(HostWork::Snapshot { slot, is_private });
+        assert!(work_log.adopt_snapshot(slot));
+        sent(&mut work_log);
+        work_log.answer();
         assert_eq!(
-            journal.snapshot_ended(slot),
+            work_log.snapshot_ended(slot),
             Some(false),
             "the node wanted it, too"
         );
-        journal.rebase(slot, Vec::new());
-        assert_eq!(journal.base().map(|base| base.0), Some(slot));
-        assert_eq!((journal.weight(), sent(&mut journal)), (0, 0));
+        work_log.rebase(slot, Vec::new());
+        assert_eq!(work_log.base().map(|base| base.0), Some(slot));
+        assert_eq!((work_log.weight(), sent(&mut work_log)), (0, 0));
     }
 }

@@ -1,6 +1,6 @@
-//! The mark: memory in which a host process notes which call it is executing.
+//! The activity of a host process: memory in which it notes which call it is executing.
 //!
-//! Three words of 8 bytes: number of the mark; slot (0 while idle, all ones for a query); index in the
+//! Three words of 8 bytes: number of the activity; slot (0 while idle, all ones for a query); index in the
 //! upper half and object in the lower. The node reads it, the host writes it.
 
 use quorate_types::Slot;
@@ -10,30 +10,30 @@ use rustix::io::pread;
 
 /// What the process is doing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Mark {
+pub(crate) struct Activity {
     /// Rises with each call.
     pub(crate) number: u64,
-    pub(crate) place: Place,
+    pub(crate) doing: Doing,
     /// Index of the call in its batch.
     pub(crate) index: u32,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Place {
+pub(crate) enum Doing {
     Idle,
     Query,
     Call(Slot),
 }
 
-/// Fresh memory for a mark.
+/// Fresh memory for an activity.
 pub(crate) fn create() -> std::io::Result<OwnedFd> {
-    let memory = memfd_create("quorate-mark", MemfdFlags::CLOEXEC)?;
+    let memory = memfd_create("quorate-activity", MemfdFlags::CLOEXEC)?;
     ftruncate(&memory, 4096)?;
     Ok(memory)
 }
 
-/// What the mark says; idle if it cannot be read.
-pub(crate) fn read(memory: &OwnedFd) -> Mark {
+/// What it says; idle if it cannot be read.
+pub(crate) fn read(memory: &OwnedFd) -> Activity {
     let mut bytes = [0; 24];
     let words = match pread(memory, &mut bytes[..], 0) {
         Ok(24) => {
@@ -42,12 +42,12 @@ pub(crate) fn read(memory: &OwnedFd) -> Mark {
         }
         Ok(_) | Err(_) => [0; 3],
     };
-    Mark {
+    Activity {
         number: words[0],
-        place: match words[1] {
-            0 => Place::Idle,
-            u64::MAX => Place::Query,
-            slot => Place::Call(Slot(slot)),
+        doing: match words[1] {
+            0 => Doing::Idle,
+            u64::MAX => Doing::Query,
+            slot => Doing::Call(Slot(slot)),
         },
         index: (words[2] >> 32) as u32,
     }

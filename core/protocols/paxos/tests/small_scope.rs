@@ -1,16 +1,17 @@
 //! Every reachable state of a small world, visited on the real `MultiPaxos`: three acceptors of which
-//! two propose, lost and repeated messages, one crash with recovery from what was written.
+//! two propose, lost and repeated messages, one crash with recovery from what was written; and, with a
+//! replica without a vote, what a superseded leader learns late and announces.
 //!
 //! Abstracted away: time stands still (no timer fires, leases and pre-vote are off; a node stands for
 //! election by an action of its own), heartbeats are not delivered, and a write becomes durable at once
 //! unless the node crashes right after the event that made it. A message that is never delivered is a
-//! lost one; refusals, forwards and announcements are always lost. Everything else is the code that
+//! lost one; refusals and forwards are always lost, and announcements where none are allowed. Everything else is the code that
 //! ships. The worlds are as large as a minute allows; the feature `long` visits more.
 
 use quorate_ordering::{Config, Decision, Effect, Event, LinkState, Mark, Ordering, Record, Role};
 use quorate_paxos::{Message, MultiPaxos};
 use quorate_testkit::{VIEW, call, view};
-use quorate_types::{Batch, Duration, LinkEpoch, NodeId, Persistence, Time, View, Wall};
+use quorate_types::{Batch, Duration, LinkEpoch, NodeId, Persistence, Slot, Time, View, Wall};
 use stateright::{Checker, Model, Property};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -27,6 +28,49 @@ struct World {
     /// Deliveries of each message.
     deliveries: u8,
     crashes: u8,
+    /// Replicas without a vote.
+    observers: u16,
+    /// How often leaders announce what is decided. Where they do, each proposer's question for decided
+    /// slots, sent before anything else happened, may still arrive at the third acceptor.
+    announcements: u8,
+    /// How often a node installs a snapshot of everything that is decided anywhere.
+    installs: u8,
+}
+
+impl World {
+    /// One slot, two proposers with a ballot each, every message delivered once at most.
+    fn least() -> World {
+        World {
+            slots: 1,
+            ballots: [1, 1],
+            deliveries: 1,
+            crashes: 0,
+            observers: 0,
+            announcements: 0,
+            installs: 0,
+        }
+    }
+
+    fn nodes(&self) -> impl Iterator<Item = NodeId> {
+        (1..=3 + self.observers).map(NodeId)
+    }
+
+    fn config(&self, own: NodeId, boot: u64) -> Config {
+        let view = View {
+            window: self.slots,
+            ..view(3 + self.observers, 3, Persistence::Disk)
+        };
+        let mut config = Config::new(VIEW.group, own, boot, view, 1);
+        config.timing.lease = Duration::ZERO;
+        config.timing.retry_min = Duration::ZERO;
+        config.timing.retry_max = Duration::ZERO;
+        config.timing.election_max = config.timing.election_min;
+        config.limits.batch_commands = 1;
+        if self.announcements > 0 {
+            config.timing.announce = Duration::ZERO;
+        }
+        config
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -49,6 +93,8 @@ struct State {
     network: Vec<Posted>,
     decided: Vec<Option<Batch>>,
     crashes: u8,
+    announcements: u8,
+    installs: u8,
     has_conflict: bool,
 }
 
@@ -60,7 +106,8 @@ impl State {
         for (text, _, _, _, left) in &self.network {
             (text, left).hash(state);
         }
-        (self.crashes, self.has_conflict).hash(state);
+        (self.crashes, self.announcements, self.installs).hash(state);
+        self.has_conflict.hash(state);
     }
 }
 
@@ -75,7 +122,8 @@ impl PartialEq for State {
         let ends = |state: &State| {
             let nodes: Vec<_> = state.nodes.iter().map(|node| node.key.clone()).collect();
             let network = state.network.iter().map(|entry| (entry.0.clone(), entry.4));
-            (nodes, network.collect::<Vec<_>>(), state.crashes)
+            let spent = (state.crashes, state.announcements, state.installs);
+            (nodes, network.collect::<Vec<_>>(), spent)
         };
         ends(self) == ends(other)
     }
@@ -85,20 +133,8 @@ impl PartialEq for State {
 enum Action {
     Deliver { index: usize, crashes: bool },
     Stand { node: usize, crashes: bool },
-}
-
-fn config(own: NodeId, boot: u64, slots: u64) -> Config {
-    let view = View {
-        window: slots,
-        ..view(3, 3, Persistence::Disk)
-    };
-    let mut config = Config::new(VIEW.group, own, boot, view, 1);
-    config.timing.lease = Duration::ZERO;
-    config.timing.retry_min = Duration::ZERO;
-    config.timing.retry_max = Duration::ZERO;
-    config.timing.election_max = config.timing.election_min;
-    config.limits.batch_commands = 1;
-    config
+    Announce { node: usize },
+    Install { node: usize, slot: Slot },
 }
 
 /// The node's whole state as text, without the numbers of its writes: they only count.
@@ -120,10 +156,10 @@ impl World {
             .get(index)
             .map(|node| node.disk.clone())
             .unwrap_or_default();
-        let config = config(own, boot, self.slots);
+        let config = self.config(own, boot);
         let mut paxos = MultiPaxos::new(config, (*disk).clone(), NOW).unwrap();
         let mut effects = Vec::new();
-        for peer in (1..=3).map(NodeId).filter(|peer| *peer != own) {
+        for peer in self.nodes().filter(|peer| *peer != own) {
             let up = LinkState::Up(LinkEpoch(1));
             paxos.handle(NOW, Event::Link { peer, state: up }, &mut effects);
         }
@@ -196,16 +232,7 @@ impl World {
         for effect in effects {
             match effect {
                 Effect::Send { to, message, .. } => {
-                    let is_modelled = matches!(
-                        message,
-                        Message::Prepare { .. }
-                            | Message::Promise(_)
-                            | Message::Accept { .. }
-                            | Message::Accepted { .. }
-                            | Message::Learn { .. }
-                            | Message::Learned { .. }
-                    );
-                    for peer in to.iter().filter(|_| is_modelled) {
+                    for peer in to.iter().filter(|peer| self.carries(from, *peer, &message)) {
                         self.post(state, from, peer, &message);
                     }
                 }
@@ -228,6 +255,23 @@ impl World {
         }
     }
 
+    /// Says whether `message` may arrive at all. Where there is an observer, the proposers are cut off
+    /// from each other, which keeps those worlds small: what one of them decides, the other learns late.
+    fn carries(&self, from: NodeId, to: NodeId, message: &Message) -> bool {
+        let is_modelled = matches!(
+            message,
+            Message::Prepare { .. }
+                | Message::Promise(_)
+                | Message::Accept { .. }
+                | Message::Accepted { .. }
+                | Message::Learn { .. }
+                | Message::Learned { .. }
+        );
+        let is_announced = matches!(message, Message::Decided { .. }) && self.announcements > 0;
+        let is_cut = self.observers > 0 && from.0 < 3 && to.0 < 3;
+        (is_modelled || is_announced) && !is_cut
+    }
+
     fn post(&self, state: &mut State, from: NodeId, to: NodeId, message: &Message) {
         let text: Arc<str> = format!("{from}{to}{message:?}").into();
         match state.network.binary_search_by(|entry| entry.0.cmp(&text)) {
@@ -248,12 +292,21 @@ impl Model for World {
         let mut state = State {
             nodes: Vec::new(),
             network: Vec::new(),
-            decided: vec![None; self.slots as usize],
+            // Above an installed snapshot the window is open again.
+            decided: vec![None; self.slots as usize + usize::from(self.installs)],
             crashes: 0,
+            announcements: 0,
+            installs: 0,
             has_conflict: false,
         };
-        for index in 0..3 {
+        for index in 0..self.nodes().count() {
             self.start(&mut state, index, 1);
+        }
+        if self.announcements > 0 {
+            for proposer in [NodeId(1), NodeId(2)] {
+                let question = Message::Learn { from: Slot(1) };
+                self.post(&mut state, proposer, NodeId(3), &question);
+            }
         }
         vec![state]
     }
@@ -278,11 +331,34 @@ impl Model for World {
                 }
             }
         }
+        for node in 0..2 {
+            let leads = matches!(state.nodes[node].paxos.status().role, Role::Leader { .. });
+            if leads && state.announcements < self.announcements {
+                actions.push(Action::Announce { node });
+            }
+            let decided = state.decided.iter().take_while(|batch| batch.is_some());
+            let slot = Slot(decided.count() as u64);
+            let is_behind = state.nodes[node].paxos.status().decided < slot;
+            if is_behind && state.installs < self.installs {
+                actions.push(Action::Install { node, slot });
+            }
+        }
     }
 
     fn next_state(&self, last: &State, action: Action) -> Option<State> {
         let mut state = last.clone();
         match action {
+            Action::Announce { node } => {
+                let count = state.network.len();
+                self.event(&mut state, node, Event::Wake, false);
+                state.announcements += 1;
+                (state.network.len() > count).then_some(state)
+            }
+            Action::Install { node, slot } => {
+                state.installs += 1;
+                self.event(&mut state, node, Event::Executed { slot }, false);
+                Some(state)
+            }
             Action::Stand { node, crashes } => {
                 let ballot = state.nodes[node].paxos.status().promised;
                 state.nodes[node].stands += 1;
@@ -334,10 +410,8 @@ fn explore(world: World) -> usize {
 #[test]
 fn rivals_agree_on_a_slot_when_every_message_may_be_lost_or_come_twice() {
     let world = World {
-        slots: 1,
-        ballots: [1, 1],
         deliveries: 2,
-        crashes: 0,
+        ..World::least()
     };
     assert_eq!(explore(world), 17_711);
 }
@@ -345,10 +419,8 @@ fn rivals_agree_on_a_slot_when_every_message_may_be_lost_or_come_twice() {
 #[test]
 fn rivals_agree_on_a_slot_when_one_node_crashes_at_any_point() {
     let world = World {
-        slots: 1,
-        ballots: [1, 1],
-        deliveries: 1,
         crashes: 1,
+        ..World::least()
     };
     assert_eq!(explore(world), 44_474);
 }
@@ -356,12 +428,33 @@ fn rivals_agree_on_a_slot_when_one_node_crashes_at_any_point() {
 #[test]
 fn rivals_agree_on_a_slot_over_three_ballots() {
     let world = World {
-        slots: 1,
         ballots: [2, 1],
-        deliveries: 1,
-        crashes: 0,
+        ..World::least()
     };
     assert_eq!(explore(world), 67_704);
+}
+
+#[test]
+fn a_superseded_leader_misleads_nobody_when_it_learns_late() {
+    let world = World {
+        ballots: [2, 1],
+        observers: 1,
+        announcements: 2,
+        ..World::least()
+    };
+    assert_eq!(explore(world), 3_741);
+}
+
+#[test]
+fn a_superseded_leader_misleads_nobody_when_it_installs_a_snapshot() {
+    let world = World {
+        ballots: [2, 1],
+        observers: 1,
+        announcements: 2,
+        installs: 1,
+        ..World::least()
+    };
+    assert_eq!(explore(world), 24_099);
 }
 
 /// Two slots with two ballots each do not end; this much of them is visited, nearest states first.
@@ -374,6 +467,7 @@ fn rivals_agree_on_two_slots_over_four_ballots_with_a_crash() {
         ballots: [2, 2],
         deliveries: 2,
         crashes: 1,
+        ..World::least()
     };
     let checker = world
         .checker()

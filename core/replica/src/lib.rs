@@ -18,8 +18,9 @@ mod status;
 
 pub use config::{CheckpointPolicy, ReplicaConfig, Snapshots};
 pub use input::Input;
+pub use local::quarantine::Quarantine;
 pub use message::{Digest, PeerMessage, ReplicaMessage};
 pub use output::Output;
-pub use replica::{Recovered, Replica};
+pub use replica::{Recovered, Remembered, Replica};
 pub use replicated::snapshot::{ReplyImage, SessionImage, SnapshotCore};
 pub use status::ReplicaStatus;

@@ -66,6 +66,9 @@ pub const POISON_REPORT_EVERY: Duration = Duration::from_millis(500);
 /// How often a snapshot report is repeated while no majority agrees on it.
 pub const REPORT_EVERY: Duration = Duration::from_millis(2_000);
 
+/// How often a replica that differs from the majority asks for a checkpoint ahead of its objects.
+pub const HEAL_EVERY: Duration = Duration::from_millis(5_000);
+
 /// Expiries proposed in one sweep: a mass expiry is spread over several batches.
 pub const EXPIRIES_PER_SWEEP: usize = 1024;
 

@@ -35,12 +35,20 @@ pub enum ReplicaMessage {
     Durable {
         /// Its slot.
         slot: Slot,
-        /// Rolling digest of all replies up to the slot, and digest of the state by value.
+        /// What stands in it.
         digest: Digest,
         /// Bytes of the image.
         bytes: u64,
     },
-    /// Send a piece of your newest snapshot at or above `slot`, or of exactly `slot` when `offset` is not 0.
+    /// A majority of the view's replicas took this digest: the snapshots that have it are right.
+    Agreed {
+        /// Their slot.
+        slot: Slot,
+        /// What stands in them.
+        digest: Digest,
+    },
+    /// Send a piece of your newest agreed snapshot at or above `slot`, or of exactly `slot` when `offset`
+    /// is not 0.
     Fetch {
         /// The lowest useful slot, or the one being fetched.
         slot: Slot,
@@ -58,18 +66,18 @@ pub enum ReplicaMessage {
         /// The piece.
         data: Value,
     },
-    /// No snapshot at or above the slot asked for is held here.
+    /// No agreed snapshot at or above the slot asked for is held here.
     NoSnapshot {
         /// The slot asked for.
         slot: Slot,
     },
 }
 
-/// What replicas compare: how they got here, and where they are.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+/// What replicas compare: everything that a snapshot holds.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct Digest {
-    /// Rolling hash of every reply up to a slot.
-    pub replies: u64,
-    /// Hash of the objects' state by value at that slot.
+    /// Hash of the replicated state after a slot, [`crate::SnapshotCore::digest`].
+    pub replicated: u64,
+    /// Hash of the objects' state by value after that slot.
     pub state: [u8; 32],
 }

@@ -1,6 +1,6 @@
 //! What a replica wants done.
 
-use crate::{PeerMessage, SnapshotCore};
+use crate::{Digest, PeerMessage, Quarantine, SnapshotCore};
 use quorate_ordering::{Lane, Mark, ReadId, Record, Role};
 use quorate_types::{Call, ConnectionId, NodeId, NodeSet, ObjectId, Slot, Stamp, ToClient, Value};
 
@@ -105,12 +105,16 @@ pub enum Output<M> {
     Install {
         /// Which snapshot.
         slot: Slot,
+        /// What it must hold; anything else is refused before the objects see it.
+        digest: Digest,
     },
     /// The node's role changed.
     Role(Role),
-    /// This replica's objects differ from the majority's: they are not served any more.
-    Diverged {
-        /// The first slot at which digests were compared and differed.
+    /// This node's objects answer nobody any more: make that durable at once, so that a restart knows it.
+    Quarantined(Quarantine),
+    /// The objects hold an agreed state again: forget the quarantine.
+    Healed {
+        /// The slot of the snapshot that brought it.
         slot: Slot,
     },
 }

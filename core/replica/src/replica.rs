@@ -3,18 +3,20 @@
 //! The node calls [`Replica::handle`] with each input and performs the outputs in order. What an
 //! input means is decided in the sibling files, one idea each; nothing here knows a protocol.
 
+use crate::local::agreement::{Agreement, SnapshotReport};
 use crate::local::connections::Connections;
 use crate::local::expiry::Expiry;
 use crate::local::fetch::Fetch;
 use crate::local::internal::Internals;
 use crate::local::poison::OwnDeath;
+use crate::local::quarantine::Standing;
 use crate::local::reads::Reads;
 use crate::local::storage::Storage;
 use crate::local::waiting::Waiting;
 use crate::objects::pipeline::Pipeline;
 use crate::objects::snapshots::Checkpoints;
 use crate::replicated::Replicated;
-use crate::{Input, Output, PeerMessage, ReplicaConfig, SnapshotCore};
+use crate::{Digest, Input, Output, PeerMessage, Quarantine, ReplicaConfig, SnapshotCore};
 use quorate_ordering::{Decision, Effect, Effects, Event, LinkState, Ordering, Role};
 use quorate_types::{CallPlace, Command, ConnectionId, NodeId, NodeSet, Slot, Time, Wall};
 use std::collections::{BTreeMap, VecDeque};
@@ -28,6 +30,15 @@ pub struct Recovered {
     pub digest: [u8; 32],
     /// Bytes of the whole image.
     pub bytes: u64,
+}
+
+/// What a node remembers of its last life.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Remembered {
+    /// The newest snapshot, which its objects hold.
+    pub snapshot: Option<Recovered>,
+    /// Whether its objects may answer.
+    pub quarantine: Option<Quarantine>,
 }
 
 /// Executes what an [`Ordering`] decides, at most once, and answers clients.
@@ -47,6 +58,8 @@ pub struct Replica<O: Ordering> {
     pub(crate) reads: Reads,
     pub(crate) expiry: Expiry,
     pub(crate) checkpoints: Checkpoints,
+    pub(crate) agreement: Agreement,
+    pub(crate) quarantine: Standing,
     pub(crate) fetch: Fetch,
     /// Commands of this turn, submitted at its end.
     pub(crate) turn: Vec<Command>,
@@ -67,7 +80,7 @@ impl<O: Ordering> Replica<O> {
     pub fn new(
         config: ReplicaConfig,
         ordering: O,
-        recovered: Option<Recovered>,
+        remembered: Remembered,
         now: Time,
     ) -> (Replica<O>, Vec<Output<O::Message>>) {
         let role = ordering.status().role;
@@ -83,6 +96,8 @@ impl<O: Ordering> Replica<O> {
             reads: Reads::default(),
             expiry: Expiry::default(),
             checkpoints: Checkpoints::default(),
+            agreement: Agreement::default(),
+            quarantine: Standing::default(),
             fetch: Fetch::default(),
             turn: Vec::new(),
             is_host_up: true,
@@ -96,16 +111,28 @@ impl<O: Ordering> Replica<O> {
             config,
         };
         let mut out = Vec::new();
-        if let Some(recovered) = recovered {
+        let snapshot = remembered.snapshot;
+        if let Some(recovered) = &snapshot {
             replica.restore(&recovered.core);
             replica.pipeline.replies_digest = recovered.core.replies_digest;
-            replica.report_snapshot(
-                now,
-                recovered.core.slot,
-                recovered.digest,
-                recovered.bytes,
-                &mut out,
-            );
+        }
+        replica.resume_quarantine(now, remembered.quarantine, &mut out);
+        if let Some(recovered) = snapshot {
+            let digest = Digest {
+                replicated: recovered.core.digest(),
+                state: recovered.digest,
+            };
+            let report = SnapshotReport {
+                slot: recovered.core.slot,
+                digest,
+                bytes: recovered.bytes,
+            };
+            replica.report_snapshot(now, report, &mut out);
+            let is_trimmed = replica.ordering.status().trimmed == report.slot;
+            if is_trimmed && !replica.quarantine.is_set() {
+                // Nothing is trimmed but what was agreed.
+                replica.agreed(now, report.slot, digest, &mut out);
+            }
         }
         replica.begin_term(now, role);
         if replica.replicated.applied == Slot::ZERO {
@@ -192,6 +219,7 @@ impl<O: Ordering> Replica<O> {
         self.tend_sessions(now);
         self.tend_log();
         self.tend_poison(now);
+        self.tend_quarantine(now);
         self.ask_for_reads(now, out);
         if !self.turn.is_empty() {
             let commands = std::mem::take(&mut self.turn);
@@ -215,7 +243,8 @@ impl<O: Ordering> Replica<O> {
             self.ordering.next_wake(),
             self.reads.next_wake(),
             self.expiry.next_wake(),
-            self.checkpoints.next_wake(),
+            self.agreement.next_wake(),
+            self.quarantine.next_wake(),
             self.fetch.next_wake(),
             self.own_death.next_wake(),
         ]

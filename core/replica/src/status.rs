@@ -49,6 +49,8 @@ pub struct ReplicaStatus {
     pub diverged: Option<Slot>,
     /// The slot at which no majority of replicas agrees on the state.
     pub frozen: Option<Slot>,
+    /// The slot of the agreed snapshot with which this replica last healed.
+    pub healed: Option<Slot>,
 }
 
 impl<O: Ordering> Replica<O> {
@@ -61,8 +63,8 @@ impl<O: Ordering> Replica<O> {
             decided: ordering.decided,
             applied: self.replicated.applied,
             executed,
-            snapshot: self.checkpoints.own().map_or(Slot::ZERO, |own| own.slot),
-            stable: self.checkpoints.stable(),
+            snapshot: self.agreement.own().map_or(Slot::ZERO, |own| own.slot),
+            stable: self.agreement.stable(),
             trimmed: ordering.trimmed,
             lag: ordering.decided.since(executed),
             digest: self.pipeline.replies_digest,
@@ -76,8 +78,9 @@ impl<O: Ordering> Replica<O> {
             is_host_up: self.is_host_up,
             has_room: self.has_room(),
             is_fetching: self.fetch.is_active(),
-            diverged: self.checkpoints.diverged(),
-            frozen: self.checkpoints.frozen(),
+            diverged: self.quarantine.diverged(),
+            frozen: self.quarantine.frozen(),
+            healed: self.quarantine.healed(),
             ordering,
         }
     }

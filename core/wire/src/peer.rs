@@ -89,6 +89,7 @@ const DURABLE: u8 = 3;
 const FETCH: u8 = 4;
 const CHUNK: u8 = 5;
 const NO_SNAPSHOT: u8 = 6;
+const AGREED: u8 = 7;
 
 fn put_replica(buf: &mut BytesMut, message: &ReplicaMessage) {
     match message {
@@ -108,9 +109,13 @@ fn put_replica(buf: &mut BytesMut, message: &ReplicaMessage) {
         } => {
             buf.put_u8(DURABLE);
             put_slot(buf, *slot);
-            buf.put_u64_le(digest.replies);
-            buf.put_slice(&digest.state);
+            put_digest(buf, digest);
             buf.put_u64_le(*bytes);
+        }
+        ReplicaMessage::Agreed { slot, digest } => {
+            buf.put_u8(AGREED);
+            put_slot(buf, *slot);
+            put_digest(buf, digest);
         }
         ReplicaMessage::Fetch { slot, offset } => {
             buf.put_u8(FETCH);
@@ -147,11 +152,12 @@ fn take_replica(r: &mut Reader<'_>) -> Result<ReplicaMessage, WireError> {
         }),
         DURABLE => Ok(ReplicaMessage::Durable {
             slot: take_slot(r)?,
-            digest: Digest {
-                replies: r.u64("digest of replies")?,
-                state: *r.array("digest of state")?,
-            },
+            digest: take_digest(r)?,
             bytes: r.counter("snapshot bytes")?,
+        }),
+        AGREED => Ok(ReplicaMessage::Agreed {
+            slot: take_slot(r)?,
+            digest: take_digest(r)?,
         }),
         FETCH => Ok(ReplicaMessage::Fetch {
             slot: take_slot(r)?,
@@ -166,6 +172,18 @@ fn take_replica(r: &mut Reader<'_>) -> Result<ReplicaMessage, WireError> {
             tag,
         }),
     }
+}
+
+fn put_digest(buf: &mut BytesMut, digest: &Digest) {
+    buf.put_u64_le(digest.replicated);
+    buf.put_slice(&digest.state);
+}
+
+fn take_digest(r: &mut Reader<'_>) -> Result<Digest, WireError> {
+    Ok(Digest {
+        replicated: r.u64("digest of the replicated state")?,
+        state: *r.array("digest of state")?,
+    })
 }
 
 /// A piece must lie inside the whole it names: whoever stores it need not ask again.

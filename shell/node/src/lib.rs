@@ -16,6 +16,7 @@ mod metrics;
 mod node;
 mod observing;
 mod perform;
+mod quarantine_file;
 mod questions;
 mod signals;
 mod snapshot_thread;

@@ -9,6 +9,7 @@ use crate::NodeError;
 use crate::clock::{Entropy, boot_time, wall_time};
 use crate::journal::Journal;
 use crate::limits::{DRAIN_MAX, EVENTS, ROUNDS_PER_TURN, STARVED_AFTER};
+use crate::quarantine_file::QuarantineFile;
 use crate::questions::Questions;
 use crate::signals::Signals;
 use crate::snapshots::SnapshotQueue;
@@ -43,6 +44,7 @@ pub(crate) struct Node {
     /// `None` in memory mode: nothing is written.
     pub(crate) journal: Option<Journal>,
     pub(crate) snapshots: SnapshotQueue,
+    pub(crate) quarantine_file: QuarantineFile,
     pub(crate) questions: Questions,
     pub(crate) signals: Signals,
     pub(crate) poll: Poll,

@@ -1,9 +1,10 @@
 //! What the replica wants done, done in order.
 
 use crate::node::Node;
+use crate::quarantine_file::hex;
 use quorate_any::AnyMessage;
 use quorate_ordering::Role;
-use quorate_replica::Output;
+use quorate_replica::{Output, Quarantine};
 use quorate_transport::FrameLane;
 use quorate_types::Time;
 use quorate_wire::{put_answer, put_peer};
@@ -58,10 +59,12 @@ impl Node {
                 total,
                 data,
             } => self.snapshots.store(slot, offset, total, data),
-            Output::Install { slot } => self.snapshots.install(slot),
+            Output::Install { slot, digest } => self.snapshots.install(slot, digest),
             Output::Role(role) => self.role_changed(role),
-            Output::Diverged { slot } => {
-                tracing::error!(%slot, "this replica's objects differ from the majority's: they are not served any more, its votes still count");
+            Output::Quarantined(quarantine) => self.quarantined(quarantine),
+            Output::Healed { slot } => {
+                tracing::warn!(%slot, "healed: the objects hold the majority's snapshot and are served again");
+                self.quarantine_file.forget();
             }
         }
     }
@@ -70,6 +73,20 @@ impl Node {
         self.journal
             .as_mut()
             .expect("nothing is persisted in memory mode")
+    }
+
+    fn quarantined(&mut self, quarantine: Quarantine) {
+        match quarantine {
+            Quarantine::Diverged { slot, own, agreed } => tracing::warn!(
+                %slot, own = %hex(&own), agreed = %hex(&agreed),
+                "this replica's objects differ from the majority's: they are not served, its votes count; fetching the majority's snapshot"
+            ),
+            Quarantine::Frozen { slot } => tracing::error!(
+                %slot,
+                "no majority of replicas agrees on the objects' state: they are frozen; restore one replica's snapshot on all"
+            ),
+        }
+        self.quarantine_file.remember(quarantine);
     }
 
     fn role_changed(&mut self, role: Role) {

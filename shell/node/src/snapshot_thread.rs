@@ -5,7 +5,7 @@ use crate::snapshots::{Installed, SnapshotDone, SnapshotResult};
 use bytes::{Bytes, BytesMut};
 use mio::Waker;
 use quorate_host::{ObjectImage, images_digest};
-use quorate_replica::{ReplicaMessage, SnapshotCore};
+use quorate_replica::{Digest, ReplicaMessage, SnapshotCore};
 use quorate_storage::{DirectoryDisk, PeerMemory, SnapshotStore, StorageError};
 use quorate_types::{GroupId, NodeId, ObjectId, PeerPast, Slot};
 use quorate_wire::{Snapshot, SnapshotWriter};
@@ -35,8 +35,8 @@ pub(crate) enum SnapshotJob {
         total: u64,
         data: Bytes,
     },
-    /// Check and keep what was fetched.
-    Install { slot: Slot },
+    /// Check that what was fetched is what a majority agreed on, and keep it.
+    Install { slot: Slot, agreed: Digest },
     /// Keep what was seen of the peers.
     Remember { pasts: Vec<(NodeId, PeerPast)> },
 }
@@ -106,7 +106,7 @@ impl Worker {
                     self.store_piece(slot, offset, total, &data);
                     None
                 }
-                SnapshotJob::Install { slot } => Some(self.install(slot)),
+                SnapshotJob::Install { slot, agreed } => Some(self.install(slot, agreed)),
                 SnapshotJob::Remember { pasts } => {
                     self.remember(&pasts);
                     None
@@ -189,8 +189,8 @@ impl Worker {
 
     fn piece(&mut self, slot: Slot, offset: u64, length: u32) -> Option<ReplicaMessage> {
         if self.outgoing.as_ref().is_none_or(|(held, _)| *held != slot) {
-            let newest = self.store.newest(self.group.0).ok()??;
-            self.outgoing = Some((Slot(newest.slot), newest.bytes));
+            let found = self.store.at(self.group.0, slot.0).ok()??;
+            self.outgoing = Some((slot, found.bytes));
         }
         let (held, bytes) = self.outgoing.as_ref()?;
         let begin = usize::try_from(offset).ok()?;
@@ -231,14 +231,18 @@ impl Worker {
         }
     }
 
-    fn install(&mut self, slot: Slot) -> SnapshotResult {
-        match self.check(slot) {
+    fn install(&mut self, slot: Slot, agreed: Digest) -> SnapshotResult {
+        match self.check(slot, agreed) {
             Ok((images, installed)) => (SnapshotDone::Fetched { slot, images }, Some(installed)),
             Err(reason) => (SnapshotDone::NotFetched { slot, reason }, None),
         }
     }
 
-    fn check(&mut self, slot: Slot) -> Result<(Vec<ObjectImage>, Installed), String> {
+    fn check(
+        &mut self,
+        slot: Slot,
+        agreed: Digest,
+    ) -> Result<(Vec<ObjectImage>, Installed), String> {
         let incoming = self.incoming.take().ok_or("pieces are missing")?;
         if incoming.slot != slot || incoming.bytes.len() as u64 != incoming.total {
             return Err("pieces are missing".to_owned());
@@ -249,6 +253,15 @@ impl Worker {
             return Err(format!("it holds {} and was sent as {slot}", core.slot));
         }
         let digest = images_digest(&images);
+        let held = Digest {
+            replicated: core.digest(),
+            state: digest,
+        };
+        if held != agreed {
+            return Err(format!(
+                "it holds {held:?}, and a majority agreed on {agreed:?}"
+            ));
+        }
         let saved = self.store.save(self.group.0, slot.0, digest, &bytes);
         saved.map_err(|error: StorageError| error.to_string())?;
         let bytes = bytes.len() as u64;

@@ -9,7 +9,7 @@ use crate::snapshot_thread::{SnapshotJob, Worker};
 use bytes::Bytes;
 use mio::Waker;
 use quorate_host::ObjectImage;
-use quorate_replica::{ReplicaMessage, SnapshotCore};
+use quorate_replica::{Digest, ReplicaMessage, SnapshotCore};
 use quorate_storage::{DirectoryDisk, SnapshotStore};
 use quorate_types::{GroupId, NodeId, PeerPast, Slot};
 use std::collections::BTreeMap;
@@ -151,8 +151,8 @@ impl SnapshotQueue {
     }
 
     /// All pieces are there.
-    pub(crate) fn install(&mut self, slot: Slot) {
-        if !self.submit(SnapshotJob::Install { slot }) {
+    pub(crate) fn install(&mut self, slot: Slot, agreed: Digest) {
+        if !self.submit(SnapshotJob::Install { slot, agreed }) {
             let reason = "earlier snapshot work is not finished".to_owned();
             self.report(SnapshotDone::NotFetched { slot, reason });
         }

@@ -7,6 +7,7 @@ use crate::clock::{Entropy, boot_time};
 use crate::journal::{Journal, Past, past};
 use crate::node::{Node, TRANSPORT, shared};
 use crate::observing::Observing;
+use crate::quarantine_file::QuarantineFile;
 use crate::questions::questions;
 use crate::signals::Signals;
 use crate::snapshot_thread::open;
@@ -18,7 +19,7 @@ use mio::{Events, Interest, Poll, Token, Waker};
 use quorate_any::{AnyOrdering, Protocol};
 use quorate_host::{Host, HostEvent, ObjectImage};
 use quorate_ordering::{Config, Standing};
-use quorate_replica::{Recovered, Replica, ReplicaConfig};
+use quorate_replica::{Recovered, Remembered, Replica, ReplicaConfig};
 use quorate_storage::{DataDirectory, Log, MemoryLoss, PeerMemory, SnapshotStore};
 use quorate_transport::{Own, PeerAddress, Settings, Tls, Transport};
 use quorate_types::{
@@ -65,14 +66,17 @@ pub fn run(config: &NodeConfig) -> Result<(), NodeError> {
         tracing::warn!(boot = identity.boot, reason = %observing, to_do = observing.advice(),
             "this node observes: it serves calls and does not vote");
     }
-    let names: Vec<String> = identity
-        .view
-        .objects
-        .iter()
-        .map(|object| object.name.clone())
-        .collect();
+    let names = object_names(&identity);
     let store = SnapshotStore::open(directory.snapshot_disk()?, config.cluster.0)?;
-    let recovered = recover(config, &store, &names, &mut host)?;
+    let quarantine_file = QuarantineFile::in_directory(&config.dir, identity.group);
+    let (quarantine, snapshot) = (
+        quarantine_file.read()?,
+        recover(config, &store, &names, &mut host)?,
+    );
+    let remembered = Remembered {
+        snapshot,
+        quarantine,
+    };
     // A start that was refused so far leaves a memory-mode node as able to vote as before.
     directory.mark_lived()?;
     let snapshots = SnapshotQueue::start(
@@ -98,7 +102,7 @@ pub fn run(config: &NodeConfig) -> Result<(), NodeError> {
     )
     .map_err(|foreign| NodeError::Unreadable(foreign.to_string()))?;
     let (replica, outputs) =
-        Replica::new(replica_config(config, &identity), ordering, recovered, now);
+        Replica::new(replica_config(config, &identity), ordering, remembered, now);
     tracing::info!(
         node = %identity.node, address = %transport.address(), admin = admin.map(|a| a.to_string()),
         boot = identity.boot, objects = identity.view.objects.len(), "node started"
@@ -111,6 +115,7 @@ pub fn run(config: &NodeConfig) -> Result<(), NodeError> {
         host,
         journal,
         snapshots,
+        quarantine_file,
         questions,
         signals,
         poll,
@@ -134,6 +139,11 @@ pub fn run(config: &NodeConfig) -> Result<(), NodeError> {
     // The lock is held until nothing is written any more.
     drop(directory);
     ended
+}
+
+fn object_names(identity: &OwnIdentity) -> Vec<String> {
+    let objects = identity.view.objects.iter();
+    objects.map(|object| object.name.clone()).collect()
 }
 
 /// Checks that the directory is the one that the configuration speaks of.

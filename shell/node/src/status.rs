@@ -57,6 +57,12 @@ pub struct NodeStatus {
     pub diverged: Option<u64>,
     /// The slot at which no majority agrees.
     pub frozen: Option<u64>,
+    /// The slot of the majority's snapshot with which this replica last healed.
+    #[serde(default)]
+    pub healed: Option<u64>,
+    /// Whether a snapshot is being fetched or installed.
+    #[serde(default)]
+    pub is_fetching: bool,
     /// Whether calls and reads are taken.
     pub is_serving: bool,
     /// Whether the objects' host works.
@@ -183,6 +189,8 @@ impl Node {
             digest: format!("{:016x}", status.digest),
             diverged: status.diverged.map(|slot| slot.0),
             frozen: status.frozen.map(|slot| slot.0),
+            healed: status.healed.map(|slot| slot.0),
+            is_fetching: status.is_fetching,
             is_serving: status.is_serving,
             is_host_up: status.is_host_up,
             incarnation: format!("{:016x}", identity.incarnation.0),

@@ -110,6 +110,20 @@ impl<D: Disk> SnapshotStore<D> {
         Ok(None)
     }
 
+    /// The snapshot of `group` at exactly `slot`, if it is here and whole.
+    pub fn at(&self, group: u32, slot: u64) -> Result<Option<Verified>, StorageError> {
+        if !self.slots(group)?.contains(&slot) {
+            return Ok(None);
+        }
+        let name = name(group, slot);
+        let content = self
+            .disk
+            .open(&name)
+            .and_then(|mut file| read_whole(&mut file));
+        let content = content.map_err(|error| StorageError::io(format!("read {name}"), &error))?;
+        Ok(self.verify(group, slot, content))
+    }
+
     /// Slots of the snapshots of `group`, rising, without a look at their content.
     pub fn slots(&self, group: u32) -> Result<Vec<u64>, StorageError> {
         let names = self.names()?;

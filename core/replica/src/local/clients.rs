@@ -187,7 +187,7 @@ impl<O: Ordering> Replica<O> {
     pub(crate) fn serves_objects(&self) -> Result<(), Refusal> {
         let serves = self.is_replica()
             && self.is_host_up
-            && !self.checkpoints.is_quarantined()
+            && !self.quarantine.is_set()
             && !self.fetch.is_active();
         if serves {
             Ok(())

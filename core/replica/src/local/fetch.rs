@@ -5,8 +5,8 @@
 //! node keeps its two newest images, so a fetch outlives one checkpoint.
 
 use crate::limits::{CHUNK_BYTES, CHUNKS_ASKED, FETCH_PATIENCE, FETCHER_PATIENCE, FETCHERS};
-use crate::objects::snapshots::SnapshotReport;
-use crate::{Output, PeerMessage, Replica, ReplicaMessage};
+use crate::local::agreement::SnapshotReport;
+use crate::{Digest, Output, PeerMessage, Replica, ReplicaMessage};
 use quorate_ordering::{Lane, LinkState, Ordering};
 use quorate_types::{NodeId, NodeSet, Slot, Time, Value};
 use std::collections::BTreeMap;
@@ -20,6 +20,8 @@ pub(crate) struct Fetch {
     last: Option<NodeId>,
     /// Peers whose link went down: nothing is asked of them while another is left.
     down: NodeSet,
+    /// What a majority took at the slot of the snapshot that is being pulled.
+    expected: Digest,
     /// Answers without a useful piece since the last pause: after a round of all peers, a pause.
     refusals: usize,
     /// Who fetches from here, and when they last asked.
@@ -48,6 +50,10 @@ impl Fetch {
     /// Says whether the objects wait for a snapshot.
     pub(crate) fn is_active(&self) -> bool {
         self.needed.is_some()
+    }
+
+    pub(crate) fn is_installing(&self) -> bool {
+        matches!(self.state, State::Installing { .. })
     }
 
     /// The snapshot is installed.
@@ -88,6 +94,7 @@ impl<O: Ordering> Replica<O> {
                 digest,
                 bytes,
             } => self.peer_reported(
+                now,
                 from,
                 SnapshotReport {
                     slot,
@@ -96,6 +103,7 @@ impl<O: Ordering> Replica<O> {
                 },
                 out,
             ),
+            ReplicaMessage::Agreed { slot, digest } => self.agreed(now, slot, digest, out),
             ReplicaMessage::Fetch { slot, offset } => self.serve(now, from, slot, offset, out),
             ReplicaMessage::Chunk {
                 slot,
@@ -122,9 +130,18 @@ impl<O: Ordering> Replica<O> {
         upto: Slot,
         out: &mut Vec<Output<O::Message>>,
     ) {
-        if upto <= self.pipeline.executed(self.replicated.applied) {
-            return;
+        if upto > self.pipeline.executed(self.replicated.applied) {
+            self.fetch_at_least(now, upto, out);
         }
+    }
+
+    /// Fetches a snapshot at or above `upto`.
+    pub(crate) fn fetch_at_least(
+        &mut self,
+        now: Time,
+        upto: Slot,
+        out: &mut Vec<Output<O::Message>>,
+    ) {
         let needed = self.fetch.needed.map_or(upto, |needed| needed.max(upto));
         self.fetch.needed = Some(needed);
         if self.fetch.state == State::Idle {
@@ -146,12 +163,12 @@ impl<O: Ordering> Replica<O> {
     /// Drops the backlog that a stable snapshot covers once it is past its bound, and the wish for a
     /// snapshot once the objects have passed it by themselves.
     pub(crate) fn tend_backlog(&mut self, now: Time, out: &mut Vec<Output<O::Message>>) {
-        let is_installing = matches!(self.fetch.state, State::Installing { .. });
         let executed = self.pipeline.executed(self.replicated.applied);
-        if !is_installing && self.fetch.needed.is_some_and(|needed| needed <= executed) {
+        let may_drop = !self.fetch.is_installing() && !self.quarantine.is_diverged();
+        if may_drop && self.fetch.needed.is_some_and(|needed| needed <= executed) {
             self.fetch.done();
         }
-        let stable = self.checkpoints.stable();
+        let stable = self.agreement.stable();
         if self.pipeline.shed(stable, self.replicated.applied) {
             self.need_snapshot(now, stable, out);
         }
@@ -229,7 +246,7 @@ impl<O: Ordering> Replica<O> {
         } else {
             linked
         };
-        let holders = self.checkpoints.holders(needed).without(self.config.own);
+        let holders = self.agreement.holders(needed).without(self.config.own);
         let known: Vec<NodeId> = others
             .iter()
             .filter(|node| holders.contains(*node))
@@ -250,8 +267,8 @@ impl<O: Ordering> Replica<O> {
 
     fn holds_same(&self, before: Option<NodeId>, peer: NodeId, slot: Slot) -> bool {
         let Some(before) = before else { return false };
-        let one = self.checkpoints.report_of(before, slot);
-        before == peer || (one.is_some() && one == self.checkpoints.report_of(peer, slot))
+        let one = self.agreement.report_of(before, slot);
+        before == peer || (one.is_some() && one == self.agreement.report_of(peer, slot))
     }
 
     fn ask_for(&self, peer: NodeId, slot: Slot, offset: u64, out: &mut Vec<Output<O::Message>>) {
@@ -305,6 +322,11 @@ impl<O: Ordering> Replica<O> {
         }
         let (stored, asked) = match self.fetch.state {
             State::Asking { .. } if offset == 0 && Some(slot) >= self.fetch.needed => {
+                // Who sends a snapshot says first what is agreed at its slot.
+                let Some(agreed) = self.agreement.agreed_at(slot) else {
+                    return;
+                };
+                self.fetch.expected = agreed;
                 (0, u64::from(CHUNK_BYTES))
             }
             State::Pulling {
@@ -352,7 +374,8 @@ impl<O: Ordering> Replica<O> {
         }
         self.pipeline.hold(self.replicated.applied);
         self.fetch.state = State::Installing { slot };
-        out.push(Output::Install { slot });
+        let digest = self.fetch.expected;
+        out.push(Output::Install { slot, digest });
     }
 
     /// What was fetched up to `slot` is of no more use. A later snapshot that became needed meanwhile
@@ -373,7 +396,9 @@ impl<O: Ordering> Replica<O> {
         out: &mut Vec<Output<O::Message>>,
     ) {
         if self.fetch.state == (State::Installing { slot }) {
-            self.pipeline.release();
+            if !self.quarantine.is_diverged() {
+                self.pipeline.release();
+            }
             self.fetch.state = State::Idle;
             self.was_no_help(now, out);
         }
@@ -386,7 +411,7 @@ impl<O: Ordering> Replica<O> {
         }
     }
 
-    /// Sends a piece to a peer, if this node's newest snapshot helps it and it has a place.
+    /// Sends a piece to a peer, if an agreed snapshot kept here helps it and it has a place.
     fn serve(
         &mut self,
         now: Time,
@@ -401,8 +426,15 @@ impl<O: Ordering> Replica<O> {
         let has_place =
             self.fetch.serving.len() < FETCHERS || self.fetch.serving.contains_key(&from);
         match self.servable(slot, offset) {
-            Some(slot) if has_place => {
+            Some((slot, digest)) if has_place => {
                 self.fetch.serving.insert(from, now);
+                if offset == 0 {
+                    out.push(Output::Send {
+                        to: NodeSet::only(from),
+                        lane: Lane::Bulk,
+                        message: PeerMessage::Replica(ReplicaMessage::Agreed { slot, digest }),
+                    });
+                }
                 out.push(Output::SendChunk {
                     to: from,
                     slot,
@@ -418,16 +450,16 @@ impl<O: Ordering> Replica<O> {
         }
     }
 
-    fn servable(&self, slot: Slot, offset: u64) -> Option<Slot> {
-        let own = self.checkpoints.own()?;
-        if self.checkpoints.is_quarantined() {
+    fn servable(&self, slot: Slot, offset: u64) -> Option<(Slot, Digest)> {
+        let own = self.config.own;
+        if self.quarantine.is_set() {
             None
-        } else if offset == 0 && own.slot >= slot {
-            Some(own.slot)
+        } else if offset == 0 {
+            self.agreement.servable(own, slot)
         } else {
-            let held = self.checkpoints.report_of(self.config.own, slot)?;
-            let is_kept = self.checkpoints.is_among_newest(self.config.own, held.slot);
-            is_kept.then_some(held.slot)
+            let digest = self.agreement.agreed_at(slot)?;
+            let is_kept = self.agreement.is_kept(own, slot, digest);
+            is_kept.then_some((slot, digest))
         }
     }
 }

@@ -95,7 +95,7 @@ impl<O: Ordering> Replica<O> {
 
     fn record(&mut self, calls: &Calls, outcomes: Vec<Outcome>, out: &mut Vec<Output<O::Message>>) {
         let commands = calls.batch.commands();
-        let is_served = !self.checkpoints.is_quarantined();
+        let is_served = !self.quarantine.is_set();
         let mut outcomes = outcomes.into_iter();
         let mut at = 0;
         while at < calls.admitted.len() {
@@ -279,7 +279,7 @@ impl<O: Ordering> Replica<O> {
             return;
         };
         let read = query.read;
-        if self.checkpoints.is_quarantined() {
+        if self.quarantine.is_set() {
             refuse(
                 out,
                 read.to,

@@ -131,6 +131,15 @@ impl Sessions {
         adopt(&mut self.table, images);
     }
 
+    /// Takes every outcome of a snapshot, whatever stands here.
+    pub(crate) fn overwrite(&mut self, images: &[SessionImage]) {
+        for image in images {
+            if let Some(session) = self.session_mut(image.id) {
+                session.overwrite(image);
+            }
+        }
+    }
+
     pub(crate) fn check(&self) {
         assert!(self.table.len() <= self.capacity);
         assert!(self.oldest.len() >= self.table.len());

@@ -1,6 +1,7 @@
 //! The replica's own part of a snapshot: everything that is not the objects' state.
 
 use quorate_types::{Ballot, Outcome, SessionId, Slot, Stamp, View};
+use xxhash_rust::xxh3::Xxh3;
 
 /// Sessions, view and digests as they stand after `slot`.
 #[derive(Clone, PartialEq, Debug)]
@@ -19,6 +20,67 @@ pub struct SnapshotCore {
     pub lead_slot: Slot,
     /// All open sessions, ascending by id.
     pub sessions: Vec<SessionImage>,
+}
+
+impl SnapshotCore {
+    /// Hash of everything that replicas agree on at the slot; equal on all that applied the same log.
+    #[must_use]
+    pub fn digest(&self) -> u64 {
+        let mut digest = Canonical(Xxh3::new());
+        digest.number(self.slot.0);
+        digest.number(self.stamp.wall.0);
+        digest.number(self.stamp.entropy);
+        digest.number(self.replies_digest);
+        digest.number(self.view.number.0);
+        digest.number(self.view.first_slot.0);
+        digest.number(self.lead_ballot.round);
+        digest.number(u64::from(self.lead_ballot.node.0));
+        digest.number(self.lead_ballot.boot);
+        digest.number(self.lead_slot.0);
+        digest.number(self.sessions.len() as u64);
+        for session in &self.sessions {
+            digest.session(session);
+        }
+        digest.0.digest()
+    }
+}
+
+/// Folds fields in their order; what varies in length comes behind its length.
+struct Canonical(Xxh3);
+
+impl Canonical {
+    fn number(&mut self, number: u64) {
+        self.0.update(&number.to_le_bytes());
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.number(bytes.len() as u64);
+        self.0.update(bytes);
+    }
+
+    fn session(&mut self, session: &SessionImage) {
+        self.number(session.id.0);
+        self.number(session.active.0);
+        self.number(session.active_wall);
+        self.number(session.floor);
+        self.number(session.replies.len() as u64);
+        for reply in &session.replies {
+            self.number(reply.sequence);
+            self.number(reply.fingerprint);
+            match &reply.outcome {
+                None => self.number(0),
+                Some(Outcome::Skipped) => self.number(1),
+                Some(Outcome::Returned(value)) => {
+                    self.number(2);
+                    self.bytes(value);
+                }
+                Some(Outcome::Raised(value)) => {
+                    self.number(3);
+                    self.bytes(value);
+                }
+            }
+        }
+    }
 }
 
 /// One session in a snapshot.

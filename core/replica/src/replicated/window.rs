@@ -188,6 +188,16 @@ impl Session {
         }
     }
 
+    /// Takes all outcomes from the same session in a snapshot.
+    pub(crate) fn overwrite(&mut self, image: &SessionImage) {
+        for reply in &image.replies {
+            let offset = reply.sequence.checked_sub(self.floor + 1);
+            if let Some(entry) = offset.and_then(|offset| self.window.get_mut(offset as usize)) {
+                entry.reply = reply.outcome.clone().map_or(Reply::Gone, Reply::Kept);
+            }
+        }
+    }
+
     /// The session as a snapshot keeps it.
     pub(crate) fn image(&self, id: SessionId) -> SessionImage {
         let replies = self.window.iter().zip(self.floor + 1..);

@@ -4,7 +4,7 @@
 use crate::world::{Instant, Objects, Shared, batch, call, config, id, meta};
 use proptest::prelude::*;
 use quorate_ordering::Ordering;
-use quorate_replica::{Input, Output, Recovered, Replica, SnapshotCore};
+use quorate_replica::{Input, Output, Recovered, Remembered, Replica, SnapshotCore};
 use quorate_types::{
     Ballot, Batch, Body, Command, ConnectionId, FromClient, NodeId, ObjectId, SessionId, Slot,
     Time, ToClient, Wall,
@@ -122,7 +122,11 @@ impl Alone {
         config.sessions_max = sessions_max;
         let ordering = Instant::new(NodeId(0), Rc::clone(&shared));
         let (recovered, objects) = recovered.unzip();
-        let (replica, _) = Replica::new(config, ordering, recovered, Time(1));
+        let remembered = Remembered {
+            snapshot: recovered,
+            ..Remembered::default()
+        };
+        let (replica, _) = Replica::new(config, ordering, remembered, Time(1));
         Alone {
             replica,
             objects: objects.unwrap_or_default(),

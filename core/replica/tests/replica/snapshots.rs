@@ -2,7 +2,7 @@
 
 use crate::world::{World, call, id, payload, refused};
 use quorate_replica::{
-    CheckpointPolicy, Digest, Input, Output, PeerMessage, ReplicaMessage, Snapshots,
+    CheckpointPolicy, Digest, Input, Output, PeerMessage, Quarantine, ReplicaMessage, Snapshots,
 };
 use quorate_types::{
     Ask, Body, Duration, FromClient, LinkEpoch, NodeId, ReadLevel, Refusal, Slot, ToClient,
@@ -12,11 +12,11 @@ fn trimmable(world: &World) -> Vec<(usize, Slot)> {
     world.shared.borrow().trimmable.clone()
 }
 
-fn durable(world: &mut World, at: usize, from: u16, slot: Slot, replies: u64) {
+fn durable(world: &mut World, at: usize, from: u16, slot: Slot, replicated: u64) {
     let state = [0; 32];
     let message = PeerMessage::Replica(ReplicaMessage::Durable {
         slot,
-        digest: Digest { replies, state },
+        digest: Digest { replicated, state },
         bytes: 1,
     });
     let (from, link) = (NodeId(from), LinkEpoch(1));
@@ -81,9 +81,13 @@ fn a_replica_that_differs_from_the_majority_stops_serving_and_says_where() {
     world.nodes[2].objects.answers_left = Some(0);
     world.call(2, 5, id(session, 2), "b");
     world.nodes[2].objects.answers_left = None;
-    world.say(0, 6, FromClient::Checkpoint { request: 1 });
-    let slot = world.shared.borrow().last();
-    assert!(world.seen.contains(&(2, Output::Diverged { slot })));
+    world.loses_fetches = true;
+    let slot = world.checkpoint(0);
+    let is_quarantined = |(at, output): &(usize, Output<u32>)| {
+        *at == 2
+            && matches!(output, Output::Quarantined(Quarantine::Diverged { slot: found, .. }) if *found == slot)
+    };
+    assert!(world.seen.iter().any(is_quarantined));
     let status = world.nodes[2].replica.status();
     assert_eq!(status.diverged, Some(slot));
     assert!(!status.is_serving);
@@ -110,13 +114,12 @@ fn a_diverged_replica_sends_waiting_clients_away_without_an_answer() {
     let session = world.open(0, 5);
     world.nodes[0].objects.state = 666;
     world.call(0, 5, id(session, 1), "a");
-    world.say(0, 5, FromClient::Checkpoint { request: 1 });
-    let slot = world.shared.borrow().last();
+    world.loses_fetches = true;
+    let slot = world.checkpoint(0);
     assert_eq!(world.nodes[0].replica.status().diverged, Some(slot));
     assert_eq!(world.nodes[0].replica.status().waiting, 0);
-    world.say(1, 6, FromClient::Checkpoint { request: 1 });
-    let later = world.shared.borrow().last();
-    assert_eq!(world.nodes[1].replica.status().stable, later);
+    let later = world.checkpoint(1);
+    assert!(world.nodes[1].replica.status().stable >= later);
     assert!(
         world.nodes[0].replica.status().snapshot <= slot,
         "its snapshots count for nothing"

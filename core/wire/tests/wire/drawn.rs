@@ -331,7 +331,7 @@ fn other_message(draw: &mut Draw) -> Message {
 }
 
 fn replica_message(draw: &mut Draw) -> ReplicaMessage {
-    match draw.below(6) {
+    match draw.below(7) {
         0 => ReplicaMessage::KeepAlive {
             session: session(draw),
         },
@@ -341,10 +341,7 @@ fn replica_message(draw: &mut Draw) -> ReplicaMessage {
         },
         2 => ReplicaMessage::Durable {
             slot: slot(draw),
-            digest: Digest {
-                replies: draw.number(),
-                state: std::array::from_fn(|_| draw.number() as u8),
-            },
+            digest: digest(draw),
             bytes: counter(draw),
         },
         3 => ReplicaMessage::Fetch {
@@ -361,7 +358,18 @@ fn replica_message(draw: &mut Draw) -> ReplicaMessage {
                 data,
             }
         }
+        5 => ReplicaMessage::Agreed {
+            slot: slot(draw),
+            digest: digest(draw),
+        },
         _ => ReplicaMessage::NoSnapshot { slot: slot(draw) },
+    }
+}
+
+fn digest(draw: &mut Draw) -> Digest {
+    Digest {
+        replicated: draw.number(),
+        state: std::array::from_fn(|_| draw.number() as u8),
     }
 }
 

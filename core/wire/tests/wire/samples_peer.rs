@@ -241,6 +241,11 @@ fn reads_and_repair() -> Vec<(&'static str, Message)> {
     ]
 }
 
+const DIGEST: Digest = Digest {
+    replicated: 0x99aa,
+    state: [0xdd; 32],
+};
+
 pub(crate) fn replica() -> Vec<Sample> {
     [
         (
@@ -258,11 +263,15 @@ pub(crate) fn replica() -> Vec<Sample> {
             "replica_durable",
             ReplicaMessage::Durable {
                 slot: Slot(80),
-                digest: Digest {
-                    replies: 0x99aa,
-                    state: [0xdd; 32],
-                },
+                digest: DIGEST,
                 bytes: 4096,
+            },
+        ),
+        (
+            "replica_agreed",
+            ReplicaMessage::Agreed {
+                slot: Slot(80),
+                digest: DIGEST,
             },
         ),
         (

@@ -11,9 +11,10 @@ use crate::checkers::{Property, Violation};
 use quorate_any::{AnyMessage, AnyOrdering, Protocol};
 use quorate_ordering::{Config, Standing};
 use quorate_ordering::{LinkState, Mark};
-use quorate_replica::{Input, Recovered, Replica, ReplicaConfig, Snapshots};
+use quorate_replica::{Input, Recovered, Remembered, Replica, ReplicaConfig, Snapshots};
 use quorate_storage::StorageError;
 use quorate_types::{Duration, NodeId, NodeSet, Persistence, Slot};
+use quorate_wire::Snapshot;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -73,20 +74,9 @@ impl World {
             });
         let view = self.setup.view();
         let mut objects = Objects::new(&view.objects);
-        let recovered = found.snapshot.map(|(snapshot, digest, bytes)| {
-            let images: Vec<_> = snapshot
-                .objects
-                .into_iter()
-                .map(|object| object.image)
-                .collect();
-            let restored = objects.restore(&images);
-            assert_eq!(restored, Some(digest), "a saved snapshot restores");
-            Recovered {
-                core: snapshot.core,
-                digest,
-                bytes,
-            }
-        });
+        let recovered = found
+            .snapshot
+            .map(|snapshot| recover(&mut objects, snapshot));
         let has_lost = found.is_damaged || found.has_forgotten;
         self.note_loss(id, has_lost);
         let slot = recovered
@@ -117,7 +107,11 @@ impl World {
                 .expect("a disk holds its own group's records"),
             seen.clone(),
         );
-        let (replica, outputs) = Replica::new(replica_config, ordering, recovered, time);
+        let remembered = Remembered {
+            snapshot: recovered,
+            quarantine: node.quarantine,
+        };
+        let (replica, outputs) = Replica::new(replica_config, ordering, remembered, time);
         let promised = replica.status().ordering.promised;
         node.life += 1;
         node.doom = None;
@@ -147,6 +141,10 @@ impl World {
         self.note_decisions(id);
         self.perform(id, outputs);
         self.set_alarm(id);
+        self.connect_all(id);
+    }
+
+    fn connect_all(&mut self, id: NodeId) {
         let others: Vec<NodeId> = self
             .nodes
             .keys()
@@ -154,7 +152,7 @@ impl World {
             .filter(|other| *other != id)
             .collect();
         for other in others {
-            let at = now + self.network.latency();
+            let at = self.now + self.network.latency();
             self.events.push(at, Event::Connect { one: id, other });
         }
     }
@@ -387,5 +385,20 @@ fn sender(input: &Input<AnyMessage>) -> Option<NodeId> {
     match input {
         Input::Peer { from, .. } => Some(*from),
         _ => None,
+    }
+}
+
+/// Gives the objects a snapshot.
+fn recover(
+    objects: &mut Objects,
+    (snapshot, digest, bytes): (Snapshot, [u8; 32], u64),
+) -> Recovered {
+    let images = snapshot.objects.into_iter().map(|object| object.image);
+    let restored = objects.restore(&images.collect::<Vec<_>>());
+    assert_eq!(restored, Some(digest), "a saved snapshot restores");
+    Recovered {
+        core: snapshot.core,
+        digest,
+        bytes,
     }
 }

@@ -128,6 +128,7 @@ impl World {
             let wall_ms = random.below(4000) as i64 - 2000;
             let clock = Clock::new(random.millis(0, 5_000_000), drift, wall_ms);
             let node = Node {
+                quarantine: None,
                 id,
                 disks: durable::Disks::init(id.0, self.setup.persistence),
                 clock,

@@ -8,7 +8,7 @@ use super::watched::{Seen, Watched};
 use bytes::Bytes;
 use quorate_any::AnyMessage;
 use quorate_ordering::{Mark, Role};
-use quorate_replica::{Input, Replica, SnapshotCore};
+use quorate_replica::{Input, Quarantine, Replica, SnapshotCore};
 use quorate_types::{Ballot, Duration, NodeId, Slot};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -40,6 +40,8 @@ pub(super) struct Node {
     pub full: u64,
     /// How it is going to die.
     pub doom: Option<Doom>,
+    /// The note that its objects must answer nobody; on disk, and durable at once.
+    pub quarantine: Option<Quarantine>,
     /// Its own choices.
     pub random: Random,
 }

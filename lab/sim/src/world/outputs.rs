@@ -12,7 +12,7 @@ use crate::checkers::Property;
 use bytes::{Bytes, BytesMut};
 use quorate_any::AnyMessage;
 use quorate_ordering::{Lane, Mark};
-use quorate_replica::{Input, Output, PeerMessage, ReplicaMessage};
+use quorate_replica::{Digest, Input, Output, PeerMessage, ReplicaMessage};
 use quorate_storage::StorageError;
 use quorate_types::{Duration, NodeId, NodeSet, Slot};
 use quorate_wire::{Snapshot, put_peer};
@@ -90,15 +90,22 @@ impl World {
             Output::StoreChunk {
                 slot, offset, data, ..
             } => self.store_chunk(id, slot, offset, &data),
-            Output::Install { slot } => self.install(id, slot),
+            Output::Install { slot, digest } => self.install(id, slot, digest),
             Output::Role(role) => {
                 let words = [Tag::Output as u64, u64::from(id.0)];
                 self.trace
                     .note(self.now, &words, || format!("{id} is {role:?}"));
             }
-            Output::Diverged { slot } => {
-                let detail = format!("{id} says its objects differ from the majority's at {slot}");
+            Output::Quarantined(quarantine) => {
+                self.node(id).quarantine = Some(quarantine);
+                let detail = format!("{id} quarantines its objects: {quarantine:?}");
                 self.blame(Property::Digest, detail);
+            }
+            Output::Healed { slot } => {
+                self.node(id).quarantine = None;
+                let words = [Tag::Output as u64, u64::from(id.0), slot.0];
+                self.trace
+                    .note(self.now, &words, || format!("{id} heals at {slot}"));
             }
         }
     }
@@ -172,7 +179,7 @@ impl World {
         }
     }
 
-    fn install(&mut self, id: NodeId, slot: Slot) {
+    fn install(&mut self, id: NodeId, slot: Slot, agreed: Digest) {
         let running = self.running(id);
         let Some((fetched, pieces)) = running.fetched.take() else {
             let detail = format!("{id} installs {slot} and has fetched nothing");
@@ -188,7 +195,15 @@ impl World {
                     .into_iter()
                     .map(|object| object.image)
                     .collect();
-                let saved = running.storage.keep(slot, digest(&images), bytes.clone());
+                let held = Digest {
+                    replicated: snapshot.core.digest(),
+                    state: digest(&images),
+                };
+                if held != agreed {
+                    self.hand_in(id, Input::InstallFailed { slot });
+                    return;
+                }
+                let saved = running.storage.keep(slot, held.state, bytes.clone());
                 if saved.is_ok() {
                     self.judge.keeps(id, slot);
                 }

@@ -8,7 +8,7 @@ pub(crate) use ordering::{Instant, Shared};
 
 use quorate_ordering::{Effect, LinkState, Role};
 use quorate_replica::{
-    Input, Output, PeerMessage, Recovered, Replica, ReplicaConfig, ReplicaMessage,
+    Input, Output, PeerMessage, Recovered, Remembered, Replica, ReplicaConfig, ReplicaMessage,
 };
 use quorate_types::{
     Ask, Ballot, Batch, Body, Command, CommandId, ConnectionId, Duration, FromClient, Incarnation,
@@ -102,8 +102,22 @@ impl World {
         recovered: Option<Recovered>,
         objects: Objects,
     ) {
+        let remembered = Remembered {
+            snapshot: recovered,
+            ..Remembered::default()
+        };
+        self.add_remembering(config, remembered, objects);
+    }
+
+    /// Starts one more node, which has lived before.
+    pub(crate) fn add_remembering(
+        &mut self,
+        config: ReplicaConfig,
+        remembered: Remembered,
+        objects: Objects,
+    ) {
         let ordering = Instant::new(config.own, Rc::clone(&self.shared));
-        let (replica, outputs) = Replica::new(config, ordering, recovered, self.now);
+        let (replica, outputs) = Replica::new(config, ordering, remembered, self.now);
         let at = self.nodes.len();
         self.nodes.push(Node {
             replica,
@@ -127,6 +141,13 @@ impl World {
             };
             self.effect(node, Effect::Role(role));
         }
+        self.run();
+    }
+
+    /// Lets node `at` know who leads.
+    pub(crate) fn follow(&mut self, at: usize, leader: usize) {
+        let leader = Some(NodeId(leader as u16));
+        self.effect(at, Effect::Role(Role::Follower { leader }));
         self.run();
     }
 
@@ -305,6 +326,20 @@ impl World {
         let slot = self.shared.borrow_mut().append(stamp(self.now), commands);
         self.run();
         slot
+    }
+
+    /// Asks node `at` for a checkpoint; the slot that it is told.
+    pub(crate) fn checkpoint(&mut self, at: usize) -> Slot {
+        let from = 900 + self.told.len() as u64;
+        self.say(at, from, FromClient::Checkpoint { request: 1 });
+        let told = self
+            .take_told(from)
+            .into_iter()
+            .find_map(|told| match told {
+                ToClient::Checkpointed { slot, .. } => Some(slot),
+                _ => None,
+            });
+        told.expect("a checkpoint is answered")
     }
 
     /// What connection `to` was told since the last time.

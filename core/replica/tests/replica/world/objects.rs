@@ -1,7 +1,7 @@
 //! Objects whose every reply depends on all calls before it, and which never take a call twice.
 
 use super::Message;
-use quorate_replica::{Input, Output, ReplicaMessage, SnapshotCore};
+use quorate_replica::{Digest, Input, Output, Recovered, ReplicaMessage, SnapshotCore};
 use quorate_types::{Call, CommandId, Outcome, Slot, Value};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -36,11 +36,23 @@ pub(crate) struct Image {
     pub(crate) core: SnapshotCore,
     pub(crate) state: u64,
     pub(crate) executed: BTreeSet<CommandId>,
+    number: u8,
 }
 
 thread_local! {
-    /// Images travel beside their pieces, which hold filler.
-    static IMAGES: std::cell::RefCell<BTreeMap<Slot, Image>> = const { std::cell::RefCell::new(BTreeMap::new()) };
+    /// Images travel beside their pieces, whose every byte is the image's number.
+    static IMAGES: std::cell::RefCell<Vec<Image>> = const { std::cell::RefCell::new(Vec::new()) };
+}
+
+impl Image {
+    /// The image as a restarted node finds it.
+    pub(crate) fn recovered(&self) -> Recovered {
+        Recovered {
+            core: self.core.clone(),
+            digest: digest(self.state),
+            bytes: IMAGE_BYTES,
+        }
+    }
 }
 
 impl Objects {
@@ -85,15 +97,18 @@ impl Objects {
                     .insert(slot, (self.state, self.executed.clone()));
             }
             Output::FinishSnapshot { core } => self.finish(*core),
-            Output::StoreChunk { slot, .. } => {
-                let image = IMAGES.with_borrow(|images| images[&slot].clone());
-                self.incoming.insert(slot, image);
+            Output::StoreChunk { slot, data, .. } => {
+                let image = IMAGES.with_borrow(|images| images.get(usize::from(data[0])).cloned());
+                if let Some(image) = image {
+                    self.incoming.insert(slot, image);
+                }
             }
-            Output::Install { slot } => self.install(slot),
+            Output::Install { slot, digest } => self.install(slot, digest),
             Output::Persist { .. }
             | Output::Discard { .. }
             | Output::Role(_)
-            | Output::Diverged { .. }
+            | Output::Quarantined(_)
+            | Output::Healed { .. }
             | Output::Send { .. }
             | Output::SendChunk { .. }
             | Output::Reply { .. } => {}
@@ -140,12 +155,14 @@ impl Objects {
     fn finish(&mut self, core: SnapshotCore) {
         let slot = core.slot;
         let (state, executed) = self.frozen.remove(&slot).expect("frozen before");
+        let number = IMAGES.with_borrow(Vec::len) as u8;
         let image = Image {
             core,
             state,
             executed,
+            number,
         };
-        IMAGES.with_borrow_mut(|images| images.insert(slot, image.clone()));
+        IMAGES.with_borrow_mut(|images| images.push(image.clone()));
         self.images.insert(slot, image);
         self.inputs.push_back(Input::SnapshotTaken {
             slot,
@@ -154,9 +171,13 @@ impl Objects {
         });
     }
 
-    fn install(&mut self, slot: Slot) {
+    fn install(&mut self, slot: Slot, agreed: Digest) {
         let image = self.incoming.remove(&slot).expect("stored before");
-        if std::mem::take(&mut self.damages_install) {
+        let held = Digest {
+            replicated: image.core.digest(),
+            state: digest(image.state),
+        };
+        if std::mem::take(&mut self.damages_install) || held != agreed {
             self.inputs.push_back(Input::InstallFailed { slot });
             return;
         }
@@ -172,13 +193,13 @@ impl Objects {
 
     /// A piece of a stored image.
     pub(crate) fn piece(&self, slot: Slot, offset: u64, length: u32) -> ReplicaMessage {
-        assert!(self.images.contains_key(&slot), "only held images are sent");
+        let number = self.images[&slot].number;
         let length = u64::from(length).min(IMAGE_BYTES - offset);
         ReplicaMessage::Chunk {
             slot,
             offset,
             total: IMAGE_BYTES,
-            data: Value::from(vec![7; length as usize]),
+            data: Value::from(vec![number; length as usize]),
         }
     }
 }

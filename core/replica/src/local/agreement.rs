@@ -1,0 +1,267 @@
+//! Which snapshots the replicas agree on: who reported which digest, and what that allows.
+//!
+//! A digest is *agreed* at a slot when a majority of the view's replicas took it there. Only an agreed
+//! snapshot is sent to a peer, and only an agreed one is installed: what differs spreads nowhere. The
+//! log is trimmed below a slot when a majority holds the agreed snapshot durably.
+
+use crate::limits::{REPORT_EVERY, REPORTS_PER_REPLICA};
+use crate::local::quarantine::Quarantine;
+use crate::{Digest, Output, PeerMessage, Replica, ReplicaMessage};
+use quorate_ordering::{Event, Lane, Ordering};
+use quorate_types::zoo::{Plant, planted};
+use quorate_types::{NodeId, NodeSet, Slot, Time, View};
+use std::collections::{BTreeMap, VecDeque};
+
+/// A durable snapshot, as its owner reports it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct SnapshotReport {
+    pub(crate) slot: Slot,
+    pub(crate) digest: Digest,
+    pub(crate) bytes: u64,
+}
+
+/// What is known of all replicas' snapshots.
+#[derive(Debug, Default)]
+pub(crate) struct Agreement {
+    /// Durable snapshots by replica, ascending by slot.
+    reports: BTreeMap<NodeId, VecDeque<SnapshotReport>>,
+    own: Option<SnapshotReport>,
+    /// Digests that a majority took, ascending by slot; at most [`REPORTS_PER_REPLICA`].
+    agreed: VecDeque<(Slot, Digest)>,
+    stable: Slot,
+    report_at: Option<Time>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Verdict {
+    /// A majority took equal digests.
+    Agreed(Digest),
+    /// No majority is possible any more.
+    Split,
+    /// More reports are needed.
+    Open,
+}
+
+impl Agreement {
+    /// The newest durable snapshot of this node.
+    pub(crate) fn own(&self) -> Option<SnapshotReport> {
+        self.own
+    }
+
+    /// The newest snapshot that a majority holds with the agreed digest.
+    pub(crate) fn stable(&self) -> Slot {
+        self.stable
+    }
+
+    pub(crate) fn next_wake(&self) -> Option<Time> {
+        self.report_at
+    }
+
+    /// What a replica reported about exactly this slot.
+    pub(crate) fn report_of(&self, node: NodeId, slot: Slot) -> Option<SnapshotReport> {
+        let reports = self.reports.get(&node)?.iter();
+        reports.rev().find(|report| report.slot == slot).copied()
+    }
+
+    /// The digest that a majority took at `slot`, where that is known.
+    pub(crate) fn agreed_at(&self, slot: Slot) -> Option<Digest> {
+        let agreed = self.agreed.iter().find(|(at, _)| *at == slot);
+        agreed.map(|(_, digest)| *digest)
+    }
+
+    /// The snapshot to send to who needs one at or above `slot`: the newest that is kept here and agreed.
+    pub(crate) fn servable(&self, own: NodeId, slot: Slot) -> Option<(Slot, Digest)> {
+        let kept = self.agreed.iter().rev().copied();
+        kept.filter(|(at, _)| *at >= slot)
+            .find(|(at, digest)| self.is_kept(own, *at, *digest))
+    }
+
+    /// Says whether this node still has the snapshot at `slot`, with this digest.
+    pub(crate) fn is_kept(&self, own: NodeId, slot: Slot, digest: Digest) -> bool {
+        let newest = self.reports.get(&own).into_iter().flatten().rev().take(2);
+        newest
+            .into_iter()
+            .any(|report| report.slot == slot && report.digest == digest)
+    }
+
+    /// Replicas known to hold a snapshot at or above `slot`.
+    pub(crate) fn holders(&self, slot: Slot) -> NodeSet {
+        let reports = self.reports.iter();
+        reports
+            .filter(|(_, kept)| kept.back().is_some_and(|report| report.slot >= slot))
+            .map(|(node, _)| *node)
+            .collect()
+    }
+
+    /// Nothing that `node` reported counts any more.
+    pub(crate) fn forget(&mut self, node: NodeId) {
+        self.reports.remove(&node);
+    }
+
+    fn note(&mut self, node: NodeId, report: SnapshotReport) {
+        let kept = self.reports.entry(node).or_default();
+        if kept.back().is_some_and(|newest| newest.slot > report.slot) {
+            return;
+        }
+        // A replica that heals at the slot at which it differed reports that slot again.
+        if kept.back().is_some_and(|newest| newest.slot == report.slot) {
+            kept.pop_back();
+        }
+        kept.push_back(report);
+        if kept.len() > REPORTS_PER_REPLICA {
+            kept.pop_front();
+        }
+    }
+
+    fn note_agreed(&mut self, slot: Slot, digest: Digest) {
+        if self.agreed_at(slot).is_some() {
+            return;
+        }
+        let place = self.agreed.partition_point(|(at, _)| *at < slot);
+        self.agreed.insert(place, (slot, digest));
+        if self.agreed.len() > REPORTS_PER_REPLICA {
+            self.agreed.pop_front();
+        }
+    }
+
+    /// What the reports of `view`'s replicas about `slot` say.
+    fn verdict(&self, view: &View, slot: Slot) -> Verdict {
+        let mut counts: BTreeMap<Digest, usize> = BTreeMap::new();
+        let mut heard = 0;
+        for node in view.replicas.iter() {
+            let Some(report) = self.report_of(node, slot) else {
+                continue;
+            };
+            heard += 1;
+            *counts.entry(report.digest).or_default() += 1;
+        }
+        let most = counts.into_iter().max_by_key(|(_, count)| *count);
+        let unheard = view.replicas.len() - heard;
+        match most {
+            Some((digest, count)) if count >= view.replica_majority() => Verdict::Agreed(digest),
+            Some((digest, _)) if planted(Plant::TrimByOne) => Verdict::Agreed(digest),
+            Some((_, count)) if count + unheard < view.replica_majority() => Verdict::Split,
+            Some(_) | None => Verdict::Open,
+        }
+    }
+
+    /// Replicas of `view` that hold the snapshot at `slot` with this digest.
+    fn holders_of(&self, view: &View, slot: Slot, digest: Digest) -> usize {
+        let replicas = view.replicas.iter();
+        let equal = replicas.filter(|node| {
+            let report = self.report_of(*node, slot);
+            report.is_some_and(|report| report.digest == digest)
+        });
+        equal.count()
+    }
+}
+
+impl<O: Ordering> Replica<O> {
+    /// A snapshot stands durable here.
+    pub(crate) fn report_snapshot(
+        &mut self,
+        now: Time,
+        report: SnapshotReport,
+        out: &mut Vec<Output<O::Message>>,
+    ) {
+        self.agreement.own = Some(report);
+        self.agreement.note(self.config.own, report);
+        self.agreement.report_at = Some(now + REPORT_EVERY);
+        self.repeat_report(self.other_replicas(), out);
+        self.judge(now, report.slot, out);
+    }
+
+    /// Tells `to` about the newest snapshot held here, and the newest that is agreed.
+    pub(crate) fn repeat_report(&self, to: NodeSet, out: &mut Vec<Output<O::Message>>) {
+        if to.is_empty() || self.quarantine.is_diverged() {
+            return;
+        }
+        let own = self.agreement.own.map(|own| ReplicaMessage::Durable {
+            slot: own.slot,
+            digest: own.digest,
+            bytes: own.bytes,
+        });
+        let agreed = self.agreement.agreed.back();
+        let agreed = agreed.map(|&(slot, digest)| ReplicaMessage::Agreed { slot, digest });
+        for message in own.into_iter().chain(agreed) {
+            out.push(Output::Send {
+                to,
+                lane: Lane::Normal,
+                message: PeerMessage::Replica(message),
+            });
+        }
+    }
+
+    /// Repeats the report while no majority holds the snapshot: the first one may have been lost.
+    pub(crate) fn tend_reports(&mut self, now: Time, out: &mut Vec<Output<O::Message>>) {
+        if self.agreement.report_at.is_none_or(|due| due > now) {
+            return;
+        }
+        let own = self.agreement.own;
+        let is_stable = own.is_none_or(|own| own.slot <= self.agreement.stable);
+        if is_stable || self.quarantine.is_set() {
+            self.agreement.report_at = None;
+        } else {
+            self.agreement.report_at = Some(now + REPORT_EVERY);
+            self.repeat_report(self.other_replicas(), out);
+        }
+    }
+
+    /// A peer's snapshot is durable there.
+    pub(crate) fn peer_reported(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        report: SnapshotReport,
+        out: &mut Vec<Output<O::Message>>,
+    ) {
+        self.agreement.note(from, report);
+        self.judge(now, report.slot, out);
+    }
+
+    fn judge(&mut self, now: Time, slot: Slot, out: &mut Vec<Output<O::Message>>) {
+        match self.agreement.verdict(&self.config.view, slot) {
+            Verdict::Agreed(digest) => self.agreed(now, slot, digest, out),
+            Verdict::Split => {
+                if self.quarantine.freeze(slot) {
+                    out.push(Output::Quarantined(Quarantine::Frozen { slot }));
+                    self.give_up_waits(out);
+                }
+            }
+            Verdict::Open => {}
+        }
+        // Once agreed, always agreed: who installs the snapshot makes it one copy more.
+        if let Some(digest) = self.agreement.agreed_at(slot) {
+            self.try_trim(slot, digest);
+        }
+    }
+
+    fn try_trim(&mut self, slot: Slot, digest: Digest) {
+        let view = &self.config.view;
+        let holders = self.agreement.holders_of(view, slot, digest);
+        let is_held = holders >= view.replica_majority() || planted(Plant::TrimByOne);
+        if is_held && slot > self.agreement.stable {
+            self.agreement.stable = slot;
+            self.checkpoints.became_stable(slot);
+            self.raise(Event::Trimmable { slot });
+        }
+    }
+
+    /// A majority took `digest` at `slot`, by the reports heard here or by a peer's word.
+    pub(crate) fn agreed(
+        &mut self,
+        now: Time,
+        slot: Slot,
+        digest: Digest,
+        out: &mut Vec<Output<O::Message>>,
+    ) {
+        self.agreement.note_agreed(slot, digest);
+        match self.agreement.report_of(self.config.own, slot) {
+            Some(own) if own.digest != digest => {
+                self.diverged(now, slot, own.digest, digest, out);
+            }
+            Some(_) => self.found_right(slot, out),
+            None => {}
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! Objects that answer nobody: those of a replica that differs from the majority, and all of them
+//! where no majority agrees.
+//!
+//! The node remembers it over a restart. A replica that differs stops executing, and heals: it asks for a
+//! checkpoint, fetches the agreed snapshot and goes on from it. Objects that froze stay frozen, for
+//! nobody can say which state is right. The node's votes count all the same.
+
+use crate::limits::HEAL_EVERY;
+use crate::local::clients::refuse;
+use crate::{Digest, Output, Replica};
+use quorate_ordering::Ordering;
+use quorate_types::{Ask, CommandId, Refusal, Slot, Time};
+
+/// Why a node's objects answer nobody; kept by the node over a restart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Quarantine {
+    /// They differ from a majority's.
+    Diverged {
+        /// The slot at which digests were compared.
+        slot: Slot,
+        /// What this node had.
+        own: Digest,
+        /// What the majority had.
+        agreed: Digest,
+    },
+    /// No majority agreed at this slot.
+    Frozen {
+        /// The slot at which digests were compared.
+        slot: Slot,
+    },
+}
+
+/// Whether the objects may answer, and what is done about it.
+#[derive(Debug, Default)]
+pub(crate) struct Standing {
+    state: Option<Quarantine>,
+    /// The slot of the snapshot that ended the last quarantine.
+    healed: Option<Slot>,
+    /// When a replica that differs asks for a checkpoint again.
+    checkpoint_at: Option<Time>,
+}
+
+impl Standing {
+    /// Says whether this node's objects must not answer anybody.
+    pub(crate) fn is_set(&self) -> bool {
+        self.state.is_some()
+    }
+
+    pub(crate) fn is_diverged(&self) -> bool {
+        self.diverged().is_some()
+    }
+
+    pub(crate) fn diverged(&self) -> Option<Slot> {
+        match self.state {
+            Some(Quarantine::Diverged { slot, .. }) => Some(slot),
+            Some(Quarantine::Frozen { .. }) | None => None,
+        }
+    }
+
+    pub(crate) fn frozen(&self) -> Option<Slot> {
+        match self.state {
+            Some(Quarantine::Frozen { slot }) => Some(slot),
+            Some(Quarantine::Diverged { .. }) | None => None,
+        }
+    }
+
+    pub(crate) fn healed(&self) -> Option<Slot> {
+        self.healed
+    }
+
+    pub(crate) fn next_wake(&self) -> Option<Time> {
+        self.checkpoint_at
+    }
+
+    /// No majority is possible at `slot`; says whether that is news.
+    pub(crate) fn freeze(&mut self, slot: Slot) -> bool {
+        let is_new = self.state.is_none();
+        if is_new {
+            self.state = Some(Quarantine::Frozen { slot });
+        }
+        is_new
+    }
+}
+
+impl<O: Ordering> Replica<O> {
+    /// What the node remembers of its last life. Without a snapshot its objects begin anew.
+    pub(crate) fn resume_quarantine(
+        &mut self,
+        now: Time,
+        remembered: Option<Quarantine>,
+        out: &mut Vec<Output<O::Message>>,
+    ) {
+        self.quarantine.state = remembered;
+        match remembered {
+            None | Some(Quarantine::Frozen { .. }) => {}
+            Some(Quarantine::Diverged { .. }) if self.replicated.applied == Slot::ZERO => {
+                self.heal(Slot::ZERO, out);
+            }
+            Some(Quarantine::Diverged { .. }) => self.begin_to_heal(now, out),
+        }
+    }
+
+    /// This replica's digest at `slot` is not the majority's.
+    pub(crate) fn diverged(
+        &mut self,
+        now: Time,
+        slot: Slot,
+        own: Digest,
+        agreed: Digest,
+        out: &mut Vec<Output<O::Message>>,
+    ) {
+        if self.quarantine.is_set() {
+            return;
+        }
+        let quarantine = Quarantine::Diverged { slot, own, agreed };
+        self.quarantine.state = Some(quarantine);
+        out.push(Output::Quarantined(quarantine));
+        self.give_up_waits(out);
+        self.begin_to_heal(now, out);
+    }
+
+    /// Executes nothing more, so that the next agreed snapshot is ahead of the objects, and fetches it.
+    fn begin_to_heal(&mut self, now: Time, out: &mut Vec<Output<O::Message>>) {
+        self.pipeline.hold(self.replicated.applied);
+        self.checkpoints.forget_own();
+        self.quarantine.checkpoint_at = Some(now);
+        let least = self.pipeline.handed_out(self.replicated.applied);
+        self.fetch_at_least(now, least, out);
+    }
+
+    /// At the end of a turn: asks for a checkpoint that is ahead of the objects, until there is one.
+    pub(crate) fn tend_quarantine(&mut self, now: Time) {
+        if self.quarantine.checkpoint_at.is_some_and(|due| due <= now) {
+            self.quarantine.checkpoint_at = Some(now + HEAL_EVERY);
+            self.want_checkpoint();
+        }
+    }
+
+    /// The objects hold an agreed state again.
+    pub(crate) fn heal(&mut self, slot: Slot, out: &mut Vec<Output<O::Message>>) {
+        self.quarantine = Standing {
+            state: None,
+            healed: Some(slot),
+            checkpoint_at: None,
+        };
+        out.push(Output::Healed { slot });
+    }
+
+    /// This node's snapshot at `slot` is the majority's after all, and its objects hold nothing else: the
+    /// node stopped after it had installed it and before it had noted that it healed.
+    pub(crate) fn found_right(&mut self, slot: Slot, out: &mut Vec<Output<O::Message>>) {
+        let held = self.pipeline.handed_out(self.replicated.applied);
+        if self.quarantine.is_diverged() && held == slot && !self.fetch.is_installing() {
+            self.pipeline.release();
+            self.fetch.done();
+            self.heal(slot, out);
+        }
+    }
+
+    /// Sends everybody who waits to another replica: what they wait for may be executed there.
+    pub(crate) fn give_up_waits(&mut self, out: &mut Vec<Output<O::Message>>) {
+        for session in self.waiting.sessions() {
+            let Some(line) = self.waiting.line(session) else {
+                continue;
+            };
+            for (sequence, _) in line.all() {
+                let id = CommandId { session, sequence };
+                line.give_up(sequence, |to| {
+                    refuse(out, to, Ask::Call(id), Refusal::Unknown)
+                });
+            }
+            self.waiting.landed(session, 0);
+        }
+    }
+}

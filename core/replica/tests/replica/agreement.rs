@@ -1,0 +1,206 @@
+//! What differs from the majority spreads nowhere, stays quarantined over a restart, and heals.
+
+use crate::world::{Objects, World, config, id, refused};
+use quorate_replica::{Digest, Input, Output, PeerMessage, Quarantine, Remembered, ReplicaMessage};
+use quorate_types::{
+    Ask, Duration, FromClient, LinkEpoch, NodeId, Outcome, Refusal, SessionId, Slot,
+};
+
+/// Three nodes with a session. `n2` hears nothing of the log while `n1`, whose objects differ from a
+/// moment on, and `n0` take a snapshot that no majority can agree on. Says where that stands.
+fn with_a_split_and_one_behind() -> (World, SessionId, Slot) {
+    let mut world = World::new(3);
+    let session = world.open(0, 5);
+    world.call(0, 5, id(session, 1), "a");
+    world.checkpoint(0);
+    world.shared.borrow_mut().deaf.insert(2);
+    world.nodes[1].objects.state ^= 666;
+    world.call(0, 5, id(session, 2), "b");
+    let slot = world.checkpoint(0);
+    for at in 0..2 {
+        let status = world.nodes[at].replica.status();
+        assert_eq!((status.snapshot, status.diverged), (slot, None));
+        assert!(status.stable < slot);
+    }
+    (world, session, slot)
+}
+
+fn fetch(world: &mut World, at: usize, from: u16, slot: Slot) -> Vec<Output<u32>> {
+    world.seen.clear();
+    let message = PeerMessage::Replica(ReplicaMessage::Fetch { slot, offset: 0 });
+    let (from, link) = (NodeId(from), LinkEpoch(1));
+    let mut out = Vec::new();
+    let input = Input::Peer {
+        from,
+        link,
+        message,
+    };
+    world.nodes[at].replica.handle(world.now, input, &mut out);
+    out
+}
+
+/// Claim rp-24.
+#[test]
+fn a_snapshot_that_no_majority_agrees_on_is_neither_sent_nor_installed() {
+    let (mut world, _, slot) = with_a_split_and_one_behind();
+    for at in 0..2 {
+        let out = fetch(&mut world, at, 2, slot);
+        let is_chunk = |output: &Output<u32>| matches!(output, Output::SendChunk { .. });
+        assert!(!out.iter().any(is_chunk), "{out:?}");
+    }
+    world.effect(2, quorate_ordering::Effect::NeedSnapshot { upto: slot });
+    world.run();
+    assert!(world.nodes[2].replica.status().is_fetching);
+    assert!(world.nodes[2].replica.status().snapshot < slot);
+    assert_eq!(
+        world.nodes[0].replica.status().diverged,
+        None,
+        "who is right stays right"
+    );
+    // The third replica executes the slots itself: then two agree, and the one that differs is known.
+    world.shared.borrow_mut().deaf.clear();
+    world.loses_fetches = true;
+    world.run();
+    assert_eq!(world.nodes[1].replica.status().diverged, Some(slot));
+    assert_eq!(world.nodes[2].objects.state, world.nodes[0].objects.state);
+}
+
+/// Claim rp-25.
+#[test]
+fn a_replica_that_differs_fetches_the_majoritys_snapshot_and_serves_again() {
+    let mut world = World::new(3);
+    let session = world.open(2, 5);
+    world.nodes[2].objects.state ^= 666;
+    world.call(2, 5, id(session, 1), "a");
+    let wrong = world.outcome(5);
+    world.loses_fetches = true;
+    let slot = world.checkpoint(0);
+    let status = world.nodes[2].replica.status();
+    assert_eq!(status.diverged, Some(slot));
+    assert!(!status.is_serving && status.is_fetching);
+    for sequence in 2..5 {
+        world.call(0, 6, id(session, sequence), "b");
+    }
+    world.loses_fetches = false;
+    world.pass(Duration::from_millis(8_000));
+    let status = world.nodes[2].replica.status();
+    assert_eq!(status.diverged, None);
+    assert!(
+        status.healed > Some(slot) && status.is_serving,
+        "{status:?}"
+    );
+    assert_eq!(status.executed, status.applied);
+    assert_eq!(world.nodes[2].objects.state, world.nodes[0].objects.state);
+    assert_eq!(status.digest, world.nodes[0].replica.status().digest);
+    let healed = status.healed.unwrap();
+    assert!(world.seen.contains(&(2, Output::Healed { slot: healed })));
+    world.call(2, 5, id(session, 1), "a");
+    let right = world.outcome(5);
+    assert_ne!(right, wrong, "its own reply is forgotten");
+    world.call(0, 6, id(session, 1), "a");
+    assert_eq!(world.outcome(6), right);
+    world.call(2, 5, id(session, 5), "c");
+    assert!(matches!(world.outcome(5), Some(Outcome::Returned(_))));
+    let later = world.checkpoint(0);
+    for at in 0..3 {
+        let status = world.nodes[at].replica.status();
+        assert_eq!((status.diverged, status.stable), (None, later));
+    }
+}
+
+/// Claim rp-26.
+#[test]
+fn a_quarantine_survives_a_restart_and_heals_after_it() {
+    let mut world = World::new(3);
+    let session = world.open(2, 5);
+    world.nodes[2].objects.state ^= 666;
+    world.call(2, 5, id(session, 1), "a");
+    world.loses_fetches = true;
+    let slot = world.checkpoint(0);
+    let quarantine = world.seen.iter().find_map(|(at, output)| match output {
+        Output::Quarantined(quarantine) if *at == 2 => Some(*quarantine),
+        _ => None,
+    });
+    assert!(matches!(quarantine, Some(Quarantine::Diverged { slot: at, .. }) if at == slot));
+    restart_from_own_snapshot(&mut world, slot, quarantine);
+    let status = world.nodes[2].replica.status();
+    assert_eq!(status.diverged, Some(slot));
+    world.call(2, 5, id(session, 2), "b");
+    let ask = Ask::Call(id(session, 2));
+    assert_eq!(
+        world.take_told(5).last(),
+        Some(&refused(ask, Refusal::NotServing))
+    );
+    let out = fetch(&mut world, 2, 1, Slot(1));
+    let is_chunk = |output: &Output<u32>| matches!(output, Output::SendChunk { .. });
+    assert!(!out.iter().any(is_chunk), "its own state goes nowhere");
+    world.loses_fetches = false;
+    world.pass(Duration::from_millis(8_000));
+    assert!(world.nodes[2].replica.status().is_serving);
+    assert_eq!(world.nodes[2].objects.state, world.nodes[0].objects.state);
+}
+
+fn restart_from_own_snapshot(world: &mut World, slot: Slot, quarantine: Option<Quarantine>) {
+    let image = world.nodes[2].objects.images[&slot].clone();
+    let remembered = Remembered {
+        snapshot: Some(image.recovered()),
+        quarantine,
+    };
+    world.nodes.truncate(2);
+    world.add_remembering(config(3, 2), remembered, Objects::restored(&image));
+    world.follow(2, 0);
+    world.link_up(0, 2);
+    world.link_up(1, 2);
+}
+
+#[test]
+fn a_replica_that_stopped_before_it_noted_its_difference_is_told_again() {
+    let mut world = World::new(3);
+    let session = world.open(2, 5);
+    world.nodes[2].objects.state ^= 666;
+    world.call(2, 5, id(session, 1), "a");
+    world.loses_fetches = true;
+    let slot = world.checkpoint(0);
+    restart_from_own_snapshot(&mut world, slot, None);
+    assert!(world.nodes[2].replica.status().diverged >= Some(slot));
+}
+
+#[test]
+fn a_replica_that_stopped_before_it_noted_that_it_healed_finds_it_out() {
+    let mut world = World::new(3);
+    let session = world.open(0, 5);
+    world.call(0, 5, id(session, 1), "a");
+    let slot = world.checkpoint(0);
+    let digest = |replicated| Digest {
+        replicated,
+        state: [0; 32],
+    };
+    let stale = Quarantine::Diverged {
+        slot: slot.previous(),
+        own: digest(1),
+        agreed: digest(2),
+    };
+    world.loses_fetches = true;
+    restart_from_own_snapshot(&mut world, slot, Some(stale));
+    let status = world.nodes[2].replica.status();
+    assert_eq!((status.diverged, status.healed), (None, Some(slot)));
+    assert!(status.is_serving);
+}
+
+/// Claim rp-26.
+#[test]
+fn frozen_objects_stay_frozen_over_a_restart() {
+    let mut world = World::new(3);
+    let session = world.open(0, 5);
+    world.nodes[1].objects.state = 1;
+    world.nodes[2].objects.state = 2;
+    world.call(0, 5, id(session, 1), "a");
+    world.say(0, 5, FromClient::Checkpoint { request: 1 });
+    let slot = world.nodes[2].replica.status().frozen.expect("none agree");
+    let frozen = Quarantine::Frozen { slot };
+    assert!(world.seen.contains(&(2, Output::Quarantined(frozen))));
+    restart_from_own_snapshot(&mut world, slot, Some(frozen));
+    let status = world.nodes[2].replica.status();
+    assert_eq!(status.frozen, Some(slot));
+    assert!(!status.is_serving);
+}

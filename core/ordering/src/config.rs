@@ -83,7 +83,7 @@ pub struct Timing {
     pub election_min: Duration,
     /// Longest such silence; each node draws its own between the two.
     pub election_max: Duration,
-    /// Shortest wait between seeing a leader's link go down and canvassing, and between two tries.
+    /// Shortest wait between seeing a leader's link go down and asking for pre-votes, and between two tries.
     pub retry_min: Duration,
     /// Longest such wait.
     pub retry_max: Duration,

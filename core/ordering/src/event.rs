@@ -70,7 +70,7 @@ pub enum Event<M> {
         entropy: u64,
     },
     /// Give up leadership in favour of a peer that is caught up, if this node leads.
-    HandOver,
+    TransferLeadership,
     /// The time asked for by `next_wake` has come.
     Wake,
 }
@@ -97,7 +97,7 @@ impl<M> Event<M> {
             Event::Executed { slot } => Event::Executed { slot },
             Event::Trimmable { slot } => Event::Trimmable { slot },
             Event::TurnEnd { wall, entropy } => Event::TurnEnd { wall, entropy },
-            Event::HandOver => Event::HandOver,
+            Event::TransferLeadership => Event::TransferLeadership,
             Event::Wake => Event::Wake,
         })
     }

@@ -207,7 +207,7 @@ impl<O: Ordering> Replica<O> {
             Input::Checkpoint => self.want_checkpoint(),
             Input::Drain => {
                 self.is_draining = true;
-                self.order(now, Event::HandOver, out);
+                self.order(now, Event::TransferLeadership, out);
             }
             Input::TurnEnd { wall, entropy } => self.end_turn(now, wall, entropy, out),
             Input::Wake => self.wake(now, out),

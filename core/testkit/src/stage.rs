@@ -92,7 +92,7 @@ impl<P: Protocol> Stage<P> {
                 let slot = slot(at)?;
                 self.event(node(who)?, Event::Executed { slot });
             }
-            ["handover", who] => self.event(node(who)?, Event::HandOver),
+            ["transfer", who] => self.event(node(who)?, Event::TransferLeadership),
             ["expect", rest @ ..] => self.expect(rest)?,
             _ => return Err("no such line".into()),
         }

@@ -14,8 +14,8 @@ use bytes::{BufMut, BytesMut};
 use quorate_any::paxos::{Message, Promise, Vote};
 use quorate_types::{Ballot, Batch, CommandId, Refusal, Slot, Wall};
 
-const CANVASS: u8 = 1;
-const CANVASSED: u8 = 2;
+const PRE_VOTE: u8 = 1;
+const PRE_VOTED: u8 = 2;
 const PREPARE: u8 = 3;
 const PROMISE: u8 = 4;
 const NACK: u8 = 5;
@@ -42,11 +42,11 @@ const SURVEYED: u8 = 23;
 pub(crate) fn put_message(buf: &mut BytesMut, message: &Message) {
     buf.put_u8(tag(message));
     match message {
-        Message::Canvass { attempt, decided } => {
+        Message::PreVote { attempt, decided } => {
             buf.put_u64_le(*attempt);
             put_slot(buf, *decided);
         }
-        Message::Canvassed {
+        Message::PreVoted {
             attempt,
             is_granted,
             promised,
@@ -186,8 +186,8 @@ fn put_barrier(buf: &mut BytesMut, request: u64, barrier: Option<Slot>) {
 
 fn tag(message: &Message) -> u8 {
     match message {
-        Message::Canvass { .. } => CANVASS,
-        Message::Canvassed { .. } => CANVASSED,
+        Message::PreVote { .. } => PRE_VOTE,
+        Message::PreVoted { .. } => PRE_VOTED,
         Message::Prepare { .. } => PREPARE,
         Message::Promise(_) => PROMISE,
         Message::Nack { .. } => NACK,
@@ -215,11 +215,11 @@ fn tag(message: &Message) -> u8 {
 /// Fields of a struct expression are read in the order in which they are written.
 pub(crate) fn take_message(r: &mut Reader<'_>) -> Result<Message, WireError> {
     Ok(match r.u8("ordering message")? {
-        CANVASS => Message::Canvass {
+        PRE_VOTE => Message::PreVote {
             attempt: r.counter("attempt")?,
             decided: take_slot(r)?,
         },
-        CANVASSED => Message::Canvassed {
+        PRE_VOTED => Message::PreVoted {
             attempt: r.counter("attempt")?,
             is_granted: r.flag("grant")?,
             promised: take_ballot(r)?,

@@ -23,7 +23,7 @@ use quorate_replica::{Recovered, Remembered, Replica, ReplicaConfig};
 use quorate_storage::{DataDirectory, Log, MemoryLoss, PeerMemory, SnapshotStore};
 use quorate_transport::{Own, PeerAddress, Settings, Tls, Transport};
 use quorate_types::{
-    Finding, Incarnation, NodeId, ObjectId, PeerPast, Reach, Recall, Sighting, Slot,
+    Finding, Incarnation, NodeId, ObjectId, PeerPast, Reach, Recall, Sighting, Slot, Time,
 };
 use quorate_wire::ObjectEntry;
 use std::collections::BTreeMap;
@@ -94,13 +94,7 @@ pub fn run(config: &NodeConfig) -> Result<(), NodeError> {
     if let Some(journal) = &journal {
         transport.set_commit(journal.newest_commit());
     }
-    let ordering = AnyOrdering::new(
-        Protocol::Paxos,
-        ordering_config(&identity, past.is_damaged, entropy.next()),
-        past.records,
-        now,
-    )
-    .map_err(|foreign| NodeError::Unreadable(foreign.to_string()))?;
+    let ordering = ordering(&identity, past, entropy.next(), now)?;
     let (replica, outputs) =
         Replica::new(replica_config(config, &identity), ordering, remembered, now);
     tracing::info!(
@@ -377,13 +371,18 @@ fn restore(host: &mut Host, slot: Slot, images: Vec<ObjectImage>) -> Result<(), 
     }
 }
 
-fn ordering_config(identity: &OwnIdentity, is_damaged: bool, seed: u64) -> Config {
-    Config {
+fn ordering(
+    identity: &OwnIdentity,
+    past: Past,
+    seed: u64,
+    now: Time,
+) -> Result<AnyOrdering, NodeError> {
+    let config = Config {
         standing: match identity.observing {
             Some(_) => Standing::Observer,
             None => Standing::Voter,
         },
-        is_damaged,
+        is_damaged: past.is_damaged,
         ..Config::new(
             identity.group,
             identity.node,
@@ -391,7 +390,9 @@ fn ordering_config(identity: &OwnIdentity, is_damaged: bool, seed: u64) -> Confi
             identity.view.clone(),
             seed,
         )
-    }
+    };
+    AnyOrdering::new(Protocol::Paxos, config, past.records, now)
+        .map_err(|foreign| NodeError::Unreadable(foreign.to_string()))
 }
 
 fn replica_config(config: &NodeConfig, identity: &OwnIdentity) -> ReplicaConfig {

@@ -38,7 +38,7 @@ impl Ordering for MultiPaxos {
             Event::Executed { slot } => self.on_executed(now, slot, effects),
             Event::Trimmable { slot } => self.trim(slot, effects),
             Event::TurnEnd { wall, entropy } => self.end_turn(now, wall, entropy, effects),
-            Event::HandOver => self.hand_over(now, effects),
+            Event::TransferLeadership => self.transfer_leadership(now, effects),
             Event::Wake => self.wake(now, effects),
         }
         self.settle(now, effects);
@@ -90,17 +90,17 @@ impl MultiPaxos {
             return;
         }
         match message {
-            Message::Canvass { attempt, decided } => {
-                self.on_canvass(now, from, attempt, decided, effects);
+            Message::PreVote { attempt, decided } => {
+                self.on_pre_vote(now, from, attempt, decided, effects);
             }
-            Message::Canvassed {
+            Message::PreVoted {
                 attempt,
                 is_granted,
                 promised,
                 decided,
             } => {
                 self.peer_decided(now, from, decided, effects);
-                self.on_canvassed(now, from, attempt, is_granted, promised, effects);
+                self.on_pre_voted(now, from, attempt, is_granted, promised, effects);
             }
             Message::Prepare {
                 ballot,
@@ -337,7 +337,7 @@ impl MultiPaxos {
         }
         if slot > self.acceptor.log.decided() {
             // A snapshot hides what was decided in the slots in flight: perhaps another's proposals.
-            if matches!(&self.part, Part::Leader(leader) if !leader.flights.is_empty()) {
+            if matches!(&self.part, Part::Leader(leader) if !leader.in_flight.is_empty()) {
                 self.step_down(now, effects);
             }
             self.acceptor.log.jump(slot);
@@ -387,7 +387,7 @@ impl MultiPaxos {
         match &self.part {
             Part::Follower => {
                 if self.acceptor.is_voter() && now >= self.election.missed_at() {
-                    self.canvass(now, effects);
+                    self.ask_pre_votes(now, effects);
                 }
             }
             Part::Candidate(_) => self.wake_candidate(now, effects),

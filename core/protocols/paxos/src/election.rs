@@ -1,4 +1,4 @@
-//! When to try to lead: suspicion of the leader, and canvassing before a ballot is spent.
+//! When to try to lead: suspicion of the leader, and the pre-vote before a ballot is spent.
 //!
 //! A node that misses its leader first asks whether a majority misses it too. Only then does it begin
 //! phase 1: a node that returns, or alone lost its link, unseats nobody. Refuses to decide anything
@@ -9,7 +9,7 @@ use crate::{MultiPaxos, Part};
 use quorate_ordering::{Effect, Effects, Lane};
 use quorate_types::{Ballot, Duration, NodeId, NodeSet, Slot, Time};
 
-/// Doublings of the wait between two canvasses, at most.
+/// Doublings of the wait between two pre-votes, at most.
 const DOUBLINGS_MAX: u32 = 5;
 
 /// What a node knows of leadership other than its own.
@@ -23,9 +23,9 @@ pub(crate) struct Election {
     patience: Duration,
     /// A try is due at this time, whatever the patience.
     due: Option<Time>,
-    /// No canvass is granted before this: a promise was just given.
+    /// No pre-vote is granted before this: a promise was just given.
     quiet_until: Time,
-    /// Until when a candidate that lags far is denied its canvass in favour of a better one; set when
+    /// Until when a candidate that lags far is denied its pre-vote in favour of a better one; set when
     /// the first such candidate asks, once per search for a leader.
     preferring_until: Option<Time>,
     /// Tries since a leader was last heard.
@@ -125,7 +125,7 @@ impl MultiPaxos {
     }
 
     /// The leader is missed: ask whether others miss it too.
-    pub(crate) fn canvass(&mut self, now: Time, effects: &mut Effects<Message>) {
+    pub(crate) fn ask_pre_votes(&mut self, now: Time, effects: &mut Effects<Message>) {
         self.election.leader = None;
         self.election.tries += 1;
         self.election.attempt += 1;
@@ -142,13 +142,13 @@ impl MultiPaxos {
         self.send(
             to,
             Lane::Urgent,
-            Message::Canvass { attempt, decided },
+            Message::PreVote { attempt, decided },
             effects,
         );
         self.count_grant(now, self.config.own, effects);
     }
 
-    pub(crate) fn on_canvass(
+    pub(crate) fn on_pre_vote(
         &mut self,
         now: Time,
         from: NodeId,
@@ -161,7 +161,7 @@ impl MultiPaxos {
             return;
         }
         let is_granted = self.misses_leader(now, from) && !self.prefers_another(now, decided);
-        let answer = Message::Canvassed {
+        let answer = Message::PreVoted {
             attempt,
             is_granted,
             promised: self.acceptor.promised().max(self.election.highest),
@@ -215,7 +215,7 @@ impl MultiPaxos {
         true
     }
 
-    pub(crate) fn on_canvassed(
+    pub(crate) fn on_pre_voted(
         &mut self,
         now: Time,
         from: NodeId,
@@ -240,7 +240,7 @@ impl MultiPaxos {
         }
     }
 
-    /// The leader leaves and names this node: no canvass is needed.
+    /// The leader leaves and names this node: no pre-vote is needed.
     pub(crate) fn on_take_over(
         &mut self,
         now: Time,

@@ -21,19 +21,19 @@ impl MultiPaxos {
         peer.next = peer.next.max(decided.next());
         while peer.next < leader.next && peer.credit.has_room(&self.config.limits) {
             let slot = peer.next;
-            let flight = &leader.flights[(slot.0 - decided.0 - 1) as usize];
+            let proposal = &leader.in_flight[(slot.0 - decided.0 - 1) as usize];
             peer.next = slot.next();
-            if flight.voters.contains(node) {
+            if proposal.voters.contains(node) {
                 continue;
             }
-            peer.charge(now, slot, flight.batch.weight());
+            peer.charge(now, slot, proposal.batch.weight());
             effects.push(Effect::Send {
                 to: NodeSet::only(node),
                 lane: Lane::Normal,
                 message: Message::Accept {
                     ballot: leader.ballot,
                     slot,
-                    batch: flight.batch.clone(),
+                    batch: proposal.batch.clone(),
                     decided,
                 },
             });
@@ -48,23 +48,23 @@ impl MultiPaxos {
         let Part::Leader(leader) = &mut self.part else {
             return;
         };
-        if leader.flights.is_empty() || now < leader.progress_at + leader.patience {
+        if leader.in_flight.is_empty() || now < leader.progress_at + leader.patience {
             return;
         }
         leader.progress_at = now;
         leader.patience = Duration(leader.patience.0 * 2).min(longest);
         let mut slot = decided;
-        for flight in leader.flights.iter().take(self.config.limits.resend) {
+        for proposal in leader.in_flight.iter().take(self.config.limits.resend) {
             slot = slot.next();
             let lacking: NodeSet = (self.peers.iter())
                 .filter(|peer| peer.link.is_some() && peer.next > slot)
                 .map(|peer| peer.node)
-                .filter(|node| !flight.voters.contains(*node))
+                .filter(|node| !proposal.voters.contains(*node))
                 .collect();
             let accept = Message::Accept {
                 ballot: leader.ballot,
                 slot,
-                batch: flight.batch.clone(),
+                batch: proposal.batch.clone(),
                 decided,
             };
             if !lacking.is_empty() {

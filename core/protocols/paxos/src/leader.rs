@@ -28,7 +28,7 @@ pub(crate) enum Stage {
 
 /// A proposed, undecided slot.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) struct Flight {
+pub(crate) struct Proposal {
     pub(crate) batch: Batch,
     /// Acceptors known to have voted for it in this ballot. A set: nobody counts twice.
     pub(crate) voters: NodeSet,
@@ -42,7 +42,7 @@ pub(crate) struct Leader {
     pub(crate) stage: Stage,
     found: BTreeMap<Slot, Vote>,
     /// Invariant: the first stands for the slot after the decided prefix.
-    pub(crate) flights: VecDeque<Flight>,
+    pub(crate) in_flight: VecDeque<Proposal>,
     /// The slot after the last proposed one.
     pub(crate) next: Slot,
     pub(crate) queue: Queue,
@@ -59,7 +59,7 @@ pub(crate) struct Leader {
     pub(crate) patience: Duration,
     pub(crate) wants_lease_until: Time,
     /// Leadership is being given to this node, until then at the latest.
-    handing_over: Option<(NodeId, Time)>,
+    transfer: Option<(NodeId, Time)>,
 }
 
 impl Leader {
@@ -68,15 +68,15 @@ impl Leader {
         self.next.previous()
     }
 
-    /// The slot of the first flight.
+    /// The first slot in flight.
     fn first(&self) -> Slot {
-        Slot(self.next.0 - self.flights.len() as u64)
+        Slot(self.next.0 - self.in_flight.len() as u64)
     }
 
     /// What is proposed in `slot`, while that is undecided.
-    pub(crate) fn flight(&self, slot: Slot) -> Option<&Flight> {
+    pub(crate) fn proposal(&self, slot: Slot) -> Option<&Proposal> {
         let index = slot.0.checked_sub(self.first().0)?;
-        self.flights.get(usize::try_from(index).ok()?)
+        self.in_flight.get(usize::try_from(index).ok()?)
     }
 
     pub(crate) fn wake_at(&self) -> Time {
@@ -84,7 +84,7 @@ impl Leader {
         if let Some(announce_at) = self.announce_at {
             at = at.min(announce_at);
         }
-        if !self.flights.is_empty() {
+        if !self.in_flight.is_empty() {
             at = at.min(self.progress_at + self.patience);
         }
         at
@@ -97,10 +97,10 @@ impl Leader {
 
     pub(crate) fn check(&self, decided: Slot) {
         self.queue.check();
-        let end = decided.plus(self.flights.len() as u64).next();
+        let end = decided.plus(self.in_flight.len() as u64).next();
         assert_eq!(
             self.next, end,
-            "flights cover what is proposed and undecided"
+            "the slots in flight cover what is proposed and undecided"
         );
     }
 }
@@ -123,7 +123,7 @@ impl MultiPaxos {
                 since: now,
             },
             found: found.votes,
-            flights: VecDeque::new(),
+            in_flight: VecDeque::new(),
             next: decided.next(),
             queue: Queue::default(),
             since: now,
@@ -136,7 +136,7 @@ impl MultiPaxos {
             progress_at: now,
             patience: self.config.timing.resend,
             wants_lease_until: Time(0),
-            handing_over: None,
+            transfer: None,
         }));
         self.election.leads();
         for peer in self.peers.iter_mut() {
@@ -192,11 +192,11 @@ impl MultiPaxos {
         };
         let slot = leader.next;
         let ballot = leader.ballot;
-        if leader.flights.is_empty() {
+        if leader.in_flight.is_empty() {
             leader.progress_at = now;
         }
         leader.next = slot.next();
-        leader.flights.push_back(Flight {
+        leader.in_flight.push_back(Proposal {
             batch: batch.clone(),
             voters: NodeSet::empty(),
             origin,
@@ -236,8 +236,8 @@ impl MultiPaxos {
                 return;
             };
             let is_open = leader.stage == Stage::Steady
-                && leader.handing_over.is_none()
-                && leader.flights.len() < self.config.limits.pipeline
+                && leader.transfer.is_none()
+                && leader.in_flight.len() < self.config.limits.pipeline
                 && leader.next.since(self.executed) <= self.config.view.window;
             if !is_open || leader.queue.is_empty() {
                 break;
@@ -307,7 +307,7 @@ impl MultiPaxos {
             let least = first.max(decided.next());
             for slot in least.0..=last.min(leader.proposed()).0 {
                 let index = (slot - decided.0 - 1) as usize;
-                let voters = &mut leader.flights[index].voters;
+                let voters = &mut leader.in_flight[index].voters;
                 if !voters.insert(from) && planted(Plant::AcceptorCountedTwice) {
                     voters.insert(NodeId(63));
                 }
@@ -331,18 +331,18 @@ impl MultiPaxos {
             let Part::Leader(leader) = &mut self.part else {
                 return;
             };
-            match leader.flights.front() {
-                Some(flight) if flight.voters.len() >= needed => {}
+            match leader.in_flight.front() {
+                Some(proposal) if proposal.voters.len() >= needed => {}
                 Some(_) | None => break,
             }
-            let flight = leader.flights.pop_front().expect("it was just looked at");
-            if matches!(flight.origin, Origin::Mixed(_)) {
+            let proposal = leader.in_flight.pop_front().expect("it was just looked at");
+            if matches!(proposal.origin, Origin::Mixed(_)) {
                 leader.is_awaited_elsewhere = true;
             }
             leader.progress_at = now;
             leader.patience = self.config.timing.resend;
             // The own vote may be missing: counting others' needs no room of one's own.
-            self.acceptor.decide(Some(flight.batch), effects);
+            self.acceptor.decide(Some(proposal.batch), effects);
         }
         self.recover(now, effects);
     }
@@ -353,8 +353,8 @@ impl MultiPaxos {
         let Part::Leader(leader) = &mut self.part else {
             return;
         };
-        while !leader.flights.is_empty() && leader.first() <= decided {
-            leader.flights.pop_front();
+        while !leader.in_flight.is_empty() && leader.first() <= decided {
+            leader.in_flight.pop_front();
         }
         leader.next = leader.next.max(decided.next());
     }
@@ -371,8 +371,8 @@ impl MultiPaxos {
             return;
         };
         if now >= leader.beat_at {
-            if leader.handing_over.is_some_and(|(_, until)| now >= until) {
-                leader.handing_over = None;
+            if leader.transfer.is_some_and(|(_, until)| now >= until) {
+                leader.transfer = None;
             }
             if self.has_lost_quorum(now) {
                 self.step_down(now, effects);
@@ -395,8 +395,8 @@ impl MultiPaxos {
             leader.beats.pop_front();
         }
         leader.beats.push_back((leader.beat, now));
-        let heir = leader.handing_over.map(|(heir, _)| heir);
-        let wants_lease = now < leader.wants_lease_until && heir.is_none();
+        let successor = leader.transfer.map(|(successor, _)| successor);
+        let wants_lease = now < leader.wants_lease_until && successor.is_none();
         let message = Message::Heartbeat {
             ballot: leader.ballot,
             beat: leader.beat,
@@ -412,10 +412,10 @@ impl MultiPaxos {
         let ballot = leader.ballot;
         let to = self.others();
         self.send(to, Lane::Urgent, message, effects);
-        if let Some(heir) = heir {
-            // Said again with each heartbeat: an heir that is bound by a lease does not listen yet.
+        if let Some(successor) = successor {
+            // Said again with each heartbeat: a successor that is bound by a lease does not listen yet.
             let message = Message::TakeOver { ballot };
-            self.send(NodeSet::only(heir), Lane::Urgent, message, effects);
+            self.send(NodeSet::only(successor), Lane::Urgent, message, effects);
         }
     }
 
@@ -473,8 +473,8 @@ impl MultiPaxos {
             return;
         };
         let own = self.config.own;
-        for flight in &leader.flights {
-            let commands: Vec<Command> = own_commands(flight, own).collect();
+        for proposal in &leader.in_flight {
+            let commands: Vec<Command> = own_commands(proposal, own).collect();
             if planted(Plant::SubmissionForgotten) {
                 continue;
             }
@@ -492,30 +492,30 @@ impl MultiPaxos {
         self.retry_later(now);
     }
 
-    pub(crate) fn hand_over(&mut self, now: Time, effects: &mut Effects<Message>) {
+    pub(crate) fn transfer_leadership(&mut self, now: Time, effects: &mut Effects<Message>) {
         let decided = self.acceptor.log.decided();
         let until = now + self.config.timing.election_min;
         let Part::Leader(leader) = &mut self.part else {
             return;
         };
-        let heir = (self.peers.iter())
+        let successor = (self.peers.iter())
             .filter(|peer| peer.is_acceptor && peer.link.is_some())
             .filter(|peer| now.since(peer.heard) < self.config.timing.election_min)
             .max_by_key(|peer| peer.decided.max(peer.acked).min(decided));
-        let Some(heir) = heir.map(|peer| peer.node) else {
+        let Some(successor) = successor.map(|peer| peer.node) else {
             return;
         };
-        leader.handing_over = Some((heir, until));
+        leader.transfer = Some((successor, until));
         let ballot = leader.ballot;
         let message = Message::TakeOver { ballot };
-        self.send(NodeSet::only(heir), Lane::Urgent, message, effects);
+        self.send(NodeSet::only(successor), Lane::Urgent, message, effects);
     }
 }
 
-/// The commands of `flight` that were submitted at `own`.
-fn own_commands(flight: &Flight, own: NodeId) -> impl Iterator<Item = Command> {
-    let commands = flight.batch.commands();
-    let runs = match &flight.origin {
+/// The commands of `proposal` that were submitted at `own`.
+fn own_commands(proposal: &Proposal, own: NodeId) -> impl Iterator<Item = Command> {
+    let commands = proposal.batch.commands();
+    let runs = match &proposal.origin {
         Origin::Own => vec![Run {
             node: own,
             number: OWN,

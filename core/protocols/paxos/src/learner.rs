@@ -265,10 +265,10 @@ impl MultiPaxos {
             );
         }
         let proposed = match &self.part {
-            Part::Leader(leader) => leader.flight(slot),
+            Part::Leader(leader) => leader.proposal(slot),
             Part::Candidate(_) | Part::Follower => None,
         };
-        if proposed.is_some_and(|flight| flight.batch != batch) {
+        if proposed.is_some_and(|proposal| proposal.batch != batch) {
             self.step_down(now, effects);
         }
         if slot == next {

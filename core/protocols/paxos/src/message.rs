@@ -12,14 +12,14 @@ use quorate_types::{Ballot, Batch, Command, CommandId, Refusal, Slot, ViewNumber
 pub enum Message {
     /// Would you promise me a ballot? Sent before any ballot is spent, so that a returning node does
     /// not unseat a leader that works.
-    Canvass {
+    PreVote {
         /// Tells the attempts of the sender apart.
         attempt: u64,
         /// The sender's decided prefix.
         decided: Slot,
     },
-    /// The answer to [`Message::Canvass`]; binds nobody.
-    Canvassed {
+    /// The answer to [`Message::PreVote`]; binds nobody.
+    PreVoted {
         /// The attempt answered.
         attempt: u64,
         /// The answering acceptor misses its leader too and is bound by no lease.
@@ -176,7 +176,7 @@ pub enum Message {
         /// The barrier; `None` if the sender cannot confirm that it leads.
         barrier: Option<Slot>,
     },
-    /// From a leader that leaves: begin phase 1 at once, without canvassing.
+    /// From a leader that leaves: begin phase 1 at once, without a pre-vote.
     TakeOver {
         /// The ballot given up.
         ballot: Ballot,
@@ -213,7 +213,7 @@ impl Message {
             | Message::Confirm { ballot, .. }
             | Message::Confirmed { ballot, .. }
             | Message::TakeOver { ballot } => ballot.is_of(view),
-            Message::Canvassed { promised, .. } | Message::Surveyed { promised, .. } => {
+            Message::PreVoted { promised, .. } | Message::Surveyed { promised, .. } => {
                 promised.is_of(view)
             }
             Message::Nack { ballot, promised } => ballot.is_of(view) && promised.is_of(view),
@@ -221,7 +221,7 @@ impl Message {
                 let mut votes = page.votes.iter();
                 page.ballot.is_of(view) && votes.all(|vote| vote.ballot.is_of(view))
             }
-            Message::Canvass { .. }
+            Message::PreVote { .. }
             | Message::Learn { .. }
             | Message::Learned { .. }
             | Message::Trimmed { .. }
@@ -258,8 +258,8 @@ impl Message {
             },
             Message::Promise(page) => Testimony::Promises(page),
             Message::Surveyed { .. } => Testimony::Surveyed,
-            Message::Canvass { .. }
-            | Message::Canvassed { .. }
+            Message::PreVote { .. }
+            | Message::PreVoted { .. }
             | Message::Nack { .. }
             | Message::Seen { .. }
             | Message::Decided { .. }

@@ -181,13 +181,13 @@ fn a_candidate_that_lags_by_more_than_one_answer_is_denied_once_and_granted_afte
             decided: Slot(3),
         },
     );
-    let asks = |attempt, decided| Message::Canvass { attempt, decided };
+    let asks = |attempt, decided| Message::PreVote { attempt, decided };
     let is_granted = |sent: Vec<(NodeSet, Message)>| {
         let granted = sent.into_iter().find_map(|(_, message)| match message {
-            Message::Canvassed { is_granted, .. } => Some(is_granted),
+            Message::PreVoted { is_granted, .. } => Some(is_granted),
             _ => None,
         });
-        granted.expect("a canvass is answered")
+        granted.expect("a pre-vote is answered")
     };
     assert!(
         is_granted(node.receive(3, asks(1, Slot(1)))),
@@ -198,7 +198,7 @@ fn a_candidate_that_lags_by_more_than_one_answer_is_denied_once_and_granted_afte
         "it lags far"
     );
     let sent = node.event(Event::Wake);
-    let stands = |(_, message): &(NodeSet, Message)| matches!(message, Message::Canvass { .. });
+    let stands = |(_, message): &(NodeSet, Message)| matches!(message, Message::PreVote { .. });
     assert!(
         sent.iter().any(stands),
         "the better candidate stands at once"

@@ -35,8 +35,8 @@ impl Protocol for Paxos {
 
     fn render(message: &Message) -> String {
         match message {
-            Message::Canvass { .. } => String::new(),
-            Message::Canvassed { is_granted, .. } => {
+            Message::PreVote { .. } => String::new(),
+            Message::PreVoted { is_granted, .. } => {
                 if *is_granted {
                     "granted".into()
                 } else {

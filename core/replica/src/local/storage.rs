@@ -44,7 +44,7 @@ impl<O: Ordering> Replica<O> {
         let leads = matches!(self.role, Role::Leader { .. });
         if leads && !self.storage.has_room && !self.storage.is_offered {
             self.storage.is_offered = true;
-            self.raise(Event::HandOver);
+            self.raise(Event::TransferLeadership);
         }
     }
 }

@@ -46,13 +46,13 @@ fn reads_go_on_while_the_disk_is_full() {
 fn a_leader_with_a_full_disk_offers_leadership_once_for_each_time_it_is_full() {
     let mut world = World::new(2);
     world.input(1, Input::Storage { has_room: false });
-    assert_eq!(world.shared.borrow().handed_over, [], "it does not lead");
+    assert_eq!(world.shared.borrow().transferred, [], "it does not lead");
     world.lead(1);
-    assert_eq!(world.shared.borrow().handed_over, [1]);
+    assert_eq!(world.shared.borrow().transferred, [1]);
     world.input(1, Input::Storage { has_room: false });
     world.lead(1);
-    assert_eq!(world.shared.borrow().handed_over, [1], "offered already");
+    assert_eq!(world.shared.borrow().transferred, [1], "offered already");
     world.input(1, Input::Storage { has_room: true });
     world.input(1, Input::Storage { has_room: false });
-    assert_eq!(world.shared.borrow().handed_over, [1, 1]);
+    assert_eq!(world.shared.borrow().transferred, [1, 1]);
 }

@@ -226,11 +226,11 @@ fn promise(draw: &mut Draw) -> Promise {
 
 fn election_or_agreement(draw: &mut Draw) -> Message {
     match draw.below(11) {
-        0 => Message::Canvass {
+        0 => Message::PreVote {
             attempt: counter(draw),
             decided: slot(draw),
         },
-        1 => Message::Canvassed {
+        1 => Message::PreVoted {
             attempt: counter(draw),
             is_granted: draw.flag(),
             promised: ballot(draw),

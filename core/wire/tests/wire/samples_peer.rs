@@ -72,15 +72,15 @@ pub(crate) fn ordering() -> Vec<Sample> {
 fn elections() -> Vec<(&'static str, Message)> {
     vec![
         (
-            "canvass",
-            Message::Canvass {
+            "pre_vote",
+            Message::PreVote {
                 attempt: 2,
                 decided: Slot(90),
             },
         ),
         (
-            "canvassed",
-            Message::Canvassed {
+            "pre_voted",
+            Message::PreVoted {
                 attempt: 2,
                 is_granted: true,
                 promised: LOW,

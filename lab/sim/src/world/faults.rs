@@ -11,7 +11,7 @@ use quorate_storage::{Disk, Operation};
 use quorate_types::{Duration, NodeId};
 use std::io::ErrorKind;
 
-/// A node that leaves has this long to hand over before it stops.
+/// A node that leaves has this long to transfer leadership before it stops.
 const LEAVING: Duration = Duration::from_millis(300);
 
 impl World {

@@ -72,8 +72,8 @@ impl World {
                     if found.is_damaged { ", damaged" } else { "" }
                 )
             });
-        let view = self.setup.view();
-        let mut objects = Objects::new(&view.objects);
+        let config = self.ordering_config(id, &found);
+        let mut objects = Objects::new(&self.setup.view().objects);
         let recovered = found
             .snapshot
             .map(|snapshot| recover(&mut objects, snapshot));
@@ -83,20 +83,7 @@ impl World {
             .as_ref()
             .map_or(Slot::ZERO, |recovered| recovered.core.slot);
         self.judge.begun_at(id, slot);
-        let (now, seed) = (self.now, self.setup.seed);
-        let mut config = Config::new(
-            GROUP,
-            id,
-            boot,
-            view.clone(),
-            seed ^ (boot << 8) ^ u64::from(id.0),
-        );
-        config.timing = self.setup.timing;
-        config.limits = self.setup.limits;
-        config.is_damaged = found.is_damaged;
-        if found.has_forgotten {
-            config.standing = Standing::Observer;
-        }
+        let now = self.now;
         let replica_config = self.replica_config(id, boot);
         let seen = Rc::new(RefCell::new(Seen::default()));
         let node = self.node(id);
@@ -155,6 +142,19 @@ impl World {
             let at = self.now + self.network.latency();
             self.events.push(at, Event::Connect { one: id, other });
         }
+    }
+
+    fn ordering_config(&self, id: NodeId, found: &Found) -> Config {
+        let (boot, seed) = (found.boot, self.setup.seed);
+        let seed = seed ^ (boot << 8) ^ u64::from(id.0);
+        let mut config = Config::new(GROUP, id, boot, self.setup.view(), seed);
+        config.timing = self.setup.timing;
+        config.limits = self.setup.limits;
+        config.is_damaged = found.is_damaged;
+        if found.has_forgotten {
+            config.standing = Standing::Observer;
+        }
+        config
     }
 
     /// Tells the judge of a start on less than the node has told others.

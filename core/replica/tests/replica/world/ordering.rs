@@ -24,7 +24,7 @@ pub(crate) struct Shared {
     /// How long a lease holds from when it is asked for.
     pub(crate) lease_ends: Option<Time>,
     pub(crate) trimmable: Vec<(usize, Slot)>,
-    pub(crate) handed_over: Vec<usize>,
+    pub(crate) transferred: Vec<usize>,
     emitted: BTreeMap<usize, Vec<Effect<Message>>>,
     cursors: BTreeMap<usize, Slot>,
     ballot: Ballot,
@@ -151,7 +151,7 @@ impl Ordering for Instant {
             Event::Trimmable { slot } => {
                 self.shared.borrow_mut().trimmable.push((self.own, slot));
             }
-            Event::HandOver => self.shared.borrow_mut().handed_over.push(self.own),
+            Event::TransferLeadership => self.shared.borrow_mut().transferred.push(self.own),
             Event::Receive { .. } | Event::Persisted { .. } | Event::Link { .. } | Event::Wake => {}
         }
         let emitted = self.shared.borrow_mut().emitted.remove(&self.own);

@@ -152,7 +152,8 @@ impl Acceptor {
     /// Until when no other ballot than one of `node` may be promised.
     #[must_use]
     pub fn bound_until(&self, node: NodeId) -> Time {
-        if self.bound_to != Ballot::ZERO && self.bound_to.node == node {
+        let is_own = self.bound_to != Ballot::ZERO && self.bound_to.node == node;
+        if is_own || planted(Plant::LeaseIgnored) {
             Time(0)
         } else {
             self.bound_until
@@ -221,11 +222,11 @@ impl Acceptor {
         }
         let is_recorded = self.is_voter && self.gate.is_on_disk();
         if let Some(open) = self.log.open(slot)
-            && open.ballot == ballot
+            && (open.ballot == ballot || planted(Plant::VoteNotRewritten) && open.batch == batch)
         {
             assert!(open.batch == batch, "one ballot proposes one batch a slot");
             // What was held while this node had no vote is no vote until it is written as one.
-            if open.is_recorded || !is_recorded {
+            if open.is_recorded || !is_recorded || planted(Plant::HeldTakenForVote) {
                 self.gate.after(answer);
                 return Verdict::Voted;
             }
@@ -308,7 +309,7 @@ impl Acceptor {
     /// record is written as chosen.
     pub fn decide<M>(&mut self, learned: Option<Batch>, effects: &mut Effects<M>) {
         let is_recorded = self.log.decide_next(learned);
-        if !is_recorded && self.gate.is_on_disk() {
+        if !is_recorded && self.gate.is_on_disk() && !planted(Plant::ChosenNotWritten) {
             let slot = self.log.decided();
             let batch = self.log.chosen(slot).expect("it was just decided").clone();
             self.gate.write(|| Entry::Chosen { slot, batch }, effects);
@@ -342,10 +343,15 @@ impl Acceptor {
             self.promised
         };
         let upto = self.log.trimmed();
+        let decided = if planted(Plant::BaseWrongWatermark) {
+            self.log.decided()
+        } else {
+            upto
+        };
         [
             Entry::Promise { ballot },
             Entry::Trimmed { upto },
-            Entry::Decided { upto },
+            Entry::Decided { upto: decided },
         ]
         .map(|entry| self.gate.record(entry))
         .into()

@@ -76,11 +76,51 @@ pub enum Plant {
     SnapshotNotDurable,
     /// A failed sync is taken for a success.
     SyncErrorIgnored,
+    /// An acceptor that granted a lease promises another node before it has run out.
+    LeaseIgnored,
+    /// A lease that was granted before a restart binds nobody after it.
+    LeaseForgotten,
+    /// A lease counts from when its answer came, not from when it was asked for.
+    LeaseFromItsAnswer,
+    /// A leader counts on a lease that one acceptor too few granted.
+    LeaseByOneTooFew,
+    /// A lease ends no earlier at the leader than at the acceptors, whatever their clocks do.
+    LeaseWithoutDrift,
+    /// Reads are confirmed by one acceptor too few.
+    ConfirmedByOneTooFew,
+    /// A leader that hears no quorum goes on leading.
+    LeaderWithoutQuorumStays,
+    /// A leader that learns another value for a slot that it proposed goes on leading.
+    SupersededLeaderStays,
+    /// Elections take ten times as long.
+    ElectionsTenTimesSlower,
+    /// What was asked of a peer that died is not asked of another before its time is up.
+    DeadPeerWaitedFor,
+    /// What an acceptor held while it had no vote is told as its vote.
+    HeldTakenForVote,
+    /// The same batch in a higher ballot is no new record.
+    VoteNotRewritten,
+    /// A decided batch that differs from the last vote is not written down.
+    ChosenNotWritten,
+    /// The base that replaces old records calls slots decided whose records may be lost.
+    BaseWrongWatermark,
+    /// A candidate takes the first page of a promise for the whole.
+    PromisePagesSkipped,
+    /// A damaged acceptor votes again when one other has told what it knows.
+    RepairByOne,
+    /// A keepalive is acknowledged and does not delay the expiry.
+    KeepaliveNotNoted,
+    /// A keepalive is acknowledged while the session's expiry is on its way.
+    KeepaliveOverExpiry,
+    /// A new leader counts inactivity from before it led.
+    TimeBeforeTermCounts,
+    /// An expiry that an earlier leader judged ends a session that a later one keeps.
+    ExpiryBeforeLead,
 }
 
 impl Plant {
-    /// Plants that the simulator must find.
-    pub const ALL: [Plant; 28] = [
+    /// All of them.
+    pub const ALL: [Plant; 55] = [
         Plant::AcknowledgeBeforeSync,
         Plant::PromiseBeforeSync,
         Plant::ForgetPromise,
@@ -88,12 +128,17 @@ impl Plant {
         Plant::BallotReused,
         Plant::AcceptorCountedTwice,
         Plant::PhaseOneSkipped,
+        Plant::GapsClosedUp,
         Plant::TailLossUnnoticed,
         Plant::DecidedNotInPromise,
         Plant::LowestBallotWins,
         Plant::CumulativeVote,
         Plant::HeldInAnyBallot,
+        Plant::OwnVoteOverChosen,
         Plant::ReadBeforeRecovered,
+        Plant::ReadUnconfirmed,
+        Plant::ConfirmReused,
+        Plant::LeaseNotRechecked,
         Plant::BarrierNotAwaited,
         Plant::SessionsNotInSnapshot,
         Plant::TrimByOne,
@@ -101,17 +146,39 @@ impl Plant {
         Plant::WipedVotes,
         Plant::DuplicateExecutes,
         Plant::SubmissionForgotten,
+        Plant::ExpireIgnoresActivity,
         Plant::SnapshotAtWrongSlot,
         Plant::CreditUnbounded,
         Plant::DamageIgnored,
         Plant::ForgetfulNodeVotes,
         Plant::BaseWithoutPromise,
         Plant::WallGoesBack,
+        Plant::ExpiredCountsAsRefused,
         Plant::SnapshotNotDurable,
         Plant::SyncErrorIgnored,
+        Plant::LeaseIgnored,
+        Plant::LeaseForgotten,
+        Plant::LeaseFromItsAnswer,
+        Plant::LeaseByOneTooFew,
+        Plant::LeaseWithoutDrift,
+        Plant::ConfirmedByOneTooFew,
+        Plant::LeaderWithoutQuorumStays,
+        Plant::SupersededLeaderStays,
+        Plant::ElectionsTenTimesSlower,
+        Plant::DeadPeerWaitedFor,
+        Plant::HeldTakenForVote,
+        Plant::VoteNotRewritten,
+        Plant::ChosenNotWritten,
+        Plant::BaseWrongWatermark,
+        Plant::PromisePagesSkipped,
+        Plant::RepairByOne,
+        Plant::KeepaliveNotNoted,
+        Plant::KeepaliveOverExpiry,
+        Plant::TimeBeforeTermCounts,
+        Plant::ExpiryBeforeLead,
     ];
 
-    /// Plants that show so rarely that a few hundred seeds do not find them: looked for on request.
+    /// Plants that show only where several faults meet: the simulator is given more seeds to find them.
     pub const RARE: [Plant; 7] = [
         Plant::GapsClosedUp,
         Plant::OwnVoteOverChosen,

@@ -201,7 +201,7 @@ impl MultiPaxos {
         }
         let next = page.next;
         candidate.gather(page);
-        if let Some(next) = next {
+        if let Some(next) = next.filter(|_| !planted(Plant::PromisePagesSkipped)) {
             candidate.awaited.insert(from, next);
             let ballot = candidate.ballot;
             let ask = Message::Prepare { ballot, from: next };

@@ -374,7 +374,7 @@ impl MultiPaxos {
             if leader.transfer.is_some_and(|(_, until)| now >= until) {
                 leader.transfer = None;
             }
-            if self.has_lost_quorum(now) {
+            if self.has_lost_quorum(now) && !planted(Plant::LeaderWithoutQuorumStays) {
                 self.step_down(now, effects);
                 return;
             }
@@ -443,7 +443,9 @@ impl MultiPaxos {
             peer.heard = now;
         }
         if is_voter && is_granted {
-            peer.granted = peer.granted.max(leader.sent_beat_at(beat));
+            let is_late = planted(Plant::LeaseFromItsAnswer);
+            let sent_at = leader.sent_beat_at(beat);
+            peer.granted = peer.granted.max(if is_late { Some(now) } else { sent_at });
         }
         self.fill(now, from, effects);
         self.learn_more(now, effects);

@@ -117,7 +117,8 @@ impl MultiPaxos {
         node: NodeId,
         effects: &mut Effects<Message>,
     ) {
-        if self.learner.asked.is_some_and(|(peer, _)| peer == node) {
+        let is_asked = self.learner.asked.is_some_and(|(peer, _)| peer == node);
+        if is_asked && !planted(Plant::DeadPeerWaitedFor) {
             self.learn_afresh(now, effects);
         }
     }
@@ -268,7 +269,8 @@ impl MultiPaxos {
             Part::Leader(leader) => leader.proposal(slot),
             Part::Candidate(_) | Part::Follower => None,
         };
-        if proposed.is_some_and(|proposal| proposal.batch != batch) {
+        let is_other = proposed.is_some_and(|proposal| proposal.batch != batch);
+        if is_other && !planted(Plant::SupersededLeaderStays) {
             self.step_down(now, effects);
         }
         if slot == next {

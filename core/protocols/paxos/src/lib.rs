@@ -85,14 +85,19 @@ impl MultiPaxos {
         recovered: Vec<Record>,
         now: Time,
     ) -> Result<MultiPaxos, ForeignRecord> {
-        let timing = config.timing;
         let mut config = config;
+        if planted(Plant::ElectionsTenTimesSlower) {
+            config.timing.election_min = Duration(config.timing.election_min.0 * 10);
+            config.timing.election_max = Duration(config.timing.election_max.0 * 10);
+        }
+        let timing = config.timing;
         config.is_damaged &= !planted(Plant::DamageIgnored);
         let is_voter = config.is_voter() && !config.is_damaged;
         let mut random = Random::new(config.seed);
         let mut acceptor = Acceptor::new(config.view_id(), is_voter, config.view.persistence);
         restore(&mut acceptor, recovered, config.is_damaged)?;
-        if acceptor.promised() > Ballot::ZERO || config.is_damaged {
+        let may_be_bound = acceptor.promised() > Ballot::ZERO || config.is_damaged;
+        if may_be_bound && !planted(Plant::LeaseForgotten) {
             // A lease granted before the restart is forgotten, so it is kept to blindly.
             acceptor.bind(Ballot::ZERO, now + timing.lease);
         }

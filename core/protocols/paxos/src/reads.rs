@@ -178,7 +178,8 @@ impl MultiPaxos {
     /// Until when no other leader can decide anything, if a lease holds: it counts from when the
     /// heartbeats that enough acceptors granted were sent, shortened by the drift of both clocks.
     fn lease_until(&self, now: Time) -> Option<Time> {
-        let needed = self.config.view.quorums.confirm() - 1;
+        let too_few = usize::from(planted(Plant::LeaseByOneTooFew));
+        let needed = (self.config.view.quorums.confirm() - 1).saturating_sub(too_few);
         let mut granted: Vec<Time> = (self.peers.iter())
             .filter(|peer| peer.is_acceptor)
             .filter_map(|peer| peer.granted)
@@ -190,7 +191,10 @@ impl MultiPaxos {
             *granted.get(needed - 1)?
         };
         let timing = &self.config.timing;
-        let drift = timing.lease.0 / 1_000_000 * 2 * timing.clock_drift_ppm + 1;
+        let mut drift = timing.lease.0 / 1_000_000 * 2 * timing.clock_drift_ppm + 1;
+        if planted(Plant::LeaseWithoutDrift) {
+            drift = 0;
+        }
         let until = since + (timing.lease - Duration(drift));
         (now < until).then_some(until)
     }
@@ -290,6 +294,8 @@ impl MultiPaxos {
         let mut needed = self.config.view.quorums.confirm();
         if planted(Plant::ReadUnconfirmed) {
             needed = 1;
+        } else if planted(Plant::ConfirmedByOneTooFew) {
+            needed -= 1;
         }
         let epochs = &mut self.reads.epochs;
         let Some(index) = epochs.iter().position(|epoch| epoch.number == number) else {

@@ -10,6 +10,7 @@
 use crate::message::Message;
 use crate::{MultiPaxos, Part};
 use quorate_ordering::{Effects, Lane};
+use quorate_types::zoo::{Plant, planted};
 use quorate_types::{Ballot, NodeId, NodeSet, Slot, Time};
 
 /// A survey of the other acceptors.
@@ -97,7 +98,8 @@ impl MultiPaxos {
         let is_told = self.config.view.quorums.phase2() > 1;
         let is_whole = self.repair.as_ref().is_some_and(|repair| {
             is_told
-                && others.iter().all(|node| repair.heard.contains(node))
+                && (others.iter().all(|node| repair.heard.contains(node))
+                    || planted(Plant::RepairByOne) && !repair.heard.is_empty())
                 && self.acceptor.log.decided() >= repair.voted
         });
         if is_whole && let Some(repair) = self.repair.take() {

@@ -11,6 +11,7 @@ use crate::local::reads::Keeper;
 use crate::replicated::expiry::Lead;
 use crate::{Output, PeerMessage, Replica, ReplicaMessage};
 use quorate_ordering::{Lane, Ordering, Role};
+use quorate_types::zoo::{Plant, planted};
 use quorate_types::{
     Ask, Ballot, Body, CommandId, ConnectionId, Duration, NodeSet, Refusal, SessionId, Slot, Time,
     ToClient,
@@ -111,7 +112,11 @@ impl Term {
             notes: BTreeMap::new(),
             expiring: BTreeMap::new(),
             has_lost_sight: false,
-            samples: VecDeque::from([(now, applied)]),
+            samples: VecDeque::from([if planted(Plant::TimeBeforeTermCounts) {
+                (Time(0), applied)
+            } else {
+                (now, applied)
+            }]),
             sweep_at: now + sweep_every,
         }
     }
@@ -212,7 +217,9 @@ impl<O: Ordering> Replica<O> {
             if self.has_room_for_keepalive() {
                 // Only open sessions are noted: what clients make up must not grow the table.
                 let is_open = self.replicated.sessions.session(session).is_some();
-                if let Some(term) = self.expiry.term.as_mut().filter(|_| is_open) {
+                if let Some(term) = self.expiry.term.as_mut().filter(|_| is_open)
+                    && !planted(Plant::KeepaliveNotNoted)
+                {
                     term.notes.insert(session, now);
                 }
                 self.reads.arrive_keepalive(session, keeper);
@@ -246,7 +253,9 @@ impl<O: Ordering> Replica<O> {
         keeper: Keeper,
         out: &mut Vec<Output<O::Message>>,
     ) {
-        if !self.expiry.judges(self.replicated.lead) || self.expiry.is_expiring(session) {
+        if !self.expiry.judges(self.replicated.lead)
+            || (self.expiry.is_expiring(session) && !planted(Plant::KeepaliveOverExpiry))
+        {
             return;
         }
         let is_alive = self.replicated.sessions.session(session).is_some();

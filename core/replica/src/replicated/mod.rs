@@ -84,7 +84,7 @@ impl Replicated {
         let active = self.sessions.session(session).map(|known| known.active);
         let is_silent = active
             .is_some_and(|active| active <= judged_by || planted(Plant::ExpireIgnoresActivity));
-        is_silent && judged_by >= self.lead.slot
+        is_silent && (judged_by >= self.lead.slot || planted(Plant::ExpiryBeforeLead))
     }
 
     /// The state as it stands, sharing its sessions.

@@ -6,6 +6,7 @@ mod timers;
 use crate::outstanding::{Outstanding, Pending};
 use crate::route::Route;
 use crate::{Answer, Failure, Operation, Preference, SessionConfig, Ticket};
+use quorate_types::zoo::{Plant, planted};
 use quorate_types::{
     CommandId, Duration, FromClient, NodeId, PAYLOAD_BYTES_MAX, Refusal, SessionId, Time, ToClient,
 };
@@ -309,7 +310,7 @@ impl ClientSession {
             Ticket::Request(number) => self.request_message(number),
         };
         if let Some(message) = message {
-            if matches!(ticket, Ticket::Call(_)) {
+            if matches!(ticket, Ticket::Call(_)) || planted(Plant::ReadsPutKeepaliveOff) {
                 self.active_at = now;
             }
             out.push(Output::Send(message));

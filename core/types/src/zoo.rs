@@ -108,10 +108,10 @@ pub enum Plant {
     PromisePagesSkipped,
     /// A damaged acceptor votes again when one other has told what it knows.
     RepairByOne,
+    /// A client that reads sends no keepalive, though reads keep no session.
+    ReadsPutKeepaliveOff,
     /// A keepalive is acknowledged and does not delay the expiry.
     KeepaliveNotNoted,
-    /// A keepalive is acknowledged while the session's expiry is on its way.
-    KeepaliveOverExpiry,
     /// A new leader counts inactivity from before it led.
     TimeBeforeTermCounts,
     /// An expiry that an earlier leader judged ends a session that a later one keeps.
@@ -172,8 +172,8 @@ impl Plant {
         Plant::BaseWrongWatermark,
         Plant::PromisePagesSkipped,
         Plant::RepairByOne,
+        Plant::ReadsPutKeepaliveOff,
         Plant::KeepaliveNotNoted,
-        Plant::KeepaliveOverExpiry,
         Plant::TimeBeforeTermCounts,
         Plant::ExpiryBeforeLead,
     ];

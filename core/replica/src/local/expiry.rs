@@ -253,9 +253,7 @@ impl<O: Ordering> Replica<O> {
         keeper: Keeper,
         out: &mut Vec<Output<O::Message>>,
     ) {
-        if !self.expiry.judges(self.replicated.lead)
-            || (self.expiry.is_expiring(session) && !planted(Plant::KeepaliveOverExpiry))
-        {
+        if !self.expiry.judges(self.replicated.lead) || self.expiry.is_expiring(session) {
             return;
         }
         let is_alive = self.replicated.sessions.session(session).is_some();

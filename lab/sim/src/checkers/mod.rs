@@ -11,6 +11,7 @@ mod demand;
 #[cfg(test)]
 mod dice;
 pub mod durability;
+pub mod keepalives;
 pub mod leadership;
 pub mod leases;
 pub mod limits;
@@ -60,6 +61,8 @@ pub enum Property {
     StepDown,
     /// A healthy, connected majority soon has a leader.
     Election,
+    /// A session ends as the log says, and not before the expiry time after an answered sign of life.
+    SessionKept,
     /// Replicas that executed the same hold the same.
     Digest,
     /// The code under test keeps its own rules: no assertion fails.

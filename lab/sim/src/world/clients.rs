@@ -1,11 +1,13 @@
 //! Simulated clients and their connections: each drives the session that real clients use.
 
 use super::clock::Moment;
+use super::events::Event;
 use super::judge::Open;
+use super::quiet::Rest;
 use super::random::Random;
 use super::workload::Workload;
-use quorate_session::{ClientSession, Ticket};
-use quorate_types::{CommandId, ConnectionId, NodeId};
+use quorate_session::{ClientSession, SessionConfig, Ticket};
+use quorate_types::{CommandId, ConnectionId, NodeId, SessionId};
 use std::collections::BTreeMap;
 
 /// One client.
@@ -24,6 +26,14 @@ pub(super) struct Client {
     pub cut: u64,
     /// Its own choices.
     pub random: Random,
+    /// What every session of it is told.
+    pub config: SessionConfig,
+    /// The session that it gave a sign of life for, got or reconnected in, and when.
+    pub life: Option<(SessionId, Moment)>,
+    /// What it does for a while.
+    pub rest: Rest,
+    /// What happened to it while its process stood still.
+    pub put_off: Vec<Event>,
     /// When its session wants to be woken, as far as that is scheduled.
     pub alarm: Option<Moment>,
 }

@@ -57,6 +57,8 @@ pub(super) enum Event {
     Broken { connection: ConnectionId },
     /// A client may begin an operation.
     ClientThinks { client: u64 },
+    /// A client's process that stood still goes on.
+    ClientThaws { client: u64 },
     /// A client's session wants to be woken.
     ClientAlarm { client: u64 },
     /// Somebody sends a copy of a call.
@@ -93,6 +95,27 @@ impl Events {
 
 impl World {
     pub(super) fn happen(&mut self, event: Event) {
+        let event = match self.client_met(&event) {
+            Some(client) => self.puts_off(client, event),
+            None => Some(event),
+        };
+        if let Some(event) = event {
+            self.happens(event);
+        }
+    }
+
+    /// The client whose process an event meets.
+    fn client_met(&self, event: &Event) -> Option<u64> {
+        match event {
+            Event::ToClient { connection, .. }
+            | Event::Dialled { connection }
+            | Event::Broken { connection } => self.connections.get(connection)?.client,
+            Event::ClientAlarm { client } => Some(*client),
+            _ => None,
+        }
+    }
+
+    fn happens(&mut self, event: Event) {
         match event {
             Event::Start { node } => self.start(node),
             Event::Doom { node, life } => self.doomed(node, life),
@@ -115,6 +138,7 @@ impl World {
             Event::Closed { connection } => self.closed(connection),
             Event::Broken { connection } => self.broke(connection),
             Event::ClientThinks { client } => self.client_thinks(client),
+            Event::ClientThaws { client } => self.thaw(client),
             Event::ClientAlarm { client } => self.client_alarm(client),
             Event::Ghost { node, message } => self.ghost(node, *message),
             Event::FaultBegins(index) => self.fault_begins(index),

@@ -288,6 +288,7 @@ impl World {
         for client in self.clients.values_mut() {
             client.cut = 0;
         }
+        self.wake_clients();
         for id in ids {
             self.start(id);
             self.resume(id);

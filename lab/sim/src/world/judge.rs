@@ -509,6 +509,11 @@ impl Judge {
         self.durability.check_disks(disks, quorum)
     }
 
+    /// What is decided in `slot`.
+    pub(super) fn decided_batch(&self, slot: Slot) -> Option<&Batch> {
+        self.log.get(&slot)
+    }
+
     /// The last slot that was decided.
     pub(super) fn last_decided(&self) -> Slot {
         self.log

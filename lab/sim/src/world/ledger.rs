@@ -19,31 +19,61 @@ struct Session {
     seen: BTreeSet<u64>,
 }
 
+/// A session that a slot of the log ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ended {
+    /// It was judged inactive.
+    Expired(SessionId),
+    /// The table was full.
+    Evicted(SessionId),
+    /// Its client ended it.
+    Closed(SessionId),
+}
+
+/// The sessions of a group as the log alone has them.
 #[derive(Debug)]
-struct Ledger {
+pub(super) struct Ledger {
     sessions: BTreeMap<SessionId, Session>,
     capacity: usize,
     lead: (Ballot, Slot),
     effective: Places,
+    ended: Vec<Ended>,
 }
 
 /// The places at which calls of `log` take effect in a group that keeps at most `capacity` sessions.
 pub(super) fn effective(log: &BTreeMap<Slot, Batch>, capacity: usize) -> Places {
-    let mut ledger = Ledger {
-        sessions: BTreeMap::new(),
-        capacity,
-        lead: (Ballot::ZERO, Slot::ZERO),
-        effective: Places::new(),
-    };
+    let mut ledger = Ledger::new(capacity);
     for (slot, batch) in log {
-        for (index, command) in batch.commands().iter().enumerate() {
-            ledger.take(*slot, index as u32, command);
-        }
+        ledger.apply(*slot, batch);
     }
     ledger.effective
 }
 
 impl Ledger {
+    /// A group without sessions that keeps at most `capacity`.
+    pub(super) fn new(capacity: usize) -> Ledger {
+        Ledger {
+            sessions: BTreeMap::new(),
+            capacity,
+            lead: (Ballot::ZERO, Slot::ZERO),
+            effective: Places::new(),
+            ended: Vec::new(),
+        }
+    }
+
+    /// Takes the next slot; says which sessions it ended.
+    pub(super) fn apply(&mut self, slot: Slot, batch: &Batch) -> Vec<Ended> {
+        for (index, command) in batch.commands().iter().enumerate() {
+            self.take(slot, index as u32, command);
+        }
+        std::mem::take(&mut self.ended)
+    }
+
+    /// Open sessions.
+    pub(super) fn len(&self) -> usize {
+        self.sessions.len()
+    }
+
     fn take(&mut self, slot: Slot, index: u32, command: &Command) {
         match &command.body {
             Body::Call { object, .. } => {
@@ -54,13 +84,17 @@ impl Ledger {
             }
             Body::Open { .. } => self.open(slot, SessionId::opened_at(slot, index as usize)),
             Body::Close => {
-                self.sessions.remove(&command.id.session);
+                let session = command.id.session;
+                if self.sessions.remove(&session).is_some() {
+                    self.ended.push(Ended::Closed(session));
+                }
             }
             Body::Expire { session, judged_by } => {
                 let known = self.sessions.get(session);
                 let is_silent = known.is_some_and(|known| known.active <= *judged_by);
                 if is_silent && *judged_by >= self.lead.1 {
                     self.sessions.remove(session);
+                    self.ended.push(Ended::Expired(*session));
                 }
             }
             Body::Lead { ballot } if *ballot > self.lead.0 => self.lead = (*ballot, slot),
@@ -81,6 +115,7 @@ impl Ledger {
                 .min();
             if let Some((_, id)) = idle {
                 self.sessions.remove(&id);
+                self.ended.push(Ended::Evicted(id));
             }
         }
         let session = Session {

@@ -266,6 +266,7 @@ impl World {
             let judged = self.judge.decided(id, slot, &batch);
             self.judged(judged);
         }
+        self.watch_sessions();
     }
 
     pub(super) fn set_alarm(&mut self, id: NodeId) {

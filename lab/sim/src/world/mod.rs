@@ -11,6 +11,7 @@ mod events;
 mod faults;
 mod generate;
 mod judge;
+mod keeping;
 mod leading;
 mod ledger;
 mod life;
@@ -19,6 +20,7 @@ mod network;
 mod node;
 mod objects;
 mod outputs;
+mod quiet;
 mod random;
 mod run;
 mod schedule;
@@ -42,9 +44,11 @@ use clients::{Client, Connection};
 use clock::Clock;
 use events::{Event, Events};
 use judge::Judge;
+use keeping::Keeping;
 use leading::Leading;
 use network::Network;
 use node::Node;
+use quiet::{Quiet, Rest};
 use quorate_session::{ClientSession, Preference, SessionConfig};
 use quorate_types::{ConnectionId, Duration, NodeId};
 use random::Random;
@@ -67,6 +71,8 @@ pub struct World {
     connections_made: u64,
     judge: Judge,
     leading: Leading,
+    keeping: Keeping,
+    quiet: Quiet,
     memory: Memory,
     stage: Stage,
     trace: Trace,
@@ -86,6 +92,7 @@ impl World {
         if let Some(clients) = schedule.clients {
             setup.clients = clients;
         }
+        let quiet = Quiet::draw(&mut setup);
         let seed = setup.seed;
         let mut world = World {
             now: Moment::default(),
@@ -101,6 +108,8 @@ impl World {
                 setup.persistence,
             ),
             leading: Leading::new(&setup),
+            keeping: Keeping::new(&setup),
+            quiet,
             memory: stages::bounds(&setup),
             stage: Stage::Faults,
             trace: Trace::new(telling),
@@ -179,6 +188,10 @@ impl World {
                     hears: None,
                     cut: 0,
                     random,
+                    config,
+                    life: None,
+                    rest: Rest::None,
+                    put_off: Vec::new(),
                     alarm: None,
                 },
             );

@@ -35,11 +35,21 @@ impl World {
             return;
         }
         let (now, load) = (self.now, self.setup.load);
-        let is_calm = self.stage.is_calm();
         let client = self.clients.get_mut(&number).expect("clients stay");
         let next = now + Duration(client.random.below(load.think_max.0) + 1_000_000);
         self.events
             .push(next, Event::ClientThinks { client: number });
+        if !self.is_quiet(number) {
+            self.watch_idle(number);
+            self.client_begins(number);
+        }
+    }
+
+    /// Begins an operation if the client has fewer under way than it may have.
+    pub(super) fn client_begins(&mut self, number: u64) {
+        let load = self.setup.load;
+        let is_calm = self.stage.is_calm();
+        let client = self.clients.get_mut(&number).expect("clients stay");
         let is_busy = client.open.len() as u64 >= load.depth;
         if is_busy || !self.stage.wants_operations() {
             return;
@@ -91,6 +101,11 @@ impl World {
             client.alarm = None;
             self.tell_client(number, Input::Wake);
         }
+    }
+
+    /// A client's session is new: it does what is due at once.
+    pub(super) fn client_alarm_now(&mut self, number: u64) {
+        self.tell_client(number, Input::Wake);
     }
 
     fn tell_client(&mut self, number: u64, input: Input) {
@@ -155,6 +170,7 @@ impl World {
 
     fn dial(&mut self, number: u64, address: &str) {
         let latency = self.network.latency();
+        self.watch_reconnected(number);
         let client = self.clients.get_mut(&number).expect("clients stay");
         if let Some(old) = client.connection.take() {
             self.events
@@ -227,6 +243,7 @@ impl World {
             .node_ids()
             .map(|id| (id, id.to_string()))
             .collect();
+        self.watch_reconnected(number);
         self.tell_client(number, Input::Connected { node, members });
     }
 
@@ -245,6 +262,7 @@ impl World {
         let Some(id) = self.clients[&number].connection else {
             return;
         };
+        self.watch_sent(number, &message);
         let words = [Tag::Client as u64, number, id.0, 3];
         self.trace
             .note(self.now, &words, || format!("c{number} sends {message:?}"));
@@ -353,6 +371,7 @@ impl World {
                 let judged = self.judge.replied(*id, outcome);
                 self.judged(judged);
             }
+            self.watch_answered(connection.client, &message);
             let Some(number) = connection.client else {
                 continue;
             };

@@ -234,6 +234,7 @@ impl World {
             .iter()
             .map(|peer| peer.in_flight_bytes)
             .max();
+        let (applied, sessions) = (status.applied, status.sessions);
         let samples = [
             ("commands waiting", status.ordering.waiting as u64),
             ("bytes in flight to a peer", in_flight.unwrap_or(0) as u64),
@@ -247,6 +248,7 @@ impl World {
             let judged = self.memory.sampled(self.now.0, id, quantity, size);
             self.judged(judged);
         }
+        self.watch_table(id, applied, sessions);
     }
 }
 

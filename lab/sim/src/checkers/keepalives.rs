@@ -1,0 +1,205 @@
+//! Watches sessions: an acknowledged keepalive, or an answered call, keeps the session for the expiry time from when it
+//! was sent; and a client that is connected gives a sign of life in time.
+//!
+//! Fed by the seeded world with what clients send and receive, and with the moments at which the log ends sessions, all
+//! in true time. An acknowledgement does not say which keepalive it is for: the oldest that is unanswered is assumed.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use quorate_types::{CommandId, SessionId};
+
+use super::{Property, Violation};
+
+/// Signs of life and what they promised.
+#[derive(Debug)]
+pub struct Keepalives {
+    /// The least expiry time that any clock of the group shows.
+    expiry_ns: u64,
+    sessions: BTreeMap<SessionId, Kept>,
+    /// When a call was first sent.
+    calls: BTreeMap<CommandId, u64>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    /// Keepalives without an answer on the present connection, by when they were sent.
+    unanswered: VecDeque<u64>,
+    /// When the newest sign of life was sent that was answered.
+    answered: Option<u64>,
+    ended: Option<u64>,
+}
+
+impl Keepalives {
+    /// Sessions are kept for `expiry_ns`, whatever clock measures it.
+    pub fn new(expiry_ns: u64) -> Keepalives {
+        Keepalives {
+            expiry_ns,
+            sessions: BTreeMap::new(),
+            calls: BTreeMap::new(),
+        }
+    }
+
+    /// Takes note that a client sends a keepalive.
+    pub fn sent(&mut self, now_ns: u64, session: SessionId) {
+        let kept = self.sessions.entry(session).or_default();
+        kept.unanswered.push_back(now_ns);
+    }
+
+    /// Takes note that a client sends a call, for the first time or again.
+    pub fn called(&mut self, now_ns: u64, call: CommandId) {
+        self.calls.entry(call).or_insert(now_ns);
+    }
+
+    /// Takes note that a client of `session` drops its connection: nothing sent on it will be answered.
+    pub fn dropped(&mut self, session: SessionId) {
+        if let Some(kept) = self.sessions.get_mut(&session) {
+            kept.unanswered.clear();
+        }
+    }
+
+    /// Takes note that a keepalive is acknowledged.
+    ///
+    /// # Errors
+    /// [`Property::SessionKept`] when the session had ended before the expiry time was over.
+    pub fn acknowledged(&mut self, session: SessionId) -> Result<(), Violation> {
+        let kept = self.sessions.entry(session).or_default();
+        match kept.unanswered.pop_front() {
+            Some(sent_ns) => self.answered(session, sent_ns),
+            None => Ok(()),
+        }
+    }
+
+    /// Takes note that a call is answered.
+    ///
+    /// # Errors
+    /// As for [`Keepalives::acknowledged`].
+    pub fn replied(&mut self, call: CommandId) -> Result<(), Violation> {
+        match self.calls.get(&call) {
+            Some(sent_ns) => self.answered(call.session, *sent_ns),
+            None => Ok(()),
+        }
+    }
+
+    fn answered(&mut self, session: SessionId, sent_ns: u64) -> Result<(), Violation> {
+        let kept = self.sessions.entry(session).or_default();
+        kept.answered = kept.answered.max(Some(sent_ns));
+        self.check(session)
+    }
+
+    /// Takes note that the log ends a session that its client did not end.
+    ///
+    /// # Errors
+    /// As for [`Keepalives::acknowledged`].
+    pub fn ended(&mut self, now_ns: u64, session: SessionId) -> Result<(), Violation> {
+        self.sessions.entry(session).or_default().ended = Some(now_ns);
+        self.check(session)
+    }
+
+    fn check(&self, session: SessionId) -> Result<(), Violation> {
+        let Some(Kept {
+            answered: Some(sent_ns),
+            ended: Some(ended_ns),
+            ..
+        }) = self.sessions.get(&session)
+        else {
+            return Ok(());
+        };
+        // An answer that an ended session still gets says nothing about its future.
+        let is_kept = sent_ns <= ended_ns && *ended_ns < sent_ns + self.expiry_ns;
+        if !is_kept {
+            return Ok(());
+        }
+        broken(format!(
+            "{session} ended at {ended_ns} ns; what was sent at {sent_ns} ns and answered keeps it for {} ns",
+            self.expiry_ns
+        ))
+    }
+
+    /// Takes a look at a client that is connected and has an open session: what it last sent in it, and when it was
+    /// connected or got the session, is so long ago.
+    ///
+    /// # Errors
+    /// [`Property::SessionKept`] when it lets more than half of the expiry time pass.
+    pub fn idled(&self, session: SessionId, idle_ns: u64) -> Result<(), Violation> {
+        if idle_ns <= self.expiry_ns / 2 {
+            return Ok(());
+        }
+        broken(format!(
+            "the connected client of {session} gave no sign of life for {idle_ns} ns of {} ns",
+            self.expiry_ns
+        ))
+    }
+}
+
+fn broken(detail: String) -> Result<(), Violation> {
+    Err(Violation::new(Property::SessionKept, detail))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: SessionId = SessionId(7);
+    const CALL: CommandId = CommandId {
+        session: S,
+        sequence: 1,
+    };
+
+    #[test]
+    fn an_acknowledged_keepalive_keeps_its_session_for_the_expiry_time() {
+        let mut seen = Keepalives::new(100);
+        seen.sent(10, S);
+        seen.acknowledged(S).unwrap();
+        let early = seen.ended(109, S).unwrap_err();
+        assert_eq!(early.property, Property::SessionKept);
+        let mut seen = Keepalives::new(100);
+        seen.sent(10, S);
+        seen.acknowledged(S).unwrap();
+        seen.ended(110, S).unwrap();
+    }
+
+    #[test]
+    fn an_acknowledgement_that_comes_after_the_end_of_its_session_is_found() {
+        let mut seen = Keepalives::new(100);
+        seen.sent(10, S);
+        seen.ended(50, S).unwrap();
+        assert!(seen.acknowledged(S).is_err());
+    }
+
+    #[test]
+    fn an_acknowledgement_counts_for_the_oldest_keepalive_of_its_connection() {
+        let mut seen = Keepalives::new(100);
+        seen.sent(10, S);
+        seen.sent(60, S);
+        seen.acknowledged(S).unwrap();
+        seen.ended(115, S).unwrap();
+        let mut seen = Keepalives::new(100);
+        seen.sent(10, S);
+        seen.dropped(S);
+        seen.sent(60, S);
+        seen.acknowledged(S).unwrap();
+        assert!(seen.ended(115, S).is_err());
+    }
+
+    #[test]
+    fn an_answered_call_counts_from_when_it_was_first_sent() {
+        let mut seen = Keepalives::new(100);
+        seen.called(10, CALL);
+        seen.called(50, CALL);
+        seen.replied(CALL).unwrap();
+        seen.called(60, CALL);
+        seen.replied(CALL).unwrap();
+        seen.ended(115, S).unwrap();
+        let mut seen = Keepalives::new(100);
+        seen.called(10, CALL);
+        seen.replied(CALL).unwrap();
+        assert!(seen.ended(105, S).is_err());
+    }
+
+    #[test]
+    fn a_connected_client_that_lets_its_session_grow_old_is_found() {
+        let seen = Keepalives::new(100);
+        seen.idled(S, 50).unwrap();
+        assert!(seen.idled(S, 51).is_err());
+    }
+}

@@ -1,0 +1,134 @@
+//! What the checkers of sessions are told, and when: signs of life as clients send them and get them answered, and the
+//! ends of sessions as the log decides them.
+//!
+//! The log is read by the [ledger](super::ledger), a second opinion; the replicas' own tables are compared with it by
+//! their sizes. Called by the world's clients, turns and samples; it changes nothing.
+
+use super::World;
+use super::ledger::{Ended, Ledger};
+use super::setup::Setup;
+use crate::checkers::Property;
+use crate::checkers::keepalives::Keepalives;
+use quorate_types::{FromClient, NodeId, SessionId, Slot, ToClient};
+use std::collections::BTreeMap;
+
+/// The checkers of sessions.
+pub(super) struct Keeping {
+    keepalives: Keepalives,
+    ledger: Ledger,
+    /// The slots up to here are in the ledger.
+    upto: Slot,
+    /// Open sessions after each slot that changed their number.
+    sizes: BTreeMap<Slot, usize>,
+}
+
+impl Keeping {
+    /// The promises of a group with this configuration.
+    pub(super) fn new(setup: &Setup) -> Keeping {
+        // The clock that judges may run fast by the drift that is allowed; as much again covers rounding.
+        let short = setup.session_expiry.0 / 1_000_000 * 2 * setup.timing.clock_drift_ppm;
+        Keeping {
+            keepalives: Keepalives::new(setup.session_expiry.0 - short),
+            ledger: Ledger::new(setup.sessions_max),
+            upto: Slot::ZERO,
+            sizes: BTreeMap::from([(Slot::ZERO, 0)]),
+        }
+    }
+}
+
+impl World {
+    /// Slots were decided: what they end must not be owed any more.
+    pub(super) fn watch_sessions(&mut self) {
+        while let Some(batch) = self.judge.decided_batch(self.keeping.upto.next()) {
+            let slot = self.keeping.upto.next();
+            self.keeping.upto = slot;
+            let ended = self.keeping.ledger.apply(slot, batch);
+            let size = self.keeping.ledger.len();
+            if self.keeping.sizes.last_key_value().map(|(_, size)| *size) != Some(size) {
+                self.keeping.sizes.insert(slot, size);
+            }
+            for end in ended {
+                let judged = match end {
+                    Ended::Expired(session) => self.keeping.keepalives.ended(self.now.0, session),
+                    Ended::Evicted(_) | Ended::Closed(_) => Ok(()),
+                };
+                self.judged(judged);
+            }
+        }
+    }
+
+    /// A replica that has applied the slots up to `applied` says that it holds so many sessions.
+    pub(super) fn watch_table(&mut self, id: NodeId, applied: Slot, sessions: usize) {
+        if applied > self.keeping.upto {
+            return;
+        }
+        let owed = self.keeping.sizes.range(..=applied).next_back();
+        let owed = owed.map_or(0, |(_, size)| *size);
+        if owed != sessions {
+            let detail =
+                format!("{id} holds {sessions} sessions after {applied}, the log leaves {owed}");
+            self.blame(Property::SessionKept, detail);
+        }
+    }
+
+    /// A client sends something.
+    pub(super) fn watch_sent(&mut self, number: u64, message: &FromClient) {
+        let now = self.now;
+        let session = match message {
+            FromClient::KeepAlive { session } => {
+                self.keeping.keepalives.sent(now.0, *session);
+                *session
+            }
+            FromClient::Call { id, .. } => {
+                self.keeping.keepalives.called(now.0, *id);
+                id.session
+            }
+            FromClient::Open { .. }
+            | FromClient::Read { .. }
+            | FromClient::Close { .. }
+            | FromClient::Checkpoint { .. } => return,
+        };
+        self.note_life(number, session);
+    }
+
+    /// An answer reaches a client, or whoever sent a copy of its call.
+    pub(super) fn watch_answered(&mut self, number: Option<u64>, message: &ToClient) {
+        let judged = match (number, message) {
+            (Some(_), ToClient::KeptAlive { session }) => {
+                self.keeping.keepalives.acknowledged(*session)
+            }
+            (Some(number), ToClient::Opened { session, .. }) => {
+                self.note_life(number, *session);
+                Ok(())
+            }
+            (_, ToClient::Replied { id, .. }) => self.keeping.keepalives.replied(*id),
+            _ => Ok(()),
+        };
+        self.judged(judged);
+    }
+
+    fn note_life(&mut self, number: u64, session: SessionId) {
+        let client = self.clients.get_mut(&number).expect("clients stay");
+        client.life = Some((session, self.now));
+    }
+
+    /// A client drops its connection, or gets another.
+    pub(super) fn watch_reconnected(&mut self, number: u64) {
+        let client = self.clients.get_mut(&number).expect("clients stay");
+        if let Some((session, _)) = client.life {
+            client.life = Some((session, self.now));
+            self.keeping.keepalives.dropped(session);
+        }
+    }
+
+    /// A client that is awake thinks.
+    pub(super) fn watch_idle(&mut self, number: u64) {
+        let client = &self.clients[&number];
+        let Some((session, at)) = client.life.filter(|_| client.session.is_open()) else {
+            return;
+        };
+        let idle = self.now.since(at);
+        let judged = self.keeping.keepalives.idled(session, idle.0);
+        self.judged(judged);
+    }
+}

@@ -1,0 +1,143 @@
+//! Clients that are quiet for about as long as a session lives: they rest and only keep their session, their process
+//! stands still, or it ends and begins anew and its session is left behind.
+//!
+//! A session that nobody uses is where leaders, expiries and signs of life meet. A run without quiet clients keeps all
+//! sessions busy, and some runs have none.
+
+use super::World;
+use super::clock::Moment;
+use super::events::Event;
+use super::random::Random;
+use super::setup::Setup;
+use super::trace::Tag;
+use quorate_session::ClientSession;
+use quorate_types::Duration;
+
+/// How often clients are quiet in one run, and how.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Quiet {
+    /// In a thousand times that a client may begin an operation.
+    per_mille: u64,
+    /// How long a session lives.
+    expiry: Duration,
+}
+
+/// What a client does for a while.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rest {
+    /// It works.
+    None,
+    /// It begins no operation until then.
+    Idle(Moment),
+    /// Its process stands still until then.
+    Still(Moment),
+}
+
+/// Sessions live for this long in runs where they shall expire often.
+const EXPIRY_MS: (u64, u64) = (800, 3000);
+
+impl Quiet {
+    /// How quiet the clients of a run are. Half of the runs have short sessions.
+    pub(super) fn draw(setup: &mut Setup) -> Quiet {
+        let mut random = Random::new(setup.seed, "quiet", 0);
+        if random.chance(500) {
+            setup.session_expiry = random.millis(EXPIRY_MS.0, EXPIRY_MS.1);
+        }
+        Quiet {
+            per_mille: *random.pick(&[0, 3, 10, 30]),
+            expiry: setup.session_expiry,
+        }
+    }
+}
+
+impl World {
+    /// Says whether a client is quiet; it may become so.
+    pub(super) fn is_quiet(&mut self, number: u64) -> bool {
+        let (now, quiet) = (self.now, self.quiet);
+        let is_faulty = self.stage.is_faulty();
+        let client = self.clients.get_mut(&number).expect("clients stay");
+        match client.rest {
+            Rest::Idle(until) | Rest::Still(until) if now < until && is_faulty => return true,
+            Rest::None | Rest::Idle(_) | Rest::Still(_) => client.rest = Rest::None,
+        }
+        if !is_faulty || !client.random.chance(quiet.per_mille) {
+            return false;
+        }
+        let percent = |random: &mut Random, least, most| {
+            now + Duration(quiet.expiry.0 / 100 * random.between(least, most))
+        };
+        match client.random.below(10) {
+            0..=3 => client.rest = Rest::Idle(percent(&mut client.random, 50, 250)),
+            4..=7 => {
+                let until = percent(&mut client.random, 85, 125);
+                client.rest = Rest::Still(until);
+                let thaw = Event::ClientThaws { client: number };
+                self.events.push(until, thaw);
+            }
+            _ => {
+                self.begin_anew(number);
+                return true;
+            }
+        }
+        let rest = self.clients[&number].rest;
+        let words = [Tag::Client as u64, number, 5];
+        self.trace
+            .note(now, &words, || format!("c{number} is quiet: {rest:?}"));
+        true
+    }
+
+    /// Whether a client's process stands still. What happens to it meanwhile is put off.
+    pub(super) fn puts_off(&mut self, number: u64, event: Event) -> Option<Event> {
+        let client = self.clients.get_mut(&number).expect("clients stay");
+        if matches!(client.rest, Rest::Still(_)) {
+            client.put_off.push(event);
+            return None;
+        }
+        Some(event)
+    }
+
+    /// A client's process goes on, and does at once what it would have done.
+    pub(super) fn thaw(&mut self, number: u64) {
+        let client = self.clients.get_mut(&number).expect("clients stay");
+        if !matches!(client.rest, Rest::Still(_)) {
+            return;
+        }
+        client.rest = Rest::None;
+        for event in std::mem::take(&mut client.put_off) {
+            self.events.push(self.now, event);
+        }
+        self.client_begins(number);
+    }
+
+    /// All clients go on.
+    pub(super) fn wake_clients(&mut self) {
+        let numbers: Vec<u64> = self.clients.keys().copied().collect();
+        for number in numbers {
+            self.thaw(number);
+            self.clients.get_mut(&number).expect("clients stay").rest = Rest::None;
+        }
+    }
+
+    /// A client's process ends and another begins: what was under way has an unknown end.
+    fn begin_anew(&mut self, number: u64) {
+        let now = self.now;
+        let client = self.clients.get_mut(&number).expect("clients stay");
+        let nonce = client.random.bits() | 1;
+        let addresses: Vec<String> = self.setup.node_ids().map(|node| node.to_string()).collect();
+        client.session = ClientSession::new(client.config.clone(), addresses, nonce, now.as_time());
+        client.life = None;
+        let opens = std::mem::take(&mut client.open);
+        let old = client.connection.take();
+        for (_, open) in opens {
+            let judged = self.judge.gave_up(now, open, true);
+            self.judged(judged);
+        }
+        if let Some(connection) = old {
+            self.events.push(now, Event::Closed { connection });
+        }
+        let words = [Tag::Client as u64, number, 6];
+        self.trace
+            .note(now, &words, || format!("c{number} begins anew"));
+        self.client_alarm_now(number);
+    }
+}

@@ -240,7 +240,11 @@ impl MultiPaxos {
             }
         } else {
             self.learner.turn += 1;
-            self.learner.gap_since = None;
+            // Once everybody was asked in vain there is a pause, or questions and empty answers would
+            // follow each other as fast as the links carry them.
+            let linked = self.peers.iter().filter(|peer| peer.link.is_some());
+            let place = self.learner.turn.checked_rem(linked.count());
+            self.learner.gap_since = place.is_none_or(|place| place == 0).then_some(now);
         }
         self.learn_more(now, effects);
     }

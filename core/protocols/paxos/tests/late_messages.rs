@@ -1,7 +1,7 @@
 //! Single instances driven by hand: what a late, lost or repeated message must not do.
 
 use quorate_ordering::{Config, Effect, Event, LinkState, Ordering, ReadId};
-use quorate_paxos::{Message, MultiPaxos};
+use quorate_paxos::{Message, MultiPaxos, Promise};
 use quorate_testkit::{VIEW, call, view};
 use quorate_types::{
     Ballot, Batch, Duration, GroupId, LinkEpoch, NodeId, NodeSet, Persistence, Slot, Stamp, Time,
@@ -256,4 +256,143 @@ fn what_another_view_or_group_says_is_dropped_and_counted() {
     let status = node.paxos.status();
     assert_eq!((status.foreign, status.promised), (4, Ballot::ZERO));
     assert_eq!(node.receive(1, prepare(own)).len(), 1, "its own view's is");
+}
+
+/// A leader of three acceptors whose peers are linked and answer nothing by themselves.
+fn leader(config: Config) -> (Lone, Ballot) {
+    let mut node = Lone::new(config);
+    node.link(2);
+    node.link(3);
+    let ballot = Ballot::ZERO;
+    let sent = node.receive(2, Message::TakeOver { ballot });
+    let prepared = sent.into_iter().find_map(|(_, message)| match message {
+        Message::Prepare { ballot, .. } => Some(ballot),
+        _ => None,
+    });
+    let ballot = prepared.expect("it stands at once");
+    (node, ballot)
+}
+
+fn promise(ballot: Ballot, decided: u64) -> Message {
+    Message::Promise(Promise {
+        ballot,
+        from: Slot(1),
+        votes: Vec::new(),
+        next: None,
+        decided: Slot(decided),
+        trimmed: Slot::ZERO,
+        wall: Wall(0),
+    })
+}
+
+fn config() -> Config {
+    let view = view(3, 3, Persistence::Memory);
+    Config::new(VIEW.group, NodeId(1), 1, view, 1)
+}
+
+fn proposed_to(sent: &[(NodeSet, Message)], peer: u16) -> Vec<u64> {
+    let proposals = sent.iter().filter_map(|(to, message)| match message {
+        Message::Accept { slot, .. } if to.contains(NodeId(peer)) => Some(slot.0),
+        _ => None,
+    });
+    proposals.collect()
+}
+
+/// Claim mp-40.
+#[test]
+fn no_slot_is_proposed_further_than_the_window_beyond_what_the_replica_applied() {
+    let mut config = config();
+    config.view.window = 2;
+    let (mut node, ballot) = leader(config);
+    node.receive(2, promise(ballot, 0));
+    for sequence in 1..=4 {
+        node.submit(sequence);
+    }
+    let (first, last) = (Slot(1), Slot(2));
+    let accepted = Message::Accepted {
+        ballot,
+        first,
+        last,
+    };
+    assert_eq!(
+        accepts(&node.receive(2, accepted)),
+        0,
+        "decided is not applied"
+    );
+    let slot = Slot(1);
+    let sent = node.event(Event::Executed { slot });
+    assert_eq!(
+        proposed_to(&sent, 2),
+        [3],
+        "one slot applied, one more proposed"
+    );
+}
+
+/// Claim mp-41.
+#[test]
+fn a_peer_that_is_slow_has_no_more_bytes_in_flight_than_its_credit() {
+    let mut config = config();
+    config.limits.credit_bytes = 1000;
+    config.limits.batch_commands = 1;
+    let (mut node, ballot) = leader(config);
+    node.receive(2, promise(ballot, 0));
+    let mut proposed = Vec::new();
+    for sequence in 1..=6 {
+        let commands = vec![call(1, sequence, &[0; 600])];
+        let sent = node.event(Event::Submit { commands });
+        proposed.extend(proposed_to(&sent, 3));
+        // Acceptor 2 is as fast as can be, acceptor 3 answers nothing.
+        let (first, last) = (Slot(sequence), Slot(sequence));
+        node.receive(
+            2,
+            Message::Accepted {
+                ballot,
+                first,
+                last,
+            },
+        );
+        let slot = last;
+        node.event(Event::Executed { slot });
+    }
+    assert_eq!(proposed, [1, 2], "the second passes the bound, then none");
+    let (first, last) = (Slot(1), Slot(2));
+    node.receive(
+        3,
+        Message::Accepted {
+            ballot,
+            first,
+            last,
+        },
+    );
+    let sent = node.submit(7);
+    assert_eq!(proposed_to(&sent, 3), [7], "its credit is back");
+}
+
+/// Claim mp-36.
+#[test]
+fn a_leader_that_was_answered_in_vain_by_everybody_pauses_before_it_asks_again() {
+    let (mut node, ballot) = leader(config());
+    let questions = |sent: Vec<(NodeSet, Message)>| {
+        let is_learn =
+            |(_, message): &&(NodeSet, Message)| matches!(message, Message::Learn { .. });
+        sent.iter().filter(is_learn).count()
+    };
+    let nothing = || Message::Learned {
+        from: Slot(1),
+        batches: Vec::new(),
+        decided: Slot::ZERO,
+    };
+    assert_eq!(questions(node.receive(2, promise(ballot, 3))), 1);
+    assert_eq!(
+        questions(node.receive(2, nothing())),
+        1,
+        "the other one at once"
+    );
+    assert_eq!(
+        questions(node.receive(3, nothing())),
+        0,
+        "nobody else is left"
+    );
+    node.now = node.now + Duration::from_millis(5);
+    assert_eq!(questions(node.event(Event::Wake)), 1);
 }

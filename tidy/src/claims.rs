@@ -1,15 +1,15 @@
 //! A claim has three ends: a row in `docs/papers.md`, the file that keeps it, and a script or test that would fail.
 //!
-//! A row reads `| mp-7 | what is claimed | file | script or test |`; the last two cells name paths between backticks, a
+//! A row reads `| mp-7 | what is claimed | from | file | script or test |`; the last two cells name paths between backticks, a
 //! test inside a Rust file as `path::name`. Code cites a claim by the word and its id.
 
 use std::collections::BTreeMap;
 
 use crate::repository::Repository;
-use crate::table;
+use crate::{sources, table};
 
 const PAGE: &str = "docs/papers.md";
-const HEADER: [&str; 4] = ["id", "claim", "file", "script or test"];
+const HEADER: [&str; 5] = ["id", "claim", "from", "file", "script or test"];
 /// The word before an id; assembled so that this file cites nothing.
 const CITE: &str = concat!("Cl", "aim ");
 
@@ -19,12 +19,15 @@ pub fn problems(repository: &Repository) -> Vec<String> {
     let rows: Vec<Vec<String>> = claim_rows(page);
     let mut found = Vec::new();
     let mut seen = BTreeMap::new();
+    let texts = sources::short_names(page);
     for row in &rows {
         match row.as_slice() {
-            [id, claim, file, proof] => {
+            [id, claim, from, file, proof] => {
                 if seen.insert(id.clone(), ()).is_some() {
                     found.push(format!("{PAGE}: {id} stands twice"));
                 }
+                let complaint = sources::complaint(from, &texts);
+                found.extend(complaint.map(|told| format!("{PAGE}: {id} {told}")));
                 check_row(repository, id, claim, file, proof, &mut found);
             }
             _ => found.push(format!(
@@ -162,8 +165,9 @@ mod tests {
     use crate::repository::Repository;
 
     fn found(row: &str, script: &str) -> Vec<String> {
-        let page =
-            format!("| id | claim | file | script or test |\n| --- | --- | --- | --- |\n{row}\n");
+        let page = format!(
+            "| id | claim | from | file | script or test |\n| --- | --- | --- | --- | --- |\n{row}\n"
+        );
         let script = script.replace("CITE ", CITE);
         problems(&Repository::of(&[
             ("docs/papers.md", &page),
@@ -176,7 +180,7 @@ mod tests {
     fn three_ends_that_meet_are_fine() {
         assert!(
             found(
-                "| zz-1 | holds | `a.rs` | `one.script` |",
+                "| zz-1 | holds | own | `a.rs` | `one.script` |",
                 "# CITE zz-1: holds.\nnodes 3\n"
             )
             .is_empty()
@@ -186,16 +190,16 @@ mod tests {
     #[test]
     fn a_claim_without_a_test_fails() {
         assert_eq!(
-            found("| zz-1 | holds | `a.rs` | |", ""),
+            found("| zz-1 | holds | own | `a.rs` | |", ""),
             ["docs/papers.md: zz-1 has no script or test that would fail"]
         );
         assert_eq!(
-            found("| zz-1 | holds | `a.rs` | `gone.script` |", "").len(),
+            found("| zz-1 | holds | own | `a.rs` | `gone.script` |", "").len(),
             1
         );
         assert_eq!(
             found(
-                "| zz-1 | holds | `a.rs` | `one.script::absent` |",
+                "| zz-1 | holds | own | `a.rs` | `one.script::absent` |",
                 "# CITE zz-1\n"
             )
             .len(),
@@ -206,12 +210,16 @@ mod tests {
     #[test]
     fn a_script_that_does_not_cite_its_claim_fails() {
         assert_eq!(
-            found("| zz-1 | holds | `a.rs` | `one.script` |", "nodes 3\n").len(),
+            found(
+                "| zz-1 | holds | own | `a.rs` | `one.script` |",
+                "nodes 3\n"
+            )
+            .len(),
             1
         );
         assert_eq!(
             found(
-                "| zz-1 | holds | `a.rs` | `one.script` |",
+                "| zz-1 | holds | own | `a.rs` | `one.script` |",
                 "nodes 3\n# CITE zz-1\n"
             )
             .len(),
@@ -220,9 +228,18 @@ mod tests {
     }
 
     #[test]
+    fn a_claim_that_comes_from_nowhere_fails() {
+        let script = "# CITE zz-1: holds.\n";
+        for from in ["", "somewhere 3"] {
+            let row = format!("| zz-1 | holds | {from} | `a.rs` | `one.script` |");
+            assert_eq!(found(&row, script).len(), 1, "{from}");
+        }
+    }
+
+    #[test]
     fn a_citation_without_a_row_fails() {
         let found = found(
-            "| zz-1 | holds | `a.rs` | `one.script` |",
+            "| zz-1 | holds | own | `a.rs` | `one.script` |",
             "# CITE zz-1\n# CITE zz-12\n",
         );
         assert_eq!(
@@ -233,14 +250,18 @@ mod tests {
 
     #[test]
     fn a_row_stands_once_and_is_whole() {
-        let row = "| zz-1 | holds | `a.rs` | `one.script` |";
+        let row = "| zz-1 | holds | own | `a.rs` | `one.script` |";
         assert_eq!(
             found(&format!("{row}\n{row}"), "# CITE zz-1\n"),
             ["docs/papers.md: zz-1 stands twice"]
         );
-        assert_eq!(found("| zz-1 | holds | `a.rs` |", "").len(), 1);
+        assert_eq!(found("| zz-1 | holds | own | `a.rs` |", "").len(), 1);
         assert_eq!(
-            found("| zz-1 | | `gone.rs` | `one.script` |", "# CITE zz-1\n").len(),
+            found(
+                "| zz-1 | | own | `gone.rs` | `one.script` |",
+                "# CITE zz-1\n"
+            )
+            .len(),
             2
         );
     }

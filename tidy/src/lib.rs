@@ -17,6 +17,7 @@ pub mod openings;
 pub mod repository;
 pub mod sizes;
 mod source;
+mod sources;
 mod table;
 pub mod unsafety;
 pub mod words;

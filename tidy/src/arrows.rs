@@ -162,7 +162,7 @@ fn forbidden(from: &str, to: &str) -> Option<&'static str> {
         return Some("tidy stands alone");
     }
     if above == "core" && below != "core" {
-        return Some("core computes and knows nobody above it");
+        return Some("core computes and imports nothing above it");
     }
     if below == "python" || (above == "shell" && below == "lab") {
         return Some("imports point down: present, perform, compute");

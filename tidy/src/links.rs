@@ -1,6 +1,6 @@
 //! Links between pages and files lead somewhere.
 //!
-//! Only links inside the repository are followed; what stands in code is no link.
+//! Only links inside the repository are followed; a link inside code is not one.
 
 use crate::repository::Repository;
 

@@ -3,7 +3,7 @@
 use crate::repository::Repository;
 use crate::{source, table};
 
-/// The page that says which word stands for another.
+/// The page that says which word replaces another.
 const GLOSSARY: &str = "docs/glossary.md";
 
 /// Marks of unfinished work; assembled so that this list is not its own breach.

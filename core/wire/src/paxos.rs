@@ -39,6 +39,7 @@ const SURVEY: u8 = 22;
 const SURVEYED: u8 = 23;
 
 /// A table rather than a program: one arm a message, fields in the order of `docs/wire.md`.
+// Longer than a screen: one arm a message.
 pub(crate) fn put_message(buf: &mut BytesMut, message: &Message) {
     buf.put_u8(tag(message));
     match message {

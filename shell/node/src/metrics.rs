@@ -9,7 +9,7 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 
-/// What `/metrics` says it is.
+/// The content type of `/metrics`.
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// The metrics as text.
@@ -47,6 +47,7 @@ impl Collector for Page {
 
 type Line = (&'static str, &'static str, u64);
 
+// Longer than a screen: one entry a metric.
 fn gauges(status: &NodeStatus) -> Vec<Line> {
     let counts = &status.counts;
     vec![

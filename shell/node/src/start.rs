@@ -27,6 +27,7 @@ use quorate_types::{
 };
 use quorate_wire::ObjectEntry;
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -38,71 +39,60 @@ use std::sync::Arc;
 pub fn run(config: &NodeConfig) -> Result<(), NodeError> {
     config.check_exposure().map_err(NodeError::Tls)?;
     let mut directory = quorate_storage::Identity::open(&config.dir)?;
-    let mut identity = identify(config, &directory)?;
+    let mut node = assemble(config, &mut directory)?;
+    node.watch()
+        .map_err(system("cannot watch the object host"))?;
+    let ended = node.run();
+    if let Err(error @ NodeError::Sighted { sighting, .. }) = &ended {
+        tracing::warn!(%error, "starting again");
+        note_sighting(&mut directory, *sighting)?;
+    }
+    // The lock is held until nothing is written any more.
+    drop(directory);
+    ended
+}
+
+/// Opens and recovers everything that the node consists of.
+fn assemble(config: &NodeConfig, directory: &mut DataDirectory) -> Result<Node, NodeError> {
+    let mut identity = identify(config, directory)?;
     let tls = config.tls.as_ref().map(read_certificates).transpose()?;
     let signals = Signals::take().map_err(system("cannot take over signals"))?;
     let poll = Poll::new().map_err(system("cannot watch sockets"))?;
     let (registry, waker) = shared(&poll)?;
     let now = boot_time();
     let mut entropy = Entropy::new();
-    let mut transport = Transport::listen(
-        Settings {
-            pasts: remembered(&directory),
-            ..settings(config, &identity, entropy.next(), tls)
-        },
-        registry,
-        waker.clone(),
-        now,
-    )?;
+    let settings = Settings {
+        pasts: remembered(directory),
+        ..settings(config, &identity, entropy.next(), tls)
+    };
+    let mut transport = Transport::listen(settings, registry, waker.clone(), now)?;
     let (asker, questions) = questions(waker.clone());
     let admin = config
         .admin
         .map(|address| admin::serve(address, asker))
         .transpose()?;
     let mut host = Host::open(config.host_config())?;
-    let (journal, past) = journal(config, &identity, &mut directory, &waker)?;
-    identity.observing = observing(config, &directory)?;
-    if let Some(observing) = identity.observing {
-        tracing::warn!(boot = identity.boot, reason = %observing, to_do = observing.advice(),
-            "this node observes: it serves calls and does not vote");
-    }
+    let (journal, past) = journal(config, &identity, directory, &waker)?;
+    identity.observing = observing(config, directory)?;
     let names = object_names(&identity);
     let store = SnapshotStore::open(directory.snapshot_disk()?, config.cluster.0)?;
     let quarantine_file = QuarantineFile::in_directory(&config.dir, identity.group);
-    let (quarantine, snapshot) = (
-        quarantine_file.read()?,
-        recover(config, &store, &names, &mut host)?,
-    );
     let remembered = Remembered {
-        snapshot,
-        quarantine,
+        quarantine: quarantine_file.read()?,
+        snapshot: recover(config, &store, &names, &mut host)?,
     };
     // A start that was refused so far leaves a memory-mode node as able to vote as before.
     directory.mark_lived()?;
-    let snapshots = SnapshotQueue::start(
-        (store, directory.disk().clone()),
-        identity.group,
-        names,
-        waker,
-    )
-    .map_err(system("cannot start the snapshot thread"))?;
-    transport.set_recall(match identity.observing {
-        Some(_) => Recall::Lost,
-        None if past.is_damaged => Recall::Damaged,
-        None => Recall::Whole,
-    });
-    if let Some(journal) = &journal {
-        transport.set_commit(journal.newest_commit());
-    }
+    let disks = (store, directory.disk().clone());
+    let snapshots = SnapshotQueue::start(disks, identity.group, names, waker)
+        .map_err(system("cannot start the snapshot thread"))?;
+    introduce(&mut transport, &identity, &past, journal.as_ref());
     let ordering = ordering(&identity, past, entropy.next(), now)?;
-    let (replica, outputs) =
-        Replica::new(replica_config(config, &identity), ordering, remembered, now);
-    tracing::info!(
-        node = %identity.node, address = %transport.address(), admin = admin.map(|a| a.to_string()),
-        boot = identity.boot, objects = identity.view.objects.len(), "node started"
-    );
+    let replica_config = replica_config(config, &identity);
+    let (replica, outputs) = Replica::new(replica_config, ordering, remembered, now);
+    tell_start(&identity, &transport, admin);
     let role = replica.status().ordering.role;
-    let mut node = Node {
+    Ok(Node {
         identity,
         replica,
         transport,
@@ -122,17 +112,35 @@ pub fn run(config: &NodeConfig) -> Result<(), NodeError> {
         sighted: None,
         draining: None,
         turns: 0,
-    };
-    node.watch()
-        .map_err(system("cannot watch the object host"))?;
-    let ended = node.run();
-    if let Err(error @ NodeError::Sighted { sighting, .. }) = &ended {
-        tracing::warn!(%error, "starting again");
-        note_sighting(&mut directory, *sighting)?;
+    })
+}
+
+/// What peers are told about this start: how much the node remembers, and how far its log is durable.
+fn introduce(
+    transport: &mut Transport,
+    identity: &OwnIdentity,
+    past: &Past,
+    journal: Option<&Journal>,
+) {
+    transport.set_recall(match identity.observing {
+        Some(_) => Recall::Lost,
+        None if past.is_damaged => Recall::Damaged,
+        None => Recall::Whole,
+    });
+    if let Some(journal) = journal {
+        transport.set_commit(journal.newest_commit());
     }
-    // The lock is held until nothing is written any more.
-    drop(directory);
-    ended
+}
+
+fn tell_start(identity: &OwnIdentity, transport: &Transport, admin: Option<SocketAddr>) {
+    if let Some(observing) = identity.observing {
+        tracing::warn!(boot = identity.boot, reason = %observing, to_do = observing.advice(),
+            "this node observes: it serves calls and does not vote");
+    }
+    tracing::info!(
+        node = %identity.node, address = %transport.address(), admin = admin.map(|a| a.to_string()),
+        boot = identity.boot, objects = identity.view.objects.len(), "node started"
+    );
 }
 
 fn object_names(identity: &OwnIdentity) -> Vec<String> {

@@ -27,6 +27,7 @@ pub(crate) struct Replay {
 }
 
 /// Reads all segments of `disk`.
+// Longer than a screen: one pass over the segments, whose steps share all of its state.
 pub(crate) fn replay<D: Disk>(
     disk: &D,
     cluster: u64,
@@ -130,6 +131,7 @@ impl Found {
         }
     }
 
+    // Longer than a screen: one pass over what was read, commit by commit.
     fn assemble(self) -> Replay {
         let next_commit = self
             .scans

@@ -82,6 +82,7 @@ impl Model {
     }
 }
 
+// Longer than a screen: the steps of a walk, and the model beside them.
 fn walk(seed: u64) {
     let mut dice = Dice(seed * 2 + 1);
     let disk = SimDisk::new();

@@ -79,6 +79,7 @@ impl Ordering for MultiPaxos {
 }
 
 impl MultiPaxos {
+    // Longer than a screen: one arm a message.
     fn receive(
         &mut self,
         now: Time,

@@ -33,6 +33,7 @@ impl Protocol for Paxos {
         matches!(message, Message::Heartbeat { .. } | Message::Heard { .. })
     }
 
+    // Longer than a screen: one arm a message.
     fn render(message: &Message) -> String {
         match message {
             Message::PreVote { .. } => String::new(),

@@ -234,6 +234,7 @@ fn requests_of_clients() -> Vec<Sample> {
     .into()
 }
 
+// Longer than a screen: one sample an answer.
 fn answers_to_clients() -> Vec<Sample> {
     let refused = |ask, refusal| ToClient::Refused { ask, refusal };
     let replied = |outcome| ToClient::Replied { id: ID, outcome };

@@ -58,6 +58,7 @@ impl World {
         }
     }
 
+    // Longer than a screen: one start, in the order of a node's.
     fn started(&mut self, id: NodeId, found: Found) {
         let boot = found.boot;
         self.trace

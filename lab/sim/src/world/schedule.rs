@@ -343,6 +343,7 @@ impl fmt::Display for Schedule {
 }
 
 impl fmt::Display for Fault {
+    // Longer than a screen: one arm a fault.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Fault::Crash {

@@ -414,6 +414,7 @@ fn nodes_with_certificates_form_a_group_and_plain_clients_stay_outside() {
     );
 }
 
+// Longer than a screen: one group, asked with each kind of certificate.
 #[test]
 fn a_group_with_certificates_serves_who_brings_theirs_and_tells_others_what_to_try() {
     let dir = tempfile::tempdir().unwrap();

@@ -31,7 +31,7 @@ export PYO3_PYTHON ?= $(BIN)/python
 # User site packages and the caller's environment stay out of the virtual environment.
 export PYTHONNOUSERSITE := 1
 
-.PHONY: help build demo test test-fast check fix bench sim sim-ci zoo nemesis outage memory calm fuzz docs
+.PHONY: help build demo test test-fast check fix bench sim sim-ci zoo nemesis outage memory calm fuzz night docs
 .PHONY: venv cargo-present compile release fast-steps
 .PHONY: test-rust test-python test-sim check-rust check-tidy check-python check-shell
 
@@ -122,7 +122,7 @@ check-tidy: cargo-present
 check-python: venv
 	git ls-files '*.py' '*.pyi' | xargs -r $(BIN)/ruff format --check
 	git ls-files '*.py' '*.pyi' | xargs -r $(BIN)/ruff check
-	$(if $(PACKAGE),cd python && $(BIN)/mypy --strict . ../lab/nemesis ../examples/demo.py,@echo "python/pyproject.toml is absent: no types to check")
+	$(if $(PACKAGE),cd python && $(BIN)/mypy --strict . ../lab/nemesis ../lab/night.py ../examples/demo.py,@echo "python/pyproject.toml is absent: no types to check")
 
 check-shell:
 	for script in .ci/run $$(git ls-files '*.sh'); do bash -n "$$script"; done
@@ -160,6 +160,10 @@ fuzz: cargo-present ## fuzz the readers of bytes: TARGET=name, MINUTES=n
 	@command -v cargo-fuzz >/dev/null || { echo "cargo-fuzz is missing: cargo install cargo-fuzz" >&2; exit 1; }
 	@[ -n "$(TARGET)" ] || { echo "which reader? make fuzz TARGET=name, one of:" >&2; cargo fuzz list >&2; exit 2; }
 	cargo +nightly fuzz run $(TARGET) -- -max_total_time=$$(( $(or $(MINUTES),5) * 60 ))
+
+night: compile ## fresh seeds for sim, zoo, nemesis and fuzz; keeps what fails in out/night: MINUTES=n (480)
+	$(SIM) --features zoo --bin zoo -- --list > /dev/null
+	$(TREE) $(BIN)/python lab/night.py --minutes $(or $(MINUTES),480) --programs $(DEV) $(if $(SEED),--seed $(SEED))
 
 docs: cargo-present venv ## API documentation in target/doc
 	$(CARGO) doc --workspace --no-deps

@@ -13,9 +13,12 @@ use quorate_sim::world::{Failure, Telling, run_seed};
 use quorate_types::zoo::{Plant, plant};
 
 const USAGE: &str = "\
-usage: zoo [--only PLANT]... [--within SEEDS] [--quick]
+usage: zoo [--only PLANT]... [--within SEEDS] [--from SEED] [--quick]
+       zoo --list
   --only PLANT     this plant only; may be repeated
   --within SEEDS   the number of seeds for each plant (300; 500 where several faults have to meet)
+  --from SEED      the first seed (0)
+  --list           print the names of all plants
   --quick          only the plants that are found within a few seconds, all together";
 
 /// Within so many seeds a plant is found.
@@ -50,6 +53,7 @@ const QUICK: [Plant; 12] = [
 struct Arguments {
     plants: Vec<Plant>,
     within: Option<u64>,
+    from: u64,
 }
 
 /// A plant, when and by what it was found, and how long that took.
@@ -62,6 +66,12 @@ struct Found {
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
+    if words == ["--list"] {
+        for plant in Plant::ALL {
+            println!("{plant:?}");
+        }
+        return ExitCode::SUCCESS;
+    }
     match parse(&words) {
         Ok(arguments) => visit(&arguments),
         Err(message) => {
@@ -72,7 +82,7 @@ fn main() -> ExitCode {
 }
 
 fn parse(words: &[String]) -> Result<Arguments, String> {
-    let (mut only, mut within, mut is_quick) = (Vec::new(), None, false);
+    let (mut only, mut within, mut from, mut is_quick) = (Vec::new(), None, 0, false);
     let mut rest = words.iter();
     while let Some(word) = rest.next() {
         let mut next = || rest.next().ok_or(format!("{word} wants a word"));
@@ -82,6 +92,12 @@ fn parse(words: &[String]) -> Result<Arguments, String> {
                 let seeds = next()?;
                 let seeds = seeds.parse().map_err(|_| format!("{seeds} is no number"))?;
                 within = Some(seeds);
+            }
+            "--from" => {
+                let seed = next()?;
+                from = seed
+                    .parse()
+                    .map_err(|_| format!("{seed} is not a number"))?;
             }
             "--only" => {
                 let name = next()?;
@@ -98,7 +114,11 @@ fn parse(words: &[String]) -> Result<Arguments, String> {
         (true, false) => Plant::ALL.to_vec(),
         (false, true) => return Err("named plants or the quick ones, not both".to_owned()),
     };
-    Ok(Arguments { plants, within })
+    Ok(Arguments {
+        plants,
+        within,
+        from,
+    })
 }
 
 fn visit(arguments: &Arguments) -> ExitCode {
@@ -119,7 +139,7 @@ fn visit(arguments: &Arguments) -> ExitCode {
         for _ in 0..WORKERS {
             scope.spawn(|| {
                 while let Some((planted, within)) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let found = look(*planted, *within);
+                    let found = look(*planted, arguments.from, *within);
                     let is_right = found.failure.is_some() == planted.is_some();
                     missed.fetch_add(usize::from(!is_right), Ordering::Relaxed);
                     let _one_line_at_a_time = told.lock();
@@ -137,11 +157,11 @@ fn visit(arguments: &Arguments) -> ExitCode {
     ExitCode::from(u8::from(missed > 0))
 }
 
-/// Runs seeds with `planted` until one fails.
-fn look(planted: Option<Plant>, within: u64) -> Found {
+/// Runs seeds from `from` on with `planted` until one fails.
+fn look(planted: Option<Plant>, from: u64, within: u64) -> Found {
     let begun = Instant::now();
     plant(planted);
-    let failure = (0..within).find_map(|seed| {
+    let failure = (from..from + within).find_map(|seed| {
         let failure = run_seed(seed, Telling::Hash).failure?;
         Some((seed, failure))
     });

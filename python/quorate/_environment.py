@@ -64,7 +64,9 @@ def _audit(event: str, arguments: tuple[Any, ...]) -> None:
     if event == "open":
         mode = arguments[1]
         if isinstance(mode, str) and any(letter in mode for letter in "wax+"):
-            raise PermissionError("objects cannot write files: every replica would")
+            raise PermissionError(
+                "objects cannot write files, because every replica would: return the content to the client"
+            )
     elif event in _REFUSED_EVENTS:
         raise PermissionError(f"objects cannot {_REFUSED_EVENTS[event]}: every replica would")
 
@@ -74,7 +76,7 @@ def _install_threads() -> None:
 
     def start_new_thread(*arguments: Any) -> int:
         if _refusing:
-            raise PermissionError("objects cannot start threads: calls are executed one after the other")
+            raise PermissionError("objects cannot start threads: do the work in the call, or in the client")
         return real(*arguments)
 
     _thread.start_new_thread = start_new_thread
@@ -88,7 +90,7 @@ def _install_time() -> None:
         return nanoseconds() / 1e9
 
     def sleep(_seconds: float) -> None:
-        raise RuntimeError("an object cannot sleep: the group would wait with it")
+        raise RuntimeError("objects cannot sleep, because the whole group would wait: sleep in the client")
 
     real_gmtime, real_strftime = time.gmtime, time.strftime
 

@@ -33,9 +33,9 @@ class QuorateError(Exception):
     """
 
     retry: ClassVar[bool] = False
-    """Whether the same call may be made again without a thought."""
+    """Whether the same call is safe to retry."""
     executed: ClassVar[bool | None] = None
-    """Whether it was executed; None where nobody knows."""
+    """Whether it was executed; None when that is unknown."""
     fault: ClassVar[str] = "service"
     """Whose fault it is: caller, service or method."""
     cause: str | None = None
@@ -54,7 +54,7 @@ class NotExecuted(QuorateError):
 
 
 class Unavailable(NotExecuted):
-    """No majority, no leader or no route; it passes.
+    """No majority, no leader or no connection; retry later.
 
     >>> Unavailable.retry
     True
@@ -70,7 +70,7 @@ class Overloaded(NotExecuted):
 
 
 class StorageFull(NotExecuted):
-    """The disks of the group are full; calls are taken again by themselves when there is room.
+    """The disks of the group are full; calls are accepted again as soon as there is space.
 
     >>> StorageFull.executed
     False
@@ -78,7 +78,7 @@ class StorageFull(NotExecuted):
 
 
 class Refused(NotExecuted):
-    """The request as it is will never be accepted.
+    """The request can never be accepted as it is.
 
     >>> Refused.retry, Refused.fault
     (False, 'caller')
@@ -142,7 +142,7 @@ class OutcomeUnknown(QuorateError):
 
 
 class TimedOut(OutcomeUnknown, TimeoutError):
-    """The time given was over before an answer came.
+    """The timeout passed before an answer arrived.
 
     >>> issubclass(TimedOut, TimeoutError)
     True

@@ -23,7 +23,7 @@ from quorate import _environment, _names, _native
 from quorate._errors import QuorateError
 
 VERSION = 1
-"""Of the protocol between node and host."""
+"""Version of the protocol between node and host."""
 
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 

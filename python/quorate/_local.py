@@ -57,7 +57,9 @@ def program() -> str:
     beside = Path(sys.executable).parent / "quorate"
     found = os.environ.get("QUORATE_PROGRAM") or (str(beside) if beside.exists() else shutil.which("quorate"))
     if not found:
-        raise QuorateError("the `quorate` program is not installed beside this Python, nor on PATH")
+        raise QuorateError(
+            "no `quorate` program beside this Python or on PATH: install the package or set QUORATE_PROGRAM"
+        )
     return found
 
 

@@ -39,7 +39,7 @@ class Tls:
     cert: str | os.PathLike[str]
     """This client's certificate chain."""
     key: str | os.PathLike[str]
-    """Its key."""
+    """The private key of the certificate."""
 
     @property
     def paths(self) -> tuple[str, str, str]:

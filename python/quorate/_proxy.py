@@ -95,7 +95,7 @@ class Proxy:
         return method
 
     def __setattr__(self, name: str, value: Any) -> None:
-        raise AttributeError(f"{name}: a replicated object is changed by its methods only")
+        raise AttributeError(f"{name}: call a method to change a replicated object")
 
     def __repr__(self) -> str:
         cls = self._quorate_flow.cls
@@ -103,7 +103,7 @@ class Proxy:
 
 
 def check_method(cls: type | None, name: str) -> None:
-    """Refuse what can never be called, before anything is sent."""
+    """Refuse a method that can never be called, before anything is sent."""
     shown = cls.__name__ if cls else "the object"
     if name.startswith("_"):
         raise NoSuchMethod(f"`{name}` of {shown} is private: only public methods can be called")

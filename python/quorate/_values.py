@@ -31,7 +31,7 @@ _MICROSECOND = _TimeDelta(microseconds=1)
 
 
 def reduce(value: Any, in_state: bool) -> tuple[int, Any] | None:
-    """Tag and plain content of a value, or None when it is of no kind that travels."""
+    """Tag and plain content of a value, or None when its type cannot be sent."""
     if isinstance(value, enum.Enum):
         cls = type(value)
         return (ENUM, [_names.name_of(cls), value.name]) if _names.is_allowed(cls) else None

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 const WORDS: usize = 3;
 
-/// What stands in the slot's place while a query is answered.
+/// The value in place of a slot while a query is answered.
 pub(crate) const QUERY: u64 = u64::MAX;
 
 pub(crate) struct SharedActivity {

@@ -31,7 +31,7 @@ pub(crate) struct CallArgs {
     object: String,
     /// The method's name.
     method: String,
-    /// Arguments: JSON where a word is JSON, else the word itself; behind `--` when one begins with a dash.
+    /// Arguments: JSON, or plain text for a word that is not JSON; after `--` when one begins with a dash.
     #[arg(value_name = "ARG", allow_negative_numbers = true)]
     arguments: Vec<String>,
     /// Named arguments, a JSON object.
@@ -50,7 +50,7 @@ enum Level {
     Confirmed,
     /// Under the leader's lease.
     Lease,
-    /// Whatever the connected replica has; slot and age go to stderr.
+    /// The state of the connected replica, maybe old; slot and age go to stderr.
     Any,
 }
 

@@ -18,10 +18,10 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Years that the authority is good for.
+/// Years for which the authority is valid.
 const AUTHORITY_YEARS: i32 = 10;
 
-/// Years that a node's or client's certificate is good for.
+/// Years for which a node's or client's certificate is valid.
 const CERTIFICATE_YEARS: i32 = 2;
 
 /// Make an authority and certificates for the nodes and clients of a cluster.
@@ -30,7 +30,7 @@ pub(crate) struct CertsArgs {
     /// Where the files go: ca.pem, ca.key, node-N.pem, node-N.key, client.pem, client.key.
     #[arg(long)]
     dir: PathBuf,
-    /// How many nodes.
+    /// The number of nodes.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..64))]
     nodes: u16,
     /// A name or address under which clients reach nodes; may be given several times.

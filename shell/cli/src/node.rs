@@ -38,7 +38,7 @@ struct InitArgs {
     /// The cluster, 16 hexadecimal digits; a new one when absent.
     #[arg(long, value_parser = parse_hex)]
     cluster: Option<u64>,
-    /// Where the node's groups keep what they remember.
+    /// Where the node's groups keep their log.
     #[arg(long, value_enum, default_value_t = PersistArg::Disk)]
     persist: PersistArg,
 }
@@ -49,7 +49,7 @@ struct RunArgs {
     /// The node's configuration.
     #[arg(long, env = "QUORATE_CONFIG", default_value = "node.toml")]
     config: PathBuf,
-    /// Listen on other addresses than loopback without TLS: everybody on the way can read and forge.
+    /// Listen beyond loopback without TLS: anyone on the network can then read and forge messages.
     #[arg(long)]
     insecure: bool,
     /// How log lines look.
@@ -63,7 +63,7 @@ struct RunArgs {
     supervised_by: Option<i32>,
 }
 
-/// Where a group keeps what it remembers.
+/// Where a group keeps its log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum PersistArg {
@@ -140,7 +140,7 @@ fn start_again() -> CliError {
     }
 }
 
-/// No node outlives who supervises it, however that one ends.
+/// The node ends with its supervisor, however the supervisor ends.
 fn die_with(parent: i32) -> Result<(), CliError> {
     set_parent_process_death_signal(Some(Signal::TERM)).map_err(|error| {
         CliError::failed(format!("cannot bind the node to its supervisor: {error}"))

@@ -5,7 +5,7 @@ use std::time::Duration;
 /// The longest span that a command takes: a year, so that no deadline overflows a clock.
 const SECONDS_MAX: f64 = 366.0 * 24.0 * 3600.0;
 
-/// A span above nothing.
+/// A span above zero.
 pub(crate) fn span(word: &str) -> Result<f64, String> {
     match word.parse() {
         Ok(seconds) if seconds > 0.0 && seconds <= SECONDS_MAX => Ok(seconds),
@@ -13,7 +13,7 @@ pub(crate) fn span(word: &str) -> Result<f64, String> {
     }
 }
 
-/// A span that may be nothing.
+/// A span that may be zero.
 pub(crate) fn span_or_none(word: &str) -> Result<f64, String> {
     match word.parse() {
         Ok(0.0) => Ok(0.0),

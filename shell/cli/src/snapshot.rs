@@ -17,7 +17,7 @@ pub(crate) struct SnapshotArgs {
         default_value = "quorate://127.0.0.1:7400"
     )]
     endpoint: String,
-    /// Seconds after which the wish is given up.
+    /// Seconds after which the request is given up.
     #[arg(long, default_value_t = 10.0, value_parser = seconds::span)]
     timeout: f64,
     #[command(flatten)]

@@ -20,7 +20,7 @@ pub(crate) struct StatusArgs {
         default_value = "quorate://127.0.0.1:7400"
     )]
     endpoint: String,
-    /// Seconds that each node has to answer.
+    /// Seconds to wait for the answer of each node.
     #[arg(long, default_value_t = 2.0, value_parser = seconds::span)]
     timeout: f64,
     #[command(flatten)]

@@ -9,37 +9,37 @@ use quorate_types::Refusal;
 /// What kept an operation from its answer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, thiserror::Error)]
 pub enum CallCause {
-    /// Its time was over.
+    /// It timed out.
     #[error("the deadline passed")]
     DeadlinePassed,
-    /// It got no place in the order.
+    /// It was not ordered.
     #[error("it was not ordered")]
     NotOrdered,
     /// It was being ordered while the leader changed.
     #[error("the leader changed while it was being ordered")]
     LeaderChanged,
-    /// Queues of the group are full: again, more slowly.
+    /// The queues of the group are full: retry, more slowly.
     #[error("the group is overloaded")]
     Overloaded,
-    /// The session ended with it under way.
+    /// The session ended while the operation was under way.
     #[error("the session expired")]
     SessionExpired,
-    /// It was executed, and nobody has its reply any more.
+    /// It was executed, and its reply is no longer kept.
     #[error("it was executed, and its reply is gone")]
     ReplyGone,
-    /// Another payload has its sequence.
+    /// Its sequence was used before, with another payload.
     #[error("its sequence was used with another payload")]
     SequenceReused,
     /// The group replicates no such object.
     #[error("the group has no such object")]
     NoSuchObject,
-    /// The replica has stopped to serve objects, as one that diverged does.
+    /// The replica no longer serves objects, for example because it diverged.
     #[error("the replica does not serve objects")]
     NotServing,
-    /// Nobody is known to lead.
+    /// No leader is known.
     #[error("no leader is known")]
     NoLeader,
-    /// No batch takes so much.
+    /// It is larger than a batch may be.
     #[error("it is larger than a batch may be")]
     TooLarge,
     /// Snapshots are off in this group.
@@ -48,7 +48,7 @@ pub enum CallCause {
     /// This node's storage is full; another may have room.
     #[error("the storage is full, nothing happened")]
     StorageFull,
-    /// The client was closed with it under way.
+    /// The client was closed while the operation was under way.
     #[error("this client was closed")]
     ClientClosed,
 }
@@ -93,7 +93,7 @@ impl CallCause {
         }
     }
 
-    /// Whether no repetition can succeed: the request itself is wrong.
+    /// Whether every retry fails: the request itself is wrong.
     pub(crate) fn is_final(self) -> bool {
         match self {
             CallCause::SequenceReused

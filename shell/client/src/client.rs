@@ -44,8 +44,8 @@ impl Client {
     ///
     /// # Errors
     /// [`ConnectError::NoQuorum`] when no node could open a session in time,
-    /// [`ConnectError::Rejected`] when a node turned the client away, [`ConnectError::Tls`] when
-    /// certificates do not fit at any address.
+    /// [`ConnectError::Rejected`] when a node rejected the client, [`ConnectError::Tls`] when the
+    /// certificates fit no address.
     pub fn connect(
         endpoint: &Endpoint,
         options: DriverOptions,
@@ -75,10 +75,10 @@ impl Client {
         })
     }
 
-    /// The object of that name; `None` names the only one there is.
+    /// The object of that name; `None` names the only one.
     ///
     /// # Errors
-    /// [`ConnectError::NoSuchObject`] with the names there are.
+    /// [`ConnectError::NoSuchObject`] with the names that exist.
     pub fn object(&self, name: Option<&str>) -> Result<ObjectId, ConnectError> {
         let name = name.map(str::to_string);
         let closed = || ConnectError::System("this client is closed".into());
@@ -104,7 +104,7 @@ impl Client {
         self.order(Order::Begin(operation, Box::new(done)));
     }
 
-    /// Does an operation to its end.
+    /// Runs an operation and waits for its end.
     ///
     /// # Errors
     /// As [`CallError`] says; its class tells whether it may have been executed.
@@ -118,7 +118,7 @@ impl Client {
     ) -> Option<T> {
         let (answer, answered) = sync_channel(1);
         self.order(Order::Look(Box::new(move |driver| {
-            // The asker waits for this answer, or is gone and needs none.
+            // The caller waits for this answer, or has gone and needs none.
             drop(answer.send(look(driver)));
         })));
         answered.recv().ok()
@@ -247,7 +247,7 @@ impl Turns {
         }
     }
 
-    /// Everything unfinished ends: what was begun with an unknown outcome, the rest as closed.
+    /// Ends everything unfinished: operations that were begun as unknown, the others as closed.
     fn stop(self, held: Option<Order>, queue: &Receiver<Order>) {
         for done in self.begun.into_values() {
             done(Err(CallError::OutcomeUnknown(CallCause::ClientClosed)));

@@ -83,7 +83,7 @@ impl NodeConnection {
         put_frame(&mut self.out, kind, self.group, |_| {});
     }
 
-    /// Says whether so much waits to be written that nothing should be added.
+    /// Whether enough waits to be written that nothing should be added.
     pub(crate) fn is_full(&self) -> bool {
         self.out.len() >= WAITING_BYTES_MAX
     }
@@ -146,11 +146,11 @@ impl NodeConnection {
 
     /// Takes the socket out of the loop; it closes with the connection.
     pub(crate) fn leave(&mut self, registry: &Registry) {
-        // A socket that was never registered or is gone already needs nothing taken away.
+        // A socket that was never registered, or is closed, has nothing to deregister.
         drop(registry.deregister(self.stream.socket()));
     }
 
-    /// Checks who the node says to be against its certificate, if it has one.
+    /// Compares the number that the node gives with its certificate, if it has one.
     pub(crate) fn check_node(&self, node: NodeId) -> io::Result<()> {
         Ok(self.stream.check_node(node)?)
     }

@@ -13,12 +13,12 @@ use quorate_wire::{Frame, Kind, ObjectEntry, Reject, Welcome, answers};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What a driver may be told.
+/// The options of a driver.
 #[derive(Clone, Debug)]
 pub struct DriverOptions {
     /// Retries, silence and preference.
     pub session: SessionConfig,
-    /// The group meant at the endpoint's addresses.
+    /// The group at the endpoint's addresses.
     pub group: GroupId,
     /// How long an operation may take before it ends without an answer.
     pub timeout: std::time::Duration,
@@ -40,7 +40,7 @@ impl Default for DriverOptions {
 /// An operation that ended.
 pub type Finished = (Ticket, Result<Answer, Failure>);
 
-/// One client on somebody else's event loop.
+/// One client on its caller's event loop.
 pub struct Driver {
     session: ClientSession,
     registry: Registry,
@@ -90,7 +90,7 @@ impl Driver {
         })
     }
 
-    /// Says whether a session is open on a connection that stands.
+    /// Whether a session is open on a working connection.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.session.is_open()
@@ -102,8 +102,8 @@ impl Driver {
         self.session.in_flight()
     }
 
-    /// Why no session will ever open: a node turned this client away, or certificates do not fit at
-    /// any address of the endpoint.
+    /// Why no session can open: a node rejected this client, or the certificates fit no address of the
+    /// endpoint.
     #[must_use]
     pub fn rejection(&self) -> Option<ConnectError> {
         if let Some((address, reject)) = &self.rejected {
@@ -138,10 +138,10 @@ impl Driver {
         })
     }
 
-    /// The object of that name; `None` names the only one there is.
+    /// The object of that name; `None` names the only one.
     ///
     /// # Errors
-    /// [`ConnectError::NoSuchObject`] with the names there are.
+    /// [`ConnectError::NoSuchObject`] with the names that exist.
     pub fn object(&self, name: Option<&str>) -> Result<ObjectId, ConnectError> {
         let found = match name {
             Some(name) => self.objects.iter().find(|object| object.name == name),

@@ -19,13 +19,13 @@ pub struct Endpoint {
     pub object: Option<String>,
 }
 
-/// Why a text is no endpoint.
+/// Why a text is not an endpoint.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum EndpointError {
-    /// The scheme is missing or another one.
+    /// The scheme is missing, or is not `quorate`.
     #[error("'{0}' is not an endpoint: write quorate://host:port/Object")]
     Scheme(String),
-    /// An address lacks its port, or the port is no number.
+    /// An address lacks its port, or the port is not a number.
     #[error("'{0}' is not an address: write host:port")]
     Address(String),
 }

@@ -10,25 +10,25 @@ pub enum ConnectError {
     /// No address answered with a leader in time: try again, or look at the nodes.
     #[error("no quorum at {addresses} within {timeout:?}{}", last.as_ref().map(|e| format!(" (last: {e})")).unwrap_or_default())]
     NoQuorum {
-        /// Where it was tried.
+        /// The addresses that were tried.
         addresses: String,
-        /// For how long.
+        /// How long they were tried.
         timeout: Duration,
-        /// The last thing an address said.
+        /// The last answer of an address.
         last: Option<String>,
     },
-    /// A node answered and turned the client away: nothing to try again.
-    #[error("{address} refused the connection: {reason}")]
+    /// A node answered and rejected the client: a retry is rejected as well.
+    #[error("{address} rejected this client: {reason}")]
     Rejected {
-        /// Which address.
+        /// The address that was dialled.
         address: String,
-        /// Its words.
+        /// The reason that the node gave.
         reason: String,
     },
-    /// The client and the node do not come to terms about TLS; the problem says what to try.
+    /// The TLS handshake failed; the problem says what to try.
     #[error("no connection to {address}: {problem}")]
     Tls {
-        /// Which address.
+        /// The address that was dialled.
         address: String,
         /// What is wrong.
         problem: TlsProblem,
@@ -44,9 +44,9 @@ pub enum ConnectError {
     /// One node gave no answer to a question.
     #[error("{address} does not answer: {reason}")]
     Unanswered {
-        /// Which address.
+        /// The address that was dialled.
         address: String,
-        /// What came instead.
+        /// What happened instead.
         reason: String,
     },
     /// The group has no object of that name.
@@ -54,7 +54,7 @@ pub enum ConnectError {
     NoSuchObject {
         /// The name asked for.
         name: String,
-        /// The names there are.
+        /// The names that exist.
         known: String,
     },
     /// The system refused what every client needs.
@@ -65,10 +65,10 @@ pub enum ConnectError {
 /// Why an operation has no answer. Says first whether it may have been executed, then the cause.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum CallError {
-    /// Nothing happened and nothing will: safe to call again.
+    /// It was not executed and will not be: safe to retry.
     #[error("not executed: {0}")]
     NotExecuted(CallCause),
-    /// It may have been executed or may yet be; at most once.
+    /// It may have been executed, or may still be; at most once.
     #[error("outcome unknown: {0}")]
     OutcomeUnknown(CallCause),
     /// The request can never succeed as it is.

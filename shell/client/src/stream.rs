@@ -9,13 +9,13 @@ use std::io::{self, ErrorKind, Read, Write};
 
 /// A connection's bytes, over the socket `S`.
 pub(crate) enum ClientStream<S> {
-    /// As they are.
+    /// Without TLS.
     Plain {
         socket: S,
         /// Whether anything was read.
         heard: bool,
     },
-    /// Sealed, with certificates on both sides.
+    /// TLS, with certificates on both sides.
     Sealed(Box<SealedStream<S>>),
 }
 
@@ -86,7 +86,7 @@ impl<S: Read + Write> ClientStream<S> {
         }
     }
 
-    /// Checks the name in the other side's certificate, if there is one, against who it says to be.
+    /// Compares the name in the other side's certificate, if there is one, with the number that it gives.
     pub(crate) fn check_node(&self, node: NodeId) -> Result<(), TlsProblem> {
         match self {
             ClientStream::Sealed(sealed) if !is_certified_as(&sealed.session, node) => {

@@ -24,7 +24,7 @@ pub(crate) struct Process {
     taken: usize,
 }
 
-/// Why a process is of no use any more.
+/// Why a process cannot be used any more.
 #[derive(Debug)]
 pub(crate) enum ProcessEnd {
     /// The stream ended or broke.

@@ -12,7 +12,7 @@ use std::time::Duration;
 pub struct HostConfig {
     /// The objects, ascending by id; all Rust or all Python.
     pub objects: Vec<HostedObject>,
-    /// How Python objects are run; of no meaning to Rust objects.
+    /// How Python objects are run; ignored for Rust objects.
     pub python: PythonConfig,
 }
 
@@ -50,7 +50,7 @@ impl Default for PythonConfig {
     }
 }
 
-/// One object as it was created.
+/// An object as it was created.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HostedObject {
     /// Its number in the group.

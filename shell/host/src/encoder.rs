@@ -24,7 +24,7 @@ pub(crate) enum EncoderJob {
         slot: Slot,
         frozen: Vec<(ObjectId, FrozenState)>,
     },
-    /// Make the objects anew from these images.
+    /// Make new objects from these images.
     Restore {
         slot: Slot,
         specs: Vec<HostedObject>,
@@ -34,7 +34,7 @@ pub(crate) enum EncoderJob {
     Drop(Box<dyn Object>),
 }
 
-/// What came of it.
+/// The result of a job.
 pub(crate) enum EncoderDone {
     Encoded {
         slot: Slot,

@@ -10,21 +10,21 @@ use std::time::Duration;
 pub enum HostEvent {
     /// The calls of `slot` were executed; slots come in the order in which they were handed in.
     Executed {
-        /// Which slot.
+        /// The slot of the batch.
         slot: Slot,
         /// One outcome per call.
         outcomes: Vec<Outcome>,
     },
     /// A query was answered.
     Queried {
-        /// Which.
+        /// The id of the query.
         read: ReadId,
         /// What it returned or raised.
         outcome: Outcome,
     },
     /// The state frozen at `slot` is encoded.
     Imaged {
-        /// Which slot.
+        /// The slot of the batch.
         slot: Slot,
         /// One image per object, ascending by object.
         images: Vec<ObjectImage>,
@@ -33,7 +33,7 @@ pub enum HostEvent {
     },
     /// The state at `slot` could not be frozen or encoded; calls go on.
     ImageFailed {
-        /// Which slot.
+        /// The slot of the batch.
         slot: Slot,
         /// Why, with the path of the value that cannot be encoded if that is the reason.
         reason: String,
@@ -47,7 +47,7 @@ pub enum HostEvent {
     RestoreFailed {
         /// The slot of the images.
         slot: Slot,
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// The host process works (again).
@@ -58,16 +58,16 @@ pub enum HostEvent {
         reason: String,
         /// The call that it was executing, if any.
         culprit: Option<Culprit>,
-        /// It died at one call again and again and is not started any more. Nothing is skipped: only a
-        /// decision of the group may do that.
+        /// It died repeatedly at one call and is not started again. Nothing is skipped: only a decision of
+        /// the group may do that.
         is_final: bool,
     },
-    /// A call has not returned for a while; the host waits on, or kills the process after
-    /// `call_timeout` if one was set.
+    /// A call has not returned for some time. The host keeps waiting, or kills the process after
+    /// `call_timeout` if one is set.
     Hanging {
-        /// Which call.
+        /// The call that does not return.
         culprit: Culprit,
-        /// For how long.
+        /// How long ago it began.
         since: Duration,
     },
 }
@@ -75,7 +75,7 @@ pub enum HostEvent {
 /// The call that the host process was executing.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Culprit {
-    /// Its slot; `None` for a query.
+    /// The slot of its batch; `None` for a query.
     pub slot: Option<Slot>,
     /// Its index in the batch.
     pub index: u32,

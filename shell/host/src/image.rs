@@ -6,7 +6,7 @@ use quorate_types::ObjectId;
 /// The encoded state of one object.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ObjectImage {
-    /// Whose.
+    /// The object that it belongs to.
     pub object: ObjectId,
     /// Its state; equal states have equal images.
     pub image: Bytes,

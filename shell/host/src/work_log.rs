@@ -159,7 +159,7 @@ impl WorkLog {
     }
 
     /// The image of `slot` was made or failed; returns whether the host itself had wanted it, and
-    /// `None` when nobody had.
+    /// `None` when no snapshot was asked for.
     pub(crate) fn snapshot_ended(&mut self, slot: Slot) -> Option<bool> {
         self.entries.iter_mut().find_map(|entry| match entry.work {
             HostWork::Snapshot {

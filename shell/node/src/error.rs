@@ -10,7 +10,7 @@ use std::path::PathBuf;
 /// Why a node could not start or had to stop.
 #[derive(Debug, thiserror::Error)]
 pub enum NodeError {
-    /// The configuration is wrong: mend the named key.
+    /// The configuration is wrong: correct the named key.
     #[error("{path}: {reason}")]
     Config {
         /// The file.
@@ -21,7 +21,7 @@ pub enum NodeError {
     /// The data directory cannot be used, or the disk failed while the node ran.
     #[error("{0}")]
     Storage(#[from] StorageError),
-    /// The address cannot be had.
+    /// The address cannot be bound.
     #[error("{0}")]
     Transport(#[from] TransportError),
     /// The objects cannot be made.
@@ -30,7 +30,7 @@ pub enum NodeError {
     /// The data directory belongs to another node than the configuration says.
     #[error("{0}")]
     Identity(String),
-    /// The certificates cannot be used, or are missing where they are needed: mend the named key.
+    /// The certificates cannot be used, or are missing where they are needed: correct the named key.
     #[error("{0}")]
     Tls(String),
     /// Something durable cannot be read: the file was damaged, or written by another version.
@@ -46,12 +46,12 @@ pub enum NodeError {
         /// What was found.
         loss: MemoryLoss,
     },
-    /// A peer has seen more of this node than it comes with. What that means is noted in its directory: start it again.
+    /// A peer has seen newer state of this node than its directory holds. The directory notes it: start the node again.
     #[error("{peer} has seen a later state of this node, in boot {} ({:?}): it must start again", .sighting.boot, .sighting.finding)]
     Sighted {
-        /// Who has.
+        /// The peer.
         peer: NodeId,
-        /// What it has seen.
+        /// What the peer has seen.
         sighting: Sighting,
     },
     /// The operating system refused something every node needs.
@@ -60,7 +60,7 @@ pub enum NodeError {
 }
 
 impl NodeError {
-    /// The process's exit code: 2 when the operator called it wrongly, 1 for all else.
+    /// The exit code of the process: 2 for wrong usage, 1 for everything else.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self {

@@ -1,7 +1,7 @@
 //! The node's loop: one thread that reads all ready sockets, feeds the replica, performs what it
 //! wants done and writes everything at the end of the turn.
 //!
-//! Nothing here decides: what an input means stands in `core/replica`. On the way of a command in
+//! Nothing here decides: `core/replica` says what an input means. On the way of a command in
 //! memory mode there is no other thread; the log, the snapshots and the admin port have their own and
 //! wake this one.
 
@@ -57,7 +57,7 @@ pub(crate) struct Node {
     pub(crate) is_fed: bool,
     /// A peer that has seen more of this node than it comes with.
     pub(crate) sighted: Option<(NodeId, Sighting)>,
-    /// Since when the node is leaving.
+    /// When the node began to shut down.
     pub(crate) draining: Option<Time>,
     pub(crate) turns: u64,
 }
@@ -70,7 +70,7 @@ impl Node {
         self.signals.watch(registry, SIGNALS)
     }
 
-    /// Runs until the process is asked to stop, or must.
+    /// Runs until the process is asked to stop or has to.
     pub(crate) fn run(mut self) -> Result<(), NodeError> {
         let mut events = Events::with_capacity(EVENTS);
         let mut now = boot_time();
@@ -102,7 +102,7 @@ impl Node {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(()),
             Err(error) => return Err(NodeError::System("cannot wait for events", error)),
         }
-        // Who was cut short last time comes before who is new, and is read once per turn.
+        // Connections that were cut short last turn are read before new ones, and each once per turn.
         self.transport.read_on(now);
         for event in events.iter() {
             match event.token() {
@@ -182,7 +182,7 @@ impl Node {
         if self.is_fed || self.transport.is_pending() {
             return Some(Duration::ZERO);
         }
-        // The clock is read anew: the turn took its time.
+        // The clock is read again, because the turn took time.
         let due = due.map(|due| Duration::from_nanos(due.since(boot_time()).0));
         let host = self
             .host

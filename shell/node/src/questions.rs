@@ -1,5 +1,5 @@
 //! Questions of other threads to the loop. The loop answers at the end of a turn; a queue that is
-//! full says so at once, and who has waited too long is not waited for.
+//! full says so at once, and callers that time out are dropped.
 
 use crate::limits::QUESTIONS;
 use crate::node::Node;

@@ -45,7 +45,7 @@ pub(crate) struct Installed {
     pub(crate) bytes: u64,
 }
 
-/// SnapshotDone work, with what the loop keeps of it.
+/// Finished work, with what the loop keeps of it.
 pub(crate) type SnapshotResult = (SnapshotDone, Option<Installed>);
 
 /// The loop's end.
@@ -119,7 +119,7 @@ impl SnapshotQueue {
         }
     }
 
-    /// Nothing will come of the snapshot at `slot`.
+    /// The snapshot at `slot` is given up.
     pub(crate) fn forget(&mut self, slot: Slot) {
         self.cores.remove(&slot);
         self.images.remove(&slot);

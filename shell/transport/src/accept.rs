@@ -88,7 +88,7 @@ impl Transport {
         true
     }
 
-    /// Closes who has not said in time who it is.
+    /// Closes connections that have not introduced themselves in time.
     pub(crate) fn close_silent(&mut self, now: Time) {
         for slot in 0..self.slots.len() {
             let deadline = self.slots[slot].as_ref().and_then(|c| c.deadline);

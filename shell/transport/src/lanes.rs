@@ -55,7 +55,7 @@ impl Lanes {
         }
     }
 
-    /// Queues whole frames that nobody else holds.
+    /// Queues whole frames that have no other owner.
     pub(crate) fn adopt(&mut self, lane: FrameLane, frames: Bytes) {
         self.len += frames.len();
         let queue = &mut self.lanes[lane as usize];

@@ -112,7 +112,7 @@ pub enum Arrival {
     },
     /// A client's connection is over.
     Gone {
-        /// Which.
+        /// The node that it is about.
         connection: ConnectionId,
     },
 }
@@ -169,7 +169,7 @@ pub struct Transport {
 }
 
 impl Transport {
-    /// Listens; dials nobody before the first [`Transport::tick`].
+    /// Listens; dials no peer before the first [`Transport::tick`].
     ///
     /// # Errors
     /// When the address cannot be had.
@@ -287,7 +287,7 @@ impl Transport {
         into.append(&mut self.arrivals);
     }
 
-    /// Does what is due: dialling, closing who is silent.
+    /// Does what is due: dials peers, closes silent connections.
     pub fn tick(&mut self, now: Time) {
         while let Some(found) = self.names.next() {
             self.resolved(found, now);

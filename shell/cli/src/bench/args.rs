@@ -31,7 +31,7 @@ pub(crate) struct BenchArgs {
     /// Calls that each client keeps in flight.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub(super) window: u32,
-    /// Bytes of the value that a call carries, where the object takes one.
+    /// Bytes of the value in each call, for objects that take one.
     #[arg(long, default_value_t = 16)]
     pub(super) size: usize,
     /// Keys that kv calls spread over.
@@ -46,13 +46,13 @@ pub(crate) struct BenchArgs {
     /// How fresh reads are.
     #[arg(long, value_enum, default_value_t = ReadsArg::Confirmed)]
     pub(super) reads: ReadsArg,
-    /// Whether the group started for the run keeps its log on disk.
+    /// Where the group that is started for the run keeps its log.
     #[arg(long, value_enum, default_value_t = PersistArg::Disk)]
     pub(super) persist: PersistArg,
-    /// Seconds that are measured.
+    /// Seconds to measure.
     #[arg(long, default_value_t = 10.0, value_parser = seconds::span)]
     pub(super) seconds: f64,
-    /// Seconds of load before.
+    /// Seconds of load before the measurement.
     #[arg(long, default_value_t = 2.0, value_parser = seconds::span_or_none)]
     pub(super) warmup: f64,
     /// Measure the object without replication as well, in the same run.
@@ -61,7 +61,7 @@ pub(crate) struct BenchArgs {
     /// Write operations and the worst latency per 100 ms to this CSV file.
     #[arg(long, value_name = "FILE")]
     pub(super) timeline: Option<PathBuf>,
-    /// Where a Python object's module is found.
+    /// The directory of a Python object's module.
     #[arg(long, default_value = ".")]
     pub(super) path: PathBuf,
     /// How to reach nodes with certificates; a group started for the run has none.

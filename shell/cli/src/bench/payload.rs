@@ -9,7 +9,7 @@ pub(super) struct Payloads {
     reads: Vec<Bytes>,
 }
 
-/// Why the object cannot be loaded as asked.
+/// Why the load that was asked for is not possible.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum PayloadError {
     /// The name is not of a kind that this command knows.
@@ -18,7 +18,9 @@ pub(super) enum PayloadError {
     )]
     UnknownObject(String),
     /// Reads were asked for, and only the built-in objects say which methods read.
-    #[error("--read-ratio works with the rust: objects only")]
+    #[error(
+        "--read-ratio needs a built-in object: use --object rust:counter, rust:register or rust:kv"
+    )]
     NoReads,
     /// The arguments cannot be encoded.
     #[error("the call's arguments cannot be encoded: {0}")]

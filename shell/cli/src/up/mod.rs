@@ -21,7 +21,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use supervisor::{Happening, Supervisor};
 
-/// How long a group may take until somebody leads it.
+/// How long a new group may take to elect a leader.
 const READY_MAX: Duration = Duration::from_secs(60);
 
 /// How often nodes are asked whether they are ready.
@@ -35,16 +35,16 @@ const ANSWER_MAX: Duration = Duration::from_millis(500);
 pub(crate) struct UpArgs {
     /// `module:Class` in Python, or rust:counter, rust:register, rust:kv.
     pub(crate) class: String,
-    /// How many nodes.
+    /// The number of nodes.
     #[arg(long, env = "QUORATE_NODES", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=9))]
     pub(crate) nodes: u16,
-    /// Where the group keeps what it remembers.
+    /// Where the group keeps its log.
     #[arg(long, env = "QUORATE_PERSIST", value_enum, default_value_t = PersistArg::Disk)]
     pub(crate) persist: PersistArg,
-    /// The group's directory, kept and taken up again next time; a temporary one when absent.
+    /// The group's directory, kept for the next start; a temporary one when absent.
     #[arg(long, env = "QUORATE_DIR")]
     pub(crate) dir: Option<PathBuf>,
-    /// The first node's port, the others follow; admin ports lie 100 above. 0 for free ports.
+    /// The first node's port; the others follow, and admin ports are 100 above. 0 picks free ports.
     #[arg(long, env = "QUORATE_PORT", default_value_t = 7400)]
     pub(crate) port: u16,
     /// Constructor arguments, a JSON list.
@@ -53,13 +53,13 @@ pub(crate) struct UpArgs {
     /// Constructor keyword arguments, a JSON object.
     #[arg(long, value_name = "JSON")]
     pub(crate) kwargs: Option<String>,
-    /// Leave a node that dies dead.
+    /// Do not restart a node that dies.
     #[arg(long)]
     no_restart: bool,
     /// Take no snapshots: for objects whose state cannot be encoded.
     #[arg(long)]
     pub(crate) no_snapshot: bool,
-    /// Seconds after which a call that does not return has its host killed.
+    /// Seconds after which a call that does not return gets its host process killed.
     #[arg(long, value_name = "SECONDS", value_parser = crate::seconds::span)]
     pub(crate) call_timeout: Option<f64>,
     /// The Python interpreter of the objects' host; `python3` beside this program or on PATH when absent.
@@ -68,7 +68,7 @@ pub(crate) struct UpArgs {
     /// Make certificates in the group's directory; nodes and clients then speak TLS only.
     #[arg(long)]
     pub(crate) tls: bool,
-    /// Which log lines the nodes write into their log files.
+    /// Which log lines the nodes write to their log files.
     #[arg(long, env = "QUORATE_LOG", default_value = "info")]
     log: String,
 }
@@ -171,7 +171,7 @@ fn observers(statuses: &[NodeStatus]) -> usize {
 
 fn describe(plan: &Plan, statuses: &[NodeStatus]) -> String {
     format!(
-        "{} of {} nodes answer, nobody leads yet",
+        "{} of {} nodes answer, no leader yet",
         statuses.len(),
         plan.nodes.len()
     )

@@ -39,7 +39,7 @@ pub(super) struct PlannedNode {
 }
 
 impl Plan {
-    /// Makes the directories, or takes up those of an earlier run.
+    /// Makes the directories, or reuses those of an earlier run.
     pub(super) fn make(args: &UpArgs) -> Result<Plan, CliError> {
         let object = object_config(args)?;
         let is_new = args
@@ -114,7 +114,7 @@ impl Plan {
         self.dir.join(format!("node-{node}.log"))
     }
 
-    /// What to say when nobody leads in the end.
+    /// The message when no leader is elected in time.
     pub(super) fn never_ready(&self, said: &str) -> CliError {
         CliError {
             text: format!(

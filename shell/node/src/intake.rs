@@ -1,6 +1,7 @@
 //! What came in, as inputs of the replica: frames, links, durable marks, host events, snapshots.
 
 use crate::NodeError;
+use crate::clock::boot_time;
 use crate::journal::Journal;
 use crate::node::Node;
 use crate::snapshots::SnapshotDone;
@@ -123,14 +124,17 @@ impl Node {
         Ok(())
     }
 
-    /// What the objects have to tell.
-    pub(crate) fn take_host(&mut self, now: Time) {
+    /// What the objects have to tell. Returns the time at which all of it had been told: an answer under a
+    /// lease is judged by a clock that was read after its value (Claim rp-8).
+    pub(crate) fn take_host(&mut self, now: Time) -> Time {
         let mut events = std::mem::take(&mut self.host_events);
         self.host.poll(&mut events);
+        let now = if events.is_empty() { now } else { boot_time() };
         for event in events.drain(..) {
             self.host_event(event, now);
         }
         self.host_events = events;
+        now
     }
 
     fn host_event(&mut self, event: HostEvent, now: Time) {

@@ -124,7 +124,7 @@ impl Node {
         }
         self.take_journal(now)?;
         self.take_snapshots(now);
-        self.take_host(now);
+        let mut now = self.take_host(now);
         if self.replica.next_wake().is_some_and(|due| due <= now) {
             self.feed(now, Input::Wake);
         }
@@ -139,7 +139,7 @@ impl Node {
             }
             self.perform(now);
             self.host.flush();
-            self.take_host(now);
+            now = self.take_host(now);
             if !self.is_fed && self.outputs.is_empty() {
                 break;
             }

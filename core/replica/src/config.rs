@@ -14,7 +14,7 @@ pub struct ReplicaConfig {
     pub view: View,
     /// Silence after which the leader may expire a session.
     pub session_expiry: Duration,
-    /// Open sessions above which the least recently active one is evicted.
+    /// Sessions that may be open at a time; no more are opened until one ends.
     pub sessions_max: usize,
     /// The largest payload of a call or read, in bytes.
     pub payload_max: usize,

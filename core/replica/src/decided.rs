@@ -6,6 +6,7 @@
 use crate::local::clients::{opened_in, refuse, reply};
 use crate::local::internal::Purpose;
 use crate::objects::pipeline::{Calls, Work};
+use crate::replicated::sessions::Opening;
 use crate::replicated::window::{Admission, fingerprint};
 use crate::{Output, Replica};
 use quorate_ordering::Ordering;
@@ -224,21 +225,22 @@ impl<O: Ordering> Replica<O> {
 
     fn opened(&mut self, slot: Slot, index: usize, nonce: u64, out: &mut Vec<Output<O::Message>>) {
         let session = SessionId::opened_at(slot, index);
-        let evicted = self
-            .replicated
-            .sessions
-            .open(session, slot, self.replicated.stamp.wall.0);
-        if let Some(evicted) = evicted {
-            self.session_is_over(evicted, out);
-        }
-        if let Some(to) = self.opens.remove(&nonce) {
-            let expiry = self.config.session_expiry;
-            let opened = ToClient::Opened {
-                nonce,
-                session,
-                expiry,
-            };
-            reply(out, to, opened);
+        let wall = self.replicated.stamp.wall.0;
+        let opening = self.replicated.sessions.open(session, slot, wall);
+        let Some(to) = self.opens.remove(&nonce) else {
+            return;
+        };
+        match opening {
+            Opening::Opened => {
+                let expiry = self.config.session_expiry;
+                let opened = ToClient::Opened {
+                    nonce,
+                    session,
+                    expiry,
+                };
+                reply(out, to, opened);
+            }
+            Opening::Full => refuse(out, to, Ask::Open(nonce), Refusal::Overloaded),
         }
     }
 

@@ -87,6 +87,8 @@ pub struct ClientSession {
     unanswered_keepalive: Option<Time>,
     /// When the client moved to a hinted leader last; `None` until it does.
     last_move: Option<Time>,
+    /// When an open that was refused is asked for again on the same connection.
+    open_at: Option<Time>,
     /// Nodes in a row that had no room on their disk for a session.
     full_nodes: usize,
     /// Nothing is due before; recomputed when it comes.
@@ -117,6 +119,7 @@ impl ClientSession {
             active_at: now,
             unanswered_keepalive: None,
             last_move: None,
+            open_at: None,
             full_nodes: 0,
             wake_hint: now,
         }
@@ -207,6 +210,7 @@ impl ClientSession {
         if let Some(before) = self.unanswered_keepalive.take() {
             self.active_at = before;
         }
+        self.open_at = None;
         if let Registration::Wanted { nonce } = self.registration {
             out.push(Output::Send(FromClient::Open { nonce }));
             self.active_at = now;

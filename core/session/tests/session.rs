@@ -427,3 +427,24 @@ fn a_keepalive_that_nobody_answers_is_sent_again_to_the_next_node() {
     world.wake();
     assert_eq!((world.keepalives(), world.dialled()), (0, vec![]));
 }
+
+#[test]
+fn an_open_that_finds_no_room_is_asked_for_again_after_a_pause() {
+    let mut world = World::new();
+    world.connect(1);
+    let sent = world.sent();
+    let [FromClient::Open { nonce }] = sent[..] else {
+        panic!("{sent:?}");
+    };
+    world.receive(ToClient::Refused {
+        ask: Ask::Open(nonce),
+        refusal: Refusal::Overloaded,
+    });
+    world.wake();
+    assert_eq!(world.sent(), [], "not at once");
+    world.now = world.now + SessionConfig::default().retry_pause;
+    world.wake();
+    assert_eq!(world.sent(), [FromClient::Open { nonce }]);
+    world.wake();
+    assert_eq!(world.sent(), [], "once");
+}

@@ -13,13 +13,20 @@ use std::sync::Arc;
 /// Sessions by id, as they were or are.
 pub(crate) type Table = BTreeMap<SessionId, Arc<Session>>;
 
+/// What became of the wish for a session.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Opening {
+    Opened,
+    /// As many as may be are open.
+    Full,
+}
+
 /// All open sessions.
 #[derive(Debug)]
 pub(crate) struct Sessions {
     table: Table,
     /// For each session a slot at or below its newest command's, brought up to date only when it
-    /// comes first. The first exact one is therefore the least recently active session, whatever
-    /// the inexact ones behind it say: eviction is the same on all replicas.
+    /// is looked for.
     oldest: BTreeSet<(Slot, SessionId)>,
     capacity: usize,
 }
@@ -56,12 +63,15 @@ impl Sessions {
         self.table.get_mut(&id).map(Arc::make_mut)
     }
 
-    /// Opens a session; returns the one that had to go for it.
-    pub(crate) fn open(&mut self, id: SessionId, slot: Slot, wall: u64) -> Option<SessionId> {
-        let evicted = (self.table.len() >= self.capacity).then(|| self.evict());
+    /// Opens a session, if there is room for one more. No session goes for it: each of those that are open may
+    /// have been promised the whole expiry time.
+    pub(crate) fn open(&mut self, id: SessionId, slot: Slot, wall: u64) -> Opening {
+        if self.table.len() >= self.capacity {
+            return Opening::Full;
+        }
         self.table.insert(id, Arc::new(Session::opened(slot, wall)));
         self.oldest.insert((slot, id));
-        evicted
+        Opening::Opened
     }
 
     /// Ends a session; says whether it was open.
@@ -72,25 +82,6 @@ impl Sessions {
             self.oldest = table.map(|(id, session)| (session.active, *id)).collect();
         }
         was_open
-    }
-
-    fn evict(&mut self) -> SessionId {
-        loop {
-            let (slot, id) = self
-                .oldest
-                .pop_first()
-                .expect("every open session is in the order");
-            match self.table.get(&id).map(|session| session.active) {
-                Some(active) if active > slot => {
-                    self.oldest.insert((active, id));
-                }
-                Some(_) => {
-                    self.table.remove(&id);
-                    return id;
-                }
-                None => {}
-            }
-        }
     }
 
     /// Up to `count` sessions without a command after `slot`, for which `wanted` holds.
@@ -180,41 +171,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_least_recently_active_session_is_evicted() {
+    fn a_full_table_takes_no_session_until_one_ends() {
         let mut sessions = Sessions::new(2);
-        assert_eq!(sessions.open(SessionId(1), Slot(1), 0), None);
-        assert_eq!(sessions.open(SessionId(2), Slot(2), 0), None);
-        sessions.session_mut(SessionId(1)).unwrap().active = Slot(3);
-        assert_eq!(
-            sessions.open(SessionId(4), Slot(4), 0),
-            Some(SessionId(2)),
-            "session 1 spoke later"
-        );
+        for id in 1..=2 {
+            let opening = sessions.open(SessionId(id), Slot(id), 0);
+            assert_eq!(opening, Opening::Opened);
+        }
+        assert_eq!(sessions.open(SessionId(3), Slot(3), 0), Opening::Full);
+        assert!(sessions.session(SessionId(1)).is_some());
+        sessions.close(SessionId(2));
+        assert_eq!(sessions.open(SessionId(4), Slot(4), 0), Opening::Opened);
         sessions.check();
     }
 
     #[test]
-    fn eviction_does_not_depend_on_what_was_looked_at() {
-        let mut looked = Sessions::new(3);
-        let mut other = Sessions::new(3);
-        for sessions in [&mut looked, &mut other] {
-            for id in 1..=3 {
-                sessions.open(SessionId(id), Slot(id), 0);
-            }
-            sessions.session_mut(SessionId(1)).unwrap().active = Slot(9);
-            sessions.session_mut(SessionId(2)).unwrap().active = Slot(8);
+    fn who_was_inactive_is_found_whatever_was_looked_at_before() {
+        let mut sessions = Sessions::new(3);
+        for id in 1..=3 {
+            sessions.open(SessionId(id), Slot(id), 0);
         }
-        assert_eq!(
-            looked.inactive_since(Slot(5), 10, |_| true),
-            [SessionId(3)],
-            "only session 3 was inactive"
-        );
-        for slot in 10..13 {
-            let id = SessionId(slot);
-            assert_eq!(
-                looked.open(id, Slot(slot), 0),
-                other.open(id, Slot(slot), 0)
-            );
+        sessions.session_mut(SessionId(1)).unwrap().active = Slot(9);
+        sessions.session_mut(SessionId(2)).unwrap().active = Slot(8);
+        for _ in 0..2 {
+            let inactive = sessions.inactive_since(Slot(5), 10, |_| true);
+            assert_eq!(inactive, [SessionId(3)]);
         }
     }
 

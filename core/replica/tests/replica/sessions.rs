@@ -3,7 +3,8 @@
 use crate::world::{World, call, id, meta, refused};
 use quorate_replica::{Input, PeerMessage, limits};
 use quorate_types::{
-    Ask, Body, Command, ConnectionId, Duration, FromClient, Refusal, SessionId, Slot, ToClient,
+    Ask, Body, Command, ConnectionId, Duration, FromClient, Outcome, Refusal, SessionId, Slot,
+    ToClient,
 };
 
 const EXPIRY: Duration = Duration::from_millis(1_600);
@@ -232,21 +233,36 @@ fn a_forwarded_keepalive_that_is_lost_can_be_sent_again() {
     assert_eq!(world.take_told(5), [], "only the leader is believed");
 }
 
+/// Claim rp-27.
 #[test]
-fn a_full_table_evicts_the_least_recently_active_session_with_notice() {
-    let mut world = World::with(2, |config| config.sessions_max = 2);
-    let first = world.open(0, 5);
-    let second = world.open(0, 6);
-    world.call(0, 5, id(first, 1), "a");
-    world.nodes[0].objects.answers_left = Some(0);
-    world.shared.borrow_mut().holds_submissions = true;
-    world.call(0, 6, id(second, 1), "b");
-    world.take_told(6);
-    world.decide(vec![meta(Body::Open { nonce: 99 })]);
-    let ask = Ask::Call(id(second, 1));
-    assert_eq!(world.take_told(6), [refused(ask, Refusal::SessionExpired)]);
+fn a_session_whose_keepalive_was_acknowledged_goes_for_no_other() {
+    let mut world = World::with(2, |config| {
+        config.sessions_max = 2;
+        config.session_expiry = EXPIRY;
+    });
+    let kept = world.open(0, 5);
+    let busy = world.open(0, 6);
+    world.call(0, 6, id(busy, 1), "a");
+    world.pass(Duration(EXPIRY.0 / 2));
+    let alive = ToClient::KeptAlive { session: kept };
+    assert_eq!(keep_alive(&mut world, 0, kept), [alive]);
+    world.take_told(7);
+    world.say(0, 7, FromClient::Open { nonce: 9 });
+    let full = refused(Ask::Open(9), Refusal::Overloaded);
+    assert_eq!(world.take_told(7), [full], "nobody made room");
+    world.call(0, 5, id(kept, 1), "b");
+    assert!(matches!(world.outcome(5), Some(Outcome::Returned(_))));
+    for _ in 0..40 {
+        world.pass(Duration(EXPIRY.0 / 16));
+        keep_alive(&mut world, 0, kept);
+    }
+    world.open(0, 7);
     for at in 0..2 {
-        assert_eq!(world.nodes[at].replica.status().sessions, 2);
+        assert_eq!(
+            world.nodes[at].replica.status().sessions,
+            2,
+            "the other expired"
+        );
     }
 }
 

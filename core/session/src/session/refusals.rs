@@ -100,6 +100,8 @@ impl ClientSession {
         let at = now + self.config.retry_pause;
         if let Some(pending) = self.pending_mut(ask) {
             pending.resend_at = Some(at);
+        } else if let Ask::Open(_) = ask {
+            self.open_at = Some(at);
         }
         self.wake_hint = self.wake_hint.min(at);
     }

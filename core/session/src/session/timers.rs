@@ -52,6 +52,12 @@ impl ClientSession {
         for number in requests {
             self.send_one(now, Ticket::Request(number), out);
         }
+        if let Registration::Wanted { nonce } = self.registration
+            && self.open_at.is_some_and(|at| now >= at)
+        {
+            self.open_at = None;
+            out.push(Output::Send(FromClient::Open { nonce }));
+        }
         if let Registration::Open { id, expiry } = self.registration
             && now.since(self.active_at).0 >= expiry.0 / 3
         {
@@ -116,6 +122,7 @@ impl ClientSession {
         };
         let times = [
             link,
+            self.open_at.filter(|_| self.link == Link::Up),
             keepalive,
             self.calls.next_wake(),
             self.requests.next_wake(),

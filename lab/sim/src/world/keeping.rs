@@ -50,7 +50,7 @@ impl World {
             for end in ended {
                 let judged = match end {
                     Ended::Expired(session) => self.keeping.keepalives.ended(self.now.0, session),
-                    Ended::Evicted(_) | Ended::Closed(_) => Ok(()),
+                    Ended::Closed(_) => Ok(()),
                 };
                 self.judged(judged);
             }

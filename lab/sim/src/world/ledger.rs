@@ -1,6 +1,6 @@
 //! Which commands of a log take effect, by the rules of sessions alone: a second opinion on the replica's table.
 //!
-//! Reads the decided log from its start, in order. Shares no code with the replica: sessions open, are evicted, expire and
+//! Reads the decided log from its start, in order. Shares no code with the replica: sessions open while there is room, expire and
 //! end here by the words of the design, and each call is admitted at most once.
 
 use quorate_types::{Ballot, Batch, Body, Command, SessionId, Slot};
@@ -24,8 +24,6 @@ struct Session {
 pub(super) enum Ended {
     /// It was judged inactive.
     Expired(SessionId),
-    /// The table was full.
-    Evicted(SessionId),
     /// Its client ended it.
     Closed(SessionId),
 }
@@ -108,15 +106,7 @@ impl Ledger {
 
     fn open(&mut self, slot: Slot, id: SessionId) {
         if self.sessions.len() >= self.capacity {
-            let idle = self
-                .sessions
-                .iter()
-                .map(|(id, session)| (session.active, *id))
-                .min();
-            if let Some((_, id)) = idle {
-                self.sessions.remove(&id);
-                self.ended.push(Ended::Evicted(id));
-            }
+            return;
         }
         let session = Session {
             active: slot,

@@ -31,7 +31,7 @@ pub(super) struct Setup {
     pub checkpoints: CheckpointPolicy,
     /// Silence after which a session may be expired.
     pub session_expiry: Duration,
-    /// Sessions above which one is evicted.
+    /// Sessions that may be open at a time.
     pub sessions_max: usize,
     /// The network without faults.
     pub network: NetworkSetup,

@@ -273,7 +273,10 @@ impl Acceptor {
         let mut votes = Vec::new();
         let mut next = None;
         let mut weight = 0;
-        for (slot, open) in self.log.open_from(from) {
+        // What was held while this node had no vote has no record, and is no vote.
+        let must_be_recorded = self.gate.is_on_disk() && !planted(Plant::HeldTakenForVote);
+        let open = self.log.open_from(from);
+        for (slot, open) in open.filter(|(_, open)| open.is_recorded || !must_be_recorded) {
             weight += open.batch.weight();
             if votes.len() == slots || (weight > bytes && !votes.is_empty()) {
                 next = Some(slot);

@@ -7,7 +7,7 @@
 use crate::gate::Gate;
 use crate::log::{Log, Open};
 use crate::{Promise, Vote};
-use quorate_ordering::{Effects, Entry, Mark, Record};
+use quorate_ordering::{Effects, Entry, Mark, Record, Standing};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{Ballot, Batch, NodeId, Persistence, Slot, Time, ViewId};
 
@@ -29,8 +29,8 @@ pub enum Answer {
         ballot: Ballot,
         /// Where.
         slot: Slot,
-        /// A vote; without one, it is only held there.
-        is_vote: bool,
+        /// What stands behind it.
+        backing: Backing,
     },
     /// Heartbeat `beat` of `ballot` was heard, its ballot promised.
     Heard {
@@ -41,6 +41,15 @@ pub enum Answer {
         /// A lease was granted with it.
         is_granted: bool,
     },
+}
+
+/// What stands behind an answer to a proposal.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Backing {
+    /// A vote, durable where votes are: counts towards a quorum.
+    Vote,
+    /// The batch is held by a node without a vote: returns credit and counts for nothing.
+    Held,
 }
 
 /// What became of a proposal.
@@ -82,10 +91,10 @@ pub struct Acceptor {
 impl Acceptor {
     /// An acceptor that remembers nothing.
     #[must_use]
-    pub fn new(view: ViewId, is_voter: bool, persistence: Persistence) -> Acceptor {
+    pub fn new(view: ViewId, standing: Standing, persistence: Persistence) -> Acceptor {
         Acceptor {
             view,
-            is_voter,
+            is_voter: standing == Standing::Voter,
             promised: Ballot::ZERO,
             promised_mark: Mark(0),
             voted: Slot::ZERO,
@@ -207,11 +216,15 @@ impl Acceptor {
         if slot <= self.log.trimmed() {
             return Verdict::Trimmed;
         }
-        let is_vote = self.is_voter;
+        let backing = if self.is_voter {
+            Backing::Vote
+        } else {
+            Backing::Held
+        };
         let answer = Answer::Voted {
             ballot,
             slot,
-            is_vote,
+            backing,
         };
         if let Some(chosen) = self.log.chosen(slot) {
             if *chosen != batch {

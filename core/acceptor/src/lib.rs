@@ -14,10 +14,10 @@ mod promise;
 mod recovery;
 mod testimony;
 
-pub use acceptor::{Acceptor, Answer, Verdict};
+pub use acceptor::{Acceptor, Answer, Backing, Verdict};
 pub use credit::Credit;
 pub use gate::Gate;
 pub use log::{Log, Open};
 pub use promise::{Promise, Vote};
-pub use recovery::{ForeignRecord, restore};
+pub use recovery::{ForeignRecord, LogState, restore};
 pub use testimony::Testimony;

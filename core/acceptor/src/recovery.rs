@@ -8,6 +8,15 @@ use quorate_types::{Ballot, Batch, Slot, ViewId};
 use std::collections::BTreeMap;
 use std::fmt;
 
+/// Whether storage could read every record of a log, beyond a torn tail.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LogState {
+    /// It could.
+    Whole,
+    /// Some are lost.
+    Damaged,
+}
+
 /// A log holds a record that the acceptor reading it did not write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ForeignRecord {
@@ -40,7 +49,7 @@ struct Held {
 pub fn restore(
     acceptor: &mut Acceptor,
     records: Vec<Record>,
-    is_damaged: bool,
+    state: LogState,
 ) -> Result<(), ForeignRecord> {
     let own = acceptor.view();
     let mut promised = Ballot::ZERO;
@@ -68,7 +77,10 @@ pub fn restore(
             Entry::Trimmed { upto } => trimmed = trimmed.max(upto),
         }
     }
-    let decided = if is_damaged { trimmed } else { decided };
+    let decided = match state {
+        LogState::Whole => decided,
+        LogState::Damaged => trimmed,
+    };
     let log = rebuild(held, decided, trimmed);
     acceptor.restore(promised, log);
     Ok(())
@@ -126,6 +138,7 @@ fn rebuild(mut held: BTreeMap<Slot, Held>, decided: Slot, trimmed: Slot) -> Log 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use quorate_ordering::Standing;
     use quorate_types::{GroupId, NodeId, Persistence, Stamp, ViewNumber, Wall};
 
     const VIEW: ViewId = ViewId {
@@ -168,8 +181,8 @@ mod tests {
     }
 
     fn restored(entries: Vec<Entry>) -> Acceptor {
-        let mut acceptor = Acceptor::new(VIEW, true, Persistence::Disk);
-        restore(&mut acceptor, records(entries), false).unwrap();
+        let mut acceptor = Acceptor::new(VIEW, Standing::Voter, Persistence::Disk);
+        restore(&mut acceptor, records(entries), LogState::Whole).unwrap();
         acceptor.check();
         acceptor
     }
@@ -221,8 +234,8 @@ mod tests {
     #[test]
     fn where_records_are_lost_an_older_vote_is_not_taken_for_the_decided_batch() {
         let entries = vec![vote(1, 1, 10), Entry::Decided { upto: Slot(1) }];
-        let mut acceptor = Acceptor::new(VIEW, true, Persistence::Disk);
-        restore(&mut acceptor, records(entries), true).unwrap();
+        let mut acceptor = Acceptor::new(VIEW, Standing::Voter, Persistence::Disk);
+        restore(&mut acceptor, records(entries), LogState::Damaged).unwrap();
         assert_eq!(acceptor.log.decided(), Slot::ZERO);
         assert_eq!(acceptor.log.open(Slot(1)).unwrap().batch, batch(10));
     }
@@ -254,8 +267,8 @@ mod tests {
         for found in others {
             let mut records = records(vec![vote(1, 1, 10), vote(2, 1, 11)]);
             records[1].view = found;
-            let mut acceptor = Acceptor::new(VIEW, true, Persistence::Disk);
-            let refused = restore(&mut acceptor, records, false);
+            let mut acceptor = Acceptor::new(VIEW, Standing::Voter, Persistence::Disk);
+            let refused = restore(&mut acceptor, records, LogState::Whole);
             assert_eq!(refused, Err(ForeignRecord { own: VIEW, found }));
             assert_eq!(acceptor.log.highest(), Slot::ZERO, "nothing of it is kept");
         }
@@ -267,8 +280,8 @@ mod tests {
             view: ViewNumber(2),
             ..ballot(1)
         };
-        let mut acceptor = Acceptor::new(VIEW, true, Persistence::Disk);
+        let mut acceptor = Acceptor::new(VIEW, Standing::Voter, Persistence::Disk);
         let records = records(vec![Entry::Promise { ballot }]);
-        assert!(restore(&mut acceptor, records, false).is_err());
+        assert!(restore(&mut acceptor, records, LogState::Whole).is_err());
     }
 }

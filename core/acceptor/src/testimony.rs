@@ -36,6 +36,34 @@ pub enum Testimony<'a> {
     },
     /// It takes part in no lower ballot, and these are its votes.
     Promises(&'a Promise),
+    /// As a leader, it asks for a lease with this heartbeat.
+    AsksLease {
+        /// Its ballot.
+        ballot: Ballot,
+        /// Which heartbeat.
+        beat: u64,
+    },
+    /// It promises no other node a ballot before the lease that this heartbeat asked for has run out.
+    GrantsLease {
+        /// The leader's ballot.
+        ballot: Ballot,
+        /// Which heartbeat.
+        beat: u64,
+    },
+    /// As a leader, it opens a round that confirms reads.
+    AsksConfirm {
+        /// Its ballot.
+        ballot: Ballot,
+        /// Which round.
+        epoch: u64,
+    },
+    /// It knows of no higher ballot.
+    Confirms {
+        /// The leader's ballot.
+        ballot: Ballot,
+        /// Which round.
+        epoch: u64,
+    },
     /// It tells a damaged acceptor what that one may have promised and voted for.
     Surveyed,
 }

@@ -8,6 +8,7 @@
 )]
 
 use bytes::{Bytes, BytesMut};
+use quorate_any::paxos::message::Accept;
 use quorate_any::{AnyMessage, paxos::Message};
 use quorate_replica::PeerMessage;
 use quorate_types::*;
@@ -121,12 +122,12 @@ fn batches(id: impl Fn(u64) -> CommandId, payload: &Bytes) {
     });
     let accept = PeerMessage::Ordering {
         view: ViewId::default(),
-        message: AnyMessage::Paxos(Message::Accept {
+        message: AnyMessage::Paxos(Message::Accept(Accept {
             ballot: Ballot::ZERO,
             slot: Slot(1),
             batch: made(),
             decided: Slot(0),
-        }),
+        })),
     };
     let mut buf = BytesMut::with_capacity(64 << 10);
     measure("command, its batch copied into a frame", CALLS, || {

@@ -11,8 +11,13 @@ use crate::words::{
     BALLOT_BYTES, put_ballot, put_command_id, put_slot, take_ballot, take_command_id, take_slot,
 };
 use bytes::{BufMut, BytesMut};
+use quorate_any::paxos::message::{
+    Accept, Accepted, AskBarrier, Barrier, Confirm, Confirmed, Decided, Forward, Heard, Heartbeat,
+    Learn, Learned, Nack, PreVote, PreVoted, Prepare, Returned, Seen, Survey, Surveyed, TakeOver,
+    Trimmed,
+};
 use quorate_any::paxos::{Message, Promise, Vote};
-use quorate_types::{Ballot, Batch, CommandId, Refusal, Slot, Wall};
+use quorate_types::{Ballot, Batch, Slot, Wall};
 
 const PRE_VOTE: u8 = 1;
 const PRE_VOTED: u8 = 2;
@@ -43,100 +48,63 @@ const SURVEYED: u8 = 23;
 pub(crate) fn put_message(buf: &mut BytesMut, message: &Message) {
     buf.put_u8(tag(message));
     match message {
-        Message::PreVote { attempt, decided } => {
-            buf.put_u64_le(*attempt);
-            put_slot(buf, *decided);
+        Message::PreVote(m) => {
+            buf.put_u64_le(m.attempt);
+            put_slot(buf, m.decided);
         }
-        Message::PreVoted {
-            attempt,
-            is_granted,
-            promised,
-            decided,
-        } => {
-            buf.put_u64_le(*attempt);
-            put_flag(buf, *is_granted);
-            put_ballot(buf, *promised);
-            put_slot(buf, *decided);
+        Message::PreVoted(m) => {
+            buf.put_u64_le(m.attempt);
+            put_flag(buf, m.is_granted);
+            put_ballot(buf, m.promised);
+            put_slot(buf, m.decided);
         }
-        Message::Prepare { ballot, from } => put_claim(buf, *ballot, &[*from]),
-        Message::Promise(promise) => put_promise(buf, promise),
-        Message::Nack { ballot, promised } => put_ballots(buf, [*ballot, *promised]),
-        Message::Accept {
-            ballot,
-            slot,
-            batch,
-            decided,
-        } => {
-            put_claim(buf, *ballot, &[*slot, *decided]);
-            put_batch(buf, batch);
+        Message::Prepare(m) => put_claim(buf, m.ballot, &[m.from]),
+        Message::Promise(page) => put_promise(buf, page),
+        Message::Nack(m) => put_ballots(buf, [m.ballot, m.promised]),
+        Message::Accept(m) => {
+            put_claim(buf, m.ballot, &[m.slot, m.decided]);
+            put_batch(buf, &m.batch);
         }
-        Message::Accepted {
-            ballot,
-            first,
-            last,
+        Message::Accepted(m) => put_claim(buf, m.ballot, &[m.first, m.last]),
+        Message::Seen(m) => put_claim(buf, m.ballot, &[m.first, m.last]),
+        Message::Decided(m) => put_claim(buf, m.ballot, &[m.upto]),
+        Message::Heartbeat(m) => {
+            put_round(buf, m.ballot, m.beat, m.decided);
+            put_flag(buf, m.wants_lease);
         }
-        | Message::Seen {
-            ballot,
-            first,
-            last,
-        } => put_claim(buf, *ballot, &[*first, *last]),
-        Message::Decided { ballot, upto } => put_claim(buf, *ballot, &[*upto]),
-        Message::Heartbeat {
-            ballot,
-            beat,
-            decided,
-            wants_lease,
-        } => {
-            put_round(buf, *ballot, *beat, *decided);
-            put_flag(buf, *wants_lease);
+        Message::Heard(m) => {
+            put_round(buf, m.ballot, m.beat, m.decided);
+            put_flag(buf, m.is_voter);
+            put_flag(buf, m.is_granted);
         }
-        Message::Heard {
-            ballot,
-            beat,
-            decided,
-            is_voter,
-            is_granted,
-        } => {
-            put_round(buf, *ballot, *beat, *decided);
-            put_flag(buf, *is_voter);
-            put_flag(buf, *is_granted);
+        Message::Learn(m) => put_slot(buf, m.from),
+        Message::Learned(m) => {
+            put_slot(buf, m.from);
+            put_slot(buf, m.decided);
+            put_list(buf, &m.batches, put_batch);
         }
-        Message::Learn { from } => put_slot(buf, *from),
-        Message::Learned {
-            from,
-            batches,
-            decided,
-        } => put_learned(buf, *from, *decided, batches),
-        Message::Trimmed { upto } => put_slot(buf, *upto),
-        Message::Forward {
-            ballot,
-            number,
-            commands,
-        } => {
-            put_numbered(buf, *ballot, *number);
-            put_list(buf, commands, put_command);
+        Message::Trimmed(m) => put_slot(buf, m.upto),
+        Message::Forward(m) => {
+            put_numbered(buf, m.ballot, m.number);
+            put_list(buf, &m.commands, put_command);
         }
-        Message::Returned {
-            number,
-            commands,
-            refusal,
-        } => put_returned(buf, *number, commands, *refusal),
-        Message::Confirm { ballot, epoch } => put_numbered(buf, *ballot, *epoch),
-        Message::Confirmed {
-            ballot,
-            epoch,
-            voted,
-        } => put_round(buf, *ballot, *epoch, *voted),
-        Message::AskBarrier { request } | Message::Survey { request } => buf.put_u64_le(*request),
-        Message::Barrier { request, barrier } => put_barrier(buf, *request, *barrier),
-        Message::TakeOver { ballot } => put_claim(buf, *ballot, &[]),
-        Message::Surveyed {
-            request,
-            promised,
-            voted,
-        } => {
-            buf.put_u64_le(*request);
-            put_claim(buf, *promised, &[*voted]);
+        Message::Returned(m) => {
+            buf.put_u64_le(m.number);
+            put_refusal(buf, m.refusal);
+            put_list(buf, &m.commands, |buf, id| put_command_id(buf, *id));
+        }
+        Message::Confirm(m) => put_numbered(buf, m.ballot, m.epoch),
+        Message::Confirmed(m) => put_round(buf, m.ballot, m.epoch, m.voted),
+        Message::AskBarrier(m) => buf.put_u64_le(m.request),
+        Message::Barrier(m) => {
+            buf.put_u64_le(m.request);
+            put_option(buf, m.barrier.as_ref(), |buf, slot| put_slot(buf, *slot));
+        }
+        Message::TakeOver(m) => put_ballot(buf, m.ballot),
+        Message::Survey(m) => buf.put_u64_le(m.request),
+        Message::Surveyed(m) => {
+            buf.put_u64_le(m.request);
+            put_claim(buf, m.promised, &[m.voted]);
         }
     }
 }
@@ -168,106 +136,89 @@ fn put_round(buf: &mut BytesMut, ballot: Ballot, number: u64, slot: Slot) {
     put_slot(buf, slot);
 }
 
-fn put_learned(buf: &mut BytesMut, from: Slot, decided: Slot, batches: &[Batch]) {
-    put_slot(buf, from);
-    put_slot(buf, decided);
-    put_list(buf, batches, put_batch);
-}
-
-fn put_returned(buf: &mut BytesMut, number: u64, commands: &[CommandId], refusal: Refusal) {
-    buf.put_u64_le(number);
-    put_refusal(buf, refusal);
-    put_list(buf, commands, |buf, id| put_command_id(buf, *id));
-}
-
-fn put_barrier(buf: &mut BytesMut, request: u64, barrier: Option<Slot>) {
-    buf.put_u64_le(request);
-    put_option(buf, barrier.as_ref(), |buf, slot| put_slot(buf, *slot));
-}
-
 fn tag(message: &Message) -> u8 {
     match message {
-        Message::PreVote { .. } => PRE_VOTE,
-        Message::PreVoted { .. } => PRE_VOTED,
-        Message::Prepare { .. } => PREPARE,
+        Message::PreVote(_) => PRE_VOTE,
+        Message::PreVoted(_) => PRE_VOTED,
+        Message::Prepare(_) => PREPARE,
         Message::Promise(_) => PROMISE,
-        Message::Nack { .. } => NACK,
-        Message::Accept { .. } => ACCEPT,
-        Message::Accepted { .. } => ACCEPTED,
-        Message::Seen { .. } => SEEN,
-        Message::Decided { .. } => DECIDED,
-        Message::Heartbeat { .. } => HEARTBEAT,
-        Message::Heard { .. } => HEARD,
-        Message::Learn { .. } => LEARN,
-        Message::Learned { .. } => LEARNED,
-        Message::Trimmed { .. } => TRIMMED,
-        Message::Forward { .. } => FORWARD,
-        Message::Returned { .. } => RETURNED,
-        Message::Confirm { .. } => CONFIRM,
-        Message::Confirmed { .. } => CONFIRMED,
-        Message::AskBarrier { .. } => ASK_BARRIER,
-        Message::Barrier { .. } => BARRIER,
-        Message::TakeOver { .. } => TAKE_OVER,
-        Message::Survey { .. } => SURVEY,
-        Message::Surveyed { .. } => SURVEYED,
+        Message::Nack(_) => NACK,
+        Message::Accept(_) => ACCEPT,
+        Message::Accepted(_) => ACCEPTED,
+        Message::Seen(_) => SEEN,
+        Message::Decided(_) => DECIDED,
+        Message::Heartbeat(_) => HEARTBEAT,
+        Message::Heard(_) => HEARD,
+        Message::Learn(_) => LEARN,
+        Message::Learned(_) => LEARNED,
+        Message::Trimmed(_) => TRIMMED,
+        Message::Forward(_) => FORWARD,
+        Message::Returned(_) => RETURNED,
+        Message::Confirm(_) => CONFIRM,
+        Message::Confirmed(_) => CONFIRMED,
+        Message::AskBarrier(_) => ASK_BARRIER,
+        Message::Barrier(_) => BARRIER,
+        Message::TakeOver(_) => TAKE_OVER,
+        Message::Survey(_) => SURVEY,
+        Message::Surveyed(_) => SURVEYED,
     }
 }
 
 /// Fields of a struct expression are read in the order in which they are written.
 pub(crate) fn take_message(r: &mut Reader<'_>) -> Result<Message, WireError> {
     Ok(match r.u8("ordering message")? {
-        PRE_VOTE => Message::PreVote {
+        PRE_VOTE => Message::PreVote(PreVote {
             attempt: r.counter("attempt")?,
             decided: take_slot(r)?,
-        },
-        PRE_VOTED => Message::PreVoted {
+        }),
+        PRE_VOTED => Message::PreVoted(PreVoted {
             attempt: r.counter("attempt")?,
             is_granted: r.flag("grant")?,
             promised: take_ballot(r)?,
             decided: take_slot(r)?,
-        },
-        PREPARE => Message::Prepare {
+        }),
+        PREPARE => Message::Prepare(Prepare {
             ballot: take_ballot(r)?,
             from: take_slot(r)?,
-        },
+        }),
         PROMISE => Message::Promise(take_promise(r)?),
-        NACK => Message::Nack {
+        NACK => Message::Nack(Nack {
             ballot: take_ballot(r)?,
             promised: take_ballot(r)?,
-        },
-        ACCEPT => Message::Accept {
+        }),
+        ACCEPT => Message::Accept(Accept {
             ballot: take_ballot(r)?,
             slot: take_slot(r)?,
             decided: take_slot(r)?,
             batch: take_batch(r)?,
-        },
-        ACCEPTED => Message::Accepted {
+        }),
+        ACCEPTED => Message::Accepted(Accepted {
             ballot: take_ballot(r)?,
             first: take_slot(r)?,
             last: take_slot(r)?,
-        },
-        SEEN => Message::Seen {
+        }),
+        SEEN => Message::Seen(Seen {
             ballot: take_ballot(r)?,
             first: take_slot(r)?,
             last: take_slot(r)?,
-        },
-        DECIDED => Message::Decided {
+        }),
+        DECIDED => Message::Decided(Decided {
             ballot: take_ballot(r)?,
             upto: take_slot(r)?,
-        },
-        HEARTBEAT => Message::Heartbeat {
+        }),
+        HEARTBEAT => Message::Heartbeat(Heartbeat {
             ballot: take_ballot(r)?,
             beat: r.counter("beat")?,
             decided: take_slot(r)?,
             wants_lease: r.flag("wish for a lease")?,
-        },
-        HEARD => Message::Heard {
+        }),
+        HEARD => Message::Heard(Heard {
             ballot: take_ballot(r)?,
             beat: r.counter("beat")?,
             decided: take_slot(r)?,
             is_voter: r.flag("vote")?,
             is_granted: r.flag("grant")?,
-        },
+        }),
         tag => return take_rest(r, tag),
     })
 }
@@ -275,18 +226,18 @@ pub(crate) fn take_message(r: &mut Reader<'_>) -> Result<Message, WireError> {
 /// The messages beside elections and agreement.
 fn take_rest(r: &mut Reader<'_>, tag: u8) -> Result<Message, WireError> {
     Ok(match tag {
-        LEARN => Message::Learn {
+        LEARN => Message::Learn(Learn {
             from: take_slot(r)?,
-        },
-        LEARNED => Message::Learned {
+        }),
+        LEARNED => Message::Learned(Learned {
             from: take_slot(r)?,
             decided: take_slot(r)?,
             batches: take_batches(r)?,
-        },
-        TRIMMED => Message::Trimmed {
+        }),
+        TRIMMED => Message::Trimmed(Trimmed {
             upto: take_slot(r)?,
-        },
-        FORWARD => Message::Forward {
+        }),
+        FORWARD => Message::Forward(Forward {
             ballot: take_ballot(r)?,
             number: r.counter("forward number")?,
             commands: r.list(
@@ -295,39 +246,39 @@ fn take_rest(r: &mut Reader<'_>, tag: u8) -> Result<Message, WireError> {
                 COMMAND_BYTES_MIN,
                 take_command,
             )?,
-        },
-        RETURNED => Message::Returned {
+        }),
+        RETURNED => Message::Returned(Returned {
             number: r.counter("forward number")?,
             refusal: take_refusal(r)?,
             commands: r.list("command ids", Batch::COMMANDS_MAX, 16, take_command_id)?,
-        },
-        CONFIRM => Message::Confirm {
+        }),
+        CONFIRM => Message::Confirm(Confirm {
             ballot: take_ballot(r)?,
             epoch: r.counter("epoch")?,
-        },
-        CONFIRMED => Message::Confirmed {
+        }),
+        CONFIRMED => Message::Confirmed(Confirmed {
             ballot: take_ballot(r)?,
             epoch: r.counter("epoch")?,
             voted: take_slot(r)?,
-        },
-        ASK_BARRIER => Message::AskBarrier {
+        }),
+        ASK_BARRIER => Message::AskBarrier(AskBarrier {
             request: r.counter("request number")?,
-        },
-        BARRIER => Message::Barrier {
+        }),
+        BARRIER => Message::Barrier(Barrier {
             request: r.counter("request number")?,
             barrier: r.option("barrier", take_slot)?,
-        },
-        TAKE_OVER => Message::TakeOver {
+        }),
+        TAKE_OVER => Message::TakeOver(TakeOver {
             ballot: take_ballot(r)?,
-        },
-        SURVEY => Message::Survey {
+        }),
+        SURVEY => Message::Survey(Survey {
             request: r.counter("request number")?,
-        },
-        SURVEYED => Message::Surveyed {
+        }),
+        SURVEYED => Message::Surveyed(Surveyed {
             request: r.counter("request number")?,
             promised: take_ballot(r)?,
             voted: take_slot(r)?,
-        },
+        }),
         tag => {
             return Err(WireError::UnknownTag {
                 what: "ordering message",

@@ -3,7 +3,7 @@
 //! The candidate's own promise is durable before anybody hears of the ballot. It proposes nothing;
 //! when a quorum has told all its pages, the leader takes over what was found.
 
-use crate::message::Message;
+use crate::message::{Message, Nack, Prepare};
 use crate::{MultiPaxos, Part};
 use quorate_acceptor::{Promise, Vote};
 use quorate_ordering::{Effects, Lane};
@@ -126,7 +126,12 @@ impl MultiPaxos {
         let from = candidate.from;
         let page = self.acceptor.page(ballot, from, usize::MAX, usize::MAX);
         let to = self.config.view.acceptors.without(self.config.own);
-        self.send(to, Lane::Urgent, Message::Prepare { ballot, from }, effects);
+        self.send(
+            to,
+            Lane::Urgent,
+            Message::Prepare(Prepare { ballot, from }),
+            effects,
+        );
         self.on_promise(now, self.config.own, page, effects);
     }
 
@@ -134,8 +139,10 @@ impl MultiPaxos {
         &mut self,
         now: Time,
         from: NodeId,
-        ballot: Ballot,
-        first: Slot,
+        Prepare {
+            ballot,
+            from: first,
+        }: Prepare,
         effects: &mut Effects<Message>,
     ) {
         if !self.acceptor.is_voter() {
@@ -143,7 +150,7 @@ impl MultiPaxos {
         }
         let promised = self.acceptor.promised();
         if ballot < promised {
-            let nack = Message::Nack { ballot, promised };
+            let nack = Message::Nack(Nack { ballot, promised });
             self.send(NodeSet::only(from), Lane::Urgent, nack, effects);
             return;
         }
@@ -204,7 +211,7 @@ impl MultiPaxos {
         if let Some(next) = next.filter(|_| !planted(Plant::PromisePagesSkipped)) {
             candidate.awaited.insert(from, next);
             let ballot = candidate.ballot;
-            let ask = Message::Prepare { ballot, from: next };
+            let ask = Message::Prepare(Prepare { ballot, from: next });
             self.send(NodeSet::only(from), Lane::Urgent, ask, effects);
             return;
         }
@@ -238,7 +245,7 @@ impl MultiPaxos {
             .map(|node| (node, candidate.awaited_from(node)))
             .collect();
         for (node, from) in asks {
-            let ask = Message::Prepare { ballot, from };
+            let ask = Message::Prepare(Prepare { ballot, from });
             self.send(NodeSet::only(node), Lane::Urgent, ask, effects);
         }
     }

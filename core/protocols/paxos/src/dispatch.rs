@@ -1,11 +1,13 @@
 //! The seam: every event finds its role here, and what follows from several roles is settled here.
 
-use crate::message::Message;
-use crate::{MultiPaxos, Part};
-use quorate_acceptor::{Answer, Verdict};
+use crate::message::{
+    Accept, Accepted, Decided, Heard, Heartbeat, Learn, Message, Nack, Seen, Trimmed,
+};
+use crate::{MultiPaxos, Part, UnsentVotes};
+use quorate_acceptor::{Answer, Backing, Verdict};
 use quorate_ordering::{Effect, Effects, Event, Lane, LinkState, Ordering, OrderingStatus};
 use quorate_types::zoo::{Plant, planted};
-use quorate_types::{Ballot, Batch, NodeId, NodeSet, Slot, Time, ViewId, Wall};
+use quorate_types::{Ballot, NodeId, NodeSet, Slot, Time, ViewId, Wall};
 
 /// Decided slots after which the watermark is written with the next vote.
 const UNRECORDED_MAX: u64 = 64;
@@ -91,91 +93,35 @@ impl MultiPaxos {
             return;
         }
         match message {
-            Message::PreVote { attempt, decided } => {
-                self.on_pre_vote(now, from, attempt, decided, effects);
+            Message::PreVote(ask) => self.on_pre_vote(now, from, ask, effects),
+            Message::PreVoted(answer) => {
+                self.peer_decided(now, from, answer.decided, effects);
+                self.on_pre_voted(now, from, answer, effects);
             }
-            Message::PreVoted {
-                attempt,
-                is_granted,
-                promised,
-                decided,
-            } => {
-                self.peer_decided(now, from, decided, effects);
-                self.on_pre_voted(now, from, attempt, is_granted, promised, effects);
-            }
-            Message::Prepare {
-                ballot,
-                from: first,
-            } => self.on_prepare(now, from, ballot, first, effects),
+            Message::Prepare(ask) => self.on_prepare(now, from, ask, effects),
             Message::Promise(page) => self.on_promise(now, from, page, effects),
-            Message::Nack { ballot, promised } => self.on_nack(now, ballot, promised, effects),
-            Message::Accept {
-                ballot,
-                slot,
-                batch,
-                decided,
-            } => self.on_accept(now, from, ballot, (slot, batch, decided), effects),
-            Message::Accepted {
-                ballot,
-                first,
-                last,
-            } => self.on_accepted(now, from, ballot, (first, last), true, effects),
-            Message::Seen {
-                ballot,
-                first,
-                last,
-            } => self.on_accepted(now, from, ballot, (first, last), false, effects),
-            Message::Decided { ballot, upto } => self.on_decided(now, from, ballot, upto, effects),
-            Message::Heartbeat {
-                ballot,
-                beat,
-                decided,
-                wants_lease,
-            } => self.on_heartbeat(now, from, ballot, beat, (decided, wants_lease), effects),
-            Message::Heard {
-                ballot,
-                beat,
-                decided,
-                is_voter,
-                is_granted,
-            } => {
-                self.peer_decided(now, from, decided, effects);
-                self.on_heard(now, from, ballot, beat, (is_voter, is_granted), effects);
+            Message::Nack(nack) => self.on_nack(now, nack, effects),
+            Message::Accept(accept) => self.on_accept(now, from, accept, effects),
+            Message::Accepted(accepted) => self.on_accepted(now, from, accepted, effects),
+            Message::Seen(seen) => self.on_seen(now, from, seen, effects),
+            Message::Decided(decided) => self.on_decided(now, from, decided, effects),
+            Message::Heartbeat(beat) => self.on_heartbeat(now, from, beat, effects),
+            Message::Heard(heard) => {
+                self.peer_decided(now, from, heard.decided, effects);
+                self.on_heard(now, from, heard, effects);
             }
-            Message::Learn { from: first } => self.on_learn(from, first, effects),
-            Message::Learned {
-                from: first,
-                batches,
-                decided,
-            } => self.on_learned(now, from, first, batches, decided, effects),
-            Message::Trimmed { upto } => self.on_trimmed(now, from, upto, effects),
-            Message::Forward {
-                ballot,
-                number,
-                commands,
-            } => self.on_forward(from, ballot, number, commands, effects),
-            Message::Returned {
-                number,
-                commands,
-                refusal,
-            } => self.on_returned(number, commands, refusal, effects),
-            Message::Confirm { ballot, epoch } => {
-                self.on_confirm(now, from, ballot, epoch, effects)
-            }
-            Message::Confirmed {
-                ballot,
-                epoch,
-                voted,
-            } => self.on_confirmed(from, ballot, epoch, voted, effects),
-            Message::AskBarrier { request } => self.on_ask_barrier(now, from, request, effects),
-            Message::Barrier { request, barrier } => self.on_barrier(request, barrier, effects),
-            Message::TakeOver { ballot } => self.on_take_over(now, ballot, effects),
-            Message::Survey { request } => self.on_survey(from, request, effects),
-            Message::Surveyed {
-                request,
-                promised,
-                voted,
-            } => self.on_surveyed(from, request, promised, voted, effects),
+            Message::Learn(ask) => self.on_learn(from, ask, effects),
+            Message::Learned(learned) => self.on_learned(now, from, learned, effects),
+            Message::Trimmed(trimmed) => self.on_trimmed(now, from, trimmed, effects),
+            Message::Forward(forward) => self.on_forward(from, forward, effects),
+            Message::Returned(returned) => self.on_returned(returned, effects),
+            Message::Confirm(ask) => self.on_confirm(now, from, ask, effects),
+            Message::Confirmed(answer) => self.on_confirmed(from, answer, effects),
+            Message::AskBarrier(ask) => self.on_ask_barrier(now, from, ask, effects),
+            Message::Barrier(answer) => self.on_barrier(answer, effects),
+            Message::TakeOver(request) => self.on_take_over(now, request, effects),
+            Message::Survey(survey) => self.on_survey(from, survey, effects),
+            Message::Surveyed(answer) => self.on_surveyed(from, answer, effects),
         }
     }
 
@@ -189,7 +135,7 @@ impl MultiPaxos {
     ) -> bool {
         let promised = self.acceptor.promised();
         if ballot < promised && !planted(Plant::AcceptLowerBallot) {
-            let nack = Message::Nack { ballot, promised };
+            let nack = Message::Nack(Nack { ballot, promised });
             self.send(NodeSet::only(from), Lane::Urgent, nack, effects);
             return false;
         }
@@ -217,8 +163,7 @@ impl MultiPaxos {
     fn on_nack(
         &mut self,
         now: Time,
-        ballot: Ballot,
-        promised: Ballot,
+        Nack { ballot, promised }: Nack,
         effects: &mut Effects<Message>,
     ) {
         self.election.highest = self.election.highest.max(promised);
@@ -234,8 +179,7 @@ impl MultiPaxos {
         &mut self,
         now: Time,
         from: NodeId,
-        ballot: Ballot,
-        upto: Slot,
+        Decided { ballot, upto }: Decided,
         effects: &mut Effects<Message>,
     ) {
         if self.follow(now, from, ballot, effects) {
@@ -247,8 +191,12 @@ impl MultiPaxos {
         &mut self,
         now: Time,
         from: NodeId,
-        ballot: Ballot,
-        (slot, batch, decided): (Slot, Batch, Slot),
+        Accept {
+            ballot,
+            slot,
+            batch,
+            decided,
+        }: Accept,
         effects: &mut Effects<Message>,
     ) {
         if !self.follow(now, from, ballot, effects) {
@@ -256,13 +204,13 @@ impl MultiPaxos {
         }
         match self.acceptor.vote(ballot, slot, batch, effects) {
             Verdict::Voted | Verdict::NoRoom => {}
-            Verdict::Superseded => self.on_learn(from, slot, effects),
+            Verdict::Superseded => self.on_learn(from, Learn { from: slot }, effects),
             Verdict::Trimmed => {
                 let upto = self.acceptor.log.trimmed();
                 self.send(
                     NodeSet::only(from),
                     Lane::Normal,
-                    Message::Trimmed { upto },
+                    Message::Trimmed(Trimmed { upto }),
                     effects,
                 );
             }
@@ -274,9 +222,12 @@ impl MultiPaxos {
         &mut self,
         now: Time,
         from: NodeId,
-        ballot: Ballot,
-        beat: u64,
-        (decided, wants_lease): (Slot, bool),
+        Heartbeat {
+            ballot,
+            beat,
+            decided,
+            wants_lease,
+        }: Heartbeat,
         effects: &mut Effects<Message>,
     ) {
         if !self.follow(now, from, ballot, effects) {
@@ -416,25 +367,31 @@ impl MultiPaxos {
                     self.tell_promise(to, ballot, from, effects);
                 }
                 Answer::Voted { ballot, slot, .. } if ballot.node == self.config.own => {
-                    self.on_accepted(now, ballot.node, ballot, (slot, slot), true, effects);
+                    let (first, last) = (slot, slot);
+                    let own = Accepted {
+                        ballot,
+                        first,
+                        last,
+                    };
+                    self.on_accepted(now, ballot.node, own, effects);
                 }
                 Answer::Voted {
                     ballot,
                     slot,
-                    is_vote,
-                } => self.gather_vote(ballot, slot, is_vote, effects),
+                    backing,
+                } => self.gather_vote(ballot, slot, backing, effects),
                 Answer::Heard {
                     ballot,
                     beat,
                     is_granted,
                 } => {
-                    let message = Message::Heard {
+                    let message = Message::Heard(Heard {
                         ballot,
                         beat,
                         decided: self.acceptor.log.decided(),
                         is_voter: self.acceptor.is_voter(),
                         is_granted,
-                    };
+                    });
                     let to = NodeSet::only(ballot.node);
                     self.send(to, Lane::Urgent, message, effects);
                 }
@@ -447,37 +404,47 @@ impl MultiPaxos {
         &mut self,
         ballot: Ballot,
         slot: Slot,
-        is_vote: bool,
+        backing: Backing,
         effects: &mut Effects<Message>,
     ) {
-        if let Some((held, _, last, are_votes)) = &mut self.unsent_votes
-            && *held == ballot
-            && last.next() == slot
-            && *are_votes == is_vote
+        if let Some(unsent) = &mut self.unsent_votes
+            && unsent.ballot == ballot
+            && unsent.last.next() == slot
+            && unsent.backing == backing
         {
-            *last = slot;
+            unsent.last = slot;
             return;
         }
         self.flush_votes(effects);
-        self.unsent_votes = Some((ballot, slot, slot, is_vote));
+        self.unsent_votes = Some(UnsentVotes {
+            ballot,
+            first: slot,
+            last: slot,
+            backing,
+        });
     }
 
     fn flush_votes(&mut self, effects: &mut Effects<Message>) {
-        let Some((ballot, first, last, are_votes)) = self.unsent_votes.take() else {
+        let Some(unsent) = self.unsent_votes.take() else {
             return;
         };
-        let message = if are_votes {
-            Message::Accepted {
+        let UnsentVotes {
+            ballot,
+            first,
+            last,
+            backing,
+        } = unsent;
+        let message = match backing {
+            Backing::Vote => Message::Accepted(Accepted {
                 ballot,
                 first,
                 last,
-            }
-        } else {
-            Message::Seen {
+            }),
+            Backing::Held => Message::Seen(Seen {
                 ballot,
                 first,
                 last,
-            }
+            }),
         };
         self.send(NodeSet::only(ballot.node), Lane::Normal, message, effects);
     }

@@ -4,7 +4,7 @@
 //! phase 1: a node that returns, or alone lost its link, unseats nobody. Refuses to decide anything
 //! about slots; the candidate does that.
 
-use crate::message::Message;
+use crate::message::{Message, PreVote, PreVoted, TakeOver};
 use crate::{MultiPaxos, Part};
 use quorate_ordering::{Effect, Effects, Lane};
 use quorate_types::{Ballot, Duration, NodeId, NodeSet, Slot, Time};
@@ -142,7 +142,7 @@ impl MultiPaxos {
         self.send(
             to,
             Lane::Urgent,
-            Message::PreVote { attempt, decided },
+            Message::PreVote(PreVote { attempt, decided }),
             effects,
         );
         self.count_grant(now, self.config.own, effects);
@@ -152,8 +152,7 @@ impl MultiPaxos {
         &mut self,
         now: Time,
         from: NodeId,
-        attempt: u64,
-        decided: Slot,
+        PreVote { attempt, decided }: PreVote,
         effects: &mut Effects<Message>,
     ) {
         self.peers.note_decided(from, decided);
@@ -161,12 +160,12 @@ impl MultiPaxos {
             return;
         }
         let is_granted = self.misses_leader(now, from) && !self.prefers_another(now, decided);
-        let answer = Message::PreVoted {
+        let answer = Message::PreVoted(PreVoted {
             attempt,
             is_granted,
             promised: self.acceptor.promised().max(self.election.highest),
             decided: self.acceptor.log.decided(),
-        };
+        });
         self.send(NodeSet::only(from), Lane::Urgent, answer, effects);
     }
 
@@ -219,9 +218,12 @@ impl MultiPaxos {
         &mut self,
         now: Time,
         from: NodeId,
-        attempt: u64,
-        is_granted: bool,
-        promised: Ballot,
+        PreVoted {
+            attempt,
+            is_granted,
+            promised,
+            ..
+        }: PreVoted,
         effects: &mut Effects<Message>,
     ) {
         self.election.highest = self.election.highest.max(promised);
@@ -244,7 +246,7 @@ impl MultiPaxos {
     pub(crate) fn on_take_over(
         &mut self,
         now: Time,
-        ballot: Ballot,
+        TakeOver { ballot }: TakeOver,
         effects: &mut Effects<Message>,
     ) {
         let is_free = matches!(self.part, Part::Follower)

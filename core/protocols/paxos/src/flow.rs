@@ -1,6 +1,6 @@
 //! What a leader sends to each peer, and again when it seems lost, within the peer's credit.
 
-use crate::message::Message;
+use crate::message::{Accept, Message};
 use crate::{MultiPaxos, Part};
 use quorate_ordering::{Effect, Effects, Lane};
 use quorate_types::{Duration, NodeId, NodeSet, Time};
@@ -30,12 +30,12 @@ impl MultiPaxos {
             effects.push(Effect::Send {
                 to: NodeSet::only(node),
                 lane: Lane::Normal,
-                message: Message::Accept {
+                message: Message::Accept(Accept {
                     ballot: leader.ballot,
                     slot,
                     batch: proposal.batch.clone(),
                     decided,
-                },
+                }),
             });
         }
     }
@@ -61,12 +61,12 @@ impl MultiPaxos {
                 .map(|peer| peer.node)
                 .filter(|node| !proposal.voters.contains(*node))
                 .collect();
-            let accept = Message::Accept {
+            let accept = Message::Accept(Accept {
                 ballot: leader.ballot,
                 slot,
                 batch: proposal.batch.clone(),
                 decided,
-            };
+            });
             if !lacking.is_empty() {
                 effects.push(Effect::Send {
                     to: lacking,

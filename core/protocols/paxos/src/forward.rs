@@ -5,12 +5,21 @@
 //! only as unknown. A forward is numbered, and a leader takes each number once, so that "returned"
 //! is certain.
 
-use crate::message::Message;
-use crate::queue::{OWN, OWN_UNCERTAIN, Run};
+use crate::message::{Forward, Message, Returned};
+use crate::queue::Source;
 use crate::{MultiPaxos, Part};
 use quorate_ordering::{Effect, Effects, Lane};
 use quorate_types::{Ballot, Batch, Command, CommandId, NodeId, NodeSet, Refusal, SessionId, Time};
 use std::collections::{BTreeMap, VecDeque};
+
+/// What may have become of a command that this node has to settle.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Fate {
+    /// It was neither proposed nor forwarded, or for certain in vain.
+    Unproposed,
+    /// An earlier proposal or forward may still be decided.
+    Open,
+}
 
 #[derive(Clone, PartialEq, Debug)]
 struct Kept {
@@ -24,7 +33,7 @@ struct Kept {
 
 /// Submissions whose fate is open.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) struct Forward {
+pub(crate) struct Submissions {
     /// Commands of one node are told apart by their ids alone.
     kept: BTreeMap<CommandId, Kept>,
     /// Ids to forward at the end of the turn.
@@ -36,10 +45,10 @@ pub(crate) struct Forward {
     resend_at: Time,
 }
 
-impl Forward {
+impl Submissions {
     /// Numbers go on over restarts because `boot` does.
-    pub(crate) fn new(boot: u64) -> Forward {
-        Forward {
+    pub(crate) fn new(boot: u64) -> Submissions {
+        Submissions {
             kept: BTreeMap::new(),
             unsent: Vec::new(),
             deadlines: VecDeque::new(),
@@ -85,7 +94,7 @@ impl MultiPaxos {
             && leader.stage == crate::leader::Stage::Steady
         {
             if leader.queue.has_room(&self.config.limits) {
-                leader.queue.push(self.config.own, OWN, commands);
+                leader.queue.push(Source::Own(Fate::Unproposed), commands);
             } else {
                 refuse(
                     commands.iter().map(|command| command.id),
@@ -104,11 +113,12 @@ impl MultiPaxos {
             refuse(fresh, Refusal::Overloaded, effects);
             return;
         }
-        self.keep(now, commands, false);
+        self.keep(now, commands, Fate::Unproposed);
     }
 
     /// Keeps commands until they are decided or their time is up; forwards them at the turn's end.
-    pub(crate) fn keep(&mut self, now: Time, commands: Vec<Command>, is_uncertain: bool) {
+    pub(crate) fn keep(&mut self, now: Time, commands: Vec<Command>, fate: Fate) {
+        let is_uncertain = fate == Fate::Open;
         let deadline = now + self.config.timing.submit;
         if self.forward.deadlines.is_empty() {
             self.forward.resend_at = now + self.config.timing.election_min;
@@ -171,20 +181,22 @@ impl MultiPaxos {
         effects: &mut Effects<Message>,
     ) {
         self.forward.number += 1;
-        let message = Message::Forward {
+        let message = Message::Forward(Forward {
             ballot,
             number: self.forward.number,
             commands,
-        };
+        });
         self.send(NodeSet::only(ballot.node), Lane::Normal, message, effects);
     }
 
     pub(crate) fn on_forward(
         &mut self,
         from: NodeId,
-        ballot: Ballot,
-        number: u64,
-        commands: Vec<Command>,
+        Forward {
+            ballot,
+            number,
+            commands,
+        }: Forward,
         effects: &mut Effects<Message>,
     ) {
         let Some(peer) = self.peers.find_mut(from) else {
@@ -197,7 +209,10 @@ impl MultiPaxos {
         let refusal = match &mut self.part {
             Part::Leader(leader) if leader.ballot == ballot => {
                 if leader.queue.has_room(&self.config.limits) {
-                    leader.queue.push(from, number, commands);
+                    let node = from;
+                    leader
+                        .queue
+                        .push(Source::Forwarded { node, number }, commands);
                     return;
                 }
                 Refusal::Overloaded
@@ -211,29 +226,37 @@ impl MultiPaxos {
             }
         };
         let commands = commands.iter().map(|command| command.id).collect();
-        let message = Message::Returned {
+        let message = Message::Returned(Returned {
             number,
             commands,
             refusal,
-        };
+        });
         self.send(NodeSet::only(from), Lane::Normal, message, effects);
     }
 
     /// Commands that another node forwarded here are not proposed: it may route them anew.
-    pub(crate) fn give_back(&self, run: Run, commands: &[Command], effects: &mut Effects<Message>) {
-        let message = Message::Returned {
-            number: run.number,
+    pub(crate) fn give_back(
+        &self,
+        node: NodeId,
+        number: u64,
+        commands: &[Command],
+        effects: &mut Effects<Message>,
+    ) {
+        let message = Message::Returned(Returned {
+            number,
             commands: commands.iter().map(|command| command.id).collect(),
             refusal: Refusal::NotOrdered,
-        };
-        self.send(NodeSet::only(run.node), Lane::Normal, message, effects);
+        });
+        self.send(NodeSet::only(node), Lane::Normal, message, effects);
     }
 
     pub(crate) fn on_returned(
         &mut self,
-        number: u64,
-        commands: Vec<CommandId>,
-        refusal: Refusal,
+        Returned {
+            number,
+            commands,
+            refusal,
+        }: Returned,
         effects: &mut Effects<Message>,
     ) {
         for id in commands {
@@ -281,10 +304,10 @@ impl MultiPaxos {
         };
         let is_open = |kept: &Kept| kept.is_uncertain || kept.sent.is_some();
         let (uncertain, certain): (Vec<Kept>, Vec<Kept>) = kept.into_values().partition(is_open);
-        for (number, kept) in [(OWN_UNCERTAIN, uncertain), (OWN, certain)] {
+        for (fate, kept) in [(Fate::Open, uncertain), (Fate::Unproposed, certain)] {
             if !kept.is_empty() {
                 let commands = kept.into_iter().map(|kept| kept.command).collect();
-                leader.queue.push(self.config.own, number, commands);
+                leader.queue.push(Source::Own(fate), commands);
             }
         }
     }

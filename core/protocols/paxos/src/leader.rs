@@ -5,11 +5,12 @@
 //! credit; what is lost is sent again when no slot was decided for a while.
 
 use crate::candidate::Found;
+use crate::forward::Fate;
 use crate::limits::BEATS;
-use crate::message::Message;
-use crate::queue::{OWN, OWN_UNCERTAIN, Origin, Queue, Run};
+use crate::message::{Accept, Accepted, Decided, Heard, Heartbeat, Message, Seen, TakeOver};
+use crate::queue::{Origin, Queue, Run, Source};
 use crate::{MultiPaxos, Part};
-use quorate_acceptor::Vote;
+use quorate_acceptor::{Backing, Vote};
 use quorate_ordering::{Effects, Lane};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{Ballot, Batch, Command, Duration, NodeId, NodeSet, Slot, Stamp, Time, Wall};
@@ -214,12 +215,12 @@ impl MultiPaxos {
         leader.announce_at = None;
         leader.is_awaited_elsewhere = false;
         self.acceptor.vote(ballot, slot, batch.clone(), effects);
-        let accept = Message::Accept {
+        let accept = Message::Accept(Accept {
             ballot,
             slot,
             batch,
             decided,
-        };
+        });
         self.send(to, Lane::Normal, accept, effects);
     }
 
@@ -242,7 +243,7 @@ impl MultiPaxos {
             if !is_open || leader.queue.is_empty() {
                 break;
             }
-            let (commands, origin) = leader.queue.cut(self.config.own, &self.config.limits);
+            let (commands, origin) = leader.queue.cut(&self.config.limits);
             let last = self.acceptor.log.wall();
             let stamp = Stamp {
                 wall: wall.max(Wall(last.0 + 1)),
@@ -280,42 +281,81 @@ impl MultiPaxos {
         leader.is_awaited_elsewhere = false;
         let ballot = leader.ballot;
         let to = self.others();
-        self.send(to, Lane::Normal, Message::Decided { ballot, upto }, effects);
+        self.send(
+            to,
+            Lane::Normal,
+            Message::Decided(Decided { ballot, upto }),
+            effects,
+        );
     }
 
-    /// `from` voted (or, without a vote, holds) what this ballot proposed in `first..=last`.
+    /// `from` voted for what this ballot proposed in `first..=last`.
     pub(crate) fn on_accepted(
         &mut self,
         now: Time,
         from: NodeId,
-        ballot: Ballot,
-        (first, last): (Slot, Slot),
-        is_vote: bool,
+        accepted: Accepted,
         effects: &mut Effects<Message>,
     ) {
+        if self.leads_in(accepted.ballot) {
+            self.count_votes(from, accepted);
+            self.acknowledged(now, from, accepted.last, Backing::Vote, effects);
+        }
+    }
+
+    /// `from`, which has no vote, holds what this ballot proposed in `first..=last`.
+    pub(crate) fn on_seen(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        seen: Seen,
+        effects: &mut Effects<Message>,
+    ) {
+        if self.leads_in(seen.ballot) {
+            self.acknowledged(now, from, seen.last, Backing::Held, effects);
+        }
+    }
+
+    fn leads_in(&self, ballot: Ballot) -> bool {
+        matches!(&self.part, Part::Leader(leader) if leader.ballot == ballot)
+    }
+
+    fn count_votes(&mut self, from: NodeId, accepted: Accepted) {
         let decided = self.acceptor.log.decided();
-        let is_acceptor = self.config.view.acceptors.contains(from);
         let Part::Leader(leader) = &mut self.part else {
             return;
         };
-        if leader.ballot != ballot {
+        if !self.config.view.acceptors.contains(from) {
             return;
         }
-        if is_vote && is_acceptor {
-            let is_cumulative = planted(Plant::CumulativeVote);
-            let first = if is_cumulative { Slot::ZERO } else { first };
-            let least = first.max(decided.next());
-            for slot in least.0..=last.min(leader.proposed()).0 {
-                let index = (slot - decided.0 - 1) as usize;
-                let voters = &mut leader.in_flight[index].voters;
-                if !voters.insert(from) && planted(Plant::AcceptorCountedTwice) {
-                    voters.insert(NodeId(63));
-                }
+        let is_cumulative = planted(Plant::CumulativeVote);
+        let first = if is_cumulative {
+            Slot::ZERO
+        } else {
+            accepted.first
+        };
+        let least = first.max(decided.next());
+        for slot in least.0..=accepted.last.min(leader.proposed()).0 {
+            let index = (slot - decided.0 - 1) as usize;
+            let voters = &mut leader.in_flight[index].voters;
+            if !voters.insert(from) && planted(Plant::AcceptorCountedTwice) {
+                voters.insert(NodeId(63));
             }
         }
+    }
+
+    /// `from` has what was sent to it up to `last`.
+    fn acknowledged(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        last: Slot,
+        backing: Backing,
+        effects: &mut Effects<Message>,
+    ) {
         if let Some(peer) = self.peers.find_mut(from) {
             peer.answered = now;
-            if is_vote {
+            if backing == Backing::Vote {
                 peer.heard = now;
             }
             peer.refund(now, last);
@@ -397,12 +437,12 @@ impl MultiPaxos {
         leader.beats.push_back((leader.beat, now));
         let successor = leader.transfer.map(|(successor, _)| successor);
         let wants_lease = now < leader.wants_lease_until && successor.is_none();
-        let message = Message::Heartbeat {
+        let message = Message::Heartbeat(Heartbeat {
             ballot: leader.ballot,
             beat: leader.beat,
             decided,
             wants_lease,
-        };
+        });
         if wants_lease {
             let until = now + self.config.timing.lease;
             self.acceptor.bind(leader.ballot, until);
@@ -414,7 +454,7 @@ impl MultiPaxos {
         self.send(to, Lane::Urgent, message, effects);
         if let Some(successor) = successor {
             // Said again with each heartbeat: a successor that is bound by a lease does not listen yet.
-            let message = Message::TakeOver { ballot };
+            let message = Message::TakeOver(TakeOver { ballot });
             self.send(NodeSet::only(successor), Lane::Urgent, message, effects);
         }
     }
@@ -424,9 +464,13 @@ impl MultiPaxos {
         &mut self,
         now: Time,
         from: NodeId,
-        ballot: Ballot,
-        beat: u64,
-        (is_voter, is_granted): (bool, bool),
+        Heard {
+            ballot,
+            beat,
+            is_voter,
+            is_granted,
+            ..
+        }: Heard,
         effects: &mut Effects<Message>,
     ) {
         let Part::Leader(leader) = &mut self.part else {
@@ -474,19 +518,19 @@ impl MultiPaxos {
         let Part::Leader(mut leader) = std::mem::replace(&mut self.part, Part::Follower) else {
             return;
         };
-        let own = self.config.own;
         for proposal in &leader.in_flight {
-            let commands: Vec<Command> = own_commands(proposal, own).collect();
+            let commands = own_commands(proposal);
             if planted(Plant::SubmissionForgotten) {
                 continue;
             }
-            self.keep(now, commands, true);
+            self.keep(now, commands, Fate::Open);
         }
         for (run, commands) in leader.queue.drain() {
-            if run.node == own {
-                self.keep(now, commands, run.number == OWN_UNCERTAIN);
-            } else {
-                self.give_back(run, &commands, effects);
+            match run.source {
+                Source::Own(fate) => self.keep(now, commands, fate),
+                Source::Forwarded { node, number } => {
+                    self.give_back(node, number, &commands, effects);
+                }
             }
         }
         self.close_reads(now, effects);
@@ -509,30 +553,31 @@ impl MultiPaxos {
         };
         leader.transfer = Some((successor, until));
         let ballot = leader.ballot;
-        let message = Message::TakeOver { ballot };
+        let message = Message::TakeOver(TakeOver { ballot });
         self.send(NodeSet::only(successor), Lane::Urgent, message, effects);
     }
 }
 
-/// The commands of `proposal` that were submitted at `own`.
-fn own_commands(proposal: &Proposal, own: NodeId) -> impl Iterator<Item = Command> {
+/// The commands of `proposal` that were submitted at this node.
+fn own_commands(proposal: &Proposal) -> Vec<Command> {
     let commands = proposal.batch.commands();
-    let runs = match &proposal.origin {
-        Origin::Own => vec![Run {
-            node: own,
-            number: OWN,
-            count: commands.len(),
-        }],
-        Origin::Mixed(runs) => runs.clone(),
+    match &proposal.origin {
+        Origin::Own => commands.to_vec(),
         Origin::Found => Vec::new(),
-    };
-    let mut start = 0;
-    let mut own_ones = Vec::new();
-    for run in runs {
-        if run.node == own {
-            own_ones.extend_from_slice(&commands[start..start + run.count]);
-        }
-        start += run.count;
+        Origin::Mixed(runs) => own_of(runs, commands),
     }
-    own_ones.into_iter()
+}
+
+fn own_of(runs: &[Run], commands: &[Command]) -> Vec<Command> {
+    let mut own = Vec::new();
+    let mut rest = commands;
+    for run in runs {
+        let (of_run, behind) = rest.split_at(run.count);
+        match run.source {
+            Source::Own(_) => own.extend_from_slice(of_run),
+            Source::Forwarded { .. } => {}
+        }
+        rest = behind;
+    }
+    own
 }

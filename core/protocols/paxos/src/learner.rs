@@ -3,7 +3,7 @@
 //! A follower takes its own vote for the decided batch only if the vote was in the very ballot whose
 //! leader announced the watermark. Everything else it asks for, in bounded chunks, one at a time.
 
-use crate::message::Message;
+use crate::message::{Learn, Learned, Message, Trimmed};
 use crate::{MultiPaxos, Part};
 use quorate_ordering::{Decision, Effect, Effects, Lane};
 use quorate_types::zoo::{Plant, planted};
@@ -154,7 +154,7 @@ impl MultiPaxos {
         self.send(
             NodeSet::only(peer),
             Lane::Bulk,
-            Message::Learn { from },
+            Message::Learn(Learn { from }),
             effects,
         );
     }
@@ -178,7 +178,12 @@ impl MultiPaxos {
         choice.get(turn).map(|(_, _, node)| *node)
     }
 
-    pub(crate) fn on_learn(&mut self, from: NodeId, first: Slot, effects: &mut Effects<Message>) {
+    pub(crate) fn on_learn(
+        &mut self,
+        from: NodeId,
+        Learn { from: first }: Learn,
+        effects: &mut Effects<Message>,
+    ) {
         let log = &self.acceptor.log;
         let limits = &self.config.limits;
         if first <= log.trimmed() {
@@ -186,7 +191,7 @@ impl MultiPaxos {
             self.send(
                 NodeSet::only(from),
                 Lane::Bulk,
-                Message::Trimmed { upto },
+                Message::Trimmed(Trimmed { upto }),
                 effects,
             );
             return;
@@ -203,11 +208,11 @@ impl MultiPaxos {
             batches.push(batch.clone());
             slot = slot.next();
         }
-        let answer = Message::Learned {
+        let answer = Message::Learned(Learned {
             from: first,
             batches,
             decided: log.decided(),
-        };
+        });
         self.send(NodeSet::only(from), Lane::Bulk, answer, effects);
     }
 
@@ -215,9 +220,11 @@ impl MultiPaxos {
         &mut self,
         now: Time,
         from: NodeId,
-        first: Slot,
-        batches: Vec<Batch>,
-        decided: Slot,
+        Learned {
+            from: first,
+            batches,
+            decided,
+        }: Learned,
         effects: &mut Effects<Message>,
     ) {
         self.peers.note_decided(from, decided);
@@ -287,7 +294,7 @@ impl MultiPaxos {
         &mut self,
         now: Time,
         from: NodeId,
-        upto: Slot,
+        Trimmed { upto }: Trimmed,
         effects: &mut Effects<Message>,
     ) {
         self.peers.note_decided(from, upto);

@@ -13,7 +13,7 @@ mod forward;
 mod leader;
 mod learner;
 mod limits;
-mod message;
+pub mod message;
 mod peers;
 mod queue;
 mod random;
@@ -25,12 +25,12 @@ pub use quorate_acceptor::{Promise, Vote};
 
 use candidate::Candidate;
 use election::Election;
-use forward::Forward;
+use forward::Submissions;
 use leader::Leader;
 use learner::Learner;
 use peers::Peers;
-use quorate_acceptor::{Acceptor, ForeignRecord, restore};
-use quorate_ordering::{Config, OrderingStatus, PeerStatus, Record, Role};
+use quorate_acceptor::{Acceptor, Backing, ForeignRecord, LogState, restore};
+use quorate_ordering::{Config, OrderingStatus, PeerStatus, Record, Role, Standing};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{Ballot, Duration, NodeSet, Slot, Time};
 use random::Random;
@@ -45,6 +45,15 @@ pub(crate) enum Part {
     Leader(Box<Leader>),
 }
 
+/// What this acceptor has to tell of consecutive slots of one ballot.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct UnsentVotes {
+    ballot: Ballot,
+    first: Slot,
+    last: Slot,
+    backing: Backing,
+}
+
 /// One node's instance of Multi-Paxos for one view.
 #[derive(Clone, PartialEq, Debug)]
 pub struct MultiPaxos {
@@ -55,7 +64,7 @@ pub struct MultiPaxos {
     election: Election,
     peers: Peers,
     learner: Learner,
-    forward: Forward,
+    forward: Submissions,
     reads: Reads,
     /// Present while a damaged acceptor may not vote.
     repair: Option<Repair>,
@@ -63,9 +72,8 @@ pub struct MultiPaxos {
     executed: Slot,
     /// The highest slot handed up. Invariant: at most the decided prefix, outside of `handle`.
     delivered: Slot,
-    /// Votes whose answer leaves at the end of the turn: a ballot, a range of slots, and whether
-    /// they are votes.
-    unsent_votes: Option<(Ballot, Slot, Slot, bool)>,
+    /// Votes whose answer leaves at the end of the turn.
+    unsent_votes: Option<UnsentVotes>,
     role_told: Role,
     /// Messages of other views that were dropped.
     foreign: u64,
@@ -92,10 +100,19 @@ impl MultiPaxos {
         }
         let timing = config.timing;
         config.is_damaged &= !planted(Plant::DamageIgnored);
-        let is_voter = config.is_voter() && !config.is_damaged;
+        let standing = if config.is_voter() && !config.is_damaged {
+            Standing::Voter
+        } else {
+            Standing::Observer
+        };
         let mut random = Random::new(config.seed);
-        let mut acceptor = Acceptor::new(config.view_id(), is_voter, config.view.persistence);
-        restore(&mut acceptor, recovered, config.is_damaged)?;
+        let mut acceptor = Acceptor::new(config.view_id(), standing, config.view.persistence);
+        let state = if config.is_damaged {
+            LogState::Damaged
+        } else {
+            LogState::Whole
+        };
+        restore(&mut acceptor, recovered, state)?;
         let may_be_bound = acceptor.promised() > Ballot::ZERO || config.is_damaged;
         if may_be_bound && !planted(Plant::LeaseForgotten) {
             // A lease granted before the restart is forgotten, so it is kept to blindly.
@@ -114,7 +131,7 @@ impl MultiPaxos {
             election: Election::new(now, patience),
             peers: Peers::new(&config.view, config.own),
             learner: Learner::new(now),
-            forward: Forward::new(config.boot),
+            forward: Submissions::new(config.boot),
             reads: Reads::new(config.boot),
             repair,
             executed: Slot::ZERO,

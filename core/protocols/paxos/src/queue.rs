@@ -2,24 +2,26 @@
 //!
 //! It knows who submitted which run of commands, so that each can be told when leadership ends.
 
+use crate::forward::Fate;
 use quorate_ordering::Limits;
 use quorate_types::{Command, NodeId};
 use std::collections::VecDeque;
 
-/// A run of commands of one origin.
+/// A run of commands of one source.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Run {
-    pub(crate) node: NodeId,
-    /// The forward that brought them; of own ones, [`OWN`] or [`OWN_UNCERTAIN`].
-    pub(crate) number: u64,
+    pub(crate) source: Source,
     pub(crate) count: usize,
 }
 
-/// Number of a run of own commands.
-pub(crate) const OWN: u64 = 0;
-
-/// Number of a run of own commands that an earlier proposal or forward may still decide.
-pub(crate) const OWN_UNCERTAIN: u64 = 1;
+/// Who submitted a run of commands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Source {
+    /// The replica of this node.
+    Own(Fate),
+    /// Another node, by this forward of its own numbering.
+    Forwarded { node: NodeId, number: u64 },
+}
 
 /// Whose commands a batch holds.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -54,22 +56,18 @@ impl Queue {
         self.commands.len() < limits.queue_commands && self.bytes < limits.queue_bytes
     }
 
-    pub(crate) fn push(&mut self, node: NodeId, number: u64, commands: Vec<Command>) {
+    pub(crate) fn push(&mut self, source: Source, commands: Vec<Command>) {
         let count = commands.len();
         self.bytes += commands.iter().map(Command::weight).sum::<usize>();
         self.commands.extend(commands);
         match self.runs.back_mut() {
-            Some(run) if run.node == node && run.number == number => run.count += count,
-            Some(_) | None => self.runs.push_back(Run {
-                node,
-                number,
-                count,
-            }),
+            Some(run) if run.source == source => run.count += count,
+            Some(_) | None => self.runs.push_back(Run { source, count }),
         }
     }
 
     /// The commands of the next batch and whose they are. A single command of any size is a batch.
-    pub(crate) fn cut(&mut self, own: NodeId, limits: &Limits) -> (Vec<Command>, Origin) {
+    pub(crate) fn cut(&mut self, limits: &Limits) -> (Vec<Command>, Origin) {
         let mut weight = 0;
         let mut count = 0;
         for command in self.commands.iter().take(limits.batch_commands) {
@@ -86,12 +84,12 @@ impl Queue {
         } else {
             self.commands.drain(..count).collect()
         };
-        (commands, self.cut_runs(own, count))
+        (commands, self.cut_runs(count))
     }
 
-    fn cut_runs(&mut self, own: NodeId, mut count: usize) -> Origin {
+    fn cut_runs(&mut self, mut count: usize) -> Origin {
         if let Some(run) = self.runs.front_mut()
-            && run.node == own
+            && matches!(run.source, Source::Own(_))
             && run.count >= count
         {
             run.count -= count;
@@ -141,6 +139,12 @@ mod tests {
     use super::*;
     use quorate_types::{Body, CommandId, SessionId};
 
+    const OWN: Source = Source::Own(Fate::Unproposed);
+    const FORWARDED: Source = Source::Forwarded {
+        node: NodeId(2),
+        number: 7,
+    };
+
     fn commands(sequences: std::ops::Range<u64>) -> Vec<Command> {
         sequences
             .map(|sequence| Command {
@@ -161,18 +165,14 @@ mod tests {
             ..Limits::default()
         };
         let mut queue = Queue::default();
-        queue.push(NodeId(1), 0, commands(0..3));
-        queue.push(NodeId(2), 7, commands(3..6));
-        let (batch, origin) = queue.cut(NodeId(1), &limits);
+        queue.push(OWN, commands(0..3));
+        queue.push(FORWARDED, commands(3..6));
+        let (batch, origin) = queue.cut(&limits);
         assert_eq!(batch.len(), 4);
-        let run = |node, number, count| Run {
-            node: NodeId(node),
-            number,
-            count,
-        };
-        assert_eq!(origin, Origin::Mixed(vec![run(1, 0, 3), run(2, 7, 1)]));
+        let run = |source, count| Run { source, count };
+        assert_eq!(origin, Origin::Mixed(vec![run(OWN, 3), run(FORWARDED, 1)]));
         let rest = queue.drain();
-        assert_eq!(rest, vec![(run(2, 7, 2), commands(4..6))]);
+        assert_eq!(rest, vec![(run(FORWARDED, 2), commands(4..6))]);
         queue.check();
     }
 
@@ -183,8 +183,8 @@ mod tests {
             ..Limits::default()
         };
         let mut queue = Queue::default();
-        queue.push(NodeId(1), 0, commands(0..2));
-        let (batch, origin) = queue.cut(NodeId(1), &limits);
+        queue.push(OWN, commands(0..2));
+        let (batch, origin) = queue.cut(&limits);
         assert_eq!((batch.len(), origin), (1, Origin::Own));
         assert_eq!(queue.len(), 1);
     }

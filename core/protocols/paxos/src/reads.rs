@@ -4,7 +4,7 @@
 //! never serves another read. A leader serves none before everything that phase 1 found is decided.
 
 use crate::leader::Stage;
-use crate::message::Message;
+use crate::message::{AskBarrier, Barrier, Confirm, Confirmed, Message};
 use crate::{MultiPaxos, Part};
 use quorate_ordering::{Effect, Effects, Lane, ReadId};
 use quorate_types::zoo::{Plant, planted};
@@ -109,7 +109,7 @@ impl MultiPaxos {
         &mut self,
         now: Time,
         node: NodeId,
-        request: u64,
+        AskBarrier { request }: AskBarrier,
         effects: &mut Effects<Message>,
     ) {
         let reader = Reader::Remote { node, request };
@@ -229,10 +229,15 @@ impl MultiPaxos {
         self.send(
             to,
             Lane::Urgent,
-            Message::Confirm { ballot, epoch },
+            Message::Confirm(Confirm { ballot, epoch }),
             effects,
         );
-        self.on_confirmed(self.config.own, ballot, number, barrier, effects);
+        let own = Confirmed {
+            ballot,
+            epoch,
+            voted: barrier,
+        };
+        self.on_confirmed(self.config.own, own, effects);
     }
 
     /// Open rounds are asked for again: a lost confirmation delays a read by a heartbeat.
@@ -254,7 +259,7 @@ impl MultiPaxos {
             effects.push(Effect::Send {
                 to,
                 lane: Lane::Urgent,
-                message: Message::Confirm { ballot, epoch },
+                message: Message::Confirm(Confirm { ballot, epoch }),
             });
         }
     }
@@ -263,28 +268,29 @@ impl MultiPaxos {
         &mut self,
         now: Time,
         from: NodeId,
-        ballot: Ballot,
-        epoch: u64,
+        Confirm { ballot, epoch }: Confirm,
         effects: &mut Effects<Message>,
     ) {
         if !self.follow(now, from, ballot, effects) || !self.acceptor.is_voter() {
             return;
         }
         let voted = self.acceptor.voted();
-        let answer = Message::Confirmed {
+        let answer = Message::Confirmed(Confirmed {
             ballot,
             epoch,
             voted,
-        };
+        });
         self.send(NodeSet::only(from), Lane::Urgent, answer, effects);
     }
 
     pub(crate) fn on_confirmed(
         &mut self,
         from: NodeId,
-        ballot: Ballot,
-        number: u64,
-        voted: Slot,
+        Confirmed {
+            ballot,
+            epoch: number,
+            voted,
+        }: Confirmed,
         effects: &mut Effects<Message>,
     ) {
         let is_current = matches!(&self.part, Part::Leader(leader) if leader.ballot == ballot);
@@ -322,14 +328,13 @@ impl MultiPaxos {
         let readers = std::mem::take(&mut self.reads.arrived);
         let request = self.reads.take_number();
         self.reads.asked.push_back(Asked { request, readers });
-        let ask = Message::AskBarrier { request };
+        let ask = Message::AskBarrier(AskBarrier { request });
         self.send(NodeSet::only(leader.node), Lane::Urgent, ask, effects);
     }
 
     pub(crate) fn on_barrier(
         &mut self,
-        request: u64,
-        barrier: Option<Slot>,
+        Barrier { request, barrier }: Barrier,
         effects: &mut Effects<Message>,
     ) {
         let asked = &mut self.reads.asked;
@@ -409,7 +414,7 @@ impl MultiPaxos {
             }),
             (Reader::Local { id, .. }, None) => effects.push(Effect::Unconfirmed { read: id }),
             (Reader::Remote { node, request }, barrier) => {
-                let answer = Message::Barrier { request, barrier };
+                let answer = Message::Barrier(Barrier { request, barrier });
                 self.send(NodeSet::only(node), Lane::Urgent, answer, effects);
             }
         }

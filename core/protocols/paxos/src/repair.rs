@@ -7,7 +7,7 @@
 //! highest ballot told, and waits until every slot told of is decided and learned. Until then it
 //! observes: its silence is "unknown", never "did not vote". Where one vote decides it observes for good.
 
-use crate::message::Message;
+use crate::message::{Message, Survey, Surveyed};
 use crate::{MultiPaxos, Part};
 use quorate_ordering::{Effects, Lane};
 use quorate_types::zoo::{Plant, planted};
@@ -37,7 +37,12 @@ impl Repair {
 }
 
 impl MultiPaxos {
-    pub(crate) fn on_survey(&mut self, from: NodeId, request: u64, effects: &mut Effects<Message>) {
+    pub(crate) fn on_survey(
+        &mut self,
+        from: NodeId,
+        Survey { request }: Survey,
+        effects: &mut Effects<Message>,
+    ) {
         if !self.acceptor.is_voter() {
             return;
         }
@@ -45,20 +50,22 @@ impl MultiPaxos {
             Part::Leader(leader) => leader.proposed(),
             Part::Candidate(_) | Part::Follower => Slot::ZERO,
         };
-        let answer = Message::Surveyed {
+        let answer = Message::Surveyed(Surveyed {
             request,
             promised: self.acceptor.promised(),
             voted: self.acceptor.log.highest().max(proposed),
-        };
+        });
         self.send(NodeSet::only(from), Lane::Normal, answer, effects);
     }
 
     pub(crate) fn on_surveyed(
         &mut self,
         from: NodeId,
-        request: u64,
-        promised: Ballot,
-        voted: Slot,
+        Surveyed {
+            request,
+            promised,
+            voted,
+        }: Surveyed,
         effects: &mut Effects<Message>,
     ) {
         let Some(repair) = &mut self.repair else {
@@ -89,7 +96,12 @@ impl MultiPaxos {
             .iter()
             .filter(|node| !repair.heard.contains(*node));
         let to = silent.collect();
-        self.send(to, Lane::Normal, Message::Survey { request }, effects);
+        self.send(
+            to,
+            Lane::Normal,
+            Message::Survey(Survey { request }),
+            effects,
+        );
     }
 
     fn try_enfranchise(&mut self, effects: &mut Effects<Message>) {

@@ -1,6 +1,9 @@
 //! Single instances driven by hand: what a late, lost or repeated message must not do.
 
 use quorate_ordering::{Config, Effect, Event, LinkState, Ordering, ReadId};
+use quorate_paxos::message::{
+    Accept, Accepted, AskBarrier, Heard, Heartbeat, Learned, PreVote, PreVoted, Prepare, TakeOver,
+};
 use quorate_paxos::{Message, MultiPaxos, Promise};
 use quorate_testkit::{VIEW, call, view};
 use quorate_types::{
@@ -56,7 +59,7 @@ impl Lone {
 }
 
 fn accepts(sent: &[(NodeSet, Message)]) -> usize {
-    let is_accept = |(_, message): &&(NodeSet, Message)| matches!(message, Message::Accept { .. });
+    let is_accept = |(_, message): &&(NodeSet, Message)| matches!(message, Message::Accept(_));
     sent.iter().filter(is_accept).count()
 }
 
@@ -78,19 +81,19 @@ fn a_barrier_told_to_an_earlier_life_confirms_no_read_of_a_later_one() {
             node: NodeId(1),
             boot: 1,
         };
-        let heartbeat = Message::Heartbeat {
+        let heartbeat = Message::Heartbeat(Heartbeat {
             ballot,
             beat: 1,
             decided: Slot::ZERO,
             wants_lease: false,
-        };
+        });
         node.receive(1, heartbeat);
         let read = Event::Read {
             id: ReadId(1),
             lease: false,
         };
         let asked = node.event(read).into_iter().find_map(|sent| match sent.1 {
-            Message::AskBarrier { request } => Some(request),
+            Message::AskBarrier(AskBarrier { request }) => Some(request),
             _ => None,
         });
         asked.expect("the leader is asked")
@@ -111,20 +114,20 @@ fn a_learner_whose_acknowledgements_were_lost_gets_values_again() {
     for _ in 0..40 {
         node.now = node.now + Duration::from_millis(25);
         for (_, message) in node.event(Event::Wake) {
-            if let Message::Heartbeat {
+            if let Message::Heartbeat(Heartbeat {
                 ballot,
                 beat,
                 decided,
                 ..
-            } = message
+            }) = message
             {
-                let heard = Message::Heard {
+                let heard = Message::Heard(Heard {
                     ballot,
                     beat,
                     decided,
                     is_voter: false,
                     is_granted: false,
-                };
+                });
                 node.receive(2, heard);
             }
         }
@@ -148,11 +151,11 @@ fn a_node_that_is_told_another_decision_stops_and_names_both() {
             wall: Wall(5),
             entropy: 0,
         };
-        Message::Learned {
+        Message::Learned(Learned {
             from: Slot(1),
             batches: vec![Batch::new(stamp, commands)],
             decided: Slot(1),
-        }
+        })
     };
     let mut node = Lone::new(Config::new(
         VIEW.group,
@@ -175,16 +178,16 @@ fn a_candidate_that_lags_by_more_than_one_answer_is_denied_once_and_granted_afte
     node.link(3);
     node.receive(
         3,
-        Message::Learned {
+        Message::Learned(Learned {
             from: Slot(1),
             batches: vec![Batch::noop(), Batch::noop(), Batch::noop()],
             decided: Slot(3),
-        },
+        }),
     );
-    let asks = |attempt, decided| Message::PreVote { attempt, decided };
+    let asks = |attempt, decided| Message::PreVote(PreVote { attempt, decided });
     let is_granted = |sent: Vec<(NodeSet, Message)>| {
         let granted = sent.into_iter().find_map(|(_, message)| match message {
-            Message::PreVoted { is_granted, .. } => Some(is_granted),
+            Message::PreVoted(PreVoted { is_granted, .. }) => Some(is_granted),
             _ => None,
         });
         granted.expect("a pre-vote is answered")
@@ -198,7 +201,7 @@ fn a_candidate_that_lags_by_more_than_one_answer_is_denied_once_and_granted_afte
         "it lags far"
     );
     let sent = node.event(Event::Wake);
-    let stands = |(_, message): &(NodeSet, Message)| matches!(message, Message::PreVote { .. });
+    let stands = |(_, message): &(NodeSet, Message)| matches!(message, Message::PreVote(_));
     assert!(
         sent.iter().any(stands),
         "the better candidate stands at once"
@@ -221,9 +224,11 @@ fn what_another_view_or_group_says_is_dropped_and_counted() {
     ));
     node.link(1);
     let own = Ballot::ZERO.next(VIEW.number, NodeId(1), 1);
-    let prepare = |ballot| Message::Prepare {
-        ballot,
-        from: Slot(1),
+    let prepare = |ballot| {
+        Message::Prepare(Prepare {
+            ballot,
+            from: Slot(1),
+        })
     };
     let later = ViewNumber(2);
     let foreign = [
@@ -247,11 +252,11 @@ fn what_another_view_or_group_says_is_dropped_and_counted() {
     }
     let ballot = Ballot { view: later, ..own };
     assert!(node.receive(1, prepare(ballot)).is_empty());
-    let accepted = Message::Accepted {
+    let accepted = Message::Accepted(Accepted {
         ballot,
         first: Slot(1),
         last: Slot(1),
-    };
+    });
     assert!(node.receive(1, accepted).is_empty());
     let status = node.paxos.status();
     assert_eq!((status.foreign, status.promised), (4, Ballot::ZERO));
@@ -264,9 +269,9 @@ fn leader(config: Config) -> (Lone, Ballot) {
     node.link(2);
     node.link(3);
     let ballot = Ballot::ZERO;
-    let sent = node.receive(2, Message::TakeOver { ballot });
+    let sent = node.receive(2, Message::TakeOver(TakeOver { ballot }));
     let prepared = sent.into_iter().find_map(|(_, message)| match message {
-        Message::Prepare { ballot, .. } => Some(ballot),
+        Message::Prepare(Prepare { ballot, .. }) => Some(ballot),
         _ => None,
     });
     let ballot = prepared.expect("it stands at once");
@@ -292,7 +297,7 @@ fn config() -> Config {
 
 fn proposed_to(sent: &[(NodeSet, Message)], peer: u16) -> Vec<u64> {
     let proposals = sent.iter().filter_map(|(to, message)| match message {
-        Message::Accept { slot, .. } if to.contains(NodeId(peer)) => Some(slot.0),
+        Message::Accept(Accept { slot, .. }) if to.contains(NodeId(peer)) => Some(slot.0),
         _ => None,
     });
     proposals.collect()
@@ -309,11 +314,11 @@ fn no_slot_is_proposed_further_than_the_window_beyond_what_the_replica_applied()
         node.submit(sequence);
     }
     let (first, last) = (Slot(1), Slot(2));
-    let accepted = Message::Accepted {
+    let accepted = Message::Accepted(Accepted {
         ballot,
         first,
         last,
-    };
+    });
     assert_eq!(
         accepts(&node.receive(2, accepted)),
         0,
@@ -345,11 +350,11 @@ fn a_peer_that_is_slow_has_no_more_bytes_in_flight_than_its_credit() {
         let (first, last) = (Slot(sequence), Slot(sequence));
         node.receive(
             2,
-            Message::Accepted {
+            Message::Accepted(Accepted {
                 ballot,
                 first,
                 last,
-            },
+            }),
         );
         let slot = last;
         node.event(Event::Executed { slot });
@@ -358,11 +363,11 @@ fn a_peer_that_is_slow_has_no_more_bytes_in_flight_than_its_credit() {
     let (first, last) = (Slot(1), Slot(2));
     node.receive(
         3,
-        Message::Accepted {
+        Message::Accepted(Accepted {
             ballot,
             first,
             last,
-        },
+        }),
     );
     let sent = node.submit(7);
     assert_eq!(proposed_to(&sent, 3), [7], "its credit is back");
@@ -373,14 +378,15 @@ fn a_peer_that_is_slow_has_no_more_bytes_in_flight_than_its_credit() {
 fn a_leader_that_was_answered_in_vain_by_everybody_pauses_before_it_asks_again() {
     let (mut node, ballot) = leader(config());
     let questions = |sent: Vec<(NodeSet, Message)>| {
-        let is_learn =
-            |(_, message): &&(NodeSet, Message)| matches!(message, Message::Learn { .. });
+        let is_learn = |(_, message): &&(NodeSet, Message)| matches!(message, Message::Learn(_));
         sent.iter().filter(is_learn).count()
     };
-    let nothing = || Message::Learned {
-        from: Slot(1),
-        batches: Vec::new(),
-        decided: Slot::ZERO,
+    let nothing = || {
+        Message::Learned(Learned {
+            from: Slot(1),
+            batches: Vec::new(),
+            decided: Slot::ZERO,
+        })
     };
     assert_eq!(questions(node.receive(2, promise(ballot, 3))), 1);
     assert_eq!(

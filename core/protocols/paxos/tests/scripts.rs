@@ -1,6 +1,10 @@
 //! Plays the scripts of this protocol: how an instance starts, and how its messages read.
 
 use quorate_ordering::{Config, Standing};
+use quorate_paxos::message::{
+    Accept, Accepted, Barrier, Confirm, Confirmed, Decided, Forward, Heard, Heartbeat, Learn,
+    Learned, Nack, PreVoted, Prepare, Returned, Seen, Surveyed, TakeOver, Trimmed,
+};
 use quorate_paxos::{Message, MultiPaxos};
 use quorate_testkit::render::{ballot, batch};
 use quorate_testkit::{Memory, Protocol, Start, VIEW, run_folder};
@@ -26,25 +30,25 @@ impl Protocol for Paxos {
     }
 
     fn stand(ballot: Ballot) -> Message {
-        Message::TakeOver { ballot }
+        Message::TakeOver(TakeOver { ballot })
     }
 
     fn is_unlisted(message: &Message) -> bool {
-        matches!(message, Message::Heartbeat { .. } | Message::Heard { .. })
+        matches!(message, Message::Heartbeat(_) | Message::Heard(_))
     }
 
     // Longer than a screen: one arm a message.
     fn render(message: &Message) -> String {
         match message {
-            Message::PreVote { .. } => String::new(),
-            Message::PreVoted { is_granted, .. } => {
+            Message::PreVote(_) => String::new(),
+            Message::PreVoted(PreVoted { is_granted, .. }) => {
                 if *is_granted {
                     "granted".into()
                 } else {
                     "denied".into()
                 }
             }
-            Message::Prepare { ballot: b, from } => format!("{} from {from}", ballot(*b)),
+            Message::Prepare(Prepare { ballot: b, from }) => format!("{} from {from}", ballot(*b)),
             Message::Promise(page) => {
                 let votes = page.votes.iter();
                 let votes = votes.map(|vote| {
@@ -65,55 +69,55 @@ impl Protocol for Paxos {
                     page.decided
                 )
             }
-            Message::Nack {
+            Message::Nack(Nack {
                 ballot: b,
                 promised,
-            } => {
+            }) => {
                 format!("{} promised {}", ballot(*b), ballot(*promised))
             }
-            Message::Accept {
+            Message::Accept(Accept {
                 ballot: b,
                 slot,
                 batch: value,
                 ..
-            } => format!("{} {slot} {}", ballot(*b), batch(value)),
-            Message::Accepted {
+            }) => format!("{} {slot} {}", ballot(*b), batch(value)),
+            Message::Accepted(Accepted {
                 ballot: b,
                 first,
                 last,
-            }
-            | Message::Seen {
+            })
+            | Message::Seen(Seen {
                 ballot: b,
                 first,
                 last,
-            } => format!("{} {first}..{last}", ballot(*b)),
-            Message::Decided { ballot: b, upto } => format!("{} upto {upto}", ballot(*b)),
-            Message::Heartbeat {
+            }) => format!("{} {first}..{last}", ballot(*b)),
+            Message::Decided(Decided { ballot: b, upto }) => format!("{} upto {upto}", ballot(*b)),
+            Message::Heartbeat(Heartbeat {
                 ballot: b, decided, ..
-            } => format!("{} decided {decided}", ballot(*b)),
-            Message::Heard { ballot: b, .. } => ballot(*b),
-            Message::Learn { from } => format!("from {from}"),
-            Message::Learned { from, batches, .. } => {
+            }) => format!("{} decided {decided}", ballot(*b)),
+            Message::Heard(Heard { ballot: b, .. }) => ballot(*b),
+            Message::Learn(Learn { from }) => format!("from {from}"),
+            Message::Learned(Learned { from, batches, .. }) => {
                 let batches: Vec<String> = batches.iter().map(batch).collect();
                 format!("from {from}: {}", batches.join(", "))
             }
-            Message::Trimmed { upto } => format!("upto {upto}"),
-            Message::Forward { commands, .. } => format!("{} commands", commands.len()),
-            Message::Returned {
+            Message::Trimmed(Trimmed { upto }) => format!("upto {upto}"),
+            Message::Forward(Forward { commands, .. }) => format!("{} commands", commands.len()),
+            Message::Returned(Returned {
                 commands, refusal, ..
-            } => {
+            }) => {
                 format!("{} commands {refusal:?}", commands.len())
             }
-            Message::Confirm { ballot: b, .. } => ballot(*b),
-            Message::Confirmed { ballot: b, .. } => ballot(*b),
-            Message::AskBarrier { .. } | Message::Survey { .. } => String::new(),
-            Message::Barrier { barrier, .. } => {
+            Message::Confirm(Confirm { ballot: b, .. }) => ballot(*b),
+            Message::Confirmed(Confirmed { ballot: b, .. }) => ballot(*b),
+            Message::AskBarrier(_) | Message::Survey(_) => String::new(),
+            Message::Barrier(Barrier { barrier, .. }) => {
                 barrier.map_or("none".into(), |slot| slot.to_string())
             }
-            Message::TakeOver { ballot: b } => ballot(*b),
-            Message::Surveyed {
+            Message::TakeOver(TakeOver { ballot: b }) => ballot(*b),
+            Message::Surveyed(Surveyed {
                 promised, voted, ..
-            } => {
+            }) => {
                 format!("promised {} voted {voted}", ballot(*promised))
             }
         }

@@ -9,6 +9,7 @@
 //! ships. The worlds are as large as a minute allows; the feature `long` visits more.
 
 use quorate_ordering::{Config, Decision, Effect, Event, LinkState, Mark, Ordering, Record, Role};
+use quorate_paxos::message::{Learn, TakeOver};
 use quorate_paxos::{Message, MultiPaxos};
 use quorate_testkit::{VIEW, call, view};
 use quorate_types::{Batch, Duration, LinkEpoch, NodeId, Persistence, Slot, Time, View, Wall};
@@ -260,14 +261,14 @@ impl World {
     fn carries(&self, from: NodeId, to: NodeId, message: &Message) -> bool {
         let is_modelled = matches!(
             message,
-            Message::Prepare { .. }
+            Message::Prepare(_)
                 | Message::Promise(_)
-                | Message::Accept { .. }
-                | Message::Accepted { .. }
-                | Message::Learn { .. }
-                | Message::Learned { .. }
+                | Message::Accept(_)
+                | Message::Accepted(_)
+                | Message::Learn(_)
+                | Message::Learned(_)
         );
-        let is_announced = matches!(message, Message::Decided { .. }) && self.announcements > 0;
+        let is_announced = matches!(message, Message::Decided(_)) && self.announcements > 0;
         let is_cut = self.observers > 0 && from.0 < 3 && to.0 < 3;
         (is_modelled || is_announced) && !is_cut
     }
@@ -304,7 +305,7 @@ impl Model for World {
         }
         if self.announcements > 0 {
             for proposer in [NodeId(1), NodeId(2)] {
-                let question = Message::Learn { from: Slot(1) };
+                let question = Message::Learn(Learn { from: Slot(1) });
                 self.post(&mut state, proposer, NodeId(3), &question);
             }
         }
@@ -366,7 +367,7 @@ impl Model for World {
                     from: NodeId(3),
                     link: LinkEpoch(1),
                     view: VIEW,
-                    message: Message::TakeOver { ballot },
+                    message: Message::TakeOver(TakeOver { ballot }),
                 };
                 self.event(&mut state, node, event, crashes);
                 Some(state)

@@ -3,6 +3,11 @@
 use crate::draw::Draw;
 use bytes::Bytes;
 use quorate_any::AnyMessage;
+use quorate_any::paxos::message::{
+    Accept, Accepted, AskBarrier, Barrier, Confirm, Confirmed, Decided, Forward, Heard, Heartbeat,
+    Learn, Learned, Nack, PreVote, PreVoted, Prepare, Returned, Seen, Survey, Surveyed, TakeOver,
+    Trimmed,
+};
 use quorate_any::paxos::{Message, Promise, Vote};
 use quorate_ordering::{Entry, Record};
 use quorate_replica::{
@@ -226,107 +231,107 @@ fn promise(draw: &mut Draw) -> Promise {
 
 fn election_or_agreement(draw: &mut Draw) -> Message {
     match draw.below(11) {
-        0 => Message::PreVote {
+        0 => Message::PreVote(PreVote {
             attempt: counter(draw),
             decided: slot(draw),
-        },
-        1 => Message::PreVoted {
+        }),
+        1 => Message::PreVoted(PreVoted {
             attempt: counter(draw),
             is_granted: draw.flag(),
             promised: ballot(draw),
             decided: slot(draw),
-        },
-        2 => Message::Prepare {
+        }),
+        2 => Message::Prepare(Prepare {
             ballot: ballot(draw),
             from: slot(draw),
-        },
+        }),
         3 => Message::Promise(promise(draw)),
-        4 => Message::Nack {
+        4 => Message::Nack(Nack {
             ballot: ballot(draw),
             promised: ballot(draw),
-        },
-        5 => Message::Accept {
+        }),
+        5 => Message::Accept(Accept {
             ballot: ballot(draw),
             slot: slot(draw),
             batch: batch(draw),
             decided: slot(draw),
-        },
-        6 => Message::Accepted {
+        }),
+        6 => Message::Accepted(Accepted {
             ballot: ballot(draw),
             first: slot(draw),
             last: slot(draw),
-        },
-        7 => Message::Seen {
+        }),
+        7 => Message::Seen(Seen {
             ballot: ballot(draw),
             first: slot(draw),
             last: slot(draw),
-        },
-        8 => Message::Decided {
+        }),
+        8 => Message::Decided(Decided {
             ballot: ballot(draw),
             upto: slot(draw),
-        },
-        9 => Message::Heartbeat {
+        }),
+        9 => Message::Heartbeat(Heartbeat {
             ballot: ballot(draw),
             beat: counter(draw),
             decided: slot(draw),
             wants_lease: draw.flag(),
-        },
-        _ => Message::Heard {
+        }),
+        _ => Message::Heard(Heard {
             ballot: ballot(draw),
             beat: counter(draw),
             decided: slot(draw),
             is_voter: draw.flag(),
             is_granted: draw.flag(),
-        },
+        }),
     }
 }
 
 fn other_message(draw: &mut Draw) -> Message {
     match draw.below(12) {
-        0 => Message::Learn { from: slot(draw) },
-        1 => Message::Learned {
+        0 => Message::Learn(Learn { from: slot(draw) }),
+        1 => Message::Learned(Learned {
             from: slot(draw),
             batches: draw.list(4, batch),
             decided: slot(draw),
-        },
-        2 => Message::Trimmed { upto: slot(draw) },
-        3 => Message::Forward {
+        }),
+        2 => Message::Trimmed(Trimmed { upto: slot(draw) }),
+        3 => Message::Forward(Forward {
             ballot: ballot(draw),
             number: counter(draw),
             commands: draw.list(5, command),
-        },
-        4 => Message::Returned {
+        }),
+        4 => Message::Returned(Returned {
             number: counter(draw),
             commands: draw.list(5, id),
             refusal: refusal(draw),
-        },
-        5 => Message::Confirm {
+        }),
+        5 => Message::Confirm(Confirm {
             ballot: ballot(draw),
             epoch: counter(draw),
-        },
-        6 => Message::Confirmed {
+        }),
+        6 => Message::Confirmed(Confirmed {
             ballot: ballot(draw),
             epoch: counter(draw),
             voted: slot(draw),
-        },
-        7 => Message::AskBarrier {
+        }),
+        7 => Message::AskBarrier(AskBarrier {
             request: counter(draw),
-        },
-        8 => Message::Barrier {
+        }),
+        8 => Message::Barrier(Barrier {
             request: counter(draw),
             barrier: draw.option(slot),
-        },
-        9 => Message::TakeOver {
+        }),
+        9 => Message::TakeOver(TakeOver {
             ballot: ballot(draw),
-        },
-        10 => Message::Survey {
+        }),
+        10 => Message::Survey(Survey {
             request: counter(draw),
-        },
-        _ => Message::Surveyed {
+        }),
+        _ => Message::Surveyed(Surveyed {
             request: counter(draw),
             promised: ballot(draw),
             voted: slot(draw),
-        },
+        }),
     }
 }
 

@@ -101,6 +101,7 @@ fn messages_of_clients_share_a_body_and_are_read_in_order() {
 
 #[test]
 fn a_follower_logs_the_bytes_that_the_leader_sent() {
+    use quorate_any::paxos::message::Accept;
     use quorate_any::{AnyMessage, paxos::Message};
     use quorate_ordering::{Entry, Record};
     use quorate_replica::PeerMessage;
@@ -110,16 +111,16 @@ fn a_follower_logs_the_bytes_that_the_leader_sent() {
     assert!(!batch.commands().is_empty());
     let accept = PeerMessage::Ordering {
         view: ViewId::default(),
-        message: AnyMessage::Paxos(Message::Accept {
+        message: AnyMessage::Paxos(Message::Accept(Accept {
             ballot: Ballot::ZERO,
             slot: Slot(1),
             batch,
             decided: Slot(0),
-        }),
+        })),
     };
     let body = written(|buf| put_peer(buf, &accept));
     let Ok(PeerMessage::Ordering {
-        message: AnyMessage::Paxos(Message::Accept { batch, .. }),
+        message: AnyMessage::Paxos(Message::Accept(Accept { batch, .. })),
         ..
     }) = take_peer(&body)
     else {

@@ -3,6 +3,11 @@
 use crate::samples::{BALLOT, ID, LOW, Reader, SESSION, Sample, payload, sample};
 use bytes::Bytes;
 use quorate_any::AnyMessage;
+use quorate_any::paxos::message::{
+    Accept, Accepted, AskBarrier, Barrier, Confirm, Confirmed, Decided, Forward, Heard, Heartbeat,
+    Learn, Learned, Nack, PreVote, PreVoted, Prepare, Returned, Seen, Survey, Surveyed, TakeOver,
+    Trimmed,
+};
 use quorate_any::paxos::{Message, Promise, Vote};
 use quorate_replica::{Digest, PeerMessage, ReplicaMessage};
 use quorate_types::*;
@@ -73,26 +78,26 @@ fn elections() -> Vec<(&'static str, Message)> {
     vec![
         (
             "pre_vote",
-            Message::PreVote {
+            Message::PreVote(PreVote {
                 attempt: 2,
                 decided: Slot(90),
-            },
+            }),
         ),
         (
             "pre_voted",
-            Message::PreVoted {
+            Message::PreVoted(PreVoted {
                 attempt: 2,
                 is_granted: true,
                 promised: LOW,
                 decided: Slot(91),
-            },
+            }),
         ),
         (
             "prepare",
-            Message::Prepare {
+            Message::Prepare(Prepare {
                 ballot: BALLOT,
                 from: Slot(91),
-            },
+            }),
         ),
         (
             "promise",
@@ -112,31 +117,31 @@ fn elections() -> Vec<(&'static str, Message)> {
         ),
         (
             "nack",
-            Message::Nack {
+            Message::Nack(Nack {
                 ballot: LOW,
                 promised: BALLOT,
-            },
+            }),
         ),
         (
             "heartbeat",
-            Message::Heartbeat {
+            Message::Heartbeat(Heartbeat {
                 ballot: BALLOT,
                 beat: 17,
                 decided: Slot(90),
                 wants_lease: true,
-            },
+            }),
         ),
         (
             "heard",
-            Message::Heard {
+            Message::Heard(Heard {
                 ballot: BALLOT,
                 beat: 17,
                 decided: Slot(90),
                 is_voter: true,
                 is_granted: false,
-            },
+            }),
         ),
-        ("take_over", Message::TakeOver { ballot: BALLOT }),
+        ("take_over", Message::TakeOver(TakeOver { ballot: BALLOT })),
     ]
 }
 
@@ -145,98 +150,101 @@ fn agreement() -> Vec<(&'static str, Message)> {
     vec![
         (
             "accept",
-            Message::Accept {
+            Message::Accept(Accept {
                 ballot: BALLOT,
                 slot: Slot(92),
                 batch: batch(),
                 decided: Slot(90),
-            },
+            }),
         ),
         (
             "accepted",
-            Message::Accepted {
+            Message::Accepted(Accepted {
                 ballot: BALLOT,
                 first,
                 last,
-            },
+            }),
         ),
         (
             "seen",
-            Message::Seen {
+            Message::Seen(Seen {
                 ballot: BALLOT,
                 first,
                 last,
-            },
+            }),
         ),
         (
             "decided",
-            Message::Decided {
+            Message::Decided(Decided {
                 ballot: BALLOT,
                 upto: Slot(92),
-            },
+            }),
         ),
         (
             "forward",
-            Message::Forward {
+            Message::Forward(Forward {
                 ballot: BALLOT,
                 number: 12,
                 commands: commands(),
-            },
+            }),
         ),
         (
             "returned",
-            Message::Returned {
+            Message::Returned(Returned {
                 number: 12,
                 commands: vec![ID],
                 refusal: Refusal::NotOrdered,
-            },
+            }),
         ),
     ]
 }
 
 fn reads_and_repair() -> Vec<(&'static str, Message)> {
     vec![
-        ("learn", Message::Learn { from: Slot(60) }),
+        ("learn", Message::Learn(Learn { from: Slot(60) })),
         (
             "learned",
-            Message::Learned {
+            Message::Learned(Learned {
                 from: Slot(60),
                 batches: vec![batch(), Batch::noop()],
                 decided: Slot(90),
-            },
+            }),
         ),
-        ("trimmed", Message::Trimmed { upto: Slot(50) }),
+        ("trimmed", Message::Trimmed(Trimmed { upto: Slot(50) })),
         (
             "confirm",
-            Message::Confirm {
+            Message::Confirm(Confirm {
                 ballot: BALLOT,
                 epoch: 21,
-            },
+            }),
         ),
         (
             "confirmed",
-            Message::Confirmed {
+            Message::Confirmed(Confirmed {
                 ballot: BALLOT,
                 epoch: 21,
                 voted: Slot(95),
-            },
+            }),
         ),
-        ("ask_barrier", Message::AskBarrier { request: 12 }),
+        (
+            "ask_barrier",
+            Message::AskBarrier(AskBarrier { request: 12 }),
+        ),
         (
             "barrier",
-            Message::Barrier {
+            Message::Barrier(Barrier {
                 request: 12,
                 barrier: Some(Slot(95)),
-            },
+            }),
         ),
-        ("survey", Message::Survey { request: 14 }),
+        ("survey", Message::Survey(Survey { request: 14 })),
         (
             "surveyed",
-            Message::Surveyed {
+            Message::Surveyed(Surveyed {
                 request: 14,
                 promised: BALLOT,
                 voted: Slot(95),
-            },
+            }),
         ),
     ]
 }

@@ -200,7 +200,12 @@ impl Judge {
                 self.may_vote(node)?;
                 self.promised(node, page)
             }
-            Testimony::Nothing | Testimony::Surveyed => Ok(()),
+            Testimony::AsksLease { .. }
+            | Testimony::GrantsLease { .. }
+            | Testimony::AsksConfirm { .. }
+            | Testimony::Confirms { .. }
+            | Testimony::Surveyed
+            | Testimony::Nothing => Ok(()),
         }
     }
 

@@ -10,8 +10,8 @@ use super::{World, clock::Clock};
 use crate::checkers::confirmations::{Basis, Confirmations};
 use crate::checkers::leadership::Leadership;
 use crate::checkers::leases::Leases;
+use quorate_acceptor::Testimony;
 use quorate_any::AnyMessage;
-use quorate_any::paxos::Message;
 use quorate_replica::PeerMessage;
 use quorate_types::{Ballot, Duration, NodeId, NodeSet, Time};
 use std::collections::BTreeMap;
@@ -70,44 +70,35 @@ impl Leading {
         now: Moment,
         node: NodeId,
         clock: &Clock,
-        message: &Message,
+        message: &AnyMessage,
     ) -> super::judge::Judged {
-        match message {
-            Message::Heartbeat {
-                ballot,
-                beat,
-                wants_lease: true,
-                ..
-            } => {
+        match message.testimony() {
+            Testimony::AsksLease { ballot, beat } => {
                 if self.beats.len() > 4096 {
                     self.beats.pop_first();
                 }
-                self.beats.entry((*ballot, *beat)).or_insert(now);
+                self.beats.entry((ballot, beat)).or_insert(now);
                 let until = self.bound_until(clock, now);
-                self.leases.granted(now.0, node, *ballot, until);
+                self.leases.granted(now.0, node, ballot, until);
             }
-            Message::Heard {
-                ballot,
-                beat,
-                is_granted: true,
-                ..
-            } => {
-                if let Some(asked) = self.beats.get(&(*ballot, *beat)) {
+            Testimony::GrantsLease { ballot, beat } => {
+                if let Some(asked) = self.beats.get(&(ballot, beat)) {
                     let until = self.bound_until(clock, *asked);
-                    self.leases.granted(now.0, node, *ballot, until);
+                    self.leases.granted(now.0, node, ballot, until);
                 }
             }
-            Message::Prepare { ballot, .. } => {
-                return self.leases.promised(now.0, node, *ballot);
+            Testimony::Opens { ballot } => return self.leases.promised(now.0, node, ballot),
+            Testimony::Promises(page) => return self.leases.promised(now.0, node, page.ballot),
+            Testimony::AsksConfirm { ballot, epoch } => {
+                self.confirmations.opened(now.0, ballot, epoch);
             }
-            Message::Promise(page) => return self.leases.promised(now.0, node, page.ballot),
-            Message::Confirm { ballot, epoch } => {
-                self.confirmations.opened(now.0, *ballot, *epoch);
+            Testimony::Confirms { ballot, epoch } => {
+                self.confirmations.confirmed(node, ballot, epoch);
             }
-            Message::Confirmed { ballot, epoch, .. } => {
-                self.confirmations.confirmed(node, *ballot, *epoch);
-            }
-            _ => {}
+            Testimony::Nothing
+            | Testimony::Surveyed
+            | Testimony::Proposes { .. }
+            | Testimony::Votes { .. } => {}
         }
         Ok(())
     }
@@ -119,7 +110,6 @@ impl World {
         let PeerMessage::Ordering { message, .. } = message else {
             return;
         };
-        let AnyMessage::Paxos(message) = message;
         let clock = self.nodes[&id].clock;
         let judged = self.leading.said(self.now, id, &clock, message);
         self.judged(judged);

@@ -2,10 +2,10 @@
 //!
 //! It keeps the one promise and the votes apart, refuses lower ballots, and lets answers out of its
 //! gate only when their records are durable. It sends nothing and knows no leader: whoever owns it
-//! (every ordering protocol here) turns ready [`Answer`]s into its own messages.
+//! (every ordering protocol here) turns ready [`DurableAnswer`]s into its own messages.
 
 use crate::gate::Gate;
-use crate::log::{Log, Open};
+use crate::log::{Open, SlotLog};
 use crate::{Promise, Vote};
 use quorate_ordering::{Effects, Entry, Mark, Record, Standing};
 use quorate_types::zoo::{Plant, planted};
@@ -13,7 +13,7 @@ use quorate_types::{Ballot, Batch, NodeId, Persistence, Slot, Time, ViewId};
 
 /// What may be told once it is durable.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Answer {
+pub enum DurableAnswer {
     /// `ballot` is promised; `to` wants to know the votes from `from` on.
     Promised {
         /// The ballot, as it was when the promise was submitted.
@@ -55,7 +55,7 @@ pub enum Backing {
 /// What became of a proposal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// Voted for, now or before: an [`Answer::Voted`] follows.
+    /// Voted for, now or before: a [`DurableAnswer::Voted`] follows.
     Voted,
     /// The slot is trimmed here: it was decided long ago.
     Trimmed,
@@ -83,9 +83,9 @@ pub struct Acceptor {
     /// The decided watermark last written.
     recorded: Slot,
     /// Writes and the answers that wait for them.
-    pub gate: Gate<Answer>,
+    pub gate: Gate<DurableAnswer>,
     /// Batches.
-    pub log: Log,
+    pub log: SlotLog,
 }
 
 impl Acceptor {
@@ -102,12 +102,12 @@ impl Acceptor {
             bound_to: Ballot::ZERO,
             recorded: Slot::ZERO,
             gate: Gate::new(view, persistence),
-            log: Log::default(),
+            log: SlotLog::default(),
         }
     }
 
     /// Puts back what an earlier life recorded.
-    pub(crate) fn restore(&mut self, promised: Ballot, log: Log) {
+    pub(crate) fn restore(&mut self, promised: Ballot, log: SlotLog) {
         self.promised = promised;
         self.recorded = log.decided();
         self.log = log;
@@ -196,7 +196,7 @@ impl Acceptor {
         assert!(self.is_voter, "an observer promises nothing");
         assert!(ballot >= self.promised, "a lower ballot is refused before");
         self.raise(ballot, effects);
-        self.tell(Answer::Promised { ballot, to, from });
+        self.tell(DurableAnswer::Promised { ballot, to, from });
     }
 
     /// Phase 2: votes for `batch`, unless the slot is decided already. `ballot` is at least the
@@ -221,7 +221,7 @@ impl Acceptor {
         } else {
             Backing::Held
         };
-        let answer = Answer::Voted {
+        let answer = DurableAnswer::Voted {
             ballot,
             slot,
             backing,
@@ -272,7 +272,7 @@ impl Acceptor {
     }
 
     /// Lets `answer` out as soon as the promise is durable; it depends on nothing newer.
-    pub fn tell(&mut self, answer: Answer) {
+    pub fn tell(&mut self, answer: DurableAnswer) {
         if self.is_promise_durable() || planted(Plant::PromiseBeforeSync) {
             self.gate.at_once(answer);
         } else {

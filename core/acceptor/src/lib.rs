@@ -1,5 +1,5 @@
 //! What every ordering protocol stands on: an [`Acceptor`] that promises and votes, the [`Gate`] that
-//! holds answers back until their writes are durable, the [`Log`] in memory, the [`Credit`] of a peer.
+//! holds answers back until their writes are durable, the [`SlotLog`] in memory, the [`Credit`] of a peer.
 //!
 //! Protocols differ in who proposes, in what is voted for and in who hears of it; what a node
 //! remembers does not differ. Nothing here sends a message, knows a leader or counts a quorum.
@@ -14,10 +14,10 @@ mod promise;
 mod recovery;
 mod testimony;
 
-pub use acceptor::{Acceptor, Answer, Backing, Verdict};
+pub use acceptor::{Acceptor, Backing, DurableAnswer, Verdict};
 pub use credit::Credit;
 pub use gate::Gate;
-pub use log::{Log, Open};
+pub use log::{Open, SlotLog};
 pub use promise::{Promise, Vote};
 pub use recovery::{ForeignRecord, LogState, restore};
 pub use testimony::Testimony;

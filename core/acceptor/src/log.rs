@@ -22,7 +22,7 @@ pub struct Open {
 
 /// Batches of one view at one node.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct Log {
+pub struct SlotLog {
     trimmed: Slot,
     /// Batches of `trimmed + 1 ..= decided`.
     chosen: VecDeque<Batch>,
@@ -32,7 +32,7 @@ pub struct Log {
     wall: Wall,
 }
 
-impl Log {
+impl SlotLog {
     /// Slots up to this one are gone.
     #[must_use]
     pub fn trimmed(&self) -> Slot {
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn a_gap_has_room_however_much_is_held_above_it_and_a_far_slot_has_none() {
-        let mut log = Log::default();
+        let mut log = SlotLog::default();
         for slot in 2..=OPEN_SLOTS + 1 {
             let open = Open {
                 ballot: Ballot::ZERO,

@@ -1,7 +1,7 @@
 //! From the records of an earlier life to the acceptor's state. Called once, by a protocol's constructor.
 
 use crate::acceptor::Acceptor;
-use crate::log::{Log, Open};
+use crate::log::{Open, SlotLog};
 use quorate_ordering::{Entry, Record};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{Ballot, Batch, Slot, ViewId};
@@ -104,8 +104,8 @@ fn check_view(own: ViewId, record: &Record) -> Result<(), ForeignRecord> {
 
 /// A chosen batch beyond the watermark counts only where it continues the prefix: elsewhere the vote
 /// is what may be told, and the batch is learned again.
-fn rebuild(mut held: BTreeMap<Slot, Held>, decided: Slot, trimmed: Slot) -> Log {
-    let mut log = Log::default();
+fn rebuild(mut held: BTreeMap<Slot, Held>, decided: Slot, trimmed: Slot) -> SlotLog {
+    let mut log = SlotLog::default();
     if trimmed > Slot::ZERO {
         log.jump(trimmed);
     }

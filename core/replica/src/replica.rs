@@ -9,7 +9,7 @@ use crate::local::expiry::Expiry;
 use crate::local::fetch::Fetch;
 use crate::local::internal::Internals;
 use crate::local::poison::OwnDeath;
-use crate::local::quarantine::Standing;
+use crate::local::quarantine::ObjectsStanding;
 use crate::local::reads::Reads;
 use crate::local::storage::Storage;
 use crate::local::waiting::Waiting;
@@ -59,7 +59,7 @@ pub struct Replica<O: Ordering> {
     pub(crate) expiry: Expiry,
     pub(crate) checkpoints: Checkpoints,
     pub(crate) agreement: Agreement,
-    pub(crate) quarantine: Standing,
+    pub(crate) quarantine: ObjectsStanding,
     pub(crate) fetch: Fetch,
     /// Commands of this turn, submitted at its end.
     pub(crate) turn: Vec<Command>,
@@ -97,7 +97,7 @@ impl<O: Ordering> Replica<O> {
             expiry: Expiry::default(),
             checkpoints: Checkpoints::default(),
             agreement: Agreement::default(),
-            quarantine: Standing::default(),
+            quarantine: ObjectsStanding::default(),
             fetch: Fetch::default(),
             turn: Vec::new(),
             is_host_up: true,

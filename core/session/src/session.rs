@@ -13,7 +13,7 @@ use quorate_types::{
 
 /// What happens to a client.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Input {
+pub enum SessionInput {
     /// The dialled node welcomed us and named the group's members.
     Connected {
         /// The node.
@@ -31,7 +31,7 @@ pub enum Input {
 
 /// What a client wants done.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Output {
+pub enum SessionOutput {
     /// Drop the connection, if any, and connect to this address.
     Dial {
         /// `host:port`.
@@ -143,7 +143,7 @@ impl ClientSession {
         now: Time,
         operation: Operation,
         deadline: Time,
-        out: &mut Vec<Output>,
+        out: &mut Vec<SessionOutput>,
     ) -> Option<Ticket> {
         let span = self.calls.next_number() - self.calls.first();
         if self.in_flight() >= self.config.in_flight_max
@@ -179,19 +179,19 @@ impl ClientSession {
     }
 
     /// Takes one input to its end.
-    pub fn handle(&mut self, now: Time, input: Input, out: &mut Vec<Output>) {
+    pub fn handle(&mut self, now: Time, input: SessionInput, out: &mut Vec<SessionOutput>) {
         match input {
-            Input::Connected { node, members } => self.on_connected(now, node, members, out),
-            Input::Disconnected => self.on_disconnected(now),
-            Input::Received(message) => self.on_message(now, message, out),
-            Input::Wake => {}
+            SessionInput::Connected { node, members } => self.on_connected(now, node, members, out),
+            SessionInput::Disconnected => self.on_disconnected(now),
+            SessionInput::Received(message) => self.on_message(now, message, out),
+            SessionInput::Wake => {}
         }
         if now >= self.wake_hint || self.link != Link::Up {
             self.on_wake(now, out);
         }
     }
 
-    /// When [`Input::Wake`] is due.
+    /// When [`SessionInput::Wake`] is due.
     #[must_use]
     pub fn next_wake(&self) -> Time {
         self.wake_hint
@@ -202,7 +202,7 @@ impl ClientSession {
         now: Time,
         node: NodeId,
         members: Vec<(NodeId, String)>,
-        out: &mut Vec<Output>,
+        out: &mut Vec<SessionOutput>,
     ) {
         self.route.welcomed(node, members);
         self.link = Link::Up;
@@ -212,7 +212,7 @@ impl ClientSession {
         }
         self.open_at = None;
         if let Registration::Wanted { nonce } = self.registration {
-            out.push(Output::Send(FromClient::Open { nonce }));
+            out.push(SessionOutput::Send(FromClient::Open { nonce }));
             self.active_at = now;
         }
         self.send_all(now, out);
@@ -231,7 +231,7 @@ impl ClientSession {
         };
     }
 
-    fn on_message(&mut self, now: Time, message: ToClient, out: &mut Vec<Output>) {
+    fn on_message(&mut self, now: Time, message: ToClient, out: &mut Vec<SessionOutput>) {
         self.last_heard = now;
         self.silence = self.config.silence;
         match message {
@@ -272,7 +272,7 @@ impl ClientSession {
         }
     }
 
-    fn on_leader(&mut self, now: Time, leader: Option<NodeId>, out: &mut Vec<Output>) {
+    fn on_leader(&mut self, now: Time, leader: Option<NodeId>, out: &mut Vec<SessionOutput>) {
         let Some(leader) = leader else { return };
         let may_move = self.config.preference == Preference::Leader
             && self
@@ -284,16 +284,16 @@ impl ClientSession {
         }
     }
 
-    fn dial(&mut self, now: Time, out: &mut Vec<Output>) {
+    fn dial(&mut self, now: Time, out: &mut Vec<SessionOutput>) {
         self.link = Link::Dialling {
             until: now + self.silence,
         };
-        out.push(Output::Dial {
+        out.push(SessionOutput::Dial {
             address: self.route.address().to_string(),
         });
     }
 
-    fn send_all(&mut self, now: Time, out: &mut Vec<Output>) {
+    fn send_all(&mut self, now: Time, out: &mut Vec<SessionOutput>) {
         let calls: Vec<u64> = self.calls.iter_mut().map(|(n, _)| n).collect();
         let requests: Vec<u64> = self.requests.iter_mut().map(|(n, _)| n).collect();
         for number in calls {
@@ -305,7 +305,7 @@ impl ClientSession {
     }
 
     /// Sends one operation if it can go now: calls need a session, both need a connection.
-    fn send_one(&mut self, now: Time, ticket: Ticket, out: &mut Vec<Output>) {
+    fn send_one(&mut self, now: Time, ticket: Ticket, out: &mut Vec<SessionOutput>) {
         if self.link != Link::Up {
             return;
         }
@@ -317,7 +317,7 @@ impl ClientSession {
             if matches!(ticket, Ticket::Call(_)) || planted(Plant::ReadsPutKeepaliveOff) {
                 self.active_at = now;
             }
-            out.push(Output::Send(message));
+            out.push(SessionOutput::Send(message));
         }
     }
 
@@ -364,9 +364,14 @@ impl ClientSession {
         }
     }
 
-    fn finish_call(&mut self, number: u64, result: Result<Answer, Failure>, out: &mut Vec<Output>) {
+    fn finish_call(
+        &mut self,
+        number: u64,
+        result: Result<Answer, Failure>,
+        out: &mut Vec<SessionOutput>,
+    ) {
         if self.calls.take(number).is_some() {
-            out.push(Output::Done {
+            out.push(SessionOutput::Done {
                 ticket: Ticket::Call(number),
                 result,
             });
@@ -377,10 +382,10 @@ impl ClientSession {
         &mut self,
         number: u64,
         result: Result<Answer, Failure>,
-        out: &mut Vec<Output>,
+        out: &mut Vec<SessionOutput>,
     ) {
         if self.requests.take(number).is_some() {
-            out.push(Output::Done {
+            out.push(SessionOutput::Done {
                 ticket: Ticket::Request(number),
                 result,
             });

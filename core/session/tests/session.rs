@@ -1,7 +1,8 @@
 //! What a client does when replicas answer, refuse, fall silent or die.
 
 use quorate_session::{
-    Answer, Cause, ClientSession, Failure, Input, Operation, Output, SessionConfig, Ticket,
+    Answer, Cause, ClientSession, Failure, Operation, SessionConfig, SessionInput, SessionOutput,
+    Ticket,
 };
 use quorate_types::{
     Ask, CommandId, Duration, FromClient, NodeId, ObjectId, Outcome, PAYLOAD_BYTES_MAX, ReadLevel,
@@ -14,7 +15,7 @@ const SESSION: SessionId = SessionId(1 << 16);
 struct World {
     session: ClientSession,
     now: Time,
-    out: Vec<Output>,
+    out: Vec<SessionOutput>,
 }
 
 impl World {
@@ -47,13 +48,14 @@ impl World {
     }
 
     fn wake(&mut self) {
-        self.session.handle(self.now, Input::Wake, &mut self.out);
+        self.session
+            .handle(self.now, SessionInput::Wake, &mut self.out);
     }
 
     fn connect(&mut self, node: u16) {
         let members = [(1, "a:1"), (2, "b:1"), (3, "c:1")];
         let members = members.map(|(n, a)| (NodeId(n), a.to_string())).to_vec();
-        let input = Input::Connected {
+        let input = SessionInput::Connected {
             node: NodeId(node),
             members,
         };
@@ -62,7 +64,7 @@ impl World {
 
     fn receive(&mut self, message: ToClient) {
         self.session
-            .handle(self.now, Input::Received(message), &mut self.out);
+            .handle(self.now, SessionInput::Received(message), &mut self.out);
     }
 
     fn call(&mut self, text: &'static str) -> Ticket {
@@ -90,11 +92,12 @@ impl World {
 
     fn sent(&mut self) -> Vec<FromClient> {
         let sent = self.out.iter().filter_map(|output| match output {
-            Output::Send(message) => Some(message.clone()),
-            Output::Dial { .. } | Output::Done { .. } => None,
+            SessionOutput::Send(message) => Some(message.clone()),
+            SessionOutput::Dial { .. } | SessionOutput::Done { .. } => None,
         });
         let sent = sent.collect();
-        self.out.retain(|output| !matches!(output, Output::Send(_)));
+        self.out
+            .retain(|output| !matches!(output, SessionOutput::Send(_)));
         sent
     }
 
@@ -105,12 +108,12 @@ impl World {
 
     fn dialled(&mut self) -> Vec<String> {
         let dialled = self.out.iter().filter_map(|output| match output {
-            Output::Dial { address } => Some(address.clone()),
-            Output::Send(_) | Output::Done { .. } => None,
+            SessionOutput::Dial { address } => Some(address.clone()),
+            SessionOutput::Send(_) | SessionOutput::Done { .. } => None,
         });
         let dialled = dialled.collect();
         self.out
-            .retain(|output| !matches!(output, Output::Dial { .. }));
+            .retain(|output| !matches!(output, SessionOutput::Dial { .. }));
         dialled
     }
 }
@@ -146,7 +149,7 @@ fn a_new_connection_gets_every_unanswered_call_under_its_old_id() {
     world.out.clear();
     world
         .session
-        .handle(world.now, Input::Disconnected, &mut world.out);
+        .handle(world.now, SessionInput::Disconnected, &mut world.out);
     assert_eq!(world.dialled(), ["b:1"]);
     world.connect(2);
     assert_eq!(sequences(&world.sent()), [1, 3]);
@@ -193,8 +196,8 @@ fn an_expired_session_leaves_sent_calls_unknown_and_goes_on_with_a_new_one() {
         refusal: Refusal::SessionExpired,
     });
     let done = world.out.iter().find_map(|output| match output {
-        Output::Done { ticket, result } => Some((*ticket, result.clone())),
-        Output::Dial { .. } | Output::Send(_) => None,
+        SessionOutput::Done { ticket, result } => Some((*ticket, result.clone())),
+        SessionOutput::Dial { .. } | SessionOutput::Send(_) => None,
     });
     let (ended, result) = done.expect("the call ends");
     assert_eq!(ended, ticket);
@@ -224,7 +227,7 @@ fn a_deadline_tells_whether_the_call_had_left() {
     world.now = Time(10_001 * MS);
     world.wake();
     let failed = world.out.iter().any(|output| {
-        matches!(output, Output::Done { ticket: t, result: Err(failure) }
+        matches!(output, SessionOutput::Done { ticket: t, result: Err(failure) }
             if *t == ticket && failure.may_have_executed && failure.cause == Cause::DeadlinePassed)
     });
     assert!(failed);
@@ -251,7 +254,7 @@ fn a_refused_call_is_sent_again_after_a_pause_under_the_same_id() {
     let answered = world.out.iter().any(|output| {
         matches!(
             output,
-            Output::Done {
+            SessionOutput::Done {
                 result: Ok(Answer::Called(_)),
                 ..
             }
@@ -300,7 +303,7 @@ fn what_no_node_would_read_is_refused_here_and_leaves_no_gap_in_the_session() {
             .expect("there is room");
     }
     let refused = world.out.iter().any(|output| {
-        matches!(output, Output::Done { result: Err(failure), .. }
+        matches!(output, SessionOutput::Done { result: Err(failure), .. }
             if failure.cause == Cause::Refused(Refusal::TooLarge) && !failure.may_have_executed)
     });
     assert!(refused);
@@ -330,7 +333,7 @@ fn full(ask: Ask) -> ToClient {
 fn failure(world: &mut World) -> Option<Failure> {
     let mut outputs = world.out.drain(..);
     outputs.find_map(|output| match output {
-        Output::Done { result, .. } => result.err(),
+        SessionOutput::Done { result, .. } => result.err(),
         _ => None,
     })
 }
@@ -363,7 +366,7 @@ fn a_call_that_may_be_on_its_way_elsewhere_does_not_fail_for_want_of_room() {
         session: SESSION,
         sequence: 1,
     };
-    let gone = Input::Disconnected;
+    let gone = SessionInput::Disconnected;
     world.session.handle(world.now, gone, &mut world.out);
     for node in [2, 3, 1, 2] {
         world.wake();

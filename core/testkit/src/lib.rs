@@ -1,7 +1,7 @@
 //! What the tests of every ordering protocol share: builders of views and commands, and the stage on
 //! which [scripts](../README.md) play.
 //!
-//! A protocol's tests implement [`Protocol`], which adds how an instance is made and how its messages
+//! A protocol's tests implement [`ScriptedProtocol`], which adds how an instance is made and how its messages
 //! read; everything else of a script is the same for all. Only tests depend on this crate.
 #![forbid(unsafe_code)]
 #![expect(
@@ -16,7 +16,7 @@ mod stage;
 mod views;
 mod words;
 
-pub use protocol::{Memory, Protocol, Start};
+pub use protocol::{Memory, ScriptedProtocol, Start};
 pub use script::run_folder;
 pub use stage::Stage;
 pub use views::{VIEW, call, view};

@@ -4,10 +4,10 @@ use quorate_ordering::{Ordering, Record};
 use quorate_types::{Ballot, NodeId, Time, View};
 
 /// A message of the instances that `P` plays with.
-pub(crate) type MessageOf<P> = <<P as Protocol>::Instance as Ordering>::Message;
+pub(crate) type MessageOf<P> = <<P as ScriptedProtocol>::Instance as Ordering>::Message;
 
 /// A protocol whose scripts are to be played.
-pub trait Protocol {
+pub trait ScriptedProtocol {
     /// The state machine under test.
     type Instance: Ordering;
 

@@ -1,6 +1,6 @@
 //! Ballots, batches, records and effects in the words of the scripts.
 
-use crate::protocol::{MessageOf, Protocol};
+use crate::protocol::{MessageOf, ScriptedProtocol};
 use quorate_ordering::{Decision, Effect, Entry, Record, Role};
 use quorate_types::{Ballot, Batch, Body, NodeSet};
 use std::fmt::Debug;
@@ -48,7 +48,7 @@ pub fn kind<M: Debug>(message: &M) -> String {
 }
 
 /// The name of a message and what it says.
-pub fn message<P: Protocol>(message: &MessageOf<P>) -> String {
+pub fn message<P: ScriptedProtocol>(message: &MessageOf<P>) -> String {
     let text = format!("{} {}", kind(message), P::render(message));
     text.trim_end().to_string()
 }
@@ -70,7 +70,7 @@ pub fn record(record: &Record) -> String {
 }
 
 /// One consequence.
-pub fn effect<P: Protocol>(effect: &Effect<MessageOf<P>>) -> String {
+pub fn effect<P: ScriptedProtocol>(effect: &Effect<MessageOf<P>>) -> String {
     match effect {
         Effect::Send { to, message: m, .. } => format!("-> {} {}", nodes(*to), message::<P>(m)),
         Effect::Persist { record: r, .. } => format!("persist {}", record(r)),

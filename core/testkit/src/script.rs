@@ -1,7 +1,7 @@
 //! Reads and runs the scenarios of a folder: what a line does stands left of `----`, what follows from
 //! it right of it and on the `----` lines below. `SCRIPTS=write` fills in what follows.
 
-use crate::protocol::Protocol;
+use crate::protocol::ScriptedProtocol;
 use crate::stage::Stage;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 ///
 /// # Panics
 /// When what follows from a line is not what its script says, with every such line.
-pub fn run_folder<P: Protocol>(folder: &Path, least: usize) {
+pub fn run_folder<P: ScriptedProtocol>(folder: &Path, least: usize) {
     let mut failures = Vec::new();
     let paths = scripts(folder);
     for path in &paths {
@@ -80,7 +80,7 @@ fn steps(text: &str) -> Vec<Step> {
 }
 
 /// Runs one script; returns it with its consequences filled in.
-fn run<P: Protocol>(path: &Path) -> Result<String, String> {
+fn run<P: ScriptedProtocol>(path: &Path) -> Result<String, String> {
     let text = fs::read_to_string(path).unwrap();
     let name = path.file_name().unwrap().to_string_lossy().into_owned();
     let header = text.lines().next().unwrap_or_default();

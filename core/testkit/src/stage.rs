@@ -4,7 +4,7 @@
 //! unless the node's disk is slow. Decided slots count as executed at once. Heartbeats and their
 //! answers are not listed among what follows from a line.
 
-use crate::protocol::{Memory, MessageOf, Protocol, Start};
+use crate::protocol::{Memory, MessageOf, ScriptedProtocol, Start};
 use crate::render;
 use crate::views::{VIEW, call, view};
 use crate::words::{millis, node, pair, slot};
@@ -12,7 +12,7 @@ use quorate_ordering::{Effect, Event, LinkState, Mark, Ordering, ReadId, Record,
 use quorate_types::{Duration, LinkEpoch, NodeId, Persistence, Quorums, Time, View, Wall};
 use std::collections::{BTreeMap, BTreeSet};
 
-struct Node<P: Protocol> {
+struct Node<P: ScriptedProtocol> {
     instance: Option<P::Instance>,
     boot: u64,
     disk: Vec<Record>,
@@ -21,7 +21,7 @@ struct Node<P: Protocol> {
 }
 
 /// Nodes that play a script of protocol `P`.
-pub struct Stage<P: Protocol> {
+pub struct Stage<P: ScriptedProtocol> {
     now: Time,
     view: Option<View>,
     pipeline: Option<usize>,
@@ -36,7 +36,7 @@ pub struct Stage<P: Protocol> {
 
 type Done = Result<(), String>;
 
-impl<P: Protocol> Default for Stage<P> {
+impl<P: ScriptedProtocol> Default for Stage<P> {
     fn default() -> Stage<P> {
         Stage {
             now: Time(0),
@@ -53,7 +53,7 @@ impl<P: Protocol> Default for Stage<P> {
     }
 }
 
-impl<P: Protocol> Stage<P> {
+impl<P: ScriptedProtocol> Stage<P> {
     /// Performs one line and returns what followed from it.
     ///
     /// # Errors

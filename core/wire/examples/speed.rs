@@ -155,7 +155,7 @@ fn values() {
     });
     let bytes = call::encode("deposit", &args, &[]).expect("within all limits");
     measure("value: call deposit(10), viewed", 1, || {
-        let mut view = call::CallView::parse(black_box(&bytes)).expect("a call");
+        let mut view = call::MethodCallView::parse(black_box(&bytes)).expect("a call");
         black_box((view.method(), view.int().expect("an integer")));
         view.finish().expect("one argument");
     });

@@ -40,6 +40,6 @@ pub use peer::{put_peer, take_peer};
 pub use reach::{put_reach, put_sighting, take_reach, take_sighting};
 pub use record::{put_record, take_record};
 pub use snapshot::{
-    ObjectImage, SNAPSHOT_HEAD_BYTES, SNAPSHOT_VERSION, Snapshot, SnapshotHead, SnapshotWriter,
+    NamedImage, SNAPSHOT_HEAD_BYTES, SNAPSHOT_VERSION, Snapshot, SnapshotEncoder, SnapshotHead,
     put_snapshot_core, take_snapshot_core,
 };

@@ -11,7 +11,7 @@
 //! | … | per object: name behind its length (2 bytes), length of the image (8 bytes), image |
 //! | last 4 | crc32c of everything before, little-endian |
 //!
-//! Written front to back by a [`SnapshotWriter`], so that no image need be in memory whole; the
+//! Written front to back by a [`SnapshotEncoder`], so that no image need be in memory whole; the
 //! replica's part is readable from the front alone ([`SnapshotHead`]). Knows nothing of what an
 //! image holds, and of no file: the storage performs.
 
@@ -80,7 +80,7 @@ impl SnapshotHead {
 
 /// An object's state in a snapshot.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ObjectImage {
+pub struct NamedImage {
     /// The object's name.
     pub name: String,
     /// Its state, as its host encodes it.
@@ -93,7 +93,7 @@ pub struct Snapshot {
     /// The replica's own part.
     pub core: SnapshotCore,
     /// The objects' states in the order of the view's objects.
-    pub objects: Vec<ObjectImage>,
+    pub objects: Vec<NamedImage>,
 }
 
 impl Snapshot {
@@ -121,7 +121,7 @@ impl Snapshot {
                 value: length,
             })?;
             let image = r.slice("image", length)?;
-            objects.push(ObjectImage { name, image });
+            objects.push(NamedImage { name, image });
         }
         let _: &[u8; CHECKSUM_BYTES] = r.array("checksum")?;
         r.end("snapshot")?;
@@ -148,10 +148,10 @@ impl Snapshot {
 /// #     },
 /// #     lead_ballot: Ballot::ZERO, lead_slot: Slot::ZERO, sessions: vec![],
 /// # };
-/// use quorate_wire::{Snapshot, SnapshotWriter};
+/// use quorate_wire::{Snapshot, SnapshotEncoder};
 /// let mut file = Vec::new();
 /// let sink = |piece: &[u8]| { file.extend_from_slice(piece); Ok::<(), std::io::Error>(()) };
-/// let mut writer = SnapshotWriter::begin(sink, &core, 1)?;
+/// let mut writer = SnapshotEncoder::begin(sink, &core, 1)?;
 /// writer.object("account", 5)?;
 /// writer.image(b"st")?;
 /// writer.image(b"ate")?;
@@ -161,7 +161,7 @@ impl Snapshot {
 /// assert_eq!(&read.objects[0].image[..], b"state");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct SnapshotWriter<S> {
+pub struct SnapshotEncoder<S> {
     sink: S,
     checksum: u32,
     objects_left: u32,
@@ -169,12 +169,12 @@ pub struct SnapshotWriter<S> {
     bytes: u64,
 }
 
-impl<E, S: FnMut(&[u8]) -> Result<(), E>> SnapshotWriter<S> {
+impl<E, S: FnMut(&[u8]) -> Result<(), E>> SnapshotEncoder<S> {
     /// Writes the head and the replica's own part; `objects` images must follow.
     ///
     /// # Errors
     /// Those of `sink`.
-    pub fn begin(sink: S, core: &SnapshotCore, objects: u32) -> Result<SnapshotWriter<S>, E> {
+    pub fn begin(sink: S, core: &SnapshotCore, objects: u32) -> Result<SnapshotEncoder<S>, E> {
         let mut buf = BytesMut::new();
         buf.put_slice(&MAGIC);
         buf.put_u16_le(SNAPSHOT_VERSION);
@@ -185,7 +185,7 @@ impl<E, S: FnMut(&[u8]) -> Result<(), E>> SnapshotWriter<S> {
         let core_bytes = u32::try_from(buf.len() - SNAPSHOT_HEAD_BYTES)
             .expect("the session table is bounded far below 4 GiB");
         buf[8..12].copy_from_slice(&core_bytes.to_le_bytes());
-        let mut writer = SnapshotWriter {
+        let mut writer = SnapshotEncoder {
             sink,
             checksum: 0,
             objects_left: objects,

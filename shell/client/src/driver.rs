@@ -6,7 +6,7 @@ use bytes::Bytes;
 use mio::event::Event;
 use mio::{Registry, Token};
 use quorate_session::{
-    Answer, ClientSession, Failure, Input, Operation, Output, SessionConfig, Ticket,
+    Answer, ClientSession, Failure, Operation, SessionConfig, SessionInput, SessionOutput, Ticket,
 };
 use quorate_types::{Duration, GroupId, ObjectId, ReadLevel, Time, Value};
 use quorate_wire::{Frame, Kind, ObjectEntry, Reject, Welcome, answers};
@@ -49,7 +49,7 @@ pub struct Driver {
     connection: Option<NodeConnection>,
     objects: Vec<ObjectEntry>,
     status: Option<Bytes>,
-    outputs: Vec<Output>,
+    outputs: Vec<SessionOutput>,
     finished: Vec<Finished>,
     rejected: Option<(String, Reject)>,
     last_error: Option<String>,
@@ -228,7 +228,7 @@ impl Driver {
     pub fn turn(&mut self, finished: &mut Vec<Finished>) {
         if self.session.next_wake() <= boot_time() {
             self.session
-                .handle(boot_time(), Input::Wake, &mut self.outputs);
+                .handle(boot_time(), SessionInput::Wake, &mut self.outputs);
         }
         self.perform();
         finished.append(&mut self.finished);
@@ -262,7 +262,7 @@ impl Driver {
                 for message in answers(frame.body) {
                     match message {
                         Ok(message) => {
-                            let input = Input::Received(message);
+                            let input = SessionInput::Received(message);
                             self.session.handle(boot_time(), input, &mut self.outputs);
                         }
                         Err(error) => return self.fail(&error.to_string()),
@@ -278,7 +278,7 @@ impl Driver {
                         self.problems.remove(&connection.address);
                     }
                     self.objects = welcome.objects;
-                    let input = Input::Connected {
+                    let input = SessionInput::Connected {
                         node: welcome.node,
                         members: welcome.members,
                     };
@@ -308,13 +308,13 @@ impl Driver {
             }
             for output in std::mem::take(&mut self.outputs) {
                 match output {
-                    Output::Send(message) => {
+                    SessionOutput::Send(message) => {
                         if let Some(connection) = &mut self.connection {
                             connection.queue(&message);
                         }
                     }
-                    Output::Done { ticket, result } => self.finished.push((ticket, result)),
-                    Output::Dial { address } => self.dial(&address),
+                    SessionOutput::Done { ticket, result } => self.finished.push((ticket, result)),
+                    SessionOutput::Dial { address } => self.dial(&address),
                 }
             }
         }
@@ -349,7 +349,7 @@ impl Driver {
         self.last_error = Some(error.to_string());
         self.hang_up();
         self.session
-            .handle(boot_time(), Input::Disconnected, &mut self.outputs);
+            .handle(boot_time(), SessionInput::Disconnected, &mut self.outputs);
     }
 
     fn hang_up(&mut self) {

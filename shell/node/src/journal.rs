@@ -8,7 +8,7 @@ use crate::NodeError;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use mio::Waker;
 use quorate_ordering::{Entry, Mark, Record};
-use quorate_storage::{Append, Disk, Log, LogWriter, Lost, Recovered, Refused, Room};
+use quorate_storage::{Append, Disk, Log, LogWriter, Lost, RecoveredRecord, Refused, Room};
 use quorate_types::{GroupId, NodeId, Slot};
 use quorate_wire::{WireError, put_record, take_record};
 use std::collections::VecDeque;
@@ -196,7 +196,7 @@ impl Journal {
 }
 
 /// The records of `group` that a log gave back.
-pub(crate) fn past(recovered: Vec<Recovered>, group: GroupId) -> Result<Past, NodeError> {
+pub(crate) fn past(recovered: Vec<RecoveredRecord>, group: GroupId) -> Result<Past, NodeError> {
     let mut past = Past {
         records: Vec::new(),
         is_damaged: false,
@@ -205,18 +205,18 @@ pub(crate) fn past(recovered: Vec<Recovered>, group: GroupId) -> Result<Past, No
         |error: WireError| NodeError::Unreadable(format!("a log record cannot be read: {error}"));
     for entry in recovered {
         match entry {
-            Recovered::Record {
+            RecoveredRecord::Record {
                 group: of, bytes, ..
             } if of == group.0 => {
                 past.records.push(take_record(&bytes).map_err(unreadable)?);
             }
-            Recovered::Base {
+            RecoveredRecord::Base {
                 group: of, bytes, ..
             } if of == group.0 => {
                 past.records.extend(take_base(bytes).map_err(unreadable)?);
             }
-            Recovered::Record { .. } | Recovered::Base { .. } => {}
-            Recovered::Faulty { position, lost } => {
+            RecoveredRecord::Record { .. } | RecoveredRecord::Base { .. } => {}
+            RecoveredRecord::Faulty { position, lost } => {
                 let is_ours = match lost {
                     Lost::Record { group: of, .. } | Lost::Base { group: of, .. } => of == group.0,
                     Lost::Unknown => true,
@@ -314,7 +314,7 @@ mod tests {
     #[test]
     fn a_full_disk_and_its_return_are_told_once_each() {
         let disk = quorate_storage::SimDisk::new();
-        let limits = quorate_storage::Limits::default();
+        let limits = quorate_storage::StorageLimits::default();
         let (log, _) = Log::open(disk.clone(), 7, 1, limits).unwrap();
         let mut poll = mio::Poll::new().unwrap();
         let waker = Arc::new(Waker::new(poll.registry(), mio::Token(0)).unwrap());

@@ -8,13 +8,13 @@ use quorate_host::{ObjectImage, images_digest};
 use quorate_replica::{Digest, ReplicaMessage, SnapshotCore};
 use quorate_storage::{DirectoryDisk, PeerMemory, SnapshotStore, StorageError};
 use quorate_types::{GroupId, NodeId, ObjectId, PeerPast, Slot};
-use quorate_wire::{Snapshot, SnapshotWriter};
+use quorate_wire::{Snapshot, SnapshotEncoder};
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 
 /// One piece of work.
-pub(crate) enum SnapshotJob {
+pub(crate) enum ThreadJob {
     /// Write a snapshot of this node.
     Save {
         core: Box<SnapshotCore>,
@@ -83,21 +83,21 @@ impl Worker {
     }
 
     /// Works until the loop is gone.
-    pub(crate) fn run(mut self, jobs: &Receiver<SnapshotJob>) {
+    pub(crate) fn run(mut self, jobs: &Receiver<ThreadJob>) {
         while let Ok(job) = jobs.recv() {
             let report = match job {
-                SnapshotJob::Save {
+                ThreadJob::Save {
                     core,
                     images,
                     digest,
                 } => Some((self.save(&core, &images, digest), None)),
-                SnapshotJob::Read {
+                ThreadJob::Read {
                     to,
                     slot,
                     offset,
                     length,
                 } => Some((self.read(to, slot, offset, length), None)),
-                SnapshotJob::Store {
+                ThreadJob::Store {
                     slot,
                     offset,
                     total,
@@ -106,8 +106,8 @@ impl Worker {
                     self.store_piece(slot, offset, total, &data);
                     None
                 }
-                SnapshotJob::Install { slot, agreed } => Some(self.install(slot, agreed)),
-                SnapshotJob::Remember { pasts } => {
+                ThreadJob::Install { slot, agreed } => Some(self.install(slot, agreed)),
+                ThreadJob::Remember { pasts } => {
                     self.remember(&pasts);
                     None
                 }
@@ -169,7 +169,7 @@ impl Worker {
             Ok::<(), Infallible>(())
         };
         let count = u32::try_from(images.len()).expect("a group has few objects");
-        let Ok(mut writer) = SnapshotWriter::begin(sink, core, count);
+        let Ok(mut writer) = SnapshotEncoder::begin(sink, core, count);
         for image in images {
             let Ok(()) = writer.object(
                 &self.names[image.object.0 as usize],

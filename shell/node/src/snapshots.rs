@@ -5,7 +5,7 @@
 //! made durable, and only then given to the objects.
 
 use crate::limits::SNAPSHOT_JOBS;
-use crate::snapshot_thread::{SnapshotJob, Worker};
+use crate::snapshot_thread::{ThreadJob, Worker};
 use bytes::Bytes;
 use mio::Waker;
 use quorate_host::ObjectImage;
@@ -50,7 +50,7 @@ pub(crate) type SnapshotResult = (SnapshotDone, Option<Installed>);
 
 /// The loop's end.
 pub(crate) struct SnapshotQueue {
-    jobs: SyncSender<SnapshotJob>,
+    jobs: SyncSender<ThreadJob>,
     reports: Receiver<SnapshotResult>,
     /// For what is refused before it reaches the thread.
     own: Sender<SnapshotResult>,
@@ -108,7 +108,7 @@ impl SnapshotQueue {
         let (images, digest) = self.images.remove(&slot).expect("looked up above");
         self.cores.retain(|older, _| *older > slot);
         self.images.retain(|older, _| *older > slot);
-        let job = SnapshotJob::Save {
+        let job = ThreadJob::Save {
             core: Box::new(core),
             images,
             digest,
@@ -129,7 +129,7 @@ impl SnapshotQueue {
 
     /// Reads a piece for a peer. One that is refused is asked for again.
     pub(crate) fn read(&mut self, to: NodeId, slot: Slot, offset: u64, length: u32) {
-        let job = SnapshotJob::Read {
+        let job = ThreadJob::Read {
             to,
             slot,
             offset,
@@ -140,7 +140,7 @@ impl SnapshotQueue {
 
     /// Keeps a piece of a snapshot that is being fetched.
     pub(crate) fn store(&mut self, slot: Slot, offset: u64, total: u64, data: Bytes) {
-        let job = SnapshotJob::Store {
+        let job = ThreadJob::Store {
             slot,
             offset,
             total,
@@ -152,7 +152,7 @@ impl SnapshotQueue {
 
     /// All pieces are there.
     pub(crate) fn install(&mut self, slot: Slot, agreed: Digest) {
-        if !self.submit(SnapshotJob::Install { slot, agreed }) {
+        if !self.submit(ThreadJob::Install { slot, agreed }) {
             let reason = "earlier snapshot work is not finished".to_owned();
             self.report(SnapshotDone::NotFetched { slot, reason });
         }
@@ -160,7 +160,7 @@ impl SnapshotQueue {
 
     /// Writes down what was seen of the peers; false if the thread is busy.
     pub(crate) fn remember(&mut self, pasts: Vec<(NodeId, PeerPast)>) -> bool {
-        self.jobs.try_send(SnapshotJob::Remember { pasts }).is_ok()
+        self.jobs.try_send(ThreadJob::Remember { pasts }).is_ok()
     }
 
     /// The objects hold the fetched state.
@@ -184,7 +184,7 @@ impl SnapshotQueue {
         self.waiting
     }
 
-    fn submit(&mut self, job: SnapshotJob) -> bool {
+    fn submit(&mut self, job: ThreadJob) -> bool {
         let is_taken = self.jobs.try_send(job).is_ok();
         self.waiting += usize::from(is_taken);
         is_taken

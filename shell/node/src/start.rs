@@ -301,7 +301,7 @@ fn journal(
     if config.persist == crate::config::PersistConfig::Memory {
         return Ok((None, Past::default()));
     }
-    let limits = quorate_storage::Limits::default();
+    let limits = quorate_storage::StorageLimits::default();
     let (log, recovered) = Log::open_of(directory.log_disk()?, directory.identity_file(), limits)?;
     let past = past(recovered, identity.group)?;
     if past.newest_boot(identity.node) >= Some(identity.boot) {

@@ -5,18 +5,18 @@
 //! and in the simulator. Byte layout and reasons: docs/storage.md. Called by the node and by the simulator.
 //!
 //! ```
-//! use quorate_storage::{Limits, Log, Recovered, SimDisk, StorageError};
+//! use quorate_storage::{StorageLimits, Log, RecoveredRecord, SimDisk, StorageError};
 //!
 //! let disk = SimDisk::new();
-//! let (mut log, recovered) = Log::open(disk.clone(), 7, 1, Limits::small())?;
+//! let (mut log, recovered) = Log::open(disk.clone(), 7, 1, StorageLimits::small())?;
 //! assert!(recovered.is_empty());
 //! log.append(0, 5, b"a vote in slot 5")?;
 //! log.commit()?;                               // durable from here on
 //! log.append(0, 6, b"never committed")?;
 //!
 //! disk.crash_seeded(42);                       // power cut: what was not synced is lost
-//! let (_log, recovered) = Log::open(disk, 7, 1, Limits::small())?;
-//! assert_eq!(recovered, [Recovered::Record { group: 0, slot: 5, bytes: (&b"a vote in slot 5"[..]).into() }]);
+//! let (_log, recovered) = Log::open(disk, 7, 1, StorageLimits::small())?;
+//! assert_eq!(recovered, [RecoveredRecord::Record { group: 0, slot: 5, bytes: (&b"a vote in slot 5"[..]).into() }]);
 //! # Ok::<(), StorageError>(())
 //! ```
 #![forbid(unsafe_code)]
@@ -53,8 +53,8 @@ pub use limits::*;
 pub use log::Log;
 pub use peer_memory::PeerMemory;
 pub use pledge::LogPledge;
-pub use recovered::{Append, Lost, Position, Recovered, Room};
-pub use sim_disk::{Fault, Operation, SimDisk, SimFile};
+pub use recovered::{Append, Lost, Position, RecoveredRecord, Room};
+pub use sim_disk::{DiskOperation, Fault, SimDisk, SimFile};
 pub use snapshot::{Offer, Receiving, SnapshotStore, Verified};
 pub use snapshot_writer::{SnapshotJob, SnapshotOutcome, SnapshotWriter};
 pub use writer::{LogWriter, Refused};

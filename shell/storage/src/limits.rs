@@ -1,7 +1,7 @@
-//! Every bound of this crate with its reason. `Limits` are those a node may choose; the rest are constants.
+//! Every bound of this crate with its reason. `StorageLimits` are those a node may choose; the rest are constants.
 
 use crate::error::StorageError;
-use crate::record::Pending;
+use crate::record::PendingCommit;
 use crate::segment;
 
 /// Bytes of a sector: the unit that a disk writes wholly or not at all, and the unit that carries a checksum.
@@ -33,7 +33,7 @@ pub(crate) const PREFILL_BYTES_MIN: u64 = 64 << 10;
 
 /// Sizes of a log that a node may choose. A log is opened with the sizes it was written with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct StorageLimits {
     /// Bytes of a segment file. Recovery holds one segment in memory; a multiple of `block_bytes`.
     pub segment_bytes: u64,
     /// Commits start at multiples of this, so that no write ever touches a block with acknowledged records. A multiple of 512;
@@ -48,9 +48,9 @@ pub struct Limits {
     pub discard_reserve_bytes: u64,
 }
 
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits {
+impl Default for StorageLimits {
+    fn default() -> StorageLimits {
+        StorageLimits {
             segment_bytes: 16 << 20,
             block_bytes: 4096,
             record_bytes_max: 8 << 20,
@@ -60,10 +60,10 @@ impl Default for Limits {
     }
 }
 
-impl Limits {
+impl StorageLimits {
     /// Small segments for tests and simulations, in which every sector is its own block.
-    pub fn small() -> Limits {
-        Limits {
+    pub fn small() -> StorageLimits {
+        StorageLimits {
             segment_bytes: 16 << 10,
             block_bytes: SECTOR_BYTES as u64,
             record_bytes_max: 4 << 10,
@@ -84,7 +84,7 @@ impl Limits {
                 "blocks of 512 bytes to 64 KiB, segments of whole blocks up to 1 GiB".into(),
             ));
         }
-        let largest = Pending::default().commit_bytes(1, self.record_bytes_max, block)
+        let largest = PendingCommit::default().commit_bytes(1, self.record_bytes_max, block)
             + self.discard_reserve_bytes;
         if largest + segment::data_start(block) > self.segment_bytes {
             return Err(StorageError::Layout(

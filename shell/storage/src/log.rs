@@ -10,10 +10,10 @@ use std::io;
 use crate::disk::{Disk, DiskFile};
 use crate::error::{StorageError, is_full};
 use crate::identity::IdentityFile;
-use crate::limits::{Limits, PREFILL_BYTES_MIN};
+use crate::limits::{PREFILL_BYTES_MIN, StorageLimits};
 use crate::pledge;
-use crate::record::{Entry, Kind, Pending};
-use crate::recovered::{Append, Position, Recovered, Room};
+use crate::record::{CommitEntry, PendingCommit, RecordKind};
+use crate::recovered::{Append, Position, RecoveredRecord, Room};
 use crate::replay::{Replay, replay};
 use crate::sector::Owner;
 use crate::segment::{self, Contents, Header};
@@ -27,7 +27,7 @@ pub struct Log<D: Disk> {
     identity: Option<IdentityFile<D>>,
     cluster: u64,
     node: u16,
-    limits: Limits,
+    limits: StorageLimits,
     owner: Owner,
     /// Segments that exist, the one being written included. Invariant: never empty, `current` is its last.
     segments: BTreeMap<u32, Contents>,
@@ -39,7 +39,7 @@ pub struct Log<D: Disk> {
     /// The newest commit that is durable, 0 for none.
     durable_commit: u64,
     spare: Option<Spare<D::File>>,
-    pending: Pending,
+    pending: PendingCommit,
     buffer: Vec<u8>,
     bases: BTreeMap<u32, (u64, u32)>,
     failed: Option<StorageError>,
@@ -52,8 +52,8 @@ impl<D: Disk> Log<D> {
         disk: D,
         cluster: u64,
         node: u16,
-        limits: Limits,
-    ) -> Result<(Log<D>, Vec<Recovered>), StorageError> {
+        limits: StorageLimits,
+    ) -> Result<(Log<D>, Vec<RecoveredRecord>), StorageError> {
         Log::open_with(disk, None, (cluster, node), limits)
     }
 
@@ -61,8 +61,8 @@ impl<D: Disk> Log<D> {
     pub fn open_of(
         disk: D,
         identity: &IdentityFile<D>,
-        limits: Limits,
-    ) -> Result<(Log<D>, Vec<Recovered>), StorageError> {
+        limits: StorageLimits,
+    ) -> Result<(Log<D>, Vec<RecoveredRecord>), StorageError> {
         let names = list(&disk)?;
         pledge::judge_files(identity, &names)?;
         let of = identity.get();
@@ -70,7 +70,7 @@ impl<D: Disk> Log<D> {
             Log::open_with(disk, Some(identity.clone()), (of.cluster, of.node), limits)?;
         let is_damaged = recovered
             .iter()
-            .any(|found| matches!(found, Recovered::Faulty { .. }));
+            .any(|found| matches!(found, RecoveredRecord::Faulty { .. }));
         if !is_damaged {
             pledge::judge_commits(identity, log.newest_commit())?;
         }
@@ -81,8 +81,8 @@ impl<D: Disk> Log<D> {
         disk: D,
         identity: Option<IdentityFile<D>>,
         (cluster, node): (u64, u16),
-        limits: Limits,
-    ) -> Result<(Log<D>, Vec<Recovered>), StorageError> {
+        limits: StorageLimits,
+    ) -> Result<(Log<D>, Vec<RecoveredRecord>), StorageError> {
         limits.check()?;
         let found = replay(&disk, cluster, node, &limits)?;
         for leftover in &found.leftovers {
@@ -123,7 +123,7 @@ impl<D: Disk> Log<D> {
         segments.entry(current).or_default();
         let mut log = Log {
             owner: Owner::new(cluster, node),
-            pending: Pending::default(),
+            pending: PendingCommit::default(),
             buffer: Vec::new(),
             failed: None,
             disk: opening.disk,
@@ -147,7 +147,7 @@ impl<D: Disk> Log<D> {
     /// Buffers a record for the next commit. `Full` means that it was not taken; what was taken before will still fit.
     pub fn append(&mut self, group: u32, slot: u64, record: &[u8]) -> Result<(), StorageError> {
         self.take(
-            Kind::Record,
+            RecordKind::Record,
             group,
             slot,
             record,
@@ -208,7 +208,7 @@ impl<D: Disk> Log<D> {
     /// Makes `base` durable, with everything buffered: it restates what the node must remember of `group` without its records
     /// up to `upto`, which never falls. Then removes segments of which nothing is needed. After `Full` the base is not buffered.
     pub fn discard(&mut self, group: u32, upto: u64, base: &[u8]) -> Result<(), StorageError> {
-        self.take(Kind::Base, group, upto, base, 0)?;
+        self.take(RecordKind::Base, group, upto, base, 0)?;
         self.commit_or_pop()?;
         let gone = self.removable();
         if !gone.is_empty() {
@@ -220,7 +220,7 @@ impl<D: Disk> Log<D> {
                 .filter(|(number, _)| !gone.contains(number));
             let list = segment::live_list(stay);
             match self
-                .take(Kind::Live, 0, 0, &list, 0)
+                .take(RecordKind::Live, 0, 0, &list, 0)
                 .and_then(|()| self.commit())
             {
                 // The base is durable; the next discard removes what this one could not.
@@ -234,7 +234,13 @@ impl<D: Disk> Log<D> {
 
     /// Notes durably that the caller has restored what was lost at `position`, so that it is reported no more.
     pub fn repaired(&mut self, position: Position) -> Result<(), StorageError> {
-        self.take(Kind::Repaired, position.segment, position.offset, &[], 0)?;
+        self.take(
+            RecordKind::Repaired,
+            position.segment,
+            position.offset,
+            &[],
+            0,
+        )?;
         self.commit_or_pop()?;
         if let Some(contents) = self.segments.get_mut(&position.segment) {
             contents.unknown.remove(&position.offset);
@@ -333,7 +339,7 @@ impl<D: Disk> Log<D> {
 
     fn take(
         &mut self,
-        kind: Kind,
+        kind: RecordKind,
         group: u32,
         slot: u64,
         bytes: &[u8],
@@ -491,19 +497,19 @@ fn note(
     contents: &mut Contents,
     bases: &mut BTreeMap<u32, (u64, u32)>,
     segment: u32,
-    entry: &Entry,
+    entry: &CommitEntry,
 ) {
     match entry.kind {
-        Kind::Record => contents.note(entry.group, entry.slot),
-        Kind::Base => {
+        RecordKind::Record => contents.note(entry.group, entry.slot),
+        RecordKind::Base => {
             contents.note(entry.group, entry.slot);
             let upto = bases
                 .get(&entry.group)
                 .map_or(entry.slot, |(upto, _)| entry.slot.max(*upto));
             bases.insert(entry.group, (upto, segment));
         }
-        Kind::Live => {}
-        Kind::Repaired => {
+        RecordKind::Live => {}
+        RecordKind::Repaired => {
             contents.repairs.insert(entry.group);
         }
     }
@@ -515,7 +521,7 @@ struct Opening<D: Disk> {
     identity: Option<IdentityFile<D>>,
     cluster: u64,
     node: u16,
-    limits: Limits,
+    limits: StorageLimits,
     spare: Option<Spare<D::File>>,
     next_commit: u64,
 }

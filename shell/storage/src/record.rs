@@ -12,7 +12,7 @@ const ENTRIES_PER_SECTOR: usize = PAYLOAD_BYTES / ENTRY_BYTES;
 
 /// What a record is to the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum RecordKind {
     /// The caller's.
     Record,
     /// The caller's, and it stands for all before it of its group up to its slot.
@@ -25,23 +25,23 @@ pub(crate) enum Kind {
 
 /// One record of a commit, without its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub(crate) struct CommitEntry {
     /// Where in the commit's stream of records it begins (with its own entry).
     pub(crate) offset: u32,
     /// Bytes of the record after the entry.
     pub(crate) bytes: u32,
     pub(crate) group: u32,
-    pub(crate) kind: Kind,
+    pub(crate) kind: RecordKind,
     pub(crate) slot: u64,
 }
 
-impl Entry {
+impl CommitEntry {
     fn encode(&self) -> [u8; ENTRY_BYTES] {
         let kind = match self.kind {
-            Kind::Record => 1u32,
-            Kind::Base => 2,
-            Kind::Live => 3,
-            Kind::Repaired => 4,
+            RecordKind::Record => 1u32,
+            RecordKind::Base => 2,
+            RecordKind::Live => 3,
+            RecordKind::Repaired => 4,
         };
         let mut out = [0; ENTRY_BYTES];
         out[0..4].copy_from_slice(&self.offset.to_le_bytes());
@@ -53,15 +53,15 @@ impl Entry {
     }
 
     /// `None` where the padding begins.
-    fn decode(from: &[u8]) -> Option<Entry> {
+    fn decode(from: &[u8]) -> Option<CommitEntry> {
         let kind = match u32_at(from, 12) {
-            1 => Kind::Record,
-            2 => Kind::Base,
-            3 => Kind::Live,
-            4 => Kind::Repaired,
+            1 => RecordKind::Record,
+            2 => RecordKind::Base,
+            3 => RecordKind::Live,
+            4 => RecordKind::Repaired,
             _ => return None,
         };
-        Some(Entry {
+        Some(CommitEntry {
             offset: u32_at(from, 0),
             bytes: u32_at(from, 4),
             group: u32_at(from, 8),
@@ -77,22 +77,22 @@ impl Entry {
 
 /// Records that wait for the next commit.
 #[derive(Debug, Default)]
-pub(crate) struct Pending {
+pub(crate) struct PendingCommit {
     stream: Vec<u8>,
-    entries: Vec<Entry>,
+    entries: Vec<CommitEntry>,
 }
 
-impl Pending {
+impl PendingCommit {
     pub(crate) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    pub(crate) fn entries(&self) -> &[Entry] {
+    pub(crate) fn entries(&self) -> &[CommitEntry] {
         &self.entries
     }
 
-    pub(crate) fn push(&mut self, kind: Kind, group: u32, slot: u64, bytes: &[u8]) {
-        let entry = Entry {
+    pub(crate) fn push(&mut self, kind: RecordKind, group: u32, slot: u64, bytes: &[u8]) {
+        let entry = CommitEntry {
             offset: self.stream.len() as u32,
             bytes: bytes.len() as u32,
             group,
@@ -179,15 +179,15 @@ pub(crate) enum Item {
     /// A record as it was written.
     Whole {
         at: u64,
-        entry: Entry,
+        entry: CommitEntry,
         bytes: Vec<u8>,
     },
     /// A damaged record, or, without an entry, an unknown number of them.
-    Damaged { at: u64, entry: Option<Entry> },
+    Damaged { at: u64, entry: Option<CommitEntry> },
 }
 
 /// A commit of which some sectors may be damaged.
-pub(crate) struct Reader<'a> {
+pub(crate) struct CommitReader<'a> {
     /// All sectors of the commit.
     pub(crate) content: &'a [u8],
     /// For each sector, whether it is as written.
@@ -196,7 +196,7 @@ pub(crate) struct Reader<'a> {
     pub(crate) data: usize,
 }
 
-impl Reader<'_> {
+impl CommitReader<'_> {
     /// Everything in the commit, in the order in which it was appended.
     pub(crate) fn items(&self) -> Vec<Item> {
         let mut items = Vec::new();
@@ -232,7 +232,7 @@ impl Reader<'_> {
                 });
                 return;
             };
-            let Some(entry) = Entry::decode(&head) else {
+            let Some(entry) = CommitEntry::decode(&head) else {
                 return;
             };
             items.push(self.item(entry));
@@ -240,10 +240,10 @@ impl Reader<'_> {
         }
     }
 
-    fn item(&self, entry: Entry) -> Item {
+    fn item(&self, entry: CommitEntry) -> Item {
         let at = position(entry.offset as usize);
         match self.read(entry.offset as usize, ENTRY_BYTES + entry.bytes as usize) {
-            Some(mut bytes) if Entry::decode(&bytes) == Some(entry) => {
+            Some(mut bytes) if CommitEntry::decode(&bytes) == Some(entry) => {
                 bytes.drain(..ENTRY_BYTES);
                 Item::Whole { at, entry, bytes }
             }
@@ -272,12 +272,12 @@ impl Reader<'_> {
         Some(out)
     }
 
-    fn index_entries(&self, sector: usize) -> Vec<Entry> {
+    fn index_entries(&self, sector: usize) -> Vec<CommitEntry> {
         let payload =
             &self.content[sector * SECTOR_BYTES + HEAD_BYTES..(sector + 1) * SECTOR_BYTES];
         payload
             .chunks_exact(ENTRY_BYTES)
-            .map_while(Entry::decode)
+            .map_while(CommitEntry::decode)
             .collect()
     }
 }
@@ -291,11 +291,11 @@ fn position(at: usize) -> u64 {
 mod tests {
     use super::*;
 
-    fn commit(records: usize) -> (Pending, Vec<u8>) {
-        let mut pending = Pending::default();
+    fn commit(records: usize) -> (PendingCommit, Vec<u8>) {
+        let mut pending = PendingCommit::default();
         for number in 0..records {
             pending.push(
-                Kind::Record,
+                RecordKind::Record,
                 1,
                 number as u64,
                 &vec![number as u8; 60 + number * 13],
@@ -306,10 +306,10 @@ mod tests {
         (pending, out)
     }
 
-    fn read(pending: &Pending, content: &[u8], bad: &[usize]) -> Vec<Item> {
+    fn read(pending: &PendingCommit, content: &[u8], bad: &[usize]) -> Vec<Item> {
         let (data, total) = sectors(pending.stream.len(), pending.entries.len());
         let good: Vec<bool> = (0..total).map(|sector| !bad.contains(&sector)).collect();
-        Reader {
+        CommitReader {
             content,
             good: &good,
             data,

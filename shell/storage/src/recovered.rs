@@ -34,7 +34,7 @@ pub enum Lost {
 
 /// One thing that a log gives back when it is opened, in the order in which it was appended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Recovered {
+pub enum RecoveredRecord {
     /// A record as it was appended.
     Record {
         /// Its group.

@@ -8,8 +8,8 @@
 use std::collections::BTreeMap;
 
 use crate::limits::SECTOR_BYTES;
-use crate::record::{Item, Reader};
-use crate::sector::{Found, Owner, Place, round_up};
+use crate::record::{CommitReader, Item};
+use crate::sector::{Owner, Place, SectorFound, round_up};
 
 /// How far a segment is known to be durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub(crate) enum Sealed {
 }
 
 /// A segment to read.
-pub(crate) struct Segment<'a> {
+pub(crate) struct SegmentToRead<'a> {
     pub(crate) owner: Owner,
     pub(crate) number: u32,
     pub(crate) content: &'a [u8],
@@ -36,7 +36,7 @@ pub(crate) struct Segment<'a> {
 
 /// What was read.
 #[derive(Debug)]
-pub(crate) struct Scan {
+pub(crate) struct SegmentScan {
     /// Each with its offset in the segment (`Item::at` is relative to it).
     pub(crate) items: Vec<(u64, Item)>,
     /// Where the log ends in this segment.
@@ -47,9 +47,9 @@ pub(crate) struct Scan {
     pub(crate) clean: bool,
 }
 
-impl Segment<'_> {
-    pub(crate) fn scan(&self) -> Scan {
-        let found: Vec<Found> = self
+impl SegmentToRead<'_> {
+    pub(crate) fn scan(&self) -> SegmentScan {
+        let found: Vec<SectorFound> = self
             .content
             .chunks_exact(SECTOR_BYTES)
             .enumerate()
@@ -61,7 +61,7 @@ impl Segment<'_> {
             .map(|place| place.commit)
             .max()
             .unwrap_or(0);
-        let mut scan = Scan {
+        let mut scan = SegmentScan {
             items: Vec::new(),
             end: self.start,
             next_commit: self.first_commit,
@@ -92,15 +92,19 @@ impl Segment<'_> {
         }
         scan.next_commit = scan.next_commit.max(newest + 1);
         let behind = found.iter().skip((scan.end / SECTOR_BYTES as u64) as usize);
-        scan.clean = behind.into_iter().all(|found| *found == Found::Absent);
+        scan.clean = behind
+            .into_iter()
+            .all(|found| *found == SectorFound::Absent);
         scan
     }
 
     /// Where commits start, as their valid sectors tell. Where a later try was written over an earlier one, the later counts.
-    fn commits(&self, found: &[Found]) -> BTreeMap<u64, Place> {
+    fn commits(&self, found: &[SectorFound]) -> BTreeMap<u64, Place> {
         let mut commits: BTreeMap<u64, Place> = BTreeMap::new();
         for (sector, found) in found.iter().enumerate() {
-            let Found::Valid(place) = found else { continue };
+            let SectorFound::Valid(place) = found else {
+                continue;
+            };
             let offset = (sector * SECTOR_BYTES) as u64;
             let before = place.index as u64 * SECTOR_BYTES as u64;
             if place.data == 0 || place.segment != self.number || offset < self.start + before {
@@ -117,17 +121,17 @@ impl Segment<'_> {
     /// Reads the commit at `start`. False if it is torn: the log ends before it.
     fn commit(
         &self,
-        found: &[Found],
+        found: &[SectorFound],
         start: u64,
         place: Place,
         durable: bool,
-        scan: &mut Scan,
+        scan: &mut SegmentScan,
     ) -> bool {
         let first = (start / SECTOR_BYTES as u64) as usize;
         let sectors = &found[first..found.len().min(first + place.total as usize)];
-        let is_good = |(index, found): (usize, &Found)| {
+        let is_good = |(index, found): (usize, &SectorFound)| {
             *found
-                == Found::Valid(Place {
+                == SectorFound::Valid(Place {
                     index: index as u32,
                     ..place
                 })
@@ -136,13 +140,13 @@ impl Segment<'_> {
         let never_written = sectors
             .iter()
             .zip(&good)
-            .any(|(found, good)| !good && *found != Found::Wrong);
+            .any(|(found, good)| !good && *found != SectorFound::Wrong);
         if never_written && !durable {
             return false;
         }
         let from = first * SECTOR_BYTES;
         let content = &self.content[from..from + good.len() * SECTOR_BYTES];
-        let reader = Reader {
+        let reader = CommitReader {
             content,
             good: &good,
             data: place.data as usize,
@@ -159,11 +163,11 @@ impl Segment<'_> {
     }
 
     /// Judges what lies behind the last commit of which anything is valid.
-    fn tail(&self, found: &[Found], limit: u64, scan: &mut Scan) {
+    fn tail(&self, found: &[SectorFound], limit: u64, scan: &mut SegmentScan) {
         let first = (scan.end / SECTOR_BYTES as u64) as usize;
         let wrong = found[first..]
             .iter()
-            .take_while(|found| **found == Found::Wrong)
+            .take_while(|found| **found == SectorFound::Wrong)
             .count() as u64;
         let damaged_to = match self.sealed {
             Sealed::At(_) => limit,

@@ -6,16 +6,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::disk::{Disk, DiskFile, read_whole};
 use crate::error::StorageError;
-use crate::limits::Limits;
-use crate::record::{Entry, Item, Kind};
-use crate::recovered::{Lost, Position, Recovered};
-use crate::recovery::{Scan, Sealed, Segment};
+use crate::limits::StorageLimits;
+use crate::record::{CommitEntry, Item, RecordKind};
+use crate::recovered::{Lost, Position, RecoveredRecord};
+use crate::recovery::{Sealed, SegmentScan, SegmentToRead};
 use crate::sector::Owner;
 use crate::segment::{self, Contents, Header};
 
 /// What the files say.
 pub(crate) struct Replay {
-    pub(crate) recovered: Vec<Recovered>,
+    pub(crate) recovered: Vec<RecoveredRecord>,
     pub(crate) segments: BTreeMap<u32, Contents>,
     /// Newest base of each group: its slot and the segment it is in.
     pub(crate) bases: BTreeMap<u32, (u64, u32)>,
@@ -32,7 +32,7 @@ pub(crate) fn replay<D: Disk>(
     disk: &D,
     cluster: u64,
     node: u16,
-    limits: &Limits,
+    limits: &StorageLimits,
 ) -> Result<Replay, StorageError> {
     let names = disk
         .list()
@@ -41,7 +41,7 @@ pub(crate) fn replay<D: Disk>(
         .iter()
         .filter_map(|name| segment::number(name))
         .collect();
-    let mut found = Found::default();
+    let mut found = SectorFound::default();
     // From the newest to the oldest: each header tells where the segment before it ends.
     let mut sealed = Sealed::Open;
     for number in numbers.iter().rev().copied() {
@@ -69,7 +69,7 @@ pub(crate) fn replay<D: Disk>(
         let block_bytes = header.map_or(limits.block_bytes, |header| header.block_bytes);
         let same_sizes =
             (block_bytes, content.len() as u64) == (limits.block_bytes, limits.segment_bytes);
-        let segment = Segment {
+        let segment = SegmentToRead {
             owner: Owner::new(cluster, node),
             number,
             content: &content,
@@ -103,22 +103,23 @@ pub(crate) fn replay<D: Disk>(
 }
 
 #[derive(Default)]
-struct Found {
-    scans: BTreeMap<u32, Scan>,
+struct SectorFound {
+    scans: BTreeMap<u32, SegmentScan>,
     last: Option<(u32, u64, bool)>,
     /// The segment with the newest list of a discard, and the list: older segments and their ends.
     listed: Option<(u32, BTreeMap<u32, u64>)>,
 }
 
-impl Found {
+impl SectorFound {
     /// Takes the newest list of a discard from the segment, if there is none from a newer one.
-    fn list(&mut self, number: u32, scan: &Scan) {
+    fn list(&mut self, number: u32, scan: &SegmentScan) {
         if self.listed.is_none() {
             let mut lists = scan.items.iter().rev().filter_map(|(_, item)| match item {
                 Item::Whole {
                     entry:
-                        Entry {
-                            kind: Kind::Live, ..
+                        CommitEntry {
+                            kind: RecordKind::Live,
+                            ..
                         },
                     bytes,
                     ..
@@ -229,13 +230,13 @@ impl Found {
     }
 }
 
-/// Content of a `Kind::Repaired` record: the position that is repaired.
+/// Content of a `RecordKind::Repaired` record: the position that is repaired.
 fn repaired(item: &Item) -> Option<Position> {
     match item {
         Item::Whole {
             entry:
-                Entry {
-                    kind: Kind::Repaired,
+                CommitEntry {
+                    kind: RecordKind::Repaired,
                     group,
                     slot,
                     ..
@@ -255,7 +256,7 @@ fn note<'a>(
     position: Position,
     item: &'a Item,
     repaired: &BTreeSet<Position>,
-) -> Option<&'a Entry> {
+) -> Option<&'a CommitEntry> {
     let (entry, whole) = match item {
         Item::Whole { entry, .. } => (entry, true),
         Item::Damaged {
@@ -269,13 +270,13 @@ fn note<'a>(
         }
     };
     match entry.kind {
-        Kind::Record | Kind::Base => contents.note(entry.group, entry.slot),
-        Kind::Repaired => {
+        RecordKind::Record | RecordKind::Base => contents.note(entry.group, entry.slot),
+        RecordKind::Repaired => {
             contents.repairs.insert(entry.group);
         }
-        Kind::Live => {}
+        RecordKind::Live => {}
     }
-    (whole && entry.kind == Kind::Base).then_some(entry)
+    (whole && entry.kind == RecordKind::Base).then_some(entry)
 }
 
 /// What the caller is told of an item, if anything.
@@ -284,41 +285,45 @@ fn tell(
     item: Item,
     repaired: &BTreeSet<Position>,
     is_live: impl Fn(u32, u64) -> bool,
-) -> Option<Recovered> {
+) -> Option<RecoveredRecord> {
     let lost = match item {
         Item::Whole {
-            entry: Entry {
+            entry: CommitEntry {
                 kind, group, slot, ..
             },
             bytes,
             ..
         } => {
             return match kind {
-                Kind::Record if is_live(group, slot) => Some(Recovered::Record {
+                RecordKind::Record if is_live(group, slot) => Some(RecoveredRecord::Record {
                     group,
                     slot,
                     bytes: bytes.into(),
                 }),
-                Kind::Base if is_live(group, slot) => Some(Recovered::Base {
+                RecordKind::Base if is_live(group, slot) => Some(RecoveredRecord::Base {
                     group,
                     upto: slot,
                     bytes: bytes.into(),
                 }),
-                Kind::Record | Kind::Base | Kind::Live | Kind::Repaired => None,
+                RecordKind::Record | RecordKind::Base | RecordKind::Live | RecordKind::Repaired => {
+                    None
+                }
             };
         }
         Item::Damaged { entry: None, .. } => Lost::Unknown,
         Item::Damaged {
-            entry: Some(Entry {
+            entry: Some(CommitEntry {
                 kind, group, slot, ..
             }),
             ..
         } => match kind {
-            Kind::Record if is_live(group, slot) => Lost::Record { group, slot },
-            Kind::Base if is_live(group, slot) => Lost::Base { group, upto: slot },
+            RecordKind::Record if is_live(group, slot) => Lost::Record { group, slot },
+            RecordKind::Base if is_live(group, slot) => Lost::Base { group, upto: slot },
             // What the log wrote for itself is not the caller's loss: without it, the log is only more careful.
-            Kind::Record | Kind::Base | Kind::Live | Kind::Repaired => return None,
+            RecordKind::Record | RecordKind::Base | RecordKind::Live | RecordKind::Repaired => {
+                return None;
+            }
         },
     };
-    (!repaired.contains(&position)).then_some(Recovered::Faulty { position, lost })
+    (!repaired.contains(&position)).then_some(RecoveredRecord::Faulty { position, lost })
 }

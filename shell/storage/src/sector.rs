@@ -27,7 +27,7 @@ pub(crate) struct Place {
 
 /// What is found where a sector should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum SectorFound {
     /// Never written.
     Absent,
     /// Written, and not as it was: damage.
@@ -74,13 +74,13 @@ impl Owner {
     }
 
     /// Says what `sector`, read from `offset` of a segment file, is.
-    pub(crate) fn examine(self, sector: &[u8], offset: u64) -> Found {
+    pub(crate) fn examine(self, sector: &[u8], offset: u64) -> SectorFound {
         assert_eq!(sector.len(), SECTOR_BYTES, "sectors have one size");
         if sector.iter().all(|byte| *byte == 0) {
-            return Found::Absent;
+            return SectorFound::Absent;
         }
         if u32_at(sector, 0) != self.checksum(offset, sector) || u32_at(sector, 4) != MARK {
-            return Found::Wrong;
+            return SectorFound::Wrong;
         }
         let place = Place {
             segment: u32_at(sector, 8),
@@ -90,9 +90,9 @@ impl Owner {
             total: u32_at(sector, 28),
         };
         if place.index < place.total && place.data < place.total {
-            Found::Valid(place)
+            SectorFound::Valid(place)
         } else {
-            Found::Wrong
+            SectorFound::Wrong
         }
     }
 }
@@ -135,10 +135,13 @@ mod tests {
     #[test]
     fn a_sealed_sector_is_valid_at_its_place_for_its_owner_only() {
         let sector = sealed();
-        assert_eq!(Owner::new(1, 2).examine(&sector, 1024), Found::Valid(PLACE));
-        assert_eq!(Owner::new(1, 2).examine(&sector, 1536), Found::Wrong);
-        assert_eq!(Owner::new(1, 3).examine(&sector, 1024), Found::Wrong);
-        assert_eq!(Owner::new(5, 2).examine(&sector, 1024), Found::Wrong);
+        assert_eq!(
+            Owner::new(1, 2).examine(&sector, 1024),
+            SectorFound::Valid(PLACE)
+        );
+        assert_eq!(Owner::new(1, 2).examine(&sector, 1536), SectorFound::Wrong);
+        assert_eq!(Owner::new(1, 3).examine(&sector, 1024), SectorFound::Wrong);
+        assert_eq!(Owner::new(5, 2).examine(&sector, 1024), SectorFound::Wrong);
     }
 
     #[test]
@@ -148,7 +151,7 @@ mod tests {
             sector[bit / 8] ^= 1 << (bit % 8);
             assert_eq!(
                 Owner::new(1, 2).examine(&sector, 1024),
-                Found::Wrong,
+                SectorFound::Wrong,
                 "bit {bit}"
             );
         }
@@ -158,7 +161,7 @@ mod tests {
     fn zeros_are_absent() {
         assert_eq!(
             Owner::new(1, 2).examine(&[0; SECTOR_BYTES], 0),
-            Found::Absent
+            SectorFound::Absent
         );
     }
 }

@@ -6,8 +6,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::limits::{Limits, SECTOR_BYTES};
-use crate::sector::{Found, HEAD_BYTES, Owner, Place, u16_at, u32_at, u64_at};
+use crate::limits::{SECTOR_BYTES, StorageLimits};
+use crate::sector::{HEAD_BYTES, Owner, Place, SectorFound, u16_at, u32_at, u64_at};
 
 const MAGIC: &[u8; 8] = b"QUORLOG1";
 
@@ -71,7 +71,7 @@ impl Header {
             .chunks_exact(SECTOR_BYTES)
             .take(HEADER_SEARCH_SECTORS);
         sectors.enumerate().find_map(|(index, sector)| {
-            let Found::Valid(place) =
+            let SectorFound::Valid(place) =
                 Owner::anyone().examine(sector, (index * SECTOR_BYTES) as u64)
             else {
                 return None;
@@ -99,7 +99,7 @@ pub(crate) fn data_start(block_bytes: u64) -> u64 {
 }
 
 /// Bytes that one commit can have at most.
-pub(crate) fn capacity(limits: &Limits) -> u64 {
+pub(crate) fn capacity(limits: &StorageLimits) -> u64 {
     limits.segment_bytes - data_start(limits.block_bytes)
 }
 

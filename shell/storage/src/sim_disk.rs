@@ -12,7 +12,7 @@ use crate::limits::SECTOR_BYTES;
 
 /// A kind of call that can be made to fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Operation {
+pub enum DiskOperation {
     /// `DiskFile::write_at`. A failing write leaves its first half behind.
     Write,
     /// `DiskFile::read_at`.
@@ -33,7 +33,7 @@ pub enum Operation {
 #[derive(Clone, Copy, Debug)]
 pub struct Fault {
     /// Which calls.
-    pub operation: Operation,
+    pub operation: DiskOperation,
     /// How many of them succeed first.
     pub skip: u64,
     /// How many of them fail; `u64::MAX` for all.
@@ -251,8 +251,8 @@ impl World {
     }
 
     /// Counts a call and says whether it fails.
-    fn step(&mut self, operation: Operation) -> io::Result<()> {
-        if operation != Operation::Read {
+    fn step(&mut self, operation: DiskOperation) -> io::Result<()> {
+        if operation != DiskOperation::Read {
             if self.is_off() {
                 return Err(io::Error::other("the power is cut"));
             }
@@ -307,7 +307,7 @@ impl Disk for SimDisk {
 
     fn create(&self, name: &str, bytes: u64) -> io::Result<SimFile> {
         let mut world = self.world();
-        world.step(Operation::Create)?;
+        world.step(DiskOperation::Create)?;
         if world.names.contains_key(name) {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
@@ -333,7 +333,7 @@ impl Disk for SimDisk {
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         let mut world = self.world();
-        world.step(Operation::Rename)?;
+        world.step(DiskOperation::Rename)?;
         let id = world.named(from)?;
         world.names.remove(from);
         world.names.insert(to.to_string(), id);
@@ -343,7 +343,7 @@ impl Disk for SimDisk {
 
     fn remove(&self, name: &str) -> io::Result<()> {
         let mut world = self.world();
-        world.step(Operation::Remove)?;
+        world.step(DiskOperation::Remove)?;
         let id = world.named(name)?;
         world.names.remove(name);
         world.names_changed();
@@ -356,7 +356,7 @@ impl Disk for SimDisk {
 
     fn sync_dir(&self) -> io::Result<()> {
         let mut world = self.world();
-        world.step(Operation::SyncDir)?;
+        world.step(DiskOperation::SyncDir)?;
         world.names_durable = world.names.clone();
         world.names_since.clear();
         let named: Vec<u64> = world.names.values().copied().collect();
@@ -403,7 +403,7 @@ impl DiskFile for SimFile {
     fn write_at(&mut self, offset: u64, data: &[u8]) -> io::Result<()> {
         self.with(|world, id| {
             let off = world.is_off();
-            let outcome = world.step(Operation::Write);
+            let outcome = world.step(DiskOperation::Write);
             if off {
                 return outcome;
             }
@@ -427,7 +427,7 @@ impl DiskFile for SimFile {
 
     fn read_at(&self, offset: u64, data: &mut [u8]) -> io::Result<()> {
         self.with(|world, id| {
-            world.step(Operation::Read)?;
+            world.step(DiskOperation::Read)?;
             let content = &inode(world, id).current;
             let part = content.get(offset as usize..offset as usize + data.len());
             data.copy_from_slice(part.ok_or(io::ErrorKind::UnexpectedEof)?);
@@ -438,7 +438,7 @@ impl DiskFile for SimFile {
     fn sync(&mut self) -> io::Result<()> {
         self.with(|world, id| {
             let off = world.is_off();
-            let outcome = world.step(Operation::Sync);
+            let outcome = world.step(DiskOperation::Sync);
             if outcome.is_ok() {
                 inode(world, id).sync();
             } else if !off {

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use crate::disk::{Disk, DiskFile, read_whole};
 use crate::error::{StorageError, is_full};
 use crate::limits::{RECEIVED_NOTE_BYTES, SECTOR_BYTES, SNAPSHOT_CHUNK_BYTES, SNAPSHOTS_KEPT};
-use crate::snapshot_file::{Head, name, parse, part_name};
+use crate::snapshot_file::{FileHead, name, parse, part_name};
 
 const TEMPORARY: &str = "temp-";
 const BODY: u64 = SECTOR_BYTES as u64;
@@ -72,7 +72,7 @@ impl<D: Disk> SnapshotStore<D> {
     ) -> Result<(), StorageError> {
         let hash = *blake3::hash(bytes).as_bytes();
         let size = bytes.len() as u64;
-        let head = Head {
+        let head = FileHead {
             cluster: self.cluster,
             group,
             slot,
@@ -155,7 +155,7 @@ impl<D: Disk> SnapshotStore<D> {
                 self.remove(&name)?;
             }
         }
-        let fresh = Head {
+        let fresh = FileHead {
             cluster: self.cluster,
             group: offer.group,
             slot: offer.slot,
@@ -190,13 +190,13 @@ impl<D: Disk> SnapshotStore<D> {
         })
     }
 
-    fn resume(&self, part: &str, fresh: &Head) -> Option<(D::File, Head)> {
+    fn resume(&self, part: &str, fresh: &FileHead) -> Option<(D::File, FileHead)> {
         let mut file = self.disk.open(part).ok()?;
         file.distrust_cache().ok()?;
         let mut sector = vec![0; SECTOR_BYTES];
         file.read_at(0, &mut sector).ok()?;
-        let head = Head::decode(&sector)?;
-        let same = Head {
+        let head = FileHead::decode(&sector)?;
+        let same = FileHead {
             received: 0,
             ..head
         } == *fresh
@@ -204,7 +204,7 @@ impl<D: Disk> SnapshotStore<D> {
         (same && file.bytes().ok()? == BODY + head.bytes).then_some((file, head))
     }
 
-    fn write(&self, temporary: &str, head: &Head, bytes: &[u8]) -> Result<(), StorageError> {
+    fn write(&self, temporary: &str, head: &FileHead, bytes: &[u8]) -> Result<(), StorageError> {
         let size = bytes.len() as u64;
         let wrap = |error: io::Error| failed(temporary, size, &error);
         let mut file = self.disk.create(temporary, BODY + size).map_err(wrap)?;
@@ -230,7 +230,7 @@ impl<D: Disk> SnapshotStore<D> {
     }
 
     fn verify(&self, group: u32, slot: u64, mut content: Vec<u8>) -> Option<Verified> {
-        let head = Head::decode(&content)?;
+        let head = FileHead::decode(&content)?;
         let right_place = (head.cluster, head.group, head.slot) == (self.cluster, group, slot);
         if !right_place || head.received != head.bytes || content.len() as u64 != BODY + head.bytes
         {
@@ -282,7 +282,7 @@ fn sync_failed(error: io::Error) -> StorageError {
 pub struct Receiving<D: Disk> {
     store: SnapshotStore<D>,
     file: D::File,
-    head: Head,
+    head: FileHead,
     offset: u64,
 }
 

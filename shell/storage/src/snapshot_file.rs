@@ -7,7 +7,7 @@ const MAGIC: &[u8; 8] = b"QUORSNP1";
 
 /// What a snapshot file says of itself. The body follows at `SECTOR_BYTES`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Head {
+pub(crate) struct FileHead {
     pub(crate) cluster: u64,
     pub(crate) group: u32,
     pub(crate) slot: u64,
@@ -21,7 +21,7 @@ pub(crate) struct Head {
     pub(crate) received: u64,
 }
 
-impl Head {
+impl FileHead {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = vec![0; SECTOR_BYTES];
         out[4..12].copy_from_slice(MAGIC);
@@ -37,12 +37,12 @@ impl Head {
         out
     }
 
-    pub(crate) fn decode(sector: &[u8]) -> Option<Head> {
+    pub(crate) fn decode(sector: &[u8]) -> Option<FileHead> {
         if sector.len() < SECTOR_BYTES || !sector[4..].starts_with(MAGIC) {
             return None;
         }
         let sector = &sector[..SECTOR_BYTES];
-        (u32_at(sector, 0) == crc32c::crc32c(&sector[4..])).then(|| Head {
+        (u32_at(sector, 0) == crc32c::crc32c(&sector[4..])).then(|| FileHead {
             group: u32_at(sector, 12),
             cluster: u64_at(sector, 16),
             slot: u64_at(sector, 24),

@@ -6,7 +6,7 @@ use std::io;
 
 use crate::disk::{Disk, DiskFile};
 use crate::error::{StorageError, is_full};
-use crate::limits::Limits;
+use crate::limits::StorageLimits;
 use crate::segment;
 
 /// A spare under construction; it gets its name when it is whole.
@@ -38,7 +38,7 @@ pub(crate) fn number(name: &str) -> Option<u32> {
 pub(crate) fn make<D: Disk>(
     disk: &D,
     number: u32,
-    limits: &Limits,
+    limits: &StorageLimits,
 ) -> io::Result<Option<Spare<D::File>>> {
     remove(disk, NEW)?;
     let file = match disk.create(NEW, limits.segment_bytes) {
@@ -62,7 +62,7 @@ pub(crate) fn reuse<D: Disk>(
     disk: &D,
     names: &[String],
     wanted: u32,
-    limits: &Limits,
+    limits: &StorageLimits,
 ) -> Result<Option<Spare<D::File>>, StorageError> {
     let failed = |error: io::Error| StorageError::io("look at the next segment", &error);
     for other in names {

@@ -4,8 +4,8 @@ use std::sync::mpsc;
 
 use quorate_storage::Room;
 use quorate_storage::{
-    Append, DirectoryDisk, Disk, Fault, Identity, Limits, Log, LogWriter, Offer, Operation,
-    Persist, Recovered, SimDisk, SnapshotStore, StorageError,
+    Append, DirectoryDisk, Disk, DiskOperation, Fault, Identity, Log, LogWriter, Offer, Persist,
+    RecoveredRecord, SimDisk, SnapshotStore, StorageError, StorageLimits,
 };
 
 fn identity() -> Identity {
@@ -140,7 +140,7 @@ fn a_damaged_snapshot_gives_way_to_the_one_before_and_two_are_kept() {
     assert_eq!(store.newest(3).unwrap().unwrap().slot, 20);
     assert_eq!(store.slots(3).unwrap(), [20]);
     disk.fail(Fault {
-        operation: Operation::Write,
+        operation: DiskOperation::Write,
         skip: 0,
         times: 1,
         kind: std::io::ErrorKind::StorageFull,
@@ -208,11 +208,11 @@ fn record(slot: u64) -> Append {
 fn the_log_thread_publishes_the_durable_mark_and_what_it_published_is_on_disk() {
     let dir = tempfile::tempdir().unwrap();
     let disk = DirectoryDisk::open(dir.path()).unwrap();
-    let limits = Limits {
+    let limits = StorageLimits {
         segment_bytes: 256 << 10,
         record_bytes_max: 64 << 10,
         reserve_bytes: 32 << 10,
-        ..Limits::default()
+        ..StorageLimits::default()
     };
     let (log, _) = Log::open(disk.clone(), 7, 1, limits).unwrap();
     let (notify, notified) = mpsc::channel();
@@ -231,16 +231,16 @@ fn the_log_thread_publishes_the_durable_mark_and_what_it_published_is_on_disk() 
     assert!(
         recovered
             .iter()
-            .all(|item| matches!(item, Recovered::Record { .. }))
+            .all(|item| matches!(item, RecoveredRecord::Record { .. }))
     );
 }
 
 #[test]
 fn a_failed_sync_reaches_the_owner_of_the_log_thread_and_no_mark_is_published() {
     let disk = SimDisk::new();
-    let (log, _) = Log::open(disk.clone(), 7, 1, Limits::small()).unwrap();
+    let (log, _) = Log::open(disk.clone(), 7, 1, StorageLimits::small()).unwrap();
     disk.fail(Fault {
-        operation: Operation::Sync,
+        operation: DiskOperation::Sync,
         skip: 0,
         times: u64::MAX,
         kind: std::io::ErrorKind::Other,
@@ -260,8 +260,8 @@ fn a_failed_sync_reaches_the_owner_of_the_log_thread_and_no_mark_is_published() 
 #[test]
 fn a_full_disk_holds_the_log_thread_until_a_discard_makes_room() {
     let disk = SimDisk::new();
-    let (log, _) = Log::open(disk.clone(), 7, 1, Limits::small()).unwrap();
-    disk.set_capacity(Some(3 * Limits::small().segment_bytes));
+    let (log, _) = Log::open(disk.clone(), 7, 1, StorageLimits::small()).unwrap();
+    disk.set_capacity(Some(3 * StorageLimits::small().segment_bytes));
     let (notify, notified) = mpsc::channel();
     let writer = LogWriter::spawn(log, move || notify.send(()).unwrap_or(()));
     for mark in 1..=400 {

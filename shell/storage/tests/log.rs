@@ -1,19 +1,19 @@
 //! What a log promises, on a disk that crashes, lies and fills up.
 
 use quorate_storage::{
-    Fault, Limits, Log, Lost, Operation, Recovered, Room, SimDisk, StorageError,
+    DiskOperation, Fault, Log, Lost, RecoveredRecord, Room, SimDisk, StorageError, StorageLimits,
 };
 use std::io::ErrorKind;
 
-fn open(disk: &SimDisk) -> (Log<SimDisk>, Vec<Recovered>) {
-    Log::open(disk.clone(), 7, 1, Limits::small()).expect("opens")
+fn open(disk: &SimDisk) -> (Log<SimDisk>, Vec<RecoveredRecord>) {
+    Log::open(disk.clone(), 7, 1, StorageLimits::small()).expect("opens")
 }
 
-fn slots(recovered: &[Recovered]) -> Vec<u64> {
+fn slots(recovered: &[RecoveredRecord]) -> Vec<u64> {
     recovered
         .iter()
         .map(|item| match item {
-            Recovered::Record { slot, bytes, .. } => {
+            RecoveredRecord::Record { slot, bytes, .. } => {
                 assert_eq!(bytes, &content(*slot), "slot {slot}");
                 *slot
             }
@@ -98,7 +98,7 @@ fn in_every_crash_state_of_every_step_all_acknowledged_records_come_back_and_not
         let mut acknowledged = 0;
         let mut appended = 0;
         let finished = (|| {
-            let (mut log, _) = Log::open(disk.clone(), 7, 1, Limits::small())?;
+            let (mut log, _) = Log::open(disk.clone(), 7, 1, StorageLimits::small())?;
             while appended < 120 {
                 for _ in 0..1 + appended % 3 {
                     log.append(0, appended, &content(appended))?;
@@ -161,8 +161,8 @@ fn a_flipped_bit_anywhere_in_the_records_is_reported_and_never_cut() {
                 let mut told: Vec<u64> = recovered
                     .iter()
                     .map(|item| match item {
-                        Recovered::Record { slot, .. }
-                        | Recovered::Faulty {
+                        RecoveredRecord::Record { slot, .. }
+                        | RecoveredRecord::Faulty {
                             lost: Lost::Record { slot, .. },
                             ..
                         } => *slot,
@@ -196,7 +196,7 @@ fn a_flipped_bit_in_the_last_record_is_damage_and_not_a_torn_tail() {
     assert!(
         matches!(
             recovered[1],
-            Recovered::Faulty {
+            RecoveredRecord::Faulty {
                 lost: Lost::Record { group: 0, slot: 1 },
                 ..
             }
@@ -218,7 +218,7 @@ fn a_lost_segment_file_is_reported_until_it_is_repaired() {
     drop(log);
     let (_, recovered) = open(&disk);
     let position = recovered.iter().find_map(|item| match item {
-        Recovered::Faulty {
+        RecoveredRecord::Faulty {
             position,
             lost: Lost::Unknown,
         } => Some(*position),
@@ -244,7 +244,7 @@ fn a_failed_sync_ends_the_log_for_good() {
     write(&mut log, 0..1);
     log.commit().unwrap();
     disk.fail(Fault {
-        operation: Operation::Sync,
+        operation: DiskOperation::Sync,
         skip: 0,
         times: 1,
         kind: ErrorKind::Other,
@@ -264,7 +264,7 @@ fn a_failed_sync_ends_the_log_for_good() {
 fn a_full_disk_refuses_keeps_a_reserve_and_goes_on_when_space_returns() {
     let disk = SimDisk::new();
     let (mut log, _) = open(&disk);
-    disk.set_capacity(Some(3 * Limits::small().segment_bytes));
+    disk.set_capacity(Some(3 * StorageLimits::small().segment_bytes));
     let mut slot = 0;
     let mut low_at = None;
     let error = loop {
@@ -291,7 +291,9 @@ fn a_full_disk_refuses_keeps_a_reserve_and_goes_on_when_space_returns() {
         .expect("the discard has made room");
     log.commit().unwrap();
     let (_, recovered) = open(&disk);
-    assert!(matches!(&recovered[..], [.., Recovered::Record { slot: last, .. }] if *last == slot));
+    assert!(
+        matches!(&recovered[..], [.., RecoveredRecord::Record { slot: last, .. }] if *last == slot)
+    );
 }
 
 #[test]
@@ -302,7 +304,7 @@ fn a_write_that_finds_no_space_is_tried_again_without_a_torn_state() {
         write(&mut log, 0..2);
         log.commit().unwrap();
         disk.fail(Fault {
-            operation: Operation::Write,
+            operation: DiskOperation::Write,
             skip: 0,
             times: 2,
             kind: ErrorKind::StorageFull,
@@ -327,7 +329,7 @@ fn a_log_of_another_node_is_refused() {
     let disk = SimDisk::new();
     open(&disk);
     for (cluster, node) in [(7, 2), (8, 1)] {
-        let error = Log::open(disk.clone(), cluster, node, Limits::small()).unwrap_err();
+        let error = Log::open(disk.clone(), cluster, node, StorageLimits::small()).unwrap_err();
         assert_eq!(
             error,
             StorageError::Foreign {
@@ -353,7 +355,7 @@ fn an_idle_group_keeps_its_segment_and_not_those_behind_it() {
     assert!(
         matches!(
             &recovered[0],
-            Recovered::Record {
+            RecoveredRecord::Record {
                 group: 9,
                 slot: 3,
                 ..
@@ -364,7 +366,7 @@ fn an_idle_group_keeps_its_segment_and_not_those_behind_it() {
     assert!(
         matches!(
             &recovered[1..],
-            [Recovered::Base {
+            [RecoveredRecord::Base {
                 group: 0,
                 upto: 99,
                 ..

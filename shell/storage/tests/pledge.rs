@@ -1,8 +1,8 @@
 //! A log that lacks what the node had written is noticed, however it came to lack it; a crash never looks like that.
 
 use quorate_storage::{
-    Disk, Identity, IdentityFile, Limits, Log, LogWriter, MemoryLoss, Persist, Recovered, SimDisk,
-    StorageError,
+    Disk, Identity, IdentityFile, Log, LogWriter, MemoryLoss, Persist, RecoveredRecord, SimDisk,
+    StorageError, StorageLimits,
 };
 
 /// The disks of one node.
@@ -29,9 +29,11 @@ impl Node {
         }
     }
 
-    fn open(&self) -> Result<(Log<SimDisk>, Vec<Recovered>, Option<MemoryLoss>), StorageError> {
+    fn open(
+        &self,
+    ) -> Result<(Log<SimDisk>, Vec<RecoveredRecord>, Option<MemoryLoss>), StorageError> {
         let identity = IdentityFile::boot(self.identity.clone())?;
-        let (log, recovered) = Log::open_of(self.log.clone(), &identity, Limits::small())?;
+        let (log, recovered) = Log::open_of(self.log.clone(), &identity, StorageLimits::small())?;
         Ok((log, recovered, identity.get().loss))
     }
 
@@ -162,7 +164,7 @@ fn damage_is_reported_as_damage_and_not_as_a_loss() {
     assert!(
         recovered
             .iter()
-            .any(|found| matches!(found, Recovered::Faulty { .. }))
+            .any(|found| matches!(found, RecoveredRecord::Faulty { .. }))
     );
 }
 

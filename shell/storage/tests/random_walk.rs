@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 
-use quorate_storage::{Fault, Limits, Log, Operation, Recovered, SimDisk, StorageError};
+use quorate_storage::{
+    DiskOperation, Fault, Log, RecoveredRecord, SimDisk, StorageError, StorageLimits,
+};
 
 struct Dice(u64);
 
@@ -37,14 +39,14 @@ impl Model {
             .retain(|(of, slot), _| *of != group || *slot > upto);
     }
 
-    fn compare(&mut self, seed: u64, recovered: Vec<Recovered>) {
+    fn compare(&mut self, seed: u64, recovered: Vec<RecoveredRecord>) {
         let mut found = BTreeMap::new();
         for item in recovered {
             match item {
-                Recovered::Record { group, slot, bytes } => {
+                RecoveredRecord::Record { group, slot, bytes } => {
                     found.insert((group, slot), bytes.to_vec());
                 }
-                Recovered::Base { group, upto, bytes } => {
+                RecoveredRecord::Base { group, upto, bytes } => {
                     assert_eq!(bytes, upto.to_le_bytes().to_vec());
                     let known = self.bases.get(&group) == Some(&upto);
                     assert!(
@@ -56,7 +58,7 @@ impl Model {
                         self.based(group, upto);
                     }
                 }
-                Recovered::Faulty { .. } => panic!("seed {seed}: {item:?}"),
+                RecoveredRecord::Faulty { .. } => panic!("seed {seed}: {item:?}"),
             }
         }
         for (key, bytes) in &self.records {
@@ -89,7 +91,7 @@ fn walk(seed: u64) {
     let mut model = Model::default();
     let mut slots = [1u64; 3];
     for _ in 0..6 {
-        let (mut log, recovered) = match Log::open(disk.clone(), 7, 1, Limits::small()) {
+        let (mut log, recovered) = match Log::open(disk.clone(), 7, 1, StorageLimits::small()) {
             Ok(opened) => opened,
             Err(error) => {
                 // Cut or full while opening: a crash of its own.
@@ -104,7 +106,7 @@ fn walk(seed: u64) {
         model.compare(seed, recovered);
         if dice.below(3) == 0 {
             disk.set_capacity(Some(
-                disk.used() + dice.below(3) * Limits::small().segment_bytes,
+                disk.used() + dice.below(3) * StorageLimits::small().segment_bytes,
             ));
         }
         disk.stop_after(20 + dice.below(150));
@@ -128,7 +130,7 @@ fn walk(seed: u64) {
                 }
                 1 => {
                     disk.fail(Fault {
-                        operation: Operation::Write,
+                        operation: DiskOperation::Write,
                         skip: 0,
                         times: 1,
                         kind: ErrorKind::StorageFull,

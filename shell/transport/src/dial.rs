@@ -3,7 +3,7 @@
 use crate::connection::{Connection, Phase};
 use crate::limits::DIAL_MAX;
 use crate::names::LookedUp;
-use crate::peers::LinkState;
+use crate::peers::PeerState;
 use crate::stream::SocketStream;
 use crate::transport::Transport;
 use bytes::BytesMut;
@@ -22,7 +22,7 @@ impl Transport {
 
     /// Dials every peer whose pause is over.
     pub(crate) fn dial_due(&mut self, now: Time) {
-        let is_due = |way: LinkState| matches!(way, LinkState::Idle { at } if at <= now);
+        let is_due = |way: PeerState| matches!(way, PeerState::Idle { at } if at <= now);
         let due: Vec<NodeId> = self
             .peers
             .values()
@@ -33,7 +33,7 @@ impl Transport {
             let peer = self.peers.get_mut(&node).expect("listed above");
             match self.names.resolve(node, &peer.address.address) {
                 Ok(Some(address)) => self.dial(node, address, now),
-                Ok(None) => peer.way = LinkState::Resolving,
+                Ok(None) => peer.way = PeerState::Resolving,
                 Err(error) => {
                     tracing::warn!(peer = %node, %error, "cannot start a look-up");
                     peer.lost(now);
@@ -69,7 +69,7 @@ impl Transport {
         });
         let peer = self.peers.get_mut(&node).expect("only members are dialled");
         match opened {
-            Ok(slot) => peer.way = LinkState::Dialling { slot },
+            Ok(slot) => peer.way = PeerState::Dialling { slot },
             Err(error) => {
                 tracing::debug!(peer = %node, %error, "cannot dial");
                 peer.lost(now);

@@ -19,7 +19,7 @@ pub struct PeerAddress {
 
 /// Where the way to a peer stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum LinkState {
+pub(crate) enum PeerState {
     /// Nothing is under way; the peer is dialled at `at` if this node is the one to dial.
     Idle { at: Time },
     /// Its name is being looked up.
@@ -32,7 +32,7 @@ pub(crate) enum LinkState {
 
 pub(crate) struct RemotePeer {
     pub(crate) address: PeerAddress,
-    pub(crate) way: LinkState,
+    pub(crate) way: PeerState,
     /// What was seen of it.
     pub(crate) past: PeerPast,
     pause: Duration,
@@ -46,7 +46,7 @@ impl RemotePeer {
         RemotePeer {
             past: past.unwrap_or(PeerPast::new(address.incarnation)),
             address,
-            way: LinkState::Idle { at: now },
+            way: PeerState::Idle { at: now },
             pause: BACKOFF_MIN,
             refusal_logged: None,
         }
@@ -56,20 +56,20 @@ impl RemotePeer {
     pub(crate) fn lost(&mut self, now: Time) {
         let at = now + self.pause;
         self.pause = Duration((self.pause.0 * 2).min(BACKOFF_MAX.0));
-        self.way = LinkState::Idle { at };
+        self.way = PeerState::Idle { at };
     }
 
     /// The link stands.
     pub(crate) fn linked(&mut self, slot: usize, epoch: LinkEpoch) {
-        self.way = LinkState::Linked { slot, epoch };
+        self.way = PeerState::Linked { slot, epoch };
         self.pause = BACKOFF_MIN;
     }
 
     /// The slot of the link, if it stands.
     pub(crate) fn link(&self) -> Option<usize> {
         match self.way {
-            LinkState::Linked { slot, .. } => Some(slot),
-            LinkState::Idle { .. } | LinkState::Resolving | LinkState::Dialling { .. } => None,
+            PeerState::Linked { slot, .. } => Some(slot),
+            PeerState::Idle { .. } | PeerState::Resolving | PeerState::Dialling { .. } => None,
         }
     }
 

@@ -6,7 +6,7 @@ use crate::connection::{Connection, Ended, Left, Phase};
 use crate::lanes::FrameLane;
 use crate::limits::{ACCEPT_PAUSE, SLOTS_MAX, TransportLimits};
 use crate::names::Names;
-use crate::peers::{LinkState, PeerAddress, RemotePeer};
+use crate::peers::{PeerAddress, PeerState, RemotePeer};
 use crate::reaching::Reaching;
 use crate::tls::Tls;
 use bytes::{Bytes, BytesMut};
@@ -306,11 +306,11 @@ impl Transport {
     #[must_use]
     pub fn next_wake(&self) -> Option<Time> {
         let dials = self.peers.values().filter_map(|peer| match peer.way {
-            LinkState::Idle { at } if self.dials(peer.address.node) => Some(at),
-            LinkState::Idle { .. }
-            | LinkState::Resolving
-            | LinkState::Dialling { .. }
-            | LinkState::Linked { .. } => None,
+            PeerState::Idle { at } if self.dials(peer.address.node) => Some(at),
+            PeerState::Idle { .. }
+            | PeerState::Resolving
+            | PeerState::Dialling { .. }
+            | PeerState::Linked { .. } => None,
         });
         let deadlines = (self.unsettled > 0)
             .then(|| {
@@ -544,7 +544,7 @@ impl Transport {
             }
             Phase::Connecting(node) | Phase::Greeting(node) => {
                 let peer = self.peers.get_mut(&node).expect("only members are dialled");
-                if peer.way == (LinkState::Dialling { slot }) {
+                if peer.way == (PeerState::Dialling { slot }) {
                     peer.lost(now);
                 }
             }

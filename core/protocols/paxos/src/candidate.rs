@@ -22,14 +22,14 @@ pub(crate) struct Candidate {
     awaited: BTreeMap<NodeId, Slot>,
     /// Acceptors that told their last page.
     promised: NodeSet,
-    pub(crate) found: Found,
+    pub(crate) found: PhaseOneFound,
     deadline: Time,
     resend_at: Time,
 }
 
 /// What a phase-1 quorum told.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub(crate) struct Found {
+pub(crate) struct PhaseOneFound {
     /// Per slot, the vote in the highest ballot.
     pub(crate) votes: BTreeMap<Slot, Vote>,
     /// The highest decided or trimmed slot: nothing at or below it is proposed.
@@ -98,7 +98,7 @@ impl MultiPaxos {
             is_announced: false,
             awaited: BTreeMap::new(),
             promised: NodeSet::empty(),
-            found: Found::default(),
+            found: PhaseOneFound::default(),
             deadline: now + self.config.timing.election_min,
             resend_at: now + self.config.timing.resend,
         }));

@@ -4,7 +4,7 @@ use crate::message::{
     Accept, Accepted, Decided, Heard, Heartbeat, Learn, Message, Nack, Seen, Trimmed,
 };
 use crate::{MultiPaxos, Part, UnsentVotes};
-use quorate_acceptor::{Answer, Backing, Verdict};
+use quorate_acceptor::{Backing, DurableAnswer, Verdict};
 use quorate_ordering::{Effect, Effects, Event, Lane, LinkState, Ordering, OrderingStatus};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{Ballot, NodeId, NodeSet, Slot, Time, ViewId, Wall};
@@ -237,7 +237,7 @@ impl MultiPaxos {
         if is_granted {
             self.acceptor.bind(ballot, now + self.config.timing.lease);
         }
-        self.acceptor.tell(Answer::Heard {
+        self.acceptor.tell(DurableAnswer::Heard {
             ballot,
             beat,
             is_granted,
@@ -359,14 +359,14 @@ impl MultiPaxos {
     fn settle(&mut self, now: Time, effects: &mut Effects<Message>) {
         while let Some(answer) = self.acceptor.gate.take_ready() {
             match answer {
-                Answer::Promised { ballot, to, from } if to == self.config.own => {
+                DurableAnswer::Promised { ballot, to, from } if to == self.config.own => {
                     let _ = from;
                     self.own_promise_is_durable(now, ballot, effects);
                 }
-                Answer::Promised { ballot, to, from } => {
+                DurableAnswer::Promised { ballot, to, from } => {
                     self.tell_promise(to, ballot, from, effects);
                 }
-                Answer::Voted { ballot, slot, .. } if ballot.node == self.config.own => {
+                DurableAnswer::Voted { ballot, slot, .. } if ballot.node == self.config.own => {
                     let (first, last) = (slot, slot);
                     let own = Accepted {
                         ballot,
@@ -375,12 +375,12 @@ impl MultiPaxos {
                     };
                     self.on_accepted(now, ballot.node, own, effects);
                 }
-                Answer::Voted {
+                DurableAnswer::Voted {
                     ballot,
                     slot,
                     backing,
                 } => self.gather_vote(ballot, slot, backing, effects),
-                Answer::Heard {
+                DurableAnswer::Heard {
                     ballot,
                     beat,
                     is_granted,

@@ -91,7 +91,7 @@ impl MultiPaxos {
         effects: &mut Effects<Message>,
     ) {
         if let Part::Leader(leader) = &mut self.part
-            && leader.stage == crate::leader::Stage::Steady
+            && leader.stage == crate::leader::LeaderStage::Steady
         {
             if leader.queue.has_room(&self.config.limits) {
                 leader.queue.push(Source::Own(Fate::Unproposed), commands);

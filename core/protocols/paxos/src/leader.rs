@@ -4,7 +4,7 @@
 //! for there (NOOPs in the gaps), and only then new commands. What each peer gets is bounded by its
 //! credit; what is lost is sent again when no slot was decided for a while.
 
-use crate::candidate::Found;
+use crate::candidate::PhaseOneFound;
 use crate::forward::Fate;
 use crate::limits::BEATS;
 use crate::message::{Accept, Accepted, Decided, Heard, Heartbeat, Message, Seen, TakeOver};
@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// How far a new leader is.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) enum Stage {
+pub(crate) enum LeaderStage {
     /// Slots up to `floor` are decided elsewhere: learn them before proposing anything.
     CatchUp { floor: Slot, since: Time },
     /// What phase 1 found is proposed again; no read is served before `upto` is decided.
@@ -40,7 +40,7 @@ pub(crate) struct Proposal {
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Leader {
     pub(crate) ballot: Ballot,
-    pub(crate) stage: Stage,
+    pub(crate) stage: LeaderStage,
     found: BTreeMap<Slot, Vote>,
     /// Invariant: the first stands for the slot after the decided prefix.
     pub(crate) in_flight: VecDeque<Proposal>,
@@ -111,7 +111,7 @@ impl MultiPaxos {
         &mut self,
         now: Time,
         ballot: Ballot,
-        found: Found,
+        found: PhaseOneFound,
         effects: &mut Effects<Message>,
     ) {
         let decided = self.acceptor.log.decided();
@@ -119,7 +119,7 @@ impl MultiPaxos {
         self.learner.known = self.learner.known.max(found.floor);
         self.part = Part::Leader(Box::new(Leader {
             ballot,
-            stage: Stage::CatchUp {
+            stage: LeaderStage::CatchUp {
                 floor: found.floor,
                 since: now,
             },
@@ -159,12 +159,12 @@ impl MultiPaxos {
         let Part::Leader(leader) = &mut self.part else {
             return;
         };
-        if let Stage::CatchUp { floor, .. } = leader.stage
+        if let LeaderStage::CatchUp { floor, .. } = leader.stage
             && decided >= floor
         {
             let mut found = std::mem::take(&mut leader.found);
             let upto = found.last_key_value().map_or(decided, |(slot, _)| *slot);
-            leader.stage = Stage::Recover { upto };
+            leader.stage = LeaderStage::Recover { upto };
             for slot in decided.0 + 1..=upto.0 {
                 let vote = found.remove(&Slot(slot));
                 if vote.is_none() && planted(Plant::GapsClosedUp) {
@@ -177,10 +177,10 @@ impl MultiPaxos {
         let Part::Leader(leader) = &mut self.part else {
             return;
         };
-        if let Stage::Recover { upto } = leader.stage
+        if let LeaderStage::Recover { upto } = leader.stage
             && self.acceptor.log.decided() >= upto
         {
-            leader.stage = Stage::Steady;
+            leader.stage = LeaderStage::Steady;
             self.adopt_outstanding(effects);
         }
     }
@@ -236,7 +236,7 @@ impl MultiPaxos {
             let Part::Leader(leader) = &mut self.part else {
                 return;
             };
-            let is_open = leader.stage == Stage::Steady
+            let is_open = leader.stage == LeaderStage::Steady
                 && leader.transfer.is_none()
                 && leader.in_flight.len() < self.config.limits.pipeline
                 && leader.next.since(self.executed) <= self.config.view.window;
@@ -501,7 +501,7 @@ impl MultiPaxos {
             return false;
         };
         let bearable = self.config.timing.election_min;
-        if let Stage::CatchUp { since, .. } = leader.stage
+        if let LeaderStage::CatchUp { since, .. } = leader.stage
             && now.since(since) >= self.config.timing.election_max
             && now.since(self.learner.progress_at) >= self.config.timing.election_max
         {

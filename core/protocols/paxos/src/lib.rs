@@ -34,7 +34,7 @@ use quorate_ordering::{Config, OrderingStatus, PeerStatus, Record, Role, Standin
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{Ballot, Duration, NodeSet, Slot, Time};
 use random::Random;
-use reads::Reads;
+use reads::PaxosReads;
 use repair::Repair;
 
 /// A node's part in agreement at this moment.
@@ -65,7 +65,7 @@ pub struct MultiPaxos {
     peers: Peers,
     learner: Learner,
     forward: Submissions,
-    reads: Reads,
+    reads: PaxosReads,
     /// Present while a damaged acceptor may not vote.
     repair: Option<Repair>,
     /// The highest slot that the replica applied.
@@ -132,7 +132,7 @@ impl MultiPaxos {
             peers: Peers::new(&config.view, config.own),
             learner: Learner::new(now),
             forward: Submissions::new(config.boot),
-            reads: Reads::new(config.boot),
+            reads: PaxosReads::new(config.boot),
             repair,
             executed: Slot::ZERO,
             delivered,

@@ -3,7 +3,7 @@
 //! A confirmation round is opened at the end of the turn in which its reads arrived, never before, and
 //! never serves another read. A leader serves none before everything that phase 1 found is decided.
 
-use crate::leader::Stage;
+use crate::leader::LeaderStage;
 use crate::message::{AskBarrier, Barrier, Confirm, Confirmed, Message};
 use crate::{MultiPaxos, Part};
 use quorate_ordering::{Effect, Effects, Lane, ReadId};
@@ -42,7 +42,7 @@ struct Asked {
 
 /// Reads that wait.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) struct Reads {
+pub(crate) struct PaxosReads {
     arrived: Vec<Waiting>,
     epochs: VecDeque<Epoch>,
     asked: VecDeque<Asked>,
@@ -53,10 +53,10 @@ pub(crate) struct Reads {
     expire_at: Option<Time>,
 }
 
-impl Reads {
+impl PaxosReads {
     /// Numbers go on over restarts because `boot` does: a late answer to an earlier life fits nothing.
-    pub(crate) fn new(boot: u64) -> Reads {
-        Reads {
+    pub(crate) fn new(boot: u64) -> PaxosReads {
+        PaxosReads {
             arrived: Vec::new(),
             epochs: VecDeque::new(),
             asked: VecDeque::new(),
@@ -137,7 +137,7 @@ impl MultiPaxos {
         }
         match &self.part {
             Part::Leader(leader)
-                if leader.stage == Stage::Steady || planted(Plant::ReadBeforeRecovered) =>
+                if leader.stage == LeaderStage::Steady || planted(Plant::ReadBeforeRecovered) =>
             {
                 let barrier = leader.proposed();
                 let ballot = leader.ballot;

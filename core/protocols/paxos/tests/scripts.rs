@@ -7,13 +7,13 @@ use quorate_paxos::message::{
 };
 use quorate_paxos::{Message, MultiPaxos};
 use quorate_testkit::render::{ballot, batch};
-use quorate_testkit::{Memory, Protocol, Start, VIEW, run_folder};
+use quorate_testkit::{Memory, ScriptedProtocol, Start, VIEW, run_folder};
 use quorate_types::Ballot;
 use std::path::Path;
 
 struct Paxos;
 
-impl Protocol for Paxos {
+impl ScriptedProtocol for Paxos {
     type Instance = MultiPaxos;
     const CLAIMS: &'static str = "mp";
 

@@ -32,7 +32,7 @@ pub enum Quarantine {
 
 /// Whether the objects may answer, and what is done about it.
 #[derive(Debug, Default)]
-pub(crate) struct Standing {
+pub(crate) struct ObjectsStanding {
     state: Option<Quarantine>,
     /// The slot of the snapshot that ended the last quarantine.
     healed: Option<Slot>,
@@ -40,7 +40,7 @@ pub(crate) struct Standing {
     checkpoint_at: Option<Time>,
 }
 
-impl Standing {
+impl ObjectsStanding {
     /// Says whether this node's objects must not answer anybody.
     pub(crate) fn is_set(&self) -> bool {
         self.state.is_some()
@@ -138,7 +138,7 @@ impl<O: Ordering> Replica<O> {
 
     /// The objects hold an agreed state again.
     pub(crate) fn heal(&mut self, slot: Slot, out: &mut Vec<Output<O::Message>>) {
-        self.quarantine = Standing {
+        self.quarantine = ObjectsStanding {
             state: None,
             healed: Some(slot),
             checkpoint_at: None,

@@ -1,6 +1,6 @@
 //! What a client does when a replica refuses: end the operation, send it again later, or elsewhere.
 
-use super::{ClientSession, Link, Output, Registration};
+use super::{ClientSession, Link, Registration, SessionOutput};
 use crate::Failure;
 use crate::outstanding::Pending;
 use quorate_types::{Ask, CommandId, FromClient, Refusal, SessionId, Time};
@@ -11,7 +11,7 @@ impl ClientSession {
         now: Time,
         ask: Ask,
         refusal: Refusal,
-        out: &mut Vec<Output>,
+        out: &mut Vec<SessionOutput>,
     ) {
         if !refusal.may_have_executed()
             && let Some(pending) = self.pending_mut(ask)
@@ -43,7 +43,7 @@ impl ClientSession {
 
     /// The node's disk is full: another node may have room. Once every node had none, whatever can have
     /// happened nowhere fails.
-    pub(super) fn on_storage_full(&mut self, now: Time, ask: Ask, out: &mut Vec<Output>) {
+    pub(super) fn on_storage_full(&mut self, now: Time, ask: Ask, out: &mut Vec<SessionOutput>) {
         let nodes = self.route.len();
         let failed: Vec<u64> = match ask {
             Ask::Open(_) => {
@@ -108,7 +108,12 @@ impl ClientSession {
 
     /// The session is over: what a replica may have got has an unknown outcome, the rest goes on
     /// in a new session.
-    pub(super) fn on_expired(&mut self, now: Time, session: SessionId, out: &mut Vec<Output>) {
+    pub(super) fn on_expired(
+        &mut self,
+        now: Time,
+        session: SessionId,
+        out: &mut Vec<SessionOutput>,
+    ) {
         let Registration::Open { id, .. } = self.registration else {
             return;
         };
@@ -128,7 +133,7 @@ impl ClientSession {
         }
         self.sequence_base = self.calls.first() - 1;
         if self.link == Link::Up {
-            out.push(Output::Send(FromClient::Open { nonce }));
+            out.push(SessionOutput::Send(FromClient::Open { nonce }));
             self.active_at = now;
             self.unanswered_keepalive = None;
         }

@@ -1,12 +1,12 @@
 //! What time alone brings about: deadlines, silence, repeated dialling, keepalives.
 
-use super::{ClientSession, Link, Output, Registration};
+use super::{ClientSession, Link, Registration, SessionOutput};
 use crate::outstanding::Pending;
 use crate::{Cause, Failure, Ticket};
 use quorate_types::{Duration, FromClient, Time};
 
 impl ClientSession {
-    pub(super) fn on_wake(&mut self, now: Time, out: &mut Vec<Output>) {
+    pub(super) fn on_wake(&mut self, now: Time, out: &mut Vec<SessionOutput>) {
         self.fail_overdue(now, out);
         match self.link {
             Link::Down { dial_at } if now >= dial_at => self.dial(now, out),
@@ -26,7 +26,7 @@ impl ClientSession {
     }
 
     /// Looks after a connection that is up: silence, refused operations, keepalives.
-    pub(super) fn tend(&mut self, now: Time, out: &mut Vec<Output>) {
+    pub(super) fn tend(&mut self, now: Time, out: &mut Vec<SessionOutput>) {
         if self.silence_ends().is_some_and(|at| now >= at) {
             self.note_silence();
             self.on_disconnected(now);
@@ -56,12 +56,12 @@ impl ClientSession {
             && self.open_at.is_some_and(|at| now >= at)
         {
             self.open_at = None;
-            out.push(Output::Send(FromClient::Open { nonce }));
+            out.push(SessionOutput::Send(FromClient::Open { nonce }));
         }
         if let Registration::Open { id, expiry } = self.registration
             && now.since(self.active_at).0 >= expiry.0 / 3
         {
-            out.push(Output::Send(FromClient::KeepAlive { session: id }));
+            out.push(SessionOutput::Send(FromClient::KeepAlive { session: id }));
             if self.silence_ends().is_none() {
                 self.last_heard = now;
             }
@@ -87,7 +87,7 @@ impl ClientSession {
         self.route.shun();
     }
 
-    pub(super) fn fail_overdue(&mut self, now: Time, out: &mut Vec<Output>) {
+    pub(super) fn fail_overdue(&mut self, now: Time, out: &mut Vec<SessionOutput>) {
         let overdue = |(number, pending): (u64, &mut Pending)| {
             (now >= pending.deadline).then_some((number, pending.is_in_doubt()))
         };

@@ -1,7 +1,7 @@
 //! A call as bytes: the CBOR array [method, positional arguments, named arguments]. What a proxy puts
 //! into a command's payload, and a host takes out of it.
 //!
-//! Python hosts [`decode`] the whole. Rust objects look through a [`CallView`], which borrows and
+//! Python hosts [`decode`] the whole. Rust objects look through a [`MethodCallView`], which borrows and
 //! reads an argument when it is asked for.
 
 use super::decode::{full_budget, take, take_items, take_named};
@@ -14,7 +14,7 @@ use bytes::{Bytes, BytesMut};
 
 /// A call, read whole.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Call {
+pub struct MethodCall {
     /// The method's name; whether it may be called is the host's to say.
     pub method: String,
     /// Positional arguments.
@@ -66,15 +66,15 @@ pub fn encode_into(
 ///
 /// # Errors
 /// When they are not the one encoding of a call; the path begins with `args` or `kwargs`.
-pub fn decode(bytes: &[u8]) -> Result<Call, ValueError> {
-    let mut view = CallView::parse(bytes)?;
+pub fn decode(bytes: &[u8]) -> Result<MethodCall, ValueError> {
+    let mut view = MethodCallView::parse(bytes)?;
     let mut budget = full_budget();
     let args = take_items(&mut view.scan, view.count as u64, &mut budget)
         .map_err(|error| error.within(ARGS))?;
     let kwargs =
         take_named(&mut view.scan, &mut budget, kwarg).map_err(|error| error.within(KWARGS))?;
     view.scan.end()?;
-    Ok(Call {
+    Ok(MethodCall {
         method: view.method.to_owned(),
         args,
         kwargs,
@@ -104,13 +104,13 @@ fn check_method(method: &str) -> Result<(), ValueError> {
 /// ```
 /// use quorate_wire::value::{Value, call};
 /// let bytes = call::encode("put", &[Value::from("key"), Value::Int(7)], &[])?;
-/// let mut view = call::CallView::parse(&bytes)?;
+/// let mut view = call::MethodCallView::parse(&bytes)?;
 /// assert_eq!(view.method(), "put");
 /// assert_eq!((view.text()?, view.int()?), ("key", 7));
 /// view.finish()?;
 /// # Ok::<(), quorate_wire::value::ValueError>(())
 /// ```
-pub struct CallView<'a> {
+pub struct MethodCallView<'a> {
     method: &'a str,
     /// Positional arguments that are still unread.
     count: usize,
@@ -118,13 +118,13 @@ pub struct CallView<'a> {
     scan: Scan<'a>,
 }
 
-impl<'a> CallView<'a> {
+impl<'a> MethodCallView<'a> {
     /// Reads the method's name and the number of positional arguments.
     ///
     /// # Errors
     /// When the bytes do not begin like a call. What follows is judged when it is read.
     #[inline]
-    pub fn parse(bytes: &'a [u8]) -> Result<CallView<'a>, ValueError> {
+    pub fn parse(bytes: &'a [u8]) -> Result<MethodCallView<'a>, ValueError> {
         let mut scan = Scan { rest: bytes };
         if scan.expect(ARRAY, "call")? != 3 {
             return Err(ValueErrorKind::OutOfRange {
@@ -136,7 +136,7 @@ impl<'a> CallView<'a> {
         check_method(method)?;
         let number = scan.expect(ARRAY, "list")?;
         let count = scan.count(number, 1)?;
-        Ok(CallView {
+        Ok(MethodCallView {
             method,
             count,
             read: 0,

@@ -4,7 +4,7 @@ use super::encode::{
     Budget, check_date, check_date_time, check_decimal, check_name, check_time_delta, entry_segment,
 };
 use super::error::{Segment, ValueError, ValueErrorKind};
-use super::kind::{DateTime, EnumMember, Object, Sign, TimeDelta, Value};
+use super::kind::{DataInstance, DateTime, EnumMember, Sign, TimeDelta, Value};
 use super::scan::{
     ARRAY, BYTES, FALSE, FLOAT, Head, MAP, NAN_BITS, NEGATIVE, NULL, Scan, TAG, TEXT, TRUE,
     UNSIGNED, tag,
@@ -271,7 +271,7 @@ fn take_object(scan: &mut Scan<'_>, budget: &mut Budget) -> Result<Value, ValueE
     let class = take_name(scan)?;
     let fields = take_named(scan, budget, |name| Segment::Field(name.to_owned()))?;
     budget.leave();
-    Ok(Value::Object(Box::new(Object { class, fields })))
+    Ok(Value::Object(Box::new(DataInstance { class, fields })))
 }
 
 /// A map with text keys: fields of an object, named arguments of a call.

@@ -1,7 +1,7 @@
 //! Writes values. What is written here, [`super::decode`] reads back: it refuses the same things.
 
 use super::error::{Segment, ValueError, ValueErrorKind};
-use super::kind::{BigInt, DateTime, Object, Sign, TimeDelta, Value, small_magnitude};
+use super::kind::{BigInt, DataInstance, DateTime, Sign, TimeDelta, Value, small_magnitude};
 use super::scan::{
     ARRAY, BYTES, FALSE, FLOAT, MAP, NAN_BITS, NEGATIVE, NULL, TAG, TRUE, UNSIGNED, put_head,
     put_int, put_text, tag,
@@ -287,7 +287,11 @@ fn put_time_delta(buf: &mut BytesMut, span: TimeDelta) -> Result<(), ValueError>
     Ok(())
 }
 
-fn put_object(buf: &mut BytesMut, object: &Object, budget: &mut Budget) -> Result<(), ValueError> {
+fn put_object(
+    buf: &mut BytesMut,
+    object: &DataInstance,
+    budget: &mut Budget,
+) -> Result<(), ValueError> {
     budget.enter()?;
     check_name(&object.class)?;
     put_head(buf, TAG, tag::OBJECT);

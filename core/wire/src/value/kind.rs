@@ -41,7 +41,7 @@ pub enum Value {
     /// A member of an enumeration, by name.
     Enum(Box<EnumMember>),
     /// A data class, by name, with its fields.
-    Object(Box<Object>),
+    Object(Box<DataInstance>),
 }
 
 /// Whether an integer is below zero.
@@ -110,7 +110,7 @@ pub struct EnumMember {
 
 /// A data class by its registered name.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Object {
+pub struct DataInstance {
     /// The registered name, `module.Name`.
     pub class: String,
     /// Its fields in the order of the class. No name stands twice.

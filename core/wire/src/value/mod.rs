@@ -35,5 +35,5 @@ mod scan;
 pub use decode::decode;
 pub use encode::{encode, encode_into};
 pub use error::{Segment, ValueError, ValueErrorKind};
-pub use kind::{BigInt, DateTime, EnumMember, Object, Sign, TimeDelta, Value};
+pub use kind::{BigInt, DataInstance, DateTime, EnumMember, Sign, TimeDelta, Value};
 pub use raised::Raised;

@@ -1,7 +1,7 @@
 //! One value for each seed; over many seeds, values of every kind and shape.
 
 use crate::draw::Draw;
-use quorate_wire::value::{DateTime, EnumMember, Object, Sign, TimeDelta, Value, encode};
+use quorate_wire::value::{DataInstance, DateTime, EnumMember, Sign, TimeDelta, Value, encode};
 
 pub(crate) fn value(draw: &mut Draw, depth: u32) -> Value {
     let kinds = if depth == 0 { 13 } else { 19 };
@@ -37,7 +37,7 @@ pub(crate) fn value(draw: &mut Draw, depth: u32) -> Value {
             let mut fields = draw.list(4, |draw| (draw.text(8), value(draw, depth - 1)));
             fields.sort_by(|a, b| a.0.cmp(&b.0));
             fields.dedup_by(|a, b| a.0 == b.0);
-            Value::Object(Box::new(Object {
+            Value::Object(Box::new(DataInstance {
                 class: draw.text(20),
                 fields,
             }))

@@ -4,7 +4,7 @@
 use bytes::{Bytes, BytesMut};
 use quorate_wire::value::{self, Raised, Value, call};
 use quorate_wire::{
-    Frame, FrameError, FrameReader, Hello, Kind, Reject, Snapshot, SnapshotWriter, Welcome,
+    Frame, FrameError, FrameReader, Hello, Kind, Reject, Snapshot, SnapshotEncoder, Welcome,
     answers, put_answer, put_frame, put_peer, put_reach, put_record, put_request, put_sighting,
     put_snapshot_core, requests, take_peer, take_reach, take_record, take_sighting,
     take_snapshot_core,
@@ -127,7 +127,7 @@ fn held(value: &Value) -> usize {
 
 /// Reads the arguments one by one, each as whatever it is.
 fn view(input: &[u8]) {
-    let Ok(mut view) = call::CallView::parse(input) else {
+    let Ok(mut view) = call::MethodCallView::parse(input) else {
         return;
     };
     while view.args_left() > 0 {
@@ -185,7 +185,7 @@ pub(crate) fn write_snapshot(snapshot: &Snapshot) -> Vec<u8> {
         Ok::<(), ()>(())
     };
     let objects = u32::try_from(snapshot.objects.len()).expect("few objects");
-    let mut writer = SnapshotWriter::begin(sink, &snapshot.core, objects).expect("cannot fail");
+    let mut writer = SnapshotEncoder::begin(sink, &snapshot.core, objects).expect("cannot fail");
     for object in &snapshot.objects {
         writer
             .object(&object.name, object.image.len() as u64)

@@ -73,7 +73,7 @@ fn snapshots_are_read_as_they_were_written() {
         let mut draw = Draw::seeded(seed);
         let snapshot = Snapshot {
             core: drawn::snapshot_core(&mut draw),
-            objects: draw.list(4, |draw| ObjectImage {
+            objects: draw.list(4, |draw| NamedImage {
                 name: draw.text(10),
                 image: draw.bytes(300).into(),
             }),
@@ -156,7 +156,7 @@ fn values_calls_and_exceptions_are_read_as_they_were_written() {
         let args = draw.list(4, |draw| drawn_values::value(draw, 2));
         let kwargs = vec![("who".to_owned(), drawn_values::value(&mut draw, 2))];
         let bytes = call::encode("deposit", &args, &kwargs).expect("drawn within all limits");
-        let mut view = call::CallView::parse(&bytes).expect("a call");
+        let mut view = call::MethodCallView::parse(&bytes).expect("a call");
         for arg in &args {
             assert_eq!(view.value().as_ref(), Ok(arg), "seed {seed}");
         }

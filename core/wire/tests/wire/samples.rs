@@ -8,7 +8,7 @@ use quorate_ordering::{Entry, Record};
 use quorate_replica::{ReplyImage, SessionImage, SnapshotCore};
 use quorate_types::*;
 use quorate_wire::value::{
-    DateTime, EnumMember, Object, Raised, Sign, TimeDelta, Value as V, call, encode,
+    DataInstance, DateTime, EnumMember, Raised, Sign, TimeDelta, Value as V, call, encode,
 };
 use quorate_wire::*;
 
@@ -368,7 +368,7 @@ pub(crate) fn every_kind() -> V {
             class: "bank.Currency".into(),
             name: "EUR".into(),
         })),
-        V::Object(Box::new(Object {
+        V::Object(Box::new(DataInstance {
             class: "bank.Owner".into(),
             fields: vec![("name".into(), V::from("Ada")), ("age".into(), V::Int(36))],
         })),
@@ -446,7 +446,7 @@ fn snapshot() -> Sample {
             ],
         }],
     };
-    let objects = vec![ObjectImage {
+    let objects = vec![NamedImage {
         name: "Account".into(),
         image: Bytes::from_static(b"state"),
     }];

@@ -4,7 +4,7 @@ use crate::draw::Draw;
 use crate::readers;
 use crate::samples::every_kind;
 use quorate_wire::limits::VALUE_DEPTH_MAX;
-use quorate_wire::value::{Object, Sign, Value, ValueErrorKind, call, decode, encode};
+use quorate_wire::value::{DataInstance, Sign, Value, ValueErrorKind, call, decode, encode};
 
 fn hex(text: &str) -> Vec<u8> {
     let digits: Vec<u8> = text.bytes().filter(|byte| *byte != b' ').collect();
@@ -119,7 +119,7 @@ fn what_stands_twice_is_refused_by_reader_and_writer() {
     let twice = [
         Value::Map(vec![one(), one()]),
         Value::Set(vec![Value::Int(1), Value::Int(1)]),
-        Value::Object(Box::new(Object {
+        Value::Object(Box::new(DataInstance {
             class: "C".into(),
             fields: vec![("a".into(), Value::Null), ("a".into(), Value::Int(1))],
         })),
@@ -182,7 +182,7 @@ fn long_lists_and_maps_take_memory_for_what_they_hold() {
 
 #[test]
 fn a_refused_argument_is_named_by_its_path() {
-    let owner = Value::Object(Box::new(Object {
+    let owner = Value::Object(Box::new(DataInstance {
         class: "bank.Owner".into(),
         fields: vec![("age".into(), Value::Date(i32::MAX))],
     }));
@@ -206,7 +206,7 @@ fn a_refused_argument_is_named_by_its_path() {
 #[test]
 fn a_view_reads_arguments_in_order_and_says_which_one_is_wrong() {
     let bytes = call::encode("add", &[Value::from("x"), Value::Int(-3)], &[]).unwrap();
-    let mut view = call::CallView::parse(&bytes).unwrap();
+    let mut view = call::MethodCallView::parse(&bytes).unwrap();
     let error = view.int().unwrap_err();
     assert_eq!(error.to_string(), "args[0]: int expected, text found");
     assert_eq!(view.text(), Ok("x"), "a refused look consumes nothing");
@@ -216,7 +216,10 @@ fn a_view_reads_arguments_in_order_and_says_which_one_is_wrong() {
         "args[2]: int expected, nothing found"
     );
     view.finish().unwrap();
-    let error = call::CallView::parse(&bytes).unwrap().finish().unwrap_err();
+    let error = call::MethodCallView::parse(&bytes)
+        .unwrap()
+        .finish()
+        .unwrap_err();
     assert_eq!(error.path(), "args");
 }
 

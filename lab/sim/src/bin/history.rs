@@ -8,7 +8,7 @@ use std::io::{BufReader, stdin};
 use std::process::ExitCode;
 
 use quorate_sim::checkers::limits::CONFIGURATIONS_MAX;
-use quorate_sim::checkers::linearizability::{Report, check_history_within};
+use quorate_sim::checkers::linearizability::{HistoryReport, check_history_within};
 use quorate_sim::history::History;
 
 const USAGE: &str = "usage: history check FILE.jsonl [--configurations N]   (FILE - reads stdin)";
@@ -27,7 +27,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(arguments: &[String]) -> Result<Report, String> {
+fn run(arguments: &[String]) -> Result<HistoryReport, String> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let (file, configurations_max) = match words.as_slice() {
         ["check", file] => (*file, CONFIGURATIONS_MAX),

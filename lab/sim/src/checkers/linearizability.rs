@@ -154,7 +154,7 @@ fn prepare<'a, M: Model>(
 
 /// Verdicts of a whole history, by object, and by key for key-value objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Report {
+pub struct HistoryReport {
     /// What was judged alone and how it came out.
     pub parts: Vec<(String, Verdict)>,
     /// Operations judged, refused ones not counted.
@@ -163,7 +163,7 @@ pub struct Report {
     pub finished: usize,
 }
 
-impl Report {
+impl HistoryReport {
     /// Says that every part is linearizable.
     pub fn passed(&self) -> bool {
         self.parts.iter().all(|(_, verdict)| verdict.passed())
@@ -184,7 +184,7 @@ impl Report {
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for HistoryReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (part, verdict) in self.parts.iter().filter(|(_, verdict)| !verdict.passed()) {
             writeln!(f, "{part}: {verdict}")?;
@@ -203,12 +203,12 @@ impl fmt::Display for Report {
 }
 
 /// Judges a recorded history with the usual bound on each search.
-pub fn check_history(history: &History) -> Report {
+pub fn check_history(history: &History) -> HistoryReport {
     check_history_within(history, CONFIGURATIONS_MAX)
 }
 
 /// Judges a recorded history with at most `configurations_max` configurations for each object or key.
-pub fn check_history_within(history: &History, configurations_max: usize) -> Report {
+pub fn check_history_within(history: &History, configurations_max: usize) -> HistoryReport {
     type Part<'a> = (&'a str, Option<&'a str>);
     let mut parts: BTreeMap<Part<'_>, Vec<Interval<Call, Value>>> = BTreeMap::new();
     let (mut operations, mut finished) = (0, 0);
@@ -245,7 +245,7 @@ pub fn check_history_within(history: &History, configurations_max: usize) -> Rep
             verdict,
         )
     };
-    Report {
+    HistoryReport {
         parts: parts.into_iter().map(judge).collect(),
         operations,
         finished,

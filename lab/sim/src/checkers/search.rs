@@ -15,7 +15,7 @@ use std::rc::Rc;
 use super::demand::Demand;
 use super::limits::STATES_SHOWN_MAX;
 use super::model::Model;
-use super::timeline::{Entry, HEAD, Node, Timeline};
+use super::timeline::{HEAD, Timeline, TimelineEntry, TimelineNode};
 
 /// An operation whose return is known.
 pub(super) struct Finished<'a, M: Model> {
@@ -65,7 +65,7 @@ pub(super) enum Step {
 #[derive(Clone, Copy)]
 enum Cursor {
     Unchanging,
-    Finished(Node),
+    Finished(TimelineNode),
     Pending(usize),
 }
 
@@ -187,8 +187,8 @@ impl<'a, M: Model> Search<'a, M> {
                     cursor = Cursor::Finished(self.timeline.after(HEAD));
                 }
                 Cursor::Finished(node) => match self.timeline.at(node) {
-                    Entry::Return(_) => cursor = Cursor::Pending(0),
-                    Entry::Invoke(op) => {
+                    TimelineEntry::Return(_) => cursor = Cursor::Pending(0),
+                    TimelineEntry::Invoke(op) => {
                         cursor = Cursor::Finished(self.timeline.after(node));
                         if let Some(after) = self.try_finished(op) {
                             return Some((Step::Finished(op), after, Some(cursor)));
@@ -212,7 +212,7 @@ impl<'a, M: Model> Search<'a, M> {
 
     fn fitting_unchanging(&mut self) -> Option<usize> {
         let mut node = self.timeline.after(HEAD);
-        while let Entry::Invoke(op) = self.timeline.at(node) {
+        while let TimelineEntry::Invoke(op) = self.timeline.at(node) {
             self.steps += 1;
             let candidate = &self.finished[op];
             if self.unchanging[op] && self.fits(candidate).is_some() {

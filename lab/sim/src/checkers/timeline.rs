@@ -4,14 +4,14 @@
 //! Called by `search` only. Operations must be lifted and put back in stack order.
 
 /// A position in the list; [`HEAD`] stands before the first entry and after the last.
-pub(super) type Node = usize;
+pub(super) type TimelineNode = usize;
 
 /// The sentinel that closes the list into a ring.
-pub(super) const HEAD: Node = 0;
+pub(super) const HEAD: TimelineNode = 0;
 
 /// What happens at a position; operations are numbered by the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Entry {
+pub(super) enum TimelineEntry {
     /// The operation is called.
     Invoke(usize),
     /// The operation returns.
@@ -20,22 +20,22 @@ pub(super) enum Entry {
 
 /// The list of the entries of all operations not yet placed.
 pub(super) struct Timeline {
-    entries: Vec<Entry>,
-    next: Vec<Node>,
-    prev: Vec<Node>,
-    invoke_at: Vec<Node>,
-    return_at: Vec<Node>,
+    entries: Vec<TimelineEntry>,
+    next: Vec<TimelineNode>,
+    prev: Vec<TimelineNode>,
+    invoke_at: Vec<TimelineNode>,
+    return_at: Vec<TimelineNode>,
 }
 
 impl Timeline {
     /// Orders operations given as (invoke, return) times. At equal times calls stand before returns, so operations
     /// that touch in one instant are concurrent.
     pub(super) fn new(intervals: &[(u64, u64)]) -> Self {
-        let mut events: Vec<(u64, Entry)> = Vec::with_capacity(2 * intervals.len());
+        let mut events: Vec<(u64, TimelineEntry)> = Vec::with_capacity(2 * intervals.len());
         for (op, (invoke, back)) in intervals.iter().enumerate() {
             assert!(invoke <= back, "an operation returns after its call");
-            events.push((*invoke, Entry::Invoke(op)));
-            events.push((*back, Entry::Return(op)));
+            events.push((*invoke, TimelineEntry::Invoke(op)));
+            events.push((*back, TimelineEntry::Return(op)));
         }
         events.sort_unstable();
         let ring = events.len() + 1;
@@ -48,20 +48,20 @@ impl Timeline {
         };
         for (index, (_, entry)) in events.iter().enumerate() {
             match entry {
-                Entry::Invoke(op) => timeline.invoke_at[*op] = index + 1,
-                Entry::Return(op) => timeline.return_at[*op] = index + 1,
+                TimelineEntry::Invoke(op) => timeline.invoke_at[*op] = index + 1,
+                TimelineEntry::Return(op) => timeline.return_at[*op] = index + 1,
             }
         }
         timeline
     }
 
     /// The position after `node`; [`HEAD`] after the last.
-    pub(super) fn after(&self, node: Node) -> Node {
+    pub(super) fn after(&self, node: TimelineNode) -> TimelineNode {
         self.next[node]
     }
 
     /// What stands at `node`, which is not [`HEAD`].
-    pub(super) fn at(&self, node: Node) -> Entry {
+    pub(super) fn at(&self, node: TimelineNode) -> TimelineEntry {
         self.entries[node - 1]
     }
 
@@ -70,8 +70,8 @@ impl Timeline {
         let mut node = self.after(HEAD);
         while node != HEAD {
             match self.at(node) {
-                Entry::Return(op) => return Some(op),
-                Entry::Invoke(_) => node = self.after(node),
+                TimelineEntry::Return(op) => return Some(op),
+                TimelineEntry::Invoke(_) => node = self.after(node),
             }
         }
         None
@@ -89,13 +89,13 @@ impl Timeline {
         self.relink(self.invoke_at[op]);
     }
 
-    fn unlink(&mut self, node: Node) {
+    fn unlink(&mut self, node: TimelineNode) {
         let (before, after) = (self.prev[node], self.next[node]);
         self.next[before] = after;
         self.prev[after] = before;
     }
 
-    fn relink(&mut self, node: Node) {
+    fn relink(&mut self, node: TimelineNode) {
         let (before, after) = (self.prev[node], self.next[node]);
         self.next[before] = node;
         self.prev[after] = node;
@@ -106,7 +106,7 @@ impl Timeline {
 mod tests {
     use super::*;
 
-    fn listed(timeline: &Timeline) -> Vec<Entry> {
+    fn listed(timeline: &Timeline) -> Vec<TimelineEntry> {
         let mut out = vec![];
         let mut node = timeline.after(HEAD);
         while node != HEAD {
@@ -122,13 +122,16 @@ mod tests {
         let whole = listed(&timeline);
         assert_eq!(
             whole[3],
-            Entry::Invoke(2),
+            TimelineEntry::Invoke(2),
             "a call stands before a return of its instant"
         );
         assert_eq!(timeline.first_return(), Some(1));
         timeline.lift(1);
         timeline.lift(0);
-        assert_eq!(listed(&timeline), [Entry::Invoke(2), Entry::Return(2)]);
+        assert_eq!(
+            listed(&timeline),
+            [TimelineEntry::Invoke(2), TimelineEntry::Return(2)]
+        );
         timeline.put_back(0);
         timeline.put_back(1);
         assert_eq!(listed(&timeline), whole);

@@ -7,18 +7,19 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use quorate_ordering::Record;
 use quorate_replica::SnapshotCore;
 use quorate_storage::{
-    Identity, IdentityFile, Limits, Log, Persist, Recovered, SimDisk, SnapshotStore, StorageError,
+    Identity, IdentityFile, Log, Persist, RecoveredRecord, SimDisk, SnapshotStore, StorageError,
+    StorageLimits,
 };
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{GroupId, Persistence, Slot};
-use quorate_wire::{Snapshot, SnapshotWriter, put_record, take_record};
+use quorate_wire::{Snapshot, SnapshotEncoder, put_record, take_record};
 
 const CLUSTER: u64 = 7;
 /// The only group of a world.
 pub(super) const GROUP: GroupId = GroupId(1);
 
 /// Small segments, so that they are filled and removed often; large enough for the largest batch.
-const LIMITS: Limits = Limits {
+const LIMITS: StorageLimits = StorageLimits {
     segment_bytes: 64 << 10,
     block_bytes: 512,
     record_bytes_max: 24 << 10,
@@ -50,7 +51,7 @@ pub(super) struct Storage {
 
 /// What a life begins with.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct DiskFound {
     /// The open files.
     pub storage: Storage,
     /// Which start this is.
@@ -136,7 +137,7 @@ impl Disks {
     ///
     /// # Errors
     /// What the storage says; a directory without identity is refused.
-    pub(super) fn start(&self) -> Result<Found, StorageError> {
+    pub(super) fn start(&self) -> Result<DiskFound, StorageError> {
         let identity = IdentityFile::boot(self.identity.clone())?;
         let has_lived = identity.get().lived;
         identity.change(|identity| identity.lived = true)?;
@@ -160,17 +161,17 @@ impl Disks {
                 break;
             }
             match entry {
-                Recovered::Record { bytes, .. } => match take_record(&bytes) {
+                RecoveredRecord::Record { bytes, .. } => match take_record(&bytes) {
                     Ok(record) => found.push(record),
                     Err(_) => is_damaged = true,
                 },
-                Recovered::Base { bytes, .. } => found.extend(records_of(bytes)),
-                Recovered::Faulty { .. } => is_damaged = true,
+                RecoveredRecord::Base { bytes, .. } => found.extend(records_of(bytes)),
+                RecoveredRecord::Faulty { .. } => is_damaged = true,
             }
         }
         is_damaged &= !planted(Plant::MidLogCut);
         let snapshot = storage.newest()?;
-        Ok(Found {
+        Ok(DiskFound {
             storage,
             boot: identity.get().boot,
             records: found,
@@ -266,7 +267,7 @@ impl Storage {
             file.extend_from_slice(piece);
             Ok::<(), std::convert::Infallible>(())
         };
-        let Ok(mut writer) = SnapshotWriter::begin(sink, core, images.len() as u32);
+        let Ok(mut writer) = SnapshotEncoder::begin(sink, core, images.len() as u32);
         for (spec, image) in core.view.objects.iter().zip(images) {
             let Ok(()) = writer.object(&spec.name, image.len() as u64);
             let Ok(()) = writer.image(image);

@@ -7,7 +7,7 @@ use super::network::Rules;
 use super::schedule::{BadCall, Fault};
 use super::trace::Tag;
 use quorate_replica::Input;
-use quorate_storage::{Disk, Operation};
+use quorate_storage::{Disk, DiskOperation};
 use quorate_types::{Duration, NodeId};
 use std::io::ErrorKind;
 
@@ -210,9 +210,9 @@ impl World {
 
     fn disk_error(&mut self, id: NodeId, call: BadCall, down: Duration) {
         let operation = match call {
-            BadCall::Write => Operation::Write,
-            BadCall::Sync => Operation::Sync,
-            BadCall::Read => Operation::Read,
+            BadCall::Write => DiskOperation::Write,
+            BadCall::Sync => DiskOperation::Sync,
+            BadCall::Read => DiskOperation::Read,
         };
         self.node(id).disks.log.fail(quorate_storage::Fault {
             operation,

@@ -1,7 +1,7 @@
 //! How nodes start, take turns and die.
 
 use super::World;
-use super::durable::{Found, GROUP};
+use super::durable::{DiskFound, GROUP};
 use super::events::Event;
 use super::node::{Doom, Running};
 use super::objects::Objects;
@@ -59,7 +59,7 @@ impl World {
     }
 
     // Longer than a screen: one start, in the order of a node's.
-    fn started(&mut self, id: NodeId, found: Found) {
+    fn started(&mut self, id: NodeId, found: DiskFound) {
         let boot = found.boot;
         self.trace
             .note(self.now, &[Tag::Life as u64, u64::from(id.0), boot], || {
@@ -145,7 +145,7 @@ impl World {
         }
     }
 
-    fn ordering_config(&self, id: NodeId, found: &Found) -> Config {
+    fn ordering_config(&self, id: NodeId, found: &DiskFound) -> Config {
         let (boot, seed) = (found.boot, self.setup.seed);
         let seed = seed ^ (boot << 8) ^ u64::from(id.0);
         let mut config = Config::new(GROUP, id, boot, self.setup.view(), seed);

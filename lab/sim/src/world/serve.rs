@@ -13,7 +13,7 @@ use super::workload;
 use crate::checkers::Property;
 use bytes::{Bytes, BytesMut};
 use quorate_replica::Input as ToReplica;
-use quorate_session::{Answer, Failure, Input, Operation, Output, Ticket};
+use quorate_session::{Answer, Failure, Operation, SessionInput, SessionOutput, Ticket};
 use quorate_types::{ConnectionId, Duration, FromClient, NodeId, ToClient};
 use quorate_wire::{answers, put_answer, put_request, requests};
 
@@ -99,28 +99,30 @@ impl World {
         let client = self.clients.get_mut(&number).expect("clients stay");
         if client.alarm.is_some_and(|set| set <= now) {
             client.alarm = None;
-            self.tell_client(number, Input::Wake);
+            self.tell_client(number, SessionInput::Wake);
         }
     }
 
     /// A client's session is new: it does what is due at once.
     pub(super) fn client_alarm_now(&mut self, number: u64) {
-        self.tell_client(number, Input::Wake);
+        self.tell_client(number, SessionInput::Wake);
     }
 
-    fn tell_client(&mut self, number: u64, input: Input) {
+    fn tell_client(&mut self, number: u64, input: SessionInput) {
         let client = self.clients.get_mut(&number).expect("clients stay");
         let mut out = Vec::new();
         client.session.handle(self.now.as_time(), input, &mut out);
         self.perform_client(number, out);
     }
 
-    fn perform_client(&mut self, number: u64, outputs: Vec<Output>) {
+    fn perform_client(&mut self, number: u64, outputs: Vec<SessionOutput>) {
         for output in outputs {
             match output {
-                Output::Dial { address } => self.dial(number, &address),
-                Output::Send(message) => self.client_sends(number, message),
-                Output::Done { ticket, result } => self.operation_ends(number, ticket, result),
+                SessionOutput::Dial { address } => self.dial(number, &address),
+                SessionOutput::Send(message) => self.client_sends(number, message),
+                SessionOutput::Done { ticket, result } => {
+                    self.operation_ends(number, ticket, result)
+                }
             }
         }
         let now = self.now;
@@ -231,7 +233,7 @@ impl World {
         }
         if node.running.is_none() {
             self.connections.remove(&id);
-            self.tell_client(number, Input::Disconnected);
+            self.tell_client(number, SessionInput::Disconnected);
             return;
         }
         let (node, life) = (node.id, node.life);
@@ -244,7 +246,7 @@ impl World {
             .map(|id| (id, id.to_string()))
             .collect();
         self.watch_reconnected(number);
-        self.tell_client(number, Input::Connected { node, members });
+        self.tell_client(number, SessionInput::Connected { node, members });
     }
 
     fn client_sends(&mut self, number: u64, message: FromClient) {
@@ -384,7 +386,7 @@ impl World {
                     ToClient::Replied { id, .. } => Some(*id),
                     _ => None,
                 };
-                self.tell_client(number, Input::Received(message));
+                self.tell_client(number, SessionInput::Received(message));
             }
         }
     }
@@ -411,7 +413,7 @@ impl World {
                 .get_mut(&number)
                 .expect("clients stay")
                 .connection = None;
-            self.tell_client(number, Input::Disconnected);
+            self.tell_client(number, SessionInput::Disconnected);
         }
     }
 

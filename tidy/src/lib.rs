@@ -19,5 +19,6 @@ pub mod sizes;
 mod source;
 mod sources;
 mod table;
+pub mod types;
 pub mod unsafety;
 pub mod words;

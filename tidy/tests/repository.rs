@@ -3,7 +3,7 @@
 use quorate_tidy::repository::Repository;
 use quorate_tidy::{
     arrows, claims, dependencies, functions, glossary, links, machines, names, openings, sizes,
-    unsafety, words,
+    types, unsafety, words,
 };
 
 #[track_caller]
@@ -62,6 +62,11 @@ fn nothing_names_one_machine() {
 #[test]
 fn the_glossary_is_in_order() {
     none(glossary::problems(&Repository::read()));
+}
+
+#[test]
+fn one_type_name_means_one_thing() {
+    none(types::problems(&Repository::read()));
 }
 
 #[test]

@@ -11,13 +11,8 @@ use crate::repository::Repository;
 use crate::table;
 
 const MAP: &str = "ARCHITECTURE.md";
-const PROTOCOLS: [&str; 5] = [
-    "core/protocols/paxos",
-    "core/protocols/fast_paxos",
-    "core/protocols/ring_paxos",
-    "core/protocols/s_paxos",
-    "core/protocols/primary_backup",
-];
+/// Where each protocol has its folder, beside the one crate that names them all.
+const PROTOCOLS: &str = "core/protocols/";
 /// The stage of their scripts; nothing that ships depends on it.
 const TESTKIT: &str = "core/testkit";
 /// The only crate that names protocols: all others go through it.
@@ -152,6 +147,10 @@ fn compare(repository: &Repository, arrows: &Arrows) -> Vec<String> {
     found
 }
 
+fn is_protocol(folder: &str) -> bool {
+    folder.starts_with(PROTOCOLS) && folder != ANY
+}
+
 fn forbidden(from: &str, to: &str) -> Option<&'static str> {
     let layer = |folder: &str| folder.split('/').next().unwrap_or("").to_owned();
     let (above, below) = (layer(from), layer(to));
@@ -167,13 +166,13 @@ fn forbidden(from: &str, to: &str) -> Option<&'static str> {
     if below == "python" || (above == "shell" && below == "lab") {
         return Some("imports point down: present, perform, compute");
     }
-    if PROTOCOLS.contains(&to) && PROTOCOLS.contains(&from) {
+    if is_protocol(to) && is_protocol(from) {
         return Some("protocols do not know each other");
     }
-    if to == ANY && PROTOCOLS.contains(&from) {
+    if to == ANY && is_protocol(from) {
         return Some("protocols do not know each other");
     }
-    (PROTOCOLS.contains(&to) && from != ANY).then_some("only core/protocols/any names a protocol")
+    (is_protocol(to) && from != ANY).then_some("only core/protocols/any names a protocol")
 }
 
 /// The testkit is a development dependency, and of protocols only.
@@ -189,7 +188,7 @@ fn testkit_ships(arrows: &Arrows) -> Vec<String> {
         .map(|from| format!("{from} ships {TESTKIT}: only tests depend on it"));
     let others = who(&arrows.development)
         .into_iter()
-        .filter(|from| !PROTOCOLS.contains(&from.as_str()))
+        .filter(|from| !is_protocol(from))
         .map(|from| format!("{from} tests with {TESTKIT}, which is for protocols"));
     ships.chain(others).collect()
 }
@@ -213,8 +212,7 @@ fn client_reaches(arrows: &Arrows) -> Vec<String> {
     reached
         .into_iter()
         .filter(|folder| {
-            PROTOCOLS.contains(folder)
-                || ["shell/node", "shell/storage", "core/replica"].contains(folder)
+            is_protocol(folder) || ["shell/node", "shell/storage", "core/replica"].contains(folder)
         })
         .map(|folder| {
             format!("shell/client reaches {folder}: a client knows frames and sessions only")

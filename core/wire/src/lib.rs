@@ -17,7 +17,6 @@ mod error;
 mod frame;
 mod handshake;
 pub mod limits;
-mod paxos;
 mod peer;
 mod reach;
 mod record;

@@ -2,11 +2,12 @@
 
 use crate::WireError;
 use crate::codec::{Reader, put_bytes, put_flag};
-use crate::paxos;
 use crate::words::{put_session, put_slot, put_view_id, take_session, take_slot, take_view_id};
 use bytes::{BufMut, Bytes, BytesMut};
 use quorate_any::AnyMessage;
 use quorate_replica::{Digest, PeerMessage, ReplicaMessage};
+
+mod paxos;
 
 const ORDERING: u8 = 1;
 const REPLICA: u8 = 2;

@@ -21,4 +21,5 @@ mod sources;
 mod table;
 pub mod types;
 pub mod unsafety;
+pub mod way;
 pub mod words;

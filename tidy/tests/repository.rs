@@ -3,7 +3,7 @@
 use quorate_tidy::repository::Repository;
 use quorate_tidy::{
     arrows, claims, dependencies, functions, glossary, links, machines, names, openings, sizes,
-    types, unsafety, words,
+    types, unsafety, way, words,
 };
 
 #[track_caller]
@@ -67,6 +67,11 @@ fn the_glossary_is_in_order() {
 #[test]
 fn one_type_name_means_one_thing() {
     none(types::problems(&Repository::read()));
+}
+
+#[test]
+fn the_way_of_a_call_is_as_long_as_the_map_says() {
+    none(way::problems(&Repository::read()));
 }
 
 #[test]

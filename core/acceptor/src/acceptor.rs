@@ -10,6 +10,7 @@ use crate::{Promise, Vote};
 use quorate_ordering::{Effects, Entry, Mark, Record, Standing};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{Ballot, Batch, NodeId, Persistence, Slot, Time, ViewId};
+use std::collections::BTreeSet;
 
 /// What may be told once it is durable.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -80,6 +81,8 @@ pub struct Acceptor {
     /// No other ballot is promised before this.
     bound_until: Time,
     bound_to: Ballot,
+    /// Slots whose vote records were lost. A slot leaves when it is voted in again; decided ones count no more.
+    unknown: BTreeSet<Slot>,
     /// The decided watermark last written.
     recorded: Slot,
     /// Writes and the answers that wait for them.
@@ -100,6 +103,7 @@ impl Acceptor {
             voted: Slot::ZERO,
             bound_until: Time(0),
             bound_to: Ballot::ZERO,
+            unknown: BTreeSet::new(),
             recorded: Slot::ZERO,
             gate: Gate::new(view, persistence),
             log: SlotLog::default(),
@@ -107,8 +111,9 @@ impl Acceptor {
     }
 
     /// Puts back what an earlier life recorded.
-    pub(crate) fn restore(&mut self, promised: Ballot, log: SlotLog) {
+    pub(crate) fn restore(&mut self, promised: Ballot, log: SlotLog, unknown: BTreeSet<Slot>) {
         self.promised = promised;
+        self.unknown = unknown;
         self.recorded = log.decided();
         self.log = log;
     }
@@ -117,6 +122,11 @@ impl Acceptor {
     #[must_use]
     pub fn view(&self) -> ViewId {
         self.view
+    }
+
+    /// Slots above the decided prefix in which it may have voted and no longer knows.
+    pub fn unknown(&self) -> impl Iterator<Item = Slot> {
+        self.unknown.range(self.log.decided().next()..).copied()
     }
 
     /// Whether it votes.
@@ -248,16 +258,7 @@ impl Acceptor {
             return Verdict::NoRoom;
         }
         if self.is_voter {
-            self.voted = self.voted.max(slot);
-            let batch = batch.clone();
-            self.gate.write(
-                || Entry::Vote {
-                    slot,
-                    ballot,
-                    batch,
-                },
-                effects,
-            );
+            self.record_vote(ballot, slot, batch.clone(), effects);
         }
         self.log.put(
             slot,
@@ -269,6 +270,24 @@ impl Acceptor {
         );
         self.gate.after(answer);
         Verdict::Voted
+    }
+
+    fn record_vote<M>(
+        &mut self,
+        ballot: Ballot,
+        slot: Slot,
+        batch: Batch,
+        effects: &mut Effects<M>,
+    ) {
+        self.voted = self.voted.max(slot);
+        // Whatever was voted for there before was in no higher ballot.
+        self.unknown.remove(&slot);
+        let vote = || Entry::Vote {
+            slot,
+            ballot,
+            batch,
+        };
+        self.gate.write(vote, effects);
     }
 
     /// Lets `answer` out as soon as the promise is durable; it depends on nothing newer.
@@ -305,6 +324,10 @@ impl Acceptor {
             ballot,
             from,
             votes,
+            unknown: self
+                .unknown()
+                .filter(|slot| *slot >= from && next.is_none_or(|next| *slot < next))
+                .collect(),
             next,
             decided: self.told(self.log.decided()),
             trimmed: self.told(self.log.trimmed()),

@@ -19,5 +19,5 @@ pub use credit::Credit;
 pub use gate::Gate;
 pub use log::{Open, SlotLog};
 pub use promise::{Promise, Vote};
-pub use recovery::{ForeignRecord, LogState, restore};
+pub use recovery::{ForeignRecord, restore};
 pub use testimony::Testimony;

@@ -15,6 +15,8 @@ pub struct Promise {
     pub from: Slot,
     /// Votes in ascending slots, none at or below `decided`.
     pub votes: Vec<Vote>,
+    /// Slots of the page in which the sender may have voted and no longer knows: it is no witness of what was voted there.
+    pub unknown: Vec<Slot>,
     /// Where the next page begins; `None` on the last.
     pub next: Option<Slot>,
     /// Every slot up to here is decided: the sender's values can be learned, and nothing may be

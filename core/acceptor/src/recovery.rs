@@ -2,20 +2,11 @@
 
 use crate::acceptor::Acceptor;
 use crate::log::{Open, SlotLog};
-use quorate_ordering::{Entry, Record};
+use quorate_ordering::{Damage, Entry, Record};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{Ballot, Batch, Slot, ViewId};
 use std::collections::BTreeMap;
 use std::fmt;
-
-/// Whether storage could read every record of a log, beyond a torn tail.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum LogState {
-    /// It could.
-    Whole,
-    /// Some are lost.
-    Damaged,
-}
 
 /// A log holds a record that the acceptor reading it did not write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,7 +40,7 @@ struct Held {
 pub fn restore(
     acceptor: &mut Acceptor,
     records: Vec<Record>,
-    state: LogState,
+    damage: &Damage,
 ) -> Result<(), ForeignRecord> {
     let own = acceptor.view();
     let mut promised = Ballot::ZERO;
@@ -77,12 +68,19 @@ pub fn restore(
             Entry::Trimmed { upto } => trimmed = trimmed.max(upto),
         }
     }
-    let decided = match state {
-        LogState::Whole => decided,
-        LogState::Damaged => trimmed,
+    let decided = if damage.is_anywhere() {
+        trimmed
+    } else {
+        decided
     };
+    for slot in damage.slots() {
+        if let Some(entry) = held.get_mut(slot) {
+            entry.vote = None;
+        }
+    }
+    held.retain(|_, entry| entry.vote.is_some() || entry.chosen.is_some());
     let log = rebuild(held, decided, trimmed);
-    acceptor.restore(promised, log);
+    acceptor.restore(promised, log, damage.slots().clone());
     Ok(())
 }
 
@@ -138,7 +136,7 @@ fn rebuild(mut held: BTreeMap<Slot, Held>, decided: Slot, trimmed: Slot) -> Slot
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quorate_ordering::Standing;
+    use quorate_ordering::{LostRecord, Past, Standing};
     use quorate_types::{GroupId, NodeId, Persistence, Stamp, ViewNumber, Wall};
 
     const VIEW: ViewId = ViewId {
@@ -182,7 +180,7 @@ mod tests {
 
     fn restored(entries: Vec<Entry>) -> Acceptor {
         let mut acceptor = Acceptor::new(VIEW, Standing::Voter, Persistence::Disk);
-        restore(&mut acceptor, records(entries), LogState::Whole).unwrap();
+        restore(&mut acceptor, records(entries), &Damage::default()).unwrap();
         acceptor.check();
         acceptor
     }
@@ -235,9 +233,48 @@ mod tests {
     fn where_records_are_lost_an_older_vote_is_not_taken_for_the_decided_batch() {
         let entries = vec![vote(1, 1, 10), Entry::Decided { upto: Slot(1) }];
         let mut acceptor = Acceptor::new(VIEW, Standing::Voter, Persistence::Disk);
-        restore(&mut acceptor, records(entries), LogState::Damaged).unwrap();
+        restore(
+            &mut acceptor,
+            records(entries),
+            &damage(LostRecord::Anything),
+        )
+        .unwrap();
         assert_eq!(acceptor.log.decided(), Slot::ZERO);
         assert_eq!(acceptor.log.open(Slot(1)).unwrap().batch, batch(10));
+    }
+
+    #[test]
+    fn a_vote_in_a_slot_that_damage_names_is_unknown_and_those_beside_it_are_not() {
+        let entries = vec![
+            vote(1, 1, 10),
+            vote(2, 1, 11),
+            vote(3, 1, 12),
+            Entry::Decided { upto: Slot(2) },
+        ];
+        let mut acceptor = Acceptor::new(VIEW, Standing::Voter, Persistence::Disk);
+        restore(
+            &mut acceptor,
+            records(entries),
+            &damage(LostRecord::Slot(Slot(2))),
+        )
+        .unwrap();
+        assert_eq!(acceptor.log.decided(), Slot(1));
+        let page = acceptor.page(ballot(2), Slot(2), usize::MAX, usize::MAX);
+        assert_eq!(page.unknown, [Slot(2)]);
+        assert_eq!(page.votes.len(), 1);
+        let mut effects: quorate_ordering::Effects<()> = Vec::new();
+        acceptor.vote(ballot(2), Slot(2), batch(11), &mut effects);
+        assert_eq!(
+            acceptor.unknown().next(),
+            None,
+            "a vote says what it voted for"
+        );
+    }
+
+    fn damage(lost: LostRecord) -> Damage {
+        let mut past = Past::default();
+        past.lost(lost);
+        past.damage
     }
 
     #[test]
@@ -268,7 +305,7 @@ mod tests {
             let mut records = records(vec![vote(1, 1, 10), vote(2, 1, 11)]);
             records[1].view = found;
             let mut acceptor = Acceptor::new(VIEW, Standing::Voter, Persistence::Disk);
-            let refused = restore(&mut acceptor, records, LogState::Whole);
+            let refused = restore(&mut acceptor, records, &Damage::default());
             assert_eq!(refused, Err(ForeignRecord { own: VIEW, found }));
             assert_eq!(acceptor.log.highest(), Slot::ZERO, "nothing of it is kept");
         }
@@ -282,6 +319,6 @@ mod tests {
         };
         let mut acceptor = Acceptor::new(VIEW, Standing::Voter, Persistence::Disk);
         let records = records(vec![Entry::Promise { ballot }]);
-        assert!(restore(&mut acceptor, records, LogState::Whole).is_err());
+        assert!(restore(&mut acceptor, records, &Damage::default()).is_err());
     }
 }

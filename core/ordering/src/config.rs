@@ -1,6 +1,6 @@
 //! What an instance is told when it is made, and never again.
 
-use crate::Limits;
+use crate::{Damage, Limits};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{Duration, GroupId, NodeId, View, ViewId};
 
@@ -17,10 +17,10 @@ pub struct Config {
     pub view: View,
     /// Whether this node votes.
     pub standing: Standing,
-    /// Whether storage found a record that it cannot read (beyond a torn tail). Such an acceptor may
-    /// have forgotten a promise or a vote: it observes until every other acceptor of the view has told
-    /// what it could have promised and voted for, and the values are learned.
-    pub is_damaged: bool,
+    /// What storage cannot read any more (beyond a torn tail). In the slots that it names the acceptor
+    /// answers `unknown`; where it has no bounds, the acceptor observes until every other acceptor of the
+    /// view has told what it could have promised and voted for, and the values are learned.
+    pub damage: Damage,
     /// How long things take.
     pub timing: Timing,
     /// How much may wait.
@@ -39,7 +39,7 @@ impl Config {
             boot,
             view,
             standing: Standing::Voter,
-            is_damaged: false,
+            damage: Damage::default(),
             timing: Timing::default(),
             limits: Limits::default(),
             seed,

@@ -67,6 +67,8 @@ pub enum Effect<M> {
         /// Which read.
         read: ReadId,
     },
+    /// Everything that the log's damage has taken is known again and written: it need not be told of at the next start.
+    Repaired,
     /// Peers have trimmed slots that this node lacks: it needs a snapshot at or above `upto`.
     NeedSnapshot {
         /// The lowest slot that helps.
@@ -112,6 +114,7 @@ impl<M> Effect<M> {
                 until,
             },
             Effect::Unconfirmed { read } => Effect::Unconfirmed { read },
+            Effect::Repaired => Effect::Repaired,
             Effect::NeedSnapshot { upto } => Effect::NeedSnapshot { upto },
             Effect::Refuse { command, refusal } => Effect::Refuse { command, refusal },
             Effect::Discard { upto, base } => Effect::Discard { upto, base },

@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 mod config;
+mod damage;
 mod effect;
 mod event;
 mod limits;
@@ -20,6 +21,7 @@ mod record;
 mod status;
 
 pub use config::{Config, Standing, Timing};
+pub use damage::{Damage, LostRecord, Past};
 pub use effect::{Decision, Effect, Effects, Lane};
 pub use event::{Event, LinkState, Mark, ReadId};
 pub use limits::Limits;

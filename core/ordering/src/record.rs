@@ -54,7 +54,8 @@ impl Record {
     pub fn slot(&self) -> Option<Slot> {
         match &self.entry {
             Entry::Vote { slot, .. } | Entry::Chosen { slot, .. } => Some(*slot),
-            Entry::Promise { .. } | Entry::Decided { .. } | Entry::Trimmed { .. } => None,
+            Entry::Decided { upto } => Some(*upto),
+            Entry::Promise { .. } | Entry::Trimmed { .. } => None,
         }
     }
 }

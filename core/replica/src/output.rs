@@ -30,6 +30,8 @@ pub enum Output<M> {
         /// What to write.
         record: Record,
     },
+    /// What the log's damage has taken is written again: it need not be reported at the next start.
+    Repaired,
     /// Write `base`, then remove records of slots up to `upto`.
     Discard {
         /// The last slot whose records may go.

@@ -310,6 +310,7 @@ impl<O: Ordering> Replica<O> {
                 until,
             } => self.reads.confirmed(read, barrier, until),
             Effect::Unconfirmed { read } => self.unconfirmed(read, out),
+            Effect::Repaired => out.push(Output::Repaired),
             Effect::NeedSnapshot { upto } => self.need_snapshot(now, upto, out),
             Effect::Refuse { command, refusal } => self.refused(command, refusal, out),
             Effect::Discard { upto, base } => out.push(Output::Discard { upto, base }),

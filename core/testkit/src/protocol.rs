@@ -1,6 +1,6 @@
 //! What a protocol adds to the stage.
 
-use quorate_ordering::{Ordering, Record};
+use quorate_ordering::{Damage, Ordering, Record};
 use quorate_types::{Ballot, NodeId, Time, View};
 
 /// A message of the instances that `P` plays with.
@@ -46,12 +46,12 @@ pub struct Start {
 }
 
 /// What a starting node remembers of its earlier life.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Memory {
     /// Everything it wrote.
     Whole,
-    /// Its newest record is lost, and it knows that some are.
-    Damaged,
+    /// Records are lost, and this is what it knows of that.
+    Damaged(Damage),
     /// It may have forgotten votes, so it must not vote.
     Forgotten,
 }

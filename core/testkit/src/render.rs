@@ -93,6 +93,7 @@ pub fn effect<P: ScriptedProtocol>(effect: &Effect<MessageOf<P>>) -> String {
             format!("read r{} at {barrier}{lease}", read.0)
         }
         Effect::Unconfirmed { read } => format!("read r{} unconfirmed", read.0),
+        Effect::Repaired => "repaired".into(),
         Effect::NeedSnapshot { upto } => format!("needs snapshot {upto}"),
         Effect::Refuse { command, refusal } => format!("refuse c{} {refusal:?}", command.sequence),
         Effect::Discard { upto, .. } => format!("discard upto {upto}"),

@@ -8,7 +8,9 @@ use crate::protocol::{Memory, MessageOf, ScriptedProtocol, Start};
 use crate::render;
 use crate::views::{VIEW, call, view};
 use crate::words::{millis, node, pair, slot};
-use quorate_ordering::{Effect, Event, LinkState, Mark, Ordering, ReadId, Record, Role};
+use quorate_ordering::{
+    Damage, Effect, Entry, Event, LinkState, LostRecord, Mark, Ordering, Past, ReadId, Record, Role,
+};
 use quorate_types::{Duration, LinkEpoch, NodeId, Persistence, Quorums, Time, View, Wall};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -164,13 +166,10 @@ impl<P: ScriptedProtocol> Stage<P> {
         node.is_slow = false;
         let memory = match how {
             [] => Memory::Whole,
-            ["damaged"] => Memory::Damaged,
+            ["damaged", what @ ..] => Memory::Damaged(lose(&mut node.disk, what)?),
             ["observer"] => Memory::Forgotten,
             other => return Err(format!("no options `{}`", other.join(" "))),
         };
-        if memory == Memory::Damaged {
-            node.disk.pop();
-        }
         node.instance = Some(P::start(Start {
             own: id,
             boot: node.boot,
@@ -232,6 +231,7 @@ impl<P: ScriptedProtocol> Stage<P> {
                 Effect::Role(_)
                 | Effect::Confirmed { .. }
                 | Effect::Unconfirmed { .. }
+                | Effect::Repaired
                 | Effect::NeedSnapshot { .. }
                 | Effect::Refuse { .. } => {}
             }
@@ -477,4 +477,35 @@ enum Carry {
     Deliver,
     Repeat,
     Drop,
+}
+
+/// Takes a record from a log, and says what its node knows of the loss: the newest one without a word of what it was, the
+/// newest one of a slot, or the newest promise.
+fn lose(disk: &mut Vec<Record>, what: &[&str]) -> Result<Damage, String> {
+    let (lost, index) = match what {
+        [] => (LostRecord::Anything, disk.len().checked_sub(1)),
+        ["promise"] => {
+            let is_promise = |record: &Record| matches!(record.entry, Entry::Promise { .. });
+            (LostRecord::Promise, disk.iter().rposition(is_promise))
+        }
+        [at] => {
+            let slot = slot(at)?;
+            let is_there = |record: &Record| record.slot() == Some(slot);
+            (LostRecord::Slot(slot), disk.iter().rposition(is_there))
+        }
+        other => return Err(format!("no loss `{}`", other.join(" "))),
+    };
+    let mut past = Past::default();
+    let index = index.ok_or("no such record to lose")?;
+    disk[..index]
+        .iter()
+        .cloned()
+        .for_each(|record| past.read(record));
+    past.lost(lost);
+    disk.remove(index);
+    disk[index..]
+        .iter()
+        .cloned()
+        .for_each(|record| past.read(record));
+    Ok(past.damage)
 }

@@ -7,8 +7,10 @@
 use crate::NodeError;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use mio::Waker;
-use quorate_ordering::{Entry, Mark, Record};
-use quorate_storage::{Append, Disk, Log, LogWriter, Lost, RecoveredRecord, Refused, Room};
+use quorate_ordering::{Entry, LostRecord, Mark, Past, Record};
+use quorate_storage::{
+    Append, Disk, Log, LogWriter, Lost, Position, RecoveredRecord, Refused, Room,
+};
 use quorate_types::{GroupId, NodeId, Slot};
 use quorate_wire::{WireError, put_record, take_record};
 use std::collections::VecDeque;
@@ -20,6 +22,8 @@ pub(crate) struct Journal {
     writer: LogWriter,
     group: u32,
     queue: VecDeque<Step>,
+    /// Where the log is damaged, until that is repaired.
+    damaged: Vec<Position>,
     scratch: BytesMut,
     told: u64,
     room: Room,
@@ -30,23 +34,25 @@ pub(crate) struct Journal {
 }
 
 enum Step {
+    Repaired(Position),
     Append { mark: u64, records: Vec<Append> },
     Discard { upto: u64, base: Bytes },
 }
 
 /// What an earlier life left in the log.
 #[derive(Default)]
-pub(crate) struct Past {
-    /// The records in their order.
-    pub(crate) records: Vec<Record>,
-    /// Whether something durable cannot be read any more.
-    pub(crate) is_damaged: bool,
+pub(crate) struct LogContent {
+    /// The records in their order, and what is missing.
+    pub(crate) past: Past,
+    /// Where records are missing.
+    pub(crate) damaged: Vec<Position>,
 }
 
-impl Past {
+impl LogContent {
     /// The newest start of `node` that made a ballot that these records know of.
     pub(crate) fn newest_boot(&self, node: NodeId) -> Option<u64> {
         let ballots = self
+            .past
             .records
             .iter()
             .filter_map(|record| match &record.entry {
@@ -60,7 +66,12 @@ impl Past {
 
 impl Journal {
     /// Gives the log to its thread, which wakes the loop.
-    pub(crate) fn start<D>(log: Log<D>, group: GroupId, waker: Arc<Waker>) -> Journal
+    pub(crate) fn start<D>(
+        log: Log<D>,
+        group: GroupId,
+        damaged: Vec<Position>,
+        waker: Arc<Waker>,
+    ) -> Journal
     where
         D: Disk + Send + 'static,
         D::File: Send,
@@ -76,6 +87,7 @@ impl Journal {
             writer,
             group: group.0,
             queue: VecDeque::new(),
+            damaged,
             scratch: BytesMut::new(),
             told: 0,
             room: Room::Plenty,
@@ -107,6 +119,12 @@ impl Journal {
         }
     }
 
+    /// Notes, behind everything appended before, that what was lost at these places need not be told of any more.
+    pub(crate) fn repaired(&mut self) {
+        let noted = self.damaged.drain(..).map(Step::Repaired);
+        self.queue.extend(noted);
+    }
+
     /// Queues a discard behind everything appended before.
     pub(crate) fn discard(&mut self, upto: Slot, base: &[Record]) {
         self.queue.push_back(Step::Discard {
@@ -124,6 +142,13 @@ impl Journal {
                     offered.map_err(|refused| match refused {
                         Refused::Busy(records) => Ok(Step::Append { mark, records }),
                         Refused::Ended(_, error) => Err(error),
+                    })
+                }
+                Step::Repaired(position) => {
+                    let offered = self.writer.repaired(position);
+                    offered.map_err(|refused| match refused {
+                        Refused::Busy(()) => Ok(Step::Repaired(position)),
+                        Refused::Ended((), error) => Err(error),
                     })
                 }
                 Step::Discard { upto, base } => {
@@ -196,11 +221,12 @@ impl Journal {
 }
 
 /// The records of `group` that a log gave back.
-pub(crate) fn past(recovered: Vec<RecoveredRecord>, group: GroupId) -> Result<Past, NodeError> {
-    let mut past = Past {
-        records: Vec::new(),
-        is_damaged: false,
-    };
+pub(crate) fn past(
+    recovered: Vec<RecoveredRecord>,
+    group: GroupId,
+) -> Result<LogContent, NodeError> {
+    let mut found = LogContent::default();
+    let past = &mut found.past;
     let unreadable =
         |error: WireError| NodeError::Unreadable(format!("a log record cannot be read: {error}"));
     for entry in recovered {
@@ -208,30 +234,43 @@ pub(crate) fn past(recovered: Vec<RecoveredRecord>, group: GroupId) -> Result<Pa
             RecoveredRecord::Record {
                 group: of, bytes, ..
             } if of == group.0 => {
-                past.records.push(take_record(&bytes).map_err(unreadable)?);
+                past.read(take_record(&bytes).map_err(unreadable)?);
             }
             RecoveredRecord::Base {
                 group: of, bytes, ..
             } if of == group.0 => {
-                past.records.extend(take_base(bytes).map_err(unreadable)?);
+                let base = take_base(bytes).map_err(unreadable)?;
+                base.into_iter().for_each(|record| past.read(record));
             }
             RecoveredRecord::Record { .. } | RecoveredRecord::Base { .. } => {}
             RecoveredRecord::Faulty { position, lost } => {
-                let is_ours = match lost {
-                    Lost::Record { group: of, .. } | Lost::Base { group: of, .. } => of == group.0,
-                    Lost::Unknown => true,
-                };
                 tracing::warn!(
                     segment = position.segment,
                     offset = position.offset,
                     ?lost,
                     "the log is damaged here"
                 );
-                past.is_damaged |= is_ours;
+                let is_ours = match lost {
+                    Lost::Record { group: of, .. } | Lost::Base { group: of, .. } => of == group.0,
+                    Lost::Unknown => true,
+                };
+                if is_ours {
+                    past.lost(core_loss(lost));
+                    found.damaged.push(position);
+                }
             }
         }
     }
-    Ok(past)
+    Ok(found)
+}
+
+/// What a loss means to an acceptor. Only promises are records of no slot; what a base stood for may have been anything.
+fn core_loss(lost: Lost) -> LostRecord {
+    match lost {
+        Lost::Record { slot: 0, .. } => LostRecord::Promise,
+        Lost::Record { slot, .. } => LostRecord::Slot(Slot(slot)),
+        Lost::Base { .. } | Lost::Unknown => LostRecord::Anything,
+    }
 }
 
 /// Each record behind its length in 32 bits.
@@ -318,7 +357,7 @@ mod tests {
         let (log, _) = Log::open(disk.clone(), 7, 1, limits).unwrap();
         let mut poll = mio::Poll::new().unwrap();
         let waker = Arc::new(Waker::new(poll.registry(), mio::Token(0)).unwrap());
-        let mut journal = Journal::start(log, GroupId(0), waker);
+        let mut journal = Journal::start(log, GroupId(0), Vec::new(), waker);
         disk.set_capacity(Some(disk.used()));
         let payload = Bytes::from(vec![7; 4 << 20]);
         for slot in 1..=12 {

@@ -30,6 +30,12 @@ impl Node {
                 self.transport.answer(to, |body| put_answer(body, &message));
             }
             Output::Persist { mark, record } => self.journal().append(mark, &record),
+            Output::Repaired => {
+                if let Some(journal) = &mut self.journal {
+                    tracing::info!("what the log's damage had taken is known and written again");
+                    journal.repaired();
+                }
+            }
             Output::Discard { upto, base } => {
                 if let Some(journal) = &mut self.journal {
                     journal.discard(upto, &base);

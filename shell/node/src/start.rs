@@ -4,7 +4,7 @@
 
 use crate::admin;
 use crate::clock::{Entropy, boot_time};
-use crate::journal::{Journal, Past, past};
+use crate::journal::{Journal, past};
 use crate::node::{Node, TRANSPORT, shared};
 use crate::observing::Observing;
 use crate::quarantine_file::QuarantineFile;
@@ -18,7 +18,7 @@ use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token, Waker};
 use quorate_any::{AnyOrdering, Protocol};
 use quorate_host::{Host, HostEvent, ObjectImage};
-use quorate_ordering::{Config, Standing};
+use quorate_ordering::{Config, Past, Standing};
 use quorate_replica::{Recovered, Remembered, Replica, ReplicaConfig};
 use quorate_storage::{DataDirectory, Log, MemoryLoss, PeerMemory, SnapshotStore};
 use quorate_transport::{Own, PeerAddress, Settings, Tls, Transport};
@@ -124,7 +124,7 @@ fn introduce(
 ) {
     transport.set_recall(match identity.observing {
         Some(_) => Recall::Lost,
-        None if past.is_damaged => Recall::Damaged,
+        None if past.damage.was_found() => Recall::Damaged,
         None => Recall::Whole,
     });
     if let Some(journal) = journal {
@@ -303,17 +303,17 @@ fn journal(
     }
     let limits = quorate_storage::StorageLimits::default();
     let (log, recovered) = Log::open_of(directory.log_disk()?, directory.identity_file(), limits)?;
-    let past = past(recovered, identity.group)?;
-    if past.newest_boot(identity.node) >= Some(identity.boot) {
+    let found = past(recovered, identity.group)?;
+    if found.newest_boot(identity.node) >= Some(identity.boot) {
         directory.note_loss(MemoryLoss::IdentityOld)?;
     }
-    if past.is_damaged && identity.view.acceptors.len() == 1 {
+    if found.past.damage.is_open() && identity.view.acceptors.len() == 1 {
         return Err(NodeError::Unreadable(
             "the log is damaged and no other node holds a copy: restore the directory".to_owned(),
         ));
     }
-    let journal = Journal::start(log, identity.group, waker.clone());
-    Ok((Some(journal), past))
+    let journal = Journal::start(log, identity.group, found.damaged, waker.clone());
+    Ok((Some(journal), found.past))
 }
 
 /// Gives the objects the newest snapshot, and waits until they hold it.
@@ -390,7 +390,7 @@ fn ordering(
             Some(_) => Standing::Observer,
             None => Standing::Voter,
         },
-        is_damaged: past.is_damaged,
+        damage: past.damage,
         ..Config::new(
             identity.group,
             identity.node,

@@ -22,6 +22,8 @@ pub(crate) struct Candidate {
     awaited: BTreeMap<NodeId, Slot>,
     /// Acceptors that told their last page.
     promised: NodeSet,
+    /// Per slot the acceptors that may have voted there and no longer know: they count for no quorum of it.
+    unknown: BTreeMap<Slot, NodeSet>,
     pub(crate) found: PhaseOneFound,
     deadline: Time,
     resend_at: Time,
@@ -47,7 +49,19 @@ impl Candidate {
         self.awaited.get(&node).copied().unwrap_or(self.from)
     }
 
-    fn gather(&mut self, page: Promise) {
+    /// Whether enough acceptors told their pages: `quorum` of them for every slot, not counting those that do not know. What is
+    /// decided already needs no witness. Claim mp-45.
+    fn is_complete(&self, quorum: usize) -> bool {
+        let open = self.unknown.range(self.found.floor.next()..);
+        let told = |node: &NodeId| self.promised.contains(*node);
+        let ignorant = open.map(|(_, nodes)| nodes.iter().filter(told).count());
+        self.promised.len() >= quorum + ignorant.max().unwrap_or(0)
+    }
+
+    fn gather(&mut self, from: NodeId, page: Promise) {
+        for slot in &page.unknown {
+            self.unknown.entry(*slot).or_default().insert(from);
+        }
         self.found.floor = self.found.floor.max(page.decided).max(page.trimmed);
         self.found.wall = self.found.wall.max(page.wall);
         for vote in page.votes {
@@ -98,6 +112,7 @@ impl MultiPaxos {
             is_announced: false,
             awaited: BTreeMap::new(),
             promised: NodeSet::empty(),
+            unknown: BTreeMap::new(),
             found: PhaseOneFound::default(),
             deadline: now + self.config.timing.election_min,
             resend_at: now + self.config.timing.resend,
@@ -207,7 +222,7 @@ impl MultiPaxos {
             return;
         }
         let next = page.next;
-        candidate.gather(page);
+        candidate.gather(from, page);
         if let Some(next) = next.filter(|_| !planted(Plant::PromisePagesSkipped)) {
             candidate.awaited.insert(from, next);
             let ballot = candidate.ballot;
@@ -217,7 +232,7 @@ impl MultiPaxos {
         }
         candidate.promised.insert(from);
         let is_skipped = planted(Plant::PhaseOneSkipped) && !candidate.found.votes.is_empty();
-        if candidate.promised.len() >= self.config.view.quorums.phase1() || is_skipped {
+        if candidate.is_complete(self.config.view.quorums.phase1()) || is_skipped {
             let ballot = candidate.ballot;
             let found = std::mem::take(&mut candidate.found);
             self.begin_leading(now, ballot, found, effects);

@@ -45,6 +45,7 @@ impl Ordering for MultiPaxos {
         }
         self.settle(now, effects);
         self.deliver(effects);
+        self.report_repair(effects);
         let role = self.role();
         if role != self.role_told {
             self.role_told = role;

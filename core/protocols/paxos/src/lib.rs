@@ -29,8 +29,8 @@ use forward::Submissions;
 use leader::Leader;
 use learner::Learner;
 use peers::Peers;
-use quorate_acceptor::{Acceptor, Backing, ForeignRecord, LogState, restore};
-use quorate_ordering::{Config, OrderingStatus, PeerStatus, Record, Role, Standing};
+use quorate_acceptor::{Acceptor, Backing, ForeignRecord, restore};
+use quorate_ordering::{Config, Damage, OrderingStatus, PeerStatus, Record, Role, Standing};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{Ballot, Duration, NodeSet, Slot, Time};
 use random::Random;
@@ -68,6 +68,8 @@ pub struct MultiPaxos {
     reads: PaxosReads,
     /// Present while a damaged acceptor may not vote.
     repair: Option<Repair>,
+    /// Damage was found, and storage has not been told that it is made up for.
+    must_report_repair: bool,
     /// The highest slot that the replica applied.
     executed: Slot,
     /// The highest slot handed up. Invariant: at most the decided prefix, outside of `handle`.
@@ -99,21 +101,18 @@ impl MultiPaxos {
             config.timing.election_max = Duration(config.timing.election_max.0 * 10);
         }
         let timing = config.timing;
-        config.is_damaged &= !planted(Plant::DamageIgnored);
-        let standing = if config.is_voter() && !config.is_damaged {
+        if planted(Plant::DamageIgnored) {
+            config.damage = Damage::default();
+        }
+        let standing = if config.is_voter() && !config.damage.needs_survey() {
             Standing::Voter
         } else {
             Standing::Observer
         };
         let mut random = Random::new(config.seed);
         let mut acceptor = Acceptor::new(config.view_id(), standing, config.view.persistence);
-        let state = if config.is_damaged {
-            LogState::Damaged
-        } else {
-            LogState::Whole
-        };
-        restore(&mut acceptor, recovered, state)?;
-        let may_be_bound = acceptor.promised() > Ballot::ZERO || config.is_damaged;
+        restore(&mut acceptor, recovered, &config.damage)?;
+        let may_be_bound = acceptor.promised() > Ballot::ZERO || config.damage.was_found();
         if may_be_bound && !planted(Plant::LeaseForgotten) {
             // A lease granted before the restart is forgotten, so it is kept to blindly.
             acceptor.bind(Ballot::ZERO, now + timing.lease);
@@ -125,7 +124,8 @@ impl MultiPaxos {
             random.span(timing.retry_max, timing.election_min)
         };
         let delivered = acceptor.log.trimmed();
-        let must_repair = config.is_damaged && config.is_voter();
+        let must_repair = config.damage.needs_survey() && config.is_voter();
+        let is_repairable = must_repair || !config.damage.needs_survey();
         let repair = must_repair.then(|| Repair::new(config.boot, now));
         Ok(MultiPaxos {
             election: Election::new(now, patience),
@@ -134,6 +134,7 @@ impl MultiPaxos {
             forward: Submissions::new(config.boot),
             reads: PaxosReads::new(config.boot),
             repair,
+            must_report_repair: config.damage.was_found() && is_repairable,
             executed: Slot::ZERO,
             delivered,
             unsent_votes: None,

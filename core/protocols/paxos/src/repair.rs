@@ -1,5 +1,8 @@
-//! An acceptor whose log was damaged may have forgotten a promise or a vote. It votes again only when
-//! nothing that it can have forgotten matters any more.
+//! An acceptor whose log was damaged may have forgotten a promise or a vote.
+//!
+//! Where the damage names slots, the acceptor votes on and answers `unknown` for them: see
+//! `Candidate::is_complete`. Where it has no bounds (a promise that nothing later bounds, or records of
+//! any slot), the acceptor votes again only when nothing that it can have forgotten matters any more.
 //!
 //! Every candidate makes its own promise durable before it asks for others, so a forgotten promise is
 //! at or below what some other acceptor tells now; a forgotten vote that counted lies at or below what
@@ -9,7 +12,7 @@
 
 use crate::message::{Message, Survey, Surveyed};
 use crate::{MultiPaxos, Part};
-use quorate_ordering::{Effects, Lane};
+use quorate_ordering::{Effect, Effects, Lane};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{Ballot, NodeId, NodeSet, Slot, Time};
 
@@ -53,7 +56,10 @@ impl MultiPaxos {
         let answer = Message::Surveyed(Surveyed {
             request,
             promised: self.acceptor.promised(),
-            voted: self.acceptor.log.highest().max(proposed),
+            // It may have voted where it no longer knows.
+            voted: (self.acceptor.unknown().last())
+                .max(Some(self.acceptor.log.highest().max(proposed)))
+                .expect("at least the second"),
         });
         self.send(NodeSet::only(from), Lane::Normal, answer, effects);
     }
@@ -117,6 +123,15 @@ impl MultiPaxos {
         if is_whole && let Some(repair) = self.repair.take() {
             self.acceptor.enfranchise(repair.promised, effects);
             self.discard(effects);
+        }
+    }
+
+    /// Tells storage once, when every slot that damage has taken is decided, voted in again or trimmed, and written so.
+    pub(crate) fn report_repair(&mut self, effects: &mut Effects<Message>) {
+        let is_whole = self.repair.is_none() && self.acceptor.unknown().next().is_none();
+        if self.must_report_repair && is_whole {
+            self.must_report_repair = false;
+            effects.push(Effect::Repaired);
         }
     }
 }

@@ -283,6 +283,7 @@ fn promise(ballot: Ballot, decided: u64) -> Message {
         ballot,
         from: Slot(1),
         votes: Vec::new(),
+        unknown: Vec::new(),
         next: None,
         decided: Slot(decided),
         trimmed: Slot::ZERO,

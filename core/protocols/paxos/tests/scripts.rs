@@ -23,7 +23,7 @@ impl ScriptedProtocol for Paxos {
         config.limits.pipeline = start.pipeline.unwrap_or(config.limits.pipeline);
         match start.memory {
             Memory::Whole => {}
-            Memory::Damaged => config.is_damaged = true,
+            Memory::Damaged(damage) => config.damage = damage,
             Memory::Forgotten => config.standing = Standing::Observer,
         }
         MultiPaxos::new(config, start.records, start.now).expect("its own records")
@@ -62,7 +62,8 @@ impl ScriptedProtocol for Paxos {
                 let next = page
                     .next
                     .map_or(String::new(), |next| format!(" next {next}"));
-                let votes: String = votes.collect();
+                let unknown = page.unknown.iter().map(|slot| format!(" unknown {slot}"));
+                let votes: String = votes.chain(unknown).collect();
                 format!(
                     "{} decided {}{votes}{next}",
                     ballot(page.ballot),

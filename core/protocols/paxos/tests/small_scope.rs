@@ -249,6 +249,7 @@ impl World {
                 | Effect::Role(_)
                 | Effect::Confirmed { .. }
                 | Effect::Unconfirmed { .. }
+                | Effect::Repaired
                 | Effect::NeedSnapshot { .. }
                 | Effect::Refuse { .. }
                 | Effect::Discard { .. } => {}

@@ -299,6 +299,7 @@ fn put_promise(buf: &mut BytesMut, promise: &Promise) {
     put_slot(buf, promise.decided);
     put_slot(buf, promise.trimmed);
     buf.put_u64_le(promise.wall.0);
+    put_list(buf, &promise.unknown, |buf, slot| put_slot(buf, *slot));
     put_list(buf, &promise.votes, |buf, vote| {
         put_slot(buf, vote.slot);
         put_ballot(buf, vote.ballot);
@@ -315,6 +316,7 @@ fn take_promise(r: &mut Reader<'_>) -> Result<Promise, WireError> {
         decided: take_slot(r)?,
         trimmed: take_slot(r)?,
         wall: Wall(r.u64("wall time")?),
+        unknown: r.list("unknown slots", ENTRIES_MAX, 8, take_slot)?,
         votes: r.list("votes", ENTRIES_MAX, VOTE_BYTES_MIN, |r| {
             Ok(Vote {
                 slot: take_slot(r)?,

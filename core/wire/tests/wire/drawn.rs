@@ -222,6 +222,7 @@ fn promise(draw: &mut Draw) -> Promise {
             ballot: ballot(draw),
             batch: batch(draw),
         }),
+        unknown: draw.list(3, slot),
         next: draw.option(slot),
         decided: slot(draw),
         trimmed: slot(draw),

@@ -99,22 +99,7 @@ fn elections() -> Vec<(&'static str, Message)> {
                 from: Slot(91),
             }),
         ),
-        (
-            "promise",
-            Message::Promise(Promise {
-                ballot: BALLOT,
-                from: Slot(91),
-                votes: vec![Vote {
-                    slot: Slot(92),
-                    ballot: LOW,
-                    batch: batch(),
-                }],
-                next: Some(Slot(93)),
-                decided: Slot(90),
-                trimmed: Slot(50),
-                wall: Wall(0x7788),
-            }),
-        ),
+        ("promise", Message::Promise(promise_page())),
         (
             "nack",
             Message::Nack(Nack {
@@ -143,6 +128,23 @@ fn elections() -> Vec<(&'static str, Message)> {
         ),
         ("take_over", Message::TakeOver(TakeOver { ballot: BALLOT })),
     ]
+}
+
+fn promise_page() -> Promise {
+    Promise {
+        ballot: BALLOT,
+        from: Slot(91),
+        votes: vec![Vote {
+            slot: Slot(92),
+            ballot: LOW,
+            batch: batch(),
+        }],
+        unknown: vec![Slot(97), Slot(98)],
+        next: Some(Slot(93)),
+        decided: Slot(90),
+        trimmed: Slot(50),
+        wall: Wall(0x7788),
+    }
 }
 
 fn agreement() -> Vec<(&'static str, Message)> {

@@ -5,7 +5,7 @@
 //! its message *leaves* a node: what only sits in memory may be forgotten. Values are compared by fingerprint, which
 //! the world computes from the bytes of a batch.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
 use quorate_types::{Ballot, NodeId, Slot};
@@ -42,6 +42,8 @@ pub struct Promise {
     pub floor: Slot,
     /// The reported votes: slot, ballot.
     pub votes: BTreeMap<Slot, Ballot>,
+    /// Slots of which the sender says that it no longer knows: it is no witness there.
+    pub unknown: BTreeSet<Slot>,
 }
 
 /// What an acceptor holds when it has loaded its log after a restart.
@@ -195,7 +197,8 @@ impl Promise {
         slot: Slot,
         vote: Ballot,
     ) -> Result<(), Violation> {
-        let silent = slot <= self.floor || !self.covers.contains(&slot.0);
+        let silent =
+            slot <= self.floor || !self.covers.contains(&slot.0) || self.unknown.contains(&slot);
         if silent || self.votes.get(&slot).is_some_and(|told| *told >= vote) {
             return Ok(());
         }
@@ -233,6 +236,7 @@ mod tests {
                 .iter()
                 .map(|(slot, vote)| (Slot(*slot), *vote))
                 .collect(),
+            unknown: BTreeSet::new(),
         }
     }
 

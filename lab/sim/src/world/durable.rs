@@ -4,11 +4,11 @@
 //! directory without an identity, as a real node does.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
-use quorate_ordering::Record;
+use quorate_ordering::{Damage, LostRecord, Past, Record};
 use quorate_replica::SnapshotCore;
 use quorate_storage::{
-    Identity, IdentityFile, Log, Persist, RecoveredRecord, SimDisk, SnapshotStore, StorageError,
-    StorageLimits,
+    Identity, IdentityFile, Log, Persist, Position, RecoveredRecord, SimDisk, SnapshotStore,
+    StorageError, StorageLimits,
 };
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{GroupId, Persistence, Slot};
@@ -47,6 +47,8 @@ pub(super) struct Storage {
     snapshots: SnapshotStore<SimDisk>,
     /// Snapshots that peers may fetch, newest last; as many as the store keeps.
     served: Vec<(Slot, Bytes)>,
+    /// Where the log is damaged, until that is repaired.
+    damaged: Vec<Position>,
 }
 
 /// What a life begins with.
@@ -56,10 +58,8 @@ pub(super) struct DiskFound {
     pub storage: Storage,
     /// Which start this is.
     pub boot: u64,
-    /// The log's records in order.
-    pub records: Vec<Record>,
-    /// Something durable could not be read.
-    pub is_damaged: bool,
+    /// The log's records in order, and what is missing among them.
+    pub past: Past,
     /// It no longer has all that it promised and voted for, and knows it.
     pub has_forgotten: bool,
     /// The newest whole snapshot, its digest and its size.
@@ -73,6 +73,8 @@ pub(super) enum Write {
     Record(Record),
     /// A base, and the removal of what it replaces.
     Discard(Slot, Vec<Record>),
+    /// A note that what damage has taken is written again.
+    Repaired,
 }
 
 impl Disks {
@@ -153,29 +155,36 @@ impl Disks {
             log,
             snapshots,
             served: Vec::new(),
+            damaged: Vec::new(),
         };
-        let mut found = Vec::new();
-        let mut is_damaged = false;
+        let mut past = Past::default();
         for entry in recovered {
-            if is_damaged && planted(Plant::MidLogCut) {
+            if past.damage.was_found() && planted(Plant::MidLogCut) {
                 break;
             }
             match entry {
                 RecoveredRecord::Record { bytes, .. } => match take_record(&bytes) {
-                    Ok(record) => found.push(record),
-                    Err(_) => is_damaged = true,
+                    Ok(record) => past.read(record),
+                    Err(_) => past.lost(LostRecord::Anything),
                 },
-                RecoveredRecord::Base { bytes, .. } => found.extend(records_of(bytes)),
-                RecoveredRecord::Faulty { .. } => is_damaged = true,
+                RecoveredRecord::Base { bytes, .. } => {
+                    let base = records_of(bytes).into_iter();
+                    base.for_each(|record| past.read(record));
+                }
+                RecoveredRecord::Faulty { position, lost } => {
+                    storage.damaged.push(position);
+                    past.lost(core_loss(lost));
+                }
             }
         }
-        is_damaged &= !planted(Plant::MidLogCut);
+        if planted(Plant::MidLogCut) {
+            past.damage = Damage::default();
+        }
         let snapshot = storage.newest()?;
         Ok(DiskFound {
             storage,
             boot: identity.get().boot,
-            records: found,
-            is_damaged,
+            past,
             has_forgotten: identity.get().loss.is_some()
                 || (self.persistence == Persistence::Memory && has_lived),
             snapshot,
@@ -196,6 +205,15 @@ impl Disks {
             disk.sync_dir().map_err(failed)?;
         }
         Ok(())
+    }
+}
+
+/// What a loss means to an acceptor, as real nodes take it.
+fn core_loss(lost: quorate_storage::Lost) -> LostRecord {
+    match lost {
+        quorate_storage::Lost::Record { slot: 0, .. } => LostRecord::Promise,
+        quorate_storage::Lost::Record { slot, .. } => LostRecord::Slot(Slot(slot)),
+        quorate_storage::Lost::Base { .. } | quorate_storage::Lost::Unknown => LostRecord::Anything,
     }
 }
 
@@ -233,6 +251,12 @@ impl Storage {
                     put_record(&mut bytes, record);
                     let slot = record.slot().unwrap_or(Slot::ZERO);
                     self.log.append(GROUP.0, slot.0, &bytes)?;
+                }
+                Write::Repaired => {
+                    while let Some(position) = self.damaged.last().copied() {
+                        self.log.repaired(position)?;
+                        self.damaged.pop();
+                    }
                 }
                 Write::Discard(upto, base) => {
                     self.log.discard(GROUP.0, upto.0, &base_of(base))?;

@@ -319,6 +319,7 @@ impl Judge {
                 .iter()
                 .map(|vote| (vote.slot, vote.ballot))
                 .collect(),
+            unknown: page.unknown.iter().copied().collect(),
         };
         self.agreement.promised(node, page.ballot, promise)
     }

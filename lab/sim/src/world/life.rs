@@ -69,8 +69,12 @@ impl World {
                     .map_or(Slot::ZERO, |(s, ..)| s.core.slot);
                 format!(
                     "{id} starts, boot {boot}, {} records, snapshot {slot}{}",
-                    found.records.len(),
-                    if found.is_damaged { ", damaged" } else { "" }
+                    found.past.records.len(),
+                    if found.past.damage.was_found() {
+                        ", damaged"
+                    } else {
+                        ""
+                    }
                 )
             });
         let config = self.ordering_config(id, &found);
@@ -78,8 +82,8 @@ impl World {
         let recovered = found
             .snapshot
             .map(|snapshot| recover(&mut objects, snapshot));
-        let has_lost = found.is_damaged || found.has_forgotten;
-        self.note_loss(id, has_lost);
+        let has_lost = found.past.damage.was_found() || found.has_forgotten;
+        self.note_loss(id, found.past.damage.needs_survey() || found.has_forgotten);
         let slot = recovered
             .as_ref()
             .map_or(Slot::ZERO, |recovered| recovered.core.slot);
@@ -89,9 +93,9 @@ impl World {
         let seen = Rc::new(RefCell::new(Seen::default()));
         let node = self.node(id);
         let time = node.clock.boot(now);
-        let records = found.records.clone();
+        let records = found.past.records.clone();
         let ordering = Watched::new(
-            AnyOrdering::new(Protocol::Paxos, config, found.records, time)
+            AnyOrdering::new(Protocol::Paxos, config, found.past.records, time)
                 .expect("a disk holds its own group's records"),
             seen.clone(),
         );
@@ -151,7 +155,7 @@ impl World {
         let mut config = Config::new(GROUP, id, boot, self.setup.view(), seed);
         config.timing = self.setup.timing;
         config.limits = self.setup.limits;
-        config.is_damaged = found.is_damaged;
+        config.damage = found.past.damage.clone();
         if found.has_forgotten {
             config.standing = Standing::Observer;
         }

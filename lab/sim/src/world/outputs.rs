@@ -54,6 +54,7 @@ impl World {
                 running.writes.push(Write::Record(record));
                 running.mark = mark;
             }
+            Output::Repaired => self.running(id).writes.push(Write::Repaired),
             Output::Discard { upto, base } => {
                 let judged = self.judge.trims(id, upto);
                 self.judged(judged.and_then(|()| self.judge.replaces(id, upto, &base)));
@@ -336,6 +337,7 @@ impl World {
             let records = match write {
                 Write::Record(record) => std::slice::from_ref(record),
                 Write::Discard(_, base) => base,
+                Write::Repaired => &[],
             };
             for record in records {
                 let judged = self.judge.wrote(id, record);

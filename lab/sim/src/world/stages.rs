@@ -262,7 +262,7 @@ fn held_commands(
         .snapshot
         .map_or(Slot::ZERO, |(snapshot, ..)| snapshot.core.slot);
     let mut held = judge.commands_upto(snapshot);
-    for record in &found.records {
+    for record in &found.past.records {
         match &record.entry {
             quorate_ordering::Entry::Vote { batch, .. }
             | quorate_ordering::Entry::Chosen { batch, .. } => {

@@ -121,3 +121,57 @@ fn a_node_whose_directory_is_an_older_copy_is_told_by_its_peers_and_observes_unt
     assert!(roles.contains("acceptor"), "{status}");
     assert_eq!(group.stop(), Some(0));
 }
+
+/// Flips a bit in the record of the log whose payload holds `needle`.
+fn flip_at(log: &Path, needle: &[u8]) {
+    let path = log.join("log-00000001");
+    let mut content = std::fs::read(&path).unwrap();
+    let at = content
+        .windows(needle.len())
+        .position(|window| window == needle)
+        .expect("the record is there");
+    content[at] ^= 1;
+    std::fs::write(&path, content).unwrap();
+}
+
+fn log_of(dir: &Path, node: u16) -> std::path::PathBuf {
+    dir.join(format!("node-{node}/log"))
+}
+
+/// How often the nodes' logs say that they found damage.
+fn damage_said(dir: &Path) -> usize {
+    let logs = (1..=3).map(|node| std::fs::read_to_string(dir.join(format!("node-{node}.log"))));
+    let said = logs.map(|log| log.unwrap().matches("the log is damaged here").count());
+    said.sum()
+}
+
+/// Claim mp-45.
+#[test]
+fn two_nodes_of_three_damaged_in_different_records_recover_and_start_clean_after_that() {
+    let dir = tempfile::tempdir().unwrap();
+    let words = ["--dir", dir.path().to_str().unwrap()];
+    let mut group = Group::start(&words);
+    assert_eq!(group.add("1000001"), "1000001");
+    assert_eq!(group.add("1000002"), "2000003");
+    assert_eq!(group.add("1000003"), "3000006");
+    assert_eq!(group.stop(), Some(0));
+    flip_at(&log_of(dir.path(), 1), &1_000_001_u32.to_be_bytes());
+    flip_at(&log_of(dir.path(), 2), &1_000_002_u32.to_be_bytes());
+    let mut group = Group::start(&words);
+    assert_eq!(group.add("1"), "3000007");
+    let said = damage_said(dir.path());
+    assert!(said >= 2, "both nodes say so");
+    let begun = std::time::Instant::now();
+    let repaired = |node: u16| {
+        let log = std::fs::read_to_string(dir.path().join(format!("node-{node}.log")));
+        log.unwrap().contains("known and written again")
+    };
+    while !(repaired(1) && repaired(2)) {
+        assert!(begun.elapsed().as_secs() < 20, "never repaired");
+    }
+    assert_eq!(group.stop(), Some(0));
+    let mut group = Group::start(&words);
+    assert_eq!(group.add("1"), "3000008");
+    assert_eq!(damage_said(dir.path()), said, "the next start is clean");
+    assert_eq!(group.stop(), Some(0));
+}

@@ -271,6 +271,7 @@ impl World {
             Effect::Unconfirmed { read } => {
                 self.read_floor.remove(&(id, read)).expect("answered once");
             }
+            Effect::Repaired => {}
             Effect::NeedSnapshot { upto } => {
                 self.count += 1;
                 let key = (Time(now.0 + 5_000_000), self.count);

@@ -105,6 +105,7 @@ impl Objects {
             }
             Output::Install { slot, digest } => self.install(slot, digest),
             Output::Persist { .. }
+            | Output::Repaired
             | Output::Discard { .. }
             | Output::Role(_)
             | Output::Quarantined(_)

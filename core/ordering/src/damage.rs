@@ -1,0 +1,160 @@
+//! What a log gave back at a start, and what of it is lost and not made up for by later records.
+//!
+//! An acceptor's records have an order that bounds what a lost one can have said: ballots never fall from record to
+//! record, and a later record of a slot replaces the earlier ones. So damage costs an acceptor its say in the slots
+//! that it names, and no more, unless nothing later bounds it. Who opens a log feeds this in the log's order. Claim mp-45.
+
+use crate::{Entry, Record};
+use quorate_types::Slot;
+use std::collections::BTreeSet;
+
+/// One thing that a log should hold and cannot be read any more.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LostRecord {
+    /// A record of this slot: a vote, a chosen batch, or a watermark.
+    Slot(Slot),
+    /// A record of no slot: a promise.
+    Promise,
+    /// Any number of records of any slot.
+    Anything,
+}
+
+/// What an acceptor may have forgotten.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Damage {
+    /// Slots in which it may have voted otherwise than its records say.
+    slots: BTreeSet<Slot>,
+    is_promise_lost: bool,
+    is_anything_lost: bool,
+    was_found: bool,
+}
+
+impl Damage {
+    /// Something was lost, whether or not later records make up for it.
+    #[must_use]
+    pub fn was_found(&self) -> bool {
+        self.was_found
+    }
+
+    /// Slots of which it must answer `unknown`, never that it did not vote.
+    #[must_use]
+    pub fn slots(&self) -> &BTreeSet<Slot> {
+        &self.slots
+    }
+
+    /// Votes may be lost in any slot.
+    #[must_use]
+    pub fn is_anywhere(&self) -> bool {
+        self.is_anything_lost
+    }
+
+    /// The loss has no bounds of its own: it may vote only after all others told what they know.
+    #[must_use]
+    pub fn needs_survey(&self) -> bool {
+        self.is_promise_lost || self.is_anything_lost
+    }
+
+    /// Something is lost that no later record makes up for.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.needs_survey() || !self.slots.is_empty()
+    }
+}
+
+/// What an earlier life left in the log.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Past {
+    /// The records in their order.
+    pub records: Vec<Record>,
+    /// What is missing among them.
+    pub damage: Damage,
+}
+
+impl Past {
+    /// The next record that could be read.
+    pub fn read(&mut self, record: Record) {
+        let damage = &mut self.damage;
+        match &record.entry {
+            // Ballots never fall: what was promised before is at or below this one.
+            Entry::Promise { .. } => damage.is_promise_lost = false,
+            Entry::Vote { slot, .. } => {
+                damage.is_promise_lost = false;
+                damage.slots.remove(slot);
+            }
+            Entry::Trimmed { upto } => damage.slots = damage.slots.split_off(&upto.next()),
+            // A chosen batch that does not continue the decided prefix is no vote, so it hides no lost one.
+            Entry::Chosen { .. } | Entry::Decided { .. } => {}
+        }
+        self.records.push(record);
+    }
+
+    /// The next thing that could not be read.
+    pub fn lost(&mut self, lost: LostRecord) {
+        let damage = &mut self.damage;
+        damage.was_found = true;
+        match lost {
+            LostRecord::Slot(slot) => {
+                damage.slots.insert(slot);
+            }
+            LostRecord::Promise => damage.is_promise_lost = true,
+            LostRecord::Anything => {
+                damage.is_promise_lost = true;
+                damage.is_anything_lost = true;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quorate_types::{Ballot, Batch, GroupId, ViewId, ViewNumber};
+
+    fn record(entry: Entry) -> Record {
+        let view = ViewId {
+            group: GroupId(1),
+            number: ViewNumber(1),
+        };
+        Record { view, entry }
+    }
+
+    fn vote(slot: u64) -> Record {
+        record(Entry::Vote {
+            slot: Slot(slot),
+            ballot: Ballot::ZERO,
+            batch: Batch::noop(),
+        })
+    }
+
+    #[test]
+    fn a_later_vote_makes_up_for_a_lost_promise_and_for_a_lost_record_of_its_slot() {
+        let mut past = Past::default();
+        past.lost(LostRecord::Promise);
+        past.lost(LostRecord::Slot(Slot(3)));
+        past.lost(LostRecord::Slot(Slot(4)));
+        assert!(past.damage.needs_survey());
+        past.read(vote(4));
+        assert!(!past.damage.needs_survey());
+        assert_eq!(past.damage.slots(), &BTreeSet::from([Slot(3)]));
+        past.read(record(Entry::Trimmed { upto: Slot(3) }));
+        assert!(past.damage.was_found() && !past.damage.is_open());
+    }
+
+    #[test]
+    fn a_record_before_the_damage_makes_up_for_nothing() {
+        let mut past = Past::default();
+        past.read(vote(4));
+        past.lost(LostRecord::Slot(Slot(4)));
+        past.lost(LostRecord::Promise);
+        assert!(past.damage.needs_survey() && past.damage.is_open());
+        assert!(past.damage.slots().contains(&Slot(4)));
+    }
+
+    #[test]
+    fn a_loss_that_names_nothing_may_be_anywhere_whatever_follows() {
+        let mut past = Past::default();
+        past.lost(LostRecord::Anything);
+        past.read(vote(9));
+        assert!(past.damage.needs_survey() && past.damage.is_anywhere());
+    }
+}

@@ -64,6 +64,18 @@ pub enum Testimony<'a> {
         /// Which round.
         epoch: u64,
     },
+    /// It speaks as the leader of this ballot and vouches for what the ballot decided.
+    Leads {
+        /// The ballot.
+        ballot: Ballot,
+    },
+    /// It lacks decided slots and asks for them.
+    AsksDecided {
+        /// The first slot that it lacks.
+        from: Slot,
+    },
+    /// It answers a question for decided slots.
+    TellsDecided,
     /// It tells a damaged acceptor what that one may have promised and voted for.
     Surveyed,
 }

@@ -113,6 +113,14 @@ impl Message {
                 ballot: heartbeat.ballot,
                 beat: heartbeat.beat,
             },
+            Message::Heartbeat(heartbeat) => Testimony::Leads {
+                ballot: heartbeat.ballot,
+            },
+            Message::Decided(announced) => Testimony::Leads {
+                ballot: announced.ballot,
+            },
+            Message::Learn(ask) => Testimony::AsksDecided { from: ask.from },
+            Message::Learned(_) | Message::Trimmed(_) => Testimony::TellsDecided,
             Message::Heard(heard) if heard.is_granted => Testimony::GrantsLease {
                 ballot: heard.ballot,
                 beat: heard.beat,
@@ -130,12 +138,7 @@ impl Message {
             | Message::PreVoted(_)
             | Message::Nack(_)
             | Message::Seen(_)
-            | Message::Decided(_)
-            | Message::Heartbeat(_)
             | Message::Heard(_)
-            | Message::Learn(_)
-            | Message::Learned(_)
-            | Message::Trimmed(_)
             | Message::Forward(_)
             | Message::Returned(_)
             | Message::AskBarrier(_)

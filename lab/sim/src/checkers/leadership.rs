@@ -24,6 +24,8 @@ pub struct Leadership {
     /// Majorities that are healthy, with what tells their health apart, and since when each has no leader.
     healthy: BTreeMap<NodeSet, (u64, u64)>,
     longest_ns: u64,
+    /// Ballots whose leader has learned that another value than its own was decided, and when.
+    superseded: BTreeMap<Ballot, u64>,
 }
 
 impl Leadership {
@@ -36,6 +38,28 @@ impl Leadership {
             leads: BTreeMap::new(),
             healthy: BTreeMap::new(),
             longest_ns: 0,
+            superseded: BTreeMap::new(),
+        }
+    }
+
+    /// Takes note that the leader of `ballot` learns that another value is decided where it had proposed one.
+    pub fn superseded(&mut self, now_ns: u64, ballot: Ballot) {
+        self.superseded.entry(ballot).or_insert(now_ns);
+    }
+
+    /// Takes note that `node` speaks as the leader of `ballot`.
+    ///
+    /// # Errors
+    /// [`Property::StepDown`] when it has learned before that it was superseded.
+    pub fn spoke(&self, now_ns: u64, node: NodeId, ballot: Ballot) -> Result<(), Violation> {
+        match self.superseded.get(&ballot) {
+            Some(since_ns) if now_ns > *since_ns => Err(Violation::new(
+                Property::StepDown,
+                format!(
+                    "{node} speaks as the leader of {ballot} at {now_ns} ns; at {since_ns} ns it learned that another value was decided for a slot of its own"
+                ),
+            )),
+            Some(_) | None => Ok(()),
         }
     }
 
@@ -146,6 +170,18 @@ mod tests {
         let alone = seen.claims(16, A, Some(BALLOT), 1).unwrap_err();
         assert_eq!(alone.property, Property::StepDown);
         seen.claims(16, A, None, 1).unwrap();
+    }
+
+    #[test]
+    fn a_leader_that_was_superseded_and_speaks_is_found() {
+        let mut seen = Leadership::new(10, 100);
+        seen.superseded(5, BALLOT);
+        seen.spoke(5, A, BALLOT).unwrap();
+        assert_eq!(
+            seen.spoke(6, A, BALLOT).unwrap_err().property,
+            Property::StepDown
+        );
+        seen.spoke(6, A, BALLOT.next(BALLOT.view, A, 1)).unwrap();
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! Fed by the seeded world, which knows all clocks: it says in true time until when a grant binds, counted from when the
 //! heartbeat that asked for it was *sent*, so that whatever an acceptor counts from is no earlier.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use quorate_types::{Ballot, NodeId};
 
@@ -15,6 +15,10 @@ use super::{Property, Violation};
 pub struct Leases {
     /// Per acceptor and ballot of the leader, until when at least it is bound.
     bound: BTreeMap<NodeId, BTreeMap<Ballot, u64>>,
+    /// Per acceptor that started again, the ballot promised before, and until when it promises no other: it may be bound.
+    started: BTreeMap<NodeId, (Ballot, u64)>,
+    /// Ballots whose phase 1 is over: a promise that comes late gives their leader nothing.
+    led: BTreeSet<Ballot>,
 }
 
 impl Leases {
@@ -26,11 +30,32 @@ impl Leases {
         *until = until_ns.max(*until);
     }
 
+    /// Takes note that `acceptor` starts again and has promised a ballot before: grants are not written down.
+    pub fn started(&mut self, acceptor: NodeId, promised: Ballot, until_ns: u64) {
+        self.started.insert(acceptor, (promised, until_ns));
+    }
+
+    /// Takes note that the leader of `ballot` speaks: enough acceptors have promised.
+    pub fn leads(&mut self, ballot: Ballot) {
+        self.led.insert(ballot);
+    }
+
     /// Takes note that a promise of `acceptor` for `ballot` leaves it.
     ///
     /// # Errors
-    /// [`Property::Lease`] when the acceptor is bound to another node with a lower ballot.
+    /// [`Property::Lease`] when the acceptor is bound to another node with a lower ballot, or may be for all it knows.
     pub fn promised(&self, now_ns: u64, acceptor: NodeId, ballot: Ballot) -> Result<(), Violation> {
+        if self.led.contains(&ballot) {
+            return Ok(());
+        }
+        if let Some((promised, until)) = self.started.get(&acceptor)
+            && ballot > *promised
+            && now_ns < *until
+        {
+            return broken(format!(
+                "{acceptor} promises {ballot} at {now_ns} ns; it started again and may be bound until {until} ns"
+            ));
+        }
         let grants = self.bound.get(&acceptor).into_iter().flatten();
         let mut binding = grants
             .filter(|(to, until)| **until > now_ns && **to < ballot && to.node != ballot.node);
@@ -91,6 +116,18 @@ mod tests {
         seen.promised(50, C, ballot(2, C)).unwrap();
         let early = seen.promised(99, B, ballot(2, C)).unwrap_err();
         assert_eq!(early.property, Property::Lease);
+        seen.promised(100, B, ballot(2, C)).unwrap();
+        seen.leads(ballot(2, C));
+        seen.promised(99, B, ballot(2, C)).unwrap();
+    }
+
+    #[test]
+    fn an_acceptor_that_starts_again_keeps_to_a_lease_that_it_may_have_granted() {
+        let mut seen = Leases::default();
+        seen.started(B, ballot(1, A), 100);
+        seen.promised(50, B, ballot(1, A)).unwrap();
+        assert!(seen.promised(99, B, ballot(2, C)).is_err());
+        assert!(seen.promised(99, B, ballot(2, A)).is_err());
         seen.promised(100, B, ballot(2, C)).unwrap();
     }
 

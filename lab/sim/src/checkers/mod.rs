@@ -5,6 +5,7 @@
 
 pub mod agreement;
 pub mod at_most_once;
+pub mod catching_up;
 pub mod chosen;
 pub mod confirmations;
 mod demand;
@@ -20,6 +21,7 @@ pub mod liveness;
 pub mod memory;
 pub mod model;
 pub mod order;
+pub mod phase_one;
 pub mod recorded;
 mod search;
 mod timeline;
@@ -57,7 +59,9 @@ pub enum Property {
     Lease,
     /// A read outside of the log is confirmed after it arrived, and reflects all that was decided before.
     ReadConfirmed,
-    /// A leader that cannot reach a quorum does not claim to lead for long.
+    /// A leader proposes what follows from the votes that enough acceptors told it.
+    PhaseOne,
+    /// A leader that cannot reach a quorum, or was superseded, does not claim to lead for long.
     StepDown,
     /// A healthy, connected majority soon has a leader.
     Election,

@@ -14,6 +14,7 @@ use crate::checkers::chosen::Chosen;
 use crate::checkers::durability::Durability;
 use crate::checkers::liveness::Liveness;
 use crate::checkers::model::Model;
+use crate::checkers::phase_one::PhaseOne;
 use crate::checkers::recorded::{Call, Kind, RecordedObject};
 use crate::checkers::witness::{LogWitness, ReadReply};
 use crate::checkers::written::Written;
@@ -24,8 +25,8 @@ use quorate_acceptor::Testimony;
 use quorate_any::AnyMessage;
 use quorate_replica::PeerMessage;
 use quorate_types::{
-    Ballot, Batch, CommandId, Duration, NodeId, NodeSet, ObjectId, Outcome, Persistence, ReadLevel,
-    Slot, Stamp,
+    Ballot, Batch, CommandId, Duration, NodeId, NodeSet, ObjectId, Outcome, Persistence, Quorums,
+    ReadLevel, Slot, Stamp,
 };
 use quorate_wire::encoded_batch;
 use serde_json::Value as Json;
@@ -73,6 +74,8 @@ pub(super) struct Open {
     number: u64,
     /// `None` for reads of any state, which promise nothing about time.
     recorded: Option<Recorded>,
+    /// What was decided when it began.
+    decided: Slot,
 }
 
 /// Where an answer comes from.
@@ -88,6 +91,7 @@ pub(super) enum Source {
 pub(super) struct Judge {
     agreement: Agreement,
     chosen: Chosen,
+    phase_one: PhaseOne,
     /// What is on the disks; `None` in memory mode.
     written: Option<Written>,
     once: AtMostOnce,
@@ -137,11 +141,13 @@ fn broken(property: Property, detail: String) -> Judged {
 }
 
 impl Judge {
-    /// Owes answers within `within` once faults have stopped; `quorum` votes decide.
-    pub(super) fn new(within: Duration, quorum: usize, persistence: Persistence) -> Judge {
+    /// Owes answers within `within` once faults have stopped.
+    pub(super) fn new(within: Duration, quorums: Quorums, persistence: Persistence) -> Judge {
+        let quorum = quorums.phase2();
         Judge {
             agreement: Agreement::default(),
             chosen: Chosen::new(quorum),
+            phase_one: PhaseOne::new(quorums.phase1() - 1),
             written: (persistence == Persistence::Disk).then(Written::default),
             once: AtMostOnce::default(),
             durability: Durability::default(),
@@ -181,6 +187,9 @@ impl Judge {
         };
         match message.testimony() {
             Testimony::Opens { ballot } => {
+                if let Some(written) = &self.written {
+                    written.told_promise(node, ballot)?;
+                }
                 if self.opened.insert((node, life, ballot)) {
                     self.agreement.opened(node, ballot)?;
                 }
@@ -204,6 +213,9 @@ impl Judge {
             | Testimony::GrantsLease { .. }
             | Testimony::AsksConfirm { .. }
             | Testimony::Confirms { .. }
+            | Testimony::Leads { .. }
+            | Testimony::AsksDecided { .. }
+            | Testimony::TellsDecided
             | Testimony::Surveyed
             | Testimony::Nothing => Ok(()),
         }
@@ -211,6 +223,7 @@ impl Judge {
 
     fn proposed(&mut self, node: NodeId, slot: Slot, ballot: Ballot, value: Fingerprint) -> Judged {
         self.chosen.proposed(node, slot, ballot, value)?;
+        self.phase_one.proposed(node, slot, ballot, value)?;
         let first = *self.proposed.entry((slot, ballot)).or_insert(value);
         if first == value {
             return Ok(());
@@ -310,6 +323,10 @@ impl Judge {
             self.agreement.voted(node, vote.slot, vote.ballot, value)?;
             self.chosen.voted(node, vote.slot, vote.ballot, value)?;
         }
+        let votes = page.votes.iter();
+        let votes = votes.map(|vote| (vote.slot, vote.ballot, fingerprint(&vote.batch)));
+        let is_last = page.next.is_none();
+        self.phase_one.told(node, page.ballot, votes, is_last);
         let end = page.next.map_or(u64::MAX, |next| next.previous().0);
         let promise = Promise {
             covers: page.from.0..=end,
@@ -420,6 +437,7 @@ impl Judge {
             drawn,
             number,
             recorded,
+            decided: self.last_decided(),
         }
     }
 
@@ -443,6 +461,13 @@ impl Judge {
             }
         }
         if let Source::StateAfter(slot) = source {
+            if open.recorded.is_some() && slot < open.decided {
+                let detail = format!(
+                    "{:?} read {:?} after {slot}; {} was decided before it began",
+                    open.drawn.level, open.drawn.call, open.decided
+                );
+                return Err(Violation::new(Property::ReadConfirmed, detail));
+            }
             self.witness.read(ReadReply {
                 slot,
                 call: (open.drawn.object, open.drawn.call.clone()),
@@ -513,6 +538,24 @@ impl Judge {
         quorum: usize,
     ) -> Judged {
         self.durability.check_disks(disks, quorum)
+    }
+
+    /// The ballots in which `node` proposed something else than `batch` for `slot`.
+    pub(super) fn proposed_otherwise(
+        &self,
+        node: NodeId,
+        slot: Slot,
+        batch: &Batch,
+    ) -> Vec<Ballot> {
+        let of_slot = (slot, Ballot::ZERO)..(slot.next(), Ballot::ZERO);
+        let proposed = self.proposed.range(of_slot);
+        let own = proposed.filter(|((_, ballot), _)| ballot.node == node);
+        let mut otherwise: Vec<_> = own.map(|((_, ballot), value)| (*ballot, *value)).collect();
+        if !otherwise.is_empty() {
+            let value = fingerprint(batch);
+            otherwise.retain(|(_, proposed)| *proposed != value);
+        }
+        otherwise.into_iter().map(|(ballot, _)| ballot).collect()
     }
 
     /// What is decided in `slot`.

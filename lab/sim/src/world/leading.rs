@@ -7,13 +7,15 @@ use super::clock::Moment;
 use super::setup::Setup;
 use super::watched::ReadSeen;
 use super::{World, clock::Clock};
+use crate::checkers::catching_up::CatchingUp;
 use crate::checkers::confirmations::{Basis, Confirmations};
 use crate::checkers::leadership::Leadership;
 use crate::checkers::leases::Leases;
 use quorate_acceptor::Testimony;
 use quorate_any::AnyMessage;
-use quorate_replica::PeerMessage;
-use quorate_types::{Ballot, Duration, NodeId, NodeSet, Time};
+use quorate_ordering::LinkState;
+use quorate_replica::{Input, PeerMessage};
+use quorate_types::{Ballot, Batch, Duration, NodeId, NodeSet, Slot, Time};
 use std::collections::BTreeMap;
 
 /// Beyond its stated time, a leader has this long to find that it is alone.
@@ -28,6 +30,7 @@ pub(super) struct Leading {
     leases: Leases,
     confirmations: Confirmations,
     leadership: Leadership,
+    catching_up: CatchingUp,
     lease: Duration,
     /// How many acceptors besides the leader confirm a read.
     confirm: usize,
@@ -48,6 +51,7 @@ impl Leading {
             leases: Leases::default(),
             confirmations: Confirmations::default(),
             leadership: Leadership::new(alone.0, leaderless),
+            catching_up: CatchingUp::default(),
             lease: timing.lease,
             confirm: quorums.confirm() - 1,
             decide: quorums.phase2() - 1,
@@ -80,6 +84,8 @@ impl Leading {
                 self.beats.entry((ballot, beat)).or_insert(now);
                 let until = self.bound_until(clock, now);
                 self.leases.granted(now.0, node, ballot, until);
+                self.leases.leads(ballot);
+                return self.leadership.spoke(now.0, node, ballot);
             }
             Testimony::GrantsLease { ballot, beat } => {
                 if let Some(asked) = self.beats.get(&(ballot, beat)) {
@@ -91,14 +97,20 @@ impl Leading {
             Testimony::Promises(page) => return self.leases.promised(now.0, node, page.ballot),
             Testimony::AsksConfirm { ballot, epoch } => {
                 self.confirmations.opened(now.0, ballot, epoch);
+                return self.leadership.spoke(now.0, node, ballot);
+            }
+            Testimony::Leads { ballot } | Testimony::Proposes { ballot, .. } => {
+                self.leases.leads(ballot);
+                return self.leadership.spoke(now.0, node, ballot);
             }
             Testimony::Confirms { ballot, epoch } => {
                 self.confirmations.confirmed(node, ballot, epoch);
             }
             Testimony::Nothing
             | Testimony::Surveyed
-            | Testimony::Proposes { .. }
-            | Testimony::Votes { .. } => {}
+            | Testimony::Votes { .. }
+            | Testimony::AsksDecided { .. }
+            | Testimony::TellsDecided => {}
         }
         Ok(())
     }
@@ -106,19 +118,72 @@ impl Leading {
 
 impl World {
     /// A node lets a message out.
-    pub(super) fn watch_message(&mut self, id: NodeId, message: &PeerMessage<AnyMessage>) {
+    pub(super) fn watch_message(
+        &mut self,
+        id: NodeId,
+        to: NodeSet,
+        message: &PeerMessage<AnyMessage>,
+    ) {
         let PeerMessage::Ordering { message, .. } = message else {
             return;
         };
+        if let Testimony::AsksDecided { from } = message.testimony() {
+            for peer in to.iter() {
+                self.leading.catching_up.asked(id, peer, from);
+            }
+        }
         let clock = self.nodes[&id].clock;
         let judged = self.leading.said(self.now, id, &clock, message);
         self.judged(judged);
     }
 
-    /// A node handles a message.
-    pub(super) fn watch_heard(&mut self, id: NodeId, from: NodeId) {
-        if self.setup.view().acceptors.contains(from) {
-            self.leading.leadership.heard(self.now.0, id, from);
+    /// A node is about to handle what has arrived.
+    pub(super) fn watch_inbox(&mut self, id: NodeId, inbox: &[Input<AnyMessage>]) {
+        let acceptors = self.setup.view().acceptors;
+        let (now, leading) = (self.now.0, &mut self.leading);
+        for input in inbox {
+            match input {
+                Input::Peer { from, message, .. } => {
+                    if acceptors.contains(*from) {
+                        leading.leadership.heard(now, id, *from);
+                    }
+                    if is_lesson(message) {
+                        leading.catching_up.answered(id, *from);
+                    }
+                }
+                Input::Link { peer, state } => match state {
+                    LinkState::Up(_) => leading.catching_up.linked(id, *peer),
+                    LinkState::Down => leading.catching_up.unlinked(id, *peer),
+                },
+                _ => {}
+            }
+        }
+    }
+
+    /// A node has done all that follows from what it handled.
+    pub(super) fn watch_settled(&mut self, id: NodeId) {
+        if !self.leading.catching_up.has_lost(id) {
+            return;
+        }
+        if let Some(running) = &self.nodes[&id].running {
+            let decided = running.replica.status().ordering.decided;
+            let judged = self.leading.catching_up.settled(id, decided);
+            self.judged(judged);
+        }
+    }
+
+    /// A node decides a slot: if it had proposed another value there, it must lead no more.
+    pub(super) fn watch_decided(&mut self, id: NodeId, slot: Slot, batch: &Batch) {
+        for ballot in self.judge.proposed_otherwise(id, slot, batch) {
+            self.leading.leadership.superseded(self.now.0, ballot);
+        }
+    }
+
+    /// A node that promised a ballot in an earlier life starts.
+    pub(super) fn watch_started(&mut self, id: NodeId, promised: Ballot) {
+        if promised > Ballot::ZERO {
+            let until = self.leading.bound_until(&self.nodes[&id].clock, self.now);
+            self.leading.leases.started(id, promised, until);
         }
     }
 
@@ -178,6 +243,7 @@ impl World {
     pub(super) fn watch_death(&mut self, id: NodeId) {
         self.leading.leadership.died(id);
         self.leading.confirmations.died(id);
+        self.leading.catching_up.died(id);
     }
 
     /// Looks at which majorities are healthy, and whether they have a leader.
@@ -258,6 +324,14 @@ impl Leading {
         let until = clock.moment_of(until).0.saturating_sub(1);
         self.leases.served(ballot, until, self.confirm)
     }
+}
+
+/// Whether a message answers a question for decided slots.
+fn is_lesson(message: &PeerMessage<AnyMessage>) -> bool {
+    let PeerMessage::Ordering { message, .. } = message else {
+        return false;
+    };
+    message.testimony() == Testimony::TellsDecided
 }
 
 /// All ways to take `size` of `nodes`.

@@ -130,6 +130,7 @@ impl World {
             let judged = self.judge.restarted(id, promised, &records);
             self.judged(judged);
         }
+        self.watch_started(id, promised);
         self.note_decisions(id);
         self.perform(id, outputs);
         self.set_alarm(id);
@@ -226,7 +227,8 @@ impl World {
         let mut out = Vec::new();
         let inbox = std::mem::take(&mut running.inbox);
         let count = inbox.len() as u64;
-        let heard: Vec<NodeId> = inbox.iter().filter_map(sender).collect();
+        self.watch_inbox(id, &inbox);
+        let running = self.running(id);
         for input in inbox {
             running.replica.handle(time, input, &mut out);
         }
@@ -249,12 +251,10 @@ impl World {
         if is_sampled {
             self.sample(id);
         }
-        for from in heard {
-            self.watch_heard(id, from);
-        }
         self.watch_turn(id);
         self.note_decisions(id);
         self.perform(id, out);
+        self.watch_settled(id);
         self.set_alarm(id);
     }
 
@@ -270,6 +270,7 @@ impl World {
             });
             let judged = self.judge.decided(id, slot, &batch);
             self.judged(judged);
+            self.watch_decided(id, slot, &batch);
         }
         self.watch_sessions();
     }
@@ -383,14 +384,6 @@ impl World {
         }
         let state = LinkState::Down;
         self.hand_in(id, Input::Link { peer, state });
-    }
-}
-
-/// The node whose message an input is.
-fn sender(input: &Input<AnyMessage>) -> Option<NodeId> {
-    match input {
-        Input::Peer { from, .. } => Some(*from),
-        _ => None,
     }
 }
 

@@ -102,11 +102,7 @@ impl World {
             clients: BTreeMap::new(),
             connections: BTreeMap::new(),
             connections_made: 0,
-            judge: Judge::new(
-                LIVE_WITHIN,
-                setup.view().quorums.phase2(),
-                setup.persistence,
-            ),
+            judge: Judge::new(LIVE_WITHIN, setup.view().quorums, setup.persistence),
             leading: Leading::new(&setup),
             keeping: Keeping::new(&setup),
             quiet,

@@ -126,7 +126,7 @@ impl World {
     ) {
         let judged = self.judge.sent(id, life, message);
         self.judged(judged);
-        self.watch_message(id, message);
+        self.watch_message(id, to, message);
         let words = [Tag::Output as u64, u64::from(id.0), to.len() as u64];
         self.trace.note(self.now, &words, || {
             format!("{id} -> {to:?} says {message:?}")

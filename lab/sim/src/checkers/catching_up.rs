@@ -1,0 +1,139 @@
+//! Watches nodes that ask for decided slots: when the link to the asked peer goes down, another is asked at once.
+//!
+//! Fed by the seeded world with links as a node learns of them, with questions as they leave and with answers as they are
+//! handled.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use quorate_types::{NodeId, NodeSet, Slot};
+
+use super::{Property, Violation};
+
+/// Questions without an answer.
+#[derive(Debug, Default)]
+pub struct CatchingUp {
+    /// Whom a node asked last, and for slots from where on.
+    asked: BTreeMap<NodeId, (NodeId, Slot)>,
+    linked: BTreeMap<NodeId, NodeSet>,
+    /// Nodes that have just lost the peer that they had asked, though they have others.
+    lost: BTreeSet<NodeId>,
+}
+
+impl CatchingUp {
+    /// Takes note that `node` asks `peer` for decided slots from `from` on.
+    pub fn asked(&mut self, node: NodeId, peer: NodeId, from: Slot) {
+        self.asked.insert(node, (peer, from));
+        self.lost.remove(&node);
+    }
+
+    /// Takes note that `node` handles an answer of `peer`.
+    pub fn answered(&mut self, node: NodeId, peer: NodeId) {
+        if self
+            .asked
+            .get(&node)
+            .is_some_and(|(asked, _)| *asked == peer)
+        {
+            self.asked.remove(&node);
+        }
+    }
+
+    /// Takes note that `node` is told that its link to `peer` is up.
+    pub fn linked(&mut self, node: NodeId, peer: NodeId) {
+        self.linked.entry(node).or_default().insert(peer);
+    }
+
+    /// Takes note that `node` is told that its link to `peer` is down.
+    pub fn unlinked(&mut self, node: NodeId, peer: NodeId) {
+        let others = self.linked.entry(node).or_default();
+        others.remove(peer);
+        let was_asked = self
+            .asked
+            .get(&node)
+            .is_some_and(|(asked, _)| *asked == peer);
+        if was_asked && !others.is_empty() {
+            self.lost.insert(node);
+        }
+    }
+
+    /// Forgets an ended life of `node`.
+    pub fn died(&mut self, node: NodeId) {
+        self.asked.remove(&node);
+        self.linked.remove(&node);
+        self.lost.remove(&node);
+    }
+
+    /// Whether `node` has lost the peer that it asked and has asked nobody since.
+    pub fn has_lost(&self, node: NodeId) -> bool {
+        self.lost.contains(&node)
+    }
+
+    /// Takes note that `node` has done all that it does at this moment; its decided prefix ends at `decided`.
+    ///
+    /// # Errors
+    /// [`Property::Liveness`] when it lacks what it had asked for, and waits for the peer that is gone.
+    pub fn settled(&mut self, node: NodeId, decided: Slot) -> Result<(), Violation> {
+        if !self.lost.remove(&node) {
+            return Ok(());
+        }
+        match self.asked.remove(&node) {
+            Some((peer, from)) if decided < from => Err(Violation::new(
+                Property::Liveness,
+                format!(
+                    "{node} asked {peer} for slots from {from}, lost its link and asks nobody else"
+                ),
+            )),
+            Some(_) | None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: NodeId = NodeId(1);
+    const B: NodeId = NodeId(2);
+    const C: NodeId = NodeId(3);
+
+    fn asked() -> CatchingUp {
+        let mut seen = CatchingUp::default();
+        seen.linked(A, B);
+        seen.linked(A, C);
+        seen.asked(A, B, Slot(5));
+        seen
+    }
+
+    #[test]
+    fn a_node_that_waits_for_a_peer_that_is_gone_is_found() {
+        let mut seen = asked();
+        seen.unlinked(A, B);
+        assert!(seen.has_lost(A));
+        assert_eq!(
+            seen.settled(A, Slot(4)).unwrap_err().property,
+            Property::Liveness
+        );
+    }
+
+    #[test]
+    fn another_question_an_answer_and_the_slot_itself_settle_it() {
+        let mut seen = asked();
+        seen.unlinked(A, B);
+        seen.asked(A, C, Slot(5));
+        seen.settled(A, Slot(4)).unwrap();
+        let mut seen = asked();
+        seen.answered(A, B);
+        seen.unlinked(A, B);
+        seen.settled(A, Slot(4)).unwrap();
+        let mut seen = asked();
+        seen.unlinked(A, B);
+        seen.settled(A, Slot(5)).unwrap();
+    }
+
+    #[test]
+    fn a_node_without_another_link_owes_no_question() {
+        let mut seen = asked();
+        seen.unlinked(A, C);
+        seen.unlinked(A, B);
+        seen.settled(A, Slot(4)).unwrap();
+    }
+}

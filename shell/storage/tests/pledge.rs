@@ -5,6 +5,9 @@ use quorate_storage::{
     StorageError, StorageLimits,
 };
 
+/// The log, what it gave back, and what its node has lost.
+type Opened = (Log<SimDisk>, Vec<RecoveredRecord>, Option<MemoryLoss>);
+
 /// The disks of one node.
 struct Node {
     identity: SimDisk,
@@ -29,9 +32,7 @@ impl Node {
         }
     }
 
-    fn open(
-        &self,
-    ) -> Result<(Log<SimDisk>, Vec<RecoveredRecord>, Option<MemoryLoss>), StorageError> {
+    fn open(&self) -> Result<Opened, StorageError> {
         let identity = IdentityFile::boot(self.identity.clone())?;
         let (log, recovered) = Log::open_of(self.log.clone(), &identity, StorageLimits::small())?;
         Ok((log, recovered, identity.get().loss))

@@ -6,6 +6,7 @@
 use crate::local::clients::{opened_in, refuse, reply};
 use crate::local::internal::Purpose;
 use crate::objects::pipeline::{Calls, Work};
+use crate::replicated::poison::Death;
 use crate::replicated::sessions::Opening;
 use crate::replicated::window::{Admission, fingerprint};
 use crate::{Output, Replica};
@@ -194,32 +195,48 @@ impl<O: Ordering> Replica<O> {
                     self.checkpoint_landed();
                 }
             }
-            Body::Died {
-                reporter,
-                slot: at,
-                index,
-            } => {
+            Body::Died { .. } | Body::Survived { .. } | Body::Skip { .. } => {
                 self.internals.landed(command.id);
-                // A report is about a call that was decided before it.
-                if *at < slot {
-                    let place = CallPlace {
-                        slot: *at,
-                        index: *index,
-                    };
-                    self.died(*reporter, place, out);
-                }
-            }
-            Body::Skip { slot: at, index } => {
-                self.internals.landed(command.id);
-                if *at < slot {
-                    let place = CallPlace {
-                        slot: *at,
-                        index: *index,
-                    };
-                    self.skip(place, out);
-                }
+                self.apply_poison(slot, &command.body, out);
             }
             Body::Call { .. } => unreachable!("calls are admitted in runs"),
+        }
+    }
+
+    /// Reports about poison calls, and decisions to skip one. Each is about a call that was decided before it.
+    fn apply_poison(&mut self, decided: Slot, body: &Body, out: &mut Vec<Output<O::Message>>) {
+        match *body {
+            Body::Died {
+                reporter,
+                slot,
+                index,
+                may_have_answered,
+            } if slot < decided => {
+                let death = if may_have_answered {
+                    Death::Again
+                } else {
+                    Death::First
+                };
+                self.died(reporter, CallPlace { slot, index }, death, out);
+            }
+            Body::Survived {
+                reporter,
+                slot,
+                index,
+            } if slot < decided => self.survived(reporter, CallPlace { slot, index }),
+            Body::Skip { slot, index } if slot < decided => {
+                self.skip(CallPlace { slot, index }, out);
+            }
+            Body::Died { .. }
+            | Body::Survived { .. }
+            | Body::Skip { .. }
+            | Body::Call { .. }
+            | Body::Open { .. }
+            | Body::Close
+            | Body::Expire { .. }
+            | Body::Lead { .. }
+            | Body::Read { .. }
+            | Body::Checkpoint => {}
         }
     }
 

@@ -63,6 +63,9 @@ pub const FETCHER_PATIENCE: Duration = Duration::from_millis(5_000);
 /// How long after a refusal the report of the own host's end is submitted again.
 pub const POISON_REPORT_EVERY: Duration = Duration::from_millis(500);
 
+/// Poison calls that somebody survived and that reports are kept of: more than hosts can die at together.
+pub const POISON_CALLS: usize = 16;
+
 /// How often a snapshot report is repeated while no majority agrees on it.
 pub const REPORT_EVERY: Duration = Duration::from_millis(2_000);
 

@@ -8,7 +8,7 @@ use crate::local::connections::Connections;
 use crate::local::expiry::Expiry;
 use crate::local::fetch::Fetch;
 use crate::local::internal::Internals;
-use crate::local::poison::OwnDeath;
+use crate::local::poison::{EarlierLives, OwnPoison};
 use crate::local::quarantine::ObjectsStanding;
 use crate::local::reads::Reads;
 use crate::local::storage::Storage;
@@ -39,6 +39,8 @@ pub struct Remembered {
     pub snapshot: Option<Recovered>,
     /// Whether its objects may answer.
     pub quarantine: Option<Quarantine>,
+    /// What it may have executed.
+    pub earlier: EarlierLives,
 }
 
 /// Executes what an [`Ordering`] decides, at most once, and answers clients.
@@ -66,7 +68,7 @@ pub struct Replica<O: Ordering> {
     pub(crate) is_host_up: bool,
     pub(crate) is_draining: bool,
     pub(crate) storage: Storage,
-    pub(crate) own_death: OwnDeath,
+    pub(crate) own_poison: OwnPoison,
     /// When each node was last heard of.
     pub(crate) heard: BTreeMap<NodeId, Time>,
     /// Events for the ordering, raised while its effects were routed.
@@ -103,7 +105,7 @@ impl<O: Ordering> Replica<O> {
             is_host_up: true,
             is_draining: false,
             storage: Storage::default(),
-            own_death: OwnDeath::default(),
+            own_poison: OwnPoison::new(remembered.earlier),
             heard: BTreeMap::new(),
             events: VecDeque::new(),
             effects: Effects::new(),
@@ -197,12 +199,10 @@ impl<O: Ordering> Replica<O> {
             Input::Host { is_up } => {
                 self.is_host_up = is_up;
                 if is_up {
-                    self.own_death.host_works();
+                    self.host_works();
                 }
             }
-            Input::HostDied { slot, index } => {
-                self.own_death.host_died(now, CallPlace { slot, index })
-            }
+            Input::HostDied { slot, index } => self.host_died(now, CallPlace { slot, index }),
             Input::Storage { has_room } => self.room_changed(has_room),
             Input::Checkpoint => self.want_checkpoint(),
             Input::Drain => {
@@ -218,7 +218,7 @@ impl<O: Ordering> Replica<O> {
     fn end_turn(&mut self, now: Time, wall: Wall, entropy: u64, out: &mut Vec<Output<O::Message>>) {
         self.tend_sessions(now);
         self.tend_log();
-        self.tend_poison(now);
+        self.tend_poison(now, out);
         self.tend_quarantine(now);
         self.ask_for_reads(now, out);
         if !self.turn.is_empty() {
@@ -246,7 +246,7 @@ impl<O: Ordering> Replica<O> {
             self.agreement.next_wake(),
             self.quarantine.next_wake(),
             self.fetch.next_wake(),
-            self.own_death.next_wake(),
+            self.own_poison.next_wake(),
         ]
         .into_iter()
         .flatten()
@@ -353,6 +353,13 @@ impl<O: Ordering> Replica<O> {
     /// All other replicas of the view.
     pub(crate) fn other_replicas(&self) -> NodeSet {
         self.config.view.replicas.without(self.config.own)
+    }
+
+    /// The highest slot whose calls, and those of all before, the objects have executed: what a later life
+    /// of this node is told of it as [`Remembered::earlier`].
+    #[must_use]
+    pub fn executed_upto(&self) -> Slot {
+        self.pipeline.executed(self.replicated.applied)
     }
 
     /// The ordering below, for the owner's own questions.

@@ -95,9 +95,21 @@ pub enum Body {
     /// Every replica takes a snapshot of the state after this command's slot.
     Checkpoint,
     /// A replica's host died for good at one call. Once every replica of the view has said so of the
-    /// same call, the call is skipped.
+    /// same call, and none of them can ever have executed it, the call is skipped.
     Died {
         /// Whose host.
+        reporter: NodeId,
+        /// The slot of the call.
+        slot: Slot,
+        /// Its index in the batch of that slot.
+        index: u32,
+        /// Whether an earlier life of the reporter may have executed the call and answered for it: then no
+        /// reports skip it.
+        may_have_answered: bool,
+    },
+    /// A replica's objects are past a call at which another replica's host died: no reports skip it.
+    Survived {
+        /// Whose objects.
         reporter: NodeId,
         /// The slot of the call.
         slot: Slot,
@@ -129,6 +141,7 @@ impl Command {
                 | Body::Read { .. }
                 | Body::Checkpoint
                 | Body::Died { .. }
+                | Body::Survived { .. }
                 | Body::Skip { .. } => 0,
             }
     }

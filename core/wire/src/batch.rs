@@ -5,7 +5,7 @@
 
 use crate::WireError;
 use crate::client::{CALL_BYTES, put_call_fields, take_call_fields};
-use crate::codec::{Reader, put_bytes, put_count};
+use crate::codec::{Reader, put_bytes, put_count, put_flag};
 use crate::words::{
     put_ballot, put_command_id, put_node, put_session, put_slot, take_ballot, take_command_id,
     take_node, take_session, take_slot,
@@ -36,6 +36,7 @@ fn encode(batch: &Batch) -> Bytes {
         | Body::Read { .. }
         | Body::Checkpoint
         | Body::Died { .. }
+        | Body::Survived { .. }
         | Body::Skip { .. } => COMMAND_BYTES_MIN,
     });
     let mut buf = BytesMut::with_capacity(HEAD_BYTES + calls.sum::<usize>());
@@ -82,6 +83,7 @@ const READ: u8 = 6;
 const CHECKPOINT: u8 = 7;
 const SKIP: u8 = 8;
 const DIED: u8 = 9;
+const SURVIVED: u8 = 10;
 
 #[inline]
 pub(crate) fn put_command(buf: &mut BytesMut, command: &Command) {
@@ -105,6 +107,7 @@ pub(crate) fn put_command(buf: &mut BytesMut, command: &Command) {
         Body::Checkpoint => CHECKPOINT,
         Body::Skip { .. } => SKIP,
         Body::Died { .. } => DIED,
+        Body::Survived { .. } => SURVIVED,
     };
     buf.put_u8(tag);
     put_command_id(buf, command.id);
@@ -122,6 +125,17 @@ pub(crate) fn put_command(buf: &mut BytesMut, command: &Command) {
             buf.put_u64_le(*boot);
         }
         Body::Died {
+            reporter,
+            slot,
+            index,
+            may_have_answered,
+        } => {
+            put_node(buf, *reporter);
+            put_slot(buf, *slot);
+            buf.put_u32_le(*index);
+            put_flag(buf, *may_have_answered);
+        }
+        Body::Survived {
             reporter,
             slot,
             index,
@@ -176,6 +190,12 @@ fn take_other(r: &mut Reader<'_>, tag: u8) -> Result<Command, WireError> {
         },
         CHECKPOINT => Body::Checkpoint,
         DIED => Body::Died {
+            reporter: take_node(r)?,
+            slot: take_slot(r)?,
+            index: r.u32("index")?,
+            may_have_answered: r.flag("earlier life")?,
+        },
+        SURVIVED => Body::Survived {
             reporter: take_node(r)?,
             slot: take_slot(r)?,
             index: r.u32("index")?,

@@ -195,7 +195,15 @@ impl OtherProcess {
 
     pub(crate) fn restore(&mut self, slot: Slot, images: Vec<ObjectImage>) {
         self.newest = slot;
-        self.work_log.push(HostWork::Restore { slot, images });
+        if matches!(self.life, Life::Over) {
+            // The call that keeps the host down is in the images: what was to be executed is not needed.
+            self.work_log.begin_with(slot, images);
+            self.last_death = None;
+            let until = Instant::now();
+            self.life = Life::Waiting { until };
+        } else {
+            self.work_log.push(HostWork::Restore { slot, images });
+        }
     }
 
     /// Sends what waits.

@@ -203,6 +203,24 @@ impl WorkLog {
         self.base = Some((slot, images));
     }
 
+    /// Drops all calls: the next process takes over `images`, and then answers what it is asked.
+    pub(crate) fn begin_with(&mut self, slot: Slot, images: Vec<ObjectImage>) {
+        let queries = self.entries.drain(..).filter_map(|entry| match entry.work {
+            HostWork::Query { .. } if !entry.is_told => Some(entry.work),
+            HostWork::Query { .. }
+            | HostWork::Execute { .. }
+            | HostWork::Snapshot { .. }
+            | HostWork::Restore { .. } => None,
+        });
+        let queries: Vec<HostWork> = queries.collect();
+        self.weight = 0;
+        self.rewind();
+        self.push(HostWork::Restore { slot, images });
+        for query in queries {
+            self.push(query);
+        }
+    }
+
     /// The restore that was answered last changed nothing: it is not repeated.
     pub(crate) fn forget_restore(&mut self) {
         let index = self.answered - 1;

@@ -354,6 +354,32 @@ fn a_host_that_stayed_down_starts_again_when_the_group_skips_the_call() {
 }
 
 #[test]
+fn a_host_that_stayed_down_takes_over_a_state_behind_the_call() {
+    let mut survivor = account();
+    deposit(&mut survivor, 1, 5);
+    deposit(&mut survivor, 2, 2);
+    outcomes(&mut survivor, 2);
+    survivor.take_snapshot(Slot(2));
+    let (images, _) = image(&mut survivor);
+    let mut host = account();
+    deposit(&mut host, 1, 5);
+    outcomes(&mut host, 1);
+    host.execute(Slot(2), stamp(2), vec![call(0, "crash", &[])]);
+    host.execute(Slot(3), stamp(3), vec![call(0, "deposit", &[100])]);
+    until(&mut host, |event| match event {
+        HostEvent::Down { is_final: true, .. } => Some(()),
+        _ => None,
+    });
+    host.restore(Slot(3), images);
+    until(&mut host, |event| match event {
+        HostEvent::Restored { slot } => Some(assert_eq!(*slot, Slot(3))),
+        _ => None,
+    });
+    deposit(&mut host, 4, 1);
+    assert_eq!(outcomes(&mut host, 4), [returned_int(8)]);
+}
+
+#[test]
 fn a_query_that_ends_the_process_is_given_up() {
     let mut host = account();
     deposit(&mut host, 1, 3);

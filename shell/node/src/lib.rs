@@ -9,6 +9,7 @@ mod arguments;
 mod clock;
 mod config;
 mod error;
+mod executed_file;
 mod intake;
 mod journal;
 mod limits;

@@ -7,6 +7,7 @@
 
 use crate::NodeError;
 use crate::clock::{Entropy, boot_time, wall_time};
+use crate::executed_file::ExecutedFile;
 use crate::journal::Journal;
 use crate::limits::{DRAIN_MAX, EVENTS, ROUNDS_PER_TURN, STARVED_AFTER};
 use crate::quarantine_file::QuarantineFile;
@@ -45,6 +46,7 @@ pub(crate) struct Node {
     pub(crate) journal: Option<Journal>,
     pub(crate) snapshots: SnapshotQueue,
     pub(crate) quarantine_file: QuarantineFile,
+    pub(crate) executed_file: ExecutedFile,
     pub(crate) questions: Questions,
     pub(crate) signals: Signals,
     pub(crate) poll: Poll,
@@ -153,6 +155,8 @@ impl Node {
         {
             self.transport.pasts_noted(now);
         }
+        // Answers leave after what they rest on is noted.
+        self.executed_file.note(self.replica.executed_upto());
         self.transport.flush(now);
         if let Some(journal) = &mut self.journal {
             journal.flush()?;

@@ -4,6 +4,7 @@
 
 use crate::admin;
 use crate::clock::{Entropy, boot_time};
+use crate::executed_file::ExecutedFile;
 use crate::journal::{Journal, past};
 use crate::node::{Node, TRANSPORT, shared};
 use crate::observing::Observing;
@@ -77,7 +78,9 @@ fn assemble(config: &NodeConfig, directory: &mut DataDirectory) -> Result<Node, 
     let names = object_names(&identity);
     let store = SnapshotStore::open(directory.snapshot_disk()?, config.cluster.0)?;
     let quarantine_file = QuarantineFile::in_directory(&config.dir, identity.group);
+    let executed_file = ExecutedFile::open(&config.dir, identity.group, identity.boot);
     let remembered = Remembered {
+        earlier: executed_file.earlier(),
         quarantine: quarantine_file.read()?,
         snapshot: recover(config, &store, &names, &mut host)?,
     };
@@ -100,6 +103,7 @@ fn assemble(config: &NodeConfig, directory: &mut DataDirectory) -> Result<Node, 
         journal,
         snapshots,
         quarantine_file,
+        executed_file,
         questions,
         signals,
         poll,

@@ -124,23 +124,25 @@ impl Agreement {
         }
     }
 
-    /// What the reports of `view`'s replicas about `slot` say.
-    fn verdict(&self, view: &View, slot: Slot) -> Verdict {
+    /// What the reports of `view`'s replicas about `slot` say. Who is stuck before the slot at a call that
+    /// another survived has no say while it reports nothing there.
+    fn verdict(&self, view: &View, stuck: NodeSet, slot: Slot) -> Verdict {
         let mut counts: BTreeMap<Digest, usize> = BTreeMap::new();
         let mut heard = 0;
+        let mut voters = 0;
         for node in view.replicas.iter() {
-            let Some(report) = self.report_of(node, slot) else {
-                continue;
-            };
+            let report = self.report_of(node, slot);
+            voters += usize::from(report.is_some() || !stuck.contains(node));
+            let Some(report) = report else { continue };
             heard += 1;
             *counts.entry(report.digest).or_default() += 1;
         }
         let most = counts.into_iter().max_by_key(|(_, count)| *count);
-        let unheard = view.replicas.len() - heard;
+        let (unheard, majority) = (voters - heard, voters / 2 + 1);
         match most {
-            Some((digest, count)) if count >= view.replica_majority() => Verdict::Agreed(digest),
+            Some((digest, count)) if count >= majority => Verdict::Agreed(digest),
             Some((digest, _)) if planted(Plant::TrimByOne) => Verdict::Agreed(digest),
-            Some((_, count)) if count + unheard < view.replica_majority() => Verdict::Split,
+            Some((_, count)) if count + unheard < majority => Verdict::Split,
             Some(_) | None => Verdict::Open,
         }
     }
@@ -220,7 +222,8 @@ impl<O: Ordering> Replica<O> {
     }
 
     fn judge(&mut self, now: Time, slot: Slot, out: &mut Vec<Output<O::Message>>) {
-        match self.agreement.verdict(&self.config.view, slot) {
+        let stuck = self.replicated.poison.stuck(slot);
+        match self.agreement.verdict(&self.config.view, stuck, slot) {
             Verdict::Agreed(digest) => self.agreed(now, slot, digest, out),
             Verdict::Split => {
                 if self.quarantine.freeze(slot) {

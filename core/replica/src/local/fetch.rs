@@ -149,6 +149,11 @@ impl<O: Ordering> Replica<O> {
         }
     }
 
+    /// Says whether the objects wait for a snapshot whatever else comes.
+    fn is_held(&self) -> bool {
+        self.quarantine.is_diverged() || self.own_poison.is_stranded()
+    }
+
     /// The peer asked last did not help: the next one may, but a round without help ends in a pause.
     fn was_no_help(&mut self, now: Time, out: &mut Vec<Output<O::Message>>) {
         self.fetch.refusals += 1;
@@ -164,7 +169,7 @@ impl<O: Ordering> Replica<O> {
     /// snapshot once the objects have passed it by themselves.
     pub(crate) fn tend_backlog(&mut self, now: Time, out: &mut Vec<Output<O::Message>>) {
         let executed = self.pipeline.executed(self.replicated.applied);
-        let may_drop = !self.fetch.is_installing() && !self.quarantine.is_diverged();
+        let may_drop = !self.fetch.is_installing() && !self.is_held();
         if may_drop && self.fetch.needed.is_some_and(|needed| needed <= executed) {
             self.fetch.done();
         }
@@ -396,7 +401,7 @@ impl<O: Ordering> Replica<O> {
         out: &mut Vec<Output<O::Message>>,
     ) {
         if self.fetch.state == (State::Installing { slot }) {
-            if !self.quarantine.is_diverged() {
+            if !self.is_held() {
                 self.pipeline.release();
             }
             self.fetch.state = State::Idle;

@@ -15,8 +15,8 @@ pub(crate) enum Purpose {
     Lead,
     /// Asks for a checkpoint.
     Checkpoint,
-    /// Says at which call the own host died for good.
-    Died,
+    /// Says at which call the own host died for good, or that the objects are past one.
+    Poison,
     /// Marks the place of a group of ordered reads.
     Read(ReadId),
 }

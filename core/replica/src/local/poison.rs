@@ -1,59 +1,146 @@
-//! The own host's end at a poison call, until its report is decided.
+//! This node's part in poison calls: the end of its own host at one, and the word that it is past one.
 //!
-//! What reports bring about is replicated and stands in `replicated/poison.rs`. A report that ordering
-//! refused is submitted again, and so is one that was on its way when slots were passed over.
+//! What reports bring about is replicated and stands in `replicated/poison.rs`. A host that died at a call
+//! which another replica survived takes over that replica's snapshot: `docs/sessions.md` has the rule.
 
-use crate::limits::POISON_REPORT_EVERY;
+use crate::limits::{HEAL_EVERY, POISON_REPORT_EVERY};
 use crate::local::internal::Purpose;
+use crate::replicated::poison::Death;
 use crate::{Output, Replica};
 use quorate_ordering::Ordering;
-use quorate_types::{Body, CallPlace, NodeId, Time};
+use quorate_types::{Body, CallPlace, NodeId, Slot, Time};
 
-/// Whether the own host died for good, and where.
+/// What earlier lives of this node may have executed, and so may have answered for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum EarlierLives {
+    /// There was none, or none executed anything.
+    #[default]
+    None,
+    /// Calls up to this slot.
+    Upto(Slot),
+    /// Anything that was decided before this life.
+    Unknown,
+}
+
+/// This node's reports, and what it waits for.
 #[derive(Debug, Default)]
-pub(crate) struct OwnDeath(Option<Report>);
+pub(crate) struct OwnPoison {
+    earlier: EarlierLives,
+    /// Where the own host died for good, until it works again.
+    died_at: Option<CallPlace>,
+    /// The report that the log lacks.
+    report: Option<Report>,
+    /// A snapshot past the call is asked for; a checkpoint is asked for again at this time.
+    stranded: Option<Time>,
+}
 
 #[derive(Debug)]
 struct Report {
     place: CallPlace,
+    kind: Kind,
     is_submitted: bool,
     due: Time,
 }
 
-impl OwnDeath {
-    /// The own host died for good.
-    pub(crate) fn host_died(&mut self, now: Time, place: CallPlace) {
-        self.0 = Some(Report {
-            place,
-            is_submitted: false,
-            due: now,
-        });
-    }
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    Died,
+    Survived,
+}
 
-    /// The own host works: there is nothing to report.
-    pub(crate) fn host_works(&mut self) {
-        self.0 = None;
+impl OwnPoison {
+    pub(crate) fn new(earlier: EarlierLives) -> OwnPoison {
+        OwnPoison {
+            earlier,
+            ..OwnPoison::default()
+        }
     }
 
     /// The report may not be decided: it is submitted again after a while.
     pub(crate) fn lost_sight(&mut self) {
-        if let Some(report) = &mut self.0 {
+        if let Some(report) = &mut self.report {
             report.is_submitted = false;
         }
     }
 
-    /// When the report is to be submitted, if one waits.
+    /// When a report is to be submitted or a checkpoint to be asked for, if at all.
     pub(crate) fn next_wake(&self) -> Option<Time> {
-        let waiting = self.0.as_ref().filter(|report| !report.is_submitted);
-        waiting.map(|report| report.due)
+        let waiting = self.report.as_ref().filter(|report| !report.is_submitted);
+        let report = waiting.map(|report| report.due);
+        report.into_iter().chain(self.stranded).min()
+    }
+
+    /// Says whether the objects wait for a survivor's snapshot.
+    pub(crate) fn is_stranded(&self) -> bool {
+        self.stranded.is_some()
+    }
+
+    /// The objects hold a state past the call.
+    pub(crate) fn passed(&mut self) {
+        self.died_at = None;
+        self.stranded = None;
+        self.report.take_if(|report| report.kind == Kind::Died);
+    }
+
+    fn want(&mut self, now: Time, place: CallPlace, kind: Kind) {
+        self.report = Some(Report {
+            place,
+            kind,
+            is_submitted: false,
+            due: now,
+        });
     }
 }
 
 impl<O: Ordering> Replica<O> {
-    /// At the end of a turn: submits the own report if one is due.
-    pub(crate) fn tend_poison(&mut self, now: Time) {
+    /// The own host died for good.
+    pub(crate) fn host_died(&mut self, now: Time, place: CallPlace) {
+        self.own_poison.died_at = Some(place);
+        self.own_poison.want(now, place, Kind::Died);
+    }
+
+    /// The own host works: it died at nothing, and goes on by itself unless a snapshot is being installed.
+    pub(crate) fn host_works(&mut self) {
+        self.own_poison.died_at = None;
+        if let Some(report) = &self.own_poison.report
+            && report.kind == Kind::Died
+        {
+            self.own_poison.report = None;
+        }
+        if self.own_poison.stranded.take().is_some() && !self.fetch.is_installing() {
+            self.pipeline.release();
+        }
+    }
+
+    /// At the end of a turn: reports, and asks for the snapshot of who survived.
+    pub(crate) fn tend_poison(&mut self, now: Time, out: &mut Vec<Output<O::Message>>) {
+        let executed = self.pipeline.executed(self.replicated.applied);
+        let own = self.config.own;
+        if self.own_poison.report.is_none()
+            && self.is_replica()
+            && let Some(place) = self.replicated.poison.to_tell(own, executed)
+        {
+            self.own_poison.want(now, place, Kind::Survived);
+        }
+        self.submit_report(now);
+        let is_survived = |place| self.replicated.poison.has_survivor(place);
+        if self.own_poison.died_at.is_some_and(is_survived) && !self.own_poison.is_stranded() {
+            // Nothing more is handed out, so that a snapshot can be ahead of the objects.
+            self.pipeline.hold(self.replicated.applied);
+            let least = self.pipeline.handed_out(self.replicated.applied);
+            self.own_poison.stranded = Some(now);
+            self.fetch_at_least(now, least, out);
+        }
+        if self.own_poison.stranded.is_some_and(|due| due <= now) {
+            self.own_poison.stranded = Some(now + HEAL_EVERY);
+            self.want_checkpoint();
+        }
+    }
+
+    fn submit_report(&mut self, now: Time) {
         let reporter = self.config.own;
-        let Some(report) = &mut self.own_death.0 else {
+        let earlier = self.own_poison.earlier;
+        let Some(report) = &mut self.own_poison.report else {
             return;
         };
         if report.is_submitted || report.due > now {
@@ -62,32 +149,57 @@ impl<O: Ordering> Replica<O> {
         report.is_submitted = true;
         report.due = now + POISON_REPORT_EVERY;
         let CallPlace { slot, index } = report.place;
-        let body = Body::Died {
-            reporter,
-            slot,
-            index,
+        let body = match report.kind {
+            Kind::Died => Body::Died {
+                reporter,
+                slot,
+                index,
+                may_have_answered: match earlier {
+                    EarlierLives::None => false,
+                    EarlierLives::Upto(upto) => slot <= upto,
+                    EarlierLives::Unknown => true,
+                },
+            },
+            Kind::Survived => Body::Survived {
+                reporter,
+                slot,
+                index,
+            },
         };
-        self.submit(Purpose::Died, body);
+        self.submit(Purpose::Poison, body);
     }
 
-    /// A report is decided: skips the call if every replica of the view has now reported it.
+    /// A death is decided: skips the call if that makes it one that nobody can have executed.
     pub(crate) fn died(
         &mut self,
         reporter: NodeId,
         place: CallPlace,
+        death: Death,
         out: &mut Vec<Output<O::Message>>,
     ) {
-        if reporter == self.config.own {
-            self.own_death.0.take_if(|report| report.place == place);
-        }
+        self.report_landed(reporter, place);
         let replicas = self.config.view.replicas;
-        if self.replicated.poison.died(replicas, reporter, place) {
+        if (self.replicated.poison).died(replicas, reporter, place, death) {
             self.skip(place, out);
+        }
+    }
+
+    /// A replica is past the call.
+    pub(crate) fn survived(&mut self, reporter: NodeId, place: CallPlace) {
+        self.report_landed(reporter, place);
+        self.replicated.poison.survived(reporter, place);
+    }
+
+    fn report_landed(&mut self, reporter: NodeId, place: CallPlace) {
+        if reporter == self.config.own {
+            let own = &mut self.own_poison.report;
+            own.take_if(|report| report.place == place);
         }
     }
 
     /// The group skips a call; where its outcome is known already, that outcome stays.
     pub(crate) fn skip(&mut self, place: CallPlace, out: &mut Vec<Output<O::Message>>) {
+        self.replicated.poison.skipped(place);
         let CallPlace { slot, index } = place;
         if self.pipeline.skip(slot, index) {
             out.push(Output::Skip { slot, index });

@@ -252,6 +252,7 @@ impl<O: Ordering> Replica<O> {
             }
         }
         self.fetched(now, slot, out);
+        self.own_poison.passed();
         if self.quarantine.is_diverged() {
             self.agreement.forget(self.config.own);
             self.heal(slot, out);
@@ -280,7 +281,7 @@ impl<O: Ordering> Replica<O> {
         }
         self.checkpoint_refused(Refusal::Unknown, out);
         self.expiry.lost_sight();
-        self.own_death.lost_sight();
+        self.own_poison.lost_sight();
         self.internals.forget();
     }
 }

@@ -99,6 +99,7 @@ impl Replicated {
 
     pub(crate) fn check(&self) {
         self.sessions.check();
+        self.poison.check();
         assert!(
             self.lead.slot <= self.applied,
             "leads stand in applied slots"

@@ -145,6 +145,7 @@ fn restart_from_own_snapshot(world: &mut World, slot: Slot, quarantine: Option<Q
     let remembered = Remembered {
         snapshot: Some(image.recovered()),
         quarantine,
+        ..Remembered::default()
     };
     world.nodes.truncate(2);
     world.add_remembering(config(3, 2), remembered, Objects::restored(&image));

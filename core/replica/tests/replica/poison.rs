@@ -2,8 +2,8 @@
 
 use crate::world::{Objects, value};
 use crate::world::{World, call, config, id, meta};
-use quorate_replica::Input;
-use quorate_types::{Body, NodeId, Outcome, Slot};
+use quorate_replica::{EarlierLives, Input, Output, Remembered};
+use quorate_types::{Body, Duration, NodeId, Outcome, Slot};
 
 fn digests(world: &World) -> Vec<u64> {
     let nodes = world.nodes.iter();
@@ -34,10 +34,129 @@ fn a_call_that_one_replica_survives_is_not_skipped() {
     let session = world.open(2, 5);
     world.call(2, 5, id(session, 1), "poison");
     assert!(matches!(world.outcome(5), Some(Outcome::Returned(_))));
+    let first = world.nodes[2].objects.state;
+    world.pass(Duration::from_millis(10_000));
     for node in 0..2 {
-        assert!(!world.nodes[node].replica.status().is_host_up);
-        assert_eq!(world.nodes[node].replica.status().backlog, 1);
+        let status = world.nodes[node].replica.status();
+        assert!(status.is_host_up && status.is_serving, "{status:?}");
+        assert_eq!(world.nodes[node].objects.state, first);
     }
+}
+
+/// Claim rp-28.
+#[test]
+fn the_snapshot_of_the_only_survivor_is_taken_over_and_the_log_is_trimmed() {
+    let mut world = World::new(3);
+    world.nodes[2].objects.is_immune = true;
+    let session = world.open(2, 5);
+    world.call(2, 5, id(session, 1), "a");
+    world.call(2, 5, id(session, 2), "poison");
+    let survived = world.outcome(5);
+    assert!(matches!(survived, Some(Outcome::Returned(_))));
+    world.call(2, 5, id(session, 3), "b");
+    world.pass(Duration::from_millis(10_000));
+    for node in 0..3 {
+        let status = world.nodes[node].replica.status();
+        assert!(status.is_serving, "{status:?}");
+        assert!(status.stable > Slot::ZERO, "the log is trimmed: {status:?}");
+        assert_eq!(
+            world.nodes[node].objects.state,
+            world.nodes[2].objects.state
+        );
+    }
+    world.call(0, 6, id(session, 2), "poison");
+    assert_eq!(
+        world.outcome(6),
+        survived,
+        "its reply came with the snapshot"
+    );
+    let later = world.checkpoint(0);
+    for node in 0..3 {
+        assert_eq!(world.nodes[node].replica.status().stable, later);
+    }
+}
+
+/// Claim rp-29.
+#[test]
+fn a_call_that_was_answered_once_is_not_skipped_whoever_dies_at_it_later() {
+    let mut world = World::new(3);
+    for deaf in 0..2 {
+        world.shared.borrow_mut().deaf.insert(deaf);
+    }
+    world.nodes[2].objects.is_immune = true;
+    let session = world.open(2, 5);
+    world.call(2, 5, id(session, 1), "poison");
+    assert!(matches!(world.outcome(5), Some(Outcome::Returned(_))));
+    let executed = world.nodes[2].replica.status().executed;
+    world.nodes.pop();
+    world.shared.borrow_mut().deaf.clear();
+    world.run();
+    for earlier in [EarlierLives::Upto(executed), EarlierLives::Unknown] {
+        let remembered = Remembered {
+            earlier,
+            ..Remembered::default()
+        };
+        world.add_remembering(config(3, 2), remembered, Objects::default());
+        world.follow(2, 0);
+        world.pass(Duration::from_millis(5_000));
+        let skips = |(_, output): &(usize, Output<u32>)| matches!(output, Output::Skip { .. });
+        assert!(
+            !world.seen.iter().any(skips),
+            "it was answered: {earlier:?}"
+        );
+        assert!(!world.nodes[2].replica.status().is_host_up);
+        world.nodes.pop();
+    }
+}
+
+/// Claim rp-29.
+#[test]
+fn a_replica_that_was_down_when_the_call_was_decided_still_says_that_it_died_at_it() {
+    let mut world = World::new(3);
+    let session = world.open(0, 5);
+    world.call(0, 5, id(session, 1), "a");
+    let executed = world.nodes[2].replica.status().executed;
+    world.nodes.pop();
+    world.take_told(5);
+    world.call(0, 5, id(session, 2), "poison");
+    assert_eq!(world.outcome(5), None);
+    let remembered = Remembered {
+        earlier: EarlierLives::Upto(executed),
+        ..Remembered::default()
+    };
+    world.add_remembering(config(3, 2), remembered, Objects::default());
+    world.follow(2, 0);
+    assert_eq!(world.outcome(5), Some(Outcome::Skipped));
+}
+
+#[test]
+fn a_death_counts_for_nothing_once_a_replica_survived() {
+    let mut world = World::new(2);
+    let session = world.open(0, 5);
+    world.nodes[0].objects.answers_left = Some(0);
+    world.nodes[1].objects.answers_left = Some(0);
+    let slot = world.decide(vec![call(session, 1, 0, "a")]);
+    let (index, may_have_answered) = (0, false);
+    let reporter = NodeId(1);
+    world.decide(vec![meta(Body::Survived {
+        reporter,
+        slot,
+        index,
+    })]);
+    for reporter in [NodeId(0), NodeId(1)] {
+        world.decide(vec![meta(Body::Died {
+            reporter,
+            slot,
+            index,
+            may_have_answered,
+        })]);
+    }
+    for node in &mut world.nodes {
+        node.objects.answers_left = None;
+    }
+    world.run();
+    world.call(0, 5, id(session, 1), "a");
+    assert!(matches!(world.outcome(5), Some(Outcome::Returned(_))));
 }
 
 #[test]
@@ -53,6 +172,7 @@ fn reports_of_different_calls_and_of_calls_not_decided_yet_skip_nothing() {
             reporter,
             slot,
             index,
+            may_have_answered: false,
         })
     };
     let later = Slot(slot.0 + 4);

@@ -164,7 +164,7 @@ pub(crate) fn answer(draw: &mut Draw) -> ToClient {
 }
 
 fn command(draw: &mut Draw) -> Command {
-    let body = match draw.below(9) {
+    let body = match draw.below(10) {
         0 => Body::Call {
             object: object(draw),
             payload: payload(draw),
@@ -185,10 +185,16 @@ fn command(draw: &mut Draw) -> Command {
             boot: counter(draw),
         },
         6 => Body::Checkpoint,
-        7 => Body::Died {
+        7 => Body::Survived {
             reporter: node(draw),
             slot: slot(draw),
             index: draw.of_any_size(32) as u32,
+        },
+        8 => Body::Died {
+            reporter: node(draw),
+            slot: slot(draw),
+            index: draw.of_any_size(32) as u32,
+            may_have_answered: draw.flag(),
         },
         _ => Body::Skip {
             slot: slot(draw),

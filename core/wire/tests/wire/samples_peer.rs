@@ -39,6 +39,12 @@ fn commands() -> Vec<Command> {
             reporter: NodeId(2),
             slot: Slot(81),
             index: 3,
+            may_have_answered: true,
+        },
+        Body::Survived {
+            reporter: NodeId(2),
+            slot: Slot(81),
+            index: 3,
         },
     ]
     .map(|body| Command {

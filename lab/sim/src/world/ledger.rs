@@ -100,6 +100,7 @@ impl Ledger {
             | Body::Read { .. }
             | Body::Checkpoint
             | Body::Died { .. }
+            | Body::Survived { .. }
             | Body::Skip { .. } => {}
         }
     }

@@ -11,7 +11,9 @@ use crate::checkers::{Property, Violation};
 use quorate_any::{AnyMessage, AnyOrdering, Protocol};
 use quorate_ordering::{Config, Standing};
 use quorate_ordering::{LinkState, Mark};
-use quorate_replica::{Input, Recovered, Remembered, Replica, ReplicaConfig, Snapshots};
+use quorate_replica::{
+    EarlierLives, Input, Recovered, Remembered, Replica, ReplicaConfig, Snapshots,
+};
 use quorate_storage::StorageError;
 use quorate_types::{Duration, NodeId, NodeSet, Persistence, Slot};
 use quorate_wire::Snapshot;
@@ -102,6 +104,7 @@ impl World {
         let remembered = Remembered {
             snapshot: recovered,
             quarantine: node.quarantine,
+            earlier: node.earlier,
         };
         let (replica, outputs) = Replica::new(replica_config, ordering, remembered, time);
         let promised = replica.status().ordering.promised;
@@ -334,6 +337,15 @@ impl World {
         let node = self.node(id);
         let Some(running) = node.running.take() else {
             return;
+        };
+        node.earlier = match (death, node.earlier) {
+            (Death::PowerCut, _) | (Death::Killed, EarlierLives::Unknown) => EarlierLives::Unknown,
+            (Death::Killed, EarlierLives::None) => {
+                EarlierLives::Upto(running.replica.executed_upto())
+            }
+            (Death::Killed, EarlierLives::Upto(upto)) => {
+                EarlierLives::Upto(upto.max(running.replica.executed_upto()))
+            }
         };
         node.life += 1;
         node.doom = None;

@@ -134,6 +134,7 @@ impl World {
             let clock = Clock::new(random.millis(0, 5_000_000), drift, wall_ms);
             let node = Node {
                 quarantine: None,
+                earlier: quorate_replica::EarlierLives::None,
                 id,
                 disks: durable::Disks::init(id.0, self.setup.persistence),
                 clock,

@@ -8,7 +8,7 @@ use super::watched::{Seen, Watched};
 use bytes::Bytes;
 use quorate_any::AnyMessage;
 use quorate_ordering::{Mark, Role};
-use quorate_replica::{Input, Quarantine, Replica, SnapshotCore};
+use quorate_replica::{EarlierLives, Input, Quarantine, Replica, SnapshotCore};
 use quorate_types::{Ballot, Duration, NodeId, Slot};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -42,6 +42,8 @@ pub(super) struct Node {
     pub doom: Option<Doom>,
     /// The note that its objects must answer nobody; on disk, and durable at once.
     pub quarantine: Option<Quarantine>,
+    /// What its earlier lives may have executed.
+    pub earlier: EarlierLives,
     /// Its own choices.
     pub random: Random,
 }

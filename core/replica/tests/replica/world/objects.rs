@@ -184,6 +184,10 @@ impl Objects {
         }
         self.state = image.state;
         self.executed = image.executed.clone();
+        self.work.clear();
+        if self.died_at.take().is_some() {
+            self.inputs.push_back(Input::Host { is_up: true });
+        }
         self.images.insert(slot, image.clone());
         self.inputs.push_back(Input::Installed {
             core: image.core,

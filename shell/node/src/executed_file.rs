@@ -1,0 +1,151 @@
+//! How far this node's objects may have executed, for the next life: a line in the data directory.
+//!
+//! A replica may report that a call kills hosts only if none of its lives can have executed it. The line is
+//! written before the answers of a turn leave, without a sync: it outlives the process, not the machine.
+//! After a machine's restart, or where the line is missing, nothing is known, and the replica is told so.
+
+use quorate_replica::EarlierLives;
+use quorate_types::{GroupId, Slot};
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+/// Names this start of the machine.
+const MACHINE_BOOT: &str = "/proc/sys/kernel/random/boot_id";
+
+/// Where the line stands, and what it says.
+#[derive(Debug)]
+pub(crate) struct ExecutedFile {
+    path: PathBuf,
+    file: Option<File>,
+    machine_boot: String,
+    earlier: EarlierLives,
+    written: Slot,
+}
+
+impl ExecutedFile {
+    /// Reads what the last life left; `boot` counts the starts of the directory from 1.
+    pub(crate) fn open(directory: &Path, group: GroupId, boot: u64) -> ExecutedFile {
+        let machine_boot = std::fs::read_to_string(MACHINE_BOOT).unwrap_or_default();
+        let path = directory.join(format!("executed-{}", group.0));
+        ExecutedFile::of_machine(path, machine_boot.trim().to_owned(), boot)
+    }
+
+    fn of_machine(path: PathBuf, machine_boot: String, boot: u64) -> ExecutedFile {
+        let earlier = match std::fs::read_to_string(&path) {
+            Ok(line) => earlier_of(&line, &machine_boot),
+            Err(error) if error.kind() == io::ErrorKind::NotFound && boot <= 1 => {
+                EarlierLives::None
+            }
+            Err(_) => EarlierLives::Unknown,
+        };
+        ExecutedFile {
+            path,
+            file: None,
+            machine_boot,
+            earlier,
+            written: Slot::ZERO,
+        }
+    }
+
+    /// What earlier lives may have executed.
+    pub(crate) fn earlier(&self) -> EarlierLives {
+        self.earlier
+    }
+
+    /// Notes that the objects have executed the slots up to `slot`; costs nothing when that is not new.
+    pub(crate) fn note(&mut self, slot: Slot) {
+        if slot <= self.written {
+            return;
+        }
+        match self.write(slot) {
+            Ok(()) => self.written = slot,
+            Err(error) => {
+                // A line that cannot be written must not pass for a true one.
+                tracing::warn!(path = %self.path.display(), %error, "what was executed cannot be noted");
+                let _ = std::fs::write(&self.path, "unknown\n");
+            }
+        }
+    }
+
+    fn write(&mut self, slot: Slot) -> io::Result<()> {
+        let upto = match self.earlier {
+            EarlierLives::None => slot,
+            EarlierLives::Upto(upto) => slot.max(upto),
+            // Once unknown, always unknown: this life does not know what the ones before it did.
+            EarlierLives::Unknown => Slot(u64::MAX),
+        };
+        let line = format!("{} {:020}\n", self.machine_boot, upto.0);
+        if self.file.is_none() {
+            let options = OpenOptions::new()
+                .write(true)
+                .create(true)
+                .truncate(false)
+                .clone();
+            self.file = Some(options.open(&self.path)?);
+        }
+        let file = self.file.as_ref().expect("opened above");
+        file.write_all_at(line.as_bytes(), 0)
+    }
+}
+
+fn earlier_of(line: &str, machine_boot: &str) -> EarlierLives {
+    let mut words = line.split_whitespace();
+    let same_machine_boot = !machine_boot.is_empty() && words.next() == Some(machine_boot);
+    let upto = words.next().and_then(|upto| upto.parse().ok());
+    match upto.filter(|_| same_machine_boot) {
+        Some(u64::MAX) | None => EarlierLives::Unknown,
+        Some(upto) => EarlierLives::Upto(Slot(upto)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn open(directory: &Path, machine_boot: &str, boot: u64) -> ExecutedFile {
+        ExecutedFile::of_machine(directory.join("executed-1"), machine_boot.to_owned(), boot)
+    }
+
+    #[test]
+    fn a_life_knows_how_far_the_lives_before_it_came() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut first = open(directory.path(), "m", 1);
+        assert_eq!(first.earlier(), EarlierLives::None);
+        first.note(Slot(7));
+        first.note(Slot(120));
+        first.note(Slot(9));
+        let mut second = open(directory.path(), "m", 2);
+        assert_eq!(second.earlier(), EarlierLives::Upto(Slot(120)));
+        second.note(Slot(40));
+        let third = open(directory.path(), "m", 3);
+        assert_eq!(third.earlier(), EarlierLives::Upto(Slot(120)));
+    }
+
+    #[test]
+    fn after_a_restart_of_the_machine_nothing_is_known_any_more() {
+        let directory = tempfile::tempdir().unwrap();
+        open(directory.path(), "m", 1).note(Slot(7));
+        let mut second = open(directory.path(), "other", 2);
+        assert_eq!(second.earlier(), EarlierLives::Unknown);
+        second.note(Slot(8));
+        assert_eq!(
+            open(directory.path(), "other", 3).earlier(),
+            EarlierLives::Unknown
+        );
+        assert_eq!(
+            open(directory.path(), "", 3).earlier(),
+            EarlierLives::Unknown
+        );
+    }
+
+    #[test]
+    fn a_later_start_without_the_line_knows_nothing() {
+        let directory = tempfile::tempdir().unwrap();
+        assert_eq!(
+            open(directory.path(), "m", 2).earlier(),
+            EarlierLives::Unknown
+        );
+    }
+}

@@ -4,7 +4,7 @@
 //! when a quorum has told all its pages, the leader takes over what was found.
 
 use crate::message::{Message, Nack, Prepare};
-use crate::{MultiPaxos, Part};
+use crate::{MultiPaxos, Part, Seat};
 use quorate_acceptor::{Promise, Vote};
 use quorate_ordering::{Effects, Lane};
 use quorate_types::zoo::{Plant, planted};
@@ -92,20 +92,24 @@ fn outranks(known: &Vote, vote: &Vote) -> bool {
 impl MultiPaxos {
     pub(crate) fn begin_phase1(&mut self, now: Time, effects: &mut Effects<Message>) {
         assert!(
-            self.acceptor.is_voter(),
+            self.seat.acceptor.is_voter(),
             "only an acceptor with a vote may lead"
         );
         let is_reused = planted(Plant::BallotReused);
-        let mut highest = self.acceptor.promised().max(self.election.highest);
+        let mut highest = self
+            .seat
+            .acceptor
+            .promised()
+            .max(self.seat.election.highest);
         if is_reused {
-            highest = self.acceptor.promised();
+            highest = self.seat.acceptor.promised();
         }
-        let boot = if is_reused { 0 } else { self.config.boot };
-        let ballot = highest.next(self.config.view.number, self.config.own, boot);
-        let from = self.acceptor.log.decided().next();
-        self.election.highest = ballot;
-        self.election.begun += 1;
-        self.election.heard = now;
+        let boot = if is_reused { 0 } else { self.seat.config.boot };
+        let ballot = highest.next(self.seat.config.view.number, self.seat.config.own, boot);
+        let from = self.seat.acceptor.log.decided().next();
+        self.seat.election.highest = ballot;
+        self.seat.election.begun += 1;
+        self.seat.election.heard = now;
         self.part = Part::Candidate(Box::new(Candidate {
             ballot,
             from,
@@ -114,11 +118,12 @@ impl MultiPaxos {
             promised: NodeSet::empty(),
             unknown: BTreeMap::new(),
             found: PhaseOneFound::default(),
-            deadline: now + self.config.timing.election_min,
-            resend_at: now + self.config.timing.resend,
+            deadline: now + self.seat.config.timing.election_min,
+            resend_at: now + self.seat.config.timing.resend,
         }));
-        self.acceptor
-            .promise(ballot, self.config.own, from, effects);
+        self.seat
+            .acceptor
+            .promise(ballot, self.seat.config.own, from, effects);
         if is_reused {
             self.own_promise_is_durable(now, ballot, effects);
         }
@@ -139,15 +144,23 @@ impl MultiPaxos {
         }
         candidate.is_announced = true;
         let from = candidate.from;
-        let page = self.acceptor.page(ballot, from, usize::MAX, usize::MAX);
-        let to = self.config.view.acceptors.without(self.config.own);
-        self.send(
+        let page = self
+            .seat
+            .acceptor
+            .page(ballot, from, usize::MAX, usize::MAX);
+        let to = self
+            .seat
+            .config
+            .view
+            .acceptors
+            .without(self.seat.config.own);
+        self.seat.send(
             to,
             Lane::Urgent,
             Message::Prepare(Prepare { ballot, from }),
             effects,
         );
-        self.on_promise(now, self.config.own, page, effects);
+        self.on_promise(now, self.seat.config.own, page, effects);
     }
 
     pub(crate) fn on_prepare(
@@ -160,25 +173,99 @@ impl MultiPaxos {
         }: Prepare,
         effects: &mut Effects<Message>,
     ) {
-        if !self.acceptor.is_voter() {
+        if !self.seat.acceptor.is_voter() {
             return;
         }
-        let promised = self.acceptor.promised();
+        let promised = self.seat.acceptor.promised();
         if ballot < promised {
             let nack = Message::Nack(Nack { ballot, promised });
-            self.send(NodeSet::only(from), Lane::Urgent, nack, effects);
+            self.seat
+                .send(NodeSet::only(from), Lane::Urgent, nack, effects);
             return;
         }
         if ballot > promised {
-            if self.acceptor.bound_until(ballot.node) > now {
+            if self.seat.acceptor.bound_until(ballot.node) > now {
                 return;
             }
             self.yield_to(now, ballot, effects);
-            self.heard_candidate(now, ballot);
+            self.seat.heard_candidate(now, ballot);
         }
-        self.acceptor.promise(ballot, from, first, effects);
+        self.seat.acceptor.promise(ballot, from, first, effects);
     }
 
+    pub(crate) fn on_promise(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        page: Promise,
+        effects: &mut Effects<Message>,
+    ) {
+        self.seat.peers.note_decided(from, page.decided);
+        let is_acceptor = self.seat.config.view.acceptors.contains(from);
+        let Part::Candidate(candidate) = &mut self.part else {
+            return;
+        };
+        let is_awaited = candidate.ballot == page.ballot
+            && candidate.awaited_from(from) == page.from
+            && !candidate.promised.contains(from);
+        if !is_awaited || !is_acceptor {
+            return;
+        }
+        let next = page.next;
+        candidate.gather(from, page);
+        if let Some(next) = next.filter(|_| !planted(Plant::PromisePagesSkipped)) {
+            candidate.awaited.insert(from, next);
+            let ballot = candidate.ballot;
+            let ask = Message::Prepare(Prepare { ballot, from: next });
+            self.seat
+                .send(NodeSet::only(from), Lane::Urgent, ask, effects);
+            return;
+        }
+        candidate.promised.insert(from);
+        let is_skipped = planted(Plant::PhaseOneSkipped) && !candidate.found.votes.is_empty();
+        if candidate.is_complete(self.seat.config.view.quorums.phase1()) || is_skipped {
+            let ballot = candidate.ballot;
+            let found = std::mem::take(&mut candidate.found);
+            self.begin_leading(now, ballot, found, effects);
+        }
+    }
+
+    pub(crate) fn wake_candidate(&mut self, now: Time, effects: &mut Effects<Message>) {
+        let Part::Candidate(candidate) = &mut self.part else {
+            return;
+        };
+        if now >= candidate.deadline {
+            self.abandon(now);
+            return;
+        }
+        if now < candidate.resend_at {
+            return;
+        }
+        candidate.resend_at = now + self.seat.config.timing.resend;
+        if !candidate.is_announced {
+            return;
+        }
+        let ballot = candidate.ballot;
+        let asks: Vec<(NodeId, Slot)> = (self.seat.config.view.acceptors.iter())
+            .filter(|node| *node != self.seat.config.own && !candidate.promised.contains(*node))
+            .map(|node| (node, candidate.awaited_from(node)))
+            .collect();
+        for (node, from) in asks {
+            let ask = Message::Prepare(Prepare { ballot, from });
+            self.seat
+                .send(NodeSet::only(node), Lane::Urgent, ask, effects);
+        }
+    }
+
+    /// The attempt failed; another follows after a while, if nobody else leads by then.
+    pub(crate) fn abandon(&mut self, now: Time) {
+        self.part = Part::Follower;
+        self.seat.election.leader = None;
+        self.seat.retry_later(now);
+    }
+}
+
+impl Seat {
     /// A promise is durable: tell the page that was asked for.
     pub(crate) fn tell_promise(
         &mut self,
@@ -201,74 +288,5 @@ impl MultiPaxos {
             Message::Promise(page),
             effects,
         );
-    }
-
-    pub(crate) fn on_promise(
-        &mut self,
-        now: Time,
-        from: NodeId,
-        page: Promise,
-        effects: &mut Effects<Message>,
-    ) {
-        self.peers.note_decided(from, page.decided);
-        let is_acceptor = self.config.view.acceptors.contains(from);
-        let Part::Candidate(candidate) = &mut self.part else {
-            return;
-        };
-        let is_awaited = candidate.ballot == page.ballot
-            && candidate.awaited_from(from) == page.from
-            && !candidate.promised.contains(from);
-        if !is_awaited || !is_acceptor {
-            return;
-        }
-        let next = page.next;
-        candidate.gather(from, page);
-        if let Some(next) = next.filter(|_| !planted(Plant::PromisePagesSkipped)) {
-            candidate.awaited.insert(from, next);
-            let ballot = candidate.ballot;
-            let ask = Message::Prepare(Prepare { ballot, from: next });
-            self.send(NodeSet::only(from), Lane::Urgent, ask, effects);
-            return;
-        }
-        candidate.promised.insert(from);
-        let is_skipped = planted(Plant::PhaseOneSkipped) && !candidate.found.votes.is_empty();
-        if candidate.is_complete(self.config.view.quorums.phase1()) || is_skipped {
-            let ballot = candidate.ballot;
-            let found = std::mem::take(&mut candidate.found);
-            self.begin_leading(now, ballot, found, effects);
-        }
-    }
-
-    pub(crate) fn wake_candidate(&mut self, now: Time, effects: &mut Effects<Message>) {
-        let Part::Candidate(candidate) = &mut self.part else {
-            return;
-        };
-        if now >= candidate.deadline {
-            self.abandon(now);
-            return;
-        }
-        if now < candidate.resend_at {
-            return;
-        }
-        candidate.resend_at = now + self.config.timing.resend;
-        if !candidate.is_announced {
-            return;
-        }
-        let ballot = candidate.ballot;
-        let asks: Vec<(NodeId, Slot)> = (self.config.view.acceptors.iter())
-            .filter(|node| *node != self.config.own && !candidate.promised.contains(*node))
-            .map(|node| (node, candidate.awaited_from(node)))
-            .collect();
-        for (node, from) in asks {
-            let ask = Message::Prepare(Prepare { ballot, from });
-            self.send(NodeSet::only(node), Lane::Urgent, ask, effects);
-        }
-    }
-
-    /// The attempt failed; another follows after a while, if nobody else leads by then.
-    pub(crate) fn abandon(&mut self, now: Time) {
-        self.part = Part::Follower;
-        self.election.leader = None;
-        self.retry_later(now);
     }
 }

@@ -1,9 +1,10 @@
 //! The seam: every event finds its role here, and what follows from several roles is settled here.
 
+use crate::leader::Tenure;
 use crate::message::{
     Accept, Accepted, Decided, Heard, Heartbeat, Learn, Message, Nack, Seen, Trimmed,
 };
-use crate::{MultiPaxos, Part, UnsentVotes};
+use crate::{MultiPaxos, Part, Seat, UnsentVotes};
 use quorate_acceptor::{Backing, DurableAnswer, Verdict};
 use quorate_ordering::{Effect, Effects, Event, Lane, LinkState, Ordering, OrderingStatus};
 use quorate_types::zoo::{Plant, planted};
@@ -16,13 +17,13 @@ impl Ordering for MultiPaxos {
     type Message = Message;
 
     fn view(&self) -> ViewId {
-        self.acceptor.view()
+        self.seat.acceptor.view()
     }
 
     fn handle(&mut self, now: Time, event: Event<Message>, effects: &mut Effects<Message>) {
         match event {
             Event::Submit { commands } => self.submit(now, commands, effects),
-            Event::Read { id, lease } => self.read(now, id, lease, effects),
+            Event::Read { id, lease } => self.seat.read(now, id, lease, effects),
             Event::Receive {
                 from,
                 link: _,
@@ -35,17 +36,21 @@ impl Ordering for MultiPaxos {
                     self.foreign += 1;
                 }
             }
-            Event::Persisted { mark } => self.acceptor.gate.persisted(mark),
+            Event::Persisted { mark } => self.seat.acceptor.gate.persisted(mark),
             Event::Link { peer, state } => self.link_changed(now, peer, state, effects),
             Event::Executed { slot } => self.on_executed(now, slot, effects),
-            Event::Trimmable { slot } => self.trim(slot, effects),
+            Event::Trimmable { slot } => self.seat.trim(slot, effects),
             Event::TurnEnd { wall, entropy } => self.end_turn(now, wall, entropy, effects),
-            Event::TransferLeadership => self.transfer_leadership(now, effects),
+            Event::TransferLeadership => {
+                if let Some((leader, seat)) = self.leading() {
+                    leader.transfer_leadership(seat, now, effects);
+                }
+            }
             Event::Wake => self.wake(now, effects),
         }
         self.settle(now, effects);
-        self.deliver(effects);
-        self.report_repair(effects);
+        self.seat.deliver(effects);
+        self.seat.report_repair(effects);
         let role = self.role();
         if role != self.role_told {
             self.role_told = role;
@@ -55,19 +60,20 @@ impl Ordering for MultiPaxos {
 
     fn next_wake(&self) -> Option<Time> {
         let part = match &self.part {
-            Part::Follower if self.acceptor.is_voter() => Some(self.election.missed_at()),
+            Part::Follower if self.seat.acceptor.is_voter() => Some(self.seat.election.missed_at()),
             Part::Follower => None,
             Part::Candidate(candidate) => Some(candidate.wake_at()),
             Part::Leader(leader) => Some(leader.wake_at()),
         };
-        let is_unrecorded = self.acceptor.gate.is_on_disk() && self.acceptor.unrecorded() > 0;
+        let is_unrecorded =
+            self.seat.acceptor.gate.is_on_disk() && self.seat.acceptor.unrecorded() > 0;
         let record = is_unrecorded.then_some(self.record_at);
         let others = [
-            self.learner_wake_at(),
-            self.forward.wake_at(),
-            self.reads.wake_at(),
+            self.seat.learner_wake_at(),
+            self.seat.forward.wake_at(),
+            self.seat.reads.wake_at(),
             record,
-            self.repair.as_ref().map(|repair| repair.ask_at),
+            self.seat.repair.as_ref().map(|repair| repair.ask_at),
         ];
         others.into_iter().chain([part]).flatten().min()
     }
@@ -90,7 +96,7 @@ impl MultiPaxos {
         message: Message,
         effects: &mut Effects<Message>,
     ) {
-        if self.peers.find(from).is_none() {
+        if self.seat.peers.find(from).is_none() {
             return;
         }
         match message {
@@ -104,25 +110,48 @@ impl MultiPaxos {
             Message::Nack(nack) => self.on_nack(now, nack, effects),
             Message::Accept(accept) => self.on_accept(now, from, accept, effects),
             Message::Accepted(accepted) => self.on_accepted(now, from, accepted, effects),
-            Message::Seen(seen) => self.on_seen(now, from, seen, effects),
+            Message::Seen(seen) => {
+                if let Some((leader, seat)) = self.leading_in(seen.ballot) {
+                    leader.on_seen(seat, now, from, seen, effects);
+                }
+            }
             Message::Decided(decided) => self.on_decided(now, from, decided, effects),
             Message::Heartbeat(beat) => self.on_heartbeat(now, from, beat, effects),
             Message::Heard(heard) => {
                 self.peer_decided(now, from, heard.decided, effects);
-                self.on_heard(now, from, heard, effects);
+                if let Some((leader, seat)) = self.leading_in(heard.ballot) {
+                    leader.on_heard(seat, now, from, heard, effects);
+                    self.learn_more(now, effects);
+                }
             }
-            Message::Learn(ask) => self.on_learn(from, ask, effects),
+            Message::Learn(ask) => self.seat.on_learn(from, ask, effects),
             Message::Learned(learned) => self.on_learned(now, from, learned, effects),
             Message::Trimmed(trimmed) => self.on_trimmed(now, from, trimmed, effects),
             Message::Forward(forward) => self.on_forward(from, forward, effects),
-            Message::Returned(returned) => self.on_returned(returned, effects),
+            Message::Returned(returned) => self.seat.on_returned(returned, effects),
             Message::Confirm(ask) => self.on_confirm(now, from, ask, effects),
-            Message::Confirmed(answer) => self.on_confirmed(from, answer, effects),
+            Message::Confirmed(answer) => {
+                if let Some((leader, seat)) = self.leading_in(answer.ballot) {
+                    leader.on_confirmed(seat, from, answer, effects);
+                }
+            }
             Message::AskBarrier(ask) => self.on_ask_barrier(now, from, ask, effects),
-            Message::Barrier(answer) => self.on_barrier(answer, effects),
+            Message::Barrier(answer) => self.seat.on_barrier(answer, effects),
             Message::TakeOver(request) => self.on_take_over(now, request, effects),
             Message::Survey(survey) => self.on_survey(from, survey, effects),
-            Message::Surveyed(answer) => self.on_surveyed(from, answer, effects),
+            Message::Surveyed(answer) => self.seat.on_surveyed(from, answer, effects),
+        }
+    }
+
+    fn on_accepted(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        accepted: Accepted,
+        effects: &mut Effects<Message>,
+    ) {
+        if let Some((leader, seat)) = self.leading_in(accepted.ballot) {
+            leader.on_accepted(seat, now, from, accepted, effects);
         }
     }
 
@@ -134,18 +163,19 @@ impl MultiPaxos {
         ballot: Ballot,
         effects: &mut Effects<Message>,
     ) -> bool {
-        let promised = self.acceptor.promised();
+        let promised = self.seat.acceptor.promised();
         if ballot < promised && !planted(Plant::AcceptLowerBallot) {
             let nack = Message::Nack(Nack { ballot, promised });
-            self.send(NodeSet::only(from), Lane::Urgent, nack, effects);
+            self.seat
+                .send(NodeSet::only(from), Lane::Urgent, nack, effects);
             return false;
         }
         if ballot.node != from {
             return false;
         }
         self.yield_to(now, ballot, effects);
-        self.acceptor.raise(ballot, effects);
-        self.heard_leader(now, ballot);
+        self.seat.acceptor.raise(ballot, effects);
+        self.seat.heard_leader(now, ballot);
         true
     }
 
@@ -167,7 +197,7 @@ impl MultiPaxos {
         Nack { ballot, promised }: Nack,
         effects: &mut Effects<Message>,
     ) {
-        self.election.highest = self.election.highest.max(promised);
+        self.seat.election.highest = self.seat.election.highest.max(promised);
         match &self.part {
             Part::Follower => {}
             Part::Candidate(candidate) if candidate.ballot == ballot => self.abandon(now),
@@ -203,12 +233,12 @@ impl MultiPaxos {
         if !self.follow(now, from, ballot, effects) {
             return;
         }
-        match self.acceptor.vote(ballot, slot, batch, effects) {
+        match self.seat.acceptor.vote(ballot, slot, batch, effects) {
             Verdict::Voted | Verdict::NoRoom => {}
-            Verdict::Superseded => self.on_learn(from, Learn { from: slot }, effects),
+            Verdict::Superseded => self.seat.on_learn(from, Learn { from: slot }, effects),
             Verdict::Trimmed => {
-                let upto = self.acceptor.log.trimmed();
-                self.send(
+                let upto = self.seat.acceptor.log.trimmed();
+                self.seat.send(
                     NodeSet::only(from),
                     Lane::Normal,
                     Message::Trimmed(Trimmed { upto }),
@@ -234,11 +264,13 @@ impl MultiPaxos {
         if !self.follow(now, from, ballot, effects) {
             return;
         }
-        let is_granted = wants_lease && self.acceptor.is_voter();
+        let is_granted = wants_lease && self.seat.acceptor.is_voter();
         if is_granted {
-            self.acceptor.bind(ballot, now + self.config.timing.lease);
+            self.seat
+                .acceptor
+                .bind(ballot, now + self.seat.config.timing.lease);
         }
-        self.acceptor.tell(DurableAnswer::Heard {
+        self.seat.acceptor.tell(DurableAnswer::Heard {
             ballot,
             beat,
             is_granted,
@@ -253,12 +285,13 @@ impl MultiPaxos {
         state: LinkState,
         effects: &mut Effects<Message>,
     ) {
-        let next = self.acceptor.log.decided().next();
-        let Some(peer) = self.peers.find_mut(node) else {
+        let next = self.seat.acceptor.log.decided().next();
+        let Some(peer) = self.seat.peers.find_mut(node) else {
             return;
         };
         peer.restart_at(next);
         let leads = self
+            .seat
             .election
             .leader
             .is_some_and(|ballot| ballot.node == node);
@@ -266,108 +299,102 @@ impl MultiPaxos {
             LinkState::Up(epoch) => {
                 peer.link = Some(epoch);
                 if leads {
-                    self.leader_changed();
+                    self.seat.leader_changed();
                 }
-                self.fill(now, node, effects);
+                if let Some((leader, seat)) = self.leading() {
+                    leader.fill(seat, now, node, effects);
+                }
             }
             LinkState::Down => {
                 peer.link = None;
                 let is_awaited = leads
-                    || (self.election.leader.is_none() && self.acceptor.promised().node == node);
+                    || (self.seat.election.leader.is_none()
+                        && self.seat.acceptor.promised().node == node);
                 if is_awaited {
-                    self.suspect_soon(now);
+                    self.seat.suspect_soon(now);
                 }
             }
         }
-        self.teacher_changed(now, node, effects);
+        self.seat.teacher_changed(now, node, effects);
     }
 
     fn on_executed(&mut self, now: Time, slot: Slot, effects: &mut Effects<Message>) {
-        self.executed = self.executed.max(slot);
-        if slot < self.acceptor.log.trimmed() {
-            let upto = self.acceptor.log.trimmed();
+        self.seat.executed = self.seat.executed.max(slot);
+        if slot < self.seat.acceptor.log.trimmed() {
+            let upto = self.seat.acceptor.log.trimmed();
             effects.push(Effect::NeedSnapshot { upto });
         }
-        if slot > self.acceptor.log.decided() {
+        if slot > self.seat.acceptor.log.decided() {
             // A snapshot hides what was decided in the slots in flight: perhaps another's proposals.
             if matches!(&self.part, Part::Leader(leader) if !leader.in_flight.is_empty()) {
                 self.step_down(now, effects);
             }
-            self.acceptor.log.jump(slot);
-            self.delivered = slot;
-            self.discard(effects);
-            self.learner.known = self.learner.known.max(slot);
-            self.learner.progress_at = now;
-            self.decide_heard(effects);
+            self.seat.acceptor.log.jump(slot);
+            self.seat.delivered = slot;
+            self.seat.discard(effects);
+            self.seat.learner.known = self.seat.learner.known.max(slot);
+            self.seat.learner.progress_at = now;
+            self.seat.decide_heard(effects);
             self.prefix_moved(now, effects);
-            self.learn_afresh(now, effects);
+            self.seat.learn_afresh(now, effects);
         }
-        self.delivered = self.delivered.max(slot);
-    }
-
-    fn trim(&mut self, slot: Slot, effects: &mut Effects<Message>) {
-        let upto = slot.min(self.executed).min(self.delivered);
-        if upto <= self.acceptor.log.trimmed() {
-            return;
-        }
-        self.acceptor.log.trim(upto);
-        self.discard(effects);
-    }
-
-    /// Lets records up to the trim point go. Not while the log is damaged: the damage would go with
-    /// them, and after a restart nothing would say that a promise may be missing from the base.
-    pub(crate) fn discard(&mut self, effects: &mut Effects<Message>) {
-        if self.acceptor.gate.is_on_disk() && self.repair.is_none() {
-            let upto = self.acceptor.log.trimmed();
-            let base = self.acceptor.base();
-            effects.push(Effect::Discard { upto, base });
-        }
+        self.seat.delivered = self.seat.delivered.max(slot);
     }
 
     fn end_turn(&mut self, now: Time, wall: Wall, entropy: u64, effects: &mut Effects<Message>) {
         self.settle(now, effects);
         self.open_reads(now, effects);
-        self.order_waiting(now, wall, entropy, effects);
-        self.forward_unsent(now, effects);
-        if self.acceptor.unrecorded() >= UNRECORDED_MAX {
-            self.acceptor.record_decided(effects);
+        if let Some((leader, seat)) = self.leading() {
+            leader.order_waiting(seat, now, wall, entropy, effects);
+        }
+        match &self.part {
+            Part::Follower => self.seat.forward_unsent(now, effects),
+            Part::Candidate(_) | Part::Leader(_) => {}
+        }
+        if self.seat.acceptor.unrecorded() >= UNRECORDED_MAX {
+            self.seat.acceptor.record_decided(effects);
         }
         self.settle(now, effects);
         self.flush_votes(effects);
     }
 
     fn wake(&mut self, now: Time, effects: &mut Effects<Message>) {
-        match &self.part {
+        match &mut self.part {
             Part::Follower => {
-                if self.acceptor.is_voter() && now >= self.election.missed_at() {
+                if self.seat.acceptor.is_voter() && now >= self.seat.election.missed_at() {
                     self.ask_pre_votes(now, effects);
                 }
             }
             Part::Candidate(_) => self.wake_candidate(now, effects),
-            Part::Leader(_) => self.wake_leader(now, effects),
+            Part::Leader(leader) => match leader.wake(&mut self.seat, now, effects) {
+                Tenure::Goes => {}
+                Tenure::Over => self.step_down(now, effects),
+            },
         }
-        self.wake_learner(now, effects);
-        self.wake_forward(now, effects);
-        self.wake_reads(now, effects);
-        self.wake_repair(now, effects);
+        self.seat.wake_learner(now, effects);
+        self.seat.wake_forward(now, effects);
+        self.seat.wake_reads(now, effects);
+        self.seat.wake_repair(now, effects);
         if now >= self.record_at {
-            self.record_at = now + self.config.timing.lease;
-            self.acceptor.record_decided(effects);
+            self.record_at = now + self.seat.config.timing.lease;
+            self.seat.acceptor.record_decided(effects);
         }
     }
 
     /// Turns answers that became durable into messages; own ones take effect at once.
     fn settle(&mut self, now: Time, effects: &mut Effects<Message>) {
-        while let Some(answer) = self.acceptor.gate.take_ready() {
+        while let Some(answer) = self.seat.acceptor.gate.take_ready() {
             match answer {
-                DurableAnswer::Promised { ballot, to, from } if to == self.config.own => {
+                DurableAnswer::Promised { ballot, to, from } if to == self.seat.config.own => {
                     let _ = from;
                     self.own_promise_is_durable(now, ballot, effects);
                 }
                 DurableAnswer::Promised { ballot, to, from } => {
-                    self.tell_promise(to, ballot, from, effects);
+                    self.seat.tell_promise(to, ballot, from, effects);
                 }
-                DurableAnswer::Voted { ballot, slot, .. } if ballot.node == self.config.own => {
+                DurableAnswer::Voted { ballot, slot, .. }
+                    if ballot.node == self.seat.config.own =>
+                {
                     let (first, last) = (slot, slot);
                     let own = Accepted {
                         ballot,
@@ -389,12 +416,12 @@ impl MultiPaxos {
                     let message = Message::Heard(Heard {
                         ballot,
                         beat,
-                        decided: self.acceptor.log.decided(),
-                        is_voter: self.acceptor.is_voter(),
+                        decided: self.seat.acceptor.log.decided(),
+                        is_voter: self.seat.acceptor.is_voter(),
                         is_granted,
                     });
                     let to = NodeSet::only(ballot.node);
-                    self.send(to, Lane::Urgent, message, effects);
+                    self.seat.send(to, Lane::Urgent, message, effects);
                 }
             }
         }
@@ -447,6 +474,28 @@ impl MultiPaxos {
                 last,
             }),
         };
-        self.send(NodeSet::only(ballot.node), Lane::Normal, message, effects);
+        self.seat
+            .send(NodeSet::only(ballot.node), Lane::Normal, message, effects);
+    }
+}
+
+impl Seat {
+    fn trim(&mut self, slot: Slot, effects: &mut Effects<Message>) {
+        let upto = slot.min(self.executed).min(self.delivered);
+        if upto <= self.acceptor.log.trimmed() {
+            return;
+        }
+        self.acceptor.log.trim(upto);
+        self.discard(effects);
+    }
+
+    /// Lets records up to the trim point go. Not while the log is damaged: the damage would go with
+    /// them, and after a restart nothing would say that a promise may be missing from the base.
+    pub(crate) fn discard(&mut self, effects: &mut Effects<Message>) {
+        if self.acceptor.gate.is_on_disk() && self.repair.is_none() {
+            let upto = self.acceptor.log.trimmed();
+            let base = self.acceptor.base();
+            effects.push(Effect::Discard { upto, base });
+        }
     }
 }

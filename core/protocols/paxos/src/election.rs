@@ -5,7 +5,7 @@
 //! about slots; the candidate does that.
 
 use crate::message::{Message, PreVote, PreVoted, TakeOver};
-use crate::{MultiPaxos, Part};
+use crate::{MultiPaxos, Part, Seat};
 use quorate_ordering::{Effect, Effects, Lane};
 use quorate_types::{Ballot, Duration, NodeId, NodeSet, Slot, Time};
 
@@ -68,6 +68,125 @@ impl Election {
 }
 
 impl MultiPaxos {
+    /// The leader is missed: ask whether others miss it too.
+    pub(crate) fn ask_pre_votes(&mut self, now: Time, effects: &mut Effects<Message>) {
+        self.seat.election.leader = None;
+        self.seat.election.tries += 1;
+        self.seat.election.attempt += 1;
+        self.seat.election.granted = NodeSet::empty();
+        self.seat.retry_later(now);
+        let bound = self.seat.acceptor.bound_until(self.seat.config.own);
+        if bound > now {
+            self.seat.election.due = Some(bound);
+            return;
+        }
+        let attempt = self.seat.election.attempt;
+        let decided = self.seat.acceptor.log.decided();
+        let to = self
+            .seat
+            .config
+            .view
+            .acceptors
+            .without(self.seat.config.own);
+        self.seat.send(
+            to,
+            Lane::Urgent,
+            Message::PreVote(PreVote { attempt, decided }),
+            effects,
+        );
+        self.count_grant(now, self.seat.config.own, effects);
+    }
+
+    pub(crate) fn on_pre_vote(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        PreVote { attempt, decided }: PreVote,
+        effects: &mut Effects<Message>,
+    ) {
+        self.seat.peers.note_decided(from, decided);
+        if !self.seat.acceptor.is_voter() {
+            return;
+        }
+        let is_granted = self.misses_leader(now, from) && !self.seat.prefers_another(now, decided);
+        let answer = Message::PreVoted(PreVoted {
+            attempt,
+            is_granted,
+            promised: self
+                .seat
+                .acceptor
+                .promised()
+                .max(self.seat.election.highest),
+            decided: self.seat.acceptor.log.decided(),
+        });
+        self.seat
+            .send(NodeSet::only(from), Lane::Urgent, answer, effects);
+    }
+
+    /// Says whether this acceptor would promise `candidate` a ballot in good conscience.
+    fn misses_leader(&self, now: Time, candidate: NodeId) -> bool {
+        let is_bound = self.seat.acceptor.bound_until(candidate) > now;
+        let is_idle = match &self.part {
+            Part::Follower => true,
+            Part::Candidate(_) | Part::Leader(_) => false,
+        };
+        let misses = match self.seat.election.leader {
+            None => true,
+            Some(leader) => {
+                leader.node == candidate
+                    || !self.seat.peers.is_linked(leader.node)
+                    || now.since(self.seat.election.heard) >= self.seat.config.timing.election_min
+            }
+        };
+        is_idle && misses && !is_bound && now >= self.seat.election.quiet_until
+    }
+
+    pub(crate) fn on_pre_voted(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        PreVoted {
+            attempt,
+            is_granted,
+            promised,
+            ..
+        }: PreVoted,
+        effects: &mut Effects<Message>,
+    ) {
+        self.seat.election.highest = self.seat.election.highest.max(promised);
+        let is_current = attempt == self.seat.election.attempt && self.seat.election.due.is_some();
+        if is_current && is_granted && matches!(self.part, Part::Follower) {
+            self.count_grant(now, from, effects);
+        }
+    }
+
+    fn count_grant(&mut self, now: Time, from: NodeId, effects: &mut Effects<Message>) {
+        self.seat.election.granted.insert(from);
+        if self.seat.election.granted.len() >= self.seat.config.view.quorums.phase1() {
+            self.seat.election.granted = NodeSet::empty();
+            self.seat.election.due = None;
+            self.begin_phase1(now, effects);
+        }
+    }
+
+    /// The leader leaves and names this node: no pre-vote is needed.
+    pub(crate) fn on_take_over(
+        &mut self,
+        now: Time,
+        TakeOver { ballot }: TakeOver,
+        effects: &mut Effects<Message>,
+    ) {
+        let is_free = matches!(self.part, Part::Follower)
+            && self.seat.acceptor.is_voter()
+            && self.seat.acceptor.bound_until(self.seat.config.own) <= now;
+        if is_free && ballot >= self.seat.acceptor.promised() {
+            self.seat.election.leader = None;
+            self.begin_phase1(now, effects);
+        }
+    }
+}
+
+impl Seat {
     /// The leader of `ballot` was heard.
     pub(crate) fn heard_leader(&mut self, now: Time, ballot: Ballot) {
         let is_linked = self.peers.is_linked(ballot.node);
@@ -124,69 +243,6 @@ impl MultiPaxos {
         self.election.due = Some(now + wait);
     }
 
-    /// The leader is missed: ask whether others miss it too.
-    pub(crate) fn ask_pre_votes(&mut self, now: Time, effects: &mut Effects<Message>) {
-        self.election.leader = None;
-        self.election.tries += 1;
-        self.election.attempt += 1;
-        self.election.granted = NodeSet::empty();
-        self.retry_later(now);
-        let bound = self.acceptor.bound_until(self.config.own);
-        if bound > now {
-            self.election.due = Some(bound);
-            return;
-        }
-        let attempt = self.election.attempt;
-        let decided = self.acceptor.log.decided();
-        let to = self.config.view.acceptors.without(self.config.own);
-        self.send(
-            to,
-            Lane::Urgent,
-            Message::PreVote(PreVote { attempt, decided }),
-            effects,
-        );
-        self.count_grant(now, self.config.own, effects);
-    }
-
-    pub(crate) fn on_pre_vote(
-        &mut self,
-        now: Time,
-        from: NodeId,
-        PreVote { attempt, decided }: PreVote,
-        effects: &mut Effects<Message>,
-    ) {
-        self.peers.note_decided(from, decided);
-        if !self.acceptor.is_voter() {
-            return;
-        }
-        let is_granted = self.misses_leader(now, from) && !self.prefers_another(now, decided);
-        let answer = Message::PreVoted(PreVoted {
-            attempt,
-            is_granted,
-            promised: self.acceptor.promised().max(self.election.highest),
-            decided: self.acceptor.log.decided(),
-        });
-        self.send(NodeSet::only(from), Lane::Urgent, answer, effects);
-    }
-
-    /// Says whether this acceptor would promise `candidate` a ballot in good conscience.
-    fn misses_leader(&self, now: Time, candidate: NodeId) -> bool {
-        let is_bound = self.acceptor.bound_until(candidate) > now;
-        let is_idle = match &self.part {
-            Part::Follower => true,
-            Part::Candidate(_) | Part::Leader(_) => false,
-        };
-        let misses = match self.election.leader {
-            None => true,
-            Some(leader) => {
-                leader.node == candidate
-                    || !self.peers.is_linked(leader.node)
-                    || now.since(self.election.heard) >= self.config.timing.election_min
-            }
-        };
-        is_idle && misses && !is_bound && now >= self.election.quiet_until
-    }
-
     /// Says whether a candidate with this decided prefix is to let a better one go first: it would lead
     /// only after it has learned what this acceptor, or one linked to it, could go on from. That one is
     /// preferred for a bounded time, because it may be unable to win (claim mp-38).
@@ -212,50 +268,6 @@ impl MultiPaxos {
             self.election.due = Some(now);
         }
         true
-    }
-
-    pub(crate) fn on_pre_voted(
-        &mut self,
-        now: Time,
-        from: NodeId,
-        PreVoted {
-            attempt,
-            is_granted,
-            promised,
-            ..
-        }: PreVoted,
-        effects: &mut Effects<Message>,
-    ) {
-        self.election.highest = self.election.highest.max(promised);
-        let is_current = attempt == self.election.attempt && self.election.due.is_some();
-        if is_current && is_granted && matches!(self.part, Part::Follower) {
-            self.count_grant(now, from, effects);
-        }
-    }
-
-    fn count_grant(&mut self, now: Time, from: NodeId, effects: &mut Effects<Message>) {
-        self.election.granted.insert(from);
-        if self.election.granted.len() >= self.config.view.quorums.phase1() {
-            self.election.granted = NodeSet::empty();
-            self.election.due = None;
-            self.begin_phase1(now, effects);
-        }
-    }
-
-    /// The leader leaves and names this node: no pre-vote is needed.
-    pub(crate) fn on_take_over(
-        &mut self,
-        now: Time,
-        TakeOver { ballot }: TakeOver,
-        effects: &mut Effects<Message>,
-    ) {
-        let is_free = matches!(self.part, Part::Follower)
-            && self.acceptor.is_voter()
-            && self.acceptor.bound_until(self.config.own) <= now;
-        if is_free && ballot >= self.acceptor.promised() {
-            self.election.leader = None;
-            self.begin_phase1(now, effects);
-        }
     }
 
     pub(crate) fn send(

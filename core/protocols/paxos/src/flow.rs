@@ -1,27 +1,31 @@
 //! What a leader sends to each peer, and again when it seems lost, within the peer's credit.
 
+use crate::Seat;
+use crate::leader::Leader;
 use crate::message::{Accept, Message};
-use crate::{MultiPaxos, Part};
 use quorate_ordering::{Effect, Effects, Lane};
 use quorate_types::{Duration, NodeId, NodeSet, Time};
 
-impl MultiPaxos {
+impl Leader {
     /// Sends `node` the undecided slots that it lacks, as far as its credit goes.
-    pub(crate) fn fill(&mut self, now: Time, node: NodeId, effects: &mut Effects<Message>) {
-        let decided = self.acceptor.log.decided();
-        let Part::Leader(leader) = &self.part else {
+    pub(crate) fn fill(
+        &mut self,
+        seat: &mut Seat,
+        now: Time,
+        node: NodeId,
+        effects: &mut Effects<Message>,
+    ) {
+        let decided = seat.acceptor.log.decided();
+        let Some(peer) = seat.peers.find_mut(node) else {
             return;
         };
-        let Some(peer) = self.peers.find_mut(node) else {
-            return;
-        };
-        if peer.next >= leader.next || peer.link.is_none() {
+        if peer.next >= self.next || peer.link.is_none() {
             return;
         }
         peer.next = peer.next.max(decided.next());
-        while peer.next < leader.next && peer.credit.has_room(&self.config.limits) {
+        while peer.next < self.next && peer.credit.has_room(&seat.config.limits) {
             let slot = peer.next;
-            let proposal = &leader.in_flight[(slot.0 - decided.0 - 1) as usize];
+            let proposal = &self.in_flight[(slot.0 - decided.0 - 1) as usize];
             peer.next = slot.next();
             if proposal.voters.contains(node) {
                 continue;
@@ -31,7 +35,7 @@ impl MultiPaxos {
                 to: NodeSet::only(node),
                 lane: Lane::Normal,
                 message: Message::Accept(Accept {
-                    ballot: leader.ballot,
+                    ballot: self.ballot,
                     slot,
                     batch: proposal.batch.clone(),
                     decided,
@@ -42,27 +46,29 @@ impl MultiPaxos {
 
     /// Nothing was decided for a while: the oldest undecided slots go again to those who have not
     /// voted for them. Lost votes are told again by who gets a proposal twice.
-    pub(crate) fn resend_unvoted(&mut self, now: Time, effects: &mut Effects<Message>) {
-        let decided = self.acceptor.log.decided();
-        let longest = self.config.timing.election_max;
-        let Part::Leader(leader) = &mut self.part else {
-            return;
-        };
-        if leader.in_flight.is_empty() || now < leader.progress_at + leader.patience {
+    pub(crate) fn resend_unvoted(
+        &mut self,
+        seat: &mut Seat,
+        now: Time,
+        effects: &mut Effects<Message>,
+    ) {
+        let decided = seat.acceptor.log.decided();
+        let longest = seat.config.timing.election_max;
+        if self.in_flight.is_empty() || now < self.progress_at + self.patience {
             return;
         }
-        leader.progress_at = now;
-        leader.patience = Duration(leader.patience.0 * 2).min(longest);
+        self.progress_at = now;
+        self.patience = Duration(self.patience.0 * 2).min(longest);
         let mut slot = decided;
-        for proposal in leader.in_flight.iter().take(self.config.limits.resend) {
+        for proposal in self.in_flight.iter().take(seat.config.limits.resend) {
             slot = slot.next();
-            let lacking: NodeSet = (self.peers.iter())
+            let lacking: NodeSet = (seat.peers.iter())
                 .filter(|peer| peer.link.is_some() && peer.next > slot)
                 .map(|peer| peer.node)
                 .filter(|node| !proposal.voters.contains(*node))
                 .collect();
             let accept = Message::Accept(Accept {
-                ballot: leader.ballot,
+                ballot: self.ballot,
                 slot,
                 batch: proposal.batch.clone(),
                 decided,
@@ -76,7 +82,9 @@ impl MultiPaxos {
             }
         }
     }
+}
 
+impl Seat {
     /// A peer that answers heartbeats but no values lost them: its credit begins anew, at what is
     /// undecided. One that answers nothing gets nothing.
     pub(crate) fn free_stalled(&mut self, now: Time) {

@@ -5,9 +5,10 @@
 //! only as unknown. A forward is numbered, and a leader takes each number once, so that "returned"
 //! is certain.
 
+use crate::leader::{Leader, LeaderStage};
 use crate::message::{Forward, Message, Returned};
 use crate::queue::Source;
-use crate::{MultiPaxos, Part};
+use crate::{MultiPaxos, Part, Seat};
 use quorate_ordering::{Effect, Effects, Lane};
 use quorate_types::{Ballot, Batch, Command, CommandId, NodeId, NodeSet, Refusal, SessionId, Time};
 use std::collections::{BTreeMap, VecDeque};
@@ -91,9 +92,9 @@ impl MultiPaxos {
         effects: &mut Effects<Message>,
     ) {
         if let Part::Leader(leader) = &mut self.part
-            && leader.stage == crate::leader::LeaderStage::Steady
+            && leader.stage == LeaderStage::Steady
         {
-            if leader.queue.has_room(&self.config.limits) {
+            if leader.queue.has_room(&self.seat.config.limits) {
                 leader.queue.push(Source::Own(Fate::Unproposed), commands);
             } else {
                 refuse(
@@ -104,18 +105,85 @@ impl MultiPaxos {
             }
             return;
         }
-        let limits = &self.config.limits;
-        let is_full = self.forward.kept.len() >= limits.queue_commands
-            || self.forward.bytes >= limits.queue_bytes;
+        let limits = &self.seat.config.limits;
+        let is_full = self.seat.forward.kept.len() >= limits.queue_commands
+            || self.seat.forward.bytes >= limits.queue_bytes;
         if is_full {
             let fresh = commands.iter().map(|command| command.id);
-            let fresh = fresh.filter(|id| !self.forward.kept.contains_key(id));
+            let fresh = fresh.filter(|id| !self.seat.forward.kept.contains_key(id));
             refuse(fresh, Refusal::Overloaded, effects);
             return;
         }
-        self.keep(now, commands, Fate::Unproposed);
+        self.seat.keep(now, commands, Fate::Unproposed);
     }
 
+    pub(crate) fn on_forward(
+        &mut self,
+        from: NodeId,
+        Forward {
+            ballot,
+            number,
+            commands,
+        }: Forward,
+        effects: &mut Effects<Message>,
+    ) {
+        let Some(peer) = self.seat.peers.find_mut(from) else {
+            return;
+        };
+        if number <= peer.forwarded {
+            return;
+        }
+        peer.forwarded = number;
+        let refusal = match &mut self.part {
+            Part::Leader(leader) if leader.ballot == ballot => {
+                if leader.queue.has_room(&self.seat.config.limits) {
+                    let node = from;
+                    leader
+                        .queue
+                        .push(Source::Forwarded { node, number }, commands);
+                    return;
+                }
+                Refusal::Overloaded
+            }
+            Part::Leader(_) | Part::Candidate(_) | Part::Follower => {
+                if ballot.node == self.seat.config.own && ballot.boot == self.seat.config.boot {
+                    Refusal::NotOrdered
+                } else {
+                    Refusal::Unknown
+                }
+            }
+        };
+        let commands = commands.iter().map(|command| command.id).collect();
+        let message = Message::Returned(Returned {
+            number,
+            commands,
+            refusal,
+        });
+        self.seat
+            .send(NodeSet::only(from), Lane::Normal, message, effects);
+    }
+}
+
+impl Leader {
+    /// This node leads and everything of earlier ballots is decided: what is kept is proposed afresh.
+    pub(crate) fn adopt_outstanding(&mut self, seat: &mut Seat, effects: &mut Effects<Message>) {
+        seat.deliver(effects);
+        let kept = std::mem::take(&mut seat.forward.kept);
+        seat.forward.unsent.clear();
+        seat.forward.deadlines.clear();
+        seat.forward.bytes = 0;
+        let is_open = |kept: &Kept| kept.is_uncertain || kept.sent.is_some();
+        let (uncertain, certain): (Vec<Kept>, Vec<Kept>) = kept.into_values().partition(is_open);
+        for (fate, kept) in [(Fate::Open, uncertain), (Fate::Unproposed, certain)] {
+            if !kept.is_empty() {
+                let commands = kept.into_iter().map(|kept| kept.command).collect();
+                self.queue.push(Source::Own(fate), commands);
+            }
+        }
+    }
+}
+
+impl Seat {
     /// Keeps commands until they are decided or their time is up; forwards them at the turn's end.
     pub(crate) fn keep(&mut self, now: Time, commands: Vec<Command>, fate: Fate) {
         let is_uncertain = fate == Fate::Open;
@@ -147,7 +215,7 @@ impl MultiPaxos {
 
     /// The end of a turn: what was not sent goes to the leader, where one is known.
     pub(crate) fn forward_unsent(&mut self, now: Time, effects: &mut Effects<Message>) {
-        if self.forward.unsent.is_empty() || !matches!(self.part, Part::Follower) {
+        if self.forward.unsent.is_empty() {
             return;
         }
         let Some(ballot) = self.election.leader else {
@@ -187,51 +255,6 @@ impl MultiPaxos {
             commands,
         });
         self.send(NodeSet::only(ballot.node), Lane::Normal, message, effects);
-    }
-
-    pub(crate) fn on_forward(
-        &mut self,
-        from: NodeId,
-        Forward {
-            ballot,
-            number,
-            commands,
-        }: Forward,
-        effects: &mut Effects<Message>,
-    ) {
-        let Some(peer) = self.peers.find_mut(from) else {
-            return;
-        };
-        if number <= peer.forwarded {
-            return;
-        }
-        peer.forwarded = number;
-        let refusal = match &mut self.part {
-            Part::Leader(leader) if leader.ballot == ballot => {
-                if leader.queue.has_room(&self.config.limits) {
-                    let node = from;
-                    leader
-                        .queue
-                        .push(Source::Forwarded { node, number }, commands);
-                    return;
-                }
-                Refusal::Overloaded
-            }
-            Part::Leader(_) | Part::Candidate(_) | Part::Follower => {
-                if ballot.node == self.config.own && ballot.boot == self.config.boot {
-                    Refusal::NotOrdered
-                } else {
-                    Refusal::Unknown
-                }
-            }
-        };
-        let commands = commands.iter().map(|command| command.id).collect();
-        let message = Message::Returned(Returned {
-            number,
-            commands,
-            refusal,
-        });
-        self.send(NodeSet::only(from), Lane::Normal, message, effects);
     }
 
     /// Commands that another node forwarded here are not proposed: it may route them anew.
@@ -290,26 +313,6 @@ impl MultiPaxos {
             self.forward.unsent.push(*id);
         }
         self.reask();
-    }
-
-    /// This node leads and everything of earlier ballots is decided: what is kept is proposed afresh.
-    pub(crate) fn adopt_outstanding(&mut self, effects: &mut Effects<Message>) {
-        self.deliver(effects);
-        let kept = std::mem::take(&mut self.forward.kept);
-        self.forward.unsent.clear();
-        self.forward.deadlines.clear();
-        self.forward.bytes = 0;
-        let Part::Leader(leader) = &mut self.part else {
-            unreachable!("only a leader orders");
-        };
-        let is_open = |kept: &Kept| kept.is_uncertain || kept.sent.is_some();
-        let (uncertain, certain): (Vec<Kept>, Vec<Kept>) = kept.into_values().partition(is_open);
-        for (fate, kept) in [(Fate::Open, uncertain), (Fate::Unproposed, certain)] {
-            if !kept.is_empty() {
-                let commands = kept.into_iter().map(|kept| kept.command).collect();
-                leader.queue.push(Source::Own(fate), commands);
-            }
-        }
     }
 
     /// A batch is decided: the submissions in it are settled.

@@ -9,7 +9,7 @@ use crate::forward::Fate;
 use crate::limits::BEATS;
 use crate::message::{Accept, Accepted, Decided, Heard, Heartbeat, Message, Seen, TakeOver};
 use crate::queue::{Origin, Queue, Run, Source};
-use crate::{MultiPaxos, Part};
+use crate::{MultiPaxos, Part, Seat};
 use quorate_acceptor::{Backing, Vote};
 use quorate_ordering::{Effects, Lane};
 use quorate_types::zoo::{Plant, planted};
@@ -25,6 +25,15 @@ pub(crate) enum LeaderStage {
     Recover { upto: Slot },
     /// New commands are ordered.
     Steady,
+}
+
+/// Whether a leader goes on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Tenure {
+    /// It does.
+    Goes,
+    /// Its quorum is gone: it steps down.
+    Over,
 }
 
 /// A proposed, undecided slot.
@@ -104,6 +113,354 @@ impl Leader {
             "the slots in flight cover what is proposed and undecided"
         );
     }
+
+    /// Once caught up, proposes again what phase 1 found; once that is decided, turns to new commands.
+    pub(crate) fn recover(&mut self, seat: &mut Seat, now: Time, effects: &mut Effects<Message>) {
+        let decided = seat.acceptor.log.decided();
+        if let LeaderStage::CatchUp { floor, .. } = self.stage
+            && decided >= floor
+        {
+            let mut found = std::mem::take(&mut self.found);
+            let upto = found.last_key_value().map_or(decided, |(slot, _)| *slot);
+            self.stage = LeaderStage::Recover { upto };
+            for slot in decided.0 + 1..=upto.0 {
+                let vote = found.remove(&Slot(slot));
+                if vote.is_none() && planted(Plant::GapsClosedUp) {
+                    continue;
+                }
+                let batch = vote.map_or_else(Batch::noop, |vote| vote.batch);
+                self.propose(seat, now, batch, Origin::Found, effects);
+            }
+        }
+        if let LeaderStage::Recover { upto } = self.stage
+            && seat.acceptor.log.decided() >= upto
+        {
+            self.stage = LeaderStage::Steady;
+            self.adopt_outstanding(seat, effects);
+        }
+    }
+
+    /// Proposes `batch` in the next slot to everybody whose credit allows it.
+    fn propose(
+        &mut self,
+        seat: &mut Seat,
+        now: Time,
+        batch: Batch,
+        origin: Origin,
+        effects: &mut Effects<Message>,
+    ) {
+        let decided = seat.acceptor.log.decided();
+        let slot = self.next;
+        let ballot = self.ballot;
+        if self.in_flight.is_empty() {
+            self.progress_at = now;
+        }
+        self.next = slot.next();
+        self.in_flight.push_back(Proposal {
+            batch: batch.clone(),
+            voters: NodeSet::empty(),
+            origin,
+        });
+        let mut to = NodeSet::empty();
+        for peer in seat.peers.iter_mut() {
+            peer.next = peer.next.max(decided.next());
+            let takes = peer.link.is_some() && peer.next == slot;
+            if takes && peer.credit.has_room(&seat.config.limits) {
+                peer.charge(now, slot, batch.weight());
+                to.insert(peer.node);
+            }
+        }
+        self.announced = decided;
+        self.announce_at = None;
+        self.is_awaited_elsewhere = false;
+        seat.acceptor.vote(ballot, slot, batch.clone(), effects);
+        let accept = Message::Accept(Accept {
+            ballot,
+            slot,
+            batch,
+            decided,
+        });
+        seat.send(to, Lane::Normal, accept, effects);
+    }
+
+    /// The end of a turn: what waits becomes batches, as far as the pipeline and ω allow.
+    pub(crate) fn order_waiting(
+        &mut self,
+        seat: &mut Seat,
+        now: Time,
+        wall: Wall,
+        entropy: u64,
+        effects: &mut Effects<Message>,
+    ) {
+        loop {
+            let is_open = self.stage == LeaderStage::Steady
+                && self.transfer.is_none()
+                && self.in_flight.len() < seat.config.limits.pipeline
+                && self.next.since(seat.executed) <= seat.config.view.window;
+            if !is_open || self.queue.is_empty() {
+                break;
+            }
+            let (commands, origin) = self.queue.cut(&seat.config.limits);
+            let last = seat.acceptor.log.wall();
+            let stamp = Stamp {
+                wall: wall.max(Wall(last.0 + 1)),
+                entropy: entropy ^ self.next.0.wrapping_mul(0x9E37_79B9_7F4A_7C15),
+            };
+            self.propose(seat, now, Batch::new(stamp, commands), origin, effects);
+        }
+        self.announce_if_awaited(seat, now, effects);
+    }
+
+    /// A follower waits for its forwarded command: tell it now. Otherwise the watermark may wait a
+    /// little for a proposal that carries it.
+    fn announce_if_awaited(&mut self, seat: &mut Seat, now: Time, effects: &mut Effects<Message>) {
+        let decided = seat.acceptor.log.decided();
+        if self.announced >= decided {
+            return;
+        }
+        if self.is_awaited_elsewhere {
+            self.announce(seat, effects);
+        } else if self.announce_at.is_none() {
+            self.announce_at = Some(now + seat.config.timing.announce);
+        }
+    }
+
+    fn announce(&mut self, seat: &mut Seat, effects: &mut Effects<Message>) {
+        let upto = seat.acceptor.log.decided();
+        self.announced = upto;
+        self.announce_at = None;
+        self.is_awaited_elsewhere = false;
+        let ballot = self.ballot;
+        let to = seat.others();
+        seat.send(
+            to,
+            Lane::Normal,
+            Message::Decided(Decided { ballot, upto }),
+            effects,
+        );
+    }
+
+    /// `from` voted for what this ballot proposed in `first..=last`.
+    pub(crate) fn on_accepted(
+        &mut self,
+        seat: &mut Seat,
+        now: Time,
+        from: NodeId,
+        accepted: Accepted,
+        effects: &mut Effects<Message>,
+    ) {
+        self.count_votes(seat, from, accepted);
+        self.acknowledged(seat, now, from, accepted.last, Backing::Vote, effects);
+    }
+
+    /// `from`, which has no vote, holds what this ballot proposed in `first..=last`.
+    pub(crate) fn on_seen(
+        &mut self,
+        seat: &mut Seat,
+        now: Time,
+        from: NodeId,
+        seen: Seen,
+        effects: &mut Effects<Message>,
+    ) {
+        self.acknowledged(seat, now, from, seen.last, Backing::Held, effects);
+    }
+
+    fn count_votes(&mut self, seat: &mut Seat, from: NodeId, accepted: Accepted) {
+        let decided = seat.acceptor.log.decided();
+        if !seat.config.view.acceptors.contains(from) {
+            return;
+        }
+        let is_cumulative = planted(Plant::CumulativeVote);
+        let first = if is_cumulative {
+            Slot::ZERO
+        } else {
+            accepted.first
+        };
+        let least = first.max(decided.next());
+        for slot in least.0..=accepted.last.min(self.proposed()).0 {
+            let index = (slot - decided.0 - 1) as usize;
+            let voters = &mut self.in_flight[index].voters;
+            if !voters.insert(from) && planted(Plant::AcceptorCountedTwice) {
+                voters.insert(NodeId(63));
+            }
+        }
+    }
+
+    /// `from` has what was sent to it up to `last`.
+    fn acknowledged(
+        &mut self,
+        seat: &mut Seat,
+        now: Time,
+        from: NodeId,
+        last: Slot,
+        backing: Backing,
+        effects: &mut Effects<Message>,
+    ) {
+        if let Some(peer) = seat.peers.find_mut(from) {
+            peer.answered = now;
+            if backing == Backing::Vote {
+                peer.heard = now;
+            }
+            peer.refund(now, last);
+        }
+        self.decide_voted(seat, now, effects);
+        self.fill(seat, now, from, effects);
+    }
+
+    /// Extends the decided prefix over every slot that has its quorum.
+    pub(crate) fn decide_voted(
+        &mut self,
+        seat: &mut Seat,
+        now: Time,
+        effects: &mut Effects<Message>,
+    ) {
+        let needed = seat.config.view.quorums.phase2();
+        loop {
+            match self.in_flight.front() {
+                Some(proposal) if proposal.voters.len() >= needed => {}
+                Some(_) | None => break,
+            }
+            let proposal = self.in_flight.pop_front().expect("it was just looked at");
+            if matches!(proposal.origin, Origin::Mixed(_)) {
+                self.is_awaited_elsewhere = true;
+            }
+            self.progress_at = now;
+            self.patience = seat.config.timing.resend;
+            // The own vote may be missing: counting others' needs no room of one's own.
+            seat.acceptor.decide(Some(proposal.batch), effects);
+        }
+        self.recover(seat, now, effects);
+    }
+
+    /// The decided prefix moved by learning: lets go of the own proposals that were decided.
+    pub(crate) fn drop_covered(&mut self, seat: &mut Seat) {
+        let decided = seat.acceptor.log.decided();
+        while !self.in_flight.is_empty() && self.first() <= decided {
+            self.in_flight.pop_front();
+        }
+        self.next = self.next.max(decided.next());
+    }
+
+    pub(crate) fn wake(
+        &mut self,
+        seat: &mut Seat,
+        now: Time,
+        effects: &mut Effects<Message>,
+    ) -> Tenure {
+        if self.announce_at.is_some_and(|at| now >= at) {
+            self.announce(seat, effects);
+        }
+        self.resend_unvoted(seat, now, effects);
+        if now >= self.beat_at {
+            if self.transfer.is_some_and(|(_, until)| now >= until) {
+                self.transfer = None;
+            }
+            if self.has_lost_quorum(seat, now) && !planted(Plant::LeaderWithoutQuorumStays) {
+                return Tenure::Over;
+            }
+            self.beat(seat, now, effects);
+            seat.free_stalled(now);
+            self.resend_confirms(seat, now, effects);
+        }
+        Tenure::Goes
+    }
+
+    fn beat(&mut self, seat: &mut Seat, now: Time, effects: &mut Effects<Message>) {
+        let decided = seat.acceptor.log.decided();
+        self.beat += 1;
+        self.beat_at = now + seat.config.timing.heartbeat;
+        if self.beats.len() == BEATS {
+            self.beats.pop_front();
+        }
+        self.beats.push_back((self.beat, now));
+        let successor = self.transfer.map(|(successor, _)| successor);
+        let wants_lease = now < self.wants_lease_until && successor.is_none();
+        let message = Message::Heartbeat(Heartbeat {
+            ballot: self.ballot,
+            beat: self.beat,
+            decided,
+            wants_lease,
+        });
+        if wants_lease {
+            let until = now + seat.config.timing.lease;
+            seat.acceptor.bind(self.ballot, until);
+        }
+        self.announced = decided;
+        self.announce_at = None;
+        let ballot = self.ballot;
+        let to = seat.others();
+        seat.send(to, Lane::Urgent, message, effects);
+        if let Some(successor) = successor {
+            // Said again with each heartbeat: a successor that is bound by a lease does not listen yet.
+            let message = Message::TakeOver(TakeOver { ballot });
+            seat.send(NodeSet::only(successor), Lane::Urgent, message, effects);
+        }
+    }
+
+    /// `from` answered a heartbeat.
+    pub(crate) fn on_heard(
+        &mut self,
+        seat: &mut Seat,
+        now: Time,
+        from: NodeId,
+        Heard {
+            beat,
+            is_voter,
+            is_granted,
+            ..
+        }: Heard,
+        effects: &mut Effects<Message>,
+    ) {
+        let Some(peer) = seat.peers.find_mut(from) else {
+            return;
+        };
+        peer.answered = now;
+        if is_voter {
+            peer.heard = now;
+        }
+        if is_voter && is_granted {
+            let is_late = planted(Plant::LeaseFromItsAnswer);
+            let sent_at = self.sent_beat_at(beat);
+            peer.granted = peer.granted.max(if is_late { Some(now) } else { sent_at });
+        }
+        self.fill(seat, now, from, effects);
+    }
+
+    /// Says whether too few acceptors answered within an election timeout to decide anything.
+    fn has_lost_quorum(&self, seat: &Seat, now: Time) -> bool {
+        let bearable = seat.config.timing.election_min;
+        if let LeaderStage::CatchUp { since, .. } = self.stage
+            && now.since(since) >= seat.config.timing.election_max
+            && now.since(seat.learner.progress_at) >= seat.config.timing.election_max
+        {
+            return true;
+        }
+        let heard = (seat.peers.iter())
+            .filter(|peer| peer.is_acceptor && now.since(peer.heard) < bearable)
+            .count();
+        heard + 1 < seat.config.view.quorums.phase2() && now.since(self.since) >= bearable
+    }
+
+    pub(crate) fn transfer_leadership(
+        &mut self,
+        seat: &mut Seat,
+        now: Time,
+        effects: &mut Effects<Message>,
+    ) {
+        let decided = seat.acceptor.log.decided();
+        let until = now + seat.config.timing.election_min;
+        let successor = (seat.peers.iter())
+            .filter(|peer| peer.is_acceptor && peer.link.is_some())
+            .filter(|peer| now.since(peer.heard) < seat.config.timing.election_min)
+            .max_by_key(|peer| peer.decided.max(peer.acked).min(decided));
+        let Some(successor) = successor.map(|peer| peer.node) else {
+            return;
+        };
+        self.transfer = Some((successor, until));
+        let ballot = self.ballot;
+        let message = Message::TakeOver(TakeOver { ballot });
+        seat.send(NodeSet::only(successor), Lane::Urgent, message, effects);
+    }
 }
 
 impl MultiPaxos {
@@ -114,9 +471,9 @@ impl MultiPaxos {
         found: PhaseOneFound,
         effects: &mut Effects<Message>,
     ) {
-        let decided = self.acceptor.log.decided();
-        self.acceptor.log.raise_wall(found.wall);
-        self.learner.known = self.learner.known.max(found.floor);
+        let decided = self.seat.acceptor.log.decided();
+        self.seat.acceptor.log.raise_wall(found.wall);
+        self.seat.learner.known = self.seat.learner.known.max(found.floor);
         self.part = Part::Leader(Box::new(Leader {
             ballot,
             stage: LeaderStage::CatchUp {
@@ -135,382 +492,24 @@ impl MultiPaxos {
             announce_at: None,
             is_awaited_elsewhere: false,
             progress_at: now,
-            patience: self.config.timing.resend,
+            patience: self.seat.config.timing.resend,
             wants_lease_until: Time(0),
             transfer: None,
         }));
-        self.election.leads();
-        for peer in self.peers.iter_mut() {
+        self.seat.election.leads();
+        for peer in self.seat.peers.iter_mut() {
             peer.heard = now;
             peer.answered = now;
             peer.granted = None;
             peer.acked = Slot::ZERO;
             peer.restart_at(decided.next());
         }
-        self.reask();
-        self.beat(now, effects);
-        self.recover(now, effects);
-        self.learn_afresh(now, effects);
-    }
-
-    /// Once caught up, proposes again what phase 1 found; once that is decided, turns to new commands.
-    pub(crate) fn recover(&mut self, now: Time, effects: &mut Effects<Message>) {
-        let decided = self.acceptor.log.decided();
-        let Part::Leader(leader) = &mut self.part else {
-            return;
-        };
-        if let LeaderStage::CatchUp { floor, .. } = leader.stage
-            && decided >= floor
-        {
-            let mut found = std::mem::take(&mut leader.found);
-            let upto = found.last_key_value().map_or(decided, |(slot, _)| *slot);
-            leader.stage = LeaderStage::Recover { upto };
-            for slot in decided.0 + 1..=upto.0 {
-                let vote = found.remove(&Slot(slot));
-                if vote.is_none() && planted(Plant::GapsClosedUp) {
-                    continue;
-                }
-                let batch = vote.map_or_else(Batch::noop, |vote| vote.batch);
-                self.propose(now, batch, Origin::Found, effects);
-            }
+        self.seat.reask();
+        if let Some((leader, seat)) = self.leading() {
+            leader.beat(seat, now, effects);
+            leader.recover(seat, now, effects);
         }
-        let Part::Leader(leader) = &mut self.part else {
-            return;
-        };
-        if let LeaderStage::Recover { upto } = leader.stage
-            && self.acceptor.log.decided() >= upto
-        {
-            leader.stage = LeaderStage::Steady;
-            self.adopt_outstanding(effects);
-        }
-    }
-
-    /// Proposes `batch` in the next slot to everybody whose credit allows it.
-    fn propose(&mut self, now: Time, batch: Batch, origin: Origin, effects: &mut Effects<Message>) {
-        let decided = self.acceptor.log.decided();
-        let Part::Leader(leader) = &mut self.part else {
-            unreachable!("only a leader proposes");
-        };
-        let slot = leader.next;
-        let ballot = leader.ballot;
-        if leader.in_flight.is_empty() {
-            leader.progress_at = now;
-        }
-        leader.next = slot.next();
-        leader.in_flight.push_back(Proposal {
-            batch: batch.clone(),
-            voters: NodeSet::empty(),
-            origin,
-        });
-        let mut to = NodeSet::empty();
-        for peer in self.peers.iter_mut() {
-            peer.next = peer.next.max(decided.next());
-            let takes = peer.link.is_some() && peer.next == slot;
-            if takes && peer.credit.has_room(&self.config.limits) {
-                peer.charge(now, slot, batch.weight());
-                to.insert(peer.node);
-            }
-        }
-        leader.announced = decided;
-        leader.announce_at = None;
-        leader.is_awaited_elsewhere = false;
-        self.acceptor.vote(ballot, slot, batch.clone(), effects);
-        let accept = Message::Accept(Accept {
-            ballot,
-            slot,
-            batch,
-            decided,
-        });
-        self.send(to, Lane::Normal, accept, effects);
-    }
-
-    /// The end of a turn: what waits becomes batches, as far as the pipeline and ω allow.
-    pub(crate) fn order_waiting(
-        &mut self,
-        now: Time,
-        wall: Wall,
-        entropy: u64,
-        effects: &mut Effects<Message>,
-    ) {
-        loop {
-            let Part::Leader(leader) = &mut self.part else {
-                return;
-            };
-            let is_open = leader.stage == LeaderStage::Steady
-                && leader.transfer.is_none()
-                && leader.in_flight.len() < self.config.limits.pipeline
-                && leader.next.since(self.executed) <= self.config.view.window;
-            if !is_open || leader.queue.is_empty() {
-                break;
-            }
-            let (commands, origin) = leader.queue.cut(&self.config.limits);
-            let last = self.acceptor.log.wall();
-            let stamp = Stamp {
-                wall: wall.max(Wall(last.0 + 1)),
-                entropy: entropy ^ leader.next.0.wrapping_mul(0x9E37_79B9_7F4A_7C15),
-            };
-            self.propose(now, Batch::new(stamp, commands), origin, effects);
-        }
-        self.announce_if_awaited(now, effects);
-    }
-
-    /// A follower waits for its forwarded command: tell it now. Otherwise the watermark may wait a
-    /// little for a proposal that carries it.
-    fn announce_if_awaited(&mut self, now: Time, effects: &mut Effects<Message>) {
-        let decided = self.acceptor.log.decided();
-        let Part::Leader(leader) = &mut self.part else {
-            return;
-        };
-        if leader.announced >= decided {
-            return;
-        }
-        if leader.is_awaited_elsewhere {
-            self.announce(effects);
-        } else if leader.announce_at.is_none() {
-            leader.announce_at = Some(now + self.config.timing.announce);
-        }
-    }
-
-    fn announce(&mut self, effects: &mut Effects<Message>) {
-        let upto = self.acceptor.log.decided();
-        let Part::Leader(leader) = &mut self.part else {
-            return;
-        };
-        leader.announced = upto;
-        leader.announce_at = None;
-        leader.is_awaited_elsewhere = false;
-        let ballot = leader.ballot;
-        let to = self.others();
-        self.send(
-            to,
-            Lane::Normal,
-            Message::Decided(Decided { ballot, upto }),
-            effects,
-        );
-    }
-
-    /// `from` voted for what this ballot proposed in `first..=last`.
-    pub(crate) fn on_accepted(
-        &mut self,
-        now: Time,
-        from: NodeId,
-        accepted: Accepted,
-        effects: &mut Effects<Message>,
-    ) {
-        if self.leads_in(accepted.ballot) {
-            self.count_votes(from, accepted);
-            self.acknowledged(now, from, accepted.last, Backing::Vote, effects);
-        }
-    }
-
-    /// `from`, which has no vote, holds what this ballot proposed in `first..=last`.
-    pub(crate) fn on_seen(
-        &mut self,
-        now: Time,
-        from: NodeId,
-        seen: Seen,
-        effects: &mut Effects<Message>,
-    ) {
-        if self.leads_in(seen.ballot) {
-            self.acknowledged(now, from, seen.last, Backing::Held, effects);
-        }
-    }
-
-    fn leads_in(&self, ballot: Ballot) -> bool {
-        matches!(&self.part, Part::Leader(leader) if leader.ballot == ballot)
-    }
-
-    fn count_votes(&mut self, from: NodeId, accepted: Accepted) {
-        let decided = self.acceptor.log.decided();
-        let Part::Leader(leader) = &mut self.part else {
-            return;
-        };
-        if !self.config.view.acceptors.contains(from) {
-            return;
-        }
-        let is_cumulative = planted(Plant::CumulativeVote);
-        let first = if is_cumulative {
-            Slot::ZERO
-        } else {
-            accepted.first
-        };
-        let least = first.max(decided.next());
-        for slot in least.0..=accepted.last.min(leader.proposed()).0 {
-            let index = (slot - decided.0 - 1) as usize;
-            let voters = &mut leader.in_flight[index].voters;
-            if !voters.insert(from) && planted(Plant::AcceptorCountedTwice) {
-                voters.insert(NodeId(63));
-            }
-        }
-    }
-
-    /// `from` has what was sent to it up to `last`.
-    fn acknowledged(
-        &mut self,
-        now: Time,
-        from: NodeId,
-        last: Slot,
-        backing: Backing,
-        effects: &mut Effects<Message>,
-    ) {
-        if let Some(peer) = self.peers.find_mut(from) {
-            peer.answered = now;
-            if backing == Backing::Vote {
-                peer.heard = now;
-            }
-            peer.refund(now, last);
-        }
-        self.decide_voted(now, effects);
-        self.fill(now, from, effects);
-    }
-
-    /// Extends the decided prefix over every slot that has its quorum.
-    pub(crate) fn decide_voted(&mut self, now: Time, effects: &mut Effects<Message>) {
-        let needed = self.config.view.quorums.phase2();
-        loop {
-            let Part::Leader(leader) = &mut self.part else {
-                return;
-            };
-            match leader.in_flight.front() {
-                Some(proposal) if proposal.voters.len() >= needed => {}
-                Some(_) | None => break,
-            }
-            let proposal = leader.in_flight.pop_front().expect("it was just looked at");
-            if matches!(proposal.origin, Origin::Mixed(_)) {
-                leader.is_awaited_elsewhere = true;
-            }
-            leader.progress_at = now;
-            leader.patience = self.config.timing.resend;
-            // The own vote may be missing: counting others' needs no room of one's own.
-            self.acceptor.decide(Some(proposal.batch), effects);
-        }
-        self.recover(now, effects);
-    }
-
-    /// The decided prefix moved by learning: lets go of the own proposals that were decided.
-    pub(crate) fn drop_covered(&mut self) {
-        let decided = self.acceptor.log.decided();
-        let Part::Leader(leader) = &mut self.part else {
-            return;
-        };
-        while !leader.in_flight.is_empty() && leader.first() <= decided {
-            leader.in_flight.pop_front();
-        }
-        leader.next = leader.next.max(decided.next());
-    }
-
-    pub(crate) fn wake_leader(&mut self, now: Time, effects: &mut Effects<Message>) {
-        let Part::Leader(leader) = &mut self.part else {
-            return;
-        };
-        if leader.announce_at.is_some_and(|at| now >= at) {
-            self.announce(effects);
-        }
-        self.resend_unvoted(now, effects);
-        let Part::Leader(leader) = &mut self.part else {
-            return;
-        };
-        if now >= leader.beat_at {
-            if leader.transfer.is_some_and(|(_, until)| now >= until) {
-                leader.transfer = None;
-            }
-            if self.has_lost_quorum(now) && !planted(Plant::LeaderWithoutQuorumStays) {
-                self.step_down(now, effects);
-                return;
-            }
-            self.beat(now, effects);
-            self.free_stalled(now);
-            self.resend_confirms(now, effects);
-        }
-    }
-
-    fn beat(&mut self, now: Time, effects: &mut Effects<Message>) {
-        let decided = self.acceptor.log.decided();
-        let Part::Leader(leader) = &mut self.part else {
-            return;
-        };
-        leader.beat += 1;
-        leader.beat_at = now + self.config.timing.heartbeat;
-        if leader.beats.len() == BEATS {
-            leader.beats.pop_front();
-        }
-        leader.beats.push_back((leader.beat, now));
-        let successor = leader.transfer.map(|(successor, _)| successor);
-        let wants_lease = now < leader.wants_lease_until && successor.is_none();
-        let message = Message::Heartbeat(Heartbeat {
-            ballot: leader.ballot,
-            beat: leader.beat,
-            decided,
-            wants_lease,
-        });
-        if wants_lease {
-            let until = now + self.config.timing.lease;
-            self.acceptor.bind(leader.ballot, until);
-        }
-        leader.announced = decided;
-        leader.announce_at = None;
-        let ballot = leader.ballot;
-        let to = self.others();
-        self.send(to, Lane::Urgent, message, effects);
-        if let Some(successor) = successor {
-            // Said again with each heartbeat: a successor that is bound by a lease does not listen yet.
-            let message = Message::TakeOver(TakeOver { ballot });
-            self.send(NodeSet::only(successor), Lane::Urgent, message, effects);
-        }
-    }
-
-    /// `from` answered a heartbeat.
-    pub(crate) fn on_heard(
-        &mut self,
-        now: Time,
-        from: NodeId,
-        Heard {
-            ballot,
-            beat,
-            is_voter,
-            is_granted,
-            ..
-        }: Heard,
-        effects: &mut Effects<Message>,
-    ) {
-        let Part::Leader(leader) = &mut self.part else {
-            return;
-        };
-        let Some(peer) = self.peers.find_mut(from) else {
-            return;
-        };
-        if leader.ballot != ballot {
-            return;
-        }
-        peer.answered = now;
-        if is_voter {
-            peer.heard = now;
-        }
-        if is_voter && is_granted {
-            let is_late = planted(Plant::LeaseFromItsAnswer);
-            let sent_at = leader.sent_beat_at(beat);
-            peer.granted = peer.granted.max(if is_late { Some(now) } else { sent_at });
-        }
-        self.fill(now, from, effects);
-        self.learn_more(now, effects);
-    }
-
-    /// Says whether too few acceptors answered within an election timeout to decide anything.
-    fn has_lost_quorum(&self, now: Time) -> bool {
-        let Part::Leader(leader) = &self.part else {
-            return false;
-        };
-        let bearable = self.config.timing.election_min;
-        if let LeaderStage::CatchUp { since, .. } = leader.stage
-            && now.since(since) >= self.config.timing.election_max
-            && now.since(self.learner.progress_at) >= self.config.timing.election_max
-        {
-            return true;
-        }
-        let heard = (self.peers.iter())
-            .filter(|peer| peer.is_acceptor && now.since(peer.heard) < bearable)
-            .count();
-        heard + 1 < self.config.view.quorums.phase2() && now.since(leader.since) >= bearable
+        self.seat.learn_afresh(now, effects);
     }
 
     /// Another ballot beat this one, or the quorum is gone: everything that waits here is rerouted.
@@ -523,38 +522,19 @@ impl MultiPaxos {
             if planted(Plant::SubmissionForgotten) {
                 continue;
             }
-            self.keep(now, commands, Fate::Open);
+            self.seat.keep(now, commands, Fate::Open);
         }
         for (run, commands) in leader.queue.drain() {
             match run.source {
-                Source::Own(fate) => self.keep(now, commands, fate),
+                Source::Own(fate) => self.seat.keep(now, commands, fate),
                 Source::Forwarded { node, number } => {
-                    self.give_back(node, number, &commands, effects);
+                    self.seat.give_back(node, number, &commands, effects);
                 }
             }
         }
-        self.close_reads(now, effects);
-        self.election.leader = None;
-        self.retry_later(now);
-    }
-
-    pub(crate) fn transfer_leadership(&mut self, now: Time, effects: &mut Effects<Message>) {
-        let decided = self.acceptor.log.decided();
-        let until = now + self.config.timing.election_min;
-        let Part::Leader(leader) = &mut self.part else {
-            return;
-        };
-        let successor = (self.peers.iter())
-            .filter(|peer| peer.is_acceptor && peer.link.is_some())
-            .filter(|peer| now.since(peer.heard) < self.config.timing.election_min)
-            .max_by_key(|peer| peer.decided.max(peer.acked).min(decided));
-        let Some(successor) = successor.map(|peer| peer.node) else {
-            return;
-        };
-        leader.transfer = Some((successor, until));
-        let ballot = leader.ballot;
-        let message = Message::TakeOver(TakeOver { ballot });
-        self.send(NodeSet::only(successor), Lane::Urgent, message, effects);
+        self.seat.close_reads(now, effects);
+        self.seat.election.leader = None;
+        self.seat.retry_later(now);
     }
 }
 

@@ -4,7 +4,7 @@
 //! leader announced the watermark. Everything else it asks for, in bounded chunks, one at a time.
 
 use crate::message::{Learn, Learned, Message, Trimmed};
-use crate::{MultiPaxos, Part};
+use crate::{MultiPaxos, Part, Seat};
 use quorate_ordering::{Decision, Effect, Effects, Lane};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{Ballot, Batch, NodeId, NodeSet, Slot, Stamp, Time};
@@ -47,14 +47,14 @@ impl MultiPaxos {
         upto: Slot,
         effects: &mut Effects<Message>,
     ) {
-        let heard = &mut self.learner.heard;
+        let heard = &mut self.seat.learner.heard;
         if ballot > heard.0 {
             *heard = (ballot, upto);
         } else if ballot == heard.0 {
             heard.1 = heard.1.max(upto);
         }
-        self.learner.known = self.learner.known.max(upto);
-        self.decide_heard(effects);
+        self.seat.learner.known = self.seat.learner.known.max(upto);
+        self.seat.decide_heard(effects);
         self.learn_more(now, effects);
     }
 
@@ -66,11 +66,136 @@ impl MultiPaxos {
         decided: Slot,
         effects: &mut Effects<Message>,
     ) {
-        self.peers.note_decided(from, decided);
-        self.learner.known = self.learner.known.max(decided);
+        self.seat.peers.note_decided(from, decided);
+        self.seat.learner.known = self.seat.learner.known.max(decided);
         self.learn_more(now, effects);
     }
 
+    /// Notes a gap, which is asked for when it stays.
+    pub(crate) fn learn_more(&mut self, now: Time, effects: &mut Effects<Message>) {
+        if self.seat.acceptor.log.decided() >= self.seat.learner.known {
+            self.seat.learner.gap_since = None;
+            self.seat.learner.asked = None;
+            return;
+        }
+        if self.seat.learner.gap_since.is_none() {
+            self.seat.learner.gap_since = Some(now);
+            if matches!(self.part, Part::Leader(_)) {
+                self.seat.learn(now, effects);
+            }
+        }
+    }
+
+    pub(crate) fn on_learned(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        Learned {
+            from: first,
+            batches,
+            decided,
+        }: Learned,
+        effects: &mut Effects<Message>,
+    ) {
+        self.seat.peers.note_decided(from, decided);
+        self.seat.learner.known = self.seat.learner.known.max(decided);
+        if self
+            .seat
+            .learner
+            .asked
+            .is_some_and(|(peer, _)| peer == from)
+        {
+            self.seat.learner.asked = None;
+        }
+        let before = self.seat.acceptor.log.decided();
+        let mut slot = first;
+        for batch in batches {
+            self.told_decision(now, from, slot, batch, effects);
+            slot = slot.next();
+        }
+        self.seat.decide_heard(effects);
+        if self.seat.acceptor.log.decided() > before {
+            self.seat.learner.progress_at = now;
+            self.prefix_moved(now, effects);
+            if self.seat.acceptor.log.decided() < self.seat.learner.known {
+                self.seat.learn(now, effects);
+            }
+        } else {
+            self.seat.learner.turn += 1;
+            // Once everybody was asked in vain there is a pause, or questions and empty answers would
+            // follow each other as fast as the links carry them.
+            let linked = self.seat.peers.iter().filter(|peer| peer.link.is_some());
+            let place = self.seat.learner.turn.checked_rem(linked.count());
+            self.seat.learner.gap_since = place.is_none_or(|place| place == 0).then_some(now);
+        }
+        self.learn_more(now, effects);
+    }
+
+    /// `from` tells that `batch` was decided for `slot`. A leader that proposed something else there has
+    /// been superseded. It steps down first: followers that hold its proposal would take its watermark
+    /// for the decision of that proposal (claim mp-32).
+    fn told_decision(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        slot: Slot,
+        batch: Batch,
+        effects: &mut Effects<Message>,
+    ) {
+        let next = self.seat.acceptor.log.decided().next();
+        if let Some(known) = self.seat.acceptor.log.chosen(slot) {
+            assert!(
+                *known == batch,
+                "{slot} is decided twice: here as {}, at {from} as {}",
+                named(known),
+                named(&batch)
+            );
+        }
+        let proposed = match &self.part {
+            Part::Leader(leader) => leader.proposal(slot),
+            Part::Candidate(_) | Part::Follower => None,
+        };
+        let is_other = proposed.is_some_and(|proposal| proposal.batch != batch);
+        if is_other && !planted(Plant::SupersededLeaderStays) {
+            self.step_down(now, effects);
+        }
+        if slot == next {
+            self.seat.acceptor.decide(Some(batch), effects);
+        }
+    }
+
+    /// A peer has only snapshots of what this node lacks.
+    pub(crate) fn on_trimmed(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        Trimmed { upto }: Trimmed,
+        effects: &mut Effects<Message>,
+    ) {
+        self.seat.peers.note_decided(from, upto);
+        self.seat.learner.known = self.seat.learner.known.max(upto);
+        if upto <= self.seat.acceptor.log.decided() {
+            return;
+        }
+        let is_due = self.seat.learner.asked.is_none_or(|(peer, _)| peer == from);
+        if is_due {
+            self.seat.learner.asked = Some((from, now + self.seat.config.timing.read));
+            effects.push(Effect::NeedSnapshot { upto });
+        }
+        self.learn_more(now, effects);
+    }
+
+    /// The prefix moved by other means than this leader's own counting of votes.
+    pub(crate) fn prefix_moved(&mut self, now: Time, effects: &mut Effects<Message>) {
+        if let Some((leader, seat)) = self.leading() {
+            leader.drop_covered(seat);
+            leader.recover(seat, now, effects);
+            leader.decide_voted(seat, now, effects);
+        }
+    }
+}
+
+impl Seat {
     /// Decides what the watermark covers and is held in the watermark's ballot.
     pub(crate) fn decide_heard(&mut self, effects: &mut Effects<Message>) {
         let (ballot, upto) = self.learner.heard;
@@ -83,21 +208,6 @@ impl MultiPaxos {
                 break;
             }
             self.acceptor.decide(None, effects);
-        }
-    }
-
-    /// Notes a gap, which is asked for when it stays.
-    pub(crate) fn learn_more(&mut self, now: Time, effects: &mut Effects<Message>) {
-        if self.acceptor.log.decided() >= self.learner.known {
-            self.learner.gap_since = None;
-            self.learner.asked = None;
-            return;
-        }
-        if self.learner.gap_since.is_none() {
-            self.learner.gap_since = Some(now);
-            if matches!(self.part, Part::Leader(_)) {
-                self.learn(now, effects);
-            }
         }
     }
 
@@ -214,107 +324,6 @@ impl MultiPaxos {
             decided: log.decided(),
         });
         self.send(NodeSet::only(from), Lane::Bulk, answer, effects);
-    }
-
-    pub(crate) fn on_learned(
-        &mut self,
-        now: Time,
-        from: NodeId,
-        Learned {
-            from: first,
-            batches,
-            decided,
-        }: Learned,
-        effects: &mut Effects<Message>,
-    ) {
-        self.peers.note_decided(from, decided);
-        self.learner.known = self.learner.known.max(decided);
-        if self.learner.asked.is_some_and(|(peer, _)| peer == from) {
-            self.learner.asked = None;
-        }
-        let before = self.acceptor.log.decided();
-        let mut slot = first;
-        for batch in batches {
-            self.told_decision(now, from, slot, batch, effects);
-            slot = slot.next();
-        }
-        self.decide_heard(effects);
-        if self.acceptor.log.decided() > before {
-            self.learner.progress_at = now;
-            self.prefix_moved(now, effects);
-            if self.acceptor.log.decided() < self.learner.known {
-                self.learn(now, effects);
-            }
-        } else {
-            self.learner.turn += 1;
-            // Once everybody was asked in vain there is a pause, or questions and empty answers would
-            // follow each other as fast as the links carry them.
-            let linked = self.peers.iter().filter(|peer| peer.link.is_some());
-            let place = self.learner.turn.checked_rem(linked.count());
-            self.learner.gap_since = place.is_none_or(|place| place == 0).then_some(now);
-        }
-        self.learn_more(now, effects);
-    }
-
-    /// `from` tells that `batch` was decided for `slot`. A leader that proposed something else there has
-    /// been superseded. It steps down first: followers that hold its proposal would take its watermark
-    /// for the decision of that proposal (claim mp-32).
-    fn told_decision(
-        &mut self,
-        now: Time,
-        from: NodeId,
-        slot: Slot,
-        batch: Batch,
-        effects: &mut Effects<Message>,
-    ) {
-        let next = self.acceptor.log.decided().next();
-        if let Some(known) = self.acceptor.log.chosen(slot) {
-            assert!(
-                *known == batch,
-                "{slot} is decided twice: here as {}, at {from} as {}",
-                named(known),
-                named(&batch)
-            );
-        }
-        let proposed = match &self.part {
-            Part::Leader(leader) => leader.proposal(slot),
-            Part::Candidate(_) | Part::Follower => None,
-        };
-        let is_other = proposed.is_some_and(|proposal| proposal.batch != batch);
-        if is_other && !planted(Plant::SupersededLeaderStays) {
-            self.step_down(now, effects);
-        }
-        if slot == next {
-            self.acceptor.decide(Some(batch), effects);
-        }
-    }
-
-    /// A peer has only snapshots of what this node lacks.
-    pub(crate) fn on_trimmed(
-        &mut self,
-        now: Time,
-        from: NodeId,
-        Trimmed { upto }: Trimmed,
-        effects: &mut Effects<Message>,
-    ) {
-        self.peers.note_decided(from, upto);
-        self.learner.known = self.learner.known.max(upto);
-        if upto <= self.acceptor.log.decided() {
-            return;
-        }
-        let is_due = self.learner.asked.is_none_or(|(peer, _)| peer == from);
-        if is_due {
-            self.learner.asked = Some((from, now + self.config.timing.read));
-            effects.push(Effect::NeedSnapshot { upto });
-        }
-        self.learn_more(now, effects);
-    }
-
-    /// The prefix moved by other means than this leader's own counting of votes.
-    pub(crate) fn prefix_moved(&mut self, now: Time, effects: &mut Effects<Message>) {
-        self.drop_covered();
-        self.recover(now, effects);
-        self.decide_voted(now, effects);
     }
 
     /// Hands decided slots up, in order, and settles the submissions among them. Nothing while the

@@ -54,13 +54,12 @@ pub(crate) struct UnsentVotes {
     backing: Backing,
 }
 
-/// One node's instance of Multi-Paxos for one view.
+/// What a node has whatever its role: what it remembers, whom it knows, and who waits here.
 #[derive(Clone, PartialEq, Debug)]
-pub struct MultiPaxos {
+pub(crate) struct Seat {
     config: Config,
     random: Random,
     acceptor: Acceptor,
-    part: Part,
     election: Election,
     peers: Peers,
     learner: Learner,
@@ -74,6 +73,14 @@ pub struct MultiPaxos {
     executed: Slot,
     /// The highest slot handed up. Invariant: at most the decided prefix, outside of `handle`.
     delivered: Slot,
+}
+
+/// One node's instance of Multi-Paxos for one view: its role, and what it has in every role. Here
+/// roles change; what a leader does is a method of [`Leader`], what every node does one of [`Seat`].
+#[derive(Clone, PartialEq, Debug)]
+pub struct MultiPaxos {
+    seat: Seat,
+    part: Part,
     /// Votes whose answer leaves at the end of the turn.
     unsent_votes: Option<UnsentVotes>,
     role_told: Role,
@@ -127,7 +134,7 @@ impl MultiPaxos {
         let must_repair = config.damage.needs_survey() && config.is_voter();
         let is_repairable = must_repair || !config.damage.needs_survey();
         let repair = must_repair.then(|| Repair::new(config.boot, now));
-        Ok(MultiPaxos {
+        let seat = Seat {
             election: Election::new(now, patience),
             peers: Peers::new(&config.view, config.own),
             learner: Learner::new(now),
@@ -137,26 +144,37 @@ impl MultiPaxos {
             must_report_repair: config.damage.was_found() && is_repairable,
             executed: Slot::ZERO,
             delivered,
+            config,
+            random,
+            acceptor,
+        };
+        Ok(MultiPaxos {
+            seat,
+            part: Part::Follower,
             unsent_votes: None,
             role_told: Role::Follower { leader: None },
             foreign: 0,
             record_at: now,
-            part: Part::Follower,
-            config,
-            random,
-            acceptor,
         })
     }
 
-    /// Every other member of the view.
-    pub(crate) fn others(&self) -> NodeSet {
-        self.config.view.nodes().without(self.config.own)
+    /// The leader and what it works on, while this node leads.
+    pub(crate) fn leading(&mut self) -> Option<(&mut Leader, &mut Seat)> {
+        match &mut self.part {
+            Part::Leader(leader) => Some((leader, &mut self.seat)),
+            Part::Candidate(_) | Part::Follower => None,
+        }
+    }
+
+    /// The same, while it leads in `ballot`.
+    pub(crate) fn leading_in(&mut self, ballot: Ballot) -> Option<(&mut Leader, &mut Seat)> {
+        self.leading().filter(|(leader, _)| leader.ballot == ballot)
     }
 
     pub(crate) fn role(&self) -> Role {
         match &self.part {
             Part::Follower => Role::Follower {
-                leader: self.election.leader.map(|ballot| ballot.node),
+                leader: self.seat.election.leader.map(|ballot| ballot.node),
             },
             Part::Candidate(candidate) => Role::Candidate {
                 ballot: candidate.ballot,
@@ -168,59 +186,66 @@ impl MultiPaxos {
     }
 
     pub(crate) fn report(&self) -> OrderingStatus {
-        let decided = self.acceptor.log.decided();
-        let voted = self.acceptor.log.highest();
+        let decided = self.seat.acceptor.log.decided();
+        let voted = self.seat.acceptor.log.highest();
         let (window_left, waiting) = match &self.part {
             Part::Leader(leader) => {
-                let ahead = leader.proposed().since(self.executed);
-                let left = self.config.view.window.saturating_sub(ahead);
-                (left, leader.queue.len() + self.forward.len())
+                let ahead = leader.proposed().since(self.seat.executed);
+                let left = self.seat.config.view.window.saturating_sub(ahead);
+                (left, leader.queue.len() + self.seat.forward.len())
             }
-            Part::Candidate(_) | Part::Follower => (0, self.forward.len()),
+            Part::Candidate(_) | Part::Follower => (0, self.seat.forward.len()),
         };
         let is_leader = matches!(self.part, Part::Leader(_));
-        let peers = self.peers.iter().map(|peer| PeerStatus {
+        let peers = self.seat.peers.iter().map(|peer| PeerStatus {
             node: peer.node,
             connected: peer.link.is_some(),
             lag: if is_leader {
                 voted.since(peer.acked.max(peer.decided))
             } else {
-                self.learner.known.max(decided).since(peer.decided)
+                self.seat.learner.known.max(decided).since(peer.decided)
             },
             in_flight_bytes: peer.credit.bytes(),
         });
         OrderingStatus {
             role: self.role(),
-            promised: self.acceptor.promised(),
+            promised: self.seat.acceptor.promised(),
             decided,
             voted,
-            trimmed: self.acceptor.log.trimmed(),
+            trimmed: self.seat.acceptor.log.trimmed(),
             window_left,
             waiting,
-            held_bytes: self.acceptor.log.bytes(),
-            elections: self.election.begun,
+            held_bytes: self.seat.acceptor.log.bytes(),
+            elections: self.seat.election.begun,
             foreign: self.foreign,
             peers: peers.collect(),
         }
     }
 
     pub(crate) fn check_all(&self) {
-        self.acceptor.check();
-        self.peers.check();
-        self.forward.check();
-        self.reads.check();
-        let decided = self.acceptor.log.decided();
+        self.seat.acceptor.check();
+        self.seat.peers.check();
+        self.seat.forward.check();
+        self.seat.reads.check();
+        let decided = self.seat.acceptor.log.decided();
         assert!(
-            self.delivered <= decided,
+            self.seat.delivered <= decided,
             "only decided slots are handed up"
         );
         assert!(
-            self.acceptor.log.trimmed() <= self.delivered,
+            self.seat.acceptor.log.trimmed() <= self.seat.delivered,
             "what is trimmed was handed up"
         );
         if let Part::Leader(leader) = &self.part {
             leader.check(decided);
-            assert!(self.acceptor.is_voter(), "a leader votes");
+            assert!(self.seat.acceptor.is_voter(), "a leader votes");
         }
+    }
+}
+
+impl Seat {
+    /// Every other member of the view.
+    pub(crate) fn others(&self) -> NodeSet {
+        self.config.view.nodes().without(self.config.own)
     }
 }

@@ -3,12 +3,12 @@
 //! A confirmation round is opened at the end of the turn in which its reads arrived, never before, and
 //! never serves another read. A leader serves none before everything that phase 1 found is decided.
 
-use crate::leader::LeaderStage;
+use crate::leader::{Leader, LeaderStage};
 use crate::message::{AskBarrier, Barrier, Confirm, Confirmed, Message};
-use crate::{MultiPaxos, Part};
+use crate::{MultiPaxos, Part, Seat};
 use quorate_ordering::{Effect, Effects, Lane, ReadId};
 use quorate_types::zoo::{Plant, planted};
-use quorate_types::{Ballot, Duration, NodeId, NodeSet, Slot, Time};
+use quorate_types::{Duration, NodeId, NodeSet, Slot, Time};
 use std::collections::VecDeque;
 
 /// Who waits for a barrier.
@@ -95,16 +95,6 @@ impl PaxosReads {
 }
 
 impl MultiPaxos {
-    pub(crate) fn read(
-        &mut self,
-        now: Time,
-        id: ReadId,
-        lease: bool,
-        effects: &mut Effects<Message>,
-    ) {
-        self.await_barrier(now, Reader::Local { id, lease }, effects);
-    }
-
     pub(crate) fn on_ask_barrier(
         &mut self,
         now: Time,
@@ -114,9 +104,198 @@ impl MultiPaxos {
     ) {
         let reader = Reader::Remote { node, request };
         match &self.part {
-            Part::Leader(_) => self.await_barrier(now, reader, effects),
-            Part::Candidate(_) | Part::Follower => self.tell(reader, None, None, effects),
+            Part::Leader(_) => self.seat.await_barrier(now, reader, effects),
+            Part::Candidate(_) | Part::Follower => self.seat.tell(reader, None, None, effects),
         }
+    }
+
+    /// The end of a turn, before new commands are proposed: what arrived is confirmed or asked for.
+    pub(crate) fn open_reads(&mut self, now: Time, effects: &mut Effects<Message>) {
+        if self.seat.reads.arrived.is_empty() {
+            return;
+        }
+        match &mut self.part {
+            Part::Leader(leader) => leader.open_reads(&mut self.seat, now, effects),
+            Part::Candidate(_) => {}
+            Part::Follower => self.seat.ask_leader(effects),
+        }
+    }
+
+    pub(crate) fn on_confirm(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        Confirm { ballot, epoch }: Confirm,
+        effects: &mut Effects<Message>,
+    ) {
+        if !self.follow(now, from, ballot, effects) || !self.seat.acceptor.is_voter() {
+            return;
+        }
+        let voted = self.seat.acceptor.voted();
+        let answer = Message::Confirmed(Confirmed {
+            ballot,
+            epoch,
+            voted,
+        });
+        self.seat
+            .send(NodeSet::only(from), Lane::Urgent, answer, effects);
+    }
+}
+
+impl Leader {
+    fn open_reads(&mut self, seat: &mut Seat, now: Time, effects: &mut Effects<Message>) {
+        if self.stage == LeaderStage::Steady || planted(Plant::ReadBeforeRecovered) {
+            let barrier = self.proposed();
+            self.serve_leased(seat, now, barrier, effects);
+            self.open_epoch(seat, now, barrier, effects);
+        }
+    }
+
+    /// Serves local reads for which the lease is enough, while it holds.
+    fn serve_leased(
+        &mut self,
+        seat: &mut Seat,
+        now: Time,
+        barrier: Slot,
+        effects: &mut Effects<Message>,
+    ) {
+        let wants = |waiting: &Waiting| matches!(waiting.0, Reader::Local { lease: true, .. });
+        if !seat.reads.arrived.iter().any(wants) {
+            return;
+        }
+        let until = seat.lease_until(now);
+        // Heartbeats ask for leases only while somebody reads under one: an idle lease would delay
+        // the election after a crash.
+        self.wants_lease_until = now + seat.config.timing.read;
+        let Some(until) = until else {
+            return;
+        };
+        let arrived = std::mem::take(&mut seat.reads.arrived);
+        for waiting in arrived {
+            if wants(&waiting) {
+                seat.reads.waiting -= 1;
+                seat.tell(waiting.0, Some(barrier), Some(until), effects);
+            } else {
+                seat.reads.arrived.push(waiting);
+            }
+        }
+    }
+
+    fn open_epoch(
+        &mut self,
+        seat: &mut Seat,
+        now: Time,
+        barrier: Slot,
+        effects: &mut Effects<Message>,
+    ) {
+        let ballot = self.ballot;
+        if planted(Plant::ConfirmReused)
+            && let Some(epoch) = seat.reads.epochs.back_mut()
+        {
+            epoch.readers.append(&mut seat.reads.arrived);
+        }
+        let is_busy = seat.reads.epochs.len() >= seat.config.limits.epochs;
+        if seat.reads.arrived.is_empty() || is_busy {
+            return;
+        }
+        let number = seat.reads.take_number();
+        let readers = std::mem::take(&mut seat.reads.arrived);
+        seat.reads.epochs.push_back(Epoch {
+            number,
+            barrier,
+            confirmed: NodeSet::empty(),
+            readers,
+            asked_at: now,
+        });
+        let to = seat.config.view.acceptors.without(seat.config.own);
+        let epoch = number;
+        seat.send(
+            to,
+            Lane::Urgent,
+            Message::Confirm(Confirm { ballot, epoch }),
+            effects,
+        );
+        let own = Confirmed {
+            ballot,
+            epoch,
+            voted: barrier,
+        };
+        self.on_confirmed(seat, seat.config.own, own, effects);
+    }
+
+    /// Open rounds are asked for again: a lost confirmation delays a read by a heartbeat.
+    pub(crate) fn resend_confirms(
+        &self,
+        seat: &mut Seat,
+        now: Time,
+        effects: &mut Effects<Message>,
+    ) {
+        let ballot = self.ballot;
+        for epoch in &mut seat.reads.epochs {
+            if now.since(epoch.asked_at) < seat.config.timing.heartbeat {
+                continue;
+            }
+            epoch.asked_at = now;
+            let acceptors = seat.config.view.acceptors.iter();
+            let to = acceptors
+                .filter(|node| !epoch.confirmed.contains(*node))
+                .collect();
+            let epoch = epoch.number;
+            effects.push(Effect::Send {
+                to,
+                lane: Lane::Urgent,
+                message: Message::Confirm(Confirm { ballot, epoch }),
+            });
+        }
+    }
+
+    pub(crate) fn on_confirmed(
+        &mut self,
+        seat: &mut Seat,
+        from: NodeId,
+        Confirmed {
+            epoch: number,
+            voted,
+            ..
+        }: Confirmed,
+        effects: &mut Effects<Message>,
+    ) {
+        if !seat.config.view.acceptors.contains(from) {
+            return;
+        }
+        let mut needed = seat.config.view.quorums.confirm();
+        if planted(Plant::ReadUnconfirmed) {
+            needed = 1;
+        } else if planted(Plant::ConfirmedByOneTooFew) {
+            needed -= 1;
+        }
+        let epochs = &mut seat.reads.epochs;
+        let Some(index) = epochs.iter().position(|epoch| epoch.number == number) else {
+            return;
+        };
+        let epoch = &mut epochs[index];
+        epoch.confirmed.insert(from);
+        epoch.barrier = epoch.barrier.max(voted);
+        if epoch.confirmed.len() < needed {
+            return;
+        }
+        let epoch = epochs.remove(index).expect("its place was just found");
+        seat.reads.waiting -= epoch.readers.len();
+        for (reader, _) in epoch.readers {
+            seat.tell(reader, Some(epoch.barrier), None, effects);
+        }
+    }
+}
+
+impl Seat {
+    pub(crate) fn read(
+        &mut self,
+        now: Time,
+        id: ReadId,
+        lease: bool,
+        effects: &mut Effects<Message>,
+    ) {
+        self.await_barrier(now, Reader::Local { id, lease }, effects);
     }
 
     fn await_barrier(&mut self, now: Time, reader: Reader, effects: &mut Effects<Message>) {
@@ -128,51 +307,6 @@ impl MultiPaxos {
         self.reads.expire_at.get_or_insert(deadline);
         self.reads.arrived.push((reader, deadline));
         self.reads.waiting += 1;
-    }
-
-    /// The end of a turn, before new commands are proposed: what arrived is confirmed or asked for.
-    pub(crate) fn open_reads(&mut self, now: Time, effects: &mut Effects<Message>) {
-        if self.reads.arrived.is_empty() {
-            return;
-        }
-        match &self.part {
-            Part::Leader(leader)
-                if leader.stage == LeaderStage::Steady || planted(Plant::ReadBeforeRecovered) =>
-            {
-                let barrier = leader.proposed();
-                let ballot = leader.ballot;
-                self.serve_leased(now, barrier, effects);
-                self.open_epoch(now, ballot, barrier, effects);
-            }
-            Part::Leader(_) | Part::Candidate(_) => {}
-            Part::Follower => self.ask_leader(effects),
-        }
-    }
-
-    /// Serves local reads for which the lease is enough, while it holds.
-    fn serve_leased(&mut self, now: Time, barrier: Slot, effects: &mut Effects<Message>) {
-        let wants = |waiting: &Waiting| matches!(waiting.0, Reader::Local { lease: true, .. });
-        if !self.reads.arrived.iter().any(wants) {
-            return;
-        }
-        let until = self.lease_until(now);
-        if let Part::Leader(leader) = &mut self.part {
-            // Heartbeats ask for leases only while somebody reads under one: an idle lease would
-            // delay the election after a crash.
-            leader.wants_lease_until = now + self.config.timing.read;
-        }
-        let Some(until) = until else {
-            return;
-        };
-        let arrived = std::mem::take(&mut self.reads.arrived);
-        for waiting in arrived {
-            if wants(&waiting) {
-                self.reads.waiting -= 1;
-                self.tell(waiting.0, Some(barrier), Some(until), effects);
-            } else {
-                self.reads.arrived.push(waiting);
-            }
-        }
     }
 
     /// Until when no other leader can decide anything, if a lease holds: it counts from when the
@@ -197,127 +331,6 @@ impl MultiPaxos {
         }
         let until = since + (timing.lease - Duration(drift));
         (now < until).then_some(until)
-    }
-
-    fn open_epoch(
-        &mut self,
-        now: Time,
-        ballot: Ballot,
-        barrier: Slot,
-        effects: &mut Effects<Message>,
-    ) {
-        if planted(Plant::ConfirmReused)
-            && let Some(epoch) = self.reads.epochs.back_mut()
-        {
-            epoch.readers.append(&mut self.reads.arrived);
-        }
-        let is_busy = self.reads.epochs.len() >= self.config.limits.epochs;
-        if self.reads.arrived.is_empty() || is_busy {
-            return;
-        }
-        let number = self.reads.take_number();
-        let readers = std::mem::take(&mut self.reads.arrived);
-        self.reads.epochs.push_back(Epoch {
-            number,
-            barrier,
-            confirmed: NodeSet::empty(),
-            readers,
-            asked_at: now,
-        });
-        let to = self.config.view.acceptors.without(self.config.own);
-        let epoch = number;
-        self.send(
-            to,
-            Lane::Urgent,
-            Message::Confirm(Confirm { ballot, epoch }),
-            effects,
-        );
-        let own = Confirmed {
-            ballot,
-            epoch,
-            voted: barrier,
-        };
-        self.on_confirmed(self.config.own, own, effects);
-    }
-
-    /// Open rounds are asked for again: a lost confirmation delays a read by a heartbeat.
-    pub(crate) fn resend_confirms(&mut self, now: Time, effects: &mut Effects<Message>) {
-        let Part::Leader(leader) = &self.part else {
-            return;
-        };
-        let ballot = leader.ballot;
-        for epoch in &mut self.reads.epochs {
-            if now.since(epoch.asked_at) < self.config.timing.heartbeat {
-                continue;
-            }
-            epoch.asked_at = now;
-            let acceptors = self.config.view.acceptors.iter();
-            let to = acceptors
-                .filter(|node| !epoch.confirmed.contains(*node))
-                .collect();
-            let epoch = epoch.number;
-            effects.push(Effect::Send {
-                to,
-                lane: Lane::Urgent,
-                message: Message::Confirm(Confirm { ballot, epoch }),
-            });
-        }
-    }
-
-    pub(crate) fn on_confirm(
-        &mut self,
-        now: Time,
-        from: NodeId,
-        Confirm { ballot, epoch }: Confirm,
-        effects: &mut Effects<Message>,
-    ) {
-        if !self.follow(now, from, ballot, effects) || !self.acceptor.is_voter() {
-            return;
-        }
-        let voted = self.acceptor.voted();
-        let answer = Message::Confirmed(Confirmed {
-            ballot,
-            epoch,
-            voted,
-        });
-        self.send(NodeSet::only(from), Lane::Urgent, answer, effects);
-    }
-
-    pub(crate) fn on_confirmed(
-        &mut self,
-        from: NodeId,
-        Confirmed {
-            ballot,
-            epoch: number,
-            voted,
-        }: Confirmed,
-        effects: &mut Effects<Message>,
-    ) {
-        let is_current = matches!(&self.part, Part::Leader(leader) if leader.ballot == ballot);
-        if !is_current || !self.config.view.acceptors.contains(from) {
-            return;
-        }
-        let mut needed = self.config.view.quorums.confirm();
-        if planted(Plant::ReadUnconfirmed) {
-            needed = 1;
-        } else if planted(Plant::ConfirmedByOneTooFew) {
-            needed -= 1;
-        }
-        let epochs = &mut self.reads.epochs;
-        let Some(index) = epochs.iter().position(|epoch| epoch.number == number) else {
-            return;
-        };
-        let epoch = &mut epochs[index];
-        epoch.confirmed.insert(from);
-        epoch.barrier = epoch.barrier.max(voted);
-        if epoch.confirmed.len() < needed {
-            return;
-        }
-        let epoch = epochs.remove(index).expect("its place was just found");
-        self.reads.waiting -= epoch.readers.len();
-        for (reader, _) in epoch.readers {
-            self.tell(reader, Some(epoch.barrier), None, effects);
-        }
     }
 
     /// One request covers all local reads of the turn.

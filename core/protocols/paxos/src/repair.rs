@@ -11,7 +11,7 @@
 //! observes: its silence is "unknown", never "did not vote". Where one vote decides it observes for good.
 
 use crate::message::{Message, Survey, Surveyed};
-use crate::{MultiPaxos, Part};
+use crate::{MultiPaxos, Part, Seat};
 use quorate_ordering::{Effect, Effects, Lane};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{Ballot, NodeId, NodeSet, Slot, Time};
@@ -46,7 +46,7 @@ impl MultiPaxos {
         Survey { request }: Survey,
         effects: &mut Effects<Message>,
     ) {
-        if !self.acceptor.is_voter() {
+        if !self.seat.acceptor.is_voter() {
             return;
         }
         let proposed = match &self.part {
@@ -55,15 +55,18 @@ impl MultiPaxos {
         };
         let answer = Message::Surveyed(Surveyed {
             request,
-            promised: self.acceptor.promised(),
+            promised: self.seat.acceptor.promised(),
             // It may have voted where it no longer knows.
-            voted: (self.acceptor.unknown().last())
-                .max(Some(self.acceptor.log.highest().max(proposed)))
+            voted: (self.seat.acceptor.unknown().last())
+                .max(Some(self.seat.acceptor.log.highest().max(proposed)))
                 .expect("at least the second"),
         });
-        self.send(NodeSet::only(from), Lane::Normal, answer, effects);
+        self.seat
+            .send(NodeSet::only(from), Lane::Normal, answer, effects);
     }
+}
 
+impl Seat {
     pub(crate) fn on_surveyed(
         &mut self,
         from: NodeId,

@@ -22,6 +22,8 @@ FAST_SEEDS ?= 250
 CORES := $(shell nproc)
 # Integration tests that start no process and open no socket.
 FAST_TESTS := scripts late_messages replica session wire files log repository
+# The first of them follows from the commit, so that each commit runs other ones; FROM=n runs chosen ones.
+FROM ?= $(shell commit=$$(git rev-parse --short=7 HEAD 2>/dev/null) && echo $$((16#$$commit)) || echo 0)
 
 # Empty until the Python package stands; then it is installed and its types are checked.
 PACKAGE := $(wildcard python/pyproject.toml)
@@ -59,11 +61,11 @@ compile: cargo-present venv
 	$(CARGO) build --workspace --all-targets
 	@cmp --silent $(DEV)/lib_native.so python/quorate/_native.abi3.so || install -m 755 $(DEV)/lib_native.so python/quorate/_native.abi3.so
 
-# Runs $(1) seeds from 0 on, a share on each core.
+# Runs $(1) seeds from $(FROM) on, a share on each core.
 define seeds
-	@share=$$(( ($(1) + $(CORES) - 1) / $(CORES) )); runs=(); failed=0; \
+	@first=$(FROM); echo "seeds from $$first; FROM=$$first runs the same again"; share=$$(( ($(1) + $(CORES) - 1) / $(CORES) )); runs=(); failed=0; \
 	for ((core = 0; core < $(CORES); core++)); do \
-	  $(DEV)/sim --from $$((core * share)) --seeds $$share & runs+=($$!); \
+	  $(DEV)/sim --from $$((first + core * share)) --seeds $$share & runs+=($$!); \
 	done; \
 	for run in "$${runs[@]}"; do wait $$run || failed=1; done; \
 	exit $$failed

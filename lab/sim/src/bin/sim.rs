@@ -1,13 +1,16 @@
 //! `sim`: runs seeds through the seeded world, says how much was simulated, and makes a failure small.
 //!
-//! 0: every run passed. 1: one failed; its seed, its smallest schedule and the command that replays it are printed.
+//! 0: every run passed. 1: one failed; its seed, its smallest schedule and the command that replays it are printed. Or
+//! enough seeds ran and a kind of fault took effect less often than its quota.
 //! 2: wrong usage.
 
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use quorate_sim::world::{Report, Schedule, Telling, run, run_seed, shrink};
+use quorate_sim::world::{
+    Exercised, QUOTA_SEEDS, Report, Row, Schedule, Telling, run, run_seed, shrink,
+};
 
 const USAGE: &str = "\
 usage: sim --seed S [--trace]             run one seed
@@ -157,6 +160,7 @@ struct Sums {
     commands: u64,
     faults: u64,
     leaderless_s: f64,
+    exercised: Exercised,
 }
 
 fn many(from: u64, until: &Until, is_going_on: bool, tries: usize) -> ExitCode {
@@ -177,6 +181,7 @@ fn many(from: u64, until: &Until, is_going_on: bool, tries: usize) -> ExitCode {
         sums.commands += report.commands as u64;
         sums.faults += report.schedule.faults.len() as u64;
         sums.leaderless_s = sums.leaderless_s.max(report.leaderless.0 as f64 / 1e9);
+        sums.exercised.add(&report.exercised);
         match &report.failure {
             None => sums.passed += 1,
             Some(failure) => {
@@ -197,8 +202,9 @@ fn many(from: u64, until: &Until, is_going_on: bool, tries: usize) -> ExitCode {
         progress(&sums, seed, begun);
     }
     close(&sums, begun);
+    let is_covered = tell_rows(&sums);
     let Some(report) = first else {
-        return ExitCode::SUCCESS;
+        return ExitCode::from(u8::from(!is_covered));
     };
     if is_going_on {
         println!("replay the first: make sim SEED={}", report.schedule.seed);
@@ -244,6 +250,30 @@ fn close(sums: &Sums, begun: Instant) {
         sums.leaderless_s
     );
     println!("{} passed, {} failed", sums.passed, sums.failed);
+}
+
+/// Prints how often each kind of fault took effect; says whether that is often enough for as many seeds.
+fn tell_rows(sums: &Sums) -> bool {
+    let seeds = sums.passed + sums.failed;
+    let missed = if seeds < QUOTA_SEEDS {
+        Vec::new()
+    } else {
+        sums.exercised.missed(seeds)
+    };
+    println!("{:<52} {:>8} {:>8}", "took effect", "times", "quota");
+    for row in Row::ALL {
+        let verdict = match row.quota() {
+            0 => "not drawn yet",
+            _ if missed.contains(row) => "BELOW ITS QUOTA",
+            _ => "",
+        };
+        let quota = row.quota() * seeds / QUOTA_SEEDS;
+        println!(
+            "{row:<52} {:>8} {quota:>8} {verdict}",
+            sums.exercised.count(*row)
+        );
+    }
+    missed.is_empty()
 }
 
 /// CPU time of this process, where the system tells it.

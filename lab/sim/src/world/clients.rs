@@ -24,6 +24,10 @@ pub(super) struct Client {
     pub hears: Option<CommandId>,
     /// Faults that keep it from everybody.
     pub cut: u64,
+    /// Whether the newest of them has kept something from passing.
+    pub has_felt_cut: bool,
+    /// It only reads.
+    pub is_reader: bool,
     /// Its own choices.
     pub random: Random,
     /// What every session of it is told.

@@ -66,6 +66,14 @@ pub(super) struct DiskFound {
     pub snapshot: Option<(Snapshot, [u8; 32], u64)>,
 }
 
+impl DiskFound {
+    /// The slot of the snapshot.
+    pub(super) fn slot(&self) -> Slot {
+        let newest = self.snapshot.as_ref();
+        newest.map_or(Slot::ZERO, |(snapshot, ..)| snapshot.core.slot)
+    }
+}
+
 /// One entry on its way to the log.
 #[derive(Clone, Debug)]
 pub(super) enum Write {

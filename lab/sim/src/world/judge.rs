@@ -25,8 +25,8 @@ use quorate_acceptor::Testimony;
 use quorate_any::AnyMessage;
 use quorate_replica::PeerMessage;
 use quorate_types::{
-    Ballot, Batch, CommandId, Duration, NodeId, NodeSet, ObjectId, Outcome, Persistence, Quorums,
-    ReadLevel, Slot, Stamp,
+    Ballot, Batch, CommandId, Duration, NodeId, NodeSet, ObjectId, Outcome, Persistence, ReadLevel,
+    Slot, Stamp, View,
 };
 use quorate_wire::encoded_batch;
 use serde_json::Value as Json;
@@ -112,6 +112,8 @@ pub(super) struct Judge {
     voters: BTreeMap<(Slot, Ballot), NodeSet>,
     /// How many votes decide.
     quorum: usize,
+    /// How many snapshots let the log go.
+    replica_majority: usize,
     /// Nodes that lost records, with those whose knowledge they still lack.
     forgetful: BTreeMap<NodeId, NodeSet>,
     /// Places whose call took effect somewhere.
@@ -141,14 +143,14 @@ fn broken(property: Property, detail: String) -> Judged {
 }
 
 impl Judge {
-    /// Owes answers within `within` once faults have stopped.
-    pub(super) fn new(within: Duration, quorums: Quorums, persistence: Persistence) -> Judge {
-        let quorum = quorums.phase2();
+    /// Owes answers within `within` once faults have stopped, of a group with this view.
+    pub(super) fn new(within: Duration, view: &View) -> Judge {
+        let quorums = view.quorums;
         Judge {
             agreement: Agreement::default(),
-            chosen: Chosen::new(quorum),
+            chosen: Chosen::new(quorums.phase2()),
             phase_one: PhaseOne::new(quorums.phase1() - 1),
-            written: (persistence == Persistence::Disk).then(Written::default),
+            written: (view.persistence == Persistence::Disk).then(Written::default),
             once: AtMostOnce::default(),
             durability: Durability::default(),
             witness: LogWitness::new(Group),
@@ -160,7 +162,8 @@ impl Judge {
             log: BTreeMap::new(),
             snapshots: BTreeMap::new(),
             voters: BTreeMap::new(),
-            quorum,
+            quorum: view.quorums.phase2(),
+            replica_majority: view.replica_majority(),
             forgetful: BTreeMap::new(),
             executed: BTreeSet::new(),
             stamps: BTreeMap::new(),
@@ -266,7 +269,7 @@ impl Judge {
         let holders = self.snapshots.iter().filter(|(_, kept)| **kept >= upto);
         let holders: Vec<NodeId> = holders.map(|(holder, _)| *holder).collect();
         let goes_nothing = upto == Slot::ZERO;
-        if goes_nothing || holders.contains(&node) || holders.len() >= self.quorum {
+        if goes_nothing || holders.contains(&node) || holders.len() >= self.replica_majority {
             return Ok(());
         }
         broken(
@@ -301,6 +304,9 @@ impl Judge {
 
     /// A slot is decided only where a quorum told its votes; the leader's own is not told.
     fn has_quorum(&self, slot: Slot) -> bool {
+        if self.quorum == 1 {
+            return true;
+        }
         let of_slot = self
             .voters
             .range((slot, Ballot::ZERO)..(slot.next(), Ballot::ZERO));
@@ -346,7 +352,8 @@ impl Judge {
         let value = fingerprint(batch);
         self.agreement.decided(node, slot, value)?;
         self.chosen.decided(node, slot, value)?;
-        self.decided_by.insert(node, slot);
+        let known = self.decided_by.entry(node).or_default();
+        *known = slot.max(*known);
         if self.log.contains_key(&slot) {
             return Ok(());
         }

@@ -25,6 +25,9 @@ const STEP_DOWN_SLACK: Duration = Duration::from_millis(10);
 /// fails, and the doubled waits of rivals.
 const ELECTION_TIMEOUTS: u64 = 5;
 
+/// Ballots whose promises are remembered.
+const BALLOTS: usize = 64;
+
 /// The checkers of leaders, leases and reads.
 pub(super) struct Leading {
     leases: Leases,
@@ -38,6 +41,10 @@ pub(super) struct Leading {
     decide: usize,
     /// When the heartbeats that ask for a lease left: by ballot and number, in true time.
     beats: BTreeMap<(Ballot, u64), Moment>,
+    /// Who promised a ballot.
+    promised: BTreeMap<Ballot, NodeSet>,
+    /// How many promises make a leader.
+    phase1: usize,
 }
 
 impl Leading {
@@ -56,6 +63,8 @@ impl Leading {
             confirm: quorums.confirm() - 1,
             decide: quorums.phase2() - 1,
             beats: BTreeMap::new(),
+            promised: BTreeMap::new(),
+            phase1: quorums.phase1(),
         }
     }
 
@@ -67,6 +76,21 @@ impl Leading {
     /// Until when in true time a clock is bound by a lease that begins at `from`.
     fn bound_until(&self, clock: &Clock, from: Moment) -> u64 {
         clock.moment_of(clock.boot(from) + self.lease).0
+    }
+
+    /// A promise leaves `node`. Once a ballot has a leader, the leases of lower ones have ended: a phase-1 quorum holds
+    /// somebody of each set that confirms, and whoever else promises breaks nothing.
+    fn promised(&mut self, now: Moment, node: NodeId, ballot: Ballot) -> super::judge::Judged {
+        let promised = self.promised.entry(ballot).or_default();
+        let has_leader = promised.len() >= self.phase1;
+        promised.insert(node);
+        if self.promised.len() > BALLOTS {
+            self.promised.pop_first();
+        }
+        if has_leader {
+            return Ok(());
+        }
+        self.leases.promised(now.0, node, ballot)
     }
 
     fn said(
@@ -93,8 +117,8 @@ impl Leading {
                     self.leases.granted(now.0, node, ballot, until);
                 }
             }
-            Testimony::Opens { ballot } => return self.leases.promised(now.0, node, ballot),
-            Testimony::Promises(page) => return self.leases.promised(now.0, node, page.ballot),
+            Testimony::Opens { ballot } => return self.promised(now, node, ballot),
+            Testimony::Promises(page) => return self.promised(now, node, page.ballot),
             Testimony::AsksConfirm { ballot, epoch } => {
                 self.confirmations.opened(now.0, ballot, epoch);
                 return self.leadership.spoke(now.0, node, ballot);
@@ -248,11 +272,8 @@ impl World {
 
     /// Looks at which majorities are healthy, and whether they have a leader.
     pub(super) fn watch_health(&mut self) {
-        let healthy: Vec<NodeId> = self
-            .setup
-            .node_ids()
-            .filter(|id| self.is_healthy(*id))
-            .collect();
+        let acceptors = self.setup.acceptors();
+        let healthy: Vec<NodeId> = acceptors.iter().filter(|id| self.is_healthy(*id)).collect();
         let quorums = self.setup.view().quorums;
         let size = quorums.phase1().max(quorums.phase2());
         let mut majorities = Vec::new();
@@ -293,7 +314,8 @@ impl World {
 
     /// Somebody leads who reaches enough nodes to decide, some of these among them.
     fn is_led(&self, nodes: NodeSet, size: usize) -> bool {
-        self.setup.node_ids().any(|leader| {
+        let acceptors = self.setup.acceptors();
+        acceptors.iter().any(|leader| {
             let node = &self.nodes[&leader];
             let leads = node.running.as_ref().and_then(|running| running.leads());
             let reaches = |other: &NodeId| {
@@ -303,7 +325,7 @@ impl World {
                     && self.network.is_open(leader, *other)
                     && self.network.is_open(*other, leader)
             };
-            let reached = self.setup.node_ids().filter(reaches).count();
+            let reached = acceptors.iter().filter(reaches).count();
             let is_near = nodes.contains(leader) || nodes.iter().any(|other| reaches(&other));
             leads.is_some() && node.is_awake() && is_near && reached + 1 >= size
         })

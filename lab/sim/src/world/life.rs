@@ -5,6 +5,7 @@ use super::durable::{DiskFound, GROUP};
 use super::events::Event;
 use super::node::{Doom, Running};
 use super::objects::Objects;
+use super::row::Row;
 use super::trace::Tag;
 use super::watched::{Seen, Watched};
 use crate::checkers::{Property, Violation};
@@ -15,7 +16,7 @@ use quorate_replica::{
     EarlierLives, Input, Recovered, Remembered, Replica, ReplicaConfig, Snapshots,
 };
 use quorate_storage::StorageError;
-use quorate_types::{Duration, NodeId, NodeSet, Persistence, Slot};
+use quorate_types::{Duration, NodeId, Persistence, Slot};
 use quorate_wire::Snapshot;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -33,6 +34,9 @@ pub(super) enum Death {
 /// A start that failed is tried again: somebody restarts the process.
 const RESTART_AFTER: Duration = Duration::from_millis(500);
 
+/// What the simulated disk says of a call that fails on demand.
+pub(super) const INJECTED: &str = "injected";
+
 /// A doomed node that lets nothing out dies all the same.
 const DOOM_WITHIN: Duration = Duration::from_millis(1000);
 
@@ -47,9 +51,15 @@ impl World {
         }
         match node.disks.start() {
             Ok(found) => self.started(id, found),
-            Err(StorageError::NotInitialised(_)) => node.is_wiped = true,
+            Err(StorageError::NotInitialised(_)) => {
+                node.is_wiped = true;
+                self.exercised(Row::Wiped);
+            }
             Err(error) => {
                 node.disks.crash(|outcomes| outcomes - 1);
+                if error.to_string().contains(INJECTED) {
+                    self.exercised(Row::ReadFailed);
+                }
                 self.trace
                     .note(self.now, &[Tag::Life as u64, u64::from(id.0), 9], || {
                         format!("{id} cannot start: {error}")
@@ -85,11 +95,15 @@ impl World {
             .snapshot
             .map(|snapshot| recover(&mut objects, snapshot));
         let has_lost = found.past.damage.was_found() || found.has_forgotten;
+        if found.past.damage.was_found() {
+            self.exercised(Row::DamagedLog);
+        }
         self.note_loss(id, found.past.damage.needs_survey() || found.has_forgotten);
         let slot = recovered
             .as_ref()
             .map_or(Slot::ZERO, |recovered| recovered.core.slot);
         self.judge.begun_at(id, slot);
+        self.judge.keeps(id, slot);
         let now = self.now;
         let replica_config = self.replica_config(id, boot);
         let seen = Rc::new(RefCell::new(Seen::default()));
@@ -168,7 +182,7 @@ impl World {
 
     /// Tells the judge of a start on less than the node has told others.
     fn note_loss(&mut self, id: NodeId, has_lost: bool) {
-        let others: NodeSet = self.setup.node_ids().filter(|other| *other != id).collect();
+        let others = self.setup.acceptors().without(id);
         if has_lost {
             self.judge.forgot(id, others);
         }
@@ -220,6 +234,7 @@ impl World {
             node.random.bits(),
         );
         let is_paused = node.paused > 0;
+        let stalled = if is_paused { None } else { node.stalled.take() };
         let Some(running) = &mut node.running else {
             return;
         };
@@ -227,6 +242,8 @@ impl World {
         if is_paused {
             return;
         }
+        let (time, wall) = stalled.unwrap_or((time, wall));
+        let is_late = stalled.is_some() && !running.inbox.is_empty();
         let mut out = Vec::new();
         let inbox = std::mem::take(&mut running.inbox);
         let count = inbox.len() as u64;
@@ -247,6 +264,9 @@ impl World {
         }
         let is_sampled = running.turns.is_multiple_of(CHECK_EVERY);
         self.turns += 1;
+        if is_late {
+            self.exercised(Row::Stalled);
+        }
         let words = [Tag::Turn as u64, u64::from(id.0), count, out.len() as u64];
         self.trace.note(now, &words, || {
             format!("{id} turn: {count} in, {} out", out.len())
@@ -334,6 +354,9 @@ impl World {
     /// Ends a node's life; it starts again after `down`.
     pub(super) fn die(&mut self, id: NodeId, death: Death, down: Duration) {
         let now = self.now;
+        if self.nodes[&id].running.is_some() {
+            self.note_death(id, death);
+        }
         let node = self.node(id);
         let Some(running) = node.running.take() else {
             return;
@@ -347,6 +370,7 @@ impl World {
                 EarlierLives::Upto(upto.max(running.replica.executed_upto()))
             }
         };
+        node.stalled = None;
         node.life += 1;
         node.doom = None;
         node.paused = 0;

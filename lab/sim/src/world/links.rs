@@ -2,14 +2,26 @@
 
 use super::World;
 use super::events::Event;
+use super::fault::KillStep;
 use super::life::Death;
 use super::network::Packet;
+use super::row::Row;
 use super::trace::Tag;
+use crate::checkers::Property;
+use bytes::{BufMut, BytesMut};
 use quorate_acceptor::Testimony;
+use quorate_any::AnyMessage;
+use quorate_any::paxos::Message;
 use quorate_ordering::{Lane, LinkState};
 use quorate_replica::{Input, PeerMessage};
-use quorate_types::{Duration, LinkEpoch, NodeId, NodeSet};
-use quorate_wire::take_peer;
+use quorate_types::{Duration, GroupId, LinkEpoch, NodeId, NodeSet};
+use quorate_wire::{FrameReader, Kind, put_frame, take_peer};
+
+/// The group of all frames.
+const GROUP: GroupId = GroupId(1);
+
+/// Longer frames than any of a run.
+const FRAME_BYTES_MAX: usize = 1 << 20;
 
 /// Between two tries to connect.
 const REDIAL: Duration = Duration::from_millis(50);
@@ -36,6 +48,7 @@ impl World {
             to,
             epoch,
             is_stray,
+            flipped,
             bytes,
         } = packet;
         let is_current = self.network.epoch(from, to) == Some(epoch);
@@ -43,7 +56,14 @@ impl World {
         if !(is_current || is_stray) || !is_open || self.nodes[&to].running.is_none() {
             return;
         }
+        if let Some(bit) = flipped {
+            self.arrives_garbled(from, to, bit, &bytes);
+            return;
+        }
         let message = take_peer(&bytes).expect("what was encoded decodes");
+        if is_stray {
+            self.exercised(Row::Stray);
+        }
         let words = [
             Tag::Arrive as u64,
             u64::from(from.0),
@@ -58,6 +78,9 @@ impl World {
         {
             self.judge.surveyed(to, from);
         }
+        if step_of(&message).is_some_and(|step| self.springs(to, step)) {
+            return;
+        }
         self.hand_in(
             to,
             Input::Peer {
@@ -66,6 +89,23 @@ impl World {
                 message,
             },
         );
+    }
+
+    /// A frame of which a bit has changed: its checksum must say so, and its connection is closed.
+    fn arrives_garbled(&mut self, from: NodeId, to: NodeId, bit: u64, bytes: &bytes::Bytes) {
+        let mut frame = BytesMut::new();
+        put_frame(&mut frame, Kind::Peer, GROUP, |body| body.put_slice(bytes));
+        let at = bit % (8 * frame.len() as u64);
+        frame[(at / 8) as usize] ^= 1 << (at % 8);
+        let mut reader = FrameReader::new(FRAME_BYTES_MAX);
+        reader.push(&frame);
+        if let Ok(Some(read)) = reader.next_frame() {
+            let detail = format!("{to} takes a frame of {from} with bit {at} changed: {read:?}");
+            self.blame(Property::Invariant, detail);
+            return;
+        }
+        self.exercised(Row::Garbled);
+        self.break_link(from, to);
     }
 
     /// Two running nodes that reach each other connect; else they try again.
@@ -169,5 +209,18 @@ impl World {
             self.events.push(self.now + after, ends);
         }
         self.connections_of_the_dead(dead, death);
+    }
+}
+
+/// The step to which a message brings whom it reaches.
+fn step_of(message: &PeerMessage<AnyMessage>) -> Option<KillStep> {
+    let PeerMessage::Ordering { message, .. } = message else {
+        return None;
+    };
+    let AnyMessage::Paxos(message) = message;
+    match message {
+        Message::Promise(_) => Some(KillStep::PhaseOne),
+        Message::Learn { .. } => Some(KillStep::Asked),
+        _ => None,
     }
 }

@@ -6,10 +6,14 @@
 
 mod clients;
 mod clock;
+mod damage;
 mod durable;
 mod events;
+mod fault;
+mod fault_text;
 mod faults;
 mod generate;
+mod harm;
 mod judge;
 mod keeping;
 mod leading;
@@ -22,10 +26,12 @@ mod objects;
 mod outputs;
 mod quiet;
 mod random;
+mod row;
 mod run;
 mod schedule;
 mod serve;
 mod setup;
+mod shape;
 mod shrink;
 mod stages;
 mod trace;
@@ -33,8 +39,11 @@ mod watched;
 mod workload;
 
 pub use clock::Moment;
+pub use fault::{BadCall, Fault, KillStep, Lost, Part, Who};
+pub use row::{Exercised, QUOTA_SEEDS, Row};
 pub use run::{Failure, Report, run, run_seed};
-pub use schedule::{BadCall, Fault, Schedule, ScheduleError, Timed};
+pub use schedule::{Schedule, ScheduleError, Timed};
+pub use shape::Shape;
 pub use shrink::shrink;
 pub use trace::Telling;
 
@@ -43,6 +52,7 @@ use crate::checkers::memory::Memory;
 use clients::{Client, Connection};
 use clock::Clock;
 use events::{Event, Events};
+use harm::Harm;
 use judge::Judge;
 use keeping::Keeping;
 use leading::Leading;
@@ -75,6 +85,7 @@ pub struct World {
     quiet: Quiet,
     memory: Memory,
     stage: Stage,
+    harm: Harm,
     trace: Trace,
     /// The first broken property: nothing happens after it.
     broken: Option<Violation>,
@@ -89,6 +100,9 @@ impl World {
     /// The world of `schedule`, at its beginning.
     pub fn new(schedule: Schedule, telling: Telling) -> World {
         let mut setup = Setup::from_seed(schedule.seed);
+        if let Some(shape) = &schedule.shape {
+            setup.reshape(shape);
+        }
         if let Some(clients) = schedule.clients {
             setup.clients = clients;
         }
@@ -102,12 +116,13 @@ impl World {
             clients: BTreeMap::new(),
             connections: BTreeMap::new(),
             connections_made: 0,
-            judge: Judge::new(LIVE_WITHIN, setup.view().quorums, setup.persistence),
+            judge: Judge::new(LIVE_WITHIN, &setup.view()),
             leading: Leading::new(&setup),
             keeping: Keeping::new(&setup),
             quiet,
             memory: stages::bounds(&setup),
             stage: Stage::Faults,
+            harm: Harm::default(),
             trace: Trace::new(telling),
             broken: None,
             random: Random::new(seed, "world", 0),
@@ -115,6 +130,7 @@ impl World {
             schedule,
             setup,
         };
+        world.note_shape();
         world.make_nodes();
         world.make_clients();
         for index in 0..world.schedule.faults.len() {
@@ -142,6 +158,9 @@ impl World {
                 running: None,
                 is_wiped: false,
                 paused: 0,
+                stalled: None,
+                bad_call: BadCall::Write,
+                felt: std::collections::BTreeSet::new(),
                 isolated: 0,
                 hung: 0,
                 full: 0,
@@ -160,7 +179,7 @@ impl World {
         for number in 1..=self.setup.clients {
             let mut random = Random::new(self.setup.seed, "client", number);
             let config = SessionConfig {
-                preference: if random.chance(700) {
+                preference: if number > self.setup.load.readers && random.chance(700) {
                     Preference::Leader
                 } else {
                     Preference::Anyone
@@ -184,6 +203,8 @@ impl World {
                     open: BTreeMap::new(),
                     hears: None,
                     cut: 0,
+                    has_felt_cut: false,
+                    is_reader: number <= self.setup.load.readers,
                     random,
                     config,
                     life: None,

@@ -25,8 +25,25 @@ pub(super) struct Packet {
     pub epoch: LinkEpoch,
     /// Whether it may arrive after its link has ended.
     pub is_stray: bool,
+    /// The bit that changes on its way.
+    pub flipped: Option<u64>,
     /// Its encoded form.
     pub bytes: Bytes,
+}
+
+/// What a fault does to a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Hit {
+    /// It does not pass.
+    Blocked,
+    /// It is lost.
+    Lost,
+    /// It arrives twice.
+    Doubled,
+    /// It takes longer.
+    Delayed,
+    /// It changes.
+    Garbled,
 }
 
 /// What may change about one direction while faults last. Sums, so that faults overlap.
@@ -38,6 +55,8 @@ pub(super) struct Rules {
     pub loss: u64,
     /// Percent that arrive twice.
     pub duplicate: u64,
+    /// Percent of which a bit changes.
+    pub garble: u64,
     /// The longest extra delay.
     pub delay: Duration,
 }
@@ -47,6 +66,8 @@ struct Direction {
     rules: Rules,
     last: [Moment; 3],
     held: VecDeque<(Lane, Packet)>,
+    /// How often each kind of fault struck a message, by `Hit`.
+    hits: [u64; 5],
 }
 
 #[derive(Debug, Default, Clone, Copy)]
@@ -115,6 +136,12 @@ impl Network {
         direction.is_none_or(|direction| direction.rules == Rules::default())
     }
 
+    /// How often faults did this to messages on these ways.
+    pub(super) fn hits(&self, ways: &[(NodeId, NodeId)], hit: Hit) -> u64 {
+        let found = ways.iter().filter_map(|way| self.directions.get(way));
+        found.map(|direction| direction.hits[hit as usize]).sum()
+    }
+
     /// Connects two nodes in a new epoch.
     pub(super) fn connect(&mut self, one: NodeId, other: NodeId) -> LinkEpoch {
         self.epochs += 1;
@@ -150,11 +177,12 @@ impl Network {
         let Some(epoch) = self.epoch(from, to) else {
             return;
         };
-        let packet = Packet {
+        let mut packet = Packet {
             from,
             to,
             epoch,
             is_stray: false,
+            flipped: None,
             bytes,
         };
         if self.random.chance(self.setup.stray_per_mille) {
@@ -165,18 +193,26 @@ impl Network {
             };
             arrivals.push((at, stray));
         }
-        let rules = self.directions.entry((from, to)).or_default().rules;
+        let direction = self.directions.entry((from, to)).or_default();
+        let rules = direction.rules;
         if rules.blocked > 0 {
-            let direction = self.directions.entry((from, to)).or_default();
+            direction.hits[Hit::Blocked as usize] += 1;
             if self.setup.is_holding && direction.held.len() < HELD_MAX {
                 direction.held.push_back((lane, packet));
             }
             return;
         }
         if self.random.below(100) < rules.loss {
+            direction.hits[Hit::Lost as usize] += 1;
             return;
         }
+        if rules.garble > 0 && self.random.below(100) < rules.garble {
+            direction.hits[Hit::Garbled as usize] += 1;
+            packet.flipped = Some(self.random.bits());
+        }
+        direction.hits[Hit::Delayed as usize] += u64::from(rules.delay > Duration::ZERO);
         if self.random.below(100) < rules.duplicate {
+            direction.hits[Hit::Doubled as usize] += 1;
             let at = self.arrival(now, from, to, lane);
             arrivals.push((at, packet.clone()));
         }

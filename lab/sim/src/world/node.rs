@@ -2,16 +2,18 @@
 
 use super::clock::{Clock, Moment};
 use super::durable::{Disks, Storage, Write};
+use super::fault::BadCall;
 use super::objects::Objects;
 use super::random::Random;
+use super::row::Row;
 use super::watched::{Seen, Watched};
 use bytes::Bytes;
 use quorate_any::AnyMessage;
 use quorate_ordering::{Mark, Role};
 use quorate_replica::{EarlierLives, Input, Quarantine, Replica, SnapshotCore};
-use quorate_types::{Ballot, Duration, NodeId, Slot};
+use quorate_types::{Ballot, Duration, NodeId, Slot, Time, Wall};
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 /// A node, up or down.
@@ -30,6 +32,12 @@ pub(super) struct Node {
     pub is_wiped: bool,
     /// Faults that keep its process still.
     pub paused: u64,
+    /// The clocks as its process read them before it was stopped between them and its sockets.
+    pub stalled: Option<(Time, Wall)>,
+    /// The call of the disk that was made to fail last.
+    pub bad_call: BadCall,
+    /// Effects of faults that are counted once a fault.
+    pub felt: BTreeSet<Row>,
     /// Faults that keep clients from it.
     pub isolated: u64,
     /// Faults that keep its objects still.

@@ -5,12 +5,15 @@
 use super::World;
 use super::durable::Write;
 use super::events::Event;
-use super::life::Death;
+use super::fault::{BadCall, KillStep};
+use super::life::{Death, INJECTED};
 use super::objects::{Done, Work, digest};
+use super::row::Row;
 use super::trace::Tag;
 use crate::checkers::Property;
 use bytes::{Bytes, BytesMut};
 use quorate_any::AnyMessage;
+use quorate_any::paxos::Message;
 use quorate_ordering::{Lane, Mark};
 use quorate_replica::{Digest, Input, Output, PeerMessage, ReplicaMessage};
 use quorate_storage::StorageError;
@@ -37,6 +40,9 @@ impl World {
                 }
             }
             if self.nodes[&id].life != life || self.nodes[&id].running.is_none() {
+                return;
+            }
+            if step_of(&output).is_some_and(|step| self.springs(id, step)) {
                 return;
             }
             self.perform_one(id, life, output);
@@ -207,6 +213,9 @@ impl World {
                 let saved = running.storage.keep(slot, held.state, bytes.clone());
                 if saved.is_ok() {
                     self.judge.keeps(id, slot);
+                    if self.springs(id, KillStep::Install) {
+                        return;
+                    }
                 }
                 let running = self.running(id);
                 saved.map(|()| {
@@ -240,6 +249,10 @@ impl World {
             let core = running.cores.remove(&slot).expect("looked a moment ago");
             let images = running.images.remove(&slot).expect("looked a moment ago");
             let digest = digest(&images);
+            if let Some(changes) = self.cuts(id, KillStep::Save) {
+                self.nodes[&id].disks.snapshots.stop_after(changes);
+            }
+            let running = self.running(id);
             match running.storage.save(&core, &images, digest) {
                 Ok(bytes) => {
                     self.judge.keeps(id, slot);
@@ -251,10 +264,13 @@ impl World {
                     self.hand_in(id, taken);
                 }
                 Err(error) if error.is_fatal() => {
-                    self.die(id, Death::Killed, STOPPED_FOR);
+                    self.stop(id, &error, Row::SaveCut);
                     return;
                 }
-                Err(_) => self.hand_in(id, Input::SnapshotFailed { slot }),
+                Err(_) => {
+                    self.felt(id, Row::DiskFull);
+                    self.hand_in(id, Input::SnapshotFailed { slot });
+                }
             }
         }
     }
@@ -263,7 +279,7 @@ impl World {
     pub(super) fn begin_commit(&mut self, id: NodeId) {
         let (now, disk) = (self.now, self.setup.disk);
         let node = self.node(id);
-        let life = node.life;
+        let (life, is_slow) = (node.life, node.slow > Duration::ZERO);
         let span = node.random.between(disk.commit_min.0, disk.commit_max.0);
         let at = now + Duration(span) + node.slow;
         let Some(running) = &mut node.running else {
@@ -273,6 +289,17 @@ impl World {
             return;
         }
         running.commit = Some((std::mem::take(&mut running.writes), running.mark));
+        let is_trim = |write: &Write| matches!(write, Write::Discard(..));
+        let trims = running
+            .commit
+            .as_ref()
+            .is_some_and(|(writes, _)| writes.iter().any(is_trim));
+        if is_slow {
+            self.felt(id, Row::SlowDisk);
+        }
+        if trims && let Some(changes) = self.cuts(id, KillStep::Trim) {
+            self.nodes[&id].disks.log.stop_after(changes);
+        }
         self.events.push(at, Event::Committed { node: id, life });
     }
 
@@ -309,25 +336,20 @@ impl World {
                 running.commit = Some((writes, mark));
                 let at = now + FULL_RETRY;
                 self.events.push(at, Event::Committed { node: id, life });
+                self.felt(id, Row::DiskFull);
             }
             Err(StorageError::TooLarge { bytes, limit }) => {
                 let detail = format!("{id} writes a record of {bytes} bytes, the limit is {limit}");
                 self.blame(Property::BoundedMemory, detail);
             }
             Err(error) => {
-                self.trace
-                    .note(now, &[Tag::Life as u64, u64::from(id.0), 7], || {
-                        format!("{id} stops: {error}")
-                    });
-                let is_off = format!("{error}").contains("the power is cut");
-                let death = if is_off {
-                    Death::PowerCut
+                let is_trim = |write: &Write| matches!(write, Write::Discard(..));
+                let row = if writes.iter().any(is_trim) {
+                    Row::TrimCut
                 } else {
-                    Death::Killed
+                    Row::PowerCut
                 };
-                let doom = self.node(id).doom;
-                let down = doom.map_or(STOPPED_FOR, |doom| doom.down);
-                self.die(id, death, down);
+                self.stop(id, &error, row);
             }
         }
     }
@@ -344,6 +366,34 @@ impl World {
                 self.judged(judged);
             }
         }
+    }
+
+    /// A node stops for its disk: `cut` is what a power cut is here.
+    fn stop(&mut self, id: NodeId, error: &StorageError, cut: Row) {
+        let text = error.to_string();
+        self.trace
+            .note(self.now, &[Tag::Life as u64, u64::from(id.0), 7], || {
+                format!("{id} stops: {text}")
+            });
+        let is_off = text.contains("the power is cut");
+        if is_off && cut != Row::PowerCut {
+            self.exercised(cut);
+        }
+        if text.contains(INJECTED) {
+            self.exercised(match self.nodes[&id].bad_call {
+                BadCall::Write => Row::WriteFailed,
+                BadCall::Sync => Row::SyncFailed,
+                BadCall::Read => Row::ReadFailed,
+            });
+        }
+        let death = if is_off {
+            Death::PowerCut
+        } else {
+            Death::Killed
+        };
+        let doom = self.node(id).doom;
+        let down = doom.map_or(STOPPED_FOR, |doom| doom.down);
+        self.die(id, death, down);
     }
 
     /// Begins the next piece of work of a node's objects.
@@ -423,6 +473,9 @@ impl World {
                 let words = [Tag::Work as u64, u64::from(id.0), core.slot.0];
                 self.trace
                     .note(self.now, &words, || format!("{id} installs {}", core.slot));
+                if self.springs(id, KillStep::Install) {
+                    return;
+                }
                 self.judge.moved(id, core.slot);
                 let core = *core;
                 self.hand_in(
@@ -436,5 +489,33 @@ impl World {
             }
             Done::RestoreFailed { slot } => self.hand_in(id, Input::InstallFailed { slot }),
         }
+    }
+}
+
+/// The step to which an output brings its node.
+fn step_of(output: &Output<AnyMessage>) -> Option<KillStep> {
+    match output {
+        Output::Send { message, .. } => match message {
+            PeerMessage::Ordering { message, .. } => {
+                let AnyMessage::Paxos(message) = message;
+                matches!(message, Message::Prepare { .. }).then_some(KillStep::PhaseOne)
+            }
+            PeerMessage::Replica(_) => None,
+        },
+        Output::StoreChunk { .. } => Some(KillStep::Fetch),
+        Output::Install { .. } => Some(KillStep::Install),
+        Output::Reply { .. }
+        | Output::Persist { .. }
+        | Output::Execute { .. }
+        | Output::Skip { .. }
+        | Output::Query { .. }
+        | Output::TakeSnapshot { .. }
+        | Output::FinishSnapshot { .. }
+        | Output::SendChunk { .. }
+        | Output::Discard { .. }
+        | Output::Role(_)
+        | Output::Quarantined(_)
+        | Output::Healed { .. }
+        | Output::Repaired => None,
     }
 }

@@ -2,6 +2,7 @@
 
 use super::World;
 use super::generate;
+use super::row::Exercised;
 use super::schedule::Schedule;
 use super::setup::Setup;
 use super::trace::Telling;
@@ -30,6 +31,8 @@ pub struct Report {
     pub turns: u64,
     /// The longest time that a healthy, connected majority was without a leader.
     pub leaderless: Duration,
+    /// The kinds of faults that took effect.
+    pub exercised: Exercised,
     /// What was broken.
     pub failure: Option<Failure>,
 }
@@ -70,6 +73,7 @@ pub fn run(schedule: Schedule, telling: Telling) -> Report {
         failed: world.judge.failed,
         turns: world.turns,
         leaderless: world.leading.leaderless(),
+        exercised: world.harm.exercised.clone(),
         failure: violation.map(|violation| Failure {
             violation,
             tail: world.trace.tail().map(str::to_owned).collect(),

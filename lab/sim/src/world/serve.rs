@@ -8,6 +8,7 @@ use super::clock::Moment;
 use super::events::Event;
 use super::judge::Source;
 use super::life::Death;
+use super::row::Row;
 use super::trace::Tag;
 use super::workload;
 use crate::checkers::Property;
@@ -54,7 +55,11 @@ impl World {
         if is_busy || !self.stage.wants_operations() {
             return;
         }
-        let drawn = client.workload.draw();
+        let drawn = if client.is_reader {
+            client.workload.draw_read()
+        } else {
+            client.workload.draw()
+        };
         let span = if is_calm {
             NEVER
         } else {
@@ -220,6 +225,16 @@ impl World {
         !is_cut && self.nodes[&node].isolated == 0
     }
 
+    /// Counts a client's cut that keeps something from passing, once.
+    fn feel_cut(&mut self, client: Option<u64>) {
+        let client = client.and_then(|number| self.clients.get_mut(&number));
+        if let Some(client) = client.filter(|client| client.cut > 0)
+            && !std::mem::replace(&mut client.has_felt_cut, true)
+        {
+            self.exercised(Row::ClientCut);
+        }
+    }
+
     pub(super) fn dialled(&mut self, id: ConnectionId) {
         let Some(connection) = self.connections.get(&id).copied() else {
             return;
@@ -227,10 +242,14 @@ impl World {
         let Some(number) = connection.client else {
             return;
         };
-        let node = &self.nodes[&connection.node];
-        if self.clients[&number].connection != Some(id) || !self.reaches(Some(number), node.id) {
+        if self.clients[&number].connection != Some(id) {
             return;
         }
+        if !self.reaches(Some(number), connection.node) {
+            self.feel_cut(Some(number));
+            return;
+        }
+        let node = &self.nodes[&connection.node];
         if node.running.is_none() {
             self.connections.remove(&id);
             self.tell_client(number, SessionInput::Disconnected);
@@ -288,6 +307,7 @@ impl World {
             return None;
         }
         if !self.reaches(connection.client, connection.node) {
+            self.feel_cut(connection.client);
             self.connections.get_mut(&id)?.is_broken = true;
             self.events
                 .push(now + BROKEN_AFTER, Event::Broken { connection: id });
@@ -319,6 +339,7 @@ impl World {
         if self.nodes[&node].running.is_none() {
             return;
         }
+        self.exercised(Row::CallCopied);
         let connection = self.new_connection(None, node);
         let words = [Tag::Client as u64, 0, connection.0];
         self.trace.note(self.now, &words, || {

@@ -3,6 +3,7 @@
 //! Limits are small on purpose: windows fill, snapshots are taken and logs trimmed many times in half a simulated minute.
 
 use super::random::Random;
+use super::shape::Shape;
 use quorate_ordering::{Limits, Timing};
 use quorate_replica::CheckpointPolicy;
 use quorate_types::{
@@ -17,6 +18,10 @@ pub(super) struct Setup {
     pub seed: u64,
     /// How many nodes; their ids begin at 1.
     pub nodes: u16,
+    /// How many of them vote, the first ones.
+    pub acceptors: u16,
+    /// How many acceptors each phase needs.
+    pub quorums: Quorums,
     /// Whether votes are on disk.
     pub persistence: Persistence,
     /// How many clients work.
@@ -87,6 +92,8 @@ pub(super) struct LoadSetup {
     pub think_max: Duration,
     /// Reads in a thousand operations.
     pub reads_per_mille: u64,
+    /// The first so many clients only read.
+    pub readers: u64,
     /// Sent calls in a thousand that are sent again later, to any node, on a connection of their own.
     pub ghosts_per_mille: u64,
 }
@@ -107,6 +114,8 @@ impl Setup {
         Setup {
             seed,
             nodes,
+            acceptors: nodes,
+            quorums: Quorums::majority(usize::from(nodes)).expect("there are nodes"),
             persistence,
             clients,
             timing: timing(r),
@@ -148,6 +157,7 @@ impl Setup {
                 depth: r.between(1, 5),
                 think_max: r.millis(20, 200),
                 reads_per_mille: r.between(100, 600),
+                readers: 0,
                 ghosts_per_mille: *r.pick(&[0, 20, 100]),
             },
         }
@@ -158,9 +168,26 @@ impl Setup {
         (1..=self.nodes).map(NodeId)
     }
 
-    /// How many nodes may be without a vote for ever.
+    /// Gives the group and its load another shape.
+    pub(super) fn reshape(&mut self, shape: &Shape) {
+        let Shape { phase1, phase2, .. } = *shape;
+        self.nodes = shape.nodes;
+        self.acceptors = shape.acceptors;
+        self.quorums = Quorums::flexible(usize::from(shape.acceptors), phase1, phase2)
+            .expect("a schedule's quorums meet");
+        self.load.depth = shape.depth;
+        self.load.readers = shape.readers;
+    }
+
+    /// All nodes that vote.
+    pub(super) fn acceptors(&self) -> NodeSet {
+        (1..=self.acceptors).map(NodeId).collect()
+    }
+
+    /// How many acceptors may be without a vote for ever.
     pub(super) fn losable(&self) -> u16 {
-        (self.nodes - 1) / 2
+        let needed = self.quorums.phase1().max(self.quorums.phase2());
+        self.acceptors - needed as u16
     }
 
     /// The one view of the run.
@@ -178,8 +205,8 @@ impl Setup {
                 })
                 .collect(),
             replicas: all,
-            acceptors: all,
-            quorums: Quorums::majority(usize::from(self.nodes)).expect("there are nodes"),
+            acceptors: self.acceptors(),
+            quorums: self.quorums,
             window: self.window,
             persistence: self.persistence,
             objects: super::workload::OBJECTS

@@ -1,5 +1,6 @@
 //! How far a run is: faults, then calm in which everything must work, a power cut of all nodes, and the last look.
 
+use super::durable::DiskFound;
 use super::events::Event;
 use super::life::Death;
 use super::setup::Setup;
@@ -7,6 +8,7 @@ use super::workload::{Drawn, OBJECTS};
 use super::{Moment, World};
 use crate::checkers::Property;
 use crate::checkers::memory::Memory;
+use quorate_ordering::Entry;
 use quorate_types::{CommandId, Duration, NodeId, ObjectId, Persistence, ReadLevel, Slot};
 use std::collections::BTreeSet;
 
@@ -137,17 +139,28 @@ impl World {
     }
 
     fn check_disks(&mut self) {
-        let mut disks: Vec<(NodeId, BTreeSet<CommandId>)> = Vec::new();
-        for node in self.nodes.values().filter(|node| !node.is_wiped) {
-            // Looks through another pair of eyes: the node itself starts later and finds the same.
-            let Some(held) = held_commands(&self.judge, &node.disks) else {
-                return;
-            };
-            disks.push((node.id, held));
-        }
-        let nodes = usize::from(self.setup.nodes);
-        if disks.len() == nodes {
-            let judged = self.judge.check_disks(&disks, nodes / 2 + 1);
+        // Looks through another pair of eyes: the nodes themselves start later and find the same.
+        let alive = self.nodes.values().filter(|node| !node.is_wiped);
+        let found: Vec<(NodeId, DiskFound)> = alive
+            .filter_map(|node| Some((node.id, node.disks.fork().start().ok()?)))
+            .collect();
+        let mut snapshots: Vec<Slot> = found.iter().map(|(_, found)| found.slot()).collect();
+        snapshots.sort_unstable();
+        let majority = self.setup.view().replica_majority();
+        let spare = snapshots.len().checked_sub(majority);
+        let covered = spare.map_or(Slot::ZERO, |spare| snapshots[spare]);
+        // A node that lost records is in no quorum before it has heard the others.
+        let acceptors = self.setup.acceptors();
+        let disks: Vec<(NodeId, BTreeSet<CommandId>)> = found
+            .iter()
+            .filter(|(id, found)| {
+                acceptors.contains(*id) && !found.past.damage.was_found() && !found.has_forgotten
+            })
+            .map(|(id, found)| (*id, held_commands(&self.judge, found, covered)))
+            .collect();
+        let quorum = self.setup.quorums.phase1();
+        if disks.len() >= quorum {
+            let judged = self.judge.check_disks(&disks, quorum);
             self.judged(judged);
         }
     }
@@ -252,26 +265,33 @@ impl World {
     }
 }
 
-/// The commands that a dead node's disks hold; `None` if they cannot be read.
+/// The commands that a dead node's disks hold, or that it knows to be in the snapshots of a majority: those reach up to
+/// `covered`.
 fn held_commands(
     judge: &super::judge::Judge,
-    disks: &super::durable::Disks,
-) -> Option<BTreeSet<CommandId>> {
-    let found = disks.fork().start().ok()?;
-    let snapshot = found
-        .snapshot
-        .map_or(Slot::ZERO, |(snapshot, ..)| snapshot.core.slot);
-    let mut held = judge.commands_upto(snapshot);
+    found: &DiskFound,
+    covered: Slot,
+) -> BTreeSet<CommandId> {
+    let trimmed = found
+        .past
+        .records
+        .iter()
+        .filter_map(|record| match &record.entry {
+            Entry::Trimmed { upto } => Some(*upto),
+            Entry::Promise { .. }
+            | Entry::Vote { .. }
+            | Entry::Chosen { .. }
+            | Entry::Decided { .. } => None,
+        });
+    let trimmed = trimmed.max().unwrap_or(Slot::ZERO);
+    let mut held = judge.commands_upto(found.slot().max(trimmed.min(covered)));
     for record in &found.past.records {
         match &record.entry {
-            quorate_ordering::Entry::Vote { batch, .. }
-            | quorate_ordering::Entry::Chosen { batch, .. } => {
+            Entry::Vote { batch, .. } | Entry::Chosen { batch, .. } => {
                 held.extend(batch.commands().iter().map(|command| command.id));
             }
-            quorate_ordering::Entry::Promise { .. }
-            | quorate_ordering::Entry::Decided { .. }
-            | quorate_ordering::Entry::Trimmed { .. } => {}
+            Entry::Promise { .. } | Entry::Decided { .. } | Entry::Trimmed { .. } => {}
         }
     }
-    Some(held)
+    held
 }

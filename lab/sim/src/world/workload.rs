@@ -59,6 +59,19 @@ impl Workload {
         }
     }
 
+    /// The next operation of a client that only reads.
+    pub(super) fn draw_read(&mut self) -> Drawn {
+        let object = ObjectId(self.random.below(OBJECTS.len() as u64) as u32);
+        let level = *self
+            .random
+            .pick(&[ReadLevel::Confirmed, ReadLevel::Lease, ReadLevel::Lease]);
+        Drawn {
+            object,
+            call: self.read_of(object),
+            level: Some(level),
+        }
+    }
+
     /// The next operation.
     pub(super) fn draw(&mut self) -> Drawn {
         let object = ObjectId(self.random.below(OBJECTS.len() as u64) as u32);

@@ -33,6 +33,12 @@ impl Judge {
         records: &[Record],
         is_damaged: bool,
     ) -> Judged {
+        let decided = records.iter().filter_map(|record| match &record.entry {
+            Noted::Decided { upto } | Noted::Trimmed { upto } => Some(*upto),
+            Noted::Promise { .. } | Noted::Vote { .. } | Noted::Chosen { .. } => None,
+        });
+        let known = self.decided_by.entry(node).or_default();
+        *known = decided.max().unwrap_or_default().max(*known);
         let Some(written) = &mut self.written else {
             return Ok(());
         };

@@ -1,0 +1,165 @@
+//! What happens to the files of a node while it is down: bits change, files vanish, an old copy comes back.
+
+use super::World;
+use super::fault::{Lost, Part};
+use super::harm::snapshot_slot;
+use super::life::Death;
+use super::row::Row;
+use quorate_storage::{Disk, SimDisk};
+use quorate_types::{Duration, NodeId};
+
+/// Places that are tried for a bit whose change a start notices.
+const TRIES: u64 = 8;
+
+impl World {
+    /// Changes a bit of what a node's files hold, while the node is down.
+    pub(super) fn flip(&mut self, id: NodeId, part: Part, bit: u64, down: Duration) {
+        let costs_vote = part != Part::Identity;
+        if costs_vote && !self.may_maim(id) {
+            return;
+        }
+        self.die(id, Death::Killed, down);
+        match part {
+            Part::Log => self.flip_log(id, bit),
+            Part::Snapshots => self.flip_snapshot(id, bit),
+            Part::Identity => self.flip_identity(id, bit),
+        }
+    }
+
+    /// Flips a bit that a start reports as damage, if one of a few places is such; else the last of them.
+    fn flip_log(&mut self, id: NodeId, bit: u64) {
+        let disks = &self.nodes[&id].disks;
+        let mut at = bit;
+        for _ in 1..TRIES {
+            let trial = disks.fork();
+            flip_bit(&trial.log, at);
+            if trial
+                .start()
+                .is_ok_and(|found| found.past.damage.was_found())
+            {
+                break;
+            }
+            at = at.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(17);
+        }
+        flip_bit(&disks.log, at);
+    }
+
+    fn flip_snapshot(&mut self, id: NodeId, bit: u64) {
+        let disks = &self.nodes[&id].disks;
+        let before = snapshot_slot(disks);
+        let newest = disks.snapshots.list().unwrap_or_default().into_iter().max();
+        if let Some(name) = newest {
+            let bytes = disks.snapshots.content(&name).unwrap_or_default().len() as u64;
+            if bytes > 0 {
+                disks
+                    .snapshots
+                    .flip(&name, (bit >> 3) % bytes, 1 << (bit & 7));
+            }
+        }
+        if before != snapshot_slot(disks) {
+            self.exercised(Row::DamagedSnapshot);
+        }
+    }
+
+    fn flip_identity(&mut self, id: NodeId, bit: u64) {
+        let disks = &self.nodes[&id].disks;
+        let names = disks.identity.list().unwrap_or_default();
+        if names.is_empty() {
+            return;
+        }
+        let name = &names[(bit >> 32) as usize % names.len()];
+        let bytes = disks.identity.content(name).unwrap_or_default().len() as u64;
+        if bytes == 0 {
+            return;
+        }
+        let (at, mask) = ((bit >> 3) % bytes, 1 << (bit & 7));
+        // The other copy may be damaged already: a node without an identity would be gone for ever.
+        let trial = disks.fork();
+        trial.identity.flip(name, at, mask);
+        if trial.start().is_ok() {
+            disks.identity.flip(name, at, mask);
+            self.exercised(Row::DamagedIdentity);
+        }
+    }
+
+    /// Remembers a node's disks as a power cut in this moment would leave them.
+    pub(super) fn keep_image(&mut self, index: usize, id: NodeId) {
+        let image = self.nodes[&id].disks.fork();
+        image.crash(|outcomes| outcomes - 1);
+        self.harm.images.insert(index, image);
+    }
+
+    /// Gives a node its old disks back.
+    pub(super) fn roll_back(&mut self, index: usize, id: NodeId, down: Duration) {
+        let Some(image) = self.harm.images.remove(&index) else {
+            return;
+        };
+        if !self.may_maim(id) {
+            return;
+        }
+        self.die(id, Death::PowerCut, down);
+        self.node(id).disks = image;
+        self.exercised(Row::RolledBack);
+    }
+
+    /// Files of a node's log vanish while it is down.
+    pub(super) fn lose_log(&mut self, id: NodeId, files: Lost, down: Duration) {
+        if !self.may_maim(id) {
+            return;
+        }
+        self.die(id, Death::Killed, down);
+        let log = &self.nodes[&id].disks.log;
+        let segments = segments(log);
+        let gone = match files {
+            Lost::Whole => &segments[..],
+            Lost::Newest => &segments[segments.len().saturating_sub(1)..],
+        };
+        let is_gone = !gone.is_empty();
+        for name in gone {
+            log.remove(name)
+                .expect("a file that was listed a moment ago");
+        }
+        log.sync_dir().expect("a disk without faults");
+        if is_gone {
+            self.exercised(match files {
+                Lost::Whole => Row::LogLost,
+                Lost::Newest => Row::SegmentLost,
+            });
+        }
+    }
+}
+
+/// The log's segments, oldest first.
+fn segments(log: &SimDisk) -> Vec<String> {
+    let mut names = log.list().unwrap_or_default();
+    names.retain(|name| !name.starts_with("next-"));
+    names.sort();
+    names
+}
+
+/// Changes one of the bits that were written.
+fn flip_bit(log: &SimDisk, bit: u64) {
+    let names = segments(log);
+    let sizes: Vec<u64> = names
+        .iter()
+        .map(|name| written_bytes(&log.content(name).unwrap_or_default()))
+        .collect();
+    let total: u64 = sizes.iter().sum();
+    if total == 0 {
+        return;
+    }
+    let mut at = (bit >> 3) % total;
+    for (name, size) in names.iter().zip(sizes) {
+        if at < size {
+            log.flip(name, at, 1 << (bit & 7));
+            return;
+        }
+        at -= size;
+    }
+}
+
+/// Bytes up to the last one that is not zero.
+fn written_bytes(content: &[u8]) -> u64 {
+    let last = content.iter().rposition(|byte| *byte != 0);
+    last.map_or(0, |last| last as u64 + 1)
+}

@@ -1,0 +1,224 @@
+//! What the faults of a run have done and still wait for: whom they struck, who may not lose a vote any more, traps that
+//! have not sprung, and what each lasting fault must show to count as exercised.
+
+use super::World;
+use super::durable::Disks;
+use super::fault::{KillStep, Who};
+use super::life::Death;
+use super::network::Hit;
+use super::node::Doom;
+use super::row::{Exercised, Row};
+use quorate_ordering::Role;
+use quorate_types::{Ballot, Duration, NodeId, Slot};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Undecided slots of a leader from which its loss counts as the loss of a full pipeline.
+const DEEP: u64 = 4;
+
+/// The state of a run's faults.
+#[derive(Debug, Default)]
+pub(super) struct Harm {
+    /// What took effect.
+    pub exercised: Exercised,
+    /// Whom each lasting fault strikes, by its index.
+    pub victims: BTreeMap<usize, NodeId>,
+    /// Lasting faults whose victim led when they began.
+    pub led: BTreeSet<usize>,
+    /// Whom the newest fault with `leader` struck.
+    pub struck: Option<NodeId>,
+    /// Nodes that have lost or may lose their vote for ever.
+    pub maimed: BTreeSet<NodeId>,
+    /// Traps that have not sprung.
+    pub traps: Vec<Trap>,
+    /// What lasting faults of the network must show, by their index.
+    pub watches: BTreeMap<usize, Watch>,
+    /// Disks as they were when a rollback began, by its index.
+    pub images: BTreeMap<usize, Disks>,
+}
+
+/// A trap that waits.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Trap {
+    /// For whom; `None`: for anybody.
+    pub node: Option<NodeId>,
+    /// At which step.
+    pub step: KillStep,
+    /// How often the step is passed first.
+    pub after: u64,
+    /// How long the process stays down.
+    pub down: Duration,
+}
+
+/// A count that rises if a fault of the network takes effect.
+#[derive(Clone, Debug)]
+pub(super) struct Watch {
+    /// The directions.
+    pub ways: Vec<(NodeId, NodeId)>,
+    /// What is to happen to messages there.
+    pub hit: Hit,
+    /// How often it had happened before.
+    pub before: u64,
+    /// The row to count.
+    pub row: Row,
+}
+
+impl World {
+    /// Counts an effect of a fault.
+    pub(super) fn exercised(&mut self, row: Row) {
+        self.harm.exercised.note(row);
+    }
+
+    /// Counts an effect that one fault on `id` may have many times, once.
+    pub(super) fn felt(&mut self, id: NodeId, row: Row) {
+        if self.node(id).felt.insert(row) {
+            self.exercised(row);
+        }
+    }
+
+    /// Who leads by its own word.
+    pub(super) fn leader(&self) -> Option<NodeId> {
+        let ballots = self.nodes.values().filter_map(|node| {
+            let ballot = leads(node.running.as_ref()?.replica.status().ordering.role)?;
+            Some((ballot, node.id))
+        });
+        ballots.max().map(|(_, id)| id)
+    }
+
+    /// Whom a fault strikes that begins in this moment.
+    pub(super) fn victim(&mut self, who: Who) -> Option<NodeId> {
+        match who {
+            Who::Node(id) => self.nodes.contains_key(&id).then_some(id),
+            Who::Leader => {
+                self.harm.struck = self.leader();
+                self.harm.struck
+            }
+            Who::Struck => self.harm.struck,
+            Who::Any => None,
+        }
+    }
+
+    /// Whether `id` may lose what it told others: with it, quorums of those who remember remain.
+    pub(super) fn may_maim(&mut self, id: NodeId) -> bool {
+        let votes = |node: &NodeId| self.setup.acceptors().contains(*node);
+        let maimed = &self.harm.maimed;
+        if maimed.contains(&id) {
+            return true;
+        }
+        let voters = maimed.iter().filter(|node| votes(node)).count() + usize::from(votes(&id));
+        let is_allowed = voters <= usize::from(self.setup.losable())
+            && maimed.len() < usize::from(self.setup.nodes - 1) / 2;
+        if is_allowed {
+            self.harm.maimed.insert(id);
+        }
+        is_allowed
+    }
+
+    /// A node comes to a step: says whether a trap kills it there.
+    pub(super) fn springs(&mut self, id: NodeId, step: KillStep) -> bool {
+        let Some(trap) = self.take_trap(id, step) else {
+            return false;
+        };
+        let row = match step {
+            KillStep::PhaseOne => Row::KilledInPhaseOne,
+            KillStep::Fetch => Row::KilledFetching,
+            KillStep::Install => Row::KilledInstalling,
+            KillStep::Asked => Row::AskedPeerKilled,
+            KillStep::Save => Row::SaveCut,
+            KillStep::Trim => Row::TrimCut,
+        };
+        self.exercised(row);
+        self.die(id, Death::Killed, trap.down);
+        true
+    }
+
+    /// The disk of a step that a trap cuts the power in: says after how many changes.
+    pub(super) fn cuts(&mut self, id: NodeId, step: KillStep) -> Option<u64> {
+        let index = self.trap_for(id, step)?;
+        let trap = self.harm.traps.remove(index);
+        let outputs = u64::MAX;
+        self.node(id).doom = Some(Doom {
+            outputs,
+            down: trap.down,
+        });
+        Some(trap.after)
+    }
+
+    fn take_trap(&mut self, id: NodeId, step: KillStep) -> Option<Trap> {
+        let index = self.trap_for(id, step)?;
+        let trap = &mut self.harm.traps[index];
+        if trap.after > 0 {
+            trap.after -= 1;
+            return None;
+        }
+        Some(self.harm.traps.remove(index))
+    }
+
+    fn trap_for(&self, id: NodeId, step: KillStep) -> Option<usize> {
+        let waits = |trap: &Trap| trap.step == step && trap.node.is_none_or(|node| node == id);
+        self.harm.traps.iter().position(waits)
+    }
+
+    /// Counts what the end of a node's life cuts off.
+    pub(super) fn note_death(&mut self, id: NodeId, death: Death) {
+        self.exercised(match death {
+            Death::Killed => Row::Killed,
+            Death::PowerCut => Row::PowerCut,
+        });
+        if self.is_leader(id) {
+            self.exercised(Row::LeaderKilled);
+            self.note_pipeline(id);
+        }
+    }
+
+    /// Counts a leader that is lost to its group with many slots in flight.
+    pub(super) fn note_pipeline(&mut self, id: NodeId) {
+        let Some(running) = &self.nodes[&id].running else {
+            return;
+        };
+        let status = running.replica.status().ordering;
+        if status.voted.since(status.decided) >= DEEP {
+            self.exercised(Row::PipelineCut);
+        }
+    }
+
+    /// Whether `id` says that it leads.
+    pub(super) fn is_leader(&self, id: NodeId) -> bool {
+        let running = self.nodes[&id].running.as_ref();
+        running.is_some_and(|running| leads(running.replica.status().ordering.role).is_some())
+    }
+
+    /// Counts the kind of group that the run has.
+    pub(super) fn note_shape(&mut self) {
+        let setup = &self.setup;
+        let acceptors = setup.acceptors().len();
+        let quorums = setup.view().quorums;
+        let is_unequal = quorums.phase1() != quorums.phase2();
+        let rows = [
+            (
+                Row::MemoryMode,
+                setup.persistence == quorate_types::Persistence::Memory,
+            ),
+            (Row::OneOrTwo, setup.nodes <= 2),
+            (Row::Large, setup.nodes >= 6),
+            (Row::EvenGroup, acceptors.is_multiple_of(2)),
+            (Row::Flexible, is_unequal && !acceptors.is_multiple_of(2)),
+            (Row::Observers, acceptors < usize::from(setup.nodes)),
+        ];
+        for (row, _) in rows.into_iter().filter(|(_, applies)| *applies) {
+            self.exercised(row);
+        }
+    }
+}
+
+fn leads(role: Role) -> Option<Ballot> {
+    match role {
+        Role::Leader { ballot } => Some(ballot),
+        Role::Candidate { .. } | Role::Follower { .. } => None,
+    }
+}
+
+/// The highest slot that a snapshot of these disks holds, as a start would find it.
+pub(super) fn snapshot_slot(disks: &Disks) -> Option<Slot> {
+    let found = disks.fork().start().ok()?;
+    found.snapshot.map(|(snapshot, ..)| snapshot.core.slot)
+}

@@ -1,0 +1,142 @@
+//! What a run exercised: one row a kind of fault, counted only where the fault took effect.
+//!
+//! A row is counted by who sees the effect: a start that finds damage, a sync that fails, a message that is lost. Quotas
+//! say how often each must be seen in [`QUOTA_SEEDS`] seeds, so that a generator that stops drawing a fault, or draws it
+//! where it does nothing, is noticed. Read by the `sim` program and by `make test-sim`.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Runs of so many seeds reach the quotas; longer ones reach as many times more.
+pub const QUOTA_SEEDS: u64 = 300;
+
+macro_rules! rows {
+    ($($row:ident $quota:literal $text:literal;)*) => {
+        /// A kind of fault, or a kind of group that faults happen to, as it took effect.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Row {
+            $(#[doc = $text] $row,)*
+        }
+
+        impl Row {
+            /// Every row.
+            pub const ALL: &[Row] = &[$(Row::$row,)*];
+
+            /// How often it must be seen in [`QUOTA_SEEDS`] seeds; 0: it cannot be drawn yet.
+            pub fn quota(self) -> u64 {
+                match self { $(Row::$row => $quota,)* }
+            }
+
+            fn text(self) -> &'static str {
+                match self { $(Row::$row => $text,)* }
+            }
+        }
+    };
+}
+
+rows! {
+    Killed 50 "process killed between two outputs";
+    LeaderKilled 20 "leader killed";
+    PowerCut 30 "power cut of one machine";
+    Blackout 10 "power cut of all machines";
+    KilledInPhaseOne 10 "candidate killed in phase 1";
+    KilledFetching 5 "killed while fetching a snapshot";
+    KilledInstalling 5 "killed while installing a snapshot";
+    AskedPeerKilled 10 "killed when asked for decided slots";
+    SaveCut 10 "power cut while a snapshot is saved";
+    TrimCut 10 "power cut while the log is trimmed";
+    PipelineCut 10 "leader lost with four or more slots in flight";
+    Partitioned 20 "one direction of a link blocked";
+    LinkCut 20 "both directions of a link blocked";
+    Stranded 10 "follower cut off from nodes, not from clients";
+    LeaderStranded 20 "leader cut off from nodes, not from its clients";
+    Isolated 10 "node cut off from nodes and clients";
+    Lost 10 "messages lost";
+    Doubled 10 "messages arrive twice";
+    Delayed 10 "messages delayed";
+    Garbled 10 "messages changed on the way and caught";
+    Stray 10 "copies of messages arrive seconds later";
+    Reset 10 "connection between nodes reset";
+    Paused 20 "process paused";
+    LeaderPaused 10 "leader paused";
+    Stalled 0 "process paused between clock and sockets";
+    SlowDisk 10 "commits slowed";
+    WriteFailed 5 "a write of the log failed";
+    SyncFailed 5 "a sync of the log failed";
+    ReadFailed 5 "a read of the log failed";
+    DiskFull 10 "disk full";
+    DamagedLog 0 "start on a damaged log";
+    DamagedSnapshot 0 "start with a damaged snapshot";
+    DamagedIdentity 5 "start with one copy of the identity damaged";
+    RolledBack 0 "start on an old copy of the disks";
+    LogLost 5 "start without the log's files";
+    SegmentLost 5 "start without the newest segment";
+    Wiped 5 "directory emptied";
+    WallJumped 10 "wall clock set by up to an hour";
+    WallYears 0 "wall clock set by years";
+    Hung 10 "objects hang with work waiting";
+    Left 10 "node leaves in good order";
+    LeaderLeft 5 "leader leaves in good order";
+    Checkpointed 10 "operator asks for a snapshot";
+    ClientCut 10 "client cut off";
+    CallCopied 10 "copy of a call sent by somebody else";
+    MemoryMode 20 "group in memory";
+    OneOrTwo 10 "group of one or two nodes";
+    Large 20 "group of six or seven nodes";
+    EvenGroup 10 "group with an even number of acceptors";
+    Flexible 20 "unequal quorums";
+    Observers 20 "replicas that do not vote";
+}
+
+impl fmt::Display for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.text())
+    }
+}
+
+/// How often each row took effect.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Exercised(BTreeMap<Row, u64>);
+
+impl Exercised {
+    /// Counts an effect.
+    pub(super) fn note(&mut self, row: Row) {
+        *self.0.entry(row).or_default() += 1;
+    }
+
+    /// Adds what another run exercised.
+    pub fn add(&mut self, other: &Exercised) {
+        for (row, count) in &other.0 {
+            *self.0.entry(*row).or_default() += count;
+        }
+    }
+
+    /// How often `row` took effect.
+    pub fn count(&self, row: Row) -> u64 {
+        self.0.get(&row).copied().unwrap_or(0)
+    }
+
+    /// Rows below the quota of `seeds` seeds.
+    pub fn missed(&self, seeds: u64) -> Vec<Row> {
+        let is_missed = |row: &Row| self.count(*row) < row.quota() * seeds / QUOTA_SEEDS;
+        Row::ALL.iter().copied().filter(is_missed).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_below_its_quota_is_missed_and_one_without_a_quota_is_not() {
+        let mut exercised = Exercised::default();
+        for row in Row::ALL.iter().filter(|row| **row != Row::Reset) {
+            (0..row.quota()).for_each(|_| exercised.note(*row));
+        }
+        assert_eq!(exercised.missed(QUOTA_SEEDS), [Row::Reset]);
+        let mut twice = exercised.clone();
+        twice.add(&exercised);
+        twice.add(&exercised);
+        assert_eq!(twice.missed(2 * QUOTA_SEEDS), [Row::Reset]);
+    }
+}

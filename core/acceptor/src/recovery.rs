@@ -5,7 +5,7 @@ use crate::log::{Open, SlotLog};
 use quorate_ordering::{Damage, Entry, Record};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{Ballot, Batch, Slot, ViewId};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 /// A log holds a record that the acceptor reading it did not write.
@@ -79,8 +79,9 @@ pub fn restore(
         }
     }
     held.retain(|_, entry| entry.vote.is_some() || entry.chosen.is_some());
-    let log = rebuild(held, decided, trimmed);
-    acceptor.restore(promised, log, damage.slots().clone());
+    let mut unknown = damage.slots().clone();
+    let log = rebuild(held, decided, trimmed, &mut unknown);
+    acceptor.restore(promised, log, unknown);
     Ok(())
 }
 
@@ -101,8 +102,14 @@ fn check_view(own: ViewId, record: &Record) -> Result<(), ForeignRecord> {
 }
 
 /// A chosen batch beyond the watermark counts only where it continues the prefix: elsewhere the vote
-/// is what may be told, and the batch is learned again.
-fn rebuild(mut held: BTreeMap<Slot, Held>, decided: Slot, trimmed: Slot) -> SlotLog {
+/// is what may be told, and the batch is learned again. Where damage cuts it off below the watermark, it
+/// may stand for a vote that earlier damage took: the slot is `unknown`.
+fn rebuild(
+    mut held: BTreeMap<Slot, Held>,
+    decided: Slot,
+    trimmed: Slot,
+    unknown: &mut BTreeSet<Slot>,
+) -> SlotLog {
     let mut log = SlotLog::default();
     if trimmed > Slot::ZERO {
         log.jump(trimmed);
@@ -118,6 +125,8 @@ fn rebuild(mut held: BTreeMap<Slot, Held>, decided: Slot, trimmed: Slot) -> Slot
                 entry.chosen.or(vote)
             };
             log.decide_next(batch);
+        } else if slot <= decided && entry.chosen.is_some() {
+            unknown.insert(slot);
         } else if let Some((ballot, batch)) = entry.vote {
             let is_recorded = true;
             log.put(

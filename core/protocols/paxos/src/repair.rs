@@ -134,6 +134,9 @@ impl Seat {
         let is_whole = self.repair.is_none() && self.acceptor.unknown().next().is_none();
         if self.must_report_repair && is_whole {
             self.must_report_repair = false;
+            // A lost vote is made up for by a chosen batch, which counts only up to the watermark: without
+            // that, an older vote of the slot would be told after the next crash.
+            self.acceptor.record_decided(effects);
             effects.push(Effect::Repaired);
         }
     }

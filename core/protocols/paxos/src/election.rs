@@ -25,8 +25,8 @@ pub(crate) struct Election {
     due: Option<Time>,
     /// No pre-vote is granted before this: a promise was just given.
     quiet_until: Time,
-    /// Until when a candidate that lags far is denied its pre-vote in favour of a better one; set when
-    /// the first such candidate asks, once per search for a leader.
+    /// Until when a candidate that lags far is denied its pre-vote in favour of a better one, and a node
+    /// that lacks a snapshot does not stand; set when first needed, once per search for a leader.
     preferring_until: Option<Time>,
     /// Tries since a leader was last heard.
     tries: u32,
@@ -78,6 +78,10 @@ impl MultiPaxos {
         let bound = self.seat.acceptor.bound_until(self.seat.config.own);
         if bound > now {
             self.seat.election.due = Some(bound);
+            return;
+        }
+        if let Some(until) = self.seat.stands_back_until(now) {
+            self.seat.election.due = Some(until);
             return;
         }
         let attempt = self.seat.election.attempt;
@@ -196,11 +200,11 @@ impl Seat {
             return;
         }
         election.heard = now;
+        election.preferring_until = None;
         if election.leader == Some(ballot) && election.due.is_none() {
             return;
         }
         election.due = None;
-        election.preferring_until = None;
         election.tries = 0;
         election.granted = NodeSet::empty();
         election.highest = election.highest.max(ballot);
@@ -241,6 +245,20 @@ impl Seat {
         let most = Duration(timing.retry_max.0 << doublings).min(timing.election_max);
         let wait = self.random.span(timing.retry_min.min(most), most);
         self.election.due = Some(now + wait);
+    }
+
+    /// While its replica waits for a snapshot, a leader can order no more than a window of slots: another
+    /// acceptor goes first, for a bounded time, because none may be able to win (claim mp-38).
+    fn stands_back_until(&mut self, now: Time) -> Option<Time> {
+        let lacks_snapshot = self.executed < self.acceptor.log.trimmed();
+        let mut peers = self.peers.iter();
+        let is_other_linked = peers.any(|peer| peer.is_acceptor && peer.link.is_some());
+        if !lacks_snapshot || !is_other_linked {
+            return None;
+        }
+        let span = self.config.timing.election_max;
+        let until = *self.election.preferring_until.get_or_insert(now + span);
+        (now < until).then_some(until)
     }
 
     /// Says whether a candidate with this decided prefix is to let a better one go first: it would lead

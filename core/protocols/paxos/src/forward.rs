@@ -10,7 +10,7 @@ use crate::message::{Forward, Message, Returned};
 use crate::queue::Source;
 use crate::{MultiPaxos, Part, Seat};
 use quorate_ordering::{Effect, Effects, Lane};
-use quorate_types::{Ballot, Batch, Command, CommandId, NodeId, NodeSet, Refusal, SessionId, Time};
+use quorate_types::{Ballot, Batch, Command, CommandId, NodeId, NodeSet, Refusal, Time};
 use std::collections::{BTreeMap, VecDeque};
 
 /// What may have become of a command that this node has to settle.
@@ -321,11 +321,10 @@ impl Seat {
             return;
         }
         for command in batch.commands() {
-            let is_kept = self.forward.kept.get(&command.id).is_some_and(|kept| {
-                // Ids outside of sessions are each node's own: another node's may look the same.
-                command.id.session != SessionId::NONE || kept.command == *command
-            });
-            if is_kept {
+            // Another node may have submitted another command under the same id: that one settles nothing
+            // here. A copy of the same command may acknowledge more.
+            let kept = self.forward.kept.get(&command.id);
+            if kept.is_some_and(|kept| kept.command.body == command.body) {
                 self.forward.take(command.id);
             }
         }

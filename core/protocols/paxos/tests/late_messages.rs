@@ -403,3 +403,86 @@ fn a_leader_that_was_answered_in_vain_by_everybody_pauses_before_it_asks_again()
     node.now = node.now + Duration::from_millis(5);
     assert_eq!(questions(node.event(Event::Wake)), 1);
 }
+
+/// Claim mp-38.
+#[test]
+fn a_lagging_candidate_that_asked_while_a_leader_was_late_is_denied_in_the_next_search_too() {
+    let mut node = Lone::new(Config::new(
+        VIEW.group,
+        NodeId(2),
+        1,
+        view(3, 3, Persistence::Memory),
+        2,
+    ));
+    node.link(1);
+    node.link(3);
+    let ballot = Ballot::ZERO.next(VIEW.number, NodeId(1), 1);
+    let heartbeat = |beat| {
+        Message::Heartbeat(Heartbeat {
+            ballot,
+            beat,
+            decided: Slot(3),
+            wants_lease: false,
+        })
+    };
+    node.receive(1, heartbeat(1));
+    node.receive(
+        1,
+        Message::Learned(Learned {
+            from: Slot(1),
+            batches: vec![Batch::noop(), Batch::noop(), Batch::noop()],
+            decided: Slot(3),
+        }),
+    );
+    node.event(Event::Executed { slot: Slot(3) });
+    node.event(Event::Trimmable { slot: Slot(2) });
+    let decided = Slot(0);
+    let asks = |node: &mut Lone, attempt| {
+        let sent = node.receive(3, Message::PreVote(PreVote { attempt, decided }));
+        let granted = sent.into_iter().find_map(|(_, message)| match message {
+            Message::PreVoted(answer) => Some(answer.is_granted),
+            _ => None,
+        });
+        granted.expect("a pre-vote is answered")
+    };
+    node.now = node.now + Duration::from_millis(399);
+    assert!(!asks(&mut node, 1), "a leader is heard");
+    node.now = node.now + Duration::from_millis(1);
+    assert!(!asks(&mut node, 2), "it needs a snapshot");
+    // The leader was only late; its next silence is another search.
+    node.receive(1, heartbeat(2));
+    node.now = node.now + Duration::from_millis(800);
+    assert!(!asks(&mut node, 3), "it needs a snapshot");
+}
+
+/// Claim mp-18.
+#[test]
+fn a_submission_whose_id_another_command_took_is_not_forgotten() {
+    let mut node = Lone::new(Config::new(
+        VIEW.group,
+        NodeId(2),
+        1,
+        view(3, 3, Persistence::Memory),
+        2,
+    ));
+    node.link(1);
+    node.link(3);
+    node.submit(1);
+    let other = Batch::new(Stamp::default(), vec![call(1, 1, b"another")]);
+    let learned = Message::Learned(Learned {
+        from: Slot(1),
+        batches: vec![other],
+        decided: Slot(1),
+    });
+    node.receive(3, learned);
+    let ballot = Ballot::ZERO.next(VIEW.number, NodeId(1), 1);
+    let heartbeat = Message::Heartbeat(Heartbeat {
+        ballot,
+        beat: 1,
+        decided: Slot(1),
+        wants_lease: false,
+    });
+    let sent = node.receive(1, heartbeat);
+    let is_forward = |(_, message): &(NodeSet, Message)| matches!(message, Message::Forward(_));
+    assert!(sent.iter().any(is_forward), "it is ordered or refused");
+}

@@ -2,7 +2,8 @@
 //!
 //! Structs, enums, traits and aliases with any `pub` count, over all crates; types of one file alone, tests and their
 //! stages do not. The lab is a world of its own, in which a node or a disk is called like what it stands for: its names
-//! are compared with each other only. A name that rightly stands twice is in the list below, with its reason.
+//! are compared with each other only. Protocols never meet: each has its messages and its leader, so their names are
+//! compared with all others and not with each other. A name that rightly stands twice is in the list below, with its reason.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -46,13 +47,27 @@ fn names_of_several(repository: &Repository, allowed: &[&str]) -> Vec<String> {
     }
     files
         .into_iter()
-        .filter(|((_, name), paths)| paths.len() > 1 && !allowed.contains(&name.as_str()))
+        .filter(|((_, name), paths)| meet(paths) && !allowed.contains(&name.as_str()))
         .map(|((_, name), paths)| {
             let paths: Vec<&str> = paths.into_iter().collect();
             let paths = paths.join(", ");
             format!("{name} names several types: rename all but one of {paths}")
         })
         .collect()
+}
+
+/// Whether some reader can meet two of these files' types: not those of one protocol each.
+fn meet(paths: &BTreeSet<&str>) -> bool {
+    let protocols: BTreeSet<Option<&str>> = paths.iter().map(|path| protocol_of(path)).collect();
+    let is_one_each = protocols.len() == paths.len() && !protocols.contains(&None);
+    paths.len() > 1 && !is_one_each
+}
+
+fn protocol_of(path: &str) -> Option<&str> {
+    path.strip_prefix("core/protocols/")?
+        .split('/')
+        .next()
+        .filter(|folder| *folder != "any")
 }
 
 fn is_test(path: &str) -> bool {
@@ -121,6 +136,25 @@ mod tests {
         ]);
         let found = names_of_several(&repository, &[]);
         assert!(found.is_empty(), "{found:?}");
+    }
+
+    #[test]
+    fn protocols_may_name_their_types_alike_and_like_nothing_else() {
+        let message = "pub enum Message {}\n";
+        let siblings = [
+            ("core/protocols/a/src/message.rs", message),
+            ("core/protocols/b/src/message.rs", message),
+        ];
+        assert!(names_of_several(&Repository::of(&siblings), &[]).is_empty());
+        for other in [
+            "core/protocols/a/src/other.rs",
+            "core/protocols/any/src/lib.rs",
+            "core/types/src/lib.rs",
+        ] {
+            let files = [siblings[0], siblings[1], (other, message)];
+            let found = names_of_several(&Repository::of(&files), &[]);
+            assert_eq!(found.len(), 1, "{other}: {found:?}");
+        }
     }
 
     #[test]

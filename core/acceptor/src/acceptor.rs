@@ -413,3 +413,36 @@ impl Acceptor {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quorate_types::{GroupId, ViewNumber};
+
+    #[test]
+    fn pages_follow_each_other_and_leave_no_vote_out() {
+        let view = ViewId {
+            group: GroupId(1),
+            number: ViewNumber(1),
+        };
+        let mut acceptor = Acceptor::new(view, Standing::Voter, Persistence::Memory);
+        let mut effects: Effects<()> = Vec::new();
+        let ballot = Ballot::ZERO.next(view.number, NodeId(1), 1);
+        let slots: Vec<Slot> = (1..=7).map(Slot).collect();
+        for slot in &slots {
+            acceptor.vote(ballot, *slot, Batch::noop(), &mut effects);
+        }
+        let batch = Batch::noop().weight();
+        for (most, bytes) in [(1, usize::MAX), (3, usize::MAX), (7, 2 * batch), (7, 0)] {
+            let mut told = Vec::new();
+            let mut next = Some(Slot(1));
+            while let Some(from) = next {
+                let page = acceptor.page(ballot, from, most, bytes);
+                assert!(page.votes.len() <= most);
+                told.extend(page.votes.iter().map(|vote| vote.slot));
+                next = page.next;
+            }
+            assert_eq!(told, slots, "{most} slots or {bytes} bytes a page");
+        }
+    }
+}

@@ -210,6 +210,32 @@ fn a_crash_while_the_identity_is_stored_is_no_loss() {
     }
 }
 
+/// Claim st-1. The next run reuses a segment that the crashed one made ahead, whether or not the identity knows of it.
+#[test]
+fn a_run_that_goes_on_after_a_crash_is_no_loss_at_any_commit() {
+    for stop in 0..120 {
+        for is_log in [false, true] {
+            let node = Node::init();
+            let disk = if is_log { &node.log } else { &node.identity };
+            disk.stop_after(stop);
+            let _ = node
+                .open()
+                .and_then(|(mut log, _, _)| write(&mut log, 0..40));
+            node.identity.crash_seeded(stop);
+            node.log.crash_seeded(stop);
+            let (mut log, _, loss) = node.open().unwrap();
+            assert_eq!(loss, None, "stop {stop}, log {is_log}");
+            for slot in 40..60 {
+                log.append(0, slot, &[slot as u8; 900]).unwrap();
+                log.commit().unwrap();
+                let found = node.fork().loss();
+                assert_eq!(found, None, "stop {stop}, log {is_log}, slot {slot}");
+                log.make_room().unwrap();
+            }
+        }
+    }
+}
+
 #[test]
 fn an_identity_that_can_not_be_stored_for_want_of_space_holds_the_log_in_its_segment() {
     let node = Node::init();

@@ -211,6 +211,18 @@ fn a_candidate_that_lags_by_more_than_one_answer_is_denied_once_and_granted_afte
         is_granted(node.receive(3, asks(3, Slot(0)))),
         "nobody better won"
     );
+    let ballot = Ballot::ZERO.next(VIEW.number, NodeId(3), 1);
+    let beat = Heartbeat {
+        ballot,
+        beat: 1,
+        decided: Slot(3),
+        wants_lease: false,
+    };
+    node.receive(3, Message::Heartbeat(beat));
+    assert!(
+        !is_granted(node.receive(3, asks(4, Slot(0)))),
+        "a leader was heard: the next search prefers the better candidate again"
+    );
 }
 
 #[test]

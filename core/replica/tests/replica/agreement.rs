@@ -108,6 +108,20 @@ fn a_replica_that_differs_fetches_the_majoritys_snapshot_and_serves_again() {
     }
 }
 
+/// Claim rp-25.
+#[test]
+fn a_replica_that_differs_heals_at_the_very_slot_at_which_it_differed() {
+    let mut world = World::new(3);
+    let session = world.open(2, 5);
+    world.call(2, 5, id(session, 1), "a");
+    world.nodes[2].objects.state ^= 666;
+    let slot = world.checkpoint(0);
+    let status = world.nodes[2].replica.status();
+    assert_eq!((status.diverged, status.healed), (None, Some(slot)));
+    assert!(status.is_serving && !status.is_fetching, "{status:?}");
+    assert_eq!(world.nodes[2].objects.state, world.nodes[0].objects.state);
+}
+
 /// Claim rp-26.
 #[test]
 fn a_quarantine_survives_a_restart_and_heals_after_it() {

@@ -319,12 +319,13 @@ impl Judge {
     fn promised(&mut self, node: NodeId, page: &quorate_acceptor::Promise) -> Judged {
         if let Some(written) = &self.written {
             written.told_promise(node, page.ballot)?;
-            // A page asked for again may show votes of its own ballot that are being written: its leader counts none of them.
-            for vote in page.votes.iter().filter(|vote| vote.ballot < page.ballot) {
+        }
+        // A page may show votes of its own ballot that are being written. They are told to nobody: who proposes in a ballot has
+        // ended its phase 1, and reads no page of it.
+        for vote in page.votes.iter().filter(|vote| vote.ballot < page.ballot) {
+            if let Some(written) = &self.written {
                 written.told_vote(node, vote.slot, vote.ballot)?;
             }
-        }
-        for vote in &page.votes {
             let value = fingerprint(&vote.batch);
             self.agreement.voted(node, vote.slot, vote.ballot, value)?;
             self.chosen.voted(node, vote.slot, vote.ballot, value)?;

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::disk::{Disk, DiskFile, read_whole};
 use crate::error::StorageError;
-use crate::limits::StorageLimits;
+use crate::limits::{COMMITS_OVER_DAMAGE, StorageLimits};
 use crate::record::{CommitEntry, Item, RecordKind};
 use crate::recovered::{Lost, Position, RecoveredRecord};
 use crate::recovery::{Sealed, SegmentScan, SegmentToRead};
@@ -134,7 +134,7 @@ impl SectorFound {
 
     // Longer than a screen: one pass over what was read, commit by commit.
     fn assemble(self) -> Replay {
-        let next_commit = self
+        let mut next_commit = self
             .scans
             .values()
             .map(|scan| scan.next_commit)
@@ -172,6 +172,13 @@ impl SectorFound {
                     Item::Damaged { at: 0, entry: None },
                 )),
             }
+        }
+        // Damage may have taken the newest commits: peers know their numbers, so none is given out again.
+        if items
+            .iter()
+            .any(|(_, item)| matches!(item, Item::Damaged { .. }))
+        {
+            next_commit += COMMITS_OVER_DAMAGE;
         }
         let repaired: BTreeSet<Position> = items
             .iter()

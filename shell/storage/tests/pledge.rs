@@ -250,3 +250,34 @@ fn an_identity_that_can_not_be_stored_for_want_of_space_holds_the_log_in_its_seg
     write(&mut log, 60..100).unwrap();
     assert_eq!(node.loss(), None);
 }
+
+#[test]
+fn a_log_whose_last_commits_are_damaged_goes_on_above_them() {
+    let node = Node::init();
+    let (mut log, _, _) = node.open().unwrap();
+    write(&mut log, 0..5).unwrap();
+    let told = log.newest_commit();
+    let name = node.segments().pop().unwrap();
+    let content = node.log.content(&name).unwrap();
+    let end = content.iter().rposition(|byte| *byte != 0).unwrap();
+    for offset in (end - 5000..=end).step_by(20) {
+        node.log.flip(&name, offset as u64, 1);
+    }
+    let (mut log, recovered, _) = node.open().unwrap();
+    assert!(log.newest_commit() >= told);
+    for found in recovered {
+        if let RecoveredRecord::Faulty { position, .. } = found {
+            log.repaired(position).unwrap();
+        }
+    }
+    let told = log.newest_commit();
+    log.seal().unwrap();
+    let (log, recovered, loss) = node.open().unwrap();
+    assert!(
+        recovered
+            .iter()
+            .all(|found| matches!(found, RecoveredRecord::Record { .. }))
+    );
+    assert!(log.newest_commit() >= told);
+    assert_eq!(loss, None);
+}

@@ -371,10 +371,11 @@ fn a_host_that_stayed_down_takes_over_a_state_behind_the_call() {
         _ => None,
     });
     host.restore(Slot(3), images);
-    until(&mut host, |event| match event {
-        HostEvent::Restored { slot } => Some(assert_eq!(*slot, Slot(3))),
+    let restored = until(&mut host, |event| match event {
+        HostEvent::Restored { slot } => Some(*slot),
         _ => None,
     });
+    assert_eq!(restored, Slot(3));
     deposit(&mut host, 4, 1);
     assert_eq!(outcomes(&mut host, 4), [returned_int(8)]);
 }

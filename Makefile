@@ -143,8 +143,8 @@ sim: cargo-present venv ## simulate: SEED=n replays one, SEEDS=n runs many, MINU
 sim-ci: cargo-present venv ## simulate 5,000 seeds
 	$(SIM) --bin sim -- --seeds 5000
 
-zoo: cargo-present venv ## plant every known bug, one at a time; each must be found
-	$(SIM) --features zoo --bin zoo
+zoo: cargo-present venv ## plant every known bug, two at a time; each must be found within its seeds: QUICK=1 only a dozen of them
+	$(SIM) --features zoo --bin zoo -- $(if $(QUICK),--quick)
 
 nemesis: build ## kill, stop, cut off and starve real processes under load; judge what clients saw: MINUTES=n goes on
 	$(BIN)/python lab/nemesis/run.py $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED))

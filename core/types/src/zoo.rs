@@ -108,6 +108,8 @@ pub enum Plant {
     PromisePagesSkipped,
     /// A damaged acceptor votes again when one other has told what it knows.
     RepairByOne,
+    /// A full table of sessions ends one that may have been promised the whole expiry time.
+    FullTableEvicts,
     /// A client that reads sends no keepalive, though reads keep no session.
     ReadsPutKeepaliveOff,
     /// A keepalive is acknowledged and does not delay the expiry.
@@ -120,7 +122,7 @@ pub enum Plant {
 
 impl Plant {
     /// All of them.
-    pub const ALL: [Plant; 55] = [
+    pub const ALL: [Plant; 56] = [
         Plant::AcknowledgeBeforeSync,
         Plant::PromiseBeforeSync,
         Plant::ForgetPromise,
@@ -172,6 +174,7 @@ impl Plant {
         Plant::BaseWrongWatermark,
         Plant::PromisePagesSkipped,
         Plant::RepairByOne,
+        Plant::FullTableEvicts,
         Plant::ReadsPutKeepaliveOff,
         Plant::KeepaliveNotNoted,
         Plant::TimeBeforeTermCounts,

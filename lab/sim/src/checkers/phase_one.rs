@@ -19,6 +19,8 @@ pub struct PhaseOne {
     told: BTreeMap<Ballot, Told>,
     /// Values proposed, by slot and ballot.
     proposed: BTreeMap<Slot, BTreeMap<Ballot, Fingerprint>>,
+    /// The slot of each batch that holds commands.
+    slots: BTreeMap<Fingerprint, Slot>,
 }
 
 #[derive(Debug, Default)]
@@ -35,7 +37,22 @@ impl PhaseOne {
             needed,
             told: BTreeMap::new(),
             proposed: BTreeMap::new(),
+            slots: BTreeMap::new(),
         }
+    }
+
+    /// Takes note that a batch that holds commands is proposed: its stamp tells it from every other batch.
+    ///
+    /// # Errors
+    /// [`Property::PhaseOne`] when it was proposed in another slot, by whomever.
+    pub fn placed(&mut self, slot: Slot, value: Fingerprint) -> Result<(), Violation> {
+        let first = *self.slots.entry(value).or_insert(slot);
+        if first == slot {
+            return Ok(());
+        }
+        broken(format!(
+            "{value:016x} is proposed in {slot}, it was proposed in {first}: gaps are filled with empty batches"
+        ))
     }
 
     /// Takes note that `acceptor` tells a page of votes for `ballot`.
@@ -148,6 +165,14 @@ mod tests {
             seen.proposed(A, Slot(1), ballot(3), 8).is_err(),
             "its own promise is not another's"
         );
+    }
+
+    #[test]
+    fn a_batch_that_moves_to_another_slot_is_found() {
+        let mut seen = begun();
+        seen.placed(Slot(2), 7).unwrap();
+        seen.placed(Slot(2), 7).unwrap();
+        assert!(seen.placed(Slot(1), 7).is_err());
     }
 
     #[test]

@@ -202,7 +202,13 @@ impl Judge {
                 ballot,
                 slot,
                 batch,
-            } => self.proposed(node, slot, ballot, fingerprint(batch)),
+            } => {
+                let value = fingerprint(batch);
+                if !batch.commands().is_empty() {
+                    self.phase_one.placed(slot, value)?;
+                }
+                self.proposed(node, slot, ballot, value)
+            }
             Testimony::Votes {
                 ballot,
                 first,

@@ -15,6 +15,8 @@ pub struct CatchingUp {
     /// Whom a node asked last, and for slots from where on.
     asked: BTreeMap<NodeId, (NodeId, Slot)>,
     linked: BTreeMap<NodeId, NodeSet>,
+    /// The newest snapshot that a node took over: it asks for what follows whether or not it knows that there is more.
+    installed: BTreeMap<NodeId, Slot>,
     /// Nodes that have just lost the peer that they had asked, though they have others.
     lost: BTreeSet<NodeId>,
 }
@@ -22,8 +24,17 @@ pub struct CatchingUp {
 impl CatchingUp {
     /// Takes note that `node` asks `peer` for decided slots from `from` on.
     pub fn asked(&mut self, node: NodeId, peer: NodeId, from: Slot) {
-        self.asked.insert(node, (peer, from));
         self.lost.remove(&node);
+        if self.installed.get(&node).map(|slot| slot.next()) == Some(from) {
+            self.asked.remove(&node);
+        } else {
+            self.asked.insert(node, (peer, from));
+        }
+    }
+
+    /// Takes note that `node` holds the state after `slot`, from a snapshot.
+    pub fn installed(&mut self, node: NodeId, slot: Slot) {
+        self.installed.insert(node, slot);
     }
 
     /// Takes note that `node` handles an answer of `peer`.
@@ -127,6 +138,15 @@ mod tests {
         let mut seen = asked();
         seen.unlinked(A, B);
         seen.settled(A, Slot(5)).unwrap();
+    }
+
+    #[test]
+    fn a_question_that_follows_a_snapshot_is_a_courtesy() {
+        let mut seen = asked();
+        seen.installed(A, Slot(4));
+        seen.asked(A, B, Slot(5));
+        seen.unlinked(A, B);
+        seen.settled(A, Slot(4)).unwrap();
     }
 
     #[test]

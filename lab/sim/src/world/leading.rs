@@ -196,6 +196,11 @@ impl World {
         }
     }
 
+    /// A node takes over a snapshot.
+    pub(super) fn watch_installed(&mut self, id: NodeId, slot: Slot) {
+        self.leading.catching_up.installed(id, slot);
+    }
+
     /// A node decides a slot: if it had proposed another value there, it must lead no more.
     pub(super) fn watch_decided(&mut self, id: NodeId, slot: Slot, batch: &Batch) {
         for ballot in self.judge.proposed_otherwise(id, slot, batch) {

@@ -477,6 +477,7 @@ impl World {
                     return;
                 }
                 self.judge.moved(id, core.slot);
+                self.watch_installed(id, core.slot);
                 let core = *core;
                 self.hand_in(
                     id,

@@ -163,7 +163,10 @@ fn look(planted: Option<Plant>, from: u64, within: u64) -> Found {
     plant(planted);
     let failure = (from..from + within).find_map(|seed| {
         let failure = run_seed(seed, Telling::Hash).failure?;
-        Some((seed, failure))
+        plant(None);
+        let is_due_to_it = planted.is_none() || run_seed(seed, Telling::Hash).failure.is_none();
+        plant(planted);
+        is_due_to_it.then_some((seed, failure))
     });
     plant(None);
     Found {

@@ -71,6 +71,23 @@ pub struct Past {
 }
 
 impl Past {
+    /// The slot after which the log has everything that this node knew: 0 from its beginning. `None` where
+    /// that is not certain, because there is no log or some of it is missing.
+    #[must_use]
+    pub fn whole_after(&self) -> Option<Slot> {
+        if self.records.is_empty() || self.damage.was_found() {
+            return None;
+        }
+        let trimmed = self.records.iter().filter_map(|record| match record.entry {
+            Entry::Trimmed { upto } => Some(upto),
+            Entry::Promise { .. }
+            | Entry::Vote { .. }
+            | Entry::Chosen { .. }
+            | Entry::Decided { .. } => None,
+        });
+        Some(trimmed.max().unwrap_or(Slot::ZERO))
+    }
+
     /// The next record that could be read.
     pub fn read(&mut self, record: Record) {
         let damage = &mut self.damage;
@@ -124,6 +141,18 @@ mod tests {
             ballot: Ballot::ZERO,
             batch: Batch::noop(),
         })
+    }
+
+    #[test]
+    fn a_whole_log_says_where_it_begins() {
+        let mut past = Past::default();
+        assert_eq!(past.whole_after(), None, "there is no log");
+        past.read(vote(4));
+        assert_eq!(past.whole_after(), Some(Slot::ZERO));
+        past.read(record(Entry::Trimmed { upto: Slot(3) }));
+        assert_eq!(past.whole_after(), Some(Slot(3)));
+        past.lost(LostRecord::Slot(Slot(4)));
+        assert_eq!(past.whole_after(), None, "some of it is missing");
     }
 
     #[test]

@@ -82,7 +82,7 @@ fn assemble(config: &NodeConfig, directory: &mut DataDirectory) -> Result<Node, 
     let remembered = Remembered {
         earlier: executed_file.earlier(),
         quarantine: quarantine_file.read()?,
-        snapshot: recover(config, &store, &names, &mut host)?,
+        snapshot: recover(config, &store, past.whole_after(), &names, &mut host)?,
     };
     // A start that was refused so far leaves a memory-mode node as able to vote as before.
     directory.mark_lived()?;
@@ -320,14 +320,16 @@ fn journal(
     Ok((Some(journal), found.past))
 }
 
-/// Gives the objects the newest snapshot, and waits until they hold it.
+/// Gives the objects the snapshot to start from, and waits until they hold it.
 fn recover(
     config: &NodeConfig,
     store: &SnapshotStore<quorate_storage::DirectoryDisk>,
+    whole_after: Option<Slot>,
     names: &[String],
     host: &mut Host,
 ) -> Result<Option<Recovered>, NodeError> {
-    let Some(newest) = store.newest(config.group)? else {
+    let whole_after = whole_after.map(|slot| slot.0);
+    let Some(newest) = store.to_start_from(config.group, whole_after)? else {
         return Ok(None);
     };
     let refused = |reason: String| {

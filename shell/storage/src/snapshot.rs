@@ -110,6 +110,24 @@ impl<D: Disk> SnapshotStore<D> {
         Ok(None)
     }
 
+    /// The snapshot of `group` to start from. A log that is whole after `whole_after` is trimmed for a
+    /// snapshot that many nodes hold, so its node starts from that one: a newer one may be held by no other,
+    /// and what lies before it would be missing to the others. Without such a log it is the newest.
+    pub fn to_start_from(
+        &self,
+        group: u32,
+        whole_after: Option<u64>,
+    ) -> Result<Option<Verified>, StorageError> {
+        match whole_after {
+            Some(0) => Ok(None),
+            Some(slot) => match self.at(group, slot)? {
+                Some(found) => Ok(Some(found)),
+                None => self.newest(group),
+            },
+            None => self.newest(group),
+        }
+    }
+
     /// The snapshot of `group` at exactly `slot`, if it is here and whole.
     pub fn at(&self, group: u32, slot: u64) -> Result<Option<Verified>, StorageError> {
         if !self.slots(group)?.contains(&slot) {

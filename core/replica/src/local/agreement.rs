@@ -235,11 +235,11 @@ impl<O: Ordering> Replica<O> {
         }
         // Once agreed, always agreed: who installs the snapshot makes it one copy more.
         if let Some(digest) = self.agreement.agreed_at(slot) {
-            self.try_trim(slot, digest);
+            self.try_trim(slot, digest, out);
         }
     }
 
-    fn try_trim(&mut self, slot: Slot, digest: Digest) {
+    fn try_trim(&mut self, slot: Slot, digest: Digest, out: &mut Vec<Output<O::Message>>) {
         let view = &self.config.view;
         let holders = self.agreement.holders_of(view, slot, digest);
         let is_held = holders >= view.replica_majority() || planted(Plant::TrimByOne);
@@ -247,6 +247,7 @@ impl<O: Ordering> Replica<O> {
             self.agreement.stable = slot;
             self.checkpoints.became_stable(slot);
             self.raise(Event::Trimmable { slot });
+            self.forget_note(slot, out);
         }
     }
 
@@ -263,7 +264,7 @@ impl<O: Ordering> Replica<O> {
             Some(own) if own.digest != digest => {
                 self.diverged(now, slot, own.digest, digest, out);
             }
-            Some(_) => self.found_right(slot, out),
+            Some(_) => self.found_right(slot),
             None => {}
         }
     }

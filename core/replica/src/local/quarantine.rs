@@ -36,6 +36,9 @@ pub(crate) struct ObjectsStanding {
     state: Option<Quarantine>,
     /// The slot of the snapshot that ended the last quarantine.
     healed: Option<Slot>,
+    /// The node's note of the quarantine stands until the log reaches back no further than what healed it:
+    /// a restart may begin with an older snapshot of this node until then.
+    is_noted: bool,
     /// When a replica that differs asks for a checkpoint again.
     checkpoint_at: Option<Time>,
 }
@@ -94,7 +97,8 @@ impl<O: Ordering> Replica<O> {
         match remembered {
             None | Some(Quarantine::Frozen { .. }) => {}
             Some(Quarantine::Diverged { .. }) if self.replicated.applied == Slot::ZERO => {
-                self.heal(Slot::ZERO, out);
+                self.heal(Slot::ZERO);
+                self.forget_note(Slot::ZERO, out);
             }
             Some(Quarantine::Diverged { .. }) => self.begin_to_heal(now, out),
         }
@@ -137,23 +141,33 @@ impl<O: Ordering> Replica<O> {
     }
 
     /// The objects hold an agreed state again.
-    pub(crate) fn heal(&mut self, slot: Slot, out: &mut Vec<Output<O::Message>>) {
+    pub(crate) fn heal(&mut self, slot: Slot) {
         self.quarantine = ObjectsStanding {
             state: None,
             healed: Some(slot),
+            is_noted: true,
             checkpoint_at: None,
         };
-        out.push(Output::Healed { slot });
+    }
+
+    /// A snapshot at `stable` is where the next life begins.
+    pub(crate) fn forget_note(&mut self, stable: Slot, out: &mut Vec<Output<O::Message>>) {
+        if let Some(slot) = self.quarantine.healed
+            && slot <= stable
+            && std::mem::take(&mut self.quarantine.is_noted)
+        {
+            out.push(Output::Healed { slot });
+        }
     }
 
     /// This node's snapshot at `slot` is the majority's after all, and its objects hold nothing else: the
     /// node stopped after it had installed it and before it had noted that it healed.
-    pub(crate) fn found_right(&mut self, slot: Slot, out: &mut Vec<Output<O::Message>>) {
+    pub(crate) fn found_right(&mut self, slot: Slot) {
         let held = self.pipeline.handed_out(self.replicated.applied);
         if self.quarantine.is_diverged() && held == slot && !self.fetch.is_installing() {
             self.pipeline.release();
             self.fetch.done();
-            self.heal(slot, out);
+            self.heal(slot);
         }
     }
 

@@ -255,7 +255,7 @@ impl<O: Ordering> Replica<O> {
         self.own_poison.passed();
         if self.quarantine.is_diverged() {
             self.agreement.forget(self.config.own);
-            self.heal(slot, out);
+            self.heal(slot);
         }
         self.answer_passed_waits(out);
         let report = SnapshotReport {

@@ -188,7 +188,7 @@ impl Disks {
         if planted(Plant::MidLogCut) {
             past.damage = Damage::default();
         }
-        let snapshot = storage.newest()?;
+        let snapshot = storage.to_start_from(past.whole_after())?;
         Ok(DiskFound {
             storage,
             boot: identity.get().boot,
@@ -226,8 +226,12 @@ fn core_loss(lost: quorate_storage::Lost) -> LostRecord {
 }
 
 impl Storage {
-    fn newest(&mut self) -> Result<Option<(Snapshot, [u8; 32], u64)>, StorageError> {
-        let Some(newest) = self.snapshots.newest(GROUP.0)? else {
+    fn to_start_from(
+        &mut self,
+        whole_after: Option<Slot>,
+    ) -> Result<Option<(Snapshot, [u8; 32], u64)>, StorageError> {
+        let whole_after = whole_after.map(|slot| slot.0);
+        let Some(newest) = self.snapshots.to_start_from(GROUP.0, whole_after)? else {
             return Ok(None);
         };
         let Ok(snapshot) = Snapshot::take(&newest.bytes) else {

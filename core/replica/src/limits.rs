@@ -63,6 +63,13 @@ pub const FETCHER_PATIENCE: Duration = Duration::from_millis(5_000);
 /// How long after a refusal the report of the own host's end is submitted again.
 pub const POISON_REPORT_EVERY: Duration = Duration::from_millis(500);
 
+/// How often a node tells the others its wall clock.
+pub const CLOCK_EVERY: Duration = Duration::from_millis(1_000);
+
+/// How far a stamp may be from the median clock of a majority: clocks that are kept in step differ by far
+/// less, and what objects do with time bears it.
+pub const CLOCK_BOUND: Duration = Duration::from_millis(1_000);
+
 /// Poison calls that somebody survived and that reports are kept of: more than hosts can die at together.
 pub const POISON_CALLS: usize = 16;
 

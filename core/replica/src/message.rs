@@ -1,6 +1,6 @@
 //! What replicas say to each other, beside what their ordering protocols say.
 
-use quorate_types::{SessionId, Slot, Value, ViewId};
+use quorate_types::{SessionId, Slot, Value, ViewId, Wall};
 
 /// A message from node to node inside one group.
 #[derive(Clone, PartialEq, Debug)]
@@ -46,6 +46,11 @@ pub enum ReplicaMessage {
         slot: Slot,
         /// What stands in them.
         digest: Digest,
+    },
+    /// The sender's wall clock shows this.
+    Clock {
+        /// What it shows.
+        wall: Wall,
     },
     /// Send a piece of your newest agreed snapshot at or above `slot`, or of exactly `slot` when `offset`
     /// is not 0.

@@ -1,6 +1,6 @@
 //! What a replica wants done.
 
-use crate::{Digest, PeerMessage, Quarantine, SnapshotCore};
+use crate::{ClockOffset, Digest, PeerMessage, Quarantine, SnapshotCore};
 use quorate_ordering::{Lane, Mark, ReadId, Record, Role};
 use quorate_types::{Call, ConnectionId, NodeId, NodeSet, ObjectId, Slot, Stamp, ToClient, Value};
 
@@ -114,6 +114,9 @@ pub enum Output<M> {
     Role(Role),
     /// This node's objects answer nobody any more: make that durable at once, so that a restart knows it.
     Quarantined(Quarantine),
+    /// The own clock or agreed time differs from a majority's clocks by more than the bound, or all agree
+    /// again.
+    ClocksDiffer(ClockOffset),
     /// The objects hold an agreed state again: forget the quarantine.
     Healed {
         /// The slot of the snapshot that brought it.

@@ -4,6 +4,7 @@
 //! input means is decided in the sibling files, one idea each; nothing here knows a protocol.
 
 use crate::local::agreement::{Agreement, SnapshotReport};
+use crate::local::clocks::Clocks;
 use crate::local::connections::Connections;
 use crate::local::expiry::Expiry;
 use crate::local::fetch::Fetch;
@@ -62,6 +63,7 @@ pub struct Replica<O: Ordering> {
     pub(crate) checkpoints: Checkpoints,
     pub(crate) agreement: Agreement,
     pub(crate) quarantine: ObjectsStanding,
+    pub(crate) clocks: Clocks,
     pub(crate) fetch: Fetch,
     /// Commands of this turn, submitted at its end.
     pub(crate) turn: Vec<Command>,
@@ -100,6 +102,7 @@ impl<O: Ordering> Replica<O> {
             checkpoints: Checkpoints::default(),
             agreement: Agreement::default(),
             quarantine: ObjectsStanding::default(),
+            clocks: Clocks::default(),
             fetch: Fetch::default(),
             turn: Vec::new(),
             is_host_up: true,
@@ -177,6 +180,7 @@ impl<O: Ordering> Replica<O> {
             Input::Link { peer, state } => {
                 if matches!(state, LinkState::Up(_)) {
                     self.repeat_report(NodeSet::only(peer), out);
+                    self.clocks.tell_again();
                 }
                 self.fetch_link_changed(now, peer, state, out);
                 self.order(now, Event::Link { peer, state }, out);
@@ -225,6 +229,7 @@ impl<O: Ordering> Replica<O> {
             let commands = std::mem::take(&mut self.turn);
             self.order(now, Event::Submit { commands }, out);
         }
+        let wall = self.clock(now, wall, out);
         self.order(now, Event::TurnEnd { wall, entropy }, out);
     }
 

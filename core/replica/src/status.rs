@@ -1,6 +1,6 @@
 //! What a replica can say about itself.
 
-use crate::Replica;
+use crate::{ClockOffset, Replica};
 use quorate_ordering::{Ordering, OrderingStatus};
 use quorate_types::Slot;
 
@@ -49,6 +49,8 @@ pub struct ReplicaStatus {
     pub diverged: Option<Slot>,
     /// The slot at which no majority of replicas agrees on the state.
     pub frozen: Option<Slot>,
+    /// How far the own clock and agreed time are from a majority's clocks.
+    pub clocks: ClockOffset,
     /// The slot of the agreed snapshot with which this replica last healed.
     pub healed: Option<Slot>,
 }
@@ -81,6 +83,7 @@ impl<O: Ordering> Replica<O> {
             diverged: self.quarantine.diverged(),
             frozen: self.quarantine.frozen(),
             healed: self.quarantine.healed(),
+            clocks: self.clocks.offset(),
             ordering,
         }
     }

@@ -6,6 +6,7 @@ use crate::words::{put_session, put_slot, put_view_id, take_session, take_slot, 
 use bytes::{BufMut, Bytes, BytesMut};
 use quorate_any::AnyMessage;
 use quorate_replica::{Digest, PeerMessage, ReplicaMessage};
+use quorate_types::Wall;
 
 mod paxos;
 
@@ -91,6 +92,7 @@ const FETCH: u8 = 4;
 const CHUNK: u8 = 5;
 const NO_SNAPSHOT: u8 = 6;
 const AGREED: u8 = 7;
+const CLOCK: u8 = 8;
 
 fn put_replica(buf: &mut BytesMut, message: &ReplicaMessage) {
     match message {
@@ -112,6 +114,10 @@ fn put_replica(buf: &mut BytesMut, message: &ReplicaMessage) {
             put_slot(buf, *slot);
             put_digest(buf, digest);
             buf.put_u64_le(*bytes);
+        }
+        ReplicaMessage::Clock { wall } => {
+            buf.put_u8(CLOCK);
+            buf.put_u64_le(wall.0);
         }
         ReplicaMessage::Agreed { slot, digest } => {
             buf.put_u8(AGREED);
@@ -155,6 +161,9 @@ fn take_replica(r: &mut Reader<'_>) -> Result<ReplicaMessage, WireError> {
             slot: take_slot(r)?,
             digest: take_digest(r)?,
             bytes: r.counter("snapshot bytes")?,
+        }),
+        CLOCK => Ok(ReplicaMessage::Clock {
+            wall: Wall(r.u64("wall time")?),
         }),
         AGREED => Ok(ReplicaMessage::Agreed {
             slot: take_slot(r)?,

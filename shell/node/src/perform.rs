@@ -4,7 +4,7 @@ use crate::node::Node;
 use crate::quarantine_file::hex;
 use quorate_any::AnyMessage;
 use quorate_ordering::Role;
-use quorate_replica::{Output, Quarantine};
+use quorate_replica::{ClockOffset, Output, Quarantine};
 use quorate_transport::FrameLane;
 use quorate_types::Time;
 use quorate_wire::{put_answer, put_peer};
@@ -68,6 +68,7 @@ impl Node {
             Output::Install { slot, digest } => self.snapshots.install(slot, digest),
             Output::Role(role) => self.role_changed(role),
             Output::Quarantined(quarantine) => self.quarantined(quarantine),
+            Output::ClocksDiffer(offset) => self.clocks_differ(offset),
             Output::Healed { slot } => {
                 tracing::warn!(%slot, "healed: the objects hold the majority's snapshot and are served again");
                 self.quarantine_file.forget();
@@ -79,6 +80,18 @@ impl Node {
         self.journal
             .as_mut()
             .expect("nothing is persisted in memory mode")
+    }
+
+    fn clocks_differ(&self, offset: ClockOffset) {
+        if offset == ClockOffset::default() {
+            tracing::info!("the clocks agree again");
+        } else {
+            tracing::warn!(
+                own_ms = offset.own / 1_000_000,
+                agreed_ms = offset.agreed / 1_000_000,
+                "this node's clock or agreed time is off a majority's clocks: set the clocks right; agreed time follows the majority"
+            );
+        }
     }
 
     fn quarantined(&mut self, quarantine: Quarantine) {

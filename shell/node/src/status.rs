@@ -60,6 +60,12 @@ pub struct NodeStatus {
     /// The slot of the majority's snapshot with which this replica last healed.
     #[serde(default)]
     pub healed: Option<u64>,
+    /// Milliseconds by which this node's clock is off a majority's; 0 within a second.
+    #[serde(default)]
+    pub clock_off_ms: i64,
+    /// Milliseconds by which agreed time is ahead of a majority's clocks; 0 within a second.
+    #[serde(default)]
+    pub agreed_ahead_ms: i64,
     /// Whether a snapshot is being fetched or installed.
     #[serde(default)]
     pub is_fetching: bool,
@@ -191,6 +197,8 @@ impl Node {
             frozen: status.frozen.map(|slot| slot.0),
             healed: status.healed.map(|slot| slot.0),
             is_fetching: status.is_fetching,
+            clock_off_ms: status.clocks.own / 1_000_000,
+            agreed_ahead_ms: status.clocks.agreed / 1_000_000,
             is_serving: status.is_serving,
             is_host_up: status.is_host_up,
             incarnation: format!("{:016x}", identity.incarnation.0),

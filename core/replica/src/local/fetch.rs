@@ -103,6 +103,7 @@ impl<O: Ordering> Replica<O> {
                 },
                 out,
             ),
+            ReplicaMessage::Clock { wall } => self.clock_told(now, from, wall),
             ReplicaMessage::Agreed { slot, digest } => self.agreed(now, slot, digest, out),
             ReplicaMessage::Fetch { slot, offset } => self.serve(now, from, slot, offset, out),
             ReplicaMessage::Chunk {

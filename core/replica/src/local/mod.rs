@@ -5,6 +5,7 @@
 
 pub(crate) mod agreement;
 pub(crate) mod clients;
+pub(crate) mod clocks;
 pub(crate) mod connections;
 pub(crate) mod expiry;
 pub(crate) mod fetch;

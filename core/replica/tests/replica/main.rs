@@ -3,6 +3,7 @@
 
 mod admission;
 mod agreement;
+mod clocks;
 mod fetching;
 mod poison;
 mod reads;

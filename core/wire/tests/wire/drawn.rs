@@ -343,7 +343,7 @@ fn other_message(draw: &mut Draw) -> Message {
 }
 
 fn replica_message(draw: &mut Draw) -> ReplicaMessage {
-    match draw.below(7) {
+    match draw.below(8) {
         0 => ReplicaMessage::KeepAlive {
             session: session(draw),
         },
@@ -370,6 +370,9 @@ fn replica_message(draw: &mut Draw) -> ReplicaMessage {
                 data,
             }
         }
+        6 => ReplicaMessage::Clock {
+            wall: Wall(draw.number()),
+        },
         5 => ReplicaMessage::Agreed {
             slot: slot(draw),
             digest: digest(draw),

@@ -291,6 +291,12 @@ pub(crate) fn replica() -> Vec<Sample> {
             },
         ),
         (
+            "replica_clock",
+            ReplicaMessage::Clock {
+                wall: Wall(0x0123_4567_89ab_cdef),
+            },
+        ),
+        (
             "replica_fetch",
             ReplicaMessage::Fetch {
                 slot: Slot(80),

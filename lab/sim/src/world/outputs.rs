@@ -98,23 +98,25 @@ impl World {
                 slot, offset, data, ..
             } => self.store_chunk(id, slot, offset, &data),
             Output::Install { slot, digest } => self.install(id, slot, digest),
-            Output::Role(role) => {
-                let words = [Tag::Output as u64, u64::from(id.0)];
-                self.trace
-                    .note(self.now, &words, || format!("{id} is {role:?}"));
-            }
+            Output::Role(role) => self.tell(id, || format!("{id} is {role:?}")),
             Output::Quarantined(quarantine) => {
                 self.node(id).quarantine = Some(quarantine);
                 let detail = format!("{id} quarantines its objects: {quarantine:?}");
                 self.blame(Property::Digest, detail);
             }
+            Output::ClocksDiffer(offset) => {
+                self.tell(id, || format!("{id} sees clocks differ: {offset:?}"));
+            }
             Output::Healed { slot } => {
                 self.node(id).quarantine = None;
-                let words = [Tag::Output as u64, u64::from(id.0), slot.0];
-                self.trace
-                    .note(self.now, &words, || format!("{id} heals at {slot}"));
+                self.tell(id, || format!("{id} heals at {slot}"));
             }
         }
+    }
+
+    fn tell(&mut self, id: NodeId, text: impl FnOnce() -> String) {
+        let words = [Tag::Output as u64, u64::from(id.0)];
+        self.trace.note(self.now, &words, text);
     }
 
     pub(super) fn running(&mut self, id: NodeId) -> &mut super::node::Running {
@@ -516,6 +518,7 @@ fn step_of(output: &Output<AnyMessage>) -> Option<KillStep> {
         | Output::Discard { .. }
         | Output::Role(_)
         | Output::Quarantined(_)
+        | Output::ClocksDiffer(_)
         | Output::Healed { .. }
         | Output::Repaired => None,
     }

@@ -40,6 +40,8 @@ pub(crate) struct Node {
     pub(crate) objects: Objects,
     /// Messages to and from the node are lost.
     pub(crate) is_cut: bool,
+    /// How far its wall clock is ahead.
+    pub(crate) skew: i64,
 }
 
 pub(crate) fn view(nodes: u16) -> View {
@@ -123,6 +125,7 @@ impl World {
             replica,
             objects,
             is_cut: false,
+            skew: 0,
         });
         self.perform(at, outputs);
         self.run();
@@ -142,6 +145,11 @@ impl World {
             self.effect(node, Effect::Role(role));
         }
         self.run();
+    }
+
+    /// What a right wall clock shows.
+    pub(crate) fn right_wall(&self) -> Wall {
+        Wall(self.now.0 + (1 << 60))
     }
 
     /// Lets node `at` know who leads.
@@ -178,7 +186,11 @@ impl World {
     }
 
     pub(crate) fn end_turn(&mut self, at: usize) {
-        let wall = Wall(self.now.0);
+        let wall = Wall(
+            self.right_wall()
+                .0
+                .saturating_add_signed(self.nodes[at].skew),
+        );
         self.half_turn(at, Input::TurnEnd { wall, entropy: 7 });
     }
 

@@ -109,6 +109,7 @@ impl Objects {
             | Output::Discard { .. }
             | Output::Role(_)
             | Output::Quarantined(_)
+            | Output::ClocksDiffer(_)
             | Output::Healed { .. }
             | Output::Send { .. }
             | Output::SendChunk { .. }

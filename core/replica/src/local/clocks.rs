@@ -1,0 +1,143 @@
+//! The clocks of the others, so that one wrong clock does not become everybody's time.
+//!
+//! Nodes tell each other their wall clocks. A leader stamps with its own only within a bound of the
+//! median of a majority; while it knows no majority's clocks it lets agreed time run on from the newest
+//! stamp. Nothing here is agreed: what a stamp means is the log's (`replicated`).
+
+use crate::limits::{CLOCK_BOUND, CLOCK_EVERY};
+use crate::{Output, PeerMessage, Replica, ReplicaMessage};
+use quorate_ordering::{Lane, Ordering};
+use quorate_types::{NodeId, NodeSet, Time, Wall};
+use std::collections::BTreeMap;
+
+/// A wall clock as it was read at a moment of this node's boot time.
+#[derive(Clone, Copy, Debug)]
+struct Reading {
+    wall: Wall,
+    at: Time,
+}
+
+/// What is known of all clocks.
+#[derive(Debug, Default)]
+pub(crate) struct Clocks {
+    peers: BTreeMap<NodeId, Reading>,
+    /// The newest stamp that was applied, and when that was seen.
+    agreed: Option<Reading>,
+    tell_at: Time,
+    offset: ClockOffset,
+}
+
+/// How far the own clock and agreed time are from a majority's, in nanoseconds; 0 within the bound.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ClockOffset {
+    /// Own clock less the median of a majority's.
+    pub own: i64,
+    /// Newest stamp less that median, where it is ahead.
+    pub agreed: i64,
+}
+
+impl Reading {
+    /// What the clock shows at `now`, if it runs as fast as this node's.
+    fn shows(self, now: Time) -> Wall {
+        Wall(self.wall.0.saturating_add(now.since(self.at).0))
+    }
+}
+
+impl Clocks {
+    pub(crate) fn offset(&self) -> ClockOffset {
+        self.offset
+    }
+
+    /// A new link has heard nothing: all clocks are told again at the turn's end.
+    pub(crate) fn tell_again(&mut self) {
+        self.tell_at = Time::default();
+    }
+
+    fn heard(&mut self, from: NodeId, wall: Wall, now: Time) {
+        self.peers.insert(from, Reading { wall, at: now });
+    }
+
+    /// The median clock of a majority of `acceptors`, the lower one of two.
+    fn median(&self, acceptors: NodeSet, own: NodeId, wall: Wall, now: Time) -> Option<Wall> {
+        let known = acceptors.iter().filter_map(|node| {
+            if node == own {
+                Some(wall)
+            } else {
+                self.peers.get(&node).map(|reading| reading.shows(now))
+            }
+        });
+        let mut known: Vec<Wall> = known.collect();
+        known.sort_unstable();
+        let is_majority = known.len() > acceptors.len() / 2;
+        let middle = known.len().checked_sub(1)? / 2;
+        is_majority.then(|| known[middle])
+    }
+}
+
+impl<O: Ordering> Replica<O> {
+    /// A peer's wall clock shows this.
+    pub(crate) fn clock_told(&mut self, now: Time, from: NodeId, wall: Wall) {
+        self.clocks.heard(from, wall, now);
+    }
+
+    /// At the end of a turn: tells the own clock, and says what a leader stamps with.
+    pub(crate) fn clock(
+        &mut self,
+        now: Time,
+        wall: Wall,
+        out: &mut Vec<Output<O::Message>>,
+    ) -> Wall {
+        self.tell_clock(now, wall, out);
+        let newest = self.replicated.stamp.wall;
+        let agreed = match self.clocks.agreed {
+            Some(agreed) if agreed.wall == newest => agreed,
+            Some(_) | None => Reading {
+                wall: newest,
+                at: now,
+            },
+        };
+        self.clocks.agreed = Some(agreed);
+        let (acceptors, own) = (self.config.view.acceptors, self.config.own);
+        let Some(median) = self.clocks.median(acceptors, own, wall, now) else {
+            return agreed.shows(now);
+        };
+        let offset = ClockOffset {
+            own: beyond_bound(wall, median),
+            agreed: beyond_bound(newest, median).max(0),
+        };
+        if (offset == ClockOffset::default()) != (self.clocks.offset == ClockOffset::default()) {
+            out.push(Output::ClocksDiffer(offset));
+        }
+        self.clocks.offset = offset;
+        let least = Wall(median.0.saturating_sub(CLOCK_BOUND.0));
+        let most = Wall(median.0.saturating_add(CLOCK_BOUND.0));
+        wall.clamp(least, most)
+    }
+
+    fn tell_clock(&mut self, now: Time, wall: Wall, out: &mut Vec<Output<O::Message>>) {
+        let members = self.config.view.acceptors.iter();
+        let members = members.chain(self.config.view.replicas.iter());
+        let to: NodeSet = members.filter(|node| *node != self.config.own).collect();
+        if now < self.clocks.tell_at || to.is_empty() {
+            return;
+        }
+        self.clocks.tell_at = now + CLOCK_EVERY;
+        out.push(Output::Send {
+            to,
+            lane: Lane::Urgent,
+            message: PeerMessage::Replica(ReplicaMessage::Clock { wall }),
+        });
+    }
+}
+
+/// How far `clock` is from `median`; 0 within the bound.
+fn beyond_bound(clock: Wall, median: Wall) -> i64 {
+    let ahead = i64::try_from(clock.0.saturating_sub(median.0)).unwrap_or(i64::MAX);
+    let behind = i64::try_from(median.0.saturating_sub(clock.0)).unwrap_or(i64::MAX);
+    let off = ahead - behind;
+    if off.unsigned_abs() > CLOCK_BOUND.0 {
+        off
+    } else {
+        0
+    }
+}

@@ -188,7 +188,7 @@ impl Disks {
         if planted(Plant::MidLogCut) {
             past.damage = Damage::default();
         }
-        let snapshot = storage.to_start_from(past.whole_after())?;
+        let snapshot = storage.start_from(past.whole_after())?;
         Ok(DiskFound {
             storage,
             boot: identity.get().boot,
@@ -226,7 +226,7 @@ fn core_loss(lost: quorate_storage::Lost) -> LostRecord {
 }
 
 impl Storage {
-    fn to_start_from(
+    fn start_from(
         &mut self,
         whole_after: Option<Slot>,
     ) -> Result<Option<(Snapshot, [u8; 32], u64)>, StorageError> {

@@ -104,6 +104,8 @@ impl World {
             setup.reshape(shape);
         }
         if let Some(clients) = schedule.clients {
+            // A full table opens no session: clients beyond its size would never get one.
+            setup.sessions_max += clients.saturating_sub(setup.clients) as usize;
             setup.clients = clients;
         }
         let quiet = Quiet::draw(&mut setup);

@@ -34,6 +34,7 @@ mod pledge;
 mod record;
 mod recovered;
 mod recovery;
+mod remover;
 mod replay;
 mod sector;
 mod segment;

@@ -29,6 +29,10 @@ pub const SNAPSHOT_JOBS_MAX: usize = 8;
 /// write take days; few enough that a log can be opened so millions of times.
 pub(crate) const COMMITS_OVER_DAMAGE: u64 = 1 << 40;
 
+/// Segments that may wait for their removal: far more than one trim leaves. Beyond it the log thread waits, so that a file system
+/// that removes more slowly than the log grows is not filled by what nobody needs.
+pub(crate) const REMOVALS_MAX: usize = 1024;
+
 /// Milliseconds between two tries to find room on a full disk: quick for a person, nothing for a processor.
 pub const FULL_RETRY_MS: u64 = 200;
 

@@ -14,6 +14,7 @@ use crate::limits::{PREFILL_BYTES_MIN, StorageLimits};
 use crate::pledge;
 use crate::record::{CommitEntry, PendingCommit, RecordKind};
 use crate::recovered::{Append, Position, RecoveredRecord, Room};
+use crate::remover::remove_segment;
 use crate::replay::{Replay, replay};
 use crate::sector::Owner;
 use crate::segment::{self, Contents, Header};
@@ -208,28 +209,52 @@ impl<D: Disk> Log<D> {
     /// Makes `base` durable, with everything buffered: it restates what the node must remember of `group` without its records
     /// up to `upto`, which never falls. Then removes segments of which nothing is needed. After `Full` the base is not buffered.
     pub fn discard(&mut self, group: u32, upto: u64, base: &[u8]) -> Result<(), StorageError> {
-        self.take(RecordKind::Base, group, upto, base, 0)?;
-        self.commit_or_pop()?;
-        let gone = self.removable();
+        let gone = self.replace(group, upto, base)?;
         if !gone.is_empty() {
-            // The list may itself begin a new segment, so this one is in it, with the end that it has in that case.
-            self.segments.entry(self.current).or_default().end = self.end;
-            let stay = self
-                .segments
+            let removed = gone
                 .iter()
-                .filter(|(number, _)| !gone.contains(number));
-            let list = segment::live_list(stay);
-            match self
-                .take(RecordKind::Live, 0, 0, &list, 0)
-                .and_then(|()| self.commit())
-            {
-                // The base is durable; the next discard removes what this one could not.
-                Err(StorageError::Full { .. }) => return Ok(()),
-                Err(error) => return Err(error),
-                Ok(()) => self.remove(&gone)?,
-            }
+                .try_for_each(|number| remove_segment(&self.disk, *number))
+                .and_then(|()| self.disk.sync_dir());
+            self.must(removed)?;
         }
         self.make_room().map(|_| ())
+    }
+
+    /// `discard` but for the removal: gives the segments whose files may go at any time, since the list that is durable now
+    /// names them no more. They are older than the segment being written, and their names never come back.
+    pub(crate) fn replace(
+        &mut self,
+        group: u32,
+        upto: u64,
+        base: &[u8],
+    ) -> Result<Vec<u32>, StorageError> {
+        self.take(RecordKind::Base, group, upto, base, 0)?;
+        self.commit_or_pop()?;
+        let gone = segment::unneeded(&self.segments, self.current, &self.bases);
+        if gone.is_empty() {
+            return Ok(gone);
+        }
+        // The list may itself begin a new segment, so this one is in it, with the end that it has in that case.
+        self.segments.entry(self.current).or_default().end = self.end;
+        let stay = self
+            .segments
+            .iter()
+            .filter(|(number, _)| !gone.contains(number));
+        let list = segment::live_list(stay);
+        let listed = self.take(RecordKind::Live, 0, 0, &list, 0);
+        match listed.and_then(|()| self.commit()) {
+            // The base is durable; the next discard removes what this one could not.
+            Err(StorageError::Full { .. }) => return Ok(Vec::new()),
+            other => other?,
+        }
+        for number in &gone {
+            self.segments.remove(number);
+        }
+        Ok(gone)
+    }
+
+    pub(crate) fn disk(&self) -> &D {
+        &self.disk
     }
 
     /// Notes durably that the caller has restored what was lost at `position`, so that it is reported no more.
@@ -458,38 +483,6 @@ impl<D: Disk> Log<D> {
             Err(error) if is_full(&error) => Ok(()),
             other => self.must(other),
         }
-    }
-
-    /// Segments that nothing needs: every record is replaced by a base in a later one.
-    fn removable(&self) -> Vec<u32> {
-        let mut gone = Vec::new();
-        for (number, contents) in self.segments.range(..self.current) {
-            let replaced = contents.slots.iter().all(|(group, slot)| {
-                self.bases
-                    .get(group)
-                    .is_some_and(|(upto, segment)| slot <= upto && segment > number)
-            });
-            let noted = contents
-                .repairs
-                .iter()
-                .all(|segment| !self.segments.contains_key(segment) || gone.contains(segment));
-            if replaced && noted && contents.unknown.is_empty() {
-                gone.push(*number);
-            }
-        }
-        gone
-    }
-
-    fn remove(&mut self, gone: &[u32]) -> Result<(), StorageError> {
-        for number in gone {
-            match self.disk.remove(&segment::name(*number)) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                other => self.must(other)?,
-            }
-            self.segments.remove(number);
-        }
-        let synced = self.disk.sync_dir();
-        self.must(synced)
     }
 }
 

@@ -120,6 +120,31 @@ pub(crate) fn live_from(bytes: &[u8]) -> BTreeMap<u32, u64> {
         .collect()
 }
 
+/// Segments before `current` that nothing needs: every record is replaced by a base in a later one. `bases` has the slot and the
+/// segment of the newest base of each group.
+pub(crate) fn unneeded(
+    segments: &BTreeMap<u32, Contents>,
+    current: u32,
+    bases: &BTreeMap<u32, (u64, u32)>,
+) -> Vec<u32> {
+    let mut gone = Vec::new();
+    for (number, contents) in segments.range(..current) {
+        let replaced = contents.slots.iter().all(|(group, slot)| {
+            bases
+                .get(group)
+                .is_some_and(|(upto, segment)| slot <= upto && segment > number)
+        });
+        let noted = contents
+            .repairs
+            .iter()
+            .all(|segment| !segments.contains_key(segment) || gone.contains(segment));
+        if replaced && noted && contents.unknown.is_empty() {
+            gone.push(*number);
+        }
+    }
+    gone
+}
+
 /// What the log remembers of a segment, to know when it is not needed any more.
 #[derive(Debug, Default)]
 pub(crate) struct Contents {

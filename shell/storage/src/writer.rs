@@ -2,7 +2,8 @@
 //!
 //! Marks are the caller's and grow; `durable_mark` is the highest whose request, like all before it, is durable. On a full disk
 //! the thread holds the first request that does not fit and those behind it, lets discards pass (they make room), and
-//! goes on when space returns. After a failed sync it does nothing more. It decides nothing else. Called by the node.
+//! goes on when space returns. Segments that a discard leaves are removed by another thread. After a failed sync or removal it
+//! does nothing more. It decides nothing else. Called by the node.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,6 +18,7 @@ use crate::error::StorageError;
 use crate::limits::{FULL_RETRY_MS, WRITER_BYTES_MAX, WRITER_REQUESTS_MAX};
 use crate::log::Log;
 use crate::recovered::{Append, Position, Room};
+use crate::remover::Remover;
 
 /// Why a request was not queued; it is given back to be offered again.
 #[derive(Debug)]
@@ -50,6 +52,8 @@ struct Queue {
     /// No more requests will come.
     closing: bool,
     room: Room,
+    /// A segment has been removed since the thread last looked for room.
+    has_freed: bool,
     failure: Option<StorageError>,
 }
 
@@ -85,6 +89,7 @@ impl LogWriter {
             bytes: 0,
             closing: false,
             room: Room::Plenty,
+            has_freed: false,
             failure: None,
         };
         let shared = Arc::new(Shared {
@@ -93,8 +98,11 @@ impl LogWriter {
             queue: Mutex::new(queue),
             changed: Condvar::new(),
         });
+        let told = shared.clone();
+        let remover = Remover::spawn(log.disk().clone(), move |removed| told.removed(removed));
         let worker = Worker {
             log,
+            remover,
             shared: shared.clone(),
             notify,
             held: VecDeque::new(),
@@ -214,11 +222,24 @@ impl Shared {
             .lock()
             .expect("no one panics while holding the queue")
     }
+
+    /// Wakes the log thread: there may be room, or it has to end. Called by the thread that removes.
+    fn removed(&self, outcome: Result<(), StorageError>) {
+        let mut queue = self.lock();
+        match outcome {
+            Ok(()) => queue.has_freed = true,
+            Err(error) => {
+                queue.failure.get_or_insert(error);
+            }
+        }
+        self.changed.notify_one();
+    }
 }
 
 /// The thread's end.
 struct Worker<D: Disk, N> {
     log: Log<D>,
+    remover: Remover,
     shared: Arc<Shared>,
     notify: N,
     /// Taken from the queue and not done: what a full disk holds up. Bounded by the queue, which is not drained meanwhile
@@ -230,7 +251,8 @@ impl<D: Disk, N: Fn()> Worker<D, N> {
     fn run(mut self) {
         loop {
             let closing = self.gather();
-            let outcome = self.work();
+            let failure = self.shared.lock().failure.clone();
+            let outcome = failure.map_or_else(|| self.work(), Err);
             let stuck = !self.held.is_empty();
             let ended = match outcome {
                 Ok(()) => {
@@ -241,7 +263,7 @@ impl<D: Disk, N: Fn()> Worker<D, N> {
                     ended
                 }
                 Err(error) => {
-                    self.shared.lock().failure = Some(error);
+                    self.shared.lock().failure.get_or_insert(error);
                     true
                 }
             };
@@ -256,7 +278,9 @@ impl<D: Disk, N: Fn()> Worker<D, N> {
     fn seal(&mut self) {
         match self.log.seal() {
             Ok(()) | Err(StorageError::Full { .. }) => {}
-            Err(error) => self.shared.lock().failure = Some(error),
+            Err(error) => {
+                self.shared.lock().failure.get_or_insert(error);
+            }
         }
     }
 
@@ -264,19 +288,22 @@ impl<D: Disk, N: Fn()> Worker<D, N> {
     fn gather(&mut self) -> bool {
         let mut queue = self.shared.lock();
         let stuck = !self.held.is_empty();
+        let is_short = stuck || queue.room != Room::Plenty;
         let idle = |queue: &mut Queue| {
             let discards = queue
                 .requests
                 .iter()
                 .any(|request| matches!(request, Request::Discard { .. }));
             !queue.closing
+                && queue.failure.is_none()
+                && !(is_short && queue.has_freed)
                 && if stuck {
                     !discards
                 } else {
                     queue.requests.is_empty()
                 }
         };
-        if stuck || queue.room != Room::Plenty {
+        if is_short {
             let retry = Duration::from_millis(FULL_RETRY_MS);
             queue = self
                 .shared
@@ -291,6 +318,7 @@ impl<D: Disk, N: Fn()> Worker<D, N> {
                 .wait_while(queue, idle)
                 .expect("not poisoned");
         }
+        queue.has_freed = false;
         if stuck {
             // Discards pass what is held: they restate, and what they make room for comes after them.
             let is_discard = |request: &Request| matches!(request, Request::Discard { .. });
@@ -318,7 +346,10 @@ impl<D: Disk, N: Fn()> Worker<D, N> {
             };
             let done = match request {
                 Request::Append { records, .. } => self.log.append_all(records),
-                Request::Discard { group, upto, base } => self.log.discard(*group, *upto, base),
+                Request::Discard { group, upto, base } => self
+                    .log
+                    .replace(*group, *upto, base)
+                    .map(|gone| self.remover.remove(gone)),
                 Request::Repaired(position) => self.log.repaired(*position),
             };
             match done {

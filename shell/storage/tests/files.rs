@@ -318,3 +318,115 @@ fn the_snapshot_thread_saves_and_reports_each_job_and_refuses_more_than_its_boun
         SNAPSHOT_JOBS_MAX as u64 - 1
     );
 }
+
+/// A disk that asks the test before it removes a segment.
+#[derive(Clone)]
+struct AskedRemoval {
+    disk: SimDisk,
+    ask: std::sync::Arc<dyn Fn() -> std::io::Result<()> + Send + Sync>,
+}
+
+impl Disk for AskedRemoval {
+    type File = quorate_storage::SimFile;
+
+    fn list(&self) -> std::io::Result<Vec<String>> {
+        self.disk.list()
+    }
+
+    fn create(&self, name: &str, bytes: u64) -> std::io::Result<Self::File> {
+        self.disk.create(name, bytes)
+    }
+
+    fn open(&self, name: &str) -> std::io::Result<Self::File> {
+        self.disk.open(name)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> std::io::Result<()> {
+        self.disk.rename(from, to)
+    }
+
+    fn remove(&self, name: &str) -> std::io::Result<()> {
+        if name.starts_with("log-") {
+            (self.ask)()?;
+        }
+        self.disk.remove(name)
+    }
+
+    fn sync_dir(&self) -> std::io::Result<()> {
+        self.disk.sync_dir()
+    }
+}
+
+fn segment_files(disk: &SimDisk) -> usize {
+    let names = disk.list().unwrap().into_iter();
+    names.filter(|name| name.starts_with("log-")).count()
+}
+
+#[test]
+fn commits_go_on_while_trimmed_segments_are_being_removed() {
+    let gate = std::sync::Arc::new(std::sync::Mutex::new(()));
+    let asked = gate.clone();
+    let disk = AskedRemoval {
+        disk: SimDisk::new(),
+        ask: std::sync::Arc::new(move || {
+            drop(asked.lock());
+            Ok(())
+        }),
+    };
+    let (log, _) = Log::open(disk.clone(), 7, 1, StorageLimits::small()).unwrap();
+    let (notify, notified) = mpsc::channel();
+    let writer = LogWriter::spawn(log, move || notify.send(()).unwrap_or(()));
+    // Released before the writer is dropped, also when the test fails.
+    let held = gate.lock().unwrap();
+    let append = |mark: u64| {
+        writer.append(mark, vec![record(mark)]).unwrap();
+        while writer.durable_mark() < mark {
+            notified
+                .recv_timeout(std::time::Duration::from_secs(10))
+                .expect("a commit does not wait for a removal");
+        }
+    };
+    (1..=100).for_each(append);
+    let before = segment_files(&disk.disk);
+    writer.discard(0, 100, vec![1; 40].into()).unwrap();
+    (101..=120).for_each(append);
+    assert!(
+        segment_files(&disk.disk) >= before,
+        "no removal has ended yet"
+    );
+    drop(held);
+    writer.close().unwrap();
+    let (log, recovered) = Log::open(disk.disk.clone(), 7, 1, StorageLimits::small()).unwrap();
+    assert_eq!(recovered.len(), 21, "the base and what came after it");
+    assert_eq!(
+        segment_files(&disk.disk),
+        log.segments(),
+        "the opening removes what the end of the thread has left"
+    );
+}
+
+#[test]
+fn a_failed_removal_ends_the_log_thread_and_reaches_its_owner() {
+    let disk = AskedRemoval {
+        disk: SimDisk::new(),
+        ask: std::sync::Arc::new(|| Err(std::io::ErrorKind::PermissionDenied.into())),
+    };
+    let (log, _) = Log::open(disk, 7, 1, StorageLimits::small()).unwrap();
+    let (notify, notified) = mpsc::channel();
+    let writer = LogWriter::spawn(log, move || notify.send(()).unwrap_or(()));
+    for mark in 1..=100 {
+        writer.append(mark, vec![record(mark)]).unwrap();
+        while writer.durable_mark() < mark {
+            notified.recv().unwrap();
+        }
+    }
+    writer.discard(0, 100, vec![1; 40].into()).unwrap();
+    while writer.failure().is_none() {
+        notified
+            .recv_timeout(std::time::Duration::from_secs(10))
+            .expect("the failure is told");
+    }
+    assert!(writer.failure().unwrap().is_fatal());
+    assert!(writer.append(101, vec![record(101)]).is_err());
+    assert!(writer.close().is_err());
+}

@@ -1,0 +1,100 @@
+//! The thread that removes segment files that nothing needs any more, one after the other.
+//!
+//! Removing a large file takes a file system many milliseconds, and a trim leaves dozens: the thread that commits must not wait
+//! for it. The newest durable list names these files no more, so what a crash or the end of the process leaves is removed at the
+//! next opening. It decides nothing. Called by `LogWriter`; `Log` on its own removes without a thread.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+
+use crate::disk::Disk;
+use crate::error::StorageError;
+use crate::limits::REMOVALS_MAX;
+use crate::segment;
+
+/// The log thread's end. Dropping it ends the thread after the file at hand, and waits for that.
+#[derive(Debug)]
+pub(crate) struct Remover {
+    numbers: Option<SyncSender<u32>>,
+    is_ending: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Remover {
+    /// `report` is called on the thread after each removal, which has freed space, and with the failure that ends the thread.
+    pub(crate) fn spawn<D: Disk + Send + 'static>(
+        disk: D,
+        report: impl Fn(Result<(), StorageError>) + Send + 'static,
+    ) -> Remover {
+        let (numbers, taken) = sync_channel(REMOVALS_MAX);
+        let is_ending = Arc::new(AtomicBool::new(false));
+        let ending = is_ending.clone();
+        let work = move || {
+            if let Err(error) = run(&disk, &taken, &ending, &|| report(Ok(()))) {
+                report(Err(StorageError::SyncFailed(error.to_string())));
+            }
+        };
+        let thread = std::thread::Builder::new()
+            .name("log-removal".into())
+            .spawn(work);
+        Remover {
+            numbers: Some(numbers),
+            is_ending,
+            thread: Some(thread.expect("a process can start a thread while it begins")),
+        }
+    }
+
+    /// Hands over segments that the newest durable list does not name. Waits while too many are before them.
+    pub(crate) fn remove(&self, gone: Vec<u32>) {
+        let numbers = self.numbers.as_ref().expect("present until dropped");
+        for number in gone {
+            if numbers.send(number).is_err() {
+                // The thread has ended and has reported why; the next opening removes the rest.
+                return;
+            }
+        }
+    }
+}
+
+impl Drop for Remover {
+    fn drop(&mut self) {
+        self.is_ending.store(true, Ordering::Release);
+        self.numbers = None;
+        if let Some(thread) = self.thread.take() {
+            // A panic there has been printed; what it left is removed at the next opening.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn run<D: Disk>(
+    disk: &D,
+    numbers: &Receiver<u32>,
+    is_ending: &AtomicBool,
+    removed: &impl Fn(),
+) -> io::Result<()> {
+    while let Ok(first) = numbers.recv() {
+        let mut next = Some(first);
+        while let Some(number) = next {
+            if is_ending.load(Ordering::Acquire) {
+                return Ok(());
+            }
+            remove_segment(disk, number)?;
+            removed();
+            next = numbers.try_recv().ok();
+        }
+        disk.sync_dir()?;
+    }
+    Ok(())
+}
+
+/// Removes the file of a segment, if it is there. Survives a crash after `sync_dir`.
+pub(crate) fn remove_segment<D: Disk>(disk: &D, number: u32) -> io::Result<()> {
+    match disk.remove(&segment::name(number)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}

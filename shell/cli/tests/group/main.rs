@@ -18,7 +18,21 @@ struct Group {
 }
 
 impl Group {
+    /// Ports are free when `up` draws them and may be taken before its nodes listen: by a connection of another test. Then
+    /// the start is tried again, a few times.
     fn start(words: &[&str]) -> Group {
+        let mut failure = String::new();
+        for _ in 0..5 {
+            match Group::try_start(words) {
+                Ok(group) => return group,
+                Err(why) if why.contains("in use") => failure = why,
+                Err(why) => panic!("no group: {why}"),
+            }
+        }
+        panic!("no group after five tries: {failure}");
+    }
+
+    fn try_start(words: &[&str]) -> Result<Group, String> {
         let mut child = Command::new(QUORATE)
             .args(["up", "rust:counter", "--port", "0", "-o", "json"])
             .args(words)
@@ -39,9 +53,9 @@ impl Group {
         };
         match ready {
             Ok(ready) => group.ready = ready,
-            Err(_) => panic!("no group: {}", group.rest_of_stderr()),
+            Err(_) => return Err(group.rest_of_stderr()),
         }
-        group
+        Ok(group)
     }
 
     fn endpoint(&self) -> &str {

@@ -359,8 +359,7 @@ impl Judge {
         let value = fingerprint(batch);
         self.agreement.decided(node, slot, value)?;
         self.chosen.decided(node, slot, value)?;
-        let known = self.decided_by.entry(node).or_default();
-        *known = slot.max(*known);
+        self.knows(node, slot);
         if self.log.contains_key(&slot) {
             return Ok(());
         }
@@ -419,8 +418,7 @@ impl Judge {
             index: usize::MAX,
         });
         self.once.moved(node, place);
-        let decided = self.decided_by.entry(node).or_default();
-        *decided = slot.max(*decided);
+        self.knows(node, slot);
     }
 
     /// `node` begins a life with the state after `slot`.

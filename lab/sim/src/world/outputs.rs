@@ -12,6 +12,7 @@ use super::row::Row;
 use super::trace::Tag;
 use crate::checkers::Property;
 use bytes::{Bytes, BytesMut};
+use quorate_acceptor::Testimony;
 use quorate_any::AnyMessage;
 use quorate_any::paxos::Message;
 use quorate_ordering::{Lane, Mark};
@@ -132,6 +133,13 @@ impl World {
         lane: Lane,
         message: &PeerMessage<AnyMessage>,
     ) {
+        if let PeerMessage::Ordering { message: told, .. } = message
+            && matches!(told.testimony(), Testimony::Votes { .. })
+        {
+            // A node that waits for a snapshot hands up nothing, and may know more slots to be decided.
+            let decided = self.running(id).replica.status().ordering.decided;
+            self.judge.knows(id, decided);
+        }
         let judged = self.judge.sent(id, life, message);
         self.judged(judged);
         self.watch_message(id, to, message);

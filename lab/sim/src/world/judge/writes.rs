@@ -49,6 +49,12 @@ impl Judge {
         })
     }
 
+    /// `node` knows every slot up to `slot` to be decided, handed up or not.
+    pub(in super::super) fn knows(&mut self, node: NodeId, slot: Slot) {
+        let known = self.decided_by.entry(node).or_default();
+        *known = slot.max(*known);
+    }
+
     /// Whether all that `node` has told is known to it, as far as votes and promises go.
     pub(in super::super) fn remembers(&self, node: NodeId) -> bool {
         let unheard = self.forgetful.get(&node);

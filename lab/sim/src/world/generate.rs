@@ -101,6 +101,8 @@ const WEIGHTS: &[(Kind, u64)] = &[
 const NOT_YET: &[Kind] = &[
     // A lease is judged by a clock that was read before the sockets.
     Kind::Stall,
+    // An acceptor that votes again after a repair tells values that it only held as its votes.
+    Kind::Flip(Part::Log),
     // The checker of votes does not know what a node that lost its snapshot was told to be decided.
     Kind::Flip(Part::Snapshots),
     // Peers do not notice an old copy of a whole directory.

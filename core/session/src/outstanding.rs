@@ -139,11 +139,14 @@ impl Outstanding {
         entries.filter_map(move |(i, entry)| Some((first + i as u64, entry.as_mut()?)))
     }
 
-    /// The earliest deadline or resend.
-    pub(crate) fn next_wake(&self) -> Option<Time> {
+    /// The earliest deadline.
+    pub(crate) fn next_deadline(&self) -> Option<Time> {
+        self.entries.iter().flatten().map(|p| p.deadline).min()
+    }
+
+    /// When the first refused operation is sent again.
+    pub(crate) fn next_resend(&self) -> Option<Time> {
         let pending = self.entries.iter().flatten();
-        pending
-            .map(|p| p.resend_at.map_or(p.deadline, |at| at.min(p.deadline)))
-            .min()
+        pending.filter_map(|p| p.resend_at).min()
     }
 }

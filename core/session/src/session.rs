@@ -189,6 +189,7 @@ impl ClientSession {
         if now >= self.wake_hint || self.link != Link::Up {
             self.on_wake(now, out);
         }
+        debug_assert!(self.wake_hint > now, "what was due is done");
     }
 
     /// When [`SessionInput::Wake`] is due.

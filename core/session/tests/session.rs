@@ -451,3 +451,44 @@ fn an_open_that_finds_no_room_is_asked_for_again_after_a_pause() {
     world.wake();
     assert_eq!(world.sent(), [], "once");
 }
+
+#[test]
+fn a_keepalive_that_falls_due_without_a_connection_waits_for_one() {
+    let mut world = World::open();
+    world.now = world.now + Duration::from_millis(9_900);
+    world
+        .session
+        .handle(world.now, SessionInput::Disconnected, &mut world.out);
+    world.now = world.now + Duration::from_millis(200);
+    world.wake();
+    assert_eq!(world.keepalives(), 0);
+    assert!(
+        world.session.next_wake() > world.now,
+        "it cannot be sent yet"
+    );
+    world.connect(2);
+    assert_eq!(world.keepalives(), 1);
+}
+
+#[test]
+fn a_refused_call_whose_session_ended_waits_for_the_next_session() {
+    let mut world = World::open();
+    world.call("x");
+    let id = CommandId {
+        session: SESSION,
+        sequence: 1,
+    };
+    world.receive(ToClient::Refused {
+        ask: Ask::Call(id),
+        refusal: Refusal::Overloaded,
+    });
+    world.receive(ToClient::Refused {
+        ask: Ask::Session(SESSION),
+        refusal: Refusal::SessionExpired,
+    });
+    world.out.clear();
+    world.now = world.now + SessionConfig::default().retry_pause;
+    world.wake();
+    assert_eq!(world.sent(), [], "there is no session to send it in");
+    assert!(world.session.next_wake() > world.now);
+}

@@ -109,26 +109,31 @@ impl ClientSession {
         }
     }
 
-    /// The earliest thing that time alone brings about.
+    /// The earliest thing that time alone brings about. What is sent only on a connection, or only in a session, is not due
+    /// without one: the client would be woken again and again for what it cannot do.
     pub(super) fn due(&self, now: Time) -> Time {
+        let is_open = self.is_open();
         let link = match self.link {
-            Link::Down { dial_at } => Some(dial_at),
-            Link::Dialling { until } => Some(until),
-            Link::Up => self.silence_ends(),
+            Link::Down { dial_at } => [Some(dial_at), None],
+            Link::Dialling { until } => [Some(until), None],
+            Link::Up => [self.silence_ends(), self.open_at],
         };
         let keepalive = match self.registration {
             Registration::Open { expiry, .. } => Some(self.active_at + Duration(expiry.0 / 3)),
             Registration::Wanted { .. } => None,
         };
         let times = [
-            link,
-            self.open_at.filter(|_| self.link == Link::Up),
-            keepalive,
-            self.calls.next_wake(),
-            self.requests.next_wake(),
+            self.calls.next_deadline(),
+            self.requests.next_deadline(),
+            self.calls.next_resend().filter(|_| is_open),
+            self.requests
+                .next_resend()
+                .filter(|_| self.link == Link::Up),
+            keepalive.filter(|_| is_open),
         ];
         times
             .into_iter()
+            .chain(link)
             .flatten()
             .min()
             .unwrap_or(now + Duration::from_millis(1000))

@@ -163,7 +163,7 @@ impl World {
 
     /// A node is about to handle what has arrived.
     pub(super) fn watch_inbox(&mut self, id: NodeId, inbox: &[Input<AnyMessage>]) {
-        let acceptors = self.setup.view().acceptors;
+        let acceptors = self.setup.acceptors();
         let (now, leading) = (self.now.0, &mut self.leading);
         for input in inbox {
             match input {

@@ -19,7 +19,6 @@ TREE := PYTHONPATH=$(CURDIR)/python QUORATE_PROGRAM=$(DEV)/quorate QUORATE_HISTO
 # Seeds of `make test`: about 130 CPU-seconds, shared by the cores. Seeds of `make test-fast`: about 20.
 TEST_SEEDS ?= 1700
 FAST_SEEDS ?= 250
-CORES := $(shell nproc)
 # Integration tests that start no process and open no socket.
 FAST_TESTS := scripts late_messages replica session wire files log repository
 # `make test` repeats these seeds, so that a red run is the doing of the change; `make night` draws fresh ones. FROM=n runs others.
@@ -61,14 +60,10 @@ compile: cargo-present venv
 	$(CARGO) build --workspace --all-targets
 	@cmp --silent $(DEV)/lib_native.so python/quorate/_native.abi3.so || install -m 755 $(DEV)/lib_native.so python/quorate/_native.abi3.so
 
-# Runs $(1) seeds from $(FROM) on, a share on each core.
+# Runs $(1) seeds from $(FROM) on.
 define seeds
-	@first=$(FROM); echo "seeds from $$first; FROM=$$first runs the same again"; share=$$(( ($(1) + $(CORES) - 1) / $(CORES) )); runs=(); failed=0; \
-	for ((core = 0; core < $(CORES); core++)); do \
-	  $(DEV)/sim --from $$((first + core * share)) --seeds $$share & runs+=($$!); \
-	done; \
-	for run in "$${runs[@]}"; do wait $$run || failed=1; done; \
-	exit $$failed
+	@echo "seeds from $(FROM); FROM=$(FROM) runs the same again"
+	@$(DEV)/sim --from $(FROM) --seeds $(1)
 endef
 
 # ---- what users run ----

@@ -90,6 +90,8 @@ def simulate(night: Night, until: float) -> str:
                 str(seed),
                 "--seeds",
                 str(SEEDS_AT_ONCE),
+                "--workers",
+                "1",
             ]
             with log.open("wb") as file:
                 running.append(

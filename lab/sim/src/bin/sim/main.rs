@@ -1,0 +1,153 @@
+//! `sim`: runs seeds through the seeded world, says how much was simulated, and makes a failure small.
+//!
+//! 0: every run passed. 1: one failed; its seed, its smallest schedule and the command that replays it are printed. Or
+//! enough seeds ran and a kind of fault took effect less often than its quota.
+//! 2: wrong usage.
+
+mod many;
+
+use std::num::NonZeroUsize;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use many::{Many, Until};
+use quorate_sim::world::{Report, Schedule, Telling, run, run_seed, shrink};
+
+const USAGE: &str = "\
+usage: sim --seed S [--trace]             run one seed
+       sim --schedule FILE [--trace]      run a schedule as text
+       sim --seeds N [--from S]           run N seeds, beginning with S (0)
+       sim --minutes M [--from S]         run seeds for M minutes
+options: --keep-going                     run on after a failure, and do not shrink
+         --workers N                      seeds run at the same time (as many as there are cores)
+         --tries N                        tries to shrink a failure (200)";
+
+/// What the command line asks for.
+struct Arguments {
+    what: What,
+    is_traced: bool,
+    tries: usize,
+}
+
+enum What {
+    Schedule(Box<Schedule>),
+    Seed(u64),
+    Many(Many),
+}
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    match parse(&words) {
+        Ok(arguments) => perform(arguments),
+        Err(message) => {
+            eprintln!("sim: {message}\n{USAGE}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn parse(words: &[String]) -> Result<Arguments, String> {
+    let (mut what, mut from, mut until) = (None, 0, None);
+    let (mut is_traced, mut is_going_on, mut tries) = (false, false, 200);
+    let mut workers = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    let mut rest = words.iter();
+    while let Some(word) = rest.next() {
+        let mut number = || -> Result<u64, String> {
+            let text = rest.next().ok_or(format!("{word} wants a number"))?;
+            text.parse()
+                .map_err(|_| format!("{word} wants a number, not {text}"))
+        };
+        match word.as_str() {
+            "--seed" => what = Some(What::Seed(number()?)),
+            "--from" => from = number()?,
+            "--seeds" => until = Some(Until::Seeds(number()?)),
+            "--minutes" => until = Some(Until::Time(Duration::from_secs(60 * number()?))),
+            "--workers" => workers = number()?.max(1) as usize,
+            "--tries" => tries = number()? as usize,
+            "--trace" => is_traced = true,
+            "--keep-going" => is_going_on = true,
+            "--schedule" => {
+                let file = rest.next().ok_or("--schedule wants a file")?;
+                let text = std::fs::read_to_string(file).map_err(|e| format!("{file}: {e}"))?;
+                let schedule = Schedule::parse(&text).map_err(|e| format!("{file}: {e}"))?;
+                what = Some(What::Schedule(Box::new(schedule)));
+            }
+            other => return Err(format!("{other} is not known")),
+        }
+    }
+    let what = match (what, until) {
+        (Some(what), None) => what,
+        (None, Some(until)) => What::Many(Many {
+            from,
+            until,
+            is_going_on,
+            workers,
+            tries,
+        }),
+        (Some(_), Some(_)) => return Err("one run or many, not both".to_owned()),
+        (None, None) => return Err("nothing to run".to_owned()),
+    };
+    Ok(Arguments {
+        what,
+        is_traced,
+        tries,
+    })
+}
+
+fn perform(arguments: Arguments) -> ExitCode {
+    let telling = if arguments.is_traced {
+        Telling::Everything
+    } else {
+        Telling::Tail
+    };
+    let report = match arguments.what {
+        What::Schedule(schedule) => run(*schedule, telling),
+        What::Seed(seed) => run_seed(seed, telling),
+        What::Many(many) => return many.perform(),
+    };
+    println!("{}", report.schedule);
+    println!(
+        "{}: {:.1} simulated seconds, {} commands, {} answers, {} given up, {} turns, hash {:016x}",
+        if report.failure.is_none() {
+            "PASSED"
+        } else {
+            "FAILED"
+        },
+        report.simulated.0 as f64 / 1e9,
+        report.commands,
+        report.answered,
+        report.failed,
+        report.turns,
+        report.hash
+    );
+    if report.failure.is_none() {
+        return ExitCode::SUCCESS;
+    }
+    tell_failure(&report, arguments.tries);
+    ExitCode::from(1)
+}
+
+/// Prints what is broken, the end of the story, and the smallest schedule that breaks it.
+fn tell_failure(report: &Report, tries: usize) {
+    let Some(failure) = &report.failure else {
+        return;
+    };
+    let small = shrink(&report.schedule, failure.violation.property, tries);
+    let again = run(small.clone(), Telling::Tail);
+    println!("--- the smallest schedule found, and how it ends ---");
+    if let Some(failure) = &again.failure {
+        for line in &failure.tail {
+            println!("{line}");
+        }
+        println!("{}", failure.violation);
+    }
+    let file = format!("target/sim-{}.txt", report.schedule.seed);
+    let kept = std::fs::write(&file, small.to_string());
+    println!("---\n{small}---");
+    println!("the seed's own failure: {}", failure.violation);
+    println!("replay all of it: make sim SEED={}", report.schedule.seed);
+    match kept {
+        Ok(()) => println!("replay the smallest: sim --schedule {file} --trace"),
+        Err(error) => println!("{file} could not be written: {error}"),
+    }
+}

@@ -40,7 +40,7 @@ pub struct NodeConfig {
     /// Whether other addresses than loopback may be used without TLS.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub insecure: bool,
-    /// The Python interpreter of the object host; absent for the first `python3` on the path.
+    /// The Python interpreter of the object host; absent: QUORATE_PYTHON, then `python3` beside this program or on PATH.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub python: Option<PathBuf>,
     /// Seconds after which a call that does not return has its host killed; absent for never.

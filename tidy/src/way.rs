@@ -19,7 +19,7 @@ pub fn problems(repository: &Repository) -> Vec<String> {
         .map(|file| format!("{PAGE}: {file} stands twice"))
         .collect();
     let bold = page.unwrap_or("").matches("| **[").count();
-    let stated = format!("through {} files, {bold} of which", files.len());
+    let stated = format!("through {} files; {bold} of them", files.len());
     if !map.unwrap_or("").contains(&stated) {
         found.push(format!(
             "{MAP}: does not say `{stated}`, which {PAGE} lists"
@@ -46,15 +46,15 @@ mod tests {
     fn a_number_that_the_page_does_not_list_is_named() {
         let of =
             |map: &str| Repository::of(&[("ARCHITECTURE.md", map), ("docs/one-call.md", PAGE)]);
-        assert!(problems(&of("through 2 files, 1 of which decide")).is_empty());
-        assert_eq!(problems(&of("through 3 files, 1 of which decide")).len(), 1);
+        assert!(problems(&of("through 2 files; 1 of them decide")).is_empty());
+        assert_eq!(problems(&of("through 3 files; 1 of them decide")).len(), 1);
         assert_eq!(problems(&of("")).len(), 1);
     }
 
     #[test]
     fn a_file_listed_twice_is_named() {
         let page = format!("{PAGE}| | [x.rs](../x.rs) | again |\n");
-        let map = "through 3 files, 1 of which decide";
+        let map = "through 3 files; 1 of them decide";
         let found = problems(&Repository::of(&[
             ("ARCHITECTURE.md", map),
             ("docs/one-call.md", &page),

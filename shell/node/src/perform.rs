@@ -102,7 +102,7 @@ impl Node {
             ),
             Quarantine::Frozen { slot } => tracing::error!(
                 %slot,
-                "no majority of replicas agrees on the objects' state: they are frozen; restore one replica's snapshot on all"
+                "no majority of replicas agrees on the objects' state: they answer no calls; keep all data directories and choose the replica whose state counts"
             ),
         }
         self.quarantine_file.remember(quarantine);

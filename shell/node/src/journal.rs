@@ -9,7 +9,7 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use mio::Waker;
 use quorate_ordering::{Entry, LostRecord, Mark, Past, Record};
 use quorate_storage::{
-    Append, Disk, Log, LogWriter, Lost, Position, RecoveredRecord, Refused, Room,
+    Append, Disk, Log, LogRequest, LogWriter, Lost, Position, RecoveredRecord, Refused, Room,
 };
 use quorate_types::{GroupId, NodeId, Slot};
 use quorate_wire::{WireError, put_record, take_record};
@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub(crate) struct Journal {
     writer: LogWriter,
     group: u32,
-    queue: VecDeque<Step>,
+    queue: VecDeque<LogRequest>,
     /// Where the log is damaged, until that is repaired.
     damaged: Vec<Position>,
     scratch: BytesMut,
@@ -31,12 +31,6 @@ pub(crate) struct Journal {
     room_news: Option<bool>,
     /// Set by the log's thread: something about it may have changed.
     is_news: Arc<AtomicBool>,
-}
-
-enum Step {
-    Repaired(Position),
-    Append { mark: u64, records: Vec<Append> },
-    Discard { upto: u64, base: Bytes },
 }
 
 /// What an earlier life left in the log.
@@ -104,7 +98,7 @@ impl Journal {
             slot: record.slot().map_or(0, |slot| slot.0),
             record: self.scratch.split().freeze(),
         };
-        if let Some(Step::Append {
+        if let Some(LogRequest::Append {
             mark: last,
             records,
         }) = self.queue.back_mut()
@@ -112,7 +106,7 @@ impl Journal {
             *last = mark.0;
             records.push(append);
         } else {
-            self.queue.push_back(Step::Append {
+            self.queue.push_back(LogRequest::Append {
                 mark: mark.0,
                 records: vec![append],
             });
@@ -121,13 +115,14 @@ impl Journal {
 
     /// Notes, behind everything appended before, that what was lost at these places need not be told of any more.
     pub(crate) fn repaired(&mut self) {
-        let noted = self.damaged.drain(..).map(Step::Repaired);
+        let noted = self.damaged.drain(..).map(LogRequest::Repaired);
         self.queue.extend(noted);
     }
 
     /// Queues a discard behind everything appended before.
     pub(crate) fn discard(&mut self, upto: Slot, base: &[Record]) {
-        self.queue.push_back(Step::Discard {
+        self.queue.push_back(LogRequest::Discard {
+            group: self.group,
             upto: upto.0,
             base: put_base(base),
         });
@@ -135,37 +130,14 @@ impl Journal {
 
     /// Hands over what waits, as far as the thread's queue takes it.
     pub(crate) fn flush(&mut self) -> Result<(), NodeError> {
-        while let Some(step) = self.queue.pop_front() {
-            let refused = match step {
-                Step::Append { mark, records } => {
-                    let offered = self.writer.append(mark, records);
-                    offered.map_err(|refused| match refused {
-                        Refused::Busy(records) => Ok(Step::Append { mark, records }),
-                        Refused::Ended(_, error) => Err(error),
-                    })
-                }
-                Step::Repaired(position) => {
-                    let offered = self.writer.repaired(position);
-                    offered.map_err(|refused| match refused {
-                        Refused::Busy(()) => Ok(Step::Repaired(position)),
-                        Refused::Ended((), error) => Err(error),
-                    })
-                }
-                Step::Discard { upto, base } => {
-                    let offered = self.writer.discard(self.group, upto, base.clone());
-                    offered.map_err(|refused| match refused {
-                        Refused::Busy(()) => Ok(Step::Discard { upto, base }),
-                        Refused::Ended((), error) => Err(error),
-                    })
-                }
-            };
-            match refused {
+        while let Some(request) = self.queue.pop_front() {
+            match self.writer.offer(request) {
                 Ok(()) => {}
-                Err(Ok(step)) => {
-                    self.queue.push_front(step);
+                Err(Refused::Busy(request)) => {
+                    self.queue.push_front(request);
                     return Ok(());
                 }
-                Err(Err(error)) => return Err(error.into()),
+                Err(Refused::Ended(_, error)) => return Err(error.into()),
             }
         }
         Ok(())

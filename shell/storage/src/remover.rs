@@ -1,9 +1,10 @@
-//! The thread that removes segment files that nothing needs any more, one after the other.
+//! Removes segment files that nothing needs any more, one after the other, on a thread of its own.
 //!
 //! Removing a large file takes a file system many milliseconds, and a trim leaves dozens: the thread that commits must not wait
 //! for it. The newest durable list names these files no more, so what a crash or the end of the process leaves is removed at the
-//! next opening. It decides nothing. Called by `LogWriter`; `Log` on its own removes without a thread.
+//! next opening. It decides nothing. Called by `LogWriter`; the simulator steps `Removals` without a thread.
 
+use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,6 +15,52 @@ use crate::disk::Disk;
 use crate::error::StorageError;
 use crate::limits::REMOVALS_MAX;
 use crate::segment;
+
+/// Segments that wait for their removal.
+#[derive(Debug, Default)]
+pub struct Removals {
+    numbers: VecDeque<u32>,
+    /// Files are removed, and the directory does not say so durably.
+    is_unsynced: bool,
+}
+
+/// What a step of `Removals` has done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RemovalStep {
+    /// A file is gone, which has freed space.
+    Removed,
+    /// All removals so far are durable.
+    Synced,
+}
+
+impl Removals {
+    /// Adds segments that the newest durable list does not name.
+    pub fn extend(&mut self, gone: Vec<u32>) {
+        self.numbers.extend(gone);
+    }
+
+    /// Whether nothing is left to do.
+    pub fn is_done(&self) -> bool {
+        self.numbers.is_empty() && !self.is_unsynced
+    }
+
+    /// Removes one file; when none is left, makes the removals durable.
+    pub fn step<D: Disk>(&mut self, disk: &D) -> Result<RemovalStep, StorageError> {
+        let failed = |error: io::Error| StorageError::SyncFailed(error.to_string());
+        match self.numbers.pop_front() {
+            Some(number) => {
+                self.is_unsynced = true;
+                remove_segment(disk, number).map_err(failed)?;
+                Ok(RemovalStep::Removed)
+            }
+            None => {
+                disk.sync_dir().map_err(failed)?;
+                self.is_unsynced = false;
+                Ok(RemovalStep::Synced)
+            }
+        }
+    }
+}
 
 /// The log thread's end. Dropping it ends the thread after the file at hand, and waits for that.
 #[derive(Debug)]
@@ -34,7 +81,7 @@ impl Remover {
         let ending = is_ending.clone();
         let work = move || {
             if let Err(error) = run(&disk, &taken, &ending, &|| report(Ok(()))) {
-                report(Err(StorageError::SyncFailed(error.to_string())));
+                report(Err(error));
             }
         };
         let thread = std::thread::Builder::new()
@@ -75,18 +122,19 @@ fn run<D: Disk>(
     numbers: &Receiver<u32>,
     is_ending: &AtomicBool,
     removed: &impl Fn(),
-) -> io::Result<()> {
+) -> Result<(), StorageError> {
+    let mut removals = Removals::default();
     while let Ok(first) = numbers.recv() {
-        let mut next = Some(first);
-        while let Some(number) = next {
+        removals.extend(vec![first]);
+        while !removals.is_done() {
             if is_ending.load(Ordering::Acquire) {
                 return Ok(());
             }
-            remove_segment(disk, number)?;
-            removed();
-            next = numbers.try_recv().ok();
+            removals.extend(numbers.try_iter().take(REMOVALS_MAX).collect());
+            if removals.step(disk)? == RemovalStep::Removed {
+                removed();
+            }
         }
-        disk.sync_dir()?;
     }
     Ok(())
 }

@@ -8,7 +8,7 @@ use super::random::Random;
 use super::workload::Workload;
 use quorate_session::{ClientSession, SessionConfig, Ticket};
 use quorate_types::{CommandId, ConnectionId, NodeId, SessionId};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// One client.
 pub(super) struct Client {
@@ -20,8 +20,11 @@ pub(super) struct Client {
     pub connection: Option<ConnectionId>,
     /// Operations without an end.
     pub open: BTreeMap<Ticket, Open>,
-    /// The command whose reply its session is given.
+    /// The command whose reply or refusal its session is given.
     pub hears: Option<CommandId>,
+    /// Calls of which somebody else sends a copy. One that was refused for want of room may be executed all the same: its
+    /// client knows of its own copies only, and counts on them when it says that nothing happened.
+    pub copied: BTreeSet<CommandId>,
     /// Faults that keep it from everybody.
     pub cut: u64,
     /// Whether the newest of them has kept something from passing.

@@ -3,16 +3,17 @@
 //! A crash leaves the disks to the next life; what that life finds is told by [`Disks::start`]. Refuses to start on a
 //! directory without an identity, as a real node does.
 
-use bytes::{Buf, BufMut, Bytes, BytesMut};
+use super::log_thread::LogThread;
+use bytes::{Buf, Bytes};
 use quorate_ordering::{Damage, LostRecord, Past, Record};
 use quorate_replica::SnapshotCore;
 use quorate_storage::{
-    Identity, IdentityFile, Log, Persist, Position, RecoveredRecord, SimDisk, SnapshotStore,
+    GroupCommit, Identity, IdentityFile, Log, Persist, RecoveredRecord, SimDisk, SnapshotStore,
     StorageError, StorageLimits,
 };
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{GroupId, Persistence, Slot};
-use quorate_wire::{Snapshot, SnapshotEncoder, put_record, take_record};
+use quorate_wire::{Snapshot, SnapshotEncoder, take_record};
 
 const CLUSTER: u64 = 7;
 /// The only group of a world.
@@ -43,12 +44,11 @@ pub(super) struct Disks {
 /// The open files of one life.
 #[derive(Debug)]
 pub(super) struct Storage {
-    log: Log<SimDisk>,
+    /// The log, as its thread drives it.
+    pub log: LogThread,
     snapshots: SnapshotStore<SimDisk>,
     /// Snapshots that peers may fetch, newest last; as many as the store keeps.
     served: Vec<(Slot, Bytes)>,
-    /// Where the log is damaged, until that is repaired.
-    damaged: Vec<Position>,
 }
 
 /// What a life begins with.
@@ -72,17 +72,6 @@ impl DiskFound {
         let newest = self.snapshot.as_ref();
         newest.map_or(Slot::ZERO, |(snapshot, ..)| snapshot.core.slot)
     }
-}
-
-/// One entry on its way to the log.
-#[derive(Clone, Debug)]
-pub(super) enum Write {
-    /// A record.
-    Record(Record),
-    /// A base, and the removal of what it replaces.
-    Discard(Slot, Vec<Record>),
-    /// A note that what damage has taken is written again.
-    Repaired,
 }
 
 impl Disks {
@@ -159,12 +148,7 @@ impl Disks {
             Persistence::Memory => Log::open(self.log.clone(), CLUSTER, self.node, LIMITS)?,
         };
         let snapshots = SnapshotStore::open(self.snapshots.clone(), CLUSTER)?;
-        let mut storage = Storage {
-            log,
-            snapshots,
-            served: Vec::new(),
-            damaged: Vec::new(),
-        };
+        let mut damaged = Vec::new();
         let mut past = Past::default();
         for entry in recovered {
             if past.damage.was_found() && planted(Plant::MidLogCut) {
@@ -180,7 +164,7 @@ impl Disks {
                     base.for_each(|record| past.read(record));
                 }
                 RecoveredRecord::Faulty { position, lost } => {
-                    storage.damaged.push(position);
+                    damaged.push(position);
                     past.lost(core_loss(lost));
                 }
             }
@@ -188,6 +172,11 @@ impl Disks {
         if planted(Plant::MidLogCut) {
             past.damage = Damage::default();
         }
+        let mut storage = Storage {
+            log: LogThread::new(GroupCommit::new(log), self.log.clone(), damaged),
+            snapshots,
+            served: Vec::new(),
+        };
         let snapshot = storage.start_from(past.whole_after())?;
         Ok(DiskFound {
             storage,
@@ -251,43 +240,6 @@ impl Storage {
         }
     }
 
-    /// Writes entries and makes them durable with one sync.
-    ///
-    /// # Errors
-    /// What the log says; after `Full` the entries may be given again.
-    pub(super) fn write(&mut self, writes: &[Write]) -> Result<(), StorageError> {
-        for write in writes {
-            match write {
-                Write::Record(record) => {
-                    let mut bytes = BytesMut::new();
-                    put_record(&mut bytes, record);
-                    let slot = record.slot().unwrap_or(Slot::ZERO);
-                    self.log.append(GROUP.0, slot.0, &bytes)?;
-                }
-                Write::Repaired => {
-                    while let Some(position) = self.damaged.last().copied() {
-                        self.log.repaired(position)?;
-                        self.damaged.pop();
-                    }
-                }
-                Write::Discard(upto, base) => {
-                    self.log.discard(GROUP.0, upto.0, &base_of(base))?;
-                }
-            }
-        }
-        match self.log.commit() {
-            Err(error) if error.is_fatal() && planted(Plant::SyncErrorIgnored) => return Ok(()),
-            committed => committed?,
-        }
-        self.log.check();
-        Ok(())
-    }
-
-    /// Bytes that the log takes on disk.
-    pub(super) fn log_bytes(&self) -> u64 {
-        self.log.disk_bytes()
-    }
-
     /// Joins the replica's part with the objects' images; makes both durable. Says how many bytes that is.
     ///
     /// # Errors
@@ -335,18 +287,6 @@ impl Storage {
         let found = self.served.iter().find(|(kept, _)| *kept == slot);
         found.map(|(_, bytes)| bytes)
     }
-}
-
-/// A base is its records, each behind its length.
-fn base_of(records: &[Record]) -> Bytes {
-    let mut base = BytesMut::new();
-    for record in records {
-        let mut bytes = BytesMut::new();
-        put_record(&mut bytes, record);
-        base.put_u32_le(bytes.len() as u32);
-        base.extend_from_slice(&bytes);
-    }
-    base.freeze()
 }
 
 fn records_of(mut base: Bytes) -> Vec<Record> {

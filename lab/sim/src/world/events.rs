@@ -20,6 +20,10 @@ pub(super) enum Event {
     Alarm { node: NodeId, life: u64 },
     /// A commit ends.
     Committed { node: NodeId, life: u64 },
+    /// The log's thread tries a full disk again.
+    LogRetried { node: NodeId, life: u64 },
+    /// A file of the log is removed.
+    SegmentRemoved { node: NodeId, life: u64 },
     /// The objects have done a piece of work.
     Worked { node: NodeId, life: u64 },
     /// A message between nodes arrives.
@@ -122,6 +126,8 @@ impl World {
             Event::Turn { node, life } => self.turn(node, life),
             Event::Alarm { node, life } => self.alarm(node, life),
             Event::Committed { node, life } => self.committed(node, life),
+            Event::LogRetried { node, life } => self.log_retried(node, life),
+            Event::SegmentRemoved { node, life } => self.segment_removed(node, life),
             Event::Worked { node, life } => self.worked(node, life),
             Event::Arrives(packet) => self.arrives(packet),
             Event::Connect { one, other } => self.connect(one, other),

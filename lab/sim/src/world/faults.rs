@@ -315,6 +315,15 @@ impl World {
                 for disk in node.disks.each() {
                     disk.set_capacity(begins.then(|| disk.used()));
                 }
+                if begins {
+                    // Reserved space is no promise on every file system: one write finds none as well.
+                    node.disks.log.fail(quorate_storage::Fault {
+                        operation: DiskOperation::Write,
+                        skip: 0,
+                        times: 1,
+                        kind: ErrorKind::StorageFull,
+                    });
+                }
             }
             Fault::Hang { .. } => {
                 if !begins && self.has_work(id) {

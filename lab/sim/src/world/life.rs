@@ -3,15 +3,15 @@
 use super::World;
 use super::durable::{DiskFound, GROUP};
 use super::events::Event;
-use super::node::{Doom, Running};
+use super::node::{Doom, LogStep, Running};
 use super::objects::Objects;
 use super::row::Row;
 use super::trace::Tag;
 use super::watched::{Seen, Watched};
 use crate::checkers::{Property, Violation};
 use quorate_any::{AnyMessage, AnyOrdering, Protocol};
+use quorate_ordering::LinkState;
 use quorate_ordering::{Config, Standing};
-use quorate_ordering::{LinkState, Mark};
 use quorate_replica::{
     EarlierLives, Input, Recovered, Remembered, Replica, ReplicaConfig, Snapshots,
 };
@@ -132,9 +132,8 @@ impl World {
             inbox: Vec::new(),
             is_turn_due: false,
             alarm: None,
-            writes: Vec::new(),
-            mark: Mark(0),
-            commit: None,
+            commit: LogStep::Waits,
+            is_removing: false,
             is_working: false,
             images: BTreeMap::new(),
             cores: BTreeMap::new(),
@@ -374,12 +373,14 @@ impl World {
         node.life += 1;
         node.doom = None;
         node.paused = 0;
-        if let Some((writes, _)) = running.commit {
+        let mut log = running.storage.log;
+        if running.commit.is_under_way() {
             // A commit was under way: any part of it may have reached the disk.
             node.disks.log.stop_after(node.random.below(4));
-            let mut storage = running.storage;
-            drop(storage.write(&writes));
+            drop(log.commit());
         }
+        // So may any part of the removals that were left.
+        while running.is_removing && log.remove().is_ok_and(|is_more| is_more) {}
         let random = &mut node.random;
         match death {
             Death::Killed => node.disks.crash(|outcomes| outcomes - 1),

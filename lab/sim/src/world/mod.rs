@@ -20,6 +20,7 @@ mod leading;
 mod ledger;
 mod life;
 mod links;
+mod log_thread;
 mod network;
 mod node;
 mod objects;
@@ -37,6 +38,7 @@ mod stages;
 mod trace;
 mod watched;
 mod workload;
+mod writing;
 
 pub use clock::Moment;
 pub use fault::{BadCall, Fault, KillStep, Lost, Part, Who};
@@ -64,7 +66,7 @@ use quorate_types::{ConnectionId, Duration, NodeId};
 use random::Random;
 use setup::Setup;
 use stages::Stage;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use trace::Trace;
 use workload::Workload;
 
@@ -204,6 +206,7 @@ impl World {
                     connection: None,
                     open: BTreeMap::new(),
                     hears: None,
+                    copied: BTreeSet::new(),
                     cut: 0,
                     has_felt_cut: false,
                     is_reader: number <= self.setup.load.readers,

@@ -1,7 +1,7 @@
 //! One simulated node: what survives it, and what runs while it is up.
 
 use super::clock::{Clock, Moment};
-use super::durable::{Disks, Storage, Write};
+use super::durable::{Disks, Storage};
 use super::fault::BadCall;
 use super::objects::Objects;
 use super::random::Random;
@@ -9,7 +9,7 @@ use super::row::Row;
 use super::watched::{Seen, Watched};
 use bytes::Bytes;
 use quorate_any::AnyMessage;
-use quorate_ordering::{Mark, Role};
+use quorate_ordering::Role;
 use quorate_replica::{EarlierLives, Input, Quarantine, Replica, SnapshotCore};
 use quorate_types::{Ballot, Duration, NodeId, Slot, Time, Wall};
 use std::cell::RefCell;
@@ -65,6 +65,29 @@ pub(super) struct Doom {
     pub down: Duration,
 }
 
+/// What the log's thread of a node is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LogStep {
+    /// Nothing, until something is due.
+    Waits,
+    /// Nothing, until something is due or it tries a full disk again at this moment.
+    WaitsUntil(Moment),
+    /// It writes and syncs; with a base among what it writes.
+    Trims,
+    /// It writes and syncs.
+    Commits,
+}
+
+impl LogStep {
+    /// Whether it writes.
+    pub(super) fn is_under_way(self) -> bool {
+        match self {
+            LogStep::Waits | LogStep::WaitsUntil(_) => false,
+            LogStep::Trims | LogStep::Commits => true,
+        }
+    }
+}
+
 /// What is lost when the process ends.
 pub(super) struct Running {
     /// Sessions, order, execution.
@@ -81,12 +104,10 @@ pub(super) struct Running {
     pub is_turn_due: bool,
     /// When the replica wants to be woken, as far as that is scheduled.
     pub alarm: Option<Moment>,
-    /// What waits to be written.
-    pub writes: Vec<Write>,
-    /// The newest mark among those.
-    pub mark: Mark,
-    /// What is being written, with its newest mark.
-    pub commit: Option<(Vec<Write>, Mark)>,
+    /// What the log's thread is doing.
+    pub commit: LogStep,
+    /// A file of the log is being removed.
+    pub is_removing: bool,
     /// A piece of work of the objects is under way.
     pub is_working: bool,
     /// Images that wait for the replica's part.

@@ -3,10 +3,9 @@
 //! A node that is doomed dies between two outputs, wherever that is.
 
 use super::World;
-use super::durable::Write;
 use super::events::Event;
-use super::fault::{BadCall, KillStep};
-use super::life::{Death, INJECTED};
+use super::fault::KillStep;
+use super::life::Death;
 use super::objects::{Done, Work, digest};
 use super::row::Row;
 use super::trace::Tag;
@@ -15,17 +14,14 @@ use bytes::{Bytes, BytesMut};
 use quorate_acceptor::Testimony;
 use quorate_any::AnyMessage;
 use quorate_any::paxos::Message;
-use quorate_ordering::{Lane, Mark};
+use quorate_ordering::Lane;
 use quorate_replica::{Digest, Input, Output, PeerMessage, ReplicaMessage};
 use quorate_storage::StorageError;
 use quorate_types::{Duration, NodeId, NodeSet, Slot};
 use quorate_wire::{Snapshot, put_peer};
 
-/// A full disk is tried again after this.
-const FULL_RETRY: Duration = Duration::from_millis(100);
-
 /// A node that stopped for its disk is started again after this.
-const STOPPED_FOR: Duration = Duration::from_millis(700);
+pub(super) const STOPPED_FOR: Duration = Duration::from_millis(700);
 
 impl World {
     pub(super) fn perform(&mut self, id: NodeId, outputs: Vec<Output<AnyMessage>>) {
@@ -57,15 +53,13 @@ impl World {
             Output::Send { to, lane, message } => self.send_message(id, life, to, lane, &message),
             Output::Reply { to, message } => self.reply(to, &message),
             Output::Persist { mark, record } => {
-                let running = self.running(id);
-                running.writes.push(Write::Record(record));
-                running.mark = mark;
+                self.running(id).storage.log.append(mark, record);
             }
-            Output::Repaired => self.running(id).writes.push(Write::Repaired),
+            Output::Repaired => self.running(id).storage.log.repaired(),
             Output::Discard { upto, base } => {
                 let judged = self.judge.trims(id, upto);
                 self.judged(judged.and_then(|()| self.judge.replaces(id, upto, &base)));
-                self.running(id).writes.push(Write::Discard(upto, base));
+                self.running(id).storage.log.discard(upto, base);
             }
             Output::Execute { slot, stamp, calls } => {
                 self.running(id)
@@ -283,127 +277,6 @@ impl World {
                 }
             }
         }
-    }
-
-    /// Begins to write what waits, unless a commit is under way.
-    pub(super) fn begin_commit(&mut self, id: NodeId) {
-        let (now, disk) = (self.now, self.setup.disk);
-        let node = self.node(id);
-        let (life, is_slow) = (node.life, node.slow > Duration::ZERO);
-        let span = node.random.between(disk.commit_min.0, disk.commit_max.0);
-        let at = now + Duration(span) + node.slow;
-        let Some(running) = &mut node.running else {
-            return;
-        };
-        if running.commit.is_some() || running.writes.is_empty() {
-            return;
-        }
-        running.commit = Some((std::mem::take(&mut running.writes), running.mark));
-        let is_trim = |write: &Write| matches!(write, Write::Discard(..));
-        let trims = running
-            .commit
-            .as_ref()
-            .is_some_and(|(writes, _)| writes.iter().any(is_trim));
-        if is_slow {
-            self.felt(id, Row::SlowDisk);
-        }
-        if trims && let Some(changes) = self.cuts(id, KillStep::Trim) {
-            self.nodes[&id].disks.log.stop_after(changes);
-        }
-        self.events.push(at, Event::Committed { node: id, life });
-    }
-
-    pub(super) fn committed(&mut self, id: NodeId, life: u64) {
-        let now = self.now;
-        let node = self.node(id);
-        if node.life != life {
-            return;
-        }
-        let Some(running) = &mut node.running else {
-            return;
-        };
-        let Some((writes, mark)) = running.commit.take() else {
-            return;
-        };
-        match running.storage.write(&writes) {
-            Ok(()) => {
-                let words = [
-                    Tag::Commit as u64,
-                    u64::from(id.0),
-                    mark.0,
-                    writes.len() as u64,
-                ];
-                self.trace.note(now, &words, || {
-                    format!("{id} has {} entries on disk", writes.len())
-                });
-                self.note_writes(id, &writes);
-                if mark > Mark(0) {
-                    self.hand_in(id, Input::Persisted { mark });
-                }
-                self.begin_commit(id);
-            }
-            Err(StorageError::Full { .. }) => {
-                running.commit = Some((writes, mark));
-                let at = now + FULL_RETRY;
-                self.events.push(at, Event::Committed { node: id, life });
-                self.felt(id, Row::DiskFull);
-            }
-            Err(StorageError::TooLarge { bytes, limit }) => {
-                let detail = format!("{id} writes a record of {bytes} bytes, the limit is {limit}");
-                self.blame(Property::BoundedMemory, detail);
-            }
-            Err(error) => {
-                let is_trim = |write: &Write| matches!(write, Write::Discard(..));
-                let row = if writes.iter().any(is_trim) {
-                    Row::TrimCut
-                } else {
-                    Row::PowerCut
-                };
-                self.stop(id, &error, row);
-            }
-        }
-    }
-
-    fn note_writes(&mut self, id: NodeId, writes: &[Write]) {
-        for write in writes {
-            let records = match write {
-                Write::Record(record) => std::slice::from_ref(record),
-                Write::Discard(_, base) => base,
-                Write::Repaired => &[],
-            };
-            for record in records {
-                let judged = self.judge.wrote(id, record);
-                self.judged(judged);
-            }
-        }
-    }
-
-    /// A node stops for its disk: `cut` is what a power cut is here.
-    fn stop(&mut self, id: NodeId, error: &StorageError, cut: Row) {
-        let text = error.to_string();
-        self.trace
-            .note(self.now, &[Tag::Life as u64, u64::from(id.0), 7], || {
-                format!("{id} stops: {text}")
-            });
-        let is_off = text.contains("the power is cut");
-        if is_off && cut != Row::PowerCut {
-            self.exercised(cut);
-        }
-        if text.contains(INJECTED) {
-            self.exercised(match self.nodes[&id].bad_call {
-                BadCall::Write => Row::WriteFailed,
-                BadCall::Sync => Row::SyncFailed,
-                BadCall::Read => Row::ReadFailed,
-            });
-        }
-        let death = if is_off {
-            Death::PowerCut
-        } else {
-            Death::Killed
-        };
-        let doom = self.node(id).doom;
-        let down = doom.map_or(STOPPED_FOR, |doom| doom.down);
-        self.die(id, death, down);
     }
 
     /// Begins the next piece of work of a node's objects.

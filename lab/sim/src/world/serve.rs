@@ -15,7 +15,7 @@ use crate::checkers::Property;
 use bytes::{Bytes, BytesMut};
 use quorate_replica::Input as ToReplica;
 use quorate_session::{Answer, Failure, Operation, SessionInput, SessionOutput, Ticket};
-use quorate_types::{ConnectionId, Duration, FromClient, NodeId, ToClient};
+use quorate_types::{Ask, CommandId, ConnectionId, Duration, FromClient, NodeId, ToClient};
 use quorate_wire::{answers, put_answer, put_request, requests};
 
 /// How long operations may take while faults last; the shortest and the longest.
@@ -164,7 +164,9 @@ impl World {
             }
             Ok(Answer::Checkpointed(_)) => unreachable!("clients ask for no checkpoint"),
             Err(failure) => {
-                let judged = self.judge.gave_up(now, open, failure.may_have_executed);
+                let is_copied = client.hears.is_some_and(|id| client.copied.contains(&id));
+                let may_have_executed = failure.may_have_executed || is_copied;
+                let judged = self.judge.gave_up(now, open, may_have_executed);
                 self.judged(judged);
                 return;
             }
@@ -278,7 +280,7 @@ impl World {
         {
             let judged = self.judge.called(number, *id, *object, payload);
             self.judged(judged);
-            self.maybe_ghost(&message);
+            self.maybe_ghost(number, *id, &message);
         }
         let Some(id) = self.clients[&number].connection else {
             return;
@@ -324,13 +326,15 @@ impl World {
         Some(*last)
     }
 
-    fn maybe_ghost(&mut self, message: &FromClient) {
+    fn maybe_ghost(&mut self, client: u64, id: CommandId, message: &FromClient) {
         if !self.random.chance(self.setup.load.ghosts_per_mille) {
             return;
         }
         let node = NodeId(self.random.between(1, u64::from(self.setup.nodes)) as u16);
         let at = self.now + self.random.millis(0, GHOST_MS_MAX);
         let message = Box::new(message.clone());
+        let client = self.clients.get_mut(&client).expect("clients stay");
+        client.copied.insert(id);
         self.events.push(at, Event::Ghost { node, message });
     }
 
@@ -404,7 +408,10 @@ impl World {
                     .note(self.now, &words, || format!("c{number} hears {message:?}"));
                 let client = self.clients.get_mut(&number).expect("clients stay");
                 client.hears = match &message {
-                    ToClient::Replied { id, .. } => Some(*id),
+                    ToClient::Replied { id, .. }
+                    | ToClient::Refused {
+                        ask: Ask::Call(id), ..
+                    } => Some(*id),
                     _ => None,
                 };
                 self.tell_client(number, SessionInput::Received(message));

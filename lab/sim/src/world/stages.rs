@@ -252,7 +252,7 @@ impl World {
             ("commands waiting", status.ordering.waiting as u64),
             ("bytes in flight to a peer", in_flight.unwrap_or(0) as u64),
             ("bytes of batches held", status.ordering.held_bytes as u64),
-            ("bytes of log on disk", running.storage.log_bytes()),
+            ("bytes of log on disk", running.storage.log.disk_bytes()),
             ("calls waiting", status.waiting as u64),
             ("reads waiting", status.reads as u64),
             ("sessions", status.sessions as u64),

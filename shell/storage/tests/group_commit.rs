@@ -1,0 +1,141 @@
+//! What the log's thread decides, stepped without a thread; and one decision that only the thread's caller sees.
+
+use std::io::ErrorKind;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use quorate_storage::{
+    Append, DiskOperation, Fault, GroupCommit, Log, LogInbox, LogRequest, LogWriter, Removals,
+    Room, SimDisk, StorageLimits,
+};
+
+fn record(slot: u64) -> Append {
+    Append {
+        group: 0,
+        slot,
+        record: vec![slot as u8; 1500].into(),
+    }
+}
+
+fn append(mark: u64) -> LogRequest {
+    LogRequest::Append {
+        mark,
+        records: vec![record(mark)],
+    }
+}
+
+fn open(disk: &SimDisk) -> GroupCommit<SimDisk> {
+    let (log, _) = Log::open(disk.clone(), 7, 1, StorageLimits::small()).unwrap();
+    GroupCommit::new(log)
+}
+
+fn no_room_once(disk: &SimDisk) {
+    disk.fail(Fault {
+        operation: DiskOperation::Write,
+        skip: 0,
+        times: 1,
+        kind: ErrorKind::StorageFull,
+    });
+}
+
+#[test]
+fn the_mark_of_a_commit_that_found_no_room_is_told_when_it_is_durable_though_nothing_else_comes() {
+    let disk = SimDisk::new();
+    let (log, _) = Log::open(disk.clone(), 7, 1, StorageLimits::small()).unwrap();
+    no_room_once(&disk);
+    let (notify, notified) = mpsc::channel();
+    let writer = LogWriter::spawn(log, move || notify.send(()).unwrap_or(()));
+    writer.append(1, vec![record(1)]).unwrap();
+    while writer.durable_mark() < 1 {
+        notified
+            .recv_timeout(Duration::from_secs(5))
+            .expect("the log is durable and says so");
+        assert!(
+            writer.durable_mark() == 1 || writer.room() == Room::Full,
+            "a log with room and nothing to do has told all its marks"
+        );
+    }
+    writer.close().unwrap();
+}
+
+#[test]
+fn all_requests_that_wait_are_one_commit() {
+    let disk = SimDisk::new();
+    let mut commits = open(&disk);
+    let mut inbox = LogInbox::default();
+    assert!(!commits.is_due(&inbox));
+    (1..=5).for_each(|mark| inbox.offer(append(mark)).unwrap());
+    assert!(commits.is_due(&inbox));
+    commits.gather(&mut inbox);
+    assert!(inbox.is_empty());
+    let before = commits.log().newest_commit();
+    let progress = commits.step();
+    assert_eq!(progress.mark(), Some(5));
+    assert_eq!(progress.finished.len(), 5);
+    assert_eq!(progress.outcome, Ok(Room::Plenty));
+    assert_eq!(commits.log().newest_commit(), before + 1);
+    assert_eq!(commits.retry_ms(), None);
+}
+
+#[test]
+fn on_a_full_disk_a_discard_passes_what_is_held_and_a_removal_wakes_the_log() {
+    let disk = SimDisk::new();
+    let mut commits = open(&disk);
+    let mut inbox = LogInbox::default();
+    disk.set_capacity(Some(disk.used()));
+    let mut mark = 0;
+    while !commits.is_stuck() {
+        mark += 1;
+        inbox.offer(append(mark)).unwrap();
+        commits.gather(&mut inbox);
+        commits.step();
+    }
+    assert!(commits.retry_ms().is_some());
+    inbox.offer(append(mark + 1)).unwrap();
+    assert!(
+        !commits.is_due(&inbox),
+        "what comes behind what is held waits"
+    );
+    let base = LogRequest::Discard {
+        group: 0,
+        upto: mark - 1,
+        base: vec![1; 40].into(),
+    };
+    inbox.offer(base.clone()).unwrap();
+    assert!(commits.is_due(&inbox), "a discard makes room");
+    commits.gather(&mut inbox);
+    let progress = commits.step();
+    assert_eq!(progress.finished, [base]);
+    assert_eq!(progress.outcome, Ok(Room::Full));
+    let mut removals = Removals::default();
+    removals.extend(progress.gone);
+    assert!(!removals.is_done());
+    while !removals.is_done() {
+        removals.step(&disk).unwrap();
+        inbox.freed();
+    }
+    assert!(commits.is_due(&inbox), "a removal has freed space");
+    commits.gather(&mut inbox);
+    let progress = commits.step();
+    assert_eq!(progress.mark(), Some(mark));
+    assert!(commits.is_due(&inbox), "the request behind is next");
+    commits.gather(&mut inbox);
+    assert_eq!(commits.step().mark(), Some(mark + 1));
+}
+
+#[test]
+fn a_refused_commit_finishes_nothing_until_it_is_written() {
+    let disk = SimDisk::new();
+    let mut commits = open(&disk);
+    let mut inbox = LogInbox::default();
+    no_room_once(&disk);
+    inbox.offer(append(1)).unwrap();
+    commits.gather(&mut inbox);
+    let progress = commits.step();
+    assert_eq!(progress.mark(), None);
+    assert_eq!(progress.outcome, Ok(Room::Full));
+    commits.gather(&mut inbox);
+    let progress = commits.step();
+    assert_eq!(progress.mark(), Some(1));
+    assert_eq!(progress.outcome, Ok(Room::Plenty));
+}

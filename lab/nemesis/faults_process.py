@@ -12,7 +12,7 @@ LEFT_BEHIND_S = 20.0
 FETCHED_BYTES = 4 << 20
 """A node that has just started and read so much is fetching a snapshot."""
 
-INSTALLED = "a peer's snapshot installed"
+INSTALLED = "installed a peer's snapshot"
 """What a node logs when it has installed one."""
 
 

@@ -21,7 +21,7 @@ pub(crate) struct CallArgs {
         default_value = "quorate://127.0.0.1:7400"
     )]
     endpoint: String,
-    /// Seconds after which the call ends without an answer.
+    /// Seconds to wait for the answer.
     #[arg(long, default_value_t = 10.0, value_parser = seconds::span)]
     timeout: f64,
     /// Read without logging: the method must change nothing.
@@ -31,7 +31,7 @@ pub(crate) struct CallArgs {
     object: String,
     /// The method's name.
     method: String,
-    /// Arguments: JSON, or plain text for a word that is not JSON; after `--` when one begins with a dash.
+    /// Arguments: JSON, or plain text for a word that is not JSON. Write `--` first if one begins with a dash.
     #[arg(value_name = "ARG", allow_negative_numbers = true)]
     arguments: Vec<String>,
     /// Named arguments, a JSON object.
@@ -48,9 +48,9 @@ enum Level {
     Ordered,
     /// Confirmed by a majority, not logged.
     Confirmed,
-    /// Under the leader's lease.
+    /// Answered by the leader alone, under its lease.
     Lease,
-    /// The state of the connected replica, maybe old; slot and age go to stderr.
+    /// The state of the connected replica, possibly old; slot and age go to stderr.
     Any,
 }
 
@@ -134,7 +134,7 @@ fn result_of(outcome: Outcome) -> Result<Value, CliError> {
             Err(error) => CliError::failed(format!("the exception cannot be read: {error}")),
         }),
         Outcome::Skipped => Err(CliError::failed(
-            "the call was skipped: it kills the process that executes it",
+            "the group skipped the call: it ends every process that executes it",
         )),
     }
 }

@@ -27,7 +27,7 @@ const CERTIFICATE_YEARS: i32 = 2;
 /// Make an authority and certificates for the nodes and clients of a cluster.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct CertsArgs {
-    /// Where the files go: ca.pem, ca.key, node-N.pem, node-N.key, client.pem, client.key.
+    /// The directory for ca.pem, ca.key, node-N.pem, node-N.key, client.pem and client.key.
     #[arg(long)]
     dir: PathBuf,
     /// The number of nodes.

@@ -10,16 +10,16 @@ use std::process::Command;
 /// The program below a checkout's root.
 const SCRIPT: &str = "examples/demo.py";
 
-/// Replicate the bank account of examples/, kill its leader twice, and show what clients saw.
+/// Run the demo of a checkout: a bank account on three nodes that are killed while clients call.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct DemoArgs {
-    /// Where the timeline's pictures go.
+    /// The directory for the pictures of the timeline.
     #[arg(long, default_value = "out/demo")]
     out: PathBuf,
-    /// The root of a checkout; this directory or one above it when absent.
+    /// The root of a checkout. Default: this directory or one above it.
     #[arg(long, value_name = "DIR")]
     checkout: Option<PathBuf>,
-    /// The Python interpreter; QUORATE_PYTHON, `python3` beside this program or on PATH when absent.
+    /// The Python interpreter. Default: QUORATE_PYTHON, else `python3` beside this program or on PATH.
     #[arg(long)]
     python: Option<PathBuf>,
 }

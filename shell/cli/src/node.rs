@@ -26,16 +26,16 @@ enum Verb {
     Run(RunArgs),
 }
 
-/// Make the data directory of a new node, once: it gets a random incarnation that the group's view names.
+/// Make the data directory of a new node, once, and print its incarnation for the configurations.
 #[derive(Args, Clone, Debug)]
 struct InitArgs {
-    /// The directory; absent or empty.
+    /// The directory; it must be empty or not exist.
     #[arg(long)]
     dir: PathBuf,
     /// The node's number, below 64.
     #[arg(long, value_parser = clap::value_parser!(u16).range(0..64))]
     node: u16,
-    /// The cluster, 16 hexadecimal digits; a new one when absent.
+    /// The cluster, 16 hexadecimal digits, the same for all its nodes. Default: a random one.
     #[arg(long, value_parser = parse_hex)]
     cluster: Option<u64>,
     /// Where the node's groups keep their log.
@@ -46,13 +46,13 @@ struct InitArgs {
 /// Run one node until SIGTERM or SIGINT.
 #[derive(Args, Clone, Debug)]
 struct RunArgs {
-    /// The node's configuration.
+    /// The node's configuration file.
     #[arg(long, env = "QUORATE_CONFIG", default_value = "node.toml")]
     config: PathBuf,
     /// Listen beyond loopback without TLS: anyone on the network can then read and forge messages.
     #[arg(long)]
     insecure: bool,
-    /// How log lines look.
+    /// The format of log lines.
     #[arg(long, env = "QUORATE_LOG_FORMAT", value_enum, default_value_t = LogFormat::Text)]
     log_format: LogFormat,
     /// Which log lines are written: error, warn, info, debug, trace, or a filter per module.

@@ -7,7 +7,7 @@ use crate::tls::TlsArgs;
 use clap::Args;
 use quorate_client::{Answer, Client, DriverOptions, Endpoint, Operation};
 
-/// Have every replica take a snapshot at one agreed slot, and print the slot.
+/// Take a snapshot on every replica at one agreed slot, and print the slot.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct SnapshotArgs {
     /// The group, for example quorate://127.0.0.1:7400.
@@ -17,7 +17,7 @@ pub(crate) struct SnapshotArgs {
         default_value = "quorate://127.0.0.1:7400"
     )]
     endpoint: String,
-    /// Seconds after which the request is given up.
+    /// Seconds to wait for the answer.
     #[arg(long, default_value_t = 10.0, value_parser = seconds::span)]
     timeout: f64,
     #[command(flatten)]
@@ -40,7 +40,7 @@ pub(crate) fn run(args: &SnapshotArgs, as_json: bool) -> Result<(), CliError> {
         Answer::Checkpointed(slot) if as_json => print::line(serde_json::json!({"slot": slot.0}))?,
         Answer::Checkpointed(slot) => print::line(slot.0)?,
         Answer::Called(_) | Answer::Read { .. } => {
-            return Err(CliError::failed("another answer came than was asked for"));
+            return Err(CliError::failed("the node did not answer with a snapshot"));
         }
     }
     Ok(())

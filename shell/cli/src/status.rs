@@ -10,7 +10,7 @@ use quorate_types::GroupId;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// Show a group's view and how far each of its nodes is.
+/// Show a group's leader, and how far each node has decided and executed.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct StatusArgs {
     /// The group, for example quorate://127.0.0.1:7400.

@@ -34,19 +34,19 @@ pub enum CallCause {
     #[error("the group has no such object")]
     NoSuchObject,
     /// The replica no longer serves objects, for example because it diverged.
-    #[error("the replica does not serve objects")]
+    #[error("the replica does not serve its objects")]
     NotServing,
     /// No leader is known.
     #[error("no leader is known")]
     NoLeader,
-    /// It is larger than a batch may be.
-    #[error("it is larger than a batch may be")]
+    /// Its payload is too large.
+    #[error("it is too large: a call or read carries at most 8 MiB")]
     TooLarge,
     /// Snapshots are off in this group.
     #[error("this group runs without snapshots")]
     NoSnapshots,
     /// This node's storage is full; another may have room.
-    #[error("the storage is full, nothing happened")]
+    #[error("the storage is full, nothing has happened")]
     StorageFull,
     /// The client was closed while the operation was under way.
     #[error("this client was closed")]

@@ -5,7 +5,7 @@ use quorate_wire::node_name;
 use rustls::{AlertDescription, CertificateError};
 use std::io;
 
-/// Why a client and a node do not come to terms about TLS.
+/// Why a client and a node cannot agree on TLS.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum TlsProblem {
     /// The node takes sealed connections only, and this client has no certificates.
@@ -14,21 +14,21 @@ pub enum TlsProblem {
     )]
     Wanted,
     /// The node takes plain connections only.
-    #[error("it does not speak TLS: leave the certificates out, or start it with [tls]")]
+    #[error("it does not speak TLS: leave out the certificates, or start it with [tls]")]
     Unspoken,
     /// The node's certificate was signed by somebody else.
     #[error("its certificate is not signed by the authority given: use the ca.pem of its cluster")]
     ForeignAuthority,
     /// The node's certificate is too old, or from the future.
     #[error(
-        "its certificate has expired or is not valid yet: renew it (quorate certs), or set this machine's clock right"
+        "its certificate has expired or is not valid yet: renew it (quorate certs), or correct this machine's clock"
     )]
     Expired,
     /// The authority signed the certificate, and it is no node's.
     #[error("its certificate names no node: a node needs one for node-N.quorate")]
     NamesNoNode,
-    /// The node says to be one that its certificate does not name.
-    #[error("it says to be {node} and its certificate does not name {}: give each node its own", node_name(*node))]
+    /// The node says that it is one that its certificate does not name.
+    #[error("it says that it is {node}, but its certificate does not name {}: give each node its own certificate", node_name(*node))]
     OtherNode {
         /// Who it says to be.
         node: NodeId,

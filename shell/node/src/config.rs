@@ -244,7 +244,7 @@ impl NodeConfig {
                 .any(|other| other.node == member.node);
             if is_double {
                 return Err(format!(
-                    "members[{index}].node: {} stands twice",
+                    "members[{index}].node: {} appears twice",
                     member.node
                 ));
             }
@@ -271,7 +271,7 @@ impl NodeConfig {
                 .any(|other| other.name == object.name)
             {
                 return Err(format!(
-                    "objects[{index}].name: \"{}\" stands twice",
+                    "objects[{index}].name: \"{}\" appears twice",
                     object.name
                 ));
             }
@@ -280,7 +280,7 @@ impl NodeConfig {
                 .map_err(|error| format!("objects[{index}].{error}"))?;
         }
         if self.window == 0 {
-            return Err("window: 0 slots let nothing be ordered".to_owned());
+            return Err("window: takes at least 1 slot".to_owned());
         }
         if self.limits.connections < 8 || self.limits.connections > 60_000 {
             return Err("limits.connections: not between 8 and 60000".to_owned());
@@ -304,7 +304,7 @@ impl NodeConfig {
         }
         Err(format!(
             "listen: {} is reachable from other machines: name certificates under [tls] (quorate certs makes them), \
-             or say --insecure",
+             or use --insecure",
             self.listen
         ))
     }

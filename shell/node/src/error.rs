@@ -47,7 +47,7 @@ pub enum NodeError {
         loss: MemoryLoss,
     },
     /// A peer has seen newer state of this node than its directory holds. The directory notes it: start the node again.
-    #[error("{peer} has seen a later state of this node, in boot {} ({:?}): it must start again", .sighting.boot, .sighting.finding)]
+    #[error("{peer} has seen a later state of this node, in boot {} ({:?}): this node must start again", .sighting.boot, .sighting.finding)]
     Sighted {
         /// The peer.
         peer: NodeId,

@@ -63,7 +63,7 @@ impl ExecutedFile {
             Ok(()) => self.written = slot,
             Err(error) => {
                 // A line that cannot be written must not pass for a true one.
-                tracing::warn!(path = %self.path.display(), %error, "what was executed cannot be noted");
+                tracing::warn!(path = %self.path.display(), %error, "cannot write how far the objects have executed");
                 let _ = std::fs::write(&self.path, "unknown\n");
             }
         }

@@ -151,13 +151,13 @@ impl Node {
                 digest,
             } => self.snapshots.imaged(slot, images, digest),
             HostEvent::ImageFailed { slot, reason } => {
-                tracing::warn!(%slot, reason, "no snapshot: the objects' state cannot be taken");
+                tracing::warn!(%slot, reason, "no snapshot: the objects' state cannot be encoded");
                 self.snapshots.forget(slot);
                 self.feed(now, Input::SnapshotFailed { slot });
             }
             HostEvent::Restored { slot } => match self.snapshots.restored(slot) {
                 Some(installed) => {
-                    tracing::info!(%slot, bytes = installed.bytes, "a peer's snapshot installed");
+                    tracing::info!(%slot, bytes = installed.bytes, "installed a peer's snapshot");
                     let installed = Input::Installed {
                         core: installed.core,
                         digest: installed.digest,
@@ -165,7 +165,7 @@ impl Node {
                     };
                     self.feed(now, installed);
                 }
-                None => tracing::debug!(%slot, "the host took its own state back"),
+                None => tracing::debug!(%slot, "the host restored its own state"),
             },
             HostEvent::RestoreFailed { slot, reason } => {
                 tracing::error!(%slot, reason, "a fetched snapshot cannot be restored");

@@ -180,7 +180,9 @@ impl Journal {
                 Room::Low => {
                     tracing::warn!("the disk is almost full: only the log's reserve is left")
                 }
-                Room::Full => tracing::warn!("the disk is full: nothing more is voted for here"),
+                Room::Full => {
+                    tracing::warn!("the disk is full: this node does not vote until there is room")
+                }
             }
         }
     }

@@ -200,7 +200,7 @@ impl Node {
     fn stop(&mut self, now: Time) {
         self.signals.clear();
         if self.draining.is_none() {
-            tracing::info!("stopping: leadership is handed over, answers are sent");
+            tracing::info!("stopping: transferring leadership and sending answers");
             self.draining = Some(now);
             self.feed(now, Input::Drain);
         }

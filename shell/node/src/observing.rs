@@ -30,7 +30,7 @@ impl Observing {
     pub(crate) fn advice(self) -> &'static str {
         match self {
             Observing::Restarted => {
-                "keep a majority of the other nodes running; this node serves calls and can vote again only as a new incarnation"
+                "keep a majority of the other nodes running; this node serves calls, and can vote again only as a new incarnation, which needs a view change"
             }
             Observing::Lost(_) => {
                 "stop it and put its own newest data directory back, if that still exists; otherwise it can vote again only as a new incarnation, which needs a view change"

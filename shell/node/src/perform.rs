@@ -32,7 +32,9 @@ impl Node {
             Output::Persist { mark, record } => self.journal().append(mark, &record),
             Output::Repaired => {
                 if let Some(journal) = &mut self.journal {
-                    tracing::info!("what the log's damage had taken is known and written again");
+                    tracing::info!(
+                        "the log is repaired: everything that damage had taken is written again"
+                    );
                     journal.repaired();
                 }
             }
@@ -89,7 +91,7 @@ impl Node {
             tracing::warn!(
                 own_ms = offset.own / 1_000_000,
                 agreed_ms = offset.agreed / 1_000_000,
-                "this node's clock or agreed time is off a majority's clocks: set the clocks right; agreed time follows the majority"
+                "this node's clock or agreed time differs from a majority's clocks: correct the clocks; agreed time follows the majority"
             );
         }
     }

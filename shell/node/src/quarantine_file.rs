@@ -67,7 +67,7 @@ impl QuarantineFile {
     /// difference again when it next compares digests.
     pub(crate) fn remember(&self, quarantine: Quarantine) {
         if let Err(error) = self.write(quarantine) {
-            tracing::error!(path = %self.path.display(), %error, "the quarantine cannot be noted: it ends with this process");
+            tracing::error!(path = %self.path.display(), %error, "the quarantine cannot be written: it will be lost when this process ends");
         }
     }
 
@@ -92,7 +92,7 @@ impl QuarantineFile {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => {
-                tracing::warn!(path = %self.path.display(), %error, "the note of a quarantine that ended cannot be removed");
+                tracing::warn!(path = %self.path.display(), %error, "the quarantine has ended, but its file cannot be removed");
             }
         }
     }

@@ -132,7 +132,7 @@ impl Worker {
             })
             .collect();
         if let Err(error) = PeerMemory::store(&peers, &self.home) {
-            tracing::warn!(%error, "what was seen of the peers is not written down");
+            tracing::warn!(%error, "cannot write what was seen of the peers");
         }
     }
 

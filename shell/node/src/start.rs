@@ -168,7 +168,7 @@ fn identify(config: &NodeConfig, directory: &DataDirectory) -> Result<OwnIdentit
         .expect("checked when it was read");
     if member.incarnation.0 != found.incarnation {
         return Err(NodeError::Identity(format!(
-            "{dir} is incarnation {:016x}, the group's view names {:016x}: this directory was made anew and may not vote",
+            "{dir} is incarnation {:016x}, the group's view names {:016x}: this directory is a new one and may not vote",
             found.incarnation, member.incarnation.0
         )));
     }
@@ -178,7 +178,7 @@ fn identify(config: &NodeConfig, directory: &DataDirectory) -> Result<OwnIdentit
     };
     if persist != found.persist {
         return Err(NodeError::Identity(format!(
-            "persist: {dir} was made for persist = {:?}, and what a group remembers cannot move",
+            "persist: {dir} was made for persist = {:?}, which cannot change",
             found.persist
         )));
     }
@@ -247,7 +247,7 @@ fn read_certificates(files: &TlsConfig) -> Result<Tls, NodeError> {
         .map_err(|error| NodeError::Tls(format!("tls.key: {}: {error}", files.key.display())))?;
     if metadata.permissions().mode() & 0o077 != 0 {
         return Err(NodeError::Tls(format!(
-            "tls.key: {} can be read by others: chmod 600 it",
+            "tls.key: {} can be read by others: run chmod 600 on it",
             files.key.display()
         )));
     }

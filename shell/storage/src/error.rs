@@ -12,7 +12,7 @@ pub enum StorageError {
     #[error("sync failed, the process must stop: {0}")]
     SyncFailed(String),
     /// No room. Nothing of the refused call was written; call again when space has returned.
-    #[error("disk full: {wanted} more bytes were wanted")]
+    #[error("disk full: {wanted} more bytes are needed")]
     Full {
         /// Bytes that the refused call needed.
         wanted: u64,
@@ -34,7 +34,9 @@ pub enum StorageError {
         why: String,
     },
     /// The files belong to another cluster or node: never touch them, point the node at its own directory.
-    #[error("the directory belongs to cluster {cluster:016x} node {node}")]
+    #[error(
+        "the directory belongs to cluster {cluster:016x} node {node}: use this node's own directory"
+    )]
     Foreign {
         /// Cluster named in the files.
         cluster: u64,
@@ -48,14 +50,14 @@ pub enum StorageError {
     #[error("{0} is not initialised: make it once with `quorate node init`")]
     NotInitialised(String),
     /// `init` found something in the directory: choose another one.
-    #[error("{0} is not empty")]
+    #[error("{0} is not empty: choose another directory")]
     NotEmpty(String),
     /// `init` found an identity: this node exists, run it.
-    #[error("{0} already has an identity")]
+    #[error("{0} already has an identity: start it with `quorate node run`")]
     AlreadyInitialised(String),
     /// Both copies of the identity are damaged. What this node promised is unknown: it may not vote, and comes back only as a
     /// new incarnation.
-    #[error("both copies of the identity are damaged, this directory may not vote (amnesia)")]
+    #[error("both copies of the identity are damaged: this directory must not vote any more")]
     Amnesia,
     /// Another process holds the directory: stop that one first.
     #[error("{dir} is locked by {}", .pid.map_or("another process".to_string(), |pid| format!("process {pid}")))]

@@ -28,7 +28,7 @@ impl Transport {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                 Err(error) => {
-                    tracing::warn!(%error, "cannot accept connections for a moment");
+                    tracing::warn!(%error, "cannot accept connections: pausing");
                     self.accept_again = Some(now + ACCEPT_PAUSE);
                     return;
                 }

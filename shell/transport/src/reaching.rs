@@ -148,7 +148,7 @@ impl Transport {
                 let past = peer.past;
                 if peer.may_log_refusal(now) {
                     tracing::warn!(peer = %node, ?reach, ?past, finding = ?sighting.finding,
-                        "peer refused: more was seen of it than it comes with");
+                        "peer refused: it comes with less than was seen of it");
                 }
                 self.refuse_sighted(slot, sighting, now);
                 false

@@ -40,13 +40,13 @@ pub(crate) struct BenchArgs {
     /// Bytes to fill a kv object with before the run.
     #[arg(long, default_value_t = 0, value_name = "BYTES")]
     pub(super) fill: u64,
-    /// Share of calls that only read, 0 to 1.
+    /// Share of reads among the calls, 0 to 1.
     #[arg(long, default_value_t = 0.0, value_parser = share)]
     pub(super) read_ratio: f64,
     /// How fresh reads are.
     #[arg(long, value_enum, default_value_t = ReadsArg::Confirmed)]
     pub(super) reads: ReadsArg,
-    /// Where the group that is started for the run keeps its log.
+    /// Where the group of the run keeps its log.
     #[arg(long, value_enum, default_value_t = PersistArg::Disk)]
     pub(super) persist: PersistArg,
     /// Seconds to measure.
@@ -64,7 +64,7 @@ pub(crate) struct BenchArgs {
     /// The directory of a Python object's module.
     #[arg(long, default_value = ".")]
     pub(super) path: PathBuf,
-    /// How to reach nodes with certificates; a group started for the run has none.
+    /// Certificates for --endpoint; a group started for the run has none.
     #[command(flatten)]
     #[serde(skip)]
     pub(super) tls: TlsArgs,
@@ -78,9 +78,9 @@ pub(super) enum ReadsArg {
     Ordered,
     /// Confirmed by a majority, not logged.
     Confirmed,
-    /// Under the leader's lease.
+    /// Answered by the leader alone, under its lease.
     Lease,
-    /// Whatever the connected replica has.
+    /// The state of the connected replica, possibly old.
     Any,
 }
 

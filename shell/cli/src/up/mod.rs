@@ -1,7 +1,7 @@
 //! `quorate up`: a whole group on this machine, one command.
 //!
-//! Makes (or takes up again) a directory per node, starts the nodes as processes of their own, says
-//! where they are once somebody leads, restarts who dies, and ends them all with itself.
+//! Makes (or reuses) a directory for each node, starts each node as a process, prints the addresses once
+//! there is a leader, restarts nodes that die, and ends all nodes when it ends.
 
 mod plan;
 mod supervisor;
@@ -41,7 +41,7 @@ pub(crate) struct UpArgs {
     /// Where the group keeps its log.
     #[arg(long, env = "QUORATE_PERSIST", value_enum, default_value_t = PersistArg::Disk)]
     pub(crate) persist: PersistArg,
-    /// The group's directory, kept for the next start; a temporary one when absent.
+    /// The group's directory, kept for the next start. Default: a temporary one.
     #[arg(long, env = "QUORATE_DIR")]
     pub(crate) dir: Option<PathBuf>,
     /// The first node's port; the others follow, and admin ports are 100 above. 0 picks free ports.
@@ -59,10 +59,10 @@ pub(crate) struct UpArgs {
     /// Take no snapshots: for objects whose state cannot be encoded.
     #[arg(long)]
     pub(crate) no_snapshot: bool,
-    /// Seconds after which a call that does not return gets its host process killed.
+    /// Seconds after which the host process of a call that does not return is killed.
     #[arg(long, value_name = "SECONDS", value_parser = crate::seconds::span)]
     pub(crate) call_timeout: Option<f64>,
-    /// The Python interpreter of the objects' host; `python3` beside this program or on PATH when absent.
+    /// The Python interpreter of the host process. Default: `python3` beside this program or on PATH.
     #[arg(long, env = "QUORATE_PYTHON", value_name = "PATH")]
     pub(crate) python: Option<PathBuf>,
     /// Make certificates in the group's directory; nodes and clients then speak TLS only.
@@ -93,7 +93,7 @@ pub(crate) fn run(args: &UpArgs, as_json: bool) -> Result<(), CliError> {
                 eprintln!("quorate: node {node} runs again as process {pid}");
                 if args.persist == PersistArg::Memory {
                     eprintln!(
-                        "quorate: it forgot what it voted for, so in memory mode it only observes from here on"
+                        "quorate: in memory mode a restarted node has forgotten its votes, so it only observes from now on"
                     );
                 }
             }

@@ -130,12 +130,12 @@ impl Plan {
         let dir = self.dir.display();
         let text = match persist {
             PersistArg::Memory => format!(
-                "the group of {dir} kept its state in memory only and a majority of it stopped: the state is gone, and \
-                 the group does not start again as if it had never been; use another --dir, or --persist disk"
+                "the group of {dir} kept its state in memory only, and a majority of its nodes stopped: the state is lost, \
+                 and the group does not start again with empty state; use another --dir, or --persist disk"
             ),
             PersistArg::Disk => format!(
                 "a majority of the nodes of {dir} have lost votes that they had written, so the group does not start: \
-                 what was acknowledged may be gone; put the newest data directories back"
+                 acknowledged calls may be lost; put the newest data directories back"
             ),
         };
         CliError {
@@ -150,7 +150,7 @@ fn object_config(args: &UpArgs) -> Result<ObjectConfig, CliError> {
         Some((module, class)) if !module.is_empty() && !class.is_empty() => class.to_owned(),
         Some(_) | None => {
             return Err(CliError::usage(format!(
-                "\"{}\" is no class: write module:Class, or rust:counter, rust:register, rust:kv",
+                "\"{}\" is not a class: write module:Class, or rust:counter, rust:register, rust:kv",
                 args.class
             )));
         }
@@ -216,7 +216,7 @@ fn take_up(dir: &Path, args: &UpArgs, object: &ObjectConfig) -> Result<Vec<NodeC
     }
     if first.persist != args.persist.as_config() {
         return Err(conflict(format!(
-            "it keeps what it remembers on {:?}",
+            "it was made with persist = {:?}",
             first.persist
         )));
     }
@@ -327,7 +327,7 @@ fn check_free(address: SocketAddr) -> Result<(), CliError> {
         Ok(_) => Ok(()),
         Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {
             Err(CliError::failed(format!(
-                "{address} is in use: stop who listens there, or choose another --port (0 for free ones)"
+                "{address} is in use: stop the program that listens there, or choose another --port (0 picks free ports)"
             )))
         }
         Err(error) => Err(CliError::failed(format!(

@@ -164,7 +164,7 @@ fn two_nodes_of_three_damaged_in_different_records_recover_and_start_clean_after
     let begun = std::time::Instant::now();
     let repaired = |node: u16| {
         let log = std::fs::read_to_string(dir.path().join(format!("node-{node}.log")));
-        log.unwrap().contains("known and written again")
+        log.unwrap().contains("the log is repaired")
     };
     while !(repaired(1) && repaired(2)) {
         assert!(begun.elapsed().as_secs() < 20, "never repaired");

@@ -1,8 +1,8 @@
-//! The acceptor: what a node promised and voted for, persisted before it is told.
+//! The acceptor: the promises and votes of a node, persisted before anybody is told.
 //!
-//! It keeps the one promise and the votes apart, refuses lower ballots, and lets answers out of its
-//! gate only when their records are durable. It sends nothing and knows no leader: whoever owns it
-//! (every ordering protocol here) turns ready [`DurableAnswer`]s into its own messages.
+//! It keeps its promise and its votes separately, refuses lower ballots, and releases answers from its
+//! gate only when their records are durable. It sends nothing and knows no leader: the protocol that
+//! owns it turns ready [`DurableAnswer`]s into its own messages.
 
 use crate::gate::Gate;
 use crate::log::{Open, SlotLog};
@@ -12,55 +12,55 @@ use quorate_types::zoo::{Plant, planted};
 use quorate_types::{Ballot, Batch, NodeId, Persistence, Slot, Time, ViewId};
 use std::collections::BTreeSet;
 
-/// What may be told once it is durable.
+/// An answer that may be sent once its records are durable.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum DurableAnswer {
-    /// `ballot` is promised; `to` wants to know the votes from `from` on.
+    /// `ballot` is promised; `to` asked for the votes from `from` on.
     Promised {
         /// The ballot, as it was when the promise was submitted.
         ballot: Ballot,
-        /// Who asked.
+        /// The node that asked.
         to: NodeId,
         /// The first slot asked for.
         from: Slot,
     },
-    /// The vote in `slot` for what `ballot` proposed stands.
+    /// The proposal of `ballot` in `slot` has this node's backing.
     Voted {
         /// The ballot, as it was when the vote was submitted.
         ballot: Ballot,
-        /// Where.
+        /// The slot.
         slot: Slot,
-        /// What stands behind it.
+        /// The kind of backing.
         backing: Backing,
     },
-    /// Heartbeat `beat` of `ballot` was heard, its ballot promised.
+    /// Heartbeat `beat` of `ballot` was heard, and `ballot` is promised.
     Heard {
         /// The leader's ballot.
         ballot: Ballot,
-        /// Which heartbeat.
+        /// The number of the heartbeat.
         beat: u64,
-        /// A lease was granted with it.
+        /// Whether a lease was granted with it.
         is_granted: bool,
     },
 }
 
-/// What stands behind an answer to a proposal.
+/// The kind of an answer to a proposal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Backing {
-    /// A vote, durable where votes are: counts towards a quorum.
+    /// A vote, durable unless in memory mode: it counts towards a quorum.
     Vote,
-    /// The batch is held by a node without a vote: returns credit and counts for nothing.
+    /// A node without a vote holds the batch: this returns credit and counts towards no quorum.
     Held,
 }
 
-/// What became of a proposal.
+/// The acceptor's reaction to a proposal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
     /// Voted for, now or before: a [`DurableAnswer::Voted`] follows.
     Voted,
     /// The slot is trimmed here: it was decided long ago.
     Trimmed,
-    /// Another value is decided there: the proposer has been superseded and may learn it.
+    /// Another value is decided there: the proposer was superseded and may learn it.
     Superseded,
     /// Too far ahead to hold; nothing follows.
     NoRoom,
@@ -71,17 +71,17 @@ pub enum Verdict {
 pub struct Acceptor {
     /// Invariant: every ballot promised or voted in is of this view.
     view: ViewId,
-    /// Whether it votes. One that does not only holds what it hears.
+    /// Whether it votes. An acceptor that does not vote only holds the batches it hears of.
     is_voter: bool,
     /// Invariant: never falls; at or above the ballot of every vote.
     promised: Ballot,
     promised_mark: Mark,
     /// The highest slot voted in within `promised`.
     voted: Slot,
-    /// No other ballot is promised before this.
+    /// No other ballot is promised before this time.
     bound_until: Time,
     bound_to: Ballot,
-    /// Slots whose vote records were lost. A slot leaves when it is voted in again; decided ones count no more.
+    /// Slots whose vote records were lost. A slot is removed when a vote is cast there again; decided slots are ignored.
     unknown: BTreeSet<Slot>,
     /// The decided watermark last written.
     recorded: Slot,
@@ -110,7 +110,7 @@ impl Acceptor {
         }
     }
 
-    /// Puts back what an earlier life recorded.
+    /// Restores the state that an earlier start recorded.
     pub(crate) fn restore(&mut self, promised: Ballot, log: SlotLog, unknown: BTreeSet<Slot>) {
         self.promised = promised;
         self.unknown = unknown;
@@ -118,13 +118,13 @@ impl Acceptor {
         self.log = log;
     }
 
-    /// The view it remembers for.
+    /// The view of its promises and votes.
     #[must_use]
     pub fn view(&self) -> ViewId {
         self.view
     }
 
-    /// Slots above the decided prefix in which it may have voted and no longer knows.
+    /// Slots above the decided prefix in which it may have cast a vote that it has lost.
     pub fn unknown(&self) -> impl Iterator<Item = Slot> {
         self.unknown.range(self.log.decided().next()..).copied()
     }
@@ -135,8 +135,8 @@ impl Acceptor {
         self.is_voter
     }
 
-    /// It remembers again all that it could have promised and voted for. What it heard of without a
-    /// vote was not written: from now on that ballot binds it too.
+    /// Makes it a voter again: every promise and vote that it can have lost is known. A ballot that it heard
+    /// of while it had no vote was not written; from now on that ballot binds it too.
     pub fn enfranchise<M>(&mut self, promised: Ballot, effects: &mut Effects<M>) {
         self.is_voter = true;
         self.promised = self.promised.max(promised);
@@ -156,19 +156,19 @@ impl Acceptor {
         self.voted
     }
 
-    /// Says whether the promise is durable.
+    /// Whether the promise is durable.
     #[must_use]
     pub fn is_promise_durable(&self) -> bool {
         self.gate.is_durable(self.promised_mark)
     }
 
-    /// Grants `ballot` that no other is promised before `until`.
+    /// Grants a lease: no ballot other than `ballot` is promised before `until`.
     pub fn bind(&mut self, ballot: Ballot, until: Time) {
         self.bound_to = ballot;
         self.bound_until = self.bound_until.max(until);
     }
 
-    /// Until when no other ballot than one of `node` may be promised.
+    /// The time before which only ballots of `node` may be promised.
     #[must_use]
     pub fn bound_until(&self, node: NodeId) -> Time {
         let is_own = self.bound_to != Ballot::ZERO && self.bound_to.node == node;
@@ -179,7 +179,7 @@ impl Acceptor {
         }
     }
 
-    /// Promises `ballot` and writes it down; a lower or equal one changes nothing.
+    /// Promises `ballot` and writes the promise; a lower or equal ballot changes nothing.
     pub fn raise<M>(&mut self, ballot: Ballot, effects: &mut Effects<M>) {
         if ballot <= self.promised {
             return;
@@ -248,7 +248,7 @@ impl Acceptor {
             && (open.ballot == ballot || planted(Plant::VoteNotRewritten) && open.batch == batch)
         {
             assert!(open.batch == batch, "one ballot proposes one batch a slot");
-            // What was held while this node had no vote is no vote until it is written as one.
+            // A batch held while this node had no vote is not a vote until it is written as one.
             if open.is_recorded || !is_recorded || planted(Plant::HeldTakenForVote) {
                 self.gate.after(answer);
                 return Verdict::Voted;
@@ -280,7 +280,7 @@ impl Acceptor {
         effects: &mut Effects<M>,
     ) {
         self.voted = self.voted.max(slot);
-        // Whatever was voted for there before was in no higher ballot.
+        // An earlier vote there had no higher ballot.
         self.unknown.remove(&slot);
         let vote = || Entry::Vote {
             slot,
@@ -290,7 +290,7 @@ impl Acceptor {
         self.gate.write(vote, effects);
     }
 
-    /// Lets `answer` out as soon as the promise is durable; it depends on nothing newer.
+    /// Releases `answer` as soon as the promise is durable; it depends on no newer write.
     pub fn tell(&mut self, answer: DurableAnswer) {
         if self.is_promise_durable() || planted(Plant::PromiseBeforeSync) {
             self.gate.at_once(answer);
@@ -305,7 +305,7 @@ impl Acceptor {
         let mut votes = Vec::new();
         let mut next = None;
         let mut weight = 0;
-        // What was held while this node had no vote has no record, and is no vote.
+        // A batch held while this node had no vote has no record and is not a vote.
         let must_be_recorded = self.gate.is_on_disk() && !planted(Plant::HeldTakenForVote);
         let open = self.log.open_from(from);
         for (slot, open) in open.filter(|(_, open)| open.is_recorded || !must_be_recorded) {
@@ -335,7 +335,7 @@ impl Acceptor {
         }
     }
 
-    /// A watermark as promises tell it.
+    /// A watermark as promises report it.
     fn told(&self, watermark: Slot) -> Slot {
         if planted(Plant::DecidedNotInPromise) {
             return Slot::ZERO;
@@ -343,9 +343,9 @@ impl Acceptor {
         watermark
     }
 
-    /// Extends the decided prefix by one slot: `learned`, or what is held for it. The watermark record
-    /// needs that each slot's last record is what was decided, so a batch without a matching vote
-    /// record is written as chosen.
+    /// Extends the decided prefix by one slot, with `learned` or with the batch held for it. A watermark
+    /// record requires that the last record of each slot has the decided batch, so a batch without a
+    /// matching vote record is written as chosen.
     pub fn decide<M>(&mut self, learned: Option<Batch>, effects: &mut Effects<M>) {
         let is_recorded = self.log.decide_next(learned);
         if !is_recorded && self.gate.is_on_disk() && !planted(Plant::ChosenNotWritten) {
@@ -361,7 +361,7 @@ impl Acceptor {
         self.log.decided().since(self.recorded)
     }
 
-    /// Writes the decided watermark, if it rose and there is a disk. Nothing waits for it.
+    /// Writes the decided watermark if it has risen and there is a disk. Nothing waits for this write.
     pub fn record_decided<M>(&mut self, effects: &mut Effects<M>) {
         let upto = self.log.decided();
         if upto > self.recorded {
@@ -370,9 +370,9 @@ impl Acceptor {
         }
     }
 
-    /// What must stand in the log once records up to `trimmed` are gone. A base may become durable
-    /// before records written ahead of it, so it says no more than the trim point of what is decided:
-    /// above it an older vote could pass for the decided batch. The watermark is written anew, in order.
+    /// The records that the log needs once records up to `trimmed` are removed. A base may become durable
+    /// before records written ahead of it. So its watermark is only the trim point: above it an older
+    /// vote could be taken for the decided batch. The watermark is written again, in order.
     #[must_use]
     pub fn base(&mut self) -> Vec<Record> {
         self.recorded = self.log.trimmed();

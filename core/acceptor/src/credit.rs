@@ -1,7 +1,7 @@
-//! The credit that bounds what is sent to one peer and not acknowledged.
+//! The credit that bounds the values sent to one peer and not acknowledged.
 //!
-//! It keeps a slow or dead peer cheap: when it is used up no value is sent to it, nothing waits for
-//! it, and it learns what it missed once it answers again. Whoever proposes owns one for each peer.
+//! It makes a slow or dead peer cheap: when the credit is used up, no value is sent to the peer and
+//! nothing waits for it. The peer learns what it missed once it answers again. A leader has one per peer.
 
 use quorate_ordering::Limits;
 use quorate_types::zoo::{Plant, planted};
@@ -29,7 +29,7 @@ impl Default for Credit {
 }
 
 impl Credit {
-    /// Says whether one more value may be sent. An idle peer always takes one, however large.
+    /// Whether one more value may be sent. An idle peer always takes one, however large.
     #[must_use]
     pub fn has_room(&self, limits: &Limits) -> bool {
         self.in_flight.is_empty()
@@ -37,7 +37,7 @@ impl Credit {
             || (self.in_flight.len() < limits.credit_messages && self.bytes < limits.credit_bytes)
     }
 
-    /// Takes credit for a value that is sent.
+    /// Charges credit for a value that is sent.
     pub fn charge(&mut self, now: Time, slot: Slot, bytes: usize) {
         if self.in_flight.is_empty() {
             self.stalled_since = now;
@@ -46,7 +46,7 @@ impl Credit {
         self.bytes += bytes;
     }
 
-    /// Gives credit back for everything sent up to `upto`.
+    /// Returns the credit for all values sent up to `upto`.
     pub fn refund(&mut self, now: Time, upto: Slot) {
         while let Some((slot, bytes)) = self.in_flight.front().copied() {
             if slot > upto {
@@ -58,13 +58,13 @@ impl Credit {
         }
     }
 
-    /// Forgets what was sent: it is lost, or belongs to another ballot.
+    /// Forgets all values sent: they are lost, or belong to another ballot.
     pub fn reset(&mut self) {
         self.in_flight.clear();
         self.bytes = 0;
     }
 
-    /// Since when values sent are unanswered, if any are.
+    /// The time since which sent values are unanswered, if any are.
     #[must_use]
     pub fn stalled_since(&self) -> Option<Time> {
         (!self.in_flight.is_empty()).then_some(self.stalled_since)

@@ -1,19 +1,19 @@
-//! Writes to the log, and what may be said only once they are durable.
+//! Writes to the log, and the answers that must wait until these are durable.
 //!
-//! An answer is put in with [`Gate::after`] and comes out of [`Gate::take_ready`] when every
-//! write made before it is durable. It carries what it says (the ballot above all) from the moment the
-//! write was submitted, whatever has happened since. In memory mode nothing is written and every
-//! answer is ready at once. The acceptors of all protocols own one.
+//! An answer goes in with [`Gate::after`] and comes out of [`Gate::take_ready`] when every earlier
+//! write is durable. Its content, above all its ballot, is that of the moment when the write was
+//! submitted, whatever has happened since. In memory mode nothing is written and every answer is ready
+//! at once. Every acceptor owns one.
 
 use quorate_ordering::{Effect, Effects, Entry, Mark, Record};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{Persistence, ViewId};
 use std::collections::VecDeque;
 
-/// Numbers writes and holds answers of type `A` back until they may be told.
+/// Numbers writes, and holds back answers of type `A` until they may be sent.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Gate<A> {
-    /// What every record is written for.
+    /// The view of all records.
     view: ViewId,
     persistence: Persistence,
     submitted: Mark,
@@ -66,13 +66,13 @@ impl<A> Gate<A> {
         self.submitted
     }
 
-    /// Says whether the write `mark` is durable.
+    /// Whether the write `mark` is durable.
     #[must_use]
     pub fn is_durable(&self, mark: Mark) -> bool {
         mark <= self.durable
     }
 
-    /// Says whether records are written at all.
+    /// Whether records are written at all.
     #[must_use]
     pub fn is_on_disk(&self) -> bool {
         self.persistence == Persistence::Disk
@@ -88,7 +88,7 @@ impl<A> Gate<A> {
         }
     }
 
-    /// Lets `answer` out at once: what it depends on is durable already.
+    /// Releases `answer` at once: everything it depends on is durable already.
     pub fn at_once(&mut self, answer: A) {
         self.ready.push_back(answer);
     }
@@ -109,7 +109,7 @@ impl<A> Gate<A> {
         }
     }
 
-    /// The next answer that may be told.
+    /// The next answer that may be sent.
     pub fn take_ready(&mut self) -> Option<A> {
         self.ready.pop_front()
     }

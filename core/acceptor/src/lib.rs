@@ -1,8 +1,8 @@
-//! What every ordering protocol stands on: an [`Acceptor`] that promises and votes, the [`Gate`] that
+//! The base of every ordering protocol: an [`Acceptor`] that promises and votes, the [`Gate`] that
 //! holds answers back until their writes are durable, the [`SlotLog`] in memory, the [`Credit`] of a peer.
 //!
-//! Protocols differ in who proposes, in what is voted for and in who hears of it; what a node
-//! remembers does not differ. Nothing here sends a message, knows a leader or counts a quorum.
+//! Protocols differ in which node proposes, what it proposes and which nodes hear of it. They do not
+//! differ in what a node remembers. Nothing here sends a message, knows a leader or counts a quorum.
 #![forbid(unsafe_code)]
 
 mod acceptor;

@@ -1,15 +1,15 @@
-//! The part of the log that is in memory: decided batches from the trim point on, and above them what
-//! was voted for (or, at a node without a vote, heard).
+//! The part of the log that is in memory: decided batches from the trim point on, and above them the
+//! batches voted for (or, at a node without a vote, heard of).
 //!
-//! It knows no ballot order and decides nothing: acceptor and learner tell it. Decided slots are one
-//! contiguous run; open slots may have holes and lie at most `limits::OPEN_SLOTS` above it, but for
-//! what an earlier life had voted for.
+//! It does not compare ballots and decides nothing; acceptor and learner do. Decided slots are one
+//! contiguous run. Open slots may have gaps and are at most `limits::OPEN_SLOTS` above that run, except
+//! votes from an earlier start.
 
 use crate::limits::OPEN_SLOTS;
 use quorate_types::{Ballot, Batch, Slot, Wall};
 use std::collections::{BTreeMap, VecDeque};
 
-/// What is held for a slot above the decided prefix.
+/// The batch held for a slot above the decided prefix.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Open {
     /// The ballot voted in or heard of.
@@ -33,7 +33,7 @@ pub struct SlotLog {
 }
 
 impl SlotLog {
-    /// Slots up to this one are gone.
+    /// Slots up to this one are removed.
     #[must_use]
     pub fn trimmed(&self) -> Slot {
         self.trimmed
@@ -45,7 +45,7 @@ impl SlotLog {
         self.trimmed.plus(self.chosen.len() as u64)
     }
 
-    /// The highest slot of which anything is held.
+    /// The highest slot with a batch, else the last decided slot.
     #[must_use]
     pub fn highest(&self) -> Slot {
         match self.open.last_key_value() {
@@ -71,7 +71,7 @@ impl SlotLog {
         self.wall = self.wall.max(wall);
     }
 
-    /// What is held for `slot`, if it is above the decided prefix.
+    /// The batch held for `slot`, if the slot is above the decided prefix.
     #[must_use]
     pub fn open(&self, slot: Slot) -> Option<&Open> {
         self.open.get(&slot)
@@ -89,14 +89,14 @@ impl SlotLog {
         self.chosen.get(usize::try_from(index).ok()?)
     }
 
-    /// Says whether there is room to hold something for `slot`: it lies near enough to the decided
-    /// prefix. Measured by distance, so that the slots of a gap always have room.
+    /// Whether a batch for `slot` may be held: the slot must be near enough to the decided prefix. The
+    /// distance counts, so slots of a gap always have room.
     #[must_use]
     pub fn has_room(&self, slot: Slot) -> bool {
         slot.since(self.decided()) <= OPEN_SLOTS
     }
 
-    /// Holds `open` for `slot`, in place of what was held before.
+    /// Holds `open` for `slot` and replaces what was held before.
     pub fn put(&mut self, slot: Slot, open: Open) {
         assert!(slot > self.decided(), "a decided slot takes no vote");
         self.wall = self.wall.max(open.batch.stamp().wall);
@@ -106,8 +106,8 @@ impl SlotLog {
         }
     }
 
-    /// Extends the decided prefix by one slot: with `learned`, or with what is held for it. Says
-    /// whether a vote record with just that batch exists.
+    /// Extends the decided prefix by one slot, with `learned` or with the batch held for it. Returns
+    /// whether a vote record with exactly that batch exists.
     pub fn decide_next(&mut self, learned: Option<Batch>) -> bool {
         let slot = self.decided().next();
         let held = self.open.remove(&slot);
@@ -129,7 +129,7 @@ impl SlotLog {
         is_recorded
     }
 
-    /// Forgets decided batches up to `upto`.
+    /// Removes decided batches up to `upto`.
     pub fn trim(&mut self, upto: Slot) {
         assert!(upto <= self.decided(), "only decided slots are trimmed");
         while self.trimmed < upto {
@@ -142,7 +142,7 @@ impl SlotLog {
         }
     }
 
-    /// A snapshot stands for everything up to `upto`, which lies above the decided prefix.
+    /// A snapshot replaces everything up to `upto`, which is above the decided prefix.
     pub fn jump(&mut self, upto: Slot) {
         assert!(
             upto > self.decided(),

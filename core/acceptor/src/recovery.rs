@@ -1,4 +1,4 @@
-//! From the records of an earlier life to the acceptor's state. Called once, by a protocol's constructor.
+//! Restores the acceptor's state from the records of an earlier start. A protocol's constructor calls it once.
 
 use crate::acceptor::Acceptor;
 use crate::log::{Open, SlotLog};
@@ -8,7 +8,7 @@ use quorate_types::{Ballot, Batch, Slot, ViewId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// A log holds a record that the acceptor reading it did not write.
+/// A log has a record of another view's acceptor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ForeignRecord {
     /// The view of the acceptor.
@@ -32,11 +32,11 @@ struct Held {
     chosen: Option<Batch>,
 }
 
-/// Folds `records`, in their order, into `acceptor`. Where some are lost, a held vote may be older than
-/// the one that was decided: only batches written as chosen count as decided then.
+/// Applies `records`, in their order, to `acceptor`. If some are lost, a held vote may be older than the
+/// one that was decided: then only batches written as chosen count as decided.
 ///
 /// # Errors
-/// When a record is of another view: what it promises or votes for says nothing here.
+/// When a record is of another view: its promise or vote has no meaning in this one.
 pub fn restore(
     acceptor: &mut Acceptor,
     records: Vec<Record>,
@@ -101,9 +101,9 @@ fn check_view(own: ViewId, record: &Record) -> Result<(), ForeignRecord> {
     }
 }
 
-/// A chosen batch beyond the watermark counts only where it continues the prefix: elsewhere the vote
-/// is what may be told, and the batch is learned again. Where damage cuts it off below the watermark, it
-/// may stand for a vote that earlier damage took: the slot is `unknown`.
+/// A chosen batch beyond the watermark counts only if it continues the prefix. Otherwise only the vote may
+/// be reported, and the batch is learned again. If damage separates it from the watermark, it may replace
+/// a vote that earlier damage took: then the slot is `unknown`.
 fn rebuild(
     mut held: BTreeMap<Slot, Held>,
     decided: Slot,

@@ -1,33 +1,33 @@
-//! What a message binds its sender to, in words that all protocols share.
+//! What a message binds its sender to, in the same terms for all protocols.
 //!
-//! A protocol's messages differ, what an acceptor or a proposer commits itself to with them does not. Whoever
-//! judges a group from outside (the lab's checkers) asks each message for this and needs no protocol's name.
+//! The messages of protocols differ, but the commitments of acceptors and proposers do not. The lab's checkers
+//! ask each message for its testimony, so they do not depend on a protocol.
 
 use crate::Promise;
 use quorate_types::{Ballot, Batch, Slot};
 
-/// What the sender of a message can be held to.
+/// The commitment that a message makes.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Testimony<'a> {
     /// Nothing: the message asks, informs or returns credit.
     Nothing,
-    /// It asks for promises in this ballot, which nobody else ever asks for.
+    /// It asks for promises in this ballot. No other node ever asks for them.
     Opens {
         /// The ballot.
         ballot: Ballot,
     },
     /// It proposes one batch, the only one of this ballot in this slot.
     Proposes {
-        /// In which ballot.
+        /// The ballot.
         ballot: Ballot,
-        /// Where.
+        /// The slot.
         slot: Slot,
-        /// What.
+        /// The batch.
         batch: &'a Batch,
     },
     /// It voted, durably, for what the ballot proposed in each slot of `first..=last`.
     Votes {
-        /// In which ballot.
+        /// The ballot.
         ballot: Ballot,
         /// The first slot.
         first: Slot,
@@ -40,31 +40,31 @@ pub enum Testimony<'a> {
     AsksLease {
         /// Its ballot.
         ballot: Ballot,
-        /// Which heartbeat.
+        /// The number of the heartbeat.
         beat: u64,
     },
     /// It promises no other node a ballot before the lease that this heartbeat asked for has run out.
     GrantsLease {
         /// The leader's ballot.
         ballot: Ballot,
-        /// Which heartbeat.
+        /// The number of the heartbeat.
         beat: u64,
     },
     /// As a leader, it opens a round that confirms reads.
     AsksConfirm {
         /// Its ballot.
         ballot: Ballot,
-        /// Which round.
+        /// The number of the round.
         epoch: u64,
     },
     /// It knows of no higher ballot.
     Confirms {
         /// The leader's ballot.
         ballot: Ballot,
-        /// Which round.
+        /// The number of the round.
         epoch: u64,
     },
-    /// It speaks as the leader of this ballot and vouches for what the ballot decided.
+    /// It is sent as the leader of this ballot and vouches for what the ballot decided.
     Leads {
         /// The ballot.
         ballot: Ballot,
@@ -76,6 +76,6 @@ pub enum Testimony<'a> {
     },
     /// It answers a question for decided slots.
     TellsDecided,
-    /// It tells a damaged acceptor what that one may have promised and voted for.
+    /// It tells a damaged acceptor what that acceptor may have promised and voted for.
     Surveyed,
 }

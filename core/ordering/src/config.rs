@@ -1,10 +1,10 @@
-//! What an instance is told when it is made, and never again.
+//! The configuration of an instance; it never changes after the instance is made.
 
 use crate::{Damage, Limits};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{Duration, GroupId, NodeId, View, ViewId};
 
-/// Everything that does not change during one life of a node.
+/// Everything that does not change between two starts of a node.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Config {
     /// The group that is ordered.
@@ -17,13 +17,13 @@ pub struct Config {
     pub view: View,
     /// Whether this node votes.
     pub standing: Standing,
-    /// What storage cannot read any more (beyond a torn tail). In the slots that it names the acceptor
-    /// answers `unknown`; where it has no bounds, the acceptor observes until every other acceptor of the
-    /// view has told what it could have promised and voted for, and the values are learned.
+    /// The records that storage cannot read any more (a torn tail is none). In the slots that are named
+    /// the acceptor answers `unknown`. If the damage has no bounds, the acceptor observes until every
+    /// other acceptor of the view has reported its promise and votes, and the values are learned.
     pub damage: Damage,
-    /// How long things take.
+    /// Times of the protocol.
     pub timing: Timing,
-    /// How much may wait.
+    /// Bounds of the protocol.
     pub limits: Limits,
     /// Seed of the timeouts' randomness; different at each node and start.
     pub seed: u64,
@@ -46,7 +46,7 @@ impl Config {
         }
     }
 
-    /// The name of what is ordered.
+    /// The id of the view that is ordered.
     #[must_use]
     pub fn view_id(&self) -> ViewId {
         ViewId {
@@ -66,20 +66,20 @@ impl Config {
 /// Whether an acceptor of the view may act as one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Standing {
-    /// It remembers all that it ever promised and voted for.
+    /// It remembers all its promises and votes.
     Voter,
-    /// It forgot (a restart in memory mode): it learns, forwards and executes, but never promises,
-    /// votes or leads.
+    /// It may have lost promises or votes: it learns, forwards and executes, but never promises, votes or
+    /// leads.
     Observer,
 }
 
-/// Spans on the node's own clock.
+/// Times of the protocol, on the node's own clock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Timing {
-    /// Between two heartbeats of a leader.
+    /// Time between two heartbeats of a leader.
     pub heartbeat: Duration,
-    /// Shortest silence of a leader after which it is missed. Also: how long a leader that hears no
-    /// quorum still leads.
+    /// Shortest silence of a leader after which a follower suspects it. Also: how long a leader that hears
+    /// no quorum still leads.
     pub election_min: Duration,
     /// Longest such silence; each node draws its own between the two.
     pub election_max: Duration,
@@ -87,10 +87,10 @@ pub struct Timing {
     pub retry_min: Duration,
     /// Longest such wait.
     pub retry_max: Duration,
-    /// How long an acceptor that granted a lease promises nobody else.
+    /// How long an acceptor that granted a lease promises no other node.
     pub lease: Duration,
-    /// How much faster or slower than real time a clock may run, in parts per million. A lease counts
-    /// shorter at the leader by twice this.
+    /// How much faster or slower than real time a clock may run, in parts per million. The leader shortens
+    /// its lease by twice this.
     pub clock_drift_ppm: u64,
     /// How long the decided watermark waits for a message to carry it.
     pub announce: Duration,

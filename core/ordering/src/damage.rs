@@ -1,14 +1,14 @@
-//! What a log gave back at a start, and what of it is lost and not made up for by later records.
+//! The records that a start found in the log, and the losses that no later record makes up for.
 //!
-//! An acceptor's records have an order that bounds what a lost one can have said: ballots never fall from record to
-//! record, and a later record of a slot replaces the earlier ones. So damage costs an acceptor its say in the slots
-//! that it names, and no more, unless nothing later bounds it. Who opens a log feeds this in the log's order. Claim mp-45.
+//! The order of an acceptor's records limits what a lost record can have contained: ballots never fall from record to
+//! record, and a later record of a slot replaces the earlier ones. So an acceptor loses its say only in the slots that
+//! the damage names, unless no later record bounds the damage. The node that opens a log calls this in the log's order. Claim mp-45.
 
 use crate::{Entry, Record};
 use quorate_types::Slot;
 use std::collections::BTreeSet;
 
-/// One thing that a log should hold and cannot be read any more.
+/// A part of the log that cannot be read any more.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LostRecord {
     /// A record of this slot: a vote, a chosen batch, or a watermark.
@@ -19,10 +19,10 @@ pub enum LostRecord {
     Anything,
 }
 
-/// What an acceptor may have forgotten.
+/// The promises and votes that an acceptor may have lost.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Damage {
-    /// Slots in which it may have voted otherwise than its records say.
+    /// Slots in which it may have cast a vote that its records do not show.
     slots: BTreeSet<Slot>,
     is_promise_lost: bool,
     is_anything_lost: bool,
@@ -36,7 +36,7 @@ impl Damage {
         self.was_found
     }
 
-    /// Slots of which it must answer `unknown`, never that it did not vote.
+    /// Slots for which it must answer `unknown`, never that it did not vote.
     #[must_use]
     pub fn slots(&self) -> &BTreeSet<Slot> {
         &self.slots
@@ -48,7 +48,7 @@ impl Damage {
         self.is_anything_lost
     }
 
-    /// The loss has no bounds of its own: it may vote only after all others told what they know.
+    /// The loss has no bounds: the acceptor may vote only after all others have reported what they know.
     #[must_use]
     pub fn needs_survey(&self) -> bool {
         self.is_promise_lost || self.is_anything_lost
@@ -61,7 +61,7 @@ impl Damage {
     }
 }
 
-/// What an earlier life left in the log.
+/// The log as an earlier start of the node left it.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Past {
     /// The records in their order.
@@ -71,8 +71,8 @@ pub struct Past {
 }
 
 impl Past {
-    /// The slot after which the log has everything that this node knew: 0 from its beginning. `None` where
-    /// that is not certain, because there is no log or some of it is missing.
+    /// The slot after which the log has everything that this node knew; 0 means from the beginning. `None` if
+    /// that is not certain, because there is no log or part of it is missing.
     #[must_use]
     pub fn whole_after(&self) -> Option<Slot> {
         if self.records.is_empty() || self.damage.was_found() {

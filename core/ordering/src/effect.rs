@@ -1,15 +1,15 @@
-//! What an ordering protocol wants done.
+//! The outputs of an ordering protocol.
 
 use crate::{Mark, ReadId, Record, Role};
 use quorate_types::{Batch, CommandId, NodeSet, Refusal, Slot};
 
-/// Consequences, in the order in which they are to be performed. Owned and emptied by the caller.
+/// Effects in the order in which the caller must perform them. The caller owns and empties the list.
 pub type Effects<M> = Vec<Effect<M>>;
 
 /// Which queue of a link a message takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Lane {
-    /// Heartbeats, elections, confirmations: small, never behind bulk.
+    /// Heartbeats, elections, confirmations: small messages that never wait behind large ones.
     Urgent,
     /// Agreement.
     Normal,
@@ -20,11 +20,11 @@ pub enum Lane {
 /// What was decided for a slot.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Decision {
-    /// This batch, for ever.
+    /// This batch, for good.
     Batch(Batch),
 }
 
-/// One consequence.
+/// One output of an ordering protocol.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Effect<M> {
     /// Send `message` to each node of `to`. Never names this node.
@@ -33,19 +33,19 @@ pub enum Effect<M> {
         to: NodeSet,
         /// Queue of the link.
         lane: Lane,
-        /// What to say.
+        /// The message.
         message: M,
     },
     /// Append `record` to the log; [`crate::Event::Persisted`] tells when it is durable.
     Persist {
         /// Number of this write, one more than the last.
         mark: Mark,
-        /// What to write.
+        /// The record.
         record: Record,
     },
     /// `slot` is decided. Slots are decided in ascending order without gaps.
     Decide {
-        /// Which slot.
+        /// The slot.
         slot: Slot,
         /// Its batch.
         decision: Decision,
@@ -54,7 +54,7 @@ pub enum Effect<M> {
     Role(Role),
     /// The read may be answered once everything up to `barrier` is executed.
     Confirmed {
-        /// Which read.
+        /// The read.
         read: ReadId,
         /// The highest slot the answer must reflect.
         barrier: Slot,
@@ -64,36 +64,36 @@ pub enum Effect<M> {
     },
     /// The read cannot be confirmed here and now; nothing was promised.
     Unconfirmed {
-        /// Which read.
+        /// The read.
         read: ReadId,
     },
-    /// Everything that the log's damage has taken is known again and written: it need not be told of at the next start.
+    /// Everything that was lost from a damaged log is known and written again. The next start need not report the damage.
     Repaired,
     /// Peers have trimmed slots that this node lacks: it needs a snapshot at or above `upto`.
     NeedSnapshot {
-        /// The lowest slot that helps.
+        /// The lowest slot of a snapshot that helps.
         upto: Slot,
     },
-    /// The command is not ordered by this submission: [`Refusal::NotOrdered`] for certain,
-    /// [`Refusal::Unknown`] when a forwarded one may still be, [`Refusal::Overloaded`] when queues are full.
+    /// This submission does not order the command: [`Refusal::NotOrdered`] if that is certain,
+    /// [`Refusal::Unknown`] if a forwarded copy may still be ordered, [`Refusal::Overloaded`] if queues are full.
     Refuse {
-        /// Which command.
+        /// The command.
         command: CommandId,
-        /// Why.
+        /// The reason.
         refusal: Refusal,
     },
-    /// Records of slots up to `upto` may be removed from the log once `base` is durable in it: the
-    /// base records restate everything that must outlive them.
+    /// Records of slots up to `upto` may be removed from the log once `base` is durable in it. The base
+    /// records restate everything that must remain.
     Discard {
-        /// The last slot whose records may go.
+        /// The last slot whose records may be removed.
         upto: Slot,
-        /// What must be written first.
+        /// The records that must be written first.
         base: Vec<Record>,
     },
 }
 
 impl<M> Effect<M> {
-    /// The same consequence with its message, if it sends one, as `wrap` has it.
+    /// Converts the message of the effect, if it has one, with `wrap`.
     pub fn map<N>(self, wrap: impl FnOnce(M) -> N) -> Effect<N> {
         match self {
             Effect::Send { to, lane, message } => Effect::Send {

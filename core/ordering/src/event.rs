@@ -1,40 +1,40 @@
-//! What happens to an ordering protocol.
+//! The inputs of an ordering protocol.
 
 use quorate_types::{Command, LinkEpoch, NodeId, Slot, ViewId, Wall};
 
-/// Numbers the writes of one node; rises with each [`crate::Effect::Persist`].
+/// The number of a write of one node. It rises with each [`crate::Effect::Persist`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Mark(pub u64);
 
-/// Names a read of the replica above; local to the node.
+/// The id of a read of the replica; local to the node.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct ReadId(pub u64);
 
-/// One thing that happened.
+/// One input of an ordering protocol.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Event<M> {
-    /// The local replica wants these commands ordered. Whoever orders them stamps the batch.
+    /// The local replica submits commands. The node that orders them stamps their batch.
     Submit {
         /// The commands, in the order in which they arrived.
         commands: Vec<Command>,
     },
-    /// The local replica wants to know up to which slot it must execute before it may answer.
+    /// The local replica asks up to which slot it must execute before it may answer a read.
     /// Answered by [`crate::Effect::Confirmed`] or [`crate::Effect::Unconfirmed`].
     Read {
-        /// The read's name.
+        /// The id of the read.
         id: ReadId,
         /// Whether the leader's lease is enough.
         lease: bool,
     },
     /// A message of another node's instance arrived.
     Receive {
-        /// Who sent it.
+        /// The sender.
         from: NodeId,
-        /// The life of the link on which it came.
+        /// The epoch of the link on which it came.
         link: LinkEpoch,
         /// The view that its sender orders.
         view: ViewId,
-        /// What it says.
+        /// The message.
         message: M,
     },
     /// Every write up to and including `mark` is durable.
@@ -44,25 +44,25 @@ pub enum Event<M> {
     },
     /// A link changed.
     Link {
-        /// To whom.
+        /// The peer.
         peer: NodeId,
-        /// How it is now.
+        /// The new state.
         state: LinkState,
     },
     /// The replica core has applied the meta part of all slots up to `slot`, or installed a
-    /// snapshot that holds them.
+    /// snapshot that contains them.
     Executed {
         /// The highest applied slot.
         slot: Slot,
     },
-    /// A majority of the view's replicas hold a durable snapshot at `slot` with equal digests: the
+    /// A majority of the view's replicas holds a durable snapshot at `slot` with equal digests: the
     /// log up to it may be trimmed.
     Trimmable {
         /// The slot of the snapshot.
         slot: Slot,
     },
-    /// The end of a turn: everything that had arrived was handed in. What waits is batched now, under
-    /// this stamp's clock and entropy if this node orders it.
+    /// The end of a turn: everything that had arrived was handled. Waiting commands are batched now; if
+    /// this node orders them, it stamps them with this clock and entropy.
     TurnEnd {
         /// Wall clock of this node.
         wall: Wall,
@@ -76,7 +76,7 @@ pub enum Event<M> {
 }
 
 impl<M> Event<M> {
-    /// The same event with its message, if it brings one, as `open` has it; `None` where `open` refuses.
+    /// Converts the message of the event, if it has one, with `open`. `None` if `open` returns `None`.
     pub fn try_map<N>(self, open: impl FnOnce(M) -> Option<N>) -> Option<Event<N>> {
         Some(match self {
             Event::Receive {
@@ -103,11 +103,11 @@ impl<M> Event<M> {
     }
 }
 
-/// How a link to a peer is.
+/// The state of a link to a peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LinkState {
-    /// Connected, in this life.
+    /// Connected, in this epoch.
     Up(LinkEpoch),
-    /// Not connected. A peer that exits or crashes shows so at once; a silent one does not.
+    /// Not connected. An exit or crash of the peer shows at once; silence does not.
     Down,
 }

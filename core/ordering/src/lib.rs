@@ -1,15 +1,16 @@
-//! The seam between a replica and the protocol that orders its commands.
+//! The interface between a replica and the protocol that orders its commands.
 //!
 //! An [`Ordering`] is pure: it gets an [`Event`], computes, and leaves every consequence in
-//! [`Effects`]. It refuses to perform anything itself and knows no object, session or client. The
-//! replica calls it; the protocols (`core/protocols/paxos` and its later siblings) implement it.
+//! [`Effects`]. It performs nothing itself and knows no object, session or client. The replica calls
+//! it; protocols such as `core/protocols/paxos` implement it.
 //!
 //! Four rules hold for every implementation:
-//! - A message that depends on a write is sent only after [`Event::Persisted`] for that write, and
-//!   carries the ballot captured when the write was submitted.
+//! - A message that depends on a write is sent only after [`Event::Persisted`] for that write. It
+//!   carries the ballot from the moment when the write was submitted.
 //! - Every submitted command is decided or refused exactly once at the node that submitted it.
-//! - Messages may be lost, duplicated, reordered over links; a link's epoch bounds cumulative counts.
-//! - A message or a record of another view than [`Ordering::view`] is never acted upon.
+//! - Messages may be lost, duplicated, and reordered across links. Cumulative counts hold only within
+//!   one epoch of a link.
+//! - A message or record of another view than [`Ordering::view`] has no effect.
 #![forbid(unsafe_code)]
 
 mod config;
@@ -32,13 +33,13 @@ use quorate_types::{Time, ViewId};
 
 /// Orders the commands of one view of one group, at one node.
 pub trait Ordering {
-    /// What its instances say to each other.
+    /// The messages between its instances.
     type Message: Clone + PartialEq + std::fmt::Debug;
 
-    /// What it orders. Everything it says, hears and remembers is of this view of this group.
+    /// The view of the group that it orders. All its messages and records belong to this view.
     fn view(&self) -> ViewId;
 
-    /// Takes one event to its end. Total: never fails, never blocks.
+    /// Handles one event completely. It never fails and never blocks.
     fn handle(
         &mut self,
         now: Time,
@@ -49,7 +50,7 @@ pub trait Ordering {
     /// When [`Event::Wake`] is due, if at all.
     fn next_wake(&self) -> Option<Time>;
 
-    /// What can be said about it; one struct for all protocols.
+    /// Its state for status pages; one struct for all protocols.
     fn status(&self) -> OrderingStatus;
 
     /// Panics when an invariant is broken.

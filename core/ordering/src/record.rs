@@ -1,47 +1,47 @@
-//! What acceptors and learners remember over a restart. One set of records for all protocols.
+//! The log records of acceptors and learners, which survive a restart. All protocols use the same records.
 
 use quorate_types::{Ballot, Batch, Slot, ViewId};
 
-/// One entry of the log, and the view that it belongs to. Folding the entries of a view in order, in
-/// any number of repetitions, gives its state.
+/// One entry of the log, and the view that it belongs to. Applying the entries of a view in order gives
+/// its state; repeated entries do no harm.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Record {
-    /// Whose acceptor wrote it; no other may read it.
+    /// The view whose acceptor wrote it; acceptors of other views refuse it.
     pub view: ViewId,
-    /// What it says.
+    /// The content.
     pub entry: Entry,
 }
 
-/// What a record says.
+/// The content of a record.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Entry {
-    /// The acceptor takes part in no lower ballot.
+    /// The acceptor takes no part in lower ballots.
     Promise {
         /// The highest ballot heard of.
         ballot: Ballot,
     },
-    /// The acceptor voted; implies the promise.
+    /// The acceptor voted. This implies a promise of the ballot.
     Vote {
-        /// Where.
+        /// The slot.
         slot: Slot,
-        /// In which ballot.
+        /// The ballot.
         ballot: Ballot,
-        /// For what.
+        /// The batch voted for.
         batch: Batch,
     },
     /// The slot is decided with a batch that differs from the vote held for it, or without a vote.
     Chosen {
-        /// Where.
+        /// The slot.
         slot: Slot,
-        /// What was decided.
+        /// The decided batch.
         batch: Batch,
     },
-    /// Every slot up to this one is decided; for each, the held vote or `Chosen` is what was decided.
+    /// Every slot up to this one is decided. The decided batch of each is in its `Chosen`, else in its vote.
     Decided {
         /// The highest slot of the decided prefix.
         upto: Slot,
     },
-    /// Slots up to this one are covered by snapshots and gone.
+    /// Slots up to this one are covered by snapshots and removed.
     Trimmed {
         /// The last trimmed slot.
         upto: Slot,
@@ -49,7 +49,7 @@ pub enum Entry {
 }
 
 impl Record {
-    /// The slot whose trimming makes the record needless; `None` for one that a base must restate.
+    /// The slot whose trimming makes the record unnecessary; `None` if a base must restate the record.
     #[must_use]
     pub fn slot(&self) -> Option<Slot> {
         match &self.entry {

@@ -1,8 +1,8 @@
-//! What every ordering protocol can say about itself.
+//! The status of an ordering protocol.
 
 use quorate_types::{Ballot, NodeId, Slot};
 
-/// A node's part in ordering at this moment.
+/// A node's current role in ordering.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
     /// Orders commands in this ballot.
@@ -23,7 +23,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// Who leads, seen from node `own`.
+    /// The leader, as node `own` knows it.
     #[must_use]
     pub fn leader(self, own: NodeId) -> Option<NodeId> {
         match self {
@@ -34,10 +34,10 @@ impl Role {
     }
 }
 
-/// What a status page shows, for all protocols alike.
+/// The state that a status page shows, the same for all protocols.
 #[derive(Clone, PartialEq, Debug)]
 pub struct OrderingStatus {
-    /// Part in ordering.
+    /// The role of this node.
     pub role: Role,
     /// Highest ballot promised.
     pub promised: Ballot,
@@ -47,7 +47,7 @@ pub struct OrderingStatus {
     pub voted: Slot,
     /// Last trimmed slot.
     pub trimmed: Slot,
-    /// Slots that may still be proposed before the window is full; 0 for who does not lead.
+    /// Slots that may still be proposed before the window is full; 0 if this node does not lead.
     pub window_left: u64,
     /// Commands waiting to be ordered here.
     pub waiting: usize,
@@ -57,11 +57,11 @@ pub struct OrderingStatus {
     pub elections: u64,
     /// Messages of other views or groups that arrived and were dropped, since this node started.
     pub foreign: u64,
-    /// Per peer, what is known; ascending by node.
+    /// The state of each peer, ascending by node.
     pub peers: Vec<PeerStatus>,
 }
 
-/// What is known of one peer.
+/// The state of one peer, as far as this node knows.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PeerStatus {
     /// Which node.

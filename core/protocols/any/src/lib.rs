@@ -1,8 +1,8 @@
-//! Any of the ordering protocols behind one type, and the only crate that names them.
+//! All ordering protocols behind one type. This is the only crate that names them.
 //!
-//! Nodes, bytes and the lab go through [`AnyOrdering`] and [`AnyMessage`]; a protocol is added here by
-//! a variant of each enum and the arms that the compiler asks for. Nothing is decided here: a
-//! message of another protocol than the instance's is no message for it and is dropped.
+//! Nodes, bytes and the lab use [`AnyOrdering`] and [`AnyMessage`]. To add a protocol, add a variant to
+//! each enum and the arms that the compiler asks for. Nothing is decided here: a message of another
+//! protocol than the instance's is dropped.
 #![forbid(unsafe_code)]
 
 pub use quorate_paxos as paxos;
@@ -19,7 +19,7 @@ pub enum Protocol {
     Paxos,
 }
 
-/// What the instances of a view say to each other, in the words of their protocol.
+/// A message between the instances of a view, of any protocol.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum AnyMessage {
     /// Of Multi-Paxos.
@@ -44,8 +44,8 @@ impl AnyMessage {
 }
 
 impl AnyOrdering {
-    /// An instance of `protocol` that remembers `recovered`, the records of its log in their order. The
-    /// first event must be [`Event::Executed`] with the slot of the snapshot that the replica restored.
+    /// Makes an instance of `protocol` from `recovered`, the records of its log in their order. The first
+    /// event must be [`Event::Executed`] with the slot of the snapshot that the replica restored.
     ///
     /// # Errors
     /// When a record is of another view.
@@ -103,7 +103,7 @@ impl Ordering for AnyOrdering {
     }
 }
 
-/// Hands an event to `instance`; what it says becomes what any protocol says.
+/// Passes an event to `instance` and wraps its messages.
 fn pass<O: Ordering>(
     instance: &mut O,
     now: Time,

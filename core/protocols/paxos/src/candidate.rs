@@ -1,7 +1,7 @@
-//! Phase 1: a ballot of one's own is promised by a quorum, and what they voted for is gathered.
+//! Phase 1: a candidate gets the promises of a quorum for its ballot, and collects their votes.
 //!
-//! The candidate's own promise is durable before anybody hears of the ballot. It proposes nothing;
-//! when a quorum has told all its pages, the leader takes over what was found.
+//! The candidate's own promise is durable before it tells others of the ballot. It proposes nothing. When
+//! a quorum has sent all its pages, the leader takes over the votes found.
 
 use crate::message::{Message, Nack, Prepare};
 use crate::{MultiPaxos, Part, Seat};
@@ -18,21 +18,21 @@ pub(crate) struct Candidate {
     from: Slot,
     /// Whether the own promise is durable and the others were asked.
     is_announced: bool,
-    /// Per acceptor the `from` of the page that is awaited, once it differs from the first.
+    /// For each acceptor the `from` of the page that is awaited, once it differs from the first.
     awaited: BTreeMap<NodeId, Slot>,
-    /// Acceptors that told their last page.
+    /// Acceptors that sent their last page.
     promised: NodeSet,
-    /// Per slot the acceptors that may have voted there and no longer know: they count for no quorum of it.
+    /// For each slot the acceptors that may have lost a vote there: they count towards no quorum of the slot.
     unknown: BTreeMap<Slot, NodeSet>,
     pub(crate) found: PhaseOneFound,
     deadline: Time,
     resend_at: Time,
 }
 
-/// What a phase-1 quorum told.
+/// The votes and decisions that a phase-1 quorum reported.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(crate) struct PhaseOneFound {
-    /// Per slot, the vote in the highest ballot.
+    /// For each slot, the vote in the highest ballot.
     pub(crate) votes: BTreeMap<Slot, Vote>,
     /// The highest decided or trimmed slot: nothing at or below it is proposed.
     pub(crate) floor: Slot,
@@ -49,8 +49,8 @@ impl Candidate {
         self.awaited.get(&node).copied().unwrap_or(self.from)
     }
 
-    /// Whether enough acceptors told their pages: `quorum` of them for every slot, not counting those that do not know. What is
-    /// decided already needs no witness. Claim mp-45.
+    /// Whether enough acceptors sent their pages: for every slot `quorum` of them, without those that answered `unknown` there.
+    /// Decided slots need no witness. Claim mp-45.
     fn is_complete(&self, quorum: usize) -> bool {
         let open = self.unknown.range(self.found.floor.next()..);
         let told = |node: &NodeId| self.promised.contains(*node);
@@ -81,7 +81,7 @@ impl Candidate {
     }
 }
 
-/// Whether what is known for a slot binds more than another vote told for it.
+/// Whether the vote known for a slot takes precedence over another vote reported for it.
 fn outranks(known: &Vote, vote: &Vote) -> bool {
     if planted(Plant::LowestBallotWins) {
         return known.ballot < vote.ballot;
@@ -129,7 +129,7 @@ impl MultiPaxos {
         }
     }
 
-    /// The own promise of `ballot` is durable: the others may hear of it.
+    /// The own promise of `ballot` is durable: the others may be asked.
     pub(crate) fn own_promise_is_durable(
         &mut self,
         now: Time,
@@ -266,7 +266,7 @@ impl MultiPaxos {
 }
 
 impl Seat {
-    /// A promise is durable: tell the page that was asked for.
+    /// A promise is durable: sends the page that was asked for.
     pub(crate) fn tell_promise(
         &mut self,
         to: NodeId,
@@ -274,7 +274,7 @@ impl Seat {
         from: Slot,
         effects: &mut Effects<Message>,
     ) {
-        // A promise overtaken by a higher one is still kept, but telling it helps nobody.
+        // A promise below a higher one still holds, but sending it helps nobody.
         if ballot != self.acceptor.promised() {
             return;
         }

@@ -1,4 +1,4 @@
-//! The seam: every event finds its role here, and what follows from several roles is settled here.
+//! Passes every event to its role, and does the work that concerns several roles.
 
 use crate::leader::Tenure;
 use crate::message::{
@@ -10,7 +10,7 @@ use quorate_ordering::{Effect, Effects, Event, Lane, LinkState, Ordering, Orderi
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{Ballot, NodeId, NodeSet, Slot, Time, ViewId, Wall};
 
-/// Decided slots after which the watermark is written with the next vote.
+/// The number of decided slots after which the watermark is written with the next vote.
 const UNRECORDED_MAX: u64 = 64;
 
 impl Ordering for MultiPaxos {
@@ -155,7 +155,7 @@ impl MultiPaxos {
         }
     }
 
-    /// A leader of `ballot` spoke. Says whether it is to be followed; a lower ballot is told so.
+    /// A message of the leader of `ballot` arrived. Returns whether to follow it; a leader with a lower ballot gets a nack.
     pub(crate) fn follow(
         &mut self,
         now: Time,
@@ -179,7 +179,7 @@ impl MultiPaxos {
         true
     }
 
-    /// A higher ballot exists: an own attempt or leadership below it ends.
+    /// A higher ballot exists: this node's own attempt or leadership below it ends.
     pub(crate) fn yield_to(&mut self, now: Time, ballot: Ballot, effects: &mut Effects<Message>) {
         match &self.part {
             Part::Follower => {}
@@ -325,7 +325,7 @@ impl MultiPaxos {
             effects.push(Effect::NeedSnapshot { upto });
         }
         if slot > self.seat.acceptor.log.decided() {
-            // A snapshot hides what was decided in the slots in flight: perhaps another's proposals.
+            // A snapshot hides what was decided in the slots in flight, perhaps proposals of another leader.
             if matches!(&self.part, Part::Leader(leader) if !leader.in_flight.is_empty()) {
                 self.step_down(now, effects);
             }
@@ -381,7 +381,7 @@ impl MultiPaxos {
         }
     }
 
-    /// Turns answers that became durable into messages; own ones take effect at once.
+    /// Turns durable answers into messages; answers to this node itself take effect at once.
     fn settle(&mut self, now: Time, effects: &mut Effects<Message>) {
         while let Some(answer) = self.seat.acceptor.gate.take_ready() {
             match answer {
@@ -427,7 +427,7 @@ impl MultiPaxos {
         }
     }
 
-    /// Joins a vote to the range that leaves at the end of the turn.
+    /// Adds a vote to the range that is sent at the end of the turn.
     fn gather_vote(
         &mut self,
         ballot: Ballot,
@@ -489,8 +489,8 @@ impl Seat {
         self.discard(effects);
     }
 
-    /// Lets records up to the trim point go. Not while the log is damaged: the damage would go with
-    /// them, and after a restart nothing would say that a promise may be missing from the base.
+    /// Lets storage remove records up to the trim point. Not while the log is damaged: the damage would be
+    /// removed with them, and after a restart nothing would show that a promise may be missing from the base.
     pub(crate) fn discard(&mut self, effects: &mut Effects<Message>) {
         if self.acceptor.gate.is_on_disk() && self.repair.is_none() {
             let upto = self.acceptor.log.trimmed();

@@ -1,32 +1,32 @@
-//! When to try to lead: suspicion of the leader, and the pre-vote before a ballot is spent.
+//! When a node tries to lead: suspicion of the leader, and the pre-vote before a ballot is used.
 //!
 //! A node that misses its leader first asks whether a majority misses it too. Only then does it begin
-//! phase 1: a node that returns, or alone lost its link, unseats nobody. Refuses to decide anything
-//! about slots; the candidate does that.
+//! phase 1, so a node that returns, or that alone lost its link, replaces no leader. Slots are the
+//! candidate's business.
 
 use crate::message::{Message, PreVote, PreVoted, TakeOver};
 use crate::{MultiPaxos, Part, Seat};
 use quorate_ordering::{Effect, Effects, Lane};
 use quorate_types::{Ballot, Duration, NodeId, NodeSet, Slot, Time};
 
-/// Doublings of the wait between two pre-votes, at most.
+/// The most times that the wait between two pre-votes doubles.
 const DOUBLINGS_MAX: u32 = 5;
 
-/// What a node knows of leadership other than its own.
+/// What a node knows of other nodes' leadership.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Election {
-    /// The ballot of the leader that is followed, while it is not missed.
+    /// The ballot of the leader that is followed, until it is suspected.
     pub(crate) leader: Option<Ballot>,
     /// When the leader, or a candidate that was promised a ballot, was last heard.
     pub(crate) heard: Time,
-    /// How long its silence is borne; drawn anew with each leader.
+    /// How long its silence is tolerated; drawn anew for each leader.
     patience: Duration,
-    /// A try is due at this time, whatever the patience.
+    /// A try is due at this time, whatever the tolerated silence.
     due: Option<Time>,
-    /// No pre-vote is granted before this: a promise was just given.
+    /// No pre-vote is granted before this time: a promise was just given.
     quiet_until: Time,
-    /// Until when a candidate that lags far is denied its pre-vote in favour of a better one, and a node
-    /// that lacks a snapshot does not stand; set when first needed, once per search for a leader.
+    /// The end of the span in which a candidate that lags far is denied its pre-vote in favour of a better
+    /// one, and a node that lacks a snapshot does not stand. Set when first needed, once per search for a leader.
     preferring_until: Option<Time>,
     /// Tries since a leader was last heard.
     tries: u32,
@@ -127,7 +127,7 @@ impl MultiPaxos {
             .send(NodeSet::only(from), Lane::Urgent, answer, effects);
     }
 
-    /// Says whether this acceptor would promise `candidate` a ballot in good conscience.
+    /// Whether this acceptor would promise `candidate` a ballot.
     fn misses_leader(&self, now: Time, candidate: NodeId) -> bool {
         let is_bound = self.seat.acceptor.bound_until(candidate) > now;
         let is_idle = match &self.part {
@@ -173,7 +173,7 @@ impl MultiPaxos {
         }
     }
 
-    /// The leader leaves and names this node: no pre-vote is needed.
+    /// The leader shuts down and names this node as its successor: no pre-vote is needed.
     pub(crate) fn on_take_over(
         &mut self,
         now: Time,
@@ -196,7 +196,7 @@ impl Seat {
         let is_linked = self.peers.is_linked(ballot.node);
         let election = &mut self.election;
         if election.due.is_some() && !is_linked {
-            // It was on its way when the link went down: its sender may be dead.
+            // It was in flight when the link went down: its sender may be dead.
             return;
         }
         election.heard = now;
@@ -216,7 +216,7 @@ impl Seat {
         }
     }
 
-    /// A candidate was promised a ballot: it gets the time to succeed.
+    /// A candidate was promised a ballot: it gets time to succeed.
     pub(crate) fn heard_candidate(&mut self, now: Time, ballot: Ballot) {
         let timing = &self.config.timing;
         let election = &mut self.election;
@@ -228,8 +228,8 @@ impl Seat {
         election.quiet_until = now + timing.resend;
     }
 
-    /// The link to the leader, or to the candidate that was promised its ballot, went down: a process
-    /// that dies shows so at once (claim mp-39).
+    /// The link to the leader, or to the candidate that was promised a ballot, went down: the death of a
+    /// process shows at once (claim mp-39).
     pub(crate) fn suspect_soon(&mut self, now: Time) {
         let timing = &self.config.timing;
         let wait = self.random.span(timing.retry_min, timing.retry_max);
@@ -247,8 +247,8 @@ impl Seat {
         self.election.due = Some(now + wait);
     }
 
-    /// While its replica waits for a snapshot, a leader can order no more than a window of slots: another
-    /// acceptor goes first, for a bounded time, because none may be able to win (claim mp-38).
+    /// While its replica waits for a snapshot, a leader can order no more than a window of slots. So another
+    /// acceptor goes first; only for a bounded time, because none may be able to win (claim mp-38).
     fn stands_back_until(&mut self, now: Time) -> Option<Time> {
         let lacks_snapshot = self.executed < self.acceptor.log.trimmed();
         let mut peers = self.peers.iter();
@@ -261,9 +261,9 @@ impl Seat {
         (now < until).then_some(until)
     }
 
-    /// Says whether a candidate with this decided prefix is to let a better one go first: it would lead
-    /// only after it has learned what this acceptor, or one linked to it, could go on from. That one is
-    /// preferred for a bounded time, because it may be unable to win (claim mp-38).
+    /// Whether a candidate with this decided prefix should let a better one go first. It could lead only
+    /// after it has learned the slots that this acceptor, or one linked to it, knows already. The better one
+    /// is preferred for a bounded time, because it may be unable to win (claim mp-38).
     fn prefers_another(&mut self, now: Time, decided: Slot) -> bool {
         let own = self.acceptor.log.decided();
         let linked = (self.peers.iter()).filter(|peer| peer.is_acceptor && peer.link.is_some());
@@ -282,7 +282,7 @@ impl Seat {
             return false;
         }
         if own.since(decided) > far {
-            // The better candidate is this one: it stands at once.
+            // The better candidate is this node: it stands at once.
             self.election.due = Some(now);
         }
         true

@@ -1,4 +1,4 @@
-//! What a leader sends to each peer, and again when it seems lost, within the peer's credit.
+//! How a leader sends values to each peer within the peer's credit, and sends them again if they seem lost.
 
 use crate::Seat;
 use crate::leader::Leader;
@@ -7,7 +7,7 @@ use quorate_ordering::{Effect, Effects, Lane};
 use quorate_types::{Duration, NodeId, NodeSet, Time};
 
 impl Leader {
-    /// Sends `node` the undecided slots that it lacks, as far as its credit goes.
+    /// Sends `node` the undecided slots that it lacks, as far as its credit allows.
     pub(crate) fn fill(
         &mut self,
         seat: &mut Seat,
@@ -44,8 +44,8 @@ impl Leader {
         }
     }
 
-    /// Nothing was decided for a while: the oldest undecided slots go again to those who have not
-    /// voted for them. Lost votes are told again by who gets a proposal twice.
+    /// Nothing was decided for a while: sends the oldest undecided slots again to the nodes that have not
+    /// voted for them. A node that gets a proposal twice sends its vote again.
     pub(crate) fn resend_unvoted(
         &mut self,
         seat: &mut Seat,
@@ -85,8 +85,8 @@ impl Leader {
 }
 
 impl Seat {
-    /// A peer that answers heartbeats but no values lost them: its credit begins anew, at what is
-    /// undecided. One that answers nothing gets nothing.
+    /// A peer that answers heartbeats but not values has lost the values: its credit is reset and starts at
+    /// the undecided slots. A peer that answers nothing gets nothing.
     pub(crate) fn free_stalled(&mut self, now: Time) {
         let next = self.acceptor.log.decided().next();
         let bearable = self.config.timing.election_min;

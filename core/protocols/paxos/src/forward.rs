@@ -1,9 +1,9 @@
 //! Commands submitted at a node that does not lead, until they are decided or refused.
 //!
-//! Each is kept here, forwarded to the leader, and forwarded again when leadership or the link changes;
-//! sessions make a second order harmless. A command whose fate an answer did not settle is refused
-//! only as unknown. A forward is numbered, and a leader takes each number once, so that "returned"
-//! is certain.
+//! Each command is kept here, forwarded to the leader, and forwarded again when leadership or the link
+//! changes. Sessions make it harmless to order a command twice. If no answer says what became of a
+//! command, it is refused only as unknown. Forwards are numbered, and a leader accepts each number once,
+//! so that "returned" is certain.
 
 use crate::leader::{Leader, LeaderStage};
 use crate::message::{Forward, Message, Returned};
@@ -13,10 +13,10 @@ use quorate_ordering::{Effect, Effects, Lane};
 use quorate_types::{Ballot, Batch, Command, CommandId, NodeId, NodeSet, Refusal, Time};
 use std::collections::{BTreeMap, VecDeque};
 
-/// What may have become of a command that this node has to settle.
+/// What may have happened to a command that this node submitted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Fate {
-    /// It was neither proposed nor forwarded, or for certain in vain.
+    /// It was neither proposed nor forwarded, or certainly without effect.
     Unproposed,
     /// An earlier proposal or forward may still be decided.
     Open,
@@ -25,21 +25,21 @@ pub(crate) enum Fate {
 #[derive(Clone, PartialEq, Debug)]
 struct Kept {
     command: Command,
-    /// The forward that it is out with, and when that left.
+    /// The forward that carries it, and when that was sent.
     sent: Option<(u64, Time)>,
     /// An earlier proposal or forward may still be decided.
     is_uncertain: bool,
     deadline: Time,
 }
 
-/// Submissions whose fate is open.
+/// Submissions that are neither decided nor refused.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Submissions {
-    /// Commands of one node are told apart by their ids alone.
+    /// By id; the ids of one node's commands are unique.
     kept: BTreeMap<CommandId, Kept>,
     /// Ids to forward at the end of the turn.
     unsent: Vec<CommandId>,
-    /// Deadlines in ascending order; what was settled meanwhile is skipped.
+    /// Deadlines in ascending order; those of settled commands are skipped.
     deadlines: VecDeque<(Time, CommandId)>,
     bytes: usize,
     number: u64,
@@ -47,7 +47,7 @@ pub(crate) struct Submissions {
 }
 
 impl Submissions {
-    /// Numbers go on over restarts because `boot` does.
+    /// Numbers rise over restarts because `boot` does.
     pub(crate) fn new(boot: u64) -> Submissions {
         Submissions {
             kept: BTreeMap::new(),
@@ -165,7 +165,7 @@ impl MultiPaxos {
 }
 
 impl Leader {
-    /// This node leads and everything of earlier ballots is decided: what is kept is proposed afresh.
+    /// This node leads and everything of earlier ballots is decided: proposes all kept commands.
     pub(crate) fn adopt_outstanding(&mut self, seat: &mut Seat, effects: &mut Effects<Message>) {
         seat.deliver(effects);
         let kept = std::mem::take(&mut seat.forward.kept);
@@ -184,7 +184,7 @@ impl Leader {
 }
 
 impl Seat {
-    /// Keeps commands until they are decided or their time is up; forwards them at the turn's end.
+    /// Keeps commands until they are decided or expire; forwards them at the end of the turn.
     pub(crate) fn keep(&mut self, now: Time, commands: Vec<Command>, fate: Fate) {
         let is_uncertain = fate == Fate::Open;
         let deadline = now + self.config.timing.submit;
@@ -213,7 +213,7 @@ impl Seat {
         }
     }
 
-    /// The end of a turn: what was not sent goes to the leader, where one is known.
+    /// The end of a turn: sends unsent commands to the leader, if one is known.
     pub(crate) fn forward_unsent(&mut self, now: Time, effects: &mut Effects<Message>) {
         if self.forward.unsent.is_empty() {
             return;
@@ -257,7 +257,7 @@ impl Seat {
         self.send(NodeSet::only(ballot.node), Lane::Normal, message, effects);
     }
 
-    /// Commands that another node forwarded here are not proposed: it may route them anew.
+    /// Commands that another node forwarded here are not proposed: that node may forward them elsewhere.
     pub(crate) fn give_back(
         &self,
         node: NodeId,
@@ -305,7 +305,7 @@ impl Seat {
         }
     }
 
-    /// Another leader, or none, or a new link to the same: what is out may be lost.
+    /// Another leader, or none, or a new link to the same one: forwards in flight may be lost.
     pub(crate) fn leader_changed(&mut self) {
         self.forward.unsent.clear();
         for (id, kept) in &mut self.forward.kept {
@@ -321,8 +321,8 @@ impl Seat {
             return;
         }
         for command in batch.commands() {
-            // Another node may have submitted another command under the same id: that one settles nothing
-            // here. A copy of the same command may acknowledge more.
+            // Another node may have submitted a different command under the same id: that does not settle this
+            // one. A copy of the same command may have another `acknowledged`.
             let kept = self.forward.kept.get(&command.id);
             if kept.is_some_and(|kept| kept.command.body == command.body) {
                 self.forward.take(command.id);
@@ -369,7 +369,7 @@ impl Seat {
         }
     }
 
-    /// Lists what was returned, and what is out for long, to be forwarded once more.
+    /// Marks returned commands, and commands without an answer for long, to be forwarded again.
     fn forward_again(&mut self, now: Time) {
         let bearable = self.config.timing.read;
         self.forward.unsent.clear();

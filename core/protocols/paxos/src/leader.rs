@@ -1,8 +1,8 @@
-//! Phase 2: a stable leader fills slots, counts votes and lets followers know what is decided.
+//! Phase 2: a stable leader fills slots, counts votes and tells followers what is decided.
 //!
-//! It first catches up to everything that phase 1 found decided, then proposes again what was voted
-//! for there (NOOPs in the gaps), and only then new commands. What each peer gets is bounded by its
-//! credit; what is lost is sent again when no slot was decided for a while.
+//! It first learns everything that phase 1 found decided. Then it proposes again the values that were
+//! voted for above, with NOOPs in the gaps. Only then it proposes new commands. Each peer's credit bounds
+//! what is sent to it. Lost values are sent again when no slot was decided for a while.
 
 use crate::candidate::PhaseOneFound;
 use crate::forward::Fate;
@@ -16,21 +16,21 @@ use quorate_types::zoo::{Plant, planted};
 use quorate_types::{Ballot, Batch, Command, Duration, NodeId, NodeSet, Slot, Stamp, Time, Wall};
 use std::collections::{BTreeMap, VecDeque};
 
-/// How far a new leader is.
+/// The progress of a new leader.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum LeaderStage {
     /// Slots up to `floor` are decided elsewhere: learn them before proposing anything.
     CatchUp { floor: Slot, since: Time },
-    /// What phase 1 found is proposed again; no read is served before `upto` is decided.
+    /// The votes that phase 1 found are proposed again; no read is served before `upto` is decided.
     Recover { upto: Slot },
     /// New commands are ordered.
     Steady,
 }
 
-/// Whether a leader goes on.
+/// Whether a leader continues.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Tenure {
-    /// It does.
+    /// It continues.
     Goes,
     /// Its quorum is gone: it steps down.
     Over,
@@ -40,7 +40,7 @@ pub(crate) enum Tenure {
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Proposal {
     pub(crate) batch: Batch,
-    /// Acceptors known to have voted for it in this ballot. A set: nobody counts twice.
+    /// Acceptors known to have voted for it in this ballot. It is a set, so that none counts twice.
     pub(crate) voters: NodeSet,
     pub(crate) origin: Origin,
 }
@@ -51,14 +51,14 @@ pub(crate) struct Leader {
     pub(crate) ballot: Ballot,
     pub(crate) stage: LeaderStage,
     found: BTreeMap<Slot, Vote>,
-    /// Invariant: the first stands for the slot after the decided prefix.
+    /// Invariant: the first is for the slot after the decided prefix.
     pub(crate) in_flight: VecDeque<Proposal>,
     /// The slot after the last proposed one.
     pub(crate) next: Slot,
     pub(crate) queue: Queue,
     since: Time,
     beat: u64,
-    /// When which recent heartbeat was sent.
+    /// When each recent heartbeat was sent.
     beats: VecDeque<(u64, Time)>,
     pub(crate) beat_at: Time,
     /// The decided watermark that every message sent so far could carry.
@@ -68,7 +68,7 @@ pub(crate) struct Leader {
     pub(crate) progress_at: Time,
     pub(crate) patience: Duration,
     pub(crate) wants_lease_until: Time,
-    /// Leadership is being given to this node, until then at the latest.
+    /// Leadership is being transferred to this node, until this time at the latest.
     transfer: Option<(NodeId, Time)>,
 }
 
@@ -83,7 +83,7 @@ impl Leader {
         Slot(self.next.0 - self.in_flight.len() as u64)
     }
 
-    /// What is proposed in `slot`, while that is undecided.
+    /// The proposal in `slot`, while the slot is undecided.
     pub(crate) fn proposal(&self, slot: Slot) -> Option<&Proposal> {
         let index = slot.0.checked_sub(self.first().0)?;
         self.in_flight.get(usize::try_from(index).ok()?)
@@ -114,7 +114,7 @@ impl Leader {
         );
     }
 
-    /// Once caught up, proposes again what phase 1 found; once that is decided, turns to new commands.
+    /// Once caught up, proposes again the votes that phase 1 found; once these are decided, turns to new commands.
     pub(crate) fn recover(&mut self, seat: &mut Seat, now: Time, effects: &mut Effects<Message>) {
         let decided = seat.acceptor.log.decided();
         if let LeaderStage::CatchUp { floor, .. } = self.stage
@@ -140,7 +140,7 @@ impl Leader {
         }
     }
 
-    /// Proposes `batch` in the next slot to everybody whose credit allows it.
+    /// Proposes `batch` in the next slot to every peer whose credit allows it.
     fn propose(
         &mut self,
         seat: &mut Seat,
@@ -183,7 +183,7 @@ impl Leader {
         seat.send(to, Lane::Normal, accept, effects);
     }
 
-    /// The end of a turn: what waits becomes batches, as far as the pipeline and ω allow.
+    /// The end of a turn: cuts waiting commands into batches, as far as the pipeline and ω allow.
     pub(crate) fn order_waiting(
         &mut self,
         seat: &mut Seat,
@@ -211,8 +211,8 @@ impl Leader {
         self.announce_if_awaited(seat, now, effects);
     }
 
-    /// A follower waits for its forwarded command: tell it now. Otherwise the watermark may wait a
-    /// little for a proposal that carries it.
+    /// If a follower waits for its forwarded command, tells the watermark now. Otherwise the watermark may
+    /// wait a little for a proposal that carries it.
     fn announce_if_awaited(&mut self, seat: &mut Seat, now: Time, effects: &mut Effects<Message>) {
         let decided = seat.acceptor.log.decided();
         if self.announced >= decided {
@@ -240,7 +240,7 @@ impl Leader {
         );
     }
 
-    /// `from` voted for what this ballot proposed in `first..=last`.
+    /// `from` voted for this ballot's proposals in `first..=last`.
     pub(crate) fn on_accepted(
         &mut self,
         seat: &mut Seat,
@@ -253,7 +253,7 @@ impl Leader {
         self.acknowledged(seat, now, from, accepted.last, Backing::Vote, effects);
     }
 
-    /// `from`, which has no vote, holds what this ballot proposed in `first..=last`.
+    /// `from`, which has no vote, holds this ballot's proposals in `first..=last`.
     pub(crate) fn on_seen(
         &mut self,
         seat: &mut Seat,
@@ -286,7 +286,7 @@ impl Leader {
         }
     }
 
-    /// `from` has what was sent to it up to `last`.
+    /// `from` has received everything sent to it up to `last`.
     fn acknowledged(
         &mut self,
         seat: &mut Seat,
@@ -307,7 +307,7 @@ impl Leader {
         self.fill(seat, now, from, effects);
     }
 
-    /// Extends the decided prefix over every slot that has its quorum.
+    /// Extends the decided prefix over every slot with a quorum of votes.
     pub(crate) fn decide_voted(
         &mut self,
         seat: &mut Seat,
@@ -326,13 +326,13 @@ impl Leader {
             }
             self.progress_at = now;
             self.patience = seat.config.timing.resend;
-            // The own vote may be missing: counting others' needs no room of one's own.
+            // The own vote may be missing: counting others' votes needs no room in the own log.
             seat.acceptor.decide(Some(proposal.batch), effects);
         }
         self.recover(seat, now, effects);
     }
 
-    /// The decided prefix moved by learning: lets go of the own proposals that were decided.
+    /// The decided prefix moved by learning: drops own proposals that were decided.
     pub(crate) fn drop_covered(&mut self, seat: &mut Seat) {
         let decided = seat.acceptor.log.decided();
         while !self.in_flight.is_empty() && self.first() <= decided {
@@ -391,7 +391,7 @@ impl Leader {
         let to = seat.others();
         seat.send(to, Lane::Urgent, message, effects);
         if let Some(successor) = successor {
-            // Said again with each heartbeat: a successor that is bound by a lease does not listen yet.
+            // Sent again with each heartbeat, because a successor that is bound by a lease ignores it at first.
             let message = Message::TakeOver(TakeOver { ballot });
             seat.send(NodeSet::only(successor), Lane::Urgent, message, effects);
         }
@@ -426,7 +426,7 @@ impl Leader {
         self.fill(seat, now, from, effects);
     }
 
-    /// Says whether too few acceptors answered within an election timeout to decide anything.
+    /// Whether too few acceptors for a quorum answered within an election timeout.
     fn has_lost_quorum(&self, seat: &Seat, now: Time) -> bool {
         let bearable = seat.config.timing.election_min;
         if let LeaderStage::CatchUp { since, .. } = self.stage
@@ -512,7 +512,7 @@ impl MultiPaxos {
         self.seat.learn_afresh(now, effects);
     }
 
-    /// Another ballot beat this one, or the quorum is gone: everything that waits here is rerouted.
+    /// A higher ballot exists, or the quorum is gone: everything that waits here is routed to the next leader.
     pub(crate) fn step_down(&mut self, now: Time, effects: &mut Effects<Message>) {
         let Part::Leader(mut leader) = std::mem::replace(&mut self.part, Part::Follower) else {
             return;

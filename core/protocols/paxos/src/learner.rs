@@ -1,7 +1,7 @@
-//! What is decided, and how a node that missed some of it catches up.
+//! How a node learns decisions, and catches up on those it missed.
 //!
-//! A follower takes its own vote for the decided batch only if the vote was in the very ballot whose
-//! leader announced the watermark. Everything else it asks for, in bounded chunks, one at a time.
+//! A follower takes its own vote for the decided batch only if the vote has the ballot of the leader that
+//! announced the watermark. It asks for all other batches, one bounded chunk at a time.
 
 use crate::message::{Learn, Learned, Message, Trimmed};
 use crate::{MultiPaxos, Part, Seat};
@@ -17,11 +17,11 @@ pub(crate) struct Learner {
     /// The highest slot known to be decided somewhere.
     pub(crate) known: Slot,
     gap_since: Option<Time>,
-    /// Who was asked, and when to ask again.
+    /// The peer that was asked, and when to ask again.
     asked: Option<(NodeId, Time)>,
-    /// Rises when an asked peer is of no use: the next one is asked.
+    /// Rises when an asked peer does not help, so that the next one is asked.
     turn: usize,
-    /// When learning last brought anything.
+    /// When learning last brought a batch.
     pub(crate) progress_at: Time,
 }
 
@@ -58,7 +58,7 @@ impl MultiPaxos {
         self.learn_more(now, effects);
     }
 
-    /// A peer told its decided prefix.
+    /// A peer reported its decided prefix.
     pub(crate) fn peer_decided(
         &mut self,
         now: Time,
@@ -71,7 +71,7 @@ impl MultiPaxos {
         self.learn_more(now, effects);
     }
 
-    /// Notes a gap, which is asked for when it stays.
+    /// Notes a gap; if it remains, the missing slots are asked for.
     pub(crate) fn learn_more(&mut self, now: Time, effects: &mut Effects<Message>) {
         if self.seat.acceptor.log.decided() >= self.seat.learner.known {
             self.seat.learner.gap_since = None;
@@ -122,8 +122,8 @@ impl MultiPaxos {
             }
         } else {
             self.seat.learner.turn += 1;
-            // Once everybody was asked in vain there is a pause, or questions and empty answers would
-            // follow each other as fast as the links carry them.
+            // After all peers were asked in vain, pause. Otherwise questions and empty answers would follow
+            // each other as fast as the links carry them.
             let linked = self.seat.peers.iter().filter(|peer| peer.link.is_some());
             let place = self.seat.learner.turn.checked_rem(linked.count());
             self.seat.learner.gap_since = place.is_none_or(|place| place == 0).then_some(now);
@@ -131,8 +131,8 @@ impl MultiPaxos {
         self.learn_more(now, effects);
     }
 
-    /// `from` tells that `batch` was decided for `slot`. A leader that proposed something else there has
-    /// been superseded. It steps down first: followers that hold its proposal would take its watermark
+    /// `from` reports that `batch` was decided in `slot`. A leader that proposed another batch there was
+    /// superseded. It steps down first, because followers that hold its proposal would take its watermark
     /// for the decision of that proposal (claim mp-32).
     fn told_decision(
         &mut self,
@@ -164,7 +164,7 @@ impl MultiPaxos {
         }
     }
 
-    /// A peer has only snapshots of what this node lacks.
+    /// A peer has the slots that this node lacks only in snapshots.
     pub(crate) fn on_trimmed(
         &mut self,
         now: Time,
@@ -196,7 +196,7 @@ impl MultiPaxos {
 }
 
 impl Seat {
-    /// Decides what the watermark covers and is held in the watermark's ballot.
+    /// Decides the slots that the watermark covers and that are held in the watermark's ballot.
     pub(crate) fn decide_heard(&mut self, effects: &mut Effects<Message>) {
         let (ballot, upto) = self.learner.heard;
         loop {
@@ -211,7 +211,7 @@ impl Seat {
         }
     }
 
-    /// Nothing more is to be expected of what was asked: what is still missing is asked for at once.
+    /// No further answer is expected: asks at once for what is still missing.
     pub(crate) fn learn_afresh(&mut self, now: Time, effects: &mut Effects<Message>) {
         self.learner.asked = None;
         if self.acceptor.log.decided() < self.learner.known {
@@ -269,8 +269,8 @@ impl Seat {
         );
     }
 
-    /// Whom to ask: the leader for a few slots, rather another peer for many; the next one after a
-    /// failure.
+    /// The peer to ask: the leader for a few slots, preferably another peer for many, and the next one
+    /// after a failure.
     fn teacher(&self) -> Option<NodeId> {
         let decided = self.acceptor.log.decided();
         let leader = self.election.leader.map(|ballot| ballot.node);
@@ -326,8 +326,8 @@ impl Seat {
         self.send(NodeSet::only(from), Lane::Bulk, answer, effects);
     }
 
-    /// Hands decided slots up, in order, and settles the submissions among them. Nothing while the
-    /// replica lacks what was trimmed: a snapshot has to bring it first.
+    /// Passes decided slots to the replica, in order, and settles the submissions in them. It waits while
+    /// the replica lacks trimmed slots: a snapshot must bring them first.
     pub(crate) fn deliver(&mut self, effects: &mut Effects<Message>) {
         if self.executed < self.acceptor.log.trimmed() {
             return;
@@ -346,7 +346,7 @@ impl Seat {
     }
 }
 
-/// What tells one batch from another in a report: the leader's stamp, and which commands.
+/// Names a batch in a report: the leader's stamp, and the commands.
 fn named(batch: &Batch) -> String {
     let Stamp { wall, entropy } = batch.stamp();
     let ids: Vec<_> = batch.commands().iter().map(|command| command.id).collect();

@@ -1,8 +1,8 @@
 //! Multi-Paxos: orders commands with one stable leader.
 //!
-//! [`MultiPaxos`] is one instance at one node. It owns an [`Acceptor`], which remembers. Each other role is a
-//! file: `election` and `candidate` find a leader, `leader` fills slots, `learner` follows, `forward` and `reads` serve
-//! the local replica. Here is only the dispatch between them. It knows no bytes, objects or clients.
+//! [`MultiPaxos`] is one instance at one node. It owns an [`Acceptor`], which keeps promises and votes. Every other role
+//! has its file: `election` and `candidate` find a leader, `leader` fills slots, `learner` follows, `forward` and `reads`
+//! serve the local replica. This file has the state and the changes of roles. It knows no bytes, objects or clients.
 #![forbid(unsafe_code)]
 
 mod candidate;
@@ -37,7 +37,7 @@ use random::Random;
 use reads::PaxosReads;
 use repair::Repair;
 
-/// A node's part in agreement at this moment.
+/// The current role of a node.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Part {
     Follower,
@@ -45,7 +45,7 @@ pub(crate) enum Part {
     Leader(Box<Leader>),
 }
 
-/// What this acceptor has to tell of consecutive slots of one ballot.
+/// Answers of this acceptor about consecutive slots of one ballot, sent together.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct UnsentVotes {
     ballot: Ballot,
@@ -54,7 +54,7 @@ pub(crate) struct UnsentVotes {
     backing: Backing,
 }
 
-/// What a node has whatever its role: what it remembers, whom it knows, and who waits here.
+/// The state that a node has in every role: its acceptor, its peers, and waiting commands and reads.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Seat {
     config: Config,
@@ -67,33 +67,33 @@ pub(crate) struct Seat {
     reads: PaxosReads,
     /// Present while a damaged acceptor may not vote.
     repair: Option<Repair>,
-    /// Damage was found, and storage has not been told that it is made up for.
+    /// Damage was found, and storage has not yet been told that it is repaired.
     must_report_repair: bool,
     /// The highest slot that the replica applied.
     executed: Slot,
-    /// The highest slot handed up. Invariant: at most the decided prefix, outside of `handle`.
+    /// The highest slot passed to the replica. Invariant: outside of `handle`, at most the decided prefix.
     delivered: Slot,
 }
 
-/// One node's instance of Multi-Paxos for one view: its role, and what it has in every role. Here
-/// roles change; what a leader does is a method of [`Leader`], what every node does one of [`Seat`].
+/// One node's instance of Multi-Paxos for one view: its role, and the state it has in every role. Roles
+/// change here; a leader's work is in [`Leader`], the work of every node in [`Seat`].
 #[derive(Clone, PartialEq, Debug)]
 pub struct MultiPaxos {
     seat: Seat,
     part: Part,
-    /// Votes whose answer leaves at the end of the turn.
+    /// Votes whose answers are sent at the end of the turn.
     unsent_votes: Option<UnsentVotes>,
     role_told: Role,
     /// Messages of other views that were dropped.
     foreign: u64,
-    /// When the decided watermark is next written, if it rose.
+    /// When the decided watermark is written next, if it has risen.
     record_at: Time,
 }
 
 impl MultiPaxos {
-    /// An instance that remembers `recovered`, the records of its log in their order. The first event
-    /// must be [`quorate_ordering::Event::Executed`] with the slot of the snapshot that the replica
-    /// restored, slot 0 for none: what lies between it and the trim point has to come by a snapshot.
+    /// Makes an instance from `recovered`, the records of its log in their order. The first event must be
+    /// [`quorate_ordering::Event::Executed`] with the slot of the snapshot that the replica restored, or
+    /// slot 0 if there is none. Slots between it and the trim point must come by a snapshot.
     ///
     /// # Errors
     /// When a record is of another view.
@@ -121,7 +121,7 @@ impl MultiPaxos {
         restore(&mut acceptor, recovered, &config.damage)?;
         let may_be_bound = acceptor.promised() > Ballot::ZERO || config.damage.was_found();
         if may_be_bound && !planted(Plant::LeaseForgotten) {
-            // A lease granted before the restart is forgotten, so it is kept to blindly.
+            // A lease granted before the restart is forgotten, so assume that one was granted.
             acceptor.bind(Ballot::ZERO, now + timing.lease);
         }
         let is_alone = config.view.acceptors.len() == 1;
@@ -158,7 +158,7 @@ impl MultiPaxos {
         })
     }
 
-    /// The leader and what it works on, while this node leads.
+    /// The leader and the state it works on, while this node leads.
     pub(crate) fn leading(&mut self) -> Option<(&mut Leader, &mut Seat)> {
         match &mut self.part {
             Part::Leader(leader) => Some((leader, &mut self.seat)),

@@ -1,8 +1,8 @@
-//! Everything that Multi-Paxos instances of one view say to each other.
+//! The messages between Multi-Paxos instances of one view.
 //!
-//! `core/wire` encodes these; nothing here knows bytes. No message carries a time: clocks are local.
-//! Every message may be lost, repeated and reordered: each one says in full what it claims (a ballot,
-//! a range of slots, a request number), so that none is understood by its place in a stream.
+//! `core/wire` encodes them. No message contains a time, because clocks are local. Every message may be
+//! lost, repeated and reordered. So each contains everything it claims (a ballot, a range of slots, a
+//! request number), and none depends on its place in a stream.
 
 use quorate_acceptor::{Promise, Testimony};
 use quorate_types::{Ballot, Batch, Command, CommandId, Refusal, Slot, ViewNumber};
@@ -12,7 +12,7 @@ use quorate_types::{Ballot, Batch, Command, CommandId, Refusal, Slot, ViewNumber
 pub enum Message {
     /// Would you promise me a ballot?
     PreVote(PreVote),
-    /// The answer to [`PreVote`]; binds nobody.
+    /// The answer to [`PreVote`]; it binds nobody.
     PreVoted(PreVoted),
     /// Phase 1a.
     Prepare(Prepare),
@@ -24,12 +24,11 @@ pub enum Message {
     Accept(Accept),
     /// Phase 2b.
     Accepted(Accepted),
-    /// The sender, which has no vote, holds what `ballot` proposed in `first..=last`.
+    /// The sender, which has no vote, holds the proposals of `ballot` in `first..=last`.
     Seen(Seen),
-    /// Every slot up to `upto` is decided; for slots that `ballot` proposed, its proposal is what was
-    /// decided.
+    /// Every slot up to `upto` is decided; for slots that `ballot` proposed, its proposal is decided.
     Decided(Decided),
-    /// The leader lives.
+    /// A sign of life of the leader.
     Heartbeat(Heartbeat),
     /// The answer to [`Heartbeat`].
     Heard(Heard),
@@ -37,30 +36,30 @@ pub enum Message {
     Learn(Learn),
     /// Decided batches of consecutive slots, as many as fit a chunk.
     Learned(Learned),
-    /// What was asked for, or proposed, lies at or below `upto`.
+    /// The slots asked for, or proposed, are at or below `upto`.
     Trimmed(Trimmed),
     /// Please order these; answered by their decision or by [`Returned`].
     Forward(Forward),
-    /// These forwarded commands are not ordered by the forward that brought them.
+    /// The forward that brought these commands does not order them.
     Returned(Returned),
     /// Is `ballot` still the highest that you promised?
     Confirm(Confirm),
-    /// It is.
+    /// The answer to [`Confirm`].
     Confirmed(Confirmed),
-    /// To the leader.
+    /// Asks the leader for the barrier of reads.
     AskBarrier(AskBarrier),
     /// The answer to [`AskBarrier`].
     Barrier(Barrier),
-    /// From a leader that leaves.
+    /// A leader that shuts down names the receiver as its successor.
     TakeOver(TakeOver),
-    /// From an acceptor whose log was damaged.
+    /// A question of an acceptor whose log was damaged.
     Survey(Survey),
     /// The answer to [`Survey`].
     Surveyed(Surveyed),
 }
 
 impl Message {
-    /// Whether every ballot in it is of `view`. One that is not was never sent by an instance of it.
+    /// Whether every ballot in it is of `view`. An instance of `view` sends no other.
     #[must_use]
     pub fn is_of(&self, view: ViewNumber) -> bool {
         match self {
@@ -149,36 +148,36 @@ impl Message {
     }
 }
 
-/// Would you promise me a ballot? Sent before any ballot is spent, so that a returning node does
-/// not unseat a leader that works.
+/// Would you promise me a ballot? A node asks before it uses a ballot, so that a returning node does
+/// not replace a leader that works.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PreVote {
-    /// Tells the attempts of the sender apart.
+    /// The number of the sender's attempt.
     pub attempt: u64,
     /// The sender's decided prefix.
     pub decided: Slot,
 }
 
-/// The answer to [`PreVote`]; binds nobody.
+/// The answer to [`PreVote`]; it binds nobody.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PreVoted {
     /// The attempt answered.
     pub attempt: u64,
-    /// The answering acceptor misses its leader too and is bound by no lease.
+    /// The acceptor also misses its leader and is bound by no lease.
     pub is_granted: bool,
-    /// The highest ballot it promised: the next one must beat it.
+    /// The highest ballot that it promised: the next one must be higher.
     pub promised: Ballot,
-    /// Its decided prefix.
+    /// The acceptor's decided prefix.
     pub decided: Slot,
 }
 
-/// Phase 1a: take part in no lower ballot, and tell your votes from `from` on. Sent again with a
-/// later `from` for each further page of the answer.
+/// Phase 1a: take no part in lower ballots, and report your votes from `from` on. It is sent again with
+/// a later `from` for each further page of the answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Prepare {
     /// The ballot to promise.
     pub ballot: Ballot,
-    /// The first slot to tell about.
+    /// The first slot to report.
     pub from: Slot,
 }
 
@@ -187,7 +186,7 @@ pub struct Prepare {
 pub struct Nack {
     /// The ballot refused.
     pub ballot: Ballot,
-    /// The ballot promised in its stead.
+    /// The higher ballot that is promised.
     pub promised: Ballot,
 }
 
@@ -196,15 +195,15 @@ pub struct Nack {
 pub struct Accept {
     /// The leader's ballot.
     pub ballot: Ballot,
-    /// Where.
+    /// The slot.
     pub slot: Slot,
-    /// What.
+    /// The batch.
     pub batch: Batch,
     /// The leader's decided prefix.
     pub decided: Slot,
 }
 
-/// Phase 2b: the sender voted, durably, for what `ballot` proposed in every slot of `first..=last`.
+/// Phase 2b: the sender voted, durably, for the proposal of `ballot` in every slot of `first..=last`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Accepted {
     /// The ballot voted in.
@@ -215,11 +214,11 @@ pub struct Accepted {
     pub last: Slot,
 }
 
-/// The sender, which has no vote, holds what `ballot` proposed in `first..=last`: returns credit,
-/// counts for no quorum.
+/// The sender, which has no vote, holds the proposals of `ballot` in `first..=last`. This returns credit
+/// and counts towards no quorum.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Seen {
-    /// The ballot that proposed.
+    /// The ballot of the proposals.
     pub ballot: Ballot,
     /// First slot of the range.
     pub first: Slot,
@@ -227,8 +226,8 @@ pub struct Seen {
     pub last: Slot,
 }
 
-/// Every slot up to `upto` is decided; for slots that `ballot` proposed, its proposal is what was
-/// decided. Sent when nothing else carries the watermark.
+/// Every slot up to `upto` is decided. For slots that `ballot` proposed, its proposal is decided. It is
+/// sent when no other message carries the watermark.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Decided {
     /// The leader's ballot.
@@ -237,12 +236,12 @@ pub struct Decided {
     pub upto: Slot,
 }
 
-/// The leader lives. On the urgent lane, every heartbeat interval.
+/// A sign of life of the leader, sent on the urgent lane at every heartbeat interval.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Heartbeat {
     /// The leader's ballot.
     pub ballot: Ballot,
-    /// Rises with each heartbeat of the ballot; the leader knows when it sent which.
+    /// Rises with each heartbeat of the ballot; the leader remembers when it sent each.
     pub beat: u64,
     /// The leader's decided prefix.
     pub decided: Slot,
@@ -255,11 +254,11 @@ pub struct Heartbeat {
 pub struct Heard {
     /// The ballot heard.
     pub ballot: Ballot,
-    /// Which heartbeat.
+    /// The number of the heartbeat.
     pub beat: u64,
     /// The sender's decided prefix.
     pub decided: Slot,
-    /// The sender is an acceptor with a vote; observers count for nothing.
+    /// The sender is an acceptor with a vote; observers count towards no quorum.
     pub is_voter: bool,
     /// The sender promises no other node a ballot before the lease has run out on its own clock,
     /// counted from when the heartbeat arrived.
@@ -284,7 +283,7 @@ pub struct Learned {
     pub decided: Slot,
 }
 
-/// What was asked for, or proposed, lies at or below `upto`: it is decided and only in snapshots.
+/// The slots asked for, or proposed, are at or below `upto`: they are decided and exist only in snapshots.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Trimmed {
     /// The sender's last trimmed slot.
@@ -294,23 +293,23 @@ pub struct Trimmed {
 /// Please order these; answered by their decision or by [`Returned`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Forward {
-    /// The leadership addressed; the receiver takes the commands only while it leads in it.
+    /// The leader's ballot; the receiver accepts the commands only while it leads in this ballot.
     pub ballot: Ballot,
-    /// Rises with each forward of the sender, over its restarts too: a leader takes no number twice.
+    /// Rises with each forward of the sender, also over its restarts: a leader accepts each number once.
     pub number: u64,
     /// Commands submitted at the sender.
     pub commands: Vec<Command>,
 }
 
-/// These forwarded commands are not ordered by the forward that brought them.
+/// The forward that brought these commands does not order them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Returned {
-    /// Which forward.
+    /// The number of the forward.
     pub number: u64,
-    /// Which commands.
+    /// The commands.
     pub commands: Vec<CommandId>,
     /// [`Refusal::NotOrdered`]: ask the leader. [`Refusal::Overloaded`]: its queue is full.
-    /// [`Refusal::Unknown`]: an earlier life of the sender may have proposed them.
+    /// [`Refusal::Unknown`]: an earlier start of the sender may have proposed them.
     pub refusal: Refusal,
 }
 
@@ -319,26 +318,26 @@ pub struct Returned {
 pub struct Confirm {
     /// The leader's ballot.
     pub ballot: Ballot,
-    /// A number that the leader uses once, opened after the reads that it covers had arrived.
+    /// The number of a round that was opened after the reads that it covers had arrived; used once.
     pub epoch: u64,
 }
 
-/// It is.
+/// The answer to [`Confirm`]: `ballot` is the highest promised.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Confirmed {
     /// The ballot confirmed.
     pub ballot: Ballot,
     /// The epoch confirmed.
     pub epoch: u64,
-    /// The highest slot in which the sender voted in this ballot; earlier ballots' votes above what
-    /// phase 1 found are not decided and never will be.
+    /// The highest slot in which the sender voted in this ballot. Votes of earlier ballots above the slots
+    /// that phase 1 found are not decided and never will be.
     pub voted: Slot,
 }
 
 /// To the leader: up to which slot must I execute before I answer reads that arrived here?
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AskBarrier {
-    /// Tells the requests of the sender apart.
+    /// The number of the sender's request.
     pub request: u64,
 }
 
@@ -351,7 +350,7 @@ pub struct Barrier {
     pub barrier: Option<Slot>,
 }
 
-/// From a leader that leaves: begin phase 1 at once, without a pre-vote.
+/// From a leader that shuts down: begin phase 1 at once, without a pre-vote.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TakeOver {
     /// The ballot given up.
@@ -361,7 +360,7 @@ pub struct TakeOver {
 /// From an acceptor whose log was damaged: what is the highest ballot and slot you know of?
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Survey {
-    /// Tells the surveys of the sender apart.
+    /// The number of the sender's survey.
     pub request: u64,
 }
 

@@ -1,4 +1,4 @@
-//! What is known of the other nodes: their links, what they said of themselves, and the credit that
+//! The state of the other nodes: their links, what they reported of themselves, and the credit that
 //! bounds what is sent to each.
 
 use quorate_acceptor::Credit;
@@ -9,11 +9,11 @@ use quorate_types::{LinkEpoch, NodeId, Slot, Time, View};
 pub(crate) struct Peer {
     pub(crate) node: NodeId,
     pub(crate) is_acceptor: bool,
-    /// The life of the link, while it is up.
+    /// The epoch of the link, while it is up.
     pub(crate) link: Option<LinkEpoch>,
-    /// The highest decided prefix that it told of.
+    /// The highest decided prefix that it reported.
     pub(crate) decided: Slot,
-    /// The highest number of a forward taken from it; each is taken once.
+    /// The highest number of a forward accepted from it; each number is accepted once.
     pub(crate) forwarded: u64,
     /// As a leader: when it last answered in this ballot, as an acceptor with a vote.
     pub(crate) heard: Time,
@@ -25,7 +25,7 @@ pub(crate) struct Peer {
     pub(crate) acked: Slot,
     /// As a leader: the next slot to send to it.
     pub(crate) next: Slot,
-    /// What may still be sent to it.
+    /// The credit for values sent to it.
     pub(crate) credit: Credit,
 }
 
@@ -42,8 +42,8 @@ impl Peer {
         self.credit.refund(now, upto);
     }
 
-    /// Forgets what was sent: it is lost, or belongs to another ballot. The next value to send is
-    /// `next`.
+    /// Forgets the values sent: they are lost, or belong to another ballot. The next value to send is
+    /// that of `next`.
     pub(crate) fn restart_at(&mut self, next: Slot) {
         self.credit.reset();
         self.next = next;
@@ -93,7 +93,7 @@ impl Peers {
         self.0.iter_mut()
     }
 
-    /// Says whether the link to `node` is up.
+    /// Whether the link to `node` is up.
     pub(crate) fn is_linked(&self, node: NodeId) -> bool {
         self.find(node).is_some_and(|peer| peer.link.is_some())
     }

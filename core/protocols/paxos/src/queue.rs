@@ -1,6 +1,6 @@
 //! Commands that wait at the leader, and how they are cut into batches.
 //!
-//! It knows who submitted which run of commands, so that each can be told when leadership ends.
+//! It knows which node submitted each run of commands, so that each can be told when leadership ends.
 
 use crate::forward::Fate;
 use quorate_ordering::Limits;
@@ -14,16 +14,16 @@ pub(crate) struct Run {
     pub(crate) count: usize,
 }
 
-/// Who submitted a run of commands.
+/// The submitter of a run of commands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Source {
     /// The replica of this node.
     Own(Fate),
-    /// Another node, by this forward of its own numbering.
+    /// Another node, by the forward with this number.
     Forwarded { node: NodeId, number: u64 },
 }
 
-/// Whose commands a batch holds.
+/// The submitters of a batch's commands.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Origin {
     /// All were submitted here.
@@ -66,7 +66,7 @@ impl Queue {
         }
     }
 
-    /// The commands of the next batch and whose they are. A single command of any size is a batch.
+    /// The commands of the next batch and their submitters. A single command of any size fits a batch.
     pub(crate) fn cut(&mut self, limits: &Limits) -> (Vec<Command>, Origin) {
         let mut weight = 0;
         let mut count = 0;
@@ -115,7 +115,7 @@ impl Queue {
         Origin::Mixed(runs)
     }
 
-    /// Everything that waits, run by run.
+    /// All waiting commands, by run.
     pub(crate) fn drain(&mut self) -> Vec<(Run, Vec<Command>)> {
         self.bytes = 0;
         let runs = std::mem::take(&mut self.runs);

@@ -1,4 +1,4 @@
-//! Randomness of timeouts, drawn from the seed in the configuration: the same seed, the same run.
+//! Randomness of timeouts, drawn from the configured seed: the same seed gives the same run.
 
 use quorate_types::Duration;
 
@@ -19,7 +19,7 @@ impl Random {
         word ^ (word >> 31)
     }
 
-    /// A span in `least..=most`; nothing is drawn where there is no choice.
+    /// A span in `least..=most`; if they are equal, nothing is drawn.
     pub(crate) fn span(&mut self, least: Duration, most: Duration) -> Duration {
         if most <= least {
             return least;

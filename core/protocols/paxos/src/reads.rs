@@ -1,7 +1,7 @@
-//! Linearizable reads that log nothing: confirmed by a quorum, or served under a lease.
+//! Linearizable reads without a log entry: confirmed by a quorum, or served under a lease.
 //!
 //! A confirmation round is opened at the end of the turn in which its reads arrived, never before, and
-//! never serves another read. A leader serves none before everything that phase 1 found is decided.
+//! it serves no other reads. A leader serves no read before everything that phase 1 found is decided.
 
 use crate::leader::{Leader, LeaderStage};
 use crate::message::{AskBarrier, Barrier, Confirm, Confirmed, Message};
@@ -11,16 +11,16 @@ use quorate_types::zoo::{Plant, planted};
 use quorate_types::{Duration, NodeId, NodeSet, Slot, Time};
 use std::collections::VecDeque;
 
-/// Who waits for a barrier.
+/// A reader that waits for a barrier.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Reader {
     /// A read of this node's replica, and whether the lease is enough.
     Local { id: ReadId, lease: bool },
-    /// All reads that another node asked for with one request.
+    /// All reads of one request of another node.
     Remote { node: NodeId, request: u64 },
 }
 
-/// A reader and until when it waits.
+/// A reader and the time until which it waits.
 type Waiting = (Reader, Time);
 
 /// One confirmation round of this leader.
@@ -33,7 +33,7 @@ struct Epoch {
     asked_at: Time,
 }
 
-/// Local reads out with the leader under one request.
+/// Local reads that were sent to the leader in one request.
 #[derive(Clone, PartialEq, Debug)]
 struct Asked {
     request: u64,
@@ -46,15 +46,15 @@ pub(crate) struct PaxosReads {
     arrived: Vec<Waiting>,
     epochs: VecDeque<Epoch>,
     asked: VecDeque<Asked>,
-    /// Numbers epochs and requests; none is used twice, by an earlier life neither.
+    /// Numbers epochs and requests; no number is used twice, not even over restarts.
     number: u64,
     waiting: usize,
-    /// No reader's time is up before this.
+    /// No reader expires before this time.
     expire_at: Option<Time>,
 }
 
 impl PaxosReads {
-    /// Numbers go on over restarts because `boot` does: a late answer to an earlier life fits nothing.
+    /// Numbers rise over restarts because `boot` does: a late answer from before a restart matches nothing.
     pub(crate) fn new(boot: u64) -> PaxosReads {
         PaxosReads {
             arrived: Vec::new(),
@@ -109,7 +109,7 @@ impl MultiPaxos {
         }
     }
 
-    /// The end of a turn, before new commands are proposed: what arrived is confirmed or asked for.
+    /// The end of a turn, before new commands are proposed: confirms the reads that arrived, or asks the leader.
     pub(crate) fn open_reads(&mut self, now: Time, effects: &mut Effects<Message>) {
         if self.seat.reads.arrived.is_empty() {
             return;
@@ -164,7 +164,7 @@ impl Leader {
             return;
         }
         let until = seat.lease_until(now);
-        // Heartbeats ask for leases only while somebody reads under one: an idle lease would delay
+        // Heartbeats ask for leases only while there are reads under one: an unused lease would delay
         // the election after a crash.
         self.wants_lease_until = now + seat.config.timing.read;
         let Some(until) = until else {
@@ -223,7 +223,7 @@ impl Leader {
         self.on_confirmed(seat, seat.config.own, own, effects);
     }
 
-    /// Open rounds are asked for again: a lost confirmation delays a read by a heartbeat.
+    /// Sends the questions of open rounds again: a lost confirmation delays a read by one heartbeat.
     pub(crate) fn resend_confirms(
         &self,
         seat: &mut Seat,
@@ -309,8 +309,8 @@ impl Seat {
         self.reads.waiting += 1;
     }
 
-    /// Until when no other leader can decide anything, if a lease holds: it counts from when the
-    /// heartbeats that enough acceptors granted were sent, shortened by the drift of both clocks.
+    /// The end of the lease, if there is one: no other leader can decide anything before. It counts from the
+    /// sending of the heartbeats that enough acceptors granted, and is shortened by the drift of both clocks.
     fn lease_until(&self, now: Time) -> Option<Time> {
         let too_few = usize::from(planted(Plant::LeaseByOneTooFew));
         let needed = (self.config.view.quorums.confirm() - 1).saturating_sub(too_few);
@@ -361,7 +361,7 @@ impl Seat {
         }
     }
 
-    /// The leader changed: what was asked of the old one is asked anew.
+    /// The leader changed: reads sent to the old one are sent to the new one.
     pub(crate) fn reask(&mut self) {
         for asked in std::mem::take(&mut self.reads.asked) {
             self.reads.arrived.extend(asked.readers);

@@ -1,14 +1,15 @@
-//! An acceptor whose log was damaged may have forgotten a promise or a vote.
+//! An acceptor whose log was damaged may have lost a promise or a vote.
 //!
-//! Where the damage names slots, the acceptor votes on and answers `unknown` for them: see
-//! `Candidate::is_complete`. Where it has no bounds (a promise that nothing later bounds, or records of
-//! any slot), the acceptor votes again only when nothing that it can have forgotten matters any more.
+//! If the damage names slots, the acceptor continues to vote and answers `unknown` for these: see
+//! `Candidate::is_complete`. If it has no bounds (a promise that nothing later bounds, or records of any
+//! slot), the acceptor votes again only when nothing that it can have lost matters any more.
 //!
-//! Every candidate makes its own promise durable before it asks for others, so a forgotten promise is
-//! at or below what some other acceptor tells now; a forgotten vote that counted lies at or below what
-//! its leader or another voter tells. So it asks all others (a majority is not enough), promises the
-//! highest ballot told, and waits until every slot told of is decided and learned. Until then it
-//! observes: its silence is "unknown", never "did not vote". Where one vote decides it observes for good.
+//! Every candidate makes its own promise durable before it asks others, so a lost promise is at or below
+//! the highest ballot that some other acceptor reports. A lost vote that counted is at or below the highest
+//! slot that its leader or another voter reports. So the acceptor asks all others (a majority is not
+//! enough), promises the highest ballot reported, and waits until every slot reported is decided and
+//! learned. Until then it observes: its silence means "unknown", never "did not vote". If one vote
+//! decides, it observes for good.
 
 use crate::message::{Message, Survey, Surveyed};
 use crate::{MultiPaxos, Part, Seat};
@@ -27,7 +28,7 @@ pub(crate) struct Repair {
 }
 
 impl Repair {
-    /// `boot` tells answers to this survey from those to one of an earlier life.
+    /// `boot` distinguishes answers to this survey from those to one before a restart.
     pub(crate) fn new(boot: u64, now: Time) -> Repair {
         Repair {
             request: boot,
@@ -56,7 +57,7 @@ impl MultiPaxos {
         let answer = Message::Surveyed(Surveyed {
             request,
             promised: self.seat.acceptor.promised(),
-            // It may have voted where it no longer knows.
+            // It may have voted in slots that it no longer knows.
             voted: (self.seat.acceptor.unknown().last())
                 .max(Some(self.seat.acceptor.log.highest().max(proposed)))
                 .expect("at least the second"),
@@ -88,7 +89,7 @@ impl Seat {
         self.try_enfranchise(effects);
     }
 
-    /// Asks again who has not answered, or votes again if all is known.
+    /// Asks the nodes again that have not answered, or makes this node a voter if all is known.
     pub(crate) fn wake_repair(&mut self, now: Time, effects: &mut Effects<Message>) {
         self.try_enfranchise(effects);
         let again_at = now + self.config.timing.resend;
@@ -115,7 +116,7 @@ impl Seat {
 
     fn try_enfranchise(&mut self, effects: &mut Effects<Message>) {
         let others = self.config.view.acceptors.without(self.config.own);
-        // Where one vote decides, no other acceptor need remember what this one has forgotten.
+        // If one vote decides, no other acceptor need know what this one has lost.
         let is_told = self.config.view.quorums.phase2() > 1;
         let is_whole = self.repair.as_ref().is_some_and(|repair| {
             is_told
@@ -129,13 +130,13 @@ impl Seat {
         }
     }
 
-    /// Tells storage once, when every slot that damage has taken is decided, voted in again or trimmed, and written so.
+    /// Tells storage once, when every slot that lost a record is decided, voted in again or trimmed, and that is written.
     pub(crate) fn report_repair(&mut self, effects: &mut Effects<Message>) {
         let is_whole = self.repair.is_none() && self.acceptor.unknown().next().is_none();
         if self.must_report_repair && is_whole {
             self.must_report_repair = false;
-            // A lost vote is made up for by a chosen batch, which counts only up to the watermark: without
-            // that, an older vote of the slot would be told after the next crash.
+            // A chosen batch makes up for a lost vote, but counts only up to the watermark. Without the
+            // watermark an older vote of the slot would be reported after the next crash.
             self.acceptor.record_decided(effects);
             effects.push(Effect::Repaired);
         }

@@ -17,6 +17,13 @@ pub trait Model {
     /// The state after `call` in `state`, and its answer. Must not depend on anything else.
     fn apply(&self, state: &Self::State, call: &Self::Call) -> (Self::State, Self::Reply);
 
+    /// Takes `state` to the state after `call`, and answers it.
+    fn advance(&self, state: &mut Self::State, call: &Self::Call) -> Self::Reply {
+        let (after, reply) = self.apply(state, call);
+        *state = after;
+        reply
+    }
+
     /// Says that `call`, answered with `reply` (`None`: the answer is not known), changes no state whatever the state was.
     ///
     /// The search then places it at once. `false` is always correct, and slower.

@@ -27,7 +27,7 @@ pub struct ReadReply<C, R> {
 pub struct LogWitness<M: Model> {
     model: M,
     replies: BTreeMap<CommandId, M::Reply>,
-    reads: Vec<ReadReply<M::Call, M::Reply>>,
+    reads: BTreeMap<Slot, Vec<ReadReply<M::Call, M::Reply>>>,
 }
 
 impl<M: Model> LogWitness<M> {
@@ -36,7 +36,7 @@ impl<M: Model> LogWitness<M> {
         Self {
             model,
             replies: BTreeMap::new(),
-            reads: vec![],
+            reads: BTreeMap::new(),
         }
     }
 
@@ -57,7 +57,7 @@ impl<M: Model> LogWitness<M> {
 
     /// Takes note of a read that was answered without being ordered.
     pub fn read(&mut self, read: ReadReply<M::Call, M::Reply>) {
-        self.reads.push(read);
+        self.reads.entry(read.slot).or_default().push(read);
     }
 
     /// Replays `log`, all slots from the first in order, and compares all replies. A command decided again is skipped.
@@ -71,7 +71,7 @@ impl<M: Model> LogWitness<M> {
     ) -> Result<(), Violation> {
         let mut state = initial;
         let mut replayed: BTreeMap<CommandId, Slot> = BTreeMap::new();
-        self.check_reads(Slot::ZERO, &state)?;
+        self.check_reads(Slot::ZERO, &mut state)?;
         let mut expected = Slot::ZERO;
         for (slot, batch) in log {
             expected = expected.next();
@@ -83,21 +83,19 @@ impl<M: Model> LogWitness<M> {
                     continue;
                 }
                 replayed.insert(*command, *slot);
-                let (after, reply) = self.model.apply(&state, call);
-                state = after;
+                let reply = self.model.advance(&mut state, call);
                 self.compare(*command, *slot, call, &reply)?;
             }
-            self.check_reads(*slot, &state)?;
+            self.check_reads(*slot, &mut state)?;
         }
         if let Some(lost) = self.replies.keys().find(|id| !replayed.contains_key(id)) {
             return broken(format!("{} was answered and is not in the log", *lost));
         }
-        match self.reads.iter().find(|read| read.slot > expected) {
-            None => Ok(()),
-            Some(read) => broken(format!(
-                "a read says it shows {}, the log ends at {expected}",
-                read.slot
+        match self.reads.last_key_value() {
+            Some((slot, _)) if *slot > expected => broken(format!(
+                "a read says it shows {slot}, the log ends at {expected}"
             )),
+            Some(_) | None => Ok(()),
         }
     }
 
@@ -117,9 +115,13 @@ impl<M: Model> LogWitness<M> {
         }
     }
 
-    fn check_reads(&self, slot: Slot, state: &M::State) -> Result<(), Violation> {
-        for read in self.reads.iter().filter(|read| read.slot == slot) {
-            let (_, reply) = self.model.apply(state, &read.call);
+    fn check_reads(&self, slot: Slot, state: &mut M::State) -> Result<(), Violation> {
+        for read in self.reads.get(&slot).into_iter().flatten() {
+            let reply = self.model.advance(state, &read.call);
+            assert!(
+                self.model.never_changes(&read.call, Some(&reply)),
+                "a read changes nothing"
+            );
             if reply != read.reply {
                 return broken(format!(
                     "read {:?} at {slot} was answered {:?}, the log gives {reply:?}",

@@ -48,18 +48,21 @@ impl Model for Group {
     type Call = GroupCall;
     type Reply = Json;
 
-    fn apply(&self, state: &Self::State, (object, call): &GroupCall) -> (Self::State, Json) {
+    fn apply(&self, state: &Self::State, call: &GroupCall) -> (Self::State, Json) {
+        let mut state = state.clone();
+        let reply = self.advance(&mut state, call);
+        (state, reply)
+    }
+
+    fn advance(&self, state: &mut Self::State, (object, call): &GroupCall) -> Json {
         let part = (*object, call.key().map(str::to_owned));
-        let before = state.get(&part).cloned().unwrap_or_else(|| {
+        let held = state.entry(part).or_insert_with(|| {
             let name = workload::OBJECTS[object.0 as usize].0;
             Kind::of_object(name)
                 .expect("the workload names kinds")
                 .initial()
         });
-        let (after, reply) = RecordedObject.apply(&before, call);
-        let mut state = state.clone();
-        state.insert(part, after);
-        (state, reply)
+        RecordedObject.advance(held, call)
     }
 
     fn never_changes(&self, (_, call): &GroupCall, reply: Option<&Json>) -> bool {

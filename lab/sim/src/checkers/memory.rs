@@ -12,14 +12,21 @@ use super::{Property, Violation};
 /// Bounds and the highest samples so far.
 #[derive(Debug, Default)]
 pub struct Memory {
-    bounds: BTreeMap<&'static str, u64>,
-    highest: BTreeMap<(&'static str, NodeId), u64>,
+    quantities: BTreeMap<&'static str, Quantity>,
+}
+
+#[derive(Debug)]
+struct Quantity {
+    most: u64,
+    /// On any node.
+    highest: u64,
 }
 
 impl Memory {
     /// States that samples of `quantity` (commands, bytes, slots: as its name says) never exceed `most`.
     pub fn bound(&mut self, quantity: &'static str, most: u64) {
-        let before = self.bounds.insert(quantity, most);
+        let stated = Quantity { most, highest: 0 };
+        let before = self.quantities.insert(quantity, stated);
         assert!(before.is_none(), "{quantity} is bounded once");
     }
 
@@ -34,12 +41,10 @@ impl Memory {
         quantity: &'static str,
         size: u64,
     ) -> Result<(), Violation> {
-        let most = *self
-            .bounds
-            .get(quantity)
-            .unwrap_or_else(|| panic!("{quantity} has a bound"));
-        let highest = self.highest.entry((quantity, node)).or_default();
-        *highest = size.max(*highest);
+        let bounded = self.quantities.get_mut(quantity);
+        let bounded = bounded.unwrap_or_else(|| panic!("{quantity} has a bound"));
+        bounded.highest = size.max(bounded.highest);
+        let most = bounded.most;
         if size <= most {
             return Ok(());
         }
@@ -51,11 +56,9 @@ impl Memory {
 
     /// The highest sample of `quantity` on any node; 0 before the first. A bound never approached proves little.
     pub fn highest(&self, quantity: &'static str) -> u64 {
-        let of_it = self
-            .highest
-            .iter()
-            .filter(|((name, _), _)| *name == quantity);
-        of_it.map(|(_, size)| *size).max().unwrap_or(0)
+        self.quantities
+            .get(quantity)
+            .map_or(0, |bounded| bounded.highest)
     }
 }
 

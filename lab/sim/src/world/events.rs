@@ -5,7 +5,8 @@ use super::clock::Moment;
 use super::network::Packet;
 use bytes::Bytes;
 use quorate_types::{ConnectionId, FromClient, LinkEpoch, NodeId};
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 /// Something that happens at a moment.
 #[derive(Debug)]
@@ -81,19 +82,30 @@ pub(super) enum Event {
 /// Events by moment, and by the order of their making within one.
 #[derive(Debug, Default)]
 pub(super) struct Events {
-    queue: BTreeMap<(Moment, u64), Event>,
+    /// When each comes, the how many-th made it is, and where it is kept.
+    queue: BinaryHeap<Reverse<(Moment, u64, usize)>>,
+    /// Events are large: they stay where they are while the queue is sorted.
+    kept: Vec<Option<Event>>,
+    free: Vec<usize>,
     made: u64,
 }
 
 impl Events {
     pub(super) fn push(&mut self, at: Moment, event: Event) {
         self.made += 1;
-        self.queue.insert((at, self.made), event);
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.kept.push(None);
+            self.kept.len() - 1
+        });
+        self.kept[place] = Some(event);
+        self.queue.push(Reverse((at, self.made, place)));
     }
 
     pub(super) fn pop(&mut self) -> Option<(Moment, Event)> {
-        let ((at, _), event) = self.queue.pop_first()?;
-        Some((at, event))
+        let Reverse((at, _, place)) = self.queue.pop()?;
+        self.free.push(place);
+        let event = self.kept[place].take();
+        Some((at, event.expect("each place in the queue has its event")))
     }
 }
 

@@ -66,11 +66,12 @@ impl Clocks {
                 self.peers.get(&node).map(|reading| reading.shows(now))
             }
         });
-        let mut known: Vec<Wall> = known.collect();
-        known.sort_unstable();
-        let is_majority = known.len() > acceptors.len() / 2;
-        let middle = known.len().checked_sub(1)? / 2;
-        is_majority.then(|| known[middle])
+        let mut clocks = Vec::with_capacity(acceptors.len());
+        clocks.extend(known);
+        clocks.sort_unstable();
+        let is_majority = clocks.len() > acceptors.len() / 2;
+        let middle = clocks.len().checked_sub(1)? / 2;
+        is_majority.then(|| clocks[middle])
     }
 }
 
@@ -115,10 +116,13 @@ impl<O: Ordering> Replica<O> {
     }
 
     fn tell_clock(&mut self, now: Time, wall: Wall, out: &mut Vec<Output<O::Message>>) {
+        if now < self.clocks.tell_at {
+            return;
+        }
         let members = self.config.view.acceptors.iter();
         let members = members.chain(self.config.view.replicas.iter());
         let to: NodeSet = members.filter(|node| *node != self.config.own).collect();
-        if now < self.clocks.tell_at || to.is_empty() {
+        if to.is_empty() {
             return;
         }
         self.clocks.tell_at = now + CLOCK_EVERY;

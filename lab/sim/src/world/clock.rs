@@ -55,7 +55,7 @@ pub(super) struct Clock {
 /// Where wall clocks stand when the world begins: somewhere in 2023.
 const WALL_START_NS: i64 = 1_700_000_000_000_000_000;
 
-const MILLION: i128 = 1_000_000;
+const MILLION: u64 = 1_000_000;
 
 impl Clock {
     /// A boot clock that shows `offset` when the world begins and gains `drift_ppm`; the wall clock is `wall_ms` off.
@@ -69,16 +69,20 @@ impl Clock {
 
     /// Boot time at `moment`.
     pub(super) fn boot(&self, moment: Moment) -> Time {
-        let elapsed = i128::from(moment.0);
-        let gained = elapsed * i128::from(self.drift_ppm) / MILLION;
-        Time((i128::from(self.offset_ns) + elapsed + gained) as u64)
+        // By whole and broken millionths, which is exact and stays inside 64 bits.
+        let (whole, broken) = (moment.0 / MILLION, moment.0 % MILLION);
+        let gained =
+            whole as i64 * self.drift_ppm + broken as i64 * self.drift_ppm / MILLION as i64;
+        let elapsed = self.offset_ns.saturating_add(moment.0);
+        Time(elapsed.saturating_add_signed(gained))
     }
 
     /// The first moment at which the boot clock shows `time`.
     pub(super) fn moment_of(&self, time: Time) -> Moment {
-        let shown = i128::from(time.0) - i128::from(self.offset_ns);
-        let elapsed = shown.max(0) * MILLION / (MILLION + i128::from(self.drift_ppm));
-        let mut moment = Moment((elapsed as u64).saturating_sub(2));
+        let shown = time.0.saturating_sub(self.offset_ns);
+        let rate = MILLION.saturating_add_signed(self.drift_ppm);
+        let elapsed = (shown / rate).saturating_mul(MILLION) + shown % rate * MILLION / rate;
+        let mut moment = Moment(elapsed.saturating_sub(2));
         while self.boot(moment) < time {
             moment.0 += 1;
         }

@@ -285,6 +285,9 @@ impl World {
             return;
         };
         let decided = std::mem::take(&mut running.seen.borrow_mut().decisions);
+        if decided.is_empty() {
+            return;
+        }
         for (slot, batch) in decided {
             let words = [Tag::Output as u64, u64::from(id.0), slot.0];
             self.trace.note(self.now, &words, || {

@@ -20,6 +20,9 @@ use quorate_wire::{FrameReader, Kind, put_frame, take_peer};
 /// The group of all frames.
 const GROUP: GroupId = GroupId(1);
 
+/// Most messages of a run are shorter.
+pub(super) const MESSAGE_BYTES: usize = 256;
+
 /// Longer frames than any of a run.
 const FRAME_BYTES_MAX: usize = 1 << 20;
 

@@ -6,6 +6,7 @@ use super::World;
 use super::events::Event;
 use super::fault::KillStep;
 use super::life::Death;
+use super::links::MESSAGE_BYTES;
 use super::objects::{Done, Work, digest};
 use super::row::Row;
 use super::trace::Tag;
@@ -141,7 +142,7 @@ impl World {
         self.trace.note(self.now, &words, || {
             format!("{id} -> {to:?} says {message:?}")
         });
-        let mut bytes = BytesMut::new();
+        let mut bytes = BytesMut::with_capacity(MESSAGE_BYTES);
         put_peer(&mut bytes, message);
         self.send(id, to, lane, &bytes.freeze());
     }

@@ -8,6 +8,7 @@ use super::clock::Moment;
 use super::events::Event;
 use super::judge::Source;
 use super::life::Death;
+use super::links::MESSAGE_BYTES;
 use super::row::Row;
 use super::trace::Tag;
 use super::workload;
@@ -289,7 +290,7 @@ impl World {
         let words = [Tag::Client as u64, number, id.0, 3];
         self.trace
             .note(self.now, &words, || format!("c{number} sends {message:?}"));
-        let mut bytes = BytesMut::new();
+        let mut bytes = BytesMut::with_capacity(MESSAGE_BYTES);
         put_request(&mut bytes, &message);
         let Some(at) = self.passes(id, true) else {
             return;
@@ -377,7 +378,7 @@ impl World {
         if !self.connections.contains_key(&id) {
             return;
         }
-        let mut bytes = BytesMut::new();
+        let mut bytes = BytesMut::with_capacity(MESSAGE_BYTES);
         put_answer(&mut bytes, message);
         if let Some(at) = self.passes(id, false) {
             let event = Event::ToClient {

@@ -9,7 +9,7 @@ use crate::log::{Open, SlotLog};
 use crate::{Promise, Vote};
 use quorate_ordering::{Effects, Entry, Mark, Record, Standing};
 use quorate_types::zoo::{Plant, planted};
-use quorate_types::{Ballot, Batch, NodeId, Persistence, Slot, Time, ViewId};
+use quorate_types::{Ballot, Batch, Digest, NodeId, Persistence, Slot, Time, ViewId};
 use std::collections::BTreeSet;
 
 /// An answer that may be sent once its records are durable.
@@ -85,6 +85,8 @@ pub struct Acceptor {
     unknown: BTreeSet<Slot>,
     /// The decided watermark last written.
     recorded: Slot,
+    /// The newest snapshot for which the log may be trimmed, restated by each base.
+    agreed: Option<(Slot, Digest)>,
     /// Writes and the answers that wait for them.
     pub gate: Gate<DurableAnswer>,
     /// Batches.
@@ -105,6 +107,7 @@ impl Acceptor {
             bound_to: Ballot::ZERO,
             unknown: BTreeSet::new(),
             recorded: Slot::ZERO,
+            agreed: None,
             gate: Gate::new(view, persistence),
             log: SlotLog::default(),
         }
@@ -387,13 +390,24 @@ impl Acceptor {
         } else {
             upto
         };
-        [
+        let agreed = self.agreed;
+        let entries = [
             Entry::Promise { ballot },
             Entry::Trimmed { upto },
             Entry::Decided { upto: decided },
-        ]
-        .map(|entry| self.gate.record(entry))
-        .into()
+        ];
+        let agreed = agreed.map(|(slot, digest)| Entry::Agreed { slot, digest });
+        let entries = entries.into_iter().chain(agreed);
+        entries.map(|entry| self.gate.record(entry)).collect()
+    }
+
+    /// A majority of replicas holds snapshots at `slot` with this digest. Says whether that is news.
+    pub fn note_agreed(&mut self, slot: Slot, digest: Digest) -> bool {
+        let is_news = self.agreed.is_none_or(|(noted, _)| noted < slot);
+        if is_news {
+            self.agreed = Some((slot, digest));
+        }
+        is_news
     }
 
     /// Panics when an invariant is broken.

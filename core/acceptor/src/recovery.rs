@@ -46,6 +46,7 @@ pub fn restore(
     let mut promised = Ballot::ZERO;
     let mut decided = Slot::ZERO;
     let mut trimmed = Slot::ZERO;
+    let mut agreed = None;
     let mut held: BTreeMap<Slot, Held> = BTreeMap::new();
     for record in records {
         check_view(own, &record)?;
@@ -66,6 +67,7 @@ pub fn restore(
             Entry::Chosen { slot, batch } => held.entry(slot).or_default().chosen = Some(batch),
             Entry::Decided { upto } => decided = decided.max(upto),
             Entry::Trimmed { upto } => trimmed = trimmed.max(upto),
+            Entry::Agreed { slot, digest } => agreed = agreed.max(Some((slot, digest))),
         }
     }
     let decided = if damage.is_anywhere() {
@@ -82,6 +84,9 @@ pub fn restore(
     let mut unknown = damage.slots().clone();
     let log = rebuild(held, decided, trimmed, &mut unknown);
     acceptor.restore(promised, log, unknown);
+    if let Some((slot, digest)) = agreed {
+        acceptor.note_agreed(slot, digest);
+    }
     Ok(())
 }
 
@@ -89,7 +94,10 @@ pub fn restore(
 fn check_view(own: ViewId, record: &Record) -> Result<(), ForeignRecord> {
     let is_own = match &record.entry {
         Entry::Promise { ballot } | Entry::Vote { ballot, .. } => ballot.is_of(own.number),
-        Entry::Chosen { .. } | Entry::Decided { .. } | Entry::Trimmed { .. } => true,
+        Entry::Chosen { .. }
+        | Entry::Decided { .. }
+        | Entry::Trimmed { .. }
+        | Entry::Agreed { .. } => true,
     };
     if record.view == own && is_own {
         Ok(())
@@ -146,7 +154,7 @@ fn rebuild(
 mod tests {
     use super::*;
     use quorate_ordering::{LostRecord, Past, Standing};
-    use quorate_types::{GroupId, NodeId, Persistence, Stamp, ViewNumber, Wall};
+    use quorate_types::{Digest, GroupId, NodeId, Persistence, Stamp, ViewNumber, Wall};
 
     const VIEW: ViewId = ViewId {
         group: GroupId(1),
@@ -236,6 +244,23 @@ mod tests {
         assert_eq!(acceptor.log.trimmed(), Slot(4));
         assert_eq!(acceptor.log.decided(), Slot(4));
         assert_eq!(acceptor.log.highest(), Slot(5));
+    }
+
+    #[test]
+    fn a_base_restates_the_newest_agreed_snapshot() {
+        let agreed = |slot, replicated| Entry::Agreed {
+            slot: Slot(slot),
+            digest: Digest {
+                replicated,
+                state: [7; 32],
+            },
+        };
+        let mut acceptor = restored(vec![agreed(3, 1), agreed(9, 2), agreed(5, 3)]);
+        let base = acceptor.base().into_iter().map(|record| record.entry);
+        let told: Vec<Entry> = base
+            .filter(|entry| matches!(entry, Entry::Agreed { .. }))
+            .collect();
+        assert_eq!(told, [agreed(9, 2)]);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! the damage names, unless no later record bounds the damage. The node that opens a log calls this in the log's order. Claim mp-45.
 
 use crate::{Entry, Record};
-use quorate_types::Slot;
+use quorate_types::{Digest, Slot};
 use std::collections::BTreeSet;
 
 /// A part of the log that cannot be read any more.
@@ -83,9 +83,24 @@ impl Past {
             Entry::Promise { .. }
             | Entry::Vote { .. }
             | Entry::Chosen { .. }
-            | Entry::Decided { .. } => None,
+            | Entry::Decided { .. }
+            | Entry::Agreed { .. } => None,
         });
         Some(trimmed.max().unwrap_or(Slot::ZERO))
+    }
+
+    /// The newest snapshot for which the log was trimmed, and what a majority holds in it.
+    #[must_use]
+    pub fn agreed(&self) -> Option<(Slot, Digest)> {
+        let agreed = self.records.iter().filter_map(|record| match record.entry {
+            Entry::Agreed { slot, digest } => Some((slot, digest)),
+            Entry::Promise { .. }
+            | Entry::Vote { .. }
+            | Entry::Chosen { .. }
+            | Entry::Decided { .. }
+            | Entry::Trimmed { .. } => None,
+        });
+        agreed.max_by_key(|(slot, _)| *slot)
     }
 
     /// The next record that could be read.
@@ -100,7 +115,7 @@ impl Past {
             }
             Entry::Trimmed { upto } => damage.slots = damage.slots.split_off(&upto.next()),
             // A chosen batch that does not continue the decided prefix is no vote, so it hides no lost one.
-            Entry::Chosen { .. } | Entry::Decided { .. } => {}
+            Entry::Chosen { .. } | Entry::Decided { .. } | Entry::Agreed { .. } => {}
         }
         self.records.push(record);
     }
@@ -153,6 +168,22 @@ mod tests {
         assert_eq!(past.whole_after(), Some(Slot(3)));
         past.lost(LostRecord::Slot(Slot(4)));
         assert_eq!(past.whole_after(), None, "some of it is missing");
+    }
+
+    #[test]
+    fn the_newest_agreed_snapshot_is_told_whatever_else_is_lost() {
+        let agreed = |slot, replicated| {
+            let state = [7; 32];
+            let digest = Digest { replicated, state };
+            (Slot(slot), digest)
+        };
+        let mut past = Past::default();
+        assert_eq!(past.agreed(), None);
+        for (slot, digest) in [agreed(3, 1), agreed(9, 2), agreed(5, 3)] {
+            past.read(record(Entry::Agreed { slot, digest }));
+        }
+        past.lost(LostRecord::Anything);
+        assert_eq!(past.agreed(), Some(agreed(9, 2)));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The inputs of an ordering protocol.
 
-use quorate_types::{Command, LinkEpoch, NodeId, Slot, ViewId, Wall};
+use quorate_types::{Command, Digest, LinkEpoch, NodeId, Slot, ViewId, Wall};
 
 /// The number of a write of one node. It rises with each [`crate::Effect::Persist`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -60,6 +60,8 @@ pub enum Event<M> {
     Trimmable {
         /// The slot of the snapshot.
         slot: Slot,
+        /// What they agree on, restated by the log's base.
+        digest: Digest,
     },
     /// The end of a turn: everything that had arrived was handled. Waiting commands are batched now; if
     /// this node orders them, it stamps them with this clock and entropy.
@@ -95,7 +97,7 @@ impl<M> Event<M> {
             Event::Persisted { mark } => Event::Persisted { mark },
             Event::Link { peer, state } => Event::Link { peer, state },
             Event::Executed { slot } => Event::Executed { slot },
-            Event::Trimmable { slot } => Event::Trimmable { slot },
+            Event::Trimmable { slot, digest } => Event::Trimmable { slot, digest },
             Event::TurnEnd { wall, entropy } => Event::TurnEnd { wall, entropy },
             Event::TransferLeadership => Event::TransferLeadership,
             Event::Wake => Event::Wake,

@@ -1,6 +1,6 @@
 //! The log records of acceptors and learners, which survive a restart. All protocols use the same records.
 
-use quorate_types::{Ballot, Batch, Slot, ViewId};
+use quorate_types::{Ballot, Batch, Digest, Slot, ViewId};
 
 /// One entry of the log, and the view that it belongs to. Applying the entries of a view in order gives
 /// its state; repeated entries do no harm.
@@ -46,6 +46,13 @@ pub enum Entry {
         /// The last trimmed slot.
         upto: Slot,
     },
+    /// A majority of replicas holds snapshots with this digest: the log was trimmed for them.
+    Agreed {
+        /// Their slot.
+        slot: Slot,
+        /// What they hold.
+        digest: Digest,
+    },
 }
 
 impl Record {
@@ -55,7 +62,7 @@ impl Record {
         match &self.entry {
             Entry::Vote { slot, .. } | Entry::Chosen { slot, .. } => Some(*slot),
             Entry::Decided { upto } => Some(*upto),
-            Entry::Promise { .. } | Entry::Trimmed { .. } => None,
+            Entry::Promise { .. } | Entry::Trimmed { .. } | Entry::Agreed { .. } => None,
         }
     }
 }

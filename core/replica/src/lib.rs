@@ -21,7 +21,7 @@ pub use input::Input;
 pub use local::clocks::ClockOffset;
 pub use local::poison::EarlierLives;
 pub use local::quarantine::Quarantine;
-pub use message::{Digest, PeerMessage, ReplicaMessage};
+pub use message::{PeerMessage, ReplicaMessage};
 pub use output::Output;
 pub use replica::{Recovered, Remembered, Replica};
 pub use replicated::snapshot::{ReplyImage, SessionImage, SnapshotCore};

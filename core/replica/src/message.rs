@@ -1,6 +1,6 @@
 //! What replicas say to each other, beside what their ordering protocols say.
 
-use quorate_types::{SessionId, Slot, Value, ViewId, Wall};
+use quorate_types::{Digest, SessionId, Slot, Value, ViewId, Wall};
 
 /// A message from node to node inside one group.
 #[derive(Clone, PartialEq, Debug)]
@@ -76,13 +76,4 @@ pub enum ReplicaMessage {
         /// The slot asked for.
         slot: Slot,
     },
-}
-
-/// What replicas compare: everything that a snapshot holds.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
-pub struct Digest {
-    /// Hash of the replicated state after a slot, [`crate::SnapshotCore::digest`].
-    pub replicated: u64,
-    /// Hash of the objects' state by value after that slot.
-    pub state: [u8; 32],
 }

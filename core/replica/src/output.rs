@@ -1,8 +1,10 @@
 //! What a replica wants done.
 
-use crate::{ClockOffset, Digest, PeerMessage, Quarantine, SnapshotCore};
+use crate::{ClockOffset, PeerMessage, Quarantine, SnapshotCore};
 use quorate_ordering::{Lane, Mark, ReadId, Record, Role};
-use quorate_types::{Call, ConnectionId, NodeId, NodeSet, ObjectId, Slot, Stamp, ToClient, Value};
+use quorate_types::{
+    Call, ConnectionId, Digest, NodeId, NodeSet, ObjectId, Slot, Stamp, ToClient, Value,
+};
 
 /// One consequence, to be performed in order.
 #[derive(Clone, PartialEq, Debug)]

@@ -17,9 +17,9 @@ use crate::local::waiting::Waiting;
 use crate::objects::pipeline::Pipeline;
 use crate::objects::snapshots::Checkpoints;
 use crate::replicated::Replicated;
-use crate::{Digest, Input, Output, PeerMessage, Quarantine, ReplicaConfig, SnapshotCore};
+use crate::{Input, Output, PeerMessage, Quarantine, ReplicaConfig, SnapshotCore};
 use quorate_ordering::{Decision, Effect, Effects, Event, LinkState, Ordering, Role};
-use quorate_types::{CallPlace, Command, ConnectionId, NodeId, NodeSet, Slot, Time, Wall};
+use quorate_types::{CallPlace, Command, ConnectionId, Digest, NodeId, NodeSet, Slot, Time, Wall};
 use std::collections::{BTreeMap, VecDeque};
 
 /// What a restarted node found: a snapshot whose state the objects hold already.
@@ -38,6 +38,8 @@ pub struct Recovered {
 pub struct Remembered {
     /// The newest snapshot, which its objects hold.
     pub snapshot: Option<Recovered>,
+    /// The newest snapshot for which its log was trimmed, and what a majority held in it.
+    pub agreed: Option<(Slot, Digest)>,
     /// Whether its objects may answer.
     pub quarantine: Option<Quarantine>,
     /// What it may have executed.
@@ -122,6 +124,9 @@ impl<O: Ordering> Replica<O> {
             replica.pipeline.replies_digest = recovered.core.replies_digest;
         }
         replica.resume_quarantine(now, remembered.quarantine, &mut out);
+        if let Some((slot, digest)) = remembered.agreed {
+            replica.agreed(now, slot, digest, &mut out);
+        }
         if let Some(recovered) = snapshot {
             let digest = Digest {
                 replicated: recovered.core.digest(),

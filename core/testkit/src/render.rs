@@ -66,6 +66,7 @@ pub fn record(record: &Record) -> String {
         Entry::Chosen { slot, batch: value } => format!("chosen {slot} {}", batch(value)),
         Entry::Decided { upto } => format!("decided upto {upto}"),
         Entry::Trimmed { upto } => format!("trimmed upto {upto}"),
+        Entry::Agreed { slot, .. } => format!("agreed {slot}"),
     }
 }
 

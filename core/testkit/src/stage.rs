@@ -11,7 +11,7 @@ use crate::words::{millis, node, pair, slot};
 use quorate_ordering::{
     Damage, Effect, Entry, Event, LinkState, LostRecord, Mark, Ordering, Past, ReadId, Record, Role,
 };
-use quorate_types::{Duration, LinkEpoch, NodeId, Persistence, Quorums, Time, View, Wall};
+use quorate_types::{Digest, Duration, LinkEpoch, NodeId, Persistence, Quorums, Time, View, Wall};
 use std::collections::{BTreeMap, BTreeSet};
 
 struct Node<P: ScriptedProtocol> {
@@ -88,7 +88,13 @@ impl<P: ScriptedProtocol> Stage<P> {
             ["read", who, "lease"] => self.read(node(who)?, true),
             ["trim", who, at] => {
                 let slot = slot(at)?;
-                self.event(node(who)?, Event::Trimmable { slot });
+                self.event(
+                    node(who)?,
+                    Event::Trimmable {
+                        slot,
+                        digest: Digest::default(),
+                    },
+                );
             }
             ["snapshot", who, at] => {
                 let slot = slot(at)?;

@@ -7,6 +7,7 @@
 mod ballot;
 mod client;
 mod command;
+mod digest;
 mod ids;
 mod reach;
 mod slot;
@@ -19,6 +20,7 @@ pub use client::{Ask, FromClient, Outcome, ReadLevel, Refusal, ToClient};
 pub use command::{
     Batch, Body, Call, CallPlace, Command, CommandId, PAYLOAD_BYTES_MAX, Stamp, Value,
 };
+pub use digest::Digest;
 pub use ids::{
     ClusterId, ConnectionId, GroupId, Incarnation, LinkEpoch, NodeId, NodeSet, ObjectId, SessionId,
 };

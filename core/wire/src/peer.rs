@@ -2,10 +2,13 @@
 
 use crate::WireError;
 use crate::codec::{Reader, put_bytes, put_flag};
-use crate::words::{put_session, put_slot, put_view_id, take_session, take_slot, take_view_id};
+use crate::words::{
+    put_digest, put_session, put_slot, put_view_id, take_digest, take_session, take_slot,
+    take_view_id,
+};
 use bytes::{BufMut, Bytes, BytesMut};
 use quorate_any::AnyMessage;
-use quorate_replica::{Digest, PeerMessage, ReplicaMessage};
+use quorate_replica::{PeerMessage, ReplicaMessage};
 use quorate_types::Wall;
 
 mod paxos;
@@ -182,18 +185,6 @@ fn take_replica(r: &mut Reader<'_>) -> Result<ReplicaMessage, WireError> {
             tag,
         }),
     }
-}
-
-fn put_digest(buf: &mut BytesMut, digest: &Digest) {
-    buf.put_u64_le(digest.replicated);
-    buf.put_slice(&digest.state);
-}
-
-fn take_digest(r: &mut Reader<'_>) -> Result<Digest, WireError> {
-    Ok(Digest {
-        replicated: r.u64("digest of the replicated state")?,
-        state: *r.array("digest of state")?,
-    })
 }
 
 /// A piece must lie inside the whole it names: whoever stores it need not ask again.

@@ -3,19 +3,23 @@
 use crate::WireError;
 use crate::batch::{put_batch, take_batch};
 use crate::codec::Reader;
-use crate::words::{put_ballot, put_slot, put_view_id, take_ballot, take_slot, take_view_id};
+use crate::words::{
+    put_ballot, put_digest, put_slot, put_view_id, take_ballot, take_digest, take_slot,
+    take_view_id,
+};
 use bytes::{BufMut, Bytes, BytesMut};
 use quorate_ordering::{Entry, Record};
 
 /// First byte of every record: the layout of the rest. Its high bit tells it from layout 1, which began with the
 /// tag; a log of another layout is refused, never misread.
-const LAYOUT: u8 = 0x82;
+const LAYOUT: u8 = 0x83;
 
 const PROMISE: u8 = 1;
 const VOTE: u8 = 2;
 const CHOSEN: u8 = 3;
 const DECIDED: u8 = 4;
 const TRIMMED: u8 = 5;
+const AGREED: u8 = 6;
 
 /// Appends one record. A batch that came from a frame is copied as the block it came as.
 ///
@@ -63,6 +67,11 @@ pub fn put_record(buf: &mut BytesMut, record: &Record) {
             buf.put_u8(TRIMMED);
             put_slot(buf, *upto);
         }
+        Entry::Agreed { slot, digest } => {
+            buf.put_u8(AGREED);
+            put_slot(buf, *slot);
+            put_digest(buf, digest);
+        }
     }
 }
 
@@ -98,6 +107,10 @@ pub fn take_record(bytes: &Bytes) -> Result<Record, WireError> {
         },
         TRIMMED => Entry::Trimmed {
             upto: take_slot(&mut r)?,
+        },
+        AGREED => Entry::Agreed {
+            slot: take_slot(&mut r)?,
+            digest: take_digest(&mut r)?,
         },
         tag => {
             return Err(WireError::UnknownTag {

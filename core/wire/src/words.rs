@@ -7,7 +7,7 @@ use crate::WireError;
 use crate::codec::{Reader, in_range, in_slot_range};
 use bytes::{BufMut, BytesMut};
 use quorate_types::{
-    Ballot, CommandId, GroupId, NodeId, NodeSet, SessionId, Slot, ViewId, ViewNumber,
+    Ballot, CommandId, Digest, GroupId, NodeId, NodeSet, SessionId, Slot, ViewId, ViewNumber,
 };
 
 pub(crate) fn put_node(buf: &mut BytesMut, node: NodeId) {
@@ -100,4 +100,16 @@ pub(crate) fn take_command_id(r: &mut Reader<'_>) -> Result<CommandId, WireError
     let session = take_session(r)?;
     let sequence = r.counter("sequence")?;
     Ok(CommandId { session, sequence })
+}
+
+pub(crate) fn put_digest(buf: &mut BytesMut, digest: &Digest) {
+    buf.put_u64_le(digest.replicated);
+    buf.put_slice(&digest.state);
+}
+
+pub(crate) fn take_digest(r: &mut Reader<'_>) -> Result<Digest, WireError> {
+    Ok(Digest {
+        replicated: r.u64("digest of the replicated state")?,
+        state: *r.array("digest of state")?,
+    })
 }

@@ -51,7 +51,10 @@ impl LogContent {
             .iter()
             .filter_map(|record| match &record.entry {
                 Entry::Promise { ballot } | Entry::Vote { ballot, .. } => Some(ballot),
-                Entry::Chosen { .. } | Entry::Decided { .. } | Entry::Trimmed { .. } => None,
+                Entry::Chosen { .. }
+                | Entry::Decided { .. }
+                | Entry::Trimmed { .. }
+                | Entry::Agreed { .. } => None,
             });
         let own = ballots.filter(|ballot| ballot.node == node);
         own.map(|ballot| ballot.boot).max()

@@ -4,8 +4,8 @@
 //! while all is well. It decides nothing: the replica says when to write it and when to remove it.
 
 use crate::NodeError;
-use quorate_replica::{Digest, Quarantine};
-use quorate_types::{GroupId, Slot};
+use quorate_replica::Quarantine;
+use quorate_types::{Digest, GroupId, Slot};
 use serde::{Deserialize, Serialize};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};

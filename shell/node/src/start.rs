@@ -82,6 +82,7 @@ fn assemble(config: &NodeConfig, directory: &mut DataDirectory) -> Result<Node, 
     let remembered = Remembered {
         earlier: executed_file.earlier(),
         quarantine: quarantine_file.read()?,
+        agreed: past.agreed(),
         snapshot: recover(config, &store, past.whole_after(), &names, &mut host)?,
     };
     // A start that was refused so far leaves a memory-mode node as able to vote as before.

@@ -8,7 +8,7 @@ use crate::{MultiPaxos, Part, Seat, UnsentVotes};
 use quorate_acceptor::{Backing, DurableAnswer, Verdict};
 use quorate_ordering::{Effect, Effects, Event, Lane, LinkState, Ordering, OrderingStatus};
 use quorate_types::zoo::{Plant, planted};
-use quorate_types::{Ballot, NodeId, NodeSet, Slot, Time, ViewId, Wall};
+use quorate_types::{Ballot, Digest, NodeId, NodeSet, Slot, Time, ViewId, Wall};
 
 /// The number of decided slots after which the watermark is written with the next vote.
 const UNRECORDED_MAX: u64 = 64;
@@ -39,7 +39,7 @@ impl Ordering for MultiPaxos {
             Event::Persisted { mark } => self.seat.acceptor.gate.persisted(mark),
             Event::Link { peer, state } => self.link_changed(now, peer, state, effects),
             Event::Executed { slot } => self.on_executed(now, slot, effects),
-            Event::Trimmable { slot } => self.seat.trim(slot, effects),
+            Event::Trimmable { slot, digest } => self.seat.trim(slot, digest, effects),
             Event::TurnEnd { wall, entropy } => self.end_turn(now, wall, entropy, effects),
             Event::TransferLeadership => {
                 if let Some((leader, seat)) = self.leading() {
@@ -480,13 +480,17 @@ impl MultiPaxos {
 }
 
 impl Seat {
-    fn trim(&mut self, slot: Slot, effects: &mut Effects<Message>) {
+    /// The base names the snapshot for which the log is trimmed. So it is written where nothing is left to
+    /// trim as well, because the node holds that snapshot from a peer.
+    fn trim(&mut self, slot: Slot, digest: Digest, effects: &mut Effects<Message>) {
+        let is_news = self.acceptor.note_agreed(slot, digest);
         let upto = slot.min(self.executed).min(self.delivered);
-        if upto <= self.acceptor.log.trimmed() {
-            return;
+        if upto > self.acceptor.log.trimmed() {
+            self.acceptor.log.trim(upto);
+            self.discard(effects);
+        } else if is_news && self.acceptor.log.trimmed() > Slot::ZERO {
+            self.discard(effects);
         }
-        self.acceptor.log.trim(upto);
-        self.discard(effects);
     }
 
     /// Lets storage remove records up to the trim point. Not while the log is damaged: the damage would be

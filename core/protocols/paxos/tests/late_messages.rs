@@ -7,8 +7,8 @@ use quorate_paxos::message::{
 use quorate_paxos::{Message, MultiPaxos, Promise};
 use quorate_testkit::{VIEW, call, view};
 use quorate_types::{
-    Ballot, Batch, Duration, GroupId, LinkEpoch, NodeId, NodeSet, Persistence, Slot, Stamp, Time,
-    ViewId, ViewNumber, Wall,
+    Ballot, Batch, Digest, Duration, GroupId, LinkEpoch, NodeId, NodeSet, Persistence, Slot, Stamp,
+    Time, ViewId, ViewNumber, Wall,
 };
 
 struct Lone {
@@ -447,7 +447,10 @@ fn a_lagging_candidate_that_asked_while_a_leader_was_late_is_denied_in_the_next_
         }),
     );
     node.event(Event::Executed { slot: Slot(3) });
-    node.event(Event::Trimmable { slot: Slot(2) });
+    node.event(Event::Trimmable {
+        slot: Slot(2),
+        digest: Digest::default(),
+    });
     let decided = Slot(0);
     let asks = |node: &mut Lone, attempt| {
         let sent = node.receive(3, Message::PreVote(PreVote { attempt, decided }));

@@ -6,10 +6,10 @@
 
 use crate::limits::{REPORT_EVERY, REPORTS_PER_REPLICA};
 use crate::local::quarantine::Quarantine;
-use crate::{Digest, Output, PeerMessage, Replica, ReplicaMessage};
+use crate::{Output, PeerMessage, Replica, ReplicaMessage};
 use quorate_ordering::{Event, Lane, Ordering};
 use quorate_types::zoo::{Plant, planted};
-use quorate_types::{NodeId, NodeSet, Slot, Time, View};
+use quorate_types::{Digest, NodeId, NodeSet, Slot, Time, View};
 use std::collections::{BTreeMap, VecDeque};
 
 /// A durable snapshot, as its owner reports it.
@@ -219,6 +219,17 @@ impl<O: Ordering> Replica<O> {
     ) {
         self.agreement.note(from, report);
         self.judge(now, report.slot, out);
+        // Who reports may lack the reports of others, and nobody may be left to repeat them.
+        if let Some(digest) = self.agreement.agreed_at(report.slot)
+            && !self.quarantine.is_set()
+        {
+            let slot = report.slot;
+            out.push(Output::Send {
+                to: NodeSet::only(from),
+                lane: Lane::Normal,
+                message: PeerMessage::Replica(ReplicaMessage::Agreed { slot, digest }),
+            });
+        }
     }
 
     fn judge(&mut self, now: Time, slot: Slot, out: &mut Vec<Output<O::Message>>) {
@@ -246,7 +257,7 @@ impl<O: Ordering> Replica<O> {
         if is_held && slot > self.agreement.stable {
             self.agreement.stable = slot;
             self.checkpoints.became_stable(slot);
-            self.raise(Event::Trimmable { slot });
+            self.raise(Event::Trimmable { slot, digest });
             self.forget_note(slot, out);
         }
     }

@@ -6,9 +6,9 @@
 
 use crate::limits::{CHUNK_BYTES, CHUNKS_ASKED, FETCH_PATIENCE, FETCHER_PATIENCE, FETCHERS};
 use crate::local::agreement::SnapshotReport;
-use crate::{Digest, Output, PeerMessage, Replica, ReplicaMessage};
+use crate::{Output, PeerMessage, Replica, ReplicaMessage};
 use quorate_ordering::{Lane, LinkState, Ordering};
-use quorate_types::{NodeId, NodeSet, Slot, Time, Value};
+use quorate_types::{Digest, NodeId, NodeSet, Slot, Time, Value};
 use std::collections::BTreeMap;
 
 #[derive(Debug, Default)]

@@ -7,9 +7,9 @@
 
 use crate::limits::HEAL_EVERY;
 use crate::local::clients::refuse;
-use crate::{Digest, Output, Replica};
+use crate::{Output, Replica};
 use quorate_ordering::Ordering;
-use quorate_types::{Ask, CommandId, Refusal, Slot, Time};
+use quorate_types::{Ask, CommandId, Digest, Refusal, Slot, Time};
 
 /// Why a node's objects answer nobody; kept by the node over a restart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

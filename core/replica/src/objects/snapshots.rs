@@ -9,9 +9,9 @@ use crate::local::internal::Purpose;
 use crate::objects::pipeline::Work;
 use crate::replicated::Frozen;
 use crate::replicated::sessions::{self, Table};
-use crate::{Digest, Output, Replica, SnapshotCore, Snapshots};
+use crate::{Output, Replica, SnapshotCore, Snapshots};
 use quorate_ordering::{Ordering, Role};
-use quorate_types::{Ask, Body, ConnectionId, Refusal, Slot, Time, ToClient};
+use quorate_types::{Ask, Body, ConnectionId, Digest, Refusal, Slot, Time, ToClient};
 use std::collections::VecDeque;
 
 /// What the log weighed, in total since this node started, when a checkpoint was decided.

@@ -1,9 +1,9 @@
 //! What differs from the majority spreads nowhere, stays quarantined over a restart, and heals.
 
 use crate::world::{Objects, World, config, id, refused};
-use quorate_replica::{Digest, Input, Output, PeerMessage, Quarantine, Remembered, ReplicaMessage};
+use quorate_replica::{Input, Output, PeerMessage, Quarantine, Remembered, ReplicaMessage};
 use quorate_types::{
-    Ask, Duration, FromClient, LinkEpoch, NodeId, Outcome, Refusal, SessionId, Slot,
+    Ask, Digest, Duration, FromClient, LinkEpoch, NodeId, Outcome, Refusal, SessionId, Slot,
 };
 
 /// Three nodes with a session. `n2` hears nothing of the log while `n1`, whose objects differ from a
@@ -166,6 +166,79 @@ fn restart_from_own_snapshot(world: &mut World, slot: Slot, quarantine: Option<Q
     world.follow(2, 0);
     world.link_up(0, 2);
     world.link_up(1, 2);
+}
+
+/// What `world`'s third node remembers if all it has left is what its log was trimmed for.
+fn restart_with_nothing_but(world: &mut World, agreed: Option<(Slot, Digest)>) {
+    let remembered = Remembered {
+        agreed,
+        ..Remembered::default()
+    };
+    world.nodes.truncate(2);
+    world.add_remembering(config(3, 2), remembered, Objects::default());
+    world.link_up(1, 2);
+}
+
+/// Claim rp-31.
+#[test]
+fn who_trimmed_for_a_snapshot_tells_its_holder_after_a_restart_that_it_is_agreed() {
+    let mut world = World::new(3);
+    let session = world.open(0, 5);
+    world.call(0, 5, id(session, 1), "a");
+    let slot = world.checkpoint(0);
+    let image = world.nodes[1].objects.images[&slot].clone();
+    let recovered = image.recovered();
+    let digest = Digest {
+        replicated: recovered.core.digest(),
+        state: recovered.digest,
+    };
+    // The second node restarts as well, from a log that was not trimmed: it executed the same again. The
+    // first is gone.
+    world.nodes.truncate(1);
+    world.nodes[0].is_cut = true;
+    let remembered = Remembered {
+        snapshot: Some(recovered),
+        ..Remembered::default()
+    };
+    world.add_remembering(config(3, 1), remembered, Objects::restored(&image));
+    let out = fetch(&mut world, 1, 2, slot);
+    let is_chunk = |output: &Output<u32>| matches!(output, Output::SendChunk { .. });
+    assert!(!out.iter().any(is_chunk), "nobody vouches for it: {out:?}");
+    restart_with_nothing_but(&mut world, Some((slot, digest)));
+    let out = fetch(&mut world, 1, 2, slot);
+    assert!(out.iter().any(is_chunk), "{out:?}");
+}
+
+/// Claim rp-31.
+#[test]
+fn who_reports_a_snapshot_hears_that_it_is_agreed() {
+    let mut world = World::new(3);
+    let session = world.open(0, 5);
+    world.call(0, 5, id(session, 1), "a");
+    let slot = world.checkpoint(0);
+    let image = world.nodes[1].objects.images[&slot].clone();
+    let recovered = image.recovered();
+    let digest = Digest {
+        replicated: recovered.core.digest(),
+        state: recovered.digest,
+    };
+    let report = ReplicaMessage::Durable {
+        slot,
+        digest,
+        bytes: recovered.bytes,
+    };
+    let input = Input::Peer {
+        from: NodeId(2),
+        link: LinkEpoch(1),
+        message: PeerMessage::Replica(report),
+    };
+    let mut out = Vec::new();
+    world.nodes[0].replica.handle(world.now, input, &mut out);
+    let agreed = PeerMessage::Replica(ReplicaMessage::Agreed { slot, digest });
+    let told = out.iter().any(|output| {
+        matches!(output, Output::Send { to, message, .. } if to.contains(NodeId(2)) && *message == agreed)
+    });
+    assert!(told, "{out:?}");
 }
 
 #[test]

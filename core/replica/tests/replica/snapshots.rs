@@ -2,10 +2,10 @@
 
 use crate::world::{World, call, id, payload, refused};
 use quorate_replica::{
-    CheckpointPolicy, Digest, Input, Output, PeerMessage, Quarantine, ReplicaMessage, Snapshots,
+    CheckpointPolicy, Input, Output, PeerMessage, Quarantine, ReplicaMessage, Snapshots,
 };
 use quorate_types::{
-    Ask, Body, Duration, FromClient, LinkEpoch, NodeId, ReadLevel, Refusal, Slot, ToClient,
+    Ask, Body, Digest, Duration, FromClient, LinkEpoch, NodeId, ReadLevel, Refusal, Slot, ToClient,
 };
 
 fn trimmable(world: &World) -> Vec<(usize, Slot)> {

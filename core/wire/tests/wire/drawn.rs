@@ -10,9 +10,7 @@ use quorate_any::paxos::message::{
 };
 use quorate_any::paxos::{Message, Promise, Vote};
 use quorate_ordering::{Entry, Record};
-use quorate_replica::{
-    Digest, PeerMessage, ReplicaMessage, ReplyImage, SessionImage, SnapshotCore,
-};
+use quorate_replica::{PeerMessage, ReplicaMessage, ReplyImage, SessionImage, SnapshotCore};
 use quorate_types::*;
 use quorate_wire::{Hello, HelloRole, ObjectEntry, Reject, RejectReason, Welcome};
 
@@ -404,7 +402,7 @@ pub(crate) fn peer(draw: &mut Draw) -> PeerMessage<AnyMessage> {
 
 pub(crate) fn record(draw: &mut Draw) -> Record {
     let view = view_id(draw);
-    let entry = match draw.below(5) {
+    let entry = match draw.below(6) {
         0 => Entry::Promise {
             ballot: ballot(draw),
         },
@@ -418,7 +416,11 @@ pub(crate) fn record(draw: &mut Draw) -> Record {
             batch: batch(draw),
         },
         3 => Entry::Decided { upto: slot(draw) },
-        _ => Entry::Trimmed { upto: slot(draw) },
+        4 => Entry::Trimmed { upto: slot(draw) },
+        _ => Entry::Agreed {
+            slot: slot(draw),
+            digest: digest(draw),
+        },
     };
     Record { view, entry }
 }

@@ -2,7 +2,7 @@
 //! bytes. The golden files hold their layouts; hostile input is made by damaging them.
 
 use crate::readers;
-use crate::samples_peer::{batch, ordering, replica};
+use crate::samples_peer::{DIGEST, batch, ordering, replica};
 use bytes::{BufMut, Bytes, BytesMut};
 use quorate_ordering::{Entry, Record};
 use quorate_replica::{ReplyImage, SessionImage, SnapshotCore};
@@ -327,6 +327,13 @@ fn records() -> Vec<Sample> {
         ),
         ("record_decided", Entry::Decided { upto: Slot(92) }),
         ("record_trimmed", Entry::Trimmed { upto: Slot(50) }),
+        (
+            "record_agreed",
+            Entry::Agreed {
+                slot: Slot(50),
+                digest: DIGEST,
+            },
+        ),
     ]
     .map(|(name, entry)| {
         let record = Record { view: VIEW, entry };

@@ -9,7 +9,7 @@ use quorate_any::paxos::message::{
     Trimmed,
 };
 use quorate_any::paxos::{Message, Promise, Vote};
-use quorate_replica::{Digest, PeerMessage, ReplicaMessage};
+use quorate_replica::{PeerMessage, ReplicaMessage};
 use quorate_types::*;
 use quorate_wire::{Kind, put_peer};
 
@@ -257,7 +257,7 @@ fn reads_and_repair() -> Vec<(&'static str, Message)> {
     ]
 }
 
-const DIGEST: Digest = Digest {
+pub(crate) const DIGEST: Digest = Digest {
     replicated: 0x99aa,
     state: [0xdd; 32],
 };

@@ -44,6 +44,8 @@ pub enum Entry {
     Decided(Slot),
     /// All slots up to here are only in snapshots.
     Trimmed(Slot),
+    /// A majority agrees on the snapshot here.
+    Agreed(Slot),
 }
 
 impl Log {
@@ -64,6 +66,7 @@ impl Log {
                 self.votes = self.votes.split_off(&self.trimmed.next());
                 self.chosen = self.chosen.split_off(&self.trimmed.next());
             }
+            Entry::Agreed(_) => {}
         }
     }
 

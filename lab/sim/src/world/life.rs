@@ -109,7 +109,7 @@ impl World {
         let seen = Rc::new(RefCell::new(Seen::default()));
         let node = self.node(id);
         let time = node.clock.boot(now);
-        let records = found.past.records.clone();
+        let (records, agreed) = (found.past.records.clone(), found.past.agreed());
         let ordering = Watched::new(
             AnyOrdering::new(Protocol::Paxos, config, found.past.records, time)
                 .expect("a disk holds its own group's records"),
@@ -117,6 +117,7 @@ impl World {
         );
         let remembered = Remembered {
             snapshot: recovered,
+            agreed,
             quarantine: node.quarantine,
             earlier: node.earlier,
         };

@@ -16,9 +16,9 @@ use quorate_acceptor::Testimony;
 use quorate_any::AnyMessage;
 use quorate_any::paxos::Message;
 use quorate_ordering::Lane;
-use quorate_replica::{Digest, Input, Output, PeerMessage, ReplicaMessage};
+use quorate_replica::{Input, Output, PeerMessage, ReplicaMessage};
 use quorate_storage::StorageError;
-use quorate_types::{Duration, NodeId, NodeSet, Slot};
+use quorate_types::{Digest, Duration, NodeId, NodeSet, Slot};
 use quorate_wire::{Snapshot, put_peer};
 
 /// A node that stopped for its disk is started again after this.

@@ -281,7 +281,8 @@ fn held_commands(
             Entry::Promise { .. }
             | Entry::Vote { .. }
             | Entry::Chosen { .. }
-            | Entry::Decided { .. } => None,
+            | Entry::Decided { .. }
+            | Entry::Agreed { .. } => None,
         });
     let trimmed = trimmed.max().unwrap_or(Slot::ZERO);
     let mut held = judge.commands_upto(found.slot().max(trimmed.min(covered)));
@@ -290,7 +291,10 @@ fn held_commands(
             Entry::Vote { batch, .. } | Entry::Chosen { batch, .. } => {
                 held.extend(batch.commands().iter().map(|command| command.id));
             }
-            Entry::Promise { .. } | Entry::Decided { .. } | Entry::Trimmed { .. } => {}
+            Entry::Promise { .. }
+            | Entry::Decided { .. }
+            | Entry::Trimmed { .. }
+            | Entry::Agreed { .. } => {}
         }
     }
     held

@@ -6,7 +6,7 @@ use quorate_ordering::{
 use quorate_paxos::{Message, MultiPaxos};
 use quorate_testkit::{VIEW, call, view};
 use quorate_types::{
-    Batch, CommandId, Duration, LinkEpoch, NodeId, Persistence, Slot, Time, View, Wall,
+    Batch, CommandId, Digest, Duration, LinkEpoch, NodeId, Persistence, Slot, Time, View, Wall,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -227,7 +227,13 @@ impl World {
                 .map(|(id, _)| *id)
                 .collect();
             for id in able {
-                self.event(id, Event::Trimmable { slot });
+                self.event(
+                    id,
+                    Event::Trimmable {
+                        slot,
+                        digest: Digest::default(),
+                    },
+                );
             }
         }
     }

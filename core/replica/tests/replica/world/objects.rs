@@ -1,8 +1,8 @@
 //! Objects whose every reply depends on all calls before it, and which never take a call twice.
 
 use super::Message;
-use quorate_replica::{Digest, Input, Output, Recovered, ReplicaMessage, SnapshotCore};
-use quorate_types::{Call, CommandId, Outcome, Slot, Value};
+use quorate_replica::{Input, Output, Recovered, ReplicaMessage, SnapshotCore};
+use quorate_types::{Call, CommandId, Digest, Outcome, Slot, Value};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Length of every image, so that it takes three pieces.

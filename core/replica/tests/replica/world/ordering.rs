@@ -148,7 +148,7 @@ impl Ordering for Instant {
                     self.is_asking = false;
                 }
             }
-            Event::Trimmable { slot } => {
+            Event::Trimmable { slot, .. } => {
                 self.shared.borrow_mut().trimmable.push((self.own, slot));
             }
             Event::TransferLeadership => self.shared.borrow_mut().transferred.push(self.own),

@@ -15,7 +15,11 @@ impl Judge {
         }
         match entry {
             Entry::Vote(slot, ballot, value) => self.chosen.voted(node, slot, ballot, value),
-            Entry::Promise(_) | Entry::Chosen(..) | Entry::Decided(_) | Entry::Trimmed(_) => Ok(()),
+            Entry::Promise(_)
+            | Entry::Chosen(..)
+            | Entry::Decided(_)
+            | Entry::Trimmed(_)
+            | Entry::Agreed(_) => Ok(()),
         }
     }
 
@@ -35,7 +39,10 @@ impl Judge {
     ) -> Judged {
         let decided = records.iter().filter_map(|record| match &record.entry {
             Noted::Decided { upto } | Noted::Trimmed { upto } => Some(*upto),
-            Noted::Promise { .. } | Noted::Vote { .. } | Noted::Chosen { .. } => None,
+            Noted::Promise { .. }
+            | Noted::Vote { .. }
+            | Noted::Chosen { .. }
+            | Noted::Agreed { .. } => None,
         });
         let known = self.decided_by.entry(node).or_default();
         *known = decided.max().unwrap_or_default().max(*known);
@@ -86,7 +93,7 @@ impl Judge {
                         *held = vote;
                     }
                 }
-                Noted::Chosen { .. } => {}
+                Noted::Chosen { .. } | Noted::Agreed { .. } => {}
                 Noted::Decided { upto } | Noted::Trimmed { upto } => {
                     holds.trimmed = holds.trimmed.max(*upto);
                 }
@@ -108,5 +115,6 @@ fn entry_of(record: &Record) -> Entry {
         Noted::Chosen { slot, batch } => Entry::Chosen(*slot, fingerprint(batch)),
         Noted::Decided { upto } => Entry::Decided(*upto),
         Noted::Trimmed { upto } => Entry::Trimmed(*upto),
+        Noted::Agreed { slot, .. } => Entry::Agreed(*slot),
     }
 }

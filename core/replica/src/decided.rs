@@ -243,12 +243,13 @@ impl<O: Ordering> Replica<O> {
     fn opened(&mut self, slot: Slot, index: usize, nonce: u64, out: &mut Vec<Output<O::Message>>) {
         let session = SessionId::opened_at(slot, index);
         let wall = self.replicated.stamp.wall.0;
-        let opening = self.replicated.sessions.open(session, slot, wall);
+        let sessions = &mut self.replicated.sessions;
+        let opening = sessions.open(nonce, session, slot, wall);
         let Some(to) = self.opens.remove(&nonce) else {
             return;
         };
         match opening {
-            Opening::Opened => {
+            Opening::Opened(session) => {
                 let expiry = self.config.session_expiry;
                 let opened = ToClient::Opened {
                     nonce,

@@ -26,7 +26,7 @@ use quorate_replica::{ReplyImage, SessionImage, SnapshotCore};
 use quorate_types::{Stamp, Wall};
 
 /// The version of the layout that this build writes.
-pub const SNAPSHOT_VERSION: u16 = 2;
+pub const SNAPSHOT_VERSION: u16 = 3;
 
 /// Bytes of a snapshot's head.
 pub const SNAPSHOT_HEAD_BYTES: usize = 16;
@@ -257,7 +257,7 @@ pub fn put_snapshot_core(buf: &mut BytesMut, core: &SnapshotCore) {
 /// # Errors
 /// When it is not one, whole.
 pub fn take_snapshot_core(bytes: &Bytes) -> Result<SnapshotCore, WireError> {
-    const SESSION_BYTES_MIN: usize = 36;
+    const SESSION_BYTES_MIN: usize = 44;
     let mut r = Reader::new(bytes);
     let core = SnapshotCore {
         slot: take_slot(&mut r)?,
@@ -282,6 +282,7 @@ pub fn take_snapshot_core(bytes: &Bytes) -> Result<SnapshotCore, WireError> {
 
 fn put_image(buf: &mut BytesMut, session: &SessionImage) {
     put_session(buf, session.id);
+    buf.put_u64_le(session.nonce);
     put_slot(buf, session.active);
     buf.put_u64_le(session.active_wall);
     buf.put_u64_le(session.floor);
@@ -296,6 +297,7 @@ fn take_image(r: &mut Reader<'_>) -> Result<SessionImage, WireError> {
     const REPLY_BYTES_MIN: usize = 17;
     let image = SessionImage {
         id: take_session(r)?,
+        nonce: r.u64("nonce")?,
         active: take_slot(r)?,
         active_wall: r.u64("wall time")?,
         floor: r.counter("floor")?,

@@ -77,7 +77,8 @@ impl<O: Ordering> Replica<O> {
             Some(Refusal::NotServing)
         } else if !self.has_room() {
             Some(Refusal::StorageFull)
-        } else if self.opens.len() >= OPENS_WAITING || self.is_log_full() {
+        } else if self.opens.len() >= OPENS_WAITING || self.is_log_full() || !self.has_place(nonce)
+        {
             Some(Refusal::Overloaded)
         } else {
             None
@@ -89,6 +90,12 @@ impl<O: Ordering> Replica<O> {
                 self.submit(Purpose::Open(nonce), Body::Open { nonce });
             }
         }
+    }
+
+    /// Says whether an open can come to something. Where this node is behind the log, the client asks again.
+    fn has_place(&self, nonce: u64) -> bool {
+        let sessions = &self.replicated.sessions;
+        !sessions.is_full() || sessions.knows(nonce)
     }
 
     fn call(

@@ -17,7 +17,8 @@ pub(crate) type Table = BTreeMap<SessionId, Arc<Session>>;
 /// What became of the wish for a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Opening {
-    Opened,
+    /// There is a session of this name: the new one, or the one that an earlier copy of the wish opened.
+    Opened(SessionId),
     /// As many as may be are open.
     Full,
 }
@@ -29,6 +30,8 @@ pub(crate) struct Sessions {
     /// For each session a slot at or below its newest command's, brought up to date only when it
     /// is looked for.
     oldest: BTreeSet<(Slot, SessionId)>,
+    /// Invariant: names each session of the table once.
+    nonces: BTreeMap<u64, SessionId>,
     capacity: usize,
 }
 
@@ -38,6 +41,7 @@ impl Sessions {
         Sessions {
             table: Table::new(),
             oldest: BTreeSet::new(),
+            nonces: BTreeMap::new(),
             capacity,
         }
     }
@@ -47,6 +51,7 @@ impl Sessions {
         for image in images {
             let session = Session::restored(image);
             sessions.oldest.insert((session.active, image.id));
+            sessions.nonces.insert(image.nonce, image.id);
             sessions.table.insert(image.id, Arc::new(session));
         }
         sessions
@@ -65,26 +70,50 @@ impl Sessions {
     }
 
     /// Opens a session, if there is room for one more. No session goes for it: each of those that are open may
-    /// have been promised the whole expiry time.
-    pub(crate) fn open(&mut self, id: SessionId, slot: Slot, wall: u64) -> Opening {
-        if self.table.len() >= self.capacity && !planted(Plant::FullTableEvicts) {
-            return Opening::Full;
-        } else if self.table.len() >= self.capacity {
-            self.table.pop_first();
+    /// have been promised the whole expiry time. A client that asks again, perhaps elsewhere, means one session.
+    pub(crate) fn open(&mut self, nonce: u64, id: SessionId, slot: Slot, wall: u64) -> Opening {
+        if let Some(opened) = self.nonces.get(&nonce).copied()
+            && let Some(session) = self.session_mut(opened)
+        {
+            session.active = slot;
+            session.active_wall = wall;
+            return Opening::Opened(opened);
         }
-        self.table.insert(id, Arc::new(Session::opened(slot, wall)));
+        if self.is_full() && !planted(Plant::FullTableEvicts) {
+            return Opening::Full;
+        } else if self.is_full()
+            && let Some((first, _)) = self.table.first_key_value()
+        {
+            self.close(*first);
+        }
+        let session = Session::opened(nonce, slot, wall);
+        self.table.insert(id, Arc::new(session));
         self.oldest.insert((slot, id));
-        Opening::Opened
+        self.nonces.insert(nonce, id);
+        Opening::Opened(id)
+    }
+
+    /// Says whether as many sessions as may be are open.
+    pub(crate) fn is_full(&self) -> bool {
+        self.table.len() >= self.capacity
+    }
+
+    /// Says whether a wish of this name has a session.
+    pub(crate) fn knows(&self, nonce: u64) -> bool {
+        self.nonces.contains_key(&nonce)
     }
 
     /// Ends a session; says whether it was open.
     pub(crate) fn close(&mut self, id: SessionId) -> bool {
-        let was_open = self.table.remove(&id).is_some();
+        let ended = self.table.remove(&id);
+        if let Some(session) = &ended {
+            self.nonces.remove(&session.nonce);
+        }
         if self.oldest.len() > 2 * self.table.len() + ORDER_SLACK {
             let table = self.table.iter();
             self.oldest = table.map(|(id, session)| (session.active, *id)).collect();
         }
-        was_open
+        ended.is_some()
     }
 
     /// Up to `count` sessions without a command after `slot`, for which `wanted` holds.
@@ -136,6 +165,7 @@ impl Sessions {
 
     pub(crate) fn check(&self) {
         assert!(self.table.len() <= self.capacity);
+        assert_eq!(self.nonces.len(), self.table.len());
         assert!(self.oldest.len() >= self.table.len());
         assert!(self.oldest.len() <= 2 * self.capacity + ORDER_SLACK + 1);
         self.table.values().for_each(|session| session.check());
@@ -177,13 +207,34 @@ mod tests {
     fn a_full_table_takes_no_session_until_one_ends() {
         let mut sessions = Sessions::new(2);
         for id in 1..=2 {
-            let opening = sessions.open(SessionId(id), Slot(id), 0);
-            assert_eq!(opening, Opening::Opened);
+            let opening = sessions.open(id, SessionId(id), Slot(id), 0);
+            assert_eq!(opening, Opening::Opened(SessionId(id)));
         }
-        assert_eq!(sessions.open(SessionId(3), Slot(3), 0), Opening::Full);
+        let refused = sessions.open(3, SessionId(3), Slot(3), 0);
+        assert_eq!(refused, Opening::Full);
         assert!(sessions.session(SessionId(1)).is_some());
         sessions.close(SessionId(2));
-        assert_eq!(sessions.open(SessionId(4), Slot(4), 0), Opening::Opened);
+        let opening = sessions.open(3, SessionId(4), Slot(4), 0);
+        assert_eq!(opening, Opening::Opened(SessionId(4)));
+        sessions.check();
+    }
+
+    #[test]
+    fn who_asks_twice_has_one_session_and_keeps_it_active() {
+        let mut sessions = Sessions::new(2);
+        sessions.open(7, SessionId(1), Slot(1), 0);
+        let opening = sessions.open(7, SessionId(2), Slot(5), 3);
+        assert_eq!(opening, Opening::Opened(SessionId(1)));
+        assert_eq!(sessions.len(), 1);
+        let inactive = sessions.inactive_since(Slot(4), 10, |_| true);
+        assert_eq!(inactive, []);
+        let images = images(&sessions.freeze());
+        let mut sessions = Sessions::restored(2, &images);
+        let opening = sessions.open(7, SessionId(3), Slot(6), 4);
+        assert_eq!(opening, Opening::Opened(SessionId(1)));
+        sessions.close(SessionId(1));
+        let opening = sessions.open(7, SessionId(4), Slot(7), 5);
+        assert_eq!(opening, Opening::Opened(SessionId(4)));
         sessions.check();
     }
 
@@ -191,7 +242,7 @@ mod tests {
     fn who_was_inactive_is_found_whatever_was_looked_at_before() {
         let mut sessions = Sessions::new(3);
         for id in 1..=3 {
-            sessions.open(SessionId(id), Slot(id), 0);
+            sessions.open(id, SessionId(id), Slot(id), 0);
         }
         sessions.session_mut(SessionId(1)).unwrap().active = Slot(9);
         sessions.session_mut(SessionId(2)).unwrap().active = Slot(8);
@@ -204,7 +255,7 @@ mod tests {
     #[test]
     fn a_frozen_table_does_not_see_later_commands() {
         let mut sessions = Sessions::new(2);
-        sessions.open(SessionId(1), Slot(1), 0);
+        sessions.open(1, SessionId(1), Slot(1), 0);
         let frozen = sessions.freeze();
         sessions.session_mut(SessionId(1)).unwrap().admit(1, 0, 7);
         assert_eq!(frozen[&SessionId(1)].pending(), 0);
@@ -215,7 +266,7 @@ mod tests {
     fn sessions_that_came_and_went_leave_nothing_behind() {
         let mut sessions = Sessions::new(1000);
         for slot in 1..=5000 {
-            sessions.open(SessionId(slot), Slot(slot), 0);
+            sessions.open(slot, SessionId(slot), Slot(slot), 0);
             sessions.session_mut(SessionId(slot)).unwrap().active = Slot(slot + 1);
             sessions.close(SessionId(slot));
         }

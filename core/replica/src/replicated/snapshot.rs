@@ -60,6 +60,7 @@ impl Canonical {
 
     fn session(&mut self, session: &SessionImage) {
         self.number(session.id.0);
+        self.number(session.nonce);
         self.number(session.active.0);
         self.number(session.active_wall);
         self.number(session.floor);
@@ -88,6 +89,8 @@ impl Canonical {
 pub struct SessionImage {
     /// Whose.
     pub id: SessionId,
+    /// What its client named it by when it asked for it.
+    pub nonce: u64,
     /// The slot of its newest command.
     pub active: Slot,
     /// Wall time (ns) of its newest command's batch.

@@ -17,6 +17,8 @@ pub(crate) fn fingerprint(object: ObjectId, payload: &Value) -> u64 {
 /// What a session remembers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Session {
+    /// What its client named it by when it asked for it.
+    pub(crate) nonce: u64,
     /// The slot of its newest command.
     pub(crate) active: Slot,
     /// Wall time (ns) of that command's batch.
@@ -63,8 +65,9 @@ pub(crate) enum Admission {
 }
 
 impl Session {
-    pub(crate) fn opened(slot: Slot, wall: u64) -> Session {
+    pub(crate) fn opened(nonce: u64, slot: Slot, wall: u64) -> Session {
         Session {
+            nonce,
             active: slot,
             active_wall: wall,
             floor: 0,
@@ -203,6 +206,7 @@ impl Session {
         let replies = self.window.iter().zip(self.floor + 1..);
         SessionImage {
             id,
+            nonce: self.nonce,
             active: self.active,
             active_wall: self.active_wall,
             floor: self.floor,
@@ -215,7 +219,7 @@ impl Session {
 
     /// The session as a snapshot kept it.
     pub(crate) fn restored(image: &SessionImage) -> Session {
-        let mut session = Session::opened(image.active, image.active_wall);
+        let mut session = Session::opened(image.nonce, image.active, image.active_wall);
         session.floor = image.floor;
         for reply in &image.replies {
             session.admit(reply.sequence, 0, reply.fingerprint);
@@ -264,7 +268,7 @@ mod tests {
     use super::*;
 
     fn session() -> Session {
-        Session::opened(Slot(1), 0)
+        Session::opened(1, Slot(1), 0)
     }
 
     fn returned(text: &'static str) -> Outcome {

@@ -64,8 +64,9 @@ fn log_of(history: &[Vec<Step>]) -> Vec<Batch> {
         let mut commands = Vec::new();
         for step in steps {
             let pick = |nth: usize| opened[opened.len() - 1 - nth % opened.len().min(4)];
-            let command = command_of(step, slot, pick);
-            if command.body == (Body::Open { nonce: 1 }) {
+            let mut command = command_of(step, slot, pick);
+            if let Body::Open { nonce } = &mut command.body {
+                *nonce = opened.len() as u64 + 1;
                 opened.push(SessionId::opened_at(slot, commands.len()));
             }
             commands.push(command);

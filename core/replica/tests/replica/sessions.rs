@@ -266,6 +266,38 @@ fn a_session_whose_keepalive_was_acknowledged_goes_for_no_other() {
     }
 }
 
+/// Claim rp-32.
+#[test]
+fn a_client_that_asks_two_nodes_for_its_session_gets_one() {
+    let mut world = World::with(2, |config| config.sessions_max = 2);
+    let opened = |world: &mut World, at, from| {
+        world.take_told(from);
+        world.say(at, from, FromClient::Open { nonce: 9 });
+        world.take_told(from)
+    };
+    let first = opened(&mut world, 0, 5);
+    assert!(matches!(first[..], [.., ToClient::Opened { nonce: 9, .. }]));
+    let second = opened(&mut world, 1, 6);
+    assert_eq!(first.last(), second.last());
+    world.open(0, 7);
+    assert_eq!(opened(&mut world, 0, 5).last(), first.last());
+    for node in &world.nodes {
+        assert_eq!(node.replica.status().sessions, 2);
+    }
+}
+
+#[test]
+fn an_open_that_finds_no_place_is_refused_without_a_log_entry() {
+    let mut world = World::with(2, |config| config.sessions_max = 1);
+    world.open(0, 5);
+    let applied = world.nodes[0].replica.status().applied;
+    world.take_told(6);
+    world.say(0, 6, FromClient::Open { nonce: 9 });
+    let full = refused(Ask::Open(9), Refusal::Overloaded);
+    assert_eq!(world.take_told(6), [full]);
+    assert_eq!(world.nodes[0].replica.status().applied, applied);
+}
+
 #[test]
 fn a_closed_session_is_over_for_late_calls() {
     let mut world = World::new(2);

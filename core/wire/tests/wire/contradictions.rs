@@ -35,6 +35,7 @@ fn sound() -> SnapshotCore {
     };
     let session = |id| SessionImage {
         id: SessionId(id),
+        nonce: id,
         active: Slot(1),
         active_wall: 0,
         floor: 5,

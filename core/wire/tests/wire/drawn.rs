@@ -466,6 +466,7 @@ pub(crate) fn snapshot_core(draw: &mut Draw) -> SnapshotCore {
         let mut sequence = floor;
         SessionImage {
             id: session(draw),
+            nonce: draw.number(),
             active: slot(draw),
             active_wall: draw.number(),
             floor,

@@ -444,6 +444,7 @@ fn snapshot() -> Sample {
         lead_slot: Slot(41),
         sessions: vec![SessionImage {
             id: SESSION,
+            nonce: 0xabcd,
             active: Slot(79),
             active_wall: 0x1122_3300,
             floor: 5,

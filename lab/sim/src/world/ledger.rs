@@ -14,6 +14,7 @@ pub(super) type Places = BTreeSet<(Slot, u32)>;
 
 #[derive(Debug, Default)]
 struct Session {
+    nonce: u64,
     active: Slot,
     floor: u64,
     seen: BTreeSet<u64>,
@@ -80,7 +81,9 @@ impl Ledger {
                     self.effective.insert((slot, index));
                 }
             }
-            Body::Open { .. } => self.open(slot, SessionId::opened_at(slot, index as usize)),
+            Body::Open { nonce } => {
+                self.open(*nonce, slot, SessionId::opened_at(slot, index as usize));
+            }
             Body::Close => {
                 let session = command.id.session;
                 if self.sessions.remove(&session).is_some() {
@@ -105,11 +108,17 @@ impl Ledger {
         }
     }
 
-    fn open(&mut self, slot: Slot, id: SessionId) {
+    fn open(&mut self, nonce: u64, slot: Slot, id: SessionId) {
+        let mut known = self.sessions.values_mut();
+        if let Some(session) = known.find(|session| session.nonce == nonce) {
+            session.active = slot;
+            return;
+        }
         if self.sessions.len() >= self.capacity {
             return;
         }
         let session = Session {
+            nonce,
             active: slot,
             ..Session::default()
         };

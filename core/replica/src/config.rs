@@ -1,4 +1,4 @@
-//! What a replica is told when it is made.
+//! The configuration of a replica.
 
 use quorate_types::{Duration, NodeId, PAYLOAD_BYTES_MAX, View};
 
@@ -8,11 +8,11 @@ use quorate_types::{Duration, NodeId, PAYLOAD_BYTES_MAX, View};
 pub struct ReplicaConfig {
     /// This node.
     pub own: NodeId,
-    /// Which start of the node's data directory this is; as in its ballots.
+    /// The number of this start of the node's data directory, as in its ballots.
     pub boot: u64,
     /// The view in force.
     pub view: View,
-    /// Silence after which the leader may expire a session.
+    /// Time without a sign of life after which the leader may expire a session.
     pub session_expiry: Duration,
     /// Sessions that may be open at a time; no more are opened until one ends.
     pub sessions_max: usize,
@@ -45,9 +45,9 @@ pub struct CheckpointPolicy {
     /// Bytes of the log since the last checkpoint as percent of the last image: a large image is
     /// written less often.
     pub image_percent: u64,
-    /// Commands since the last checkpoint at which one is due whatever the bytes say.
+    /// Commands since the last checkpoint at which one is due, however few bytes they have.
     pub commands_hard: u64,
-    /// Bytes since the last checkpoint at which one is due whatever the commands say.
+    /// Bytes since the last checkpoint at which one is due, however few commands there are.
     pub bytes_hard: u64,
 }
 
@@ -64,7 +64,7 @@ impl Default for CheckpointPolicy {
 }
 
 impl ReplicaConfig {
-    /// The settings that a group runs with unless told otherwise.
+    /// The default settings of a group.
     #[must_use]
     pub fn new(own: NodeId, boot: u64, view: View) -> ReplicaConfig {
         ReplicaConfig {

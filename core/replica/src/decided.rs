@@ -1,7 +1,8 @@
-//! The meta layer: what a decided batch changes at once, in slot order, never waiting for objects.
+//! The meta layer: applies decided batches to the replicated state, in slot order, without waiting for
+//! objects.
 //!
-//! Everything here is the same on every replica, for it depends on the log alone. Waiting clients
-//! are answered on the side. Runs of calls of one session cost one look-up.
+//! Everything here depends on the log alone, so it is the same on every replica. It also answers waiting
+//! clients. A run of calls of one session costs one look-up.
 
 use crate::local::clients::{opened_in, refuse, reply};
 use crate::local::internal::Purpose;
@@ -18,8 +19,8 @@ use quorate_types::{
 use std::ops::Range;
 
 impl<O: Ordering> Replica<O> {
-    /// Applies the meta part of the next slot and queues its calls. Slots that a snapshot covered
-    /// already are passed over.
+    /// Applies the meta part of the next slot and queues its calls. Slots that a snapshot covers are
+    /// skipped.
     pub(crate) fn decided(&mut self, slot: Slot, batch: Batch, out: &mut Vec<Output<O::Message>>) {
         if slot <= self.replicated.applied {
             return;
@@ -55,7 +56,7 @@ impl<O: Ordering> Replica<O> {
         }
     }
 
-    /// Says which calls execute, and whether a checkpoint stands in the slot.
+    /// Returns which calls execute, and whether the slot has a checkpoint.
     fn admit(
         &mut self,
         slot: Slot,
@@ -88,7 +89,7 @@ impl<O: Ordering> Replica<O> {
         (admitted, checkpoint)
     }
 
-    /// Admits a run of calls of one session, and settles their waits where no outcome will follow.
+    /// Admits a run of calls of one session, and settles their waits if no outcome will follow.
     fn admit_run(
         &mut self,
         slot: Slot,
@@ -203,7 +204,7 @@ impl<O: Ordering> Replica<O> {
         }
     }
 
-    /// Reports about poison calls, and decisions to skip one. Each is about a call that was decided before it.
+    /// Applies reports about poison calls, and decisions to skip one. Each must name a call in an earlier slot.
     fn apply_poison(&mut self, decided: Slot, body: &Body, out: &mut Vec<Output<O::Message>>) {
         match *body {
             Body::Died {
@@ -275,7 +276,7 @@ impl<O: Ordering> Replica<O> {
         }
     }
 
-    /// After slots were passed over by a snapshot: answers every wait whose command was in them.
+    /// A snapshot covered some slots: answers every wait whose command was in them.
     pub(crate) fn answer_passed_waits(&mut self, out: &mut Vec<Output<O::Message>>) {
         for id in self.waiting.sessions() {
             let Some(session) = self.replicated.sessions.session(id) else {
@@ -322,7 +323,7 @@ impl<O: Ordering> Replica<O> {
     }
 }
 
-/// The submission has landed; who waits for it waits on for the outcome.
+/// The submission was decided; its callers now wait for the outcome.
 fn continue_waiting(
     line: &mut Option<&mut crate::local::waiting::Line>,
     sequence: u64,
@@ -334,7 +335,7 @@ fn continue_waiting(
     }
 }
 
-/// How many calls of the same session stand at the front.
+/// The number of calls of the same session at the front.
 fn run_length(commands: &[Command]) -> usize {
     let session = commands[0].id.session;
     commands

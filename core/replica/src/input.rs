@@ -1,39 +1,39 @@
-//! What happens to a replica.
+//! The inputs of a replica.
 
 use crate::{PeerMessage, SnapshotCore};
 use quorate_ordering::{LinkState, Mark, ReadId};
 use quorate_types::{ConnectionId, FromClient, LinkEpoch, NodeId, Outcome, Slot, Wall};
 
-/// One thing that happened. The node hands in everything that has arrived, then one
-/// [`Input::TurnEnd`], then performs the outputs.
+/// One input of a replica. In each turn the node passes everything that has arrived, then one
+/// [`Input::TurnEnd`], and then performs the outputs.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Input<M> {
     /// A client sent this.
     Client {
-        /// Its connection.
+        /// The client's connection.
         from: ConnectionId,
-        /// What it asks.
+        /// The request.
         message: FromClient,
     },
-    /// A client's connection ended: nobody waits there any more.
+    /// A client's connection ended: its requests need no answer any more.
     Disconnected {
-        /// Which connection.
+        /// The connection.
         connection: ConnectionId,
     },
     /// A peer sent this.
     Peer {
-        /// Who.
+        /// The peer.
         from: NodeId,
-        /// The life of the link on which it came.
+        /// The epoch of the link on which it came.
         link: LinkEpoch,
-        /// What it says.
+        /// The message.
         message: PeerMessage<M>,
     },
     /// A link changed.
     Link {
-        /// To whom.
+        /// The peer.
         peer: NodeId,
-        /// How it is now.
+        /// The new state.
         state: LinkState,
     },
     /// Every write up to and including `mark` is durable.
@@ -43,21 +43,21 @@ pub enum Input<M> {
     },
     /// The objects executed the calls of [`crate::Output::Execute`] for `slot`, in that order.
     Executed {
-        /// Which slot; slots come back in the order in which they were handed out.
+        /// The slot; slots come back in the order in which they were sent out.
         slot: Slot,
         /// One outcome per call, in the calls' order.
         outcomes: Vec<Outcome>,
     },
     /// The objects answered a query.
     Queried {
-        /// Which read.
+        /// The read.
         read: ReadId,
-        /// What it returned or raised.
+        /// The value returned or the exception raised.
         outcome: Outcome,
     },
     /// The image asked for by [`crate::Output::TakeSnapshot`] is encoded and durable.
     SnapshotTaken {
-        /// The slot whose state it holds.
+        /// The slot whose state it has.
         slot: Slot,
         /// Digest of the objects' state by value.
         digest: [u8; 32],
@@ -66,12 +66,12 @@ pub enum Input<M> {
     },
     /// The image of `slot` could not be taken (disk full, state that cannot be encoded).
     SnapshotFailed {
-        /// Which slot.
+        /// The slot.
         slot: Slot,
     },
-    /// A fetched snapshot was verified, is durable, and the objects hold its state.
+    /// A fetched snapshot was verified, is durable, and the objects have its state.
     Installed {
-        /// The replica's own part of it.
+        /// The replica's part of it.
         core: SnapshotCore,
         /// Digest of the objects' state by value.
         digest: [u8; 32],
@@ -80,31 +80,31 @@ pub enum Input<M> {
     },
     /// A fetched snapshot was damaged or could not be restored; nothing changed.
     InstallFailed {
-        /// Which slot.
+        /// The slot.
         slot: Slot,
     },
-    /// The objects' host works again or stopped working (crashed, hangs): while it does not, calls
-    /// and queries are kept back by the host, not lost.
+    /// The objects' host works again or stopped working (crashed, hangs). While it does not work, the host
+    /// keeps calls and queries; none is lost.
     Host {
         /// Whether it works.
         is_up: bool,
     },
-    /// The objects' host died for good at this call, again and again: it takes part again only once the
-    /// group skips the call ([`crate::Output::Skip`]).
+    /// The objects' host died at this call repeatedly and is not started again until the group skips the
+    /// call ([`crate::Output::Skip`]).
     HostDied {
         /// The call's slot.
         slot: Slot,
         /// Its index in the batch of that slot.
         index: u32,
     },
-    /// The log's storage has room again, or has none: while it has none nothing new is taken in here.
+    /// The log's storage has room again, or has none. While it has none, the replica accepts nothing new.
     Storage {
         /// Whether it takes new votes.
         has_room: bool,
     },
-    /// Take a snapshot everywhere at one agreed slot (operator's wish; clients use their own message).
+    /// An operator asks for a snapshot on every replica at one slot (clients have their own message).
     Checkpoint,
-    /// Give leadership away and refuse new work: the node is about to leave.
+    /// The node is about to stop: transfer leadership and refuse new work.
     Drain,
     /// The end of a turn, with this node's wall clock and fresh entropy.
     TurnEnd {

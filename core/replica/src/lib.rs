@@ -1,7 +1,7 @@
 //! The replica: sessions, execution order, replies, reads, snapshots and digests; pure.
 //!
-//! A `Replica` owns the ordering protocol below it, whichever it is, and never names one. The node
-//! (and the simulator in its place) feeds it [`Input`]s and performs the [`Output`]s in their order.
+//! A `Replica` owns an instance of an ordering protocol and does not know which protocol it is. The node,
+//! or the simulator in its place, passes [`Input`]s to it and performs its [`Output`]s in their order.
 #![forbid(unsafe_code)]
 
 mod config;

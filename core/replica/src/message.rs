@@ -1,4 +1,4 @@
-//! What replicas say to each other, beside what their ordering protocols say.
+//! The messages between replicas; those of ordering protocols pass through.
 
 use quorate_types::{Digest, SessionId, Slot, Value, ViewId, Wall};
 
@@ -7,9 +7,9 @@ use quorate_types::{Digest, SessionId, Slot, Value, ViewId, Wall};
 pub enum PeerMessage<M> {
     /// Between the ordering instances of one view.
     Ordering {
-        /// The view they order.
+        /// The view.
         view: ViewId,
-        /// What it says.
+        /// The message.
         message: M,
     },
     /// Between replicas.
@@ -19,59 +19,59 @@ pub enum PeerMessage<M> {
 /// A message from replica to replica.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ReplicaMessage {
-    /// To the leader: the client of `session`, connected here, is alive.
+    /// To the leader: the client of `session`, which is connected here, is alive.
     KeepAlive {
-        /// Whose session.
+        /// The session.
         session: SessionId,
     },
     /// From the leader: the keepalive counts.
     KeptAlive {
-        /// Whose session.
+        /// The session.
         session: SessionId,
-        /// Whether the session lives; if not it is expired or about to be.
+        /// Whether the session is open; if not, it is expired or about to expire.
         is_alive: bool,
     },
-    /// A durable snapshot stands here, with these digests.
+    /// The sender has a durable snapshot with these digests.
     Durable {
         /// Its slot.
         slot: Slot,
-        /// What stands in it.
+        /// Its digests.
         digest: Digest,
         /// Bytes of the image.
         bytes: u64,
     },
-    /// A majority of the view's replicas took this digest: the snapshots that have it are right.
+    /// A majority of the view's replicas took this digest: snapshots with it are correct.
     Agreed {
         /// Their slot.
         slot: Slot,
-        /// What stands in them.
+        /// Their digests.
         digest: Digest,
     },
-    /// The sender's wall clock shows this.
+    /// The sender's wall clock.
     Clock {
-        /// What it shows.
+        /// The time it shows.
         wall: Wall,
     },
-    /// Send a piece of your newest agreed snapshot at or above `slot`, or of exactly `slot` when `offset`
-    /// is not 0.
+    /// Asks for a piece of the receiver's newest agreed snapshot at or above `slot`, or of exactly `slot` if
+    /// `offset` is not 0.
     Fetch {
         /// The lowest useful slot, or the one being fetched.
         slot: Slot,
-        /// Where the piece shall begin.
+        /// The offset at which the piece begins.
         offset: u64,
     },
     /// A piece of a snapshot.
     Chunk {
-        /// Which snapshot.
+        /// The slot of the snapshot.
         slot: Slot,
-        /// Where the piece begins.
+        /// The offset at which the piece begins.
         offset: u64,
         /// Bytes of the whole.
         total: u64,
         /// The piece.
         data: Value,
     },
-    /// No agreed snapshot at or above the slot asked for is held here.
+    /// The sender has no agreed snapshot at or above the slot asked for.
     NoSnapshot {
         /// The slot asked for.
         slot: Slot,

@@ -1,4 +1,4 @@
-//! What a replica wants done.
+//! The outputs of a replica.
 
 use crate::{ClockOffset, PeerMessage, Quarantine, SnapshotCore};
 use quorate_ordering::{Lane, Mark, ReadId, Record, Role};
@@ -6,7 +6,7 @@ use quorate_types::{
     Call, ConnectionId, Digest, NodeId, NodeSet, ObjectId, Slot, Stamp, ToClient, Value,
 };
 
-/// One consequence, to be performed in order.
+/// One output of a replica. Outputs must be performed in order.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Output<M> {
     /// Send `message` to each node of `to`, encoded once.
@@ -15,44 +15,44 @@ pub enum Output<M> {
         to: NodeSet,
         /// Queue of the link.
         lane: Lane,
-        /// What to say.
+        /// The message.
         message: PeerMessage<M>,
     },
-    /// Tell a client; a connection that has ended swallows it.
+    /// Send an answer to a client; it is dropped if the connection has ended.
     Reply {
-        /// Its connection.
+        /// The client's connection.
         to: ConnectionId,
-        /// What to say.
+        /// The message.
         message: ToClient,
     },
     /// Append `record` to the log; [`crate::Input::Persisted`] tells when it is durable.
     Persist {
         /// Number of this write.
         mark: Mark,
-        /// What to write.
+        /// The record.
         record: Record,
     },
-    /// What the log's damage has taken is written again: it need not be reported at the next start.
+    /// Everything that was lost from a damaged log is written again: the next start need not report the damage.
     Repaired,
     /// Write `base`, then remove records of slots up to `upto`.
     Discard {
-        /// The last slot whose records may go.
+        /// The last slot whose records may be removed.
         upto: Slot,
-        /// What must be durable first.
+        /// The records that must be durable first.
         base: Vec<Record>,
     },
-    /// Execute these calls after everything handed out before; answer with [`crate::Input::Executed`].
-    /// Handed out only for slots that have calls.
+    /// Execute these calls after everything sent out before; answer with [`crate::Input::Executed`]. There
+    /// is one only for slots that have calls.
     Execute {
-        /// Their slot.
+        /// The slot of the calls.
         slot: Slot,
         /// The environment all replicas agree on.
         stamp: Stamp,
-        /// What to call, in this order.
+        /// The calls, in this order.
         calls: Vec<Call>,
     },
-    /// The group decided to skip this call: unless its outcome was told already, it is not executed and
-    /// its outcome is [`quorate_types::Outcome::Skipped`]. Comes just before the slot's
+    /// The group decided to skip this call: unless its outcome was reported already, it is not executed and
+    /// its outcome is [`quorate_types::Outcome::Skipped`]. This comes just before the slot's
     /// [`Output::Execute`], or any time after it.
     Skip {
         /// The call's slot.
@@ -60,20 +60,20 @@ pub enum Output<M> {
         /// Its index in the batch of that slot.
         index: u32,
     },
-    /// Answer a call that changes nothing, after everything handed out before; answer with
+    /// Execute a call that changes nothing, after everything sent out before; answer with
     /// [`crate::Input::Queried`].
     Query {
-        /// Which read.
+        /// The read.
         read: ReadId,
-        /// The object read.
+        /// The object.
         object: ObjectId,
         /// Method and arguments.
         payload: Value,
     },
-    /// Freeze the objects' state after everything handed out before. Calls must not wait for its
+    /// Freeze the objects' state after everything sent out before. Calls must not wait for its
     /// encoding. The replica's own part follows with [`Output::FinishSnapshot`].
     TakeSnapshot {
-        /// The slot whose state it is.
+        /// The slot of the state.
         slot: Slot,
     },
     /// The replica's part of the snapshot at `core.slot`: join it with the objects' image, make both
@@ -84,20 +84,20 @@ pub enum Output<M> {
     },
     /// Send a piece of the snapshot at `slot` to `to` as [`crate::ReplicaMessage::Chunk`].
     SendChunk {
-        /// Who asked.
+        /// The peer that asked.
         to: NodeId,
-        /// Which snapshot.
+        /// The slot of the snapshot.
         slot: Slot,
-        /// Where the piece begins.
+        /// The offset at which the piece begins.
         offset: u64,
-        /// How many bytes at most.
+        /// The most bytes to send.
         length: u32,
     },
     /// Keep this piece of a snapshot that is being fetched. Pieces come in ascending order.
     StoreChunk {
-        /// Which snapshot.
+        /// The slot of the snapshot.
         slot: Slot,
-        /// Where the piece begins; 0 begins anew.
+        /// The offset at which the piece begins; 0 starts again.
         offset: u64,
         /// Bytes of the whole.
         total: u64,
@@ -107,21 +107,21 @@ pub enum Output<M> {
     /// All pieces are there: verify, make durable, restore the objects; answer with
     /// [`crate::Input::Installed`] or [`crate::Input::InstallFailed`].
     Install {
-        /// Which snapshot.
+        /// The slot of the snapshot.
         slot: Slot,
-        /// What it must hold; anything else is refused before the objects see it.
+        /// The digest that it must have; any other is refused before the objects see it.
         digest: Digest,
     },
     /// The node's role changed.
     Role(Role),
-    /// This node's objects answer nobody any more: make that durable at once, so that a restart knows it.
+    /// This node's objects answer no calls any more: make that durable at once, so that it survives a restart.
     Quarantined(Quarantine),
-    /// The own clock or agreed time differs from a majority's clocks by more than the bound, or all agree
-    /// again.
+    /// The own clock or agreed time differs from a majority's clocks by more than the bound, or no longer
+    /// does.
     ClocksDiffer(ClockOffset),
-    /// The objects hold an agreed state again: forget the quarantine.
+    /// The objects have an agreed state again: remove the quarantine.
     Healed {
-        /// The slot of the snapshot that brought it.
+        /// The slot of the snapshot with that state.
         slot: Slot,
     },
 }

@@ -1,7 +1,7 @@
-//! The replica's frame: its state, the dispatch of inputs, and the traffic with the ordering below.
+//! The replica: its state, the dispatch of inputs, and the exchange with its ordering protocol.
 //!
-//! The node calls [`Replica::handle`] with each input and performs the outputs in order. What an
-//! input means is decided in the sibling files, one idea each; nothing here knows a protocol.
+//! The node calls [`Replica::handle`] with each input and performs the outputs in order. The sibling
+//! files handle the inputs, one idea each; nothing here knows a protocol.
 
 use crate::local::agreement::{Agreement, SnapshotReport};
 use crate::local::clocks::Clocks;
@@ -22,7 +22,7 @@ use quorate_ordering::{Decision, Effect, Effects, Event, LinkState, Ordering, Ro
 use quorate_types::{CallPlace, Command, ConnectionId, Digest, NodeId, NodeSet, Slot, Time, Wall};
 use std::collections::{BTreeMap, VecDeque};
 
-/// What a restarted node found: a snapshot whose state the objects hold already.
+/// A snapshot that a restarted node found, and whose state the objects have already.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Recovered {
     /// The replica's part of the snapshot.
@@ -33,16 +33,16 @@ pub struct Recovered {
     pub bytes: u64,
 }
 
-/// What a node remembers of its last life.
+/// What a node has kept from before its restart.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Remembered {
-    /// The newest snapshot, which its objects hold.
+    /// The newest snapshot; its objects have that state.
     pub snapshot: Option<Recovered>,
     /// The newest snapshot for which its log was trimmed, and what a majority held in it.
     pub agreed: Option<(Slot, Digest)>,
     /// Whether its objects may answer.
     pub quarantine: Option<Quarantine>,
-    /// What it may have executed.
+    /// Calls that earlier starts may have executed.
     pub earlier: EarlierLives,
 }
 
@@ -52,7 +52,7 @@ pub struct Replica<O: Ordering> {
     pub(crate) ordering: O,
     pub(crate) role: Role,
     pub(crate) replicated: Replicated,
-    /// What was told to the ordering as executed.
+    /// The slot last reported to the ordering as executed.
     reported: Slot,
     pub(crate) pipeline: Pipeline,
     pub(crate) waiting: Waiting,
@@ -73,7 +73,7 @@ pub struct Replica<O: Ordering> {
     pub(crate) is_draining: bool,
     pub(crate) storage: Storage,
     pub(crate) own_poison: OwnPoison,
-    /// When each node was last heard of.
+    /// When each node was last heard.
     pub(crate) heard: BTreeMap<NodeId, Time>,
     /// Events for the ordering, raised while its effects were routed.
     events: VecDeque<Event<O::Message>>,
@@ -81,7 +81,7 @@ pub struct Replica<O: Ordering> {
 }
 
 impl<O: Ordering> Replica<O> {
-    /// A replica above `ordering`, which has folded its own log. The outputs are performed like
+    /// Makes a replica over `ordering`, which has read its own log. The outputs must be performed like
     /// those of [`Replica::handle`].
     pub fn new(
         config: ReplicaConfig,
@@ -140,20 +140,20 @@ impl<O: Ordering> Replica<O> {
             replica.report_snapshot(now, report, &mut out);
             let is_trimmed = replica.ordering.status().trimmed == report.slot;
             if is_trimmed && !replica.quarantine.is_set() {
-                // Nothing is trimmed but what was agreed.
+                // Only agreed slots are trimmed.
                 replica.agreed(now, report.slot, digest, &mut out);
             }
         }
         replica.begin_term(now, role);
         if replica.replicated.applied == Slot::ZERO {
-            // The ordering must know where the replica begins, for its log may begin later.
+            // The ordering must know where the replica begins, because its log may begin later.
             replica.raise(Event::Executed { slot: Slot::ZERO });
         }
         replica.settle(now, &mut out);
         (replica, out)
     }
 
-    /// Takes one input to its end; consequences are appended to `out`.
+    /// Handles one input completely; outputs are appended to `out`.
     pub fn handle(
         &mut self,
         now: Time,
@@ -263,7 +263,7 @@ impl<O: Ordering> Replica<O> {
         .min()
     }
 
-    /// Gives the ordering an event and routes what follows.
+    /// Passes an event to the ordering and routes its effects.
     pub(crate) fn order(
         &mut self,
         now: Time,
@@ -278,12 +278,12 @@ impl<O: Ordering> Replica<O> {
         self.effects = effects;
     }
 
-    /// Queues an event for the ordering; [`Replica::settle`] hands it over.
+    /// Queues an event for the ordering; [`Replica::settle`] passes it on.
     pub(crate) fn raise(&mut self, event: Event<O::Message>) {
         self.events.push_back(event);
     }
 
-    /// Tells the ordering what is applied until nothing new follows. Each round decides at least
+    /// Reports applied slots to the ordering until nothing new follows. Each round decides at least
     /// one slot more than the one before, so the rounds end with the window.
     fn settle(&mut self, now: Time, out: &mut Vec<Output<O::Message>>) {
         loop {
@@ -341,7 +341,7 @@ impl<O: Ordering> Replica<O> {
         }
     }
 
-    /// Who leads, as far as this node knows.
+    /// The leader, as far as this node knows.
     pub(crate) fn leader(&self) -> Option<NodeId> {
         self.role.leader(self.config.own)
     }
@@ -355,7 +355,7 @@ impl<O: Ordering> Replica<O> {
         self.replicated = Replicated::restored(self.config.sessions_max, core);
     }
 
-    /// Says whether this node executes calls at all.
+    /// Whether this node executes calls at all.
     pub(crate) fn is_replica(&self) -> bool {
         self.config.view.replicas.contains(self.config.own)
     }
@@ -365,14 +365,14 @@ impl<O: Ordering> Replica<O> {
         self.config.view.replicas.without(self.config.own)
     }
 
-    /// The highest slot whose calls, and those of all before, the objects have executed: what a later life
-    /// of this node is told of it as [`Remembered::earlier`].
+    /// The highest slot whose calls, and those of all before, the objects have executed. The next start of
+    /// this node gets it as [`Remembered::earlier`].
     #[must_use]
     pub fn executed_upto(&self) -> Slot {
         self.pipeline.executed(self.replicated.applied)
     }
 
-    /// The ordering below, for the owner's own questions.
+    /// The ordering protocol's instance, for questions of the owner.
     pub fn ordering(&self) -> &O {
         &self.ordering
     }

@@ -1,4 +1,4 @@
-//! What a replica can say about itself.
+//! The status of a replica.
 
 use crate::{ClockOffset, Replica};
 use quorate_ordering::{Ordering, OrderingStatus};
@@ -7,7 +7,7 @@ use quorate_types::Slot;
 /// A replica's state for status pages, metrics and tests.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ReplicaStatus {
-    /// What the ordering below says.
+    /// The status of its ordering protocol.
     pub ordering: OrderingStatus,
     /// The highest slot of the decided prefix.
     pub decided: Slot,
@@ -31,13 +31,13 @@ pub struct ReplicaStatus {
     pub connections: usize,
     /// Calls of clients here without an answer.
     pub waiting: usize,
-    /// Calls of clients here on the way to being ordered.
+    /// Calls of clients here that are being ordered.
     pub in_flight: usize,
     /// Reads of clients here without an answer.
     pub reads: usize,
     /// Calls decided and not executed here.
     pub backlog: usize,
-    /// Whether calls and reads are taken here.
+    /// Whether calls and reads are accepted here.
     pub is_serving: bool,
     /// Whether the objects' host works.
     pub is_host_up: bool,
@@ -56,7 +56,7 @@ pub struct ReplicaStatus {
 }
 
 impl<O: Ordering> Replica<O> {
-    /// What can be said at this moment.
+    /// The current status.
     #[must_use]
     pub fn status(&self) -> ReplicaStatus {
         let ordering = self.ordering.status();

@@ -1,8 +1,8 @@
-//! Which snapshots the replicas agree on: who reported which digest, and what that allows.
+//! Agreement on snapshots: collects the digests that replicas report, and decides what they allow.
 //!
 //! A digest is *agreed* at a slot when a majority of the view's replicas took it there. Only an agreed
-//! snapshot is sent to a peer, and only an agreed one is installed: what differs spreads nowhere. The
-//! log is trimmed below a slot when a majority holds the agreed snapshot durably.
+//! snapshot is sent to a peer, and only an agreed one is installed, so a differing state does not spread.
+//! The log is trimmed below a slot when a majority holds the agreed snapshot durably.
 
 use crate::limits::{REPORT_EVERY, REPORTS_PER_REPLICA};
 use crate::local::quarantine::Quarantine;
@@ -12,7 +12,7 @@ use quorate_types::zoo::{Plant, planted};
 use quorate_types::{Digest, NodeId, NodeSet, Slot, Time, View};
 use std::collections::{BTreeMap, VecDeque};
 
-/// A durable snapshot, as its owner reports it.
+/// A replica's report of a durable snapshot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct SnapshotReport {
     pub(crate) slot: Slot,
@@ -20,7 +20,7 @@ pub(crate) struct SnapshotReport {
     pub(crate) bytes: u64,
 }
 
-/// What is known of all replicas' snapshots.
+/// The snapshots of all replicas, as far as this node knows.
 #[derive(Debug, Default)]
 pub(crate) struct Agreement {
     /// Durable snapshots by replica, ascending by slot.
@@ -57,26 +57,26 @@ impl Agreement {
         self.report_at
     }
 
-    /// What a replica reported about exactly this slot.
+    /// The report of a replica about exactly this slot.
     pub(crate) fn report_of(&self, node: NodeId, slot: Slot) -> Option<SnapshotReport> {
         let reports = self.reports.get(&node)?.iter();
         reports.rev().find(|report| report.slot == slot).copied()
     }
 
-    /// The digest that a majority took at `slot`, where that is known.
+    /// The digest that a majority took at `slot`, if that is known.
     pub(crate) fn agreed_at(&self, slot: Slot) -> Option<Digest> {
         let agreed = self.agreed.iter().find(|(at, _)| *at == slot);
         agreed.map(|(_, digest)| *digest)
     }
 
-    /// The snapshot to send to who needs one at or above `slot`: the newest that is kept here and agreed.
+    /// The snapshot to send to a peer that needs one at or above `slot`: the newest that is kept here and agreed.
     pub(crate) fn servable(&self, own: NodeId, slot: Slot) -> Option<(Slot, Digest)> {
         let kept = self.agreed.iter().rev().copied();
         kept.filter(|(at, _)| *at >= slot)
             .find(|(at, digest)| self.is_kept(own, *at, *digest))
     }
 
-    /// Says whether this node still has the snapshot at `slot`, with this digest.
+    /// Whether this node still has the snapshot at `slot`, with this digest.
     pub(crate) fn is_kept(&self, own: NodeId, slot: Slot, digest: Digest) -> bool {
         let newest = self.reports.get(&own).into_iter().flatten().rev().take(2);
         newest
@@ -93,7 +93,7 @@ impl Agreement {
             .collect()
     }
 
-    /// Nothing that `node` reported counts any more.
+    /// Removes all reports of `node`.
     pub(crate) fn forget(&mut self, node: NodeId) {
         self.reports.remove(&node);
     }
@@ -124,8 +124,8 @@ impl Agreement {
         }
     }
 
-    /// What the reports of `view`'s replicas about `slot` say. Who is stuck before the slot at a call that
-    /// another survived has no say while it reports nothing there.
+    /// Judges the reports of `view`'s replicas about `slot`. A replica that is stuck before the slot, at a
+    /// call that another survived, has no say until it reports this slot.
     fn verdict(&self, view: &View, stuck: NodeSet, slot: Slot) -> Verdict {
         let mut counts: BTreeMap<Digest, usize> = BTreeMap::new();
         let mut heard = 0;
@@ -159,7 +159,7 @@ impl Agreement {
 }
 
 impl<O: Ordering> Replica<O> {
-    /// A snapshot stands durable here.
+    /// A snapshot is durable here.
     pub(crate) fn report_snapshot(
         &mut self,
         now: Time,
@@ -173,7 +173,7 @@ impl<O: Ordering> Replica<O> {
         self.judge(now, report.slot, out);
     }
 
-    /// Tells `to` about the newest snapshot held here, and the newest that is agreed.
+    /// Reports to `to` the newest snapshot held here, and the newest that is agreed.
     pub(crate) fn repeat_report(&self, to: NodeSet, out: &mut Vec<Output<O::Message>>) {
         if to.is_empty() || self.quarantine.is_diverged() {
             return;
@@ -244,7 +244,7 @@ impl<O: Ordering> Replica<O> {
             }
             Verdict::Open => {}
         }
-        // Once agreed, always agreed: who installs the snapshot makes it one copy more.
+        // Once agreed, always agreed: each replica that installs the snapshot adds a copy.
         if let Some(digest) = self.agreement.agreed_at(slot) {
             self.try_trim(slot, digest, out);
         }
@@ -262,7 +262,7 @@ impl<O: Ordering> Replica<O> {
         }
     }
 
-    /// A majority took `digest` at `slot`, by the reports heard here or by a peer's word.
+    /// A majority took `digest` at `slot`, according to the reports received here or to a peer.
     pub(crate) fn agreed(
         &mut self,
         now: Time,

@@ -1,4 +1,4 @@
-//! What clients ask, up to the point where a command is submitted or a read is opened.
+//! Requests of clients, up to the point where a command is submitted or a read is opened.
 
 use crate::limits::{OPENS_WAITING, SEQUENCE_MAX};
 use crate::local::internal::Purpose;
@@ -60,7 +60,7 @@ impl<O: Ordering> Replica<O> {
         self.expiry.disconnected(connection);
     }
 
-    /// Tells every client who leads now.
+    /// Tells every client the new leader.
     pub(crate) fn tell_leader(&mut self, out: &mut Vec<Output<O::Message>>) {
         let leader = self.leader();
         for connection in self.connections.take_untold(leader) {
@@ -153,7 +153,7 @@ impl<O: Ordering> Replica<O> {
         }
     }
 
-    /// What the call would meet as far as this replica has applied the log.
+    /// How the call would be treated, as far as this replica has applied the log.
     fn look(
         &self,
         id: CommandId,
@@ -162,13 +162,13 @@ impl<O: Ordering> Replica<O> {
     ) -> Result<Admission, Refusal> {
         match self.replicated.sessions.session(id.session) {
             Some(session) => Ok(session.look_ahead(id.sequence, acknowledged, fingerprint)),
-            // A session that another replica opened is not unknown before its slot is applied here.
+            // A session that another replica opened counts as open until its slot is applied here.
             None if opened_in(id.session) > self.replicated.applied => Ok(Admission::New),
             None => Err(Refusal::SessionExpired),
         }
     }
 
-    /// Refuses what no replica would execute.
+    /// Refuses requests that no replica would execute.
     pub(crate) fn admits_request(&self, object: ObjectId, payload: &Value) -> Result<(), Refusal> {
         if object.0 as usize >= self.config.view.objects.len() {
             return Err(Refusal::NoSuchObject);
@@ -241,7 +241,7 @@ impl<O: Ordering> Replica<O> {
         self.turn.push(command);
     }
 
-    /// Ordering will not order this submission.
+    /// The ordering protocol refused this submission.
     pub(crate) fn refused(
         &mut self,
         id: CommandId,
@@ -263,8 +263,7 @@ impl<O: Ordering> Replica<O> {
         }
     }
 
-    /// A copy of the call that was submitted elsewhere may be decided all the same; then the wait
-    /// goes on.
+    /// A copy of the call that was submitted elsewhere may still be decided; then the wait is kept.
     fn call_refused(&mut self, id: CommandId, refusal: Refusal, out: &mut Vec<Output<O::Message>>) {
         let session = self.replicated.sessions.session(id.session);
         let Some(line) = self.waiting.line(id.session) else {

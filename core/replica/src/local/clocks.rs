@@ -1,8 +1,8 @@
-//! The clocks of the others, so that one wrong clock does not become everybody's time.
+//! The clocks of all nodes, so that one wrong clock does not become agreed time.
 //!
-//! Nodes tell each other their wall clocks. A leader stamps with its own only within a bound of the
-//! median of a majority; while it knows no majority's clocks it lets agreed time run on from the newest
-//! stamp. Nothing here is agreed: what a stamp means is the log's (`replicated`).
+//! Nodes tell each other their wall clocks. A leader stamps with its own clock only within a bound of the
+//! median of a majority. While it does not know the clocks of a majority, it advances agreed time from the
+//! newest stamp. The state here is local; the agreed stamps are in the log (`replicated`).
 
 use crate::limits::{CLOCK_BOUND, CLOCK_EVERY};
 use crate::{Output, PeerMessage, Replica, ReplicaMessage};
@@ -10,18 +10,18 @@ use quorate_ordering::{Lane, Ordering};
 use quorate_types::{NodeId, NodeSet, Time, Wall};
 use std::collections::BTreeMap;
 
-/// A wall clock as it was read at a moment of this node's boot time.
+/// A wall clock and the boot time of this node at which it was read.
 #[derive(Clone, Copy, Debug)]
 struct Reading {
     wall: Wall,
     at: Time,
 }
 
-/// What is known of all clocks.
+/// All clocks, as far as this node knows.
 #[derive(Debug, Default)]
 pub(crate) struct Clocks {
     peers: BTreeMap<NodeId, Reading>,
-    /// The newest stamp that was applied, and when that was seen.
+    /// The newest stamp that was applied, and when it was applied.
     agreed: Option<Reading>,
     tell_at: Time,
     offset: ClockOffset,
@@ -30,14 +30,14 @@ pub(crate) struct Clocks {
 /// How far the own clock and agreed time are from a majority's, in nanoseconds; 0 within the bound.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ClockOffset {
-    /// Own clock less the median of a majority's.
+    /// Own clock minus the median of a majority's clocks.
     pub own: i64,
-    /// Newest stamp less that median, where it is ahead.
+    /// Newest stamp minus that median, if it is ahead.
     pub agreed: i64,
 }
 
 impl Reading {
-    /// What the clock shows at `now`, if it runs as fast as this node's.
+    /// The time that the clock shows at `now`, if it runs as fast as this node's.
     fn shows(self, now: Time) -> Wall {
         Wall(self.wall.0.saturating_add(now.since(self.at).0))
     }
@@ -48,7 +48,7 @@ impl Clocks {
         self.offset
     }
 
-    /// A new link has heard nothing: all clocks are told again at the turn's end.
+    /// A link is new: sends the own clock again at the end of the turn.
     pub(crate) fn tell_again(&mut self) {
         self.tell_at = Time::default();
     }
@@ -76,12 +76,12 @@ impl Clocks {
 }
 
 impl<O: Ordering> Replica<O> {
-    /// A peer's wall clock shows this.
+    /// A peer's wall clock arrived.
     pub(crate) fn clock_told(&mut self, now: Time, from: NodeId, wall: Wall) {
         self.clocks.heard(from, wall, now);
     }
 
-    /// At the end of a turn: tells the own clock, and says what a leader stamps with.
+    /// At the end of a turn: sends the own clock, and returns the time with which a leader stamps.
     pub(crate) fn clock(
         &mut self,
         now: Time,

@@ -13,12 +13,12 @@ pub(crate) struct Connections {
 struct Connection {
     /// Sessions for which calls came on it, in the order of their first.
     sessions: Vec<SessionId>,
-    /// The leader it was last told of; at first it is assumed to believe in this node.
+    /// The leader it was last told; at first this node, because the client chose it.
     told: Option<NodeId>,
 }
 
 impl Connections {
-    /// Notes a message on `connection`; says whether its client must be told who leads.
+    /// Records a message on `connection`; returns whether its client must be told the leader.
     pub(crate) fn heard(
         &mut self,
         connection: ConnectionId,
@@ -32,7 +32,7 @@ impl Connections {
         known.tell(leader)
     }
 
-    /// Notes that a session speaks on `connection`; `false` when it speaks for too many.
+    /// Records that `connection` carries calls of a session; `false` if it carries too many sessions.
     pub(crate) fn speaks_for(&mut self, connection: ConnectionId, session: SessionId) -> bool {
         let Some(known) = self.table.get_mut(&connection) else {
             return false;
@@ -47,7 +47,7 @@ impl Connections {
         is_room
     }
 
-    /// Forgets a connection; returns the sessions that spoke on it.
+    /// Removes a connection; returns its sessions.
     pub(crate) fn remove(&mut self, connection: ConnectionId) -> Vec<SessionId> {
         let known = self.table.remove(&connection);
         known.map(|known| known.sessions).unwrap_or_default()

@@ -1,8 +1,8 @@
-//! Which sessions have expired: judged by the leader alone, ended by the log alone.
+//! Expiry of sessions: only the leader judges it, only the log ends a session.
 //!
-//! `docs/sessions.md` holds the argument why an acknowledged keepalive keeps its promise over any
-//! change of leaders. Nothing here runs per command: a session's newest command is dated by samples
-//! of (applied slot, time).
+//! `docs/sessions.md` proves that an acknowledged keepalive keeps its promise over any change of leaders.
+//! Nothing here runs per command: the time of a session's newest command is estimated from samples of
+//! (applied slot, time).
 
 use crate::limits::{ACTIVITY_SAMPLES, EXPIRIES_PER_SWEEP, KEEPALIVES_WAITING};
 use crate::local::clients::{refuse, reply};
@@ -18,12 +18,12 @@ use quorate_types::{
 };
 use std::collections::{BTreeMap, VecDeque};
 
-/// What this node knows of signs of life, as the leader or on the way to it.
+/// The signs of life that this node knows as the leader, and those it forwarded to the leader.
 #[derive(Debug, Default)]
 pub(crate) struct Expiry {
     /// This node's own leadership, while it lasts.
     term: Option<Term>,
-    /// Keepalives that this node forwarded, and who is told.
+    /// Keepalives that this node forwarded, and the connections that wait for the answer.
     forwarded: BTreeMap<SessionId, ConnectionId>,
 }
 
@@ -33,7 +33,7 @@ struct Term {
     is_lead_submitted: bool,
     /// Keepalives by arrival: each delays the expiry of its session, acknowledged or not.
     notes: BTreeMap<SessionId, Time>,
-    /// Sessions whose expiry is proposed, by which command; `None` once ordering lost sight of it.
+    /// Sessions whose expiry is proposed, and the command; `None` once its fate is unknown.
     expiring: BTreeMap<SessionId, Option<CommandId>>,
     /// Some proposal was refused as `Unknown`: from then on none is forgotten before it is decided.
     has_lost_sight: bool,
@@ -50,8 +50,8 @@ impl Expiry {
         }
     }
 
-    /// Only this term's newest proposal ends the wait: whatever was lost sight of before was judged
-    /// earlier and changes nothing that this one did not change.
+    /// Only this term's newest proposal ends the wait: earlier ones of unknown fate were judged earlier and
+    /// change nothing that this one did not change.
     pub(crate) fn expiry_decided(&mut self, session: SessionId, id: CommandId) {
         if let Some(term) = &mut self.term
             && term.expiring.get(&session) == Some(&Some(id))
@@ -74,7 +74,7 @@ impl Expiry {
         }
     }
 
-    /// Slots were passed over: proposals of this term may have been decided in them, or will be.
+    /// A snapshot covered slots: proposals of this term may have been decided in them, or may still be.
     pub(crate) fn lost_sight(&mut self) {
         if let Some(term) = &mut self.term {
             term.is_lead_submitted = false;
@@ -83,7 +83,7 @@ impl Expiry {
         }
     }
 
-    /// Nobody waits on `connection` for a keepalive any more.
+    /// The connection ended: it needs no answer to a keepalive any more.
     pub(crate) fn disconnected(&mut self, connection: ConnectionId) {
         self.forwarded.retain(|_, waiter| *waiter != connection);
     }
@@ -92,7 +92,7 @@ impl Expiry {
         self.term.as_ref().map(|term| term.sweep_at)
     }
 
-    /// Says whether this node leads and its own term is the newest that has begun in the log.
+    /// Whether this node leads and its own `Lead` is the newest in the log.
     fn judges(&self, lead: Lead) -> bool {
         let term = self.term.as_ref();
         term.is_some_and(|term| term.ballot == lead.ballot)
@@ -121,7 +121,7 @@ impl Term {
         }
     }
 
-    /// Notes the time of `applied`, and says up to which slot every command was applied at least
+    /// Records the time of `applied`. Returns the slot up to which every command was applied at least
     /// `expiry` ago, as seen in this term.
     fn sample(&mut self, now: Time, applied: Slot, expiry: Duration) -> Option<Slot> {
         self.samples.push_back((now, applied));
@@ -147,7 +147,7 @@ impl<O: Ordering> Replica<O> {
         Duration((self.config.session_expiry.0 / 16).max(1))
     }
 
-    /// A new leadership counts every session as active from this moment.
+    /// A new leader counts every session as active from this moment.
     pub(crate) fn begin_term(&mut self, now: Time, role: Role) {
         self.expiry.forwarded.clear();
         match role {
@@ -215,7 +215,7 @@ impl<O: Ordering> Replica<O> {
     ) {
         if self.expiry.term.is_some() {
             if self.has_room_for_keepalive() {
-                // Only open sessions are noted: what clients make up must not grow the table.
+                // Only open sessions are recorded: ids that clients invent must not grow the table.
                 let is_open = self.replicated.sessions.session(session).is_some();
                 if let Some(term) = self.expiry.term.as_mut().filter(|_| is_open)
                     && !planted(Plant::KeepaliveNotNoted)
@@ -245,8 +245,8 @@ impl<O: Ordering> Replica<O> {
         });
     }
 
-    /// This node was still leading after the keepalive had arrived, and has applied everything that
-    /// was decided before. Silent while an expiry is on its way: the log decides then.
+    /// This node still led after the keepalive had arrived, and has applied everything that was decided
+    /// before. There is no answer while an expiry is undecided: the log decides then.
     pub(crate) fn keepalive_confirmed(
         &mut self,
         session: SessionId,

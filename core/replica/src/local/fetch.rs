@@ -1,8 +1,8 @@
-//! Fetching a snapshot from a peer, and serving those who fetch from here.
+//! Fetching a snapshot from a peer, and serving peers that fetch from here.
 //!
-//! One fetch at a time, in pieces of bounded size, two asked for ahead. A peer that falls silent is
-//! replaced; the pieces got so far are kept only if the other peer reported the same snapshot. The
-//! node keeps its two newest images, so a fetch outlives one checkpoint.
+//! There is one fetch at a time, in pieces of bounded size, with two requested ahead. A silent peer is
+//! replaced by another; the pieces received so far are kept only if that peer reported the same snapshot.
+//! The node keeps its two newest images, so a fetch survives one checkpoint.
 
 use crate::limits::{CHUNK_BYTES, CHUNKS_ASKED, FETCH_PATIENCE, FETCHER_PATIENCE, FETCHERS};
 use crate::local::agreement::SnapshotReport;
@@ -20,11 +20,11 @@ pub(crate) struct Fetch {
     last: Option<NodeId>,
     /// Peers whose link went down: nothing is asked of them while another is left.
     down: NodeSet,
-    /// What a majority took at the slot of the snapshot that is being pulled.
+    /// The agreed digest at the slot of the snapshot that is being fetched.
     expected: Digest,
     /// Answers without a useful piece since the last pause: after a round of all peers, a pause.
     refusals: usize,
-    /// Who fetches from here, and when they last asked.
+    /// The peers that fetch from here, and when each last asked.
     serving: BTreeMap<NodeId, Time>,
 }
 
@@ -47,7 +47,7 @@ enum State {
 }
 
 impl Fetch {
-    /// Says whether the objects wait for a snapshot.
+    /// Whether the objects wait for a snapshot.
     pub(crate) fn is_active(&self) -> bool {
         self.needed.is_some()
     }
@@ -124,7 +124,7 @@ impl<O: Ordering> Replica<O> {
         }
     }
 
-    /// Slots up to `upto` cannot be had one by one any more.
+    /// Slots up to `upto` are trimmed at the peers: only a snapshot brings them.
     pub(crate) fn need_snapshot(
         &mut self,
         now: Time,
@@ -150,7 +150,7 @@ impl<O: Ordering> Replica<O> {
         }
     }
 
-    /// Says whether the objects wait for a snapshot whatever else comes.
+    /// Whether the objects need a snapshot in any case.
     fn is_held(&self) -> bool {
         self.quarantine.is_diverged() || self.own_poison.is_stranded()
     }
@@ -166,7 +166,7 @@ impl<O: Ordering> Replica<O> {
         }
     }
 
-    /// Drops the backlog that a stable snapshot covers once it is past its bound, and the wish for a
+    /// Drops the backlog that a stable snapshot covers once it is past its bound. Ends the need for a
     /// snapshot once the objects have passed it by themselves.
     pub(crate) fn tend_backlog(&mut self, now: Time, out: &mut Vec<Output<O::Message>>) {
         let executed = self.pipeline.executed(self.replicated.applied);
@@ -180,8 +180,8 @@ impl<O: Ordering> Replica<O> {
         }
     }
 
-    /// Turns to the next peer that may hold a useful snapshot, the leader last. What was got so far
-    /// is kept if the peer is known to hold the very same snapshot.
+    /// Asks the next peer that may have a useful snapshot, the leader last. The pieces received so far are
+    /// kept if the peer is known to have the same snapshot.
     fn ask_another(&mut self, now: Time, out: &mut Vec<Output<O::Message>>) {
         let Some(needed) = self.fetch.needed else {
             return;
@@ -218,8 +218,7 @@ impl<O: Ordering> Replica<O> {
         }
     }
 
-    /// A peer whose link went down answers nothing any more, and one whose link is new has lost the
-    /// question.
+    /// A peer whose link went down will not answer, and a peer whose link is new has lost the question.
     pub(crate) fn fetch_link_changed(
         &mut self,
         now: Time,
@@ -328,7 +327,7 @@ impl<O: Ordering> Replica<O> {
         }
         let (stored, asked) = match self.fetch.state {
             State::Asking { .. } if offset == 0 && Some(slot) >= self.fetch.needed => {
-                // Who sends a snapshot says first what is agreed at its slot.
+                // The sender of a snapshot tells first what is agreed at its slot.
                 let Some(agreed) = self.agreement.agreed_at(slot) else {
                     return;
                 };
@@ -384,8 +383,8 @@ impl<O: Ordering> Replica<O> {
         out.push(Output::Install { slot, digest });
     }
 
-    /// What was fetched up to `slot` is of no more use. A later snapshot that became needed meanwhile
-    /// is fetched next.
+    /// The snapshot fetched up to `slot` is no longer needed. If a later one became needed meanwhile, it is
+    /// fetched next.
     pub(crate) fn fetched(&mut self, now: Time, slot: Slot, out: &mut Vec<Output<O::Message>>) {
         let later = self.fetch.needed.filter(|needed| *needed > slot);
         self.fetch.done();
@@ -417,7 +416,7 @@ impl<O: Ordering> Replica<O> {
         }
     }
 
-    /// Sends a piece to a peer, if an agreed snapshot kept here helps it and it has a place.
+    /// Sends a piece to a peer, if an agreed snapshot kept here helps it and there is a place for it.
     fn serve(
         &mut self,
         now: Time,

@@ -1,27 +1,27 @@
-//! Commands that the replica itself submits, under names no other submission has.
+//! Commands that the replica itself submits, with ids that no other submission has.
 
 use quorate_ordering::ReadId;
 use quorate_types::{Body, Command, CommandId, NodeId, SessionId};
 use std::collections::BTreeMap;
 
-/// What an internal command is for.
+/// The purpose of an internal command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Purpose {
     /// Opens a session for the client with this nonce.
     Open(u64),
     /// Ends an expired session.
     Expire(SessionId),
-    /// Says from where on this leader judges expiry.
+    /// Marks where this leader begins to judge expiry.
     Lead,
     /// Asks for a checkpoint.
     Checkpoint,
-    /// Says at which call the own host died for good, or that the objects are past one.
+    /// Reports the call at which the own host died, or that the objects are past such a call.
     Poison,
     /// Marks the place of a group of ordered reads.
     Read(ReadId),
 }
 
-/// Internal commands on the way to being ordered.
+/// Internal commands that are being ordered.
 #[derive(Debug)]
 pub(crate) struct Internals {
     /// Node and start in the high bits; counts in the low 32.
@@ -37,7 +37,7 @@ impl Internals {
         }
     }
 
-    /// Makes the command and remembers what it is for.
+    /// Makes the command and remembers its purpose.
     pub(crate) fn command(&mut self, purpose: Purpose, body: Body) -> Command {
         self.last += 1;
         self.waiting.insert(self.last, purpose);
@@ -51,7 +51,7 @@ impl Internals {
         }
     }
 
-    /// The command is decided or refused: what it was for, if it is one of this start of this node.
+    /// The command is decided or refused: returns its purpose, if this start of this node submitted it.
     pub(crate) fn landed(&mut self, id: CommandId) -> Option<Purpose> {
         if id.session != SessionId::NONE {
             return None;
@@ -59,7 +59,7 @@ impl Internals {
         self.waiting.remove(&id.sequence)
     }
 
-    /// Slots were passed over: whatever was on the way may have been decided in them.
+    /// A snapshot covered slots: commands in flight may have been decided in them.
     pub(crate) fn forget(&mut self) {
         self.waiting.clear();
     }

@@ -1,7 +1,7 @@
-//! What this node alone knows: clients and who waits, reads, expiry's judge, fetches, room on disk.
+//! The state of this node alone: connected clients, waits, reads, judging of expiry, fetches, room on disk.
 //!
-//! All of it is lost with the process and none of it stands in a snapshot: two replicas may differ here
-//! in everything. What they agree on stands in `replicated`.
+//! All of it is lost with the process, and snapshots contain none of it. Replicas may differ here in
+//! everything. The state that they agree on is in `replicated`.
 
 pub(crate) mod agreement;
 pub(crate) mod clients;

@@ -1,7 +1,7 @@
-//! This node's part in poison calls: the end of its own host at one, and the word that it is past one.
+//! This node's part in poison calls: reports that its host died at one, or that it is past one.
 //!
-//! What reports bring about is replicated and stands in `replicated/poison.rs`. A host that died at a call
-//! which another replica survived takes over that replica's snapshot: `docs/sessions.md` has the rule.
+//! The effect of reports is replicated state, in `replicated/poison.rs`. A replica whose host died at a call
+//! that another replica survived takes over that replica's snapshot; `docs/sessions.md` has the rule.
 
 use crate::limits::{HEAL_EVERY, POISON_REPORT_EVERY};
 use crate::local::internal::Purpose;
@@ -10,7 +10,7 @@ use crate::{Output, Replica};
 use quorate_ordering::Ordering;
 use quorate_types::{Body, CallPlace, NodeId, Slot, Time};
 
-/// What earlier lives of this node may have executed, and so may have answered for.
+/// The calls that earlier starts of this node may have executed, and so may have answered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum EarlierLives {
     /// There was none, or none executed anything.
@@ -18,15 +18,15 @@ pub enum EarlierLives {
     None,
     /// Calls up to this slot.
     Upto(Slot),
-    /// Anything that was decided before this life.
+    /// Anything that was decided before this start.
     Unknown,
 }
 
-/// This node's reports, and what it waits for.
+/// This node's reports, and the snapshot that it waits for.
 #[derive(Debug, Default)]
 pub(crate) struct OwnPoison {
     earlier: EarlierLives,
-    /// Where the own host died for good, until it works again.
+    /// The call at which the own host died for good, until the host works again.
     died_at: Option<CallPlace>,
     /// The report that the log lacks.
     report: Option<Report>,
@@ -70,12 +70,12 @@ impl OwnPoison {
         report.into_iter().chain(self.stranded).min()
     }
 
-    /// Says whether the objects wait for a survivor's snapshot.
+    /// Whether the objects wait for a survivor's snapshot.
     pub(crate) fn is_stranded(&self) -> bool {
         self.stranded.is_some()
     }
 
-    /// The objects hold a state past the call.
+    /// The objects have a state past the call.
     pub(crate) fn passed(&mut self) {
         self.died_at = None;
         self.stranded = None;
@@ -99,7 +99,7 @@ impl<O: Ordering> Replica<O> {
         self.own_poison.want(now, place, Kind::Died);
     }
 
-    /// The own host works: it died at nothing, and goes on by itself unless a snapshot is being installed.
+    /// The own host works: nothing is to be reported, and it continues unless a snapshot is being installed.
     pub(crate) fn host_works(&mut self) {
         self.own_poison.died_at = None;
         if let Some(report) = &self.own_poison.report
@@ -112,7 +112,7 @@ impl<O: Ordering> Replica<O> {
         }
     }
 
-    /// At the end of a turn: reports, and asks for the snapshot of who survived.
+    /// At the end of a turn: reports, and asks for a survivor's snapshot.
     pub(crate) fn tend_poison(&mut self, now: Time, out: &mut Vec<Output<O::Message>>) {
         let executed = self.pipeline.executed(self.replicated.applied);
         let own = self.config.own;
@@ -125,7 +125,7 @@ impl<O: Ordering> Replica<O> {
         self.submit_report(now);
         let is_survived = |place| self.replicated.poison.has_survivor(place);
         if self.own_poison.died_at.is_some_and(is_survived) && !self.own_poison.is_stranded() {
-            // Nothing more is handed out, so that a snapshot can be ahead of the objects.
+            // Nothing more is sent to the objects, so that a snapshot can be ahead of them.
             self.pipeline.hold(self.replicated.applied);
             let least = self.pipeline.handed_out(self.replicated.applied);
             self.own_poison.stranded = Some(now);

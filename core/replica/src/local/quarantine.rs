@@ -1,8 +1,8 @@
-//! Objects that answer nobody: those of a replica that differs from the majority, and all of them
-//! where no majority agrees.
+//! Quarantine: the objects of a replica that differs from the majority answer no calls, nor do any objects
+//! if no majority agrees.
 //!
-//! The node remembers it over a restart. A replica that differs stops executing, and heals: it asks for a
-//! checkpoint, fetches the agreed snapshot and goes on from it. Objects that froze stay frozen, for
+//! The node remembers it over a restart. A replica that differs stops executing and heals: it asks for a
+//! checkpoint, fetches the agreed snapshot and continues from it. Frozen objects stay frozen, because
 //! nobody can say which state is right. The node's votes count all the same.
 
 use crate::limits::HEAL_EVERY;
@@ -11,16 +11,16 @@ use crate::{Output, Replica};
 use quorate_ordering::Ordering;
 use quorate_types::{Ask, CommandId, Digest, Refusal, Slot, Time};
 
-/// Why a node's objects answer nobody; kept by the node over a restart.
+/// Why a node's objects answer no calls; the node keeps it over a restart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Quarantine {
     /// They differ from a majority's.
     Diverged {
         /// The slot at which digests were compared.
         slot: Slot,
-        /// What this node had.
+        /// This node's digest.
         own: Digest,
-        /// What the majority had.
+        /// The majority's digest.
         agreed: Digest,
     },
     /// No majority agreed at this slot.
@@ -30,21 +30,21 @@ pub enum Quarantine {
     },
 }
 
-/// Whether the objects may answer, and what is done about it.
+/// Whether the objects may answer, and the state of healing.
 #[derive(Debug, Default)]
 pub(crate) struct ObjectsStanding {
     state: Option<Quarantine>,
     /// The slot of the snapshot that ended the last quarantine.
     healed: Option<Slot>,
-    /// The node's note of the quarantine stands until the log reaches back no further than what healed it:
-    /// a restart may begin with an older snapshot of this node until then.
+    /// Whether the node's file of the quarantine exists. It stays until the log is trimmed for the snapshot that
+    /// healed: until then a restart may begin with an older snapshot of this node.
     is_noted: bool,
     /// When a replica that differs asks for a checkpoint again.
     checkpoint_at: Option<Time>,
 }
 
 impl ObjectsStanding {
-    /// Says whether this node's objects must not answer anybody.
+    /// Whether this node's objects must answer no calls.
     pub(crate) fn is_set(&self) -> bool {
         self.state.is_some()
     }
@@ -75,7 +75,7 @@ impl ObjectsStanding {
         self.checkpoint_at
     }
 
-    /// No majority is possible at `slot`; says whether that is news.
+    /// No majority is possible at `slot`; returns whether that is new.
     pub(crate) fn freeze(&mut self, slot: Slot) -> bool {
         let is_new = self.state.is_none();
         if is_new {
@@ -86,7 +86,7 @@ impl ObjectsStanding {
 }
 
 impl<O: Ordering> Replica<O> {
-    /// What the node remembers of its last life. Without a snapshot its objects begin anew.
+    /// Resumes the quarantine from before a restart. Without a snapshot the objects start from the beginning.
     pub(crate) fn resume_quarantine(
         &mut self,
         now: Time,
@@ -140,7 +140,7 @@ impl<O: Ordering> Replica<O> {
         }
     }
 
-    /// The objects hold an agreed state again.
+    /// The objects have an agreed state again.
     pub(crate) fn heal(&mut self, slot: Slot) {
         self.quarantine = ObjectsStanding {
             state: None,
@@ -150,7 +150,7 @@ impl<O: Ordering> Replica<O> {
         };
     }
 
-    /// A snapshot at `stable` is where the next life begins.
+    /// The next start begins with the snapshot at `stable`.
     pub(crate) fn forget_note(&mut self, stable: Slot, out: &mut Vec<Output<O::Message>>) {
         if let Some(slot) = self.quarantine.healed
             && slot <= stable
@@ -160,8 +160,8 @@ impl<O: Ordering> Replica<O> {
         }
     }
 
-    /// This node's snapshot at `slot` is the majority's after all, and its objects hold nothing else: the
-    /// node stopped after it had installed it and before it had noted that it healed.
+    /// This node's snapshot at `slot` is the majority's, and its objects have exactly this state: the node
+    /// stopped after it had installed the snapshot and before it had recorded that it healed.
     pub(crate) fn found_right(&mut self, slot: Slot) {
         let held = self.pipeline.handed_out(self.replicated.applied);
         if self.quarantine.is_diverged() && held == slot && !self.fetch.is_installing() {
@@ -171,7 +171,7 @@ impl<O: Ordering> Replica<O> {
         }
     }
 
-    /// Sends everybody who waits to another replica: what they wait for may be executed there.
+    /// Refuses all waits as unknown, so that clients ask another replica: their calls may be executed there.
     pub(crate) fn give_up_waits(&mut self, out: &mut Vec<Output<O::Message>>) {
         for session in self.waiting.sessions() {
             let Some(line) = self.waiting.line(session) else {

@@ -1,4 +1,4 @@
-//! Reads that have no answer yet, and the keepalives that ride on their confirmations.
+//! Reads that have no answer yet, and keepalives that share their confirmations.
 //!
 //! Reads of one level that arrive in one turn form a group: one confirmation, or one mark in the
 //! log, opened after all of them had arrived. A group's confirmation is used once.
@@ -18,7 +18,7 @@ pub(crate) struct Read {
     pub(crate) payload: Value,
 }
 
-/// Who is told that a session's keepalive counts.
+/// The receiver of the answer to a keepalive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Keeper {
     /// A client connected here.
@@ -49,7 +49,7 @@ pub(crate) struct Group {
 #[derive(Debug)]
 pub(crate) struct Ready {
     pub(crate) barrier: Slot,
-    /// Until when the answers may leave, under a lease.
+    /// The time until which answers may be sent, under a lease.
     pub(crate) until: Option<Time>,
     pub(crate) group: Group,
 }
@@ -60,9 +60,9 @@ pub(crate) struct Query {
     pub(crate) read: Read,
     /// Everything up to here is executed before it.
     pub(crate) slot: Slot,
-    /// When the replica last knew itself current, for reads of any state.
+    /// When the replica last knew that it was current, for reads at level `any`.
     pub(crate) current_at: Option<Time>,
-    /// Until when the answer may leave, under a lease.
+    /// The time until which the answer may be sent, under a lease.
     pub(crate) until: Option<Time>,
 }
 
@@ -86,7 +86,7 @@ impl Reads {
         (!self.arriving.is_empty()).then_some(Time::default())
     }
 
-    /// Says whether another read may wait.
+    /// Whether another read may wait.
     pub(crate) fn is_full(&self) -> bool {
         self.count >= READS_WAITING
     }

@@ -1,8 +1,7 @@
-//! What a full disk means here: nothing new is taken in, leadership goes to a peer, reads go on.
+//! A full disk: the replica accepts nothing new, offers leadership to a peer, and continues to serve reads.
 //!
-//! The log's thread holds votes back while there is no room, so a call taken in here would wait for
-//! others or for ever. It is refused instead, before anything happened. Fed by the node from what the
-//! log says of its room.
+//! The log's thread holds votes back while there is no room, so a call accepted here might wait for ever.
+//! It is refused instead, before anything has happened. The node reports changes of the log's room.
 
 use crate::Replica;
 use quorate_ordering::{Event, Ordering, Role};
@@ -33,13 +32,13 @@ impl<O: Ordering> Replica<O> {
         self.leave_to_who_has_room();
     }
 
-    /// Says whether new calls can be taken in here.
+    /// Whether new calls can be accepted here.
     pub(crate) fn has_room(&self) -> bool {
         self.storage.has_room
     }
 
-    /// A leader without room offers leadership to the peer that acknowledged most, which a full one
-    /// did not.
+    /// A leader without room offers leadership to the peer that acknowledged most; a peer with a full disk
+    /// has not.
     pub(crate) fn leave_to_who_has_room(&mut self) {
         let leads = matches!(self.role, Role::Leader { .. });
         if leads && !self.storage.has_room && !self.storage.is_offered {

@@ -1,8 +1,8 @@
-//! Who waits here for which call: local, lost with the node, never in a snapshot.
+//! Callers that wait here for an outcome: local, lost with the node, never in a snapshot.
 //!
-//! Kept per session as a queue indexed by sequence, in step with the replicated window, so that a
-//! run of replies costs one look-up. A wait stays after its connection has gone while its command
-//! is on the way to being ordered: a second submission could be refused although the first is not.
+//! Waits are kept per session in a queue indexed by sequence, in step with the replicated window, so that
+//! a run of replies costs one look-up. When a connection ends while its command is being ordered, the
+//! wait is kept: a second submission could be refused although the first is not.
 
 use crate::limits::{CALLS_IN_FLIGHT, SESSION_WINDOW, WAITERS_PER_CALL};
 use quorate_types::{ConnectionId, SessionId};
@@ -29,19 +29,19 @@ struct Wait {
     fingerprint: u64,
     /// Nearly always the only one: a wait costs no allocation.
     connection: Option<ConnectionId>,
-    /// Impatient retries on other connections.
+    /// Retries on other connections.
     others: Vec<ConnectionId>,
     is_submitted: bool,
 }
 
-/// What became of a client's wish to wait.
+/// The result of adding a wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Joined {
-    /// Nobody waited: the caller submits the call if it has to be ordered.
+    /// It is the first wait: the caller must submit the call if it has to be ordered.
     First,
-    /// The call is on its way; its answer goes to this connection too.
+    /// The call is being ordered; its answer goes to this connection too.
     Later,
-    /// The sequence is on its way with another payload.
+    /// The sequence is being ordered with another payload.
     Reused,
     /// There are too many waits.
     Full,
@@ -98,7 +98,7 @@ impl Waiting {
         self.lines.get_mut(&session)
     }
 
-    /// Forgets answered waits of a session, and counts `landed` submissions as no longer on the way.
+    /// Removes answered waits of a session, and counts `landed` submissions as no longer in flight.
     pub(crate) fn landed(&mut self, session: SessionId, landed: usize) {
         self.in_flight -= landed;
         self.tidy(session);
@@ -114,7 +114,7 @@ impl Waiting {
         }
     }
 
-    /// Takes the whole line of a session that is over, for refusals.
+    /// Takes all waits of a session that has ended, for refusals.
     pub(crate) fn take_line(&mut self, session: SessionId) -> Vec<(u64, ConnectionId)> {
         let Some(mut line) = self.lines.remove(&session) else {
             return Vec::new();
@@ -123,12 +123,12 @@ impl Waiting {
         line.take_all()
     }
 
-    /// Sessions with somebody waiting.
+    /// Sessions with a wait.
     pub(crate) fn sessions(&self) -> Vec<SessionId> {
         self.lines.keys().copied().collect()
     }
 
-    /// Nobody waits on `connection` any more.
+    /// The connection ended: it needs no answer any more.
     pub(crate) fn disconnected(&mut self, connection: ConnectionId, sessions: &[SessionId]) {
         for &session in sessions {
             if let Some(line) = self.lines.get_mut(&session) {
@@ -148,7 +148,7 @@ impl Waiting {
             .sum()
     }
 
-    /// Calls on the way to being ordered.
+    /// Calls that are being ordered.
     pub(crate) fn in_flight(&self) -> usize {
         self.in_flight
     }
@@ -192,14 +192,14 @@ impl Line {
         self.waits.get_mut(usize::try_from(offset).ok()?)
     }
 
-    /// The command is decided: says whether this node had it on the way.
+    /// The command is decided: returns whether this node had submitted it.
     pub(crate) fn decided(&mut self, sequence: u64, fingerprint: u64) -> bool {
         self.wait_mut(sequence)
             .filter(|wait| wait.fingerprint == fingerprint)
             .is_some_and(|wait| std::mem::take(&mut wait.is_submitted))
     }
 
-    /// The command is refused by ordering: says whether this node had it on the way.
+    /// Ordering refused the command: returns whether this node had submitted it.
     pub(crate) fn refused(&mut self, sequence: u64) -> bool {
         self.wait_mut(sequence)
             .is_some_and(|wait| std::mem::take(&mut wait.is_submitted))

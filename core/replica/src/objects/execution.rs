@@ -1,4 +1,4 @@
-//! The traffic with the objects: calls and queries out, outcomes and answers back.
+//! The exchange with the objects: calls and queries out, outcomes and answers back.
 
 use crate::limits::KEEPALIVES_WAITING;
 use crate::local::clients::{refuse, reply};
@@ -14,7 +14,7 @@ use quorate_types::{
 };
 
 impl<O: Ordering> Replica<O> {
-    /// Hands the objects as much as they may hold, then the queries that this makes possible.
+    /// Sends the objects as many calls as they may hold, then the queries that this makes possible.
     pub(crate) fn hand_out(&mut self, now: Time, out: &mut Vec<Output<O::Message>>) {
         while let Some(work) = self.pipeline.next() {
             match work {
@@ -57,7 +57,7 @@ impl<O: Ordering> Replica<O> {
         self.pipeline.hand(calls);
     }
 
-    /// A node without objects keeps no replies: it knows only that the calls were executed.
+    /// A node without objects keeps no replies; it records only that the calls were executed.
     fn pass(&mut self, calls: &Calls) {
         for &index in &calls.admitted {
             let id = calls.batch.commands()[index as usize].id;
@@ -67,7 +67,7 @@ impl<O: Ordering> Replica<O> {
         }
     }
 
-    /// The objects executed a slot: keeps the replies, tells who waits, frees the way for more.
+    /// The objects executed a slot: keeps the replies, answers the callers that wait, and sends more calls.
     pub(crate) fn executed(
         &mut self,
         slot: Slot,
@@ -124,7 +124,7 @@ impl<O: Ordering> Replica<O> {
         }
     }
 
-    /// Takes a client's read; an error is its refusal.
+    /// Accepts a client's read, or returns its refusal.
     #[expect(clippy::too_many_arguments, reason = "the fields of one message")]
     pub(crate) fn read(
         &mut self,
@@ -176,8 +176,8 @@ impl<O: Ordering> Replica<O> {
         });
     }
 
-    /// When this node last knew itself current: a follower when it last heard the leader, a leader
-    /// when it last heard enough others for a majority.
+    /// When this node last knew that it was current: a follower when it last heard the leader, a leader when
+    /// it last heard a majority.
     fn current_at(&self, now: Time) -> Time {
         match self.role {
             Role::Leader { .. } => {
@@ -219,7 +219,7 @@ impl<O: Ordering> Replica<O> {
         }
     }
 
-    /// No barrier was found for a group of reads: their clients try elsewhere or again.
+    /// No barrier was found for a group of reads: refuses them, so that clients try again or elsewhere.
     pub(crate) fn unconfirmed(&mut self, id: ReadId, out: &mut Vec<Output<O::Message>>) {
         let refusal = match self.leader() {
             Some(_) => Refusal::NotOrdered,
@@ -266,8 +266,8 @@ impl<O: Ordering> Replica<O> {
         }
     }
 
-    /// The objects answered a read. Under a lease the clock is looked at once more, after the value
-    /// was read: a node that was stopped in between answers nothing stale.
+    /// The objects answered a read. Under a lease the clock is checked again after the value was read, so
+    /// that a node that was stopped in between gives no stale answer.
     pub(crate) fn queried(
         &mut self,
         now: Time,
@@ -302,14 +302,14 @@ impl<O: Ordering> Replica<O> {
         }
     }
 
-    /// Says whether another keepalive may wait for its confirmation.
+    /// Whether another keepalive may wait for its confirmation.
     pub(crate) fn has_room_for_keepalive(&self) -> bool {
         self.reads.keepalives() < KEEPALIVES_WAITING
     }
 }
 
-/// Tells who waits for a command what it did. Without a fingerprint the client has acknowledged the
-/// command, and whoever still waits gets the outcome all the same.
+/// Sends the outcome of a command to the callers that wait. Without a fingerprint the client has
+/// acknowledged the command; callers that still wait get the outcome all the same.
 fn answer<M>(
     line: &mut crate::local::waiting::Line,
     id: CommandId,

@@ -1,10 +1,9 @@
-//! From decided slots to executed ones: what waits for the objects, in slot order.
+//! From decided slots to executed slots: the queue of calls for the objects, in slot order.
 //!
-//! The meta layer never waits for the objects. What it admits stands in a queue; as much as the
-//! objects may hold is handed out; outcomes come back in the same order. A queued slot shares its
-//! batch with the ordering's log. When the queue passes its bound and a stable snapshot covers its
-//! front, that part is dropped and the snapshot is installed instead, so a hung host costs bounded
-//! memory.
+//! The meta layer never waits for the objects. It queues admitted calls; the objects get as many as they
+//! may hold; outcomes come back in the same order. A queued slot shares its batch with the ordering's log.
+//! When the queue passes its bound and a stable snapshot covers its front, that part is dropped and the
+//! snapshot is installed instead, so a hung host costs bounded memory.
 
 use crate::limits::{BACKLOG_BYTES, BACKLOG_CALLS, HANDED_BYTES, HANDED_CALLS};
 use quorate_types::{Batch, Outcome, Slot, Stamp};
@@ -18,13 +17,13 @@ pub(crate) struct Calls {
     /// The environment that all replicas agree on.
     pub(crate) stamp: Stamp,
     pub(crate) batch: Batch,
-    /// Which commands of the batch are calls that execute now, ascending.
+    /// The commands of the batch that are calls and execute now, ascending.
     pub(crate) admitted: Vec<u32>,
-    /// Which of them the group decided to skip.
+    /// Those of them that the group decided to skip.
     pub(crate) skipped: Vec<u32>,
 }
 
-/// What is handed to the objects next.
+/// The next work for the objects.
 #[derive(Debug)]
 pub(crate) enum Work {
     /// Execute.
@@ -33,7 +32,7 @@ pub(crate) enum Work {
     Snapshot(Slot),
 }
 
-/// Slots whose work was dropped because a snapshot will bring their state.
+/// Slots whose work was dropped, because a snapshot will bring their state.
 #[derive(Clone, Copy, Debug)]
 struct Gap {
     after: Slot,
@@ -47,8 +46,8 @@ pub(crate) struct Pipeline {
     handed: VecDeque<Calls>,
     handed_load: Load,
     gap: Option<Gap>,
-    /// The objects are about to be restored: nothing is handed out beyond this slot, whatever else
-    /// is applied meanwhile.
+    /// The objects are about to be restored: they get no calls beyond this slot, whatever is applied
+    /// meanwhile.
     held: Option<Slot>,
     /// Rolling hash of every reply in slot order.
     pub(crate) replies_digest: u64,
@@ -61,13 +60,13 @@ struct Load {
 }
 
 impl Pipeline {
-    /// Appends work of a newly decided slot.
+    /// Appends the work of a newly decided slot.
     pub(crate) fn push(&mut self, work: Work) {
         self.queued.add(work.load());
         self.queue.push_back(work);
     }
 
-    /// Takes the next work for the objects, if they may have more; the caller hands it out.
+    /// Takes the next work for the objects, if they may have more; the caller sends it.
     pub(crate) fn next(&mut self) -> Option<Work> {
         if self.held.is_some() || self.gap.is_some() {
             return None;
@@ -83,14 +82,14 @@ impl Pipeline {
         self.queue.pop_front()
     }
 
-    /// Remembers calls that were handed out.
+    /// Remembers calls that were sent to the objects.
     pub(crate) fn hand(&mut self, calls: Calls) {
         self.handed_load.add(calls.load());
         self.handed.push_back(calls);
     }
 
-    /// Marks a call as skipped, if its outcome has not come. Says whether the objects must be told,
-    /// because they have it already.
+    /// Marks a call as skipped, if its outcome has not come. Returns whether the objects must be told,
+    /// because they have the call already.
     pub(crate) fn skip(&mut self, slot: Slot, index: u32) -> bool {
         if let Some(calls) = self.handed.iter_mut().find(|calls| calls.slot == slot) {
             return calls.skip(index);
@@ -125,7 +124,7 @@ impl Pipeline {
         }
     }
 
-    /// The highest slot whose calls, and those of all before, are handed out.
+    /// The highest slot whose calls, and those of all before, were sent to the objects.
     pub(crate) fn handed_out(&self, applied: Slot) -> Slot {
         match (self.held, self.gap, self.queue.front()) {
             (Some(held), _, _) => held,
@@ -135,13 +134,13 @@ impl Pipeline {
         }
     }
 
-    /// Says whether more is decided and not executed than admission allows.
+    /// Whether more calls are decided and not executed than admission allows.
     pub(crate) fn is_behind(&self) -> bool {
         let load = self.queued.plus(self.handed_load);
         load.calls > BACKLOG_CALLS || load.bytes > BACKLOG_BYTES
     }
 
-    /// Drops queued work up to the stable snapshot `upto` when the queue is past its bound. Says
+    /// Drops queued work up to the stable snapshot `upto` when the queue is past its bound. Returns
     /// whether the objects' state must come from a snapshot at or above `upto`.
     pub(crate) fn shed(&mut self, upto: Slot, applied: Slot) -> bool {
         let covers = self.queue.front().is_some_and(|work| work.slot() <= upto);
@@ -163,17 +162,17 @@ impl Pipeline {
         }
     }
 
-    /// Nothing is handed out from here until [`Pipeline::installed`] or [`Pipeline::release`].
+    /// Sends no calls to the objects until [`Pipeline::installed`] or [`Pipeline::release`].
     pub(crate) fn hold(&mut self, applied: Slot) {
         self.held = Some(self.handed_out(applied));
     }
 
-    /// Handing out goes on.
+    /// Sends calls to the objects again.
     pub(crate) fn release(&mut self) {
         self.held = None;
     }
 
-    /// The objects hold the state after `slot`.
+    /// The objects have the state after `slot`.
     pub(crate) fn installed(&mut self, slot: Slot, replies_digest: u64) {
         while let Some(calls) = self.handed.pop_front() {
             assert!(calls.slot <= slot, "nothing is handed out during a restore");

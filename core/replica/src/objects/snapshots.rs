@@ -1,6 +1,6 @@
 //! Snapshots of the objects: when one is due, how its two parts are taken, and how one is installed.
 //!
-//! Which snapshots count, and what is trimmed for them, stands in `local/agreement.rs`.
+//! `local/agreement.rs` decides which snapshots count and what is trimmed.
 
 use crate::limits::REPORTS_PER_REPLICA;
 use crate::local::agreement::SnapshotReport;
@@ -14,7 +14,7 @@ use quorate_ordering::{Ordering, Role};
 use quorate_types::{Ask, Body, ConnectionId, Digest, Refusal, Slot, Time, ToClient};
 use std::collections::VecDeque;
 
-/// What the log weighed, in total since this node started, when a checkpoint was decided.
+/// The total weight of the log since this node started, when a checkpoint was decided.
 #[derive(Clone, Copy, Debug, Default)]
 struct Weight {
     commands: u64,
@@ -25,14 +25,14 @@ struct Weight {
 #[derive(Debug)]
 struct Taking {
     slot: Slot,
-    /// The replicated state at the slot, but for outcomes that are on their way; gone once the
-    /// replica's part is handed over.
+    /// The replicated state at the slot, except outcomes that are still missing; `None` once the replica's
+    /// part is sent out.
     frozen: Option<Frozen>,
-    /// Digest of the replica's part, once that is handed over.
+    /// Digest of the replica's part, once that is sent out.
     digest: u64,
 }
 
-/// All that is known about snapshots.
+/// The state of checkpoints and snapshots.
 #[derive(Debug, Default)]
 pub(crate) struct Checkpoints {
     /// The whole log since this node started.
@@ -69,7 +69,7 @@ impl Checkpoints {
         taking.frozen.as_mut().map(|frozen| &mut frozen.table)
     }
 
-    /// The log up to the snapshot at `slot` weighs nothing any more.
+    /// The log up to the snapshot at `slot` no longer counts.
     pub(crate) fn became_stable(&mut self, slot: Slot) {
         while let Some((at, weight)) = self.marks.front().copied()
             && at <= slot
@@ -79,14 +79,14 @@ impl Checkpoints {
         }
     }
 
-    /// What the objects hold is not to be kept: the snapshot being taken comes to nothing.
+    /// The objects' state must not be kept: drops the snapshot that is being taken.
     pub(crate) fn forget_own(&mut self) {
         self.taking = None;
     }
 }
 
 impl<O: Ordering> Replica<O> {
-    /// Says whether the log since the newest stable snapshot has reached its bound.
+    /// Whether the log since the newest stable snapshot has reached its bound.
     pub(crate) fn is_log_full(&self) -> bool {
         let (total, trimmed) = (self.checkpoints.total, self.checkpoints.trimmed);
         total.bytes - trimmed.bytes >= self.config.log_bytes_max
@@ -118,7 +118,7 @@ impl<O: Ordering> Replica<O> {
             || bytes >= policy.bytes_hard
     }
 
-    /// Submits a checkpoint unless one is on its way.
+    /// Submits a checkpoint unless one is being ordered.
     pub(crate) fn want_checkpoint(&mut self) {
         if matches!(self.config.snapshots, Snapshots::Disabled) || self.checkpoints.is_submitted {
             return;
@@ -168,7 +168,7 @@ impl<O: Ordering> Replica<O> {
         self.checkpoints.is_submitted = false;
     }
 
-    /// Hands over the replica's part once every outcome up to the snapshot's slot is in it.
+    /// Sends out the replica's part once every outcome up to the snapshot's slot is in it.
     pub(crate) fn try_finish_snapshot(&mut self, out: &mut Vec<Output<O::Message>>) {
         let executed = self.pipeline.executed(self.replicated.applied);
         let Some(taking) = &mut self.checkpoints.taking else {
@@ -212,7 +212,7 @@ impl<O: Ordering> Replica<O> {
         self.report_snapshot(now, report, out);
     }
 
-    /// A fetched snapshot is durable and the objects hold its state.
+    /// A fetched snapshot is durable and the objects have its state.
     pub(crate) fn installed(
         &mut self,
         now: Time,
@@ -240,7 +240,7 @@ impl<O: Ordering> Replica<O> {
             self.forget_passed_asks(out);
         } else {
             if self.quarantine.is_diverged() {
-                // What these objects answered is not what the group answered.
+                // These objects' answers may differ from the group's.
                 self.replicated.sessions.overwrite(&core.sessions);
             } else {
                 self.replicated.sessions.adopt(&core.sessions);
@@ -266,7 +266,7 @@ impl<O: Ordering> Replica<O> {
         self.report_snapshot(now, report, out);
     }
 
-    /// Asks whose slot was passed over by a snapshot have no answer here any more.
+    /// Refuses requests whose slot a snapshot covered: their answer is not known here.
     fn forget_passed_asks(&mut self, out: &mut Vec<Output<O::Message>>) {
         for (nonce, to) in std::mem::take(&mut self.opens) {
             refuse(out, to, Ask::Open(nonce), Refusal::Unknown);

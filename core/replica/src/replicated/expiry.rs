@@ -1,7 +1,7 @@
 //! Where the newest leader began to judge which sessions have expired.
 //!
-//! `Lead` commands set it, and an expiry judged before it does nothing: `docs/sessions.md` holds the
-//! argument. Who proposes expiries and when is the leader's own business, in `local/expiry.rs`.
+//! `Lead` commands set it, and an expiry judged before it has no effect; `docs/sessions.md` has the proof.
+//! The leader proposes expiries in `local/expiry.rs`.
 
 use quorate_types::{Ballot, Slot};
 
@@ -9,7 +9,7 @@ use quorate_types::{Ballot, Slot};
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Lead {
     pub(crate) ballot: Ballot,
-    /// Where it began: expiries judged before this slot are void.
+    /// The slot of its `Lead`: expiries judged before it have no effect.
     pub(crate) slot: Slot,
 }
 

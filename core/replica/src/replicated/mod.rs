@@ -1,8 +1,8 @@
-//! What every replica agrees on: state that decided commands change, in slot order, and nothing else.
+//! The replicated state: only decided commands change it, in slot order.
 //!
-//! All of it stands in every snapshot and under one digest, [`SnapshotCore::digest`], which replicas
-//! compare. Nothing in this folder knows a clock, a connection or a peer: what one node alone knows
-//! stands in `local`, and what its objects do in `objects`.
+//! Every snapshot contains all of it, and one digest covers it, [`SnapshotCore::digest`], which replicas
+//! compare. Nothing in this folder knows a clock, a connection or a peer. The state of one node is in
+//! `local`, its exchange with the objects in `objects`.
 
 pub(crate) mod expiry;
 pub(crate) mod poison;
@@ -17,7 +17,7 @@ use quorate_types::zoo::{Plant, planted};
 use quorate_types::{SessionId, Slot, Stamp, View, Wall};
 use sessions::{Sessions, Table};
 
-/// The state after the slot `applied`, but for outcomes that the objects still owe.
+/// The state after the slot `applied`, except outcomes that are still missing.
 #[derive(Debug)]
 pub(crate) struct Replicated {
     /// The highest slot whose meta part is applied; all before it are too.
@@ -64,8 +64,8 @@ impl Replicated {
         }
     }
 
-    /// Takes over a batch's stamp as the objects see it: agreed time rises from batch to batch. A leader
-    /// stamps above all it knows of, but a slot of an older leader may be chosen before its own.
+    /// Takes over a batch's stamp as the objects see it: agreed time rises from batch to batch. A leader's
+    /// stamps are above all that it knows, but a slot of an older leader may be chosen before its own.
     pub(crate) fn stamped(&mut self, stamp: Stamp) {
         let rising = stamp.wall.max(Wall(self.stamp.wall.0 + 1));
         self.stamp = Stamp {
@@ -78,8 +78,8 @@ impl Replicated {
         };
     }
 
-    /// Says whether an expiry judged at `judged_by` ends the session: nothing of it was decided since, and
-    /// no newer leader has begun to judge.
+    /// Whether an expiry judged at `judged_by` ends the session: no command of the session was decided since,
+    /// and no newer leader has begun to judge.
     pub(crate) fn is_expired(&self, session: SessionId, judged_by: Slot) -> bool {
         let active = self.sessions.session(session).map(|known| known.active);
         let is_silent = active
@@ -87,7 +87,7 @@ impl Replicated {
         is_silent && (judged_by >= self.lead.slot || planted(Plant::ExpiryBeforeLead))
     }
 
-    /// The state as it stands, sharing its sessions.
+    /// A copy of the current state that shares its sessions.
     pub(crate) fn freeze(&self) -> Frozen {
         Frozen {
             slot: self.applied,

@@ -1,8 +1,8 @@
-//! Poison calls, which end every host that executes them: who died at which, and who came past it.
+//! Poison calls, which end every host that executes them: reports of deaths at a call and of survivals.
 //!
-//! Reports are decided commands, so every replica skips the same call at the same place of the log. No
-//! snapshot holds them. A call that nobody came past stands in no snapshot, and whoever came past one
-//! never reports it as deadly again, so what was reported before a snapshot decides nothing after it.
+//! Reports are decided commands, so every replica skips the same call at the same place of the log. Snapshots
+//! do not contain reports. A call that no replica has passed is in no snapshot, and a replica that has passed
+//! one never reports it as new. So reports from before a snapshot decide nothing after it.
 
 use crate::limits::POISON_CALLS;
 use quorate_types::{CallPlace, NodeId, NodeSet, Slot};
@@ -15,7 +15,7 @@ pub(crate) struct PoisonCalls {
     calls: BTreeMap<CallPlace, Reports>,
 }
 
-/// What replicas said of one call.
+/// The reports about one call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Reports {
     /// Hosts that died at it for good.
@@ -26,18 +26,18 @@ struct Reports {
     is_kept: bool,
 }
 
-/// What a host's end at a call says of the call.
+/// What the death of a host at a call means for the call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Death {
-    /// No earlier life of the reporter executed it.
+    /// No earlier start of the reporter executed it.
     First,
-    /// An earlier life may have executed it, and answered for it.
+    /// An earlier start may have executed and answered it.
     Again,
 }
 
 impl PoisonCalls {
-    /// A death is decided. Says whether the call is skipped for it: every one of `replicas` died at it and
-    /// none of them can ever have executed it.
+    /// A death is decided. Returns whether the call is skipped now: all `replicas` died at it and none of them
+    /// can ever have executed it.
     pub(crate) fn died(
         &mut self,
         replicas: NodeSet,
@@ -48,7 +48,7 @@ impl PoisonCalls {
         if !replicas.contains(reporter) {
             return false;
         }
-        // A host dies at one call: it has come past what it died at before.
+        // A host dies at one call at a time: it has passed the calls at which it died before.
         self.calls.retain(|at, reports| {
             if *at != place && !reports.is_kept {
                 reports.died = reports.died.without(reporter);
@@ -67,7 +67,7 @@ impl PoisonCalls {
         is_skipped
     }
 
-    /// A replica is past the call: it is never skipped for reports.
+    /// A replica is past the call: reports never skip it.
     pub(crate) fn survived(&mut self, reporter: NodeId, place: CallPlace) {
         let reports = self.calls.entry(place).or_default();
         reports.survived.insert(reporter);
@@ -80,14 +80,14 @@ impl PoisonCalls {
         self.calls.remove(&place);
     }
 
-    /// Says whether somebody is past the call.
+    /// Whether a replica is past the call.
     pub(crate) fn has_survivor(&self, place: CallPlace) -> bool {
         let reports = self.calls.get(&place);
         reports.is_some_and(|reports| !reports.survived.is_empty())
     }
 
-    /// Replicas that are known not to be past a call up to `slot` which another one survived: they can take
-    /// no snapshot there by themselves.
+    /// Replicas that are known not to be past a call up to `slot` that another one survived: they cannot take
+    /// a snapshot there by themselves.
     pub(crate) fn stuck(&self, slot: Slot) -> NodeSet {
         let survived = self
             .calls
@@ -101,7 +101,7 @@ impl PoisonCalls {
             .collect()
     }
 
-    /// The first call up to `slot` at which somebody died, and of which `own` has not said that it is past.
+    /// The first call up to `slot` at which a host died and for which `own` has not reported that it is past.
     pub(crate) fn to_tell(&self, own: NodeId, slot: Slot) -> Option<CallPlace> {
         let mut passed = self
             .calls
@@ -110,8 +110,8 @@ impl PoisonCalls {
         passed.next().map(|(place, _)| *place)
     }
 
-    /// The oldest of the calls that are never skipped are forgotten: who may have executed one does not
-    /// report it as if it never had, so it is not skipped then either.
+    /// Forgets the oldest calls that are never skipped. This is safe: a replica that may have executed such a
+    /// call does not report it as new, so it is not skipped later either.
     fn bound(&mut self) {
         while self.kept().count() > POISON_CALLS {
             let oldest = self.kept().next().expect("there are some");

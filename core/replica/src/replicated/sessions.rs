@@ -1,7 +1,7 @@
 //! The table of open sessions: bounded, ordered, cheap to freeze at a slot.
 //!
-//! Sessions are shared between the living table and a frozen copy until one of them changes: a
-//! checkpoint costs one pointer per session. Decided commands change the table, nothing else does.
+//! The current table and a frozen copy share sessions until one of them changes, so a checkpoint costs one
+//! pointer per session. Only decided commands change the table.
 
 use crate::SessionImage;
 use crate::limits::ORDER_SLACK;
@@ -11,15 +11,15 @@ use quorate_types::{Outcome, SessionId, Slot};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Sessions by id, as they were or are.
+/// Sessions by id, shared between tables.
 pub(crate) type Table = BTreeMap<SessionId, Arc<Session>>;
 
-/// What became of the wish for a session.
+/// The result of opening a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Opening {
-    /// There is a session of this name: the new one, or the one that an earlier copy of the wish opened.
+    /// The session for this nonce: a new one, or the one that an earlier copy of the request opened.
     Opened(SessionId),
-    /// As many as may be are open.
+    /// The table is full.
     Full,
 }
 
@@ -27,10 +27,9 @@ pub(crate) enum Opening {
 #[derive(Debug)]
 pub(crate) struct Sessions {
     table: Table,
-    /// For each session a slot at or below its newest command's, brought up to date only when it
-    /// is looked for.
+    /// For each session a slot at or below that of its newest command, updated only when it is looked for.
     oldest: BTreeSet<(Slot, SessionId)>,
-    /// Invariant: names each session of the table once.
+    /// Invariant: has each session of the table exactly once.
     nonces: BTreeMap<u64, SessionId>,
     capacity: usize,
 }
@@ -69,8 +68,8 @@ impl Sessions {
         self.table.get_mut(&id).map(Arc::make_mut)
     }
 
-    /// Opens a session, if there is room for one more. No session goes for it: each of those that are open may
-    /// have been promised the whole expiry time. A client that asks again, perhaps elsewhere, means one session.
+    /// Opens a session, if there is room for one more. No other session is evicted: each open one may have been
+    /// promised the whole expiry time. A client that asks again with its nonce, perhaps elsewhere, gets one session.
     pub(crate) fn open(&mut self, nonce: u64, id: SessionId, slot: Slot, wall: u64) -> Opening {
         if let Some(opened) = self.nonces.get(&nonce).copied()
             && let Some(session) = self.session_mut(opened)
@@ -103,7 +102,7 @@ impl Sessions {
         self.nonces.contains_key(&nonce)
     }
 
-    /// Ends a session; says whether it was open.
+    /// Ends a session; returns whether it was open.
     pub(crate) fn close(&mut self, id: SessionId) -> bool {
         let ended = self.table.remove(&id);
         if let Some(session) = &ended {
@@ -144,7 +143,7 @@ impl Sessions {
         inactive
     }
 
-    /// The table as it stands, sharing its sessions.
+    /// A copy of the current table that shares its sessions.
     pub(crate) fn freeze(&self) -> Table {
         self.table.clone()
     }
@@ -154,7 +153,7 @@ impl Sessions {
         adopt(&mut self.table, images);
     }
 
-    /// Takes every outcome of a snapshot, whatever stands here.
+    /// Takes every outcome of a snapshot and replaces the own ones.
     pub(crate) fn overwrite(&mut self, images: &[SessionImage]) {
         for image in images {
             if let Some(session) = self.session_mut(image.id) {

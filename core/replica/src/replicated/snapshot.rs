@@ -1,12 +1,12 @@
-//! The replica's own part of a snapshot: everything that is not the objects' state.
+//! The replica's part of a snapshot: everything except the objects' state.
 
 use quorate_types::{Ballot, Outcome, SessionId, Slot, Stamp, View};
 use xxhash_rust::xxh3::Xxh3;
 
-/// Sessions, view and digests as they stand after `slot`.
+/// Sessions, view and digests after `slot`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SnapshotCore {
-    /// The slot after which the state holds.
+    /// The slot of the state.
     pub slot: Slot,
     /// Stamp of the newest batch up to the slot.
     pub stamp: Stamp,
@@ -16,7 +16,7 @@ pub struct SnapshotCore {
     pub view: View,
     /// The highest ballot whose leader began to judge expiry.
     pub lead_ballot: Ballot,
-    /// Where it began: expiries judged before this slot are void.
+    /// The slot of its `Lead`: expiries judged before it have no effect.
     pub lead_slot: Slot,
     /// All open sessions, ascending by id.
     pub sessions: Vec<SessionImage>,
@@ -45,7 +45,7 @@ impl SnapshotCore {
     }
 }
 
-/// Folds fields in their order; what varies in length comes behind its length.
+/// Hashes fields in their order; a field of variable length comes after its length.
 struct Canonical(Xxh3);
 
 impl Canonical {
@@ -87,7 +87,7 @@ impl Canonical {
 /// One session in a snapshot.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SessionImage {
-    /// Whose.
+    /// The session's id.
     pub id: SessionId,
     /// What its client named it by when it asked for it.
     pub nonce: u64,
@@ -108,6 +108,6 @@ pub struct ReplyImage {
     pub sequence: u64,
     /// Hash of its payload, so that a reused sequence is noticed.
     pub fingerprint: u64,
-    /// What was answered; `None` where it is gone.
+    /// The outcome; `None` if it is no longer kept.
     pub outcome: Option<Outcome>,
 }

@@ -1,7 +1,7 @@
-//! One session's memory of what it executed: the sequences above a floor.
+//! The executed commands of one session: the sequences above a floor.
 //!
-//! Everything here is replicated state: it changes only by decided commands and their outcomes, in
-//! slot order, so that every replica holds the same. The table of sessions calls it.
+//! Everything here is replicated state: only decided commands and their outcomes change it, in slot order,
+//! so that it is equal on every replica. The table of sessions calls it.
 
 use crate::limits::{SEQUENCE_MAX, SESSION_WINDOW};
 use crate::{ReplyImage, SessionImage};
@@ -9,7 +9,7 @@ use quorate_types::{ObjectId, Outcome, SessionId, Slot, Value};
 use std::collections::VecDeque;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// Tells payloads apart, so that a sequence used twice is noticed.
+/// A hash of payload and object, so that a sequence used twice is noticed.
 pub(crate) fn fingerprint(object: ObjectId, payload: &Value) -> u64 {
     xxh3_64_with_seed(payload, u64::from(object.0))
 }
@@ -43,11 +43,11 @@ enum Reply {
     Pending,
     /// Executed.
     Kept(Outcome),
-    /// Executed where no reply was kept.
+    /// Executed; no reply is kept.
     Gone,
 }
 
-/// What becomes of a command of the session.
+/// How a command of the session is treated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Admission {
     /// It was never seen: execute it.
@@ -75,7 +75,7 @@ impl Session {
         }
     }
 
-    /// Says what a command would meet, and changes nothing.
+    /// Returns how a command would be treated, and changes nothing.
     pub(crate) fn look(&self, sequence: u64, fingerprint: u64) -> Admission {
         if sequence <= self.floor {
             return Admission::Gone;
@@ -90,8 +90,8 @@ impl Session {
         }
     }
 
-    /// Like [`Session::look`], for a command that has yet to be decided: what it acknowledges makes
-    /// room for it then, and nothing else may be on its way to do so.
+    /// Like [`Session::look`], for a command that is not yet decided: its own `acknowledged` makes room for
+    /// it then, even if no other command does.
     pub(crate) fn look_ahead(
         &self,
         sequence: u64,
@@ -139,7 +139,7 @@ impl Session {
         self.floor = upto;
     }
 
-    /// Says whether `sequence` is admitted and waits for its outcome.
+    /// Whether `sequence` is admitted and waits for its outcome.
     pub(crate) fn is_pending(&self, sequence: u64) -> bool {
         let entry = self.entry(sequence);
         entry.is_some_and(|entry| entry.reply == Reply::Pending)
@@ -153,8 +153,8 @@ impl Session {
         }
     }
 
-    /// Keeps the outcome of an admitted command, or says that there is none to keep. Dropped when
-    /// the client acknowledged it before it was executed here.
+    /// Keeps the outcome of an admitted command, or records that there is none to keep. It is dropped if the
+    /// client acknowledged the command before it was executed here.
     pub(crate) fn record(&mut self, sequence: u64, outcome: Option<Outcome>) {
         let Some(offset) = sequence.checked_sub(self.floor + 1) else {
             return;

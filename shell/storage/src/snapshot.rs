@@ -111,21 +111,30 @@ impl<D: Disk> SnapshotStore<D> {
     }
 
     /// The snapshot of `group` to start from. A log that is whole after `whole_after` is trimmed for a
-    /// snapshot that many nodes hold, so its node starts from that one: a newer one may be held by no other,
-    /// and what lies before it would be missing to the others. Without such a log it is the newest.
+    /// snapshot that many nodes hold, so its node starts from the oldest one that the log continues: a newer one
+    /// may be held by no other, and what lies before it would be missing to the others. Without such a log it is
+    /// the newest.
     pub fn to_start_from(
         &self,
         group: u32,
         whole_after: Option<u64>,
     ) -> Result<Option<Verified>, StorageError> {
         match whole_after {
-            Some(0) => Ok(None),
-            Some(slot) => match self.at(group, slot)? {
-                Some(found) => Ok(Some(found)),
-                None => self.newest(group),
-            },
-            None => self.newest(group),
+            Some(0) => return Ok(None),
+            Some(trimmed) => {
+                for slot in self
+                    .slots(group)?
+                    .into_iter()
+                    .filter(|slot| *slot >= trimmed)
+                {
+                    if let Some(found) = self.at(group, slot)? {
+                        return Ok(Some(found));
+                    }
+                }
+            }
+            None => {}
         }
+        self.newest(group)
     }
 
     /// The snapshot of `group` at exactly `slot`, if it is here and whole.

@@ -158,6 +158,27 @@ fn a_damaged_snapshot_gives_way_to_the_one_before_and_two_are_kept() {
 }
 
 #[test]
+fn a_start_takes_the_oldest_snapshot_that_the_log_continues() {
+    let store = SnapshotStore::open(SimDisk::new(), 7).unwrap();
+    for slot in [20, 30] {
+        store.save(3, slot, [0; 32], &[slot as u8; 2000]).unwrap();
+    }
+    let start = |whole_after| {
+        let found = store.to_start_from(3, whole_after).unwrap();
+        found.map(|found| found.slot)
+    };
+    assert_eq!(start(Some(20)), Some(20));
+    assert_eq!(
+        start(Some(15)),
+        Some(20),
+        "the newer one skips slots that only the log has"
+    );
+    assert_eq!(start(Some(21)), Some(30));
+    assert_eq!(start(Some(0)), None, "the log has everything");
+    assert_eq!(start(None), Some(30));
+}
+
+#[test]
 fn a_received_snapshot_resumes_where_it_was_noted_and_a_wrong_one_is_refused() {
     let body: Vec<u8> = (0..9000u32).map(|byte| byte as u8).collect();
     let hash = *blake3::hash(&body).as_bytes();

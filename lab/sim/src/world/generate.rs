@@ -63,7 +63,7 @@ const WEIGHTS: &[(Kind, u64)] = &[
     (Kind::Trap(KillStep::Fetch), 4),
     (Kind::Trap(KillStep::Install), 4),
     (Kind::Trap(KillStep::Asked), 4),
-    (Kind::Trap(KillStep::Save), 10),
+    (Kind::Trap(KillStep::Save), 12),
     (Kind::Trap(KillStep::Trim), 5),
     (Kind::Leave, 2),
     (Kind::LeaveLeader, 2),
@@ -101,8 +101,6 @@ const WEIGHTS: &[(Kind, u64)] = &[
 const NOT_YET: &[Kind] = &[
     // A lease is judged by a clock that was read before the sockets.
     Kind::Stall,
-    // An acceptor that votes again after a repair tells values that it only held as its votes.
-    Kind::Flip(Part::Log),
     // The checker of votes does not know what a node that lost its snapshot was told to be decided.
     Kind::Flip(Part::Snapshots),
     // Peers do not notice an old copy of a whole directory.
@@ -148,7 +146,7 @@ fn shape(random: &mut Random, setup: &Setup) -> Shape {
         nodes
     };
     let majority = acceptors / 2 + 1;
-    let (phase1, phase2) = if acceptors >= 3 && random.chance(200) {
+    let (phase1, phase2) = if acceptors >= 3 && random.chance(300) {
         let phase2 = random.between(1, acceptors);
         (acceptors + 1 - phase2, phase2)
     } else {

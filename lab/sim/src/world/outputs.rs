@@ -10,6 +10,7 @@ use super::links::MESSAGE_BYTES;
 use super::objects::{Done, Work, digest};
 use super::row::Row;
 use super::trace::Tag;
+use super::writing::is_power_cut;
 use crate::checkers::Property;
 use bytes::{Bytes, BytesMut};
 use quorate_acceptor::Testimony;
@@ -235,7 +236,9 @@ impl World {
         };
         match kept {
             Ok(()) => {}
-            Err(error) if error.is_fatal() => self.die(id, Death::Killed, STOPPED_FOR),
+            Err(error) if error.is_fatal() || is_power_cut(&error) => {
+                self.stop(id, &error, Row::SaveCut);
+            }
             Err(_) => self.hand_in(id, Input::InstallFailed { slot }),
         }
     }
@@ -268,7 +271,7 @@ impl World {
                     };
                     self.hand_in(id, taken);
                 }
-                Err(error) if error.is_fatal() => {
+                Err(error) if error.is_fatal() || is_power_cut(&error) => {
                     self.stop(id, &error, Row::SaveCut);
                     return;
                 }

@@ -65,7 +65,7 @@ rows! {
     SyncFailed 5 "a sync of the log failed";
     ReadFailed 5 "a read of the log failed";
     DiskFull 10 "disk full";
-    DamagedLog 0 "start on a damaged log";
+    DamagedLog 10 "start on a damaged log";
     DamagedSnapshot 0 "start with a damaged snapshot";
     DamagedIdentity 5 "start with one copy of the identity damaged";
     RolledBack 0 "start on an old copy of the disks";
@@ -82,7 +82,7 @@ rows! {
     CallCopied 10 "copy of a call sent by somebody else";
     MemoryMode 20 "group in memory";
     OneOrTwo 10 "group of one or two nodes";
-    Large 20 "group of six or seven nodes";
+    Large 16 "group of six or seven nodes";
     EvenGroup 10 "group with an even number of acceptors";
     Flexible 20 "unequal quorums";
     Observers 20 "replicas that do not vote";

@@ -181,7 +181,7 @@ impl World {
             .note(self.now, &[Tag::Life as u64, u64::from(id.0), 7], || {
                 format!("{id} stops: {text}")
             });
-        let is_off = text.contains("the power is cut");
+        let is_off = is_power_cut(error);
         if is_off && cut != Row::PowerCut {
             self.exercised(cut);
         }
@@ -201,4 +201,9 @@ impl World {
         let down = doom.map_or(STOPPED_FOR, |doom| doom.down);
         self.die(id, death, down);
     }
+}
+
+/// A machine without power runs no further, whatever its process would make of the error.
+pub(super) fn is_power_cut(error: &StorageError) -> bool {
+    error.to_string().contains("the power is cut")
 }

@@ -68,8 +68,8 @@ impl Leadership {
         self.heard.insert((node, from), now_ns);
     }
 
-    /// Takes note that `node`, which does not stand still, claims to lead in `ballot`, or not to lead. It needs to hear
-    /// `needed` others.
+    /// Takes note that `node` claims to lead in `ballot`, or not to lead, by a clock that it read at `now_ns`: a process
+    /// that stands still cannot know how long. It needs to hear `needed` others.
     ///
     /// # Errors
     /// [`Property::StepDown`] when it has not heard that many for too long.
@@ -89,7 +89,7 @@ impl Leadership {
             self.leads.insert(node, (ballot, now_ns));
             return Ok(());
         }
-        let is_recent = |at_ns: u64| now_ns - at_ns <= self.alone_ns;
+        let is_recent = |at_ns: u64| now_ns.saturating_sub(at_ns) <= self.alone_ns;
         let of_node = (node, NodeId(0))..=(node, NodeId(u16::MAX));
         let heard = self.heard.range(of_node);
         let heard = heard.filter(|(_, at_ns)| is_recent(**at_ns)).count();

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use quorate_types::{Ballot, NodeId};
 
+use super::limits::GRANTS_KEPT_NS;
 use super::{Property, Violation};
 
 /// Grants that may still bind.
@@ -25,7 +26,7 @@ impl Leases {
     /// Takes note that `acceptor` told the leader of `ballot`, or itself if it leads, that it is bound until `until_ns`.
     pub fn granted(&mut self, now_ns: u64, acceptor: NodeId, ballot: Ballot, until_ns: u64) {
         let grants = self.bound.entry(acceptor).or_default();
-        grants.retain(|_, until| *until > now_ns);
+        grants.retain(|_, until| *until > now_ns.saturating_sub(GRANTS_KEPT_NS));
         let until = grants.entry(ballot).or_default();
         *until = until_ns.max(*until);
     }

@@ -31,3 +31,7 @@ pub const CONCURRENT_SHOWN_MAX: usize = 20;
 
 /// Confirmation rounds that are remembered: a read waits a second at most, in which a leader opens fewer by far.
 pub const ROUNDS_MAX: usize = 8192;
+
+/// A grant is remembered for so long after it ran out: a leader that stood still judges by the clock that it read before,
+/// and no stop lasts longer.
+pub(super) const GRANTS_KEPT_NS: u64 = 10_000_000_000;

@@ -291,14 +291,8 @@ impl World {
                     self.resume(id);
                 }
             }
-            Fault::Stall { .. } => {
-                step(&mut self.node(id).paused);
-                if begins {
-                    self.read_clocks(id);
-                } else {
-                    self.resume(id);
-                }
-            }
+            Fault::Stall { .. } if begins => self.stall_begins(index, id),
+            Fault::Stall { .. } => self.stall_ends(index, id),
             Fault::SlowDisk { by, .. } => {
                 let node = self.node(id);
                 node.felt.remove(&Row::SlowDisk);
@@ -366,14 +360,6 @@ impl World {
         }
     }
 
-    /// The process reads its clocks and is stopped before it looks at its sockets.
-    fn read_clocks(&mut self, id: NodeId) {
-        let now = self.now;
-        let node = self.node(id);
-        let read = (node.clock.boot(now), node.clock.wall(now));
-        node.stalled.get_or_insert(read);
-    }
-
     fn has_work(&self, id: NodeId) -> bool {
         let running = self.nodes[&id].running.as_ref();
         running.is_some_and(|running| running.is_working || !running.objects.is_idle())
@@ -410,7 +396,7 @@ impl World {
         self.arrive_later(arrivals);
     }
 
-    fn resume(&mut self, id: NodeId) {
+    pub(super) fn resume(&mut self, id: NodeId) {
         let node = self.node(id);
         if node.paused == 0 {
             self.schedule_turn(id);
@@ -477,6 +463,7 @@ impl World {
         for id in &ids {
             let node = self.node(*id);
             node.paused = 0;
+            node.stall_due = None;
             node.stalled = None;
             node.isolated = 0;
             node.hung = 0;

@@ -5,6 +5,7 @@
 
 use super::clock::Moment;
 use super::setup::Setup;
+use super::stall::Look;
 use super::watched::ReadSeen;
 use super::{World, clock::Clock};
 use crate::checkers::catching_up::CatchingUp;
@@ -216,9 +217,8 @@ impl World {
         }
     }
 
-    /// A node has handled everything that had arrived.
-    pub(super) fn watch_turn(&mut self, id: NodeId) {
-        let now = self.now;
+    /// A node has handled everything that had arrived, by this look at its clock.
+    pub(super) fn watch_turn(&mut self, id: NodeId, look: Look) {
         let node = &self.nodes[&id];
         let (clock, life) = (node.clock, node.life);
         let Some(running) = &node.running else {
@@ -227,28 +227,30 @@ impl World {
         let reads = std::mem::take(&mut running.seen.borrow_mut().reads);
         let ballot = running.leads();
         let needed = self.leading.decide;
-        let claimed = self.leading.leadership.claims(now.0, id, ballot, needed);
+        let claimed = self
+            .leading
+            .leadership
+            .claims(look.at.0, id, ballot, needed);
         self.judged(claimed);
         for read in reads {
-            self.watch_read((id, life), &clock, ballot, read);
+            self.watch_read((id, life), (&clock, look), ballot, read);
         }
     }
 
     fn watch_read(
         &mut self,
         (id, life): (NodeId, u64),
-        clock: &Clock,
+        (clock, look): (&Clock, Look),
         ballot: Option<Ballot>,
         read: ReadSeen,
     ) {
         let now = self.now.0;
-        let decided = self.judge.last_decided();
         let leading = &mut self.leading;
         let judged = match read {
             ReadSeen::Asked(read) => {
                 leading
                     .confirmations
-                    .arrived(now, (id, life, read.0), decided);
+                    .arrived(now, (id, life, read.0), look.decided);
                 Ok(())
             }
             ReadSeen::GivenUp(read) => {

@@ -6,6 +6,7 @@ use super::events::Event;
 use super::node::{Doom, LogStep, Running};
 use super::objects::Objects;
 use super::row::Row;
+use super::stall::{Look, Taken};
 use super::trace::Tag;
 use super::watched::{Seen, Watched};
 use crate::checkers::{Property, Violation};
@@ -13,7 +14,7 @@ use quorate_any::{AnyMessage, AnyOrdering, Protocol};
 use quorate_ordering::LinkState;
 use quorate_ordering::{Config, Standing};
 use quorate_replica::{
-    EarlierLives, Input, Recovered, Remembered, Replica, ReplicaConfig, Snapshots,
+    EarlierLives, Input, Output, Recovered, Remembered, Replica, ReplicaConfig, Snapshots,
 };
 use quorate_storage::StorageError;
 use quorate_types::{Duration, NodeId, Persistence, Slot};
@@ -228,30 +229,19 @@ impl World {
         if node.life != life {
             return;
         }
-        let (time, wall, entropy) = (
-            node.clock.boot(now),
-            node.clock.wall(now),
-            node.random.bits(),
-        );
+        let (clock, entropy) = (node.clock, node.random.bits());
         let is_paused = node.paused > 0;
-        let stalled = if is_paused { None } else { node.stalled.take() };
         let Some(running) = &mut node.running else {
             return;
         };
         running.is_turn_due = false;
-        if is_paused {
+        if is_paused || self.stalls(id) {
             return;
         }
-        let (time, wall) = stalled.unwrap_or((time, wall));
-        let is_late = stalled.is_some() && !running.inbox.is_empty();
         let mut out = Vec::new();
-        let inbox = std::mem::take(&mut running.inbox);
-        let count = inbox.len() as u64;
-        self.watch_inbox(id, &inbox);
+        let (count, look) = self.take_inputs(id, &mut out);
+        let (time, wall) = (clock.boot(look.at), clock.wall(now));
         let running = self.running(id);
-        for input in inbox {
-            running.replica.handle(time, input, &mut out);
-        }
         if running.replica.next_wake().is_some_and(|due| due <= time) {
             running.replica.handle(time, Input::Wake, &mut out);
         }
@@ -264,9 +254,6 @@ impl World {
         }
         let is_sampled = running.turns.is_multiple_of(CHECK_EVERY);
         self.turns += 1;
-        if is_late {
-            self.exercised(Row::Stalled);
-        }
         let words = [Tag::Turn as u64, u64::from(id.0), count, out.len() as u64];
         self.trace.note(now, &words, || {
             format!("{id} turn: {count} in, {} out", out.len())
@@ -274,11 +261,51 @@ impl World {
         if is_sampled {
             self.sample(id);
         }
-        self.watch_turn(id);
+        self.watch_turn(id, look);
         self.note_decisions(id);
         self.perform(id, out);
         self.watch_settled(id);
         self.set_alarm(id);
+    }
+
+    /// Hands in what has arrived. Says how much that was, and by which look at the clock the rest
+    /// of the turn is judged.
+    fn take_inputs(&mut self, id: NodeId, out: &mut Vec<Output<AnyMessage>>) -> (u64, Look) {
+        let (now, clock) = (self.look(), self.nodes[&id].clock);
+        let stalled = self.node(id).stalled.take();
+        let running = self.running(id);
+        let taken = match stalled {
+            Some(stalled) => running.take_stalled(stalled),
+            None => Taken {
+                early: std::mem::take(&mut running.inbox),
+                look: now,
+                late: Vec::new(),
+            },
+        };
+        if stalled.is_some() {
+            self.exercised(Row::Stalled);
+        }
+        self.watch_inbox(id, &taken.early);
+        self.watch_inbox(id, &taken.late);
+        let count = taken.early.len() + taken.late.len();
+        let running = self.running(id);
+        for input in taken.early {
+            running
+                .replica
+                .handle(clock.boot(taken.look.at), input, out);
+        }
+        let look = if taken.late.is_empty() {
+            taken.look
+        } else {
+            now
+        };
+        for input in taken.late {
+            running.replica.handle(clock.boot(now.at), input, out);
+        }
+        if !running.inbox.is_empty() {
+            self.schedule_turn(id);
+        }
+        (count as u64, look)
     }
 
     fn note_decisions(&mut self, id: NodeId) {
@@ -373,6 +400,7 @@ impl World {
                 EarlierLives::Upto(upto.max(running.replica.executed_upto()))
             }
         };
+        node.stall_due = None;
         node.stalled = None;
         node.life += 1;
         node.doom = None;

@@ -35,6 +35,7 @@ mod setup;
 mod shape;
 mod shrink;
 mod stages;
+mod stall;
 mod trace;
 mod watched;
 mod workload;
@@ -162,6 +163,7 @@ impl World {
                 running: None,
                 is_wiped: false,
                 paused: 0,
+                stall_due: None,
                 stalled: None,
                 bad_call: BadCall::Write,
                 felt: std::collections::BTreeSet::new(),

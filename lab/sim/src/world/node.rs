@@ -6,12 +6,13 @@ use super::fault::BadCall;
 use super::objects::Objects;
 use super::random::Random;
 use super::row::Row;
+use super::stall::Stalled;
 use super::watched::{Seen, Watched};
 use bytes::Bytes;
 use quorate_any::AnyMessage;
 use quorate_ordering::Role;
 use quorate_replica::{EarlierLives, Input, Quarantine, Replica, SnapshotCore};
-use quorate_types::{Ballot, Duration, NodeId, Slot, Time, Wall};
+use quorate_types::{Ballot, Duration, NodeId, Slot};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -32,8 +33,10 @@ pub(super) struct Node {
     pub is_wiped: bool,
     /// Faults that keep its process still.
     pub paused: u64,
-    /// The clocks as its process read them before it was stopped between them and its sockets.
-    pub stalled: Option<(Time, Wall)>,
+    /// The fault that stops its process in its next turn.
+    pub stall_due: Option<usize>,
+    /// Its process stands still in a turn.
+    pub stalled: Option<Stalled>,
     /// The call of the disk that was made to fail last.
     pub bad_call: BadCall,
     /// Effects of faults that are counted once a fault.

@@ -59,7 +59,7 @@ rows! {
     Reset 10 "connection between nodes reset";
     Paused 20 "process paused";
     LeaderPaused 10 "leader paused";
-    Stalled 0 "process paused between clock and sockets";
+    Stalled 10 "process paused between its clock and its work";
     SlowDisk 10 "commits slowed";
     WriteFailed 5 "a write of the log failed";
     SyncFailed 5 "a sync of the log failed";

@@ -1,8 +1,8 @@
 //! The client's half of a session: sequences, retries, leader hints.
 //!
-//! A [`ClientSession`] is pure: whoever owns the sockets (`shell/client`, the simulator) feeds it
-//! what happens and performs its [`SessionOutput`]s. It refuses to guess outcomes: every operation ends
-//! with an [`Answer`] or with a [`Failure`] that says whether it may have been executed.
+//! A [`ClientSession`] is pure: the owner of the sockets (`shell/client`, the simulator) passes inputs to it
+//! and performs its [`SessionOutput`]s. It never guesses an outcome: every operation ends with an [`Answer`]
+//! or with a [`Failure`] that says whether it may have been executed.
 #![forbid(unsafe_code)]
 
 mod answer;

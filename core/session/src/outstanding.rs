@@ -61,7 +61,7 @@ impl Operation {
 pub(crate) struct Pending {
     pub(crate) operation: Operation,
     pub(crate) deadline: Time,
-    /// Copies sent in the session in use of which no replica has said that nothing happened.
+    /// Copies sent in the current session for which no replica has said that nothing happened.
     pub(crate) copies: u32,
     /// Nodes in a row that had no room on their disk for it.
     pub(crate) full_nodes: usize,

@@ -1,4 +1,4 @@
-//! Which node to talk to: the leader when one is known, else the next address.
+//! Chooses the node to talk to: the leader if it is known, else the next address.
 
 use quorate_types::NodeId;
 

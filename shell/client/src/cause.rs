@@ -1,7 +1,6 @@
-//! Why an operation has no answer, as a type: callers decide by it, people read its words.
+//! Why an operation has no answer, as a type for programs and as text for people.
 //!
-//! Whether the operation may have been executed is said by [`CallError`](crate::CallError), not here:
-//! one cause may end either way.
+//! [`CallError`](crate::CallError) says whether the operation may have been executed; a cause alone does not.
 
 use crate::{Cause, Failure};
 use quorate_types::Refusal;

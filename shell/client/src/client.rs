@@ -1,4 +1,4 @@
-//! A client that blocks and may be shared by threads: a thread of its own drives the connection.
+//! A blocking client that threads may share: its own thread drives the connection.
 
 use crate::driver::{Driver, DriverOptions};
 use crate::limits::{CONNECT_TIMEOUT, QUEUE_MAX};

@@ -1,4 +1,4 @@
-//! A client without a thread of its own: its caller polls, it reads, decides and writes.
+//! A client without its own thread: the caller polls; it reads, feeds the session and writes.
 
 use crate::connection::NodeConnection;
 use crate::{ConnectError, Endpoint, TlsClient, TlsProblem};

@@ -1,4 +1,4 @@
-//! What can go wrong, by what the caller may do next.
+//! The errors of a client; each variant says what the caller may do next.
 
 use crate::{CallCause, Failure, TlsProblem};
 use std::path::PathBuf;

@@ -1,8 +1,8 @@
-//! A client of replicated objects: pipelined, at most once, over failures of nodes.
+//! A client of replicated objects: pipelined, with execution at most once, also when nodes fail.
 //!
-//! [`Client`] blocks and may be shared by threads; [`Driver`] is the same without a thread of its
-//! own, for callers that have an event loop (the benchmark). Both perform what the pure
-//! `ClientSession` of `core/session` decides; neither knows nodes, storage or a protocol.
+//! [`Client`] blocks, and threads may share it. [`Driver`] is the same without its own thread, for callers
+//! with an event loop such as the benchmark. Both perform the outputs of the pure `ClientSession` of
+//! `core/session`. Neither knows nodes, storage or a protocol.
 
 mod cause;
 mod client;

@@ -1,4 +1,4 @@
-//! The byte stream of one connection: plain, or sealed by TLS. Works over a socket that blocks and
+//! The byte stream of one connection: plain TCP or TLS. Works over a socket that blocks and
 //! over one that does not; knows no frames.
 
 use crate::tls::is_certified_as;

@@ -1,8 +1,8 @@
-//! A client's certificates, and whom they let it trust.
+//! A client's certificates, and which nodes it trusts.
 //!
-//! A client dials addresses before it knows which node is behind them. So the handshake takes any
-//! certificate of the authority that names some node, and once the node has said who it is, the
-//! certificate must name that one. A certificate of a client names no node and passes for none.
+//! A client dials an address before it knows which node is there. So the handshake accepts any certificate
+//! of the authority that names a node. When the node has said which one it is, the certificate must name
+//! that node. A client's certificate names no node and is not accepted as a node's.
 
 use crate::{ConnectError, TlsProblem};
 use quorate_types::NodeId;

@@ -1,4 +1,4 @@
-//! What can be wrong with certificates between a client and a node, by what to try.
+//! Problems with certificates between a client and a node; each says what to try.
 
 use quorate_types::NodeId;
 use quorate_wire::node_name;

@@ -1,4 +1,4 @@
-//! One life of a host process: how it is started, and the stream to it.
+//! One host process: how it is started, and the stream to it.
 
 use crate::activity::{self, Activity};
 use crate::config::{HostedObject, PythonConfig};

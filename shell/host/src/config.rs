@@ -1,6 +1,6 @@
-//! What a host is made from: the objects of a group and how Python ones are run.
+//! The configuration of a host: the objects of a group, and how Python objects run.
 //!
-//! Filled by the node from its configuration and by `quorate up`; read by everything below [`crate::Host`].
+//! The node and `quorate up` fill it; everything below [`crate::Host`] reads it.
 
 use bytes::Bytes;
 use quorate_types::ObjectId;

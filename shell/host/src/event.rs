@@ -1,4 +1,4 @@
-//! What a host tells the node: outcomes, images, and what became of its process.
+//! Events from a host to the node: outcomes, images, and the state of its process.
 
 use crate::image::ObjectImage;
 use quorate_ordering::ReadId;

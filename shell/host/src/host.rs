@@ -1,8 +1,8 @@
-//! What the node drives: calls, queries, snapshots and restores go in, [`HostEvent`]s come out.
+//! The host of a group's objects: calls, queries, snapshots and restores go in, [`HostEvent`]s come out.
 //!
-//! Work is done in the order in which it is handed in. Nothing here blocks: Rust objects execute at
-//! once, Python objects in a process of their own. The host refuses nothing that the log decided: while
-//! the process is down, work waits for its return.
+//! Work is done in the order in which it is handed in. Nothing here blocks: Rust objects execute at once,
+//! Python objects in a separate process. The host refuses nothing that the log decided: while the process
+//! is down, work waits until it is back.
 
 use crate::config::{HostConfig, HostedObject};
 use crate::error::HostError;

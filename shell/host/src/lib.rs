@@ -1,4 +1,4 @@
-//! Where objects execute: Rust objects in the node, Python objects in a process of their own.
+//! Execution of objects: Rust objects in the node, Python objects in a separate process.
 //!
 //! The node drives a [`Host`]; people who write objects in Rust implement [`Object`].
 #![forbid(unsafe_code)]

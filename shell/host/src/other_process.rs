@@ -1,8 +1,8 @@
-//! Python objects: executed in a process of their own, which may crash, hang or be killed.
+//! Python objects: executed in a separate process, which may crash, hang or be killed.
 //!
-//! The process is started again from the newest image and the work since. Nothing is answered for it: a
-//! call that ends it three times leaves it down, named, until the group decides to skip that call. Only
-//! a query, which the log does not hold, is given up when it ends the process.
+//! A new process gets the newest image and the work since. No answer is made up for it: after one call has
+//! ended three processes, none is started until the group decides to skip that call. Only a query, which is
+//! not in the log, is answered with an error when it ends the process.
 
 use crate::activity::{Activity, Doing};
 use crate::arguments::raised;

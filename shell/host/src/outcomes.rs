@@ -1,7 +1,7 @@
-//! What calls may answer: an outcome that could not travel is replaced by an exception that says so.
+//! Limits of outcomes: an outcome that is too large is replaced by an exception that says so.
 //!
-//! The same on every replica, for it depends on the outcome alone. What the call changed stays, as after any
-//! exception. Called by the host on every event that it gives out.
+//! This depends on the outcome alone, so it is the same on every replica. The changes of the call stay, as
+//! after any exception. The host calls it for every event.
 
 use crate::arguments::raised;
 use crate::event::HostEvent;

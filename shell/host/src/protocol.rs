@@ -1,4 +1,4 @@
-//! Frames between node and host process, as docs/host-protocol.md lays them down.
+//! Frames between node and host process, as specified in docs/host-protocol.md.
 //!
 //! All numbers are little-endian. A frame is its length (4 bytes, counting kind and body), its kind
 //! (1 byte) and its body. A host that breaks the protocol is treated like one that died.

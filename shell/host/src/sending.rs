@@ -1,7 +1,6 @@
-//! What of the work log goes to the host process, and what of a batch is left out by decision.
+//! Sends the work log to the host process, without the calls that the group decided to skip.
 //!
-//! Skipped calls are not sent; their outcome is put among those that the process tells. Called by
-//! the half that runs Python objects alone.
+//! The outcome of a skipped call is inserted among those that the process sends. Only `other_process` calls it.
 
 use crate::child::{Process, ProcessEnd};
 use crate::protocol::{put_execute, put_query, put_restore, put_snapshot};

@@ -1,8 +1,7 @@
-//! HostWork of a host process since the last image of its state, so that a new process can catch up.
+//! The work of a host process since the last image of its state, so that a new process can catch up.
 //!
-//! Everything handed in stays here until an image holds its effect. A new process gets the image and
-//! then this work again; outcomes that were told before are swallowed. Owned by
-//! the half that runs Python objects.
+//! Work stays here until an image contains its effect. A new process gets the image and then this work
+//! again; outcomes that were reported before are dropped. Owned by `other_process`.
 
 use crate::activity::{Activity, Doing};
 use crate::arguments::CallView;

@@ -1,4 +1,4 @@
-//! The outside world's numbers: boot time, wall time and randomness. Nothing else in the node reads
+//! Boot time, wall time and randomness of the machine. Nothing else in the node reads
 //! a clock or draws randomness.
 
 use crate::limits::ENTROPY_BLOCK;

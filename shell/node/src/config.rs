@@ -1,6 +1,6 @@
-//! `node.toml`: everything a node is told, parsed once and refused early with the name of the key.
+//! `node.toml`: the whole configuration of a node, parsed once. An error names the wrong key.
 //!
-//! Written by `quorate up` and by people, read by `quorate node run` alone.
+//! `quorate up` and people write it; only `quorate node run` and `quorate up` read it.
 
 use crate::NodeError;
 use crate::arguments::constructor_arguments;
@@ -34,7 +34,7 @@ pub struct NodeConfig {
     /// Whether acknowledged calls survive the loss of power on all nodes.
     #[serde(default)]
     pub persist: PersistConfig,
-    /// ω: how many slots may run ahead of what is applied.
+    /// ω: how many slots may run ahead of the applied ones.
     #[serde(default = "window")]
     pub window: u64,
     /// Whether other addresses than loopback may be used without TLS.
@@ -49,7 +49,7 @@ pub struct NodeConfig {
     /// When snapshots are taken.
     #[serde(default)]
     pub snapshot: SnapshotConfig,
-    /// What connections may cost.
+    /// Bounds of connections.
     #[serde(default)]
     pub limits: LimitsConfig,
     /// Certificates; absent for none.
@@ -65,7 +65,7 @@ pub struct NodeConfig {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PersistConfig {
-    /// On disk before they are told.
+    /// On disk before they are sent.
     #[default]
     Disk,
     /// In the memory of a majority of running nodes.
@@ -84,11 +84,11 @@ pub struct SnapshotConfig {
     pub bytes: u64,
 }
 
-/// What connections may cost.
+/// Bounds of connections.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct LimitsConfig {
-    /// Connections at once.
+    /// Open connections.
     pub connections: usize,
     /// Bytes that wait for a client that does not read.
     pub client_queue: usize,
@@ -133,7 +133,7 @@ pub struct ObjectConfig {
 pub struct MemberConfig {
     /// Its number.
     pub node: u16,
-    /// The life of its data directory as `quorate node init` printed it, 16 hexadecimal digits.
+    /// Its incarnation as `quorate node init` printed it, 16 hexadecimal digits.
     pub incarnation: Hex,
     /// Where peers and clients reach it, `host:port`.
     pub address: String,
@@ -294,7 +294,7 @@ impl NodeConfig {
         Ok(())
     }
 
-    /// Whether what is said can be read and forged by other machines against the operator's wish.
+    /// Refuses a listening address that other machines reach, without certificates and without `insecure`.
     ///
     /// # Errors
     /// What to change.
@@ -331,7 +331,7 @@ impl NodeConfig {
         }
     }
 
-    /// What the objects' host is told.
+    /// The configuration of the objects' host.
     #[must_use]
     pub fn host_config(&self) -> HostConfig {
         let specs = self.objects.iter().map(ObjectConfig::spec);

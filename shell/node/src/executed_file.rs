@@ -1,8 +1,8 @@
-//! How far this node's objects may have executed, for the next life: a line in the data directory.
+//! How far this node's objects may have executed, for the next start: a line in the data directory.
 //!
-//! A replica may report that a call kills hosts only if none of its lives can have executed it. The line is
-//! written before the answers of a turn leave, without a sync: it outlives the process, not the machine.
-//! After a machine's restart, or where the line is missing, nothing is known, and the replica is told so.
+//! A replica may report a call as new to it only if none of its starts can have executed it. The line is
+//! written before the answers of a turn leave, without a sync, so it survives the process but not the machine.
+//! After a restart of the machine, or without the line, nothing is known, and the replica is told so.
 
 use quorate_replica::EarlierLives;
 use quorate_types::{GroupId, Slot};
@@ -11,10 +11,10 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// Names this start of the machine.
+/// The id of this start of the machine.
 const MACHINE_BOOT: &str = "/proc/sys/kernel/random/boot_id";
 
-/// Where the line stands, and what it says.
+/// The file, and what it said at the start.
 #[derive(Debug)]
 pub(crate) struct ExecutedFile {
     path: PathBuf,
@@ -25,7 +25,7 @@ pub(crate) struct ExecutedFile {
 }
 
 impl ExecutedFile {
-    /// Reads what the last life left; `boot` counts the starts of the directory from 1.
+    /// Reads the line of the last start; `boot` counts the starts of the directory from 1.
     pub(crate) fn open(directory: &Path, group: GroupId, boot: u64) -> ExecutedFile {
         let machine_boot = std::fs::read_to_string(MACHINE_BOOT).unwrap_or_default();
         let path = directory.join(format!("executed-{}", group.0));
@@ -49,7 +49,7 @@ impl ExecutedFile {
         }
     }
 
-    /// What earlier lives may have executed.
+    /// What earlier starts may have executed.
     pub(crate) fn earlier(&self) -> EarlierLives {
         self.earlier
     }
@@ -62,7 +62,7 @@ impl ExecutedFile {
         match self.write(slot) {
             Ok(()) => self.written = slot,
             Err(error) => {
-                // A line that cannot be written must not pass for a true one.
+                // An old line must not be taken for a true one.
                 tracing::warn!(path = %self.path.display(), %error, "cannot write how far the objects have executed");
                 let _ = std::fs::write(&self.path, "unknown\n");
             }

@@ -1,4 +1,4 @@
-//! What came in, as inputs of the replica: frames, links, durable marks, host events, snapshots.
+//! Turns everything that arrives into inputs of the replica: frames, links, durable marks, host events, snapshots.
 
 use crate::NodeError;
 use crate::clock::boot_time;

@@ -1,8 +1,8 @@
-//! The ordering's records on their way to the log, and the marks on their way back.
+//! Passes the ordering's records to the log, and durable marks back.
 //!
-//! Records of a turn are handed to the log's thread together, at the end of the turn; the thread
-//! commits what waits with one sync. What the thread's queue does not take waits here, in order; the
-//! core's window and credits bound it, because nothing new is voted for before marks come back.
+//! The records of a turn go to the log's thread together, at the end of the turn; the thread commits
+//! everything that waits with one sync. Requests that the thread's queue does not accept wait here, in
+//! order. The core's window and credits bound them, because nothing new is voted for before marks come back.
 
 use crate::NodeError;
 use bytes::{Buf, BufMut, Bytes, BytesMut};

@@ -1,7 +1,7 @@
 //! One node: the event loop that joins core, storage, transport and the objects' host.
 //!
-//! [`run`] takes a [`NodeConfig`] and returns when the node was asked to stop or had to. It decides
-//! nothing that the core could decide. `quorate node run` is its one caller beside tests.
+//! [`run`] takes a [`NodeConfig`] and returns when the node was asked to stop or had to stop. It decides
+//! nothing that the core could decide. Only `quorate node run` and tests call it.
 #![forbid(unsafe_code)]
 
 mod admin;

@@ -1,5 +1,5 @@
-//! A status document as Prometheus metrics. The hot loop keeps plain numbers; names and types are
-//! added here, when somebody asks.
+//! A status document as Prometheus metrics. The loop keeps plain numbers; this file adds names and
+//! types, on request.
 
 use crate::status::NodeStatus;
 use prometheus_client::collector::Collector;

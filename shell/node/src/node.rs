@@ -1,9 +1,8 @@
-//! The node's loop: one thread that reads all ready sockets, feeds the replica, performs what it
-//! wants done and writes everything at the end of the turn.
+//! The node's loop: one thread that reads all ready sockets, passes inputs to the replica, performs its
+//! outputs and writes everything at the end of the turn.
 //!
-//! Nothing here decides: `core/replica` says what an input means. On the way of a command in
-//! memory mode there is no other thread; the log, the snapshots and the admin port have their own and
-//! wake this one.
+//! Nothing is decided here; `core/replica` handles the inputs. In memory mode no other thread takes part in
+//! a command. The log, the snapshots and the admin port have their own threads, which wake this one.
 
 use crate::NodeError;
 use crate::clock::{Entropy, boot_time, wall_time};

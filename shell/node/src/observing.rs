@@ -1,6 +1,6 @@
-//! Why an acceptor of the view does not vote, and what can be done about it.
+//! Why an acceptor of the view does not vote, and what an operator can do.
 //!
-//! It words for people what storage found; whether the node votes is decided from it once, at the start.
+//! It describes for people what storage found. Whether the node votes is decided from it once, at the start.
 
 use quorate_storage::MemoryLoss;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! What the replica wants done, done in order.
+//! Performs the outputs of the replica, in order.
 
 use crate::node::Node;
 use crate::quarantine_file::hex;

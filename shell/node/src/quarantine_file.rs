@@ -1,7 +1,7 @@
-//! The note that this node's objects must answer nobody, kept in the data directory over a restart.
+//! The record that this node's objects must answer no calls, kept in the data directory over restarts.
 //!
-//! One small file of JSON, replaced whole and synced before anything else leaves the node; it is absent
-//! while all is well. It decides nothing: the replica says when to write it and when to remove it.
+//! It is a small JSON file that is replaced as a whole and synced before any other output leaves the node.
+//! In normal operation it is absent. The replica decides when to write and when to remove it.
 
 use crate::NodeError;
 use quorate_replica::Quarantine;
@@ -11,7 +11,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// Where the note stands.
+/// The file in the data directory.
 #[derive(Debug)]
 pub(crate) struct QuarantineFile {
     directory: PathBuf,

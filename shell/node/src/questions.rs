@@ -1,5 +1,5 @@
-//! Questions of other threads to the loop. The loop answers at the end of a turn; a queue that is
-//! full says so at once, and callers that time out are dropped.
+//! Questions of other threads to the loop. The loop answers at the end of a turn. If the queue is full,
+//! the caller is told at once; callers that time out are dropped.
 
 use crate::limits::QUESTIONS;
 use crate::node::Node;

@@ -1,8 +1,8 @@
 //! Snapshots between the replica, the objects and the disk.
 //!
-//! The replica's part and the objects' images arrive apart and are joined here. Writing, reading and
-//! checking happen on a thread of their own; calls never wait for it. A fetched snapshot is checked,
-//! made durable, and only then given to the objects.
+//! The replica's part and the objects' images arrive separately and are joined here. A separate thread
+//! writes, reads and checks snapshots; calls never wait for it. A fetched snapshot is checked and made
+//! durable before the objects get it.
 
 use crate::limits::SNAPSHOT_JOBS;
 use crate::snapshot_thread::{ThreadJob, Worker};

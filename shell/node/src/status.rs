@@ -1,4 +1,4 @@
-//! What a node says about itself: one document for `/status`, for status frames and for metrics.
+//! The status of a node: one document for `/status`, for status frames and for metrics.
 
 use crate::clock::wall_time;
 use crate::node::Node;
@@ -7,7 +7,7 @@ use quorate_ordering::Role;
 use quorate_types::{GroupId, Incarnation, NodeId, Persistence, Time, View};
 use serde::{Deserialize, Serialize};
 
-/// What of a node never changes while it runs.
+/// The facts about a node that never change while it runs.
 #[derive(Clone, Debug)]
 pub(crate) struct OwnIdentity {
     pub(crate) group: GroupId,
@@ -31,7 +31,7 @@ pub struct NodeStatus {
     pub group: u32,
     /// The view in force.
     pub view: ViewStatus,
-    /// Who leads, as far as the node knows.
+    /// The leader, as far as the node knows.
     pub leader: Option<u16>,
     /// `leader`, `acceptor`, `replica`, `observer`.
     pub roles: Vec<String>,
@@ -69,11 +69,11 @@ pub struct NodeStatus {
     /// Whether a snapshot is being fetched or installed.
     #[serde(default)]
     pub is_fetching: bool,
-    /// Whether calls and reads are taken.
+    /// Whether calls and reads are accepted.
     pub is_serving: bool,
     /// Whether the objects' host works.
     pub is_host_up: bool,
-    /// The life of the data directory, 16 hexadecimal digits.
+    /// The incarnation of the data directory, 16 hexadecimal digits.
     pub incarnation: String,
     /// Which start of the directory this is.
     pub boot: u64,

@@ -1,4 +1,4 @@
-//! Who comes in: accepting, the Hello of strangers, and what becomes of the silent.
+//! Incoming connections: accepting, checking the Hello, and closing those that send none.
 
 use crate::connection::{Connection, Phase};
 use crate::limits::{

@@ -1,6 +1,6 @@
-//! One connection: what it is, what has arrived of it and what waits for it.
+//! One connection: its phase, its received bytes and its queued frames.
 //!
-//! Reads frames, queues and writes them; decides nothing about what they say. Owned and called by
+//! It reads, queues and writes frames and does not interpret them. Owned and called by
 //! [`crate::Transport`].
 
 use crate::lanes::{FrameLane, Lanes};

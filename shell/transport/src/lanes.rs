@@ -1,4 +1,4 @@
-//! What waits to be written to one connection: three lanes, the urgent one first.
+//! The frames that wait to be written to one connection: three lanes, the urgent one first.
 //!
 //! Small frames are copied together, large ones are shared. A piece that is partly written is
 //! finished before another lane gets its turn, so frames never mix. Refuses nothing: the owner

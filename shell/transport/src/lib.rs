@@ -1,9 +1,9 @@
 //! Framed connections between nodes and clients, on one thread.
 //!
-//! A [`Transport`] owns the listener and every connection of a node. It checks who comes, reads
-//! frames, queues what is sent and writes it at the end of a turn. It refuses strangers, foreign
-//! clusters and other lives of a member, and it closes whoever makes a queue grow over its bound. It
-//! looks into no message. Called by the node's loop, which owns the `mio::Poll`.
+//! A [`Transport`] owns the listener and every connection of a node. It checks the identity of the other
+//! side, reads frames, queues outgoing frames and writes them at the end of a turn. It refuses strangers,
+//! foreign clusters and other incarnations of a member. It closes a connection whose queue exceeds its
+//! bound. It does not interpret messages. The node's loop calls it and owns the `mio::Poll`.
 #![forbid(unsafe_code)]
 
 mod accept;

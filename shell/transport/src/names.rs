@@ -1,4 +1,4 @@
-//! Looks up addresses off the loop: a name server that does not answer must not stop agreement.
+//! Looks up addresses outside the loop, because a name server that does not answer must not stop agreement.
 //!
 //! Numeric addresses need no look-up. One thread per look-up under way, at most one per peer.
 

@@ -1,7 +1,7 @@
-//! What is known of each peer: where it is, when it is dialled next, which connection is the link.
+//! The peers: the address of each, when it is dialled next, and which connection is the link.
 //!
-//! Of two nodes the one with the lower id dials. A pair shares one connection for both directions,
-//! so that both ends mean the same life of the link by their own epoch of it.
+//! Of two nodes the one with the lower id dials. A pair shares one connection for both directions, so that
+//! the epochs of both ends begin and end together.
 
 use crate::limits::{BACKOFF_MAX, BACKOFF_MIN, REFUSAL_LOGGED_EVERY};
 use quorate_types::{Duration, Incarnation, LinkEpoch, NodeId, PeerPast, Time};

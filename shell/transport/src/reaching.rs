@@ -1,6 +1,6 @@
-//! How far nodes have come: what this one tells, how the others are judged, and what is remembered of them.
+//! Reach: tells peers how far this node has come, and remembers and judges how far they have come.
 //!
-//! It compares nothing itself, `quorate_types` does; it refuses who comes with less than was seen, and says so to them.
+//! `quorate_types` compares. A peer that comes with less than was seen of it is told so and refused.
 
 use crate::limits::{PASTS_NOTED_EVERY, REACH_TOLD_EVERY};
 use crate::transport::{Arrival, Transport};

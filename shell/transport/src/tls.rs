@@ -1,8 +1,8 @@
 //! TLS 1.3 with certificates on both sides, over a non-blocking socket.
 //!
-//! A node's certificate names it as [`node_name`], so that holding any certificate of the authority
-//! does not make somebody a member: the dialling side checks the name in the handshake, the accepting
-//! side once the Hello says who comes.
+//! A node's certificate names it as [`node_name`], so that not every certificate of the authority makes its
+//! holder a member. The dialling side checks the name in the handshake, the accepting side when the Hello
+//! names the node.
 
 use mio::net::TcpStream;
 use quorate_types::NodeId;

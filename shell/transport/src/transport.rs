@@ -1,4 +1,4 @@
-//! The transport itself: slots of connections, arrivals, sending and the flush of a turn.
+//! The transport: slots of connections, arrivals, sending, and the flush at the end of a turn.
 //!
 //! Tokens from [`Settings::first_token`] on are its own: the listener first, then one per slot.
 

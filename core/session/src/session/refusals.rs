@@ -1,4 +1,4 @@
-//! What a client does when a replica refuses: end the operation, send it again later, or elsewhere.
+//! Handling of refusals: end the operation, send it again later, or send it to another node.
 
 use super::{ClientSession, Link, Registration, SessionOutput};
 use crate::Failure;

@@ -1,4 +1,4 @@
-//! What time alone brings about: deadlines, silence, repeated dialling, keepalives.
+//! Timers: deadlines, silence, repeated dialling, keepalives.
 
 use super::{ClientSession, Link, Registration, SessionOutput};
 use crate::outstanding::Pending;

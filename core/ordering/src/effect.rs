@@ -1,6 +1,6 @@
 //! The outputs of an ordering protocol.
 
-use crate::{Mark, ReadId, Record, Role};
+use crate::{ConflictingDecisions, Mark, ReadId, Record, Role};
 use quorate_types::{Batch, CommandId, NodeSet, Refusal, Slot};
 
 /// Effects in the order in which the caller must perform them. The caller owns and empties the list.
@@ -67,6 +67,8 @@ pub enum Effect<M> {
         /// The read.
         read: ReadId,
     },
+    /// Agreement is broken: stop at once, send nothing more, and do not vote again.
+    Conflict(ConflictingDecisions),
     /// Everything that was lost from a damaged log is known and written again. The next start need not report the damage.
     Repaired,
     /// Peers have trimmed slots that this node lacks: it needs a snapshot at or above `upto`.
@@ -114,6 +116,7 @@ impl<M> Effect<M> {
                 until,
             },
             Effect::Unconfirmed { read } => Effect::Unconfirmed { read },
+            Effect::Conflict(conflict) => Effect::Conflict(conflict),
             Effect::Repaired => Effect::Repaired,
             Effect::NeedSnapshot { upto } => Effect::NeedSnapshot { upto },
             Effect::Refuse { command, refusal } => Effect::Refuse { command, refusal },

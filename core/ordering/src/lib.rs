@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 mod config;
+mod conflict;
 mod damage;
 mod effect;
 mod event;
@@ -22,6 +23,7 @@ mod record;
 mod status;
 
 pub use config::{Config, Standing, Timing};
+pub use conflict::ConflictingDecisions;
 pub use damage::{Damage, LostRecord, Past};
 pub use effect::{Decision, Effect, Effects, Lane};
 pub use event::{Event, LinkState, Mark, ReadId};

@@ -1,7 +1,7 @@
 //! The outputs of a replica.
 
 use crate::{ClockOffset, PeerMessage, Quarantine, SnapshotCore};
-use quorate_ordering::{Lane, Mark, ReadId, Record, Role};
+use quorate_ordering::{ConflictingDecisions, Lane, Mark, ReadId, Record, Role};
 use quorate_types::{
     Call, ConnectionId, Digest, NodeId, NodeSet, ObjectId, Slot, Stamp, ToClient, Value,
 };
@@ -32,6 +32,8 @@ pub enum Output<M> {
         /// The record.
         record: Record,
     },
+    /// Two values are decided for one slot: stop at once, perform nothing that follows, and do not vote again.
+    Conflict(ConflictingDecisions),
     /// Everything that was lost from a damaged log is written again: the next start need not report the damage.
     Repaired,
     /// Write `base`, then remove records of slots up to `upto`.

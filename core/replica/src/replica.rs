@@ -321,6 +321,7 @@ impl<O: Ordering> Replica<O> {
             } => self.reads.confirmed(read, barrier, until),
             Effect::Unconfirmed { read } => self.unconfirmed(read, out),
             Effect::Repaired => out.push(Output::Repaired),
+            Effect::Conflict(conflict) => out.push(Output::Conflict(conflict)),
             Effect::NeedSnapshot { upto } => self.need_snapshot(now, upto, out),
             Effect::Refuse { command, refusal } => self.refused(command, refusal, out),
             Effect::Discard { upto, base } => out.push(Output::Discard { upto, base }),

@@ -95,6 +95,7 @@ pub fn effect<P: ScriptedProtocol>(effect: &Effect<MessageOf<P>>) -> String {
         }
         Effect::Unconfirmed { read } => format!("read r{} unconfirmed", read.0),
         Effect::Repaired => "repaired".into(),
+        Effect::Conflict(conflict) => format!("stops: {conflict}"),
         Effect::NeedSnapshot { upto } => format!("needs snapshot {upto}"),
         Effect::Refuse { command, refusal } => format!("refuse c{} {refusal:?}", command.sequence),
         Effect::Discard { upto, .. } => format!("discard upto {upto}"),

@@ -238,6 +238,7 @@ impl<P: ScriptedProtocol> Stage<P> {
                 | Effect::Confirmed { .. }
                 | Effect::Unconfirmed { .. }
                 | Effect::Repaired
+                | Effect::Conflict(_)
                 | Effect::NeedSnapshot { .. }
                 | Effect::Refuse { .. } => {}
             }

@@ -45,6 +45,7 @@ struct InitArgs {
 
 /// Run one node until SIGTERM or SIGINT.
 #[derive(Args, Clone, Debug)]
+#[command(after_help = RUN_EXIT_CODES)]
 struct RunArgs {
     /// The node's configuration file.
     #[arg(long, env = "QUORATE_CONFIG", default_value = "node.toml")]
@@ -62,6 +63,14 @@ struct RunArgs {
     #[arg(long, hide = true)]
     supervised_by: Option<i32>,
 }
+
+/// How a node ends.
+const RUN_EXIT_CODES: &str = "\
+Exit codes:
+  0  asked to stop
+  1  the system or a peer refused something
+  2  wrong usage, configuration, data directory or certificates
+  7  a peer tells another decision for a slot: the node refuses every later start, see docs/nodes.md";
 
 /// Where a group keeps its log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum, Serialize)]

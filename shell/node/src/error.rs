@@ -1,11 +1,16 @@
 //! Why a node ends, and with which exit code.
 
 use quorate_host::HostError;
+use quorate_ordering::ConflictingDecisions;
 use quorate_storage::{MemoryLoss, StorageError};
 use quorate_transport::TransportError;
-use quorate_types::{NodeId, Sighting};
+use quorate_types::{NodeId, Sighting, Slot};
 use std::io;
 use std::path::PathBuf;
+
+/// What an operator does about conflicting decisions.
+const CONFLICT_TO_DO: &str = "stop the group, keep the data directories of all nodes and report this; \
+    of the nodes that agree with each other choose whose state counts, and make the others anew with `quorate node init`";
 
 /// Why a node could not start or had to stop.
 #[derive(Debug, thiserror::Error)]
@@ -54,13 +59,33 @@ pub enum NodeError {
         /// What the peer has seen.
         sighting: Sighting,
     },
+    /// Agreement is broken. The directory notes it, and the node does not start again: keep all data directories.
+    #[error(
+        "{dir}: two values are decided for one slot: {conflict}; this node has stopped and does not start again: {CONFLICT_TO_DO}"
+    )]
+    Conflict {
+        /// The directory.
+        dir: PathBuf,
+        /// The two decisions.
+        conflict: Box<ConflictingDecisions>,
+    },
+    /// An earlier life of the node ended with `Conflict`.
+    #[error(
+        "{dir}: this node has stopped because it and a peer hold different decisions for {slot}, and it does not start again: {CONFLICT_TO_DO}"
+    )]
+    Conflicted {
+        /// The directory.
+        dir: PathBuf,
+        /// The slot.
+        slot: Slot,
+    },
     /// The operating system refused something every node needs.
     #[error("{0}: {1}")]
     System(&'static str, io::Error),
 }
 
 impl NodeError {
-    /// The exit code of the process: 2 for wrong usage, 1 for everything else.
+    /// The exit code of the process: 2 for wrong usage, 7 for conflicting decisions, 1 for everything else.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self {
@@ -74,6 +99,7 @@ impl NodeError {
                 | StorageError::AlreadyInitialised(_)
                 | StorageError::Foreign { .. },
             ) => 2,
+            NodeError::Conflict { .. } | NodeError::Conflicted { .. } => 7,
             NodeError::Host(_)
             | NodeError::Storage(_)
             | NodeError::Transport(_)

@@ -18,11 +18,12 @@ use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Registry, Token, Waker};
 use quorate_any::{AnyMessage, AnyOrdering};
 use quorate_host::{Host, HostEvent};
-use quorate_ordering::Role;
+use quorate_ordering::{ConflictingDecisions, Role};
 use quorate_replica::{Input, Output, Replica};
 use quorate_transport::{Arrival, Transport};
 use quorate_types::{NodeId, Sighting, Time};
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -37,6 +38,7 @@ pub(crate) const TRANSPORT: usize = 3;
 
 /// Everything a node consists of, on the loop's thread.
 pub(crate) struct Node {
+    pub(crate) dir: PathBuf,
     pub(crate) identity: OwnIdentity,
     pub(crate) replica: Replica<AnyOrdering>,
     pub(crate) transport: Transport,
@@ -58,6 +60,8 @@ pub(crate) struct Node {
     pub(crate) is_fed: bool,
     /// A peer that has seen more of this node than it comes with.
     pub(crate) sighted: Option<(NodeId, Sighting)>,
+    /// Two values are decided for one slot.
+    pub(crate) conflict: Option<Box<ConflictingDecisions>>,
     /// When the node began to shut down.
     pub(crate) draining: Option<Time>,
     pub(crate) turns: u64,
@@ -141,6 +145,11 @@ impl Node {
                 self.replica.handle(now, turn_end, &mut self.outputs);
             }
             self.perform(now);
+            if let Some(conflict) = self.conflict.take() {
+                // Nothing of this turn has left.
+                let dir = self.dir.clone();
+                return Err(NodeError::Conflict { dir, conflict });
+            }
             self.host.flush();
             now = self.take_host(now);
             if !self.is_fed && self.outputs.is_empty() {

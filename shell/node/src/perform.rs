@@ -15,6 +15,9 @@ impl Node {
         let mut outputs = std::mem::take(&mut self.outputs);
         for output in outputs.drain(..) {
             self.perform_one(output, now);
+            if self.conflict.is_some() {
+                break;
+            }
         }
         assert!(self.outputs.is_empty(), "performing feeds nothing back");
         self.outputs = outputs;
@@ -30,6 +33,7 @@ impl Node {
                 self.transport.answer(to, |body| put_answer(body, &message));
             }
             Output::Persist { mark, record } => self.journal().append(mark, &record),
+            Output::Conflict(conflict) => self.conflict = Some(Box::new(conflict)),
             Output::Repaired => {
                 if let Some(journal) = &mut self.journal {
                     tracing::info!(

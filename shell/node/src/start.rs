@@ -48,6 +48,9 @@ pub fn run(config: &NodeConfig) -> Result<(), NodeError> {
         tracing::warn!(%error, "starting again");
         note_sighting(&mut directory, *sighting)?;
     }
+    if let Err(NodeError::Conflict { conflict, .. }) = &ended {
+        directory.note_conflict(conflict.slot.0)?;
+    }
     // The lock is held until nothing is written any more.
     drop(directory);
     ended
@@ -97,6 +100,7 @@ fn assemble(config: &NodeConfig, directory: &mut DataDirectory) -> Result<Node, 
     tell_start(&identity, &transport, admin);
     let role = replica.status().ordering.role;
     Ok(Node {
+        dir: config.dir.clone(),
         identity,
         replica,
         transport,
@@ -115,6 +119,7 @@ fn assemble(config: &NodeConfig, directory: &mut DataDirectory) -> Result<Node, 
         host_events: Vec::new(),
         is_fed: true,
         sighted: None,
+        conflict: None,
         draining: None,
         turns: 0,
     })
@@ -162,6 +167,12 @@ fn identify(config: &NodeConfig, directory: &DataDirectory) -> Result<OwnIdentit
             "{dir} belongs to node {} of cluster {:016x}, not to node {} of cluster {:016x}",
             found.node, found.cluster, config.node, config.cluster.0
         )));
+    }
+    if let Some(slot) = found.conflict {
+        return Err(NodeError::Conflicted {
+            dir: config.dir.clone(),
+            slot: Slot(slot),
+        });
     }
     let view = config.view();
     let member = view

@@ -118,6 +118,13 @@ impl DataDirectory {
         })
     }
 
+    /// Notes durably that this node and a peer hold different decisions for `slot`. The first slot that was noted stays.
+    pub fn note_conflict(&mut self, slot: u64) -> Result<(), StorageError> {
+        self.identity.change(|identity| {
+            identity.conflict.get_or_insert(slot);
+        })
+    }
+
     /// Goes on above `boot`, which a peer has seen, from the next opening on.
     pub fn raise_boot(&mut self, boot: u64) -> Result<(), StorageError> {
         self.identity
@@ -134,6 +141,7 @@ impl DataDirectory {
         self.identity.change(|identity| {
             identity.incarnation = incarnation;
             identity.loss = None;
+            identity.conflict = None;
         })
     }
 

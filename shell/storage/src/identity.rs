@@ -74,6 +74,8 @@ pub struct Identity {
     pub log: LogPledge,
     /// What was found to be lost; stays until a new incarnation.
     pub loss: Option<MemoryLoss>,
+    /// A slot for which this node and a peer hold different decisions: it never runs again in this incarnation.
+    pub conflict: Option<u64>,
 }
 
 impl Identity {
@@ -88,6 +90,7 @@ impl Identity {
             lived: false,
             log: LogPledge::default(),
             loss: None,
+            conflict: None,
         }
     }
 
@@ -144,6 +147,8 @@ impl Identity {
             Some(MemoryLoss::IdentityOld) => 2,
             Some(MemoryLoss::DirectoryOld) => 3,
         };
+        out[53] = u8::from(self.conflict.is_some());
+        out[64..72].copy_from_slice(&self.conflict.unwrap_or(0).to_le_bytes());
         let checksum = crc32c::crc32c(&out[4..]);
         out[0..4].copy_from_slice(&checksum.to_le_bytes());
         out
@@ -179,6 +184,7 @@ fn decode(content: &[u8]) -> Option<(u64, Identity)> {
             commit: u64_at(content, 56),
         },
         loss,
+        conflict: (content[53] == 1).then(|| u64_at(content, 64)),
     };
     Some((u64_at(content, 40), identity))
 }

@@ -5,9 +5,9 @@
 
 use crate::message::{Learn, Learned, Message, Trimmed};
 use crate::{MultiPaxos, Part, Seat};
-use quorate_ordering::{Decision, Effect, Effects, Lane};
+use quorate_ordering::{ConflictingDecisions, Decision, Effect, Effects, Lane};
 use quorate_types::zoo::{Plant, planted};
-use quorate_types::{Ballot, Batch, NodeId, NodeSet, Slot, Stamp, Time};
+use quorate_types::{Ballot, Batch, NodeId, NodeSet, Slot, Time};
 
 /// What a node knows of decisions beyond its own decided prefix.
 #[derive(Clone, PartialEq, Debug)]
@@ -143,13 +143,16 @@ impl MultiPaxos {
         effects: &mut Effects<Message>,
     ) {
         let next = self.seat.acceptor.log.decided().next();
-        if let Some(known) = self.seat.acceptor.log.chosen(slot) {
-            assert!(
-                *known == batch,
-                "{slot} is decided twice: here as {}, at {from} as {}",
-                named(known),
-                named(&batch)
-            );
+        if let Some(known) = self.seat.acceptor.log.chosen(slot)
+            && *known != batch
+        {
+            effects.push(Effect::Conflict(ConflictingDecisions {
+                slot,
+                peer: from,
+                own: known.clone(),
+                told: batch,
+            }));
+            return;
         }
         let proposed = match &self.part {
             Part::Leader(leader) => leader.proposal(slot),
@@ -343,19 +346,5 @@ impl Seat {
             let decision = Decision::Batch(batch);
             effects.push(Effect::Decide { slot, decision });
         }
-    }
-}
-
-/// Names a batch in a report: the leader's stamp, and the commands.
-fn named(batch: &Batch) -> String {
-    let Stamp { wall, entropy } = batch.stamp();
-    let ids: Vec<_> = batch.commands().iter().map(|command| command.id).collect();
-    match ids.as_slice() {
-        [] => format!("a noop stamped {}/{entropy:x}", wall.0),
-        [first, ..] => format!(
-            "{} commands from {first} on, stamped {}/{entropy:x}",
-            ids.len(),
-            wall.0
-        ),
     }
 }

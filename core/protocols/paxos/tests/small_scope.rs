@@ -245,6 +245,7 @@ impl World {
                         Some(known) => state.has_conflict |= *known != batch,
                     }
                 }
+                Effect::Conflict(_) => state.has_conflict = true,
                 Effect::Persist { .. }
                 | Effect::Role(_)
                 | Effect::Confirmed { .. }

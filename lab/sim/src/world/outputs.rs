@@ -58,6 +58,9 @@ impl World {
                 self.running(id).storage.log.append(mark, record);
             }
             Output::Repaired => self.running(id).storage.log.repaired(),
+            Output::Conflict(conflict) => {
+                self.blame(Property::Agreement, format!("{id} stops: {conflict}"));
+            }
             Output::Discard { upto, base } => {
                 let judged = self.judge.trims(id, upto);
                 self.judged(judged.and_then(|()| self.judge.replaces(id, upto, &base)));
@@ -405,6 +408,7 @@ fn step_of(output: &Output<AnyMessage>) -> Option<KillStep> {
         | Output::Quarantined(_)
         | Output::ClocksDiffer(_)
         | Output::Healed { .. }
-        | Output::Repaired => None,
+        | Output::Repaired
+        | Output::Conflict(_) => None,
     }
 }

@@ -1,7 +1,7 @@
 //! The nodes as processes: started, waited for, started again, ended.
 
 use super::plan::{Plan, PlannedNode};
-use crate::error::CliError;
+use crate::error::{CliError, code};
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -121,7 +121,8 @@ impl Supervisor {
     fn exited(&mut self, node: u16, status: ExitStatus) -> Happening {
         self.running.remove(&node);
         self.last_exit = Some(status);
-        if self.restarts {
+        // A node that holds another decision than a peer refuses every start until somebody has looked.
+        if self.restarts && status.code() != Some(i32::from(code::CONFLICT)) {
             self.due.insert(node, Instant::now() + RESTART_AFTER);
         }
         let how = match (status.signal(), status.code()) {

@@ -1,6 +1,7 @@
 //! Whole groups of real processes on this machine, driven by the commands that people use.
 //! Nothing here measures time: waits are for lines that the processes write, and `up` and `call` bound them.
 
+mod conflict;
 mod lost_votes;
 
 use serde_json::Value;
@@ -199,7 +200,7 @@ fn a_node_in_memory_mode_comes_back_as_an_observer_and_a_majority_does_not_form_
     let again = run(&all);
     assert_eq!(again.status.code(), Some(4));
     assert!(
-        text(&again.stderr).contains("the state is gone"),
+        text(&again.stderr).contains("the state is lost"),
         "{}",
         text(&again.stderr)
     );

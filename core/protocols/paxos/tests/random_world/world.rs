@@ -278,6 +278,7 @@ impl World {
                 self.read_floor.remove(&(id, read)).expect("answered once");
             }
             Effect::Repaired => {}
+            Effect::Conflict(conflict) => panic!("{conflict}"),
             Effect::NeedSnapshot { upto } => {
                 self.count += 1;
                 let key = (Time(now.0 + 5_000_000), self.count);
@@ -285,10 +286,8 @@ impl World {
             }
             Effect::Refuse { command, .. } => {
                 let node = self.nodes.get_mut(&id).unwrap();
-                assert!(
-                    node.open.remove(&command),
-                    "{id}: {command} is resolved once"
-                );
+                let is_open = node.open.remove(&command);
+                assert!(is_open, "{id}: {command} is resolved once");
                 self.refused += 1;
             }
             Effect::Discard { upto, base } => {

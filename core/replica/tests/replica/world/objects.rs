@@ -106,6 +106,7 @@ impl Objects {
             Output::Install { slot, digest } => self.install(slot, digest),
             Output::Persist { .. }
             | Output::Repaired
+            | Output::Conflict(_)
             | Output::Discard { .. }
             | Output::Role(_)
             | Output::Quarantined(_)

@@ -1,4 +1,4 @@
-"""`make night`: simulator, zoo, nemesis and fuzzing with fresh seeds, for as long as one gives it.
+"""`make night`: simulator, zoo, nemesis and fuzzing with fresh seeds, for a given time.
 
 Each part gets a share of the minutes and seeds that no run had before. What fails is kept below
 out/night/<date>/: the output, the schedule that the simulator made small, the histories, and in

@@ -1,4 +1,4 @@
-"""A loaded group without any fault: nobody may start an election.
+"""A loaded group without any fault: no node may start an election.
 
 Loads the group with `quorate bench` for `--minutes M` and watches every node's ballot and count of
 elections; ends with 1 when one moved after the first leader stood.

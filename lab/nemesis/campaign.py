@@ -1,4 +1,4 @@
-"""One group under load and a list of faults, and everything that is checked about it.
+"""One group under load with a list of faults, and all checks of it.
 
 Each fault is injected into a whole group, kept up, healed, and the group must become whole again. When all
 are over, the load ends and the history, the object and the replicas are judged.

@@ -1,4 +1,4 @@
-"""What a node's disk is made of in the lab: a small file system of its own, and a shim before `fsync`.
+"""A node's disk in the lab: a separate small file system, and a shim in front of `fsync`.
 
 The small file system can be filled to the last byte without touching the machine's own disk; the shim makes
 flushes fail or crawl. Both belong to one node each and are gone when the lab ends.

@@ -1,9 +1,9 @@
 """Memory of the living nodes while one acceptor is dead and the load goes on: it must stay flat.
 
 Kills one follower and leaves it dead, loads the group with `quorate bench`, and samples the memory of the
-other nodes. Memory breathes: the log is held until the next snapshot trims it, every few seconds. What must
-not move is the height of a breath, so the peaks of ten equal stretches after the warm-up are compared: the
-highest may be at most 1.10 times the lowest. Above that it ends with 1.
+other nodes. Memory rises and falls, because the log is kept until the next snapshot trims it, every few
+seconds. Only the peaks must not grow. So the peaks of ten equal stretches after the warm-up are compared:
+the highest may be at most 1.10 times the lowest. Above that it ends with 1.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """How long a client goes without an answer when the leader is killed, stopped or silently cut off.
 
-A few clients write without pause; an event's outage is the longest stretch without an answer that the
-unluckiest of them saw. With `--reads` as many read all along at each level, and for each level it is told how
-long after writes its reads were back. Prints a table, keeps all numbers in a JSON file, and ends with 1 when
-a bound is exceeded.
+A few clients write without pause. The outage of an event is the longest time without an answer that any of
+them saw. With `--reads`, as many clients read at each level, and for each level the table says how long after
+the writes its reads were back. Prints a table, keeps all numbers in a JSON file, and ends with 1 when a bound
+is exceeded.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The tree of errors; a class alone answers: retry? was it executed? whose fault?
+"""The tree of errors. The class says whether to retry, whether the call was executed, and whose fault it is.
 
 ::
 
@@ -6,9 +6,9 @@
     ├── NotExecuted            nothing happened; the call may be made again
     │   ├── Unavailable        no majority, no leader, no route: try again later
     │   ├── Overloaded         queues are full: try again more slowly
-    │   ├── StorageFull        no node has room on its disk: reads go on, calls do when there is room
+    │   ├── StorageFull        no node has room on its disk: reads continue, calls when there is room
     │   └── Refused            this request will never be accepted as it is
-    │       ├── UnsupportedValue   (also TypeError)       an argument cannot travel
+    │       ├── UnsupportedValue   (also TypeError)       an argument cannot be sent
     │       ├── NoSuchMethod       (also AttributeError)  unknown or private method
     │       ├── NotFound           (also LookupError)     no such object
     │       ├── MethodSkipped      the group decided to skip a call that ends every host
@@ -16,8 +16,8 @@
     ├── OutcomeUnknown         it may have been executed: look before calling again
     │   ├── TimedOut           (also TimeoutError)
     │   └── SessionExpired     the session ended while calls were under way
-    ├── RemoteError            executed: the method raised something that is unknown here
-    └── MalformedValue         (also ValueError)          bytes that are no value
+    ├── RemoteError            executed: the method raised an exception that is unknown here
+    └── MalformedValue         (also ValueError)          bytes that do not encode a value
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class QuorateError(Exception):
     fault: ClassVar[str] = "service"
     """Whose fault it is: caller, service or method."""
     cause: str | None = None
-    """What kept a call from its answer, by name, such as "overloaded"; None where there was no call."""
+    """The name of the cause of a failed call, such as "overloaded"; None if there was no call."""
 
 
 class NotExecuted(QuorateError):
@@ -89,7 +89,7 @@ class Refused(NotExecuted):
 
 
 class UnsupportedValue(Refused, TypeError):
-    """A value of a kind that does not travel; the message begins with its path.
+    """A value of a kind that cannot be sent; the message begins with its path.
 
     >>> from quorate import _native
     >>> _native.dumps([object()])

@@ -100,7 +100,7 @@ class Host:
         return objects
 
     def describe(self, error: BaseException) -> tuple[str, str, list[Any], str]:
-        """An exception as it travels: the same bytes on every replica, so without addresses or paths."""
+        """An exception in the form that is sent: the same on every replica, so without addresses or paths."""
         cls = type(error)
         try:
             message = _ADDRESS.sub("", str(error))

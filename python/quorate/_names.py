@@ -1,4 +1,4 @@
-"""Classes by name: what may travel or be kept, and nothing else.
+"""Classes by name: only these may be sent or kept in snapshots.
 
 A class is allowed when it was registered, or when its module lies in the package of a registered class.
 Names from the wire are looked up here; nothing is imported because a peer named it.
@@ -16,7 +16,7 @@ _packages: set[str] = set()
 
 
 def register(cls: type[C]) -> type[C]:
-    """Allow a class, and the classes of its package, to travel by name.
+    """Allow instances of a class, and of the classes of its package, to be sent and kept.
 
     >>> import enum
     >>> class Colour(enum.Enum):
@@ -37,12 +37,12 @@ def allow_package(module: str) -> None:
 
 
 def name_of(cls: type) -> str:
-    """The name under which a class travels."""
+    """The name of a class on the wire."""
     return f"{cls.__module__}.{cls.__qualname__}"
 
 
 def is_allowed(cls: type) -> bool:
-    """Whether instances of the class may travel or be kept."""
+    """Whether instances of the class may be sent or kept."""
     return _classes.get(name_of(cls)) is cls or (
         cls.__module__.partition(".")[0] in _packages and find(name_of(cls)) is cls
     )

@@ -1,4 +1,4 @@
-"""What a caller may choose, as plain data."""
+"""Options of callers, as plain data."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 Level = Literal["ordered", "confirmed", "lease", "any"]
-"""How fresh a read is: the first three are linearizable, `any` says slot and age."""
+"""How fresh a read is: the first three are linearizable; `any` may be stale and tells slot and age."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +23,12 @@ class Options:
     """
 
     level: Level | None = None
-    """None: calls are ordered and executed by every replica. Else: a read, executed by one."""
+    """None: every replica executes the call, in the agreed order. Else: one replica executes it as a read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tls:
-    """The certificates that a client brings to nodes that speak TLS: three PEM files.
+    """The certificates of a client of nodes that speak TLS: three PEM files.
 
     >>> Tls(ca="ca.pem", cert="client.pem", key="client.key").paths
     ('ca.pem', 'client.pem', 'client.key')
@@ -49,16 +49,16 @@ class Tls:
 
 @dataclass(frozen=True, slots=True)
 class Freshness:
-    """What an answer reflects.
+    """How current the answer of a read is.
 
     >>> Freshness(slot=12, age=0.0)
     Freshness(slot=12, age=0.0)
     """
 
     slot: int
-    """All slots up to this one."""
+    """The answer reflects all slots up to this one."""
     age: float
-    """Seconds since the replica last knew itself current; 0 for linearizable levels."""
+    """Seconds since the replica last knew that it was current; 0 for linearizable levels."""
 
 
 _MARK = "__quorate_readonly__"

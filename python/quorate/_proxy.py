@@ -1,4 +1,4 @@
-"""The typed stand-in of an object: its methods look local, and are calls."""
+"""The typed proxy of an object: its methods look local, and call the replicated object."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class Flow:
-    """The one path of a call, whoever waits for it: a thread, a future or an event loop."""
+    """The path of every call, whether a thread, a future or an event loop waits for it."""
 
     __slots__ = ("client", "cls", "freshness", "options")
 
@@ -108,7 +108,7 @@ def check_method(cls: type | None, name: str) -> None:
     if name.startswith("_"):
         raise NoSuchMethod(f"`{name}` of {shown} is private: only public methods can be called")
     if cls is not None and not callable(getattr(cls, name, None)):
-        kind = "is no method" if hasattr(cls, name) else "does not exist"
+        kind = "is not a method" if hasattr(cls, name) else "does not exist"
         raise NoSuchMethod(f"{shown}.{name} {kind}: only public methods can be called")
 
 
@@ -126,7 +126,7 @@ def with_options(proxy: T, options: Options) -> T:
 
 
 def reading(proxy: T, *, level: Level = "confirmed") -> T:
-    """A proxy whose calls are reads: executed by one replica, logged by none; they must change nothing.
+    """A proxy whose calls are reads: one replica executes them, and they must change nothing.
 
     >>> reading(7)
     Traceback (most recent call last):
@@ -137,7 +137,7 @@ def reading(proxy: T, *, level: Level = "confirmed") -> T:
 
 
 def weak(proxy: T) -> T:
-    """A proxy whose calls are answered by any replica from what it has; see `freshness`.
+    """A proxy whose calls read the state of the connected replica, possibly stale; see `freshness`.
 
     >>> weak(7)
     Traceback (most recent call last):

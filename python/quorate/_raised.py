@@ -1,4 +1,4 @@
-"""Exceptions as they arrive: in their own class where that is known here, else as RemoteError."""
+"""Exceptions of methods: raised in their own class if that is known here, else as RemoteError."""
 
 from __future__ import annotations
 

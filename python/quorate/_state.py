@@ -1,4 +1,4 @@
-"""Objects in parts, for snapshots: class name, arguments to make it, and state to fill it.
+"""Objects in snapshots: class name, arguments to make the object, and state to fill it.
 
 Allowed are the classes of the replicated class's package, and the containers of the standard library that
 are listed here. Nothing is unpickled. Locks are inert: calls are executed one after the other, so a lock

@@ -1,4 +1,4 @@
-"""Values of rare kinds: what the native codec asks about when a value is none of the plain ones.
+"""Values of rare kinds: the native codec asks here about every value that is not of a plain kind.
 
 The tags are those of the wire's value format. `reduce` gives a tag and plain content, `build` the way back.
 """

@@ -1,7 +1,7 @@
 //! The data directory of a node: made once, locked while a process runs, with the log and the snapshots below it.
 //!
-//! `init` refuses whatever is not empty; `open` refuses whatever was not made by `init`, and a second process. Called by the
-//! command line (`node init`) and the node.
+//! `init` refuses a directory that is not empty. `open` refuses a directory that `init` did not make, and a second process.
+//! Called by the command line (`node init`) and the node.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};

@@ -1,4 +1,4 @@
-//! What the log, the snapshots and the identity need of a disk, and no more.
+//! The trait `Disk`: what the log, the snapshots and the identity need of a disk.
 //!
 //! Two implementations: `DirectoryDisk` (files of one directory) and `SimDisk` (memory that crashes, tears, lies and fills up).
 //! Names are flat: one `Disk` is one directory.

@@ -1,6 +1,6 @@
-//! What can go wrong with a disk, told so that the caller knows what it may do next.
+//! The errors of storage; each variant says what the caller may do next.
 //!
-//! The enum is `Clone`: a fatal error is kept and given again by every later call.
+//! The enum is `Clone`, because every later call returns a fatal error again.
 
 use std::io;
 

@@ -1,8 +1,8 @@
-//! What the log's thread does with the requests that wait: all of them in one commit, and patience on a full disk.
+//! Group commit: writes all waiting requests of a log in one commit, and waits while the disk is full.
 //!
 //! Plain logic without a thread or a clock: `LogWriter` runs it on a thread, the simulator steps it in virtual time. On a full
-//! disk it holds the first request that does not fit and those behind it, lets discards pass (they make room), and
-//! goes on when space returns. It removes no file: it says which segments nothing needs any more.
+//! disk it holds the first request that does not fit and all later ones, lets discards pass because they make room, and
+//! continues when space returns. It removes no file; it returns the segments that nothing needs any more.
 
 use std::collections::VecDeque;
 use std::fmt;

@@ -1,7 +1,7 @@
-//! Who a node is, on disk: two checksummed copies, written one after the other, so that one is always whole.
+//! The identity of a node, on disk: two checksummed copies, written one after the other, so that one is always whole.
 //!
-//! Both damaged means amnesia: the directory may not vote. `boot` is counted up durably before it is used. It also keeps what
-//! the log must at least contain, so that a log that was removed or is an older copy is noticed, and what was noticed.
+//! If both are damaged (amnesia), the directory must not vote. `boot` is increased durably before it is used. The identity
+//! also has the pledge, what the log must at least contain, so that a removed or older log is detected, and any loss found.
 //! Called by `DataDirectory` and `Log`; works on any `Disk`, so the simulator can crash it.
 
 use std::fmt;

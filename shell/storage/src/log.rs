@@ -1,8 +1,8 @@
 //! The write-ahead log of a node: records of all its groups, one after another, in segment files.
 //!
 //! Plain logic over a `Disk`, without threads: `GroupCommit` drives it, on a thread or in the simulator. It knows no
-//! protocol: a record is bytes with a group and a slot, the slot being the highest one that the record speaks of (0 for a
-//! record bound to no slot). It refuses to guess: what is damaged is reported, never cut. Byte layout: docs/storage.md.
+//! protocol: a record is bytes with a group and a slot, the highest slot that the record concerns (0 for a record of no slot).
+//! It never guesses: damage is reported, never cut. Byte layout: docs/storage.md.
 
 use std::collections::BTreeMap;
 use std::io;

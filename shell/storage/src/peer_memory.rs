@@ -1,7 +1,7 @@
-//! What a node remembers of its peers over a restart: which starts it has seen and how far their logs had come.
+//! What a node remembers of its peers over restarts: the starts it has seen, and how far their logs had come.
 //!
-//! Two checksummed copies, as of the identity. It is a second defence: when both are damaged or gone, old copies of the peers'
-//! directories are only noticed by others. Called by `DataDirectory` and the thread that writes snapshots.
+//! There are two checksummed copies, like those of the identity. If both are damaged or missing, only other nodes detect old
+//! copies of the peers' directories. Called by `DataDirectory` and the thread that writes snapshots.
 
 use crate::copies::Copies;
 use crate::disk::Disk;

@@ -1,7 +1,7 @@
-//! What the log must at least contain, kept in the identity, and the judgement of a log that does not.
+//! The pledge: what the log must at least contain. It is kept in the identity, and a log that contains less is a loss.
 //!
-//! A log that lost its newest records looks like one that never had them: nothing in it can tell. So the identity, which is
-//! kept elsewhere and twice, says how far the log had come. Called by `Log`. Claim st-1. Reasons: docs/storage.md.
+//! A log that lost its newest records looks like one that never had them. So the identity, a separate file with two copies,
+//! says how far the log had come. Called by `Log`. Claim st-1. Reasons: docs/storage.md.
 
 use std::collections::BTreeSet;
 

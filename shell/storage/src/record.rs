@@ -1,7 +1,7 @@
-//! Records and how a commit holds them: one after another in the data sectors, and listed once more in index sectors at its end.
+//! The layout of records in a commit: one after another in the data sectors, and listed again in index sectors at its end.
 //!
-//! The index costs little, since commits fill whole blocks anyway, and makes damage say its name: a record whose sector is
-//! damaged is still known by group and slot. Called by `Log` (writing) and `recovery` (reading).
+//! The index costs little, because commits fill whole blocks anyway. It names what damage took: the group and slot of a record
+//! are known even if its data sector is damaged. Called by `Log` (writing) and `recovery` (reading).
 
 use crate::limits::SECTOR_BYTES;
 use crate::sector::{HEAD_BYTES, Owner, PAYLOAD_BYTES, Place, round_up, u32_at, u64_at};

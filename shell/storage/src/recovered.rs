@@ -1,4 +1,4 @@
-//! What a log takes, gives back and says of itself. Plain values, for the callers of `Log` and `LogWriter`.
+//! Plain values of the log's interface: what it takes, what it recovers, and its status.
 
 use bytes::Bytes;
 

@@ -1,8 +1,8 @@
-//! Removes segment files that nothing needs any more, one after the other, on a thread of its own.
+//! Removes segment files that nothing needs any more, one after the other, on a separate thread.
 //!
-//! Removing a large file takes a file system many milliseconds, and a trim leaves dozens: the thread that commits must not wait
-//! for it. The newest durable list names these files no more, so what a crash or the end of the process leaves is removed at the
-//! next opening. It decides nothing. Called by `LogWriter`; the simulator steps `Removals` without a thread.
+//! Removing a large file takes a file system many milliseconds, and a trim leaves dozens of files, so the thread that commits
+//! must not wait for it. The newest durable list does not name these files, so the next start removes those that a crash or the
+//! end of the process left. It decides nothing. Called by `LogWriter`; the simulator steps `Removals` without a thread.
 
 use std::collections::VecDeque;
 use std::io;

@@ -1,6 +1,6 @@
-//! Puts the segments of a log back together: what is live, in the order in which it was appended.
+//! Reads the segments of a log and returns its live records in the order in which they were appended.
 //!
-//! Called by `Log::open` only. Reads and judges; what it finds to remove, `Log` removes.
+//! Only `Log::open` calls it. It reads and judges; `Log` removes the files that it names.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,6 +1,6 @@
-//! What the log is asked to do, and the bounded queue in which requests wait for the next commit.
+//! Requests to the log, and the bounded queue in which they wait for the next commit.
 //!
-//! Plain data: the log's thread keeps the inbox behind a lock, the simulator calls it directly.
+//! Plain data: the log's thread keeps the inbox behind a lock, the simulator uses it directly.
 
 use std::collections::VecDeque;
 

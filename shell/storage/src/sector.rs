@@ -1,4 +1,4 @@
-//! The sector: 512 bytes that say where they belong. Everything the log writes is made of these.
+//! The sector: 512 bytes that contain their own position. Everything that the log writes consists of sectors.
 //!
 //! The checksum covers the cluster, the node and the position in the file too, so a sector that a disk wrote to or read from a
 //! wrong place, or that was copied from another node, is wrong, not merely old. Layout: docs/storage.md.

@@ -1,8 +1,8 @@
 //! Segment files: their names, their headers, and what the log remembers of each.
 //!
-//! A header stands twice, in two blocks. It is readable by anyone, so that a foreign directory is refused and not taken for a
-//! damaged one. It also says where the segment before it ends: what lies behind that end was torn, and what is missing before
-//! it is damage.
+//! There are two copies of a header, in two blocks. Any node can read it, so that another node's directory is refused and not
+//! treated as damaged. It also says where the previous segment ends: anything after that end was torn, and anything missing
+//! before it is damage.
 
 use std::collections::{BTreeMap, BTreeSet};
 

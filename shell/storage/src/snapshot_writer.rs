@@ -1,6 +1,6 @@
-//! The thread that writes snapshots, so that a large one never holds up a commit.
+//! The thread that writes snapshots, so that a large one never delays a commit.
 //!
-//! One job at a time, in order; outcomes are picked up by the node after `notify`. It decides nothing. Called by the node.
+//! It does one job at a time, in order; the node takes the outcomes after `notify`. It decides nothing. Called by the node.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};

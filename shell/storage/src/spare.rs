@@ -1,6 +1,6 @@
-//! The segment that is made ahead: its space is reserved, and the identity knows of it before the log needs it.
+//! The segment that is prepared ahead: its space is reserved, and the identity announces it before the log needs it.
 //!
-//! Called by `Log`. It decides nothing about the log's content: a spare holds zeros and at most a header.
+//! Called by `Log`. It decides nothing about the log's content: a spare has zeros and at most a header.
 
 use std::io;
 

@@ -1,7 +1,7 @@
-//! The thread that owns a log: it takes all requests that wait, commits once, and says how far the log is durable.
+//! The thread that owns a log: it takes all waiting requests, commits once, and reports how far the log is durable.
 //!
-//! Marks are the caller's and grow; `durable_mark` is the highest whose request, like all before it, is durable. What is done
-//! with the requests is `GroupCommit`'s; here are the lock, the waiting and the wake-ups. Segments that a discard leaves are
+//! The caller chooses marks, which rise; `durable_mark` is the highest mark up to which all requests are durable. `GroupCommit`
+//! performs the requests; this file has the lock, the waiting and the wake-ups. Segments that a discard leaves are
 //! removed by another thread. After a failed sync or removal it does nothing more. Called by the node.
 
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,8 +1,8 @@
-//! What the tests of every ordering protocol share: builders of views and commands, and the stage on
-//! which [scripts](../README.md) play.
+//! Shared by the tests of all ordering protocols: builders of views and commands, and the stage on which
+//! [scripts](../README.md) run.
 //!
-//! A protocol's tests implement [`ScriptedProtocol`], which adds how an instance is made and how its messages
-//! read; everything else of a script is the same for all. Only tests depend on this crate.
+//! A protocol's tests implement [`ScriptedProtocol`], which says how an instance is made and how its messages
+//! are written. Everything else in a script is the same for all protocols. Only tests depend on this crate.
 #![forbid(unsafe_code)]
 #![expect(
     clippy::disallowed_methods,

@@ -1,5 +1,5 @@
-//! Reads and runs the scenarios of a folder: what a line does stands left of `----`, what follows from
-//! it right of it and on the `----` lines below. `SCRIPTS=write` fills in what follows.
+//! Reads and runs the scenarios of a folder. A command is to the left of `----`; its consequences are to the
+//! right of it and on the `----` lines below. `SCRIPTS=write` fills in the consequences.
 
 use crate::protocol::ScriptedProtocol;
 use crate::stage::Stage;

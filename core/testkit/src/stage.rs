@@ -1,4 +1,4 @@
-//! The stage on which scripts play: nodes, the messages between them, their disks, one clock.
+//! The stage on which scripts run: nodes, the messages between them, their disks, one clock.
 //!
 //! Messages lie in flight until a line delivers, drops or repeats them. Writes are durable at once
 //! unless the node's disk is slow. Decided slots count as executed at once. Heartbeats and their

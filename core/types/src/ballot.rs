@@ -5,23 +5,23 @@ use std::fmt;
 
 /// One attempt to lead in a view, ordered by view, then round, then node, then boot.
 ///
-/// A node never issues the same ballot twice: `boot` counts the starts of its data directory and is
-/// durable before the node speaks, so a ballot of an earlier life cannot be told apart only by luck.
-/// Ballots of two views are never equal, so a vote of another view counts for nothing.
+/// A node never issues the same ballot twice, because `boot` counts the starts of its data directory and
+/// is durable before the node sends anything. Ballots of two views are never equal, so a vote of another
+/// view never counts.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Ballot {
-    /// The view that it is to be led in; the group is that of the message or record it stands in.
+    /// The view; the group is that of the message or record that contains the ballot.
     pub view: ViewNumber,
     /// Rises with each attempt.
     pub round: u64,
-    /// Who leads if the attempt succeeds.
+    /// The node that leads if the attempt succeeds.
     pub node: NodeId,
-    /// Which start of that node made the attempt.
+    /// The start of that node that made the attempt.
     pub boot: u64,
 }
 
 impl Ballot {
-    /// Below every ballot that is ever led.
+    /// Below every ballot of a leader.
     pub const ZERO: Ballot = Ballot {
         view: ViewNumber(0),
         round: 0,
@@ -29,7 +29,7 @@ impl Ballot {
         boot: 0,
     };
 
-    /// The lowest ballot of `node` in `view` that beats `self`, whose view is no later one.
+    /// The lowest ballot of `node` in `view` that is higher than `self`, whose view is not later.
     #[must_use]
     pub fn next(self, view: ViewNumber, node: NodeId, boot: u64) -> Ballot {
         assert!(view >= self.view, "a later view's ballots cannot be beaten");
@@ -45,7 +45,7 @@ impl Ballot {
         }
     }
 
-    /// Whether it is of `view`, or says that there is none.
+    /// Whether it is of `view`, or the ballot of nobody.
     #[must_use]
     pub fn is_of(self, view: ViewNumber) -> bool {
         self.view == view || self == Ballot::ZERO

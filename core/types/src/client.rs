@@ -7,12 +7,12 @@ use crate::{CommandId, Duration, NodeId, ObjectId, SessionId, Slot, Value};
 pub enum FromClient {
     /// Register a session. Answered by [`ToClient::Opened`] with the same nonce.
     Open {
-        /// Drawn by the client, so that it knows its own answer.
+        /// Drawn by the client, so that it recognizes the answer.
         nonce: u64,
     },
     /// Call a method, at most once. May be sent again, to any replica, under the same id.
     Call {
-        /// The call's name for ever.
+        /// The id of the call, for good.
         id: CommandId,
         /// Replies up to and including this sequence need not be kept for the session.
         acknowledged: u64,
@@ -23,7 +23,7 @@ pub enum FromClient {
     },
     /// Call a method that changes nothing; nothing is logged unless the level says so.
     Read {
-        /// Tells reads of one connection apart.
+        /// The number of the read on this connection.
         request: u64,
         /// The object read.
         object: ObjectId,
@@ -32,19 +32,19 @@ pub enum FromClient {
         /// How fresh the answer must be.
         level: ReadLevel,
     },
-    /// The session's client is alive.
+    /// A sign of life of the session's client.
     KeepAlive {
-        /// Whose session.
+        /// The session.
         session: SessionId,
     },
-    /// End a session: its replies are forgotten.
+    /// End a session and drop its replies.
     Close {
-        /// Whose session.
+        /// The session.
         session: SessionId,
     },
     /// Ask every replica for a snapshot at one agreed slot.
     Checkpoint {
-        /// Tells requests of one connection apart.
+        /// The number of the request on this connection.
         request: u64,
     },
 }
@@ -58,7 +58,7 @@ pub enum ReadLevel {
     Confirmed,
     /// Linearizable while clocks drift less than the stated bound: answered under the leader's lease.
     Lease,
-    /// Inconsistent: whatever this replica has; the answer says slot and age (OpenReplica 3.8).
+    /// Possibly stale: the state of this replica; the answer tells slot and age (OpenReplica 3.8).
     Any,
 }
 
@@ -71,54 +71,54 @@ pub enum ToClient {
         nonce: u64,
         /// The new session.
         session: SessionId,
-        /// Silence after which the session may be expired.
+        /// Time without a sign of life after which the session may expire.
         expiry: Duration,
     },
     /// A call was executed, once, and this is its outcome.
     Replied {
-        /// Which call.
+        /// The id of the call.
         id: CommandId,
-        /// What it returned or raised.
+        /// The value returned or the exception raised.
         outcome: Outcome,
     },
     /// A read's answer.
     Read {
-        /// Which read of this connection.
+        /// The number of the read.
         request: u64,
         /// The answer reflects at least all slots up to this one.
         slot: Slot,
-        /// How long ago the replica last knew itself current; zero for linearizable levels.
+        /// Time since the replica last knew that it was current; zero for linearizable levels.
         age: Duration,
-        /// What it returned or raised.
+        /// The value returned or the exception raised.
         outcome: Outcome,
     },
     /// The request named by `ask` is not answered, for this reason.
     Refused {
-        /// What is refused.
+        /// The request that is refused.
         ask: Ask,
-        /// Why, and with that whether it may have been executed.
+        /// The reason, which also says whether it may have been executed.
         refusal: Refusal,
     },
-    /// The keepalive counts: the session lives at least its expiry from when it was sent.
+    /// The keepalive counts: the session stays open for at least the expiry time from its sending.
     KeptAlive {
-        /// Whose session.
+        /// The session.
         session: SessionId,
     },
     /// A checkpoint was decided in this slot.
     Checkpointed {
-        /// Which request of this connection.
+        /// The number of the request.
         request: u64,
         /// The agreed slot.
         slot: Slot,
     },
-    /// Who leads now; calls reach it one hop sooner. `None` when nobody is known to.
+    /// The current leader; calls sent to it save a hop. `None` if no leader is known.
     Leader {
         /// The leader's node, if known.
         leader: Option<NodeId>,
     },
 }
 
-/// Names the request that a refusal speaks of.
+/// The request that a refusal is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ask {
     /// An open, by nonce.
@@ -131,14 +131,14 @@ pub enum Ask {
     Session(SessionId),
 }
 
-/// What a method did, as every replica saw it.
+/// The result of a call, the same on every replica.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Outcome {
     /// It returned this value.
     Returned(Value),
     /// It raised this exception; what it had changed before stays, as it would locally.
     Raised(Value),
-    /// It was skipped by decision because it kills every host; nothing of it was kept.
+    /// The group skipped it because it ends every host; it changed nothing.
     Skipped,
 }
 
@@ -149,30 +149,30 @@ pub enum Refusal {
     NotOrdered,
     /// It may have been ordered: send it again under the same id.
     Unknown,
-    /// Queues or windows are full: nothing happened, try later.
+    /// Queues or windows are full: nothing has happened, try later.
     Overloaded,
-    /// The session is over: what it had not heard of may have been executed.
+    /// The session has ended: its calls without an answer may have been executed.
     SessionExpired,
-    /// It was executed, and its reply has been forgotten since.
+    /// It was executed or given up, and its reply is no longer kept.
     ReplyGone,
     /// The sequence was used before with another payload.
     SequenceReused,
     /// The group has no object of that number.
     NoSuchObject,
-    /// This replica does not serve objects (behind, diverged, or leaving): ask another.
+    /// This replica does not serve objects (behind, diverged, or stopping): ask another.
     NotServing,
     /// No leader is known here: ask another replica or try again.
     NoLeader,
-    /// The request is larger than a batch may be.
+    /// The payload is larger than allowed.
     TooLarge,
-    /// Nobody votes for this group's snapshots: it runs without.
+    /// The group runs without snapshots.
     NoSnapshots,
-    /// This node's storage is full: nothing happened. Another node may have room.
+    /// This node's storage is full: nothing has happened. Another node may have room.
     StorageFull,
 }
 
 impl Refusal {
-    /// Says whether the request may have been executed all the same.
+    /// Whether the request may have been executed nevertheless.
     #[must_use]
     pub fn may_have_executed(self) -> bool {
         match self {

@@ -9,30 +9,30 @@ use std::sync::Arc;
 pub type Value = Bytes;
 
 /// Bytes of the largest payload of a call or read. A payload travels in one frame and is persisted in one
-/// record, both of at most 8 MiB: 4 KiB of that are left for all that stands around it.
+/// record, both of at most 8 MiB; 4 KiB of that are left for everything else in them.
 pub const PAYLOAD_BYTES_MAX: usize = (8 << 20) - (4 << 10);
 
-/// Names one command for ever: what executes at most once is the pair.
+/// The id of one command, for good. Execution at most once is per id.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct CommandId {
-    /// Whose command it is.
+    /// The session of the command.
     pub session: SessionId,
     /// Counts the session's commands from 1.
     pub sequence: u64,
 }
 
-/// One call, or one change of what is configured, to be ordered.
+/// A call, or a change of sessions, snapshots or expiry, that is to be ordered.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Command {
-    /// Who asks, and which of their commands this is.
+    /// The session, and the number of the command in it.
     pub id: CommandId,
-    /// The session needs no reply of a sequence up to and including this one any more.
+    /// The session needs no reply up to and including this sequence any more.
     pub acknowledged: u64,
-    /// What to do.
+    /// The content.
     pub body: Body,
 }
 
-/// Where one call stands: its slot, and its index in the batch of that slot.
+/// The place of a call: its slot, and its index in the batch of that slot.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct CallPlace {
     /// The slot.
@@ -46,7 +46,7 @@ pub struct CallPlace {
 pub struct Call {
     /// Its place in the batch of its slot.
     pub index: u32,
-    /// Whose call it is.
+    /// The id of the call.
     pub id: CommandId,
     /// The object called.
     pub object: ObjectId,
@@ -54,70 +54,70 @@ pub struct Call {
     pub payload: Value,
 }
 
-/// What a command does once its slot is reached.
+/// The content of a command.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Body {
-    /// A call of a method of an object; `payload` is the object's business alone.
+    /// A call of a method of an object; only the object reads `payload`.
     Call {
         /// The object called.
         object: ObjectId,
         /// Method and arguments, as the object's host reads them.
         payload: Value,
     },
-    /// Opens a session. `nonce` tells the asking client which answer is its own.
+    /// Opens a session. The client recognizes the answer by `nonce`.
     Open {
         /// Drawn by the client.
         nonce: u64,
     },
-    /// Ends a session at its client's wish.
+    /// Ends a session at its client's request.
     Close,
-    /// Ends `session` unless a command of it, or the [`Body::Lead`] of a newer leader, stands in a slot
+    /// Ends `session`, unless a command of it, or the [`Body::Lead`] of a newer leader, was decided in a slot
     /// after `judged_by`.
     Expire {
-        /// Whose client gave no sign of life.
+        /// The session whose client gave no sign of life.
         session: SessionId,
         /// The last slot that the proposer had applied when it judged.
         judged_by: Slot,
     },
-    /// The leader of `ballot` begins to judge which sessions have expired: expiries judged before this
-    /// slot are void after it. Does nothing if a higher ballot has begun already.
+    /// The leader of `ballot` begins to judge which sessions have expired: expiries judged before this slot
+    /// have no effect after it. It does nothing if a higher ballot has begun already.
     Lead {
         /// The leader's ballot.
         ballot: Ballot,
     },
-    /// Marks the place of reads in the log; executed at one replica only, nothing elsewhere.
+    /// Marks the place of reads in the log. One replica executes the reads; elsewhere it has no effect.
     Read {
-        /// Who answers the reads.
+        /// The node that answers the reads.
         reader: NodeId,
-        /// Which start of that node asked; marks of an earlier one mean nothing.
+        /// The start of that node that asked; marks of an earlier start have no effect.
         boot: u64,
     },
     /// Every replica takes a snapshot of the state after this command's slot.
     Checkpoint,
-    /// A replica's host died for good at one call. Once every replica of the view has said so of the
-    /// same call, and none of them can ever have executed it, the call is skipped.
+    /// A replica's host died for good at one call. The call is skipped once every replica of the view has
+    /// reported this and none of them can ever have executed it.
     Died {
-        /// Whose host.
+        /// The node of the host.
         reporter: NodeId,
         /// The slot of the call.
         slot: Slot,
         /// Its index in the batch of that slot.
         index: u32,
-        /// Whether an earlier life of the reporter may have executed the call and answered for it: then no
-        /// reports skip it.
+        /// Whether an earlier start of the reporter may have executed and answered the call: then reports
+        /// never skip it.
         may_have_answered: bool,
     },
-    /// A replica's objects are past a call at which another replica's host died: no reports skip it.
+    /// A replica's objects are past a call at which another replica's host died: reports never skip it.
     Survived {
-        /// Whose objects.
+        /// The node of the objects.
         reporter: NodeId,
         /// The slot of the call.
         slot: Slot,
         /// Its index in the batch of that slot.
         index: u32,
     },
-    /// Skips one call without that evidence, at an operator's wish: where it is not executed yet it
-    /// counts as executed, with the outcome [`crate::Outcome::Skipped`].
+    /// Skips one call without reports, at an operator's request. Where it is not executed yet, it counts as
+    /// executed with the outcome [`crate::Outcome::Skipped`].
     Skip {
         /// The slot of the command to skip.
         slot: Slot,
@@ -127,7 +127,7 @@ pub enum Body {
 }
 
 impl Command {
-    /// Bytes that this command weighs in queues and windows: payload and a fixed part.
+    /// The weight of this command in queues and windows, in bytes: payload and a fixed part.
     #[must_use]
     pub fn weight(&self) -> usize {
         const FIXED: usize = 64;
@@ -147,7 +147,7 @@ impl Command {
     }
 }
 
-/// What all replicas agree on about the world in which a batch executes.
+/// The environment in which a batch executes, equal on all replicas.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Stamp {
     /// Time for the objects; rises from batch to batch over all leaders.
@@ -168,10 +168,10 @@ struct Inner {
 }
 
 impl Batch {
-    /// Commands that one batch holds at most; a session's id keeps the index in 16 bits.
+    /// The most commands of one batch; a session's id has 16 bits for the index.
     pub const COMMANDS_MAX: usize = 1 << 16;
 
-    /// Puts `commands` together under one stamp.
+    /// Makes a batch of `commands` with one stamp.
     #[must_use]
     pub fn new(stamp: Stamp, commands: Vec<Command>) -> Batch {
         assert!(
@@ -187,8 +187,8 @@ impl Batch {
         }))
     }
 
-    /// A batch that was read from `encoded`, which is kept for [`Batch::encoded_with`]: who passes it
-    /// on or logs it writes the same bytes again.
+    /// A batch that was read from `encoded`, which is kept for [`Batch::encoded_with`], so that a node that
+    /// forwards or logs it writes the same bytes again.
     #[must_use]
     pub fn decoded(stamp: Stamp, commands: Vec<Command>, encoded: Bytes) -> Batch {
         let batch = Batch::new(stamp, commands);
@@ -215,18 +215,18 @@ impl Batch {
         &self.0.commands
     }
 
-    /// Bytes that the batch weighs in queues and windows.
+    /// The weight of the batch in queues and windows, in bytes.
     #[must_use]
     pub fn weight(&self) -> usize {
         self.0.weight
     }
 
-    /// The batch's encoded form, made by `encode` the first time it is asked for and shared after.
+    /// The batch's encoded form; `encode` makes it on the first call, later calls share it.
     pub fn encoded_with(&self, encode: impl FnOnce(&Batch) -> Bytes) -> &Bytes {
         self.0.encoded.get_or_init(|| encode(self))
     }
 
-    /// Says whether both are the same allocation: equal without looking inside.
+    /// Whether both are the same allocation, and so equal.
     #[must_use]
     pub fn is_same(&self, other: &Batch) -> bool {
         Arc::ptr_eq(&self.0, &other.0)

@@ -1,6 +1,6 @@
-//! What replicas compare of their snapshots.
+//! The digest of a snapshot, which replicas compare.
 
-/// Everything that a snapshot holds, as two hashes.
+/// Two hashes that cover everything in a snapshot.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct Digest {
     /// Hash of the replicated state after a slot.

@@ -27,7 +27,7 @@ id!(
     ClusterId(u64), "cluster-"
 );
 id!(
-    /// One log and those who share it. A node serves many groups.
+    /// One log and the nodes and clients that share it. A node can serve many groups.
     GroupId(u32), "g"
 );
 id!(
@@ -39,7 +39,7 @@ id!(
     Incarnation(u64), "i"
 );
 id!(
-    /// One life of a link between two nodes; cumulative acknowledgements count only inside one.
+    /// One connection of a link between two nodes; cumulative acknowledgements hold only within one epoch.
     LinkEpoch(u64), "e"
 );
 id!(
@@ -47,7 +47,7 @@ id!(
     ObjectId(u32), "o"
 );
 id!(
-    /// A client's registered identity in a group, named after the place of the command that opened it.
+    /// A client's registered identity in a group; the id is the place of the command that opened it.
     SessionId(u64), "s"
 );
 id!(
@@ -77,10 +77,10 @@ impl SessionId {
 pub struct NodeSet(u64);
 
 impl NodeSet {
-    /// Node ids of a group lie below this number.
+    /// Node ids of a group are below this number.
     pub const CAPACITY: u16 = 64;
 
-    /// The set of nobody.
+    /// The empty set.
     #[must_use]
     pub const fn empty() -> NodeSet {
         NodeSet(0)
@@ -94,7 +94,7 @@ impl NodeSet {
         set
     }
 
-    /// Adds `node`; says whether it was absent.
+    /// Adds `node`; returns whether it was absent.
     pub fn insert(&mut self, node: NodeId) -> bool {
         assert!(node.0 < Self::CAPACITY, "node ids of a group are below 64");
         let before = self.0;
@@ -102,24 +102,24 @@ impl NodeSet {
         before != self.0
     }
 
-    /// Takes `node` out.
+    /// Removes `node`.
     pub fn remove(&mut self, node: NodeId) {
         self.0 &= !(1 << node.0);
     }
 
-    /// Says whether `node` is in the set.
+    /// Whether `node` is in the set.
     #[must_use]
     pub fn contains(&self, node: NodeId) -> bool {
         node.0 < Self::CAPACITY && self.0 & (1 << node.0) != 0
     }
 
-    /// How many nodes are in the set.
+    /// The number of nodes in the set.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.count_ones() as usize
     }
 
-    /// Says whether nobody is in the set.
+    /// Whether the set is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0 == 0

@@ -1,56 +1,56 @@
-//! How far a node has come, what its peers remember of that, and what tells an old copy of its directory from the node.
+//! Reach: how far a node has come, what its peers remember of that, and how they detect an older copy of its directory.
 //!
-//! A directory that was put back from a copy looks whole to its own node. Its peers have seen more of it: later starts, later
-//! commits. What they remember is pinned here; who keeps it durable and who is told is the shell's. Claim st-2.
+//! A directory that was restored from a copy looks whole to its own node. Its peers have seen a later state: later starts, later
+//! commits. The rules are here; the shell makes the memory durable and sends the messages. Claim st-2.
 
 use crate::Incarnation;
 
-/// How far a node has come, in its own words.
+/// How far a node has come, as it reports itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Reach {
-    /// Which start of its directory this is.
+    /// The number of this start of its directory.
     pub boot: u64,
     /// Drawn at random by each process, so that two starts with one boot differ.
     pub start: u64,
     /// The number of the newest durable commit of its log, 0 in memory mode. It never falls.
     pub commit: u64,
-    /// Whether it remembers what it promised and voted for.
+    /// Whether it remembers its promises and votes.
     pub recall: Recall,
 }
 
-/// Whether a node remembers what it promised and voted for.
+/// Whether a node remembers its promises and votes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Recall {
-    /// All of it: it votes.
+    /// It remembers all: it votes.
     Whole,
-    /// Not all of it, and it asks the others before it votes. Its last commits may be unreadable.
+    /// It may lack some and asks the others before it votes. Its last commits may be unreadable.
     Damaged,
     /// It does not vote.
     Lost,
 }
 
-/// What a peer answers a node that comes with less than the peer has seen of it.
+/// The answer of a peer to a node that comes with less than the peer has seen of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sighting {
-    /// The highest boot that the peer has seen; the node must go on above it.
+    /// The highest boot that the peer has seen; the node must use a higher one.
     pub boot: u64,
-    /// What the peer found.
+    /// The kind of difference.
     pub finding: Finding,
 }
 
-/// What is wrong with a node's reach.
+/// The kind of difference between a node's reach and what a peer has seen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Finding {
-    /// The directory is an older copy: the node may have forgotten votes, and observes.
+    /// The directory is an older copy: the node may have lost votes, and observes.
     OlderCopy,
-    /// Only the boot was used before; with a higher one the node may come as it is.
+    /// Only the boot was used before; with a higher one the node is accepted unchanged.
     BootUsed,
 }
 
 /// What a node remembers of a peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PeerPast {
-    /// The incarnation that all of this is about.
+    /// The incarnation of the peer.
     pub incarnation: Incarnation,
     /// The newest start seen, as boot and random number.
     pub newest: (u64, u64),
@@ -75,7 +75,7 @@ impl PeerPast {
     /// Compares what the peer says with what is remembered.
     ///
     /// # Errors
-    /// What to answer when it comes with less.
+    /// The answer to send when it comes with less.
     pub fn judge(&self, reach: Reach) -> Result<(), Sighting> {
         let is_older = match reach.recall {
             Recall::Whole => is_before(reach, self.voting) || reach.commit < self.commit,
@@ -93,7 +93,7 @@ impl PeerPast {
         Err(Sighting { boot, finding })
     }
 
-    /// Remembers what the peer said and was judged well for.
+    /// Remembers a reach of the peer that was accepted.
     pub fn note(&mut self, reach: Reach) {
         self.newest = (reach.boot, reach.start);
         match reach.recall {

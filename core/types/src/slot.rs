@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A position in the log. The first command stands in slot 1; slot 0 means "before the log".
+/// A position in the log. The first batch is in slot 1; slot 0 means "before the log".
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Slot(pub u64);
 
@@ -22,7 +22,7 @@ impl Slot {
         Slot(self.0.saturating_sub(1))
     }
 
-    /// How many slots lie in `(earlier, self]`; 0 if `earlier` is not earlier.
+    /// The number of slots in `(earlier, self]`; 0 if `earlier` is not earlier.
     #[must_use]
     pub fn since(self, earlier: Slot) -> u64 {
         self.0.saturating_sub(earlier.0)

@@ -7,12 +7,12 @@ use std::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct ViewNumber(pub u64);
 
-/// Names one view of one group. Records, votes and messages of ordering belong to exactly one.
+/// The id of one view of one group. Each record, vote and message of ordering belongs to exactly one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct ViewId {
-    /// Whose log is ordered.
+    /// The group.
     pub group: GroupId,
-    /// Which of the group's views orders it.
+    /// The number of the view.
     pub number: ViewNumber,
 }
 

@@ -1,5 +1,5 @@
-//! Why bytes were refused. A reader that returns one of these has changed nothing; the connection or
-//! file the bytes came from is not to be trusted further.
+//! Why bytes were refused. A reader that returns one of these errors has changed nothing. Do not trust the
+//! connection or file any further.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Frames: how messages lie on a byte stream. A header of 16 bytes, then the body.
+//! Frames: the layout of messages on a byte stream. A header of 16 bytes, then the body.
 //!
 //! | bytes | field |
 //! | --- | --- |
@@ -9,8 +9,8 @@
 //! | 8..12 | group, little-endian |
 //! | 12..16 | crc32c of bytes 0..12 and the body, little-endian |
 //!
-//! Looks into no body. The transport reads through [`FrameReader`] and everyone who sends writes
-//! through [`put_frame`].
+//! It does not interpret bodies. The transport reads with [`FrameReader`]; every sender writes with
+//! [`put_frame`].
 
 use crate::limits::{READ_BYTES_MAX, READ_BYTES_MIN};
 use bytes::{BufMut, Bytes, BytesMut};
@@ -27,11 +27,11 @@ pub const HEADER_BYTES: usize = 16;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
 pub enum Kind {
-    /// First frame of who connects: [`crate::Hello`].
+    /// First frame of the side that connects: [`crate::Hello`].
     Hello = 1,
-    /// Answer that lets in: [`crate::Welcome`].
+    /// The answer that accepts: [`crate::Welcome`].
     Welcome = 2,
-    /// Answer that refuses, or a last word before closing: [`crate::Reject`].
+    /// The answer that refuses, or the reason before closing: [`crate::Reject`].
     Reject = 3,
     /// One message between nodes of a group: `PeerMessage`.
     Peer = 4,
@@ -39,13 +39,13 @@ pub enum Kind {
     FromClient = 5,
     /// Messages to a client, one or more back to back: `ToClient`.
     ToClient = 6,
-    /// Asks a node how it is; the body is empty.
+    /// Asks for a node's status; the body is empty.
     StatusRequest = 7,
-    /// How a node is, as JSON text.
+    /// A node's status, as JSON text.
     StatusReply = 8,
-    /// An operator's wish, as a call payload.
+    /// An operator's request, as a call payload. Reserved: nodes reject it.
     AdminRequest = 9,
-    /// What became of it, as a value.
+    /// The answer to it, as a value. Reserved.
     AdminReply = 10,
     /// How far a node has come: the first frame of a link after Hello and Welcome.
     Reach = 11,

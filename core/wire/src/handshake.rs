@@ -1,9 +1,8 @@
-//! The first frames of a connection: who comes, who answers, and why not.
+//! The first frames of a connection: `Hello`, and `Welcome` or `Reject`.
 //!
-//! `Hello` and `Reject` keep their layout in every version, so that strangers of any version can
-//! refuse each other with a reason; what later versions add to them stands in `Hello::extra`. The
-//! layout of `Welcome` is that of the version it names. Decides nothing: the transport compares and
-//! refuses.
+//! `Hello` and `Reject` keep their layout in every version, so that nodes of any versions can refuse each
+//! other with a reason. Additions of later versions go into `Hello::extra`. `Welcome` has the layout of the
+//! version it names. Nothing is decided here: the transport compares and refuses.
 
 use crate::WireError;
 use crate::codec::{Reader, put_bytes, put_list, put_name, put_option, put_text};

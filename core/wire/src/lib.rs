@@ -1,9 +1,9 @@
 //! Bytes: frames, handshake, messages, records, snapshots and values.
 //!
-//! Everything that leaves a process or is kept on disk gets its layout here and nowhere else;
-//! `docs/wire.md` shows it for people, `golden/` holds it still. The crate refuses to read clocks,
-//! sockets or files, and it refuses bytes early: typed errors, no panic, no memory that the bytes
-//! themselves do not account for. Transport, storage, clients and hosts call it.
+//! The layout of everything that leaves a process or is kept on disk is defined here and nowhere else.
+//! `docs/wire.md` describes it for people; tests compare it with `golden/`. The crate reads no clock,
+//! socket or file. It refuses wrong bytes early: typed errors, no panic, and no memory beyond what the
+//! bytes themselves account for. Transport, storage, clients and hosts call it.
 //!
 //! Two rules hold for every layout but objects' values: one encoding per value (what was decoded
 //! encodes to the same bytes), and what decodes satisfies the assertions further in (nodes below 64,

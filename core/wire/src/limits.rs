@@ -1,7 +1,7 @@
-//! The largest things that may arrive, each with its reason. What exceeds one is refused before memory is taken for it.
+//! Bounds of what may arrive, each with its reason. Anything above a bound is refused before memory is reserved for it.
 
-/// Body bytes of a frame before a peer or client has been welcomed: a Hello is far smaller, and a
-/// stranger shall cost next to nothing.
+/// Body bytes of a frame before a peer or client is welcomed: a Hello is far smaller, and a stranger
+/// must cost almost nothing.
 pub const HELLO_BODY_BYTES_MAX: usize = 4 << 10;
 
 /// Body bytes of a frame between a client and a node: payloads are arguments, not files.

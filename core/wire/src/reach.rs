@@ -1,5 +1,5 @@
-//! How far a node has come, as the first frame of a link in both directions and again while it stands, and the answer to one
-//! that comes with less than was seen of it. Decides nothing: `quorate_types` compares.
+//! Bytes of `Reach`, the first frame of a link in both directions and repeated later, and of `Sighting`, the answer to a node
+//! that comes with less than was seen of it. Nothing is decided here: `quorate_types` compares.
 
 use crate::WireError;
 use crate::codec::Reader;

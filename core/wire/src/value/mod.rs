@@ -21,7 +21,7 @@
 //!
 //! Decoding refuses everything else by a typed error with a path (`args[1].owner`): other tags, longer
 //! forms, duplicate keys, trailing bytes, bad UTF-8, deep nesting. It makes no object and imports no
-//! class: names are names. Sharing and cycles between values are the state codec's matter, not this one's.
+//! class: names are only compared. The state codec, not this one, handles sharing and cycles between values.
 
 pub mod call;
 mod decode;

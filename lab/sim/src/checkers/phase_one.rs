@@ -5,6 +5,7 @@
 //! the promises had arrived, is not known: a proposal is wrong only if every promise contradicts it.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 
 use quorate_types::{Ballot, NodeId, NodeSet, Slot};
 
@@ -111,6 +112,10 @@ impl PhaseOne {
         if self.needed == 0 || !others.iter().all(contradicts) {
             return Ok(());
         }
+        let highest = others.iter().map(|other| told.votes[&(slot, other)].0);
+        if self.may_have_voted_alone(proposer, slot, highest.max(), ballot) {
+            return Ok(());
+        }
         let votes: Vec<_> = others
             .iter()
             .map(|other| (other, told.votes[&(slot, other)]))
@@ -118,6 +123,26 @@ impl PhaseOne {
         broken(format!(
             "{proposer} proposes {value:016x} in {slot} {ballot}, last proposed in {source:?}, and was told {votes:x?}"
         ))
+    }
+
+    /// Whether `proposer` led a ballot between `vote` and `ballot` that could propose and is not known to have proposed in
+    /// `slot`: cut off from all others it votes alone, no message tells of it, and its own vote outranks theirs.
+    fn may_have_voted_alone(
+        &self,
+        proposer: NodeId,
+        slot: Slot,
+        vote: Option<Ballot>,
+        ballot: Ballot,
+    ) -> bool {
+        let Some(vote) = vote else { return false };
+        let between = (Bound::Excluded(vote), Bound::Excluded(ballot));
+        let mut own = self.told.range(between).filter(|(led, told)| {
+            led.node == proposer && told.whole.without(proposer).len() >= self.needed
+        });
+        own.any(|(led, _)| {
+            let proposed = self.proposed.get(&slot);
+            proposed.is_none_or(|known| !known.contains_key(led))
+        })
     }
 }
 
@@ -186,6 +211,26 @@ mod tests {
         assert!(
             seen.proposed(A, Slot(1), ballot(3), 9).is_err(),
             "a new value over a vote"
+        );
+    }
+
+    #[test]
+    fn what_a_leader_voted_for_alone_outranks_an_older_vote_of_another() {
+        let mut seen = PhaseOne::new(1);
+        seen.told(B, ballot(1), [], true);
+        seen.proposed(A, Slot(1), ballot(1), 7).unwrap();
+        seen.told(C, ballot(2), [], true);
+        // Its link to the others was down: no message of ballot 2 told of slot 1.
+        seen.told(B, ballot(3), [(Slot(1), ballot(1), 7)], true);
+        seen.proposed(A, Slot(1), ballot(3), 9).unwrap();
+        let mut seen = PhaseOne::new(1);
+        seen.told(B, ballot(1), [], true);
+        seen.proposed(A, Slot(1), ballot(1), 7).unwrap();
+        seen.told(B, ballot(2), [], false);
+        seen.told(B, ballot(3), [(Slot(1), ballot(1), 7)], true);
+        assert!(
+            seen.proposed(A, Slot(1), ballot(3), 9).is_err(),
+            "it led no ballot between"
         );
     }
 

@@ -282,6 +282,12 @@ impl Storage {
         Ok(())
     }
 
+    /// The slot of the newest whole snapshot.
+    pub(super) fn newest_snapshot(&self) -> Slot {
+        let newest = self.snapshots.newest(GROUP.0).ok().flatten();
+        newest.map_or(Slot::ZERO, |newest| Slot(newest.slot))
+    }
+
     /// The bytes of a snapshot that is held.
     pub(super) fn served(&self, slot: Slot) -> Option<&Bytes> {
         let found = self.served.iter().find(|(kept, _)| *kept == slot);

@@ -144,7 +144,9 @@ impl World {
         let found: Vec<(NodeId, DiskFound)> = alive
             .filter_map(|node| Some((node.id, node.disks.fork().start().ok()?)))
             .collect();
-        let mut snapshots: Vec<Slot> = found.iter().map(|(_, found)| found.slot()).collect();
+        // A start may begin with an older snapshot than the newest that is there, which covers what others have trimmed.
+        let newest = |(_, found): &(NodeId, DiskFound)| found.storage.newest_snapshot();
+        let mut snapshots: Vec<Slot> = found.iter().map(newest).collect();
         snapshots.sort_unstable();
         let majority = self.setup.view().replica_majority();
         let spare = snapshots.len().checked_sub(majority);

@@ -1,4 +1,4 @@
-//! `history check FILE.jsonl`: judges a recorded history and says so by its exit code.
+//! `history check FILE.jsonl`: judges a recorded history. The exit code is the verdict.
 //!
 //! 0: every object is linearizable. 1: at least one is not, or its search spent its bound. 2: wrong usage, a line that
 //! cannot be read, or a history in which nothing finished, which would prove nothing. Used by the real-process nemesis.

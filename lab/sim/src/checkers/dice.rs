@@ -1,4 +1,4 @@
-//! Seeded random numbers for the checkers' own tests: the same seed gives the same history for ever.
+//! Seeded random numbers for the checkers' own tests: the same seed always gives the same history.
 
 /// A splitmix generator.
 pub(super) struct Dice(u64);

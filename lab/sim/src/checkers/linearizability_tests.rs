@@ -1,5 +1,5 @@
-//! The judge is judged: planted wrong histories are refused with a reason, correct concurrent ones are accepted, and on
-//! small random histories the verdict is that of trying every order.
+//! Tests of the linearizability checker: it refuses planted wrong histories with a reason, accepts correct concurrent ones, and
+//! on small random histories gives the verdict of trying every order.
 
 use super::*;
 use crate::checkers::dice::Dice;

@@ -1,6 +1,6 @@
 //! Once faults stop, every operation of a healthy client completes within a stated virtual time.
 //!
-//! Fed by the seeded world with calls, answers and the moments at which faults stop or begin again. Nothing is owed
+//! The seeded world reports calls, answers and the moments at which faults stop or begin again. No deadline runs
 //! while faults last.
 
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! Memory stays bounded: samples of queue and log sizes never exceed what was stated for them.
+//! Memory stays bounded: samples of queue and log sizes never exceed their stated bounds.
 //!
 //! The seeded world states a bound for each quantity and samples all nodes after each event. A quantity without a
 //! bound is a fault of the world, not of the code under test, and panics.

@@ -1,7 +1,7 @@
-//! Judges of a run: each looks at what happened from outside and says what was broken.
+//! Checkers of a run: each watches from outside and reports a broken property.
 //!
 //! None of them trusts the code under test or shares code with it; they take plain numbers and calls. The seeded
-//! world feeds them at each event, the real-process nemesis feeds them recorded histories.
+//! world calls them at each event; the real-process nemesis passes recorded histories to them.
 
 pub mod agreement;
 pub mod at_most_once;

@@ -1,4 +1,4 @@
-//! Checks an order that somebody claims for what clients saw: much cheaper than a search for one, and as good a proof.
+//! Checks a claimed order for what clients saw. That is much cheaper than a search for an order, and an equal proof.
 //!
 //! The claim is not trusted. Every operation is replayed in the claimed order through the recorded objects, each answer
 //! is compared, and no operation may stand before one that had returned before it was called. A claim that fails

@@ -1,4 +1,4 @@
-//! What happens to the files of a node while it is down: bits change, files vanish, an old copy comes back.
+//! Damage to the files of a node while it is down: bits change, files vanish, an old copy is put in place.
 
 use super::World;
 use super::fault::{Lost, Part};

@@ -1,4 +1,4 @@
-//! What is going to happen, in the order of time.
+//! Future events, in the order of time.
 
 use super::World;
 use super::clock::Moment;

@@ -1,7 +1,7 @@
-//! What may go wrong: one value is one fault of a schedule, as a person reads it there.
+//! The faults: one value is one fault of a schedule.
 //!
-//! A fault names a node, or whoever plays a part when the fault begins. What it does stands in `faults`, how it is
-//! written in `fault_text`, what came of it in `row`.
+//! A fault names a node, or a role at the moment when the fault begins. `faults` performs it, `fault_text` writes and reads
+//! it as text, `row` counts its effects.
 
 use quorate_types::{Duration, NodeId};
 

@@ -1,4 +1,4 @@
-//! Everything the checkers need to know of a run, gathered while it happens.
+//! Collects what the checkers need to know of a run while it happens.
 //!
 //! The world tells it each event once; the first broken property ends the run. It reads messages and batches, and trusts
 //! no status of the code under test but for sizes.

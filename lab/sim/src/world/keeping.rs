@@ -1,5 +1,5 @@
-//! What the checkers of sessions are told, and when: signs of life as clients send them and get them answered, and the
-//! ends of sessions as the log decides them.
+//! Tells the checkers of sessions about signs of life, when clients send them and get them answered, and about the ends
+//! of sessions, when the log decides them.
 //!
 //! The log is read by the [ledger](super::ledger), a second opinion; the replicas' own tables are compared with it by
 //! their sizes. Called by the world's clients, turns and samples; it changes nothing.

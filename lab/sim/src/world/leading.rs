@@ -1,4 +1,4 @@
-//! What the checkers of leaders, leases and reads are told, and when.
+//! Tells the checkers of leaders, leases and reads what happens.
 //!
 //! Each message is told as it leaves a node, each read as its ordering is asked and answers, and who is healthy at each
 //! tick. Called by the world's turns and outputs; it changes nothing.

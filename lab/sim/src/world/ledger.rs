@@ -1,4 +1,4 @@
-//! Which commands of a log take effect, by the rules of sessions alone: a second opinion on the replica's table.
+//! Decides by the rules of sessions alone which commands of a log take effect: a second opinion on the replica's table.
 //!
 //! Reads the decided log from its start, in order. Shares no code with the replica: sessions open while there is room, expire and
 //! end here by the words of the design, and each call is admitted at most once.

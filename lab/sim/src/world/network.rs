@@ -1,4 +1,4 @@
-//! Links between nodes: what is sent, when it arrives, and which life of a link carries it.
+//! Links between nodes: when a message arrives, and which epoch of the link carries it.
 //!
 //! A link has two directions with rules of their own and one epoch, which rises with each connection. The world asks
 //! where a message goes and performs the answer; nothing here knows what a message says.

@@ -1,4 +1,4 @@
-//! One simulated node: what survives it, and what runs while it is up.
+//! One simulated node: the parts that survive a crash, and those that run while it is up.
 
 use super::clock::{Clock, Moment};
 use super::durable::{Disks, Storage};

@@ -1,6 +1,6 @@
-//! Performs what replicas want done: messages, writes, work for the objects, snapshots.
+//! Performs the outputs of replicas: messages, writes, work for the objects, snapshots.
 //!
-//! A node that is doomed dies between two outputs, wherever that is.
+//! A node that is due to crash dies between two outputs, anywhere.
 
 use super::World;
 use super::events::Event;

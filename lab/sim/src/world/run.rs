@@ -1,4 +1,4 @@
-//! One run from a schedule to its report. A panic in the code under test is a broken property like any other.
+//! One run, from a schedule to its report. A panic in the code under test counts as a broken property.
 
 use super::World;
 use super::generate;

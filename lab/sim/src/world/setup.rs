@@ -1,4 +1,4 @@
-//! How a group is configured in one run: everything that follows from the seed and is no fault.
+//! The configuration of a group in one run: everything that the seed determines, except faults.
 //!
 //! Limits are small on purpose: windows fill, snapshots are taken and logs trimmed many times in half a simulated minute.
 

@@ -1,4 +1,4 @@
-//! How far a run is: faults, then calm in which everything must work, a power cut of all nodes, and the last look.
+//! The stages of a run: faults, then calm in which everything must work, a power cut of all nodes, and the final check.
 
 use super::durable::DiskFound;
 use super::events::Event;

@@ -1,4 +1,4 @@
-//! The story of a run: a hash of everything that happened, and, when asked for, its last lines.
+//! The trace of a run: a hash of everything that happened and, if asked for, its last lines.
 //!
 //! The hash is made of the same words in every run, told or not, so a run that is traced has the hash of one that is not.
 

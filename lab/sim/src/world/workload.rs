@@ -1,4 +1,4 @@
-//! What clients call, and how calls and answers look to the checkers.
+//! The calls of clients, and how the checkers see calls and answers.
 //!
 //! Values written are unique in a run, so that an answer names the write it saw, and searches decide quickly.
 

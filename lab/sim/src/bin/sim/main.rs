@@ -1,4 +1,4 @@
-//! `sim`: runs seeds through the seeded world, says how much was simulated, and makes a failure small.
+//! `sim`: runs seeds through the seeded world, reports how much was simulated, and shrinks a failure.
 //!
 //! 0: every run passed. 1: one failed; its seed, its smallest schedule and the command that replays it are printed. Or
 //! enough seeds ran and a kind of fault took effect less often than its quota.

@@ -1,4 +1,4 @@
-//! The last look: whether what clients saw follows from the decided log, and whether the log explains it.
+//! The final check: whether the answers that clients saw follow from the decided log.
 
 use super::super::{ledger, workload};
 use super::{GroupCall, Judge, Judged, broken};

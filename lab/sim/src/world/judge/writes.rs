@@ -1,4 +1,4 @@
-//! What acceptors make durable, and what they find of it when they start.
+//! Tells the checkers what acceptors make durable, and what they find of it at a start.
 
 use super::{Judge, Judged, fingerprint};
 use crate::checkers::agreement::Remembered;

@@ -44,18 +44,20 @@ impl World {
         flip_bit(&disks.log, at);
     }
 
+    /// Flips a bit of the snapshot that a start takes, if the damage is noticed there; else of another one.
     fn flip_snapshot(&mut self, id: NodeId, bit: u64) {
         let disks = &self.nodes[&id].disks;
         let before = snapshot_slot(disks);
-        let newest = disks.snapshots.list().unwrap_or_default().into_iter().max();
-        if let Some(name) = newest {
-            let bytes = disks.snapshots.content(&name).unwrap_or_default().len() as u64;
-            if bytes > 0 {
-                disks
-                    .snapshots
-                    .flip(&name, (bit >> 3) % bytes, 1 << (bit & 7));
-            }
-        }
+        let names = disks.snapshots.list().unwrap_or_default();
+        let changes_start = |name: &&String| {
+            let trial = disks.fork();
+            flip_file(&trial.snapshots, name, bit);
+            snapshot_slot(&trial) != before
+        };
+        let Some(name) = names.iter().find(changes_start).or(names.first()) else {
+            return;
+        };
+        flip_file(&disks.snapshots, name, bit);
         if before != snapshot_slot(disks) {
             self.exercised(Row::DamagedSnapshot);
         }
@@ -157,6 +159,14 @@ fn flip_bit(log: &SimDisk, bit: u64) {
             return;
         }
         at -= size;
+    }
+}
+
+/// Changes a bit of a file, wherever in it.
+fn flip_file(disk: &SimDisk, name: &str, bit: u64) {
+    let bytes = disk.content(name).unwrap_or_default().len() as u64;
+    if bytes > 0 {
+        disk.flip(name, (bit >> 3) % bytes, 1 << (bit & 7));
     }
 }
 

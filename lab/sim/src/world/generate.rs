@@ -85,7 +85,7 @@ const WEIGHTS: &[(Kind, u64)] = &[
     (Kind::DiskError, 7),
     (Kind::DiskFull, 7),
     (Kind::Flip(Part::Log), 6),
-    (Kind::Flip(Part::Snapshots), 4),
+    (Kind::Flip(Part::Snapshots), 6),
     (Kind::Flip(Part::Identity), 3),
     (Kind::Rollback, 3),
     (Kind::LoseLog, 4),
@@ -99,8 +99,6 @@ const WEIGHTS: &[(Kind, u64)] = &[
 
 /// Kinds that the code does not survive yet; their rows have no quota.
 const NOT_YET: &[Kind] = &[
-    // The checker of votes does not know what a node that lost its snapshot was told to be decided.
-    Kind::Flip(Part::Snapshots),
     // Peers do not notice an old copy of a whole directory.
     Kind::Rollback,
     // One clock that is years ahead becomes the group's time.

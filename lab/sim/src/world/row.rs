@@ -66,7 +66,7 @@ rows! {
     ReadFailed 5 "a read of the log failed";
     DiskFull 10 "disk full";
     DamagedLog 10 "start on a damaged log";
-    DamagedSnapshot 0 "start with a damaged snapshot";
+    DamagedSnapshot 10 "start with a damaged snapshot";
     DamagedIdentity 5 "start with one copy of the identity damaged";
     RolledBack 0 "start on an old copy of the disks";
     LogLost 5 "start without the log's files";

@@ -35,3 +35,7 @@ pub const ROUNDS_MAX: usize = 8192;
 /// A grant is remembered for so long after it ran out: a leader that stood still judges by the clock that it read before,
 /// and no stop lasts longer.
 pub(super) const GRANTS_KEPT_NS: u64 = 10_000_000_000;
+
+/// A clock that is told may be so old: a delayed message, a stop of the node that was told it, a copy that comes seconds
+/// later.
+pub(super) const CLOCK_LATE_NS: i64 = 30_000_000_000;

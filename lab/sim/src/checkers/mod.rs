@@ -3,6 +3,7 @@
 //! None of them trusts the code under test or shares code with it; they take plain numbers and calls. The seeded
 //! world calls them at each event; the real-process nemesis passes recorded histories to them.
 
+pub mod agreed_time;
 pub mod agreement;
 pub mod at_most_once;
 pub mod catching_up;
@@ -67,6 +68,8 @@ pub enum Property {
     Election,
     /// A session ends as the log says, and not before the expiry time after an answered sign of life.
     SessionKept,
+    /// Batches are stamped with the time of a majority's clocks.
+    AgreedTime,
     /// Replicas that executed the same hold the same.
     Digest,
     /// The code under test keeps its own rules: no assertion fails.

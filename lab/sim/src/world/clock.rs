@@ -94,6 +94,16 @@ impl Clock {
         Wall((self.wall_ns + moment.0 as i64).max(0) as u64)
     }
 
+    /// What a wall clock without error shows at `moment`.
+    pub(super) fn true_wall(moment: Moment) -> Wall {
+        Wall(WALL_START_NS as u64 + moment.0)
+    }
+
+    /// How far ahead of true time the wall clock is.
+    pub(super) fn wall_error_ns(&self) -> i64 {
+        self.wall_ns - WALL_START_NS
+    }
+
     /// Somebody sets the wall clock.
     pub(super) fn set_wall_by(&mut self, ms: i64) {
         self.wall_ns += ms * 1_000_000;

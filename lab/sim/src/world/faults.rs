@@ -134,9 +134,13 @@ impl World {
         let Some(id) = self.victim(who) else {
             return;
         };
+        let is_far = ms.abs() >= YEAR_MS;
+        if is_far && !self.may_mislead(id) {
+            return;
+        }
         self.node(id).clock.set_wall_by(ms);
+        self.watch_clock(id);
         if self.nodes[&id].is_awake() {
-            let is_far = ms.abs() > YEAR_MS;
             self.exercised(if is_far {
                 Row::WallYears
             } else {

@@ -91,7 +91,7 @@ const WEIGHTS: &[(Kind, u64)] = &[
     (Kind::LoseLog, 4),
     (Kind::Wipe, 3),
     (Kind::WallJump, 4),
-    (Kind::WallYears, 3),
+    (Kind::WallYears, 5),
     (Kind::Hang, 5),
     (Kind::Checkpoint, 4),
     (Kind::ClientCut, 4),
@@ -101,8 +101,6 @@ const WEIGHTS: &[(Kind, u64)] = &[
 const NOT_YET: &[Kind] = &[
     // Peers do not notice an old copy of a whole directory.
     Kind::Rollback,
-    // One clock that is years ahead becomes the group's time.
-    Kind::WallYears,
 ];
 
 /// Changes of a disk in a save or a trim: a cut after more of them strikes behind it.

@@ -28,6 +28,8 @@ pub(super) struct Harm {
     pub struck: Option<NodeId>,
     /// Nodes that have lost or may lose their vote for ever.
     pub maimed: BTreeSet<NodeId>,
+    /// Nodes whose wall clocks are wrong by years.
+    pub misled: BTreeSet<NodeId>,
     /// Traps that have not sprung.
     pub traps: Vec<Trap>,
     /// What lasting faults of the network must show, by their index.
@@ -109,6 +111,19 @@ impl World {
             && maimed.len() < usize::from(self.setup.nodes - 1) / 2;
         if is_allowed {
             self.harm.maimed.insert(id);
+        }
+        is_allowed
+    }
+
+    /// Whether the clock of `id` may be wrong by years: a majority of the acceptors keeps the time.
+    pub(super) fn may_mislead(&mut self, id: NodeId) -> bool {
+        let acceptors = self.setup.acceptors();
+        let mut misled = self.harm.misled.clone();
+        misled.insert(id);
+        let wrong = misled.iter().filter(|node| acceptors.contains(**node));
+        let is_allowed = 2 * wrong.count() < acceptors.len();
+        if is_allowed {
+            self.harm.misled = misled;
         }
         is_allowed
     }

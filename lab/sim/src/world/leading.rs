@@ -8,14 +8,15 @@ use super::setup::Setup;
 use super::stall::Look;
 use super::watched::ReadSeen;
 use super::{World, clock::Clock};
+use crate::checkers::agreed_time::AgreedTime;
 use crate::checkers::catching_up::CatchingUp;
 use crate::checkers::confirmations::{Basis, Confirmations};
 use crate::checkers::leadership::Leadership;
 use crate::checkers::leases::Leases;
 use quorate_acceptor::Testimony;
 use quorate_any::AnyMessage;
-use quorate_ordering::LinkState;
-use quorate_replica::{Input, PeerMessage};
+use quorate_ordering::{Entry, LinkState, Record};
+use quorate_replica::{Input, PeerMessage, ReplicaMessage};
 use quorate_types::{Ballot, Batch, Duration, NodeId, NodeSet, Slot, Time};
 use std::collections::BTreeMap;
 
@@ -35,6 +36,7 @@ pub(super) struct Leading {
     confirmations: Confirmations,
     leadership: Leadership,
     catching_up: CatchingUp,
+    agreed_time: AgreedTime,
     lease: Duration,
     /// How many acceptors besides the leader confirm a read.
     confirm: usize,
@@ -60,6 +62,7 @@ impl Leading {
             confirmations: Confirmations::default(),
             leadership: Leadership::new(alone.0, leaderless),
             catching_up: CatchingUp::default(),
+            agreed_time: AgreedTime::new(setup.acceptors()),
             lease: timing.lease,
             confirm: quorums.confirm() - 1,
             decide: quorums.phase2() - 1,
@@ -172,6 +175,9 @@ impl World {
                     if acceptors.contains(*from) {
                         leading.leadership.heard(now, id, *from);
                     }
+                    if matches!(message, PeerMessage::Replica(ReplicaMessage::Clock { .. })) {
+                        leading.agreed_time.told(id, *from);
+                    }
                     if is_lesson(message) {
                         leading.catching_up.answered(id, *from);
                     }
@@ -237,6 +243,24 @@ impl World {
         }
     }
 
+    /// A node's wall clock is set.
+    pub(super) fn watch_clock(&mut self, id: NodeId) {
+        let error = self.nodes[&id].clock.wall_error_ns();
+        self.leading.agreed_time.set(id, error);
+    }
+
+    /// A node's acceptor votes: a leader makes its batches so.
+    pub(super) fn watch_vote(&mut self, id: NodeId, record: &Record) {
+        let Entry::Vote { ballot, batch, .. } = &record.entry else {
+            return;
+        };
+        if ballot.node == id && !batch.commands().is_empty() {
+            let (stamp, now) = (batch.stamp().wall.0, Clock::true_wall(self.now).0);
+            let judged = self.leading.agreed_time.stamped(id, stamp, now);
+            self.judged(judged);
+        }
+    }
+
     fn watch_read(
         &mut self,
         (id, life): (NodeId, u64),
@@ -275,6 +299,7 @@ impl World {
         self.leading.leadership.died(id);
         self.leading.confirmations.died(id);
         self.leading.catching_up.died(id);
+        self.leading.agreed_time.died(id);
     }
 
     /// Looks at which majorities are healthy, and whether they have a leader.

@@ -175,6 +175,7 @@ impl World {
                 random,
             };
             self.nodes.insert(id, node);
+            self.watch_clock(id);
             let at = Moment(self.random.millis(0, 100).0);
             self.events.push(at, Event::Start { node: id });
         }

@@ -55,6 +55,7 @@ impl World {
             Output::Send { to, lane, message } => self.send_message(id, life, to, lane, &message),
             Output::Reply { to, message } => self.reply(to, &message),
             Output::Persist { mark, record } => {
+                self.watch_vote(id, &record);
                 self.running(id).storage.log.append(mark, record);
             }
             Output::Repaired => self.running(id).storage.log.repaired(),

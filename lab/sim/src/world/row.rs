@@ -73,7 +73,7 @@ rows! {
     SegmentLost 5 "start without the newest segment";
     Wiped 5 "directory emptied";
     WallJumped 10 "wall clock set by up to an hour";
-    WallYears 0 "wall clock set by years";
+    WallYears 10 "wall clock set by years";
     Hung 10 "objects hang with work waiting";
     Left 10 "node leaves in good order";
     LeaderLeft 5 "leader leaves in good order";

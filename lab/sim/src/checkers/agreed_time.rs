@@ -1,0 +1,171 @@
+//! Watches the time that batches are stamped with: it stays within a bound of the median clock of a majority, so that one
+//! clock that is wrong by years does not become the time of the group.
+//!
+//! Fed by the seeded world with the error of each acceptor's wall clock against true time, with whose clocks a node was
+//! told, and with each batch when it is made. Which clocks a leader had heard of last is not known: any majority, and any
+//! clock that an acceptor ever had, may stand behind a stamp. A clock that is told arrives late and only ever looks too slow
+//! by that, so the bound is strict for stamps ahead and wide for stamps behind.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use quorate_types::{NodeId, NodeSet};
+
+use super::limits::CLOCK_LATE_NS;
+use super::{Property, Violation};
+
+/// How far a stamp may be from the median.
+const BOUND_NS: i64 = 1_000_000_000;
+
+/// What boot clocks gain on each other while a told clock is carried on.
+const DRIFT_NS: i64 = 50_000_000;
+
+/// The step from one stamp to the next while agreed time stands still is no longer.
+const STEP_NS: u64 = 1_000;
+
+/// All clocks and stamps of a run.
+#[derive(Debug)]
+pub struct AgreedTime {
+    acceptors: NodeSet,
+    /// The smallest and the largest error that each acceptor's clock ever had.
+    errors: BTreeMap<NodeId, (i64, i64)>,
+    /// Whose clocks each node was told in its life.
+    told: BTreeMap<NodeId, NodeSet>,
+    stamps: BTreeSet<u64>,
+}
+
+impl AgreedTime {
+    /// A group with these acceptors.
+    pub fn new(acceptors: NodeSet) -> AgreedTime {
+        AgreedTime {
+            acceptors,
+            errors: BTreeMap::new(),
+            told: BTreeMap::new(),
+            stamps: BTreeSet::new(),
+        }
+    }
+
+    /// Takes note that the wall clock of `node` is set to be `error_ns` ahead of true time.
+    pub fn set(&mut self, node: NodeId, error_ns: i64) {
+        if self.acceptors.contains(node) {
+            let (least, most) = self.errors.entry(node).or_insert((error_ns, error_ns));
+            (*least, *most) = ((*least).min(error_ns), (*most).max(error_ns));
+        }
+    }
+
+    /// Takes note that `node` is told the clock of `from`.
+    pub fn told(&mut self, node: NodeId, from: NodeId) {
+        let told = self.told.entry(node).or_insert(NodeSet::empty());
+        told.insert(from);
+    }
+
+    /// Forgets what an ended life of `node` was told.
+    pub fn died(&mut self, node: NodeId) {
+        self.told.remove(&node);
+    }
+
+    /// Takes note that `leader` votes for a batch of its own ballot, stamped with `stamp_ns`, while true time is
+    /// `true_ns`. A batch is judged when it is seen first.
+    ///
+    /// # Errors
+    /// [`Property::AgreedTime`] when no majority's clocks explain the stamp.
+    pub fn stamped(
+        &mut self,
+        leader: NodeId,
+        stamp_ns: u64,
+        true_ns: u64,
+    ) -> Result<(), Violation> {
+        let highest = self.stamps.last().copied().unwrap_or(0);
+        if !self.stamps.insert(stamp_ns) {
+            return Ok(());
+        }
+        let majority = self.acceptors.len() / 2 + 1;
+        let (mut least, mut most): (Vec<i64>, Vec<i64>) = self.errors.values().copied().unzip();
+        if least.len() < self.acceptors.len() {
+            return Ok(());
+        }
+        least.sort_unstable();
+        most.sort_unstable();
+        let middle = (majority - 1) / 2;
+        let (least, most) = (least[middle], most[most.len() - majority + middle]);
+        let error = stamp_ns as i64 - true_ns as i64;
+        let told = self.told.get(&leader).copied().unwrap_or(NodeSet::empty());
+        let known = self
+            .acceptors
+            .iter()
+            .filter(|node| *node == leader || told.contains(*node));
+        let knows_majority = known.count() >= majority;
+        // Agreed time never falls: after it was ahead it stands still until the clocks come up with it.
+        let stands_still = stamp_ns <= highest.saturating_add(STEP_NS);
+        let is_ahead = error > most + BOUND_NS + DRIFT_NS && !stands_still;
+        let is_behind = knows_majority && error < least - BOUND_NS - CLOCK_LATE_NS;
+        if !is_ahead && !is_behind {
+            return Ok(());
+        }
+        Err(Violation::new(
+            Property::AgreedTime,
+            format!(
+                "{leader} stamps a batch {error} ns off true time; the medians of majorities were {least} to {most} ns off"
+            ),
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const YEAR_NS: i64 = 365 * 24 * 3600 * 1_000_000_000;
+    const NOW_NS: u64 = 50 * YEAR_NS as u64;
+
+    /// Three acceptors; the clock of the first is wrong by `error_ns`, and everybody was told all clocks.
+    fn one_wrong(error_ns: i64) -> AgreedTime {
+        let nodes = [1, 2, 3].map(NodeId);
+        let mut seen = AgreedTime::new(nodes.into_iter().collect());
+        for node in nodes {
+            seen.set(
+                node,
+                if node == NodeId(1) {
+                    error_ns
+                } else {
+                    5_000_000
+                },
+            );
+            nodes.iter().for_each(|from| seen.told(node, *from));
+        }
+        seen
+    }
+
+    fn stamp(error_ns: i64) -> u64 {
+        NOW_NS.saturating_add_signed(error_ns)
+    }
+
+    #[test]
+    fn a_stamp_near_the_majority_is_fine_and_a_wrong_clock_is_found() {
+        let mut seen = one_wrong(YEAR_NS);
+        seen.stamped(NodeId(1), stamp(900_000_000), NOW_NS).unwrap();
+        let broken = seen.stamped(NodeId(1), stamp(YEAR_NS), NOW_NS).unwrap_err();
+        assert_eq!(broken.property, Property::AgreedTime);
+    }
+
+    #[test]
+    fn a_stamp_behind_is_found_where_a_majority_is_known() {
+        let mut seen = one_wrong(0);
+        assert!(seen.stamped(NodeId(1), stamp(-YEAR_NS), NOW_NS).is_err());
+        seen.died(NodeId(1));
+        seen.stamped(NodeId(1), stamp(1 - YEAR_NS), NOW_NS).unwrap();
+    }
+
+    #[test]
+    fn agreed_time_that_was_ahead_stands_still() {
+        let mut seen = one_wrong(0);
+        seen.set(NodeId(2), YEAR_NS);
+        seen.set(NodeId(3), YEAR_NS);
+        seen.stamped(NodeId(2), stamp(YEAR_NS), NOW_NS).unwrap();
+        let mut seen = AgreedTime {
+            errors: one_wrong(0).errors,
+            ..seen
+        };
+        seen.stamped(NodeId(2), stamp(YEAR_NS) + 1, NOW_NS).unwrap();
+        assert!(seen.stamped(NodeId(2), stamp(2 * YEAR_NS), NOW_NS).is_err());
+    }
+}

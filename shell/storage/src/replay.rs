@@ -50,7 +50,7 @@ pub(crate) fn replay<D: Disk>(
         let mut file = disk.open(&name).map_err(failed)?;
         file.sync()
             .map_err(|error| StorageError::SyncFailed(error.to_string()))?;
-        let content = read_whole(&mut file).map_err(failed)?;
+        let mut content = read_whole(&mut file).map_err(failed)?;
         let header = Header::find(&content);
         if let Some(header) = header {
             if (header.cluster, header.node) != (cluster, node) {
@@ -69,6 +69,15 @@ pub(crate) fn replay<D: Disk>(
         let block_bytes = header.map_or(limits.block_bytes, |header| header.block_bytes);
         let same_sizes =
             (block_bytes, content.len() as u64) == (limits.block_bytes, limits.segment_bytes);
+        let bytes = header.map_or(limits.segment_bytes, |header| header.segment_bytes);
+        let is_cut = (content.len() as u64) < bytes;
+        if is_cut {
+            content.resize(bytes as usize, 0);
+        }
+        // A segment has its size and its header before it has its name. Without them nothing tells where its tail ended.
+        if (is_cut || header.is_none()) && !matches!(sealed, Sealed::At(_)) {
+            sealed = Sealed::At(bytes);
+        }
         let segment = SegmentToRead {
             owner: Owner::new(cluster, node),
             number,

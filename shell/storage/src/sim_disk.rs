@@ -136,6 +136,19 @@ impl SimDisk {
         true
     }
 
+    /// Cuts `name` to `bytes`, on the device and in the cache. Returns false if it is not longer than that.
+    pub fn shorten(&self, name: &str, bytes: u64) -> bool {
+        let mut world = self.world();
+        let Some(inode) = world.names.get(name).copied() else {
+            return false;
+        };
+        let inode = world.inodes.get_mut(&inode).expect("a name has its inode");
+        let is_longer = inode.current.len() as u64 > bytes;
+        inode.current.truncate(bytes as usize);
+        inode.durable.truncate(bytes as usize);
+        is_longer
+    }
+
     /// The content of a file as a reader sees it.
     pub fn content(&self, name: &str) -> Option<Vec<u8>> {
         let world = self.world();

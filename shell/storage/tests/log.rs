@@ -375,3 +375,65 @@ fn an_idle_group_keeps_its_segment_and_not_those_behind_it() {
         "{recovered:?}"
     );
 }
+
+/// Whether the log reports damage that names no record.
+fn is_unbounded(recovered: &[RecoveredRecord]) -> bool {
+    recovered.iter().any(|found| {
+        matches!(
+            found,
+            RecoveredRecord::Faulty {
+                lost: Lost::Unknown,
+                ..
+            }
+        )
+    })
+}
+
+/// A log of one segment, of which only a part is filled.
+fn partly_filled() -> SimDisk {
+    let disk = SimDisk::new();
+    let (mut log, _) = open(&disk);
+    for slot in 0..8 {
+        write(&mut log, slot..slot + 1);
+        log.commit().unwrap();
+    }
+    assert_eq!(log.segments(), 1);
+    disk
+}
+
+/// Claim st-3.
+#[test]
+fn a_segment_that_was_cut_anywhere_is_damage_until_it_is_repaired() {
+    let disk = partly_filled();
+    let name = segment_names(&disk).pop().unwrap();
+    for bytes in (0..StorageLimits::small().segment_bytes).step_by(256) {
+        let disk = disk.fork();
+        assert!(disk.shorten(&name, bytes));
+        for start in 0..3 {
+            let (mut log, recovered) = open(&disk);
+            assert!(is_unbounded(&recovered), "cut to {bytes}, start {start}");
+            write(&mut log, 100 + start..101 + start);
+            log.commit().unwrap();
+        }
+        let (mut log, recovered) = open(&disk);
+        for found in &recovered {
+            if let RecoveredRecord::Faulty { position, .. } = found {
+                log.repaired(*position).unwrap();
+            }
+        }
+        drop(log);
+        assert!(!is_unbounded(&open(&disk).1), "cut to {bytes}, repaired");
+    }
+}
+
+/// Claim st-3.
+#[test]
+fn a_segment_of_nothing_but_zeros_is_damage() {
+    let disk = partly_filled();
+    let name = segment_names(&disk).pop().unwrap();
+    for (offset, byte) in disk.content(&name).unwrap().into_iter().enumerate() {
+        disk.flip(&name, offset as u64, byte);
+    }
+    assert!(is_unbounded(&open(&disk).1));
+    assert!(is_unbounded(&open(&disk).1), "the second start says so too");
+}

@@ -249,18 +249,18 @@ impl<O: Ordering> Replica<O> {
     /// When [`Input::Wake`] is due, if at all. A turn end follows it like every other input.
     #[must_use]
     pub fn next_wake(&self) -> Option<Time> {
-        [
-            self.ordering.next_wake(),
+        let mut earliest = self.ordering.next_wake();
+        for due in [
             self.reads.next_wake(),
             self.expiry.next_wake(),
             self.agreement.next_wake(),
             self.quarantine.next_wake(),
             self.fetch.next_wake(),
             self.own_poison.next_wake(),
-        ]
-        .into_iter()
-        .flatten()
-        .min()
+        ] {
+            earliest = Time::earlier(earliest, due);
+        }
+        earliest
     }
 
     /// Passes an event to the ordering and routes its effects.

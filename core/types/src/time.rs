@@ -45,6 +45,16 @@ impl Time {
     pub fn since(self, earlier: Time) -> Duration {
         Duration(self.0.saturating_sub(earlier.0))
     }
+
+    /// The earlier of two times of which either may be missing.
+    #[must_use]
+    pub fn earlier(one: Option<Time>, other: Option<Time>) -> Option<Time> {
+        match (one, other) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (Some(time), None) | (None, Some(time)) => Some(time),
+            (None, None) => None,
+        }
+    }
 }
 
 impl Add<Duration> for Time {

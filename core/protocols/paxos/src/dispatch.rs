@@ -59,7 +59,7 @@ impl Ordering for MultiPaxos {
     }
 
     fn next_wake(&self) -> Option<Time> {
-        let part = match &self.part {
+        let mut earliest = match &self.part {
             Part::Follower if self.seat.acceptor.is_voter() => Some(self.seat.election.missed_at()),
             Part::Follower => None,
             Part::Candidate(candidate) => Some(candidate.wake_at()),
@@ -68,14 +68,16 @@ impl Ordering for MultiPaxos {
         let is_unrecorded =
             self.seat.acceptor.gate.is_on_disk() && self.seat.acceptor.unrecorded() > 0;
         let record = is_unrecorded.then_some(self.record_at);
-        let others = [
+        for due in [
             self.seat.learner_wake_at(),
             self.seat.forward.wake_at(),
             self.seat.reads.wake_at(),
             record,
             self.seat.repair.as_ref().map(|repair| repair.ask_at),
-        ];
-        others.into_iter().chain([part]).flatten().min()
+        ] {
+            earliest = Time::earlier(earliest, due);
+        }
+        earliest
     }
 
     fn status(&self) -> OrderingStatus {

@@ -59,15 +59,21 @@ impl Clocks {
 
     /// The median clock of a majority of `acceptors`, the lower one of two.
     fn median(&self, acceptors: NodeSet, own: NodeId, wall: Wall, now: Time) -> Option<Wall> {
-        let known = acceptors.iter().filter_map(|node| {
-            if node == own {
+        let mut clocks = [Wall::default(); NodeSet::CAPACITY as usize];
+        let mut known = 0;
+        for node in acceptors.iter() {
+            let reading = self.peers.get(&node);
+            let clock = if node == own {
                 Some(wall)
             } else {
-                self.peers.get(&node).map(|reading| reading.shows(now))
+                reading.map(|reading| reading.shows(now))
+            };
+            if let Some(clock) = clock {
+                clocks[known] = clock;
+                known += 1;
             }
-        });
-        let mut clocks = Vec::with_capacity(acceptors.len());
-        clocks.extend(known);
+        }
+        let clocks = &mut clocks[..known];
         clocks.sort_unstable();
         let is_majority = clocks.len() > acceptors.len() / 2;
         let middle = clocks.len().checked_sub(1)? / 2;

@@ -79,11 +79,15 @@ pub(super) enum Event {
     Tick,
 }
 
+/// When an event comes, and the how many-th made it is: one number, which is compared at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Due(u128);
+
 /// Events by moment, and by the order of their making within one.
 #[derive(Debug, Default)]
 pub(super) struct Events {
-    /// When each comes, the how many-th made it is, and where it is kept.
-    queue: BinaryHeap<Reverse<(Moment, u64, usize)>>,
+    /// When each comes, and where it is kept.
+    queue: BinaryHeap<Reverse<(Due, usize)>>,
     /// Events are large: they stay where they are while the queue is sorted.
     kept: Vec<Option<Event>>,
     free: Vec<usize>,
@@ -98,11 +102,13 @@ impl Events {
             self.kept.len() - 1
         });
         self.kept[place] = Some(event);
-        self.queue.push(Reverse((at, self.made, place)));
+        let due = Due(u128::from(at.0) << 64 | u128::from(self.made));
+        self.queue.push(Reverse((due, place)));
     }
 
     pub(super) fn pop(&mut self) -> Option<(Moment, Event)> {
-        let Reverse((at, _, place)) = self.queue.pop()?;
+        let Reverse((Due(due), place)) = self.queue.pop()?;
+        let at = Moment((due >> 64) as u64);
         self.free.push(place);
         let event = self.kept[place].take();
         Some((at, event.expect("each place in the queue has its event")))

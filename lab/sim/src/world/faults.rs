@@ -107,7 +107,7 @@ impl World {
     }
 
     fn blackout(&mut self, down: Duration) {
-        let nodes: Vec<NodeId> = self.nodes.keys().copied().collect();
+        let nodes: Vec<NodeId> = self.nodes.ids().collect();
         for node in nodes {
             self.die(node, Death::PowerCut, down);
         }
@@ -463,7 +463,7 @@ impl World {
             self.unwatch(index);
         }
         self.harm.traps.clear();
-        let ids: Vec<NodeId> = self.nodes.keys().copied().collect();
+        let ids: Vec<NodeId> = self.nodes.ids().collect();
         for id in &ids {
             let node = self.node(*id);
             node.paused = 0;

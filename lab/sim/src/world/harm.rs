@@ -89,7 +89,7 @@ impl World {
     /// Whom a fault strikes that begins in this moment.
     pub(super) fn victim(&mut self, who: Who) -> Option<NodeId> {
         match who {
-            Who::Node(id) => self.nodes.contains_key(&id).then_some(id),
+            Who::Node(id) => self.nodes.contains(id).then_some(id),
             Who::Leader => {
                 self.harm.struck = self.leader();
                 self.harm.struck

@@ -156,12 +156,7 @@ impl World {
     }
 
     fn connect_all(&mut self, id: NodeId) {
-        let others: Vec<NodeId> = self
-            .nodes
-            .keys()
-            .copied()
-            .filter(|other| *other != id)
-            .collect();
+        let others: Vec<NodeId> = self.nodes.ids().filter(|other| *other != id).collect();
         for other in others {
             let at = self.now + self.network.latency();
             self.events.push(at, Event::Connect { one: id, other });

@@ -185,12 +185,7 @@ impl World {
 
     /// Peers of a dead node notice at once if its system still runs and they hear it, else after their patience.
     pub(super) fn links_of_the_dead(&mut self, dead: NodeId, death: Death) {
-        let peers: Vec<NodeId> = self
-            .nodes
-            .keys()
-            .copied()
-            .filter(|id| *id != dead)
-            .collect();
+        let peers: Vec<NodeId> = self.nodes.ids().filter(|id| *id != dead).collect();
         for peer in peers {
             let Some(epoch) = self.network.epoch(dead, peer) else {
                 continue;

@@ -60,7 +60,7 @@ use judge::Judge;
 use keeping::Keeping;
 use leading::Leading;
 use network::Network;
-use node::Node;
+use node::{Node, Nodes};
 use quiet::{Quiet, Rest};
 use quorate_session::{ClientSession, Preference, SessionConfig};
 use quorate_types::{ConnectionId, Duration, NodeId};
@@ -77,7 +77,7 @@ pub struct World {
     setup: Setup,
     schedule: Schedule,
     events: Events,
-    nodes: BTreeMap<NodeId, Node>,
+    nodes: Nodes,
     network: Network,
     clients: BTreeMap<u64, Client>,
     connections: BTreeMap<ConnectionId, Connection>,
@@ -116,7 +116,7 @@ impl World {
         let mut world = World {
             now: Moment::default(),
             events: Events::default(),
-            nodes: BTreeMap::new(),
+            nodes: Nodes::default(),
             network: Network::new(setup.network, Random::new(seed, "network", 0)),
             clients: BTreeMap::new(),
             connections: BTreeMap::new(),
@@ -174,7 +174,7 @@ impl World {
                 doom: None,
                 random,
             };
-            self.nodes.insert(id, node);
+            self.nodes.add(node);
             self.watch_clock(id);
             let at = Moment(self.random.millis(0, 100).0);
             self.events.push(at, Event::Start { node: id });
@@ -247,8 +247,6 @@ impl World {
     }
 
     fn node(&mut self, id: NodeId) -> &mut Node {
-        self.nodes
-            .get_mut(&id)
-            .expect("faults and messages name nodes of the run")
+        self.nodes.node(id)
     }
 }

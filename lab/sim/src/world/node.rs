@@ -59,6 +59,50 @@ pub(super) struct Node {
     pub random: Random,
 }
 
+/// All nodes of a run, whose ids begin at 1. Every event looks up one or more: the place in the list is the id.
+#[derive(Default)]
+pub(super) struct Nodes(Vec<Node>);
+
+impl Nodes {
+    /// Adds the node with the next id.
+    pub(super) fn add(&mut self, node: Node) {
+        self.0.push(node);
+        let last = self.0.len();
+        assert_eq!(usize::from(self.0[last - 1].id.0), last, "ids have no gaps");
+    }
+
+    /// Says whether the run has this node.
+    pub(super) fn contains(&self, id: NodeId) -> bool {
+        (1..=self.0.len()).contains(&usize::from(id.0))
+    }
+
+    /// A node, to be changed.
+    pub(super) fn node(&mut self, id: NodeId) -> &mut Node {
+        assert!(
+            self.contains(id),
+            "faults and messages name nodes of the run"
+        );
+        &mut self.0[usize::from(id.0) - 1]
+    }
+
+    /// All nodes, by id.
+    pub(super) fn values(&self) -> impl Iterator<Item = &Node> {
+        self.0.iter()
+    }
+
+    /// All ids.
+    pub(super) fn ids(&self) -> impl Iterator<Item = NodeId> {
+        self.0.iter().map(|node| node.id)
+    }
+}
+
+impl std::ops::Index<&NodeId> for Nodes {
+    type Output = Node;
+    fn index(&self, id: &NodeId) -> &Node {
+        &self.0[usize::from(id.0) - 1]
+    }
+}
+
 /// How a node is going to die.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Doom {

@@ -128,7 +128,7 @@ impl World {
             return;
         }
         self.judge.liveness.faults_began();
-        let ids: Vec<NodeId> = self.nodes.keys().copied().collect();
+        let ids: Vec<NodeId> = self.nodes.ids().collect();
         for id in ids {
             self.die(id, Death::PowerCut, DARK);
         }

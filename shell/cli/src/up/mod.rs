@@ -16,6 +16,7 @@ use plan::Plan;
 use quorate_client::node_status;
 use quorate_node::NodeStatus;
 use quorate_types::GroupId;
+use std::collections::BTreeSet;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -102,7 +103,8 @@ pub(crate) fn run(args: &UpArgs, as_json: bool) -> Result<(), CliError> {
     }
 }
 
-/// Waits until every node serves and agrees on a leader; `None` when it was asked to stop first.
+/// Waits until every node serves and agrees on a leader; `None` when it was asked to stop first. Nodes of an earlier run that
+/// do not start are named and left out, as long as a majority goes on.
 fn wait_until_ready(
     plan: &Plan,
     args: &UpArgs,
@@ -116,9 +118,10 @@ fn wait_until_ready(
     };
     let deadline = Instant::now() + READY_MAX;
     let mut said;
+    let mut down = BTreeSet::new();
     loop {
         let statuses = ask(plan);
-        if is_ready(plan, &statuses) {
+        if is_ready(plan.nodes.len() - down.len(), &statuses) {
             progress.finish_and_clear();
             return Ok(Some(statuses));
         }
@@ -132,8 +135,20 @@ fn wait_until_ready(
         match supervisor.next(Some(ASK_EVERY)) {
             Happening::Stop => return Ok(None),
             Happening::Died { node, how } => {
-                progress.finish_and_clear();
-                return Err(supervisor.failure(plan, node, &how));
+                let failure = supervisor.failure(plan, node, &how);
+                let is_news = down.insert(node);
+                if plan.is_new || 2 * down.len() >= plan.nodes.len() {
+                    progress.finish_and_clear();
+                    return Err(failure);
+                }
+                if is_news {
+                    progress.suspend(|| {
+                        eprintln!(
+                            "quorate: {}; the other nodes go on without it",
+                            failure.text
+                        );
+                    });
+                }
             }
             Happening::Restarted { .. } | Happening::Nothing => {}
         }
@@ -154,9 +169,9 @@ fn ask(plan: &Plan) -> Vec<NodeStatus> {
     asked.collect()
 }
 
-fn is_ready(plan: &Plan, statuses: &[NodeStatus]) -> bool {
+fn is_ready(nodes: usize, statuses: &[NodeStatus]) -> bool {
     let leader = statuses.first().and_then(|status| status.leader);
-    statuses.len() == plan.nodes.len()
+    statuses.len() >= nodes
         && leader.is_some()
         && statuses
             .iter()

@@ -24,6 +24,8 @@ pub(super) struct Plan {
     pub(super) nodes: Vec<PlannedNode>,
     /// What clients bring, in a group with certificates.
     pub(super) tls: Option<ClientFiles>,
+    /// Nothing was there before: a node that does not start is a mistake in what was asked for.
+    pub(super) is_new: bool,
     object: String,
     dir: PathBuf,
     /// Removes the directory when the group ends, if it was a temporary one.
@@ -84,6 +86,7 @@ impl Plan {
         Ok(Plan {
             nodes: nodes.collect(),
             tls,
+            is_new,
             object: object.name,
             dir,
             _temporary: temporary,

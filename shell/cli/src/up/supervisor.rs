@@ -16,6 +16,9 @@ use std::time::{Duration, Instant};
 /// How long a node that died stays down.
 const RESTART_AFTER: Duration = Duration::from_secs(1);
 
+/// How long it stays down at most, after it ended by itself several times: each time twice as long.
+const RESTART_AFTER_MAX: Duration = Duration::from_secs(60);
+
 /// How long nodes may take to leave before they are killed.
 const LEAVE_MAX: Duration = Duration::from_secs(5);
 
@@ -41,6 +44,8 @@ pub(super) struct Supervisor {
     launches: BTreeMap<u16, Launch>,
     running: BTreeMap<u16, u32>,
     due: BTreeMap<u16, Instant>,
+    /// How long a node that ended by itself stays down when it does so again.
+    pauses: BTreeMap<u16, Duration>,
     restarts: bool,
     sender: Sender<Report>,
     reports: Receiver<Report>,
@@ -72,6 +77,7 @@ impl Supervisor {
                 .collect(),
             running: BTreeMap::new(),
             due: BTreeMap::new(),
+            pauses: BTreeMap::new(),
             restarts,
             sender,
             reports,
@@ -123,7 +129,8 @@ impl Supervisor {
         self.last_exit = Some(status);
         // A node that holds another decision than a peer refuses every start until somebody has looked.
         if self.restarts && status.code() != Some(i32::from(code::CONFLICT)) {
-            self.due.insert(node, Instant::now() + RESTART_AFTER);
+            let pause = self.pause(node, status);
+            self.due.insert(node, Instant::now() + pause);
         }
         let how = match (status.signal(), status.code()) {
             (Some(signal), _) => format!("signal {signal}"),
@@ -131,6 +138,18 @@ impl Supervisor {
             (None, None) => "for no reason that is told".to_owned(),
         };
         Happening::Died { node, how }
+    }
+
+    /// A node that was killed comes back soon. One that ended by itself has a reason, which rarely goes away at once.
+    fn pause(&mut self, node: u16, status: ExitStatus) -> Duration {
+        if status.signal().is_some() {
+            self.pauses.remove(&node);
+            return RESTART_AFTER;
+        }
+        let next = self.pauses.entry(node).or_insert(RESTART_AFTER);
+        let pause = *next;
+        *next = (pause * 2).min(RESTART_AFTER_MAX);
+        pause
     }
 
     /// Why the group could not start: what the node said last, and its exit code.

@@ -48,6 +48,15 @@ fn a_node_whose_newest_segment_is_gone_observes_and_says_so_everywhere() {
 }
 
 #[test]
+fn a_group_starts_without_a_node_whose_directory_is_gone_and_names_it() {
+    let (_dir, mut group) = harmed("3", |node| {
+        std::fs::remove_dir_all(node).unwrap();
+    });
+    group.wait_for("node 2 did not start");
+    assert_eq!(group.add("4"), "7", "the others go on");
+}
+
+#[test]
 fn a_node_that_decides_alone_does_not_start_without_its_log() {
     let dir = tempfile::tempdir().unwrap();
     let words = ["--nodes", "1", "--dir", dir.path().to_str().unwrap()];

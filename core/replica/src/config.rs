@@ -49,6 +49,9 @@ pub struct CheckpointPolicy {
     pub commands_hard: u64,
     /// Bytes since the last checkpoint at which one is due, however few commands there are.
     pub bytes_hard: u64,
+    /// Bytes that a slot counts at least. A log on disk writes whole blocks: a group with one client fills hundreds of
+    /// megabytes with slots of a few bytes each.
+    pub slot_bytes: u64,
 }
 
 impl Default for CheckpointPolicy {
@@ -59,6 +62,7 @@ impl Default for CheckpointPolicy {
             image_percent: 100,
             commands_hard: 5_000_000,
             bytes_hard: 512 << 20,
+            slot_bytes: 4096,
         }
     }
 }

@@ -426,6 +426,12 @@ fn replica_config(config: &NodeConfig, identity: &OwnIdentity) -> ReplicaConfig 
         quorate_replica::Snapshots::Every(quorate_replica::CheckpointPolicy {
             commands: config.snapshot.commands,
             bytes: config.snapshot.bytes,
+            slot_bytes: match config.persist {
+                crate::config::PersistConfig::Disk => {
+                    quorate_storage::StorageLimits::default().block_bytes
+                }
+                crate::config::PersistConfig::Memory => 0,
+            },
             ..quorate_replica::CheckpointPolicy::default()
         })
     } else {

@@ -12,6 +12,10 @@ use crate::disk::{Disk, DiskFile};
 /// Zeros for `prefill`, and the size of its writes.
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
+/// Zeros that are synced together. The first sync of a segment's records would otherwise write all of its zeros and hold up
+/// that commit for 10 to 32 ms. With syncs of a mebibyte beside earlier commits it takes 0.7 to 0.8 ms.
+const PREFILL_SYNC_BYTES: u64 = 1 << 20;
+
 /// The files of one existing directory. Who opens one makes sure (by `DataDirectory`) that no other process does.
 #[derive(Clone, Debug)]
 pub struct DirectoryDisk {
@@ -68,7 +72,7 @@ impl Disk for DirectoryDisk {
             std::fs::remove_file(&path)?;
             return Err(error);
         }
-        Ok(DirectoryFile { file })
+        Ok(DirectoryFile::new(file))
     }
 
     fn open(&self, name: &str) -> io::Result<DirectoryFile> {
@@ -76,7 +80,7 @@ impl Disk for DirectoryDisk {
             .read(true)
             .write(true)
             .open(self.path.join(name))?;
-        Ok(DirectoryFile { file })
+        Ok(DirectoryFile::new(file))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
@@ -121,6 +125,14 @@ fn write_zeros(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
 #[derive(Debug)]
 pub struct DirectoryFile {
     file: File,
+    /// Bytes that `prefill` has written since it synced last.
+    prefilled: u64,
+}
+
+impl DirectoryFile {
+    fn new(file: File) -> DirectoryFile {
+        DirectoryFile { file, prefilled: 0 }
+    }
 }
 
 impl DiskFile for DirectoryFile {
@@ -141,7 +153,13 @@ impl DiskFile for DirectoryFile {
     }
 
     fn prefill(&mut self, offset: u64, bytes: u64) -> io::Result<()> {
-        write_zeros(&self.file, offset, bytes)
+        write_zeros(&self.file, offset, bytes)?;
+        self.prefilled += bytes;
+        if self.prefilled >= PREFILL_SYNC_BYTES {
+            self.prefilled = 0;
+            self.file.sync_data()?;
+        }
+        Ok(())
     }
 
     fn distrust_cache(&mut self) -> io::Result<()> {

@@ -19,6 +19,7 @@ use std::collections::VecDeque;
 struct Weight {
     commands: u64,
     bytes: u64,
+    slots: u64,
 }
 
 /// A snapshot that this node is taking.
@@ -55,6 +56,7 @@ impl Checkpoints {
     pub(crate) fn grew(&mut self, commands: usize, bytes: usize) {
         self.total.commands += commands as u64;
         self.total.bytes += bytes as u64;
+        self.total.slots += 1;
     }
 
     pub(crate) fn failed(&mut self, slot: Slot) {
@@ -107,7 +109,8 @@ impl<O: Ordering> Replica<O> {
         };
         let kept = &self.checkpoints;
         let commands = kept.total.commands - kept.last.commands;
-        let bytes = kept.total.bytes - kept.last.bytes;
+        let slots = kept.total.slots - kept.last.slots;
+        let bytes = (kept.total.bytes - kept.last.bytes).max(slots * policy.slot_bytes);
         let image = self.agreement.own().map_or(0, |own| own.bytes);
         let enough = policy
             .bytes

@@ -175,6 +175,7 @@ fn the_leader_asks_for_a_checkpoint_when_commands_and_bytes_are_enough() {
     let policy = CheckpointPolicy {
         commands: 10,
         bytes: 2_000,
+        slot_bytes: 0,
         ..CheckpointPolicy::default()
     };
     let mut world = World::with(2, |config| config.snapshots = Snapshots::Every(policy));
@@ -191,6 +192,28 @@ fn the_leader_asks_for_a_checkpoint_when_commands_and_bytes_are_enough() {
         2,
         "an image of 600 KiB is not written often"
     );
+}
+
+#[test]
+fn slots_of_a_few_bytes_count_as_the_blocks_that_a_log_on_disk_writes() {
+    let slots_until_a_snapshot = |slot_bytes| {
+        let policy = CheckpointPolicy {
+            commands: 1,
+            bytes: 40 * 4096,
+            image_percent: 0,
+            slot_bytes,
+            ..CheckpointPolicy::default()
+        };
+        let mut world = World::with(2, |config| config.snapshots = Snapshots::Every(policy));
+        let session = world.open(0, 5);
+        (1..=100).find(|sequence| {
+            world.call(0, 5, id(session, *sequence), "a");
+            world.nodes[1].replica.status().snapshot > Slot::ZERO
+        })
+    };
+    let slots = slots_until_a_snapshot(4096).expect("40 blocks are enough");
+    assert!((35..=40).contains(&slots), "{slots}");
+    assert_eq!(slots_until_a_snapshot(0), None, "100 slots of a few bytes");
 }
 
 #[test]

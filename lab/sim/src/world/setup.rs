@@ -127,6 +127,8 @@ impl Setup {
                 image_percent: 100,
                 commands_hard: r.between(200, 2000),
                 bytes_hard: 64 << 10,
+                // The blocks of these logs are as small as their batches.
+                slot_bytes: 0,
             },
             session_expiry: r.millis(3000, 20_000),
             sessions_max: if r.chance(150) {

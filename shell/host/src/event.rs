@@ -57,7 +57,7 @@ pub enum HostEvent {
         /// What happened to it.
         reason: String,
         /// The call that it was executing, if any.
-        culprit: Option<Culprit>,
+        call: Option<RunningCall>,
         /// It died repeatedly at one call and is not started again. Nothing is skipped: only a decision of
         /// the group may do that.
         is_final: bool,
@@ -66,7 +66,7 @@ pub enum HostEvent {
     /// `call_timeout` if one is set.
     Hanging {
         /// The call that does not return.
-        culprit: Culprit,
+        call: RunningCall,
         /// How long ago it began.
         since: Duration,
     },
@@ -74,7 +74,7 @@ pub enum HostEvent {
 
 /// The call that the host process was executing.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Culprit {
+pub struct RunningCall {
     /// The slot of its batch; `None` for a query.
     pub slot: Option<Slot>,
     /// Its index in the batch.

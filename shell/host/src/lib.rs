@@ -31,7 +31,7 @@ pub use builtin::{Counter, CreateError, Kv, Register, create};
 pub use child::interpreter;
 pub use config::{HostConfig, HostedObject, PythonConfig};
 pub use error::HostError;
-pub use event::{Culprit, HostEvent};
+pub use event::{HostEvent, RunningCall};
 pub use host::{Host, check};
 pub use image::{ObjectImage, images_digest};
 pub use object::{Environment, FrozenState, Object, RestoreError};

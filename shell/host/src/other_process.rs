@@ -9,7 +9,7 @@ use crate::arguments::raised;
 use crate::child::{Process, ProcessEnd, await_ready};
 use crate::config::{HostedObject, PythonConfig};
 use crate::error::HostError;
-use crate::event::{Culprit, HostEvent};
+use crate::event::{HostEvent, RunningCall};
 use crate::image::ObjectImage;
 use crate::limits::{
     ACTIVITY_INTERVAL, DEATHS_AT_ONE_CALL_MAX, HANG_REPORTED_AFTER, RESTART_DELAY,
@@ -81,8 +81,8 @@ struct Watch {
 
 /// How the last process ended.
 struct Death {
-    culprit: Option<Culprit>,
-    /// Ends in a row at that culprit.
+    call: Option<RunningCall>,
+    /// Ends in a row at that call.
     count: u32,
 }
 
@@ -147,8 +147,8 @@ impl OtherProcess {
         let is_down_for_it = self
             .last_death
             .as_ref()
-            .and_then(|death| death.culprit.as_ref())
-            .is_some_and(|culprit| culprit.slot == Some(slot) && culprit.index == index);
+            .and_then(|death| death.call.as_ref())
+            .is_some_and(|call| call.slot == Some(slot) && call.index == index);
         match &self.life {
             Life::Over if is_down_for_it => {
                 let until = Instant::now();
@@ -283,7 +283,7 @@ impl OtherProcess {
                 self.life = Life::Over;
                 self.events.push(HostEvent::Down {
                     reason: format!("object {object}: {reason}"),
-                    culprit: None,
+                    call: None,
                     is_final: true,
                 });
             }
@@ -377,7 +377,7 @@ impl OtherProcess {
             self.life = Life::Over;
             self.events.push(HostEvent::Down {
                 reason: format!("its own image of {slot} cannot be restored: {reason}"),
-                culprit: None,
+                call: None,
                 is_final: true,
             });
             return;
@@ -445,7 +445,7 @@ impl OtherProcess {
         };
         let activity = process.activity();
         let status = process.kill();
-        let culprit = self.work_log.culprit(activity);
+        let call = self.work_log.running_call(activity);
         if activity.doing == Doing::Query
             && let Some(read) = self.work_log.drop_first_query()
         {
@@ -460,25 +460,23 @@ impl OtherProcess {
             ProcessEnd::Broken(broken) => broken.to_string(),
         };
         let count = match &self.last_death {
-            Some(death) if death.culprit == culprit => death.count + 1,
+            Some(death) if death.call == call => death.count + 1,
             Some(_) | None => 1,
         };
         let is_final = count >= DEATHS_AT_ONE_CALL_MAX
-            && culprit
-                .as_ref()
-                .is_some_and(|culprit| culprit.slot.is_some());
+            && call.as_ref().is_some_and(|call| call.slot.is_some());
         if !is_final {
             let until = Instant::now() + delay(count);
             self.life = Life::Waiting { until };
         }
         self.last_death = Some(Death {
-            culprit: culprit.clone(),
+            call: call.clone(),
             count,
         });
         self.work_log.rewind();
         self.events.push(HostEvent::Down {
             reason,
-            culprit,
+            call,
             is_final,
         });
     }
@@ -520,7 +518,7 @@ impl OtherProcess {
                 self.life = Life::Waiting { until };
                 self.events.push(HostEvent::Down {
                     reason: error.to_string(),
-                    culprit: None,
+                    call: None,
                     is_final: false,
                 });
             }
@@ -540,10 +538,10 @@ impl OtherProcess {
         let since = now - self.watch.since;
         if since >= HANG_REPORTED_AFTER
             && !self.watch.is_reported
-            && let Some(culprit) = self.work_log.culprit(activity)
+            && let Some(call) = self.work_log.running_call(activity)
         {
             self.watch.is_reported = true;
-            self.events.push(HostEvent::Hanging { culprit, since });
+            self.events.push(HostEvent::Hanging { call, since });
         }
         if self.config.call_timeout.is_some_and(|limit| since >= limit) {
             let late = std::io::Error::other("a call ran longer than --call-timeout allows");

@@ -5,7 +5,7 @@
 
 use crate::activity::{Activity, Doing};
 use crate::arguments::CallView;
-use crate::event::Culprit;
+use crate::event::RunningCall;
 use crate::image::ObjectImage;
 use bytes::Bytes;
 use quorate_ordering::ReadId;
@@ -244,8 +244,8 @@ impl WorkLog {
     }
 
     /// Names the call that the activity shows.
-    pub(crate) fn culprit(&self, activity: Activity) -> Option<Culprit> {
-        let named = |slot, object, payload: &Bytes| Culprit {
+    pub(crate) fn running_call(&self, activity: Activity) -> Option<RunningCall> {
+        let named = |slot, object, payload: &Bytes| RunningCall {
             slot,
             index: activity.index,
             object,

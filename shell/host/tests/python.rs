@@ -288,12 +288,10 @@ fn a_call_that_ends_every_process_leaves_the_host_down_and_is_named() {
         vec![call(0, "deposit", &[1]), call(4, "crash", &[])],
     );
     let mut deaths = 0;
-    let culprit = until(&mut host, |event| match event {
-        HostEvent::Down {
-            culprit, is_final, ..
-        } => {
+    let call = until(&mut host, |event| match event {
+        HostEvent::Down { call, is_final, .. } => {
             deaths += 1;
-            is_final.then(|| culprit.clone().unwrap())
+            is_final.then(|| call.clone().unwrap())
         }
         HostEvent::Executed { slot, .. } => {
             assert_eq!(*slot, Slot(1), "nothing is answered for it");
@@ -302,8 +300,8 @@ fn a_call_that_ends_every_process_leaves_the_host_down_and_is_named() {
         _ => None,
     });
     assert_eq!(deaths, 3);
-    assert_eq!(culprit.slot, Some(Slot(2)));
-    assert_eq!((culprit.index, culprit.method.as_str()), (4, "crash"));
+    assert_eq!(call.slot, Some(Slot(2)));
+    assert_eq!((call.index, call.method.as_str()), (4, "crash"));
 }
 
 #[test]
@@ -405,11 +403,11 @@ fn a_hanging_call_is_reported_and_killed_only_on_demand() {
     config.python.call_timeout = Some(Duration::from_millis(1500));
     let mut host = Host::open(config).unwrap();
     host.execute(Slot(1), stamp(1), vec![call(0, "hang", &[])]);
-    let (culprit, since) = until(&mut host, |event| match event {
-        HostEvent::Hanging { culprit, since } => Some((culprit.clone(), *since)),
+    let (call, since) = until(&mut host, |event| match event {
+        HostEvent::Hanging { call, since } => Some((call.clone(), *since)),
         _ => None,
     });
-    assert_eq!(culprit.method, "hang");
+    assert_eq!(call.method, "hang");
     assert!(since >= Duration::from_secs(1));
     let reason = until(&mut host, |event| match event {
         HostEvent::Down { reason, .. } => Some(reason.clone()),

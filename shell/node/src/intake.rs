@@ -178,20 +178,20 @@ impl Node {
             }
             HostEvent::Down {
                 reason,
-                culprit,
+                call,
                 is_final,
             } => {
-                tracing::warn!(reason, ?culprit, is_final, "object host down");
+                tracing::warn!(reason, ?call, is_final, "object host down");
                 self.feed(now, Input::Host { is_up: false });
-                let place = culprit.and_then(|call| Some((call.slot?, call.index)));
+                let place = call.and_then(|call| Some((call.slot?, call.index)));
                 if let Some((slot, index)) = place.filter(|_| is_final) {
                     self.feed(now, Input::HostDied { slot, index });
                 }
             }
-            HostEvent::Hanging { culprit, since } => {
+            HostEvent::Hanging { call, since } => {
                 tracing::warn!(
-                    method = culprit.method,
-                    ?culprit,
+                    method = call.method,
+                    ?call,
                     ?since,
                     "a call does not return"
                 );

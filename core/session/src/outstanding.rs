@@ -39,7 +39,7 @@ pub enum Operation {
         object: ObjectId,
         /// Method and arguments.
         payload: Value,
-        /// How fresh.
+        /// How fresh the answer must be.
         level: ReadLevel,
     },
     /// A snapshot on every replica.
@@ -70,7 +70,7 @@ pub(crate) struct Pending {
 }
 
 impl Pending {
-    /// Says whether a replica may have executed it in the session in use.
+    /// Whether a replica may have executed it in the current session.
     pub(crate) fn is_in_doubt(&self) -> bool {
         self.copies > 0
     }

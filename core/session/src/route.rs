@@ -5,13 +5,13 @@ use quorate_types::NodeId;
 /// Which node a client stays with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Preference {
-    /// Move to the leader when told who leads: calls save a hop.
+    /// Move to the leader when a node names it: calls then need no forwarding.
     Leader,
     /// Stay with whichever node answers: reads of level `any` spread over the replicas.
     Anyone,
 }
 
-/// The addresses of a group, and where to go next.
+/// The addresses of a group, and which one is dialled next.
 #[derive(Clone, Debug)]
 pub(crate) struct Route {
     /// `host:port` of each known node; the id is learned at the first welcome.
@@ -43,7 +43,7 @@ impl Route {
         }
     }
 
-    /// Where to dial now.
+    /// The address to dial.
     pub(crate) fn address(&self) -> &str {
         &self.addresses[self.current].1
     }
@@ -60,7 +60,7 @@ impl Route {
         self.current = self.position(node).unwrap_or(0);
     }
 
-    /// The connection failed or fell silent: go on to a hinted leader not tried yet, else round.
+    /// The connection failed or fell silent: go on to the hinted leader if it was not tried yet, else to the next address.
     pub(crate) fn advance(&mut self) {
         self.failed_in_a_row += 1;
         match self.hint.take().and_then(|node| self.position(node)) {
@@ -74,7 +74,7 @@ impl Route {
         self.addresses.len()
     }
 
-    /// Says whether every address failed since one last answered.
+    /// Whether every address has failed since one answered last.
     pub(crate) fn is_exhausted(&self) -> bool {
         self.failed_in_a_row >= self.addresses.len()
     }
@@ -84,7 +84,7 @@ impl Route {
         self.shunned = self.addresses[self.current].0;
     }
 
-    /// `leader` is said to lead. True when that is another node than the one in use, and known.
+    /// A node names `leader` as the leader. Returns whether that is a known node other than the one in use.
     pub(crate) fn hinted(&mut self, leader: NodeId) -> bool {
         match self.position(leader) {
             Some(position) if position != self.current && self.shunned != Some(leader) => {

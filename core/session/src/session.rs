@@ -23,13 +23,13 @@ pub enum SessionInput {
     },
     /// The connection failed, could not be made, or ended.
     Disconnected,
-    /// A replica said this.
+    /// A replica sent this message.
     Received(ToClient),
-    /// The time asked for by `next_wake` has come.
+    /// The time that `next_wake` returned has come.
     Wake,
 }
 
-/// What a client wants done.
+/// What the owner of the sockets has to do for a client.
 #[derive(Clone, PartialEq, Debug)]
 pub enum SessionOutput {
     /// Drop the connection, if any, and connect to this address.
@@ -41,9 +41,9 @@ pub enum SessionOutput {
     Send(FromClient),
     /// An operation ended.
     Done {
-        /// Which.
+        /// The operation.
         ticket: Ticket,
-        /// How.
+        /// Its answer, or why it has none.
         result: Result<Answer, Failure>,
     },
 }
@@ -52,7 +52,7 @@ pub enum SessionOutput {
 enum Link {
     /// Not connected; dial when the time comes.
     Down { dial_at: Time },
-    /// Dialled, not welcomed yet; given up at the time.
+    /// Dialled, not welcomed yet; given up at `until`.
     Dialling { until: Time },
     /// Connected.
     Up,
@@ -60,7 +60,7 @@ enum Link {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Registration {
-    /// None; `nonce` names the open that is asked for on the present connection.
+    /// There is none; a session is asked for under `nonce`.
     Wanted { nonce: u64 },
     /// Open.
     Open { id: SessionId, expiry: Duration },
@@ -68,20 +68,20 @@ enum Registration {
 
 /// One client's session with one group.
 ///
-/// Tickets of calls and of other operations rise, each kind by itself.
+/// Ticket numbers rise, those of calls and those of other operations independently.
 #[derive(Clone, Debug)]
 pub struct ClientSession {
     config: SessionConfig,
     route: Route,
     link: Link,
     registration: Registration,
-    /// Ticket number of a call less its sequence in the present session.
+    /// The ticket number of a call minus its sequence in the current session.
     sequence_base: u64,
     calls: Outstanding,
     requests: Outstanding,
     silence: Duration,
     last_heard: Time,
-    /// When a call or a keepalive was last sent: what keeps the session. Reads do not.
+    /// When a call or a keepalive was last sent. Both keep the session alive; reads do not.
     active_at: Time,
     /// A keepalive is unanswered; before it was sent, `active_at` was this.
     unanswered_keepalive: Option<Time>,
@@ -91,7 +91,7 @@ pub struct ClientSession {
     open_at: Option<Time>,
     /// Nodes in a row that had no room on their disk for a session.
     full_nodes: usize,
-    /// Nothing is due before; recomputed when it comes.
+    /// Nothing is due before this time; recomputed when it comes.
     wake_hint: Time,
 }
 
@@ -125,7 +125,7 @@ impl ClientSession {
         }
     }
 
-    /// Says whether a session is open.
+    /// Whether a session is open on a connection.
     #[must_use]
     pub fn is_open(&self) -> bool {
         matches!(self.registration, Registration::Open { .. }) && self.link == Link::Up
@@ -137,7 +137,7 @@ impl ClientSession {
         self.calls.len() + self.requests.len()
     }
 
-    /// Begins an operation; `None` when as many are in flight as the bound allows.
+    /// Begins an operation; `None` if the bound of operations in flight is reached.
     pub fn begin(
         &mut self,
         now: Time,
@@ -163,7 +163,7 @@ impl ClientSession {
             resend_at: None,
         };
         if pending.operation.payload_len() > PAYLOAD_BYTES_MAX {
-            // No node would read it. It gets a request's number, for a call's would be missed in the session.
+            // No node accepts it. It gets a request's number: a call's number would leave a gap in the session.
             let number = self.requests.push(pending);
             self.finish_request(number, Err(Failure::refused(Refusal::TooLarge)), out);
             return Some(Ticket::Request(number));

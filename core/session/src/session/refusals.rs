@@ -41,8 +41,8 @@ impl ClientSession {
         }
     }
 
-    /// The node's disk is full: another node may have room. Once every node had none, whatever can have
-    /// happened nowhere fails.
+    /// The node's disk is full; another node may have room. Once every node has refused, the operations that no
+    /// node can have executed fail.
     pub(super) fn on_storage_full(&mut self, now: Time, ask: Ask, out: &mut Vec<SessionOutput>) {
         let nodes = self.route.len();
         let failed: Vec<u64> = match ask {
@@ -86,7 +86,7 @@ impl ClientSession {
         }
     }
 
-    /// The operation that a refusal speaks of.
+    /// The operation that a refusal is about.
     pub(super) fn pending_mut(&mut self, ask: Ask) -> Option<&mut Pending> {
         match ask {
             Ask::Call(id) => self.call_number(id).and_then(|n| self.calls.pending_mut(n)),
@@ -95,7 +95,7 @@ impl ClientSession {
         }
     }
 
-    /// Sends what was refused for the moment again after a pause.
+    /// Sends an operation or an open that was refused for the moment again after a pause.
     pub(super) fn delay(&mut self, now: Time, ask: Ask) {
         let at = now + self.config.retry_pause;
         if let Some(pending) = self.pending_mut(ask) {
@@ -106,8 +106,8 @@ impl ClientSession {
         self.wake_hint = self.wake_hint.min(at);
     }
 
-    /// The session is over: what a replica may have got has an unknown outcome, the rest goes on
-    /// in a new session.
+    /// The session has ended. Calls that a replica may have received have an unknown outcome; the others are
+    /// sent in a new session.
     pub(super) fn on_expired(
         &mut self,
         now: Time,
@@ -140,7 +140,7 @@ impl ClientSession {
     }
 }
 
-/// Says whether sending the request again cannot help.
+/// Whether the refusal is final: sending the request again cannot succeed.
 fn is_final(refusal: Refusal) -> bool {
     match refusal {
         Refusal::ReplyGone

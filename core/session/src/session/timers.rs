@@ -70,8 +70,8 @@ impl ClientSession {
         }
     }
 
-    /// When a connection that stays silent is given up. One that owes only the answer to a keepalive,
-    /// which a quorum has to confirm, is given the longest silence.
+    /// When a silent connection is given up. If only the answer to a keepalive is missing, which a quorum has to
+    /// confirm, the connection may be silent for the longest time.
     fn silence_ends(&self) -> Option<Time> {
         if self.in_flight() > 0 || !self.is_open() {
             return Some(self.last_heard + self.silence);
@@ -80,8 +80,8 @@ impl ClientSession {
         owes.then_some(self.last_heard + self.config.silence_max)
     }
 
-    /// Nothing was heard for too long: the node in use is not gone back to on the word of nodes that
-    /// have not missed it yet, and the next silence may be longer.
+    /// Nothing was heard for too long. Leader hints of nodes that have not noticed it yet do not lead back to
+    /// the node in use, and the next silence may be longer.
     pub(super) fn note_silence(&mut self) {
         self.silence = Duration((self.silence.0 * 2).min(self.config.silence_max.0));
         self.route.shun();
@@ -109,8 +109,8 @@ impl ClientSession {
         }
     }
 
-    /// The earliest thing that time alone brings about. What is sent only on a connection, or only in a session, is not due
-    /// without one: the client would be woken again and again for what it cannot do.
+    /// The earliest time at which something is to be done. Messages that need a connection or a session are not due while
+    /// there is none: the client could not send them and would be woken again at once.
     pub(super) fn due(&self, now: Time) -> Time {
         let is_open = self.is_open();
         let link = match self.link {

@@ -15,7 +15,9 @@ impl World {
     /// Changes a bit of what a node's files hold, while the node is down.
     pub(super) fn flip(&mut self, id: NodeId, part: Part, bit: u64, down: Duration) {
         let costs_vote = part != Part::Identity;
-        if costs_vote && !self.may_maim(id) {
+        // Damage in an older copy hides what it lacks from its peers: a stated limit.
+        let hides_copy = part == Part::Log && self.nodes[&id].is_old_copy;
+        if hides_copy || costs_vote && !self.may_maim(id) {
             return;
         }
         self.die(id, Death::Killed, down);
@@ -96,12 +98,19 @@ impl World {
         let Some(image) = self.harm.images.remove(&index) else {
             return;
         };
-        if !self.may_maim(id) {
+        let would_be_sighted = image
+            .fork()
+            .start()
+            .is_ok_and(|found| self.would_be_sighted(id, &found));
+        if !would_be_sighted || !self.may_maim(id) {
             return;
         }
         self.die(id, Death::PowerCut, down);
-        self.node(id).disks = image;
-        self.exercised(Row::RolledBack);
+        self.harm.copied.insert(id);
+        self.forget_sightings(id);
+        let node = self.node(id);
+        node.disks = image;
+        node.is_old_copy = true;
     }
 
     /// Files of a node's log vanish while it is down.

@@ -87,7 +87,7 @@ const WEIGHTS: &[(Kind, u64)] = &[
     (Kind::Flip(Part::Log), 6),
     (Kind::Flip(Part::Snapshots), 6),
     (Kind::Flip(Part::Identity), 3),
-    (Kind::Rollback, 3),
+    (Kind::Rollback, 8),
     (Kind::LoseLog, 4),
     (Kind::Wipe, 3),
     (Kind::WallJump, 4),
@@ -95,12 +95,6 @@ const WEIGHTS: &[(Kind, u64)] = &[
     (Kind::Hang, 5),
     (Kind::Checkpoint, 4),
     (Kind::ClientCut, 4),
-];
-
-/// Kinds that the code does not survive yet; their rows have no quota.
-const NOT_YET: &[Kind] = &[
-    // Peers do not notice an old copy of a whole directory.
-    Kind::Rollback,
 ];
 
 /// Changes of a disk in a save or a trim: a cut after more of them strikes behind it.
@@ -170,7 +164,7 @@ fn kinds(random: &mut Random, setup: &Setup) -> Vec<(Kind, u64)> {
     let mut kinds: Vec<(Kind, u64)> = WEIGHTS
         .iter()
         .copied()
-        .filter(|(kind, _)| !NOT_YET.contains(kind) && makes_sense(*kind, setup))
+        .filter(|(kind, _)| makes_sense(*kind, setup))
         .collect();
     if random.chance(600) {
         let wanted = random.between(2, 8) as usize;
@@ -186,9 +180,8 @@ fn makes_sense(kind: Kind, setup: &Setup) -> bool {
     let is_durable = setup.persistence == Persistence::Disk;
     match kind {
         Kind::Crash | Kind::CrashLeader | Kind::PowerCut => true,
-        Kind::Blackout | Kind::DiskError | Kind::Rollback | Kind::LoseLog | Kind::Wipe => {
-            is_durable
-        }
+        Kind::Rollback => is_durable && has_peers,
+        Kind::Blackout | Kind::DiskError | Kind::LoseLog | Kind::Wipe => is_durable,
         Kind::Trap(KillStep::Save | KillStep::Trim) => is_durable,
         Kind::Flip(Part::Identity) => is_durable,
         Kind::Flip(Part::Log | Part::Snapshots) => is_durable && has_peers,
@@ -508,7 +501,7 @@ impl Draw<'_> {
             },
             Kind::Rollback => Fault::Rollback {
                 node,
-                by: self.span(left, 5000),
+                by: self.random.millis(200.min(left), left.min(5000)),
                 down,
             },
             Kind::LoseLog => Fault::LoseLog {

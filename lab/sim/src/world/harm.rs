@@ -30,6 +30,8 @@ pub(super) struct Harm {
     pub maimed: BTreeSet<NodeId>,
     /// Nodes whose wall clocks are wrong by years.
     pub misled: BTreeSet<NodeId>,
+    /// Nodes whose directory was ever an older copy.
+    pub copied: BTreeSet<NodeId>,
     /// Traps that have not sprung.
     pub traps: Vec<Trap>,
     /// What lasting faults of the network must show, by their index.

@@ -91,15 +91,20 @@ impl World {
                 )
             });
         let config = self.ordering_config(id, &found);
+        let recall = found.recall();
         let mut objects = Objects::new(&self.setup.view().objects);
         let recovered = found
             .snapshot
             .map(|snapshot| recover(&mut objects, snapshot));
-        let has_lost = found.past.damage.was_found() || found.has_forgotten;
+        let is_old_copy = self.nodes[&id].is_old_copy;
+        let has_lost = found.past.damage.was_found() || found.has_forgotten || is_old_copy;
         if found.past.damage.was_found() {
             self.exercised(Row::DamagedLog);
         }
-        self.note_loss(id, found.past.damage.needs_survey() || found.has_forgotten);
+        self.note_loss(
+            id,
+            found.past.damage.needs_survey() || found.has_forgotten || is_old_copy,
+        );
         let slot = recovered
             .as_ref()
             .map_or(Slot::ZERO, |recovered| recovered.core.slot);
@@ -127,6 +132,8 @@ impl World {
         node.life += 1;
         node.doom = None;
         node.running = Some(Box::new(Running {
+            boot,
+            recall,
             replica,
             seen,
             storage: found.storage,

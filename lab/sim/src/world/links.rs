@@ -127,6 +127,9 @@ impl World {
             self.events.push(at, Event::Connect { one, other });
             return;
         }
+        if self.refuse_each_other(one, other) {
+            return;
+        }
         let epoch = self.network.connect(one, other);
         let words = [
             Tag::Link as u64,

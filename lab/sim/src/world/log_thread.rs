@@ -65,6 +65,11 @@ impl LogThread {
         }
     }
 
+    /// The number of the newest durable commit.
+    pub(super) fn newest_commit(&self) -> u64 {
+        self.commits.log().newest_commit()
+    }
+
     /// Queues one record.
     pub(super) fn append(&mut self, mark: Mark, record: Record) {
         let mut bytes = BytesMut::new();

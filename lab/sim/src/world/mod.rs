@@ -34,6 +34,7 @@ mod serve;
 mod setup;
 mod shape;
 mod shrink;
+mod sightings;
 mod stages;
 mod stall;
 mod trace;
@@ -66,6 +67,7 @@ use quorate_session::{ClientSession, Preference, SessionConfig};
 use quorate_types::{ConnectionId, Duration, NodeId};
 use random::Random;
 use setup::Setup;
+use sightings::Sightings;
 use stages::Stage;
 use std::collections::{BTreeMap, BTreeSet};
 use trace::Trace;
@@ -89,6 +91,7 @@ pub struct World {
     memory: Memory,
     stage: Stage,
     harm: Harm,
+    sightings: Sightings,
     trace: Trace,
     /// The first broken property: nothing happens after it.
     broken: Option<Violation>,
@@ -128,6 +131,7 @@ impl World {
             memory: stages::bounds(&setup),
             stage: Stage::Faults,
             harm: Harm::default(),
+            sightings: Sightings::default(),
             trace: Trace::new(telling),
             broken: None,
             random: Random::new(seed, "world", 0),
@@ -162,6 +166,7 @@ impl World {
                 life: 0,
                 running: None,
                 is_wiped: false,
+                is_old_copy: false,
                 paused: 0,
                 stall_due: None,
                 stalled: None,

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use quorate_any::AnyMessage;
 use quorate_ordering::Role;
 use quorate_replica::{EarlierLives, Input, Quarantine, Replica, SnapshotCore};
-use quorate_types::{Ballot, Duration, NodeId, Slot};
+use quorate_types::{Ballot, Duration, NodeId, Recall, Slot};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -31,6 +31,8 @@ pub(super) struct Node {
     pub running: Option<Box<Running>>,
     /// Its directory was emptied: it stays down.
     pub is_wiped: bool,
+    /// Its directory is an older copy, and nobody has told it.
+    pub is_old_copy: bool,
     /// Faults that keep its process still.
     pub paused: u64,
     /// The fault that stops its process in its next turn.
@@ -137,6 +139,10 @@ impl LogStep {
 
 /// What is lost when the process ends.
 pub(super) struct Running {
+    /// Which start of its directory this is.
+    pub boot: u64,
+    /// How much it remembers of what it promised and voted for.
+    pub recall: Recall,
     /// Sessions, order, execution.
     pub replica: Replica<Watched>,
     /// What the ordering was given and decided.

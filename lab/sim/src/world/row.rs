@@ -68,7 +68,7 @@ rows! {
     DamagedLog 10 "start on a damaged log";
     DamagedSnapshot 10 "start with a damaged snapshot";
     DamagedIdentity 5 "start with one copy of the identity damaged";
-    RolledBack 0 "start on an old copy of the disks";
+    RolledBack 5 "start on an old copy of the disks";
     LogLost 5 "start without the log's files";
     SegmentLost 5 "start without the newest segment";
     Wiped 5 "directory emptied";

@@ -95,6 +95,7 @@ impl World {
         let judged = self.judge.liveness.check(self.now.0);
         self.judged(judged);
         self.watch_health();
+        self.tell_reaches();
         match self.stage {
             Stage::Faults if self.now.0 >= self.schedule.until.0 => {
                 self.mend();

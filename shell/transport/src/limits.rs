@@ -71,7 +71,7 @@ pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// How often one peer's refusal is logged at most.
 pub(crate) const REFUSAL_LOGGED_EVERY: Duration = Duration::from_millis(60_000);
 
-/// How often a peer is told at most how far the log has come: an old copy is noticed unless it lacks less than this.
+/// How often a peer that is sent nothing else is told at most how far the log has come.
 pub(crate) const REACH_TOLD_EVERY: Duration = Duration::from_millis(50);
 
 /// How often commits seen of peers are written down at most; two small files each time.

@@ -35,6 +35,8 @@ pub(crate) struct RemotePeer {
     pub(crate) way: PeerState,
     /// What was seen of it.
     pub(crate) past: PeerPast,
+    /// The newest commit of this node that it was told.
+    pub(crate) told: u64,
     pause: Duration,
     refusal_logged: Option<Time>,
 }
@@ -45,6 +47,7 @@ impl RemotePeer {
         let past = past.filter(|past| past.incarnation == address.incarnation);
         RemotePeer {
             past: past.unwrap_or(PeerPast::new(address.incarnation)),
+            told: 0,
             address,
             way: PeerState::Idle { at: now },
             pause: BACKOFF_MIN,

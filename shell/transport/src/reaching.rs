@@ -12,7 +12,6 @@ use quorate_wire::{
 /// When what was told and handed over.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reaching {
-    told: u64,
     tell_at: Time,
     is_start_new: bool,
     is_commit_new: bool,
@@ -22,7 +21,6 @@ pub(crate) struct Reaching {
 impl Reaching {
     pub(crate) fn new(now: Time) -> Reaching {
         Reaching {
-            told: 0,
             tell_at: now,
             is_start_new: false,
             is_commit_new: false,
@@ -65,16 +63,26 @@ impl Transport {
         pasts.collect()
     }
 
-    /// Tells the linked peers how far the log has come, ahead of everything queued in this turn that waited for it.
+    /// Tells the linked peers how far the log has come. A peer that is about to be sent anything is told in the same write,
+    /// ahead of everything that waited for the commit; the others are told now and then.
     pub(crate) fn tell_reach(&mut self, now: Time) {
-        let reach = self.settings.own.reach;
-        if reach.commit <= self.reaching.told || now < self.reaching.tell_at {
-            return;
+        let commit = self.settings.own.reach.commit;
+        let is_time = now >= self.reaching.tell_at;
+        let mut due = Vec::new();
+        for peer in self.peers.values_mut().filter(|peer| peer.told < commit) {
+            let Some(slot) = peer.link() else {
+                continue;
+            };
+            let connection = self.slots[slot].as_ref().expect("a linked slot is taken");
+            if is_time || connection.waiting() > 0 {
+                peer.told = commit;
+                due.push(slot);
+            }
         }
-        self.reaching.told = reach.commit;
-        self.reaching.tell_at = now + REACH_TOLD_EVERY;
-        let links: Vec<usize> = self.peers.values().filter_map(|peer| peer.link()).collect();
-        for slot in links {
+        if is_time && !due.is_empty() {
+            self.reaching.tell_at = now + REACH_TOLD_EVERY;
+        }
+        for slot in due {
             self.greet_with_reach(slot);
         }
     }

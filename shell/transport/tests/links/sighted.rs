@@ -1,7 +1,7 @@
 //! Nodes that come with less than their peers have seen of them.
 
 use crate::{Node, free_addresses, until};
-use quorate_transport::{Arrival, TransportLimits};
+use quorate_transport::{Arrival, FrameLane, TransportLimits};
 use quorate_types::{Finding, Recall};
 use std::collections::BTreeMap;
 
@@ -54,5 +54,22 @@ fn an_old_copy_of_a_node_is_told_so_by_who_saw_more_of_it_whoever_dials() {
         until(&mut [&mut observer, &mut witness], "its link", |nodes| {
             nodes[1].link(old).is_some()
         });
+    }
+}
+
+/// Claim st-2.
+#[test]
+fn whoever_gets_a_message_knows_the_commit_that_it_rests_on() {
+    let addresses = free_addresses(2);
+    let mut one = Node::start(1, 1, &addresses, TransportLimits::default());
+    let mut two = Node::start(2, 1, &addresses, TransportLimits::default());
+    linked(&mut one, &mut two);
+    for commit in 1..=50 {
+        one.transport.set_commit(commit);
+        one.send(2, FrameLane::Normal, b"a vote");
+        until(&mut [&mut one, &mut two], "the vote", |nodes| {
+            nodes[1].bodies().len() as u64 == commit
+        });
+        assert_eq!(two.transport.pasts()[0].1.commit, commit);
     }
 }

@@ -38,6 +38,7 @@ from quorate._errors import (
     StorageFull,
     TimedOut,
     Unavailable,
+    UnsupportedResult,
     UnsupportedValue,
 )
 from quorate._local import local
@@ -67,6 +68,7 @@ __all__ = [
     "TimedOut",
     "Tls",
     "Unavailable",
+    "UnsupportedResult",
     "UnsupportedValue",
     "aconnect",
     "agather",

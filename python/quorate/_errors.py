@@ -16,6 +16,7 @@
     ├── OutcomeUnknown         it may have been executed: look before calling again
     │   ├── TimedOut           (also TimeoutError)
     │   └── SessionExpired     the session ended while calls were under way
+    ├── UnsupportedResult      (also TypeError)           executed: what the method returned cannot be sent
     ├── RemoteError            executed: the method raised an exception that is unknown here
     └── MalformedValue         (also ValueError)          bytes that do not encode a value
 """
@@ -89,7 +90,7 @@ class Refused(NotExecuted):
 
 
 class UnsupportedValue(Refused, TypeError):
-    """A value of a kind that cannot be sent; the message begins with its path.
+    """An argument, or a part of it, of a kind that cannot be sent; the message begins with its path.
 
     >>> from quorate import _native
     >>> _native.dumps([object()])
@@ -155,6 +156,17 @@ class SessionExpired(OutcomeUnknown):
     >>> issubclass(SessionExpired, OutcomeUnknown)
     True
     """
+
+
+class UnsupportedResult(QuorateError, TypeError):
+    """The method was executed; what it returned is of a kind that cannot be sent, or too large.
+
+    >>> UnsupportedResult.executed
+    True
+    """
+
+    executed = True
+    fault = "method"
 
 
 class RemoteError(QuorateError):
@@ -229,6 +241,7 @@ for _class in (
     OutcomeUnknown,
     TimedOut,
     SessionExpired,
+    UnsupportedResult,
     RemoteError,
     MalformedValue,
 ):

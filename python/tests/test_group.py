@@ -67,8 +67,14 @@ def test_what_cannot_be_called_or_sent_is_refused_with_a_type(wallet: Wallet) ->
 
 
 def test_a_result_that_cannot_travel_is_an_exception_and_the_next_call_goes_on(wallet: Wallet) -> None:
-    with pytest.raises(OverflowError, match="at most 8384512 travel"):
+    with pytest.raises(quorate.UnsupportedResult, match="at most 8384512") as too_large:
         wallet.tower(9 << 20)
+    assert too_large.value.executed is True
+    tried = wallet.attempts()
+    with pytest.raises(quorate.UnsupportedResult, match="was executed; result: generator") as odd:
+        wallet.try_lazily()
+    assert wallet.attempts() == tried + 1
+    assert odd.value.executed is True and not isinstance(odd.value, quorate.NotExecuted)
     assert wallet.tower(10) == "x" * 10
 
 

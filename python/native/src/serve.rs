@@ -177,9 +177,10 @@ impl<'py> Server<'py> {
     fn answer(&mut self, object: u32, payload: &[u8]) -> PyResult<()> {
         let start = self.outbox.0.len();
         self.outbox.0.extend_from_slice(&[RETURNED, 0, 0, 0, 0]);
-        let ended = self
-            .call(object, payload)
-            .and_then(|value| encode::value_into(&mut self.outbox.0, &value, "result"));
+        let ended = self.call(object, payload).and_then(|value| {
+            encode::value_into(&mut self.outbox.0, &value, "result")
+                .map_err(|error| of_a_result(value.py(), error))
+        });
         match ended {
             Ok(()) => self.close(start),
             Err(error) => {
@@ -312,6 +313,13 @@ impl<'py> Server<'py> {
         }
         Ok(())
     }
+}
+
+/// A result that cannot be sent: unlike an argument, it belongs to a call that was executed.
+#[cold]
+fn of_a_result(py: Python<'_>, error: PyErr) -> PyErr {
+    let text = format!("the method was executed; {}", error.value(py));
+    hooks::error(py, "UnsupportedResult", text)
 }
 
 /// The first attribute that is bound to something else than before: a read is executed by one replica

@@ -261,13 +261,18 @@ pub fn returned_bool(truth: bool) -> Outcome {
 /// The outcome of a method that raised the builtin exception `class`.
 #[must_use]
 pub fn raised(class: &str, message: impl Into<String>) -> Outcome {
+    raised_as(format!("builtins.{class}"), message.into())
+}
+
+/// The outcome of a call that raised `class`, a name with its module.
+pub(crate) fn raised_as(class: String, message: String) -> Outcome {
     let raised = Raised {
-        class: format!("builtins.{class}"),
-        message: message.into(),
+        class,
+        message,
         args: Vec::new(),
         traceback: String::new(),
     };
-    Outcome::Raised(raised.encode().expect("names of builtins are short"))
+    Outcome::Raised(raised.encode().expect("names of classes are short"))
 }
 
 /// The outcome of a call of a method that `class` does not have.

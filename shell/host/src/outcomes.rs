@@ -3,7 +3,7 @@
 //! This depends on the outcome alone, so it is the same on every replica. The changes of the call stay, as
 //! after any exception. The host calls it for every event.
 
-use crate::arguments::raised;
+use crate::arguments::raised_as;
 use crate::event::HostEvent;
 use quorate_types::{Outcome, PAYLOAD_BYTES_MAX};
 
@@ -28,8 +28,10 @@ fn fit_one(outcome: &mut Outcome) {
         Outcome::Skipped => return,
     };
     if length > PAYLOAD_BYTES_MAX {
-        let message = format!("the result has {length} bytes, at most {PAYLOAD_BYTES_MAX} travel");
-        *outcome = raised("OverflowError", message);
+        let message = format!(
+            "the method was executed; its result has {length} bytes, and at most {PAYLOAD_BYTES_MAX} can be sent"
+        );
+        *outcome = raised_as("quorate.UnsupportedResult".to_owned(), message);
     }
 }
 
@@ -62,7 +64,7 @@ mod tests {
                 panic!("it is replaced");
             };
             let raised = Raised::decode(bytes).expect("written here");
-            assert_eq!(raised.class, "builtins.OverflowError");
+            assert_eq!(raised.class, "quorate.UnsupportedResult");
             assert!(
                 raised.message.contains("8384513 bytes"),
                 "{}",

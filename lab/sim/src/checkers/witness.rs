@@ -22,12 +22,15 @@ pub struct ReadReply<C, R> {
     pub reply: R,
 }
 
+/// A reply to a read of the model.
+type ReadOf<M> = ReadReply<<M as Model>::Call, <M as Model>::Reply>;
+
 /// What clients were answered, to be compared with the log.
 #[derive(Debug)]
 pub struct LogWitness<M: Model> {
     model: M,
     replies: BTreeMap<CommandId, M::Reply>,
-    reads: BTreeMap<Slot, Vec<ReadReply<M::Call, M::Reply>>>,
+    reads: BTreeMap<Slot, Vec<ReadOf<M>>>,
 }
 
 impl<M: Model> LogWitness<M> {

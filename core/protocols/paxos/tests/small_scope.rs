@@ -14,7 +14,9 @@ use quorate_paxos::{Message, MultiPaxos};
 use quorate_testkit::{VIEW, call, view};
 use quorate_types::{Batch, Duration, LinkEpoch, NodeId, Persistence, Slot, Time, View, Wall};
 use stateright::{Checker, Model, Property};
-use std::hash::{Hash, Hasher};
+use std::cell::RefCell;
+use std::fmt::Write;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 const NOW: Time = Time(0);
@@ -81,7 +83,7 @@ struct Node {
     boot: u64,
     stands: u8,
     /// What tells two states of the node apart.
-    key: Arc<str>,
+    key: u64,
 }
 
 /// Text, sender, receiver, message, arrivals left.
@@ -121,7 +123,7 @@ impl Hash for State {
 impl PartialEq for State {
     fn eq(&self, other: &State) -> bool {
         let ends = |state: &State| {
-            let nodes: Vec<_> = state.nodes.iter().map(|node| node.key.clone()).collect();
+            let nodes: Vec<_> = state.nodes.iter().map(|node| node.key).collect();
             let network = state.network.iter().map(|entry| (entry.0.clone(), entry.4));
             let spent = (state.crashes, state.announcements, state.installs);
             (nodes, network.collect::<Vec<_>>(), spent)
@@ -138,15 +140,24 @@ enum Action {
     Install { node: usize, slot: Slot },
 }
 
-/// The node's whole state as text, without the numbers of its writes: they only count.
-fn key(paxos: &MultiPaxos, disk: &[Record]) -> Arc<str> {
-    let text = format!("{paxos:?} {disk:?}");
-    let mut parts = text.split("Mark(");
-    let mut key = parts.next().unwrap_or_default().to_string();
-    for part in parts {
-        key.push_str(part.trim_start_matches(|digit: char| digit.is_ascii_digit()));
-    }
-    key.into()
+thread_local! {
+    /// The text of one state after the other, in a buffer that has grown to the longest.
+    static TEXT: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+/// A digest of the node's whole state as text, without the numbers of its writes: they only count. It has 64 bits, as
+/// the fingerprints by which the explorer tells whole states apart.
+fn key(paxos: &MultiPaxos, disk: &[Record]) -> u64 {
+    TEXT.with_borrow_mut(|text| {
+        text.clear();
+        write!(text, "{paxos:?} {disk:?}").expect("a string takes any text");
+        let mut digest = DefaultHasher::new();
+        for part in text.split("Mark(") {
+            let unnumbered = part.trim_start_matches(|digit: char| digit.is_ascii_digit());
+            unnumbered.hash(&mut digest);
+        }
+        digest.finish()
+    })
 }
 
 impl World {
@@ -384,7 +395,7 @@ impl Model for World {
                     message: (*message).clone(),
                 };
                 let node = to.0 as usize - 1;
-                let before = state.nodes[node].key.clone();
+                let before = state.nodes[node].key;
                 let count = state.network.len();
                 self.event(&mut state, node, event, crashes);
                 let is_idle = before == state.nodes[node].key && count == state.network.len();

@@ -16,11 +16,11 @@ DEV := $(abspath $(TARGET_DIR))/debug
 SIM := $(CARGO) run --quiet -p quorate-sim
 # Tests run the sources of this tree with the native half and the programs of the dev build, not what `make build` installed.
 TREE := PYTHONPATH=$(CURDIR)/python QUORATE_PROGRAM=$(DEV)/quorate QUORATE_HISTORY=$(DEV)/history
-# Seeds of `make test`: about 130 CPU-seconds, shared by the cores. Seeds of `make test-fast`: about 20.
+# Seeds of `make test`: about 90 CPU-seconds, shared by the cores. Seeds of `make test-fast`: about 15.
 TEST_SEEDS ?= 1700
 FAST_SEEDS ?= 250
 # Integration tests that start no process and open no socket.
-FAST_TESTS := scripts late_messages replica session wire files log repository
+FAST_TESTS := scripts late_messages replica session wire files log group_commit pledge repository
 # `make test` repeats these seeds, so that a red run is the doing of the change; `make night` draws fresh ones. FROM=n runs others.
 FROM ?= 0
 

@@ -84,6 +84,39 @@ impl Submissions {
     }
 }
 
+/// Numbers of forwards accepted from one node. One that others overtook is accepted too, while it is among
+/// the 64 numbers below the highest; older ones count as accepted, and their commands are forwarded again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct AcceptedForwards {
+    highest: u64,
+    /// Bit `i` stands for `highest - 1 - i`.
+    below: u64,
+}
+
+impl AcceptedForwards {
+    /// Says whether `number` is accepted for the first time.
+    pub(crate) fn accept(&mut self, number: u64) -> bool {
+        if number > self.highest {
+            let passed = number - self.highest;
+            let shifted = u32::try_from(passed).ok();
+            let kept = shifted.and_then(|by| self.below.checked_shl(by));
+            let highest = shifted.and_then(|by| 1_u64.checked_shl(by - 1));
+            self.below = kept.unwrap_or(0) | highest.unwrap_or(0);
+            self.highest = number;
+            return true;
+        }
+        let Some(offset) = (self.highest - number).checked_sub(1) else {
+            return false;
+        };
+        let bit = u32::try_from(offset)
+            .ok()
+            .and_then(|offset| 1_u64.checked_shl(offset));
+        let is_new = bit.is_some_and(|bit| self.below & bit == 0);
+        self.below |= bit.unwrap_or(0);
+        is_new
+    }
+}
+
 impl MultiPaxos {
     pub(crate) fn submit(
         &mut self,
@@ -130,10 +163,9 @@ impl MultiPaxos {
         let Some(peer) = self.seat.peers.find_mut(from) else {
             return;
         };
-        if number <= peer.forwarded {
+        if !peer.forwarded.accept(number) {
             return;
         }
-        peer.forwarded = number;
         let refusal = match &mut self.part {
             Part::Leader(leader) if leader.ballot == ballot => {
                 if leader.queue.has_room(&self.seat.config.limits) {
@@ -393,5 +425,28 @@ fn refuse(
 ) {
     for command in commands {
         effects.push(Effect::Refuse { command, refusal });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::AcceptedForwards;
+
+    #[test]
+    fn a_forward_is_accepted_once_whatever_overtook_it() {
+        let mut accepted = AcceptedForwards::default();
+        let first = 1 << 32;
+        for number in [first + 1, first + 4, first + 2, first + 3, first + 70] {
+            assert!(accepted.accept(number), "{number}");
+            assert!(!accepted.accept(number), "{number} again");
+        }
+        for number in first + 1..=first + 4 {
+            assert!(!accepted.accept(number), "{number} is too old or accepted");
+        }
+        assert!(accepted.accept(first + 6), "the oldest that is remembered");
+        assert!(!accepted.accept(first + 5));
+        assert!(accepted.accept(first + 69) && !accepted.accept(first + 70));
+        assert!(accepted.accept(u64::MAX) && !accepted.accept(first + 69));
+        assert!(accepted.accept(u64::MAX - 64));
     }
 }

@@ -1,6 +1,7 @@
 //! The state of the other nodes: their links, what they reported of themselves, and the credit that
 //! bounds what is sent to each.
 
+use crate::forward::AcceptedForwards;
 use quorate_acceptor::Credit;
 use quorate_types::{LinkEpoch, NodeId, Slot, Time, View};
 
@@ -13,8 +14,8 @@ pub(crate) struct Peer {
     pub(crate) link: Option<LinkEpoch>,
     /// The highest decided prefix that it reported.
     pub(crate) decided: Slot,
-    /// The highest number of a forward accepted from it; each number is accepted once.
-    pub(crate) forwarded: u64,
+    /// Forwards accepted from it; each number is accepted once.
+    pub(crate) forwarded: AcceptedForwards,
     /// As a leader: when it last answered in this ballot, as an acceptor with a vote.
     pub(crate) heard: Time,
     /// As a leader: when it last answered in this ballot.
@@ -65,7 +66,7 @@ impl Peers {
                     is_acceptor: view.acceptors.contains(node),
                     link: None,
                     decided: Slot::ZERO,
-                    forwarded: 0,
+                    forwarded: AcceptedForwards::default(),
                     heard: Time(0),
                     answered: Time(0),
                     granted: None,

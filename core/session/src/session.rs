@@ -89,6 +89,8 @@ pub struct ClientSession {
     last_move: Option<Time>,
     /// When an open that was refused is asked for again on the same connection.
     open_at: Option<Time>,
+    /// The pause before that: it doubles with each refusal.
+    open_pause: Duration,
     /// Nodes in a row that had no room on their disk for a session.
     full_nodes: usize,
     /// Nothing is due before this time; recomputed when it comes.
@@ -120,6 +122,7 @@ impl ClientSession {
             unanswered_keepalive: None,
             last_move: None,
             open_at: None,
+            open_pause: config.retry_pause,
             full_nodes: 0,
             wake_hint: now,
         }
@@ -247,6 +250,7 @@ impl ClientSession {
                         expiry,
                     };
                     self.full_nodes = 0;
+                    self.open_pause = self.config.retry_pause;
                     self.send_all(now, out);
                     self.wake_hint = now;
                 }

@@ -453,6 +453,30 @@ fn an_open_that_finds_no_room_is_asked_for_again_after_a_pause() {
 }
 
 #[test]
+fn an_open_that_finds_no_room_again_and_again_is_asked_for_less_often() {
+    let config = SessionConfig::default();
+    let mut world = World::new();
+    world.connect(1);
+    let sent = world.sent();
+    let [FromClient::Open { nonce }] = sent[..] else {
+        panic!("{sent:?}");
+    };
+    let mut asked = 0;
+    for step in 0..100 {
+        if step == 0 || !world.sent().is_empty() {
+            asked += 1;
+            world.receive(ToClient::Refused {
+                ask: Ask::Open(nonce),
+                refusal: Refusal::Overloaded,
+            });
+        }
+        world.now = world.now + config.retry_pause;
+        world.wake();
+    }
+    assert!((8..15).contains(&asked), "{asked} times in a second");
+}
+
+#[test]
 fn a_keepalive_that_falls_due_without_a_connection_waits_for_one() {
     let mut world = World::open();
     world.now = world.now + Duration::from_millis(9_900);

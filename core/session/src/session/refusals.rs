@@ -3,7 +3,7 @@
 use super::{ClientSession, Link, Registration, SessionOutput};
 use crate::Failure;
 use crate::outstanding::Pending;
-use quorate_types::{Ask, CommandId, FromClient, Refusal, SessionId, Time};
+use quorate_types::{Ask, CommandId, Duration, FromClient, Refusal, SessionId, Time};
 
 impl ClientSession {
     pub(super) fn on_refused(
@@ -101,9 +101,17 @@ impl ClientSession {
         if let Some(pending) = self.pending_mut(ask) {
             pending.resend_at = Some(at);
         } else if let Ask::Open(_) = ask {
-            self.open_at = Some(at);
+            self.delay_open(now);
         }
         self.wake_hint = self.wake_hint.min(at);
+    }
+
+    /// Room for a session comes when another one ends, which takes long: the pauses grow, up to half of the shortest
+    /// silence, so that a pause is not taken for one.
+    fn delay_open(&mut self, now: Time) {
+        self.open_at = Some(now + self.open_pause);
+        let longest = (self.config.silence.0 / 2).max(self.config.retry_pause.0);
+        self.open_pause = Duration((self.open_pause.0 * 2).min(longest));
     }
 
     /// The session has ended. Calls that a replica may have received have an unknown outcome; the others are

@@ -1,7 +1,8 @@
 //! Once faults stop, every operation of a healthy client completes within a stated virtual time.
 //!
 //! The seeded world reports calls, answers and the moments at which faults stop or begin again. No deadline runs
-//! while faults last.
+//! while faults last. A call needs a session, and a full table of sessions has no place before one of them expires: a
+//! client that was refused for that is owed its place first, within a bound of its own.
 
 use std::collections::BTreeMap;
 
@@ -11,17 +12,34 @@ use super::{Property, Violation};
 #[derive(Debug)]
 pub struct Liveness {
     within_ns: u64,
+    /// A full table has a place again so long after a leader began to judge, at the latest.
+    place_within_ns: u64,
+    leader_began_ns: u64,
+    places: BTreeMap<u64, Place>,
     quiet_since_ns: Option<u64>,
     /// Client and time of the call by the world's number of the operation.
     waiting: BTreeMap<u64, (u64, u64)>,
     completed_in_quiet: u64,
 }
 
+/// A client's place in the table of sessions, where it was ever refused one.
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    /// The table was full when the client asked last.
+    Awaited,
+    /// It had room from then on.
+    Free(u64),
+}
+
 impl Liveness {
-    /// Owes an answer within `within_ns` of virtual time; faults are on.
-    pub fn new(within_ns: u64) -> Self {
+    /// Owes an answer within `within_ns` of virtual time, and a place in a full table within `place_within_ns`; faults
+    /// are on.
+    pub fn new(within_ns: u64, place_within_ns: u64) -> Self {
         Self {
             within_ns,
+            place_within_ns,
+            leader_began_ns: 0,
+            places: BTreeMap::new(),
             quiet_since_ns: None,
             waiting: BTreeMap::new(),
             completed_in_quiet: 0,
@@ -36,6 +54,23 @@ impl Liveness {
     /// Takes note that faults happen again.
     pub fn faults_began(&mut self) {
         self.quiet_since_ns = None;
+    }
+
+    /// Takes note that a leader begins: how long sessions were silent before counts for nothing.
+    pub fn leader_began(&mut self, now_ns: u64) {
+        self.leader_began_ns = now_ns;
+    }
+
+    /// Takes note that `client` is refused a session while the table is full.
+    pub fn found_no_place(&mut self, client: u64) {
+        self.places.insert(client, Place::Awaited);
+    }
+
+    /// Takes note that `client` has a session, or is refused one though the table has room.
+    pub fn found_place(&mut self, now_ns: u64, client: u64) {
+        if let Some(place @ Place::Awaited) = self.places.get_mut(&client) {
+            *place = Place::Free(now_ns);
+        }
     }
 
     /// Takes note of a call; `operation` is a number that the world gives once.
@@ -81,7 +116,16 @@ impl Liveness {
         else {
             return Ok(());
         };
-        let owed_ns = quiet_ns.max(*called_ns).saturating_add(self.within_ns);
+        let place_ns = match self.places.get(client) {
+            None => 0,
+            Some(Place::Free(at_ns)) => *at_ns,
+            Some(Place::Awaited) => {
+                let began_ns = quiet_ns.max(self.leader_began_ns);
+                began_ns.saturating_add(self.place_within_ns)
+            }
+        };
+        let begun_ns = quiet_ns.max(*called_ns).max(place_ns);
+        let owed_ns = begun_ns.saturating_add(self.within_ns);
         if now_ns <= owed_ns {
             return Ok(());
         }
@@ -100,7 +144,7 @@ mod tests {
 
     #[test]
     fn nothing_is_owed_while_faults_last() {
-        let mut owed = Liveness::new(10);
+        let mut owed = Liveness::new(10, 0);
         owed.invoked(0, 1, 1);
         owed.check(1000).unwrap();
         owed.faults_stopped(1000);
@@ -112,7 +156,7 @@ mod tests {
 
     #[test]
     fn an_operation_that_hangs_or_answers_late_after_faults_stopped_is_found() {
-        let mut owed = Liveness::new(10);
+        let mut owed = Liveness::new(10, 0);
         owed.invoked(0, 1, 1);
         owed.faults_stopped(5);
         owed.invoked(20, 2, 2);
@@ -125,8 +169,27 @@ mod tests {
     }
 
     #[test]
+    fn who_waits_for_a_place_in_a_full_table_is_owed_it_first() {
+        let mut owed = Liveness::new(10, 100);
+        owed.faults_stopped(0);
+        owed.invoked(0, 1, 1);
+        owed.invoked(0, 2, 2);
+        owed.found_no_place(1);
+        owed.completed(5, 2).unwrap();
+        owed.check(110).unwrap();
+        assert!(owed.check(111).is_err(), "the table has had time for it");
+        owed.leader_began(50);
+        owed.check(160).unwrap();
+        assert!(owed.check(161).is_err());
+        owed.found_place(60, 1);
+        owed.found_place(65, 1);
+        owed.check(70).unwrap();
+        assert!(owed.check(71).is_err(), "with a place it is like any other");
+    }
+
+    #[test]
     fn a_lost_client_and_a_new_fault_owe_nothing() {
-        let mut owed = Liveness::new(10);
+        let mut owed = Liveness::new(10, 0);
         owed.faults_stopped(0);
         owed.invoked(0, 1, 1);
         owed.invoked(0, 2, 2);

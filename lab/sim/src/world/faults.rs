@@ -463,6 +463,7 @@ impl World {
             self.unwatch(index);
         }
         self.harm.traps.clear();
+        self.network.be_punctual();
         let ids: Vec<NodeId> = self.nodes.ids().collect();
         for id in &ids {
             let node = self.node(*id);

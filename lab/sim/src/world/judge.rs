@@ -25,8 +25,8 @@ use quorate_acceptor::Testimony;
 use quorate_any::AnyMessage;
 use quorate_replica::PeerMessage;
 use quorate_types::{
-    Ballot, Batch, CommandId, Duration, NodeId, NodeSet, ObjectId, Outcome, Persistence, ReadLevel,
-    Slot, Stamp, View,
+    Ballot, Batch, CommandId, NodeId, NodeSet, ObjectId, Outcome, Persistence, ReadLevel, Slot,
+    Stamp, View,
 };
 use quorate_wire::encoded_batch;
 use serde_json::Value as Json;
@@ -146,8 +146,8 @@ fn broken(property: Property, detail: String) -> Judged {
 }
 
 impl Judge {
-    /// Owes answers within `within` once faults have stopped, of a group with this view.
-    pub(super) fn new(within: Duration, view: &View) -> Judge {
+    /// Judges a group with this view, which owes answers as `liveness` says.
+    pub(super) fn new(liveness: Liveness, view: &View) -> Judge {
         let quorums = view.quorums;
         Judge {
             agreement: Agreement::default(),
@@ -158,7 +158,7 @@ impl Judge {
             durability: Durability::default(),
             witness: LogWitness::new(Group),
             recorder: Recorder::default(),
-            liveness: Liveness::new(within.0),
+            liveness,
             proposed: BTreeMap::new(),
             opened: BTreeSet::new(),
             decided_by: BTreeMap::new(),

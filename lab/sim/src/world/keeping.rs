@@ -9,7 +9,7 @@ use super::ledger::{Ended, Ledger};
 use super::setup::Setup;
 use crate::checkers::Property;
 use crate::checkers::keepalives::Keepalives;
-use quorate_types::{FromClient, NodeId, SessionId, Slot, ToClient};
+use quorate_types::{Ask, FromClient, NodeId, Refusal, SessionId, Slot, ToClient};
 use std::collections::BTreeMap;
 
 /// The checkers of sessions.
@@ -18,6 +18,7 @@ pub(super) struct Keeping {
     ledger: Ledger,
     /// The slots up to here are in the ledger.
     upto: Slot,
+    capacity: usize,
     /// Open sessions after each slot that changed their number.
     sizes: BTreeMap<Slot, usize>,
 }
@@ -31,6 +32,7 @@ impl Keeping {
             keepalives: Keepalives::new(setup.session_expiry.0 - short),
             ledger: Ledger::new(setup.sessions_max),
             upto: Slot::ZERO,
+            capacity: setup.sessions_max,
             sizes: BTreeMap::from([(Slot::ZERO, 0)]),
         }
     }
@@ -99,12 +101,28 @@ impl World {
             }
             (Some(number), ToClient::Opened { session, .. }) => {
                 self.note_life(number, *session);
+                self.judge.liveness.found_place(self.now.0, number);
+                Ok(())
+            }
+            (Some(number), ToClient::Refused { ask, refusal }) => {
+                if let (Ask::Open(_), Refusal::Overloaded) = (ask, refusal) {
+                    self.watch_no_place(number);
+                }
                 Ok(())
             }
             (_, ToClient::Replied { id, .. }) => self.keeping.keepalives.replied(*id),
             _ => Ok(()),
         };
         self.judged(judged);
+    }
+
+    /// A client is refused a session. A replica may be behind the log, which is what counts.
+    fn watch_no_place(&mut self, number: u64) {
+        if self.keeping.ledger.len() >= self.keeping.capacity {
+            self.judge.liveness.found_no_place(number);
+        } else {
+            self.judge.liveness.found_place(self.now.0, number);
+        }
     }
 
     fn note_life(&mut self, number: u64, session: SessionId) {

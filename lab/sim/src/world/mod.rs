@@ -52,6 +52,7 @@ pub use shrink::shrink;
 pub use trace::Telling;
 
 use crate::checkers::Violation;
+use crate::checkers::liveness::Liveness;
 use crate::checkers::memory::Memory;
 use clients::{Client, Connection};
 use clock::Clock;
@@ -100,7 +101,14 @@ pub struct World {
 }
 
 /// Once faults stop, an operation ends within this: a few silences of a client, elections and a fetched snapshot.
-const LIVE_WITHIN: Duration = Duration::from_millis(20_000);
+const LIVE_WITHIN: Duration = Duration::from_millis(5_000);
+
+/// A place in a full table of sessions comes free when one expires that nobody uses: after the whole expiry time under one
+/// leader, which looks sixteen times in that time, dates what it applied last by its next look, and ends it by the one after.
+fn liveness(setup: &Setup) -> Liveness {
+    let expiry = setup.session_expiry.0;
+    Liveness::new(LIVE_WITHIN.0, expiry + expiry / 16 * 3)
+}
 
 impl World {
     /// The world of `schedule`, at its beginning.
@@ -124,7 +132,7 @@ impl World {
             clients: BTreeMap::new(),
             connections: BTreeMap::new(),
             connections_made: 0,
-            judge: Judge::new(LIVE_WITHIN, &setup.view()),
+            judge: Judge::new(liveness(&setup), &setup.view()),
             leading: Leading::new(&setup),
             keeping: Keeping::new(&setup),
             quiet,

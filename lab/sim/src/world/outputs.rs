@@ -16,7 +16,7 @@ use bytes::{Bytes, BytesMut};
 use quorate_acceptor::Testimony;
 use quorate_any::AnyMessage;
 use quorate_any::paxos::Message;
-use quorate_ordering::Lane;
+use quorate_ordering::{Lane, Role};
 use quorate_replica::{Input, Output, PeerMessage, ReplicaMessage};
 use quorate_storage::StorageError;
 use quorate_types::{Digest, Duration, NodeId, NodeSet, Slot};
@@ -99,7 +99,12 @@ impl World {
                 slot, offset, data, ..
             } => self.store_chunk(id, slot, offset, &data),
             Output::Install { slot, digest } => self.install(id, slot, digest),
-            Output::Role(role) => self.tell(id, || format!("{id} is {role:?}")),
+            Output::Role(role) => {
+                if matches!(role, Role::Leader { .. }) {
+                    self.judge.liveness.leader_began(self.now.0);
+                }
+                self.tell(id, || format!("{id} is {role:?}"));
+            }
             Output::Quarantined(quarantine) => {
                 self.node(id).quarantine = Some(quarantine);
                 let detail = format!("{id} quarantines its objects: {quarantine:?}");

@@ -55,7 +55,8 @@ pub(super) struct NetworkSetup {
     pub latency_min: Duration,
     /// Longest way of most messages.
     pub latency_max: Duration,
-    /// Messages in a thousand that take up to fifty times as long.
+    /// Messages in a thousand that take up to fifty times as long, until faults stop: elections have a patience of some
+    /// hundred milliseconds, and no leader lasts where every quorum waits for seconds now and then.
     pub late_per_mille: u64,
     /// Whether messages of one link and lane keep their order.
     pub is_fifo: bool,

@@ -119,7 +119,9 @@ impl World {
         };
         let sees = |watcher: NodeId| {
             let past = self.sightings.get(&(watcher, id));
-            past.is_some_and(|past| past.judge(reach).is_err())
+            let judged = past.map(|past| past.judge(reach));
+            // A directory that comes back after a copy of it has observed lacks nothing that was seen.
+            matches!(judged, Some(Err(sighting)) if sighting.finding == Finding::OlderCopy)
         };
         let others = self.setup.acceptors().without(id);
         found.recall() == Recall::Whole

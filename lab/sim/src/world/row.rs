@@ -40,7 +40,7 @@ rows! {
     PowerCut 30 "power cut of one machine";
     Blackout 10 "power cut of all machines";
     KilledInPhaseOne 10 "candidate killed in phase 1";
-    KilledFetching 5 "killed while fetching a snapshot";
+    KilledFetching 3 "killed while fetching a snapshot";
     KilledInstalling 5 "killed while installing a snapshot";
     AskedPeerKilled 10 "killed when asked for decided slots";
     SaveCut 5 "power cut while a snapshot is saved";
@@ -62,14 +62,14 @@ rows! {
     Stalled 10 "process paused between its clock and its work";
     SlowDisk 10 "commits slowed";
     WriteFailed 5 "a write of the log failed";
-    SyncFailed 5 "a sync of the log failed";
+    SyncFailed 3 "a sync of the log failed";
     ReadFailed 5 "a read of the log failed";
     DiskFull 10 "disk full";
     DamagedLog 10 "start on a damaged log";
-    DamagedSnapshot 10 "start with a damaged snapshot";
+    DamagedSnapshot 8 "start with a damaged snapshot";
     DamagedIdentity 5 "start with one copy of the identity damaged";
     RolledBack 5 "start on an old copy of the disks";
-    LogLost 5 "start without the log's files";
+    LogLost 3 "start without the log's files";
     SegmentLost 5 "start without the newest segment";
     Wiped 5 "directory emptied";
     WallJumped 10 "wall clock set by up to an hour";
@@ -82,7 +82,7 @@ rows! {
     CallCopied 10 "copy of a call sent by somebody else";
     MemoryMode 20 "group in memory";
     OneOrTwo 10 "group of one or two nodes";
-    Large 16 "group of six or seven nodes";
+    Large 14 "group of six or seven nodes";
     EvenGroup 10 "group with an even number of acceptors";
     Flexible 20 "unequal quorums";
     Observers 20 "replicas that do not vote";

@@ -70,6 +70,18 @@ impl Credit {
         (!self.in_flight.is_empty()).then_some(self.stalled_since)
     }
 
+    /// Values sent and not acknowledged.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.in_flight.len()
+    }
+
+    /// Says whether all that was sent is acknowledged.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.in_flight.is_empty()
+    }
+
     /// Bytes sent and not acknowledged.
     #[must_use]
     pub fn bytes(&self) -> usize {

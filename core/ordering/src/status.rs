@@ -70,6 +70,8 @@ pub struct PeerStatus {
     pub connected: bool,
     /// Slots between the leader's newest and the peer's last acknowledged one.
     pub lag: u64,
+    /// Values sent and not acknowledged.
+    pub in_flight: usize,
     /// Bytes sent and not acknowledged.
     pub in_flight_bytes: usize,
 }

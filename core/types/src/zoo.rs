@@ -118,11 +118,35 @@ pub enum Plant {
     TimeBeforeTermCounts,
     /// An expiry that an earlier leader judged ends a session that a later one keeps.
     ExpiryBeforeLead,
+    /// A new leader takes what the last promise told to be decided for what all told.
+    FloorOfLastPromise,
+    /// A survey is told only of votes in the present ballot.
+    SurveyOfCurrentBallot,
+    /// A leader stamps batches with its own clock, however far that is from the others'.
+    LeaderClockAlone,
+    /// A replica that differed from the majority trusts its objects again after a restart.
+    QuarantineForgotten,
+    /// A replica that differs goes on from the snapshot at which it differed, and skips what it had executed since.
+    HealsWhereItDiffers,
+    /// One replica's digest is taken for the agreed one.
+    DigestOfOne,
+    /// A node whose log was lost votes again.
+    LostLogUnnoticed,
+    /// A node that has installed a snapshot waits for the answer to what it asked before.
+    TrimmedAskKept,
+    /// A new leader waits for the answer to what it asked a peer before it led.
+    StaleAskKept,
+    /// Reads asked of a leader that died are not asked again by who leads next.
+    ReadsNotAskedAgain,
+    /// A node that misses its leader opens a ballot without asking whether others miss it too.
+    PreVoteSkipped,
+    /// A proposal that was lost is not sent again.
+    ProposalsNotSentAgain,
 }
 
 impl Plant {
     /// All of them.
-    pub const ALL: [Plant; 56] = [
+    pub const ALL: [Plant; 68] = [
         Plant::AcknowledgeBeforeSync,
         Plant::PromiseBeforeSync,
         Plant::ForgetPromise,
@@ -179,6 +203,18 @@ impl Plant {
         Plant::KeepaliveNotNoted,
         Plant::TimeBeforeTermCounts,
         Plant::ExpiryBeforeLead,
+        Plant::FloorOfLastPromise,
+        Plant::SurveyOfCurrentBallot,
+        Plant::LeaderClockAlone,
+        Plant::QuarantineForgotten,
+        Plant::HealsWhereItDiffers,
+        Plant::DigestOfOne,
+        Plant::LostLogUnnoticed,
+        Plant::TrimmedAskKept,
+        Plant::StaleAskKept,
+        Plant::ReadsNotAskedAgain,
+        Plant::PreVoteSkipped,
+        Plant::ProposalsNotSentAgain,
     ];
 
     /// Plants that show only where several faults meet: the simulator is given more seeds to find them.

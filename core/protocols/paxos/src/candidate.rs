@@ -62,6 +62,9 @@ impl Candidate {
         for slot in &page.unknown {
             self.unknown.entry(*slot).or_default().insert(from);
         }
+        if planted(Plant::FloorOfLastPromise) {
+            self.found.floor = Slot::ZERO;
+        }
         self.found.floor = self.found.floor.max(page.decided).max(page.trimmed);
         self.found.wall = self.found.wall.max(page.wall);
         for vote in page.votes {

@@ -338,7 +338,9 @@ impl MultiPaxos {
             self.seat.learner.progress_at = now;
             self.seat.decide_heard(effects);
             self.prefix_moved(now, effects);
-            self.seat.learn_afresh(now, effects);
+            if !planted(Plant::TrimmedAskKept) {
+                self.seat.learn_afresh(now, effects);
+            }
         }
         self.seat.delivered = self.seat.delivered.max(slot);
     }
@@ -364,6 +366,9 @@ impl MultiPaxos {
         match &mut self.part {
             Part::Follower => {
                 if self.seat.acceptor.is_voter() && now >= self.seat.election.missed_at() {
+                    if planted(Plant::PreVoteSkipped) {
+                        return self.begin_phase1(now, effects);
+                    }
                     self.ask_pre_votes(now, effects);
                 }
             }

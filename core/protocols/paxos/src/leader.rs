@@ -350,7 +350,11 @@ impl Leader {
         if self.announce_at.is_some_and(|at| now >= at) {
             self.announce(seat, effects);
         }
-        self.resend_unvoted(seat, now, effects);
+        if planted(Plant::ProposalsNotSentAgain) {
+            self.progress_at = now;
+        } else {
+            self.resend_unvoted(seat, now, effects);
+        }
         if now >= self.beat_at {
             if self.transfer.is_some_and(|(_, until)| now >= until) {
                 self.transfer = None;
@@ -359,7 +363,9 @@ impl Leader {
                 return Tenure::Over;
             }
             self.beat(seat, now, effects);
-            seat.free_stalled(now);
+            if !planted(Plant::ProposalsNotSentAgain) {
+                seat.free_stalled(now);
+            }
             self.resend_confirms(seat, now, effects);
         }
         Tenure::Goes
@@ -504,12 +510,16 @@ impl MultiPaxos {
             peer.acked = Slot::ZERO;
             peer.restart_at(decided.next());
         }
-        self.seat.reask();
+        if !planted(Plant::ReadsNotAskedAgain) {
+            self.seat.reask();
+        }
         if let Some((leader, seat)) = self.leading() {
             leader.beat(seat, now, effects);
             leader.recover(seat, now, effects);
         }
-        self.seat.learn_afresh(now, effects);
+        if !planted(Plant::StaleAskKept) {
+            self.seat.learn_afresh(now, effects);
+        }
     }
 
     /// A higher ballot exists, or the quorum is gone: everything that waits here is routed to the next leader.

@@ -205,6 +205,7 @@ impl MultiPaxos {
             } else {
                 self.seat.learner.known.max(decided).since(peer.decided)
             },
+            in_flight: peer.credit.len(),
             in_flight_bytes: peer.credit.bytes(),
         });
         OrderingStatus {

@@ -54,12 +54,18 @@ impl MultiPaxos {
             Part::Leader(leader) => leader.proposed(),
             Part::Candidate(_) | Part::Follower => Slot::ZERO,
         };
+        let acceptor = &self.seat.acceptor;
+        let highest = if planted(Plant::SurveyOfCurrentBallot) {
+            acceptor.voted()
+        } else {
+            acceptor.log.highest()
+        };
         let answer = Message::Surveyed(Surveyed {
             request,
-            promised: self.seat.acceptor.promised(),
+            promised: acceptor.promised(),
             // It may have voted in slots that it no longer knows.
-            voted: (self.seat.acceptor.unknown().last())
-                .max(Some(self.seat.acceptor.log.highest().max(proposed)))
+            voted: (acceptor.unknown().last())
+                .max(Some(highest.max(proposed)))
                 .expect("at least the second"),
         });
         self.seat

@@ -141,7 +141,9 @@ impl Agreement {
         let (unheard, majority) = (voters - heard, voters / 2 + 1);
         match most {
             Some((digest, count)) if count >= majority => Verdict::Agreed(digest),
-            Some((digest, _)) if planted(Plant::TrimByOne) => Verdict::Agreed(digest),
+            Some((digest, _)) if planted(Plant::TrimByOne) || planted(Plant::DigestOfOne) => {
+                Verdict::Agreed(digest)
+            }
             Some((_, count)) if count + unheard < majority => Verdict::Split,
             Some(_) | None => Verdict::Open,
         }

@@ -7,6 +7,7 @@
 use crate::limits::{CLOCK_BOUND, CLOCK_EVERY};
 use crate::{Output, PeerMessage, Replica, ReplicaMessage};
 use quorate_ordering::{Lane, Ordering};
+use quorate_types::zoo::{Plant, planted};
 use quorate_types::{NodeId, NodeSet, Time, Wall};
 use std::collections::BTreeMap;
 
@@ -116,6 +117,9 @@ impl<O: Ordering> Replica<O> {
             out.push(Output::ClocksDiffer(offset));
         }
         self.clocks.offset = offset;
+        if planted(Plant::LeaderClockAlone) {
+            return wall;
+        }
         let least = Wall(median.0.saturating_sub(CLOCK_BOUND.0));
         let most = Wall(median.0.saturating_add(CLOCK_BOUND.0));
         wall.clamp(least, most)

@@ -9,6 +9,7 @@ use crate::limits::HEAL_EVERY;
 use crate::local::clients::refuse;
 use crate::{Output, Replica};
 use quorate_ordering::Ordering;
+use quorate_types::zoo::{Plant, planted};
 use quorate_types::{Ask, CommandId, Digest, Refusal, Slot, Time};
 
 /// Why a node's objects answer no calls; the node keeps it over a restart.
@@ -93,6 +94,7 @@ impl<O: Ordering> Replica<O> {
         remembered: Option<Quarantine>,
         out: &mut Vec<Output<O::Message>>,
     ) {
+        let remembered = remembered.filter(|_| !planted(Plant::QuarantineForgotten));
         self.quarantine.state = remembered;
         match remembered {
             None | Some(Quarantine::Frozen { .. }) => {}
@@ -128,7 +130,10 @@ impl<O: Ordering> Replica<O> {
         self.pipeline.hold(self.replicated.applied);
         self.checkpoints.forget_own();
         self.quarantine.checkpoint_at = Some(now);
-        let least = self.pipeline.handed_out(self.replicated.applied);
+        let mut least = self.pipeline.handed_out(self.replicated.applied);
+        if planted(Plant::HealsWhereItDiffers) {
+            least = self.quarantine.diverged().unwrap_or(least);
+        }
         self.fetch_at_least(now, least, out);
     }
 

@@ -182,7 +182,7 @@ impl Disks {
             storage,
             boot: identity.get().boot,
             past,
-            has_forgotten: identity.get().loss.is_some()
+            has_forgotten: (identity.get().loss.is_some() && !planted(Plant::LostLogUnnoticed))
                 || (self.persistence == Persistence::Memory && has_lived),
             snapshot,
         })

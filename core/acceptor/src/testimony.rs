@@ -24,6 +24,8 @@ pub enum Testimony<'a> {
         slot: Slot,
         /// The batch.
         batch: &'a Batch,
+        /// Every slot up to here is decided, those that the ballot proposed as it proposed them.
+        decided: Slot,
     },
     /// It voted, durably, for what the ballot proposed in each slot of `first..=last`.
     Votes {
@@ -42,6 +44,8 @@ pub enum Testimony<'a> {
         ballot: Ballot,
         /// The number of the heartbeat.
         beat: u64,
+        /// Every slot up to here is decided, those that the ballot proposed as it proposed them.
+        decided: Slot,
     },
     /// It promises no other node a ballot before the lease that this heartbeat asked for has run out.
     GrantsLease {
@@ -68,14 +72,33 @@ pub enum Testimony<'a> {
     Leads {
         /// The ballot.
         ballot: Ballot,
+        /// Every slot up to here is decided, those that the ballot proposed as it proposed them.
+        decided: Slot,
     },
     /// It lacks decided slots and asks for them.
     AsksDecided {
         /// The first slot that it lacks.
         from: Slot,
     },
-    /// It answers a question for decided slots.
-    TellsDecided,
-    /// It tells a damaged acceptor what that acceptor may have promised and voted for.
-    Surveyed,
+    /// It answers a question for decided slots: these batches were decided, in consecutive slots.
+    TellsDecided {
+        /// The slot of the first batch.
+        from: Slot,
+        /// What was decided.
+        batches: &'a [Batch],
+    },
+    /// It is a damaged acceptor and asks what it may have promised and voted for.
+    Surveys {
+        /// Tells one survey of the sender from the next.
+        request: u64,
+    },
+    /// It tells a damaged acceptor what that one may have promised and voted for.
+    Surveyed {
+        /// The survey answered.
+        request: u64,
+        /// The highest ballot that the sender promised.
+        promised: Ballot,
+        /// The highest slot that the sender voted or proposed in.
+        voted: Slot,
+    },
 }

@@ -101,6 +101,7 @@ impl Message {
                 ballot: accept.ballot,
                 slot: accept.slot,
                 batch: &accept.batch,
+                decided: accept.decided,
             },
             Message::Accepted(accepted) => Testimony::Votes {
                 ballot: accepted.ballot,
@@ -111,15 +112,25 @@ impl Message {
             Message::Heartbeat(heartbeat) if heartbeat.wants_lease => Testimony::AsksLease {
                 ballot: heartbeat.ballot,
                 beat: heartbeat.beat,
+                decided: heartbeat.decided,
             },
             Message::Heartbeat(heartbeat) => Testimony::Leads {
                 ballot: heartbeat.ballot,
+                decided: heartbeat.decided,
             },
             Message::Decided(announced) => Testimony::Leads {
                 ballot: announced.ballot,
+                decided: announced.upto,
             },
             Message::Learn(ask) => Testimony::AsksDecided { from: ask.from },
-            Message::Learned(_) | Message::Trimmed(_) => Testimony::TellsDecided,
+            Message::Learned(learned) => Testimony::TellsDecided {
+                from: learned.from,
+                batches: &learned.batches,
+            },
+            Message::Trimmed(trimmed) => Testimony::TellsDecided {
+                from: trimmed.upto,
+                batches: &[],
+            },
             Message::Heard(heard) if heard.is_granted => Testimony::GrantsLease {
                 ballot: heard.ballot,
                 beat: heard.beat,
@@ -132,7 +143,14 @@ impl Message {
                 ballot: answer.ballot,
                 epoch: answer.epoch,
             },
-            Message::Surveyed(_) => Testimony::Surveyed,
+            Message::Survey(ask) => Testimony::Surveys {
+                request: ask.request,
+            },
+            Message::Surveyed(answer) => Testimony::Surveyed {
+                request: answer.request,
+                promised: answer.promised,
+                voted: answer.voted,
+            },
             Message::PreVote(_)
             | Message::PreVoted(_)
             | Message::Nack(_)
@@ -142,8 +160,7 @@ impl Message {
             | Message::Returned(_)
             | Message::AskBarrier(_)
             | Message::Barrier(_)
-            | Message::TakeOver(_)
-            | Message::Survey(_) => Testimony::Nothing,
+            | Message::TakeOver(_) => Testimony::Nothing,
         }
     }
 }

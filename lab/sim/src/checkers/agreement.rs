@@ -150,6 +150,14 @@ impl Agreement {
         Ok(())
     }
 
+    /// Takes note that `node` starts on a log of which any record may be lost. It votes again once all that others know of is decided:
+    /// a vote of its own that no other acceptor holds chose nothing, and may stay forgotten.
+    pub fn forgot(&mut self, node: NodeId) {
+        if let Some(told) = self.told.get_mut(&node) {
+            told.votes.clear();
+        }
+    }
+
     /// Takes note of what a node with a durable log holds after a restart, before it speaks.
     ///
     /// # Errors
@@ -307,6 +315,18 @@ mod tests {
         last.covers = 4..=u64::MAX;
         let silent = seen.promised(A, ballot(7, 2), last);
         assert_eq!(property(silent), Property::PromiseKept);
+    }
+
+    #[test]
+    fn a_vote_that_went_with_the_log_need_not_be_reported_and_the_promise_is_kept() {
+        let mut seen = Agreement::default();
+        seen.voted(A, Slot(3), ballot(4, 1), 7).unwrap();
+        seen.promised(A, ballot(5, 2), page(&[(3, ballot(4, 1))]))
+            .unwrap();
+        seen.forgot(A);
+        seen.promised(A, ballot(6, 2), page(&[])).unwrap();
+        let holds = Remembered::default();
+        assert_eq!(property(seen.restarted(A, &holds)), Property::Remembered);
     }
 
     #[test]

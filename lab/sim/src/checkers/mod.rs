@@ -26,6 +26,7 @@ pub mod phase_one;
 pub mod recorded;
 mod search;
 mod timeline;
+pub mod vouching;
 pub mod witness;
 pub mod written;
 
@@ -64,8 +65,10 @@ pub enum Property {
     PhaseOne,
     /// A leader that cannot reach a quorum, or was superseded, does not claim to lead for long.
     StepDown,
-    /// A healthy, connected majority soon has a leader.
+    /// A healthy, connected majority soon has a leader, and keeps it.
     Election,
+    /// A healthy, connected majority with a leader decides what waits.
+    Progress,
     /// A session ends as the log says, and not before the expiry time after an answered sign of life.
     SessionKept,
     /// Batches are stamped with the time of a majority's clocks.

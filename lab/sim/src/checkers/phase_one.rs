@@ -1,8 +1,10 @@
-//! Watches phase 1: a leader proposes only after enough acceptors have told it all that they voted for, and proposes what
-//! the highest of these votes was for.
+//! Watches phase 1: a leader proposes only after enough acceptors have told it all that they voted for, only above what they
+//! told to be decided, and what the highest of these votes was for.
 //!
-//! Fed by the seeded world with promises and proposals as they leave. What the leader's own acceptor holds, and which of
-//! the promises had arrived, is not known: a proposal is wrong only if every promise contradicts it.
+//! Fed by the seeded world with promises as they leave and arrive, with proposals as they leave, and with the votes that a
+//! candidate itself has on its disk. A leader that heard more promises than it needs may have used any of them: a proposal is
+//! wrong if no choice of enough of them allows it. Where an acceptor no longer knows what it voted for, or where the
+//! candidate's own votes are in memory alone, only what contradicts every promise is found.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -11,6 +13,9 @@ use quorate_types::{Ballot, NodeId, NodeSet, Slot};
 
 use super::agreement::Fingerprint;
 use super::{Property, Violation};
+
+/// The newest vote by slot.
+pub type Votes = BTreeMap<Slot, (Ballot, Fingerprint)>;
 
 /// What was told for each ballot.
 #[derive(Debug)]
@@ -24,11 +29,72 @@ pub struct PhaseOne {
     slots: BTreeMap<Fingerprint, Slot>,
 }
 
+/// A page of a promise.
+#[derive(Debug)]
+pub struct Page {
+    /// Up to here all is decided at the acceptor.
+    pub floor: Slot,
+    /// Its votes.
+    pub votes: Vec<(Slot, Ballot, Fingerprint)>,
+    /// Whether there are slots of which it no longer knows what it voted for.
+    pub is_ignorant: bool,
+    /// Whether no page follows.
+    pub is_last: bool,
+}
+
+/// What is known of a candidate's own votes in lower ballots.
+#[derive(Debug, Default)]
+pub enum Own {
+    /// Nothing: they are in memory alone.
+    #[default]
+    Unknown,
+    /// Some of them: its log is damaged.
+    Part(Votes),
+    /// All of them.
+    Whole(Votes),
+}
+
+impl Own {
+    fn vote(&self, slot: Slot) -> Option<&(Ballot, Fingerprint)> {
+        match self {
+            Own::Unknown => None,
+            Own::Part(votes) | Own::Whole(votes) => votes.get(&slot),
+        }
+    }
+}
+
 #[derive(Debug, Default)]
 struct Told {
     /// Acceptors that told their last page.
     whole: NodeSet,
+    /// Those whose last page has arrived.
+    arrived: NodeSet,
     votes: BTreeMap<(Slot, NodeId), (Ballot, Fingerprint)>,
+    floors: BTreeMap<NodeId, Slot>,
+    /// What the candidate itself had voted for.
+    own: Own,
+    is_ignorant: bool,
+}
+
+impl Told {
+    /// Whether a candidate that heard exactly `others` may propose `value`.
+    fn allows(&self, others: &[NodeId], slot: Slot, value: Fingerprint) -> bool {
+        let floors = others.iter().filter_map(|other| self.floors.get(other));
+        if floors.max().is_some_and(|floor| slot <= *floor) {
+            return false;
+        }
+        let own = self.own.vote(slot);
+        let told = others.iter();
+        let told = told.filter_map(|other| self.votes.get(&(slot, *other)));
+        let Some((highest, _)) = told.chain(own).max_by_key(|(ballot, _)| *ballot) else {
+            return true;
+        };
+        // A page of somebody who has not told the last one may show a higher vote, which is as good.
+        let of_slot = (slot, NodeId(0))..=(slot, NodeId(u16::MAX));
+        let told = self.votes.range(of_slot).map(|(_, vote)| vote);
+        let mut allowed = told.chain(own).filter(|(ballot, _)| ballot >= highest);
+        allowed.any(|(_, voted)| *voted == value)
+    }
 }
 
 impl PhaseOne {
@@ -56,30 +122,54 @@ impl PhaseOne {
         ))
     }
 
+    /// Takes note that a candidate opens `ballot`; `own` is what its disk holds of votes in lower ones.
+    pub fn opened(&mut self, ballot: Ballot, own: Own) {
+        self.told.entry(ballot).or_default().own = own;
+    }
+
     /// Takes note that `acceptor` tells a page of votes for `ballot`.
-    pub fn told(
-        &mut self,
-        acceptor: NodeId,
-        ballot: Ballot,
-        votes: impl IntoIterator<Item = (Slot, Ballot, Fingerprint)>,
-        is_last: bool,
-    ) {
+    pub fn told(&mut self, acceptor: NodeId, ballot: Ballot, page: Page) {
         let told = self.told.entry(ballot).or_default();
-        for (slot, vote, value) in votes {
+        for (slot, vote, value) in page.votes {
             if vote < ballot {
                 told.votes.insert((slot, acceptor), (vote, value));
             }
         }
-        if is_last {
+        let floor = told.floors.entry(acceptor).or_insert(page.floor);
+        *floor = page.floor.min(*floor);
+        told.is_ignorant |= page.is_ignorant;
+        if page.is_last {
             told.whole.insert(acceptor);
         }
+    }
+
+    /// Takes note that the last page of a promise reaches the candidate.
+    pub fn arrived(&mut self, acceptor: NodeId, ballot: Ballot) {
+        self.told
+            .entry(ballot)
+            .or_default()
+            .arrived
+            .insert(acceptor);
+    }
+
+    /// Up to where all is decided, by the least that a candidate for `ballot` can have used of what arrived.
+    pub fn floor(&self, ballot: Ballot) -> Slot {
+        let Some(told) = self.told.get(&ballot) else {
+            return Slot::ZERO;
+        };
+        let others = told.arrived.without(ballot.node).iter();
+        let mut floors: Vec<Slot> = others
+            .filter_map(|other| told.floors.get(&other).copied())
+            .collect();
+        floors.sort_unstable();
+        let least = floors.get(self.needed.saturating_sub(1)).copied();
+        least.filter(|_| self.needed > 0).unwrap_or_default()
     }
 
     /// Takes note that `proposer` asks for votes for `value`.
     ///
     /// # Errors
-    /// [`Property::PhaseOne`] when too few told all their votes before, or when all of them told a vote for another value
-    /// that outranks this one.
+    /// [`Property::PhaseOne`] when too few told all their votes before, or when no choice of enough promises allows it.
     pub fn proposed(
         &mut self,
         proposer: NodeId,
@@ -93,18 +183,25 @@ impl PhaseOne {
         }
         let nobody = Told::default();
         let told = self.told.get(&ballot).unwrap_or(&nobody);
-        let others = told.whole.without(proposer);
+        let others = told.arrived.without(proposer);
         if others.len() < self.needed {
             return broken(format!(
                 "{proposer} proposes in {slot} {ballot}; of {} others only {others:?} told all their votes",
                 self.needed
             ));
         }
+        if matches!(told.own, Own::Whole(_)) && !told.is_ignorant {
+            return self.allowed(proposer, slot, ballot, value, others);
+        }
         let lower = of_slot.range(..ballot).rev();
         let source = lower
             .filter(|(_, known)| **known == value)
             .map(|(lower, _)| *lower)
             .next();
+        let is_own = told.own.vote(slot).is_some_and(|(_, own)| *own == value);
+        if is_own {
+            return Ok(());
+        }
         let contradicts = |acceptor| {
             let vote = told.votes.get(&(slot, acceptor));
             vote.is_some_and(|(vote, other)| *other != value && Some(*vote) > source)
@@ -113,7 +210,8 @@ impl PhaseOne {
             return Ok(());
         }
         let highest = others.iter().map(|other| told.votes[&(slot, other)].0);
-        if self.may_have_voted_alone(proposer, slot, highest.max(), ballot) {
+        let is_unknown = !matches!(told.own, Own::Whole(_));
+        if is_unknown && self.may_have_voted_alone(proposer, slot, highest.max(), ballot) {
             return Ok(());
         }
         let votes: Vec<_> = others
@@ -144,6 +242,54 @@ impl PhaseOne {
             proposed.is_none_or(|known| !known.contains_key(led))
         })
     }
+
+    /// All votes of all that it may have heard are known: one choice of enough promises must lead to this proposal.
+    fn allowed(
+        &self,
+        proposer: NodeId,
+        slot: Slot,
+        ballot: Ballot,
+        value: Fingerprint,
+        others: NodeSet,
+    ) -> Result<(), Violation> {
+        let told = &self.told[&ballot];
+        let others: Vec<NodeId> = others.iter().collect();
+        if choices(&others, self.needed)
+            .iter()
+            .any(|chosen| told.allows(chosen, slot, value))
+        {
+            return Ok(());
+        }
+        let votes: Vec<_> = others
+            .iter()
+            .map(|other| {
+                (
+                    other,
+                    told.floors.get(other),
+                    told.votes.get(&(slot, *other)),
+                )
+            })
+            .collect();
+        let own = told.own.vote(slot);
+        broken(format!(
+            "{proposer} proposes {value:016x} in {slot} {ballot}; it had voted {own:x?} and was told, with what is decided, {votes:x?}"
+        ))
+    }
+}
+
+/// All ways to take `size` of `nodes`.
+pub fn choices(nodes: &[NodeId], size: usize) -> Vec<Vec<NodeId>> {
+    let Some(rest) = size.checked_sub(1) else {
+        return vec![Vec::new()];
+    };
+    let mut all = Vec::new();
+    for (index, first) in nodes.iter().enumerate() {
+        for mut others in choices(&nodes[index + 1..], rest) {
+            others.push(*first);
+            all.push(others);
+        }
+    }
+    all
 }
 
 fn broken(detail: String) -> Result<(), Violation> {
@@ -168,24 +314,58 @@ mod tests {
         }
     }
 
+    fn tells(
+        seen: &mut PhaseOne,
+        acceptor: NodeId,
+        round: u64,
+        floor: u64,
+        votes: &[(u64, u64, u64)],
+    ) {
+        let votes = votes
+            .iter()
+            .map(|(slot, round, value)| (Slot(*slot), ballot(*round), *value));
+        let page = Page {
+            floor: Slot(floor),
+            votes: votes.collect(),
+            is_ignorant: false,
+            is_last: true,
+        };
+        seen.told(acceptor, ballot(round), page);
+        seen.arrived(acceptor, ballot(round));
+    }
+
     /// Slot 1 has 7 proposed in ballot 1 and 8 in ballot 2.
     fn begun() -> PhaseOne {
         let mut seen = PhaseOne::new(1);
         for (round, value) in [(1, 7), (2, 8)] {
-            seen.told(B, ballot(round), [], true);
+            tells(&mut seen, B, round, 0, &[]);
             seen.proposed(A, Slot(1), ballot(round), value).unwrap();
         }
+        seen
+    }
+
+    /// The same, and a candidate for ballot 3 that voted for 7 in ballot 1.
+    fn opened() -> PhaseOne {
+        let mut seen = begun();
+        let own = Votes::from([(Slot(1), (ballot(1), 7))]);
+        seen.opened(ballot(3), Own::Whole(own));
         seen
     }
 
     #[test]
     fn a_leader_that_was_told_only_a_page_is_found() {
         let mut seen = begun();
-        seen.told(B, ballot(3), [], false);
+        let page = Page {
+            floor: Slot(0),
+            votes: Vec::new(),
+            is_ignorant: false,
+            is_last: false,
+        };
+        seen.told(B, ballot(3), page);
         let early = seen.proposed(A, Slot(1), ballot(3), 8).unwrap_err();
         assert_eq!(early.property, Property::PhaseOne);
         let mut seen = begun();
-        seen.told(A, ballot(3), [], true);
+        tells(&mut seen, A, 3, 0, &[]);
         assert!(
             seen.proposed(A, Slot(1), ballot(3), 8).is_err(),
             "its own promise is not another's"
@@ -203,11 +383,12 @@ mod tests {
     #[test]
     fn a_proposal_that_every_promise_outranks_is_found() {
         let mut seen = begun();
-        seen.told(B, ballot(3), [(Slot(1), ballot(2), 8)], true);
-        seen.told(C, ballot(3), [(Slot(1), ballot(2), 8)], true);
+        tells(&mut seen, B, 3, 0, &[(1, 2, 8)]);
+        tells(&mut seen, C, 3, 0, &[(1, 2, 8)]);
         assert!(seen.proposed(A, Slot(1), ballot(3), 7).is_err());
         let mut seen = begun();
-        seen.told(B, ballot(3), [(Slot(1), ballot(1), 7)], true);
+        seen.opened(ballot(3), Own::Part(Votes::new()));
+        tells(&mut seen, B, 3, 0, &[(1, 1, 7)]);
         assert!(
             seen.proposed(A, Slot(1), ballot(3), 9).is_err(),
             "a new value over a vote"
@@ -217,17 +398,16 @@ mod tests {
     #[test]
     fn what_a_leader_voted_for_alone_outranks_an_older_vote_of_another() {
         let mut seen = PhaseOne::new(1);
-        seen.told(B, ballot(1), [], true);
+        tells(&mut seen, B, 1, 0, &[]);
         seen.proposed(A, Slot(1), ballot(1), 7).unwrap();
-        seen.told(C, ballot(2), [], true);
+        tells(&mut seen, C, 2, 0, &[]);
         // Its link to the others was down: no message of ballot 2 told of slot 1.
-        seen.told(B, ballot(3), [(Slot(1), ballot(1), 7)], true);
+        tells(&mut seen, B, 3, 0, &[(1, 1, 7)]);
         seen.proposed(A, Slot(1), ballot(3), 9).unwrap();
         let mut seen = PhaseOne::new(1);
-        seen.told(B, ballot(1), [], true);
+        tells(&mut seen, B, 1, 0, &[]);
         seen.proposed(A, Slot(1), ballot(1), 7).unwrap();
-        seen.told(B, ballot(2), [], false);
-        seen.told(B, ballot(3), [(Slot(1), ballot(1), 7)], true);
+        tells(&mut seen, B, 3, 0, &[(1, 1, 7)]);
         assert!(
             seen.proposed(A, Slot(1), ballot(3), 9).is_err(),
             "it led no ballot between"
@@ -237,12 +417,39 @@ mod tests {
     #[test]
     fn a_proposal_that_some_promises_allow_is_fine() {
         let mut seen = begun();
-        seen.told(B, ballot(3), [(Slot(1), ballot(2), 8)], true);
-        seen.told(C, ballot(3), [], true);
+        tells(&mut seen, B, 3, 0, &[(1, 2, 8)]);
+        tells(&mut seen, C, 3, 0, &[]);
         seen.proposed(A, Slot(1), ballot(3), 7).unwrap();
         let mut seen = begun();
-        seen.told(B, ballot(3), [(Slot(1), ballot(1), 7)], true);
+        tells(&mut seen, B, 3, 0, &[(1, 1, 7)]);
         seen.proposed(A, Slot(1), ballot(3), 8).unwrap();
         seen.proposed(A, Slot(2), ballot(3), 5).unwrap();
+    }
+
+    #[test]
+    fn of_all_votes_known_the_highest_must_be_proposed() {
+        let mut seen = opened();
+        tells(&mut seen, B, 3, 0, &[(1, 2, 8)]);
+        assert!(seen.proposed(A, Slot(1), ballot(3), 7).is_err());
+        let mut seen = opened();
+        tells(&mut seen, B, 3, 0, &[(1, 2, 8)]);
+        tells(&mut seen, C, 3, 0, &[]);
+        seen.proposed(A, Slot(1), ballot(3), 7).unwrap();
+        let mut seen = opened();
+        tells(&mut seen, B, 3, 0, &[]);
+        assert!(
+            seen.proposed(A, Slot(1), ballot(3), 9).is_err(),
+            "its own vote counts too"
+        );
+    }
+
+    #[test]
+    fn a_proposal_for_what_a_promise_told_to_be_decided_is_found() {
+        let mut seen = opened();
+        tells(&mut seen, B, 3, 5, &[]);
+        assert!(seen.proposed(A, Slot(5), ballot(3), 9).is_err());
+        let mut seen = opened();
+        tells(&mut seen, B, 3, 5, &[]);
+        seen.proposed(A, Slot(6), ballot(3), 9).unwrap();
     }
 }

@@ -153,6 +153,34 @@ impl Written {
         ))
     }
 
+    /// The newest durable vote of `node` in each slot.
+    pub fn votes(&self, node: NodeId) -> BTreeMap<Slot, (Ballot, Fingerprint)> {
+        let votes = self.logs.get(&node).map(|log| &log.votes);
+        let newest = votes.into_iter().flatten().filter_map(|(slot, votes)| {
+            let (ballot, value) = votes.last_key_value()?;
+            Some((*slot, (*ballot, *value)))
+        });
+        newest.collect()
+    }
+
+    /// Takes note that `node` tells a damaged acceptor what it promised and the highest slot that it voted in.
+    ///
+    /// # Errors
+    /// [`Property::Remembered`] when its disk holds more.
+    pub fn surveyed(&self, node: NodeId, promised: Ballot, voted: Slot) -> Result<(), Violation> {
+        let Some(log) = self.logs.get(&node) else {
+            return Ok(());
+        };
+        let last = log.votes.last_key_value().map(|(slot, _)| *slot);
+        if promised >= log.promised && Some(voted) >= last {
+            return Ok(());
+        }
+        broken(format!(
+            "{node} tells a survey of {promised} and of votes up to {voted}; durable are {} and {last:?}",
+            log.promised
+        ))
+    }
+
     /// Takes note that `base` is to replace the records up to `upto`.
     ///
     /// # Errors
@@ -212,6 +240,18 @@ mod tests {
             "the older vote is no vote there"
         );
         assert!(seen.told_vote(A, Slot(2), ballot(2)).is_err());
+    }
+
+    #[test]
+    fn a_survey_that_leaves_out_a_vote_or_a_promise_is_found() {
+        let mut seen = Written::default();
+        seen.surveyed(A, Ballot::ZERO, Slot(0)).unwrap();
+        seen.wrote(A, Entry::Vote(Slot(1), ballot(2), 7));
+        seen.wrote(A, Entry::Promise(ballot(3)));
+        assert_eq!(seen.votes(A), [(Slot(1), (ballot(2), 7))].into());
+        seen.surveyed(A, ballot(3), Slot(1)).unwrap();
+        assert!(seen.surveyed(A, ballot(3), Slot(0)).is_err());
+        assert!(seen.surveyed(A, ballot(2), Slot(1)).is_err());
     }
 
     #[test]

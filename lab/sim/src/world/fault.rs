@@ -185,6 +185,8 @@ pub enum Fault {
     Hang { node: Who, span: Duration },
     /// The node leaves in good order and comes back.
     Leave { node: Who, down: Duration },
+    /// The objects hold something that no call put there.
+    Diverge { node: NodeId },
     /// An operator asks for a snapshot.
     Checkpoint { node: NodeId },
     /// A client reaches nobody.

@@ -168,6 +168,7 @@ fn local_fault(words: &[&str]) -> Option<Fault> {
             node: who_of(who)?,
             span: span_of(d)?,
         },
+        ["diverge", n] => Fault::Diverge { node: node_of(n)? },
         ["checkpoint", n] => Fault::Checkpoint { node: node_of(n)? },
         ["client-cut", client, "for", d] => Fault::ClientCut {
             client: client.strip_prefix('c')?.parse().ok()?,
@@ -355,6 +356,7 @@ impl fmt::Display for Fault {
             Fault::Wipe { node } => write!(f, "wipe {node}"),
             Fault::WallJump { node, ms } => write!(f, "wall-jump {node} {ms}ms"),
             Fault::Hang { node, span } => write!(f, "hang {node} for {}", s(span)),
+            Fault::Diverge { node } => write!(f, "diverge {node}"),
             Fault::Checkpoint { node } => write!(f, "checkpoint {node}"),
             Fault::ClientCut { client, span } => write!(f, "client-cut c{client} for {}", s(span)),
         }

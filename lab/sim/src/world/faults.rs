@@ -71,6 +71,7 @@ impl World {
                 self.break_link(one, other);
             }
             Fault::Leave { node, down } => self.strike(node, |world, id| world.leave(id, down)),
+            Fault::Diverge { node } => self.diverge(node),
             Fault::Checkpoint { node } => {
                 if self.nodes[&node].is_awake() {
                     self.exercised(Row::Checkpointed);
@@ -350,6 +351,7 @@ impl World {
             | Fault::Wipe { .. }
             | Fault::WallJump { .. }
             | Fault::Leave { .. }
+            | Fault::Diverge { .. }
             | Fault::Checkpoint { .. } => {}
         }
     }
@@ -522,6 +524,7 @@ fn struck_by(fault: &Fault) -> Option<Who> {
         | Fault::Wipe { .. }
         | Fault::WallJump { .. }
         | Fault::Leave { .. }
+        | Fault::Diverge { .. }
         | Fault::Checkpoint { .. }
         | Fault::ClientCut { .. } => None,
     }

@@ -49,6 +49,7 @@ enum Kind {
     WallJump,
     WallYears,
     Hang,
+    Diverge,
     Checkpoint,
     ClientCut,
 }
@@ -93,6 +94,7 @@ const WEIGHTS: &[(Kind, u64)] = &[
     (Kind::WallJump, 4),
     (Kind::WallYears, 5),
     (Kind::Hang, 5),
+    (Kind::Diverge, 4),
     (Kind::Checkpoint, 4),
     (Kind::ClientCut, 4),
 ];
@@ -198,6 +200,7 @@ fn makes_sense(kind: Kind, setup: &Setup) -> bool {
         | Kind::Garble
         | Kind::Delay
         | Kind::Reset => has_peers,
+        Kind::Diverge => setup.nodes >= 3,
         Kind::Leave
         | Kind::LeaveLeader
         | Kind::Isolate
@@ -239,6 +242,7 @@ impl Draw<'_> {
         match kind {
             Kind::Swizzle => self.swizzle(at, left),
             Kind::StrandLeader => self.strand_leader(at, left),
+            Kind::Diverge => self.diverge(at, left),
             Kind::Trap(step) => self.trap(step, at, left),
             _ => {
                 let fault = self.one(kind, left);
@@ -255,6 +259,26 @@ impl Draw<'_> {
             let delay = self.random.below(left / 3 + 1);
             let span = self.span(left - delay, 4000);
             faults.push(timed(at + delay, Fault::Cut { one, other, span }));
+        }
+        faults
+    }
+
+    /// Changes the objects of a node; perhaps asks for a checkpoint soon, which tells, and kills the node while it heals.
+    fn diverge(&mut self, at: u64, left: u64) -> Vec<Timed> {
+        let node = self.node();
+        let mut faults = vec![timed(at, Fault::Diverge { node })];
+        let mut next = at;
+        for _ in 0..self.random.below(3) {
+            next = (next + self.random.between(20, 400)).min(self.until_ms - 1);
+            let (outputs, down) = (self.random.below(12), self.span(left, 1000));
+            let crash = Fault::Crash {
+                node: Who::Node(node),
+                outputs,
+                down,
+            };
+            faults.push(timed(next, Fault::Checkpoint { node: self.node() }));
+            next = (next + self.random.between(5, 300)).min(self.until_ms - 1);
+            faults.push(timed(next, crash));
         }
         faults
     }
@@ -395,7 +419,7 @@ impl Draw<'_> {
                 },
                 ms: *self.random.pick(&[-5, -2, 2, 5, 30]) * 365 * 24 * 3_600_000,
             },
-            Kind::Swizzle | Kind::StrandLeader | Kind::Trap(_) => {
+            Kind::Swizzle | Kind::StrandLeader | Kind::Diverge | Kind::Trap(_) => {
                 unreachable!("several faults are drawn together")
             }
             _ => self

@@ -2,6 +2,7 @@
 //! have not sprung, and what each lasting fault must show to count as exercised.
 
 use super::World;
+use super::diverging::Diverged;
 use super::durable::Disks;
 use super::fault::{KillStep, Who};
 use super::life::Death;
@@ -32,6 +33,8 @@ pub(super) struct Harm {
     pub misled: BTreeSet<NodeId>,
     /// Nodes whose directory was ever an older copy.
     pub copied: BTreeSet<NodeId>,
+    /// The node whose objects differ, or did.
+    pub diverged: Option<Diverged>,
     /// Traps that have not sprung.
     pub traps: Vec<Trap>,
     /// What lasting faults of the network must show, by their index.

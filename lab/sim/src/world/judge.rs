@@ -3,12 +3,13 @@
 //! The world tells it each event once; the first broken property ends the run. It reads messages and batches, and trusts
 //! no status of the code under test but for sizes.
 
+mod told;
 mod verdict;
 mod writes;
 
 use super::clock::Moment;
 use super::workload::{self, Drawn};
-use crate::checkers::agreement::{Agreement, Fingerprint, Promise};
+use crate::checkers::agreement::{Agreement, Fingerprint};
 use crate::checkers::at_most_once::{AtMostOnce, Place};
 use crate::checkers::chosen::Chosen;
 use crate::checkers::durability::Durability;
@@ -16,17 +17,15 @@ use crate::checkers::liveness::Liveness;
 use crate::checkers::model::Model;
 use crate::checkers::phase_one::PhaseOne;
 use crate::checkers::recorded::{Call, Kind, RecordedObject};
+use crate::checkers::vouching::Vouching;
 use crate::checkers::witness::{LogWitness, ReadReply};
 use crate::checkers::written::Written;
 use crate::checkers::{Property, Violation};
 use crate::history::{Recorded, Recorder};
 use bytes::Bytes;
-use quorate_acceptor::Testimony;
-use quorate_any::AnyMessage;
-use quorate_replica::PeerMessage;
 use quorate_types::{
-    Ballot, Batch, CommandId, NodeId, NodeSet, ObjectId, Outcome, Persistence, ReadLevel, Slot,
-    Stamp, View,
+    Ballot, Batch, CommandId, Digest, NodeId, NodeSet, ObjectId, Outcome, Persistence, ReadLevel,
+    Slot, Stamp, View,
 };
 use quorate_wire::encoded_batch;
 use serde_json::Value as Json;
@@ -95,6 +94,7 @@ pub(super) struct Judge {
     agreement: Agreement,
     chosen: Chosen,
     phase_one: PhaseOne,
+    vouching: Vouching,
     /// What is on the disks; `None` in memory mode.
     written: Option<Written>,
     once: AtMostOnce,
@@ -111,14 +111,18 @@ pub(super) struct Judge {
     log: BTreeMap<Slot, Batch>,
     /// The newest snapshot that each node has made durable.
     snapshots: BTreeMap<NodeId, Slot>,
+    /// Who took a snapshot, by slot and digest.
+    takers: BTreeMap<(Slot, Digest), NodeSet>,
     /// Who told votes, by slot and ballot.
     voters: BTreeMap<(Slot, Ballot), NodeSet>,
     /// How many votes decide.
     quorum: usize,
     /// How many snapshots let the log go.
     replica_majority: usize,
-    /// Nodes that lost records, with those whose knowledge they still lack.
-    forgetful: BTreeMap<NodeId, NodeSet>,
+    /// Nodes that lost records.
+    forgetful: BTreeMap<NodeId, Forgetful>,
+    /// Nodes that run on a log of which something is lost.
+    damaged: BTreeSet<NodeId>,
     /// Places whose call took effect somewhere.
     executed: BTreeSet<(Slot, u32)>,
     stamps: BTreeMap<Slot, Stamp>,
@@ -137,6 +141,26 @@ pub(super) struct Judge {
     pub failed: u64,
 }
 
+/// What a node that lost records still lacks.
+#[derive(Clone, Copy, Debug)]
+struct Forgetful {
+    /// Acceptors that have not told it what they know.
+    unheard: NodeSet,
+    /// Its newest survey: answers to an earlier one count for nothing.
+    request: u64,
+    /// The highest slot that those who did have voted in.
+    voted: Slot,
+    /// It knew all that it had to before the last answer came: what comes late changes nothing.
+    is_over: bool,
+}
+
+impl Forgetful {
+    /// Whether a node that knows slots up to `decided` may vote.
+    fn knows_all(&self, decided: Slot) -> bool {
+        self.is_over || self.unheard.is_empty() && decided >= self.voted
+    }
+}
+
 fn fingerprint(batch: &Batch) -> Fingerprint {
     xxh3_64(encoded_batch(batch))
 }
@@ -153,6 +177,7 @@ impl Judge {
             agreement: Agreement::default(),
             chosen: Chosen::new(quorums.phase2()),
             phase_one: PhaseOne::new(quorums.phase1() - 1),
+            vouching: Vouching::default(),
             written: (view.persistence == Persistence::Disk).then(Written::default),
             once: AtMostOnce::default(),
             durability: Durability::default(),
@@ -164,10 +189,12 @@ impl Judge {
             decided_by: BTreeMap::new(),
             log: BTreeMap::new(),
             snapshots: BTreeMap::new(),
+            takers: BTreeMap::new(),
             voters: BTreeMap::new(),
             quorum: view.quorums.phase2(),
             replica_majority: view.replica_majority(),
             forgetful: BTreeMap::new(),
+            damaged: BTreeSet::new(),
             executed: BTreeSet::new(),
             stamps: BTreeMap::new(),
             payloads: BTreeMap::new(),
@@ -181,96 +208,22 @@ impl Judge {
         }
     }
 
-    /// `node`, in life `life`, lets a message out.
-    pub(super) fn sent(
-        &mut self,
-        node: NodeId,
-        life: u64,
-        message: &PeerMessage<AnyMessage>,
-    ) -> Judged {
-        let PeerMessage::Ordering { message, .. } = message else {
-            return Ok(());
-        };
-        match message.testimony() {
-            Testimony::Opens { ballot } => {
-                if let Some(written) = &self.written {
-                    written.told_promise(node, ballot)?;
-                }
-                if self.opened.insert((node, life, ballot)) {
-                    self.agreement.opened(node, ballot)?;
-                }
-                Ok(())
-            }
-            Testimony::Proposes {
-                ballot,
-                slot,
-                batch,
-            } => {
-                let value = fingerprint(batch);
-                if !batch.commands().is_empty() {
-                    self.phase_one.placed(slot, value)?;
-                }
-                self.proposed(node, slot, ballot, value)
-            }
-            Testimony::Votes {
-                ballot,
-                first,
-                last,
-            } => self.accepted(node, ballot, first, last),
-            Testimony::Promises(page) => {
-                self.may_vote(node)?;
-                self.promised(node, page)
-            }
-            Testimony::AsksLease { .. }
-            | Testimony::GrantsLease { .. }
-            | Testimony::AsksConfirm { .. }
-            | Testimony::Confirms { .. }
-            | Testimony::Leads { .. }
-            | Testimony::AsksDecided { .. }
-            | Testimony::TellsDecided
-            | Testimony::Surveyed
-            | Testimony::Nothing => Ok(()),
-        }
-    }
-
-    fn proposed(&mut self, node: NodeId, slot: Slot, ballot: Ballot, value: Fingerprint) -> Judged {
-        self.chosen.proposed(node, slot, ballot, value)?;
-        self.phase_one.proposed(node, slot, ballot, value)?;
-        let first = *self.proposed.entry((slot, ballot)).or_insert(value);
-        if first == value {
-            return Ok(());
-        }
-        broken(
-            Property::OneValuePerBallot,
-            format!("{node} proposes {value:016x} in {slot} {ballot} after {first:016x}"),
-        )
-    }
-
-    fn accepted(&mut self, node: NodeId, ballot: Ballot, first: Slot, last: Slot) -> Judged {
-        self.may_vote(node)?;
-        // Who has decided a slot may say that it voted there without a record of the vote: nothing depends on it any more.
-        let decided = self.decided_by.get(&node).copied().unwrap_or_default();
-        for slot in (first.0.max(decided.0 + 1)..=last.0).map(Slot) {
-            let Some(value) = self.proposed.get(&(slot, ballot)).copied() else {
-                return broken(
-                    Property::OneValuePerBallot,
-                    format!("{node} votes in {slot} {ballot}, where nothing was proposed"),
-                );
-            };
-            if let Some(written) = &self.written {
-                written.told_vote(node, slot, ballot)?;
-            }
-            self.agreement.voted(node, slot, ballot, value)?;
-            self.chosen.voted(node, slot, ballot, value)?;
-            self.voters.entry((slot, ballot)).or_default().insert(node);
-        }
-        Ok(())
-    }
-
     /// A snapshot is durable at `node`.
     pub(super) fn keeps(&mut self, node: NodeId, slot: Slot) {
         let kept = self.snapshots.entry(node).or_default();
         *kept = slot.max(*kept);
+    }
+
+    /// A snapshot that `node` took itself, with this digest, is durable there.
+    pub(super) fn took(&mut self, node: NodeId, slot: Slot, digest: Digest) {
+        let takers = self.takers.entry((slot, digest)).or_default();
+        takers.insert(node);
+    }
+
+    /// Who took a snapshot at `slot` with this digest.
+    pub(super) fn takers(&self, slot: Slot, digest: Digest) -> NodeSet {
+        let takers = self.takers.get(&(slot, digest));
+        takers.copied().unwrap_or_default()
     }
 
     /// `node` lets its log up to `upto` go: a majority holds a snapshot there, or it holds one itself.
@@ -287,27 +240,57 @@ impl Judge {
         )
     }
 
-    /// Who has forgotten what it told may not vote before everybody else has told what they know.
+    /// Who has forgotten what it told may not vote before everybody else has told what they know, and before it has learned all of
+    /// that.
     fn may_vote(&self, node: NodeId) -> Judged {
-        match self.forgetful.get(&node) {
-            Some(unheard) if !unheard.is_empty() => broken(
+        let decided = self.known_by(node);
+        let Some(forgetful) = self.forgetful.get(&node) else {
+            return Ok(());
+        };
+        let Forgetful { unheard, voted, .. } = forgetful;
+        if !unheard.is_empty() {
+            return broken(
                 Property::Remembered,
                 format!("{node} lost records, votes, and has not heard of {unheard:?}"),
-            ),
-            Some(_) | None => Ok(()),
+            );
         }
+        if forgetful.knows_all(decided) {
+            return Ok(());
+        }
+        broken(
+            Property::Remembered,
+            format!(
+                "{node} lost records, votes, and knows slots up to {decided}; it was told of votes up to {voted}"
+            ),
+        )
     }
 
     /// `node` begins a life in which records are lost; `others` must answer before it votes, nobody's answer is enough if
     /// it lost all.
     pub(super) fn forgot(&mut self, node: NodeId, others: NodeSet) {
-        self.forgetful.insert(node, others);
+        self.agreement.forgot(node);
+        let forgetful = Forgetful {
+            unheard: others,
+            request: 0,
+            voted: Slot::ZERO,
+            is_over: false,
+        };
+        self.forgetful.insert(node, forgetful);
+    }
+
+    fn known_by(&self, node: NodeId) -> Slot {
+        self.decided_by.get(&node).copied().unwrap_or_default()
     }
 
     /// `node` heard what another acceptor knows.
-    pub(super) fn surveyed(&mut self, node: NodeId, from: NodeId) {
-        if let Some(unheard) = self.forgetful.get_mut(&node) {
-            unheard.remove(from);
+    fn surveyed(&mut self, node: NodeId, from: NodeId, request: u64, voted: Slot) {
+        let decided = self.known_by(node);
+        if let Some(forgetful) = self.forgetful.get_mut(&node)
+            && forgetful.request == request
+        {
+            forgetful.is_over = forgetful.knows_all(decided);
+            forgetful.unheard.remove(from);
+            forgetful.voted = voted.max(forgetful.voted);
         }
     }
 
@@ -325,43 +308,12 @@ impl Judge {
         })
     }
 
-    fn promised(&mut self, node: NodeId, page: &quorate_acceptor::Promise) -> Judged {
-        if let Some(written) = &self.written {
-            written.told_promise(node, page.ballot)?;
-        }
-        // A page may show votes of its own ballot that are being written. They are told to nobody: who proposes in a ballot has
-        // ended its phase 1, and reads no page of it.
-        for vote in page.votes.iter().filter(|vote| vote.ballot < page.ballot) {
-            if let Some(written) = &self.written {
-                written.told_vote(node, vote.slot, vote.ballot)?;
-            }
-            let value = fingerprint(&vote.batch);
-            self.agreement.voted(node, vote.slot, vote.ballot, value)?;
-            self.chosen.voted(node, vote.slot, vote.ballot, value)?;
-        }
-        let votes = page.votes.iter();
-        let votes = votes.map(|vote| (vote.slot, vote.ballot, fingerprint(&vote.batch)));
-        let is_last = page.next.is_none();
-        self.phase_one.told(node, page.ballot, votes, is_last);
-        let end = page.next.map_or(u64::MAX, |next| next.previous().0);
-        let promise = Promise {
-            covers: page.from.0..=end,
-            floor: page.decided.max(page.trimmed),
-            votes: page
-                .votes
-                .iter()
-                .map(|vote| (vote.slot, vote.ballot))
-                .collect(),
-            unknown: page.unknown.iter().copied().collect(),
-        };
-        self.agreement.promised(node, page.ballot, promise)
-    }
-
     /// `node` decides.
     pub(super) fn decided(&mut self, node: NodeId, slot: Slot, batch: &Batch) -> Judged {
         let value = fingerprint(batch);
         self.agreement.decided(node, slot, value)?;
         self.chosen.decided(node, slot, value)?;
+        self.vouching.decided(slot, value);
         self.knows(node, slot);
         if self.log.contains_key(&slot) {
             return Ok(());
@@ -576,6 +528,11 @@ impl Judge {
     /// What is decided in `slot`.
     pub(super) fn decided_batch(&self, slot: Slot) -> Option<&Batch> {
         self.log.get(&slot)
+    }
+
+    /// Up to where promises told the leader of `ballot` that all is decided.
+    pub(super) fn floor(&self, ballot: Ballot) -> Slot {
+        self.phase_one.floor(ballot)
     }
 
     /// The last slot that was decided.

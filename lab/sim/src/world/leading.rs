@@ -11,8 +11,9 @@ use super::{World, clock::Clock};
 use crate::checkers::agreed_time::AgreedTime;
 use crate::checkers::catching_up::CatchingUp;
 use crate::checkers::confirmations::{Basis, Confirmations};
-use crate::checkers::leadership::Leadership;
+use crate::checkers::leadership::{Bounds, Leadership, Majority};
 use crate::checkers::leases::Leases;
+use crate::checkers::phase_one::choices;
 use quorate_acceptor::Testimony;
 use quorate_any::AnyMessage;
 use quorate_ordering::{Entry, LinkState, Record};
@@ -26,6 +27,18 @@ const STEP_DOWN_SLACK: Duration = Duration::from_millis(10);
 /// A healthy majority elects within this many of the longest election timeouts: one of silence, one of an attempt that
 /// fails, and the doubled waits of rivals.
 const ELECTION_TIMEOUTS: u64 = 5;
+
+/// A healthy majority with a leader of its own decides something within this many of the longest election timeouts while
+/// commands wait: what was lost before is sent again after one at most, and what a slow peer holds up after another.
+const IDLE_TIMEOUTS: u64 = 4;
+
+/// A healthy majority that has had a leader of its own opens so many ballots more at most: one because that leader meets a
+/// ballot that somebody opened before the majority was healthy, and rivals of that one election.
+const ELECTIONS: u64 = 4;
+
+/// A leader that confirms a read has confirmed those that waited this much longer: lost messages are sent again with each
+/// heartbeat.
+const OVERTAKEN: Duration = Duration::from_millis(500);
 
 /// Ballots whose promises are remembered.
 const BALLOTS: usize = 64;
@@ -60,7 +73,12 @@ impl Leading {
         Leading {
             leases: Leases::default(),
             confirmations: Confirmations::default(),
-            leadership: Leadership::new(alone.0, leaderless),
+            leadership: Leadership::new(Bounds {
+                alone_ns: alone.0,
+                leaderless_ns: leaderless,
+                idle_ns: timing.election_max.0 * IDLE_TIMEOUTS,
+                elections: ELECTIONS,
+            }),
             catching_up: CatchingUp::default(),
             agreed_time: AgreedTime::new(setup.acceptors()),
             lease: timing.lease,
@@ -105,7 +123,7 @@ impl Leading {
         message: &AnyMessage,
     ) -> super::judge::Judged {
         match message.testimony() {
-            Testimony::AsksLease { ballot, beat } => {
+            Testimony::AsksLease { ballot, beat, .. } => {
                 if self.beats.len() > 4096 {
                     self.beats.pop_first();
                 }
@@ -127,7 +145,7 @@ impl Leading {
                 self.confirmations.opened(now.0, ballot, epoch);
                 return self.leadership.spoke(now.0, node, ballot);
             }
-            Testimony::Leads { ballot } | Testimony::Proposes { ballot, .. } => {
+            Testimony::Leads { ballot, .. } | Testimony::Proposes { ballot, .. } => {
                 self.leases.leads(ballot);
                 return self.leadership.spoke(now.0, node, ballot);
             }
@@ -135,10 +153,11 @@ impl Leading {
                 self.confirmations.confirmed(node, ballot, epoch);
             }
             Testimony::Nothing
-            | Testimony::Surveyed
+            | Testimony::Surveys { .. }
+            | Testimony::Surveyed { .. }
             | Testimony::Votes { .. }
             | Testimony::AsksDecided { .. }
-            | Testimony::TellsDecided => {}
+            | Testimony::TellsDecided { .. } => {}
         }
         Ok(())
     }
@@ -155,10 +174,21 @@ impl World {
         let PeerMessage::Ordering { message, .. } = message else {
             return;
         };
-        if let Testimony::AsksDecided { from } = message.testimony() {
-            for peer in to.iter() {
-                self.leading.catching_up.asked(id, peer, from);
+        match message.testimony() {
+            Testimony::AsksDecided { from } => {
+                for peer in to.iter() {
+                    self.leading.catching_up.asked(id, peer, from);
+                }
             }
+            Testimony::Opens { ballot } => {
+                self.leading.leadership.opened(ballot);
+                self.leading.catching_up.knows(id, ballot);
+            }
+            Testimony::AsksLease { ballot, .. } | Testimony::Leads { ballot, .. } => {
+                let floor = self.judge.floor(ballot);
+                self.leading.catching_up.leads(id, ballot, floor);
+            }
+            _ => {}
         }
         let clock = self.nodes[&id].clock;
         let judged = self.leading.said(self.now, id, &clock, message);
@@ -167,6 +197,8 @@ impl World {
 
     /// A node is about to handle what has arrived.
     pub(super) fn watch_inbox(&mut self, id: NodeId, inbox: &[Input<AnyMessage>]) {
+        let decided = self.decided_at(id);
+        self.judge.knows(id, decided);
         let acceptors = self.setup.acceptors();
         let (now, leading) = (self.now.0, &mut self.leading);
         for input in inbox {
@@ -178,14 +210,16 @@ impl World {
                     if matches!(message, PeerMessage::Replica(ReplicaMessage::Clock { .. })) {
                         leading.agreed_time.told(id, *from);
                     }
-                    if is_lesson(message) {
-                        leading.catching_up.answered(id, *from);
-                    }
+                    self.judge.arrived(id, *from, message);
+                    leading.catching_up.hears(id, *from, message);
                 }
                 Input::Link { peer, state } => match state {
                     LinkState::Up(_) => leading.catching_up.linked(id, *peer),
                     LinkState::Down => leading.catching_up.unlinked(id, *peer),
                 },
+                Input::Installed { core, .. } if core.slot > decided => {
+                    leading.catching_up.went_on(id);
+                }
                 _ => {}
             }
         }
@@ -193,7 +227,7 @@ impl World {
 
     /// A node has done all that follows from what it handled.
     pub(super) fn watch_settled(&mut self, id: NodeId) {
-        if !self.leading.catching_up.has_lost(id) {
+        if !self.leading.catching_up.owes(id) {
             return;
         }
         if let Some(running) = &self.nodes[&id].running {
@@ -201,6 +235,14 @@ impl World {
             let judged = self.leading.catching_up.settled(id, decided);
             self.judged(judged);
         }
+    }
+
+    /// The end of the prefix that a node knows to be decided.
+    fn decided_at(&self, id: NodeId) -> Slot {
+        let running = self.nodes[&id].running.as_ref();
+        running.map_or(Slot::ZERO, |running| {
+            running.replica.status().ordering.decided
+        })
     }
 
     /// A node takes over a snapshot.
@@ -217,6 +259,7 @@ impl World {
 
     /// A node that promised a ballot in an earlier life starts.
     pub(super) fn watch_started(&mut self, id: NodeId, promised: Ballot) {
+        self.leading.catching_up.knows(id, promised);
         if promised > Ballot::ZERO {
             let until = self.leading.bound_until(&self.nodes[&id].clock, self.now);
             self.leading.leases.started(id, promised, until);
@@ -287,7 +330,18 @@ impl World {
                     None => Basis::Round(leading.confirm),
                     Some(_) => Basis::Lease,
                 };
+                let since = ballot.and(leading.leadership.since(id));
+                let arrived = leading.confirmations.arrival(key);
                 let answered = leading.confirmations.answered(key, barrier, basis);
+                let answered = match (since, arrived, until) {
+                    (Some(since), Some(arrived), None) if since <= arrived => {
+                        answered.and_then(|()| {
+                            let of = (id, life);
+                            leading.confirmations.overtaken(of, arrived, OVERTAKEN.0)
+                        })
+                    }
+                    _ => answered,
+                };
                 answered.and_then(|()| leading.leased(clock, ballot, until))
             }
         };
@@ -309,15 +363,33 @@ impl World {
         let quorums = self.setup.view().quorums;
         let size = quorums.phase1().max(quorums.phase2());
         let mut majorities = Vec::new();
-        for nodes in subsets(&healthy, size) {
+        for nodes in choices(&healthy, size) {
             if let Some(health) = self.health_of(&nodes) {
                 let set: NodeSet = nodes.iter().copied().collect();
-                let is_led = self.is_led(set, size);
-                majorities.push((set, health, is_led));
+                majorities.push(Majority {
+                    nodes: set,
+                    health,
+                    is_led: self.is_led(set, size),
+                    leads_itself: nodes.iter().any(|id| self.leads(*id)),
+                    has_work: nodes.iter().any(|id| self.has_unsettled(*id)),
+                });
             }
         }
-        let judged = self.leading.leadership.looked(self.now.0, &majorities);
+        let decided = self.judge.last_decided();
+        let leadership = &mut self.leading.leadership;
+        let judged = leadership.looked(self.now.0, &majorities, decided);
         self.judged(judged);
+    }
+
+    fn leads(&self, id: NodeId) -> bool {
+        let running = self.nodes[&id].running.as_ref();
+        running.is_some_and(|running| running.leads().is_some())
+    }
+
+    /// Commands wait here for their decision or refusal.
+    fn has_unsettled(&self, id: NodeId) -> bool {
+        let running = self.nodes[&id].running.as_ref();
+        running.is_some_and(|running| !running.seen.borrow().unsettled.is_empty())
     }
 
     /// Its process, disk and memory are as they should be.
@@ -380,25 +452,31 @@ impl Leading {
     }
 }
 
-/// Whether a message answers a question for decided slots.
-fn is_lesson(message: &PeerMessage<AnyMessage>) -> bool {
-    let PeerMessage::Ordering { message, .. } = message else {
-        return false;
-    };
-    message.testimony() == Testimony::TellsDecided
-}
-
-/// All ways to take `size` of `nodes`.
-fn subsets(nodes: &[NodeId], size: usize) -> Vec<Vec<NodeId>> {
-    let Some(rest) = size.checked_sub(1) else {
-        return vec![Vec::new()];
-    };
-    let mut all = Vec::new();
-    for (index, first) in nodes.iter().enumerate() {
-        for mut others in subsets(&nodes[index + 1..], rest) {
-            others.push(*first);
-            all.push(others);
+impl CatchingUp {
+    /// `node` handles a message of `from`.
+    fn hears(&mut self, node: NodeId, from: NodeId, message: &PeerMessage<AnyMessage>) {
+        let PeerMessage::Ordering { message, .. } = message else {
+            return;
+        };
+        match message.testimony() {
+            Testimony::TellsDecided { .. } => self.answered(node, from),
+            Testimony::Opens { ballot } => self.knows(node, ballot),
+            Testimony::AsksLease {
+                ballot, decided, ..
+            }
+            | Testimony::Leads { ballot, decided }
+            | Testimony::Proposes {
+                ballot, decided, ..
+            } => self.heard(node, ballot, decided),
+            Testimony::Nothing
+            | Testimony::Votes { .. }
+            | Testimony::Promises(_)
+            | Testimony::GrantsLease { .. }
+            | Testimony::AsksConfirm { .. }
+            | Testimony::Confirms { .. }
+            | Testimony::AsksDecided { .. }
+            | Testimony::Surveys { .. }
+            | Testimony::Surveyed { .. } => {}
         }
     }
-    all
 }

@@ -158,6 +158,7 @@ impl World {
         self.watch_started(id, promised);
         self.note_decisions(id);
         self.perform(id, outputs);
+        self.check_quarantine(id);
         self.set_alarm(id);
         self.connect_all(id);
     }

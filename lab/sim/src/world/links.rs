@@ -9,7 +9,6 @@ use super::row::Row;
 use super::trace::Tag;
 use crate::checkers::Property;
 use bytes::{BufMut, BytesMut};
-use quorate_acceptor::Testimony;
 use quorate_any::AnyMessage;
 use quorate_any::paxos::Message;
 use quorate_ordering::{Lane, LinkState};
@@ -76,11 +75,6 @@ impl World {
         self.trace.note(self.now, &words, || {
             format!("{from} -> {to} {epoch} {message:?}")
         });
-        if let PeerMessage::Ordering { message, .. } = &message
-            && message.testimony() == Testimony::Surveyed
-        {
-            self.judge.surveyed(to, from);
-        }
         if step_of(&message).is_some_and(|step| self.springs(to, step)) {
             return;
         }

@@ -7,6 +7,7 @@
 mod clients;
 mod clock;
 mod damage;
+mod diverging;
 mod durable;
 mod events;
 mod fault;

@@ -3,11 +3,13 @@
 //! Work is done in the order in which it is handed in, one piece at a step. Encoding happens at the step, so that a run
 //! is the same each time; the real host encodes on a thread.
 
+use super::workload::payload;
+use crate::checkers::recorded::Call as Recorded;
 use bytes::Bytes;
 use quorate_host::{CallView, Environment, Object, create};
 use quorate_ordering::ReadId;
 use quorate_replica::SnapshotCore;
-use quorate_types::{Call, ObjectId, ObjectSpec, Outcome, Slot, Stamp};
+use quorate_types::{Call, CommandId, ObjectId, ObjectSpec, Outcome, SessionId, Slot, Stamp};
 use std::collections::{BTreeMap, VecDeque};
 
 /// A piece of work for the objects.
@@ -106,6 +108,21 @@ impl Objects {
             objects: fresh(specs),
             queue: VecDeque::new(),
         }
+    }
+
+    /// Changes the map by itself, at a key that nobody calls.
+    pub(super) fn alter(&mut self) {
+        let map = ObjectId(3);
+        let call = Call {
+            id: CommandId {
+                session: SessionId(0),
+                sequence: 0,
+            },
+            object: map,
+            index: 0,
+            payload: payload(&Recorded::Put("nobody's".to_owned(), 1.into())),
+        };
+        self.apply(Stamp::default(), &call);
     }
 
     /// Adds work.

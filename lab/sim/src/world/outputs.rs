@@ -105,11 +105,7 @@ impl World {
                 }
                 self.tell(id, || format!("{id} is {role:?}"));
             }
-            Output::Quarantined(quarantine) => {
-                self.node(id).quarantine = Some(quarantine);
-                let detail = format!("{id} quarantines its objects: {quarantine:?}");
-                self.blame(Property::Digest, detail);
-            }
+            Output::Quarantined(quarantine) => self.quarantined(id, quarantine),
             Output::ClocksDiffer(offset) => {
                 self.tell(id, || format!("{id} sees clocks differ: {offset:?}"));
             }
@@ -139,7 +135,10 @@ impl World {
         message: &PeerMessage<AnyMessage>,
     ) {
         if let PeerMessage::Ordering { message: told, .. } = message
-            && matches!(told.testimony(), Testimony::Votes { .. })
+            && matches!(
+                told.testimony(),
+                Testimony::Votes { .. } | Testimony::Promises(_)
+            )
         {
             // A node that waits for a snapshot hands up nothing, and may know more slots to be decided.
             let decided = self.running(id).replica.status().ordering.decided;
@@ -202,6 +201,7 @@ impl World {
     }
 
     fn install(&mut self, id: NodeId, slot: Slot, agreed: Digest) {
+        self.check_agreed(id, slot, agreed);
         let running = self.running(id);
         let Some((fetched, pieces)) = running.fetched.take() else {
             let detail = format!("{id} installs {slot} and has fetched nothing");
@@ -266,6 +266,10 @@ impl World {
             let core = running.cores.remove(&slot).expect("looked a moment ago");
             let images = running.images.remove(&slot).expect("looked a moment ago");
             let digest = digest(&images);
+            let whole = Digest {
+                replicated: core.digest(),
+                state: digest,
+            };
             if let Some(changes) = self.cuts(id, KillStep::Save) {
                 self.nodes[&id].disks.snapshots.stop_after(changes);
             }
@@ -273,6 +277,7 @@ impl World {
             match running.storage.save(&core, &images, digest) {
                 Ok(bytes) => {
                     self.judge.keeps(id, slot);
+                    self.judge.took(id, slot, whole);
                     let taken = Input::SnapshotTaken {
                         slot,
                         digest,

@@ -13,7 +13,7 @@ use quorate_types::{CommandId, Duration, NodeId, ObjectId, Persistence, ReadLeve
 use std::collections::BTreeSet;
 
 /// Between two looks at how far the run is.
-const TICK: Duration = Duration::from_millis(50);
+pub(super) const TICK: Duration = Duration::from_millis(50);
 
 /// How long clients go on in calm, and again after the power cut.
 const CALM: Duration = Duration::from_millis(2_000);
@@ -81,6 +81,7 @@ pub(super) fn bounds(setup: &Setup) -> Memory {
         "bytes in flight to a peer",
         limits.credit_bytes as u64 + limits.batch_bytes as u64 + 4096,
     );
+    memory.bound("values in flight to a peer", limits.credit_messages as u64);
     memory.bound("bytes of batches held", 4 << 20);
     memory.bound("bytes of log on disk", 16 << 20);
     memory.bound("calls waiting", 64 * setup.clients * nodes + 4096);
@@ -197,13 +198,14 @@ impl World {
         let last = self.judge.last_decided();
         let has_converged = states.iter().all(|(_, _, executed, _)| *executed == last);
         let unsettled = self.unsettled();
-        if has_converged && self.is_idle() && unsettled.is_empty() {
+        let must_heal = self.must_heal();
+        if has_converged && self.is_idle() && unsettled.is_empty() && !must_heal {
             self.compare(&states);
             self.stage = Stage::Over;
         } else if self.now.since(since) > CONVERGED_WITHIN {
             let detail = format!(
                 "nodes do not come to {last}: (node, decided, executed, digest) {states:?}; \
-                 submitted and neither decided nor refused: {unsettled:?}"
+                 submitted and neither decided nor refused: {unsettled:?}; objects differ: {must_heal}"
             );
             self.blame(Property::Liveness, detail);
         }
@@ -244,16 +246,14 @@ impl World {
             return;
         };
         let status = running.replica.status();
-        let in_flight = status
-            .ordering
-            .peers
-            .iter()
-            .map(|peer| peer.in_flight_bytes)
-            .max();
+        let peers = &status.ordering.peers;
+        let in_flight = peers.iter().map(|peer| peer.in_flight_bytes).max();
+        let values = peers.iter().map(|peer| peer.in_flight).max();
         let (applied, sessions) = (status.applied, status.sessions);
         let samples = [
             ("commands waiting", status.ordering.waiting as u64),
             ("bytes in flight to a peer", in_flight.unwrap_or(0) as u64),
+            ("values in flight to a peer", values.unwrap_or(0) as u64),
             ("bytes of batches held", status.ordering.held_bytes as u64),
             ("bytes of log on disk", running.storage.log.disk_bytes()),
             ("calls waiting", status.waiting as u64),

@@ -37,6 +37,11 @@ impl Judge {
         records: &[Record],
         is_damaged: bool,
     ) -> Judged {
+        if is_damaged {
+            self.damaged.insert(node);
+        } else {
+            self.damaged.remove(&node);
+        }
         let decided = records.iter().filter_map(|record| match &record.entry {
             Noted::Decided { upto } | Noted::Trimmed { upto } => Some(*upto),
             Noted::Promise { .. }
@@ -65,7 +70,7 @@ impl Judge {
     /// Whether all that `node` has told is known to it, as far as votes and promises go.
     pub(in super::super) fn remembers(&self, node: NodeId) -> bool {
         let unheard = self.forgetful.get(&node);
-        unheard.is_none_or(|unheard| unheard.is_empty())
+        unheard.is_none_or(|forgetful| forgetful.unheard.is_empty())
     }
 
     /// `node` begins a life with these records, undamaged.

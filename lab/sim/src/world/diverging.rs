@@ -1,0 +1,111 @@
+//! Objects that differ from the other replicas' without anybody having called them: a bit that flipped in memory, or a
+//! library that computes otherwise on one machine.
+//!
+//! What differs is read by nobody, so every answer stays right and only digests tell. The node has to notice at a checkpoint,
+//! to keep its quarantine over restarts, and to heal from what a majority holds.
+
+use super::World;
+use super::row::Row;
+use super::stages::TICK;
+use crate::checkers::Property;
+use quorate_replica::{Input, Quarantine};
+use quorate_types::{Digest, Duration, NodeId, Slot};
+
+/// Between two checkpoints that are asked for while a node has to heal.
+const CHECKPOINT_EVERY: Duration = Duration::from_millis(1000);
+
+/// What is known of a node whose objects differ.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Diverged {
+    /// Which.
+    node: NodeId,
+    /// It has noticed.
+    has_noticed: bool,
+}
+
+impl World {
+    /// The objects of a node hold something that no call put there.
+    pub(super) fn diverge(&mut self, id: NodeId) {
+        let is_small = self.setup.nodes < 3;
+        if is_small || self.harm.diverged.is_some() || !self.nodes[&id].is_awake() {
+            return;
+        }
+        if !self.may_maim(id) {
+            return;
+        }
+        self.running(id).objects.alter();
+        self.harm.diverged = Some(Diverged {
+            node: id,
+            has_noticed: false,
+        });
+    }
+
+    /// A node says that its objects answer nobody: only one that differs may, and once.
+    pub(super) fn quarantined(&mut self, id: NodeId, quarantine: Quarantine) {
+        self.node(id).quarantine = Some(quarantine);
+        let is_diverged = matches!(quarantine, Quarantine::Diverged { .. });
+        match &mut self.harm.diverged {
+            Some(diverged) if is_diverged && diverged.node == id && !diverged.has_noticed => {
+                diverged.has_noticed = true;
+                self.exercised(Row::Diverged);
+            }
+            Some(_) | None => {
+                let detail = format!("{id} quarantines its objects: {quarantine:?}");
+                self.blame(Property::Digest, detail);
+            }
+        }
+    }
+
+    /// A node has started: what it noted of its objects must hold still.
+    pub(super) fn check_quarantine(&mut self, id: NodeId) {
+        let node = &self.nodes[&id];
+        let (Some(noted), Some(running)) = (node.quarantine, &node.running) else {
+            return;
+        };
+        let status = running.replica.status();
+        if status.diverged.is_none() && status.frozen.is_none() {
+            let detail =
+                format!("{id} starts and trusts its objects, which it had noted as {noted:?}");
+            self.blame(Property::Digest, detail);
+        }
+    }
+
+    /// A node goes on from a snapshot that so many must have taken with this digest.
+    pub(super) fn check_agreed(&mut self, id: NodeId, slot: Slot, agreed: Digest) {
+        let takers = self.judge.takers(slot, agreed);
+        if takers.len() < self.setup.view().replica_majority() {
+            let detail = format!("{id} installs a snapshot at {slot} that only {takers:?} took");
+            self.blame(Property::Digest, detail);
+        }
+    }
+
+    /// Whether a node's objects differ still; asks for a checkpoint now and then, for nobody notices without one.
+    pub(super) fn must_heal(&mut self) -> bool {
+        let Some(Diverged { node, .. }) = self.harm.diverged else {
+            return false;
+        };
+        let images = |id: &NodeId| {
+            let running = self.nodes[id].running.as_ref();
+            running.map(|running| running.objects.images())
+        };
+        let Some(own) = images(&node) else {
+            return false;
+        };
+        let mut others = self
+            .nodes
+            .keys()
+            .filter(|id| **id != node)
+            .filter_map(images);
+        let is_noted = self.nodes[&node].quarantine.is_some();
+        if others.all(|other| other == own) && !is_noted {
+            return false;
+        }
+        if self.now.0 % CHECKPOINT_EVERY.0 < TICK.0 {
+            let ids: Vec<NodeId> = self.nodes.keys().copied().collect();
+            for id in ids {
+                self.hand_in(id, Input::Checkpoint);
+            }
+        }
+        true
+    }
+}

@@ -1,0 +1,196 @@
+//! What nodes tell each other, as it leaves them and as it arrives.
+
+use super::{Judge, Judged, broken, fingerprint};
+use crate::checkers::Property;
+use crate::checkers::agreement::{Fingerprint, Promise};
+use crate::checkers::phase_one::{Own, Page};
+use quorate_acceptor::Testimony;
+use quorate_any::AnyMessage;
+use quorate_replica::PeerMessage;
+use quorate_types::{Ballot, Batch, NodeId, Slot};
+
+impl Judge {
+    /// `node`, in life `life`, lets a message out.
+    pub(in super::super) fn sent(
+        &mut self,
+        node: NodeId,
+        life: u64,
+        message: &PeerMessage<AnyMessage>,
+    ) -> Judged {
+        let PeerMessage::Ordering { message, .. } = message else {
+            return Ok(());
+        };
+        match message.testimony() {
+            Testimony::Opens { ballot } => self.opened(node, life, ballot),
+            Testimony::Proposes {
+                ballot,
+                slot,
+                batch,
+                decided,
+            } => {
+                let value = fingerprint(batch);
+                if !batch.commands().is_empty() {
+                    self.phase_one.placed(slot, value)?;
+                }
+                self.proposed(node, slot, ballot, value)?;
+                self.vouching.vouched(node, ballot, decided)
+            }
+            Testimony::Votes {
+                ballot,
+                first,
+                last,
+            } => self.accepted(node, ballot, first, last),
+            Testimony::Promises(page) => {
+                self.may_vote(node)?;
+                self.promised(node, page)
+            }
+            Testimony::AsksLease {
+                ballot, decided, ..
+            }
+            | Testimony::Leads { ballot, decided } => self.vouching.vouched(node, ballot, decided),
+            Testimony::TellsDecided { from, batches } => self.tells_decided(node, from, batches),
+            Testimony::Surveys { request } => {
+                if let Some(forgetful) = self.forgetful.get_mut(&node) {
+                    forgetful.request = request;
+                }
+                Ok(())
+            }
+            Testimony::Surveyed {
+                promised, voted, ..
+            } => {
+                let written = self.written.as_ref();
+                written.map_or(Ok(()), |written| written.surveyed(node, promised, voted))
+            }
+            Testimony::GrantsLease { .. }
+            | Testimony::AsksConfirm { .. }
+            | Testimony::Confirms { .. }
+            | Testimony::AsksDecided { .. }
+            | Testimony::Nothing => Ok(()),
+        }
+    }
+
+    /// A message reaches `node`.
+    pub(in super::super) fn arrived(
+        &mut self,
+        node: NodeId,
+        from: NodeId,
+        message: &PeerMessage<AnyMessage>,
+    ) {
+        let PeerMessage::Ordering { message, .. } = message else {
+            return;
+        };
+        match message.testimony() {
+            Testimony::Promises(page) if page.ballot.node == node && page.next.is_none() => {
+                self.phase_one.arrived(from, page.ballot);
+            }
+            Testimony::Surveyed { request, voted, .. } => {
+                self.surveyed(node, from, request, voted);
+            }
+            _ => {}
+        }
+    }
+
+    fn opened(&mut self, node: NodeId, life: u64, ballot: Ballot) -> Judged {
+        if let Some(written) = &self.written {
+            written.told_promise(node, ballot)?;
+        }
+        if self.opened.insert((node, life, ballot)) {
+            let is_whole = !self.forgetful.contains_key(&node) && !self.damaged.contains(&node);
+            let own = match &self.written {
+                Some(written) if is_whole => Own::Whole(written.votes(node)),
+                Some(written) => Own::Part(written.votes(node)),
+                None => Own::Unknown,
+            };
+            self.phase_one.opened(ballot, own);
+            self.agreement.opened(node, ballot)?;
+        }
+        Ok(())
+    }
+
+    fn proposed(&mut self, node: NodeId, slot: Slot, ballot: Ballot, value: Fingerprint) -> Judged {
+        self.chosen.proposed(node, slot, ballot, value)?;
+        self.phase_one.proposed(node, slot, ballot, value)?;
+        self.vouching.proposed(slot, ballot, value);
+        let first = *self.proposed.entry((slot, ballot)).or_insert(value);
+        if first == value {
+            return Ok(());
+        }
+        broken(
+            Property::OneValuePerBallot,
+            format!("{node} proposes {value:016x} in {slot} {ballot} after {first:016x}"),
+        )
+    }
+
+    fn tells_decided(&self, node: NodeId, from: Slot, batches: &[Batch]) -> Judged {
+        for (slot, batch) in (from.0..).map(Slot).zip(batches) {
+            let value = fingerprint(batch);
+            self.chosen.decided(node, slot, value)?;
+            let known = self.log.get(&slot).map(fingerprint);
+            if known.is_some_and(|known| known != value) {
+                return broken(
+                    Property::Agreement,
+                    format!("{node} tells that {value:016x} was decided in {slot}, {known:x?} was"),
+                );
+            }
+        }
+        Ok(())
+    }
+
+    fn accepted(&mut self, node: NodeId, ballot: Ballot, first: Slot, last: Slot) -> Judged {
+        self.may_vote(node)?;
+        // Who has decided a slot may say that it voted there without a record of the vote: nothing depends on it any more.
+        let decided = self.decided_by.get(&node).copied().unwrap_or_default();
+        for slot in (first.0.max(decided.0 + 1)..=last.0).map(Slot) {
+            let Some(value) = self.proposed.get(&(slot, ballot)).copied() else {
+                return broken(
+                    Property::OneValuePerBallot,
+                    format!("{node} votes in {slot} {ballot}, where nothing was proposed"),
+                );
+            };
+            if let Some(written) = &self.written {
+                written.told_vote(node, slot, ballot)?;
+            }
+            self.agreement.voted(node, slot, ballot, value)?;
+            self.chosen.voted(node, slot, ballot, value)?;
+            self.voters.entry((slot, ballot)).or_default().insert(node);
+        }
+        Ok(())
+    }
+
+    fn promised(&mut self, node: NodeId, page: &quorate_acceptor::Promise) -> Judged {
+        if let Some(written) = &self.written {
+            written.told_promise(node, page.ballot)?;
+        }
+        // A page may show votes of its own ballot that are being written. They are told to nobody: who proposes in a ballot has
+        // ended its phase 1, and reads no page of it.
+        for vote in page.votes.iter().filter(|vote| vote.ballot < page.ballot) {
+            if let Some(written) = &self.written {
+                written.told_vote(node, vote.slot, vote.ballot)?;
+            }
+            let value = fingerprint(&vote.batch);
+            self.agreement.voted(node, vote.slot, vote.ballot, value)?;
+            self.chosen.voted(node, vote.slot, vote.ballot, value)?;
+        }
+        let votes = page.votes.iter();
+        let votes = votes.map(|vote| (vote.slot, vote.ballot, fingerprint(&vote.batch)));
+        let told = Page {
+            floor: page.decided.max(page.trimmed),
+            votes: votes.collect(),
+            is_ignorant: !page.unknown.is_empty(),
+            is_last: page.next.is_none(),
+        };
+        self.phase_one.told(node, page.ballot, told);
+        let end = page.next.map_or(u64::MAX, |next| next.previous().0);
+        let promise = Promise {
+            covers: page.from.0..=end,
+            floor: page.decided.max(page.trimmed),
+            votes: page
+                .votes
+                .iter()
+                .map(|vote| (vote.slot, vote.ballot))
+                .collect(),
+            unknown: page.unknown.iter().copied().collect(),
+        };
+        self.agreement.promised(node, page.ballot, promise)
+    }
+}

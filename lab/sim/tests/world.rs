@@ -1,10 +1,10 @@
 //! Whole runs of the seeded world: the same run twice, and every schedule that once failed. Seeds are run by
-//! `make test-sim` in a fast build, and not here a second time.
+//! `make test-sim` in a fast build, and not here a second time. The orderings alone are quick: some run here too.
 
 use std::fs;
 use std::path::Path;
 
-use quorate_sim::world::{Report, Schedule, Telling, run, run_seed};
+use quorate_sim::world::{Report, Schedule, Telling, run, run_nodes, run_orderings};
 
 fn must_pass(report: &Report, what: &str) {
     if let Some(failure) = &report.failure {
@@ -19,13 +19,13 @@ fn must_pass(report: &Report, what: &str) {
 #[test]
 fn a_seed_repeats_to_the_last_event_told_or_not() {
     for seed in [3, 11, 1_000_003] {
-        let first = run_seed(seed, Telling::Hash);
-        let second = run_seed(seed, Telling::Tail);
+        let first = run_nodes(seed, Telling::Hash);
+        let second = run_nodes(seed, Telling::Tail);
         assert_eq!(first.hash, second.hash, "seed {seed}");
         let text = first.schedule.to_string();
         let third = run(Schedule::parse(&text).unwrap(), Telling::Hash);
         assert_eq!(first.hash, third.hash, "seed {seed} from its text");
-        assert_ne!(first.hash, run_seed(seed + 1, Telling::Hash).hash);
+        assert_ne!(first.hash, run_nodes(seed + 1, Telling::Hash).hash);
     }
 }
 
@@ -43,5 +43,18 @@ fn schedules_that_once_failed_pass() {
         let schedule = Schedule::parse(&text).unwrap();
         let report = run(schedule, Telling::Tail);
         must_pass(&report, &file.display().to_string());
+    }
+}
+
+#[test]
+fn orderings_alone_agree_whatever_the_scheduler_does() {
+    for seed in 500_000..500_100 {
+        if let Some(failure) = run_orderings(seed, Telling::Tail) {
+            let tail = failure.tail.join("\n");
+            panic!(
+                "{tail}\n{}\nreplay: make sim SEED={seed}",
+                failure.violation
+            );
+        }
     }
 }

@@ -9,16 +9,18 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use quorate_sim::world::{Failure, Telling, run_seed};
+use quorate_sim::world::{Failure, Telling, run_nodes, run_orderings};
 use quorate_types::zoo::{Plant, plant};
 
 const USAGE: &str = "\
-usage: zoo [--only PLANT]... [--within SEEDS] [--from SEED] [--quick]
+usage: zoo [--only PLANT]... [--within SEEDS] [--from SEED] [--orderings] [--tell] [--quick]
        zoo --list
   --only PLANT     this plant only; may be repeated
   --within SEEDS   the number of seeds for each plant (300; 500 where several faults have to meet)
   --from SEED      the first seed (0)
+  --tell           print the last events before each failure
   --list           print the names of all plants
+  --orderings      only the orderings alone, not whole nodes
   --quick          only the plants that are found within a few seconds, all together";
 
 /// Within so many seeds a plant is found.
@@ -54,13 +56,24 @@ struct Arguments {
     plants: Vec<Plant>,
     within: Option<u64>,
     from: u64,
+    worlds: &'static [World],
+    telling: Telling,
 }
+
+/// A world by its name, and how a seed runs there.
+type World = (&'static str, fn(u64, Telling) -> Option<Failure>);
+
+/// What each seed runs, the quicker first: the orderings alone under the adversarial scheduler, and whole nodes.
+const WORLDS: [World; 2] = [
+    ("orderings", run_orderings),
+    ("nodes", |seed, telling| run_nodes(seed, telling).failure),
+];
 
 /// A plant, when and by what it was found, and how long that took.
 struct Found {
     planted: Option<Plant>,
     within: u64,
-    failure: Option<(u64, Failure)>,
+    failure: Option<(u64, &'static str, Failure)>,
     took: Duration,
 }
 
@@ -83,11 +96,14 @@ fn main() -> ExitCode {
 
 fn parse(words: &[String]) -> Result<Arguments, String> {
     let (mut only, mut within, mut from, mut is_quick) = (Vec::new(), None, 0, false);
+    let (mut worlds, mut telling) = (&WORLDS[..], Telling::Hash);
     let mut rest = words.iter();
     while let Some(word) = rest.next() {
         let mut next = || rest.next().ok_or(format!("{word} wants a word"));
         match word.as_str() {
             "--quick" => is_quick = true,
+            "--tell" => telling = Telling::Tail,
+            "--orderings" => worlds = &WORLDS[..1],
             "--within" => {
                 let seeds = next()?;
                 let seeds = seeds.parse().map_err(|_| format!("{seeds} is no number"))?;
@@ -118,12 +134,14 @@ fn parse(words: &[String]) -> Result<Arguments, String> {
         plants,
         within,
         from,
+        worlds,
+        telling,
     })
 }
 
 fn visit(arguments: &Arguments) -> ExitCode {
     let begun = Instant::now();
-    let mut jobs: Vec<(Option<Plant>, u64)> = vec![(None, CLEAN)];
+    let mut jobs: Vec<(Option<Plant>, u64)> = vec![(None, arguments.within.unwrap_or(CLEAN))];
     for plant in &arguments.plants {
         let usual = if Plant::RARE.contains(plant) {
             WITHIN_RARE
@@ -134,12 +152,15 @@ fn visit(arguments: &Arguments) -> ExitCode {
     }
     let (next, missed) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let told = Mutex::new(());
-    println!("{:<26} {:>6} {:>8}  found by", "plant", "seed", "time");
+    println!(
+        "{:<26} {:>6} {:>8}  {:<9}  found by",
+        "plant", "seed", "time", "in"
+    );
     thread::scope(|scope| {
         for _ in 0..WORKERS {
             scope.spawn(|| {
                 while let Some((planted, within)) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let found = look(*planted, arguments.from, *within);
+                    let found = look(*planted, arguments, *within);
                     let is_right = found.failure.is_some() == planted.is_some();
                     missed.fetch_add(usize::from(!is_right), Ordering::Relaxed);
                     let _one_line_at_a_time = told.lock();
@@ -158,15 +179,19 @@ fn visit(arguments: &Arguments) -> ExitCode {
 }
 
 /// Runs seeds from `from` on with `planted` until one fails.
-fn look(planted: Option<Plant>, from: u64, within: u64) -> Found {
+fn look(planted: Option<Plant>, arguments: &Arguments, within: u64) -> Found {
+    let from = arguments.from;
     let begun = Instant::now();
     plant(planted);
     let failure = (from..from + within).find_map(|seed| {
-        let failure = run_seed(seed, Telling::Hash).failure?;
-        plant(None);
-        let is_due_to_it = planted.is_none() || run_seed(seed, Telling::Hash).failure.is_none();
-        plant(planted);
-        is_due_to_it.then_some((seed, failure))
+        let found = arguments.worlds.iter().find_map(|(world, run)| {
+            let failure = run(seed, arguments.telling)?;
+            plant(None);
+            let is_due_to_it = planted.is_none() || run(seed, Telling::Hash).is_none();
+            plant(planted);
+            is_due_to_it.then_some((*world, failure))
+        });
+        found.map(|(world, failure)| (seed, world, failure))
     });
     plant(None);
     Found {
@@ -184,7 +209,15 @@ fn tell(found: &Found) {
     };
     let took = format!("{:.1} s", found.took.as_secs_f64());
     match &found.failure {
-        Some((seed, failure)) => println!("{name:<26} {seed:>6} {took:>8}  {}", shown(failure)),
+        Some((seed, world, failure)) => {
+            for line in &failure.tail {
+                println!("{line}");
+            }
+            println!(
+                "{name:<26} {seed:>6} {took:>8}  {world:<9}  {}",
+                shown(failure)
+            );
+        }
         None if found.planted.is_none() => println!("{name:<26} {:>6} {took:>8}  -", "-"),
         None => println!(
             "{name:<26} {:>6} {took:>8}  MISSED in {} seeds",

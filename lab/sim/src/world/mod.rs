@@ -4,6 +4,7 @@
 //! the seed, so a run repeats to the last bit. The nodes are the real replica, ordering, log, snapshots and wire formats;
 //! only what a computer would do for them is simulated. Called by the bins and tests of this crate.
 
+mod adversary;
 mod clients;
 mod clock;
 mod damage;
@@ -46,7 +47,7 @@ mod writing;
 pub use clock::Moment;
 pub use fault::{BadCall, Fault, KillStep, Lost, Part, Who};
 pub use row::{Exercised, QUOTA_SEEDS, Row};
-pub use run::{Failure, Report, run, run_seed};
+pub use run::{Failure, Report, run, run_nodes, run_orderings, run_seed};
 pub use schedule::{Schedule, ScheduleError, Timed};
 pub use shape::Shape;
 pub use shrink::shrink;

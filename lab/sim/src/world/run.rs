@@ -1,6 +1,7 @@
 //! One run, from a schedule to its report. A panic in the code under test counts as a broken property.
 
 use super::World;
+use super::adversary::Adversary;
 use super::generate;
 use super::row::Exercised;
 use super::schedule::Schedule;
@@ -35,6 +36,15 @@ pub struct Report {
     pub exercised: Exercised,
     /// What was broken.
     pub failure: Option<Failure>,
+    /// What the orderings of the seed broke alone, under the adversarial scheduler.
+    pub orderings: Option<Failure>,
+}
+
+impl Report {
+    /// What was broken first.
+    pub fn broken(&self) -> Option<&Failure> {
+        self.failure.as_ref().or(self.orderings.as_ref())
+    }
 }
 
 /// A broken property and what happened before.
@@ -46,9 +56,31 @@ pub struct Failure {
     pub tail: Vec<String>,
 }
 
-/// Runs the schedule that follows from `seed`.
+/// Runs the schedule that follows from `seed`, and its orderings alone.
 pub fn run_seed(seed: u64, telling: Telling) -> Report {
+    Report {
+        orderings: run_orderings(seed, telling),
+        ..run_nodes(seed, telling)
+    }
+}
+
+/// Runs the schedule that follows from `seed`.
+pub fn run_nodes(seed: u64, telling: Telling) -> Report {
     run(generate::schedule(&Setup::from_seed(seed)), telling)
+}
+
+/// Runs the orderings of `seed` alone under the adversarial scheduler, to the end or to the first broken property.
+pub fn run_orderings(seed: u64, telling: Telling) -> Option<Failure> {
+    listen_to_panics();
+    let mut adversary = Adversary::new(seed, telling);
+    LISTENING.set(true);
+    let outcome = catch_unwind(AssertUnwindSafe(|| adversary.play()));
+    LISTENING.set(false);
+    let violation = match outcome {
+        Ok(judged) => judged.err()?,
+        Err(_) => Violation::new(Property::Invariant, PANIC.take()),
+    };
+    Some(adversary.failure(violation))
 }
 
 /// Runs a schedule to its end or to the first broken property.
@@ -78,6 +110,7 @@ pub fn run(schedule: Schedule, telling: Telling) -> Report {
             violation,
             tail: world.trace.tail().map(str::to_owned).collect(),
         }),
+        orderings: None,
         schedule: world.schedule,
     }
 }

@@ -108,7 +108,7 @@ fn perform(arguments: Arguments) -> ExitCode {
     println!("{}", report.schedule);
     println!(
         "{}: {:.1} simulated seconds, {} commands, {} answers, {} given up, {} turns, hash {:016x}",
-        if report.failure.is_none() {
+        if report.broken().is_none() {
             "PASSED"
         } else {
             "FAILED"
@@ -120,7 +120,7 @@ fn perform(arguments: Arguments) -> ExitCode {
         report.turns,
         report.hash
     );
-    if report.failure.is_none() {
+    if report.broken().is_none() {
         return ExitCode::SUCCESS;
     }
     tell_failure(&report, arguments.tries);
@@ -130,6 +130,7 @@ fn perform(arguments: Arguments) -> ExitCode {
 /// Prints what is broken, the end of the story, and the smallest schedule that breaks it.
 fn tell_failure(report: &Report, tries: usize) {
     let Some(failure) = &report.failure else {
+        tell_orderings(report);
         return;
     };
     let small = shrink(&report.schedule, failure.violation.property, tries);
@@ -150,4 +151,16 @@ fn tell_failure(report: &Report, tries: usize) {
         Ok(()) => println!("replay the smallest: sim --schedule {file} --trace"),
         Err(error) => println!("{file} could not be written: {error}"),
     }
+}
+
+/// Prints what the orderings of a seed broke alone: they have no schedule to make smaller.
+fn tell_orderings(report: &Report) {
+    let Some(failure) = &report.orderings else {
+        return;
+    };
+    for line in &failure.tail {
+        println!("{line}");
+    }
+    println!("the orderings alone: {}", failure.violation);
+    println!("replay: make sim SEED={}", report.schedule.seed);
 }

@@ -60,7 +60,7 @@ impl Many {
                             break;
                         }
                         let report = run_seed(seed, Telling::Hash);
-                        if report.failure.is_some() && !self.is_going_on {
+                        if report.broken().is_some() && !self.is_going_on {
                             is_stopped.store(true, Ordering::Relaxed);
                         }
                         let mut sums = sums.lock().unwrap_or_else(PoisonError::into_inner);
@@ -99,7 +99,7 @@ impl Sums {
         self.faults += report.schedule.faults.len() as u64;
         self.leaderless_s = self.leaderless_s.max(report.leaderless.0 as f64 / 1e9);
         self.exercised.add(&report.exercised);
-        let Some(failure) = &report.failure else {
+        let Some(failure) = report.broken() else {
             self.passed += 1;
             return;
         };

@@ -124,7 +124,7 @@ impl Confirmations {
         ))
     }
 
-    /// Takes note that a round answers a read that arrived at `at_ns` at `node`, which has led since before.
+    /// Takes note that a round answers a read that arrived at `at_ns` at `node`, which has led for longer than `patience_ns` then.
     ///
     /// # Errors
     /// [`Property::Liveness`] when a read that arrived long before waits still: a leader asks for all at once.

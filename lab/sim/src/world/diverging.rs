@@ -91,18 +91,14 @@ impl World {
         let Some(own) = images(&node) else {
             return false;
         };
-        let mut others = self
-            .nodes
-            .keys()
-            .filter(|id| **id != node)
-            .filter_map(images);
+        let others = self.setup.node_ids().filter(|id| *id != node);
+        let mut others = others.filter_map(|id| images(&id));
         let is_noted = self.nodes[&node].quarantine.is_some();
         if others.all(|other| other == own) && !is_noted {
             return false;
         }
         if self.now.0 % CHECKPOINT_EVERY.0 < TICK.0 {
-            let ids: Vec<NodeId> = self.nodes.keys().copied().collect();
-            for id in ids {
+            for id in self.setup.node_ids() {
                 self.hand_in(id, Input::Checkpoint);
             }
         }

@@ -80,6 +80,13 @@ pub(super) struct Open {
     decided: Slot,
 }
 
+impl Open {
+    /// Whether a lease's answer is enough for it.
+    pub(super) fn wants_lease(&self) -> bool {
+        self.drawn.level == Some(ReadLevel::Lease)
+    }
+}
+
 /// Where an answer comes from.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Source {

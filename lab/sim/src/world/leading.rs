@@ -8,17 +8,18 @@ use super::setup::Setup;
 use super::stall::Look;
 use super::watched::ReadSeen;
 use super::{World, clock::Clock};
+use crate::checkers::Property;
 use crate::checkers::agreed_time::AgreedTime;
 use crate::checkers::catching_up::CatchingUp;
-use crate::checkers::confirmations::{Basis, Confirmations};
+use crate::checkers::confirmations::{Basis, Confirmations, ReadKey};
 use crate::checkers::leadership::{Bounds, Leadership, Majority};
 use crate::checkers::leases::Leases;
 use crate::checkers::phase_one::choices;
 use quorate_acceptor::Testimony;
 use quorate_any::AnyMessage;
 use quorate_ordering::{Entry, LinkState, Record};
-use quorate_replica::{Input, PeerMessage, ReplicaMessage};
-use quorate_types::{Ballot, Batch, Duration, NodeId, NodeSet, Slot, Time};
+use quorate_replica::{Input, Output, PeerMessage, ReplicaMessage};
+use quorate_types::{Ballot, Batch, Duration, NodeId, NodeSet, Slot, Time, ToClient};
 use std::collections::BTreeMap;
 
 /// Beyond its stated time, a leader has this long to find that it is alone.
@@ -51,6 +52,10 @@ pub(super) struct Leading {
     catching_up: CatchingUp,
     agreed_time: AgreedTime,
     lease: Duration,
+    /// Until when on its node's clock each query under a lease may be answered.
+    leased: BTreeMap<ReadKey, Time>,
+    /// The highest barrier that a read of each node's present life got.
+    barriers: BTreeMap<NodeId, Slot>,
     /// How many acceptors besides the leader confirm a read.
     confirm: usize,
     /// How many acceptors besides the leader decide with it.
@@ -70,6 +75,8 @@ impl Leading {
         let quorums = setup.view().quorums;
         let alone = timing.election_max + timing.heartbeat + timing.heartbeat + STEP_DOWN_SLACK;
         let leaderless = timing.election_max.0 * ELECTION_TIMEOUTS;
+        // Where one message may take about as long as a leader may be silent, nodes miss a leader that lives.
+        let can_miss_leader = setup.network.slowest().0 * 2 > timing.election_min.0;
         Leading {
             leases: Leases::default(),
             confirmations: Confirmations::default(),
@@ -77,11 +84,13 @@ impl Leading {
                 alone_ns: alone.0,
                 leaderless_ns: leaderless,
                 idle_ns: timing.election_max.0 * IDLE_TIMEOUTS,
-                elections: ELECTIONS,
+                elections: if can_miss_leader { u64::MAX } else { ELECTIONS },
             }),
             catching_up: CatchingUp::default(),
             agreed_time: AgreedTime::new(setup.acceptors()),
             lease: timing.lease,
+            leased: BTreeMap::new(),
+            barriers: BTreeMap::new(),
             confirm: quorums.confirm() - 1,
             decide: quorums.phase2() - 1,
             beats: BTreeMap::new(),
@@ -267,7 +276,7 @@ impl World {
     }
 
     /// A node has handled everything that had arrived, by this look at its clock.
-    pub(super) fn watch_turn(&mut self, id: NodeId, look: Look) {
+    pub(super) fn watch_turn(&mut self, id: NodeId, look: Look, out: &[Output<AnyMessage>]) {
         let node = &self.nodes[&id];
         let (clock, life) = (node.clock, node.life);
         let Some(running) = &node.running else {
@@ -275,6 +284,7 @@ impl World {
         };
         let reads = std::mem::take(&mut running.seen.borrow_mut().reads);
         let ballot = running.leads();
+        self.watch_queries(id, &reads, out);
         let needed = self.leading.decide;
         let claimed = self
             .leading
@@ -301,6 +311,66 @@ impl World {
             let (stamp, now) = (batch.stamp().wall.0, Clock::true_wall(self.now).0);
             let judged = self.leading.agreed_time.stamped(id, stamp, now);
             self.judged(judged);
+        }
+    }
+
+    /// A node hands queries to its objects in a turn in which only leases answered reads, and no earlier read waits: those of
+    /// clients that want a lease's answer may be answered until the lease ends.
+    fn watch_queries(&mut self, id: NodeId, reads: &[ReadSeen], out: &[Output<AnyMessage>]) {
+        let life = self.nodes[&id].life;
+        let executed = self.nodes[&id].running.as_ref();
+        let executed = executed.map_or(Slot::ZERO, |running| running.replica.status().executed);
+        let waited = self.leading.barriers.get(&id).copied().unwrap_or_default();
+        let mut ends = None;
+        let mut is_clear = waited <= executed;
+        for read in reads {
+            if let ReadSeen::Answered(_, barrier, until) = read {
+                let newest = self.leading.barriers.entry(id).or_default();
+                *newest = (*newest).max(*barrier);
+                is_clear &= until.is_some() && *barrier <= executed;
+                ends = ends.max(*until);
+            }
+        }
+        let Some(until) = ends.filter(|_| is_clear) else {
+            return;
+        };
+        for output in out {
+            if let Output::Query { read, .. } = output {
+                self.leading.leased.insert((id, life, read.0), until);
+            }
+        }
+    }
+
+    /// A node is about to handle an input at a time of its clock: says when the lease of the read ended that the objects answer
+    /// with it, if that is past.
+    pub(super) fn watch_queried(
+        &mut self,
+        id: NodeId,
+        time: Time,
+        input: &Input<AnyMessage>,
+    ) -> Option<Time> {
+        let Input::Queried { read, .. } = input else {
+            return None;
+        };
+        let key = (id, self.nodes[&id].life, read.0);
+        let until = self.leading.leased.remove(&key)?;
+        (time >= until).then_some(until)
+    }
+
+    /// A node answers reads after the lease of their query had ended: none of them may be of a client that wants a lease's answer.
+    pub(super) fn judge_late(&mut self, id: NodeId, until: Time, out: &[Output<AnyMessage>]) {
+        for output in out {
+            let Output::Reply {
+                to,
+                message: ToClient::Read { request, .. },
+            } = output
+            else {
+                continue;
+            };
+            if self.wants_lease(*to, *request) {
+                let detail = format!("{id} answers a read under a lease that ended at {until:?}");
+                self.blame(Property::Lease, detail);
+            }
         }
     }
 
@@ -334,7 +404,7 @@ impl World {
                 let arrived = leading.confirmations.arrival(key);
                 let answered = leading.confirmations.answered(key, barrier, basis);
                 let answered = match (since, arrived, until) {
-                    (Some(since), Some(arrived), None) if since <= arrived => {
+                    (Some(since), Some(arrived), None) if since + OVERTAKEN.0 <= arrived => {
                         answered.and_then(|()| {
                             let of = (id, life);
                             leading.confirmations.overtaken(of, arrived, OVERTAKEN.0)
@@ -352,6 +422,8 @@ impl World {
     pub(super) fn watch_death(&mut self, id: NodeId) {
         self.leading.leadership.died(id);
         self.leading.confirmations.died(id);
+        self.leading.leased.retain(|(node, ..), _| *node != id);
+        self.leading.barriers.remove(&id);
         self.leading.catching_up.died(id);
         self.leading.agreed_time.died(id);
     }

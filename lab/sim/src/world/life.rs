@@ -17,7 +17,7 @@ use quorate_replica::{
     EarlierLives, Input, Output, Recovered, Remembered, Replica, ReplicaConfig, Snapshots,
 };
 use quorate_storage::StorageError;
-use quorate_types::{Duration, NodeId, Persistence, Slot};
+use quorate_types::{Duration, NodeId, Persistence, Slot, Time};
 use quorate_wire::Snapshot;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -264,7 +264,7 @@ impl World {
         if is_sampled {
             self.sample(id);
         }
-        self.watch_turn(id, look);
+        self.watch_turn(id, look, &out);
         self.note_decisions(id);
         self.perform(id, out);
         self.watch_settled(id);
@@ -291,11 +291,8 @@ impl World {
         self.watch_inbox(id, &taken.early);
         self.watch_inbox(id, &taken.late);
         let count = taken.early.len() + taken.late.len();
-        let running = self.running(id);
         for input in taken.early {
-            running
-                .replica
-                .handle(clock.boot(taken.look.at), input, out);
+            self.handle(id, clock.boot(taken.look.at), input, out);
         }
         let look = if taken.late.is_empty() {
             taken.look
@@ -303,12 +300,28 @@ impl World {
             now
         };
         for input in taken.late {
-            running.replica.handle(clock.boot(now.at), input, out);
+            self.handle(id, clock.boot(now.at), input, out);
         }
-        if !running.inbox.is_empty() {
+        if !self.running(id).inbox.is_empty() {
             self.schedule_turn(id);
         }
         (count as u64, look)
+    }
+
+    /// A node handles one input at a time of its clock.
+    fn handle(
+        &mut self,
+        id: NodeId,
+        time: Time,
+        input: Input<AnyMessage>,
+        out: &mut Vec<Output<AnyMessage>>,
+    ) {
+        let ended = self.watch_queried(id, time, &input);
+        let before = out.len();
+        self.running(id).replica.handle(time, input, out);
+        if let Some(until) = ended {
+            self.judge_late(id, until, &out[before..]);
+        }
     }
 
     fn note_decisions(&mut self, id: NodeId) {

@@ -99,6 +99,14 @@ pub(super) struct LoadSetup {
     pub ghosts_per_mille: u64,
 }
 
+impl NetworkSetup {
+    /// The longest way of any message between faults.
+    pub(super) fn slowest(&self) -> Duration {
+        let times = if self.late_per_mille > 0 { 50 } else { 1 };
+        Duration(self.latency_max.0 * times)
+    }
+}
+
 impl Setup {
     /// The configuration that follows from `seed`.
     pub(super) fn from_seed(seed: u64) -> Setup {

@@ -136,8 +136,6 @@ pub enum Plant {
     TrimmedAskKept,
     /// A new leader waits for the answer to what it asked a peer before it led.
     StaleAskKept,
-    /// Reads asked of a leader that died are not asked again by who leads next.
-    ReadsNotAskedAgain,
     /// A node that misses its leader opens a ballot without asking whether others miss it too.
     PreVoteSkipped,
     /// A proposal that was lost is not sent again.
@@ -146,7 +144,7 @@ pub enum Plant {
 
 impl Plant {
     /// All of them.
-    pub const ALL: [Plant; 68] = [
+    pub const ALL: [Plant; 67] = [
         Plant::AcknowledgeBeforeSync,
         Plant::PromiseBeforeSync,
         Plant::ForgetPromise,
@@ -212,7 +210,6 @@ impl Plant {
         Plant::LostLogUnnoticed,
         Plant::TrimmedAskKept,
         Plant::StaleAskKept,
-        Plant::ReadsNotAskedAgain,
         Plant::PreVoteSkipped,
         Plant::ProposalsNotSentAgain,
     ];

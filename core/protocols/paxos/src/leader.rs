@@ -510,9 +510,7 @@ impl MultiPaxos {
             peer.acked = Slot::ZERO;
             peer.restart_at(decided.next());
         }
-        if !planted(Plant::ReadsNotAskedAgain) {
-            self.seat.reask();
-        }
+        self.seat.reask();
         if let Some((leader, seat)) = self.leading() {
             leader.beat(seat, now, effects);
             leader.recover(seat, now, effects);

@@ -1,4 +1,4 @@
-//! Watches reads that are not in the log: none is forgotten while later ones are answered, each is confirmed by enough acceptors, in a round that was opened after the
+//! Watches reads that are not in the log: each is confirmed by enough acceptors, in a round that was opened after the
 //! read had arrived, and its barrier covers everything that was decided anywhere before it arrived.
 //!
 //! Fed by the seeded world with the rounds as their messages leave and with what an ordering is asked and answers. It
@@ -124,35 +124,6 @@ impl Confirmations {
         ))
     }
 
-    /// Takes note that a round answers a read that arrived at `at_ns` at `node`, which has led for longer than `patience_ns` then.
-    ///
-    /// # Errors
-    /// [`Property::Liveness`] when a read that arrived long before waits still: a leader asks for all at once.
-    pub fn overtaken(
-        &self,
-        (node, life): (NodeId, u64),
-        at_ns: u64,
-        patience_ns: u64,
-    ) -> Result<(), Violation> {
-        let of_life = (node, life, 0)..=(node, life, u64::MAX);
-        let mut waiting = self.reads.range(of_life);
-        match waiting.find(|(_, read)| read.at_ns + patience_ns < at_ns) {
-            None => Ok(()),
-            Some(((.., number), read)) => Err(Violation::new(
-                Property::Liveness,
-                format!(
-                    "read {number} of {node} waits since {} ns; one that arrived at {at_ns} ns is confirmed before it",
-                    read.at_ns
-                ),
-            )),
-        }
-    }
-
-    /// When a read under way arrived.
-    pub fn arrival(&self, read: ReadKey) -> Option<u64> {
-        self.reads.get(&read).map(|read| read.at_ns)
-    }
-
     /// Forgets the reads of an ended life of `node`.
     pub fn died(&mut self, node: NodeId) {
         self.reads.retain(|(owner, ..), _| *owner != node);
@@ -220,16 +191,5 @@ mod tests {
         let mut seen = asked_at(5);
         seen.died(A);
         assert!(seen.answered(READ, Slot(9), Basis::Lease).is_err());
-    }
-
-    #[test]
-    fn a_read_that_waits_while_a_much_later_one_is_confirmed_is_found() {
-        let mut seen = asked_at(6);
-        assert_eq!(seen.arrival(READ), Some(6));
-        seen.overtaken((A, 1), 106, 100).unwrap();
-        assert!(seen.overtaken((A, 1), 107, 100).is_err());
-        seen.overtaken((A, 2), 107, 100).unwrap();
-        seen.given_up(READ);
-        seen.overtaken((A, 1), 107, 100).unwrap();
     }
 }

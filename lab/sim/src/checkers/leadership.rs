@@ -89,11 +89,6 @@ impl Leadership {
         self.opened.insert(ballot);
     }
 
-    /// Since when `node` claims to lead in its present ballot.
-    pub fn since(&self, node: NodeId) -> Option<u64> {
-        self.leads.get(&node).map(|(_, since_ns)| *since_ns)
-    }
-
     /// Takes note that the leader of `ballot` learns that another value is decided where it had proposed one.
     pub fn superseded(&mut self, now_ns: u64, ballot: Ballot) {
         self.superseded.entry(ballot).or_insert(now_ns);

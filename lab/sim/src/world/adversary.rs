@@ -15,7 +15,7 @@ use super::run::Failure;
 use super::setup::Setup;
 use super::shape::Shape;
 use super::trace::{Tag, Telling, Trace};
-use super::{LIVE_WITHIN, Moment};
+use super::{Moment, liveness};
 use crate::checkers::{Property, Violation};
 use player::Player;
 use quorate_any::AnyMessage;
@@ -117,7 +117,7 @@ impl Adversary {
             epochs: 0,
             submitted: 0,
             maimed: BTreeSet::new(),
-            judge: Judge::new(LIVE_WITHIN, &view),
+            judge: Judge::new(liveness(&setup), &view),
             trace: Trace::new(telling),
             broken: None,
             random,

@@ -37,10 +37,6 @@ const IDLE_TIMEOUTS: u64 = 4;
 /// ballot that somebody opened before the majority was healthy, and rivals of that one election.
 const ELECTIONS: u64 = 4;
 
-/// A leader that confirms a read has confirmed those that waited this much longer: lost messages are sent again with each
-/// heartbeat.
-const OVERTAKEN: Duration = Duration::from_millis(500);
-
 /// Ballots whose promises are remembered.
 const BALLOTS: usize = 64;
 
@@ -400,18 +396,7 @@ impl World {
                     None => Basis::Round(leading.confirm),
                     Some(_) => Basis::Lease,
                 };
-                let since = ballot.and(leading.leadership.since(id));
-                let arrived = leading.confirmations.arrival(key);
                 let answered = leading.confirmations.answered(key, barrier, basis);
-                let answered = match (since, arrived, until) {
-                    (Some(since), Some(arrived), None) if since + OVERTAKEN.0 <= arrived => {
-                        answered.and_then(|()| {
-                            let of = (id, life);
-                            leading.confirmations.overtaken(of, arrived, OVERTAKEN.0)
-                        })
-                    }
-                    _ => answered,
-                };
                 answered.and_then(|()| leading.leased(clock, ballot, until))
             }
         };

@@ -98,6 +98,11 @@ impl Chosen {
             Some(_) | None => Ok(()),
         }
     }
+
+    /// The value that a quorum voted for in `slot`.
+    pub fn value(&self, slot: Slot) -> Option<Fingerprint> {
+        self.chosen.get(&slot).map(|(_, value)| *value)
+    }
 }
 
 fn contradicted(

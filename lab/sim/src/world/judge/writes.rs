@@ -54,10 +54,13 @@ impl Judge {
         let Some(written) = &mut self.written else {
             return Ok(());
         };
-        let log = &self.log;
+        // A leader that waits for a snapshot decides and hands nothing up: then only the votes say what was decided.
+        let (log, chosen) = (&self.log, &self.chosen);
         let entries = records.iter().map(entry_of);
         written.found(node, entries, is_damaged, |slot| {
-            log.get(&slot).map(fingerprint)
+            log.get(&slot)
+                .map(fingerprint)
+                .or_else(|| chosen.value(slot))
         })
     }
 

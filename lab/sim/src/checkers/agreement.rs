@@ -31,6 +31,8 @@ struct Told {
     /// The highest vote by slot.
     votes: BTreeMap<Slot, (Ballot, Fingerprint)>,
     promises: BTreeMap<Ballot, Vec<Promise>>,
+    /// The highest ballot that was opened when the node last started on a log of which any record may be lost.
+    lost_up_to: Option<Ballot>,
 }
 
 /// One page of a promise: what its sender said of the slots of `covers`.
@@ -116,8 +118,9 @@ impl Agreement {
             std::ops::Bound::Excluded(ballot),
             std::ops::Bound::Unbounded,
         );
+        let may_show_again = told.lost_up_to.is_some_and(|lost| ballot <= lost);
         for (promised, pages) in told.promises.range(higher) {
-            for page in pages {
+            for page in pages.iter().filter(|_| !may_show_again) {
                 page.check(node, *promised, slot, ballot)?;
             }
         }
@@ -151,11 +154,13 @@ impl Agreement {
     }
 
     /// Takes note that `node` starts on a log of which any record may be lost. It votes again once all that others know of is decided:
-    /// a vote of its own that no other acceptor holds chose nothing, and may stay forgotten.
+    /// a vote of its own that no other acceptor holds chose nothing, and may stay forgotten. It may also show again, where its
+    /// record was not the lost one: after the repair the next start takes it from the log, and a true vote harms nobody.
     pub fn forgot(&mut self, node: NodeId) {
-        if let Some(told) = self.told.get_mut(&node) {
-            told.votes.clear();
-        }
+        let newest = self.opened.last_key_value().map(|(ballot, _)| *ballot);
+        let told = self.told.entry(node).or_default();
+        told.votes.clear();
+        told.lost_up_to = newest;
     }
 
     /// Takes note of what a node with a durable log holds after a restart, before it speaks.
@@ -315,6 +320,18 @@ mod tests {
         last.covers = 4..=u64::MAX;
         let silent = seen.promised(A, ballot(7, 2), last);
         assert_eq!(property(silent), Property::PromiseKept);
+    }
+
+    #[test]
+    fn a_vote_of_a_life_before_the_loss_may_show_again_and_a_later_one_may_not() {
+        let mut seen = Agreement::default();
+        seen.opened(B, ballot(4, 1)).unwrap();
+        seen.forgot(A);
+        seen.opened(B, ballot(5, 1)).unwrap();
+        seen.promised(A, ballot(6, 2), page(&[])).unwrap();
+        seen.voted(A, Slot(3), ballot(4, 1), 7).unwrap();
+        let late = seen.voted(A, Slot(3), ballot(5, 1), 7);
+        assert_eq!(property(late), Property::PromiseKept);
     }
 
     #[test]

@@ -198,6 +198,11 @@ impl PhaseOne {
             .filter(|(_, known)| **known == value)
             .map(|(lower, _)| *lower)
             .next();
+        // What a vote was for was proposed in its ballot, also where the proposal itself has reached nobody yet.
+        let of_slot = (slot, NodeId(0))..=(slot, NodeId(u16::MAX));
+        let voted = told.votes.range(of_slot).map(|(_, vote)| *vote);
+        let voted = voted.filter(|(_, voted)| *voted == value);
+        let source = source.max(voted.map(|(lower, _)| lower).max());
         let is_own = told.own.vote(slot).is_some_and(|(_, own)| *own == value);
         if is_own {
             return Ok(());
@@ -393,6 +398,20 @@ mod tests {
             seen.proposed(A, Slot(1), ballot(3), 9).is_err(),
             "a new value over a vote"
         );
+    }
+
+    #[test]
+    fn a_vote_on_a_page_counts_before_the_last_page_is_told() {
+        let mut seen = PhaseOne::new(1);
+        tells(&mut seen, B, 3, 0, &[(1, 1, 7)]);
+        let page = Page {
+            floor: Slot(0),
+            votes: vec![(Slot(1), ballot(2), 8)],
+            is_ignorant: false,
+            is_last: false,
+        };
+        seen.told(C, ballot(3), page);
+        seen.proposed(A, Slot(1), ballot(3), 8).unwrap();
     }
 
     #[test]

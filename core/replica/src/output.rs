@@ -83,6 +83,8 @@ pub enum Output<M> {
     FinishSnapshot {
         /// Sessions, replies, view and digests at the slot.
         core: Box<SnapshotCore>,
+        /// The newest agreed snapshot of this node: keep it beside the newest two, because peers may take no other.
+        agreed: Slot,
     },
     /// Send a piece of the snapshot at `slot` to `to` as [`crate::ReplicaMessage::Chunk`].
     SendChunk {

@@ -58,7 +58,7 @@ impl Node {
                 payload,
             } => self.host.query(read, object, payload),
             Output::TakeSnapshot { slot } => self.host.take_snapshot(slot),
-            Output::FinishSnapshot { core } => self.snapshots.finish(*core),
+            Output::FinishSnapshot { core, agreed } => self.snapshots.finish(*core, agreed),
             Output::SendChunk {
                 to,
                 slot,

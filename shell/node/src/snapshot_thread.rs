@@ -20,6 +20,8 @@ pub(crate) enum ThreadJob {
         core: Box<SnapshotCore>,
         images: Vec<ObjectImage>,
         digest: [u8; 32],
+        /// The newest agreed one, which stays.
+        agreed: Slot,
     },
     /// Read a piece for a peer.
     Read {
@@ -90,7 +92,8 @@ impl Worker {
                     core,
                     images,
                     digest,
-                } => Some((self.save(&core, &images, digest), None)),
+                    agreed,
+                } => Some((self.save(&core, &images, digest, agreed), None)),
                 ThreadJob::Read {
                     to,
                     slot,
@@ -141,10 +144,14 @@ impl Worker {
         core: &SnapshotCore,
         images: &[ObjectImage],
         digest: [u8; 32],
+        agreed: Slot,
     ) -> SnapshotDone {
         let slot = core.slot;
         let bytes = self.encode(core, images);
-        match self.store.save(self.group.0, slot.0, digest, &bytes) {
+        match self
+            .store
+            .save(self.group.0, slot.0, digest, &bytes, agreed.0)
+        {
             Ok(()) => {
                 // A peer that fetches an older one goes on with it as long as it is kept here.
                 let bytes = bytes.len() as u64;
@@ -262,7 +269,9 @@ impl Worker {
                 "it holds {held:?}, and a majority agreed on {agreed:?}"
             ));
         }
-        let saved = self.store.save(self.group.0, slot.0, digest, &bytes);
+        let saved = self
+            .store
+            .save(self.group.0, slot.0, digest, &bytes, slot.0);
         saved.map_err(|error: StorageError| error.to_string())?;
         let bytes = bytes.len() as u64;
         Ok((

@@ -56,7 +56,7 @@ pub(crate) struct SnapshotQueue {
     own: Sender<SnapshotResult>,
     /// Halves that wait for their other half. The replica has one snapshot under way at a time, and
     /// what is older than a finished one is dropped.
-    cores: BTreeMap<Slot, SnapshotCore>,
+    cores: BTreeMap<Slot, (SnapshotCore, Slot)>,
     images: BTreeMap<Slot, (Vec<ObjectImage>, [u8; 32])>,
     installing: Option<Installed>,
     waiting: usize,
@@ -94,9 +94,9 @@ impl SnapshotQueue {
     }
 
     /// The replica's half.
-    pub(crate) fn finish(&mut self, core: SnapshotCore) {
+    pub(crate) fn finish(&mut self, core: SnapshotCore, agreed: Slot) {
         let slot = core.slot;
-        self.cores.insert(slot, core);
+        self.cores.insert(slot, (core, agreed));
         self.join(slot);
     }
 
@@ -104,7 +104,7 @@ impl SnapshotQueue {
         if !self.cores.contains_key(&slot) || !self.images.contains_key(&slot) {
             return;
         }
-        let core = self.cores.remove(&slot).expect("looked up above");
+        let (core, agreed) = self.cores.remove(&slot).expect("looked up above");
         let (images, digest) = self.images.remove(&slot).expect("looked up above");
         self.cores.retain(|older, _| *older > slot);
         self.images.retain(|older, _| *older > slot);
@@ -112,6 +112,7 @@ impl SnapshotQueue {
             core: Box::new(core),
             images,
             digest,
+            agreed,
         };
         if !self.submit(job) {
             let reason = "earlier snapshot work is not finished".to_owned();

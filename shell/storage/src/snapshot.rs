@@ -62,13 +62,15 @@ impl<D: Disk> SnapshotStore<D> {
         Ok(store)
     }
 
-    /// Writes a snapshot durably, then removes those of its group but the newest two. After `Full` nothing is left behind.
+    /// Writes a snapshot durably, then removes those of its group but the newest two and `agreed`, which others may still
+    /// need. After `Full` nothing is left behind.
     pub fn save(
         &self,
         group: u32,
         slot: u64,
         digest: [u8; 32],
         bytes: &[u8],
+        agreed: u64,
     ) -> Result<(), StorageError> {
         let hash = *blake3::hash(bytes).as_bytes();
         let size = bytes.len() as u64;
@@ -88,7 +90,7 @@ impl<D: Disk> SnapshotStore<D> {
             self.remove_if_there(&temporary)?;
             return Err(error);
         }
-        self.publish(&temporary, group, slot)
+        self.publish(&temporary, group, slot, agreed)
     }
 
     /// The newest snapshot of `group` that is whole. Damaged ones are removed; one that cannot be read is passed over.
@@ -243,14 +245,15 @@ impl<D: Disk> SnapshotStore<D> {
         file.sync().map_err(sync_failed)
     }
 
-    fn publish(&self, from: &str, group: u32, slot: u64) -> Result<(), StorageError> {
+    fn publish(&self, from: &str, group: u32, slot: u64, agreed: u64) -> Result<(), StorageError> {
         let to = name(group, slot);
         self.disk
             .rename(from, &to)
             .map_err(|error| StorageError::io(format!("rename {from}"), &error))?;
         self.disk.sync_dir().map_err(sync_failed)?;
         let slots = self.slots(group)?;
-        for old in slots.iter().rev().skip(SNAPSHOTS_KEPT) {
+        let older = slots.iter().rev().skip(SNAPSHOTS_KEPT);
+        for old in older.filter(|old| **old != agreed) {
             self.remove(&name(group, *old))?;
         }
         Ok(())
@@ -365,7 +368,8 @@ impl<D: Disk> Receiving<D> {
                 "its hash is not the one that was offered".into(),
             ));
         };
-        self.store.publish(&part, self.head.group, self.head.slot)?;
+        let slot = self.head.slot;
+        self.store.publish(&part, self.head.group, slot, slot)?;
         Ok(verified)
     }
 }

@@ -24,6 +24,8 @@ pub struct SnapshotJob {
     pub digest: [u8; 32],
     /// The state.
     pub bytes: Bytes,
+    /// The newest agreed one, which stays.
+    pub agreed: u64,
 }
 
 /// What became of a job: its group and slot, durable or not.
@@ -61,7 +63,7 @@ impl SnapshotWriter {
         let theirs = shared.clone();
         let work = move || {
             while let Some(job) = theirs.next() {
-                let outcome = store.save(job.group, job.slot, job.digest, &job.bytes);
+                let outcome = store.save(job.group, job.slot, job.digest, &job.bytes, job.agreed);
                 let mut desk = theirs.lock();
                 desk.running = 0;
                 desk.finished.push((job.group, job.slot, outcome));

@@ -111,9 +111,9 @@ fn a_crash_at_any_step_of_a_snapshot_leaves_the_one_before_or_the_new_one() {
         for seed in 0..40 {
             let disk = SimDisk::new();
             let store = SnapshotStore::open(disk.clone(), 7).unwrap();
-            store.save(3, 10, [1; 32], &old).unwrap();
+            store.save(3, 10, [1; 32], &old, 10).unwrap();
             disk.stop_after(stop);
-            let saved = store.save(3, 20, [2; 32], &new).is_ok();
+            let saved = store.save(3, 20, [2; 32], &new, 20).is_ok();
             disk.crash_seeded(seed);
             let store = SnapshotStore::open(disk, 7).unwrap();
             let found = store.newest(3).unwrap().expect("one is always there");
@@ -133,7 +133,9 @@ fn a_damaged_snapshot_gives_way_to_the_one_before_and_two_are_kept() {
     let disk = SimDisk::new();
     let store = SnapshotStore::open(disk.clone(), 7).unwrap();
     for slot in [10, 20, 30] {
-        store.save(3, slot, [0; 32], &[slot as u8; 2000]).unwrap();
+        store
+            .save(3, slot, [0; 32], &[slot as u8; 2000], slot)
+            .unwrap();
     }
     assert_eq!(store.slots(3).unwrap(), [20, 30]);
     disk.flip("snap-00000003-000000000000001e", 1500, 4);
@@ -146,7 +148,7 @@ fn a_damaged_snapshot_gives_way_to_the_one_before_and_two_are_kept() {
         kind: std::io::ErrorKind::StorageFull,
     });
     assert!(matches!(
-        store.save(3, 40, [0; 32], &[4; 2000]),
+        store.save(3, 40, [0; 32], &[4; 2000], 40),
         Err(StorageError::Full { .. })
     ));
     assert_eq!(store.newest(3).unwrap().unwrap().slot, 20);
@@ -161,7 +163,9 @@ fn a_damaged_snapshot_gives_way_to_the_one_before_and_two_are_kept() {
 fn a_start_takes_the_oldest_snapshot_that_the_log_continues() {
     let store = SnapshotStore::open(SimDisk::new(), 7).unwrap();
     for slot in [20, 30] {
-        store.save(3, slot, [0; 32], &[slot as u8; 2000]).unwrap();
+        store
+            .save(3, slot, [0; 32], &[slot as u8; 2000], slot)
+            .unwrap();
     }
     let start = |whole_after| {
         let found = store.to_start_from(3, whole_after).unwrap();
@@ -305,6 +309,19 @@ fn a_full_disk_holds_the_log_thread_until_a_discard_makes_room() {
 }
 
 #[test]
+fn the_agreed_snapshot_stays_beside_the_two_newest() {
+    let store = SnapshotStore::open(SimDisk::new(), 7).unwrap();
+    for slot in [10, 20, 30, 40] {
+        store
+            .save(3, slot, [0; 32], &[slot as u8; 2000], 10)
+            .unwrap();
+    }
+    assert_eq!(store.slots(3).unwrap(), [10, 30, 40]);
+    store.save(3, 50, [0; 32], &[50; 2000], 40).unwrap();
+    assert_eq!(store.slots(3).unwrap(), [40, 50]);
+}
+
+#[test]
 fn the_snapshot_thread_saves_and_reports_each_job_and_refuses_more_than_its_bound() {
     use quorate_storage::{SNAPSHOT_JOBS_MAX, SnapshotJob, SnapshotWriter};
     let disk = SimDisk::new();
@@ -316,6 +333,7 @@ fn the_snapshot_thread_saves_and_reports_each_job_and_refuses_more_than_its_boun
         slot,
         digest: [1; 32],
         bytes: vec![slot as u8; 3000].into(),
+        agreed: slot,
     };
     for slot in 0..SNAPSHOT_JOBS_MAX as u64 {
         writer.save(job(slot)).unwrap();

@@ -28,6 +28,8 @@ pub(crate) struct Agreement {
     own: Option<SnapshotReport>,
     /// Digests that a majority took, ascending by slot; at most [`REPORTS_PER_REPLICA`].
     agreed: VecDeque<(Slot, Digest)>,
+    /// The newest snapshot of this node that is agreed. It is kept until a newer one is.
+    kept: Option<(Slot, Digest)>,
     stable: Slot,
     report_at: Option<Time>,
 }
@@ -79,9 +81,25 @@ impl Agreement {
     /// Whether this node still has the snapshot at `slot`, with this digest.
     pub(crate) fn is_kept(&self, own: NodeId, slot: Slot, digest: Digest) -> bool {
         let newest = self.reports.get(&own).into_iter().flatten().rev().take(2);
-        newest
-            .into_iter()
-            .any(|report| report.slot == slot && report.digest == digest)
+        let mut newest = newest.into_iter();
+        newest.any(|report| report.slot == slot && report.digest == digest)
+            || self.kept == Some((slot, digest))
+    }
+
+    /// The newest snapshot of this node that is agreed.
+    pub(crate) fn kept(&self) -> Slot {
+        self.kept.map_or(Slot::ZERO, |(slot, _)| slot)
+    }
+
+    /// Keeps the snapshot of this node at `slot` if it is the agreed one.
+    fn keep_agreed(&mut self, own: NodeId, slot: Slot) {
+        let digest = self.agreed_at(slot);
+        let held = self.report_of(own, slot).map(|report| report.digest);
+        if let Some(digest) = digest.filter(|digest| held == Some(*digest))
+            && slot > self.kept()
+        {
+            self.kept = Some((slot, digest));
+        }
     }
 
     /// Replicas known to hold a snapshot at or above `slot`.
@@ -246,6 +264,7 @@ impl<O: Ordering> Replica<O> {
             }
             Verdict::Open => {}
         }
+        self.agreement.keep_agreed(self.config.own, slot);
         // Once agreed, always agreed: each replica that installs the snapshot adds a copy.
         if let Some(digest) = self.agreement.agreed_at(slot) {
             self.try_trim(slot, digest, out);
@@ -273,6 +292,7 @@ impl<O: Ordering> Replica<O> {
         out: &mut Vec<Output<O::Message>>,
     ) {
         self.agreement.note_agreed(slot, digest);
+        self.agreement.keep_agreed(self.config.own, slot);
         match self.agreement.report_of(self.config.own, slot) {
             Some(own) if own.digest != digest => {
                 self.diverged(now, slot, own.digest, digest, out);

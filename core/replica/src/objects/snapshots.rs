@@ -188,6 +188,7 @@ impl<O: Ordering> Replica<O> {
         taking.digest = core.digest();
         out.push(Output::FinishSnapshot {
             core: Box::new(core),
+            agreed: self.agreement.kept(),
         });
     }
 

@@ -227,17 +227,23 @@ impl Storage {
             return Ok(None);
         };
         let bytes = newest.bytes.len() as u64;
-        self.serve(Slot(newest.slot), newest.bytes);
+        self.serve(Slot(newest.slot), newest.bytes, Slot(newest.slot));
         Ok(Some((snapshot, newest.digest, bytes)))
     }
 
-    fn serve(&mut self, slot: Slot, bytes: Bytes) {
+    fn serve(&mut self, slot: Slot, bytes: Bytes, agreed: Slot) {
         self.served.retain(|(kept, _)| *kept != slot);
         self.served.push((slot, bytes));
         self.served.sort_by_key(|(slot, _)| *slot);
-        if self.served.len() > quorate_storage::SNAPSHOTS_KEPT {
-            self.served.remove(0);
-        }
+        let newest = self
+            .served
+            .len()
+            .saturating_sub(quorate_storage::SNAPSHOTS_KEPT);
+        let mut place = 0;
+        self.served.retain(|(kept, _)| {
+            place += 1;
+            place > newest || *kept == agreed
+        });
     }
 
     /// Joins the replica's part with the objects' images; makes both durable. Says how many bytes that is.
@@ -249,6 +255,7 @@ impl Storage {
         core: &SnapshotCore,
         images: &[Bytes],
         digest: [u8; 32],
+        agreed: Slot,
     ) -> Result<u64, StorageError> {
         let mut file = Vec::new();
         let sink = |piece: &[u8]| {
@@ -261,7 +268,7 @@ impl Storage {
             let Ok(()) = writer.image(image);
         }
         let Ok(bytes) = writer.finish();
-        self.keep(core.slot, digest, file.into())?;
+        self.keep(core.slot, digest, file.into(), agreed)?;
         Ok(bytes)
     }
 
@@ -274,11 +281,13 @@ impl Storage {
         slot: Slot,
         digest: [u8; 32],
         bytes: Bytes,
+        agreed: Slot,
     ) -> Result<(), StorageError> {
         if !planted(Plant::SnapshotNotDurable) {
-            self.snapshots.save(GROUP.0, slot.0, digest, &bytes)?;
+            self.snapshots
+                .save(GROUP.0, slot.0, digest, &bytes, agreed.0)?;
         }
-        self.serve(slot, bytes);
+        self.serve(slot, bytes, agreed);
         Ok(())
     }
 

@@ -166,7 +166,7 @@ pub(super) struct Running {
     /// Images that wait for the replica's part.
     pub images: BTreeMap<Slot, Vec<Bytes>>,
     /// Replica's parts that wait for images.
-    pub cores: BTreeMap<Slot, Box<SnapshotCore>>,
+    pub cores: BTreeMap<Slot, (Box<SnapshotCore>, Slot)>,
     /// The snapshot that is being fetched.
     pub fetched: Option<(Slot, Vec<u8>)>,
     /// Turns so far, for checks that need not follow each.

@@ -85,8 +85,8 @@ impl World {
                 payload,
             }),
             Output::TakeSnapshot { slot } => self.running(id).objects.push(Work::Freeze { slot }),
-            Output::FinishSnapshot { core } => {
-                self.running(id).cores.insert(core.slot, core);
+            Output::FinishSnapshot { core, agreed } => {
+                self.running(id).cores.insert(core.slot, (core, agreed));
                 self.try_save(id);
             }
             Output::SendChunk {
@@ -225,7 +225,7 @@ impl World {
                     self.hand_in(id, Input::InstallFailed { slot });
                     return;
                 }
-                let saved = running.storage.keep(slot, held.state, bytes.clone());
+                let saved = running.storage.keep(slot, held.state, bytes.clone(), slot);
                 if saved.is_ok() {
                     self.judge.keeps(id, slot);
                     if self.springs(id, KillStep::Install) {
@@ -263,7 +263,7 @@ impl World {
             .collect();
         for slot in ready {
             let running = self.running(id);
-            let core = running.cores.remove(&slot).expect("looked a moment ago");
+            let (core, agreed) = running.cores.remove(&slot).expect("looked a moment ago");
             let images = running.images.remove(&slot).expect("looked a moment ago");
             let digest = digest(&images);
             let whole = Digest {
@@ -274,7 +274,7 @@ impl World {
                 self.nodes[&id].disks.snapshots.stop_after(changes);
             }
             let running = self.running(id);
-            match running.storage.save(&core, &images, digest) {
+            match running.storage.save(&core, &images, digest, agreed) {
                 Ok(bytes) => {
                     self.judge.keeps(id, slot);
                     self.judge.took(id, slot, whole);

@@ -96,7 +96,7 @@ impl Objects {
                 self.frozen
                     .insert(slot, (self.state, self.executed.clone()));
             }
-            Output::FinishSnapshot { core } => self.finish(*core),
+            Output::FinishSnapshot { core, .. } => self.finish(*core),
             Output::StoreChunk { slot, data, .. } => {
                 let image = IMAGES.with_borrow(|images| images.get(usize::from(data[0])).cloned());
                 if let Some(image) = image {

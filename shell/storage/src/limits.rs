@@ -7,7 +7,7 @@ use crate::segment;
 /// Bytes of a sector: the unit that a disk writes wholly or not at all, and the unit that carries a checksum.
 pub const SECTOR_BYTES: usize = 512;
 
-/// Snapshots kept for each group: the newest, and the one before in case the newest is damaged.
+/// Snapshots kept for each group besides the agreed one: the newest, and the one before in case the newest is damaged.
 pub const SNAPSHOTS_KEPT: usize = 2;
 
 /// Bytes of one snapshot write: large enough to be cheap, small enough that commits get their turn at the device.

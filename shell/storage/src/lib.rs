@@ -43,7 +43,6 @@ mod segment;
 mod sim_disk;
 mod snapshot;
 mod snapshot_file;
-mod snapshot_writer;
 mod spare;
 mod writer;
 
@@ -62,5 +61,4 @@ pub use remover::{RemovalStep, Removals};
 pub use requests::{LogInbox, LogRequest};
 pub use sim_disk::{DiskOperation, Fault, SimDisk, SimFile};
 pub use snapshot::{Offer, Receiving, SnapshotStore, Verified};
-pub use snapshot_writer::{SnapshotJob, SnapshotOutcome, SnapshotWriter};
 pub use writer::{LogWriter, Refused};

@@ -22,9 +22,6 @@ pub const WRITER_REQUESTS_MAX: usize = 4096;
 /// Bytes that may wait for the log thread: bounds memory when the disk is slow.
 pub const WRITER_BYTES_MAX: usize = 64 << 20;
 
-/// Snapshot jobs that may wait: one runs, one waits for each of a few groups; a newer one comes soon anyway.
-pub const SNAPSHOT_JOBS_MAX: usize = 8;
-
 /// Commit numbers that an opening leaves out when anything in the log is damaged: more than damage can take, as this many tries to
 /// write take days; few enough that a log can be opened so millions of times.
 pub(crate) const COMMITS_OVER_DAMAGE: u64 = 1 << 40;

@@ -1,7 +1,7 @@
 //! Snapshots: whole states of a group at a slot, each in a file that appears at once or not at all.
 //!
 //! A snapshot is written under a temporary name, synced, renamed, and the directory synced; it is chosen only if its hash is
-//! right. It never chooses a part or a damaged file. Called by the node (through `SnapshotWriter`) and the simulator.
+//! right. It never chooses a part or a damaged file. Called by the node, on a thread of its own, and by the simulator.
 
 use std::io;
 

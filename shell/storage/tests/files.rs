@@ -321,43 +321,6 @@ fn the_agreed_snapshot_stays_beside_the_two_newest() {
     assert_eq!(store.slots(3).unwrap(), [40, 50]);
 }
 
-#[test]
-fn the_snapshot_thread_saves_and_reports_each_job_and_refuses_more_than_its_bound() {
-    use quorate_storage::{SNAPSHOT_JOBS_MAX, SnapshotJob, SnapshotWriter};
-    let disk = SimDisk::new();
-    let store = SnapshotStore::open(disk.clone(), 7).unwrap();
-    let (notify, notified) = mpsc::channel();
-    let writer = SnapshotWriter::spawn(store.clone(), move || notify.send(()).unwrap_or(()));
-    let job = |slot| SnapshotJob {
-        group: 3,
-        slot,
-        digest: [1; 32],
-        bytes: vec![slot as u8; 3000].into(),
-        agreed: slot,
-    };
-    for slot in 0..SNAPSHOT_JOBS_MAX as u64 {
-        writer.save(job(slot)).unwrap();
-    }
-    assert!(
-        writer.save(job(99)).is_err(),
-        "outcomes that nobody has picked up count"
-    );
-    for _ in 0..SNAPSHOT_JOBS_MAX {
-        notified.recv().unwrap();
-    }
-    let finished = writer.take_finished();
-    assert_eq!(finished.len(), SNAPSHOT_JOBS_MAX);
-    assert!(
-        finished
-            .iter()
-            .all(|(group, _, outcome)| *group == 3 && outcome.is_ok())
-    );
-    assert_eq!(
-        store.newest(3).unwrap().unwrap().slot,
-        SNAPSHOT_JOBS_MAX as u64 - 1
-    );
-}
-
 /// A disk that asks the test before it removes a segment.
 #[derive(Clone)]
 struct AskedRemoval {

@@ -124,18 +124,10 @@ fn broken(detail: String) -> Result<(), Violation> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::checkers::ballot;
 
     const A: NodeId = NodeId(1);
     const B: NodeId = NodeId(2);
-
-    fn ballot(round: u64) -> Ballot {
-        Ballot {
-            view: quorate_types::ViewNumber(1),
-            round,
-            node: A,
-            boot: 1,
-        }
-    }
 
     #[test]
     fn a_higher_ballot_that_proposes_what_was_chosen_is_fine() {

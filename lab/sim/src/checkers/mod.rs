@@ -104,3 +104,14 @@ impl fmt::Display for Violation {
 }
 
 impl std::error::Error for Violation {}
+
+/// A ballot of the first node in its first life, for the checkers' own tests.
+#[cfg(test)]
+fn ballot(round: u64) -> quorate_types::Ballot {
+    quorate_types::Ballot {
+        view: quorate_types::ViewNumber(1),
+        round,
+        node: quorate_types::NodeId(1),
+        boot: 1,
+    }
+}

@@ -304,20 +304,11 @@ fn broken(detail: String) -> Result<(), Violation> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quorate_types::ViewNumber;
+    use crate::checkers::ballot;
 
     const A: NodeId = NodeId(1);
     const B: NodeId = NodeId(2);
     const C: NodeId = NodeId(3);
-
-    fn ballot(round: u64) -> Ballot {
-        Ballot {
-            view: ViewNumber(1),
-            round,
-            node: A,
-            boot: 1,
-        }
-    }
 
     fn tells(
         seen: &mut PhaseOne,

@@ -67,17 +67,9 @@ impl Vouching {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::checkers::ballot;
 
     const A: NodeId = NodeId(1);
-
-    fn ballot(round: u64) -> Ballot {
-        Ballot {
-            view: quorate_types::ViewNumber(1),
-            round,
-            node: A,
-            boot: 1,
-        }
-    }
 
     #[test]
     fn a_watermark_over_a_slot_that_another_ballot_won_is_found() {

@@ -216,17 +216,9 @@ fn broken(detail: String) -> Result<(), Violation> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::checkers::ballot;
 
     const A: NodeId = NodeId(1);
-
-    fn ballot(round: u64) -> Ballot {
-        Ballot {
-            view: quorate_types::ViewNumber(1),
-            round,
-            node: A,
-            boot: 1,
-        }
-    }
 
     #[test]
     fn what_is_told_was_written_in_that_very_ballot() {

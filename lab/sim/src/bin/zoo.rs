@@ -79,6 +79,10 @@ struct Found {
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
+    if words.iter().any(|word| word == "--help" || word == "-h") {
+        println!("{USAGE}");
+        return ExitCode::SUCCESS;
+    }
     if words == ["--list"] {
         for plant in Plant::ALL {
             println!("{plant:?}");

@@ -37,6 +37,10 @@ enum What {
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
+    if words.iter().any(|word| word == "--help" || word == "-h") {
+        println!("{USAGE}");
+        return ExitCode::SUCCESS;
+    }
     match parse(&words) {
         Ok(arguments) => perform(arguments),
         Err(message) => {

@@ -5,6 +5,7 @@
 //! heartbeat that asked for it was *sent*, so that whatever an acceptor counts from is no earlier.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 
 use quorate_types::{Ballot, NodeId};
 
@@ -20,7 +21,8 @@ pub struct Leases {
     /// be bound to the leader of that ballot. It is bound to nobody else, for before it promised that ballot the grants to
     /// lower ones had run out, or the phase 1 that they would have prevented was over without it.
     started: BTreeMap<NodeId, (Ballot, u64)>,
-    /// Ballots whose phase 1 is over: a promise that comes late gives their leader nothing.
+    /// Ballots whose phase 1 is over. A promise that comes late gives their leader nothing, and leases of lower ballots have
+    /// ended: somebody of each set that grants one promised only after its own grant had run out.
     led: BTreeSet<Ballot>,
 }
 
@@ -55,6 +57,7 @@ impl Leases {
             && ballot > *promised
             && ballot.node != promised.node
             && now_ns < *until
+            && !self.has_ended(*promised, ballot)
         {
             return broken(format!(
                 "{acceptor} promises {ballot} at {now_ns} ns; it started again and may be bound until {until} ns"
@@ -62,13 +65,20 @@ impl Leases {
         }
         let grants = self.bound.get(&acceptor).into_iter().flatten();
         let mut binding = grants
-            .filter(|(to, until)| **until > now_ns && **to < ballot && to.node != ballot.node);
+            .filter(|(to, until)| **until > now_ns && **to < ballot && to.node != ballot.node)
+            .filter(|(to, _)| !self.has_ended(**to, ballot));
         match binding.next() {
             None => Ok(()),
             Some((to, until)) => broken(format!(
                 "{acceptor} promises {ballot} at {now_ns} ns and granted {to} a lease until {until} ns"
             )),
         }
+    }
+
+    /// Whether every lease of `granted` has ended, because somebody has led above it and below `ballot`.
+    fn has_ended(&self, granted: Ballot, ballot: Ballot) -> bool {
+        let between = (Bound::Excluded(granted), Bound::Excluded(ballot));
+        self.led.range(between).next().is_some()
     }
 
     /// Takes note that the leader of `ballot` answers reads under a lease until `until_ns`, which takes `needed`
@@ -133,6 +143,19 @@ mod tests {
         assert!(seen.promised(99, B, ballot(2, C)).is_err());
         seen.promised(99, B, ballot(2, A)).unwrap();
         seen.promised(100, B, ballot(2, C)).unwrap();
+    }
+
+    #[test]
+    fn a_lease_binds_nobody_once_somebody_else_has_led_above_it() {
+        let mut seen = Leases::default();
+        seen.started(B, ballot(1, A), 100);
+        seen.granted(0, C, ballot(1, A), 100);
+        seen.leads(ballot(1, A));
+        assert!(seen.promised(50, B, ballot(3, C)).is_err());
+        assert!(seen.promised(50, C, ballot(3, B)).is_err());
+        seen.leads(ballot(2, C));
+        seen.promised(50, B, ballot(3, C)).unwrap();
+        seen.promised(50, C, ballot(3, B)).unwrap();
     }
 
     #[test]

@@ -12,9 +12,10 @@ use super::{Property, Violation};
 #[derive(Debug)]
 pub struct Liveness {
     within_ns: u64,
-    /// A full table has a place again so long after a leader began to judge, at the latest.
+    /// A full table has a place again so long after a leader began to judge, and after the last sign of life in a session
+    /// that nobody uses, at the latest.
     place_within_ns: u64,
-    leader_began_ns: u64,
+    judged_since_ns: u64,
     places: BTreeMap<u64, Place>,
     quiet_since_ns: Option<u64>,
     /// Client and time of the call by the world's number of the operation.
@@ -38,7 +39,7 @@ impl Liveness {
         Self {
             within_ns,
             place_within_ns,
-            leader_began_ns: 0,
+            judged_since_ns: 0,
             places: BTreeMap::new(),
             quiet_since_ns: None,
             waiting: BTreeMap::new(),
@@ -58,7 +59,13 @@ impl Liveness {
 
     /// Takes note that a leader begins: how long sessions were silent before counts for nothing.
     pub fn leader_began(&mut self, now_ns: u64) {
-        self.leader_began_ns = now_ns;
+        self.judged_since_ns = now_ns;
+    }
+
+    /// Takes note that a copy of a call reaches a node in a session that no client uses: it may keep the place of that
+    /// session for as long again.
+    pub fn left_session_called(&mut self, now_ns: u64) {
+        self.judged_since_ns = now_ns;
     }
 
     /// Takes note that `client` is refused a session while the table is full.
@@ -120,7 +127,7 @@ impl Liveness {
             None => 0,
             Some(Place::Free(at_ns)) => *at_ns,
             Some(Place::Awaited) => {
-                let began_ns = quiet_ns.max(self.leader_began_ns);
+                let began_ns = quiet_ns.max(self.judged_since_ns);
                 began_ns.saturating_add(self.place_within_ns)
             }
         };
@@ -181,6 +188,9 @@ mod tests {
         owed.leader_began(50);
         owed.check(160).unwrap();
         assert!(owed.check(161).is_err());
+        owed.left_session_called(55);
+        owed.check(165).unwrap();
+        assert!(owed.check(166).is_err());
         owed.found_place(60, 1);
         owed.found_place(65, 1);
         owed.check(70).unwrap();

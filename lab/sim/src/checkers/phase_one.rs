@@ -214,9 +214,13 @@ impl PhaseOne {
         if self.needed == 0 || !others.iter().all(contradicts) {
             return Ok(());
         }
-        let highest = others.iter().map(|other| told.votes[&(slot, other)].0);
+        let told_of = others.iter().map(|other| told.votes[&(slot, other)].0);
+        let mut told_of: Vec<Ballot> = told_of.collect();
+        told_of.sort_unstable();
+        // It may have used no more promises than it needs, those with the lowest votes.
+        let least = told_of[self.needed - 1];
         let is_unknown = !matches!(told.own, Own::Whole(_));
-        if is_unknown && self.may_have_voted_alone(proposer, slot, highest.max(), ballot) {
+        if is_unknown && self.may_have_voted_alone(proposer, slot, least, ballot) {
             return Ok(());
         }
         let votes: Vec<_> = others
@@ -234,10 +238,9 @@ impl PhaseOne {
         &self,
         proposer: NodeId,
         slot: Slot,
-        vote: Option<Ballot>,
+        vote: Ballot,
         ballot: Ballot,
     ) -> bool {
-        let Some(vote) = vote else { return false };
         let between = (Bound::Excluded(vote), Bound::Excluded(ballot));
         let mut own = self.told.range(between).filter(|(led, told)| {
             led.node == proposer && told.whole.without(proposer).len() >= self.needed
@@ -414,6 +417,14 @@ mod tests {
         // Its link to the others was down: no message of ballot 2 told of slot 1.
         tells(&mut seen, B, 3, 0, &[(1, 1, 7)]);
         seen.proposed(A, Slot(1), ballot(3), 9).unwrap();
+        let mut seen = PhaseOne::new(1);
+        tells(&mut seen, B, 1, 0, &[]);
+        seen.proposed(A, Slot(1), ballot(1), 7).unwrap();
+        tells(&mut seen, C, 2, 0, &[]);
+        tells(&mut seen, B, 4, 0, &[(1, 1, 7)]);
+        // It comes when the candidate leads already, which needs no second promise.
+        tells(&mut seen, C, 4, 0, &[(1, 3, 7)]);
+        seen.proposed(A, Slot(1), ballot(4), 9).unwrap();
         let mut seen = PhaseOne::new(1);
         tells(&mut seen, B, 1, 0, &[]);
         seen.proposed(A, Slot(1), ballot(1), 7).unwrap();

@@ -73,6 +73,8 @@ impl Leading {
         let leaderless = timing.election_max.0 * ELECTION_TIMEOUTS;
         // Where one message may take about as long as a leader may be silent, nodes miss a leader that lives.
         let can_miss_leader = setup.network.slowest().0 * 2 > timing.election_min.0;
+        // Where one promise is enough, a node opens a ballot without asking whether others miss the leader too.
+        let asks_nobody = quorums.phase1() == 1;
         Leading {
             leases: Leases::default(),
             confirmations: Confirmations::default(),
@@ -80,7 +82,12 @@ impl Leading {
                 alone_ns: alone.0,
                 leaderless_ns: leaderless,
                 idle_ns: timing.election_max.0 * IDLE_TIMEOUTS,
-                elections: if can_miss_leader { u64::MAX } else { ELECTIONS },
+                elections: if can_miss_leader || asks_nobody {
+                    u64::MAX
+                } else {
+                    // Every acceptor may be a rival in one election.
+                    ELECTIONS.max(u64::from(setup.acceptors))
+                },
             }),
             catching_up: CatchingUp::default(),
             agreed_time: AgreedTime::new(setup.acceptors()),

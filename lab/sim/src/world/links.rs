@@ -45,6 +45,9 @@ impl World {
     }
 
     pub(super) fn arrives(&mut self, packet: Packet) {
+        if !self.network.delivers(&packet) || self.nodes[&packet.to].running.is_none() {
+            return;
+        }
         let Packet {
             from,
             to,
@@ -53,11 +56,6 @@ impl World {
             flipped,
             bytes,
         } = packet;
-        let is_current = self.network.epoch(from, to) == Some(epoch);
-        let is_open = self.network.is_open(from, to);
-        if !(is_current || is_stray) || !is_open || self.nodes[&to].running.is_none() {
-            return;
-        }
         if let Some(bit) = flipped {
             self.arrives_garbled(from, to, bit, &bytes);
             return;

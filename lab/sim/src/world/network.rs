@@ -84,6 +84,8 @@ pub(super) struct Network {
     directions: BTreeMap<(NodeId, NodeId), Direction>,
     links: BTreeMap<(NodeId, NodeId), Link>,
     epochs: u64,
+    /// No fault delays messages any more.
+    is_punctual: bool,
 }
 
 fn pair(one: NodeId, other: NodeId) -> (NodeId, NodeId) {
@@ -99,6 +101,7 @@ impl Network {
             directions: BTreeMap::new(),
             links: BTreeMap::new(),
             epochs: 0,
+            is_punctual: false,
         }
     }
 
@@ -113,9 +116,21 @@ impl Network {
         }
     }
 
-    /// No message is late any more: how long one takes stays within the bounds that hold without faults.
+    /// No message is late any more: how long one takes stays within the bounds that hold without faults, and no copy that was
+    /// held up arrives.
     pub(super) fn be_punctual(&mut self) {
         self.setup.late_per_mille = 0;
+        self.is_punctual = true;
+    }
+
+    /// Whether a message arrives, as the links are now.
+    pub(super) fn delivers(&self, packet: &Packet) -> bool {
+        let is_carried = if packet.is_stray {
+            !self.is_punctual
+        } else {
+            self.epoch(packet.from, packet.to) == Some(packet.epoch)
+        };
+        is_carried && self.is_open(packet.from, packet.to)
     }
 
     /// How long a silent link is kept.

@@ -354,6 +354,12 @@ impl World {
             .get_mut(&connection)
             .expect("made a moment ago")
             .is_open = true;
+        if let FromClient::Call { id, .. } = &message {
+            let mut lives = self.clients.values().filter_map(|client| client.life);
+            if lives.all(|(session, _)| session != id.session) {
+                self.judge.liveness.left_session_called(self.now.0);
+            }
+        }
         let from = connection;
         self.hand_in(node, ToReplica::Client { from, message });
         self.events

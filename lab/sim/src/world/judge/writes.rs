@@ -70,10 +70,11 @@ impl Judge {
         *known = slot.max(*known);
     }
 
-    /// Whether all that `node` has told is known to it, as far as votes and promises go.
+    /// Whether all that `node` has told is known to it, as far as votes and promises go: it may vote.
     pub(in super::super) fn remembers(&self, node: NodeId) -> bool {
-        let unheard = self.forgetful.get(&node);
-        unheard.is_none_or(|forgetful| forgetful.unheard.is_empty())
+        let decided = self.known_by(node);
+        let forgetful = self.forgetful.get(&node);
+        forgetful.is_none_or(|forgetful| forgetful.knows_all(decided))
     }
 
     /// `node` begins a life with these records, undamaged.

@@ -140,11 +140,13 @@ pub enum Plant {
     PreVoteSkipped,
     /// A proposal that was lost is not sent again.
     ProposalsNotSentAgain,
+    /// A new leader does not confirm the reads that it had asked its predecessor for.
+    ReadsNotAskedAgain,
 }
 
 impl Plant {
     /// All of them.
-    pub const ALL: [Plant; 67] = [
+    pub const ALL: [Plant; 68] = [
         Plant::AcknowledgeBeforeSync,
         Plant::PromiseBeforeSync,
         Plant::ForgetPromise,
@@ -212,6 +214,7 @@ impl Plant {
         Plant::StaleAskKept,
         Plant::PreVoteSkipped,
         Plant::ProposalsNotSentAgain,
+        Plant::ReadsNotAskedAgain,
     ];
 
     /// Plants that show only where several faults meet: the simulator is given more seeds to find them.

@@ -510,7 +510,9 @@ impl MultiPaxos {
             peer.acked = Slot::ZERO;
             peer.restart_at(decided.next());
         }
-        self.seat.reask();
+        if !planted(Plant::ReadsNotAskedAgain) {
+            self.seat.reask();
+        }
         if let Some((leader, seat)) = self.leading() {
             leader.beat(seat, now, effects);
             leader.recover(seat, now, effects);

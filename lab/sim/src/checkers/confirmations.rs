@@ -14,12 +14,27 @@ use super::{Property, Violation};
 /// One read of one life of a node.
 pub type ReadKey = (NodeId, u64, u64);
 
+/// Turns in which later reads are confirmed until an earlier one counts as left behind: a lost message delays any.
+const TURNS_MIN: u64 = 3;
+
 /// Rounds and reads under way.
 #[derive(Debug, Default)]
 pub struct Confirmations {
     /// In the order of their opening.
     rounds: VecDeque<Round>,
     reads: BTreeMap<ReadKey, Arrived>,
+    terms: BTreeMap<NodeId, Term>,
+}
+
+/// What a leader did for its own reads since it began.
+#[derive(Debug)]
+struct Term {
+    ballot: Ballot,
+    began_ns: u64,
+    /// When a read that was asked since had its round first.
+    confirmed_ns: Option<u64>,
+    /// In how many turns one had.
+    turns: u64,
 }
 
 #[derive(Debug)]
@@ -80,6 +95,57 @@ impl Confirmations {
         self.reads.insert(read, Arrived { at_ns, decided });
     }
 
+    /// Takes note that `node` leads in `ballot`, or does not lead, after a turn in which reads had their rounds that arrived at
+    /// `answered`. What had waited for its predecessor must not wait on where later reads are confirmed again and again.
+    ///
+    /// # Errors
+    /// [`Property::ReadConfirmed`] when a read waits for longer than `within_ns` since.
+    pub fn led(
+        &mut self,
+        now_ns: u64,
+        node: NodeId,
+        ballot: Option<Ballot>,
+        answered: &[u64],
+        within_ns: u64,
+    ) -> Result<(), Violation> {
+        let Some(ballot) = ballot else {
+            self.terms.remove(&node);
+            return Ok(());
+        };
+        let new = || Term {
+            ballot,
+            began_ns: now_ns,
+            confirmed_ns: None,
+            turns: 0,
+        };
+        let term = self.terms.entry(node).or_insert_with(new);
+        if term.ballot != ballot {
+            *term = new();
+        }
+        if answered.iter().all(|at_ns| *at_ns <= term.began_ns) {
+            return Ok(());
+        }
+        let since = *term.confirmed_ns.get_or_insert(now_ns);
+        term.turns += 1;
+        if term.turns < TURNS_MIN || now_ns - since <= within_ns {
+            return Ok(());
+        }
+        let began_ns = term.began_ns;
+        let mut own = self.reads.range((node, 0, 0)..=(node, u64::MAX, u64::MAX));
+        match own.find(|(_, read)| read.at_ns < began_ns) {
+            None => Ok(()),
+            Some(((.., number), read)) => broken(format!(
+                "read {number} of {node} arrived at {} ns, {node} leads since {began_ns} ns and confirms later ones since {since} ns",
+                read.at_ns
+            )),
+        }
+    }
+
+    /// When a read arrived that waits.
+    pub fn arrived_at(&self, read: ReadKey) -> Option<u64> {
+        self.reads.get(&read).map(|read| read.at_ns)
+    }
+
     /// Takes note that nobody waits for the barrier of a read any more.
     pub fn given_up(&mut self, read: ReadKey) {
         self.reads.remove(&read);
@@ -127,6 +193,7 @@ impl Confirmations {
     /// Forgets the reads of an ended life of `node`.
     pub fn died(&mut self, node: NodeId) {
         self.reads.retain(|(owner, ..), _| *owner != node);
+        self.terms.remove(&node);
     }
 }
 

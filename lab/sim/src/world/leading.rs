@@ -37,6 +37,9 @@ const IDLE_TIMEOUTS: u64 = 4;
 /// ballot that somebody opened before the majority was healthy, and rivals of that one election.
 const ELECTIONS: u64 = 4;
 
+/// A leader asks its questions again at each heartbeat: so many are not lost one after another, nor their answers.
+const OVERTAKEN_HEARTBEATS: u64 = 6;
+
 /// Ballots whose promises are remembered.
 const BALLOTS: usize = 64;
 
@@ -62,6 +65,8 @@ pub(super) struct Leading {
     promised: BTreeMap<Ballot, NodeSet>,
     /// How many promises make a leader.
     phase1: usize,
+    /// For so long a leader may confirm later reads while one waits that it asked its predecessor for.
+    overtaken: u64,
 }
 
 impl Leading {
@@ -99,6 +104,7 @@ impl Leading {
             beats: BTreeMap::new(),
             promised: BTreeMap::new(),
             phase1: quorums.phase1(),
+            overtaken: timing.heartbeat.0 * OVERTAKEN_HEARTBEATS + setup.network.slowest().0 * 2,
         }
     }
 
@@ -294,9 +300,21 @@ impl World {
             .leadership
             .claims(look.at.0, id, ballot, needed);
         self.judged(claimed);
+        let leading = &self.leading;
+        let rounds = reads.iter().filter_map(|read| match read {
+            ReadSeen::Answered(read, _, None) => {
+                leading.confirmations.arrived_at((id, life, read.0))
+            }
+            ReadSeen::Answered(..) | ReadSeen::Asked(_) | ReadSeen::GivenUp(_) => None,
+        });
+        let answered: Vec<u64> = rounds.collect();
         for read in reads {
             self.watch_read((id, life), (&clock, look), ballot, read);
         }
+        let (now, within) = (self.now.0, self.leading.overtaken);
+        let leading = &mut self.leading.confirmations;
+        let judged = leading.led(now, id, ballot, &answered, within);
+        self.judged(judged);
     }
 
     /// A node's wall clock is set.

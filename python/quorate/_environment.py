@@ -3,7 +3,8 @@
 Inside a method every replica sees the same: `time.*` and `datetime.now` give the time on which the group
 agreed for the batch (it stands still during a call, and rises from batch to batch); `random`, `uuid`,
 `secrets` and `os.urandom` draw from a stream that belongs to the call. `time.sleep`, threads, sockets,
-child processes and writing files are refused: they would stall the group or differ between replicas.
+child processes and writing files are refused: they would stall the group or differ between replicas. Time
+zones come from the package `tzdata`, not from the machine.
 
 This touches the host process only. Importing `quorate` changes nothing in yours.
 """
@@ -18,6 +19,7 @@ import sys
 import threading
 import time
 import uuid
+import zoneinfo
 from typing import Any
 
 from quorate import _native
@@ -46,6 +48,7 @@ def install() -> None:
     """Instrument time, datetime, random, uuid and os in this process."""
     _install_time()
     _install_dates()
+    _install_time_zones()
     _install_randomness()
     sys.dont_write_bytecode = True
     sys.addaudithook(_audit)
@@ -157,6 +160,11 @@ def _install_dates() -> None:
         agreed.__module__ = "datetime"
     datetime.datetime = AgreedDateTime  # type: ignore[misc]
     datetime.date = AgreedDate  # type: ignore[misc]
+
+
+def _install_time_zones() -> None:
+    # Machines have time zones of different ages, or none at all: the package's are the same on every replica.
+    zoneinfo.reset_tzpath(to=[])
 
 
 def _install_randomness() -> None:

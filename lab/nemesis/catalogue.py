@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fault import Fault, Need, Role
+from faults_clients import flood_of_closes, flood_of_opens, half_frames, silent_crowd, slow_loris
 from faults_disk import Damage, DiskFull, FlushFails, FlushSlow
 from faults_host import HostHangs, HostKilled, HostsKilled
 from faults_network import Bridge, Cut, Deaf, Mute, Split
@@ -37,6 +38,11 @@ _MAKERS: tuple[Make, ...] = (
     lambda: DiskFull(Role.FOLLOWER),
     lambda: DiskFull(Role.LEADER),
     Forget,
+    silent_crowd,
+    half_frames,
+    slow_loris,
+    flood_of_opens,
+    flood_of_closes,
 )
 
 CATALOGUE: dict[str, Make] = {make().name: make for make in _MAKERS}

@@ -227,6 +227,20 @@ impl FrameReader {
         self.filled
     }
 
+    /// Bytes of memory that the reader holds.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        self.buffer.len()
+    }
+
+    /// Gives its memory back, unless a frame has begun: for a connection that is quiet.
+    pub fn rest(&mut self) {
+        if self.filled == 0 {
+            self.buffer = BytesMut::new();
+            self.read_bytes = READ_BYTES_MIN;
+        }
+    }
+
     /// Where the next bytes of the stream go: read into it, then say how many by
     /// [`FrameReader::filled`]. Never empty.
     pub fn space(&mut self) -> &mut [u8] {

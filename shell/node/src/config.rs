@@ -90,8 +90,12 @@ pub struct SnapshotConfig {
 pub struct LimitsConfig {
     /// Open connections.
     pub connections: usize,
+    /// Clients from one address.
+    pub connections_per_address: usize,
     /// Bytes that wait for a client that does not read.
     pub client_queue: usize,
+    /// Bytes that all clients together hold in buffers.
+    pub clients_bytes: usize,
     /// Bytes that wait for a peer.
     pub peer_queue: usize,
 }
@@ -180,9 +184,26 @@ impl Default for LimitsConfig {
         let limits = quorate_transport::TransportLimits::default();
         LimitsConfig {
             connections: limits.connections,
+            connections_per_address: limits.connections_per_address,
             client_queue: limits.client_queue,
+            clients_bytes: limits.clients_bytes,
             peer_queue: limits.peer_queue,
         }
+    }
+}
+
+impl LimitsConfig {
+    fn check(&self) -> Result<(), String> {
+        if self.connections < 8 || self.connections > 60_000 {
+            return Err("limits.connections: not between 8 and 60000".to_owned());
+        }
+        if self.connections_per_address == 0 {
+            return Err("limits.connections_per_address: takes at least 1".to_owned());
+        }
+        if self.clients_bytes < self.client_queue {
+            return Err("limits.clients_bytes: is below limits.client_queue".to_owned());
+        }
+        Ok(())
     }
 }
 
@@ -282,9 +303,7 @@ impl NodeConfig {
         if self.window == 0 {
             return Err("window: takes at least 1 slot".to_owned());
         }
-        if self.limits.connections < 8 || self.limits.connections > 60_000 {
-            return Err("limits.connections: not between 8 and 60000".to_owned());
-        }
+        self.limits.check()?;
         if self
             .call_timeout
             .is_some_and(|span| !span.is_finite() || span <= 0.0)

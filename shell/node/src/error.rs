@@ -79,6 +79,16 @@ pub enum NodeError {
         /// The slot.
         slot: Slot,
     },
+    /// The process may open too few files: raise the limit.
+    #[error(
+        "this process may open {allowed} files and a node needs at least {needed}: raise the limit (ulimit -n, or LimitNOFILE= of its service)"
+    )]
+    Descriptors {
+        /// How many it may open.
+        allowed: usize,
+        /// How many it needs.
+        needed: usize,
+    },
     /// The operating system refused something every node needs.
     #[error("{0}: {1}")]
     System(&'static str, io::Error),
@@ -106,6 +116,7 @@ impl NodeError {
             | NodeError::Unreadable(_)
             | NodeError::Forgotten { .. }
             | NodeError::Sighted { .. }
+            | NodeError::Descriptors { .. }
             | NodeError::System(..) => 1,
         }
     }

@@ -8,6 +8,7 @@ mod admin;
 mod arguments;
 mod clock;
 mod config;
+mod descriptors;
 mod error;
 mod executed_file;
 mod intake;

@@ -11,6 +11,10 @@ pub(crate) const ROUNDS_PER_TURN: usize = 64;
 /// Questions of the admin port that wait for the loop; more are answered as overloaded.
 pub(crate) const QUESTIONS: usize = 16;
 
+/// Descriptors that connections of clients and peers leave free: the log and its next segments, snapshots read and
+/// written, directories, pipes to the host, the admin port.
+pub(crate) const DESCRIPTORS_RESERVED: usize = 192;
+
 /// How long the admin port waits for the loop before it says that the node is not alive.
 pub(crate) const ANSWER_MAX: Duration = Duration::from_secs(2);
 

@@ -4,6 +4,7 @@
 
 use crate::admin;
 use crate::clock::{Entropy, boot_time};
+use crate::descriptors;
 use crate::executed_file::ExecutedFile;
 use crate::journal::{Journal, past};
 use crate::node::{Node, TRANSPORT, shared};
@@ -39,6 +40,7 @@ use std::sync::Arc;
 /// Why it could not start, or had to stop.
 pub fn run(config: &NodeConfig) -> Result<(), NodeError> {
     config.check_exposure().map_err(NodeError::Tls)?;
+    let config = &descriptors::fitted(config)?;
     let mut directory = quorate_storage::Identity::open(&config.dir)?;
     let mut node = assemble(config, &mut directory)?;
     node.watch()
@@ -301,7 +303,9 @@ fn settings(config: &NodeConfig, identity: &OwnIdentity, start: u64, tls: Option
         tls,
         limits: quorate_transport::TransportLimits {
             connections: config.limits.connections,
+            connections_per_address: config.limits.connections_per_address,
             client_queue: config.limits.client_queue,
+            clients_bytes: config.limits.clients_bytes,
             peer_queue: config.limits.peer_queue,
         },
         first_token: TRANSPORT,

@@ -228,7 +228,7 @@ impl Node {
             frames_in: net.frames_in,
             accepted: net.accepted,
             refused: net.refused,
-            closed_for_cause: net.silent + net.slow_clients + net.unreadable,
+            closed_for_cause: net.silent + net.slow_clients + net.heavy_clients + net.unreadable,
             slow_peers: net.slow_peers,
             snapshot_jobs: self.snapshots.waiting() as u64,
         }

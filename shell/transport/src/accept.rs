@@ -2,7 +2,8 @@
 
 use crate::connection::{Connection, Phase};
 use crate::limits::{
-    ACCEPT_PAUSE, ACCEPT_PER_TURN, HANDSHAKE_MAX, RESERVED_FOR_PEERS, SLOTS_MAX, UNTAKEN_MAX,
+    ACCEPT_PAUSE, ACCEPT_PER_TURN, HALF_FRAME_MAX, HANDSHAKE_MAX, SLOTS_MAX, STRANGERS_MAX,
+    UNTAKEN_MAX,
 };
 use crate::stream::SocketStream;
 use crate::transport::{Arrival, Transport};
@@ -14,15 +15,16 @@ use quorate_wire::{
     take_reach,
 };
 use std::io;
+use std::net::IpAddr;
 
 impl Transport {
     /// Accepts who waits, up to a bound per turn.
     pub(crate) fn accept(&mut self, now: Time) {
         for _ in 0..ACCEPT_PER_TURN {
             match self.listener.accept() {
-                Ok((socket, _)) => {
+                Ok((socket, from)) => {
                     self.counters.accepted += 1;
-                    self.admit(socket, now);
+                    self.admit(socket, from.ip(), now);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -38,8 +40,9 @@ impl Transport {
         self.accept_again = Some(now);
     }
 
-    fn admit(&mut self, socket: TcpStream, now: Time) {
-        if self.connections() >= self.settings.limits.connections && !self.evict_stranger(now) {
+    fn admit(&mut self, socket: TcpStream, from: IpAddr, now: Time) {
+        let is_full = self.connections() >= self.settings.limits.connections;
+        if (is_full || self.strangers >= STRANGERS_MAX) && !self.evict_stranger(now) {
             self.counters.refused += 1;
             return;
         }
@@ -51,10 +54,11 @@ impl Transport {
                 Err(error) => return tracing::warn!(%error, "cannot begin a TLS session"),
             },
         };
-        let connection =
-            Connection::new(stream, Phase::Stranger, self.settings.own.group, deadline);
-        if let Err(error) = self.take_slot(connection) {
-            tracing::warn!(%error, "cannot watch a connection");
+        let group = self.settings.own.group;
+        let connection = Connection::new(stream, Phase::Stranger, group, deadline, Some(from));
+        match self.take_slot(connection) {
+            Ok(_) => self.strangers += 1,
+            Err(error) => tracing::warn!(%error, "cannot watch a connection"),
         }
     }
 
@@ -68,35 +72,27 @@ impl Transport {
         if self.free.pop().is_none() {
             self.slots.push(None);
         }
+        if let Some(at) = connection.deadline {
+            self.deadlines.insert((at, slot));
+        }
         self.slots[slot] = Some(connection);
-        self.unsettled += 1;
         Ok(slot)
     }
 
     /// Full: the stranger who has been silent for longest gives way, so that strangers cannot lock
     /// members out.
     fn evict_stranger(&mut self, now: Time) -> bool {
-        let strangers = self.slots.iter().enumerate().filter_map(|(slot, taken)| {
-            let connection = taken.as_ref()?;
-            (connection.phase == Phase::Stranger).then_some((connection.deadline, slot))
-        });
-        let Some((_, slot)) = strangers.min() else {
+        let is_stranger = |slot: usize| {
+            let connection = self.slots[slot].as_ref();
+            connection.is_some_and(|connection| connection.phase == Phase::Stranger)
+        };
+        let mut by_silence = self.deadlines.iter().map(|(_, slot)| *slot);
+        let Some(slot) = by_silence.find(|slot| is_stranger(*slot)) else {
             return false;
         };
         self.counters.silent += 1;
         self.close(slot, now);
         true
-    }
-
-    /// Closes connections that have not introduced themselves in time.
-    pub(crate) fn close_silent(&mut self, now: Time) {
-        for slot in 0..self.slots.len() {
-            let deadline = self.slots[slot].as_ref().and_then(|c| c.deadline);
-            if deadline.is_some_and(|at| at <= now) {
-                self.counters.silent += 1;
-                self.close(slot, now);
-            }
-        }
     }
 
     /// A stranger's first frame.
@@ -152,15 +148,12 @@ impl Transport {
     }
 
     fn let_client_in(&mut self, slot: usize, now: Time) {
-        let limit = self.settings.limits.connections;
-        // The reserve shrinks with small limits, so that a few clients always fit.
-        let reserve = RESERVED_FOR_PEERS.min(limit / 4);
-        if self.connections() > limit - reserve {
-            return self.turn_away(slot, RejectReason::Full, "no connection is free here", now);
+        if let Err(text) = self.admit_client(slot) {
+            return self.turn_away(slot, RejectReason::Full, &text, now);
         }
         self.numbered += 1;
         let id = ConnectionId(self.numbered * SLOTS_MAX as u64 + slot as u64);
-        self.settle(slot, Phase::Client(id));
+        self.settle(slot, Phase::Client(id), Some(now + HALF_FRAME_MAX));
     }
 
     fn let_peer_in(
@@ -187,7 +180,8 @@ impl Transport {
         if !self.reached(slot, node, reach, now) {
             return;
         }
-        self.settle(slot, Phase::Peer(node, LinkEpoch(self.epochs + 1)));
+        self.settle(slot, Phase::Peer(node, LinkEpoch(self.epochs + 1)), None);
+        self.uncount(slot);
         self.greet_with_reach(slot);
         self.link_up(slot, node, reach.boot, now);
     }
@@ -213,12 +207,13 @@ impl Transport {
     }
 
     /// Greets an accepted connection and lets it speak.
-    fn settle(&mut self, slot: usize, phase: Phase) {
+    fn settle(&mut self, slot: usize, phase: Phase, deadline: Option<Time>) {
         let welcome = self.welcome();
         let connection = self.slots[slot].as_mut().expect("it has just spoken");
         connection.greet(Kind::Welcome, |body| welcome.put(body));
         connection.settle(phase);
-        self.unsettled -= 1;
+        self.strangers -= 1;
+        self.set_deadline(slot, deadline);
         self.list(slot);
     }
 

@@ -4,7 +4,7 @@
 //! [`crate::Transport`].
 
 use crate::lanes::{FrameLane, Lanes};
-use crate::limits::{READ_PER_TURN, REPLY_FRAME};
+use crate::limits::{CLIENT_READ_PER_TURN, HALF_FRAME_MAX, IDLE_MAX, READ_PER_TURN, REPLY_FRAME};
 use crate::stream::SocketStream;
 use bytes::{Bytes, BytesMut};
 use quorate_types::{ConnectionId, GroupId, LinkEpoch, NodeId, Time};
@@ -12,6 +12,7 @@ use quorate_wire::{
     Frame, FrameError, FrameReader, Kind, OpenFrame, begin_frame, end_frame, limits, put_frame,
 };
 use std::io;
+use std::net::IpAddr;
 
 /// What a connection is at this moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -52,8 +53,16 @@ pub(crate) enum Left {
 pub(crate) struct Connection {
     pub(crate) stream: SocketStream,
     pub(crate) phase: Phase,
-    /// Until when the handshake must be over; `None` afterwards.
+    /// When the transport looks at it next: until then the handshake must be over, or a client must have spoken.
     pub(crate) deadline: Option<Time>,
+    /// Where it came from; `None` where this node dialled.
+    pub(crate) address: Option<IpAddr>,
+    /// When the last whole frame of it arrived.
+    heard: Time,
+    /// Since when a frame of it has begun and is not whole.
+    begun: Option<Time>,
+    /// Bytes that the transport has counted for it.
+    pub(crate) counted: usize,
     pub(crate) group: GroupId,
     /// Whether what the peer says of its reach was judged well.
     pub(crate) is_judged: bool,
@@ -74,11 +83,16 @@ impl Connection {
         phase: Phase,
         group: GroupId,
         deadline: Time,
+        address: Option<IpAddr>,
     ) -> Connection {
         Connection {
             stream,
             phase,
             deadline: Some(deadline),
+            address,
+            heard: deadline,
+            begun: None,
+            counted: 0,
             group,
             is_judged: false,
             is_listed: false,
@@ -93,7 +107,6 @@ impl Connection {
     /// The handshake is over: frames may be as long as `phase` allows.
     pub(crate) fn settle(&mut self, phase: Phase) {
         self.phase = phase;
-        self.deadline = None;
         match phase {
             Phase::Peer(..) => self.reader.raise_limit(limits::PEER_BODY_BYTES_MAX),
             Phase::Client(_) => self.reader.raise_limit(limits::CLIENT_BODY_BYTES_MAX),
@@ -111,6 +124,14 @@ impl Connection {
     /// Reads what is there, up to a bound. `is_ending` says that the other side has closed its half,
     /// so that a short read does not prove that all was read.
     pub(crate) fn receive(&mut self, is_ending: bool, counted: &mut u64) -> Result<Left, Ended> {
+        let most = match self.phase {
+            Phase::Client(_) => CLIENT_READ_PER_TURN,
+            Phase::Connecting(_)
+            | Phase::Greeting(_)
+            | Phase::Stranger
+            | Phase::Peer(..)
+            | Phase::Closing => READ_PER_TURN,
+        };
         let mut read = 0;
         loop {
             let space = self.reader.space();
@@ -129,7 +150,7 @@ impl Connection {
                     if is_short && !is_ending && self.stream.is_drained_by_short_read() {
                         return Ok(Left::Nothing);
                     }
-                    if read >= READ_PER_TURN {
+                    if read >= most {
                         return Ok(Left::More);
                     }
                 }
@@ -145,6 +166,36 @@ impl Connection {
     /// The next whole frame that has arrived.
     pub(crate) fn next_frame(&mut self) -> Result<Option<Frame>, FrameError> {
         self.reader.next_frame()
+    }
+
+    /// A round of reading is over: whole frames of it were taken, or not.
+    pub(crate) fn was_read(&mut self, frames: usize, now: Time) {
+        if frames > 0 {
+            self.heard = now;
+            self.begun = None;
+        }
+        if self.reader.pending() == 0 {
+            self.begun = None;
+        } else {
+            self.begun.get_or_insert(now);
+        }
+    }
+
+    /// Until when a client must have said the rest of a frame, or anything.
+    pub(crate) fn patience_ends(&self) -> Time {
+        let idle = self.heard + IDLE_MAX;
+        let half = self.begun.map(|begun| begun + HALF_FRAME_MAX);
+        half.map_or(idle, |half| half.min(idle))
+    }
+
+    /// Gives back the memory of a quiet connection.
+    pub(crate) fn rest(&mut self) {
+        self.reader.rest();
+    }
+
+    /// Bytes of buffers.
+    pub(crate) fn held(&self) -> usize {
+        self.reader.held() + self.waiting()
     }
 
     /// Bytes that wait to be written.
@@ -187,8 +238,13 @@ impl Connection {
     pub(crate) fn flush(&mut self, counted: &mut u64) -> io::Result<bool> {
         self.close_frame();
         if !self.replies.is_empty() {
-            let frames = self.replies.split().freeze();
-            self.lanes.adopt(FrameLane::Normal, frames);
+            // What is split off shares its memory with what is left, so an idle connection would keep a large reply.
+            let frames = if self.replies.capacity() > 2 * REPLY_FRAME {
+                std::mem::take(&mut self.replies)
+            } else {
+                self.replies.split()
+            };
+            self.lanes.adopt(FrameLane::Normal, frames.freeze());
         }
         if self.is_full || matches!(self.phase, Phase::Connecting(_)) {
             return Ok(false);

@@ -65,7 +65,7 @@ impl Transport {
             };
             let phase = Phase::Connecting(node);
             let group = self.settings.own.group;
-            self.take_slot(Connection::new(stream, phase, group, now + DIAL_MAX))
+            self.take_slot(Connection::new(stream, phase, group, now + DIAL_MAX, None))
         });
         let peer = self.peers.get_mut(&node).expect("only members are dialled");
         match opened {
@@ -123,7 +123,7 @@ impl Transport {
         let welcome = Welcome::take(&frame.body).expect("just checked");
         let connection = self.slots[slot].as_mut().expect("it has just spoken");
         connection.settle(Phase::Peer(node, LinkEpoch(self.epochs + 1)));
-        self.unsettled -= 1;
+        self.set_deadline(slot, None);
         self.link_up(slot, node, welcome.boot, now);
     }
 

@@ -105,6 +105,10 @@ impl Lanes {
         self.len -= written;
         let rest = written.min(self.started.len());
         self.started.advance(rest);
+        if self.started.is_empty() {
+            // An empty slice would keep the whole frame in memory while the connection is idle.
+            self.started = Bytes::new();
+        }
         written -= rest;
         for queue in &mut self.lanes {
             while written > 0 {
@@ -175,6 +179,18 @@ mod tests {
         expected.extend_from_slice(b"un");
         assert_eq!(sink, expected);
         assert_eq!(lanes.len(), 0);
+    }
+
+    #[test]
+    fn a_frame_that_was_written_in_pieces_is_freed() {
+        let mut lanes = Lanes::default();
+        let frame = Bytes::from(vec![b'r'; SHARE_MIN]);
+        lanes.push(FrameLane::Normal, &frame);
+        let mut sink = Vec::new();
+        assert!(!lanes.flush(bounded(&mut sink, 10)).unwrap());
+        assert!(!frame.is_unique());
+        assert!(lanes.flush(bounded(&mut sink, usize::MAX)).unwrap());
+        assert!(frame.is_unique());
     }
 
     #[test]

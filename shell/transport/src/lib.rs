@@ -14,6 +14,7 @@ mod limits;
 mod names;
 mod peers;
 mod reaching;
+mod shares;
 mod stream;
 mod tls;
 mod transport;

@@ -7,8 +7,13 @@ use quorate_types::Duration;
 pub struct TransportLimits {
     /// Connections at once, so that file descriptors are left for the log and for peers.
     pub connections: usize,
+    /// Clients at once from one address: one machine leaves places for the others.
+    pub connections_per_address: usize,
     /// Bytes that wait for a client that does not read; it is closed above.
     pub client_queue: usize,
+    /// Bytes that all clients together hold in buffers, received or to be sent. Above it the client that holds most is
+    /// closed: half frames and unread answers never cost the node its memory.
+    pub clients_bytes: usize,
     /// Bytes that wait for a peer; the link is dropped above, which costs the peer a catch-up and
     /// never this node its memory.
     pub peer_queue: usize,
@@ -17,8 +22,10 @@ pub struct TransportLimits {
 impl Default for TransportLimits {
     fn default() -> TransportLimits {
         TransportLimits {
-            connections: 1024,
+            connections: 12_288,
+            connections_per_address: 10_000,
             client_queue: 16 << 20,
+            clients_bytes: 256 << 20,
             peer_queue: 64 << 20,
         }
     }
@@ -26,6 +33,15 @@ impl Default for TransportLimits {
 
 /// A connection that has not said who it is after this time is closed.
 pub(crate) const HANDSHAKE_MAX: Duration = Duration::from_millis(5_000);
+
+/// A client that has sent nothing for this long is closed. A session's keepalives come six times as often.
+pub(crate) const IDLE_MAX: Duration = Duration::from_millis(60_000);
+
+/// A client's frame that is not whole after this time ends the connection: the largest frame arrives at 2.2 Mbit/s.
+pub(crate) const HALF_FRAME_MAX: Duration = Duration::from_millis(30_000);
+
+/// Connections that have not said who they are: above it the one that is silent for longest is closed.
+pub(crate) const STRANGERS_MAX: usize = 1024;
 
 /// Connections of the total that only peers may take: clients never lock a peer out.
 pub(crate) const RESERVED_FOR_PEERS: usize = 64;
@@ -45,6 +61,10 @@ pub(crate) const REPLY_FRAME: usize = 64 << 10;
 
 /// Bytes read from one socket before the others get their turn.
 pub(crate) const READ_PER_TURN: usize = 256 << 10;
+
+/// Bytes read from one client before the others get their turn: some thousand requests, so that a flood of one does not make
+/// a turn long for all.
+pub(crate) const CLIENT_READ_PER_TURN: usize = 64 << 10;
 
 /// Frames below this size are copied together, larger ones are shared between links: a small copy
 /// is cheaper than one more piece in a vectored write.

@@ -74,6 +74,12 @@ impl Tls {
         })
     }
 
+    /// What a port that is not the transport's needs to ask for the same certificates.
+    #[must_use]
+    pub fn server_config(&self) -> Arc<ServerConfig> {
+        Arc::clone(&self.server)
+    }
+
     pub(crate) fn accept(&self, socket: TcpStream) -> io::Result<TlsStream> {
         let session = ServerConnection::new(self.server.clone()).map_err(io::Error::other)?;
         Ok(TlsStream {

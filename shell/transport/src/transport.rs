@@ -18,9 +18,9 @@ use quorate_types::{
     Sighting, Time, ViewNumber,
 };
 use quorate_wire::{Frame, Kind, ObjectEntry, Reject, RejectReason, put_frame};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 /// This node, as it introduces itself.
@@ -134,6 +134,8 @@ pub struct Counters {
     pub silent: u64,
     /// Clients closed because they did not read.
     pub slow_clients: u64,
+    /// Clients closed because they held most while all held too much.
+    pub heavy_clients: u64,
     /// Links dropped because their queue was over its bound.
     pub slow_peers: u64,
     /// Streams that could not be read (damage, foreign protocols, frames over the bound).
@@ -157,8 +159,14 @@ pub struct Transport {
     pub(crate) numbered: u64,
     /// Links made so far: their epochs.
     pub(crate) epochs: u64,
-    /// Connections that are neither peers nor clients yet; only they are looked at by the clock.
-    pub(crate) unsettled: usize,
+    /// When each connection with a deadline is looked at.
+    pub(crate) deadlines: BTreeSet<(Time, usize)>,
+    /// Connections that have not said who they are.
+    pub(crate) strangers: usize,
+    /// Clients by address. Invariant: no address has 0.
+    pub(crate) clients: BTreeMap<IpAddr, usize>,
+    /// Bytes counted for connections that are no links.
+    pub(crate) held: usize,
     /// What is told of this node's reach, and what is remembered of the others'.
     pub(crate) reaching: Reaching,
     /// Slots with something to write, each listed once.
@@ -216,7 +224,10 @@ impl Transport {
             accept_again: None,
             numbered: 0,
             epochs: 0,
-            unsettled: 0,
+            deadlines: BTreeSet::new(),
+            strangers: 0,
+            clients: BTreeMap::new(),
+            held: 0,
             reaching: Reaching::new(now),
             listed: Vec::new(),
             unread: Vec::new(),
@@ -241,6 +252,12 @@ impl Transport {
     #[must_use]
     pub fn connections(&self) -> usize {
         self.slots.len() - self.free.len()
+    }
+
+    /// Bytes that strangers and clients hold in buffers.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        self.held
     }
 
     /// Who leads, for the Welcome of clients.
@@ -296,9 +313,7 @@ impl Transport {
             self.accept_again = None;
             self.accept(now);
         }
-        if self.unsettled > 0 {
-            self.close_silent(now);
-        }
+        self.look_at_due(now);
         self.dial_due(now);
     }
 
@@ -312,16 +327,8 @@ impl Transport {
             | PeerState::Dialling { .. }
             | PeerState::Linked { .. } => None,
         });
-        let deadlines = (self.unsettled > 0)
-            .then(|| {
-                self.slots
-                    .iter()
-                    .flatten()
-                    .filter_map(|connection| connection.deadline)
-            })
-            .into_iter()
-            .flatten();
-        dials.chain(deadlines).chain(self.accept_again).min()
+        let deadline = self.deadlines.first().map(|(at, _)| *at);
+        dials.chain(deadline).chain(self.accept_again).min()
     }
 
     /// Encodes one frame and queues it for each linked peer of `to`. A peer whose queue is over its
@@ -400,7 +407,7 @@ impl Transport {
             connection.is_listed = false;
             match connection.flush(&mut self.counters.bytes_out) {
                 Ok(true) if connection.phase == Phase::Closing => self.close(slot, now),
-                Ok(true) => {}
+                Ok(true) => self.weigh(slot, now),
                 Ok(false) => self.bound_client(slot, now),
                 Err(error) => {
                     tracing::debug!(slot, %error, "write failed");
@@ -451,6 +458,8 @@ impl Transport {
                 "client does not read: closed"
             );
             self.close(slot, now);
+        } else {
+            self.weigh(slot, now);
         }
     }
 
@@ -460,12 +469,20 @@ impl Transport {
         };
         let received = connection.receive(is_ending, &mut self.counters.bytes_in);
         // What had arrived before the end still counts.
-        if let Err(error) = self.cut(slot, now) {
-            self.counters.unreadable += 1;
-            tracing::debug!(slot, %error, "unreadable stream");
-            self.reject(slot, RejectReason::Malformed, error.to_string(), now);
-            return;
+        match self.cut(slot, now) {
+            Ok(frames) => {
+                if let Some(connection) = self.slots[slot].as_mut() {
+                    connection.was_read(frames, now);
+                }
+            }
+            Err(error) => {
+                self.counters.unreadable += 1;
+                tracing::debug!(slot, %error, "unreadable stream");
+                self.reject(slot, RejectReason::Malformed, error.to_string(), now);
+                return;
+            }
         }
+        self.weigh(slot, now);
         if self.slots[slot].as_ref().is_some_and(|c| c.waiting() > 0) {
             self.list(slot);
         }
@@ -479,15 +496,18 @@ impl Transport {
         }
     }
 
-    fn cut(&mut self, slot: usize, now: Time) -> Result<(), Ended> {
+    /// Takes the whole frames that have arrived; says how many.
+    fn cut(&mut self, slot: usize, now: Time) -> Result<usize, Ended> {
+        let mut frames = 0;
         while let Some(connection) = self.slots[slot].as_mut() {
             let phase = connection.phase;
             if phase == Phase::Closing {
-                return Ok(());
+                break;
             }
             let Some(frame) = connection.next_frame()? else {
-                return Ok(());
+                break;
             };
+            frames += 1;
             self.counters.frames_in += 1;
             match phase {
                 Phase::Peer(from, link) => self.peer_frame(slot, from, link, frame, now),
@@ -495,10 +515,10 @@ impl Transport {
                 Phase::Stranger => self.greeted(slot, &frame, now),
                 Phase::Greeting(peer) if frame.kind == Kind::Sighting => self.sighted(peer, &frame),
                 Phase::Greeting(peer) => self.welcomed(slot, peer, &frame, now),
-                Phase::Connecting(_) | Phase::Closing => return Ok(()),
+                Phase::Connecting(_) | Phase::Closing => break,
             }
         }
-        Ok(())
+        Ok(frames)
     }
 
     /// Tells why and closes once it is written.
@@ -510,11 +530,11 @@ impl Transport {
         connection.put(Kind::Reject, |body| Reject { reason, text }.put(body));
         let before = connection.phase;
         connection.phase = Phase::Closing;
-        if connection.deadline.is_none() {
-            connection.deadline = Some(now + ACCEPT_PAUSE);
-            self.unsettled += 1;
-        }
-        self.ended(slot, before, now);
+        let address = connection.address;
+        let soon = now + ACCEPT_PAUSE;
+        let deadline = connection.deadline.map_or(soon, |at| at.min(soon));
+        self.set_deadline(slot, Some(deadline));
+        self.ended(slot, before, address, now);
         self.list(slot);
     }
 
@@ -524,17 +544,21 @@ impl Transport {
             return;
         };
         self.free.push(slot);
-        if connection.deadline.is_some() {
-            self.unsettled -= 1;
+        if let Some(at) = connection.deadline {
+            self.deadlines.remove(&(at, slot));
         }
+        self.held -= connection.counted;
         // Closing the descriptor ends its registration as well.
         let _ = self.registry.deregister(connection.stream.socket());
-        self.ended(slot, connection.phase, now);
+        self.ended(slot, connection.phase, connection.address, now);
     }
 
-    fn ended(&mut self, slot: usize, phase: Phase, now: Time) {
+    fn ended(&mut self, slot: usize, phase: Phase, address: Option<IpAddr>, now: Time) {
         match phase {
-            Phase::Client(connection) => self.arrivals.push(Arrival::Gone { connection }),
+            Phase::Client(connection) => {
+                self.client_left(address);
+                self.arrivals.push(Arrival::Gone { connection });
+            }
             Phase::Peer(node, _) => {
                 let peer = self.peers.get_mut(&node).expect("links are to members");
                 if peer.link() == Some(slot) {
@@ -548,7 +572,8 @@ impl Transport {
                     peer.lost(now);
                 }
             }
-            Phase::Stranger | Phase::Closing => {}
+            Phase::Stranger => self.strangers -= 1,
+            Phase::Closing => {}
         }
     }
 

@@ -2,6 +2,7 @@
 //! Nothing here measures time: waits are for lines that the processes write, and `up` and `call` bound them.
 
 mod conflict;
+mod crowd;
 mod lost_votes;
 
 use serde_json::Value;
@@ -22,9 +23,23 @@ impl Group {
     /// Ports are free when `up` draws them and may be taken before its nodes listen: by a connection of another test. Then
     /// the start is tried again, a few times.
     fn start(words: &[&str]) -> Group {
+        Group::start_by(|| Command::new(QUORATE), words)
+    }
+
+    /// A group whose processes may open so many files.
+    fn start_limited(files: &str, words: &[&str]) -> Group {
+        let limited = || {
+            let mut command = Command::new("sh");
+            command.args(["-c", r#"ulimit -n "$0"; exec "$@""#, files, QUORATE]);
+            command
+        };
+        Group::start_by(limited, words)
+    }
+
+    fn start_by(command: impl Fn() -> Command, words: &[&str]) -> Group {
         let mut failure = String::new();
         for _ in 0..5 {
-            match Group::try_start(words) {
+            match Group::try_start(command(), words) {
                 Ok(group) => return group,
                 Err(why) if why.contains("in use") => failure = why,
                 Err(why) => panic!("no group: {why}"),
@@ -33,8 +48,8 @@ impl Group {
         panic!("no group after five tries: {failure}");
     }
 
-    fn try_start(words: &[&str]) -> Result<Group, String> {
-        let mut child = Command::new(QUORATE)
+    fn try_start(mut command: Command, words: &[&str]) -> Result<Group, String> {
+        let mut child = command
             .args(["up", "rust:counter", "--port", "0", "-o", "json"])
             .args(words)
             .stdout(Stdio::piped())

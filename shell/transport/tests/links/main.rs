@@ -1,6 +1,7 @@
 //! Transports that speak with each other, with plain sockets, and with those who should not come in.
 //! Every wait is for a condition and bounded.
 
+mod shares;
 mod sighted;
 
 use bytes::{Bytes, BytesMut};
@@ -29,6 +30,8 @@ struct Node {
     poll: Poll,
     transport: Transport,
     started: Instant,
+    /// How far its clock is ahead of the time that has passed.
+    ahead: Duration,
     seen: Vec<Arrival>,
 }
 
@@ -98,12 +101,18 @@ impl Node {
             poll,
             transport,
             started: Instant::now(),
+            ahead: Duration::ZERO,
             seen: Vec::new(),
         }
     }
 
     fn now(&self) -> Time {
-        Time(u64::try_from(self.started.elapsed().as_nanos()).unwrap())
+        let passed = self.started.elapsed() + self.ahead;
+        Time(u64::try_from(passed.as_nanos()).unwrap())
+    }
+
+    fn pass(&mut self, span: Duration) {
+        self.ahead += span;
     }
 
     fn turn(&mut self) {

@@ -1,0 +1,157 @@
+//! What a client may take of a node: places, time and memory. Time passes only as the tests say.
+
+use crate::{GROUP, Node, answer, client, free_addresses, hello, until};
+use bytes::BytesMut;
+use quorate_transport::{Arrival, TransportLimits};
+use quorate_wire::{Kind, Reject, RejectReason, put_frame};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+fn node(limits: TransportLimits) -> Node {
+    Node::start(1, 1, &free_addresses(1), limits)
+}
+
+fn connect(node: &mut Node) -> (TcpStream, Kind) {
+    let mut socket = TcpStream::connect(node.transport.address()).unwrap();
+    socket.write_all(&hello(client(), 7)).unwrap();
+    let kind = answer(node, &mut socket).expect("an answer").kind;
+    (socket, kind)
+}
+
+fn welcomed(node: &mut Node) -> TcpStream {
+    let (socket, kind) = connect(node);
+    assert_eq!(kind, Kind::Welcome);
+    socket
+}
+
+fn frame(bytes: usize) -> BytesMut {
+    let mut frame = BytesMut::new();
+    put_frame(&mut frame, Kind::FromClient, GROUP, |body| {
+        body.resize(body.len() + bytes, 7);
+    });
+    frame
+}
+
+fn gone(node: &Node) -> usize {
+    let seen = node.seen.iter();
+    seen.filter(|arrival| matches!(arrival, Arrival::Gone { .. }))
+        .count()
+}
+
+/// Frames of clients that have arrived.
+fn heard(node: &Node) -> usize {
+    let seen = node.seen.iter();
+    seen.filter(|arrival| matches!(arrival, Arrival::Client { .. }))
+        .count()
+}
+
+#[test]
+fn a_client_that_says_nothing_for_a_minute_is_closed_and_one_that_does_stays() {
+    let mut node = node(TransportLimits::default());
+    let _silent = welcomed(&mut node);
+    let mut lively = welcomed(&mut node);
+    for round in 1..=8 {
+        node.pass(Duration::from_secs(10));
+        lively.write_all(&frame(5)).unwrap();
+        until(&mut [&mut node], "the lively one's frame", |nodes| {
+            heard(nodes[0]) == round
+        });
+    }
+    assert_eq!(gone(&node), 1);
+    assert_eq!(node.transport.connections(), 1);
+}
+
+#[test]
+fn a_frame_that_drips_is_given_up_however_often_a_byte_comes() {
+    let mut node = node(TransportLimits::default());
+    let mut dripping = welcomed(&mut node);
+    let whole = frame(1000);
+    for byte in whole[..].chunks(1).take(40) {
+        // The node may have closed it.
+        let _ = dripping.write_all(byte);
+        node.pass(Duration::from_secs(1));
+        node.turn();
+    }
+    assert_eq!(gone(&node), 1, "a frame has thirty seconds");
+    assert_eq!(heard(&node), 0);
+}
+
+#[test]
+fn half_frames_of_many_cost_no_more_than_the_bound_and_honest_clients_stay() {
+    let mut node = node(TransportLimits {
+        clients_bytes: 2 << 20,
+        ..TransportLimits::default()
+    });
+    let mut honest = welcomed(&mut node);
+    let mut attackers = Vec::new();
+    for round in 0..30 {
+        let mut socket = welcomed(&mut node);
+        socket.write_all(&frame(1 << 20)[..300 << 10]).unwrap();
+        attackers.push(socket);
+        honest.write_all(&frame(100)).unwrap();
+        until(&mut [&mut node], "the honest one's frame", |nodes| {
+            heard(nodes[0]) == round + 1
+        });
+    }
+    until(&mut [&mut node], "the heaviest are closed", |nodes| {
+        nodes[0].transport.counters().heavy_clients >= 20
+    });
+    assert!(node.transport.held() <= 2 << 20);
+}
+
+#[test]
+fn an_address_has_a_bound_of_clients_and_gets_places_back() {
+    let mut node = node(TransportLimits {
+        connections_per_address: 3,
+        ..TransportLimits::default()
+    });
+    let mut open: Vec<TcpStream> = (0..3).map(|_| welcomed(&mut node)).collect();
+    let mut socket = TcpStream::connect(node.transport.address()).unwrap();
+    socket.write_all(&hello(client(), 7)).unwrap();
+    let refusal = answer(&mut node, &mut socket).expect("a reason");
+    let reject = Reject::take(&refusal.body).unwrap();
+    assert_eq!(reject.reason, RejectReason::Full);
+    assert!(reject.text.contains("127.0.0.1"), "{}", reject.text);
+    open.pop();
+    until(&mut [&mut node], "one has left", |nodes| {
+        gone(nodes[0]) == 1
+    });
+    open.push(welcomed(&mut node));
+}
+
+#[test]
+fn eleven_hundred_silent_strangers_keep_nobody_out() {
+    let mut node = node(TransportLimits {
+        connections: 2000,
+        ..TransportLimits::default()
+    });
+    let mut silent = Vec::new();
+    for count in 1..=1100 {
+        silent.push(TcpStream::connect(node.transport.address()).unwrap());
+        if count % 50 == 0 {
+            until(&mut [&mut node], "they are accepted", |nodes| {
+                nodes[0].transport.counters().accepted == count
+            });
+        }
+    }
+    assert!(node.transport.connections() <= 1024);
+    let _honest = welcomed(&mut node);
+    node.pass(Duration::from_secs(6));
+    node.turn();
+    assert_eq!(
+        node.transport.connections(),
+        1,
+        "strangers have five seconds"
+    );
+    let mut byte = [0];
+    assert_eq!(silent[1099].read(&mut byte).unwrap(), 0);
+}
+
+#[test]
+fn a_thousand_clients_and_more_connect_on_default_limits() {
+    let mut node = node(TransportLimits::default());
+    let clients: Vec<TcpStream> = (0..1500).map(|_| welcomed(&mut node)).collect();
+    assert_eq!(node.transport.connections(), clients.len());
+    assert_eq!(node.transport.counters().refused, 0);
+}

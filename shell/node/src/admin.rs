@@ -4,6 +4,7 @@
 //! as not alive.
 
 use crate::NodeError;
+use crate::admin_listener::AdminListener;
 use crate::limits::ANSWER_MAX;
 use crate::metrics;
 use crate::questions::Asker;
@@ -13,14 +14,21 @@ use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use quorate_transport::Tls;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use tokio_rustls::rustls::ServerConfig;
 
 /// Listens and serves until the process ends.
 ///
 /// # Errors
 /// When the address cannot be had.
-pub(crate) fn serve(address: SocketAddr, asker: Asker) -> Result<SocketAddr, NodeError> {
+pub(crate) fn serve(
+    address: SocketAddr,
+    tls: Option<&Tls>,
+    asker: Asker,
+) -> Result<SocketAddr, NodeError> {
     let refused = |error| NodeError::System("cannot listen on the admin address", error);
     let listener = TcpListener::bind(address).map_err(|error| match error.kind() {
         io::ErrorKind::AddrInUse => quorate_transport::TransportError::InUse(address).into(),
@@ -33,21 +41,28 @@ pub(crate) fn serve(address: SocketAddr, asker: Asker) -> Result<SocketAddr, Nod
         .enable_time()
         .build()
         .map_err(refused)?;
+    // Probes on the machine itself need no certificates.
+    let tls = tls
+        .filter(|_| !address.ip().is_loopback())
+        .map(Tls::server_config);
     std::thread::Builder::new()
         .name("admin".to_owned())
-        .spawn(move || runtime.block_on(run(listener, asker)))
+        .spawn(move || runtime.block_on(run(listener, tls, asker)))
         .map_err(refused)?;
     Ok(bound)
 }
 
-async fn run(listener: TcpListener, asker: Asker) {
+async fn run(listener: TcpListener, tls: Option<Arc<ServerConfig>>, asker: Asker) {
     let app = Router::new()
         .route("/livez", get(livez))
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics_text))
         .route("/status", get(status))
         .with_state(asker);
-    let served = async { axum::serve(tokio::net::TcpListener::from_std(listener)?, app).await };
+    let served = async {
+        let listener = tokio::net::TcpListener::from_std(listener)?;
+        axum::serve(AdminListener::new(listener, tls), app).await
+    };
     if let Err(error) = served.await {
         tracing::warn!(%error, "the admin port is closed");
     }

@@ -313,18 +313,26 @@ impl NodeConfig {
         Ok(())
     }
 
-    /// Refuses a listening address that other machines reach, without certificates and without `insecure`.
+    /// Refuses a listening address that other machines reach, without certificates and without `insecure`: that of the
+    /// admin port as well.
     ///
     /// # Errors
     /// What to change.
     pub(crate) fn check_exposure(&self) -> Result<(), String> {
-        if self.listen.ip().is_loopback() || self.tls.is_some() || self.insecure {
+        if self.tls.is_some() || self.insecure {
             return Ok(());
         }
+        let addresses = [("listen", Some(self.listen)), ("admin", self.admin)];
+        let exposed = addresses.into_iter().find_map(|(key, address)| {
+            let address = address.filter(|address| !address.ip().is_loopback())?;
+            Some((key, address))
+        });
+        let Some((key, address)) = exposed else {
+            return Ok(());
+        };
         Err(format!(
-            "listen: {} is reachable from other machines: name certificates under [tls] (quorate certs makes them), \
-             or use --insecure",
-            self.listen
+            "{key}: {address} is reachable from other machines: name certificates under [tls] (quorate certs makes them), \
+             or use --insecure"
         ))
     }
 
@@ -484,5 +492,13 @@ mod tests {
         );
         config.insecure = true;
         assert_eq!(config.check_exposure(), Ok(()));
+        let mut config = NodeConfig::parse(GOOD).expect("it can be read");
+        assert_eq!(config.check_exposure(), Ok(()));
+        config.admin = Some("10.0.0.1:7500".parse().expect("it is one"));
+        assert!(
+            config
+                .check_exposure()
+                .is_err_and(|text| text.starts_with("admin"))
+        );
     }
 }

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod admin;
+mod admin_listener;
 mod arguments;
 mod clock;
 mod config;

@@ -11,6 +11,15 @@ pub(crate) const ROUNDS_PER_TURN: usize = 64;
 /// Questions of the admin port that wait for the loop; more are answered as overloaded.
 pub(crate) const QUESTIONS: usize = 16;
 
+/// Connections of the admin port; a new one ends the oldest above.
+pub(crate) const ADMIN_CONNECTIONS: usize = 32;
+
+/// How long a connection of the admin port lasts: far longer than an answer takes.
+pub(crate) const ADMIN_CONNECTION_MAX: Duration = Duration::from_secs(30);
+
+/// How long the admin port pauses after a connection could not be accepted.
+pub(crate) const ADMIN_PAUSE: Duration = Duration::from_millis(50);
+
 /// Descriptors that connections of clients and peers leave free: the log and its next segments, snapshots read and
 /// written, directories, pipes to the host, the admin port.
 pub(crate) const DESCRIPTORS_RESERVED: usize = 192;

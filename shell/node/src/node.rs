@@ -14,6 +14,7 @@ use crate::questions::Questions;
 use crate::signals::Signals;
 use crate::snapshots::SnapshotQueue;
 use crate::status::OwnIdentity;
+use bytes::Bytes;
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Registry, Token, Waker};
 use quorate_any::{AnyMessage, AnyOrdering};
@@ -65,6 +66,8 @@ pub(crate) struct Node {
     /// When the node began to shut down.
     pub(crate) draining: Option<Time>,
     pub(crate) turns: u64,
+    /// The status document of one turn, for everybody who asks in it.
+    pub(crate) told: Option<(u64, Bytes)>,
 }
 
 impl Node {

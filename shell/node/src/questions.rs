@@ -42,9 +42,11 @@ impl Asker {
 impl Node {
     /// Answers everything that was asked.
     pub(crate) fn answer_questions(&mut self, now: Time) {
+        let mut status = None;
         while let Ok(question) = self.questions.0.try_recv() {
+            let status = status.get_or_insert_with(|| self.status(now));
             // Who asked may have given up.
-            let _ = question.send(self.status(now));
+            let _ = question.send(status.clone());
         }
     }
 }

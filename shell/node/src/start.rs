@@ -69,13 +69,13 @@ fn assemble(config: &NodeConfig, directory: &mut DataDirectory) -> Result<Node, 
     let mut entropy = Entropy::new();
     let settings = Settings {
         pasts: remembered(directory),
-        ..settings(config, &identity, entropy.next(), tls)
+        ..settings(config, &identity, entropy.next(), tls.clone())
     };
     let mut transport = Transport::listen(settings, registry, waker.clone(), now)?;
     let (asker, questions) = questions(waker.clone());
     let admin = config
         .admin
-        .map(|address| admin::serve(address, asker))
+        .map(|address| admin::serve(address, tls.as_ref(), asker))
         .transpose()?;
     let mut host = Host::open(config.host_config())?;
     let (journal, past) = journal(config, &identity, directory, &waker)?;
@@ -124,6 +124,7 @@ fn assemble(config: &NodeConfig, directory: &mut DataDirectory) -> Result<Node, 
         conflict: None,
         draining: None,
         turns: 0,
+        told: None,
     })
 }
 

@@ -3,6 +3,7 @@
 use crate::clock::wall_time;
 use crate::node::Node;
 use crate::observing::Observing;
+use bytes::Bytes;
 use quorate_ordering::Role;
 use quorate_types::{GroupId, Incarnation, NodeId, Persistence, Time, View};
 use serde::{Deserialize, Serialize};
@@ -160,8 +161,16 @@ pub struct PeerLink {
 
 impl Node {
     /// The status document as JSON text.
-    pub(crate) fn status_json(&self, now: Time) -> Vec<u8> {
-        serde_json::to_vec(&self.status(now)).expect("every field has a form in JSON")
+    pub(crate) fn status_json(&mut self, now: Time) -> Bytes {
+        let text = match self.told.take() {
+            Some((turn, text)) if turn == self.turns => text,
+            Some(_) | None => {
+                let text = serde_json::to_vec(&self.status(now));
+                text.expect("every field has a form in JSON").into()
+            }
+        };
+        self.told = Some((self.turns, text.clone()));
+        text
     }
 
     /// The status document.

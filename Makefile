@@ -20,7 +20,7 @@ TREE := PYTHONPATH=$(CURDIR)/python QUORATE_PROGRAM=$(DEV)/quorate QUORATE_HISTO
 TEST_SEEDS ?= 2500
 FAST_SEEDS ?= 250
 # Integration tests that start no process and open no socket.
-FAST_TESTS := scripts late_messages replica session wire files log group_commit pledge repository
+FAST_TESTS := scripts late_messages replica session wire files log lives group_commit pledge repository
 # `make test` repeats these seeds, so that a red run is the doing of the change; `make night` draws fresh ones. FROM=n runs others.
 FROM ?= 0
 

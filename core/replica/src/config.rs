@@ -49,7 +49,7 @@ pub struct CheckpointPolicy {
     pub commands_hard: u64,
     /// Bytes since the last checkpoint at which one is due, however few commands there are.
     pub bytes_hard: u64,
-    /// Bytes that a slot counts at least. A log on disk writes whole blocks: a group with one client fills hundreds of
+    /// Bytes that a slot counts at least. A log on disk writes whole sectors: a group with one client fills a hundred
     /// megabytes with slots of a few bytes each.
     pub slot_bytes: u64,
 }
@@ -62,7 +62,7 @@ impl Default for CheckpointPolicy {
             image_percent: 100,
             commands_hard: 5_000_000,
             bytes_hard: 512 << 20,
-            slot_bytes: 4096,
+            slot_bytes: 1024,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The inputs of a replica.
 
-use crate::{PeerMessage, SnapshotCore};
+use crate::{DiskRoom, PeerMessage, SnapshotCore};
 use quorate_ordering::{LinkState, Mark, ReadId};
 use quorate_types::{ConnectionId, FromClient, LinkEpoch, NodeId, Outcome, Slot, Wall};
 
@@ -97,10 +97,10 @@ pub enum Input<M> {
         /// Its index in the batch of that slot.
         index: u32,
     },
-    /// The log's storage has room again, or has none. While it has none, the replica accepts nothing new.
+    /// The room on the log's disk has changed.
     Storage {
-        /// Whether it takes new votes.
-        has_room: bool,
+        /// How much there is.
+        room: DiskRoom,
     },
     /// An operator asks for a snapshot on every replica at one slot (clients have their own message).
     Checkpoint,

@@ -21,6 +21,7 @@ pub use input::Input;
 pub use local::clocks::ClockOffset;
 pub use local::poison::EarlierLives;
 pub use local::quarantine::Quarantine;
+pub use local::storage::DiskRoom;
 pub use message::{PeerMessage, ReplicaMessage};
 pub use output::Output;
 pub use replica::{Recovered, Remembered, Replica};

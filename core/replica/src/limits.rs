@@ -75,6 +75,9 @@ pub const POISON_CALLS: usize = 16;
 /// How often a snapshot report is repeated while no majority agrees on it.
 pub const REPORT_EVERY: Duration = Duration::from_millis(2_000);
 
+/// How often a node with little room on its disk asks for a checkpoint: it takes a snapshot and a trim to see what one has freed.
+pub const SHORTAGE_EVERY: Duration = Duration::from_millis(1_000);
+
 /// How often a replica that differs from the majority asks for a checkpoint ahead of its objects.
 pub const HEAL_EVERY: Duration = Duration::from_millis(5_000);
 

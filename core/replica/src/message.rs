@@ -1,5 +1,6 @@
 //! The messages between replicas; those of ordering protocols pass through.
 
+use crate::DiskRoom;
 use quorate_types::{Digest, SessionId, Slot, Value, ViewId, Wall};
 
 /// A message from node to node inside one group.
@@ -51,6 +52,11 @@ pub enum ReplicaMessage {
     Clock {
         /// The time it shows.
         wall: Wall,
+    },
+    /// The room on the disk of the sender's log.
+    Room {
+        /// How much there is.
+        room: DiskRoom,
     },
     /// Asks for a piece of the receiver's newest agreed snapshot at or above `slot`, or of exactly `slot` if
     /// `offset` is not 0.

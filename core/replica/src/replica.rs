@@ -212,7 +212,7 @@ impl<O: Ordering> Replica<O> {
                 }
             }
             Input::HostDied { slot, index } => self.host_died(now, CallPlace { slot, index }),
-            Input::Storage { has_room } => self.room_changed(has_room),
+            Input::Storage { room } => self.room_changed(room, out),
             Input::Checkpoint => self.want_checkpoint(),
             Input::Drain => {
                 self.is_draining = true;
@@ -226,7 +226,7 @@ impl<O: Ordering> Replica<O> {
 
     fn end_turn(&mut self, now: Time, wall: Wall, entropy: u64, out: &mut Vec<Output<O::Message>>) {
         self.tend_sessions(now);
-        self.tend_log();
+        self.tend_log(now);
         self.tend_poison(now, out);
         self.tend_quarantine(now);
         self.ask_for_reads(now, out);

@@ -8,7 +8,7 @@ use crate::words::{
 };
 use bytes::{BufMut, Bytes, BytesMut};
 use quorate_any::AnyMessage;
-use quorate_replica::{PeerMessage, ReplicaMessage};
+use quorate_replica::{DiskRoom, PeerMessage, ReplicaMessage};
 use quorate_types::Wall;
 
 mod paxos;
@@ -96,6 +96,7 @@ const CHUNK: u8 = 5;
 const NO_SNAPSHOT: u8 = 6;
 const AGREED: u8 = 7;
 const CLOCK: u8 = 8;
+const ROOM: u8 = 9;
 
 fn put_replica(buf: &mut BytesMut, message: &ReplicaMessage) {
     match message {
@@ -121,6 +122,14 @@ fn put_replica(buf: &mut BytesMut, message: &ReplicaMessage) {
         ReplicaMessage::Clock { wall } => {
             buf.put_u8(CLOCK);
             buf.put_u64_le(wall.0);
+        }
+        ReplicaMessage::Room { room } => {
+            buf.put_u8(ROOM);
+            buf.put_u8(match room {
+                DiskRoom::Plenty => 0,
+                DiskRoom::Scarce => 1,
+                DiskRoom::Full => 2,
+            });
         }
         ReplicaMessage::Agreed { slot, digest } => {
             buf.put_u8(AGREED);
@@ -167,6 +176,14 @@ fn take_replica(r: &mut Reader<'_>) -> Result<ReplicaMessage, WireError> {
         }),
         CLOCK => Ok(ReplicaMessage::Clock {
             wall: Wall(r.u64("wall time")?),
+        }),
+        ROOM => Ok(ReplicaMessage::Room {
+            room: match r.u8("room")? {
+                0 => DiskRoom::Plenty,
+                1 => DiskRoom::Scarce,
+                2 => DiskRoom::Full,
+                tag => return Err(WireError::UnknownTag { what: "room", tag }),
+            },
         }),
         AGREED => Ok(ReplicaMessage::Agreed {
             slot: take_slot(r)?,

@@ -118,8 +118,8 @@ impl Node {
         {
             self.feed(now, Input::Persisted { mark });
         }
-        if let Some(has_room) = self.journal.as_mut().and_then(Journal::room) {
-            self.feed(now, Input::Storage { has_room });
+        if let Some(room) = self.journal.as_mut().and_then(Journal::room) {
+            self.feed(now, Input::Storage { room });
         }
         Ok(())
     }

@@ -8,18 +8,23 @@ use crate::NodeError;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use mio::Waker;
 use quorate_ordering::{Entry, LostRecord, Mark, Past, Record};
+use quorate_replica::DiskRoom;
 use quorate_storage::{
-    Append, Disk, Log, LogRequest, LogWriter, Lost, Position, RecoveredRecord, Refused, Room,
+    Append, CommitTook, Disk, Log, LogRequest, LogWriter, Lost, Position, RecoveredRecord, Refused,
+    Room,
 };
 use quorate_types::{GroupId, NodeId, Slot};
 use quorate_wire::{WireError, put_record, take_record};
 use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The log's end at the loop.
 pub(crate) struct Journal {
     writer: LogWriter,
+    /// Where the log is, for messages.
+    dir: PathBuf,
     group: u32,
     queue: VecDeque<LogRequest>,
     /// Where the log is damaged, until that is repaired.
@@ -28,7 +33,7 @@ pub(crate) struct Journal {
     told: u64,
     room: Room,
     /// What changed about the room and was not told yet.
-    room_news: Option<bool>,
+    room_news: Option<DiskRoom>,
     /// Set by the log's thread: something about it may have changed.
     is_news: Arc<AtomicBool>,
 }
@@ -65,9 +70,11 @@ impl Journal {
     /// Gives the log to its thread, which wakes the loop.
     pub(crate) fn start<D>(
         log: Log<D>,
+        dir: &Path,
         group: GroupId,
         damaged: Vec<Position>,
         waker: Arc<Waker>,
+        watch: impl Fn(CommitTook) + Send + 'static,
     ) -> Journal
     where
         D: Disk + Send + 'static,
@@ -75,13 +82,15 @@ impl Journal {
     {
         let is_news = Arc::new(AtomicBool::new(false));
         let noted = is_news.clone();
-        let writer = LogWriter::spawn(log, move || {
+        let notify = move || {
             noted.store(true, Ordering::Release);
             // A loop that cannot be woken has ended.
             let _ = waker.wake();
-        });
+        };
+        let writer = LogWriter::spawn_watched(log, notify, watch);
         Journal {
             writer,
+            dir: dir.to_path_buf(),
             group: group.0,
             queue: VecDeque::new(),
             damaged,
@@ -166,8 +175,8 @@ impl Journal {
         self.writer.newest_commit()
     }
 
-    /// Whether the disk takes new votes, if that changed since it was asked for last.
-    pub(crate) fn room(&mut self) -> Option<bool> {
+    /// How much room the disk has, if that changed since it was asked for last.
+    pub(crate) fn room(&mut self) -> Option<DiskRoom> {
         self.room_news.take()
     }
 
@@ -177,16 +186,26 @@ impl Journal {
         let room = self.writer.room();
         if room != self.room {
             self.room = room;
-            self.room_news = Some(room == Room::Plenty);
-            match room {
-                Room::Plenty => tracing::info!("the disk has room again"),
+            let dir = self.dir.display();
+            let news = match room {
+                Room::Plenty => {
+                    tracing::info!(%dir, "the disk has room again");
+                    DiskRoom::Plenty
+                }
+                Room::Scarce => {
+                    tracing::warn!(%dir, "the disk has little room: taking snapshots more often, to trim the log");
+                    DiskRoom::Scarce
+                }
                 Room::Low => {
-                    tracing::warn!("the disk is almost full: only the log's reserve is left")
+                    tracing::warn!(%dir, "the disk is almost full: only the log's reserve is left");
+                    DiskRoom::Full
                 }
                 Room::Full => {
-                    tracing::warn!("the disk is full: this node does not vote until there is room")
+                    tracing::warn!(%dir, "the disk is full: this node does not vote until there is room");
+                    DiskRoom::Full
                 }
-            }
+            };
+            self.room_news = Some(news);
         }
     }
 
@@ -312,12 +331,12 @@ mod tests {
     }
 
     /// Waits until the log's thread wakes the loop, and takes what it has to tell.
-    fn news_of(journal: &mut Journal, poll: &mut mio::Poll) -> Option<bool> {
+    fn news_of(journal: &mut Journal, poll: &mut mio::Poll) -> Option<DiskRoom> {
         let mut events = mio::Events::with_capacity(4);
         loop {
             journal.durable().expect("a full disk is no failure");
-            if let Some(has_room) = journal.room() {
-                return Some(has_room);
+            if let Some(room) = journal.room() {
+                return Some(room);
             }
             let patience = Some(std::time::Duration::from_secs(20));
             poll.poll(&mut events, patience).unwrap();
@@ -334,7 +353,8 @@ mod tests {
         let (log, _) = Log::open(disk.clone(), 7, 1, limits).unwrap();
         let mut poll = mio::Poll::new().unwrap();
         let waker = Arc::new(Waker::new(poll.registry(), mio::Token(0)).unwrap());
-        let mut journal = Journal::start(log, GroupId(0), Vec::new(), waker);
+        let mut journal =
+            Journal::start(log, Path::new("log"), GroupId(0), Vec::new(), waker, |_| ());
         disk.set_capacity(Some(disk.used()));
         let payload = Bytes::from(vec![7; 4 << 20]);
         for slot in 1..=12 {
@@ -354,10 +374,14 @@ mod tests {
             journal.append(Mark(slot), &record);
             journal.flush().unwrap();
         }
-        assert_eq!(news_of(&mut journal, &mut poll), Some(false));
+        let mut news = news_of(&mut journal, &mut poll);
+        if news == Some(DiskRoom::Scarce) {
+            news = news_of(&mut journal, &mut poll);
+        }
+        assert_eq!(news, Some(DiskRoom::Full));
         assert_eq!(journal.room(), None, "told once");
         disk.set_capacity(None);
-        assert_eq!(news_of(&mut journal, &mut poll), Some(true));
+        assert_eq!(news_of(&mut journal, &mut poll), Some(DiskRoom::Plenty));
         journal.close().unwrap();
     }
 }

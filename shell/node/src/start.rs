@@ -322,7 +322,7 @@ fn journal(
     if config.persist == crate::config::PersistConfig::Memory {
         return Ok((None, Past::default()));
     }
-    let limits = quorate_storage::StorageLimits::default();
+    let limits = quorate_storage::StorageLimits::of_node(identity.node.0);
     let (log, recovered) = Log::open_of(directory.log_disk()?, directory.identity_file(), limits)?;
     let found = past(recovered, identity.group)?;
     if found.newest_boot(identity.node) >= Some(identity.boot) {
@@ -333,7 +333,14 @@ fn journal(
             "the log is damaged and no other node holds a copy: restore the directory".to_owned(),
         ));
     }
-    let journal = Journal::start(log, identity.group, found.damaged, waker.clone());
+    let journal = Journal::start(
+        log,
+        &config.dir,
+        identity.group,
+        found.damaged,
+        waker.clone(),
+        |_| (),
+    );
     Ok((Some(journal), found.past))
 }
 
@@ -433,7 +440,7 @@ fn replica_config(config: &NodeConfig, identity: &OwnIdentity) -> ReplicaConfig 
             bytes: config.snapshot.bytes,
             slot_bytes: match config.persist {
                 crate::config::PersistConfig::Disk => {
-                    quorate_storage::StorageLimits::default().block_bytes
+                    quorate_storage::StorageLimits::default().commit_bytes_min()
                 }
                 crate::config::PersistConfig::Memory => 0,
             },

@@ -21,7 +21,7 @@ impl Copies {
     pub(crate) fn exist<D: Disk>(&self, disk: &D) -> Result<bool, StorageError> {
         let names = disk
             .list()
-            .map_err(|error| StorageError::io("list the directory", &error))?;
+            .map_err(|error| StorageError::io(format!("list {}", disk.place("")), &error))?;
         Ok(names.iter().any(|name| self.names.contains(&name.as_str())))
     }
 
@@ -61,18 +61,26 @@ impl Copies {
         let content = encode(versions[0].max(versions[1]) + 1);
         // The older copy goes first, so that the newest stays until another is whole.
         let order = if versions[0] <= versions[1] {
-            self.names
+            [0, 1]
         } else {
-            [self.names[1], self.names[0]]
+            [1, 0]
         };
-        for name in order {
-            self.replace(disk, name, &content)
-                .map_err(|error| match error {
-                    error if is_full(&error) => StorageError::Full {
-                        wanted: content.len() as u64,
-                    },
-                    error => StorageError::SyncFailed(error.to_string()),
-                })?;
+        let mut is_whole = versions.map(|version| version > 0);
+        for place in order {
+            let name = self.names[place];
+            let is_other_whole = is_whole[1 - place];
+            let replaced = match self.replace(disk, name, &content) {
+                Err(error) if is_full(&error) && is_other_whole => overwrite(disk, name, &content),
+                other => other,
+            };
+            replaced.map_err(|error| match error {
+                error if is_full(&error) => StorageError::Full {
+                    place: disk.place(name),
+                    wanted: content.len() as u64,
+                },
+                error => StorageError::sync_failed(&disk.place(name), &error),
+            })?;
+            is_whole[place] = true;
         }
         Ok(())
     }
@@ -88,4 +96,14 @@ impl Copies {
         disk.rename(self.new, name)?;
         disk.sync_dir()
     }
+}
+
+/// Writes over a copy, which takes no space. If that is cut short, the other copy is whole: on a full disk a node starts so.
+fn overwrite<D: Disk>(disk: &D, name: &str, content: &[u8]) -> io::Result<()> {
+    let mut file = disk.open(name)?;
+    if file.bytes()? != content.len() as u64 {
+        return Err(io::ErrorKind::StorageFull.into());
+    }
+    file.write_at(0, content)?;
+    file.sync()
 }

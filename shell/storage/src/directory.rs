@@ -3,13 +3,14 @@
 //! `init` refuses a directory that is not empty. `open` refuses a directory that `init` did not make, and a second process.
 //! Called by the command line (`node init`) and the node.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, Permissions};
 use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use rustix::fs::{FlockOperation, flock};
 
-use crate::directory_disk::DirectoryDisk;
+use crate::directory_disk::{DirectoryDisk, OWNER_ONLY};
 use crate::disk::Disk;
 use crate::error::StorageError;
 use crate::identity::{Identity, IdentityFile, MemoryLoss, Persist};
@@ -27,6 +28,7 @@ impl Identity {
     ) -> Result<Identity, StorageError> {
         let shown = dir.display().to_string();
         let disk = DirectoryDisk::open(dir)
+            .and_then(|disk| keep_others_out(dir).map(|()| disk))
             .map_err(|error| StorageError::io(format!("make {shown}"), &error))?;
         let entries = std::fs::read_dir(dir)
             .map_err(|error| StorageError::io(format!("list {shown}"), &error))?;
@@ -66,6 +68,7 @@ impl Identity {
             });
         }
         let disk = DirectoryDisk::open(dir)
+            .and_then(|disk| keep_others_out(dir).map(|()| disk))
             .map_err(|error| StorageError::io(format!("open {shown}"), &error))?;
         let lock = lock(dir)?;
         let identity = IdentityFile::boot(disk.clone())?;
@@ -82,7 +85,7 @@ impl Identity {
 pub struct DataDirectory {
     identity: IdentityFile<DirectoryDisk>,
     disk: DirectoryDisk,
-    _lock: File,
+    _lock: DirectoryLock,
 }
 
 impl DataDirectory {
@@ -148,11 +151,28 @@ impl DataDirectory {
     fn below(&self, name: &str) -> Result<DirectoryDisk, StorageError> {
         let disk = DirectoryDisk::open(&self.disk.path().join(name));
         let disk = disk.and_then(|disk| self.disk.sync_dir().map(|()| disk));
-        disk.map_err(|error| StorageError::io(format!("open {name}"), &error))
+        disk.map_err(|error| StorageError::io(format!("open {}", self.disk.place(name)), &error))
     }
 }
 
-fn lock(dir: &Path) -> Result<File, StorageError> {
+/// The directory itself is locked, so that two nodes exclude each other also when somebody removes or replaces files in
+/// it. The file tells who holds the lock.
+#[derive(Debug)]
+struct DirectoryLock {
+    _directory: File,
+    _file: File,
+}
+
+/// Directories of earlier builds, and those that `init` found, may be open to others.
+fn keep_others_out(dir: &Path) -> std::io::Result<()> {
+    let now = std::fs::metadata(dir)?.permissions();
+    if now.mode() & 0o077 == 0 {
+        return Ok(());
+    }
+    std::fs::set_permissions(dir, Permissions::from_mode(OWNER_ONLY))
+}
+
+fn lock(dir: &Path) -> Result<DirectoryLock, StorageError> {
     let path = dir.join(LOCK);
     let wrap = |error: std::io::Error| StorageError::io(format!("lock {}", dir.display()), &error);
     let opened = OpenOptions::new()
@@ -162,7 +182,10 @@ fn lock(dir: &Path) -> Result<File, StorageError> {
         .truncate(false)
         .open(&path);
     let mut file = opened.map_err(wrap)?;
-    if let Err(errno) = flock(&file, FlockOperation::NonBlockingLockExclusive) {
+    let directory = File::open(dir).map_err(wrap)?;
+    let locked = flock(&directory, FlockOperation::NonBlockingLockExclusive)
+        .and_then(|()| flock(&file, FlockOperation::NonBlockingLockExclusive));
+    if let Err(errno) = locked {
         if errno != rustix::io::Errno::WOULDBLOCK {
             return Err(wrap(errno.into()));
         }
@@ -181,5 +204,8 @@ fn lock(dir: &Path) -> Result<File, StorageError> {
     let _ = file
         .set_len(0)
         .and_then(|()| writeln!(file, "{}", std::process::id()));
-    Ok(file)
+    Ok(DirectoryLock {
+        _directory: directory,
+        _file: file,
+    })
 }

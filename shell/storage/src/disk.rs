@@ -3,12 +3,12 @@
 //! Two implementations: `DirectoryDisk` (files of one directory) and `SimDisk` (memory that crashes, tears, lies and fills up).
 //! Names are flat: one `Disk` is one directory.
 
-use std::io;
+use std::{fmt, io};
 
 /// One directory of files. A handle is cheap to clone; all clones see the same files.
 pub trait Disk: Clone {
     /// An open file.
-    type File: DiskFile;
+    type File: DiskFile + fmt::Debug;
 
     /// Names of all files, in any order.
     fn list(&self) -> io::Result<Vec<String>>;
@@ -25,6 +25,14 @@ pub trait Disk: Clone {
 
     /// Removes a file. Survives a crash after `sync_dir`.
     fn remove(&self, name: &str) -> io::Result<()>;
+
+    /// Bytes that new files may take before the disk is full.
+    fn free_bytes(&self) -> io::Result<u64>;
+
+    /// Where the file `name` is, for messages to people.
+    fn place(&self, name: &str) -> String {
+        name.to_owned()
+    }
 
     /// Makes names durable: what was created, renamed and removed.
     fn sync_dir(&self) -> io::Result<()>;
@@ -44,6 +52,11 @@ pub trait DiskFile {
     /// Makes all written data durable (`fdatasync`). After an error nothing is known about what was written since the last
     /// success, and a second call proves nothing.
     fn sync(&mut self) -> io::Result<()>;
+
+    /// Writes a part of a large file so that syncs of other files wait for it as little as possible. Otherwise as `write_at`.
+    fn write_aside(&mut self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.write_at(offset, data)
+    }
 
     /// Makes later overwriting of reserved bytes cheaper. They read as zeros before and after.
     fn prefill(&mut self, offset: u64, bytes: u64) -> io::Result<()>;

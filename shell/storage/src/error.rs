@@ -12,8 +12,10 @@ pub enum StorageError {
     #[error("sync failed, the process must stop: {0}")]
     SyncFailed(String),
     /// No room. Nothing of the refused call was written; call again when space has returned.
-    #[error("disk full: {wanted} more bytes are needed")]
+    #[error("disk full: {place} needs {wanted} more bytes; free space on its file system")]
     Full {
+        /// The file, or its directory.
+        place: String,
         /// Bytes that the refused call needed.
         wanted: u64,
     },
@@ -79,6 +81,11 @@ impl StorageError {
     /// True if the process must stop: what is durable is no longer known.
     pub fn is_fatal(&self) -> bool {
         matches!(self, StorageError::SyncFailed(_))
+    }
+
+    /// A failure that leaves the state of the disk unknown.
+    pub(crate) fn sync_failed(place: &str, error: &io::Error) -> StorageError {
+        StorageError::SyncFailed(format!("{place}: {error}"))
     }
 
     pub(crate) fn io(what: impl Into<String>, error: &io::Error) -> StorageError {

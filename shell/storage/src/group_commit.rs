@@ -13,6 +13,7 @@ use crate::limits::FULL_RETRY_MS;
 use crate::log::Log;
 use crate::recovered::Room;
 use crate::requests::{LogInbox, LogRequest};
+use crate::spare::{Prepared, SpareJob};
 
 /// A log with what it has taken from its inbox. See the module.
 pub struct GroupCommit<D: Disk> {
@@ -36,16 +37,18 @@ impl<D: Disk> fmt::Debug for GroupCommit<D> {
 
 /// What one step has done.
 #[derive(Debug)]
-pub struct Progress {
+pub struct Progress<D: Disk> {
     /// Requests that are durable now, in the order in which they were done.
     pub finished: Vec<LogRequest>,
     /// Segments whose files may be removed, at any time.
     pub gone: Vec<u32>,
+    /// What is to be done for the next segment, on another thread; `GroupCommit::prepared` takes the result.
+    pub job: Option<SpareJob<D>>,
     /// How much the log can take from here on; after an error, the log has ended.
     pub outcome: Result<Room, StorageError>,
 }
 
-impl Progress {
+impl<D: Disk> Progress<D> {
     /// The highest mark among what is durable now.
     pub fn mark(&self) -> Option<u64> {
         let marks = self.finished.iter().filter_map(|request| match request {
@@ -58,7 +61,8 @@ impl Progress {
 
 impl<D: Disk> GroupCommit<D> {
     /// Drives `log`.
-    pub fn new(log: Log<D>) -> GroupCommit<D> {
+    pub fn new(mut log: Log<D>) -> GroupCommit<D> {
+        log.prepare_by_jobs();
         GroupCommit {
             log,
             held: VecDeque::new(),
@@ -93,6 +97,11 @@ impl<D: Disk> GroupCommit<D> {
         !self.held.is_empty()
     }
 
+    /// Whether they are held only until the next segment is prepared, which is under way.
+    pub(crate) fn awaits_segment(&self) -> bool {
+        self.is_stuck() && self.log.awaits_segment()
+    }
+
     /// What the next step is to do.
     pub fn held(&self) -> impl Iterator<Item = &LogRequest> {
         self.held.iter()
@@ -114,7 +123,7 @@ impl<D: Disk> GroupCommit<D> {
     }
 
     /// Does what it can, in order, with one commit for all appends. What finds no room stays held.
-    pub fn step(&mut self) -> Progress {
+    pub fn step(&mut self) -> Progress<D> {
         let mut gone = Vec::new();
         let outcome = self.take_held(&mut gone);
         let committed = self.log.commit();
@@ -123,15 +132,25 @@ impl<D: Disk> GroupCommit<D> {
             Ok(()) => std::mem::take(&mut self.buffered),
             Err(_) => Vec::new(),
         };
-        let outcome = self.look_for_room(committed.and(outcome));
+        let outcome = self.look_for_room(committed, outcome);
+        let job = self.log.spare_job();
+        if matches!(outcome, Ok(Room::Scarce | Room::Low | Room::Full)) {
+            gone.extend(self.log.release_recyclable());
+        }
         if let Ok(room) = outcome {
             self.room = room;
         }
         Progress {
             finished,
             gone,
+            job,
             outcome,
         }
+    }
+
+    /// Takes what came of a job. Tell the inbox as well (`LogInbox::freed`): what waits for the next segment is tried again.
+    pub fn prepared(&mut self, done: Prepared<D::File>) -> Result<(), StorageError> {
+        self.log.prepared(done)
     }
 
     /// Notes how far the log has come, see `Log::seal`. On a full disk an older note stays, which only says less.
@@ -156,11 +175,20 @@ impl<D: Disk> GroupCommit<D> {
         Ok(())
     }
 
-    fn look_for_room(&mut self, done: Result<(), StorageError>) -> Result<Room, StorageError> {
-        match done {
-            Ok(()) => self.log.make_room(),
-            Err(StorageError::Full { .. }) => self.log.make_room().map(|_| Room::Full),
-            Err(error) => Err(error),
+    /// What finds no place only because the next segment is not prepared yet is held, and the disk is not full.
+    fn look_for_room(
+        &mut self,
+        committed: Result<(), StorageError>,
+        taken: Result<(), StorageError>,
+    ) -> Result<Room, StorageError> {
+        match (committed, taken) {
+            (Ok(()), Ok(())) => self.log.make_room(),
+            (Ok(()), Err(StorageError::Full { .. })) if self.log.awaits_segment() => {
+                self.log.make_room()
+            }
+            (Ok(()) | Err(StorageError::Full { .. }), Err(StorageError::Full { .. }))
+            | (Err(StorageError::Full { .. }), Ok(())) => self.log.make_room().map(|_| Room::Full),
+            (Err(error), _) | (_, Err(error)) => Err(error),
         }
     }
 }

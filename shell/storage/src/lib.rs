@@ -21,6 +21,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod aside;
 mod copies;
 mod directory;
 mod directory_disk;
@@ -30,8 +31,10 @@ mod group_commit;
 mod identity;
 mod limits;
 mod log;
+mod opening;
 mod peer_memory;
 mod pledge;
+mod preparer;
 mod record;
 mod recovered;
 mod recovery;
@@ -61,4 +64,5 @@ pub use remover::{RemovalStep, Removals};
 pub use requests::{LogInbox, LogRequest};
 pub use sim_disk::{DiskOperation, Fault, SimDisk, SimFile};
 pub use snapshot::{Offer, Receiving, SnapshotStore, Verified};
-pub use writer::{LogWriter, Refused};
+pub use spare::{Prepared, SpareJob};
+pub use writer::{CommitTook, LogWriter, Refused};

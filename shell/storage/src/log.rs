@@ -10,15 +10,25 @@ use std::io;
 use crate::disk::{Disk, DiskFile};
 use crate::error::{StorageError, is_full};
 use crate::identity::IdentityFile;
-use crate::limits::{PREFILL_BYTES_MIN, StorageLimits};
+use crate::limits::{RECYCLED_MAX, StorageLimits};
+use crate::opening::{FirstSegment, publish, write_header};
 use crate::pledge;
-use crate::record::{CommitEntry, PendingCommit, RecordKind};
+use crate::record::{PendingCommit, RecordKind};
 use crate::recovered::{Append, Position, RecoveredRecord, Room};
 use crate::remover::remove_segment;
 use crate::replay::{Replay, replay};
-use crate::sector::Owner;
-use crate::segment::{self, Contents, Header};
-use crate::spare::{self, Spare};
+use crate::sector::{Owner, round_up};
+use crate::segment::{self, Contents, Header, SegmentOrigin};
+use crate::spare::{self, Prepared, Spare, SpareJob, Upcoming};
+
+/// Who prepares the next segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Preparation {
+    /// The log itself, when it needs it.
+    Inline,
+    /// Who takes `Log::spare_job`, and brings the result.
+    ByJobs,
+}
 
 /// The log. See the module.
 #[derive(Debug)]
@@ -39,7 +49,12 @@ pub struct Log<D: Disk> {
     next_commit: u64,
     /// The newest commit that is durable, 0 for none.
     durable_commit: u64,
-    spare: Option<Spare<D::File>>,
+    upcoming: Upcoming<D::File>,
+    preparation: Preparation,
+    /// The last try to prepare the next segment found no room.
+    is_refused: bool,
+    /// Trimmed segments whose files become the next ones. No durable list names them. At most `RECYCLED_MAX`.
+    recyclable: Vec<u32>,
     pending: PendingCommit,
     buffer: Vec<u8>,
     bases: BTreeMap<u32, (u64, u32)>,
@@ -88,12 +103,19 @@ impl<D: Disk> Log<D> {
         let found = replay(&disk, cluster, node, &limits)?;
         for leftover in &found.leftovers {
             let name = segment::name(*leftover);
-            disk.remove(&name)
-                .map_err(|error| StorageError::io(format!("remove {name}"), &error))?;
+            disk.remove(&name).map_err(|error| {
+                StorageError::io(format!("remove {}", disk.place(&name)), &error)
+            })?;
         }
         let next = found.last.map_or(1, |(number, _, _)| number + 1);
-        let spare = spare::reuse(&disk, &list(&disk)?, next, &limits)?;
-        let mut opening = Opening {
+        let spare = spare::reuse(
+            &disk,
+            Owner::new(cluster, node),
+            &list(&disk)?,
+            next,
+            &limits,
+        )?;
+        let mut opening = FirstSegment {
             disk,
             identity,
             cluster,
@@ -109,20 +131,9 @@ impl<D: Disk> Log<D> {
             last,
             ..
         } = found;
-        let (current, file, end) = match last {
-            Some((number, end, true)) => {
-                let name = segment::name(number);
-                let file = opening
-                    .disk
-                    .open(&name)
-                    .map_err(|error| StorageError::io(format!("open {name}"), &error))?;
-                (number, file, end)
-            }
-            Some((number, end, false)) => opening.start_segment(number + 1, end)?,
-            None => opening.start_segment(1, 0)?,
-        };
+        let (current, file, end) = opening.begin(last)?;
         segments.entry(current).or_default();
-        let mut log = Log {
+        let log = Log {
             owner: Owner::new(cluster, node),
             pending: PendingCommit::default(),
             buffer: Vec::new(),
@@ -138,10 +149,12 @@ impl<D: Disk> Log<D> {
             end,
             next_commit: opening.next_commit,
             durable_commit: opening.next_commit - 1,
-            spare: opening.spare,
+            upcoming: opening.spare.map_or(Upcoming::Missing, Upcoming::Made),
+            preparation: Preparation::Inline,
+            is_refused: false,
+            recyclable: Vec::new(),
             bases,
         };
-        log.make_room()?;
         Ok((log, recovered))
     }
 
@@ -192,6 +205,8 @@ impl<D: Disk> Log<D> {
             &mut self.buffer,
         );
         debug_assert_eq!(self.buffer.len() as u64, bytes);
+        let page_end = round_up(self.end + bytes, self.limits.page_bytes);
+        self.buffer.resize((page_end - self.end) as usize, 0);
         let written = self.file.write_at(self.end, &self.buffer);
         self.settle(bytes, written)?;
         let synced = self.file.sync();
@@ -200,10 +215,10 @@ impl<D: Disk> Log<D> {
         self.durable_commit = number;
         let contents = self.segments.entry(self.current).or_default();
         for entry in self.pending.entries() {
-            note(contents, &mut self.bases, self.current, entry);
+            segment::note(contents, &mut self.bases, self.current, entry);
         }
         self.pending.clear();
-        self.prefill_spare(bytes)
+        Ok(())
     }
 
     /// Makes `base` durable, with everything buffered: it restates what the node must remember of `group` without its records
@@ -221,7 +236,8 @@ impl<D: Disk> Log<D> {
     }
 
     /// `discard` but for the removal: gives the segments whose files may go at any time, since the list that is durable now
-    /// names them no more. They are older than the segment being written, and their names never come back.
+    /// names them no more. They are older than the segment being written, and their names never come back. Some are kept back to
+    /// become the next segments.
     pub(crate) fn replace(
         &mut self,
         group: u32,
@@ -230,7 +246,7 @@ impl<D: Disk> Log<D> {
     ) -> Result<Vec<u32>, StorageError> {
         self.take(RecordKind::Base, group, upto, base, 0)?;
         self.commit_or_pop()?;
-        let gone = segment::unneeded(&self.segments, self.current, &self.bases);
+        let mut gone = segment::unneeded(&self.segments, self.current, &self.bases);
         if gone.is_empty() {
             return Ok(gone);
         }
@@ -247,10 +263,72 @@ impl<D: Disk> Log<D> {
             Err(StorageError::Full { .. }) => return Ok(Vec::new()),
             other => other?,
         }
-        for number in &gone {
-            self.segments.remove(number);
-        }
+        gone.retain(|number| {
+            let contents = self.segments.remove(number);
+            let is_kept = self.recyclable.len() < RECYCLED_MAX
+                && contents.is_some_and(|contents| contents.origin == SegmentOrigin::This);
+            if is_kept {
+                self.recyclable.push(*number);
+            }
+            !is_kept
+        });
         Ok(gone)
+    }
+
+    /// From here on the next segment is prepared by whoever takes `spare_job`.
+    pub(crate) fn prepare_by_jobs(&mut self) {
+        self.preparation = Preparation::ByJobs;
+    }
+
+    /// What is to be done for the next segment, if it is missing and nobody is at it.
+    pub(crate) fn spare_job(&mut self) -> Option<SpareJob<D>> {
+        let made = match std::mem::replace(&mut self.upcoming, Upcoming::Asked) {
+            Upcoming::Missing => None,
+            Upcoming::Made(spare) if !spare.is_announced => Some(spare),
+            other @ (Upcoming::Asked | Upcoming::Made(_)) => {
+                self.upcoming = other;
+                return None;
+            }
+        };
+        let recycled = if made.is_none() {
+            self.recyclable.pop()
+        } else {
+            None
+        };
+        Some(SpareJob {
+            disk: self.disk.clone(),
+            identity: self.identity.clone(),
+            limits: self.limits,
+            number: self.current + 1,
+            commit: self.durable_commit,
+            recycled,
+            made,
+        })
+    }
+
+    /// Takes what a job has prepared.
+    pub(crate) fn prepared(&mut self, done: Prepared<D::File>) -> Result<(), StorageError> {
+        match done.0 {
+            Ok(spare) => {
+                self.upcoming = spare.map_or(Upcoming::Missing, Upcoming::Made);
+                self.is_refused = !self.has_spare();
+                Ok(())
+            }
+            Err(error) => {
+                self.failed = Some(error.clone());
+                Err(error)
+            }
+        }
+    }
+
+    /// Gives up the trimmed segments that were kept to become the next ones: their files may be removed.
+    pub(crate) fn release_recyclable(&mut self) -> Vec<u32> {
+        std::mem::take(&mut self.recyclable)
+    }
+
+    /// Whether the next segment is missing only because it is not prepared yet.
+    pub(crate) fn awaits_segment(&self) -> bool {
+        !self.has_spare() && !self.is_refused
     }
 
     pub(crate) fn disk(&self) -> &D {
@@ -277,12 +355,18 @@ impl<D: Disk> Log<D> {
     /// while the answer is not `Plenty`: that is how a log notices that space has returned.
     pub fn make_room(&mut self) -> Result<Room, StorageError> {
         self.alive()?;
-        self.ensure_spare()?;
-        let has_spare = self.has_spare();
+        match self.preparation {
+            Preparation::Inline => self.ensure_spare()?,
+            Preparation::ByJobs => {}
+        }
         let least = self.limits.discard_reserve_bytes + self.limits.block_bytes;
         let left = self.limits.segment_bytes - self.end;
-        Ok(if has_spare || left >= self.limits.reserve_bytes {
+        let free = self.disk.free_bytes();
+        let is_scarce = free.is_ok_and(|free| free < self.limits.scarce_bytes);
+        Ok(if !self.is_refused && !is_scarce {
             Room::Plenty
+        } else if !self.is_refused || left >= self.limits.reserve_bytes {
+            Room::Scarce
         } else if left >= least {
             Room::Low
         } else {
@@ -314,7 +398,12 @@ impl<D: Disk> Log<D> {
 
     /// Bytes of all segment files of this size: what the log takes on disk.
     pub fn disk_bytes(&self) -> u64 {
-        (self.segments.len() as u64 + u64::from(self.spare.is_some())) * self.limits.segment_bytes
+        let spare = match &self.upcoming {
+            Upcoming::Made(_) | Upcoming::Asked => 1,
+            Upcoming::Missing => 0,
+        };
+        let files = self.segments.len() + self.recyclable.len() + spare;
+        files as u64 * self.limits.segment_bytes
     }
 
     /// Panics if an invariant is broken.
@@ -341,6 +430,18 @@ impl<D: Disk> Log<D> {
         );
     }
 
+    /// The file that is being written, for messages.
+    fn place(&self) -> String {
+        self.disk.place(&segment::name(self.current))
+    }
+
+    fn full(&self, wanted: u64) -> StorageError {
+        StorageError::Full {
+            place: self.place(),
+            wanted,
+        }
+    }
+
     fn alive(&self) -> Result<(), StorageError> {
         self.failed.clone().map_or(Ok(()), Err)
     }
@@ -348,7 +449,7 @@ impl<D: Disk> Log<D> {
     /// Any failure that leaves the state of the disk unknown ends this log.
     fn must<T>(&mut self, outcome: io::Result<T>) -> Result<T, StorageError> {
         outcome.map_err(|error| {
-            let error = StorageError::SyncFailed(error.to_string());
+            let error = StorageError::sync_failed(&self.place(), &error);
             self.failed = Some(error.clone());
             error
         })
@@ -357,7 +458,7 @@ impl<D: Disk> Log<D> {
     /// A write that found no room may be tried again; any other failure is fatal.
     fn settle(&mut self, wanted: u64, written: io::Result<()>) -> Result<(), StorageError> {
         match written {
-            Err(error) if is_full(&error) => Err(StorageError::Full { wanted }),
+            Err(error) if is_full(&error) => Err(self.full(wanted)),
             other => self.must(other),
         }
     }
@@ -385,9 +486,10 @@ impl<D: Disk> Log<D> {
             need = self.pending.commit_bytes(1, bytes.len(), block);
         }
         if self.end + need + keep > self.limits.segment_bytes {
+            // Nobody is at it when records of one request need two segments: they would be written again and again.
             self.ensure_spare()?;
             if !self.has_spare() {
-                return Err(StorageError::Full { wanted: need });
+                return Err(self.full(need));
             }
         }
         self.pending.push(kind, group, slot, bytes);
@@ -404,42 +506,38 @@ impl<D: Disk> Log<D> {
     }
 
     fn has_spare(&self) -> bool {
-        self.spare.as_ref().is_some_and(|spare| spare.is_announced)
+        matches!(&self.upcoming, Upcoming::Made(spare) if spare.is_announced)
     }
 
-    /// Makes the next segment ahead and has the identity know of it, as far as there is room.
+    /// Makes the next segment ahead and has the identity know of it, as far as there is room; unless somebody else is at it.
     fn ensure_spare(&mut self) -> Result<(), StorageError> {
-        if self.spare.is_none() {
-            let made = spare::make(&self.disk, self.current + 1, &self.limits);
-            self.spare = self.must(made)?;
+        match self.spare_job() {
+            Some(job) => self.prepared(job.run()),
+            None => Ok(()),
         }
-        let Some(spare) = self.spare.as_mut().filter(|spare| !spare.is_announced) else {
-            return Ok(());
-        };
-        let commit = self.durable_commit;
-        match announce(&self.identity, spare.number, commit) {
-            Ok(()) => spare.is_announced = true,
-            Err(StorageError::Full { .. }) => {}
-            Err(error) => {
-                self.failed = Some(error.clone());
-                return Err(error);
-            }
-        }
-        Ok(())
     }
 
     /// Goes on in the next segment. `wanted` bytes are for the error.
     fn roll(&mut self, wanted: u64) -> Result<(), StorageError> {
         self.ensure_spare()?;
-        let Some(spare) = self.spare.take_if(|spare| spare.is_announced) else {
-            return Err(StorageError::Full { wanted });
+        if !self.has_spare() {
+            return Err(self.full(wanted));
+        }
+        let Upcoming::Made(Spare {
+            mut file, number, ..
+        }) = std::mem::replace(&mut self.upcoming, Upcoming::Missing)
+        else {
+            unreachable!("looked at above")
         };
-        let mut file = spare.file;
         let header = self.header(self.current + 1, self.end);
         match write_header(&mut file, &header) {
             Err(error) if is_full(&error) => {
-                self.spare = Some(Spare { file, ..spare });
-                return Err(StorageError::Full { wanted });
+                self.upcoming = Upcoming::Made(Spare {
+                    number,
+                    file,
+                    is_announced: true,
+                });
+                return Err(self.full(wanted));
             }
             other => self.must(other)?,
         }
@@ -448,8 +546,12 @@ impl<D: Disk> Log<D> {
         self.file = file;
         self.segments.entry(self.current).or_default().end = header.previous_end;
         self.current = header.segment;
-        self.segments.insert(self.current, Contents::default());
-        self.end = segment::data_start(self.limits.block_bytes);
+        let contents = Contents {
+            origin: SegmentOrigin::This,
+            ..Contents::default()
+        };
+        self.segments.insert(self.current, contents);
+        self.end = segment::data_start(self.limits.page_bytes);
         Ok(())
     }
 
@@ -460,126 +562,14 @@ impl<D: Disk> Log<D> {
             segment,
             segment_bytes: self.limits.segment_bytes,
             block_bytes: self.limits.block_bytes,
+            page_bytes: self.limits.page_bytes,
             first_commit: self.next_commit,
             previous_end,
         }
-    }
-
-    /// Overwriting zeros syncs faster than filling reserved space; the next segment gets them beside the commits of this one.
-    fn prefill_spare(&mut self, committed: u64) -> Result<(), StorageError> {
-        let Some(spare) = &mut self.spare else {
-            return Ok(());
-        };
-        let part = (2 * committed)
-            .max(PREFILL_BYTES_MIN)
-            .min(self.limits.segment_bytes - spare.filled);
-        if part == 0 {
-            return Ok(());
-        }
-        let filled = spare.file.prefill(spare.filled, part);
-        spare.filled += part;
-        match filled {
-            // It only costs speed.
-            Err(error) if is_full(&error) => Ok(()),
-            other => self.must(other),
-        }
-    }
-}
-
-fn note(
-    contents: &mut Contents,
-    bases: &mut BTreeMap<u32, (u64, u32)>,
-    segment: u32,
-    entry: &CommitEntry,
-) {
-    match entry.kind {
-        RecordKind::Record => contents.note(entry.group, entry.slot),
-        RecordKind::Base => {
-            contents.note(entry.group, entry.slot);
-            let upto = bases
-                .get(&entry.group)
-                .map_or(entry.slot, |(upto, _)| entry.slot.max(*upto));
-            bases.insert(entry.group, (upto, segment));
-        }
-        RecordKind::Live => {}
-        RecordKind::Repaired => {
-            contents.repairs.insert(entry.group);
-        }
-    }
-}
-
-/// What `Log::open` needs to begin a segment before there is a log.
-struct Opening<D: Disk> {
-    disk: D,
-    identity: Option<IdentityFile<D>>,
-    cluster: u64,
-    node: u16,
-    limits: StorageLimits,
-    spare: Option<Spare<D::File>>,
-    next_commit: u64,
-}
-
-impl<D: Disk> Opening<D> {
-    fn start_segment(
-        &mut self,
-        number: u32,
-        previous_end: u64,
-    ) -> Result<(u32, D::File, u64), StorageError> {
-        let sync_failed = |error: io::Error| StorageError::SyncFailed(error.to_string());
-        let wanted = self.limits.segment_bytes;
-        let spare = match self.spare.take() {
-            Some(spare) => Some(spare),
-            None => spare::make(&self.disk, number, &self.limits).map_err(sync_failed)?,
-        };
-        let mut file = spare.ok_or(StorageError::Full { wanted })?.file;
-        announce(&self.identity, number, self.next_commit - 1)?;
-        let header = Header {
-            cluster: self.cluster,
-            node: self.node,
-            segment: number,
-            segment_bytes: self.limits.segment_bytes,
-            block_bytes: self.limits.block_bytes,
-            first_commit: self.next_commit,
-            previous_end,
-        };
-        match write_header(&mut file, &header) {
-            Err(error) if is_full(&error) => return Err(StorageError::Full { wanted }),
-            other => other.map_err(sync_failed)?,
-        }
-        publish(&self.disk, &mut file, number).map_err(sync_failed)?;
-        Ok((number, file, segment::data_start(self.limits.block_bytes)))
-    }
-}
-
-/// Has the identity know durably that the segment `number` exists and that `commit` is durable. The segment's file must be
-/// there before, and no record goes into it before this has returned.
-fn announce<D: Disk>(
-    identity: &Option<IdentityFile<D>>,
-    number: u32,
-    commit: u64,
-) -> Result<(), StorageError> {
-    match identity {
-        Some(identity) => identity.change(|identity| {
-            identity.log.segment = number;
-            identity.log.commit = commit.max(identity.log.commit);
-        }),
-        None => Ok(()),
     }
 }
 
 fn list<D: Disk>(disk: &D) -> Result<Vec<String>, StorageError> {
     disk.list()
-        .map_err(|error| StorageError::io("list the log", &error))
-}
-
-fn write_header<F: DiskFile>(file: &mut F, header: &Header) -> io::Result<()> {
-    file.write_at(0, &header.encode(0))?;
-    file.write_at(header.block_bytes, &header.encode(header.block_bytes))
-}
-
-/// Makes the spare a segment: first its content durable, then its name.
-fn publish<D: Disk>(disk: &D, file: &mut D::File, number: u32) -> io::Result<()> {
-    file.sync()?;
-    disk.rename(&spare::name(number), &segment::name(number))?;
-    disk.sync_dir()
+        .map_err(|error| StorageError::io(format!("list {}", disk.place("")), &error))
 }

@@ -1,7 +1,7 @@
 //! The layout of records in a commit: one after another in the data sectors, and listed again in index sectors at its end.
 //!
-//! The index costs little, because commits fill whole blocks anyway. It names what damage took: the group and slot of a record
-//! are known even if its data sector is damaged. Called by `Log` (writing) and `recovery` (reading).
+//! The index costs one sector for 20 records. It names what damage took: the group and slot of a record are known even if its
+//! data sector is damaged. Called by `Log` (writing) and `recovery` (reading).
 
 use crate::limits::SECTOR_BYTES;
 use crate::sector::{HEAD_BYTES, Owner, PAYLOAD_BYTES, Place, round_up, u32_at, u64_at};

@@ -79,6 +79,8 @@ pub struct Append {
 pub enum Room {
     /// The next segment is reserved, or this one is long.
     Plenty,
+    /// Little is left on the disk: what snapshots and discards can free should be freed soon.
+    Scarce,
     /// The disk is full and only the reserve is left: take no votes and no commands, so that promises still fit.
     Low,
     /// Nothing more fits but a discard.

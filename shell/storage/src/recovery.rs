@@ -53,7 +53,7 @@ impl SegmentToRead<'_> {
             .content
             .chunks_exact(SECTOR_BYTES)
             .enumerate()
-            .map(|(index, sector)| self.owner.examine(sector, (index * SECTOR_BYTES) as u64))
+            .map(|(index, sector)| self.examine(sector, (index * SECTOR_BYTES) as u64))
             .collect();
         let commits = self.commits(&found);
         let newest = commits
@@ -96,6 +96,14 @@ impl SegmentToRead<'_> {
             .into_iter()
             .all(|found| *found == SectorFound::Absent);
         scan
+    }
+
+    /// What a sector is to this segment. What an earlier segment wrote into the same file was never written here.
+    fn examine(&self, sector: &[u8], offset: u64) -> SectorFound {
+        match self.owner.examine(sector, offset) {
+            SectorFound::Valid(place) if place.segment < self.number => SectorFound::Absent,
+            found @ (SectorFound::Valid(_) | SectorFound::Absent | SectorFound::Wrong) => found,
+        }
     }
 
     /// Where commits start, as their valid sectors tell. Where a later try was written over an earlier one, the later counts.

@@ -46,7 +46,7 @@ impl Removals {
 
     /// Removes one file; when none is left, makes the removals durable.
     pub fn step<D: Disk>(&mut self, disk: &D) -> Result<RemovalStep, StorageError> {
-        let failed = |error: io::Error| StorageError::SyncFailed(error.to_string());
+        let failed = |error: io::Error| StorageError::sync_failed(&disk.place(""), &error);
         match self.numbers.pop_front() {
             Some(number) => {
                 self.is_unsynced = true;

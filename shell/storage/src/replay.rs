@@ -36,7 +36,7 @@ pub(crate) fn replay<D: Disk>(
 ) -> Result<Replay, StorageError> {
     let names = disk
         .list()
-        .map_err(|error| StorageError::io("list the log", &error))?;
+        .map_err(|error| StorageError::io(format!("list {}", disk.place("")), &error))?;
     let numbers: BTreeSet<u32> = names
         .iter()
         .filter_map(|name| segment::number(name))
@@ -46,12 +46,12 @@ pub(crate) fn replay<D: Disk>(
     let mut sealed = Sealed::Open;
     for number in numbers.iter().rev().copied() {
         let name = segment::name(number);
-        let failed = |error| StorageError::io(format!("read {name}"), &error);
+        let failed = |error| StorageError::io(format!("read {}", disk.place(&name)), &error);
         let mut file = disk.open(&name).map_err(failed)?;
         file.sync()
-            .map_err(|error| StorageError::SyncFailed(error.to_string()))?;
+            .map_err(|error| StorageError::sync_failed(&disk.place(&name), &error))?;
         let mut content = read_whole(&mut file).map_err(failed)?;
-        let header = Header::find(&content);
+        let header = Header::find(&content)?;
         if let Some(header) = header {
             if (header.cluster, header.node) != (cluster, node) {
                 return Err(StorageError::Foreign {
@@ -67,8 +67,9 @@ pub(crate) fn replay<D: Disk>(
             }
         }
         let block_bytes = header.map_or(limits.block_bytes, |header| header.block_bytes);
-        let same_sizes =
-            (block_bytes, content.len() as u64) == (limits.block_bytes, limits.segment_bytes);
+        let page_bytes = header.map_or(limits.page_bytes, |header| header.page_bytes);
+        let same_sizes = (block_bytes, page_bytes, content.len() as u64)
+            == (limits.block_bytes, limits.page_bytes, limits.segment_bytes);
         let bytes = header.map_or(limits.segment_bytes, |header| header.segment_bytes);
         let is_cut = (content.len() as u64) < bytes;
         if is_cut {
@@ -83,7 +84,7 @@ pub(crate) fn replay<D: Disk>(
             number,
             content: &content,
             block_bytes,
-            start: segment::data_start(block_bytes),
+            start: segment::data_start(page_bytes),
             first_commit: header.map_or(1, |header| header.first_commit),
             sealed,
         };

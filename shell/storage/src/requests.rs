@@ -76,6 +76,11 @@ impl LogInbox {
         self.has_freed = true;
     }
 
+    /// Requests that wait.
+    pub fn len(&self) -> usize {
+        self.requests.len()
+    }
+
     /// Whether no request waits.
     pub fn is_empty(&self) -> bool {
         self.requests.is_empty()

@@ -1,15 +1,19 @@
 //! Segment files: their names, their headers, and what the log remembers of each.
 //!
-//! There are two copies of a header, in two blocks. Any node can read it, so that another node's directory is refused and not
+//! There are two copies of a header, in two pages. Any node can read it, so that another node's directory is refused and not
 //! treated as damaged. It also says where the previous segment ends: anything after that end was torn, and anything missing
 //! before it is damage.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::error::StorageError;
 use crate::limits::{SECTOR_BYTES, StorageLimits};
+use crate::record::{CommitEntry, RecordKind};
 use crate::sector::{HEAD_BYTES, Owner, Place, SectorFound, u16_at, u32_at, u64_at};
 
-const MAGIC: &[u8; 8] = b"QUORLOG1";
+const MAGIC: &[u8; 8] = b"QUORLOG2";
+/// The layout in which each commit began a page.
+const MAGIC_BEFORE: &[u8; 8] = b"QUORLOG1";
 
 pub(crate) fn name(segment: u32) -> String {
     format!("log-{segment:08x}")
@@ -35,6 +39,7 @@ pub(crate) struct Header {
     pub(crate) segment: u32,
     pub(crate) segment_bytes: u64,
     pub(crate) block_bytes: u64,
+    pub(crate) page_bytes: u64,
     /// Commits here have this number or higher.
     pub(crate) first_commit: u64,
     /// Where the log ends in the segment before.
@@ -54,6 +59,7 @@ impl Header {
         body[32..40].copy_from_slice(&self.block_bytes.to_le_bytes());
         body[40..48].copy_from_slice(&self.first_commit.to_le_bytes());
         body[48..56].copy_from_slice(&self.previous_end.to_le_bytes());
+        body[56..64].copy_from_slice(&self.page_bytes.to_le_bytes());
         let place = Place {
             segment: self.segment,
             commit: self.first_commit,
@@ -65,42 +71,54 @@ impl Header {
         sector
     }
 
-    /// The first good copy. The second is looked for at every sector, since the block size stands in the header.
-    pub(crate) fn find(content: &[u8]) -> Option<Header> {
+    /// The first good copy. The second is looked for at every sector, because the page size stands in the header.
+    pub(crate) fn find(content: &[u8]) -> Result<Option<Header>, StorageError> {
         let sectors = content
             .chunks_exact(SECTOR_BYTES)
             .take(HEADER_SEARCH_SECTORS);
-        sectors.enumerate().find_map(|(index, sector)| {
-            let SectorFound::Valid(place) =
-                Owner::anyone().examine(sector, (index * SECTOR_BYTES) as u64)
-            else {
-                return None;
+        for (index, sector) in sectors.enumerate() {
+            let found = Owner::anyone().examine(sector, (index * SECTOR_BYTES) as u64);
+            let SectorFound::Valid(Place { data: 0, .. }) = found else {
+                continue;
             };
             let body = &sector[HEAD_BYTES..];
-            (place.data == 0 && body.starts_with(MAGIC)).then(|| Header {
-                cluster: u64_at(body, 8),
-                node: u16_at(body, 16),
-                segment: u32_at(body, 20),
-                segment_bytes: u64_at(body, 24),
-                block_bytes: u64_at(body, 32),
-                first_commit: u64_at(body, 40),
-                previous_end: u64_at(body, 48),
-            })
-        })
+            if body.starts_with(MAGIC_BEFORE) {
+                return Err(StorageError::Layout(
+                    "a log of layout 1, in which every commit filled whole pages: start with the program that wrote it".into(),
+                ));
+            }
+            if body.starts_with(MAGIC) {
+                return Ok(Some(Header::decode(body)));
+            }
+        }
+        Ok(None)
+    }
+
+    fn decode(body: &[u8]) -> Header {
+        Header {
+            cluster: u64_at(body, 8),
+            node: u16_at(body, 16),
+            segment: u32_at(body, 20),
+            segment_bytes: u64_at(body, 24),
+            block_bytes: u64_at(body, 32),
+            first_commit: u64_at(body, 40),
+            previous_end: u64_at(body, 48),
+            page_bytes: u64_at(body, 56),
+        }
     }
 }
 
-/// The second copy lies one block behind the first; blocks are not larger than 64 KiB.
+/// The second copy lies one page behind the first; pages are not larger than 64 KiB.
 const HEADER_SEARCH_SECTORS: usize = 129;
 
-/// Where commits begin: behind the two blocks of the header.
-pub(crate) fn data_start(block_bytes: u64) -> u64 {
-    2 * block_bytes
+/// Where commits begin: behind the two pages of the header.
+pub(crate) fn data_start(page_bytes: u64) -> u64 {
+    2 * page_bytes
 }
 
 /// Bytes that one commit can have at most.
 pub(crate) fn capacity(limits: &StorageLimits) -> u64 {
-    limits.segment_bytes - data_start(limits.block_bytes)
+    limits.segment_bytes - data_start(limits.page_bytes)
 }
 
 /// Content of the list that a discard leaves: segments that exist and where the log ends in each. Without it, the end of a
@@ -145,6 +163,16 @@ pub(crate) fn unneeded(
     gone
 }
 
+/// Which life of the node began a segment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum SegmentOrigin {
+    /// An earlier one, with sizes of its own and perhaps with damage: its file is never written again.
+    #[default]
+    Earlier,
+    /// This one: its file may become another segment once nothing of it is needed.
+    This,
+}
+
 /// What the log remembers of a segment, to know when it is not needed any more.
 #[derive(Debug, Default)]
 pub(crate) struct Contents {
@@ -156,11 +184,77 @@ pub(crate) struct Contents {
     pub(crate) unknown: BTreeSet<u64>,
     /// Segments whose repairs are noted here.
     pub(crate) repairs: BTreeSet<u32>,
+    /// Where its file came from decides what may become of it.
+    pub(crate) origin: SegmentOrigin,
 }
 
 impl Contents {
     pub(crate) fn note(&mut self, group: u32, slot: u64) {
         let highest = self.slots.entry(group).or_insert(slot);
         *highest = slot.max(*highest);
+    }
+}
+
+/// Adds a record that was committed in `segment`.
+pub(crate) fn note(
+    contents: &mut Contents,
+    bases: &mut BTreeMap<u32, (u64, u32)>,
+    segment: u32,
+    entry: &CommitEntry,
+) {
+    match entry.kind {
+        RecordKind::Record => contents.note(entry.group, entry.slot),
+        RecordKind::Base => {
+            contents.note(entry.group, entry.slot);
+            let upto = bases
+                .get(&entry.group)
+                .map_or(entry.slot, |(upto, _)| entry.slot.max(*upto));
+            bases.insert(entry.group, (upto, segment));
+        }
+        RecordKind::Live => {}
+        RecordKind::Repaired => {
+            contents.repairs.insert(entry.group);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEADER: Header = Header {
+        cluster: 7,
+        node: 1,
+        segment: 3,
+        segment_bytes: 16 << 10,
+        block_bytes: 512,
+        page_bytes: 4096,
+        first_commit: 9,
+        previous_end: 8192,
+    };
+
+    #[test]
+    fn either_copy_of_a_header_gives_it_back() {
+        let mut content = vec![0; 16 << 10];
+        content[4096..4608].copy_from_slice(&HEADER.encode(4096));
+        assert_eq!(Header::find(&content), Ok(Some(HEADER)));
+        content[4100] ^= 1;
+        assert_eq!(Header::find(&content), Ok(None));
+    }
+
+    #[test]
+    fn a_header_of_the_layout_before_is_refused_and_says_so() {
+        let mut sector = HEADER.encode(0);
+        sector[HEAD_BYTES..HEAD_BYTES + 8].copy_from_slice(MAGIC_BEFORE);
+        let place = Place {
+            segment: 3,
+            commit: 9,
+            index: 0,
+            data: 0,
+            total: 1,
+        };
+        Owner::anyone().seal(&mut sector, place, 0);
+        let refused = Header::find(&sector).unwrap_err().to_string();
+        assert!(refused.contains("layout 1"), "{refused}");
     }
 }

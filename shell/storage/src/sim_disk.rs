@@ -367,6 +367,14 @@ impl Disk for SimDisk {
         Ok(())
     }
 
+    fn free_bytes(&self) -> io::Result<u64> {
+        let world = self.world();
+        let free = world
+            .capacity
+            .map(|bytes| bytes.saturating_sub(world.used()));
+        Ok(free.unwrap_or(u64::MAX))
+    }
+
     fn sync_dir(&self) -> io::Result<()> {
         let mut world = self.world();
         world.step(DiskOperation::SyncDir)?;

@@ -14,6 +14,7 @@ use crate::snapshot_file::{FileHead, name, parse, part_name};
 
 const TEMPORARY: &str = "temp-";
 const BODY: u64 = SECTOR_BYTES as u64;
+const PAGE_BYTES: usize = 4096;
 
 /// A snapshot whose hash has been found right.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -139,6 +140,18 @@ impl<D: Disk> SnapshotStore<D> {
         self.newest(group)
     }
 
+    /// The whole snapshots of `group` except the one at `started`, rising; each is read when it is asked for. One that cannot be
+    /// read is passed over, as by `newest`.
+    pub fn others(
+        &self,
+        group: u32,
+        started: Option<u64>,
+    ) -> Result<impl Iterator<Item = Verified>, StorageError> {
+        let slots = self.slots(group)?.into_iter();
+        let others = slots.filter(move |slot| Some(*slot) != started);
+        Ok(others.filter_map(move |slot| self.at(group, slot).ok().flatten()))
+    }
+
     /// The snapshot of `group` at exactly `slot`, if it is here and whole.
     pub fn at(&self, group: u32, slot: u64) -> Result<Option<Verified>, StorageError> {
         if !self.slots(group)?.contains(&slot) {
@@ -149,7 +162,9 @@ impl<D: Disk> SnapshotStore<D> {
             .disk
             .open(&name)
             .and_then(|mut file| read_whole(&mut file));
-        let content = content.map_err(|error| StorageError::io(format!("read {name}"), &error))?;
+        let content = content.map_err(|error| {
+            StorageError::io(format!("read {}", self.disk.place(&name)), &error)
+        })?;
         Ok(self.verify(group, slot, content))
     }
 
@@ -200,9 +215,9 @@ impl<D: Disk> SnapshotStore<D> {
                 let mut file = self
                     .disk
                     .create(&part, BODY + offer.bytes)
-                    .map_err(|error| failed(&part, offer.bytes, &error))?;
+                    .map_err(|error| failed(&self.disk.place(&part), offer.bytes, &error))?;
                 file.write_at(0, &fresh.encode())
-                    .map_err(|error| failed(&part, offer.bytes, &error))?;
+                    .map_err(|error| failed(&self.disk.place(&part), offer.bytes, &error))?;
                 file.sync().map_err(sync_failed)?;
                 self.disk.sync_dir().map_err(sync_failed)?;
                 (file, fresh)
@@ -235,21 +250,30 @@ impl<D: Disk> SnapshotStore<D> {
 
     fn write(&self, temporary: &str, head: &FileHead, bytes: &[u8]) -> Result<(), StorageError> {
         let size = bytes.len() as u64;
-        let wrap = |error: io::Error| failed(temporary, size, &error);
+        let wrap = |error: io::Error| failed(&self.disk.place(temporary), size, &error);
         let mut file = self.disk.create(temporary, BODY + size).map_err(wrap)?;
-        for (index, chunk) in bytes.chunks(SNAPSHOT_CHUNK_BYTES).enumerate() {
-            file.write_at(BODY + (index * SNAPSHOT_CHUNK_BYTES) as u64, chunk)
-                .map_err(wrap)?;
+        // Parts of whole pages in the middle, so that they can pass the system's cache.
+        let first = bytes.len().min(PAGE_BYTES - SECTOR_BYTES);
+        let middle = (bytes.len() - first) / PAGE_BYTES * PAGE_BYTES;
+        let (begin, rest) = bytes.split_at(first);
+        let (middle, end) = rest.split_at(middle);
+        file.write_at(BODY, begin).map_err(wrap)?;
+        let mut at = BODY + first as u64;
+        for chunk in middle.chunks(SNAPSHOT_CHUNK_BYTES) {
+            file.write_aside(at, chunk).map_err(wrap)?;
+            at += chunk.len() as u64;
         }
+        file.write_at(at, end).map_err(wrap)?;
         file.write_at(0, &head.encode()).map_err(wrap)?;
-        file.sync().map_err(sync_failed)
+        let synced = file.sync();
+        synced.map_err(|error| StorageError::sync_failed(&self.disk.place(temporary), &error))
     }
 
     fn publish(&self, from: &str, group: u32, slot: u64, agreed: u64) -> Result<(), StorageError> {
         let to = name(group, slot);
-        self.disk
-            .rename(from, &to)
-            .map_err(|error| StorageError::io(format!("rename {from}"), &error))?;
+        self.disk.rename(from, &to).map_err(|error| {
+            StorageError::io(format!("rename {}", self.disk.place(from)), &error)
+        })?;
         self.disk.sync_dir().map_err(sync_failed)?;
         let slots = self.slots(group)?;
         let older = slots.iter().rev().skip(SNAPSHOTS_KEPT);
@@ -278,28 +302,33 @@ impl<D: Disk> SnapshotStore<D> {
     fn names(&self) -> Result<Vec<String>, StorageError> {
         self.disk
             .list()
-            .map_err(|error| StorageError::io("list the snapshots", &error))
+            .map_err(|error| StorageError::io(format!("list {}", self.disk.place("")), &error))
     }
 
     fn remove(&self, name: &str) -> Result<(), StorageError> {
         self.disk
             .remove(name)
-            .map_err(|error| StorageError::io(format!("remove {name}"), &error))
+            .map_err(|error| StorageError::io(format!("remove {}", self.disk.place(name)), &error))
     }
 
     fn remove_if_there(&self, name: &str) -> Result<(), StorageError> {
         match self.disk.remove(name) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            other => other.map_err(|error| StorageError::io(format!("remove {name}"), &error)),
+            other => other.map_err(|error| {
+                StorageError::io(format!("remove {}", self.disk.place(name)), &error)
+            }),
         }
     }
 }
 
-fn failed(name: &str, wanted: u64, error: &io::Error) -> StorageError {
+fn failed(place: &str, wanted: u64, error: &io::Error) -> StorageError {
     if is_full(error) {
-        StorageError::Full { wanted }
+        StorageError::Full {
+            place: place.to_owned(),
+            wanted,
+        }
     } else {
-        StorageError::io(format!("write {name}"), error)
+        StorageError::io(format!("write {place}"), error)
     }
 }
 
@@ -317,6 +346,11 @@ pub struct Receiving<D: Disk> {
 }
 
 impl<D: Disk> Receiving<D> {
+    fn place(&self) -> String {
+        let part = part_name(self.head.group, self.head.slot);
+        self.store.disk.place(&part)
+    }
+
     /// The byte to ask for next. Equal to the size of the offer when all is here.
     pub fn offset(&self) -> u64 {
         self.offset
@@ -330,9 +364,10 @@ impl<D: Disk> Receiving<D> {
                 "more bytes than were offered".into(),
             ));
         }
+        let place = self.place();
         self.file
             .write_at(BODY + self.offset, chunk)
-            .map_err(|error| failed("part", size, &error))?;
+            .map_err(|error| failed(&place, size, &error))?;
         self.offset += size;
         if self.offset - self.head.received >= RECEIVED_NOTE_BYTES {
             self.note()?;
@@ -342,11 +377,12 @@ impl<D: Disk> Receiving<D> {
 
     /// Makes what has come durable, so that a restart goes on from here.
     pub fn note(&mut self) -> Result<(), StorageError> {
+        let place = self.place();
         self.file.sync().map_err(sync_failed)?;
         self.head.received = self.offset;
         self.file
             .write_at(0, &self.head.encode())
-            .map_err(|error| failed("part", BODY, &error))?;
+            .map_err(|error| failed(&place, BODY, &error))?;
         self.file.sync().map_err(sync_failed)
     }
 
@@ -360,8 +396,9 @@ impl<D: Disk> Receiving<D> {
         }
         self.note()?;
         let part = part_name(self.head.group, self.head.slot);
-        let content = read_whole(&mut self.file)
-            .map_err(|error| StorageError::io(format!("read {part}"), &error))?;
+        let content = read_whole(&mut self.file).map_err(|error| {
+            StorageError::io(format!("read {}", self.store.disk.place(&part)), &error)
+        })?;
         let Some(verified) = self.store.verify(self.head.group, self.head.slot, content) else {
             self.store.remove(&part)?;
             return Err(StorageError::BadSnapshot(

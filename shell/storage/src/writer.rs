@@ -1,13 +1,13 @@
 //! The thread that owns a log: it takes all waiting requests, commits once, and reports how far the log is durable.
 //!
 //! The caller chooses marks, which rise; `durable_mark` is the highest mark up to which all requests are durable. `GroupCommit`
-//! performs the requests; this file has the lock, the waiting and the wake-ups. Segments that a discard leaves are
-//! removed by another thread. After a failed sync or removal it does nothing more. Called by the node.
+//! performs the requests; this file has the lock, the waiting and the wake-ups. Other threads prepare the next segment and
+//! remove those that a discard leaves. After a failed sync or removal it does nothing more. Called by the node.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
@@ -15,6 +15,7 @@ use crate::disk::Disk;
 use crate::error::StorageError;
 use crate::group_commit::GroupCommit;
 use crate::log::Log;
+use crate::preparer::Preparer;
 use crate::recovered::{Append, Room};
 use crate::remover::Remover;
 use crate::requests::{LogInbox, LogRequest};
@@ -26,6 +27,15 @@ pub enum Refused {
     Busy(LogRequest),
     /// The thread has ended, or a sync has failed.
     Ended(LogRequest, StorageError),
+}
+
+/// One commit, for who watches the disk.
+#[derive(Clone, Copy, Debug)]
+pub struct CommitTook {
+    /// From the first byte written to the end of the sync.
+    pub span: Duration,
+    /// Requests that it made durable.
+    pub requests: usize,
 }
 
 /// The caller's end of the log thread. Dropping it lets the thread finish what is queued, and waits for that.
@@ -40,6 +50,8 @@ struct Shared {
     durable: AtomicU64,
     /// The newest durable commit.
     commit: AtomicU64,
+    /// See `Log::disk_bytes`.
+    disk_bytes: AtomicU64,
     queue: Mutex<Queue>,
     changed: Condvar,
 }
@@ -61,6 +73,19 @@ impl LogWriter {
         D: Disk + Send + 'static,
         D::File: Send,
     {
+        LogWriter::spawn_watched(log, notify, |_| ())
+    }
+
+    /// `spawn`; `watch` is called on the log's thread after each commit. It must not block.
+    pub fn spawn_watched<D>(
+        log: Log<D>,
+        notify: impl Fn() + Send + 'static,
+        watch: impl Fn(CommitTook) + Send + 'static,
+    ) -> LogWriter
+    where
+        D: Disk + Send + 'static,
+        D::File: Send,
+    {
         let queue = Queue {
             inbox: LogInbox::default(),
             closing: false,
@@ -70,16 +95,21 @@ impl LogWriter {
         let shared = Arc::new(Shared {
             durable: AtomicU64::new(0),
             commit: AtomicU64::new(log.newest_commit()),
+            disk_bytes: AtomicU64::new(log.disk_bytes()),
             queue: Mutex::new(queue),
             changed: Condvar::new(),
         });
         let told = shared.clone();
         let remover = Remover::spawn(log.disk().clone(), move |removed| told.removed(removed));
+        let told = shared.clone();
+        let preparer = Preparer::spawn(move || told.removed(Ok(())));
         let worker = Worker {
             commits: GroupCommit::new(log),
             remover,
+            preparer,
             shared: shared.clone(),
             notify,
+            watch,
         };
         let thread = std::thread::Builder::new()
             .name("log".into())
@@ -119,6 +149,16 @@ impl LogWriter {
     /// The newest durable commit, see `Log::newest_commit`.
     pub fn newest_commit(&self) -> u64 {
         self.shared.commit.load(Ordering::Acquire)
+    }
+
+    /// Bytes of the log's files.
+    pub fn disk_bytes(&self) -> u64 {
+        self.shared.disk_bytes.load(Ordering::Acquire)
+    }
+
+    /// Requests that wait for the log's thread.
+    pub fn waiting(&self) -> usize {
+        self.shared.lock().inbox.len()
     }
 
     /// How much the log can take. While it is not `Plenty`, take no votes and no commands.
@@ -165,7 +205,7 @@ impl Shared {
             .expect("no one panics while holding the queue")
     }
 
-    /// Wakes the log thread: there may be room, or it has to end. Called by the thread that removes.
+    /// Wakes the log thread: there may be room, or it has to end. Called by the threads that remove and prepare.
     fn removed(&self, outcome: Result<(), StorageError>) {
         let mut queue = self.lock();
         match outcome {
@@ -179,14 +219,16 @@ impl Shared {
 }
 
 /// The thread's end.
-struct Worker<D: Disk, N> {
+struct Worker<D: Disk, N, W> {
     commits: GroupCommit<D>,
     remover: Remover,
+    preparer: Preparer<D>,
     shared: Arc<Shared>,
     notify: N,
+    watch: W,
 }
 
-impl<D: Disk, N: Fn()> Worker<D, N> {
+impl<D: Disk, N: Fn(), W: Fn(CommitTook)> Worker<D, N, W> {
     fn run(mut self) {
         loop {
             let closing = self.wait();
@@ -194,7 +236,11 @@ impl<D: Disk, N: Fn()> Worker<D, N> {
             let outcome = failure.map_or_else(|| self.work(), Err);
             let ended = match outcome {
                 Ok(()) => {
-                    let idle = self.commits.is_stuck() || self.shared.lock().inbox.is_empty();
+                    let idle = if self.commits.is_stuck() {
+                        !self.commits.awaits_segment()
+                    } else {
+                        self.shared.lock().inbox.is_empty()
+                    };
                     if closing && idle {
                         self.seal();
                     }
@@ -222,7 +268,8 @@ impl<D: Disk, N: Fn()> Worker<D, N> {
     fn wait(&mut self) -> bool {
         let commits = &self.commits;
         let idle = |queue: &mut Queue| {
-            !queue.closing && queue.failure.is_none() && !commits.is_due(&queue.inbox)
+            let ends = queue.closing && !commits.awaits_segment();
+            !ends && queue.failure.is_none() && !commits.is_due(&queue.inbox)
         };
         let queue = self.shared.lock();
         let changed = &self.shared.changed;
@@ -238,13 +285,30 @@ impl<D: Disk, N: Fn()> Worker<D, N> {
     }
 
     fn work(&mut self) -> Result<(), StorageError> {
+        if let Some(done) = self.preparer.finished() {
+            self.commits.prepared(done)?;
+        }
+        let begun = Instant::now();
         let progress = self.commits.step();
-        let commit = self.commits.log().newest_commit();
-        self.shared.commit.store(commit, Ordering::Release);
+        let log = self.commits.log();
+        let commit = log.newest_commit();
+        let before = self.shared.commit.swap(commit, Ordering::AcqRel);
+        self.shared
+            .disk_bytes
+            .store(log.disk_bytes(), Ordering::Release);
+        if commit > before {
+            (self.watch)(CommitTook {
+                span: begun.elapsed(),
+                requests: progress.finished.len(),
+            });
+        }
         if let Some(mark) = progress.mark() {
             self.shared.durable.fetch_max(mark, Ordering::AcqRel);
         }
         self.remover.remove(progress.gone);
+        if let Some(job) = progress.job {
+            self.preparer.prepare(job);
+        }
         self.shared.lock().room = progress.outcome?;
         Ok(())
     }

@@ -5,8 +5,8 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use quorate_storage::{
-    Append, DiskOperation, Fault, GroupCommit, Log, LogInbox, LogRequest, LogWriter, Removals,
-    Room, SimDisk, StorageLimits,
+    Append, DirectoryDisk, DiskOperation, Fault, GroupCommit, Log, LogInbox, LogRequest, LogWriter,
+    Removals, Room, SimDisk, SpareJob, StorageLimits,
 };
 
 fn record(slot: u64) -> Append {
@@ -27,6 +27,21 @@ fn append(mark: u64) -> LogRequest {
 fn open(disk: &SimDisk) -> GroupCommit<SimDisk> {
     let (log, _) = Log::open(disk.clone(), 7, 1, StorageLimits::small()).unwrap();
     GroupCommit::new(log)
+}
+
+/// Does what a step has left for other threads, as far as the next segment goes.
+fn prepare(
+    commits: &mut GroupCommit<SimDisk>,
+    inbox: &mut LogInbox,
+    job: Option<SpareJob<SimDisk>>,
+) {
+    if let Some(job) = job {
+        let prepared = job.run();
+        if prepared.is_news() {
+            inbox.freed();
+        }
+        commits.prepared(prepared).unwrap();
+    }
 }
 
 fn no_room_once(disk: &SimDisk) {
@@ -78,17 +93,19 @@ fn all_requests_that_wait_are_one_commit() {
 }
 
 #[test]
-fn on_a_full_disk_a_discard_passes_what_is_held_and_a_removal_wakes_the_log() {
+fn on_a_full_disk_a_discard_passes_what_is_held_and_makes_room_for_it() {
     let disk = SimDisk::new();
     let mut commits = open(&disk);
     let mut inbox = LogInbox::default();
-    disk.set_capacity(Some(disk.used()));
+    // More segments than are kept to become the next ones.
+    disk.set_capacity(Some(12 * StorageLimits::small().segment_bytes));
     let mut mark = 0;
     while !commits.is_stuck() {
         mark += 1;
         inbox.offer(append(mark)).unwrap();
         commits.gather(&mut inbox);
-        commits.step();
+        let job = commits.step().job;
+        prepare(&mut commits, &mut inbox, job);
     }
     assert!(commits.retry_ms().is_some());
     inbox.offer(append(mark + 1)).unwrap();
@@ -105,8 +122,11 @@ fn on_a_full_disk_a_discard_passes_what_is_held_and_a_removal_wakes_the_log() {
     assert!(commits.is_due(&inbox), "a discard makes room");
     commits.gather(&mut inbox);
     let progress = commits.step();
-    assert_eq!(progress.finished, [base]);
-    assert_eq!(progress.outcome, Ok(Room::Full));
+    assert_eq!(
+        progress.finished,
+        [base, append(mark)],
+        "a trimmed segment is the next one for what is held"
+    );
     let mut removals = Removals::default();
     removals.extend(progress.gone);
     assert!(!removals.is_done());
@@ -114,10 +134,6 @@ fn on_a_full_disk_a_discard_passes_what_is_held_and_a_removal_wakes_the_log() {
         removals.step(&disk).unwrap();
         inbox.freed();
     }
-    assert!(commits.is_due(&inbox), "a removal has freed space");
-    commits.gather(&mut inbox);
-    let progress = commits.step();
-    assert_eq!(progress.mark(), Some(mark));
     assert!(commits.is_due(&inbox), "the request behind is next");
     commits.gather(&mut inbox);
     assert_eq!(commits.step().mark(), Some(mark + 1));
@@ -138,4 +154,99 @@ fn a_refused_commit_finishes_nothing_until_it_is_written() {
     let progress = commits.step();
     assert_eq!(progress.mark(), Some(1));
     assert_eq!(progress.outcome, Ok(Room::Plenty));
+}
+
+#[test]
+fn a_step_that_needs_a_segment_under_preparation_waits_for_it_and_calls_no_disk_full() {
+    let disk = SimDisk::new();
+    let mut commits = open(&disk);
+    let mut inbox = LogInbox::default();
+    let mut mark = 0;
+    let mut jobs = Vec::new();
+    while !commits.is_stuck() {
+        mark += 1;
+        inbox.offer(append(mark)).unwrap();
+        commits.gather(&mut inbox);
+        let progress = commits.step();
+        assert_eq!(progress.outcome, Ok(Room::Plenty));
+        jobs.extend(progress.job);
+    }
+    assert_eq!(jobs.len(), 1, "one job is under way");
+    assert!(!commits.is_due(&inbox));
+    let job = jobs.pop();
+    prepare(&mut commits, &mut inbox, job);
+    assert!(commits.is_due(&inbox));
+    commits.gather(&mut inbox);
+    assert_eq!(commits.step().mark(), Some(mark));
+}
+
+#[test]
+fn a_log_with_little_room_keeps_no_trimmed_segment_back() {
+    let disk = SimDisk::new();
+    let mut commits = open(&disk);
+    let mut inbox = LogInbox::default();
+    for mark in 1..=40 {
+        inbox.offer(append(mark)).unwrap();
+        while !inbox.is_empty() || commits.is_stuck() {
+            commits.gather(&mut inbox);
+            let job = commits.step().job;
+            prepare(&mut commits, &mut inbox, job);
+        }
+    }
+    let base = |upto| LogRequest::Discard {
+        group: 0,
+        upto,
+        base: vec![1; 40].into(),
+    };
+    disk.set_capacity(Some(disk.used()));
+    inbox.offer(base(40)).unwrap();
+    commits.gather(&mut inbox);
+    let progress = commits.step();
+    assert_eq!(progress.outcome, Ok(Room::Scarce));
+    assert!(!progress.gone.is_empty());
+    assert!(commits.log().segments() <= 2);
+}
+
+#[test]
+fn a_request_of_several_segments_becomes_durable_once() {
+    let disk = SimDisk::new();
+    let mut commits = open(&disk);
+    let mut inbox = LogInbox::default();
+    let records: Vec<Append> = (1..=60).map(record).collect();
+    inbox
+        .offer(LogRequest::Append { mark: 1, records })
+        .unwrap();
+    let mut steps = 0;
+    while commits.log().segments() < 100 {
+        steps += 1;
+        commits.gather(&mut inbox);
+        let progress = commits.step();
+        if progress.mark() == Some(1) {
+            break;
+        }
+        prepare(&mut commits, &mut inbox, progress.job);
+    }
+    assert!(steps <= 2, "{steps} steps");
+    assert!(commits.log().segments() < 10);
+}
+
+#[test]
+fn a_log_that_ends_writes_what_waits_for_the_next_segment() {
+    let directory = tempfile::tempdir().unwrap();
+    let disk = DirectoryDisk::open(directory.path()).unwrap();
+    let (log, _) = Log::open(disk.clone(), 7, 1, StorageLimits::default()).unwrap();
+    let writer = LogWriter::spawn(log, || ());
+    for mark in 1..=20 {
+        let bytes = vec![1; 1 << 20].into();
+        let (group, slot, record) = (0, mark, bytes);
+        let records = vec![Append {
+            group,
+            slot,
+            record,
+        }];
+        writer.offer(LogRequest::Append { mark, records }).unwrap();
+    }
+    writer.close().unwrap();
+    let (_, recovered) = Log::open(disk, 7, 1, StorageLimits::default()).unwrap();
+    assert_eq!(recovered.len(), 20);
 }

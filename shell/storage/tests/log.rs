@@ -1,5 +1,6 @@
 //! What a log promises, on a disk that crashes, lies and fills up.
 
+use quorate_storage::Disk;
 use quorate_storage::{
     DiskOperation, Fault, Log, Lost, RecoveredRecord, Room, SimDisk, StorageError, StorageLimits,
 };
@@ -33,7 +34,6 @@ fn write(log: &mut Log<SimDisk>, slots: std::ops::Range<u64>) {
 }
 
 fn segment_names(disk: &SimDisk) -> Vec<String> {
-    use quorate_storage::Disk;
     let mut names: Vec<String> = disk
         .list()
         .unwrap()
@@ -61,6 +61,23 @@ fn what_is_committed_comes_back_over_many_segments_in_order() {
     log.commit().unwrap();
     disk.crash(|_| 0);
     assert_eq!(slots(&open(&disk).1), (0..210).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_small_commit_takes_two_sectors_and_shares_its_page() {
+    let disk = SimDisk::new();
+    let limits = StorageLimits::default();
+    let (mut log, _) = Log::open(disk.clone(), 7, 1, limits).unwrap();
+    let commits = limits.segment_bytes / limits.commit_bytes_min() - 8;
+    for slot in 0..commits {
+        log.append(0, slot, &[7; 100]).unwrap();
+        log.commit().unwrap();
+    }
+    assert_eq!(limits.commit_bytes_min(), 1024);
+    assert_eq!(log.segments(), 1, "{commits} commits fill one segment");
+    disk.crash(|_| 0);
+    let (_, recovered) = Log::open(disk, 7, 1, limits).unwrap();
+    assert_eq!(recovered.len() as u64, commits);
 }
 
 /// Runs `act` with every way in which un-synced writes and names can survive, at most `most` of them.
@@ -207,7 +224,6 @@ fn a_flipped_bit_in_the_last_record_is_damage_and_not_a_torn_tail() {
 
 #[test]
 fn a_lost_segment_file_is_reported_until_it_is_repaired() {
-    use quorate_storage::Disk;
     let disk = SimDisk::new();
     let (mut log, _) = open(&disk);
     for slot in 0..100 {
@@ -290,6 +306,8 @@ fn a_full_disk_refuses_keeps_a_reserve_and_goes_on_when_space_returns() {
     log.append(0, slot, &content(slot))
         .expect("the discard has made room");
     log.commit().unwrap();
+    disk.set_capacity(None);
+    assert_eq!(log.make_room(), Ok(Room::Plenty), "and it says so");
     let (_, recovered) = open(&disk);
     assert!(
         matches!(&recovered[..], [.., RecoveredRecord::Record { slot: last, .. }] if *last == slot)
@@ -436,4 +454,112 @@ fn a_segment_of_nothing_but_zeros_is_damage() {
     }
     assert!(is_unbounded(&open(&disk).1));
     assert!(is_unbounded(&open(&disk).1), "the second start says so too");
+}
+
+/// Writes `slots` with a commit each, and a base at every twentieth.
+fn write_and_trim(log: &mut Log<SimDisk>, slots: std::ops::Range<u64>) -> Result<(), StorageError> {
+    for slot in slots {
+        log.append(0, slot, &content(slot))?;
+        log.commit()?;
+        if slot % 20 == 0 {
+            log.discard(0, slot - 5, &slot.to_le_bytes())?;
+        }
+    }
+    Ok(())
+}
+
+/// A log that has just trimmed several segments.
+fn trimmed(disk: &SimDisk) -> Log<SimDisk> {
+    let (mut log, _) = open(disk);
+    for slot in 1..150 {
+        log.append(0, slot, &content(slot)).unwrap();
+        log.commit().unwrap();
+    }
+    log.discard(0, 149, &149u64.to_le_bytes()).unwrap();
+    log
+}
+
+#[test]
+fn trimmed_segments_become_the_next_ones_so_that_no_file_is_made_or_removed() {
+    let disk = SimDisk::new();
+    let mut log = trimmed(&disk);
+    for operation in [DiskOperation::Create, DiskOperation::Remove] {
+        disk.fail(Fault {
+            operation,
+            skip: 0,
+            times: u64::MAX,
+            kind: ErrorKind::Other,
+        });
+    }
+    let used = disk.used();
+    write_and_trim(&mut log, 150..600).unwrap();
+    assert!(disk.used() <= used, "the log takes no more than it did");
+    log.check();
+}
+
+#[test]
+fn what_a_recycled_segment_held_before_is_never_taken_for_its_own() {
+    let mut reopened = 0;
+    for last in 200..260 {
+        let disk = SimDisk::new();
+        let (mut log, _) = open(&disk);
+        write_and_trim(&mut log, 1..last).unwrap();
+        let before = log.segments();
+        // Torn: half of it reaches the disk.
+        log.append(0, last, &content(7)).unwrap();
+        disk.stop_after(1);
+        log.commit().unwrap_err();
+        disk.crash_seeded(last);
+        let (mut log, recovered) = open(&disk);
+        let base = (last - 1) / 20 * 20 - 5;
+        for item in &recovered {
+            match item {
+                RecoveredRecord::Base { upto, .. } => assert_eq!(*upto, base),
+                RecoveredRecord::Record { slot, bytes, .. } => {
+                    assert!(*slot > base && *slot <= last, "slot {slot}");
+                    let is_whole = *slot == last && **bytes == content(7);
+                    assert!(is_whole || **bytes == content(*slot), "slot {slot}");
+                }
+                RecoveredRecord::Faulty { .. } => panic!("{item:?} after {last}"),
+            }
+        }
+        let found = recovered.len() as u64;
+        assert!(found >= last - base, "{found} of {base}..{last}");
+        log.append(0, last + 1, &content(last + 1)).unwrap();
+        log.commit().unwrap();
+        reopened += usize::from(log.segments() <= before);
+    }
+    assert!(reopened > 10, "a log with nothing torn goes on in place");
+}
+
+#[test]
+fn a_spare_with_old_records_is_taken_at_the_next_start() {
+    let disk = SimDisk::new();
+    let mut log = trimmed(&disk);
+    write_and_trim(&mut log, 150..190).unwrap();
+    log.make_room().unwrap();
+    let names = disk.list().unwrap();
+    let spare = names.iter().find(|name| name.starts_with("next-")).unwrap();
+    let content = disk.content(spare).unwrap();
+    assert!(content.iter().any(|byte| *byte != 0), "it was recycled");
+    drop(log);
+    disk.fail(Fault {
+        operation: DiskOperation::Create,
+        skip: 0,
+        times: u64::MAX,
+        kind: ErrorKind::Other,
+    });
+    let (mut log, _) = open(&disk);
+    assert_eq!(log.make_room(), Ok(Room::Plenty), "no file is made");
+}
+
+#[test]
+fn little_room_is_told_before_there_is_none_and_kept_files_are_given_up() {
+    let disk = SimDisk::new();
+    let mut log = trimmed(&disk);
+    assert_eq!(log.make_room(), Ok(Room::Plenty));
+    disk.set_capacity(Some(disk.used()));
+    assert_eq!(log.make_room(), Ok(Room::Scarce));
+    disk.set_capacity(None);
+    assert_eq!(log.make_room(), Ok(Room::Plenty));
 }

@@ -1,8 +1,8 @@
 //! A log that lacks what the node had written is noticed, however it came to lack it; a crash never looks like that.
 
 use quorate_storage::{
-    Disk, Identity, IdentityFile, Log, LogWriter, MemoryLoss, Persist, RecoveredRecord, SimDisk,
-    StorageError, StorageLimits,
+    Disk, DiskOperation, Fault, Identity, IdentityFile, Log, LogWriter, MemoryLoss, Persist,
+    RecoveredRecord, SimDisk, StorageError, StorageLimits,
 };
 
 /// The log, what it gave back, and what its node has lost.
@@ -241,11 +241,19 @@ fn an_identity_that_can_not_be_stored_for_want_of_space_holds_the_log_in_its_seg
     let node = Node::init();
     let (mut log, _, _) = node.open().unwrap();
     node.identity.set_capacity(Some(node.identity.used()));
+    // A file system that does not write in place has no room for that either.
+    node.identity.fail(Fault {
+        operation: DiskOperation::Write,
+        skip: 0,
+        times: u64::MAX,
+        kind: std::io::ErrorKind::StorageFull,
+    });
     assert!(matches!(
         write(&mut log, 0..60),
         Err(StorageError::Full { .. })
     ));
     node.identity.set_capacity(None);
+    node.identity.heal();
     log.make_room().unwrap();
     write(&mut log, 60..100).unwrap();
     assert_eq!(node.loss(), None);
@@ -280,4 +288,40 @@ fn a_log_whose_last_commits_are_damaged_goes_on_above_them() {
     );
     assert!(log.newest_commit() >= told);
     assert_eq!(loss, None);
+}
+
+#[test]
+fn a_killed_node_starts_on_a_disk_without_a_free_byte() {
+    let node = Node::lived();
+    for disk in [&node.identity, &node.log] {
+        disk.crash(|outcomes| outcomes - 1);
+        disk.set_capacity(Some(disk.used()));
+    }
+    for start in 2..5 {
+        let (_, recovered, loss) = node.open().expect("it writes over its identity");
+        assert_eq!(recovered.len(), 60);
+        assert_eq!(loss, None);
+        assert_eq!(Identity::load(&node.identity).unwrap().boot, start);
+    }
+}
+
+#[test]
+fn a_damaged_copy_of_the_identity_is_written_over_on_a_full_disk_while_the_other_is_whole() {
+    for copy in ["identity-a", "identity-b"] {
+        let node = Node::lived();
+        node.identity.flip(copy, 40, 1);
+        for disk in [&node.identity, &node.log] {
+            disk.crash(|outcomes| outcomes - 1);
+            disk.set_capacity(Some(disk.used()));
+        }
+        let (_, recovered, loss) = node.open().expect("it writes over the bad copy");
+        assert_eq!((recovered.len(), loss), (60, None));
+        let other = if copy == "identity-a" {
+            "identity-b"
+        } else {
+            "identity-a"
+        };
+        node.identity.flip(other, 40, 1);
+        assert_eq!(Identity::load(&node.identity).unwrap().boot, 2);
+    }
 }

@@ -85,13 +85,13 @@ impl Model {
 }
 
 // Longer than a screen: the steps of a walk, and the model beside them.
-fn walk(seed: u64) {
+fn walk(seed: u64, limits: StorageLimits) {
     let mut dice = Dice(seed * 2 + 1);
     let disk = SimDisk::new();
     let mut model = Model::default();
     let mut slots = [1u64; 3];
     for _ in 0..6 {
-        let (mut log, recovered) = match Log::open(disk.clone(), 7, 1, StorageLimits::small()) {
+        let (mut log, recovered) = match Log::open(disk.clone(), 7, 1, limits) {
             Ok(opened) => opened,
             Err(error) => {
                 // Cut or full while opening: a crash of its own.
@@ -105,9 +105,7 @@ fn walk(seed: u64) {
         };
         model.compare(seed, recovered);
         if dice.below(3) == 0 {
-            disk.set_capacity(Some(
-                disk.used() + dice.below(3) * StorageLimits::small().segment_bytes,
-            ));
+            disk.set_capacity(Some(disk.used() + dice.below(3) * limits.segment_bytes));
         }
         disk.stop_after(20 + dice.below(150));
         loop {
@@ -164,6 +162,18 @@ fn walk(seed: u64) {
 #[test]
 fn a_log_that_walks_at_random_through_crashes_and_full_disks_keeps_what_it_acknowledged() {
     for seed in 0..400 {
-        walk(seed);
+        walk(seed, StorageLimits::small());
+    }
+}
+
+#[test]
+fn a_log_whose_commits_share_pages_keeps_what_it_acknowledged() {
+    let limits = StorageLimits {
+        segment_bytes: 32 << 10,
+        page_bytes: 4096,
+        ..StorageLimits::small()
+    };
+    for seed in 400..600 {
+        walk(seed, limits);
     }
 }

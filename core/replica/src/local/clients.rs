@@ -75,7 +75,7 @@ impl<O: Ordering> Replica<O> {
         }
         let refusal = if self.is_leaving() {
             Some(Refusal::NotServing)
-        } else if !self.has_room() {
+        } else if !self.can_order() {
             Some(Refusal::StorageFull)
         } else if self.opens.len() >= OPENS_WAITING || self.is_log_full() || !self.has_place(nonce)
         {
@@ -114,7 +114,7 @@ impl<O: Ordering> Replica<O> {
         }
         let print = fingerprint(object, &payload);
         let admission = self.look(id, acknowledged, print)?;
-        if admission == Admission::New && !self.has_room() {
+        if admission == Admission::New && !self.can_order() {
             return Err(Refusal::StorageFull);
         }
         match admission {
@@ -227,6 +227,8 @@ impl<O: Ordering> Replica<O> {
     ) {
         if matches!(self.config.snapshots, Snapshots::Disabled) {
             refuse(out, from, Ask::Request(request), Refusal::NoSnapshots);
+        } else if !self.can_order() {
+            refuse(out, from, Ask::Request(request), Refusal::StorageFull);
         } else if self.checkpoints.requests.len() >= OPENS_WAITING {
             refuse(out, from, Ask::Request(request), Refusal::Overloaded);
         } else {

@@ -141,6 +141,7 @@ impl<O: Ordering> Replica<O> {
             lane: Lane::Urgent,
             message: PeerMessage::Replica(ReplicaMessage::Clock { wall }),
         });
+        self.repeat_room(to, out);
     }
 }
 

@@ -6,7 +6,7 @@
 
 use crate::limits::{CHUNK_BYTES, CHUNKS_ASKED, FETCH_PATIENCE, FETCHER_PATIENCE, FETCHERS};
 use crate::local::agreement::SnapshotReport;
-use crate::{Output, PeerMessage, Replica, ReplicaMessage};
+use crate::{DiskRoom, Output, PeerMessage, Replica, ReplicaMessage};
 use quorate_ordering::{Lane, LinkState, Ordering};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{Digest, NodeId, NodeSet, Slot, Time, Value};
@@ -105,6 +105,7 @@ impl<O: Ordering> Replica<O> {
                 out,
             ),
             ReplicaMessage::Clock { wall } => self.clock_told(now, from, wall),
+            ReplicaMessage::Room { room } => self.peer_room(from, room),
             ReplicaMessage::Agreed { slot, digest } => self.agreed(now, slot, digest, out),
             ReplicaMessage::Fetch { slot, offset } => self.serve(now, from, slot, offset, out),
             ReplicaMessage::Chunk {
@@ -230,6 +231,7 @@ impl<O: Ordering> Replica<O> {
         match state {
             LinkState::Up(_) => self.fetch.down = self.fetch.down.without(peer),
             LinkState::Down => {
+                self.peer_room(peer, DiskRoom::Plenty);
                 self.fetch.down.insert(peer);
             }
         }

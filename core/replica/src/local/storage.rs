@@ -1,15 +1,36 @@
-//! A full disk: the replica accepts nothing new, offers leadership to a peer, and continues to serve reads.
+//! A disk without room. While it is scarce, the replica asks for checkpoints more often, so that the log is trimmed before the
+//! disk is full. On a full disk it accepts nothing new, offers leadership to a peer, and continues to serve reads.
 //!
 //! The log's thread holds votes back while there is no room, so a call accepted here might wait for ever.
 //! It is refused instead, before anything has happened. The node reports changes of the log's room.
 
-use crate::Replica;
-use quorate_ordering::{Event, Ordering, Role};
+use crate::limits::SHORTAGE_EVERY;
+use crate::{Output, PeerMessage, Replica, ReplicaMessage, Snapshots};
+use quorate_ordering::{Event, Lane, Ordering, Role};
+use quorate_types::{NodeId, NodeSet, Time};
+
+/// How much room there is on the disk of the log.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum DiskRoom {
+    /// Enough.
+    Plenty,
+    /// Little: snapshots and trims must make room soon.
+    Scarce,
+    /// The log takes no new votes.
+    Full,
+}
+
+/// A scarce disk asks for a checkpoint after this part of the log that otherwise makes one due.
+const SHORTAGE_PART: u64 = 16;
 
 /// What is known of the log's room.
 #[derive(Debug)]
 pub(crate) struct Storage {
-    has_room: bool,
+    room: DiskRoom,
+    /// Peers whose disks are full, as they told. They tell it again with their clocks.
+    full_peers: NodeSet,
+    /// When a checkpoint may be asked for again because of a shortage.
+    ask_at: Time,
     /// Leadership is offered once for each time that the disk is full: a group whose disks are all
     /// full does not pass it round.
     is_offered: bool,
@@ -18,30 +39,88 @@ pub(crate) struct Storage {
 impl Default for Storage {
     fn default() -> Storage {
         Storage {
-            has_room: true,
+            room: DiskRoom::Plenty,
+            full_peers: NodeSet::empty(),
+            ask_at: Time::default(),
             is_offered: false,
         }
     }
 }
 
 impl<O: Ordering> Replica<O> {
-    /// The log has room again, or has none.
-    pub(crate) fn room_changed(&mut self, has_room: bool) {
-        self.storage.has_room = has_room;
-        self.storage.is_offered &= !has_room;
+    /// The log has more room, or less.
+    pub(crate) fn room_changed(&mut self, room: DiskRoom, out: &mut Vec<Output<O::Message>>) {
+        let was_full = std::mem::replace(&mut self.storage.room, room) == DiskRoom::Full;
+        if was_full != (room == DiskRoom::Full) {
+            let others = self.config.view.nodes().without(self.config.own);
+            self.tell_room(others, out);
+        }
+        self.storage.is_offered &= room == DiskRoom::Full;
         self.leave_to_who_has_room();
     }
 
-    /// Whether new calls can be accepted here.
+    /// Tells `to` again that this node's disk is full: who is new, or lost the link, does not know.
+    pub(crate) fn repeat_room(&self, to: NodeSet, out: &mut Vec<Output<O::Message>>) {
+        if !self.has_room() {
+            self.tell_room(to, out);
+        }
+    }
+
+    fn tell_room(&self, to: NodeSet, out: &mut Vec<Output<O::Message>>) {
+        if to.is_empty() {
+            return;
+        }
+        let room = self.storage.room;
+        out.push(Output::Send {
+            to,
+            lane: Lane::Urgent,
+            message: PeerMessage::Replica(ReplicaMessage::Room { room }),
+        });
+    }
+
+    /// A peer's disk has more room, or less.
+    pub(crate) fn peer_room(&mut self, peer: NodeId, room: DiskRoom) {
+        if room == DiskRoom::Full {
+            self.storage.full_peers.insert(peer);
+        } else {
+            self.storage.full_peers.remove(peer);
+        }
+    }
+
+    /// Whether new commands can be accepted: this node has room, and so have enough acceptors to vote for them. A command that
+    /// was ordered beyond that would wait for a disk, and every later read with it.
+    pub(crate) fn can_order(&self) -> bool {
+        let view = &self.config.view;
+        let acceptors = view.acceptors.iter();
+        let with_room = acceptors.filter(|node| !self.storage.full_peers.contains(*node));
+        self.has_room() && with_room.count() >= view.quorums.phase2()
+    }
+
+    /// Whether this node's disk has room.
     pub(crate) fn has_room(&self) -> bool {
-        self.storage.has_room
+        self.storage.room < DiskRoom::Full
+    }
+
+    /// At the end of a turn: whether this node's disk needs a checkpoint that would otherwise not be due. Every node asks for its own
+    /// disk; a small part of the log must have grown, because on a disk that others fill a checkpoint makes no room.
+    pub(crate) fn needs_checkpoint(&mut self, now: Time) -> bool {
+        let Snapshots::Every(policy) = self.config.snapshots else {
+            return false;
+        };
+        let is_needed = self.storage.room > DiskRoom::Plenty
+            && now >= self.storage.ask_at
+            && self.has_log_grown(policy, SHORTAGE_PART);
+        if is_needed {
+            self.storage.ask_at = now + SHORTAGE_EVERY;
+        }
+        is_needed
     }
 
     /// A leader without room offers leadership to the peer that acknowledged most; a peer with a full disk
     /// has not.
     pub(crate) fn leave_to_who_has_room(&mut self) {
         let leads = matches!(self.role, Role::Leader { .. });
-        if leads && !self.storage.has_room && !self.storage.is_offered {
+        if leads && !self.has_room() && !self.storage.is_offered {
             self.storage.is_offered = true;
             self.raise(Event::TransferLeadership);
         }

@@ -150,7 +150,7 @@ impl<O: Ordering> Replica<O> {
         match level {
             ReadLevel::Confirmed => self.reads.arrive(Way::Confirmed, read),
             ReadLevel::Lease => self.reads.arrive(Way::Lease, read),
-            ReadLevel::Ordered if !self.has_room() => return Err(Refusal::StorageFull),
+            ReadLevel::Ordered if !self.can_order() => return Err(Refusal::StorageFull),
             ReadLevel::Ordered if self.is_log_full() => return Err(Refusal::Overloaded),
             ReadLevel::Ordered => self.reads.arrive(Way::Ordered, read),
             ReadLevel::Any => {

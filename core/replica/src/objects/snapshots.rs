@@ -9,7 +9,7 @@ use crate::local::internal::Purpose;
 use crate::objects::pipeline::Work;
 use crate::replicated::Frozen;
 use crate::replicated::sessions::{self, Table};
-use crate::{Output, Replica, SnapshotCore, Snapshots};
+use crate::{CheckpointPolicy, Output, Replica, SnapshotCore, Snapshots};
 use quorate_ordering::{Ordering, Role};
 use quorate_types::{Ask, Body, ConnectionId, Digest, Refusal, Slot, Time, ToClient};
 use std::collections::VecDeque;
@@ -95,10 +95,13 @@ impl<O: Ordering> Replica<O> {
             || total.commands - trimmed.commands >= self.config.log_commands_max
     }
 
-    /// At the end of a turn: the leader asks for a checkpoint when one is due.
-    pub(crate) fn tend_log(&mut self) {
+    /// At the end of a turn: the leader asks for a checkpoint when one is due, and every node when its disk needs one.
+    pub(crate) fn tend_log(&mut self, now: Time) {
+        if self.checkpoints.is_submitted {
+            return;
+        }
         let leads = matches!(self.role, Role::Leader { .. });
-        if leads && !self.checkpoints.is_submitted && self.is_checkpoint_due() {
+        if leads && self.is_checkpoint_due() || self.needs_checkpoint(now) {
             self.want_checkpoint();
         }
     }
@@ -109,16 +112,26 @@ impl<O: Ordering> Replica<O> {
         };
         let kept = &self.checkpoints;
         let commands = kept.total.commands - kept.last.commands;
-        let slots = kept.total.slots - kept.last.slots;
-        let bytes = (kept.total.bytes - kept.last.bytes).max(slots * policy.slot_bytes);
+        (commands >= policy.commands && self.has_log_grown(policy, 1))
+            || commands >= policy.commands_hard
+            || self.log_bytes(policy) >= policy.bytes_hard
+    }
+
+    /// Whether the last checkpoint is done with, and the log since has a `part`-th of the bytes that make the next one due.
+    pub(crate) fn has_log_grown(&self, policy: CheckpointPolicy, part: u64) -> bool {
         let image = self.agreement.own().map_or(0, |own| own.bytes);
         let enough = policy
             .bytes
             .max(image.saturating_mul(policy.image_percent) / 100);
+        let kept = &self.checkpoints;
         let is_last_done = kept.taking.is_none() && self.agreement.stable() >= kept.decided;
-        (commands >= policy.commands && bytes >= enough && is_last_done)
-            || commands >= policy.commands_hard
-            || bytes >= policy.bytes_hard
+        is_last_done && self.log_bytes(policy) >= enough / part
+    }
+
+    /// What the log since the last checkpoint counts.
+    fn log_bytes(&self, policy: CheckpointPolicy) -> u64 {
+        let (total, last) = (self.checkpoints.total, self.checkpoints.last);
+        (total.bytes - last.bytes).max((total.slots - last.slots) * policy.slot_bytes)
     }
 
     /// Submits a checkpoint unless one is being ordered.

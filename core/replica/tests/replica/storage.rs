@@ -1,8 +1,8 @@
 //! What a node does while its disk is full.
 
 use crate::world::{World, id, refused};
-use quorate_replica::Input;
-use quorate_types::{Ask, FromClient, ReadLevel, Refusal, ToClient};
+use quorate_replica::{CheckpointPolicy, DiskRoom, Input, Snapshots};
+use quorate_types::{Ask, FromClient, ReadLevel, Refusal, Slot, ToClient};
 
 /// Claim rp-19.
 #[test]
@@ -11,7 +11,12 @@ fn a_full_disk_refuses_new_calls_and_sessions_and_goes_on_when_there_is_room() {
     let session = world.open(0, 5);
     world.call(0, 5, id(session, 1), "a");
     let first = world.outcome(5);
-    world.input(0, Input::Storage { has_room: false });
+    world.input(
+        0,
+        Input::Storage {
+            room: DiskRoom::Full,
+        },
+    );
     let length = world.shared.borrow().last();
     world.call(0, 5, id(session, 2), "a");
     let ask = Ask::Call(id(session, 2));
@@ -25,7 +30,12 @@ fn a_full_disk_refuses_new_calls_and_sessions_and_goes_on_when_there_is_room() {
     assert_eq!(world.shared.borrow().last(), length, "nothing was ordered");
     world.call(0, 5, id(session, 1), "a");
     assert_eq!(world.outcome(5), first, "a kept reply needs no room");
-    world.input(0, Input::Storage { has_room: true });
+    world.input(
+        0,
+        Input::Storage {
+            room: DiskRoom::Plenty,
+        },
+    );
     world.call(0, 5, id(session, 2), "a");
     assert!(matches!(world.take_told(5)[..], [ToClient::Replied { .. }]));
 }
@@ -35,7 +45,12 @@ fn reads_go_on_while_the_disk_is_full() {
     let mut world = World::new(1);
     world.open(0, 5);
     world.take_told(5);
-    world.input(0, Input::Storage { has_room: false });
+    world.input(
+        0,
+        Input::Storage {
+            room: DiskRoom::Full,
+        },
+    );
     for level in [ReadLevel::Confirmed, ReadLevel::Lease, ReadLevel::Any] {
         world.read(0, 5, 1, level);
         assert!(world.outcome(5).is_some(), "{level:?}");
@@ -45,14 +60,112 @@ fn reads_go_on_while_the_disk_is_full() {
 #[test]
 fn a_leader_with_a_full_disk_offers_leadership_once_for_each_time_it_is_full() {
     let mut world = World::new(2);
-    world.input(1, Input::Storage { has_room: false });
+    world.input(
+        1,
+        Input::Storage {
+            room: DiskRoom::Full,
+        },
+    );
     assert_eq!(world.shared.borrow().transferred, [], "it does not lead");
     world.lead(1);
     assert_eq!(world.shared.borrow().transferred, [1]);
-    world.input(1, Input::Storage { has_room: false });
+    world.input(
+        1,
+        Input::Storage {
+            room: DiskRoom::Full,
+        },
+    );
     world.lead(1);
     assert_eq!(world.shared.borrow().transferred, [1], "offered already");
-    world.input(1, Input::Storage { has_room: true });
-    world.input(1, Input::Storage { has_room: false });
+    world.input(
+        1,
+        Input::Storage {
+            room: DiskRoom::Plenty,
+        },
+    );
+    world.input(
+        1,
+        Input::Storage {
+            room: DiskRoom::Full,
+        },
+    );
     assert_eq!(world.shared.borrow().transferred, [1, 1]);
+}
+
+#[test]
+fn a_full_disk_refuses_a_snapshot_that_could_not_be_ordered() {
+    let mut world = World::new(1);
+    world.open(0, 5);
+    world.take_told(5);
+    world.input(
+        0,
+        Input::Storage {
+            room: DiskRoom::Full,
+        },
+    );
+    world.say(0, 5, FromClient::Checkpoint { request: 9 });
+    let ask = Ask::Request(9);
+    assert_eq!(world.take_told(5), [refused(ask, Refusal::StorageFull)]);
+}
+
+#[test]
+fn a_short_disk_of_any_node_brings_a_snapshot_before_it_is_due() {
+    for (short, room) in [
+        (0, DiskRoom::Scarce),
+        (1, DiskRoom::Scarce),
+        (1, DiskRoom::Full),
+    ] {
+        let policy = CheckpointPolicy {
+            commands: 1_000_000,
+            bytes: 64 * 1024,
+            image_percent: 0,
+            slot_bytes: 1024,
+            ..CheckpointPolicy::default()
+        };
+        let mut world = World::with(3, |config| config.snapshots = Snapshots::Every(policy));
+        let session = world.open(0, 5);
+        for sequence in 1..=20 {
+            world.call(0, 5, id(session, sequence), "a");
+        }
+        let taken = |world: &World| world.nodes[0].replica.status().snapshot;
+        assert_eq!(taken(&world), Slot::ZERO, "none is due");
+        world.input(short, Input::Storage { room });
+        world.call(0, 5, id(session, 21), "a");
+        let first = taken(&world);
+        assert!(first > Slot::ZERO, "node {short} asks for one");
+        world.call(0, 5, id(session, 22), "a");
+        let told = world.take_told(5);
+        assert!(
+            matches!(told.last(), Some(ToClient::Replied { .. })),
+            "{short} {room:?}: {told:?}"
+        );
+        assert_eq!(taken(&world), first, "a slot more is no reason for another");
+    }
+}
+
+/// Claim rp-19.
+#[test]
+fn a_group_whose_quorum_has_no_room_refuses_calls_also_where_there_is_room() {
+    let mut world = World::new(3);
+    let session = world.open(0, 5);
+    let room = DiskRoom::Full;
+    world.input(1, Input::Storage { room });
+    world.call(0, 5, id(session, 1), "a");
+    assert!(world.outcome(5).is_some(), "two of three are a quorum");
+    world.take_told(5);
+    world.input(2, Input::Storage { room });
+    world.run();
+    let length = world.shared.borrow().last();
+    world.call(0, 5, id(session, 2), "a");
+    let ask = Ask::Call(id(session, 2));
+    assert_eq!(world.take_told(5), [refused(ask, Refusal::StorageFull)]);
+    assert_eq!(world.shared.borrow().last(), length, "nothing was ordered");
+    world.read(0, 5, 1, ReadLevel::Confirmed);
+    assert!(world.outcome(5).is_some(), "reads go on");
+    world.take_told(5);
+    let room = DiskRoom::Plenty;
+    world.input(2, Input::Storage { room });
+    world.run();
+    world.call(0, 5, id(session, 2), "a");
+    assert!(matches!(world.take_told(5)[..], [ToClient::Replied { .. }]));
 }

@@ -9,7 +9,7 @@ use quorate_any::paxos::message::{
     Trimmed,
 };
 use quorate_any::paxos::{Message, Promise, Vote};
-use quorate_replica::{PeerMessage, ReplicaMessage};
+use quorate_replica::{DiskRoom, PeerMessage, ReplicaMessage};
 use quorate_types::*;
 use quorate_wire::{Kind, put_peer};
 
@@ -294,6 +294,12 @@ pub(crate) fn replica() -> Vec<Sample> {
             "replica_clock",
             ReplicaMessage::Clock {
                 wall: Wall(0x0123_4567_89ab_cdef),
+            },
+        ),
+        (
+            "replica_room",
+            ReplicaMessage::Room {
+                room: DiskRoom::Full,
             },
         ),
         (

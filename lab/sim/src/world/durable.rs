@@ -23,8 +23,10 @@ pub(super) const GROUP: GroupId = GroupId(1);
 const LIMITS: StorageLimits = StorageLimits {
     segment_bytes: 64 << 10,
     block_bytes: 512,
+    page_bytes: 512,
     record_bytes_max: 24 << 10,
     reserve_bytes: 8 << 10,
+    scarce_bytes: 160 << 10,
     discard_reserve_bytes: 4 << 10,
 };
 

@@ -6,8 +6,10 @@
 use super::durable::GROUP;
 use bytes::{BufMut, Bytes, BytesMut};
 use quorate_ordering::{Mark, Record};
+use quorate_replica::DiskRoom;
 use quorate_storage::{
-    Append, GroupCommit, LogInbox, LogRequest, Position, Removals, Room, SimDisk, StorageError,
+    Append, GroupCommit, LogInbox, LogRequest, Position, Removals, Room, SimDisk, SpareJob,
+    StorageError,
 };
 use quorate_types::Duration;
 use quorate_types::Slot;
@@ -24,6 +26,8 @@ pub(super) struct LogThread {
     /// What the inbox does not take, in order.
     backlog: VecDeque<LogRequest>,
     removals: Removals,
+    /// What is to be done for the next segment.
+    job: Option<SpareJob<SimDisk>>,
     /// Where the log is damaged, until that is repaired.
     damaged: Vec<Position>,
     /// The records of each request that is not durable, for the checkers.
@@ -39,9 +43,9 @@ pub(super) struct Committed {
     pub mark: Option<Mark>,
     /// The records that are durable now.
     pub records: Vec<Record>,
-    /// Whether the log takes votes, if that changed.
-    pub has_room: Option<bool>,
-    /// Files wait for their removal.
+    /// How much room there is, if that changed.
+    pub room: Option<DiskRoom>,
+    /// Files wait for their removal, or the next segment for its preparation.
     pub removes: bool,
 }
 
@@ -58,6 +62,7 @@ impl LogThread {
             inbox: LogInbox::default(),
             backlog: VecDeque::new(),
             removals: Removals::default(),
+            job: None,
             damaged,
             appended: VecDeque::new(),
             bases: VecDeque::new(),
@@ -157,7 +162,8 @@ impl LogThread {
             }
         }
         self.removals.extend(progress.gone);
-        done.removes = !self.removals.is_done();
+        self.job = progress.job.or(self.job.take());
+        done.removes = !self.removals.is_done() || self.job.is_some();
         match progress.outcome {
             Err(error) if error.is_fatal() && planted(Plant::SyncErrorIgnored) => {
                 let newest = self.appended.back().map(|(mark, _)| *mark);
@@ -167,7 +173,8 @@ impl LogThread {
             }
             outcome => {
                 let room = outcome?;
-                done.has_room = (room != self.room).then_some(room == Room::Plenty);
+                let (before, now) = (disk_room(self.room), disk_room(room));
+                done.room = (now != before).then_some(now);
                 self.room = room;
             }
         }
@@ -182,11 +189,19 @@ impl LogThread {
         }
     }
 
-    /// The thread that removes files has done one thing. Says whether more is to be done.
+    /// A thread that prepares or removes files has done one thing. Says whether more is to be done.
     ///
     /// # Errors
     /// What ends the log.
     pub(super) fn remove(&mut self) -> Result<bool, StorageError> {
+        if let Some(job) = self.job.take() {
+            let prepared = job.run();
+            if prepared.is_news() {
+                self.inbox.freed();
+            }
+            self.commits.prepared(prepared)?;
+            return Ok(!self.removals.is_done());
+        }
         self.removals.step(&self.disk)?;
         self.inbox.freed();
         Ok(!self.removals.is_done())
@@ -195,6 +210,15 @@ impl LogThread {
     /// Bytes that the log takes on disk.
     pub(super) fn disk_bytes(&self) -> u64 {
         self.commits.log().disk_bytes()
+    }
+}
+
+/// What the replica is told of the log's room, as a node's journal tells it.
+fn disk_room(room: Room) -> DiskRoom {
+    match room {
+        Room::Plenty => DiskRoom::Plenty,
+        Room::Scarce => DiskRoom::Scarce,
+        Room::Low | Room::Full => DiskRoom::Full,
     }
 }
 

@@ -109,8 +109,8 @@ impl World {
         if let Some(mark) = done.mark {
             self.hand_in(id, Input::Persisted { mark });
         }
-        if let Some(has_room) = done.has_room {
-            self.hand_in(id, Input::Storage { has_room });
+        if let Some(room) = done.room {
+            self.hand_in(id, Input::Storage { room });
         }
         if done.removes {
             self.begin_removal(id);

@@ -9,6 +9,7 @@ use crate::limits::ANSWER_MAX;
 use crate::metrics;
 use crate::questions::Asker;
 use crate::status::NodeStatus;
+use crate::timings::Histograms;
 use axum::Router;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
@@ -28,6 +29,7 @@ pub(crate) fn serve(
     address: SocketAddr,
     tls: Option<&Tls>,
     asker: Asker,
+    histograms: Histograms,
 ) -> Result<SocketAddr, NodeError> {
     let refused = |error| NodeError::System("cannot listen on the admin address", error);
     let listener = TcpListener::bind(address).map_err(|error| match error.kind() {
@@ -47,18 +49,23 @@ pub(crate) fn serve(
         .map(Tls::server_config);
     std::thread::Builder::new()
         .name("admin".to_owned())
-        .spawn(move || runtime.block_on(run(listener, tls, asker)))
+        .spawn(move || runtime.block_on(run(listener, tls, (asker, histograms))))
         .map_err(refused)?;
     Ok(bound)
 }
 
-async fn run(listener: TcpListener, tls: Option<Arc<ServerConfig>>, asker: Asker) {
+async fn run(
+    listener: TcpListener,
+    tls: Option<Arc<ServerConfig>>,
+    (asker, histograms): (Asker, Histograms),
+) {
     let app = Router::new()
         .route("/livez", get(livez))
         .route("/readyz", get(readyz))
-        .route("/metrics", get(metrics_text))
         .route("/status", get(status))
-        .with_state(asker);
+        .with_state(asker.clone())
+        .route("/metrics", get(metrics_text))
+        .with_state((asker, histograms));
     let served = async {
         let listener = tokio::net::TcpListener::from_std(listener)?;
         axum::serve(AdminListener::new(listener, tls), app).await
@@ -88,11 +95,11 @@ async fn readyz(State(asker): State<Asker>) -> Response {
     }
 }
 
-async fn metrics_text(State(asker): State<Asker>) -> Response {
+async fn metrics_text(State((asker, histograms)): State<(Asker, Histograms)>) -> Response {
     match ask(&asker).await {
         Ok(status) => (
             [(header::CONTENT_TYPE, metrics::CONTENT_TYPE)],
-            metrics::text(&status),
+            metrics::text(&status, &histograms),
         )
             .into_response(),
         Err(refusal) => refusal,

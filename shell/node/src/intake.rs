@@ -77,7 +77,10 @@ impl Node {
             Kind::FromClient => {
                 for request in requests(frame.body) {
                     match request {
-                        Ok(message) => self.feed(now, Input::Client { from, message }),
+                        Ok(message) => {
+                            self.timings.arrived(now, &message);
+                            self.feed(now, Input::Client { from, message });
+                        }
                         Err(error) => {
                             let text = error.to_string();
                             self.transport
@@ -140,6 +143,7 @@ impl Node {
     fn host_event(&mut self, event: HostEvent, now: Time) {
         match event {
             HostEvent::Executed { slot, outcomes } => {
+                self.timings.executed(now, slot);
                 self.feed(now, Input::Executed { slot, outcomes })
             }
             HostEvent::Queried { read, outcome } => {

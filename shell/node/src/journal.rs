@@ -170,6 +170,26 @@ impl Journal {
         Ok(is_new.then_some(Mark(mark)))
     }
 
+    /// Requests that wait for the disk.
+    pub(crate) fn waiting(&self) -> usize {
+        self.queue.len() + self.writer.waiting()
+    }
+
+    /// Bytes of the log's files.
+    pub(crate) fn disk_bytes(&self) -> u64 {
+        self.writer.disk_bytes()
+    }
+
+    /// How short the disk is of room: 0 plenty, 1 scarce, 2 only the reserve, 3 full.
+    pub(crate) fn shortage(&self) -> u64 {
+        match self.room {
+            Room::Plenty => 0,
+            Room::Scarce => 1,
+            Room::Low => 2,
+            Room::Full => 3,
+        }
+    }
+
     /// The newest durable commit of the log.
     pub(crate) fn newest_commit(&self) -> u64 {
         self.writer.newest_commit()

@@ -26,6 +26,7 @@ mod snapshot_thread;
 mod snapshots;
 mod start;
 mod status;
+mod timings;
 
 pub use arguments::{constructor_arguments, value_of_json};
 pub use config::{

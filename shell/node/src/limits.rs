@@ -38,6 +38,12 @@ pub(crate) const ENTROPY_BLOCK: usize = 512;
 /// looks at its sockets once more before it believes its clock.
 pub(crate) const STARVED_AFTER: Duration = Duration::from_millis(20);
 
+/// Of so many calls of a session, one is timed: enough for percentiles, and nothing for a processor.
+pub(crate) const TIMED_EVERY: u64 = 8;
+
+/// Calls, and slots at the objects, that are timed at once: more than a busy node has under way, few enough to be nothing in memory.
+pub(crate) const TIMED_CALLS: usize = 1 << 16;
+
 /// Snapshot work that waits for its thread: one being written, one being fetched and the pieces
 /// asked for by peers. The replica asks for no more at a time.
 pub(crate) const SNAPSHOT_JOBS: usize = 256;

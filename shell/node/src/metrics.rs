@@ -1,10 +1,12 @@
 //! A status document as Prometheus metrics. The loop keeps plain numbers; this file adds names and
 //! types, on request.
 
-use crate::status::NodeStatus;
+use crate::status::{NodeStatus, PeerLink};
+use crate::timings::Histograms;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
@@ -13,13 +15,14 @@ use prometheus_client::registry::Registry;
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// The metrics as text.
-pub(crate) fn text(status: &NodeStatus) -> String {
+pub(crate) fn text(status: &NodeStatus, histograms: &Histograms) -> String {
     let labels = [
         ("group", status.group.to_string()),
         ("node", status.id.to_string()),
     ];
     let labels = labels.map(|(name, value)| (name.into(), value.into()));
     let mut registry = Registry::with_prefix_and_labels("quorate", labels.into_iter());
+    histograms.register(&mut registry);
     registry.register_collector(Box::new(Page(status.clone())));
     let mut text = String::new();
     encode(&mut text, &registry).expect("writing to a string does not fail");
@@ -36,6 +39,13 @@ impl Collector for Page {
             let metric = encoder.encode_descriptor(name, help, None, gauge.metric_type())?;
             gauge.encode(metric)?;
         }
+        for (name, help, value_of) in PER_PEER {
+            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+            for peer in &self.0.peers {
+                let gauge = ConstGauge::new(i64::try_from(value_of(peer)).unwrap_or(i64::MAX));
+                gauge.encode(family.encode_family(&[("peer", peer.id)])?)?;
+            }
+        }
         for (name, help, value) in counters(&self.0) {
             let counter = ConstCounter::new(value);
             let metric = encoder.encode_descriptor(name, help, None, counter.metric_type())?;
@@ -44,6 +54,27 @@ impl Collector for Page {
         Ok(())
     }
 }
+
+type PeerLine = (&'static str, &'static str, fn(&PeerLink) -> u64);
+
+/// What is told of each link to another member.
+const PER_PEER: [PeerLine; 3] = [
+    (
+        "peer_connected",
+        "Whether the link to the peer stands",
+        |peer| u64::from(peer.connected),
+    ),
+    (
+        "peer_lag_slots",
+        "Slots between this leader's newest and the last that the peer acknowledged",
+        |peer| peer.lag,
+    ),
+    (
+        "peer_in_flight_bytes",
+        "Bytes sent to the peer and not acknowledged",
+        |peer| peer.in_flight_bytes,
+    ),
+];
 
 type Line = (&'static str, &'static str, u64);
 
@@ -123,6 +154,17 @@ fn gauges(status: &NodeStatus) -> Vec<Line> {
             "Jobs waiting for the snapshot thread",
             counts.snapshot_jobs,
         ),
+        (
+            "log_waiting_requests",
+            "Requests waiting for the log's thread",
+            counts.log_waiting,
+        ),
+        ("log_bytes", "Bytes of the log's files", counts.log_bytes),
+        (
+            "log_shortage",
+            "How short the log's disk is of room: 0 plenty, 1 scarce, 2 only the reserve, 3 full",
+            counts.log_shortage,
+        ),
     ]
 }
 
@@ -155,4 +197,64 @@ fn counters(status: &NodeStatus) -> Vec<Line> {
             counts.slow_peers,
         ),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    fn page() -> String {
+        let status = serde_json::json!({
+            "id": 1, "pid": 2, "group": 1, "leader": 1, "roles": [], "observes": null, "ballot": "", "decided": 9, "executed": 9,
+            "snapshot": 0, "stable": 0, "trimmed": 0, "lag": 0, "digest": "", "diverged": null, "frozen": null,
+            "is_serving": true, "is_host_up": true, "stuck": null, "incarnation": "", "boot": 1, "uptime_ms": 5, "wall_ns": 6, "elections": 1,
+            "view": {"number": 1, "ordering": "", "replicas": [1], "acceptors": [1], "window": 1, "persist": "disk"},
+            "counts": serde_json::to_value(crate::status::Counts::default()).unwrap(),
+            "peers": [{"id": 2, "connected": true, "lag": 7, "in_flight_bytes": 8}],
+        });
+        let status = serde_json::from_value(status).expect("a status document");
+        text(&status, &Histograms::new())
+    }
+
+    /// Names of this product's metrics in a text.
+    fn names(text: &str) -> BTreeSet<String> {
+        let is_part = |c: char| c.is_ascii_lowercase() || c == '_';
+        let words = text.split(|c| !is_part(c));
+        let own = words.filter(|word| word.starts_with("quorate_"));
+        own.map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn links_and_spans_are_on_the_page() {
+        let page = page();
+        for line in [
+            "quorate_peer_lag_slots{group=\"1\",node=\"1\",peer=\"2\"} 7",
+            "quorate_reply_seconds_count{group=\"1\",node=\"1\"} 0",
+            "# TYPE quorate_log_sync_seconds histogram",
+        ] {
+            assert!(page.contains(line), "{line} in {page}");
+        }
+    }
+
+    #[test]
+    fn the_dashboard_reads_only_metrics_that_exist() {
+        let path = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../docs/grafana-dashboard.json"
+        );
+        let file = std::fs::read_to_string(path).expect("the dashboard");
+        let dashboard: serde_json::Value = serde_json::from_str(&file).expect("JSON");
+        let panels = dashboard["panels"].as_array().expect("panels");
+        let targets = panels
+            .iter()
+            .flat_map(|panel| panel["targets"].as_array().expect("targets"));
+        let read: BTreeSet<String> = targets
+            .flat_map(|target| names(target["expr"].as_str().expect("an expression")))
+            .collect();
+        assert!(read.len() > 15, "{read:?}");
+        let known = names(&page());
+        let unknown: Vec<_> = read.difference(&known).collect();
+        assert!(unknown.is_empty(), "not on the page: {unknown:?}");
+    }
 }

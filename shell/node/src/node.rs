@@ -14,6 +14,7 @@ use crate::questions::Questions;
 use crate::signals::Signals;
 use crate::snapshots::SnapshotQueue;
 use crate::status::OwnIdentity;
+use crate::timings::Timings;
 use bytes::Bytes;
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Registry, Token, Waker};
@@ -66,6 +67,7 @@ pub(crate) struct Node {
     /// When the node began to shut down.
     pub(crate) draining: Option<Time>,
     pub(crate) turns: u64,
+    pub(crate) timings: Timings,
     /// The status document of one turn, for everybody who asks in it.
     pub(crate) told: Option<(u64, Bytes)>,
 }

@@ -1,5 +1,6 @@
 //! Performs the outputs of the replica, in order.
 
+use crate::clock::boot_time;
 use crate::node::Node;
 use crate::quarantine_file::hex;
 use quorate_any::AnyMessage;
@@ -13,7 +14,9 @@ impl Node {
     /// Performs all outputs that wait.
     pub(crate) fn perform(&mut self, now: Time) {
         let mut outputs = std::mem::take(&mut self.outputs);
+        let clock = boot_time();
         for output in outputs.drain(..) {
+            self.timings.put_out(clock, &output);
             self.perform_one(output, now);
             if self.conflict.is_some() {
                 break;

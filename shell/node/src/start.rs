@@ -15,6 +15,7 @@ use crate::signals::Signals;
 use crate::snapshot_thread::open;
 use crate::snapshots::SnapshotQueue;
 use crate::status::OwnIdentity;
+use crate::timings::{Histograms, Timings};
 use crate::{NodeConfig, NodeError, TlsConfig};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token, Waker};
@@ -73,12 +74,11 @@ fn assemble(config: &NodeConfig, directory: &mut DataDirectory) -> Result<Node, 
     };
     let mut transport = Transport::listen(settings, registry, waker.clone(), now)?;
     let (asker, questions) = questions(waker.clone());
-    let admin = config
-        .admin
-        .map(|address| admin::serve(address, tls.as_ref(), asker))
-        .transpose()?;
+    let histograms = Histograms::new();
+    let serve = |address| admin::serve(address, tls.as_ref(), asker, histograms.clone());
+    let admin = config.admin.map(serve).transpose()?;
     let mut host = Host::open(config.host_config())?;
-    let (journal, past) = journal(config, &identity, directory, &waker)?;
+    let (journal, past) = journal(config, &identity, directory, (&waker, &histograms))?;
     identity.observing = observing(config, directory)?;
     let names = object_names(&identity);
     let store = SnapshotStore::open(directory.snapshot_disk()?, config.cluster.0)?;
@@ -100,10 +100,10 @@ fn assemble(config: &NodeConfig, directory: &mut DataDirectory) -> Result<Node, 
     let replica_config = replica_config(config, &identity);
     let (replica, outputs) = Replica::new(replica_config, ordering, remembered, now);
     tell_start(&identity, &transport, admin);
-    let role = replica.status().ordering.role;
     Ok(Node {
         dir: config.dir.clone(),
         identity,
+        role: replica.status().ordering.role,
         replica,
         transport,
         host,
@@ -115,7 +115,6 @@ fn assemble(config: &NodeConfig, directory: &mut DataDirectory) -> Result<Node, 
         signals,
         poll,
         entropy,
-        role,
         outputs,
         arrivals: Vec::new(),
         host_events: Vec::new(),
@@ -124,6 +123,7 @@ fn assemble(config: &NodeConfig, directory: &mut DataDirectory) -> Result<Node, 
         conflict: None,
         draining: None,
         turns: 0,
+        timings: Timings::new(histograms),
         told: None,
     })
 }
@@ -317,7 +317,7 @@ fn journal(
     config: &NodeConfig,
     identity: &OwnIdentity,
     directory: &mut DataDirectory,
-    waker: &Arc<Waker>,
+    (waker, histograms): (&Arc<Waker>, &Histograms),
 ) -> Result<(Option<Journal>, Past), NodeError> {
     if config.persist == crate::config::PersistConfig::Memory {
         return Ok((None, Past::default()));
@@ -339,7 +339,10 @@ fn journal(
         identity.group,
         found.damaged,
         waker.clone(),
-        |_| (),
+        {
+            let histograms = histograms.clone();
+            move |took| histograms.synced(took)
+        },
     );
     Ok((Some(journal), found.past))
 }

@@ -1,6 +1,7 @@
 //! The status of a node: one document for `/status`, for status frames and for metrics.
 
 use crate::clock::wall_time;
+use crate::journal::Journal;
 use crate::node::Node;
 use crate::observing::Observing;
 use bytes::Bytes;
@@ -144,6 +145,15 @@ pub struct Counts {
     pub slow_peers: u64,
     /// Snapshots waiting for the snapshot thread.
     pub snapshot_jobs: u64,
+    /// Requests waiting for the log's thread.
+    #[serde(default)]
+    pub log_waiting: u64,
+    /// Bytes of the log's files.
+    #[serde(default)]
+    pub log_bytes: u64,
+    /// How short the log's disk is of room: 0 plenty, 1 scarce, 2 only the reserve, 3 full.
+    #[serde(default)]
+    pub log_shortage: u64,
 }
 
 /// A link to another member.
@@ -240,6 +250,9 @@ impl Node {
             closed_for_cause: net.silent + net.slow_clients + net.heavy_clients + net.unreadable,
             slow_peers: net.slow_peers,
             snapshot_jobs: self.snapshots.waiting() as u64,
+            log_waiting: self.journal.as_ref().map_or(0, Journal::waiting) as u64,
+            log_bytes: self.journal.as_ref().map_or(0, Journal::disk_bytes),
+            log_shortage: self.journal.as_ref().map_or(0, Journal::shortage),
         }
     }
 

@@ -40,6 +40,8 @@ class Status:
     elections: int
     bytes_in: int
     """Read from sockets since the start."""
+    slow_peers: int
+    """Links dropped because the peer was too slow."""
 
     @property
     def leads(self) -> bool:
@@ -63,6 +65,7 @@ class Status:
             is_serving=document["is_serving"],
             elections=document["elections"],
             bytes_in=document["counts"]["bytes_in"],
+            slow_peers=document["counts"]["slow_peers"],
         )
 
 

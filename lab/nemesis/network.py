@@ -8,6 +8,7 @@ arrive, one way or both. Without namespaces everything is 127.0.0.1 and nothing 
 from __future__ import annotations
 
 import itertools
+import json
 import socket
 import subprocess
 from collections.abc import Iterable
@@ -125,6 +126,22 @@ class Namespaces:
             _neighbour(source, "del", target)
         self._cut.clear()
 
+    def narrow(self, node: int, mbit: float) -> None:
+        """Let so many megabits a second pass to the node, and from it."""
+        for where, card in (([], f"wire{node}"), (["-n", f"node{node}"], "card")):
+            rate = ["rate", f"{mbit:g}mbit", "burst", "32kb", "latency", "200ms"]
+            _run("tc", *where, "qdisc", "replace", "dev", card, "root", "tbf", *rate)
+
+    def widen(self, node: int) -> None:
+        """Undo it."""
+        for where, card in (([], f"wire{node}"), (["-n", f"node{node}"], "card")):
+            _run("tc", *where, "qdisc", "del", "dev", card, "root")
+
+    def received(self, node: int) -> int:
+        """Bytes that went to the node's card since it was made."""
+        told = json.loads(_run("ip", "-n", f"node{node}", "-s", "-j", "link", "show", "dev", "card"))
+        return int(told[0]["stats64"]["rx"]["bytes"])
+
     def close(self) -> None:
         """Remove every namespace and the bridge."""
         for node in self._nodes:
@@ -149,9 +166,14 @@ def _neighbour(source: int, verb: str, target: int, *more: str) -> None:
 
 
 def _ip(*arguments: str) -> None:
-    done = subprocess.run(["ip", *arguments], capture_output=True, text=True, check=False)
+    _run("ip", *arguments)
+
+
+def _run(*command: str) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise OSError(f"ip {' '.join(arguments)}: {done.stderr.strip()}")
+        raise OSError(f"{' '.join(command)}: {done.stderr.strip()}")
+    return done.stdout
 
 
 def _free_ports(count: int) -> list[int]:

@@ -126,7 +126,7 @@ impl MultiPaxos {
                     self.learn_more(now, effects);
                 }
             }
-            Message::Learn(ask) => self.seat.on_learn(from, ask, effects),
+            Message::Learn(ask) => self.seat.on_learn(now, from, ask, effects),
             Message::Learned(learned) => self.on_learned(now, from, learned, effects),
             Message::Trimmed(trimmed) => self.on_trimmed(now, from, trimmed, effects),
             Message::Forward(forward) => self.on_forward(from, forward, effects),
@@ -237,7 +237,10 @@ impl MultiPaxos {
         }
         match self.seat.acceptor.vote(ballot, slot, batch, effects) {
             Verdict::Voted | Verdict::NoRoom => {}
-            Verdict::Superseded => self.seat.on_learn(from, Learn { from: slot }, effects),
+            Verdict::Superseded => {
+                let ask = Learn { from: slot };
+                self.seat.on_learn(now, from, ask, effects);
+            }
             Verdict::Trimmed => {
                 let upto = self.seat.acceptor.log.trimmed();
                 self.seat.send(
@@ -292,6 +295,7 @@ impl MultiPaxos {
             return;
         };
         peer.restart_at(next);
+        peer.taught = None;
         let leads = self
             .seat
             .election

@@ -3,11 +3,14 @@
 //! A follower takes its own vote for the decided batch only if the vote has the ballot of the leader that
 //! announced the watermark. It asks for all other batches, one bounded chunk at a time.
 
+use crate::limits::TAUGHT_AGAIN;
 use crate::message::{Learn, Learned, Message, Trimmed};
+use crate::peers::Taught;
+use crate::questions::OpenQuestions;
 use crate::{MultiPaxos, Part, Seat};
 use quorate_ordering::{ConflictingDecisions, Decision, Effect, Effects, Lane};
 use quorate_types::zoo::{Plant, planted};
-use quorate_types::{Ballot, Batch, NodeId, NodeSet, Slot, Time};
+use quorate_types::{Ballot, Batch, Duration, NodeId, NodeSet, Slot, Time};
 
 /// What a node knows of decisions beyond its own decided prefix.
 #[derive(Clone, PartialEq, Debug)]
@@ -17,9 +20,10 @@ pub(crate) struct Learner {
     /// The highest slot known to be decided somewhere.
     pub(crate) known: Slot,
     gap_since: Option<Time>,
-    /// The peer that was asked, and when to ask again.
+    /// The peer that was asked last, and when another one is asked.
     asked: Option<(NodeId, Time)>,
-    /// Rises when an asked peer does not help, so that the next one is asked.
+    questions: OpenQuestions,
+    /// Rises when an answer does not help, so that the next peer is asked.
     turn: usize,
     /// When learning last brought a batch.
     pub(crate) progress_at: Time,
@@ -32,6 +36,7 @@ impl Learner {
             known: Slot::ZERO,
             gap_since: None,
             asked: None,
+            questions: OpenQuestions::default(),
             turn: 0,
             progress_at: now,
         }
@@ -99,13 +104,10 @@ impl MultiPaxos {
     ) {
         self.seat.peers.note_decided(from, decided);
         self.seat.learner.known = self.seat.learner.known.max(decided);
-        if self
-            .seat
-            .learner
-            .asked
-            .is_some_and(|(peer, _)| peer == from)
-        {
-            self.seat.learner.asked = None;
+        let learner = &mut self.seat.learner;
+        learner.questions.answered(now, from);
+        if learner.asked.is_some_and(|(peer, _)| peer == from) {
+            learner.asked = None;
         }
         let before = self.seat.acceptor.log.decided();
         let mut slot = first;
@@ -217,6 +219,7 @@ impl Seat {
     /// No further answer is expected: asks at once for what is still missing.
     pub(crate) fn learn_afresh(&mut self, now: Time, effects: &mut Effects<Message>) {
         self.learner.asked = None;
+        self.learner.questions.forget();
         if self.acceptor.log.decided() < self.learner.known {
             self.learner.gap_since.get_or_insert(now);
             self.learn(now, effects);
@@ -230,7 +233,7 @@ impl Seat {
         node: NodeId,
         effects: &mut Effects<Message>,
     ) {
-        let is_asked = self.learner.asked.is_some_and(|(peer, _)| peer == node);
+        let is_asked = self.learner.questions.lost(node);
         if is_asked && !planted(Plant::DeadPeerWaitedFor) {
             self.learn_afresh(now, effects);
         }
@@ -239,7 +242,17 @@ impl Seat {
     pub(crate) fn learner_wake_at(&self) -> Option<Time> {
         match (self.learner.asked, self.learner.gap_since) {
             (Some((_, again_at)), _) => Some(again_at),
-            (None, Some(since)) => Some(since + self.config.timing.gap),
+            (None, Some(since)) => {
+                let all_asked = self.learner.questions.first_end();
+                let linked = self.peers.iter().filter(|peer| peer.link.is_some());
+                let is_blocked = self.learner.questions.len() >= linked.count();
+                let at = since + self.config.timing.gap;
+                Some(
+                    all_asked
+                        .filter(|_| is_blocked)
+                        .map_or(at, |end| at.max(end)),
+                )
+            }
             (None, None) => None,
         }
     }
@@ -248,9 +261,7 @@ impl Seat {
         if self.learner_wake_at().is_none_or(|at| now < at) {
             return;
         }
-        if self.learner.asked.take().is_some() {
-            self.learner.turn += 1;
-        }
+        self.learner.asked = None;
         self.learn(now, effects);
     }
 
@@ -258,11 +269,12 @@ impl Seat {
         if self.learner.asked.is_some() || planted(Plant::TailLossUnnoticed) {
             return;
         }
-        let Some(peer) = self.teacher() else {
+        let Some(peer) = self.teacher(now) else {
             self.learner.gap_since = Some(now);
             return;
         };
-        self.learner.asked = Some((peer, now + self.config.timing.resend));
+        let again_at = (self.learner.questions).ask(now, peer, self.config.timing.resend);
+        self.learner.asked = Some((peer, again_at));
         let from = self.acceptor.log.decided().next();
         self.send(
             NodeSet::only(peer),
@@ -274,12 +286,12 @@ impl Seat {
 
     /// The peer to ask: the leader for a few slots, preferably another peer for many, and the next one
     /// after a failure.
-    fn teacher(&self) -> Option<NodeId> {
+    fn teacher(&self, now: Time) -> Option<NodeId> {
         let decided = self.acceptor.log.decided();
         let leader = self.election.leader.map(|ballot| ballot.node);
         let is_long = self.learner.known.since(decided) > self.config.limits.chunk_slots as u64;
         let mut choice: Vec<_> = (self.peers.iter())
-            .filter(|peer| peer.link.is_some())
+            .filter(|peer| peer.link.is_some() && !self.learner.questions.is_open(now, peer.node))
             .map(|peer| {
                 let is_leader = Some(peer.node) == leader;
                 let is_ahead = peer.decided > decided || is_leader;
@@ -291,14 +303,27 @@ impl Seat {
         choice.get(turn).map(|(_, _, node)| *node)
     }
 
+    /// Whether the answer to a question is on its way already: over a slow link it takes longer than a learner waits.
+    fn is_under_way(&self, now: Time, node: NodeId, first: Slot) -> bool {
+        let taught = self.peers.find(node).and_then(|peer| peer.taught);
+        taught.is_some_and(|taught| {
+            let is_in = taught.first <= first && first < taught.end;
+            is_in && now < taught.at + Duration(self.config.timing.resend.0 * TAUGHT_AGAIN)
+        })
+    }
+
     pub(crate) fn on_learn(
         &mut self,
+        now: Time,
         from: NodeId,
         Learn { from: first }: Learn,
         effects: &mut Effects<Message>,
     ) {
         let log = &self.acceptor.log;
         let limits = &self.config.limits;
+        if self.is_under_way(now, from, first) {
+            return;
+        }
         if first <= log.trimmed() {
             let upto = log.trimmed();
             self.send(
@@ -326,6 +351,13 @@ impl Seat {
             batches,
             decided: log.decided(),
         });
+        if let Some(peer) = self.peers.find_mut(from) {
+            peer.taught = Some(Taught {
+                first,
+                end: slot,
+                at: now,
+            });
+        }
         self.send(NodeSet::only(from), Lane::Bulk, answer, effects);
     }
 

@@ -15,6 +15,7 @@ mod learner;
 mod limits;
 pub mod message;
 mod peers;
+mod questions;
 mod queue;
 mod random;
 mod reads;

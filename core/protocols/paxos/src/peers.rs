@@ -28,6 +28,17 @@ pub(crate) struct Peer {
     pub(crate) next: Slot,
     /// The credit for values sent to it.
     pub(crate) credit: Credit,
+    /// The decided slots that it was told last on this link.
+    pub(crate) taught: Option<Taught>,
+}
+
+/// Decided slots that a peer was told.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Taught {
+    pub(crate) first: Slot,
+    /// The slot after the last one.
+    pub(crate) end: Slot,
+    pub(crate) at: Time,
 }
 
 impl Peer {
@@ -73,6 +84,7 @@ impl Peers {
                     acked: Slot::ZERO,
                     next: Slot::ZERO,
                     credit: Credit::default(),
+                    taught: None,
                 })
                 .collect(),
         )

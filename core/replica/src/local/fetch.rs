@@ -4,12 +4,14 @@
 //! replaced by another; the pieces received so far are kept only if that peer reported the same snapshot.
 //! The node keeps its two newest images, so a fetch survives one checkpoint.
 
-use crate::limits::{CHUNK_BYTES, CHUNKS_ASKED, FETCH_PATIENCE, FETCHER_PATIENCE, FETCHERS};
+use crate::limits::{
+    CHUNK_BYTES, CHUNKS_ASKED, FETCH_DOUBLINGS, FETCH_PATIENCE, FETCHER_PATIENCE, FETCHERS,
+};
 use crate::local::agreement::SnapshotReport;
 use crate::{DiskRoom, Output, PeerMessage, Replica, ReplicaMessage};
 use quorate_ordering::{Lane, LinkState, Ordering};
 use quorate_types::zoo::{Plant, planted};
-use quorate_types::{Digest, NodeId, NodeSet, Slot, Time, Value};
+use quorate_types::{Digest, Duration, NodeId, NodeSet, Slot, Time, Value};
 use std::collections::BTreeMap;
 
 #[derive(Debug, Default)]
@@ -25,6 +27,8 @@ pub(crate) struct Fetch {
     expected: Digest,
     /// Answers without a useful piece since the last pause: after a round of all peers, a pause.
     refusals: usize,
+    /// Pieces of this fetch that did not come in time: over a slow link the next ones may take longer.
+    missed: u32,
     /// The peers that fetch from here, and when each last asked.
     serving: BTreeMap<NodeId, Time>,
 }
@@ -62,12 +66,16 @@ impl Fetch {
         self.needed = None;
         self.state = State::Idle;
         self.refusals = 0;
+        self.missed = 0;
     }
 
     pub(crate) fn next_wake(&self) -> Option<Time> {
         match self.state {
             State::Idle | State::Installing { .. } => None,
-            State::Asking { since } | State::Pulling { since, .. } => Some(since + FETCH_PATIENCE),
+            State::Asking { since } | State::Pulling { since, .. } => {
+                let doublings = self.missed.min(FETCH_DOUBLINGS);
+                Some(since + Duration(FETCH_PATIENCE.0 << doublings))
+            }
         }
     }
 }
@@ -416,6 +424,7 @@ impl<O: Ordering> Replica<O> {
     /// Replaces a peer that made no progress.
     pub(crate) fn tend_fetch(&mut self, now: Time, out: &mut Vec<Output<O::Message>>) {
         if self.fetch.next_wake().is_some_and(|due| due <= now) {
+            self.fetch.missed += 1;
             self.ask_another(now, out);
         }
     }

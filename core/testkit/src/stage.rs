@@ -66,6 +66,7 @@ impl<P: ScriptedProtocol> Stage<P> {
         match words.as_slice() {
             ["nodes", count, options @ ..] => self.set(count, options)?,
             ["propose", who, texts @ ..] => self.propose(node(who)?, texts),
+            ["copy", who, command, text] => self.copy(node(who)?, command, text)?,
             ["deliver", "all"] => self.deliver_all()?,
             ["deliver", link] => self.carry(pair(link)?, None, Carry::Deliver)?,
             ["deliver", link, kind] => self.carry(pair(link)?, Some(kind), Carry::Deliver)?,
@@ -274,6 +275,15 @@ impl<P: ScriptedProtocol> Stage<P> {
             commands.push(call(1, self.commands, payload));
         }
         self.event(id, Event::Submit { commands });
+    }
+
+    fn copy(&mut self, id: NodeId, command: &str, text: &str) -> Done {
+        let number = command.strip_prefix('c').and_then(|n| n.parse().ok());
+        let number = number.ok_or("a command is c1, c2 and so on")?;
+        let payload = text.trim_matches('"').as_bytes();
+        let commands = vec![call(1, number, payload)];
+        self.event(id, Event::Submit { commands });
+        Ok(())
     }
 
     fn carry(&mut self, link: (NodeId, NodeId), kind: Option<&str>, how: Carry) -> Done {

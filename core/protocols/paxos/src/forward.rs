@@ -69,6 +69,17 @@ impl Submissions {
         Some(kept)
     }
 
+    /// Takes the commands that are wanted.
+    fn take_all(&mut self, is_wanted: impl Fn(&Command) -> bool) -> Vec<Kept> {
+        let kept = self.kept.values();
+        let wanted = kept.filter(|kept| is_wanted(&kept.command));
+        let wanted: Vec<CommandId> = wanted.map(|kept| kept.command.id).collect();
+        let taken = wanted.into_iter().filter_map(|id| self.take(id)).collect();
+        self.deadlines.retain(|(_, id)| self.kept.contains_key(id));
+        self.unsent.clear();
+        taken
+    }
+
     pub(crate) fn wake_at(&self) -> Option<Time> {
         let (deadline, _) = self.deadlines.front()?;
         Some((*deadline).min(self.resend_at))
@@ -124,21 +135,24 @@ impl MultiPaxos {
         commands: Vec<Command>,
         effects: &mut Effects<Message>,
     ) {
+        let limits = &self.seat.config.limits;
+        let mut commands = commands;
         if let Part::Leader(leader) = &mut self.part
             && leader.stage == LeaderStage::Steady
         {
-            if leader.queue.has_room(&self.seat.config.limits) {
-                leader.queue.push(Source::Own(Fate::Unproposed), commands);
+            // A copy of what another node forwarded is kept: if this node loses its ballot, that one may go elsewhere.
+            let (copies, fresh) = leader.held.part(commands);
+            commands = copies;
+            if leader.queue.has_room(limits) {
+                leader.enqueue(Source::Own(Fate::Unproposed), fresh);
             } else {
-                refuse(
-                    commands.iter().map(|command| command.id),
-                    Refusal::Overloaded,
-                    effects,
-                );
+                let fresh = fresh.iter().map(|command| command.id);
+                refuse(fresh, Refusal::Overloaded, effects);
             }
-            return;
+            if commands.is_empty() {
+                return;
+            }
         }
-        let limits = &self.seat.config.limits;
         let is_full = self.seat.forward.kept.len() >= limits.queue_commands
             || self.seat.forward.bytes >= limits.queue_bytes;
         if is_full {
@@ -166,23 +180,29 @@ impl MultiPaxos {
         if !peer.forwarded.accept(number) {
             return;
         }
-        let refusal = match &mut self.part {
+        let (commands, refusal) = match &mut self.part {
             Part::Leader(leader) if leader.ballot == ballot => {
-                if leader.queue.has_room(&self.seat.config.limits) {
-                    let node = from;
-                    leader
-                        .queue
-                        .push(Source::Forwarded { node, number }, commands);
+                // Whoever forwarded a copy keeps the command until it is decided, or forwards it to the next leader.
+                let (_, fresh) = leader.held.part(commands);
+                if fresh.is_empty() {
                     return;
                 }
-                Refusal::Overloaded
+                if leader.queue.has_room(&self.seat.config.limits) {
+                    let node = from;
+                    leader.enqueue(Source::Forwarded { node, number }, fresh);
+                    return;
+                }
+                (fresh, Refusal::Overloaded)
             }
             Part::Leader(_) | Part::Candidate(_) | Part::Follower => {
-                if ballot.node == self.seat.config.own && ballot.boot == self.seat.config.boot {
+                let is_own =
+                    ballot.node == self.seat.config.own && ballot.boot == self.seat.config.boot;
+                let refusal = if is_own {
                     Refusal::NotOrdered
                 } else {
                     Refusal::Unknown
-                }
+                };
+                (commands, refusal)
             }
         };
         let commands = commands.iter().map(|command| command.id).collect();
@@ -197,20 +217,15 @@ impl MultiPaxos {
 }
 
 impl Leader {
-    /// This node leads and everything of earlier ballots is decided: proposes all kept commands.
+    /// This node leads and everything of earlier ballots is decided: proposes all kept commands of which no copy waits.
     pub(crate) fn adopt_outstanding(&mut self, seat: &mut Seat, effects: &mut Effects<Message>) {
         seat.deliver(effects);
-        let kept = std::mem::take(&mut seat.forward.kept);
-        seat.forward.unsent.clear();
-        seat.forward.deadlines.clear();
-        seat.forward.bytes = 0;
+        let kept = seat.forward.take_all(|command| !self.held.has(command));
         let is_open = |kept: &Kept| kept.is_uncertain || kept.sent.is_some();
-        let (uncertain, certain): (Vec<Kept>, Vec<Kept>) = kept.into_values().partition(is_open);
+        let (uncertain, certain): (Vec<Kept>, Vec<Kept>) = kept.into_iter().partition(is_open);
         for (fate, kept) in [(Fate::Open, uncertain), (Fate::Unproposed, certain)] {
-            if !kept.is_empty() {
-                let commands = kept.into_iter().map(|kept| kept.command).collect();
-                self.queue.push(Source::Own(fate), commands);
-            }
+            let commands = kept.into_iter().map(|kept| kept.command).collect();
+            self.enqueue(Source::Own(fate), commands);
         }
     }
 }
@@ -365,6 +380,10 @@ impl Seat {
 
     fn drop_settled_deadlines(&mut self) {
         let forward = &mut self.forward;
+        if forward.kept.is_empty() {
+            // A leader sends nothing on: it would collect the ids of all that was ever kept.
+            forward.unsent.clear();
+        }
         while let Some((deadline, id)) = forward.deadlines.front() {
             let is_open = forward
                 .kept

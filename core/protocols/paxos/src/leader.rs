@@ -6,6 +6,7 @@
 
 use crate::candidate::PhaseOneFound;
 use crate::forward::Fate;
+use crate::held::Held;
 use crate::limits::BEATS;
 use crate::message::{Accept, Accepted, Decided, Heard, Heartbeat, Message, Seen, TakeOver};
 use crate::queue::{Origin, Queue, Run, Source};
@@ -56,6 +57,8 @@ pub(crate) struct Leader {
     /// The slot after the last proposed one.
     pub(crate) next: Slot,
     pub(crate) queue: Queue,
+    /// What the queue and the slots in flight hold.
+    pub(crate) held: Held,
     since: Time,
     beat: u64,
     /// When each recent heartbeat was sent.
@@ -107,11 +110,22 @@ impl Leader {
 
     pub(crate) fn check(&self, decided: Slot) {
         self.queue.check();
+        let proposed = self.in_flight.iter();
+        let proposed = proposed.flat_map(|proposal| proposal.batch.commands());
+        self.held.check(self.queue.commands().chain(proposed));
         let end = decided.plus(self.in_flight.len() as u64).next();
         assert_eq!(
             self.next, end,
             "the slots in flight cover what is proposed and undecided"
         );
+    }
+
+    /// Lets `commands`, none of which is held, wait for a slot.
+    pub(crate) fn enqueue(&mut self, source: Source, commands: Vec<Command>) {
+        if !commands.is_empty() {
+            self.held.insert(&commands);
+            self.queue.push(source, commands);
+        }
     }
 
     /// Once caught up, proposes again the votes that phase 1 found; once these are decided, turns to new commands.
@@ -156,6 +170,10 @@ impl Leader {
             self.progress_at = now;
         }
         self.next = slot.next();
+        match origin {
+            Origin::Found => self.held.insert(batch.commands()),
+            Origin::Own | Origin::Mixed(_) => {}
+        }
         self.in_flight.push_back(Proposal {
             batch: batch.clone(),
             voters: NodeSet::empty(),
@@ -321,6 +339,7 @@ impl Leader {
                 Some(_) | None => break,
             }
             let proposal = self.in_flight.pop_front().expect("it was just looked at");
+            self.held.remove(proposal.batch.commands());
             if matches!(proposal.origin, Origin::Mixed(_)) {
                 self.is_awaited_elsewhere = true;
             }
@@ -335,8 +354,10 @@ impl Leader {
     /// The decided prefix moved by learning: drops own proposals that were decided.
     pub(crate) fn drop_covered(&mut self, seat: &mut Seat) {
         let decided = seat.acceptor.log.decided();
-        while !self.in_flight.is_empty() && self.first() <= decided {
-            self.in_flight.pop_front();
+        while self.first() <= decided
+            && let Some(proposal) = self.in_flight.pop_front()
+        {
+            self.held.remove(proposal.batch.commands());
         }
         self.next = self.next.max(decided.next());
     }
@@ -490,6 +511,7 @@ impl MultiPaxos {
             in_flight: VecDeque::new(),
             next: decided.next(),
             queue: Queue::default(),
+            held: Held::default(),
             since: now,
             beat: 0,
             beats: VecDeque::new(),

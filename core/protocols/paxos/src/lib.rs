@@ -10,6 +10,7 @@ mod dispatch;
 mod election;
 mod flow;
 mod forward;
+mod held;
 mod leader;
 mod learner;
 mod limits;

@@ -115,7 +115,12 @@ impl Queue {
         Origin::Mixed(runs)
     }
 
-    /// All waiting commands, by run.
+    /// All waiting commands.
+    pub(crate) fn commands(&self) -> impl Iterator<Item = &Command> {
+        self.commands.iter()
+    }
+
+    /// Takes all waiting commands, by run.
     pub(crate) fn drain(&mut self) -> Vec<(Run, Vec<Command>)> {
         self.bytes = 0;
         let runs = std::mem::take(&mut self.runs);

@@ -127,9 +127,6 @@ pub(super) fn schedule(setup: &Setup) -> Schedule {
     }
 }
 
-/// Calls that a group of deep clients decides in a round trip, at least.
-const CALLS_OF_DEEP: usize = 4;
-
 /// Sizes from 1 to 7, usually 3 or 5; some groups with unequal quorums, some with replicas that do not vote.
 fn shape(random: &mut Random, setup: &Setup) -> Shape {
     let nodes: u64 = *random.pick(&[1, 2, 3, 3, 3, 3, 3, 3, 3, 3, 4, 4, 5, 5, 5, 5, 6, 7]);
@@ -145,10 +142,7 @@ fn shape(random: &mut Random, setup: &Setup) -> Shape {
     } else {
         (majority, majority)
     };
-    // Not drawn: deep clients of a group that decides one or two calls in a round trip. What they send again fills the slots, and
-    // calls wait for longer than anybody would: the leader does not yet drop a copy of what is queued already.
-    let is_deep =
-        random.chance(250) && setup.limits.batch_commands * setup.limits.pipeline >= CALLS_OF_DEEP;
+    let is_deep = random.chance(250);
     Shape {
         nodes: nodes as u16,
         acceptors: acceptors as u16,

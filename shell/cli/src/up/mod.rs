@@ -4,6 +4,7 @@
 //! there is a leader, restarts nodes that die, and ends all nodes when it ends.
 
 mod plan;
+mod rotating_log;
 mod supervisor;
 mod tls;
 

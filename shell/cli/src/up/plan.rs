@@ -12,7 +12,11 @@ use quorate_node::{
 };
 use quorate_storage::Identity;
 use quorate_types::ObjectId;
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+use std::fs::File;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
@@ -28,6 +32,8 @@ pub(super) struct Plan {
     pub(super) is_new: bool,
     object: String,
     dir: PathBuf,
+    /// No other `quorate up` uses the directory as long as this is open.
+    _lock: File,
     /// Removes the directory when the group ends, if it was a temporary one.
     _temporary: Option<TempDir>,
 }
@@ -64,6 +70,7 @@ impl Plan {
                 (made.path().to_owned(), Some(made))
             }
         };
+        let lock = lock(&dir)?;
         let configs = if is_new {
             make_new(&dir, args, &object, &ports)?
         } else {
@@ -89,6 +96,7 @@ impl Plan {
             is_new,
             object: object.name,
             dir,
+            _lock: lock,
             _temporary: temporary,
         })
     }
@@ -189,9 +197,31 @@ fn object_config(args: &UpArgs) -> Result<ObjectConfig, CliError> {
 }
 
 fn make_dir(dir: &Path) -> Result<PathBuf, CliError> {
-    std::fs::create_dir_all(dir)
+    let mut builder = std::fs::DirBuilder::new();
+    builder
+        .recursive(true)
+        .mode(0o700)
+        .create(dir)
         .and_then(|()| dir.canonicalize())
         .map_err(|error| CliError::failed(format!("cannot make {}: {error}", dir.display())))
+}
+
+/// Locks the directory itself, so that removing a file in it does not let a second group in.
+fn lock(dir: &Path) -> Result<File, CliError> {
+    let failed =
+        |error: std::io::Error| CliError::failed(format!("cannot lock {}: {error}", dir.display()));
+    let opened = File::open(dir).map_err(failed)?;
+    match flock(&opened, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(opened),
+        Err(Errno::WOULDBLOCK) => Err(CliError {
+            text: format!(
+                "{} is in use by another `quorate up`: stop that one, or choose another --dir",
+                dir.display()
+            ),
+            code: code::CONFLICT,
+        }),
+        Err(error) => Err(failed(error.into())),
+    }
 }
 
 fn config_path(dir: &Path, node: u16) -> PathBuf {

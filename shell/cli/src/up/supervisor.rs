@@ -1,12 +1,12 @@
 //! The nodes as processes: started, waited for, started again, ended.
 
 use super::plan::{Plan, PlannedNode};
+use super::rotating_log::RotatingLog;
 use crate::error::{CliError, code};
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::collections::BTreeMap;
-use std::fs::OpenOptions;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -135,7 +135,7 @@ impl Supervisor {
         let how = match (status.signal(), status.code()) {
             (Some(signal), _) => format!("signal {signal}"),
             (None, Some(code)) => format!("exit code {code}"),
-            (None, None) => "for no reason that is told".to_owned(),
+            (None, None) => "no reason that is told".to_owned(),
         };
         Happening::Died { node, how }
     }
@@ -152,14 +152,16 @@ impl Supervisor {
         pause
     }
 
-    /// Why the group could not start: what the node said last, and its exit code.
+    /// Why the group could not start: how the node ended, what it said last, and its exit code.
     pub(super) fn failure(&self, plan: &Plan, node: u16, how: &str) -> CliError {
         let said = std::fs::read_to_string(plan.log(node)).unwrap_or_default();
         let last = said.lines().rev().find(|line| !line.trim().is_empty());
-        let last = last.map_or(how, |line| line.strip_prefix("quorate: ").unwrap_or(line));
+        let last = last.map_or("nothing", |line| {
+            line.strip_prefix("quorate: ").unwrap_or(line)
+        });
         let code = self.last_exit.and_then(|status| status.code());
         CliError {
-            text: format!("node {node} did not start: {last}"),
+            text: format!("node {node} did not start, it ended with {how}; it said last: {last}"),
             code: code
                 .and_then(|code| u8::try_from(code).ok())
                 .filter(|code| *code != 0)
@@ -171,11 +173,7 @@ impl Supervisor {
         let launch = &self.launches[&node];
         let failed =
             |error: std::io::Error| CliError::failed(format!("cannot start node {node}: {error}"));
-        let log = OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(&launch.log)
-            .map_err(failed)?;
+        let log = RotatingLog::open(&launch.log).map_err(failed)?;
         let exe = std::env::current_exe().map_err(failed)?;
         let child = Command::new(exe)
             .args(["node", "run", "--config"])
@@ -188,7 +186,7 @@ impl Supervisor {
             ])
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(log)
+            .stderr(Stdio::piped())
             .spawn()
             .map_err(failed)?;
         let pid = child.id();
@@ -196,7 +194,7 @@ impl Supervisor {
         let sender = self.sender.clone();
         std::thread::Builder::new()
             .name(format!("node-{node}"))
-            .spawn(move || wait_for(child, node, &sender))
+            .spawn(move || wait_for(child, log, node, &sender))
             .map_err(failed)?;
         Ok(pid)
     }
@@ -226,7 +224,11 @@ impl Drop for Supervisor {
     }
 }
 
-fn wait_for(mut child: Child, node: u16, sender: &Sender<Report>) {
+/// Nothing that a node starts keeps its standard error open, so the log ends with the node.
+fn wait_for(mut child: Child, mut log: RotatingLog, node: u16, sender: &Sender<Report>) {
+    if let Some(words) = child.stderr.take() {
+        log.copy(words);
+    }
     let status = child.wait().unwrap_or_else(|_| ExitStatus::from_raw(0));
     // A supervisor that has ended needs no report.
     let _ = sender.send(Report::Exit { node, status });

@@ -6,6 +6,8 @@ from bank import Account
 class AuditedAccount(Account):
     """An account that keeps the token of every call in the order of execution."""
 
+    __quorate_reads__ = ("audit", "total")
+
     def __init__(self, number: str, balance: int = 0) -> None:
         super().__init__(number, balance)
         self.entries: list[tuple[int, int]] = []

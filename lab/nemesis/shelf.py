@@ -10,6 +10,8 @@ from __future__ import annotations
 class Shelf:
     """Texts by key."""
 
+    __quorate_reads__ = ("get",)
+
     def __init__(self) -> None:
         self.texts: dict[str, str] = {}
 

@@ -11,11 +11,13 @@
     │       ├── UnsupportedValue   (also TypeError)       an argument cannot be sent
     │       ├── NoSuchMethod       (also AttributeError)  unknown or private method
     │       ├── NotFound           (also LookupError)     no such object
+    │       ├── NotReadOnly        a method that is not declared read-only, or lied about it, was read
     │       ├── MethodSkipped      the group decided to skip a call that ends every host
     │       └── Closed             this connection was closed
     ├── OutcomeUnknown         it may have been executed: look before calling again
     │   ├── TimedOut           (also TimeoutError)
     │   └── SessionExpired     the session ended while calls were under way
+    ├── ReadEnded              a read ran too long or crashed: it was ended and changed nothing
     ├── UnsupportedResult      (also TypeError)           executed: what the method returned cannot be sent
     ├── RemoteError            executed: the method raised an exception that is unknown here
     └── MalformedValue         (also ValueError)          bytes that do not encode a value
@@ -116,6 +118,14 @@ class NotFound(Refused, LookupError):
     """
 
 
+class NotReadOnly(Refused):
+    """A method that changes its object, or is not declared to change nothing, was asked for as a read.
+
+    >>> NotReadOnly.executed
+    False
+    """
+
+
 class MethodSkipped(Refused):
     """The group decided to skip the call: it ends every process that executes it.
 
@@ -156,6 +166,16 @@ class SessionExpired(OutcomeUnknown):
     >>> issubclass(SessionExpired, OutcomeUnknown)
     True
     """
+
+
+class ReadEnded(QuorateError):
+    """A read ran longer than `--call-timeout`, or crashed: its host process ended, and it changed nothing.
+
+    >>> ReadEnded.fault, ReadEnded.retry
+    ('method', False)
+    """
+
+    fault = "method"
 
 
 class UnsupportedResult(QuorateError, TypeError):
@@ -236,11 +256,13 @@ for _class in (
     UnsupportedValue,
     NoSuchMethod,
     NotFound,
+    NotReadOnly,
     MethodSkipped,
     Closed,
     OutcomeUnknown,
     TimedOut,
     SessionExpired,
+    ReadEnded,
     UnsupportedResult,
     RemoteError,
     MalformedValue,

@@ -17,13 +17,23 @@ import select
 import signal
 import struct
 import sys
-from typing import Any
+import sysconfig
+from collections.abc import Callable
+from typing import Any, TypeVar
 
-from quorate import _environment, _names, _native
-from quorate._errors import QuorateError
+from quorate import _confinement, _environment, _names, _native, _options
+from quorate._errors import NotReadOnly, QuorateError
 
-VERSION = 1
+T = TypeVar("T")
+
+Prepared = tuple[bytes, dict[int, Any], str, list[tuple[int, str]], int]
+"""Answer, objects, which reads are checked, methods that may not run as reads, and the quiet slots."""
+
+VERSION = 2
 """Version of the protocol between node and host."""
+
+DESCRIPTORS_MAX = 1024
+"""Files that objects and their modules may hold open."""
 
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
@@ -39,28 +49,71 @@ class Host:
         self._stream = stream
         self._classes: dict[int, type] = {}
         self._children: dict[int, int] = {}
+        self._places = _Places([])
+        self._voice: int | None = None
 
-    def prepare(self, hello: bytes) -> tuple[bytes, dict[int, Any]]:
+    def prepare(self, hello: bytes) -> Prepared:
         """Make the objects; the answer says ready, or which of them is unfit and why."""
         greeting = _native.loads(hello)
         if greeting["version"] != VERSION:
-            return _unfit("", "version", f"this package speaks host protocol {VERSION}"), {}
+            return _refusal("", "version", f"this package speaks host protocol {VERSION}")
         sys.path[:0] = greeting["paths"]
+        self._places = _Places.of_this_process(greeting["paths"])
+        if greeting["quiet"]:
+            self._hush()
+        confinement = "off"
+        if greeting["sandbox"]:
+            confinement = _confinement.confine(greeting["paths"], greeting["scratch"])
         objects: dict[int, Any] = {}
         _environment.refuse_effects(False)
         for number, name, path, (args, kwargs) in greeting["objects"]:
             try:
-                cls = _find_class(path)
+                cls = _find_class(path, greeting["paths"])
                 _names.register(cls)
                 _native.set_environment(0, greeting["seed"], 0, number)
                 objects[number] = _construct(cls, args, kwargs)
                 if greeting["snapshots"]:
                     _test_state(objects[number])
             except Unfit as unfit:
-                return _unfit(name, *unfit.args), {}
+                return _refusal(name, *unfit.args)
             self._classes[number] = cls
         _environment.refuse_effects(True)
-        return _native.dumps(["ready", platform.python_version(), os.getpid()]), objects
+        checking = greeting["checks"] if greeting["snapshots"] else "never"
+        liars = [(number, method) for number, method in greeting["liars"]]
+        answer = _native.dumps(["ready", confinement, platform.python_version(), os.getpid()])
+        return answer, objects, checking, liars, greeting["quiet"]
+
+    def _hush(self) -> None:
+        """Drop what is printed: work is repeated that an earlier process did and printed."""
+        self._voice = os.dup(2)
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, 1)
+        os.dup2(null, 2)
+        os.close(null)
+
+    def speak(self) -> None:
+        """Pass on what is printed from here on."""
+        if self._voice is None:
+            return
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os.dup2(self._voice, 1)
+        os.dup2(self._voice, 2)
+        os.close(self._voice)
+        self._voice = None
+
+    def is_readonly(self, number: int, method: str) -> bool:
+        """Whether the class of the object declares that the method changes nothing."""
+        return _options.is_readonly(self._classes[number], method)
+
+    def wrote(self, target: Any, method: str, image: bytes | None) -> NotReadOnly:
+        """The error of a method that is declared read-only and changed its object; names the attribute."""
+        cls = type(target).__name__
+        changed = _changed_attribute(target, image) if image is not None else "an attribute"
+        return NotReadOnly(
+            f"`{method}` of {cls} is declared read-only and changes {changed}: remove the declaration "
+            "(@quorate.readonly, __quorate_reads__) or the change; this replica is rebuilt"
+        )
 
     def freeze(self, objects: dict[int, Any], path: str) -> int:
         """Fork a process that writes the image; its end is the end of the returned pipe."""
@@ -101,16 +154,64 @@ class Host:
 
     def describe(self, error: BaseException) -> tuple[str, str, list[Any], str]:
         """An exception in the form that is sent: the same on every replica, so without addresses or paths."""
-        cls = type(error)
-        try:
-            message = _ADDRESS.sub("", str(error))
-        except Exception:
-            message = "(its text could not be made)"
-        return _names.name_of(cls), message, _clean_arguments(error), _where(error)
+        return (
+            _attempt(lambda: _plain(_names.name_of(type(error))), "builtins.Exception"),
+            _attempt(lambda: self._clean(str(error)), "(its text could not be made)"),
+            _attempt(lambda: [self._clean_argument(part) for part in error.args], []),
+            _attempt(lambda: _plain(_where(error)), ""),
+        )
+
+    def _clean(self, text: str) -> str:
+        return self._places.leave_out(_ADDRESS.sub("", _plain(text)))
+
+    def _clean_argument(self, part: Any) -> Any:
+        return self._clean(part) if type(part) is str else part
 
 
-def _clean_arguments(error: BaseException) -> list[Any]:
-    return [_ADDRESS.sub("", part) if isinstance(part, str) else part for part in error.args]
+def _attempt(make: Callable[[], T], otherwise: T) -> T:
+    """What the exception of a user's class makes of itself may raise anything, even the wish to exit."""
+    try:
+        return make()
+    except BaseException:
+        return otherwise
+
+
+def _plain(text: str) -> str:
+    """Text that can be sent: lone surrogates are written as escapes."""
+    return str.encode(text, "utf-8", "backslashreplace").decode()
+
+
+class _Places:
+    """Directories that differ between replicas, which must not be in the text of an exception."""
+
+    def __init__(self, places: list[str]) -> None:
+        # The longest first: a directory inside another one is left out as a whole.
+        ordered = sorted(
+            {place.rstrip("/") for place in places if place.count("/") > 1}, key=len, reverse=True
+        )
+        self._pattern = (
+            re.compile("(?:" + "|".join(map(re.escape, ordered)) + r")(?:/|(?![\w.-]))") if ordered else None
+        )
+
+    @classmethod
+    def of_this_process(cls, paths: list[str]) -> _Places:
+        """Where modules come from."""
+        return cls([*paths, *sys.path, sysconfig.get_path("stdlib"), os.path.dirname(os.__file__)])
+
+    def leave_out(self, text: str) -> str:
+        return self._pattern.sub("", text) if self._pattern else text
+
+
+def _changed_attribute(target: Any, image: bytes) -> str:
+    """The first attribute that has another value than in the image."""
+    try:
+        before = vars(_native.load_state(image))
+        for name, value in vars(target).items():
+            if name not in before or _native.dump_state(value) != _native.dump_state(before[name]):
+                return f"`{_plain(name)}`"
+    except Exception:
+        return "its state"
+    return "its state"
 
 
 def _where(error: BaseException) -> str:
@@ -123,7 +224,7 @@ def _where(error: BaseException) -> str:
     return "\n".join(lines)
 
 
-def _find_class(path: str) -> type:
+def _find_class(path: str, paths: list[str]) -> type:
     module_name, colon, class_name = path.partition(":")
     if not colon or not module_name or not class_name:
         raise Unfit("class path", f"{path!r} is not MODULE:CLASS, such as bank:Account")
@@ -131,13 +232,13 @@ def _find_class(path: str) -> type:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name and (module_name + ".").startswith(error.name + "."):
-            reason = f"there is no module {error.name!r} in {os.getcwd()} or on PYTHONPATH"
+            reason = f"there is no module {error.name!r} in {', '.join(paths)} or on PYTHONPATH"
         else:
             reason = (
                 f"module {module_name!r} needs {error.name!r}, which is not installed for {sys.executable}"
             )
         raise Unfit("module", reason) from error
-    except Exception as error:
+    except BaseException as error:
         raise Unfit("module", f"importing {module_name!r} raised {_one_line(error)}") from error
     found: Any = module
     for step in class_name.split("."):
@@ -161,7 +262,7 @@ def _construct(cls: type, args: list[Any], kwargs: dict[str, Any]) -> Any:
             )
     try:
         return cls(*args, **kwargs)
-    except Exception as error:
+    except BaseException as error:
         reason = f"{cls.__name__}{_signature(cls)} raised {_one_line(error)}: see --args and --kwargs"
         raise Unfit("constructor", reason) from error
 
@@ -186,15 +287,17 @@ def _test_state(value: Any) -> None:
 
 
 def _one_line(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}".splitlines()[0]
+    name = type(error).__name__
+    return _plain(_attempt(lambda: f"{name}: {error}".splitlines()[0], f"{name} without a text"))
 
 
-def _unfit(name: str, kind: str, reason: str) -> bytes:
-    return _native.dumps(["unfit", name, kind, reason])
+def _refusal(name: str, kind: str, reason: str) -> Prepared:
+    return _native.dumps(["unfit", name, kind, reason]), {}, "never", [], 0
 
 
 def _write_image(objects: dict[int, Any], path: str, writer: int, stream: int, parent: int) -> None:
     """Runs in the forked process and never returns."""
+    code = 1
     try:
         _native.die_with_parent(parent)
         # The node must see the stream's end when the host dies, whatever this process does.
@@ -206,28 +309,39 @@ def _write_image(objects: dict[int, Any], path: str, writer: int, stream: int, p
                 image = _native.dump_state(objects[number])
                 file.write(struct.pack("<IQ", number, len(image)))
                 file.write(image)
+        code = 0
     except BaseException as error:
         os.write(writer, _one_line(error).encode()[:4096])
-        os._exit(1)
-    os._exit(0)
+    finally:
+        # Whatever was raised, and wherever: this process must not go on as a second host.
+        os._exit(code)
 
 
 def _limit_resources() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    memory = os.environ.get("QUORATE_HOST_MEMORY")
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    files = DESCRIPTORS_MAX if most == resource.RLIM_INFINITY else min(DESCRIPTORS_MAX, most)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
+    memory = os.environ.pop("QUORATE_HOST_MEMORY", None)
     if memory:
         resource.setrlimit(resource.RLIMIT_AS, (int(memory), int(memory)))
+        # An image is never larger than the memory in which it is made.
+        resource.setrlimit(resource.RLIMIT_FSIZE, (int(memory), int(memory)))
 
 
 def main() -> None:
     """Serve the node that started this process."""
     # A Ctrl-C at the terminal is the node's to handle; its end is ours.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _native.die_with_parent(int(os.environ["QUORATE_HOST_PARENT"]))
+    _native.die_with_parent(int(os.environ.pop("QUORATE_HOST_PARENT")))
+    # The node passes nothing else on, but whoever started the node may have left descriptors open.
+    os.closerange(3, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
     activity = os.dup(1)
     stream = os.dup(0)
     os.set_inheritable(activity, False)
     os.dup2(2, 1)
+    # A new stream: the old one took the activity for a file in which it may seek.
+    sys.stdout = os.fdopen(1, "w", buffering=1, errors="backslashreplace", closefd=False)
     # Standard input stays a copy of the stream only until the objects could read it.
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)

@@ -40,6 +40,8 @@ def local(
     with tempfile.TemporaryDirectory(prefix="quorate-") as directory:
         options = ["--args", json.dumps(args), "--kwargs", json.dumps(kwargs)]
         options += ["--nodes", str(nodes), "--persist", persist, "--port", "0", "--dir", directory]
+        # A test is where a method that wrongly claims to change nothing should be found.
+        options += ["--check-reads", "all"]
         group = start_group(class_path(cls), options, Path(inspect.getfile(cls)).parent)
         with group as ready, connect(ready["endpoint"], cls, timeout=timeout) as proxy:
             yield proxy

@@ -7,6 +7,7 @@ Names from the wire are looked up here; nothing is imported because a peer named
 from __future__ import annotations
 
 import sys
+import types
 from typing import Any, TypeVar
 
 C = TypeVar("C")
@@ -49,7 +50,10 @@ def is_allowed(cls: type) -> bool:
 
 
 def find(name: str) -> Any:
-    """The class (or function) of that name in an allowed module that is loaded; None if there is none."""
+    """The class (or function) of that name in an allowed module that is loaded; None if there is none.
+
+    Only what the module itself defines counts: what it has imported is reached through its attributes too.
+    """
     known = _classes.get(name)
     if known is not None:
         return known
@@ -60,10 +64,19 @@ def find(name: str) -> Any:
     while module_name:
         module = sys.modules.get(module_name)
         if module is not None:
-            found: Any = module
-            for step in path:
-                found = getattr(found, step, None)
-            return found
+            return _own(module, path)
         module_name, _, rest = module_name.rpartition(".")
         path.insert(0, rest)
     return None
+
+
+def _own(module: Any, path: list[str]) -> Any:
+    found: Any = module
+    for step in path:
+        if found is not module and not isinstance(found, type):
+            return None
+        found = getattr(found, step, None)
+    is_own = isinstance(found, type | types.FunctionType) and (
+        (found.__module__, found.__qualname__) == (module.__name__, ".".join(path))
+    )
+    return found if is_own else None

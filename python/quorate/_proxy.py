@@ -137,7 +137,7 @@ def reading(proxy: T, *, level: Level = "confirmed") -> T:
 
 
 def weak(proxy: T) -> T:
-    """A proxy whose calls read the state of the connected replica, possibly stale; see `freshness`.
+    """A proxy whose calls read the state of the connected replica, possibly stale: see `freshness`.
 
     >>> weak(7)
     Traceback (most recent call last):

@@ -16,9 +16,9 @@ def exception_of(parts: list[Any]) -> BaseException:
     if cls is not None:
         try:
             exception = cls(*args)
-        except Exception:
+        except BaseException:
             exception = None
-    if exception is None or str(exception) != message:
+    if exception is None or _text(exception) != message:
         # Made from its message alone where its own arguments did not travel or do not fit.
         exception = _from_message(cls, class_name, message, traceback)
     if traceback:
@@ -32,9 +32,9 @@ def _from_message(
     if cls is not None:
         try:
             exception = cls(message)
-        except Exception:
+        except BaseException:
             return _errors.RemoteError(class_name, message, traceback)
-        if str(exception) == message or isinstance(exception, KeyError):
+        if _text(exception) == message or isinstance(exception, KeyError):
             return exception
     return _errors.RemoteError(class_name, message, traceback)
 
@@ -48,3 +48,11 @@ def _class_of(name: str) -> type[Exception] | None:
     else:
         found = _names.find(name)
     return found if isinstance(found, type) and issubclass(found, Exception) else None
+
+
+def _text(exception: BaseException) -> str | None:
+    """What the exception says; None if its class raises instead, whatever that is."""
+    try:
+        return str(exception)
+    except BaseException:
+        return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import os
 import random
 import time
@@ -14,6 +15,34 @@ class Overdrawn(Exception):
     def __init__(self, missing: int) -> None:
         super().__init__(missing)
         self.missing = missing
+
+
+class Surrogate(Exception):
+    def __str__(self) -> str:
+        return "half \ud800"
+
+
+class Exits(Exception):
+    def __str__(self) -> str:
+        raise SystemExit(9)
+
+
+class BadArguments(Exception):
+    args = property(lambda self: vars(self)["no such name"])
+
+
+class BadClass(Exception):
+    pass
+
+
+BadClass.__module__ = "half \ud800"
+
+ODD: dict[str, type[Exception]] = {
+    "surrogate": Surrogate,
+    "exits": Exits,
+    "arguments": BadArguments,
+    "class": BadClass,
+}
 
 
 class Wallet:
@@ -61,5 +90,35 @@ class Wallet:
 
     def end_the_process(self) -> None:
         os._exit(3)
+
+    def fail_oddly(self, way: str) -> None:
+        raise ODD[way]()
+
+    def fail_with(self, text: str) -> None:
+        raise LookupError(text.replace("HERE", os.path.dirname(__file__)), 7)
+
+    def zone_offset(self, when: datetime.datetime) -> Any:
+        return str(when.utcoffset())
+
+    @quorate.readonly
+    def liar(self) -> int:
+        if isinstance(self.drawn, list):
+            self.drawn.append(1)
+        return 0
+
+    def draw_list(self) -> None:
+        self.drawn = [0]
+
+    def say(self, words: str) -> None:
+        print(words)
+
+    def hang(self) -> None:
+        while True:
+            pass
+
+    @quorate.readonly
+    def hang_reading(self) -> None:
+        while True:
+            pass
 
     def _secret(self) -> None: ...

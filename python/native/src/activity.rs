@@ -1,7 +1,7 @@
 //! The activity: which call is being executed, in memory shared with the node.
 //!
 //! The node reads it after this process died or while it seems to hang. Three words: number of the
-//! activity, slot (0 while idle, all ones for a query), index and object.
+//! activity, slot (0 while idle, all ones for a query), index (of a query the lower half of its id) and object.
 
 use pyo3::prelude::*;
 use std::os::fd::RawFd;

@@ -58,6 +58,19 @@ pub(crate) fn call<'a, 'py>(py: Python<'py>, data: &'a [u8]) -> PyResult<Decoded
     reader.call().map_err(|fault| fault.into_error(py, ""))
 }
 
+/// The method of a call, without its arguments.
+pub(crate) fn method<'a>(py: Python<'_>, data: &'a [u8]) -> PyResult<&'a str> {
+    let mut scan = ItemScan { rest: data };
+    let mut read = || {
+        if scan.expect(ARRAY)? != 3 {
+            return Err(BadValue::malformed("a call has three parts"));
+        }
+        let length = scan.expect(TEXT)?;
+        scan.text(length)
+    };
+    read().map_err(|fault| fault.into_error(py, ""))
+}
+
 struct Reader<'a, 'py> {
     py: Python<'py>,
     hooks: &'py Hooks,

@@ -24,6 +24,7 @@ pub(crate) mod reply {
     pub(crate) const IMAGE_FAILED: u8 = 0x86;
     pub(crate) const RESTORED: u8 = 0x87;
     pub(crate) const RESTORE_FAILED: u8 = 0x88;
+    pub(crate) const READ_WROTE: u8 = 0x89;
 }
 
 /// How a call ended.

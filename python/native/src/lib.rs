@@ -2,18 +2,21 @@
 //! the agreed environment. Thin: it converts and calls; what a value of a rare kind means is said in
 //! Python (`quorate._values`, `quorate._state`).
 //!
-//! `unsafe` stands in `activity.rs` (shared memory), `wait.rs` (poll) and where `serve.rs` takes its
+//! `unsafe` stands in `activity.rs` (shared memory), `wait.rs` (poll), `reads.rs` (getrusage) and where `serve.rs` takes its
 //! descriptor over, nowhere else.
 
 mod activity;
 mod bad_value;
 mod client;
+mod confine;
 mod decode;
 mod encode;
 mod environment;
+mod forbidden_calls;
 mod frames;
 mod hooks;
 mod layout;
+mod reads;
 mod serve;
 mod wait;
 
@@ -77,6 +80,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(environment::agreed_bytes, module)?)?;
     module.add_function(wrap_pyfunction!(environment::set_environment, module)?)?;
     module.add_function(wrap_pyfunction!(wait::die_with_parent, module)?)?;
+    module.add_function(wrap_pyfunction!(confine::confine, module)?)?;
     module.add_function(wrap_pyfunction!(serve::serve, module)?)?;
     module.add_function(wrap_pyfunction!(client::call_causes, module)?)?;
     module.add_class::<client::NativeClient>()?;

@@ -6,10 +6,11 @@
 
 use crate::activity::{QUERY, SharedActivity};
 use crate::frames::{FrameBody, Inbox, Outbox, RAISED, RETURNED, reply, request};
+use crate::reads::{Checking, Declared, ReadGuard};
 use crate::{decode, encode, environment, hooks, layout, wait};
-use pyo3::exceptions::{PyConnectionError, PyTypeError};
+use pyo3::exceptions::{PyConnectionError, PyMemoryError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList, PyString};
+use pyo3::types::{PyBytes, PyList, PyString};
 use std::collections::HashMap;
 use std::io::{ErrorKind, Write};
 use std::os::fd::{AsRawFd, FromRawFd, RawFd};
@@ -17,6 +18,9 @@ use std::os::unix::net::UnixStream;
 
 /// Replies that are gathered before they are written: more only delays the first of them.
 const OUTBOX_BYTES_MAX: usize = 128 << 10;
+
+/// Exit status of a process whose memory does not suffice for a call.
+const OUT_OF_MEMORY: i32 = 86;
 
 /// Methods whose names are kept interned; a class has fewer.
 const METHODS_KNOWN_MAX: usize = 1024;
@@ -33,6 +37,9 @@ pub(crate) fn serve(fd: RawFd, activity_fd: RawFd, host: Bound<'_, PyAny>) -> Py
         outbox: Outbox::default(),
         objects: HashMap::new(),
         methods: HashMap::new(),
+        reads: ReadGuard::new(),
+        quiet_upto: None,
+        is_over: false,
         children: Vec::new(),
         wall_ns: 0,
         slot: 0,
@@ -48,6 +55,11 @@ struct Server<'py> {
     objects: HashMap<u32, Bound<'py, PyAny>>,
     /// Names of public methods, by class and name.
     methods: HashMap<(usize, Box<str>), Bound<'py, PyString>>,
+    reads: ReadGuard,
+    /// Slots up to here were executed by an earlier process, which printed what there was to print.
+    quiet_upto: Option<u64>,
+    /// Nothing more is executed.
+    is_over: bool,
     /// Snapshot processes: slot, and the pipe whose end tells theirs.
     children: Vec<(u64, RawFd)>,
     wall_ns: u64,
@@ -61,6 +73,9 @@ impl<'py> Server<'py> {
         loop {
             while let Some((kind, body)) = inbox.next() {
                 self.handle(kind, inbox.slice(body))?;
+                if self.is_over {
+                    return self.flush();
+                }
                 if self.outbox.0.len() > OUTBOX_BYTES_MAX {
                     self.flush()?;
                 }
@@ -114,11 +129,25 @@ impl<'py> Server<'py> {
     }
 
     fn hello(&mut self, body: &[u8]) -> PyResult<()> {
-        let (answer, objects): (Vec<u8>, HashMap<u32, Bound<'py, PyAny>>) = self
+        type Prepared<'py> = (
+            Vec<u8>,
+            HashMap<u32, Bound<'py, PyAny>>,
+            String,
+            Vec<(u32, String)>,
+            u64,
+        );
+        let (answer, objects, checking, liars, quiet_upto): Prepared<'py> = self
             .host
             .call_method1("prepare", (PyBytes::new(self.host.py(), body),))?
             .extract()?;
         self.objects = objects;
+        self.quiet_upto = Some(quiet_upto);
+        let checking = match checking.as_str() {
+            "never" => Checking::Never,
+            "all" => Checking::All,
+            _ => Checking::Sample,
+        };
+        self.reads.begin(checking, liars);
         let start = self.outbox.begin(reply::READY);
         self.outbox.0.extend_from_slice(&answer);
         self.outbox.end(start);
@@ -130,6 +159,10 @@ impl<'py> Server<'py> {
         self.wall_ns = body.u64()?;
         let entropy = body.u64()?;
         let count = body.u32()?;
+        if self.quiet_upto.is_some_and(|upto| self.slot > upto) {
+            self.quiet_upto = None;
+            self.host.call_method0("speak")?;
+        }
         let start = self.outbox.begin(reply::EXECUTED);
         self.outbox.u64(self.slot);
         self.outbox.u32(count);
@@ -153,24 +186,61 @@ impl<'py> Server<'py> {
         let start = self.outbox.begin(reply::QUERIED);
         self.outbox.u64(read);
         environment::enter(self.wall_ns, read, 0, 0);
-        self.activity.begin(QUERY, 0, object);
-        let attributes = self.attributes(object);
-        let before = attributes.map(|now| now.copy()).transpose()?;
+        self.activity.begin(QUERY, read as u32, object);
         let answer = self.outbox.0.len();
-        self.answer(object, body.0)?;
-        if let (Some(before), Some(now)) = (before, self.attributes(object))
-            && let Some(name) = changed(&before, &now)?
-        {
-            now.clear();
-            now.update(before.as_mapping())?;
-            self.outbox.0.truncate(answer);
-            let method = decode::call(self.host.py(), body.0)?.method;
-            let text = format!("`{method}` changes `{name}`: call it, do not read it");
-            self.raised(answer, PyTypeError::new_err(text))?;
-        }
+        let wrote = match self.read(object, body.0) {
+            Ok(wrote) => wrote,
+            Err(refusal) => {
+                self.outbox.0.truncate(answer);
+                self.raised(answer, refusal)?;
+                None
+            }
+        };
         self.activity.idle();
         self.outbox.end(start);
+        if let Some(method) = wrote {
+            let start = self.outbox.begin(reply::READ_WROTE);
+            self.outbox.u32(object);
+            self.outbox.0.extend_from_slice(method.as_bytes());
+            self.outbox.end(start);
+            // The node replaces this process: what it executes from here on would rest on a wrong state.
+            self.is_over = true;
+        }
         Ok(())
+    }
+
+    /// Executes a read. Returns its method if it changed the object, and then the answer says so.
+    fn read(&mut self, object: u32, payload: &[u8]) -> PyResult<Option<String>> {
+        let py = self.host.py();
+        let method = decode::method(py, payload)?;
+        let Some(target) = self.objects.get(&object).cloned() else {
+            self.answer(object, payload)?;
+            return Ok(None);
+        };
+        public_method(&target, method)?;
+        let host = &self.host;
+        let ask = || {
+            host.call_method1("is_readonly", (object, method))?
+                .extract()
+        };
+        let declared = self.reads.declared(object, method, ask)?;
+        if declared != Declared::Read {
+            return Err(not_readonly(&target, method, declared)?);
+        }
+        let before = self.reads.before(object, method, &target)?;
+        let answer = self.outbox.0.len();
+        self.answer(object, payload)?;
+        if self.reads.is_unchanged(&before, &target)? {
+            return Ok(None);
+        }
+        self.outbox.0.truncate(answer);
+        let image = before.image().map(|image| PyBytes::new(py, image));
+        let error = self
+            .host
+            .call_method1("wrote", (&target, method, image))
+            .map_or_else(|failure| failure, PyErr::from_value);
+        self.raised(answer, error)?;
+        Ok(Some(method.to_owned()))
     }
 
     /// Calls, and appends how the call ended: a byte, a length and the encoded value.
@@ -183,6 +253,10 @@ impl<'py> Server<'py> {
         });
         match ended {
             Ok(()) => self.close(start),
+            // Whether memory suffices depends on the machine, so it is no outcome.
+            Err(error) if error.is_instance_of::<PyMemoryError>(self.host.py()) => {
+                std::process::exit(OUT_OF_MEMORY)
+            }
             Err(error) => {
                 self.outbox.0.truncate(start);
                 self.raised(start, error)?;
@@ -195,7 +269,17 @@ impl<'py> Server<'py> {
     #[cold]
     fn raised(&mut self, start: usize, error: PyErr) -> PyResult<()> {
         self.outbox.0.extend_from_slice(&[RAISED, 0, 0, 0, 0]);
-        self.describe(error)?;
+        let described = self.outbox.0.len();
+        if self.describe(error).is_err() {
+            // An exception that cannot even be described is told as the same one on every replica.
+            let out = &mut self.outbox.0;
+            out.truncate(described);
+            layout::put_head(out, layout::ARRAY, 4);
+            layout::put_text(out, "builtins.Exception");
+            layout::put_text(out, "(the exception could not be described)");
+            out.push(0x80);
+            layout::put_text(out, "");
+        }
         self.close(start);
         Ok(())
     }
@@ -204,12 +288,6 @@ impl<'py> Server<'py> {
     fn close(&mut self, start: usize) {
         let length = (self.outbox.0.len() - start - 5) as u32;
         self.outbox.0[start + 1..start + 5].copy_from_slice(&length.to_le_bytes());
-    }
-
-    /// The attributes of an object; none where its class keeps them in slots.
-    fn attributes(&self, object: u32) -> Option<Bound<'py, PyDict>> {
-        let found = self.objects.get(&object)?.getattr("__dict__").ok()?;
-        found.cast_into().ok()
     }
 
     #[inline]
@@ -322,20 +400,21 @@ fn of_a_result(py: Python<'_>, error: PyErr) -> PyErr {
     hooks::error(py, "UnsupportedResult", text)
 }
 
-/// The first attribute that is bound to something else than before: a read is executed by one replica
-/// only, so what it changes would make that replica differ from all others. Changes inside the values
-/// are left to the comparison of digests.
-fn changed(before: &Bound<'_, PyDict>, now: &Bound<'_, PyDict>) -> PyResult<Option<String>> {
-    for (name, value) in now {
-        if before.get_item(&name)?.is_none_or(|old| !old.is(&value)) {
-            return Ok(Some(name.to_string()));
-        }
-    }
-    let gone = before
-        .keys()
-        .iter()
-        .find(|name| !now.contains(name).unwrap_or(false));
-    Ok(gone.map(|name| name.to_string()))
+/// Why a method does not run as a read.
+#[cold]
+fn not_readonly(target: &Bound<'_, PyAny>, method: &str, declared: Declared) -> PyResult<PyErr> {
+    let class = target.get_type().name()?;
+    let text = match declared {
+        Declared::Lied => format!(
+            "`{method}` of {class} is declared read-only and was seen to change its object: remove the declaration or \
+             the change"
+        ),
+        Declared::Call | Declared::Read => format!(
+            "`{method}` of {class} is not declared read-only: call it instead, or mark it with @quorate.readonly or \
+             name it in the class's __quorate_reads__ if it changes nothing"
+        ),
+    };
+    Ok(hooks::error(target.py(), "NotReadOnly", text))
 }
 
 /// The interned name, if it names a public method of the object's class.

@@ -21,6 +21,14 @@ pub(crate) fn span_or_none(word: &str) -> Result<f64, String> {
     }
 }
 
+/// A span, or infinity for `never`.
+pub(crate) fn span_or_never(word: &str) -> Result<f64, String> {
+    match word {
+        "never" => Ok(f64::INFINITY),
+        _ => span(word).map_err(|error| format!("{error}, or `never`")),
+    }
+}
+
 /// A span that was checked by [`span`].
 pub(crate) fn duration(seconds: f64) -> Duration {
     Duration::from_secs_f64(seconds)
@@ -38,5 +46,7 @@ mod tests {
         }
         assert_eq!(span_or_none("0"), Ok(0.0));
         assert!(span_or_none("-1").is_err());
+        assert_eq!(span_or_never("never"), Ok(f64::INFINITY));
+        assert!(span_or_never("inf").is_err());
     }
 }

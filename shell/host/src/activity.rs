@@ -14,7 +14,7 @@ pub(crate) struct Activity {
     /// Rises with each call.
     pub(crate) number: u64,
     pub(crate) doing: Doing,
-    /// Index of the call in its batch.
+    /// Index of the call in its batch; the lower half of a query's id.
     pub(crate) index: u32,
 }
 

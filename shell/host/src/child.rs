@@ -1,21 +1,30 @@
 //! One host process: how it is started, and the stream to it.
 
 use crate::activity::{self, Activity};
-use crate::config::{HostedObject, PythonConfig};
+use crate::config::{HostedObject, PythonConfig, Sandbox};
 use crate::error::HostError;
 use crate::limits::{OUTBOX_BYTES_MAX, READ_BYTES, START_PATIENCE};
-use crate::protocol::{Broken, Reply, put_hello, take_reply};
+use crate::output;
+use crate::process_end::ProcessEnd;
+use crate::protocol::{Reply, put_hello, take_reply};
 use mio::{Interest, Token};
+use quorate_types::{ObjectId, Slot};
 use rustix::fd::OwnedFd;
+use rustix::process::{Pid, Signal, kill_process_group};
+use std::collections::BTreeSet;
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread::JoinHandle;
 use std::time::Instant;
 
 /// A running host process.
 pub(crate) struct Process {
     child: Child,
+    /// The thread that passes on what it prints.
+    output: Option<JoinHandle<()>>,
     pub(crate) stream: mio::net::UnixStream,
     activity: OwnedFd,
     outbox: Vec<u8>,
@@ -24,26 +33,30 @@ pub(crate) struct Process {
     taken: usize,
 }
 
-/// Why a process cannot be used any more.
-#[derive(Debug)]
-pub(crate) enum ProcessEnd {
-    /// The stream ended or broke.
-    Stream(Option<io::Error>),
-    Broken(Broken),
-}
-
 impl Process {
     /// Starts a process and greets it; its first reply says whether it is fit.
-    pub(crate) fn start(config: &PythonConfig, objects: &[HostedObject]) -> io::Result<Process> {
+    pub(crate) fn start(
+        config: &PythonConfig,
+        objects: &[HostedObject],
+        liars: &BTreeSet<(ObjectId, String)>,
+        told: Slot,
+    ) -> io::Result<Process> {
         let (ours, theirs) = UnixStream::pair()?;
         ours.set_nonblocking(true)?;
         let activity = activity::create()?;
         let interpreter = interpreter(config.interpreter.as_deref());
         let mut command = Command::new(&interpreter);
+        if config.sandbox == Sandbox::On {
+            keep_environment(&mut command, &config.scratch);
+        }
         command
-            .args(["-m", "quorate._host"])
+            // Without the current directory on the path of modules: it may be any.
+            .args(["-P", "-m", "quorate._host"])
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .stdout(Stdio::from(activity.try_clone()?))
+            .stderr(Stdio::piped())
+            // All that it starts ends with it.
+            .process_group(0)
             .env("PYTHONHASHSEED", hash_seed(config.seed).to_string())
             .env("TZ", "UTC")
             .env("LC_ALL", "C.UTF-8")
@@ -51,15 +64,17 @@ impl Process {
         if let Some(bytes) = config.memory_bytes_max {
             command.env("QUORATE_HOST_MEMORY", bytes.to_string());
         }
-        let child = command.spawn().map_err(|error| {
+        let mut child = command.spawn().map_err(|error| {
             let message = format!(
                 "{} cannot be run: {error}; name another with --python or QUORATE_PYTHON",
                 interpreter.display()
             );
             io::Error::new(error.kind(), message)
         })?;
+        let output = child.stderr.take().map(output::forward).transpose()?;
         let mut process = Process {
             child,
+            output,
             stream: mio::net::UnixStream::from_std(ours),
             activity,
             outbox: Vec::new(),
@@ -67,13 +82,7 @@ impl Process {
             inbox: Vec::new(),
             taken: 0,
         };
-        put_hello(
-            &mut process.outbox,
-            objects,
-            &config.paths,
-            config.seed,
-            config.with_snapshots,
-        );
+        put_hello(&mut process.outbox, config, objects, liars, told);
         Ok(process)
     }
 
@@ -139,18 +148,64 @@ impl Process {
 
     /// Ends it for certain, and says how it ended.
     pub(crate) fn kill(&mut self) -> String {
-        // It may have ended by itself; then its own status is reported.
-        let _ = self.child.kill();
+        // It may have ended by itself; then its own status is reported, and what it has started ends.
+        if let Some(group) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
+            let _ = kill_process_group(group, Signal::KILL);
+        }
         match self.child.wait() {
-            Ok(status) => status.to_string(),
+            Ok(status) => told_status(status),
             Err(error) => format!("unknown: {error}"),
         }
+    }
+
+    /// Ends it, and waits until its last words are passed on.
+    fn end_with_its_words(&mut self) -> String {
+        let status = self.kill();
+        if let Some(output) = self.output.take() {
+            // A thread that panicked has said so.
+            let _ = output.join();
+        }
+        status
     }
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
         self.kill();
+    }
+}
+
+/// What a confined process gets of the node's environment: where programs and modules are, and how many threads
+/// libraries start. Anything else may be a secret of the node, and differs between replicas.
+const ENVIRONMENT: [&str; 10] = [
+    "PATH",
+    "HOME",
+    "LD_LIBRARY_PATH",
+    "PYTHONPATH",
+    "PYTHONHOME",
+    "PYTHONNOUSERSITE",
+    "VIRTUAL_ENV",
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+];
+
+fn keep_environment(command: &mut Command, scratch: &Path) {
+    command.env_clear().env("TMPDIR", scratch);
+    for name in ENVIRONMENT {
+        if let Some(value) = std::env::var_os(name) {
+            command.env(name, value);
+        }
+    }
+}
+
+/// The status with which the host ends when memory does not suffice for a call.
+const OUT_OF_MEMORY: i32 = 86;
+
+fn told_status(status: ExitStatus) -> String {
+    match status.code() {
+        Some(OUT_OF_MEMORY) => "a call needs more memory than --host-memory allows".to_owned(),
+        Some(_) | None => status.to_string(),
     }
 }
 
@@ -176,7 +231,7 @@ fn hash_seed(seed: u64) -> u32 {
 }
 
 /// The first greeting: waited for, so that a wrong class or argument is told before anything is served.
-pub(crate) fn await_ready(process: &mut Process) -> Result<(), HostError> {
+pub(crate) fn await_ready(process: &mut Process) -> Result<String, HostError> {
     let until = Instant::now() + START_PATIENCE;
     let mut poll = mio::Poll::new()?;
     poll.registry().register(
@@ -186,13 +241,15 @@ pub(crate) fn await_ready(process: &mut Process) -> Result<(), HostError> {
     )?;
     let mut ready = mio::Events::with_capacity(4);
     let ended = |process: &mut Process, ended: ProcessEnd| {
-        let status = process.kill();
+        let status = process.end_with_its_words();
         HostError::Ended(format!("{status}, {ended:?}"))
     };
-    loop {
+    let confinement = loop {
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return Err(HostError::Ended("no answer in time".to_owned()));
+            return Err(HostError::Ended(format!(
+                "its objects were not made within {START_PATIENCE:?}: a module or a constructor does not end"
+            )));
         }
         process.write().map_err(|e| ended(process, e))?;
         let mut reply = None;
@@ -200,7 +257,7 @@ pub(crate) fn await_ready(process: &mut Process) -> Result<(), HostError> {
             .read(&mut |first| reply = Some(first))
             .map_err(|e| ended(process, e))?;
         match reply {
-            Some(Reply::Ready) => break,
+            Some(Reply::Ready { confinement }) => break confinement,
             Some(Reply::Unfit { object, reason }) => {
                 return Err(HostError::Object {
                     name: object,
@@ -215,7 +272,7 @@ pub(crate) fn await_ready(process: &mut Process) -> Result<(), HostError> {
             }
             Ok(()) | Err(_) => {}
         }
-    }
+    };
     poll.registry().deregister(&mut process.stream)?;
-    Ok(())
+    Ok(confinement)
 }

@@ -2,9 +2,11 @@
 //!
 //! The node and `quorate up` fill it; everything below [`crate::Host`] reads it.
 
+use crate::limits::{CALL_TIMEOUT, HOST_MEMORY_BYTES};
 use bytes::Bytes;
-use quorate_types::ObjectId;
+use quorate_types::{ObjectId, Slot};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Everything that a host needs to know to start.
@@ -16,6 +18,37 @@ pub struct HostConfig {
     pub python: PythonConfig,
 }
 
+/// Which reads are checked by comparing the image of the object before and after. All are checked for attributes
+/// that are bound anew.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum ReadChecks {
+    /// The first of each method, and as many as fit into a hundredth of the time.
+    #[default]
+    Sample,
+    /// All, for tests.
+    All,
+}
+
+impl ReadChecks {
+    /// As the protocol writes it.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            ReadChecks::Sample => "sample",
+            ReadChecks::All => "all",
+        }
+    }
+}
+
+/// Whether the kernel keeps a host process from files, sockets, signals and programs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Sandbox {
+    /// As far as the kernel can.
+    #[default]
+    On,
+    /// Not at all, for objects that read files.
+    Off,
+}
+
 /// How the process of Python objects is run.
 #[derive(Clone, Debug)]
 pub struct PythonConfig {
@@ -23,15 +56,22 @@ pub struct PythonConfig {
     pub interpreter: Option<PathBuf>,
     /// Directories in which modules are found, before all others.
     pub paths: Vec<PathBuf>,
-    /// An existing directory for images on their way.
+    /// The directory of this host alone, for images on their way and whatever objects write: made and emptied when
+    /// the host starts, removed when it ends.
     pub scratch: PathBuf,
+    /// Whether the process is confined.
+    pub sandbox: Sandbox,
+    /// An earlier start has executed, and printed, what objects print up to here.
+    pub quiet_upto: Slot,
     /// The same on all replicas of the group, and secret to clients: order of sets, randomness of
     /// constructors. Draw it from the cluster's id and the group.
     pub seed: u64,
     /// Whether the state is encoded at all; tested when the objects are made.
     pub with_snapshots: bool,
-    /// A call that runs longer has its process killed; it is never answered for.
+    /// A call or a read that runs longer has its process killed; `None` for never.
     pub call_timeout: Option<Duration>,
+    /// Which reads are checked for having changed nothing.
+    pub read_checks: ReadChecks,
     /// Address space that the process may use.
     pub memory_bytes_max: Option<u64>,
 }
@@ -41,13 +81,23 @@ impl Default for PythonConfig {
         PythonConfig {
             interpreter: None,
             paths: Vec::new(),
-            scratch: std::env::temp_dir(),
+            scratch: fresh_scratch(),
+            sandbox: Sandbox::On,
+            quiet_upto: Slot::ZERO,
             seed: 1,
             with_snapshots: true,
-            call_timeout: None,
-            memory_bytes_max: None,
+            call_timeout: Some(CALL_TIMEOUT),
+            read_checks: ReadChecks::Sample,
+            memory_bytes_max: Some(HOST_MEMORY_BYTES),
         }
     }
+}
+
+/// A directory that no other host of this machine uses.
+fn fresh_scratch() -> PathBuf {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    std::env::temp_dir().join(format!("quorate-host-{}-{number}", std::process::id()))
 }
 
 /// An object as it was created.

@@ -62,14 +62,36 @@ pub enum HostEvent {
         /// the group may do that.
         is_final: bool,
     },
-    /// A call has not returned for some time. The host keeps waiting, or kills the process after
-    /// `call_timeout` if one is set.
+    /// A call has not returned for some time. The process is killed after `call_timeout`. Comes again while
+    /// the call runs.
     Hanging {
         /// The call that does not return.
         call: RunningCall,
         /// How long ago it began.
         since: Duration,
     },
+}
+
+/// A call that keeps its host from going on.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct StuckCall {
+    /// Which call.
+    pub call: RunningCall,
+    /// How long the host has been at it, starts anew included.
+    pub since: Duration,
+    /// What happens next.
+    pub held: StuckUntil,
+}
+
+/// What happens to a call that keeps its host from going on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StuckUntil {
+    /// Its process is killed when it has taken this long.
+    Timeout(Duration),
+    /// Nothing ends it.
+    Endless,
+    /// It ended several processes: the host stays down until the group skips it or a snapshot is past it.
+    Down,
 }
 
 /// The call that the host process was executing.

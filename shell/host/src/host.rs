@@ -6,7 +6,7 @@
 
 use crate::config::{HostConfig, HostedObject};
 use crate::error::HostError;
-use crate::event::HostEvent;
+use crate::event::{HostEvent, StuckCall};
 use crate::image::ObjectImage;
 use crate::in_process::InProcess;
 use crate::other_process::OtherProcess;
@@ -146,6 +146,24 @@ impl Host {
         match &self.objects {
             Objects::InProcess(_) => None,
             Objects::OtherProcess(objects) => objects.next_wake(),
+        }
+    }
+
+    /// The call that keeps the objects from going on, if one does.
+    #[must_use]
+    pub fn stuck(&self) -> Option<StuckCall> {
+        match &self.objects {
+            Objects::InProcess(_) => None,
+            Objects::OtherProcess(objects) => objects.stuck(),
+        }
+    }
+
+    /// How the host process is confined, if objects run in one: `full`, `off`, or `partial:` and what is missing.
+    #[must_use]
+    pub fn confinement(&self) -> Option<&str> {
+        match &self.objects {
+            Objects::InProcess(_) => None,
+            Objects::OtherProcess(objects) => Some(objects.confinement()),
         }
     }
 

@@ -9,6 +9,7 @@ mod builtin;
 mod child;
 mod config;
 mod encoder;
+mod ended_reads;
 mod error;
 mod event;
 mod host;
@@ -18,9 +19,12 @@ pub mod limits;
 mod object;
 mod other_process;
 mod outcomes;
+mod output;
+mod process_end;
 mod protocol;
 mod scratch;
 mod sending;
+mod watch;
 mod work_log;
 
 pub use arguments::{
@@ -29,9 +33,9 @@ pub use arguments::{
 };
 pub use builtin::{Counter, CreateError, Kv, Register, create};
 pub use child::interpreter;
-pub use config::{HostConfig, HostedObject, PythonConfig};
+pub use config::{HostConfig, HostedObject, PythonConfig, ReadChecks, Sandbox};
 pub use error::HostError;
-pub use event::{HostEvent, RunningCall};
+pub use event::{HostEvent, RunningCall, StuckCall, StuckUntil};
 pub use host::{Host, check};
 pub use image::{ObjectImage, images_digest};
 pub use object::{Environment, FrozenState, Object, RestoreError};

@@ -9,11 +9,43 @@ pub const IMAGES_PENDING_MAX: usize = 2;
 /// Niceness of the threads that encode: calls come first.
 pub const ENCODER_NICENESS: i32 = 10;
 
-/// Longest time after which a call that has not returned is reported.
+/// A call that has not returned by then is reported, and again each time its span has doubled: ten lines
+/// for a quarter of an hour.
 pub const HANG_REPORTED_AFTER: Duration = Duration::from_secs(1);
+
+/// A call may take this long unless told otherwise: the whole group waits for it. It is as long as clients
+/// wait unless told otherwise.
+pub const CALL_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long a read that ended its process is answered from memory: a client gives a silent node up after 4 s at
+/// most, and asks every node of a group of five until then.
+pub const ENDED_READ_KEPT: Duration = Duration::from_secs(20);
+
+/// Reads that are answered so. Each ended a process, which takes longer than a hundredth of the span above.
+pub const ENDED_READS_MAX: usize = 64;
+
+/// Address space of a host process unless told otherwise: an image takes twice the state beside it, so this is enough
+/// for a state of a gigabyte.
+pub const HOST_MEMORY_BYTES: u64 = 4 << 30;
+
+/// Output of objects that is passed on at once. A traceback has a few kilobytes.
+pub const OUTPUT_BURST_BYTES: usize = 64 << 10;
+
+/// Output that is passed on in a second after that: 700 MB a day at most, which the log files rotate away.
+pub const OUTPUT_BYTES_PER_S: u64 = 8 << 10;
+
+/// Longest line; a longer one is cut.
+pub const OUTPUT_LINE_BYTES_MAX: usize = 4 << 10;
+
+/// Methods that are remembered for having changed their object as reads; a class has fewer.
+pub const LIARS_MAX: usize = 256;
 
 /// Frames to a host process that wait for its socket; more waits in the work log, which exists anyway.
 pub const OUTBOX_BYTES_MAX: usize = 1 << 20;
+
+/// Longest frame of a host process. The outcomes of a batch are far below; a host that writes to its stream on its own
+/// must not fill the node's memory.
+pub const REPLY_BYTES_MAX: usize = 1 << 30;
 
 /// Space offered to one read of a host process's replies.
 pub const READ_BYTES: usize = 256 << 10;

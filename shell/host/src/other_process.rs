@@ -4,20 +4,24 @@
 //! ended three processes, none is started until the group decides to skip that call. Only a query, which is
 //! not in the log, is answered with an error when it ends the process.
 
-use crate::activity::{Activity, Doing};
-use crate::arguments::raised;
-use crate::child::{Process, ProcessEnd, await_ready};
+mod images;
+
+use crate::activity::Activity;
+use crate::child::{Process, await_ready};
 use crate::config::{HostedObject, PythonConfig};
+use crate::ended_reads::EndedReads;
 use crate::error::HostError;
-use crate::event::{HostEvent, RunningCall};
+use crate::event::{HostEvent, RunningCall, StuckCall, StuckUntil};
 use crate::image::ObjectImage;
 use crate::limits::{
-    ACTIVITY_INTERVAL, DEATHS_AT_ONE_CALL_MAX, HANG_REPORTED_AFTER, RESTART_DELAY,
-    RESTART_DELAY_MAX, START_PATIENCE, WORK_LOG_BYTES_MAX,
+    ACTIVITY_INTERVAL, DEATHS_AT_ONE_CALL_MAX, LIARS_MAX, RESTART_DELAY, RESTART_DELAY_MAX,
+    START_PATIENCE, WORK_LOG_BYTES_MAX,
 };
+use crate::process_end::{ProcessEnd, ended_read, reason};
 use crate::protocol::{Reply, put_restore};
 use crate::scratch::Scratch;
 use crate::sending::{send_work, with_skipped};
+use crate::watch::Watch;
 use crate::work_log::{HostWork, Sent, WorkLog};
 use bytes::Bytes;
 use mio::{Interest, Registry, Token, Waker};
@@ -45,6 +49,13 @@ pub(crate) struct OtherProcess {
     /// WorkLog weight at which the host makes an image of its own.
     shorten_at: usize,
     last_death: Option<Death>,
+    ended_reads: EndedReads,
+    /// The newest slot whose outcomes were told: what its calls print was printed.
+    told: Slot,
+    /// How the process is confined, in its own words.
+    confinement: String,
+    /// Methods that changed their object as reads.
+    liars: BTreeSet<(ObjectId, String)>,
     /// Calls that are not executed, of slots after the base image.
     skips: BTreeSet<(Slot, u32)>,
 }
@@ -71,14 +82,6 @@ enum Life {
     Over,
 }
 
-/// What the activity was when it was looked at last.
-#[derive(Clone, Copy)]
-struct Watch {
-    number: u64,
-    since: Instant,
-    is_reported: bool,
-}
-
 /// How the last process ended.
 struct Death {
     call: Option<RunningCall>,
@@ -95,10 +98,14 @@ impl OtherProcess {
         token: Token,
         waker: Arc<Waker>,
     ) -> Result<OtherProcess, HostError> {
-        let mut process = Process::start(&config, &objects)?;
-        await_ready(&mut process)?;
+        let scratch = Scratch::new(&config.scratch, waker)?;
+        let told = config.quiet_upto;
+        let mut process = Process::start(&config, &objects, &BTreeSet::new(), told)?;
+        let confinement = await_ready(&mut process)?;
         let mut host = OtherProcess {
-            scratch: Scratch::new(&config.scratch, waker),
+            scratch,
+            told,
+            confinement,
             config,
             objects,
             registry,
@@ -106,15 +113,13 @@ impl OtherProcess {
             work_log: WorkLog::default(),
             events: Vec::new(),
             life: Life::Over,
-            watch: Watch {
-                number: 0,
-                since: Instant::now(),
-                is_reported: false,
-            },
+            watch: Watch::new(Instant::now()),
             newest: Slot::ZERO,
             is_shortening: false,
             shorten_at: WORK_LOG_BYTES_MAX,
             last_death: None,
+            ended_reads: EndedReads::default(),
+            liars: BTreeSet::new(),
             skips: BTreeSet::new(),
         };
         host.register(&mut process)?;
@@ -166,10 +171,15 @@ impl OtherProcess {
         }
         if is_down_for_it {
             self.last_death = None;
+            self.watch.release();
         }
     }
 
     pub(crate) fn query(&mut self, read: ReadId, object: ObjectId, payload: Bytes) {
+        if let Some(outcome) = self.ended_reads.answer(object, &payload, Instant::now()) {
+            self.events.push(HostEvent::Queried { read, outcome });
+            return;
+        }
         let payload = Bytes::copy_from_slice(&payload);
         self.work_log.push(HostWork::Query {
             read,
@@ -196,14 +206,19 @@ impl OtherProcess {
     pub(crate) fn restore(&mut self, slot: Slot, images: Vec<ObjectImage>) {
         self.newest = slot;
         if matches!(self.life, Life::Over) {
-            // The call that keeps the host down is in the images: what was to be executed is not needed.
-            self.work_log.begin_with(slot, images);
-            self.last_death = None;
-            let until = Instant::now();
-            self.life = Life::Waiting { until };
+            self.begin_with(slot, images);
         } else {
             self.work_log.push(HostWork::Restore { slot, images });
         }
+    }
+
+    /// The call that keeps the host down is in the images: what was to be executed is not needed.
+    fn begin_with(&mut self, slot: Slot, images: Vec<ObjectImage>) {
+        self.work_log.begin_with(slot, images);
+        self.last_death = None;
+        self.watch.release();
+        let until = Instant::now();
+        self.life = Life::Waiting { until };
     }
 
     /// Sends what waits.
@@ -250,6 +265,11 @@ impl OtherProcess {
         }
     }
 
+    /// How the process is confined.
+    pub(crate) fn confinement(&self) -> &str {
+        &self.confinement
+    }
+
     /// The process that works at present.
     pub(crate) fn process_id(&self) -> Option<u32> {
         match &self.life {
@@ -278,7 +298,10 @@ impl OtherProcess {
 
     fn take_reply(&mut self, reply: Reply) {
         match reply {
-            Reply::Ready => self.ready(),
+            Reply::Ready { confinement } => {
+                self.confinement = confinement;
+                self.ready();
+            }
             Reply::Unfit { object, reason } => {
                 self.life = Life::Over;
                 self.events.push(HostEvent::Down {
@@ -297,6 +320,8 @@ impl OtherProcess {
                     if is_news {
                         let outcomes = with_skipped(slot, calls, outcomes, &self.skips);
                         self.last_death = None;
+                        self.watch.release();
+                        self.told = self.told.max(slot);
                         self.events.push(HostEvent::Executed { slot, outcomes });
                     }
                 }
@@ -304,6 +329,7 @@ impl OtherProcess {
             },
             Reply::Queried { read, outcome } => match self.work_log.answer() {
                 Some((HostWork::Query { read: asked, .. }, _)) if *asked == read => {
+                    self.watch.release();
                     self.events.push(HostEvent::Queried { read, outcome });
                 }
                 _ => self.out_of_step(),
@@ -317,6 +343,7 @@ impl OtherProcess {
                 }
             }
             Reply::ImageFailed { slot, reason } => self.image_failed(slot, reason),
+            Reply::ReadWrote { object, method } => self.read_wrote(object, method),
         }
     }
 
@@ -341,93 +368,18 @@ impl OtherProcess {
     }
 
     fn up(&mut self, process: Process) {
+        self.watch.begin(Instant::now());
         self.life = Life::Up { process };
         self.events.push(HostEvent::Up);
         self.flush();
     }
 
-    fn restored(&mut self, slot: Slot) {
-        if matches!(self.life, Life::Restoring { .. }) {
-            if let Life::Restoring { process } = std::mem::replace(&mut self.life, Life::Over) {
-                self.up(process);
-            }
-            return;
+    /// What the process has executed before the read is in the work log, so a new one has the right state.
+    fn read_wrote(&mut self, object: ObjectId, method: String) {
+        if self.liars.len() < LIARS_MAX {
+            self.liars.insert((object, method.clone()));
         }
-        match self.work_log.answer() {
-            Some((
-                HostWork::Restore {
-                    slot: asked,
-                    images,
-                },
-                is_news,
-            )) if *asked == slot => {
-                let images = images.clone();
-                if is_news {
-                    self.events.push(HostEvent::Restored { slot });
-                }
-                self.work_log.rebase(slot, images);
-                self.forget_skips();
-            }
-            _ => self.out_of_step(),
-        }
-    }
-
-    fn restore_failed(&mut self, slot: Slot, reason: String) {
-        if matches!(self.life, Life::Restoring { .. }) {
-            self.life = Life::Over;
-            self.events.push(HostEvent::Down {
-                reason: format!("its own image of {slot} cannot be restored: {reason}"),
-                call: None,
-                is_final: true,
-            });
-            return;
-        }
-        match self.work_log.answer() {
-            Some((HostWork::Restore { .. }, _)) => {
-                self.work_log.forget_restore();
-                self.events.push(HostEvent::RestoreFailed { slot, reason });
-            }
-            _ => self.out_of_step(),
-        }
-    }
-
-    fn imaged(&mut self, slot: Slot, images: Vec<ObjectImage>, digest: [u8; 32]) {
-        let Some(is_private) = self.work_log.snapshot_ended(slot) else {
-            return;
-        };
-        self.work_log.rebase(slot, images.clone());
-        self.forget_skips();
-        if is_private {
-            self.is_shortening = false;
-            self.shorten_at = self.work_log.weight() + WORK_LOG_BYTES_MAX;
-        } else {
-            self.events.push(HostEvent::Imaged {
-                slot,
-                images,
-                digest,
-            });
-        }
-    }
-
-    /// Calls before the base image are never sent again.
-    fn forget_skips(&mut self) {
-        if let Some((base, _)) = self.work_log.base() {
-            self.skips.retain(|(slot, _)| slot > base);
-        }
-    }
-
-    fn image_failed(&mut self, slot: Slot, reason: String) {
-        if let Some(id) = self.process_id() {
-            self.scratch.discard(id, slot);
-        }
-        match self.work_log.snapshot_ended(slot) {
-            Some(false) => self.events.push(HostEvent::ImageFailed { slot, reason }),
-            Some(true) => {
-                self.is_shortening = false;
-                self.shorten_at = self.work_log.weight() + WORK_LOG_BYTES_MAX;
-            }
-            None => {}
-        }
+        self.died(&ProcessEnd::ReadWrote { object, method });
     }
 
     fn out_of_step(&mut self) {
@@ -436,44 +388,52 @@ impl OtherProcess {
     }
 
     fn died(&mut self, ended: &ProcessEnd) {
-        let life = std::mem::replace(&mut self.life, Life::Over);
-        let (Life::Starting { mut process, .. }
-        | Life::Restoring { mut process }
-        | Life::Up { mut process }) = life
-        else {
-            return;
+        let mut process = match std::mem::replace(&mut self.life, Life::Over) {
+            Life::Starting { process, .. } | Life::Restoring { process } | Life::Up { process } => {
+                process
+            }
+            // Its last reply was reason enough, and then its stream ended too: the next start stays due.
+            waiting @ (Life::Waiting { .. } | Life::Over) => {
+                self.life = waiting;
+                return;
+            }
         };
         let activity = process.activity();
         let status = process.kill();
         let call = self.work_log.running_call(activity);
-        if activity.doing == Doing::Query
-            && let Some(read) = self.work_log.drop_first_query()
-        {
-            let outcome = raised("RuntimeError", "the method ended the host process");
-            self.events.push(HostEvent::Queried { read, outcome });
-        }
-        let reason = match ended {
-            ProcessEnd::Stream(None) => format!("the host process ended ({status})"),
-            ProcessEnd::Stream(Some(error)) => {
-                format!("the host process ended ({status}): {error}")
+        if let Some((object, payload, reads)) = self.work_log.drop_queries(activity) {
+            let outcome = ended_read(call.as_ref(), ended);
+            self.ended_reads
+                .note(object, payload, outcome.clone(), Instant::now());
+            for read in reads {
+                let outcome = outcome.clone();
+                self.events.push(HostEvent::Queried { read, outcome });
             }
-            ProcessEnd::Broken(broken) => broken.to_string(),
-        };
+            self.watch.release();
+        }
+        let reason = reason(ended, &status);
         let count = match &self.last_death {
             Some(death) if death.call == call => death.count + 1,
             Some(_) | None => 1,
         };
-        let is_final = count >= DEATHS_AT_ONE_CALL_MAX
+        let is_last = count >= DEATHS_AT_ONE_CALL_MAX
             && call.as_ref().is_some_and(|call| call.slot.is_some());
+        let fetched = self.work_log.waiting_restore().filter(|_| is_last);
+        let is_final = is_last && fetched.is_none();
         if !is_final {
             let until = Instant::now() + delay(count);
             self.life = Life::Waiting { until };
+        } else if let Some(call) = &call {
+            self.watch.hold(call.clone(), Instant::now());
         }
         self.last_death = Some(Death {
             call: call.clone(),
             count,
         });
         self.work_log.rewind();
+        if let Some((slot, images)) = fetched {
+            self.begin_with(slot, images);
+        }
         self.events.push(HostEvent::Down {
             reason,
             call,
@@ -502,7 +462,7 @@ impl OtherProcess {
     }
 
     fn start(&mut self, now: Instant) {
-        let started = Process::start(&self.config, &self.objects)
+        let started = Process::start(&self.config, &self.objects, &self.liars, self.told)
             .and_then(|mut process| self.register(&mut process).map(|()| process))
             .and_then(|mut process| match process.write() {
                 Ok(()) => Ok(process),
@@ -525,28 +485,40 @@ impl OtherProcess {
         }
     }
 
-    /// Reports a call that does not return, and kills its process if that is wished.
+    /// Reports a call that does not return, and kills its process when it has taken too long.
     fn watch(&mut self, activity: Activity, now: Instant) {
-        if activity.number != self.watch.number || activity.doing == Doing::Idle {
-            self.watch = Watch {
-                number: activity.number,
-                since: now,
-                is_reported: false,
-            };
-            return;
-        }
-        let since = now - self.watch.since;
-        if since >= HANG_REPORTED_AFTER
-            && !self.watch.is_reported
+        let since = self.watch.look(activity, now);
+        if self.watch.is_report_due(since)
             && let Some(call) = self.work_log.running_call(activity)
         {
-            self.watch.is_reported = true;
+            self.watch.hold(call.clone(), self.watch.since());
             self.events.push(HostEvent::Hanging { call, since });
         }
-        if self.config.call_timeout.is_some_and(|limit| since >= limit) {
-            let late = std::io::Error::other("a call ran longer than --call-timeout allows");
-            self.died(&ProcessEnd::Stream(Some(late)));
+        if let Some(limit) = self.config.call_timeout
+            && since >= limit
+        {
+            self.died(&ProcessEnd::Late(limit));
         }
+    }
+
+    /// The call that keeps the objects from going on.
+    pub(crate) fn stuck(&self) -> Option<StuckCall> {
+        let (call, since) = self.watch.stuck()?;
+        let held = match (&self.life, self.config.call_timeout) {
+            (Life::Over, _) => StuckUntil::Down,
+            (
+                Life::Starting { .. }
+                | Life::Restoring { .. }
+                | Life::Up { .. }
+                | Life::Waiting { .. },
+                timeout,
+            ) => timeout.map_or(StuckUntil::Endless, StuckUntil::Timeout),
+        };
+        Some(StuckCall {
+            call: call.clone(),
+            since: since.elapsed(),
+            held,
+        })
     }
 
     fn register(&self, process: &mut Process) -> std::io::Result<()> {

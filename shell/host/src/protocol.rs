@@ -4,15 +4,17 @@
 //! (1 byte) and its body. A host that breaks the protocol is treated like one that died.
 
 use crate::arguments::{Arguments, StringKind, put_int, put_list, put_map, put_string, string_of};
-use crate::config::HostedObject;
+use crate::config::{HostedObject, PythonConfig, Sandbox};
 use crate::image::ObjectImage;
+use crate::limits::REPLY_BYTES_MAX;
 use bytes::Bytes;
 use quorate_ordering::ReadId;
 use quorate_types::{Call, ObjectId, Outcome, Slot, Stamp};
+use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Version of this protocol; a host that speaks another says so in its answer to the greeting.
-pub const HOST_PROTOCOL_VERSION: i64 = 1;
+pub const HOST_PROTOCOL_VERSION: i64 = 2;
 
 const HELLO: u8 = 1;
 const EXECUTE: u8 = 2;
@@ -27,12 +29,15 @@ const IMAGED: u8 = 0x85;
 const IMAGE_FAILED: u8 = 0x86;
 const RESTORED: u8 = 0x87;
 const RESTORE_FAILED: u8 = 0x88;
+const READ_WROTE: u8 = 0x89;
 
 /// What a host says.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Reply {
-    /// It can serve.
-    Ready,
+    /// It can serve, and says how it is confined.
+    Ready {
+        confinement: String,
+    },
     /// It cannot serve this object.
     Unfit {
         object: String,
@@ -60,6 +65,11 @@ pub(crate) enum Reply {
         slot: Slot,
         reason: String,
     },
+    /// A method that is declared read-only changed its object; the process executes nothing more.
+    ReadWrote {
+        object: ObjectId,
+        method: String,
+    },
 }
 
 /// A host sent what the protocol does not have.
@@ -79,25 +89,43 @@ fn frame(out: &mut Vec<u8>, kind: u8, body: impl FnOnce(&mut Vec<u8>)) {
 /// The greeting: a map of what the host must know.
 pub(crate) fn put_hello(
     out: &mut Vec<u8>,
+    config: &PythonConfig,
     objects: &[HostedObject],
-    paths: &[impl AsRef<Path>],
-    seed: u64,
-    with_snapshots: bool,
+    liars: &BTreeSet<(ObjectId, String)>,
+    told: Slot,
 ) {
     let text = |out: &mut Vec<u8>, s: &str| put_string(out, StringKind::Text, s.as_bytes());
     frame(out, HELLO, |out| {
-        put_map(out, 5);
+        put_map(out, 10);
         text(out, "version");
         put_int(out, HOST_PROTOCOL_VERSION);
         text(out, "seed");
         // Half of the seed is enough, and fits the integers that every language has.
-        put_int(out, (seed >> 1).cast_signed());
+        put_int(out, (config.seed >> 1).cast_signed());
         text(out, "snapshots");
-        out.push(if with_snapshots { 0xf5 } else { 0xf4 });
+        out.push(if config.with_snapshots { 0xf5 } else { 0xf4 });
         text(out, "paths");
-        put_list(out, paths.len());
-        for path in paths {
-            text(out, &path.as_ref().to_string_lossy());
+        put_list(out, config.paths.len());
+        for path in &config.paths {
+            text(out, &path.to_string_lossy());
+        }
+        text(out, "checks");
+        text(out, config.read_checks.word());
+        text(out, "sandbox");
+        out.push(match config.sandbox {
+            Sandbox::On => 0xf5,
+            Sandbox::Off => 0xf4,
+        });
+        text(out, "scratch");
+        text(out, &config.scratch.to_string_lossy());
+        text(out, "quiet");
+        put_int(out, told.0.cast_signed());
+        text(out, "liars");
+        put_list(out, liars.len());
+        for (object, method) in liars {
+            put_list(out, 2);
+            put_int(out, i64::from(object.0));
+            text(out, method);
         }
         text(out, "objects");
         put_list(out, objects.len());
@@ -165,6 +193,9 @@ pub(crate) fn take_reply(bytes: &[u8]) -> Result<Option<(Reply, usize)>, Broken>
     if length == 0 {
         return Err(Broken("an empty frame"));
     }
+    if length > REPLY_BYTES_MAX {
+        return Err(Broken("a frame that is longer than any answer"));
+    }
     let Some(frame) = rest.get(..length) else {
         return Ok(None);
     };
@@ -198,12 +229,16 @@ pub(crate) fn take_reply(bytes: &[u8]) -> Result<Option<(Reply, usize)>, Broken>
             slot: Slot(body.u64()?),
             reason: body.text(),
         },
+        READ_WROTE => Reply::ReadWrote {
+            object: ObjectId(body.u32()?),
+            method: body.text(),
+        },
         _ => return Err(Broken("a frame of unknown kind")),
     };
     Ok(Some((reply, 4 + length)))
 }
 
-/// `["ready", ...]` or `["unfit", object, kind, reason]`.
+/// `["ready", confinement, ...]` or `["unfit", object, kind, reason]`.
 fn ready(body: &[u8]) -> Result<Reply, Broken> {
     // As a pair with empty keywords, the list reads like arguments.
     let pair = [&[0x82], body, &[0xa0]].concat();
@@ -215,7 +250,9 @@ fn ready(body: &[u8]) -> Result<Reply, Broken> {
             .ok_or(Broken("an unreadable answer"))
     };
     match text()?.as_str() {
-        "ready" => Ok(Reply::Ready),
+        "ready" => Ok(Reply::Ready {
+            confinement: text()?,
+        }),
         "unfit" => {
             let (object, kind, reason) = (text()?, text()?, text()?);
             Ok(Reply::Unfit {
@@ -288,6 +325,7 @@ mod tests {
         whole[4] = 0x7f;
         assert!(take_reply(&whole).is_err());
         assert!(take_reply(&[0, 0, 0, 0]).is_err());
+        assert!(take_reply(&[0xff, 0xff, 0xff, 0xff]).is_err());
     }
 
     #[test]
@@ -300,7 +338,11 @@ mod tests {
                 reason: "class: gone".to_owned(),
             })
         );
-        assert_eq!(ready(b"\x83\x65ready\x61x\x01"), Ok(Reply::Ready));
+        let confinement = "x".to_owned();
+        assert_eq!(
+            ready(b"\x83\x65ready\x61x\x01"),
+            Ok(Reply::Ready { confinement })
+        );
         assert!(ready(b"\x01").is_err());
     }
 }

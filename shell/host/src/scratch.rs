@@ -5,6 +5,7 @@ use crate::limits::ENCODER_NICENESS;
 use bytes::Bytes;
 use mio::Waker;
 use quorate_types::{ObjectId, Slot};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -25,15 +26,21 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    pub(crate) fn new(directory: &Path, waker: Arc<Waker>) -> Scratch {
+    /// Makes the directory, without what an earlier host may have left in it.
+    pub(crate) fn new(directory: &Path, waker: Arc<Waker>) -> std::io::Result<Scratch> {
+        match std::fs::remove_dir_all(directory) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+            Ok(()) | Err(_) => {}
+        }
+        std::fs::DirBuilder::new().mode(0o700).create(directory)?;
         let (sender, loaded) = channel();
-        Scratch {
+        Ok(Scratch {
             directory: directory.to_owned(),
             loaded,
             sender,
             waker,
             outstanding: 0,
-        }
+        })
     }
 
     /// Where the process `id` shall write the image of `slot`.
@@ -71,6 +78,13 @@ impl Scratch {
         let loaded = self.loaded.try_recv().ok()?;
         self.outstanding -= 1;
         Some(loaded)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What cannot be removed is removed at the next start.
+        let _ = std::fs::remove_dir_all(&self.directory);
     }
 }
 

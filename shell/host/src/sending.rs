@@ -2,7 +2,8 @@
 //!
 //! The outcome of a skipped call is inserted among those that the process sends. Only `other_process` calls it.
 
-use crate::child::{Process, ProcessEnd};
+use crate::child::Process;
+use crate::process_end::ProcessEnd;
 use crate::protocol::{put_execute, put_query, put_restore, put_snapshot};
 use crate::scratch::Scratch;
 use crate::work_log::{HostWork, WorkLog};

@@ -220,6 +220,18 @@ impl WorkLog {
         }
     }
 
+    /// The newest restore that no process has taken over yet.
+    pub(crate) fn waiting_restore(&self) -> Option<(Slot, Vec<ObjectImage>)> {
+        let mut newest = self.entries.iter().rev();
+        newest.find_map(|entry| match &entry.work {
+            HostWork::Restore { slot, images } if !entry.is_told => Some((*slot, images.clone())),
+            HostWork::Execute { .. }
+            | HostWork::Query { .. }
+            | HostWork::Snapshot { .. }
+            | HostWork::Restore { .. } => None,
+        })
+    }
+
     /// The restore that was answered last changed nothing: it is not repeated.
     pub(crate) fn forget_restore(&mut self) {
         let index = self.answered - 1;
@@ -230,17 +242,39 @@ impl WorkLog {
         }
     }
 
-    /// The query that ended the process, which is not asked again.
-    pub(crate) fn drop_first_query(&mut self) -> Option<ReadId> {
-        let index = self
-            .entries
-            .iter()
-            .position(|entry| matches!(entry.work, HostWork::Query { .. }) && !entry.is_told)?;
-        self.entries[index].is_told = true;
-        match self.entries[index].work {
-            HostWork::Query { read, .. } => Some(read),
-            _ => None,
+    /// Gives up the query that the activity shows, and all that ask the same. Others before it may be answered
+    /// and not yet told: they are asked again.
+    pub(crate) fn drop_queries(
+        &mut self,
+        activity: Activity,
+    ) -> Option<(ObjectId, Bytes, Vec<ReadId>)> {
+        let shown = self.entries.iter().find_map(|entry| match &entry.work {
+            HostWork::Query {
+                read,
+                object,
+                payload,
+            } if !entry.is_told && is_shown(*read, activity) => Some((*object, payload.clone())),
+            HostWork::Query { .. }
+            | HostWork::Execute { .. }
+            | HostWork::Snapshot { .. }
+            | HostWork::Restore { .. } => None,
+        });
+        let (object, payload) = shown?;
+        let mut dropped = Vec::new();
+        for entry in &mut self.entries {
+            if let HostWork::Query {
+                read,
+                object: at,
+                payload: asked,
+            } = &entry.work
+                && !entry.is_told
+                && (*at, asked) == (object, &payload)
+            {
+                entry.is_told = true;
+                dropped.push(*read);
+            }
         }
+        Some((object, payload, dropped))
     }
 
     /// Names the call that the activity shows.
@@ -261,13 +295,22 @@ impl WorkLog {
                     .map(|call| named(Some(at), call.object, &call.payload)),
                 (
                     HostWork::Query {
-                        object, payload, ..
+                        read,
+                        object,
+                        payload,
                     },
                     Doing::Query,
-                ) if !entry.is_told => Some(named(None, *object, payload)),
+                ) if !entry.is_told && is_shown(*read, activity) => {
+                    Some(named(None, *object, payload))
+                }
                 _ => None,
             })
     }
+}
+
+/// The activity shows the lower half of a query's id: far more than wait at once.
+fn is_shown(read: ReadId, activity: Activity) -> bool {
+    activity.doing == Doing::Query && read.0 as u32 == activity.index
 }
 
 fn weight(work: &HostWork) -> usize {

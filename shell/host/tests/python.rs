@@ -4,8 +4,8 @@
 
 use bytes::Bytes;
 use quorate_host::{
-    Host, HostConfig, HostError, HostEvent, HostedObject, ObjectImage, PythonConfig, call_payload,
-    returned_int,
+    Host, HostConfig, HostError, HostEvent, HostedObject, ObjectImage, PythonConfig, ReadChecks,
+    StuckUntil, call_payload, returned_int,
 };
 use quorate_ordering::ReadId;
 use quorate_types::{Call, CommandId, ObjectId, Outcome, Slot, Stamp, Wall};
@@ -19,11 +19,7 @@ fn interpreter() -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let python = std::env::var_os("QUORATE_PYTHON")
         .map_or_else(|| root.join(".venv/bin/python"), PathBuf::from);
-    assert!(
-        python.exists(),
-        "no Python at {}: run `make build` first",
-        python.display()
-    );
+    assert!(python.exists(), "no {python:?}: run `make build` first");
     python
 }
 
@@ -104,6 +100,12 @@ fn outcomes(host: &mut Host, slot: u64) -> Vec<Outcome> {
         HostEvent::Executed { slot: at, outcomes } if at.0 == slot => Some(outcomes.clone()),
         _ => None,
     })
+}
+
+fn kill(host: &Host) {
+    let id = host.process_id().unwrap() as i32;
+    let id = rustix::process::Pid::from_raw(id).unwrap();
+    rustix::process::kill_process(id, rustix::process::Signal::KILL).unwrap();
 }
 
 fn image(host: &mut Host) -> (Vec<ObjectImage>, [u8; 32]) {
@@ -235,12 +237,7 @@ fn a_killed_host_comes_back_with_an_image_larger_than_a_socket_takes_at_once() {
     host.execute(Slot(1), stamp(1), vec![call(0, "grow", &[4 << 20])]);
     host.take_snapshot(Slot(1));
     image(&mut host);
-    let id = host.process_id().unwrap();
-    rustix::process::kill_process(
-        rustix::process::Pid::from_raw(id as i32).unwrap(),
-        rustix::process::Signal::KILL,
-    )
-    .unwrap();
+    kill(&host);
     host.execute(Slot(2), stamp(2), vec![call(0, "grow", &[1])]);
     assert_eq!(outcomes(&mut host, 2), [returned_int(2)]);
 }
@@ -255,14 +252,10 @@ fn a_killed_host_comes_back_with_everything_it_had_executed() {
         deposit(&mut host, slot, 1);
     }
     assert_eq!(outcomes(&mut host, 100), [returned_int(100)]);
-    let id = host.process_id().unwrap();
-    rustix::process::kill_process(
-        rustix::process::Pid::from_raw(id as i32).unwrap(),
-        rustix::process::Signal::KILL,
-    )
-    .unwrap();
+    let id = host.process_id();
+    kill(&host);
     deposit(&mut host, 101, 1);
-    host.query(ReadId(1), ObjectId(1), call_payload("deposit", &[0]));
+    host.query(ReadId(1), ObjectId(1), call_payload("balance_now", &[]));
     let mut told = 0;
     let outcome = until(&mut host, |event| match event {
         HostEvent::Executed { slot, outcomes } => {
@@ -275,7 +268,7 @@ fn a_killed_host_comes_back_with_everything_it_had_executed() {
         _ => None,
     });
     assert_eq!((told, outcome), (1, returned_int(101)));
-    assert_ne!(host.process_id(), Some(id));
+    assert_ne!(host.process_id(), id);
 }
 
 #[test]
@@ -304,18 +297,98 @@ fn a_call_that_ends_every_process_leaves_the_host_down_and_is_named() {
     assert_eq!((call.index, call.method.as_str()), (4, "crash"));
 }
 
-#[test]
-fn a_query_that_rebinds_an_attribute_is_refused_and_undone() {
-    let mut host = account();
-    deposit(&mut host, 1, 3);
-    host.query(ReadId(5), ObjectId(1), call_payload("deposit", &[10]));
-    let answer = until(&mut host, |event| match event {
+fn answer(host: &mut Host, read: u64, method: &str, arguments: &[i64]) -> String {
+    host.query(ReadId(read), ObjectId(1), call_payload(method, arguments));
+    until(host, |event| match event {
         HostEvent::Queried { outcome, .. } => Some(text_of(outcome)),
         _ => None,
-    });
-    assert!(answer.contains("`deposit` changes `balance`"), "{answer}");
+    })
+}
+
+#[test]
+fn a_method_that_is_not_declared_read_only_is_not_read() {
+    let mut host = account();
+    let told = answer(&mut host, 1, "grow", &[5]);
+    assert!(told.contains("quorate.NotReadOnly"), "{told}");
+    assert!(told.contains("@quorate.readonly"), "{told}");
+    assert!(answer(&mut host, 2, "nothing", &[]).contains("quorate.NoSuchMethod"));
+    host.execute(Slot(1), stamp(1), vec![call(0, "grow", &[1])]);
+    assert_eq!(outcomes(&mut host, 1), [returned_int(1)]);
+}
+
+/// The method that lied is named, the state made anew, and the work behind the read not lost.
+fn lies(method: &str, arguments: &[i64], changed: &str) {
+    let mut host = account();
+    deposit(&mut host, 1, 3);
+    host.take_snapshot(Slot(1));
+    let (_, honest) = image(&mut host);
+    host.query(ReadId(5), ObjectId(1), call_payload(method, arguments));
     deposit(&mut host, 2, 1);
-    assert_eq!(outcomes(&mut host, 2), [returned_int(4)]);
+    let mut told = Vec::new();
+    let outcome = until(&mut host, |event| match event {
+        HostEvent::Queried { outcome, .. } => {
+            told.push(text_of(outcome));
+            None
+        }
+        HostEvent::Down { reason, .. } => {
+            told.push(reason.clone());
+            None
+        }
+        HostEvent::Executed { slot, outcomes } if slot.0 == 2 => Some(outcomes[0].clone()),
+        _ => None,
+    });
+    assert_eq!(outcome, returned_int(4));
+    assert!(told[0].contains("quorate.NotReadOnly"), "{told:?}");
+    assert!(told[0].contains(changed), "{told:?}");
+    assert!(
+        told[1].contains(&format!("`{method}` of object 1")),
+        "{told:?}"
+    );
+    deposit(&mut host, 3, -1);
+    host.take_snapshot(Slot(3));
+    assert_eq!(image(&mut host).1, honest, "the replica is rebuilt");
+    let process = host.process_id();
+    let again = answer(&mut host, 6, method, arguments);
+    assert!(again.contains("was seen to change its object"), "{again}");
+    assert_eq!(host.process_id(), process, "a second lie costs nothing");
+}
+
+#[test]
+fn a_read_that_binds_an_attribute_anew_is_named_and_the_replica_rebuilt() {
+    lies("deposit", &[10], "`balance`");
+}
+
+#[test]
+fn a_read_that_changes_a_nested_container_is_named_and_the_replica_rebuilt() {
+    lies("peek", &[], "`blobs`");
+}
+
+#[test]
+fn a_large_state_is_not_encoded_for_a_read() {
+    for (size, is_encoded) in [(0, true), (200 << 20, false)] {
+        let mut host = account();
+        host.execute(Slot(1), stamp(1), vec![call(0, "count_encoding", &[])]);
+        host.execute(Slot(2), stamp(1), vec![call(0, "fill", &[size])]);
+        answer(&mut host, 1, "balance_now", &[]);
+        let told = answer(&mut host, 2, "encoded", &[]);
+        assert_eq!(told != "\u{0}", is_encoded, "{told:?}");
+    }
+}
+
+#[test]
+fn every_read_is_checked_where_that_is_wished() {
+    let mut config = config("subjects:Account");
+    config.python.read_checks = ReadChecks::All;
+    let mut host = Host::open(config).unwrap();
+    for read in 1..50 {
+        answer(&mut host, read, "sly", &[50]);
+    }
+    host.query(ReadId(50), ObjectId(1), call_payload("sly", &[50]));
+    let told = until(&mut host, |event| match event {
+        HostEvent::Down { reason, .. } => Some(reason.clone()),
+        _ => None,
+    });
+    assert!(told.contains("`sly`"), "{told}");
 }
 
 #[test]
@@ -330,15 +403,9 @@ fn a_host_that_stayed_down_starts_again_when_the_group_skips_the_call() {
     ];
     host.execute(Slot(2), stamp(2), calls);
     host.execute(Slot(3), stamp(3), vec![call(4, "crash", &[])]);
-    until(&mut host, |event| match event {
-        HostEvent::Down { is_final: true, .. } => Some(()),
-        _ => None,
-    });
+    stays_down(&mut host);
     host.skip(Slot(2), 1);
-    until(&mut host, |event| match event {
-        HostEvent::Down { is_final: true, .. } => Some(()),
-        _ => None,
-    });
+    stays_down(&mut host);
     host.skip(Slot(3), 4);
     let told = outcomes(&mut host, 2);
     assert_eq!(told[1], Outcome::Skipped);
@@ -351,6 +418,13 @@ fn a_host_that_stayed_down_starts_again_when_the_group_skips_the_call() {
     assert_eq!(outcomes(&mut host, 5), [returned_int(8)]);
 }
 
+fn stays_down(host: &mut Host) {
+    until(host, |event| match event {
+        HostEvent::Down { is_final: true, .. } => Some(()),
+        _ => None,
+    });
+}
+
 #[test]
 fn a_host_that_stayed_down_takes_over_a_state_behind_the_call() {
     let mut survivor = account();
@@ -359,23 +433,23 @@ fn a_host_that_stayed_down_takes_over_a_state_behind_the_call() {
     outcomes(&mut survivor, 2);
     survivor.take_snapshot(Slot(2));
     let (images, _) = image(&mut survivor);
-    let mut host = account();
-    deposit(&mut host, 1, 5);
-    outcomes(&mut host, 1);
-    host.execute(Slot(2), stamp(2), vec![call(0, "crash", &[])]);
-    host.execute(Slot(3), stamp(3), vec![call(0, "deposit", &[100])]);
-    until(&mut host, |event| match event {
-        HostEvent::Down { is_final: true, .. } => Some(()),
-        _ => None,
-    });
-    host.restore(Slot(3), images);
-    let restored = until(&mut host, |event| match event {
-        HostEvent::Restored { slot } => Some(*slot),
-        _ => None,
-    });
-    assert_eq!(restored, Slot(3));
-    deposit(&mut host, 4, 1);
-    assert_eq!(outcomes(&mut host, 4), [returned_int(8)]);
+    for is_early in [false, true] {
+        let mut host = account();
+        deposit(&mut host, 1, 5);
+        outcomes(&mut host, 1);
+        host.execute(Slot(2), stamp(2), vec![call(0, "crash", &[])]);
+        host.execute(Slot(3), stamp(3), vec![call(0, "deposit", &[100])]);
+        if !is_early {
+            stays_down(&mut host);
+        }
+        host.restore(Slot(3), images.clone());
+        until(&mut host, |event| match event {
+            HostEvent::Restored { slot } => (*slot == Slot(3)).then_some(()),
+            _ => None,
+        });
+        deposit(&mut host, 4, 1);
+        assert_eq!(outcomes(&mut host, 4), [returned_int(8)]);
+    }
 }
 
 #[test]
@@ -394,11 +468,65 @@ fn a_query_that_ends_the_process_is_given_up() {
         _ => None,
     });
     assert_eq!(outcome, returned_int(4));
-    assert!(answer.unwrap().contains("ended the host process"));
+    let answer = answer.unwrap();
+    assert!(answer.contains("quorate.ReadEnded"), "{answer}");
+    assert!(
+        answer.contains("`crash` ended the host process"),
+        "{answer}"
+    );
 }
 
 #[test]
-fn a_hanging_call_is_reported_and_killed_only_on_demand() {
+fn a_query_that_never_returns_is_ended_in_time_and_answered_and_its_neighbours_too() {
+    let mut config = config("subjects:Account");
+    config.python.call_timeout = Some(Duration::from_millis(1500));
+    let mut host = Host::open(config).unwrap();
+    deposit(&mut host, 1, 3);
+    host.query(ReadId(5), ObjectId(1), call_payload("draw", &[]));
+    for read in [6, 7] {
+        host.query(ReadId(read), ObjectId(1), call_payload("hang", &[]));
+    }
+    deposit(&mut host, 2, 1);
+    let mut answers = Vec::new();
+    let mut stuck = None;
+    let began = Instant::now();
+    let outcome = until(&mut host, |event| match event {
+        HostEvent::Queried { read, outcome } => {
+            answers.push((read.0, text_of(outcome)));
+            None
+        }
+        HostEvent::Hanging { call, .. } => {
+            stuck = Some(call.clone());
+            None
+        }
+        HostEvent::Executed { slot, outcomes } if slot.0 == 2 => Some(outcomes[0].clone()),
+        _ => None,
+    });
+    assert!(began.elapsed() >= Duration::from_millis(1500));
+    assert_eq!(outcome, returned_int(4));
+    assert_eq!(stuck.map(|call| call.method).as_deref(), Some("hang"));
+    answers.sort();
+    assert!(!answers[0].1.contains("ReadEnded"), "{answers:?}");
+    assert!(answers[1].1.contains("quorate.ReadEnded"), "{answers:?}");
+    assert!(answers[1].1.contains("--call-timeout"), "{answers:?}");
+    assert!(answers[2].1.contains("quorate.ReadEnded"), "{answers:?}");
+    assert_eq!(answers.len(), 3);
+    assert_eq!(host.stuck(), None);
+    let process = host.process_id();
+    host.query(ReadId(8), ObjectId(1), call_payload("hang", &[]));
+    let again = until(&mut host, |event| match event {
+        HostEvent::Queried { outcome, .. } => Some(text_of(outcome)),
+        _ => None,
+    });
+    assert_eq!(
+        again, answers[2].1,
+        "a client that asks again is told the same"
+    );
+    assert_eq!(host.process_id(), process);
+}
+
+#[test]
+fn a_hanging_call_is_reported_and_its_process_killed_after_the_whole_timeout_each_time() {
     let mut config = config("subjects:Account");
     config.python.call_timeout = Some(Duration::from_millis(1500));
     let mut host = Host::open(config).unwrap();
@@ -409,12 +537,31 @@ fn a_hanging_call_is_reported_and_killed_only_on_demand() {
     });
     assert_eq!(call.method, "hang");
     assert!(since >= Duration::from_secs(1));
-    let reason = until(&mut host, |event| match event {
-        HostEvent::Down { reason, .. } => Some(reason.clone()),
+    let stuck = host.stuck().unwrap();
+    assert_eq!(stuck.call, call);
+    assert_eq!(stuck.held, StuckUntil::Timeout(Duration::from_millis(1500)));
+    let mut downs = Vec::new();
+    until(&mut host, |event| match event {
+        HostEvent::Down {
+            reason, is_final, ..
+        } => {
+            assert!(reason.contains("--call-timeout"), "{reason}");
+            downs.push(Instant::now());
+            is_final.then_some(())
+        }
         HostEvent::Executed { .. } => panic!("nothing is answered for it"),
         _ => None,
     });
-    assert!(reason.contains("--call-timeout"), "{reason}");
+    assert_eq!(downs.len(), 3);
+    for pair in downs.windows(2) {
+        assert!(pair[1] - pair[0] >= Duration::from_millis(1500));
+    }
+    let stuck = host.stuck().unwrap();
+    assert_eq!((&stuck.call, stuck.held), (&call, StuckUntil::Down));
+    assert!(stuck.since >= Duration::from_millis(4500), "{stuck:?}");
+    host.skip(Slot(1), 0);
+    assert_eq!(outcomes(&mut host, 1), [Outcome::Skipped]);
+    assert_eq!(host.stuck(), None);
 }
 
 #[test]
@@ -439,7 +586,7 @@ fn unfit_objects_are_refused_with_the_reason() {
         Err(other) => panic!("{other}"),
     };
     assert!(refusal("nowhere:Account").contains("there is no module 'nowhere'"));
-    assert!(refusal("subjects:Acount").contains("its classes: Account, Unkeepable"));
+    assert!(refusal("subjects:Acount").contains("its classes: Counted, Account, "));
     assert!(refusal("subjects").contains("MODULE:CLASS"));
     assert!(refusal("subjects:Async").contains("async"));
     assert!(refusal("subjects:Unkeepable").contains("self.me['owner'][1]: TextIOWrapper"));

@@ -16,6 +16,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use quorate_transport::Tls;
+use std::borrow::Cow;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -82,9 +83,12 @@ async fn livez(State(asker): State<Asker>) -> Response {
     }
 }
 
-/// Ready: it serves, and somebody leads. A node that observes is ready and says that it does not vote.
+/// Ready: it serves, somebody leads, and no call keeps the objects from going on. A node that observes is ready and says that it does not vote.
 async fn readyz(State(asker): State<Asker>) -> Response {
     match ask(&asker).await {
+        Ok(NodeStatus {
+            stuck: Some(stuck), ..
+        }) => unavailable(format!("{stuck}\n")),
         Ok(status) if status.is_serving && status.leader.is_some() => match status.observes {
             None => "ok\n".into_response(),
             Some(why) => format!("ok, and it does not vote: {why}\n").into_response(),
@@ -127,6 +131,6 @@ async fn ask(asker: &Asker) -> Result<NodeStatus, Response> {
     }
 }
 
-fn unavailable(text: &'static str) -> Response {
-    (StatusCode::SERVICE_UNAVAILABLE, text).into_response()
+fn unavailable(text: impl Into<Cow<'static, str>>) -> Response {
+    (StatusCode::SERVICE_UNAVAILABLE, text.into()).into_response()
 }

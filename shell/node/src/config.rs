@@ -4,7 +4,7 @@
 
 use crate::NodeError;
 use crate::arguments::constructor_arguments;
-use quorate_host::{HostConfig, PythonConfig};
+use quorate_host::{HostConfig, PythonConfig, ReadChecks, Sandbox};
 use quorate_types::{
     ClusterId, GroupId, Incarnation, Member, NodeId, NodeSet, ObjectId, ObjectSpec, Persistence,
     Quorums, Slot, View, ViewNumber,
@@ -43,9 +43,18 @@ pub struct NodeConfig {
     /// The Python interpreter of the object host; absent: QUORATE_PYTHON, then `python3` beside this program or on PATH.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub python: Option<PathBuf>,
-    /// Seconds after which a call that does not return has its host killed; absent for never.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub call_timeout: Option<f64>,
+    /// Seconds after which a call or a read that does not return has its host killed; `inf` for never.
+    #[serde(default = "call_timeout")]
+    pub call_timeout: f64,
+    /// Bytes of address space that a host process may use; 0 for as much as there is.
+    #[serde(default = "host_memory")]
+    pub host_memory: u64,
+    /// Whether the host process is confined.
+    #[serde(default)]
+    pub sandbox: SandboxConfig,
+    /// Which reads are checked for having changed nothing.
+    #[serde(default)]
+    pub check_reads: ReadChecksConfig,
     /// When snapshots are taken.
     #[serde(default)]
     pub snapshot: SnapshotConfig,
@@ -70,6 +79,28 @@ pub enum PersistConfig {
     Disk,
     /// In the memory of a majority of running nodes.
     Memory,
+}
+
+/// Whether the kernel keeps the host process from files, sockets, signals and programs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SandboxConfig {
+    /// As far as the kernel can.
+    #[default]
+    On,
+    /// Not at all, for objects that read files.
+    Off,
+}
+
+/// Which reads of Python objects are checked by comparing their object before and after.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ReadChecksConfig {
+    /// The first of each method, and as many as fit into a hundredth of the time.
+    #[default]
+    Sample,
+    /// All, for tests.
+    All,
 }
 
 /// When snapshots are taken.
@@ -207,8 +238,19 @@ impl LimitsConfig {
     }
 }
 
+/// An interpreter with a few modules.
+const HOST_MEMORY_LEAST: u64 = 128 << 20;
+
 fn first_group() -> u32 {
     1
+}
+
+fn call_timeout() -> f64 {
+    NodeConfig::CALL_TIMEOUT
+}
+
+fn host_memory() -> u64 {
+    quorate_host::limits::HOST_MEMORY_BYTES
 }
 
 fn window() -> u64 {
@@ -219,6 +261,9 @@ impl NodeConfig {
     /// ω unless told otherwise: deep enough to hide a disk behind a network, small enough that what is
     /// in flight fits in memory with the largest batches.
     pub const WINDOW: u64 = 1024;
+
+    /// Seconds that a call may take unless told otherwise.
+    pub const CALL_TIMEOUT: f64 = quorate_host::limits::CALL_TIMEOUT.as_secs() as f64;
 
     /// Reads and checks a file.
     ///
@@ -304,11 +349,13 @@ impl NodeConfig {
             return Err("window: takes at least 1 slot".to_owned());
         }
         self.limits.check()?;
-        if self
-            .call_timeout
-            .is_some_and(|span| !span.is_finite() || span <= 0.0)
-        {
-            return Err("call_timeout: takes seconds above 0".to_owned());
+        if (1..HOST_MEMORY_LEAST).contains(&self.host_memory) {
+            return Err(format!(
+                "host_memory: takes at least {HOST_MEMORY_LEAST} bytes, which the interpreter needs, or 0 for no limit"
+            ));
+        }
+        if self.call_timeout.is_nan() || self.call_timeout <= 0.0 {
+            return Err("call_timeout: takes seconds above 0, or inf for never".to_owned());
         }
         Ok(())
     }
@@ -386,11 +433,21 @@ impl NodeConfig {
         PythonConfig {
             interpreter: self.python.clone(),
             paths,
-            scratch: self.dir.clone(),
+            scratch: self.dir.join("scratch"),
             seed: self.cluster.0 ^ u64::from(self.group),
             with_snapshots: self.snapshot.enabled,
-            call_timeout: self.call_timeout.map(std::time::Duration::from_secs_f64),
-            memory_bytes_max: None,
+            // A span beyond the clock's is as good as never.
+            call_timeout: std::time::Duration::try_from_secs_f64(self.call_timeout).ok(),
+            read_checks: match self.check_reads {
+                ReadChecksConfig::Sample => ReadChecks::Sample,
+                ReadChecksConfig::All => ReadChecks::All,
+            },
+            memory_bytes_max: (self.host_memory > 0).then_some(self.host_memory),
+            sandbox: match self.sandbox {
+                SandboxConfig::On => Sandbox::On,
+                SandboxConfig::Off => Sandbox::Off,
+            },
+            quiet_upto: Slot::ZERO,
         }
     }
 

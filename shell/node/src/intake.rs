@@ -188,18 +188,28 @@ impl Node {
                 tracing::warn!(reason, ?call, is_final, "object host down");
                 self.feed(now, Input::Host { is_up: false });
                 let place = call.and_then(|call| Some((call.slot?, call.index)));
+                if is_final {
+                    self.tell_stuck();
+                }
                 if let Some((slot, index)) = place.filter(|_| is_final) {
                     self.feed(now, Input::HostDied { slot, index });
                 }
             }
-            HostEvent::Hanging { call, since } => {
-                tracing::warn!(
-                    method = call.method,
-                    ?call,
-                    ?since,
-                    "a call does not return"
-                );
-            }
+            HostEvent::Hanging { .. } => self.tell_stuck(),
+        }
+    }
+
+    /// Logs the call that keeps the objects from going on.
+    fn tell_stuck(&self) {
+        if let Some(stuck) = self.stuck() {
+            tracing::warn!(
+                object = stuck.object,
+                method = stuck.method,
+                slot = stuck.slot,
+                since_ms = stuck.since_ms,
+                to_do = stuck.to_do,
+                "a call keeps the objects from going on"
+            );
         }
     }
 

@@ -26,13 +26,15 @@ mod snapshot_thread;
 mod snapshots;
 mod start;
 mod status;
+mod stuck_call;
 mod timings;
 
 pub use arguments::{constructor_arguments, value_of_json};
 pub use config::{
-    Hex, LimitsConfig, MemberConfig, NodeConfig, ObjectConfig, PersistConfig, SnapshotConfig,
-    TlsConfig,
+    Hex, LimitsConfig, MemberConfig, NodeConfig, ObjectConfig, PersistConfig, ReadChecksConfig,
+    SandboxConfig, SnapshotConfig, TlsConfig,
 };
 pub use error::NodeError;
 pub use start::run;
 pub use status::{Counts, NodeStatus, PeerLink, ViewStatus};
+pub use stuck_call::StuckCallStatus;

@@ -22,7 +22,7 @@ use mio::{Events, Interest, Poll, Token, Waker};
 use quorate_any::{AnyOrdering, Protocol};
 use quorate_host::{Host, HostEvent, ObjectImage};
 use quorate_ordering::{Config, Past, Standing};
-use quorate_replica::{Recovered, Remembered, Replica, ReplicaConfig};
+use quorate_replica::{EarlierLives, Recovered, Remembered, Replica, ReplicaConfig};
 use quorate_storage::{DataDirectory, Log, MemoryLoss, PeerMemory, SnapshotStore};
 use quorate_transport::{Own, PeerAddress, Settings, Tls, Transport};
 use quorate_types::{
@@ -77,13 +77,13 @@ fn assemble(config: &NodeConfig, directory: &mut DataDirectory) -> Result<Node, 
     let histograms = Histograms::new();
     let serve = |address| admin::serve(address, tls.as_ref(), asker, histograms.clone());
     let admin = config.admin.map(serve).transpose()?;
-    let mut host = Host::open(config.host_config())?;
+    let executed_file = ExecutedFile::open(&config.dir, identity.group, identity.boot);
+    let mut host = open_host(config, executed_file.earlier())?;
     let (journal, past) = journal(config, &identity, directory, (&waker, &histograms))?;
     identity.observing = observing(config, directory)?;
     let names = object_names(&identity);
     let store = SnapshotStore::open(directory.snapshot_disk()?, config.cluster.0)?;
     let quarantine_file = QuarantineFile::in_directory(&config.dir, identity.group);
-    let executed_file = ExecutedFile::open(&config.dir, identity.group, identity.boot);
     let remembered = Remembered {
         earlier: executed_file.earlier(),
         quarantine: quarantine_file.read()?,
@@ -126,6 +126,24 @@ fn assemble(config: &NodeConfig, directory: &mut DataDirectory) -> Result<Node, 
         timings: Timings::new(histograms),
         told: None,
     })
+}
+
+/// Starts the objects. What they print for slots of an earlier start was printed then.
+fn open_host(config: &NodeConfig, earlier: EarlierLives) -> Result<Host, NodeError> {
+    let mut wished = config.host_config();
+    wished.python.quiet_upto = match earlier {
+        EarlierLives::Upto(slot) => slot,
+        EarlierLives::None | EarlierLives::Unknown => Slot::ZERO,
+    };
+    let host = Host::open(wished)?;
+    match host.confinement() {
+        None | Some("full") => {}
+        Some(sandbox) => tracing::warn!(
+            sandbox,
+            "the object host is not confined in full: see SECURITY.md for what that means"
+        ),
+    }
+    Ok(host)
 }
 
 /// What peers are told about this start: how much the node remembers, and how far its log is durable.

@@ -4,6 +4,7 @@ use crate::clock::wall_time;
 use crate::journal::Journal;
 use crate::node::Node;
 use crate::observing::Observing;
+use crate::stuck_call::StuckCallStatus;
 use bytes::Bytes;
 use quorate_ordering::Role;
 use quorate_types::{GroupId, Incarnation, NodeId, Persistence, Time, View};
@@ -75,6 +76,12 @@ pub struct NodeStatus {
     pub is_serving: bool,
     /// Whether the objects' host works.
     pub is_host_up: bool,
+    /// How the host process is confined: `full`, `off`, or `partial:` and what is missing; `None` for Rust objects.
+    #[serde(default)]
+    pub sandbox: Option<String>,
+    /// The call that keeps the objects from going on.
+    #[serde(default)]
+    pub stuck: Option<StuckCallStatus>,
     /// The incarnation of the data directory, 16 hexadecimal digits.
     pub incarnation: String,
     /// Which start of the directory this is.
@@ -220,6 +227,8 @@ impl Node {
             agreed_ahead_ms: status.clocks.agreed / 1_000_000,
             is_serving: status.is_serving,
             is_host_up: status.is_host_up,
+            sandbox: self.host.confinement().map(str::to_owned),
+            stuck: self.stuck(),
             incarnation: format!("{:016x}", identity.incarnation.0),
             boot: identity.boot,
             uptime_ms: now.since(identity.started).as_millis(),
@@ -228,6 +237,12 @@ impl Node {
             counts: self.counts(&status),
             peers: peers.collect(),
         }
+    }
+
+    /// The call that keeps the objects from going on.
+    pub(crate) fn stuck(&self) -> Option<StuckCallStatus> {
+        let stuck = self.host.stuck()?;
+        Some(StuckCallStatus::new(&stuck, &self.identity.view.objects))
     }
 
     fn counts(&self, status: &quorate_replica::ReplicaStatus) -> Counts {

@@ -5,6 +5,7 @@
 
 mod plan;
 mod rotating_log;
+mod settings;
 mod supervisor;
 mod tls;
 
@@ -46,9 +47,10 @@ pub(crate) struct UpArgs {
     /// The group's directory, kept for the next start. Default: a temporary one.
     #[arg(long, env = "QUORATE_DIR")]
     pub(crate) dir: Option<PathBuf>,
-    /// The first node's port; the others follow, and admin ports are 100 above. 0 picks free ports.
-    #[arg(long, env = "QUORATE_PORT", default_value_t = 7400)]
-    pub(crate) port: u16,
+    /// The first node's port; the others follow, and admin ports are 100 above. 0 picks free ports. Default: 7400, or
+    /// as the directory has it.
+    #[arg(long, env = "QUORATE_PORT")]
+    pub(crate) port: Option<u16>,
     /// Constructor arguments, a JSON list.
     #[arg(long, value_name = "JSON", allow_hyphen_values = true)]
     pub(crate) args: Option<String>,
@@ -61,9 +63,20 @@ pub(crate) struct UpArgs {
     /// Take no snapshots: for objects whose state cannot be encoded.
     #[arg(long)]
     pub(crate) no_snapshot: bool,
-    /// Seconds after which the host process of a call that does not return is killed.
-    #[arg(long, value_name = "SECONDS", value_parser = crate::seconds::span)]
+    /// Seconds that a call or a read may take, or `never`: then its host process is ended, and the group skips a call
+    /// that ended every host. Default: 10, or as the directory has it.
+    #[arg(long, env = "QUORATE_CALL_TIMEOUT", value_name = "SECONDS", value_parser = crate::seconds::span_or_never)]
     pub(crate) call_timeout: Option<f64>,
+    /// Memory that a host process may use, such as 4GiB, or none. Default: 4GiB, or as the directory has it.
+    #[arg(long, value_name = "BYTES", value_parser = settings::memory)]
+    pub(crate) host_memory: Option<u64>,
+    /// Keep objects from files, sockets, signals and programs, as far as the kernel can: see SECURITY.md. Default: on, or
+    /// as the directory has it.
+    #[arg(long, value_enum)]
+    pub(crate) sandbox: Option<settings::SandboxArg>,
+    /// Which reads are checked for having changed nothing. Default: sample, or as the directory has it.
+    #[arg(long, value_enum)]
+    pub(crate) check_reads: Option<settings::CheckReadsArg>,
     /// The Python interpreter of the host process. Default: `python3` beside this program or on PATH.
     #[arg(long, env = "QUORATE_PYTHON", value_name = "PATH")]
     pub(crate) python: Option<PathBuf>,
@@ -207,6 +220,7 @@ fn print_ready(plan: &Plan, statuses: &[NodeStatus], as_json: bool) -> Result<()
             .collect();
         let mut line =
             serde_json::json!({"endpoint": plan.endpoint(), "nodes": nodes, "dir": plan.dir()});
+        line["settings"] = settings::json(&plan.first);
         if let Some(tls) = &plan.tls {
             line["tls"] = serde_json::json!({"ca": tls.ca, "cert": tls.cert, "key": tls.key});
         }
@@ -232,8 +246,9 @@ fn print_ready(plan: &Plan, statuses: &[NodeStatus], as_json: bool) -> Result<()
             .map_or_else(String::new, |tls| format!("\n{}\n", tls.words()));
         writeln!(
             stdout,
-            "{}\n\n{nodes}\n{tls}stop with Ctrl-C",
-            plan.endpoint()
+            "{}\n\n{nodes}\n{tls}{}stop with Ctrl-C",
+            plan.endpoint(),
+            settings::words(&plan.first, statuses)
         )
     };
     written

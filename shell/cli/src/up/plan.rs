@@ -1,14 +1,15 @@
 //! Where the nodes of a group live: directories, identities, ports and configurations.
 
 use super::UpArgs;
+use super::settings::{self, SandboxArg};
 use super::tls::{self, ClientFiles};
 use crate::error::{CliError, code};
 use crate::node::{PersistArg, hex, node_error, random};
 use quorate_client::TlsClient;
-use quorate_host::{HostConfig, HostedObject, PythonConfig};
+use quorate_host::{HostConfig, HostedObject, PythonConfig, Sandbox};
 use quorate_node::{
-    LimitsConfig, MemberConfig, NodeConfig, NodeError, ObjectConfig, SnapshotConfig,
-    constructor_arguments,
+    LimitsConfig, MemberConfig, NodeConfig, NodeError, ObjectConfig, ReadChecksConfig,
+    SandboxConfig, SnapshotConfig, constructor_arguments,
 };
 use quorate_storage::Identity;
 use quorate_types::ObjectId;
@@ -23,6 +24,9 @@ use tempfile::TempDir;
 /// Admin ports lie this far above the nodes' ports.
 const ADMIN_ABOVE: u16 = 100;
 
+/// The first node's port unless told otherwise.
+const PORT: u16 = 7400;
+
 /// A group that is ready to be started.
 pub(super) struct Plan {
     pub(super) nodes: Vec<PlannedNode>,
@@ -30,6 +34,8 @@ pub(super) struct Plan {
     pub(super) tls: Option<ClientFiles>,
     /// Nothing was there before: a node that does not start is a mistake in what was asked for.
     pub(super) is_new: bool,
+    /// The first node's configuration; the settings of the others are the same.
+    pub(super) first: NodeConfig,
     object: String,
     dir: PathBuf,
     /// No other `quorate up` uses the directory as long as this is open.
@@ -94,6 +100,7 @@ impl Plan {
             nodes: nodes.collect(),
             tls,
             is_new,
+            first: configs[0].clone(),
             object: object.name,
             dir,
             _lock: lock,
@@ -183,6 +190,10 @@ fn object_config(args: &UpArgs) -> Result<ObjectConfig, CliError> {
             interpreter: args.python.clone(),
             paths: vec![here.clone()],
             with_snapshots: !args.no_snapshot,
+            sandbox: match args.sandbox {
+                Some(SandboxArg::Off) => Sandbox::Off,
+                Some(SandboxArg::On) | None => Sandbox::On,
+            },
             ..PythonConfig::default()
         },
     })
@@ -259,13 +270,34 @@ fn take_up(dir: &Path, args: &UpArgs, object: &ObjectConfig) -> Result<Vec<NodeC
             false => "it was made with --tls".to_owned(),
         }));
     }
-    first
-        .members
-        .iter()
-        .map(|member| {
-            NodeConfig::read(&config_path(dir, member.node)).map_err(|error| node_error(&error))
-        })
-        .collect()
+    let port = first.listen.port();
+    if let Some(wished) = args.port
+        && wished != 0
+        && wished != port
+    {
+        return Err(conflict(format!(
+            "its first port is {port}, which clients and nodes know: leave --port out"
+        )));
+    }
+    let configs = first.members.iter().map(|member| {
+        let path = config_path(dir, member.node);
+        let held = NodeConfig::read(&path).map_err(|error| node_error(&error))?;
+        let mut config = held.clone();
+        settings::apply(args, object, &mut config);
+        if config != held {
+            write_config(&path, &config)?;
+        }
+        Ok(config)
+    });
+    configs.collect()
+}
+
+/// Writes the whole file or leaves the old one.
+fn write_config(path: &Path, config: &NodeConfig) -> Result<(), CliError> {
+    let beside = path.with_extension("toml.tmp");
+    std::fs::write(&beside, config.to_toml())
+        .and_then(|()| std::fs::rename(&beside, path))
+        .map_err(|error| CliError::failed(format!("cannot write {}: {error}", path.display())))
 }
 
 fn make_new(
@@ -292,34 +324,35 @@ fn make_new(
     }
     let configs: Vec<NodeConfig> = (1..)
         .zip(ports)
-        .map(|(node, (port, admin))| NodeConfig {
-            cluster: hex(cluster),
-            group: 1,
-            node,
-            dir: dir.join(format!("node-{node}")),
-            listen: loopback(*port),
-            admin: Some(loopback(*admin)),
-            persist: args.persist.as_config(),
-            window: NodeConfig::WINDOW,
-            insecure: false,
-            python: args.python.clone(),
-            call_timeout: args.call_timeout,
-            snapshot: SnapshotConfig {
-                enabled: !args.no_snapshot,
-                ..SnapshotConfig::default()
-            },
-            limits: LimitsConfig::default(),
-            tls: args.tls.then(|| tls::node_files(dir, node)),
-            objects: vec![object.clone()],
-            members: members.clone(),
+        .map(|(node, (port, admin))| {
+            let mut config = NodeConfig {
+                cluster: hex(cluster),
+                group: 1,
+                node,
+                dir: dir.join(format!("node-{node}")),
+                listen: loopback(*port),
+                admin: Some(loopback(*admin)),
+                persist: args.persist.as_config(),
+                window: NodeConfig::WINDOW,
+                insecure: false,
+                python: None,
+                call_timeout: NodeConfig::CALL_TIMEOUT,
+                host_memory: quorate_host::limits::HOST_MEMORY_BYTES,
+                sandbox: SandboxConfig::default(),
+                check_reads: ReadChecksConfig::default(),
+                snapshot: SnapshotConfig::default(),
+                limits: LimitsConfig::default(),
+                tls: args.tls.then(|| tls::node_files(dir, node)),
+                objects: vec![object.clone()],
+                members: members.clone(),
+            };
+            settings::apply(args, object, &mut config);
+            config
         })
         .collect();
     // The first node's file is written last: it says that the group is whole.
     for config in configs.iter().rev() {
-        let path = config_path(dir, config.node);
-        std::fs::write(&path, config.to_toml()).map_err(|error| {
-            CliError::failed(format!("cannot write {}: {error}", path.display()))
-        })?;
+        write_config(&config_path(dir, config.node), config)?;
     }
     Ok(configs)
 }
@@ -330,16 +363,14 @@ fn loopback(port: u16) -> SocketAddr {
 
 /// A port and an admin port for each node.
 fn ports(args: &UpArgs) -> Result<Vec<(u16, u16)>, CliError> {
-    if args.port != 0 {
-        let last = args.port.checked_add(args.nodes + ADMIN_ABOVE);
+    let first = args.port.unwrap_or(PORT);
+    if first != 0 {
+        let last = first.checked_add(args.nodes + ADMIN_ABOVE);
         last.ok_or_else(|| {
-            CliError::usage(format!(
-                "--port {} leaves no room for the other ports",
-                args.port
-            ))
+            CliError::usage(format!("--port {first} leaves no room for the other ports"))
         })?;
         return Ok((0..args.nodes)
-            .map(|index| (args.port + index, args.port + index + ADMIN_ABOVE))
+            .map(|index| (first + index, first + index + ADMIN_ABOVE))
             .collect());
     }
     // All are held open until all are known, so that none is given twice.

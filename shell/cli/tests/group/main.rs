@@ -4,6 +4,7 @@
 mod conflict;
 mod crowd;
 mod lost_votes;
+mod settings;
 
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};

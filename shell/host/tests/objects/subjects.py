@@ -6,7 +6,30 @@ import threading
 import time
 
 
+class Counted:
+    times = 0
+
+    def __getstate__(self):
+        Counted.times += 1
+        return {}
+
+    def __setstate__(self, state):
+        pass
+
+
 class Account:
+    __quorate_reads__ = (
+        "balance_now",
+        "crash",
+        "sly",
+        "draw",
+        "encoded",
+        "hang",
+        "deposit",
+        "note",
+        "peek",
+    )
+
     def __init__(self, balance=0):
         self.balance = balance
         self.lock = threading.Lock()
@@ -16,6 +39,32 @@ class Account:
         with self.lock:
             self.balance += amount
         return self.balance
+
+    def balance_now(self):
+        return self.balance
+
+    def note(self, thing):
+        self.blobs.append(thing)
+
+    def peek(self):
+        self.blobs.append("peeked")
+        return len(self.blobs)
+
+    def sly(self, honest):
+        """Changes its object at the given read and at no earlier one."""
+        Account.reads = getattr(Account, "reads", 0) + 1
+        if Account.reads == honest:
+            self.blobs.append("sly")
+
+    def encoded(self):
+        """How often this process has encoded such an account."""
+        return Counted.times
+
+    def count_encoding(self):
+        self.blobs.append(Counted())
+
+    def fill(self, size):
+        self.blobs.append(b"x" * size)
 
     def grow(self, size):
         self.blobs.append(bytes(size))

@@ -1,0 +1,204 @@
+//! Which methods run as reads, and whether they keep their word.
+//!
+//! A read is executed by one replica only, so whatever it changes would make that replica differ from all others.
+//! Only declared methods run as reads. Every read is checked for attributes that are bound anew; some are
+//! checked by comparing the image of the object before and after, in a hundredth of the time and while the state is small.
+
+use crate::encode;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+/// A check may cost this part of the time.
+const CHECK_SHARE: u32 = 100;
+
+/// The first read of each method is checked as well, unless images are so large that clients would notice.
+const FIRST_CHECK_MAX: Duration = Duration::from_millis(50);
+
+/// Growth of the process, in KiB, beyond which a sample is not taken: a larger state takes longer to encode than a
+/// read may. It must stay far below what `--call-timeout` allows.
+const SAMPLE_GROWTH_MAX: i64 = 64 << 10;
+
+/// Methods that are kept in mind; a class has fewer.
+const METHODS_KNOWN_MAX: usize = 1024;
+
+/// Which reads are checked by image.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Checking {
+    /// None: the state has no image.
+    Never,
+    /// The first of each method and a sample.
+    Sample,
+    /// All: for tests.
+    All,
+}
+
+/// Whether a method may run as a read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Declared {
+    Read,
+    Call,
+    /// It was declared as a read and changed its object.
+    Lied,
+}
+
+struct Known {
+    declared: Declared,
+    is_checked: bool,
+}
+
+/// What is known about the methods of a host's objects.
+pub(crate) struct ReadGuard {
+    checking: Checking,
+    methods: HashMap<(u32, Box<str>), Known>,
+    /// The largest size of the process before it held a state, in KiB.
+    size: i64,
+    check_at: Instant,
+    check_cost: Duration,
+}
+
+/// The state of an object before a read.
+pub(crate) struct Before<'py> {
+    attributes: Option<Bound<'py, PyDict>>,
+    image: Option<(Vec<u8>, Duration)>,
+}
+
+impl ReadGuard {
+    pub(crate) fn new() -> ReadGuard {
+        ReadGuard {
+            checking: Checking::Sample,
+            methods: HashMap::new(),
+            size: largest_size(),
+            check_at: Instant::now(),
+            check_cost: Duration::ZERO,
+        }
+    }
+
+    /// As the node wishes; `liars` are methods that changed their object although they are declared as reads.
+    pub(crate) fn begin(&mut self, checking: Checking, liars: Vec<(u32, String)>) {
+        self.checking = checking;
+        // With the modules that the objects import, which are no state.
+        self.size = largest_size();
+        for (object, method) in liars {
+            let known = Known {
+                declared: Declared::Lied,
+                is_checked: true,
+            };
+            self.methods.insert((object, method.into()), known);
+        }
+    }
+
+    /// What the class of the object says about a method; `ask` finds out.
+    pub(crate) fn declared(
+        &mut self,
+        object: u32,
+        method: &str,
+        ask: impl FnOnce() -> PyResult<bool>,
+    ) -> PyResult<Declared> {
+        let key = (object, method.into());
+        if let Some(known) = self.methods.get(&key) {
+            return Ok(known.declared);
+        }
+        let declared = if ask()? {
+            Declared::Read
+        } else {
+            Declared::Call
+        };
+        if self.methods.len() < METHODS_KNOWN_MAX {
+            let is_checked = false;
+            let known = Known {
+                declared,
+                is_checked,
+            };
+            self.methods.insert(key, known);
+        }
+        Ok(declared)
+    }
+
+    /// What is compared after the read.
+    pub(crate) fn before<'py>(
+        &mut self,
+        object: u32,
+        method: &str,
+        target: &Bound<'py, PyAny>,
+    ) -> PyResult<Before<'py>> {
+        let attributes = attributes(target).map(|now| now.copy()).transpose()?;
+        let image = if self.is_due(object, method) {
+            let began = Instant::now();
+            // A state that cannot be encoded has no snapshots either, which is reported there.
+            let image = encode::state(target).ok();
+            image.map(|image| (image, began.elapsed()))
+        } else {
+            None
+        };
+        Ok(Before { attributes, image })
+    }
+
+    fn is_due(&mut self, object: u32, method: &str) -> bool {
+        let is_sampled = match self.checking {
+            Checking::Never => return false,
+            Checking::All => return true,
+            Checking::Sample => Instant::now() >= self.check_at,
+        };
+        let known = self.methods.get_mut(&(object, method.into()));
+        let is_first = known.is_some_and(|known| !std::mem::replace(&mut known.is_checked, true));
+        let is_wanted = is_sampled || (is_first && self.check_cost < FIRST_CHECK_MAX);
+        is_wanted && largest_size() - self.size < SAMPLE_GROWTH_MAX
+    }
+
+    /// Whether the object is as it was.
+    pub(crate) fn is_unchanged<'py>(
+        &mut self,
+        before: &Before<'py>,
+        target: &Bound<'py, PyAny>,
+    ) -> PyResult<bool> {
+        if let (Some(before), Some(now)) = (&before.attributes, attributes(target))
+            && !is_bound_alike(before, &now)?
+        {
+            return Ok(false);
+        }
+        let Some((image, cost)) = &before.image else {
+            return Ok(true);
+        };
+        let began = Instant::now();
+        let is_same = encode::state(target).is_ok_and(|now| now == *image);
+        self.check_cost = *cost + began.elapsed();
+        self.check_at = Instant::now() + self.check_cost * CHECK_SHARE;
+        Ok(is_same)
+    }
+}
+
+impl Before<'_> {
+    /// The image before the read, if one was made.
+    pub(crate) fn image(&self) -> Option<&[u8]> {
+        self.image.as_ref().map(|(image, _)| &image[..])
+    }
+}
+
+/// The largest size that this process ever had, in KiB.
+fn largest_size() -> i64 {
+    let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: the pointer is to a whole `rusage`, which is valid as zeros and which the call only writes.
+    unsafe {
+        libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr());
+        usage.assume_init().ru_maxrss
+    }
+}
+
+/// The attributes of an object; none where its class keeps them in slots.
+fn attributes<'py>(target: &Bound<'py, PyAny>) -> Option<Bound<'py, PyDict>> {
+    target.getattr("__dict__").ok()?.cast_into().ok()
+}
+
+fn is_bound_alike(before: &Bound<'_, PyDict>, now: &Bound<'_, PyDict>) -> PyResult<bool> {
+    if before.len() != now.len() {
+        return Ok(false);
+    }
+    for (name, value) in now {
+        if before.get_item(&name)?.is_none_or(|old| !old.is(&value)) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}

@@ -1,0 +1,56 @@
+//! Why a host process cannot be used any more, and how that is told.
+
+use crate::arguments::raised_as;
+use crate::event::RunningCall;
+use crate::protocol::Broken;
+use quorate_types::{ObjectId, Outcome};
+use std::io;
+use std::time::Duration;
+
+/// Why a process cannot be used any more.
+#[derive(Debug)]
+pub(crate) enum ProcessEnd {
+    /// The stream ended or broke.
+    Stream(Option<io::Error>),
+    Broken(Broken),
+    /// A read changed its object: the process holds a state that no other replica has.
+    ReadWrote {
+        object: ObjectId,
+        method: String,
+    },
+    /// A call or a read ran longer than this.
+    Late(Duration),
+}
+
+/// Why the host is down.
+pub(crate) fn reason(ended: &ProcessEnd, status: &str) -> String {
+    match ended {
+        ProcessEnd::Stream(None) => format!("the host process ended ({status})"),
+        ProcessEnd::Stream(Some(error)) => {
+            format!("the host process ended ({status}): {error}")
+        }
+        ProcessEnd::Broken(broken) => broken.to_string(),
+        ProcessEnd::ReadWrote { object, method } => format!(
+            "`{method}` of object {} is declared read-only and changed it: the state is made anew from snapshot and log, \
+             and the method runs as a read no more; remove the declaration or the change",
+            object.0
+        ),
+        ProcessEnd::Late(limit) => {
+            format!("a call ran longer than --call-timeout allows, {limit:?}")
+        }
+    }
+}
+
+/// The answer to a read that ended its process. It was executed here only and has changed nothing.
+pub(crate) fn ended_read(call: Option<&RunningCall>, ended: &ProcessEnd) -> Outcome {
+    let method = call.map_or("the method", |call| &call.method);
+    let text = match ended {
+        ProcessEnd::Late(limit) => format!(
+            "`{method}` ran longer than {limit:?}, which --call-timeout allows, and was ended"
+        ),
+        ProcessEnd::Stream(_) | ProcessEnd::Broken(_) | ProcessEnd::ReadWrote { .. } => {
+            format!("`{method}` ended the host process")
+        }
+    };
+    raised_as("quorate.ReadEnded".to_owned(), text)
+}

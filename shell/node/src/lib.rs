@@ -35,6 +35,7 @@ pub use config::{
     SandboxConfig, SnapshotConfig, TlsConfig,
 };
 pub use error::NodeError;
+pub use observing::group_ends;
 pub use start::run;
 pub use status::{Counts, NodeStatus, PeerLink, ViewStatus};
 pub use stuck_call::StuckCallStatus;

@@ -27,14 +27,37 @@ impl fmt::Display for Observing {
 
 impl Observing {
     /// What an operator can do.
-    pub(crate) fn advice(self) -> &'static str {
+    pub(crate) fn advice(self, acceptors: usize) -> String {
         match self {
-            Observing::Restarted => {
-                "keep a majority of the other nodes running; this node serves calls, and can vote again only as a new incarnation, which needs a view change"
-            }
-            Observing::Lost(_) => {
-                "stop it and put its own newest data directory back, if that still exists; otherwise it can vote again only as a new incarnation, which needs a view change"
-            }
+            Observing::Restarted => format!(
+                "it serves calls and never votes again, so {}: keep the others running, or move to a new group first",
+                group_ends(acceptors)
+            ),
+            Observing::Lost(_) => "stop it and put its own newest data directory back, if that still exists; otherwise it \
+                 never votes again"
+                .to_owned(),
         }
+    }
+}
+
+/// What ends a group of so many acceptors that keep their votes in memory, after one of them was restarted.
+#[must_use]
+pub fn group_ends(acceptors: usize) -> String {
+    match acceptors.saturating_sub(1) / 2 {
+        0 | 1 => "a second death ends the group and its state is lost".to_owned(),
+        more => format!("{more} more deaths end the group and its state is lost"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_restarted_node_says_how_many_deaths_are_left() {
+        let advice = Observing::Restarted.advice(3);
+        assert!(advice.contains("a second death ends the group"), "{advice}");
+        let advice = Observing::Restarted.advice(5);
+        assert!(advice.contains("2 more deaths end the group"), "{advice}");
     }
 }

@@ -165,7 +165,7 @@ fn introduce(
 
 fn tell_start(identity: &OwnIdentity, transport: &Transport, admin: Option<SocketAddr>) {
     if let Some(observing) = identity.observing {
-        tracing::warn!(boot = identity.boot, reason = %observing, to_do = observing.advice(),
+        tracing::warn!(boot = identity.boot, reason = %observing, to_do = observing.advice(identity.view.acceptors.len()),
             "this node observes: it serves calls and does not vote");
     }
     tracing::info!(

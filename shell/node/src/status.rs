@@ -208,9 +208,12 @@ impl Node {
             view: view_status(&identity.view),
             leader: ordering.role.leader(identity.node).map(|node| node.0),
             roles: self.roles(),
-            observes: identity
-                .observing
-                .map(|observing| format!("{observing}; {}", observing.advice())),
+            observes: identity.observing.map(|observing| {
+                format!(
+                    "{observing}; {}",
+                    observing.advice(identity.view.acceptors.len())
+                )
+            }),
             ballot: ordering.promised.to_string(),
             decided: status.decided.0,
             executed: status.executed.0,

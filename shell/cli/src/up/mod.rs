@@ -16,7 +16,7 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use plan::Plan;
 use quorate_client::node_status;
-use quorate_node::NodeStatus;
+use quorate_node::{NodeStatus, group_ends};
 use quorate_types::GroupId;
 use std::collections::BTreeSet;
 use std::io::{IsTerminal, Write};
@@ -108,7 +108,8 @@ pub(crate) fn run(args: &UpArgs, as_json: bool) -> Result<(), CliError> {
                 eprintln!("quorate: node {node} runs again as process {pid}");
                 if args.persist == PersistArg::Memory {
                     eprintln!(
-                        "quorate: in memory mode a restarted node has forgotten its votes, so it only observes from now on"
+                        "quorate: in memory mode a restarted node has forgotten its votes and never votes again: {}",
+                        group_ends(plan.nodes.len())
                     );
                 }
             }

@@ -209,7 +209,7 @@ fn a_node_in_memory_mode_comes_back_as_an_observer_and_a_majority_does_not_form_
     assert_eq!(group.add("5"), "5");
     let killed = group.leader();
     signal(pid(&killed), "KILL");
-    group.wait_for("only observes");
+    group.wait_for("never votes again");
     assert_eq!(group.add("5"), "10");
     assert_eq!(group.stop(), Some(0));
     let all = [&["up", "rust:counter", "-o", "json"], &words[..]].concat();

@@ -6,6 +6,7 @@ use crate::seconds;
 use crate::tls::TlsArgs;
 use clap::Args;
 use quorate_client::{ConnectError, Endpoint, NodeReport, TlsClient, node_status};
+use quorate_node::StuckCallStatus;
 use quorate_types::GroupId;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -104,7 +105,7 @@ fn line(node: u16, address: &str, status: Option<&Value>) -> Value {
         return json!({
             "id": node, "up": false, "pid": null, "address": address, "roles": [], "ballot": null,
             "observes": null, "decided": null, "executed": null, "snapshot": null, "trimmed": null, "lag": null,
-            "digest": null,
+            "digest": null, "stuck": null,
         });
     };
     let mut line = status.clone();
@@ -163,15 +164,62 @@ fn table(document: &Value) -> String {
         ));
     }
     for node in document["nodes"].as_array().into_iter().flatten() {
-        if let Value::String(why) = &node["observes"] {
-            text.push_str(&format!(
-                "node {} does not vote: {why}\n",
-                plain(&node["id"])
-            ));
+        for concern in concerns(node) {
+            text.push_str(&format!("node {} {concern}\n", plain(&node["id"])));
+        }
+    }
+    for node in document["nodes"].as_array().into_iter().flatten() {
+        let stuck = serde_json::from_value::<StuckCallStatus>(node["stuck"].clone());
+        if let Ok(stuck) = stuck {
+            text.push_str(&format!("node {}: {stuck}\n", plain(&node["id"])));
         }
     }
     text.pop();
     text
+}
+
+/// What an operator should know about a node that the columns do not show.
+fn concerns(node: &Value) -> Vec<String> {
+    let mut concerns = Vec::new();
+    if let Value::String(why) = &node["observes"] {
+        concerns.push(format!("does not vote: {why}"));
+    }
+    if let Some(slot) = node["diverged"].as_u64() {
+        concerns.push(format!(
+            "differs from the majority since slot {slot}: it answers nothing and fetches the majority's state"
+        ));
+    }
+    if let Some(slot) = node["frozen"].as_u64() {
+        concerns.push(format!(
+            "is frozen at slot {slot}: no majority agrees on the objects' state there: compare the nodes' code"
+        ));
+    }
+    let clocks = [
+        (
+            "clock_off_ms",
+            "has a clock that differs from the majority's by",
+        ),
+        (
+            "agreed_ahead_ms",
+            "sees agreed time ahead of the majority's clocks by",
+        ),
+    ];
+    for (field, what) in clocks {
+        if let Some(off @ (1.. | ..=-1)) = node[field].as_i64() {
+            concerns.push(format!("{what} {off} ms: check its time service"));
+        }
+    }
+    if let Value::String(sandbox) = &node["sandbox"]
+        && sandbox != "full"
+    {
+        concerns.push(format!(
+            "does not confine its objects in full, see SECURITY.md: sandbox is {sandbox}"
+        ));
+    }
+    if node["is_host_up"] == false {
+        concerns.push("waits for its host process: see its log".to_owned());
+    }
+    concerns
 }
 
 fn plain(value: &Value) -> String {
@@ -193,6 +241,29 @@ mod tests {
         let document = json!({"group": 1, "view": {"number": 1, "ordering": "multi-paxos"},
             "leader": 1, "nodes": [line(2, "127.0.0.1:7401", Some(&status))]});
         assert!(table(&document).ends_with("node 2 does not vote: it has lost votes"));
+    }
+
+    #[test]
+    fn what_the_columns_hide_stands_below_the_table() {
+        let status = json!({"id": 3, "roles": ["replica"], "diverged": 40, "frozen": null, "clock_off_ms": -2500,
+            "agreed_ahead_ms": 0, "is_host_up": true, "sandbox": "off"});
+        let document = json!({"group": 1, "view": {"number": 1, "ordering": "multi-paxos"},
+            "leader": 1, "nodes": [line(3, "127.0.0.1:7402", Some(&status))]});
+        let table = table(&document);
+        assert!(table.contains("node 3 differs from the majority since slot 40"));
+        assert!(table.contains("differs from the majority's by -2500 ms: check its time service"));
+        assert!(table.ends_with("sandbox is off"));
+        assert!(!table.contains("frozen") && !table.contains("agreed time"));
+    }
+
+    #[test]
+    fn a_call_that_does_not_return_is_named_below_the_table() {
+        let stuck = json!({"object": "Account", "method": "hang", "slot": 12, "since_ms": 8200, "to_do": "wait"});
+        let status = json!({"id": 2, "roles": ["replica"], "stuck": stuck});
+        let document = json!({"group": 1, "view": {"number": 1, "ordering": "multi-paxos"},
+            "leader": 1, "nodes": [line(2, "127.0.0.1:7401", Some(&status))]});
+        let last = "node 2: the call Account.hang of slot 12 has kept the objects from going on for 8 s: wait";
+        assert!(table(&document).ends_with(last));
     }
 
     #[test]

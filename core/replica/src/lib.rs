@@ -18,6 +18,7 @@ mod status;
 
 pub use config::{CheckpointPolicy, ReplicaConfig, Snapshots};
 pub use input::Input;
+pub use local::agreement::SnapshotReport;
 pub use local::clocks::ClockOffset;
 pub use local::poison::EarlierLives;
 pub use local::quarantine::Quarantine;

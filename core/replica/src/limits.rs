@@ -41,6 +41,9 @@ pub const BACKLOG_CALLS: usize = 1 << 18;
 /// that a stable snapshot covers are dropped from the queue and the snapshot is fetched instead.
 pub const BACKLOG_BYTES: usize = 128 << 20;
 
+/// Newest snapshots of this node that its disk keeps besides the agreed one.
+pub const SNAPSHOTS_KEPT: usize = 2;
+
 /// Snapshot reports kept per replica: older ones cannot become stable before newer ones.
 pub const REPORTS_PER_REPLICA: usize = 4;
 

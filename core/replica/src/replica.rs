@@ -36,8 +36,10 @@ pub struct Recovered {
 /// What a node has kept from before its restart.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Remembered {
-    /// The newest snapshot; its objects have that state.
+    /// The snapshot to start from; its objects have that state.
     pub snapshot: Option<Recovered>,
+    /// The other whole snapshots on its disk.
+    pub others: Vec<SnapshotReport>,
     /// The newest snapshot for which its log was trimmed, and what a majority held in it.
     pub agreed: Option<(Slot, Digest)>,
     /// Whether its objects may answer.
@@ -123,6 +125,7 @@ impl<O: Ordering> Replica<O> {
             replica.restore(&recovered.core);
             replica.pipeline.replies_digest = recovered.core.replies_digest;
         }
+        replica.agreement.find(remembered.others);
         replica.resume_quarantine(now, remembered.quarantine, &mut out);
         if let Some((slot, digest)) = remembered.agreed {
             replica.agreed(now, slot, digest, &mut out);
@@ -137,12 +140,9 @@ impl<O: Ordering> Replica<O> {
                 digest,
                 bytes: recovered.bytes,
             };
+            // A log that begins after this slot does not show that the snapshot is agreed: it begins there too when all of
+            // it was lost. Only what the log says of agreed snapshots counts.
             replica.report_snapshot(now, report, &mut out);
-            let is_trimmed = replica.ordering.status().trimmed == report.slot;
-            if is_trimmed && !replica.quarantine.is_set() {
-                // Only agreed slots are trimmed.
-                replica.agreed(now, report.slot, digest, &mut out);
-            }
         }
         replica.begin_term(now, role);
         if replica.replicated.applied == Slot::ZERO {

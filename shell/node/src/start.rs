@@ -22,11 +22,13 @@ use mio::{Events, Interest, Poll, Token, Waker};
 use quorate_any::{AnyOrdering, Protocol};
 use quorate_host::{Host, HostEvent, ObjectImage};
 use quorate_ordering::{Config, Past, Standing};
-use quorate_replica::{EarlierLives, Recovered, Remembered, Replica, ReplicaConfig};
+use quorate_replica::{
+    EarlierLives, Recovered, Remembered, Replica, ReplicaConfig, SnapshotReport,
+};
 use quorate_storage::{DataDirectory, Log, MemoryLoss, PeerMemory, SnapshotStore};
 use quorate_transport::{Own, PeerAddress, Settings, Tls, Transport};
 use quorate_types::{
-    Finding, Incarnation, NodeId, ObjectId, PeerPast, Reach, Recall, Sighting, Slot, Time,
+    Digest, Finding, Incarnation, NodeId, ObjectId, PeerPast, Reach, Recall, Sighting, Slot, Time,
 };
 use quorate_wire::ObjectEntry;
 use std::collections::BTreeMap;
@@ -84,11 +86,12 @@ fn assemble(config: &NodeConfig, directory: &mut DataDirectory) -> Result<Node, 
     let names = object_names(&identity);
     let store = SnapshotStore::open(directory.snapshot_disk()?, config.cluster.0)?;
     let quarantine_file = QuarantineFile::in_directory(&config.dir, identity.group);
+    let recovered = recover(config, &store, past.whole_after(), &names, &mut host)?;
     let remembered = Remembered {
         earlier: executed_file.earlier(),
         quarantine: quarantine_file.read()?,
         agreed: past.agreed(),
-        snapshot: recover(config, &store, past.whole_after(), &names, &mut host)?,
+        ..recovered
     };
     // A start that was refused so far leaves a memory-mode node as able to vote as before.
     directory.mark_lived()?;
@@ -365,8 +368,24 @@ fn journal(
     Ok((Some(journal), found.past))
 }
 
-/// Gives the objects the snapshot to start from, and waits until they hold it.
+/// What the node remembers by its snapshots. The objects have the state of the one to start from.
 fn recover(
+    config: &NodeConfig,
+    store: &SnapshotStore<quorate_storage::DirectoryDisk>,
+    whole_after: Option<Slot>,
+    names: &[String],
+    host: &mut Host,
+) -> Result<Remembered, NodeError> {
+    let snapshot = restored(config, store, whole_after, names, host)?;
+    Ok(Remembered {
+        others: other_snapshots(config, store, snapshot.as_ref(), names)?,
+        snapshot,
+        ..Remembered::default()
+    })
+}
+
+/// Gives the objects the snapshot to start from, and waits until they hold it.
+fn restored(
     config: &NodeConfig,
     store: &SnapshotStore<quorate_storage::DirectoryDisk>,
     whole_after: Option<Slot>,
@@ -388,6 +407,37 @@ fn recover(
         digest: newest.digest,
         bytes: newest.bytes.len() as u64,
     }))
+}
+
+/// The whole snapshots on the disk except the one that the objects start from.
+fn other_snapshots(
+    config: &NodeConfig,
+    store: &SnapshotStore<quorate_storage::DirectoryDisk>,
+    started: Option<&Recovered>,
+    names: &[String],
+) -> Result<Vec<SnapshotReport>, NodeError> {
+    let started = started.map(|recovered| recovered.core.slot.0);
+    let mut others = Vec::new();
+    for other in store.others(config.group, started)? {
+        match open(&other.bytes, names) {
+            Ok((core, _)) => others.push(SnapshotReport {
+                slot: core.slot,
+                digest: Digest {
+                    replicated: core.digest(),
+                    state: other.digest,
+                },
+                bytes: other.bytes.len() as u64,
+            }),
+            Err(reason) => {
+                tracing::warn!(
+                    slot = other.slot,
+                    reason,
+                    "a snapshot is not served to peers"
+                );
+            }
+        }
+    }
+    Ok(others)
 }
 
 fn restore(host: &mut Host, slot: Slot, images: Vec<ObjectImage>) -> Result<(), String> {

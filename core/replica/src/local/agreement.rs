@@ -4,7 +4,7 @@
 //! snapshot is sent to a peer, and only an agreed one is installed, so a differing state does not spread.
 //! The log is trimmed below a slot when a majority holds the agreed snapshot durably.
 
-use crate::limits::{REPORT_EVERY, REPORTS_PER_REPLICA};
+use crate::limits::{REPORT_EVERY, REPORTS_PER_REPLICA, SNAPSHOTS_KEPT};
 use crate::local::quarantine::Quarantine;
 use crate::{Output, PeerMessage, Replica, ReplicaMessage};
 use quorate_ordering::{Event, Lane, Ordering};
@@ -14,10 +14,13 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// A replica's report of a durable snapshot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct SnapshotReport {
-    pub(crate) slot: Slot,
-    pub(crate) digest: Digest,
-    pub(crate) bytes: u64,
+pub struct SnapshotReport {
+    /// The last slot whose effects it holds.
+    pub slot: Slot,
+    /// Its digest.
+    pub digest: Digest,
+    /// Bytes of the whole image.
+    pub bytes: u64,
 }
 
 /// The snapshots of all replicas, as far as this node knows.
@@ -26,6 +29,9 @@ pub(crate) struct Agreement {
     /// Durable snapshots by replica, ascending by slot.
     reports: BTreeMap<NodeId, VecDeque<SnapshotReport>>,
     own: Option<SnapshotReport>,
+    /// Snapshots of earlier starts on this node's disk, from which its objects did not start. They show nothing of the
+    /// objects, so each counts only once it is known to be agreed.
+    found: Vec<SnapshotReport>,
     /// Digests that a majority took, ascending by slot; at most [`REPORTS_PER_REPLICA`].
     agreed: VecDeque<(Slot, Digest)>,
     /// The newest snapshot of this node that is agreed. It is kept until a newer one is.
@@ -80,8 +86,8 @@ impl Agreement {
 
     /// Whether this node still has the snapshot at `slot`, with this digest.
     pub(crate) fn is_kept(&self, own: NodeId, slot: Slot, digest: Digest) -> bool {
-        let newest = self.reports.get(&own).into_iter().flatten().rev().take(2);
-        let mut newest = newest.into_iter();
+        let reports = self.reports.get(&own).into_iter().flatten();
+        let mut newest = reports.rev().take(SNAPSHOTS_KEPT);
         newest.any(|report| report.slot == slot && report.digest == digest)
             || self.kept == Some((slot, digest))
     }
@@ -129,6 +135,41 @@ impl Agreement {
         if kept.len() > REPORTS_PER_REPLICA {
             kept.pop_front();
         }
+    }
+
+    /// Snapshots of earlier starts are on this node's disk besides the one from which its objects start.
+    pub(crate) fn find(&mut self, found: Vec<SnapshotReport>) {
+        self.found = found;
+    }
+
+    /// Keeps the snapshot of an earlier start at `slot` if it is the agreed one, and returns it.
+    fn take_found(&mut self, slot: Slot, digest: Digest) -> Option<SnapshotReport> {
+        let place = self.found.iter().position(|found| found.slot == slot)?;
+        let found = self.found.swap_remove(place);
+        if found.digest != digest {
+            return None;
+        }
+        if slot > self.kept() {
+            self.kept = Some((slot, digest));
+        }
+        Some(found)
+    }
+
+    /// A snapshot of `own`, this node, is durable. Its disk lets older ones go, and one at the same slot.
+    fn note_own(&mut self, own: NodeId, report: SnapshotReport) {
+        if self.own.is_none_or(|newest| newest.slot <= report.slot) {
+            self.own = Some(report);
+        }
+        self.note(own, report);
+        let reports = self.reports.get(&own).into_iter().flatten();
+        let slots: Vec<Slot> = reports.map(|report| report.slot).collect();
+        self.found.retain(|found| {
+            let newer = slots.iter().filter(|slot| **slot > found.slot).count();
+            found.slot != report.slot && newer < SNAPSHOTS_KEPT
+        });
+        let is_replaced =
+            |(slot, digest): &mut (Slot, Digest)| *slot == report.slot && *digest != report.digest;
+        self.kept.take_if(is_replaced);
     }
 
     fn note_agreed(&mut self, slot: Slot, digest: Digest) {
@@ -186,8 +227,7 @@ impl<O: Ordering> Replica<O> {
         report: SnapshotReport,
         out: &mut Vec<Output<O::Message>>,
     ) {
-        self.agreement.own = Some(report);
-        self.agreement.note(self.config.own, report);
+        self.agreement.note_own(self.config.own, report);
         self.agreement.report_at = Some(now + REPORT_EVERY);
         self.repeat_report(self.other_replicas(), out);
         self.judge(now, report.slot, out);
@@ -292,6 +332,11 @@ impl<O: Ordering> Replica<O> {
         out: &mut Vec<Output<O::Message>>,
     ) {
         self.agreement.note_agreed(slot, digest);
+        let own = self.agreement.own.map(|own| own.slot);
+        let found = self.agreement.take_found(slot, digest);
+        if let Some(found) = found.filter(|found| Some(found.slot) > own) {
+            self.report_snapshot(now, found, out);
+        }
         self.agreement.keep_agreed(self.config.own, slot);
         match self.agreement.report_of(self.config.own, slot) {
             Some(own) if own.digest != digest => {

@@ -1,7 +1,9 @@
 //! What differs from the majority spreads nowhere, stays quarantined over a restart, and heals.
 
 use crate::world::{Objects, World, config, id, refused};
-use quorate_replica::{Input, Output, PeerMessage, Quarantine, Remembered, ReplicaMessage};
+use quorate_replica::{
+    Input, Output, PeerMessage, Quarantine, Remembered, ReplicaMessage, SnapshotReport,
+};
 use quorate_types::{
     Ask, Digest, Duration, FromClient, LinkEpoch, NodeId, Outcome, Refusal, SessionId, Slot,
 };
@@ -207,6 +209,80 @@ fn who_trimmed_for_a_snapshot_tells_its_holder_after_a_restart_that_it_is_agreed
     restart_with_nothing_but(&mut world, Some((slot, digest)));
     let out = fetch(&mut world, 1, 2, slot);
     assert!(out.iter().any(is_chunk), "{out:?}");
+}
+
+/// Claim rp-37.
+#[test]
+fn a_snapshot_newer_than_the_start_is_served_and_reported_once_it_is_known_to_be_agreed() {
+    let mut world = World::new(3);
+    let session = world.open(0, 5);
+    world.call(0, 5, id(session, 1), "a");
+    let older = world.checkpoint(0);
+    world.call(0, 5, id(session, 2), "b");
+    let slot = world.checkpoint(0);
+    let start = world.nodes[1].objects.images[&older].clone();
+    let newest = world.nodes[1].objects.images[&slot].recovered();
+    let digest = Digest {
+        replicated: newest.core.digest(),
+        state: newest.digest,
+    };
+    let report = SnapshotReport {
+        slot,
+        digest,
+        bytes: newest.bytes,
+    };
+    let differing = SnapshotReport {
+        digest: Digest {
+            replicated: 1,
+            ..digest
+        },
+        ..report
+    };
+    // The first node is gone; the third has nothing, and a log that was trimmed for the newest snapshot. So the second
+    // cannot execute up to the newest snapshot on its own disk.
+    for (other, is_agreed) in [(report, true), (differing, false)] {
+        world.nodes.truncate(1);
+        world.nodes[0].is_cut = true;
+        world.shared.borrow_mut().trimmed = slot;
+        let remembered = Remembered {
+            snapshot: Some(start.recovered()),
+            others: vec![other],
+            ..Remembered::default()
+        };
+        world.add_remembering(config(3, 1), remembered, Objects::restored(&start));
+        let out = fetch(&mut world, 1, 2, slot);
+        let is_chunk = |output: &Output<u32>| matches!(output, Output::SendChunk { .. });
+        assert!(!out.iter().any(is_chunk), "nobody vouches for it: {out:?}");
+        restart_with_nothing_but(&mut world, Some((slot, digest)));
+        world.link_up(2, 1);
+        let out = fetch(&mut world, 1, 2, slot);
+        assert_eq!(out.iter().any(is_chunk), is_agreed, "{out:?}");
+        let status = world.nodes[1].replica.status();
+        assert_eq!(status.snapshot == slot, is_agreed);
+        assert_eq!(status.diverged, None, "the objects come from another one");
+    }
+}
+
+/// Claim rp-31.
+#[test]
+fn a_log_that_begins_after_the_own_snapshot_does_not_show_that_it_is_agreed() {
+    let mut world = World::new(3);
+    let session = world.open(0, 5);
+    world.call(0, 5, id(session, 1), "a");
+    let slot = world.checkpoint(0);
+    let image = world.nodes[1].objects.images[&slot].clone();
+    // The second node lost its log: it goes on after its snapshot, of which nobody else tells.
+    world.nodes.truncate(1);
+    world.nodes[0].is_cut = true;
+    world.shared.borrow_mut().trimmed = slot;
+    let remembered = Remembered {
+        snapshot: Some(image.recovered()),
+        ..Remembered::default()
+    };
+    world.add_remembering(config(3, 1), remembered, Objects::restored(&image));
+    let out = fetch(&mut world, 1, 2, slot);
+    let is_chunk = |output: &Output<u32>| matches!(output, Output::SendChunk { .. });
+    assert!(!out.iter().any(is_chunk), "nobody vouches for it: {out:?}");
 }
 
 /// Claim rp-31.

@@ -6,13 +6,13 @@
 use super::log_thread::LogThread;
 use bytes::{Buf, Bytes};
 use quorate_ordering::{Damage, LostRecord, Past, Record};
-use quorate_replica::SnapshotCore;
+use quorate_replica::{SnapshotCore, SnapshotReport};
 use quorate_storage::{
     GroupCommit, Identity, IdentityFile, Log, Persist, RecoveredRecord, SimDisk, SnapshotStore,
     StorageError, StorageLimits,
 };
 use quorate_types::zoo::{Plant, planted};
-use quorate_types::{GroupId, Persistence, Slot};
+use quorate_types::{Digest, GroupId, Persistence, Slot};
 use quorate_wire::{Snapshot, SnapshotEncoder, take_record};
 
 const CLUSTER: u64 = 7;
@@ -64,12 +64,14 @@ pub(super) struct DiskFound {
     pub past: Past,
     /// It no longer has all that it promised and voted for, and knows it.
     pub has_forgotten: bool,
-    /// The newest whole snapshot, its digest and its size.
+    /// The whole snapshot to start from, its digest and its size.
     pub snapshot: Option<(Snapshot, [u8; 32], u64)>,
+    /// The other whole snapshots.
+    pub others: Vec<SnapshotReport>,
 }
 
 impl DiskFound {
-    /// The slot of the snapshot.
+    /// The slot of the snapshot to start from.
     pub(super) fn slot(&self) -> Slot {
         let newest = self.snapshot.as_ref();
         newest.map_or(Slot::ZERO, |(snapshot, ..)| snapshot.core.slot)
@@ -180,6 +182,8 @@ impl Disks {
             served: Vec::new(),
         };
         let snapshot = storage.start_from(past.whole_after())?;
+        let started = snapshot.as_ref().map(|(snapshot, ..)| snapshot.core.slot);
+        let others = storage.others(started)?;
         Ok(DiskFound {
             storage,
             boot: identity.get().boot,
@@ -187,6 +191,7 @@ impl Disks {
             has_forgotten: (identity.get().loss.is_some() && !planted(Plant::LostLogUnnoticed))
                 || (self.persistence == Persistence::Memory && has_lived),
             snapshot,
+            others,
         })
     }
 
@@ -231,6 +236,28 @@ impl Storage {
         let bytes = newest.bytes.len() as u64;
         self.serve(Slot(newest.slot), newest.bytes, Slot(newest.slot));
         Ok(Some((snapshot, newest.digest, bytes)))
+    }
+
+    /// The whole snapshots except the one that the life starts from.
+    fn others(&mut self, started: Option<Slot>) -> Result<Vec<SnapshotReport>, StorageError> {
+        let mut others = Vec::new();
+        let started = started.map(|slot| slot.0);
+        for other in self.snapshots.others(GROUP.0, started)? {
+            let Ok(snapshot) = Snapshot::take(&other.bytes) else {
+                continue;
+            };
+            others.push(SnapshotReport {
+                slot: Slot(other.slot),
+                digest: Digest {
+                    replicated: snapshot.core.digest(),
+                    state: other.digest,
+                },
+                bytes: other.bytes.len() as u64,
+            });
+            self.served.push((Slot(other.slot), other.bytes));
+        }
+        self.served.sort_by_key(|(slot, _)| *slot);
+        Ok(others)
     }
 
     fn serve(&mut self, slot: Slot, bytes: Bytes, agreed: Slot) {

@@ -123,6 +123,7 @@ impl World {
         );
         let remembered = Remembered {
             snapshot: recovered,
+            others: found.others,
             agreed,
             quarantine: node.quarantine,
             earlier: node.earlier,

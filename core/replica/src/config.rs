@@ -2,7 +2,7 @@
 
 use quorate_types::{Duration, NodeId, PAYLOAD_BYTES_MAX, View};
 
-/// Settings of one replica. `session_expiry`, `sessions_max` and `snapshots` must be equal on all
+/// Settings of one replica. `session_expiry`, `sessions_max`, `kept` and `snapshots` must be equal on all
 /// nodes of a group.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ReplicaConfig {
@@ -16,6 +16,8 @@ pub struct ReplicaConfig {
     pub session_expiry: Duration,
     /// Sessions that may be open at a time; no more are opened until one ends.
     pub sessions_max: usize,
+    /// Bytes of replies that sessions keep.
+    pub kept: KeptLimits,
     /// The largest payload of a call or read, in bytes.
     pub payload_max: usize,
     /// When snapshots are taken.
@@ -24,6 +26,31 @@ pub struct ReplicaConfig {
     pub log_bytes_max: u64,
     /// Commands in the log since the last stable snapshot above which calls are refused.
     pub log_commands_max: u64,
+}
+
+/// How many bytes of replies are kept for clients; equal on all nodes of a group.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct KeptLimits {
+    /// Replies below this size count by their number only: a session keeps at most `SESSION_WINDOW` of them, 16 MiB.
+    pub counted_min: usize,
+    /// Bytes of larger replies that one session keeps: two of the largest, so that the newest stays. Beyond it the lowest
+    /// sequences lose theirs: a client that asks for one again is told that it was executed. A session is refused further
+    /// calls above half of it, or above a sixteenth while the group's replies take half of their room, until its client
+    /// acknowledges.
+    pub session_bytes: usize,
+    /// Bytes of larger replies that all sessions keep together. Beyond it the session that holds most loses some. Every
+    /// replica holds them in memory and in each snapshot.
+    pub group_bytes: usize,
+}
+
+impl Default for KeptLimits {
+    fn default() -> KeptLimits {
+        KeptLimits {
+            counted_min: 4 << 10,
+            session_bytes: 16 << 20,
+            group_bytes: 256 << 20,
+        }
+    }
 }
 
 /// Whether and when the leader proposes a checkpoint.
@@ -77,6 +104,7 @@ impl ReplicaConfig {
             view,
             session_expiry: Duration::from_millis(30_000),
             sessions_max: 1_000_000,
+            kept: KeptLimits::default(),
             payload_max: PAYLOAD_BYTES_MAX,
             snapshots: Snapshots::Every(CheckpointPolicy::default()),
             log_bytes_max: 2 << 30,

@@ -7,6 +7,7 @@
 use crate::local::clients::{opened_in, refuse, reply};
 use crate::local::internal::Purpose;
 use crate::objects::pipeline::{Calls, Work};
+use crate::replicated::kept::Freed;
 use crate::replicated::poison::Death;
 use crate::replicated::sessions::Opening;
 use crate::replicated::window::{Admission, fingerprint};
@@ -17,6 +18,15 @@ use quorate_types::{
     Ask, Batch, Body, CallPlace, Command, CommandId, Refusal, SessionId, Slot, Stamp, ToClient,
 };
 use std::ops::Range;
+
+/// Kept replies that decided slots freed and that no slot with calls has taken along.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct FreedReplies {
+    /// By slots before this one.
+    before: Vec<Freed>,
+    /// By the slot that is being applied.
+    here: Vec<Freed>,
+}
 
 impl<O: Ordering> Replica<O> {
     /// Applies the meta part of the next slot and queues its calls. Slots that a snapshot covers are
@@ -49,10 +59,27 @@ impl<O: Ordering> Replica<O> {
                 batch,
                 admitted,
                 skipped: Vec::new(),
+                freed_before: std::mem::take(&mut self.freed.before),
+                freed: std::mem::take(&mut self.freed.here),
             }));
+        } else {
+            self.free_replies(slot);
         }
         if checkpoint {
             self.checkpoint_decided(slot, out);
+        }
+    }
+
+    /// No call of this slot will be executed: what it frees is counted now, or with the next call that is.
+    fn free_replies(&mut self, slot: Slot) {
+        let is_idle = self.pipeline.executed(slot) == slot;
+        if is_idle {
+            let freed = self.freed.before.drain(..);
+            for freed in freed.chain(self.freed.here.drain(..)) {
+                self.replicated.kept.free(freed);
+            }
+        } else {
+            self.freed.before.append(&mut self.freed.here);
         }
     }
 
@@ -150,6 +177,8 @@ impl<O: Ordering> Replica<O> {
             });
         }
         if let Some(session) = session {
+            let acknowledged = session.floor();
+            self.freed.here.push(Freed::Acknowledged(id, acknowledged));
             session.active = slot;
             session.active_wall = stamp.wall.0;
         }
@@ -265,6 +294,7 @@ impl<O: Ordering> Replica<O> {
 
     fn end_session(&mut self, session: SessionId, out: &mut Vec<Output<O::Message>>) {
         if self.replicated.sessions.close(session) {
+            self.freed.here.push(Freed::Ended(session));
             self.session_is_over(session, out);
         }
     }

@@ -16,7 +16,7 @@ mod replica;
 mod replicated;
 mod status;
 
-pub use config::{CheckpointPolicy, ReplicaConfig, Snapshots};
+pub use config::{CheckpointPolicy, KeptLimits, ReplicaConfig, Snapshots};
 pub use input::Input;
 pub use local::agreement::SnapshotReport;
 pub use local::clocks::ClockOffset;

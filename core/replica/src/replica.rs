@@ -3,6 +3,7 @@
 //! The node calls [`Replica::handle`] with each input and performs the outputs in order. The sibling
 //! files handle the inputs, one idea each; nothing here knows a protocol.
 
+use crate::decided::FreedReplies;
 use crate::local::agreement::{Agreement, SnapshotReport};
 use crate::local::clocks::Clocks;
 use crate::local::connections::Connections;
@@ -57,6 +58,7 @@ pub struct Replica<O: Ordering> {
     /// The slot last reported to the ordering as executed.
     reported: Slot,
     pub(crate) pipeline: Pipeline,
+    pub(crate) freed: FreedReplies,
     pub(crate) waiting: Waiting,
     pub(crate) connections: Connections,
     /// Clients that wait for a session, by nonce.
@@ -94,9 +96,10 @@ impl<O: Ordering> Replica<O> {
         let role = ordering.status().role;
         let mut replica = Replica {
             role,
-            replicated: Replicated::new(config.sessions_max),
+            replicated: Replicated::new(config.sessions_max, config.kept),
             reported: Slot::ZERO,
             pipeline: Pipeline::default(),
+            freed: FreedReplies::default(),
             waiting: Waiting::default(),
             connections: Connections::default(),
             opens: BTreeMap::new(),
@@ -353,7 +356,7 @@ impl<O: Ordering> Replica<O> {
             core.slot > self.replicated.applied,
             "a replica never goes back"
         );
-        self.replicated = Replicated::restored(self.config.sessions_max, core);
+        self.replicated = Replicated::restored(self.config.sessions_max, self.config.kept, core);
     }
 
     /// Whether this node executes calls at all.

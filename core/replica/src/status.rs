@@ -27,6 +27,8 @@ pub struct ReplicaStatus {
     pub digest: u64,
     /// Open sessions.
     pub sessions: usize,
+    /// Bytes of the large replies that sessions keep.
+    pub kept_bytes: usize,
     /// Clients connected here.
     pub connections: usize,
     /// Calls of clients here without an answer.
@@ -71,6 +73,7 @@ impl<O: Ordering> Replica<O> {
             lag: ordering.decided.since(executed),
             digest: self.pipeline.replies_digest,
             sessions: self.replicated.sessions.len(),
+            kept_bytes: self.replicated.kept.bytes(),
             connections: self.connections.len(),
             waiting: self.waiting.len(),
             in_flight: self.waiting.in_flight(),

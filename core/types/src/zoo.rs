@@ -140,13 +140,15 @@ pub enum Plant {
     PreVoteSkipped,
     /// A proposal that was lost is not sent again.
     ProposalsNotSentAgain,
+    /// Kept replies are dropped only when clients acknowledge them.
+    KeptRepliesUnbounded,
     /// A new leader does not confirm the reads that it had asked its predecessor for.
     ReadsNotAskedAgain,
 }
 
 impl Plant {
     /// All of them.
-    pub const ALL: [Plant; 68] = [
+    pub const ALL: [Plant; 69] = [
         Plant::AcknowledgeBeforeSync,
         Plant::PromiseBeforeSync,
         Plant::ForgetPromise,
@@ -214,6 +216,7 @@ impl Plant {
         Plant::StaleAskKept,
         Plant::PreVoteSkipped,
         Plant::ProposalsNotSentAgain,
+        Plant::KeptRepliesUnbounded,
         Plant::ReadsNotAskedAgain,
     ];
 

@@ -117,6 +117,12 @@ impl<O: Ordering> Replica<O> {
         if admission == Admission::New && !self.can_order() {
             return Err(Refusal::StorageFull);
         }
+        // The client cannot acknowledge more before its lowest call has an answer.
+        let is_lowest = id.sequence == acknowledged + 1;
+        let kept = &self.replicated.kept;
+        if admission == Admission::New && !is_lowest && kept.is_too_much(id.session, acknowledged) {
+            return Err(Refusal::Overloaded);
+        }
         match admission {
             Admission::Answered => {
                 let session = self.replicated.sessions.session(id.session);

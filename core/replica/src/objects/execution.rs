@@ -90,7 +90,33 @@ impl<O: Ordering> Replica<O> {
                 sessions::record(frozen, id.session, id.sequence, Some(outcome.clone()));
             }
         }
+        let dropped = self.keep_replies(&calls, &outcomes);
         self.record(&calls, outcomes, out);
+        for id in dropped {
+            if let Some(frozen) = self.checkpoints.frozen_table(slot) {
+                sessions::drop_reply(frozen, id);
+            }
+            if let Some(session) = self.replicated.sessions.session_mut(id.session) {
+                session.drop_reply(id.sequence);
+            }
+        }
+    }
+
+    /// Counts the replies of a slot. Returns those for which there is no more room.
+    fn keep_replies(&mut self, calls: &Calls, outcomes: &[Outcome]) -> Vec<CommandId> {
+        let kept = &mut self.replicated.kept;
+        for freed in &calls.freed_before {
+            kept.free(*freed);
+        }
+        let commands = calls.batch.commands();
+        let mut dropped = Vec::new();
+        for (&index, outcome) in calls.admitted.iter().zip(outcomes) {
+            dropped.extend(kept.keep(commands[index as usize].id, outcome));
+        }
+        for freed in &calls.freed {
+            kept.free(*freed);
+        }
+        dropped
     }
 
     fn record(&mut self, calls: &Calls, outcomes: Vec<Outcome>, out: &mut Vec<Output<O::Message>>) {

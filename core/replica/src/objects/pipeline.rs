@@ -6,6 +6,7 @@
 //! snapshot is installed instead, so a hung host costs bounded memory.
 
 use crate::limits::{BACKLOG_BYTES, BACKLOG_CALLS, HANDED_BYTES, HANDED_CALLS};
+use crate::replicated::kept::Freed;
 use quorate_types::{Batch, Outcome, Slot, Stamp};
 use std::collections::VecDeque;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -21,6 +22,10 @@ pub(crate) struct Calls {
     pub(crate) admitted: Vec<u32>,
     /// Those of them that the group decided to skip.
     pub(crate) skipped: Vec<u32>,
+    /// Kept replies that were freed in earlier slots, since the last slot that had calls.
+    pub(crate) freed_before: Vec<Freed>,
+    /// Kept replies that this slot frees.
+    pub(crate) freed: Vec<Freed>,
 }
 
 /// The next work for the objects.

@@ -8,6 +8,7 @@ use crate::local::clients::{refuse, reply};
 use crate::local::internal::Purpose;
 use crate::objects::pipeline::Work;
 use crate::replicated::Frozen;
+use crate::replicated::kept::KeptReplies;
 use crate::replicated::sessions::{self, Table};
 use crate::{CheckpointPolicy, Output, Replica, SnapshotCore, Snapshots};
 use quorate_ordering::{Ordering, Role};
@@ -262,6 +263,7 @@ impl<O: Ordering> Replica<O> {
             } else {
                 self.replicated.sessions.adopt(&core.sessions);
             }
+            self.replicated.kept = KeptReplies::restored(self.config.kept, &core.sessions);
             let later = |taking: &mut Taking| taking.slot <= slot;
             self.checkpoints.taking.take_if(later);
             if let Some(table) = self.checkpoints.frozen_table(slot) {

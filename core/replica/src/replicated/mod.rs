@@ -5,13 +5,15 @@
 //! `local`, its exchange with the objects in `objects`.
 
 pub(crate) mod expiry;
+pub(crate) mod kept;
 pub(crate) mod poison;
 pub(crate) mod sessions;
 pub(crate) mod snapshot;
 pub(crate) mod window;
 
-use crate::SnapshotCore;
+use crate::{KeptLimits, SnapshotCore};
 use expiry::Lead;
+use kept::KeptReplies;
 use poison::PoisonCalls;
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{SessionId, Slot, Stamp, View, Wall};
@@ -27,6 +29,8 @@ pub(crate) struct Replicated {
     pub(crate) sessions: Sessions,
     pub(crate) lead: Lead,
     pub(crate) poison: PoisonCalls,
+    /// Replies after the last executed slot, not the last applied one.
+    pub(crate) kept: KeptReplies,
 }
 
 /// The state as it was after one slot, while outcomes of slots up to it are still written into it.
@@ -40,18 +44,23 @@ pub(crate) struct Frozen {
 
 impl Replicated {
     /// Before the first slot.
-    pub(crate) fn new(sessions_max: usize) -> Replicated {
+    pub(crate) fn new(sessions_max: usize, kept: KeptLimits) -> Replicated {
         Replicated {
             applied: Slot::ZERO,
             stamp: Stamp::default(),
             sessions: Sessions::new(sessions_max),
             lead: Lead::default(),
             poison: PoisonCalls::default(),
+            kept: KeptReplies::new(kept),
         }
     }
 
     /// The state that a snapshot keeps.
-    pub(crate) fn restored(sessions_max: usize, core: &SnapshotCore) -> Replicated {
+    pub(crate) fn restored(
+        sessions_max: usize,
+        kept: KeptLimits,
+        core: &SnapshotCore,
+    ) -> Replicated {
         Replicated {
             applied: core.slot,
             stamp: core.stamp,
@@ -61,6 +70,7 @@ impl Replicated {
                 slot: core.lead_slot,
             },
             poison: PoisonCalls::default(),
+            kept: KeptReplies::restored(kept, &core.sessions),
         }
     }
 
@@ -100,6 +110,7 @@ impl Replicated {
     pub(crate) fn check(&self) {
         self.sessions.check();
         self.poison.check();
+        self.kept.check();
         assert!(
             self.lead.slot <= self.applied,
             "leads stand in applied slots"

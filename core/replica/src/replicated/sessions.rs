@@ -7,7 +7,7 @@ use crate::SessionImage;
 use crate::limits::ORDER_SLACK;
 use crate::replicated::window::Session;
 use quorate_types::zoo::{Plant, planted};
-use quorate_types::{Outcome, SessionId, Slot};
+use quorate_types::{CommandId, Outcome, SessionId, Slot};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -184,6 +184,13 @@ pub(crate) fn adopt(table: &mut Table, images: &[SessionImage]) {
 pub(crate) fn record(table: &mut Table, id: SessionId, sequence: u64, outcome: Option<Outcome>) {
     if let Some(session) = table.get_mut(&id) {
         Arc::make_mut(session).record(sequence, outcome);
+    }
+}
+
+/// Drops a kept reply of a frozen table.
+pub(crate) fn drop_reply(table: &mut Table, id: CommandId) {
+    if let Some(session) = table.get_mut(&id.session) {
+        Arc::make_mut(session).drop_reply(id.sequence);
     }
 }
 

@@ -130,6 +130,11 @@ impl Session {
         admission
     }
 
+    /// Every sequence up to this one needs no reply.
+    pub(crate) fn floor(&self) -> u64 {
+        self.floor
+    }
+
     fn acknowledge(&mut self, upto: u64) {
         if upto <= self.floor {
             return;
@@ -166,6 +171,16 @@ impl Session {
         }
     }
 
+    /// Drops a kept reply: its sequence stays used.
+    pub(crate) fn drop_reply(&mut self, sequence: u64) {
+        let offset = sequence.checked_sub(self.floor + 1);
+        if let Some(entry) = offset.and_then(|offset| self.window.get_mut(offset as usize))
+            && matches!(entry.reply, Reply::Kept(_))
+        {
+            entry.reply = Reply::Gone;
+        }
+    }
+
     /// Fingerprint of a sequence above the floor.
     pub(crate) fn print(&self, sequence: u64) -> Option<u64> {
         Some(self.entry(sequence)?.fingerprint)
@@ -188,6 +203,9 @@ impl Session {
     pub(crate) fn adopt(&mut self, image: &SessionImage) {
         for reply in &image.replies {
             self.record(reply.sequence, reply.outcome.clone());
+            if reply.outcome.is_none() {
+                self.drop_reply(reply.sequence);
+            }
         }
     }
 

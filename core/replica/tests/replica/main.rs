@@ -5,6 +5,7 @@ mod admission;
 mod agreement;
 mod clocks;
 mod fetching;
+mod kept;
 mod poison;
 mod reads;
 mod restoring;

@@ -197,6 +197,7 @@ impl World {
         let mut config = ReplicaConfig::new(id, boot, self.setup.view());
         config.session_expiry = self.setup.session_expiry;
         config.sessions_max = self.setup.sessions_max;
+        config.kept = self.setup.kept;
         config.snapshots = Snapshots::Every(self.setup.checkpoints);
         config.log_bytes_max = 4 << 20;
         config.log_commands_max = 100_000;

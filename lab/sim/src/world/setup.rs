@@ -5,7 +5,7 @@
 use super::random::Random;
 use super::shape::Shape;
 use quorate_ordering::{Limits, Timing};
-use quorate_replica::CheckpointPolicy;
+use quorate_replica::{CheckpointPolicy, KeptLimits};
 use quorate_types::{
     Duration, Incarnation, Member, NodeId, NodeSet, ObjectSpec, Persistence, Quorums, Slot, Value,
     View, ViewNumber,
@@ -38,6 +38,8 @@ pub(super) struct Setup {
     pub session_expiry: Duration,
     /// Sessions that may be open at a time.
     pub sessions_max: usize,
+    /// Bytes of replies that sessions keep; so few in some runs that replies are dropped.
+    pub kept: KeptLimits,
     /// The network without faults.
     pub network: NetworkSetup,
     /// The disks without faults.
@@ -145,6 +147,7 @@ impl Setup {
             } else {
                 clients as usize + 64
             },
+            kept: kept(seed),
             network: network(r),
             disk: if r.chance(500) {
                 DiskSetup {
@@ -229,6 +232,20 @@ impl Setup {
                 })
                 .collect(),
         }
+    }
+}
+
+fn kept(seed: u64) -> KeptLimits {
+    let mut random = Random::new(seed, "kept", 0);
+    if random.chance(600) {
+        return KeptLimits::default();
+    }
+    // A reply of these objects takes a few bytes.
+    let session_bytes = random.between(8, 40) as usize;
+    KeptLimits {
+        counted_min: 1,
+        session_bytes,
+        group_bytes: session_bytes * random.between(1, 4) as usize,
     }
 }
 

@@ -87,6 +87,7 @@ pub(super) fn bounds(setup: &Setup) -> Memory {
     memory.bound("calls waiting", 64 * setup.clients * nodes + 4096);
     memory.bound("reads waiting", 64 * setup.clients * nodes + 4096);
     memory.bound("sessions", setup.sessions_max as u64);
+    memory.bound("bytes of kept replies", setup.kept.group_bytes as u64);
     memory
 }
 
@@ -259,6 +260,7 @@ impl World {
             ("calls waiting", status.waiting as u64),
             ("reads waiting", status.reads as u64),
             ("sessions", status.sessions as u64),
+            ("bytes of kept replies", status.kept_bytes as u64),
         ];
         for (quantity, size) in samples {
             let judged = self.memory.sampled(self.now.0, id, quantity, size);

@@ -1,0 +1,249 @@
+//! The bytes of the replies that sessions keep, and which replies go when there are too many.
+//!
+//! Replies are kept when calls are executed, and acknowledged when the log is applied, which may be ahead by more on one
+//! replica than on another. So this ledger follows the slots in the order of execution: it depends on the log alone, all
+//! replicas drop the same replies, and a snapshot's sessions are enough to go on from.
+
+use crate::{KeptLimits, ReplyImage, SessionImage};
+use quorate_types::zoo::{Plant, planted};
+use quorate_types::{CommandId, Outcome, SessionId};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Replies that are kept no longer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Freed {
+    /// The client needs no reply up to this sequence.
+    Acknowledged(SessionId, u64),
+    /// The session is over.
+    Ended(SessionId),
+}
+
+/// The large replies of one session.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+struct Held {
+    /// Bytes by sequence.
+    replies: BTreeMap<u64, usize>,
+    bytes: usize,
+}
+
+/// The large replies of all sessions.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct KeptReplies {
+    limits: KeptLimits,
+    held: BTreeMap<SessionId, Held>,
+    /// Sessions by what they hold, for the one that holds most, and of several the oldest.
+    order: BTreeSet<(usize, Reverse<SessionId>)>,
+    bytes: usize,
+}
+
+impl KeptReplies {
+    pub(crate) fn new(limits: KeptLimits) -> KeptReplies {
+        KeptReplies {
+            limits,
+            held: BTreeMap::new(),
+            order: BTreeSet::new(),
+            bytes: 0,
+        }
+    }
+
+    /// What the sessions of a snapshot keep.
+    pub(crate) fn restored(limits: KeptLimits, images: &[SessionImage]) -> KeptReplies {
+        let mut kept = KeptReplies::new(limits);
+        for image in images {
+            for ReplyImage {
+                sequence, outcome, ..
+            } in &image.replies
+            {
+                let id = CommandId {
+                    session: image.id,
+                    sequence: *sequence,
+                };
+                let bytes = outcome.as_ref().map_or(0, weight);
+                kept.add(id, bytes);
+            }
+        }
+        kept
+    }
+
+    /// A reply is kept. Returns the replies that are dropped for it: of its own session the lowest sequences, of the whole
+    /// group those of the session that holds most.
+    pub(crate) fn keep(&mut self, id: CommandId, outcome: &Outcome) -> Vec<CommandId> {
+        let bytes = weight(outcome);
+        let mut dropped = Vec::new();
+        if bytes < self.limits.counted_min {
+            return dropped;
+        }
+        self.add(id, bytes);
+        if planted(Plant::KeptRepliesUnbounded) {
+            return dropped;
+        }
+        while self.of(id.session) > self.limits.session_bytes {
+            dropped.extend(self.drop_first(id.session));
+        }
+        while self.bytes > self.limits.group_bytes
+            && let Some((_, Reverse(largest))) = self.order.last().copied()
+        {
+            dropped.extend(self.drop_first(largest));
+        }
+        dropped
+    }
+
+    fn add(&mut self, id: CommandId, bytes: usize) {
+        if bytes >= self.limits.counted_min {
+            self.change(id.session, |held| {
+                let before = held.replies.insert(id.sequence, bytes);
+                held.bytes = held.bytes + bytes - before.unwrap_or(0);
+            });
+        }
+    }
+
+    fn drop_first(&mut self, session: SessionId) -> Option<CommandId> {
+        let mut dropped = None;
+        self.change(session, |held| {
+            if let Some((sequence, bytes)) = held.replies.pop_first() {
+                held.bytes -= bytes;
+                dropped = Some(CommandId { session, sequence });
+            }
+        });
+        dropped
+    }
+
+    pub(crate) fn free(&mut self, freed: Freed) {
+        match freed {
+            Freed::Acknowledged(session, sequence) => {
+                if self.held.contains_key(&session) {
+                    self.change(session, |held| {
+                        held.replies = held.replies.split_off(&(sequence + 1));
+                        held.bytes = held.replies.values().sum();
+                    });
+                }
+            }
+            Freed::Ended(session) => self.change(session, |held| *held = Held::default()),
+        }
+    }
+
+    fn change(&mut self, session: SessionId, change: impl FnOnce(&mut Held)) {
+        let held = self.held.entry(session).or_default();
+        let before = held.bytes;
+        change(held);
+        let after = held.bytes;
+        if held.replies.is_empty() {
+            self.held.remove(&session);
+        }
+        self.order.remove(&(before, Reverse(session)));
+        if after > 0 {
+            self.order.insert((after, Reverse(session)));
+        }
+        self.bytes = self.bytes - before + after;
+    }
+
+    fn of(&self, session: SessionId) -> usize {
+        self.held.get(&session).map_or(0, |held| held.bytes)
+    }
+
+    /// Whether a client must acknowledge replies before it may have more of them.
+    pub(crate) fn is_too_much(&self, session: SessionId, acknowledged: u64) -> bool {
+        let unacknowledged = self.above(session, acknowledged);
+        let is_crowded = self.bytes > self.limits.group_bytes / 2;
+        unacknowledged > self.limits.session_bytes / 2
+            || is_crowded && unacknowledged > self.limits.session_bytes / 16
+    }
+
+    /// Bytes that a session holds above what its client acknowledges.
+    fn above(&self, session: SessionId, acknowledged: u64) -> usize {
+        let held = self.held.get(&session);
+        held.map_or(0, |held| {
+            held.replies
+                .range(acknowledged + 1..)
+                .map(|(_, bytes)| bytes)
+                .sum()
+        })
+    }
+
+    /// Bytes of all sessions.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(crate) fn check(&self) {
+        let sum: usize = self.held.values().map(|held| held.bytes).sum();
+        assert_eq!(sum, self.bytes, "every kept byte is counted");
+        assert_eq!(self.order.len(), self.held.len());
+        assert!(
+            self.bytes <= self.limits.group_bytes,
+            "kept replies stay in their bound"
+        );
+    }
+}
+
+fn weight(outcome: &Outcome) -> usize {
+    match outcome {
+        Outcome::Returned(value) | Outcome::Raised(value) => value.len(),
+        Outcome::Skipped => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quorate_types::Value;
+
+    fn id(session: u64, sequence: u64) -> CommandId {
+        CommandId {
+            session: SessionId(session),
+            sequence,
+        }
+    }
+
+    fn reply(bytes: usize) -> Outcome {
+        Outcome::Returned(Value::from(vec![0; bytes]))
+    }
+
+    #[test]
+    fn a_session_keeps_its_newest_replies_within_its_share() {
+        let mut kept = KeptReplies::new(KeptLimits::default());
+        let third = reply(KeptLimits::default().session_bytes / 3);
+        for sequence in 1..=3 {
+            assert_eq!(kept.keep(id(1, sequence), &third), []);
+        }
+        assert_eq!(kept.keep(id(1, 4), &third), [id(1, 1)]);
+        kept.free(Freed::Acknowledged(SessionId(1), 3));
+        assert_eq!(
+            kept.above(SessionId(1), 3),
+            KeptLimits::default().session_bytes / 3
+        );
+        assert_eq!(kept.keep(id(1, 5), &third), []);
+        kept.free(Freed::Ended(SessionId(1)));
+        assert_eq!(kept.bytes(), 0);
+        kept.check();
+    }
+
+    #[test]
+    fn the_session_that_holds_most_gives_way_when_the_group_holds_too_much() {
+        let mut kept = KeptReplies::new(KeptLimits::default());
+        let small = reply(KeptLimits::default().counted_min);
+        kept.keep(id(1, 1), &small);
+        let sessions =
+            (KeptLimits::default().group_bytes / KeptLimits::default().session_bytes) as u64;
+        let half = reply(KeptLimits::default().session_bytes / 2);
+        let mut dropped = Vec::new();
+        for session in 2..2 + sessions {
+            dropped.extend(kept.keep(id(session, 1), &half));
+            dropped.extend(kept.keep(id(session, 2), &half));
+        }
+        assert_eq!(dropped, [id(2, 1)], "the oldest of those that hold as much");
+        assert_eq!(
+            kept.above(SessionId(1), 0),
+            KeptLimits::default().counted_min
+        );
+        kept.check();
+    }
+
+    #[test]
+    fn small_replies_are_bounded_by_their_number() {
+        let mut kept = KeptReplies::new(KeptLimits::default());
+        kept.keep(id(1, 1), &reply(KeptLimits::default().counted_min - 1));
+        assert_eq!(kept.bytes(), 0);
+    }
+}

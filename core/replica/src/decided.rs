@@ -8,7 +8,7 @@ use crate::local::clients::{opened_in, refuse, reply};
 use crate::local::internal::Purpose;
 use crate::objects::pipeline::{Calls, Work};
 use crate::replicated::kept::Freed;
-use crate::replicated::poison::Death;
+use crate::replicated::poison::{Death, Report};
 use crate::replicated::sessions::Opening;
 use crate::replicated::window::{Admission, fingerprint};
 use crate::{Output, Replica};
@@ -225,17 +225,26 @@ impl<O: Ordering> Replica<O> {
                     self.checkpoint_landed();
                 }
             }
-            Body::Died { .. } | Body::Survived { .. } | Body::Skip { .. } => {
-                self.internals.landed(command.id);
-                self.apply_poison(slot, &command.body, out);
+            Body::Died { .. } | Body::Survived { .. } | Body::Retry { .. } | Body::Skip { .. } => {
+                let is_own = self.internals.landed(command.id) == Some(Purpose::Poison);
+                self.apply_poison(slot, command, out);
+                if is_own {
+                    self.own_poison.landed(&command.body);
+                }
             }
             Body::Call { .. } => unreachable!("calls are admitted in runs"),
         }
     }
 
     /// Applies reports about poison calls, and decisions to skip one. Each must name a call in an earlier slot.
-    fn apply_poison(&mut self, decided: Slot, body: &Body, out: &mut Vec<Output<O::Message>>) {
-        match *body {
+    fn apply_poison(
+        &mut self,
+        decided: Slot,
+        command: &Command,
+        out: &mut Vec<Output<O::Message>>,
+    ) {
+        let number = command.id.sequence;
+        match command.body {
             Body::Died {
                 reporter,
                 slot,
@@ -247,18 +256,37 @@ impl<O: Ordering> Replica<O> {
                 } else {
                     Death::First
                 };
-                self.died(reporter, CallPlace { slot, index }, death, out);
+                let report = Report {
+                    reporter,
+                    place: CallPlace { slot, index },
+                    number,
+                };
+                self.died(report, death, out);
             }
             Body::Survived {
                 reporter,
                 slot,
                 index,
-            } if slot < decided => self.survived(reporter, CallPlace { slot, index }),
+            } if slot < decided => self.replicated.poison.survived(Report {
+                reporter,
+                place: CallPlace { slot, index },
+                number,
+            }),
+            Body::Retry {
+                reporter,
+                slot,
+                index,
+            } if slot < decided => self.replicated.poison.retries(Report {
+                reporter,
+                place: CallPlace { slot, index },
+                number,
+            }),
             Body::Skip { slot, index } if slot < decided => {
                 self.skip(CallPlace { slot, index }, out);
             }
             Body::Died { .. }
             | Body::Survived { .. }
+            | Body::Retry { .. }
             | Body::Skip { .. }
             | Body::Call { .. }
             | Body::Open { .. }

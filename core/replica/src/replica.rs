@@ -47,6 +47,8 @@ pub struct Remembered {
     pub quarantine: Option<Quarantine>,
     /// Calls that earlier starts may have executed.
     pub earlier: EarlierLives,
+    /// Calls at which the hosts of earlier starts died for good. Those that the snapshot covers mean nothing.
+    pub died: Vec<CallPlace>,
 }
 
 /// Executes what an [`Ordering`] decides, at most once, and answers clients.
@@ -115,7 +117,7 @@ impl<O: Ordering> Replica<O> {
             is_host_up: true,
             is_draining: false,
             storage: Storage::default(),
-            own_poison: OwnPoison::new(remembered.earlier),
+            own_poison: OwnPoison::new(&remembered),
             heard: BTreeMap::new(),
             events: VecDeque::new(),
             effects: Effects::new(),

@@ -116,6 +116,16 @@ pub enum Body {
         /// Its index in the batch of that slot.
         index: u32,
     },
+    /// A replica whose earlier start reported that its host died at a call is about to execute the call again: its
+    /// earlier reports count no more.
+    Retry {
+        /// The node of the host.
+        reporter: NodeId,
+        /// The slot of the call.
+        slot: Slot,
+        /// Its index in the batch of that slot.
+        index: u32,
+    },
     /// Skips one call without reports, at an operator's request. Where it is not executed yet, it counts as
     /// executed with the outcome [`crate::Outcome::Skipped`].
     Skip {
@@ -142,6 +152,7 @@ impl Command {
                 | Body::Checkpoint
                 | Body::Died { .. }
                 | Body::Survived { .. }
+                | Body::Retry { .. }
                 | Body::Skip { .. } => 0,
             }
     }

@@ -140,6 +140,22 @@ pub enum Plant {
     PreVoteSkipped,
     /// A proposal that was lost is not sent again.
     ProposalsNotSentAgain,
+    /// A poison call is skipped when a majority of the replicas has died at it.
+    SkipWithoutAllReports,
+    /// A poison call that a replica may have answered is skipped.
+    SkipOfAnswered,
+    /// The caller of a skipped call is not told, and no reply is kept.
+    SkipLosesReply,
+    /// A call that was skipped before it went to the objects is executed.
+    SkipNotHandedOut,
+    /// A report of a death that ordering refused is not made again.
+    PoisonReportForgotten,
+    /// Replicas past a call at which others died do not say so.
+    SurvivalNotTold,
+    /// Replicas that died at a call that others survived count for the majority that agrees on a snapshot.
+    StuckHaveTheirSay,
+    /// A replica that executes a call again at which its host died stays counted among those that died.
+    RetryNotCounted,
     /// Kept replies are dropped only when clients acknowledge them.
     KeptRepliesUnbounded,
     /// A new leader does not confirm the reads that it had asked its predecessor for.
@@ -148,7 +164,7 @@ pub enum Plant {
 
 impl Plant {
     /// All of them.
-    pub const ALL: [Plant; 69] = [
+    pub const ALL: [Plant; 77] = [
         Plant::AcknowledgeBeforeSync,
         Plant::PromiseBeforeSync,
         Plant::ForgetPromise,
@@ -216,6 +232,14 @@ impl Plant {
         Plant::StaleAskKept,
         Plant::PreVoteSkipped,
         Plant::ProposalsNotSentAgain,
+        Plant::SkipWithoutAllReports,
+        Plant::SkipOfAnswered,
+        Plant::SkipLosesReply,
+        Plant::SkipNotHandedOut,
+        Plant::PoisonReportForgotten,
+        Plant::SurvivalNotTold,
+        Plant::StuckHaveTheirSay,
+        Plant::RetryNotCounted,
         Plant::KeptRepliesUnbounded,
         Plant::ReadsNotAskedAgain,
     ];

@@ -37,6 +37,7 @@ fn encode(batch: &Batch) -> Bytes {
         | Body::Checkpoint
         | Body::Died { .. }
         | Body::Survived { .. }
+        | Body::Retry { .. }
         | Body::Skip { .. } => COMMAND_BYTES_MIN,
     });
     let mut buf = BytesMut::with_capacity(HEAD_BYTES + calls.sum::<usize>());
@@ -84,6 +85,7 @@ const CHECKPOINT: u8 = 7;
 const SKIP: u8 = 8;
 const DIED: u8 = 9;
 const SURVIVED: u8 = 10;
+const RETRY: u8 = 11;
 
 #[inline]
 pub(crate) fn put_command(buf: &mut BytesMut, command: &Command) {
@@ -108,6 +110,7 @@ pub(crate) fn put_command(buf: &mut BytesMut, command: &Command) {
         Body::Skip { .. } => SKIP,
         Body::Died { .. } => DIED,
         Body::Survived { .. } => SURVIVED,
+        Body::Retry { .. } => RETRY,
     };
     buf.put_u8(tag);
     put_command_id(buf, command.id);
@@ -136,6 +139,11 @@ pub(crate) fn put_command(buf: &mut BytesMut, command: &Command) {
             put_flag(buf, *may_have_answered);
         }
         Body::Survived {
+            reporter,
+            slot,
+            index,
+        }
+        | Body::Retry {
             reporter,
             slot,
             index,
@@ -196,6 +204,11 @@ fn take_other(r: &mut Reader<'_>, tag: u8) -> Result<Command, WireError> {
             may_have_answered: r.flag("earlier life")?,
         },
         SURVIVED => Body::Survived {
+            reporter: take_node(r)?,
+            slot: take_slot(r)?,
+            index: r.u32("index")?,
+        },
+        RETRY => Body::Retry {
             reporter: take_node(r)?,
             slot: take_slot(r)?,
             index: r.u32("index")?,

@@ -9,7 +9,7 @@ use quorate_host::HostEvent;
 use quorate_ordering::LinkState;
 use quorate_replica::{Input, PeerMessage, ReplicaMessage};
 use quorate_transport::{Arrival, FrameLane};
-use quorate_types::{ConnectionId, LinkEpoch, NodeId, NodeSet, Time};
+use quorate_types::{CallPlace, ConnectionId, LinkEpoch, NodeId, NodeSet, Time};
 use quorate_wire::{Frame, Kind, RejectReason, put_peer, requests, take_peer};
 
 impl Node {
@@ -192,10 +192,23 @@ impl Node {
                     self.tell_stuck();
                 }
                 if let Some((slot, index)) = place.filter(|_| is_final) {
-                    self.feed(now, Input::HostDied { slot, index });
+                    self.report_death(now, CallPlace { slot, index });
                 }
             }
             HostEvent::Hanging { .. } => self.tell_stuck(),
+        }
+    }
+
+    /// Has the death of a host reported, once the next start will know of the report.
+    fn report_death(&mut self, now: Time, place: CallPlace) {
+        match self.died_file.remember(place) {
+            Ok(()) => {
+                let CallPlace { slot, index } = place;
+                self.feed(now, Input::HostDied { slot, index });
+            }
+            Err(error) => {
+                tracing::error!(slot = place.slot.0, %error, "cannot note in the data directory that the host died at a call, so the group is not told: make room or repair the disk, then start the node again");
+            }
         }
     }
 

@@ -10,6 +10,7 @@ mod arguments;
 mod clock;
 mod config;
 mod descriptors;
+mod died_file;
 mod error;
 mod executed_file;
 mod intake;

@@ -50,3 +50,7 @@ pub(crate) const SNAPSHOT_JOBS: usize = 256;
 
 /// Bytes of the largest snapshot that is fetched: it passes through memory once.
 pub(crate) const SNAPSHOT_BYTES_MAX: u64 = 4 << 30;
+
+/// Calls at which hosts died that are noted for the next start: a host dies at one at a time, and each start may add one
+/// before those that are noted.
+pub(crate) const DEATHS_NOTED_MAX: usize = 16;

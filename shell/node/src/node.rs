@@ -6,6 +6,7 @@
 
 use crate::NodeError;
 use crate::clock::{Entropy, boot_time, wall_time};
+use crate::died_file::DiedFile;
 use crate::executed_file::ExecutedFile;
 use crate::journal::Journal;
 use crate::limits::{DRAIN_MAX, EVENTS, ROUNDS_PER_TURN, STARVED_AFTER};
@@ -50,6 +51,7 @@ pub(crate) struct Node {
     pub(crate) snapshots: SnapshotQueue,
     pub(crate) quarantine_file: QuarantineFile,
     pub(crate) executed_file: ExecutedFile,
+    pub(crate) died_file: DiedFile,
     pub(crate) questions: Questions,
     pub(crate) signals: Signals,
     pub(crate) poll: Poll,

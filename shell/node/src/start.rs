@@ -5,6 +5,7 @@
 use crate::admin;
 use crate::clock::{Entropy, boot_time};
 use crate::descriptors;
+use crate::died_file::DiedFile;
 use crate::executed_file::ExecutedFile;
 use crate::journal::{Journal, past};
 use crate::node::{Node, TRANSPORT, shared};
@@ -28,7 +29,8 @@ use quorate_replica::{
 use quorate_storage::{DataDirectory, Log, MemoryLoss, PeerMemory, SnapshotStore};
 use quorate_transport::{Own, PeerAddress, Settings, Tls, Transport};
 use quorate_types::{
-    Digest, Finding, Incarnation, NodeId, ObjectId, PeerPast, Reach, Recall, Sighting, Slot, Time,
+    Digest, Finding, GroupId, Incarnation, NodeId, ObjectId, PeerPast, Reach, Recall, Sighting,
+    Slot, Time,
 };
 use quorate_wire::ObjectEntry;
 use std::collections::BTreeMap;
@@ -86,9 +88,10 @@ fn assemble(config: &NodeConfig, directory: &mut DataDirectory) -> Result<Node, 
     let names = object_names(&identity);
     let store = SnapshotStore::open(directory.snapshot_disk()?, config.cluster.0)?;
     let quarantine_file = QuarantineFile::in_directory(&config.dir, identity.group);
-    let recovered = recover(config, &store, past.whole_after(), &names, &mut host)?;
+    let (recovered, died_file) = begin(config, &store, past.whole_after(), &names, &mut host)?;
     let remembered = Remembered {
         earlier: executed_file.earlier(),
+        died: died_file.places(),
         quarantine: quarantine_file.read()?,
         agreed: past.agreed(),
         ..recovered
@@ -114,6 +117,7 @@ fn assemble(config: &NodeConfig, directory: &mut DataDirectory) -> Result<Node, 
         snapshots,
         quarantine_file,
         executed_file,
+        died_file,
         questions,
         signals,
         poll,
@@ -366,6 +370,22 @@ fn journal(
         },
     );
     Ok((Some(journal), found.past))
+}
+
+/// What the node remembers by its snapshots, and of its hosts. The objects have the state of the one to start from.
+fn begin(
+    config: &NodeConfig,
+    store: &SnapshotStore<quorate_storage::DirectoryDisk>,
+    whole_after: Option<Slot>,
+    names: &[String],
+    host: &mut Host,
+) -> Result<(Remembered, DiedFile), NodeError> {
+    let remembered = recover(config, store, whole_after, names, host)?;
+    let mut died_file = DiedFile::open(&config.dir, GroupId(config.group))?;
+    if let Some(recovered) = &remembered.snapshot {
+        died_file.begun_at(recovered.core.slot);
+    }
+    Ok((remembered, died_file))
 }
 
 /// What the node remembers by its snapshots. The objects have the state of the one to start from.

@@ -5,10 +5,12 @@
 
 use crate::limits::{HEAL_EVERY, POISON_REPORT_EVERY};
 use crate::local::internal::Purpose;
-use crate::replicated::poison::Death;
-use crate::{Output, Replica};
+use crate::replicated::poison::{Death, Report};
+use crate::{Output, Remembered, Replica};
 use quorate_ordering::Ordering;
-use quorate_types::{Body, CallPlace, NodeId, Slot, Time};
+use quorate_types::zoo::{Plant, planted};
+use quorate_types::{Body, CallPlace, Slot, Time};
+use std::collections::BTreeSet;
 
 /// The calls that earlier starts of this node may have executed, and so may have answered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -28,14 +30,17 @@ pub(crate) struct OwnPoison {
     earlier: EarlierLives,
     /// The call at which the own host died for good, until the host works again.
     died_at: Option<CallPlace>,
+    /// Calls at which the hosts of earlier starts died for good. Those reports bind this start: it executes none of the calls
+    /// before the log takes the report back or keeps the call from being skipped.
+    barred: BTreeSet<CallPlace>,
     /// The report that the log lacks.
-    report: Option<Report>,
+    report: Option<Unsaid>,
     /// A snapshot past the call is asked for; a checkpoint is asked for again at this time.
     stranded: Option<Time>,
 }
 
 #[derive(Debug)]
-struct Report {
+struct Unsaid {
     place: CallPlace,
     kind: Kind,
     is_submitted: bool,
@@ -46,12 +51,16 @@ struct Report {
 enum Kind {
     Died,
     Survived,
+    Retry,
 }
 
 impl OwnPoison {
-    pub(crate) fn new(earlier: EarlierLives) -> OwnPoison {
+    pub(crate) fn new(remembered: &Remembered) -> OwnPoison {
+        let begun = remembered.snapshot.as_ref().map(|begun| begun.core.slot);
+        let died = remembered.died.iter().copied();
         OwnPoison {
-            earlier,
+            earlier: remembered.earlier,
+            barred: died.filter(|place| Some(place.slot) > begun).collect(),
             ..OwnPoison::default()
         }
     }
@@ -59,7 +68,7 @@ impl OwnPoison {
     /// The report may not be decided: it is submitted again after a while.
     pub(crate) fn lost_sight(&mut self) {
         if let Some(report) = &mut self.report {
-            report.is_submitted = false;
+            report.is_submitted = planted(Plant::PoisonReportForgotten);
         }
     }
 
@@ -75,15 +84,44 @@ impl OwnPoison {
         self.stranded.is_some()
     }
 
-    /// The objects have a state past the call.
-    pub(crate) fn passed(&mut self) {
+    /// The first slot that must not be executed yet.
+    pub(crate) fn barred(&self) -> Option<Slot> {
+        self.barred.first().map(|place| place.slot)
+    }
+
+    /// The objects have the state after `slot`, which is past the call.
+    pub(crate) fn passed(&mut self, slot: Slot) {
+        self.barred.retain(|place| place.slot > slot);
         self.died_at = None;
         self.stranded = None;
         self.report.take_if(|report| report.kind == Kind::Died);
     }
 
+    /// A report of this start is decided.
+    pub(crate) fn landed(&mut self, body: &Body) {
+        let (kind, slot, index) = match *body {
+            Body::Died { slot, index, .. } => (Kind::Died, slot, index),
+            Body::Survived { slot, index, .. } => (Kind::Survived, slot, index),
+            Body::Retry { slot, index, .. } => (Kind::Retry, slot, index),
+            Body::Call { .. }
+            | Body::Open { .. }
+            | Body::Close
+            | Body::Expire { .. }
+            | Body::Lead { .. }
+            | Body::Read { .. }
+            | Body::Checkpoint
+            | Body::Skip { .. } => return,
+        };
+        let place = CallPlace { slot, index };
+        if kind == Kind::Retry {
+            self.barred.remove(&place);
+        }
+        self.report
+            .take_if(|report| report.kind == kind && report.place == place);
+    }
+
     fn want(&mut self, now: Time, place: CallPlace, kind: Kind) {
-        self.report = Some(Report {
+        self.report = Some(Unsaid {
             place,
             kind,
             is_submitted: false,
@@ -114,11 +152,11 @@ impl<O: Ordering> Replica<O> {
 
     /// At the end of a turn: reports, and asks for a survivor's snapshot.
     pub(crate) fn tend_poison(&mut self, now: Time, out: &mut Vec<Output<O::Message>>) {
-        let executed = self.pipeline.executed(self.replicated.applied);
         let own = self.config.own;
+        self.tend_barred(now);
         if self.own_poison.report.is_none()
             && self.is_replica()
-            && let Some(place) = self.replicated.poison.to_tell(own, executed)
+            && let Some(place) = self.replicated.poison.to_tell(own, self.reached())
         {
             self.own_poison.want(now, place, Kind::Survived);
         }
@@ -137,8 +175,33 @@ impl<O: Ordering> Replica<O> {
         }
     }
 
+    /// The highest slot whose state the objects have, or can make again: a host that executes its calls anew for their state may
+    /// die at one that it had executed before.
+    fn reached(&self) -> Slot {
+        let executed = self.pipeline.executed(self.replicated.applied);
+        let died_at = self.own_poison.died_at;
+        died_at.map_or(executed, |at| executed.min(at.slot.previous()))
+    }
+
+    /// Takes the reports of earlier starts back, so that the calls can be executed again.
+    fn tend_barred(&mut self, now: Time) {
+        let poison = &self.replicated.poison;
+        self.own_poison
+            .barred
+            .retain(|place| !poison.is_kept(*place));
+        let barred = &self.own_poison.barred;
+        (self.own_poison.report)
+            .take_if(|report| report.kind == Kind::Retry && !barred.contains(&report.place));
+        if self.own_poison.report.is_none()
+            && let Some(&place) = self.own_poison.barred.first()
+        {
+            self.own_poison.want(now, place, Kind::Retry);
+        }
+    }
+
     fn submit_report(&mut self, now: Time) {
         let reporter = self.config.own;
+        let executed = self.pipeline.executed(self.replicated.applied);
         let earlier = self.own_poison.earlier;
         let Some(report) = &mut self.own_poison.report else {
             return;
@@ -155,12 +218,17 @@ impl<O: Ordering> Replica<O> {
                 slot,
                 index,
                 may_have_answered: match earlier {
-                    EarlierLives::None => false,
-                    EarlierLives::Upto(upto) => slot <= upto,
+                    EarlierLives::None => slot <= executed,
+                    EarlierLives::Upto(upto) => slot <= upto.max(executed),
                     EarlierLives::Unknown => true,
                 },
             },
             Kind::Survived => Body::Survived {
+                reporter,
+                slot,
+                index,
+            },
+            Kind::Retry => Body::Retry {
                 reporter,
                 slot,
                 index,
@@ -170,36 +238,17 @@ impl<O: Ordering> Replica<O> {
     }
 
     /// A death is decided: skips the call if that makes it one that nobody can have executed.
-    pub(crate) fn died(
-        &mut self,
-        reporter: NodeId,
-        place: CallPlace,
-        death: Death,
-        out: &mut Vec<Output<O::Message>>,
-    ) {
-        self.report_landed(reporter, place);
+    pub(crate) fn died(&mut self, report: Report, death: Death, out: &mut Vec<Output<O::Message>>) {
         let replicas = self.config.view.replicas;
-        if (self.replicated.poison).died(replicas, reporter, place, death) {
-            self.skip(place, out);
-        }
-    }
-
-    /// A replica is past the call.
-    pub(crate) fn survived(&mut self, reporter: NodeId, place: CallPlace) {
-        self.report_landed(reporter, place);
-        self.replicated.poison.survived(reporter, place);
-    }
-
-    fn report_landed(&mut self, reporter: NodeId, place: CallPlace) {
-        if reporter == self.config.own {
-            let own = &mut self.own_poison.report;
-            own.take_if(|report| report.place == place);
+        if self.replicated.poison.died(replicas, report, death) {
+            self.skip(report.place, out);
         }
     }
 
     /// The group skips a call; where its outcome is known already, that outcome stays.
     pub(crate) fn skip(&mut self, place: CallPlace, out: &mut Vec<Output<O::Message>>) {
         self.replicated.poison.skipped(place);
+        self.own_poison.barred.remove(&place);
         let CallPlace { slot, index } = place;
         if self.pipeline.skip(slot, index) {
             out.push(Output::Skip { slot, index });

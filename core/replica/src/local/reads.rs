@@ -194,6 +194,13 @@ impl Reads {
         id
     }
 
+    /// The objects took over the state after `slot`: what they have not answered before shows it.
+    pub(crate) fn restored(&mut self, slot: Slot) {
+        for query in self.queries.values_mut() {
+            query.slot = query.slot.max(slot);
+        }
+    }
+
     /// The objects answered.
     pub(crate) fn queried(&mut self, id: ReadId) -> Option<Query> {
         let query = self.queries.remove(&id)?;

@@ -16,6 +16,7 @@ use quorate_types::{
 impl<O: Ordering> Replica<O> {
     /// Sends the objects as many calls as they may hold, then the queries that this makes possible.
     pub(crate) fn hand_out(&mut self, now: Time, out: &mut Vec<Output<O::Message>>) {
+        self.pipeline.bar(self.own_poison.barred());
         while let Some(work) = self.pipeline.next() {
             match work {
                 Work::Calls(calls) if self.is_replica() => self.execute(calls, out),
@@ -45,7 +46,8 @@ impl<O: Ordering> Replica<O> {
                 payload: payload.clone(),
             });
         }
-        for &index in &calls.skipped {
+        let skipped = calls.skipped.iter();
+        for &index in skipped.filter(|_| !planted(Plant::SkipNotHandedOut)) {
             let slot = calls.slot;
             out.push(Output::Skip { slot, index });
         }
@@ -133,14 +135,15 @@ impl<O: Ordering> Replica<O> {
             {
                 let outcome = outcomes.next().expect("counted by the caller");
                 let command = commands[index as usize].id;
-                if let Some(line) = &mut line {
+                let is_lost = planted(Plant::SkipLosesReply) && outcome == Outcome::Skipped;
+                if let Some(line) = line.as_mut().filter(|_| !is_lost) {
                     let print = session
                         .as_ref()
                         .and_then(|session| session.print(command.sequence));
                     answer(line, command, print, &outcome, out);
                 }
                 if let Some(session) = &mut session {
-                    session.record(command.sequence, Some(outcome));
+                    session.record(command.sequence, Some(outcome).filter(|_| !is_lost));
                 }
                 at += 1;
             }

@@ -54,6 +54,8 @@ pub(crate) struct Pipeline {
     /// The objects are about to be restored: they get no calls beyond this slot, whatever is applied
     /// meanwhile.
     held: Option<Slot>,
+    /// The first slot that the objects must not get yet: their host died at a call of it in an earlier start.
+    barred: Option<Slot>,
     /// Rolling hash of every reply in slot order.
     pub(crate) replies_digest: u64,
 }
@@ -76,7 +78,11 @@ impl Pipeline {
         if self.held.is_some() || self.gap.is_some() {
             return None;
         }
-        let load = self.queue.front()?.load();
+        let front = self.queue.front()?;
+        if self.barred.is_some_and(|barred| front.slot() >= barred) {
+            return None;
+        }
+        let load = front.load();
         let is_room = self.handed.is_empty()
             || (self.handed_load.calls + load.calls <= HANDED_CALLS
                 && self.handed_load.bytes + load.bytes <= HANDED_BYTES);
@@ -165,6 +171,11 @@ impl Pipeline {
             self.queued.sub(work.load());
             self.queue.pop_front();
         }
+    }
+
+    /// Sends the objects no slot from this one on.
+    pub(crate) fn bar(&mut self, from: Option<Slot>) {
+        self.barred = from;
     }
 
     /// Sends no calls to the objects until [`Pipeline::installed`] or [`Pipeline::release`].

@@ -271,7 +271,8 @@ impl<O: Ordering> Replica<O> {
             }
         }
         self.fetched(now, slot, out);
-        self.own_poison.passed();
+        self.own_poison.passed(slot);
+        self.reads.restored(slot);
         if self.quarantine.is_diverged() {
             self.agreement.forget(self.config.own);
             self.heal(slot);

@@ -3,7 +3,7 @@
 use crate::world::{Objects, value};
 use crate::world::{World, call, config, id, meta};
 use quorate_replica::{EarlierLives, Input, Output, Remembered};
-use quorate_types::{Body, Duration, NodeId, Outcome, Slot};
+use quorate_types::{Body, CallPlace, Duration, NodeId, Outcome, Slot};
 
 fn digests(world: &World) -> Vec<u64> {
     let nodes = world.nodes.iter();
@@ -107,6 +107,48 @@ fn a_call_that_was_answered_once_is_not_skipped_whoever_dies_at_it_later() {
         assert!(!world.nodes[2].replica.status().is_host_up);
         world.nodes.pop();
     }
+}
+
+/// Claim rp-47.
+#[test]
+fn a_start_executes_a_call_at_which_the_host_of_an_earlier_start_died_after_its_report_is_taken_back()
+ {
+    let mut world = World::new(2);
+    let session = world.open(0, 5);
+    world.call(0, 5, id(session, 1), "a");
+    let executed = world.nodes[1].replica.status().executed;
+    world.nodes[0].objects.answers_left = Some(0);
+    world.call(1, 5, id(session, 2), "poison");
+    assert!(!world.nodes[1].replica.status().is_host_up);
+    let place = CallPlace {
+        slot: executed.next(),
+        index: 0,
+    };
+    world.nodes.pop();
+    let mut objects = Objects::default();
+    objects.is_immune = true;
+    let remembered = Remembered {
+        earlier: EarlierLives::Upto(executed),
+        died: vec![place],
+        ..Remembered::default()
+    };
+    world.shared.borrow_mut().holds_submissions = true;
+    world.add_remembering(config(2, 1), remembered, objects);
+    world.follow(1, 0);
+    let status = world.nodes[1].replica.status();
+    assert_eq!(status.executed, executed, "the report still stands");
+    let submitted = world.shared.borrow().submitted.clone();
+    let retry = submitted.into_iter().map(|(_, command)| command);
+    let mut retry = retry.filter(|command| matches!(command.body, Body::Retry { .. }));
+    let retry = retry.next().expect("it asks for the call");
+    world.decide(vec![retry]);
+    world.run();
+    assert!(world.nodes[1].replica.status().executed >= place.slot);
+    world.shared.borrow_mut().holds_submissions = false;
+    world.nodes[0].objects.answers_left = None;
+    world.pass(Duration::from_millis(5_000));
+    let skips = |(_, output): &(usize, Output<u32>)| matches!(output, Output::Skip { .. });
+    assert!(!world.seen.iter().any(skips), "it may be answered");
 }
 
 /// Claim rp-29.
@@ -255,4 +297,58 @@ fn a_report_that_ordering_refused_is_made_again() {
     world.input(0, Input::Wake);
     assert_eq!(reports(&world).len(), 2);
     let _ = session;
+}
+
+/// Claim rp-29.
+#[test]
+fn a_call_that_was_answered_is_not_skipped_when_every_host_dies_at_it_later_in_the_same_start() {
+    let mut world = World::new(3);
+    let session = world.open(0, 5);
+    world.call(0, 5, id(session, 1), "a");
+    assert!(matches!(world.outcome(5), Some(Outcome::Returned(_))));
+    let slot = world.nodes[0].replica.status().executed;
+    world.shared.borrow_mut().holds_submissions = true;
+    for node in 0..3 {
+        world.nodes[node].objects.dies_again(slot, 0);
+    }
+    world.run();
+    let reports: Vec<Body> = {
+        let shared = world.shared.borrow();
+        let bodies = shared.submitted.iter().map(|(_, c)| c.body.clone());
+        bodies
+            .filter(|body| matches!(body, Body::Died { .. }))
+            .collect()
+    };
+    assert_eq!(reports.len(), 3);
+    world.decide(reports.into_iter().map(meta).collect());
+    let answered = world.nodes[0].objects.state;
+    world.nodes.pop();
+    world.add(config(3, 2), None, Objects::default());
+    assert_eq!(
+        world.nodes[2].objects.state, answered,
+        "a replica that starts again executes what a client was answered"
+    );
+}
+
+/// Claim rp-28.
+#[test]
+fn a_replica_that_dies_again_at_a_call_that_it_answered_takes_over_the_state_of_who_does_not() {
+    let mut world = World::new(3);
+    let session = world.open(2, 5);
+    world.call(2, 5, id(session, 1), "a");
+    let slot = world.nodes[2].replica.status().executed;
+    for node in 0..2 {
+        world.nodes[node].objects.dies_again(slot, 0);
+    }
+    world.run();
+    world.call(2, 5, id(session, 2), "b");
+    world.pass(Duration::from_millis(10_000));
+    for node in 0..3 {
+        let status = world.nodes[node].replica.status();
+        assert!(status.is_host_up && status.is_serving, "{status:?}");
+        assert_eq!(
+            world.nodes[node].objects.state,
+            world.nodes[2].objects.state
+        );
+    }
 }

@@ -162,7 +162,7 @@ pub(crate) fn answer(draw: &mut Draw) -> ToClient {
 }
 
 fn command(draw: &mut Draw) -> Command {
-    let body = match draw.below(10) {
+    let body = match draw.below(11) {
         0 => Body::Call {
             object: object(draw),
             payload: payload(draw),
@@ -193,6 +193,11 @@ fn command(draw: &mut Draw) -> Command {
             slot: slot(draw),
             index: draw.of_any_size(32) as u32,
             may_have_answered: draw.flag(),
+        },
+        9 => Body::Retry {
+            reporter: node(draw),
+            slot: slot(draw),
+            index: draw.of_any_size(32) as u32,
         },
         _ => Body::Skip {
             slot: slot(draw),

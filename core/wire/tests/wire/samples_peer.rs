@@ -46,6 +46,11 @@ fn commands() -> Vec<Command> {
             slot: Slot(81),
             index: 3,
         },
+        Body::Retry {
+            reporter: NodeId(2),
+            slot: Slot(81),
+            index: 3,
+        },
     ]
     .map(|body| Command {
         id: ID,

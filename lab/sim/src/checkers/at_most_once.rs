@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use quorate_types::{CommandId, NodeId, Slot};
+use quorate_types::{CommandId, NodeId, NodeSet, Slot};
 
 use super::{Property, Violation};
 
@@ -23,6 +23,8 @@ pub struct Place {
 #[derive(Debug, Default)]
 pub struct AtMostOnce {
     executed: BTreeMap<CommandId, Execution>,
+    /// Calls that the group skips.
+    skipped: BTreeMap<CommandId, Place>,
     last: BTreeMap<NodeId, Place>,
     acknowledged: BTreeMap<CommandId, u64>,
 }
@@ -32,6 +34,8 @@ struct Execution {
     place: Place,
     reply: u64,
     node: NodeId,
+    /// All that executed it.
+    nodes: NodeSet,
 }
 
 impl AtMostOnce {
@@ -47,18 +51,19 @@ impl AtMostOnce {
         place: Place,
         reply: u64,
     ) -> Result<(), Violation> {
-        if let Some(last) = self.last.insert(node, place)
-            && last >= place
-        {
-            return broken(format!(
-                "{node} executes {} at {place:?} after {last:?}",
-                command
-            ));
+        self.went_to(node, command, place)?;
+        if self.skipped.contains_key(&command) {
+            return broken(format!("{node} executes {command}, which is skipped"));
         }
-        let first = *self
-            .executed
-            .entry(command)
-            .or_insert(Execution { place, reply, node });
+        let nodes = NodeSet::only(node);
+        let first = self.executed.entry(command).or_insert(Execution {
+            place,
+            reply,
+            node,
+            nodes,
+        });
+        first.nodes.insert(node);
+        let first = *first;
         if first.place != place {
             return broken(format!(
                 "{} executes at {place:?} on {node} and at {:?} on {}",
@@ -72,6 +77,59 @@ impl AtMostOnce {
             ));
         }
         Ok(())
+    }
+
+    /// Takes note that `node` goes past a command without executing it, by decision.
+    ///
+    /// # Errors
+    /// [`Property::AtMostOnce`] when the replica goes back, or when any replica executed the command: it may be answered.
+    pub fn skipped(
+        &mut self,
+        node: NodeId,
+        command: CommandId,
+        place: Place,
+    ) -> Result<(), Violation> {
+        self.went_to(node, command, place)?;
+        if let Some(execution) = self.executed.get(&command) {
+            let by = execution.nodes;
+            return broken(format!("{node} skips {command}, which {by:?} executed"));
+        }
+        let first = *self.skipped.entry(command).or_insert(place);
+        if first != place {
+            return broken(format!(
+                "{command} is skipped at {place:?} on {node}, and at {first:?}"
+            ));
+        }
+        Ok(())
+    }
+
+    /// Takes note that what `node` made of a command was lost with its process before anybody could see it.
+    pub fn lost(&mut self, node: NodeId, command: CommandId) {
+        if let Some(execution) = self.executed.get_mut(&command) {
+            execution.nodes.remove(node);
+            if execution.nodes.is_empty() {
+                self.executed.remove(&command);
+            }
+        }
+    }
+
+    /// Whether the group skips a command.
+    pub fn is_skipped(&self, command: CommandId) -> bool {
+        self.skipped.contains_key(&command)
+    }
+
+    /// Whether a replica executed a command.
+    pub fn is_executed(&self, command: CommandId) -> bool {
+        self.executed.contains_key(&command)
+    }
+
+    fn went_to(&mut self, node: NodeId, command: CommandId, place: Place) -> Result<(), Violation> {
+        match self.last.insert(node, place) {
+            Some(last) if last >= place => broken(format!(
+                "{node} executes {command} at {place:?} after {last:?}"
+            )),
+            Some(_) | None => Ok(()),
+        }
     }
 
     /// Takes note that `node` holds the state after `upto` from a snapshot, an undo or a restart; `None`: the empty state.
@@ -96,6 +154,17 @@ impl AtMostOnce {
             )),
             Some(_) => Ok(()),
         }
+    }
+
+    /// Takes note that a client was told that its command is skipped.
+    ///
+    /// # Errors
+    /// [`Property::AtMostOnce`] when no replica skipped it.
+    pub fn told_skipped(&mut self, command: CommandId) -> Result<(), Violation> {
+        if self.skipped.contains_key(&command) {
+            return Ok(());
+        }
+        broken(format!("{command} was called skipped, and nobody skips it"))
     }
 
     /// Looks whether each acknowledged command is in `readable`: the commands of the log that a majority can tell,
@@ -183,6 +252,28 @@ mod tests {
         let mut seen = AtMostOnce::default();
         seen.executed(A, id(1), at(1, 0), 10).unwrap();
         assert!(seen.executed(B, id(1), at(1, 0), 11).is_err());
+    }
+
+    #[test]
+    fn a_command_is_skipped_by_all_or_by_none() {
+        let mut seen = AtMostOnce::default();
+        seen.skipped(A, id(1), at(1, 0)).unwrap();
+        seen.skipped(B, id(1), at(1, 0)).unwrap();
+        seen.told_skipped(id(1)).unwrap();
+        assert!(seen.told_skipped(id(2)).is_err());
+        seen.moved(B, None);
+        assert!(seen.executed(B, id(1), at(1, 0), 10).is_err());
+    }
+
+    #[test]
+    fn a_command_that_was_executed_and_seen_is_not_skipped() {
+        let mut seen = AtMostOnce::default();
+        seen.executed(A, id(1), at(1, 0), 10).unwrap();
+        assert!(seen.skipped(B, id(1), at(1, 0)).is_err());
+        let mut seen = AtMostOnce::default();
+        seen.executed(A, id(1), at(1, 0), 10).unwrap();
+        seen.lost(A, id(1));
+        seen.skipped(B, id(1), at(1, 0)).unwrap();
     }
 
     #[test]

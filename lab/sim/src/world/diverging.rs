@@ -27,7 +27,8 @@ impl World {
     /// The objects of a node hold something that no call put there.
     pub(super) fn diverge(&mut self, id: NodeId) {
         let is_small = self.setup.nodes < 3;
-        if is_small || self.harm.diverged.is_some() || !self.nodes[&id].is_awake() {
+        let is_partial = self.harm.poison.is_partial(usize::from(self.setup.nodes));
+        if is_small || is_partial || self.harm.diverged.is_some() || !self.nodes[&id].is_awake() {
             return;
         }
         if !self.may_maim(id) {
@@ -72,8 +73,8 @@ impl World {
 
     /// A node goes on from a snapshot that so many must have taken with this digest.
     pub(super) fn check_agreed(&mut self, id: NodeId, slot: Slot, agreed: Digest) {
-        let takers = self.judge.takers(slot, agreed);
-        if takers.len() < self.setup.view().replica_majority() {
+        if !self.is_agreed(slot, agreed) {
+            let takers = self.judge.takers(slot, agreed);
             let detail = format!("{id} installs a snapshot at {slot} that only {takers:?} took");
             self.blame(Property::Digest, detail);
         }

@@ -27,6 +27,8 @@ pub(super) enum Event {
     SegmentRemoved { node: NodeId, life: u64 },
     /// The objects have done a piece of work.
     Worked { node: NodeId, life: u64 },
+    /// Another process of a node's objects starts.
+    HostStarts { node: NodeId, life: u64 },
     /// A message between nodes arrives.
     Arrives(Packet),
     /// Two nodes try to connect.
@@ -147,6 +149,7 @@ impl World {
             Event::LogRetried { node, life } => self.log_retried(node, life),
             Event::SegmentRemoved { node, life } => self.segment_removed(node, life),
             Event::Worked { node, life } => self.worked(node, life),
+            Event::HostStarts { node, life } => self.host_starts(node, life),
             Event::Arrives(packet) => self.arrives(packet),
             Event::Connect { one, other } => self.connect(one, other),
             Event::Silent { one, other, epoch } => self.silent(one, other, epoch),

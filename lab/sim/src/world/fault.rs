@@ -3,7 +3,7 @@
 //! A fault names a node, or a role at the moment when the fault begins. `faults` performs it, `fault_text` writes and reads
 //! it as text, `row` counts its effects.
 
-use quorate_types::{Duration, NodeId};
+use quorate_types::{Duration, NodeId, NodeSet};
 
 /// Whom a fault strikes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -183,6 +183,12 @@ pub enum Fault {
     WallJump { node: Who, ms: i64 },
     /// The objects do not answer.
     Hang { node: Who, span: Duration },
+    /// The next call that a client makes ends every host of these nodes that executes it later than `after` from now.
+    Poison {
+        kills: NodeSet,
+        after: Duration,
+        lasts: Lasts,
+    },
     /// The node leaves in good order and comes back.
     Leave { node: Who, down: Duration },
     /// The objects hold something that no call put there.
@@ -191,4 +197,13 @@ pub enum Fault {
     Checkpoint { node: NodeId },
     /// A client reaches nobody.
     ClientCut { client: u64, span: Duration },
+}
+
+/// How long a call goes on to end hosts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Lasts {
+    /// Whenever it is executed.
+    Always,
+    /// Until the host of a node stayed down at it; the next start of the node executes it, as when memory was short.
+    Once,
 }

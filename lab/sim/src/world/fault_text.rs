@@ -1,6 +1,6 @@
 //! Faults as text: one line each, read back as it was written.
 
-use super::fault::{BadCall, Fault, KillStep, Lost, Part, Who};
+use super::fault::{BadCall, Fault, KillStep, Lasts, Lost, Part, Who};
 use super::schedule::{Span, span_of};
 use quorate_types::NodeId;
 use std::fmt;
@@ -167,6 +167,16 @@ fn local_fault(words: &[&str]) -> Option<Fault> {
         ["hang", who, "for", d] => Fault::Hang {
             node: who_of(who)?,
             span: span_of(d)?,
+        },
+        ["poison", ref nodes @ .., "after", d] => Fault::Poison {
+            kills: nodes.iter().map(|n| node_of(n)).collect::<Option<_>>()?,
+            after: span_of(d)?,
+            lasts: Lasts::Always,
+        },
+        ["poison", ref nodes @ .., "after", d, "once"] => Fault::Poison {
+            kills: nodes.iter().map(|n| node_of(n)).collect::<Option<_>>()?,
+            after: span_of(d)?,
+            lasts: Lasts::Once,
         },
         ["diverge", n] => Fault::Diverge { node: node_of(n)? },
         ["checkpoint", n] => Fault::Checkpoint { node: node_of(n)? },
@@ -356,6 +366,19 @@ impl fmt::Display for Fault {
             Fault::Wipe { node } => write!(f, "wipe {node}"),
             Fault::WallJump { node, ms } => write!(f, "wall-jump {node} {ms}ms"),
             Fault::Hang { node, span } => write!(f, "hang {node} for {}", s(span)),
+            Fault::Poison {
+                kills,
+                after,
+                lasts,
+            } => {
+                f.write_str("poison")?;
+                kills.iter().try_for_each(|node| write!(f, " {node}"))?;
+                write!(f, " after {}", s(after))?;
+                match lasts {
+                    Lasts::Always => Ok(()),
+                    Lasts::Once => f.write_str(" once"),
+                }
+            }
             Fault::Diverge { node } => write!(f, "diverge {node}"),
             Fault::Checkpoint { node } => write!(f, "checkpoint {node}"),
             Fault::ClientCut { client, span } => write!(f, "client-cut c{client} for {}", s(span)),

@@ -72,6 +72,11 @@ impl World {
             }
             Fault::Leave { node, down } => self.strike(node, |world, id| world.leave(id, down)),
             Fault::Diverge { node } => self.diverge(node),
+            Fault::Poison {
+                kills,
+                after,
+                lasts,
+            } => self.poison(kills, after, lasts),
             Fault::Checkpoint { node } => {
                 if self.nodes[&node].is_awake() {
                     self.exercised(Row::Checkpointed);
@@ -352,6 +357,7 @@ impl World {
             | Fault::WallJump { .. }
             | Fault::Leave { .. }
             | Fault::Diverge { .. }
+            | Fault::Poison { .. }
             | Fault::Checkpoint { .. } => {}
         }
     }
@@ -525,6 +531,7 @@ fn struck_by(fault: &Fault) -> Option<Who> {
         | Fault::WallJump { .. }
         | Fault::Leave { .. }
         | Fault::Diverge { .. }
+        | Fault::Poison { .. }
         | Fault::Checkpoint { .. }
         | Fault::ClientCut { .. } => None,
     }

@@ -4,6 +4,8 @@
 //! a few, because a run with a few gets deeper into them. All faults end before `until`. Who may lose a vote for ever is
 //! decided when a fault strikes, by `harm`.
 
+mod poison;
+
 use super::clock::Moment;
 use super::fault::{BadCall, Fault, KillStep, Lost, Part, Who};
 use super::random::Random;
@@ -52,6 +54,7 @@ enum Kind {
     Diverge,
     Checkpoint,
     ClientCut,
+    Poison,
 }
 
 /// How often each kind is drawn, beside the others.
@@ -97,6 +100,7 @@ const WEIGHTS: &[(Kind, u64)] = &[
     (Kind::Diverge, 4),
     (Kind::Checkpoint, 4),
     (Kind::ClientCut, 4),
+    (Kind::Poison, 8),
 ];
 
 /// Changes of a disk in a save or a trim: a cut after more of them strikes behind it.
@@ -213,7 +217,8 @@ fn makes_sense(kind: Kind, setup: &Setup) -> bool {
         | Kind::WallYears
         | Kind::Hang
         | Kind::Checkpoint
-        | Kind::ClientCut => true,
+        | Kind::ClientCut
+        | Kind::Poison => true,
     }
 }
 
@@ -243,6 +248,7 @@ impl Draw<'_> {
             Kind::Swizzle => self.swizzle(at, left),
             Kind::StrandLeader => self.strand_leader(at, left),
             Kind::Diverge => self.diverge(at, left),
+            Kind::Poison => self.poison(at),
             Kind::Trap(step) => self.trap(step, at, left),
             _ => {
                 let fault = self.one(kind, left);
@@ -419,7 +425,7 @@ impl Draw<'_> {
                 },
                 ms: *self.random.pick(&[-5, -2, 2, 5, 30]) * 365 * 24 * 3_600_000,
             },
-            Kind::Swizzle | Kind::StrandLeader | Kind::Diverge | Kind::Trap(_) => {
+            Kind::Swizzle | Kind::StrandLeader | Kind::Diverge | Kind::Poison | Kind::Trap(_) => {
                 unreachable!("several faults are drawn together")
             }
             _ => self

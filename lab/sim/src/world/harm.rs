@@ -8,6 +8,7 @@ use super::fault::{KillStep, Who};
 use super::life::Death;
 use super::network::Hit;
 use super::node::Doom;
+use super::poison::Poison;
 use super::row::{Exercised, Row};
 use quorate_ordering::Role;
 use quorate_types::{Ballot, Duration, NodeId, Slot};
@@ -35,6 +36,8 @@ pub(super) struct Harm {
     pub copied: BTreeSet<NodeId>,
     /// The node whose objects differ, or did.
     pub diverged: Option<Diverged>,
+    /// Calls that end hosts.
+    pub poison: Poison,
     /// Traps that have not sprung.
     pub traps: Vec<Trap>,
     /// What lasting faults of the network must show, by their index.

@@ -3,6 +3,8 @@
 //! The world tells it each event once; the first broken property ends the run. It reads messages and batches, and trusts
 //! no status of the code under test but for sizes.
 
+mod group;
+mod skips;
 mod told;
 mod verdict;
 mod writes;
@@ -14,15 +16,15 @@ use crate::checkers::at_most_once::{AtMostOnce, Place};
 use crate::checkers::chosen::Chosen;
 use crate::checkers::durability::Durability;
 use crate::checkers::liveness::Liveness;
-use crate::checkers::model::Model;
 use crate::checkers::phase_one::PhaseOne;
-use crate::checkers::recorded::{Call, Kind, RecordedObject};
+use crate::checkers::recorded::Call;
 use crate::checkers::vouching::Vouching;
 use crate::checkers::witness::{LogWitness, ReadReply};
 use crate::checkers::written::Written;
 use crate::checkers::{Property, Violation};
 use crate::history::{Recorded, Recorder};
 use bytes::Bytes;
+use group::{Group, GroupCall};
 use quorate_types::{
     Ballot, Batch, CommandId, Digest, NodeId, NodeSet, ObjectId, Outcome, Persistence, ReadLevel,
     Slot, Stamp, View,
@@ -34,40 +36,6 @@ use xxhash_rust::xxh3::xxh3_64;
 
 /// What a checker says.
 pub(super) type Judged = Result<(), Violation>;
-
-/// All objects of the group as one sequential object; its state lists objects, and keys of maps, that were changed.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Group;
-
-/// A call of one of the group's objects.
-pub(super) type GroupCall = (ObjectId, Call);
-
-impl Model for Group {
-    type State = BTreeMap<(ObjectId, Option<String>), Json>;
-    type Call = GroupCall;
-    type Reply = Json;
-
-    fn apply(&self, state: &Self::State, call: &GroupCall) -> (Self::State, Json) {
-        let mut state = state.clone();
-        let reply = self.advance(&mut state, call);
-        (state, reply)
-    }
-
-    fn advance(&self, state: &mut Self::State, (object, call): &GroupCall) -> Json {
-        let part = (*object, call.key().map(str::to_owned));
-        let held = state.entry(part).or_insert_with(|| {
-            let name = workload::OBJECTS[object.0 as usize].0;
-            Kind::of_object(name)
-                .expect("the workload names kinds")
-                .initial()
-        });
-        RecordedObject.advance(held, call)
-    }
-
-    fn never_changes(&self, (_, call): &GroupCall, reply: Option<&Json>) -> bool {
-        RecordedObject.never_changes(call, reply)
-    }
-}
 
 /// An operation of a client that has not ended.
 #[derive(Clone, Debug)]
@@ -132,6 +100,10 @@ pub(super) struct Judge {
     damaged: BTreeSet<NodeId>,
     /// Places whose call took effect somewhere.
     executed: BTreeSet<(Slot, u32)>,
+    /// Calls that the group skipped, by their places.
+    skipped: BTreeMap<(Slot, u32), CommandId>,
+    /// Who executes.
+    replicas: NodeSet,
     stamps: BTreeMap<Slot, Stamp>,
     payloads: BTreeMap<(ObjectId, Bytes), Call>,
     calls: BTreeMap<CommandId, GroupCall>,
@@ -203,6 +175,8 @@ impl Judge {
             forgetful: BTreeMap::new(),
             damaged: BTreeSet::new(),
             executed: BTreeSet::new(),
+            skipped: BTreeMap::new(),
+            replicas: view.replicas,
             stamps: BTreeMap::new(),
             payloads: BTreeMap::new(),
             calls: BTreeMap::new(),
@@ -350,6 +324,10 @@ impl Judge {
                 slot,
                 index: call.index as usize,
             };
+            if *outcome == Outcome::Skipped {
+                self.skipped(node, call.id, place)?;
+                continue;
+            }
             self.executed.insert((slot, call.index));
             self.once
                 .executed(node, call.id, place, reply_hash(outcome))?;
@@ -425,7 +403,9 @@ impl Judge {
     ) -> Result<(Call, Json), Violation> {
         let result = workload::result(&open.drawn.call, outcome);
         self.answered += 1;
-        if let Some(recorded) = open.recorded {
+        if let Some(recorded) = open.recorded.filter(|_| *outcome == Outcome::Skipped) {
+            self.recorder.refused(recorded);
+        } else if let Some(recorded) = open.recorded {
             self.recorder.returned(now.0, recorded, result.clone());
             match source {
                 Source::Command(id) => {
@@ -463,6 +443,11 @@ impl Judge {
         self.liveness.completed(now.0, open.number)
     }
 
+    /// Whether a client has sent a call before.
+    pub(super) fn was_called(&self, id: CommandId) -> bool {
+        self.callers.contains_key(&id)
+    }
+
     /// A client sends a call under a name.
     pub(super) fn called(
         &mut self,
@@ -491,8 +476,13 @@ impl Judge {
                 format!("{id} was answered and never called"),
             );
         };
-        self.witness.replied(id, workload::result(call, outcome))?;
-        self.once.acknowledged(id, reply_hash(outcome))?;
+        match outcome {
+            Outcome::Skipped => self.once.told_skipped(id)?,
+            Outcome::Returned(_) | Outcome::Raised(_) => {
+                self.witness.replied(id, workload::result(call, outcome))?;
+                self.once.acknowledged(id, reply_hash(outcome))?;
+            }
+        }
         self.durability.acknowledged(id);
         Ok(())
     }
@@ -512,24 +502,6 @@ impl Judge {
         quorum: usize,
     ) -> Judged {
         self.durability.check_disks(disks, quorum)
-    }
-
-    /// The ballots in which `node` proposed something else than `batch` for `slot`.
-    pub(super) fn proposed_otherwise(
-        &self,
-        node: NodeId,
-        slot: Slot,
-        batch: &Batch,
-    ) -> Vec<Ballot> {
-        let of_slot = (slot, Ballot::ZERO)..(slot.next(), Ballot::ZERO);
-        let proposed = self.proposed.range(of_slot);
-        let own = proposed.filter(|((_, ballot), _)| ballot.node == node);
-        let mut otherwise: Vec<_> = own.map(|((_, ballot), value)| (*ballot, *value)).collect();
-        if !otherwise.is_empty() {
-            let value = fingerprint(batch);
-            otherwise.retain(|(_, proposed)| *proposed != value);
-        }
-        otherwise.into_iter().map(|(ballot, _)| ballot).collect()
     }
 
     /// What is decided in `slot`.

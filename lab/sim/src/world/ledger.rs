@@ -104,6 +104,7 @@ impl Ledger {
             | Body::Checkpoint
             | Body::Died { .. }
             | Body::Survived { .. }
+            | Body::Retry { .. }
             | Body::Skip { .. } => {}
         }
     }

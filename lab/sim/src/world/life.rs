@@ -121,12 +121,14 @@ impl World {
                 .expect("a disk holds its own group's records"),
             seen.clone(),
         );
+        node.died.retain(|place| place.slot > slot);
         let remembered = Remembered {
             snapshot: recovered,
             others: found.others,
             agreed,
             quarantine: node.quarantine,
             earlier: node.earlier,
+            died: node.died.clone(),
         };
         let (replica, outputs) = Replica::new(replica_config, ordering, remembered, time);
         let promised = replica.status().ordering.promised;
@@ -404,6 +406,8 @@ impl World {
         let now = self.now;
         if self.nodes[&id].running.is_some() {
             self.note_death(id, death);
+            self.note_lost_reporter(id);
+            self.forget_unseen(id);
         }
         let node = self.node(id);
         let Some(running) = node.running.take() else {

@@ -27,6 +27,7 @@ mod network;
 mod node;
 mod objects;
 mod outputs;
+mod poison;
 mod quiet;
 mod random;
 mod row;
@@ -170,6 +171,7 @@ impl World {
             let node = Node {
                 quarantine: None,
                 earlier: quorate_replica::EarlierLives::None,
+                died: Vec::new(),
                 id,
                 disks: durable::Disks::init(id.0, self.setup.persistence),
                 clock,

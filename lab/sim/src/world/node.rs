@@ -12,7 +12,7 @@ use bytes::Bytes;
 use quorate_any::AnyMessage;
 use quorate_ordering::Role;
 use quorate_replica::{EarlierLives, Input, Quarantine, Replica, SnapshotCore};
-use quorate_types::{Ballot, Duration, NodeId, Recall, Slot};
+use quorate_types::{Ballot, CallPlace, Duration, NodeId, Recall, Slot};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -57,6 +57,8 @@ pub(super) struct Node {
     pub quarantine: Option<Quarantine>,
     /// What its earlier lives may have executed.
     pub earlier: EarlierLives,
+    /// Calls at which its hosts died for good, and which are in no snapshot from which it began; on disk, and durable at once.
+    pub died: Vec<CallPlace>,
     /// Its own choices.
     pub random: Random,
 }

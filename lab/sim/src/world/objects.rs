@@ -9,8 +9,13 @@ use bytes::Bytes;
 use quorate_host::{CallView, Environment, Object, create};
 use quorate_ordering::ReadId;
 use quorate_replica::SnapshotCore;
-use quorate_types::{Call, CommandId, ObjectId, ObjectSpec, Outcome, SessionId, Slot, Stamp};
-use std::collections::{BTreeMap, VecDeque};
+use quorate_types::{
+    Call, CallPlace, CommandId, ObjectId, ObjectSpec, Outcome, SessionId, Slot, Stamp,
+};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// Ends of a host at one call, one after another, until no other is started.
+const DEATHS_MAX: u32 = 3;
 
 /// A piece of work for the objects.
 #[derive(Debug)]
@@ -91,6 +96,39 @@ pub(super) enum Done {
         /// The snapshot's slot.
         slot: Slot,
     },
+    /// A call ended the host.
+    Died {
+        /// The call.
+        id: CommandId,
+        /// Its place in the log.
+        place: CallPlace,
+        /// Calls of its slot.
+        calls: usize,
+        /// Whether another host is started.
+        next: NextHost,
+    },
+}
+
+/// What follows the end of a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NextHost {
+    /// Another one starts soon.
+    Starts,
+    /// Another one starts at once, with a fetched state behind the call.
+    Restores,
+    /// None starts until the call is skipped or a later state is fetched.
+    Waits,
+}
+
+/// The process that executes the calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Host {
+    /// It works.
+    Up,
+    /// It ended, and another one starts soon.
+    Starting,
+    /// It ended at this call for good.
+    Over(CallPlace),
 }
 
 /// The objects of one node, and the work that waits for them.
@@ -98,6 +136,11 @@ pub(super) struct Objects {
     specs: Vec<ObjectSpec>,
     objects: BTreeMap<ObjectId, Box<dyn Object>>,
     queue: VecDeque<Work>,
+    host: Host,
+    /// The call that ended the last host, and how many in a row.
+    deaths: Option<(CallPlace, u32)>,
+    /// Calls that are left out when their slot is executed.
+    skips: BTreeSet<CallPlace>,
 }
 
 impl Objects {
@@ -107,6 +150,9 @@ impl Objects {
             specs: specs.to_vec(),
             objects: fresh(specs),
             queue: VecDeque::new(),
+            host: Host::Up,
+            deaths: None,
+            skips: BTreeSet::new(),
         }
     }
 
@@ -125,21 +171,129 @@ impl Objects {
         self.apply(Stamp::default(), &call);
     }
 
-    /// Adds work.
-    pub(super) fn push(&mut self, work: Work) {
+    /// Adds work. Says whether it brings a host back that was down for good.
+    pub(super) fn push(&mut self, work: Work) -> bool {
+        let is_restore = matches!(work, Work::Restore { .. });
         self.queue.push_back(work);
+        is_restore && matches!(self.host, Host::Over(_)) && self.restores()
     }
 
-    /// Whether nothing waits.
+    /// A fetched state that waits makes what waits before it needless, except reads. Says whether there is one.
+    fn restores(&mut self) -> bool {
+        let is_restore = |work: &Work| matches!(work, Work::Restore { .. });
+        let Some(place) = self.queue.iter().rposition(is_restore) else {
+            return false;
+        };
+        let mut later = self.queue.split_off(place);
+        let restore = later.pop_front().expect("found a moment ago");
+        self.queue.retain(|work| matches!(work, Work::Query { .. }));
+        self.queue.push_front(restore);
+        self.queue.extend(later);
+        self.host = Host::Starting;
+        self.deaths = None;
+        true
+    }
+
+    /// Leaves a call out if it is not executed yet. Says whether that brings a host back that was down for good.
+    pub(super) fn skip(&mut self, place: CallPlace) -> bool {
+        self.skips.insert(place);
+        let is_over = self.host == Host::Over(place);
+        if is_over {
+            self.host = Host::Starting;
+        }
+        self.deaths.take_if(|(at, _)| *at == place);
+        is_over
+    }
+
+    /// Another host starts, which does what waits.
+    pub(super) fn starts(&mut self) {
+        self.host = Host::Up;
+    }
+
+    /// Brings a host back that was down for good, with the call that ended it.
+    pub(super) fn revive(&mut self, place: CallPlace) -> bool {
+        let is_over = self.host == Host::Over(place);
+        if is_over {
+            self.host = Host::Up;
+            self.deaths = None;
+        }
+        is_over
+    }
+
+    /// The call at which it is down for good.
+    pub(super) fn down_at(&self) -> Option<CallPlace> {
+        match self.host {
+            Host::Over(place) => Some(place),
+            Host::Up | Host::Starting => None,
+        }
+    }
+
+    /// Whether it has nothing to do, or nobody to do it.
     pub(super) fn is_idle(&self) -> bool {
-        self.queue.is_empty()
+        self.queue.is_empty() || self.host != Host::Up
     }
 
-    /// Does the oldest piece of work.
-    pub(super) fn step(&mut self) -> Option<Done> {
+    /// The first call that ends a host, of the next piece of work.
+    fn next_death(&self, is_lethal: impl Fn(CommandId) -> bool) -> Option<Done> {
+        let Work::Execute { slot, calls, .. } = self.queue.front()? else {
+            return None;
+        };
+        let at = |index| CallPlace { slot: *slot, index };
+        let mut calls_left = calls.iter();
+        let lethal =
+            calls_left.find(|call| is_lethal(call.id) && !self.skips.contains(&at(call.index)))?;
+        Some(Done::Died {
+            id: lethal.id,
+            place: at(lethal.index),
+            calls: calls.len(),
+            next: NextHost::Starts,
+        })
+    }
+
+    /// A host ends: what it did of the slot is gone with it.
+    fn die(&mut self, place: CallPlace) -> NextHost {
+        let count = match self.deaths {
+            Some((at, count)) if at == place => count + 1,
+            Some(_) | None => 1,
+        };
+        self.deaths = Some((place, count));
+        self.host = Host::Starting;
+        if count < DEATHS_MAX {
+            NextHost::Starts
+        } else if self.restores() {
+            NextHost::Restores
+        } else {
+            self.host = Host::Over(place);
+            NextHost::Waits
+        }
+    }
+
+    /// Does the oldest piece of work, unless a call of it is lethal.
+    pub(super) fn step(&mut self, is_lethal: impl Fn(CommandId) -> bool) -> Option<Done> {
+        if self.host != Host::Up {
+            return None;
+        }
+        if let Some(mut death) = self.next_death(is_lethal) {
+            if let Done::Died { place, next, .. } = &mut death {
+                *next = self.die(*place);
+            }
+            return Some(death);
+        }
         Some(match self.queue.pop_front()? {
             Work::Execute { slot, stamp, calls } => {
-                let outcomes = calls.iter().map(|call| self.apply(stamp, call)).collect();
+                self.deaths = None;
+                let executes = |call: &Call| {
+                    let index = call.index;
+                    !self.skips.contains(&CallPlace { slot, index })
+                };
+                let runs: Vec<bool> = calls.iter().map(executes).collect();
+                let outcomes = calls.iter().zip(runs);
+                let outcomes = outcomes
+                    .map(|(call, runs)| match runs {
+                        true => self.apply(stamp, call),
+                        false => Outcome::Skipped,
+                    })
+                    .collect();
                 Done::Executed {
                     slot,
                     stamp,

@@ -19,7 +19,7 @@ use quorate_any::paxos::Message;
 use quorate_ordering::{Lane, Role};
 use quorate_replica::{Input, Output, PeerMessage, ReplicaMessage};
 use quorate_storage::StorageError;
-use quorate_types::{Digest, Duration, NodeId, NodeSet, Slot};
+use quorate_types::{CallPlace, Digest, Duration, NodeId, NodeSet, Slot};
 use quorate_wire::{Snapshot, put_peer};
 
 /// A node that stopped for its disk is started again after this.
@@ -68,23 +68,26 @@ impl World {
                 self.running(id).storage.log.discard(upto, base);
             }
             Output::Execute { slot, stamp, calls } => {
-                self.running(id)
-                    .objects
-                    .push(Work::Execute { slot, stamp, calls });
+                let objects = &mut self.running(id).objects;
+                objects.push(Work::Execute { slot, stamp, calls });
             }
-            Output::Skip { slot, index } => {
-                unreachable!("no host dies in this world: {slot} {index}")
-            }
+            Output::Skip { slot, index } => self.skip(id, CallPlace { slot, index }),
             Output::Query {
                 read,
                 object,
                 payload,
-            } => self.running(id).objects.push(Work::Query {
-                read,
-                object,
-                payload,
-            }),
-            Output::TakeSnapshot { slot } => self.running(id).objects.push(Work::Freeze { slot }),
+            } => {
+                let objects = &mut self.running(id).objects;
+                objects.push(Work::Query {
+                    read,
+                    object,
+                    payload,
+                });
+            }
+            Output::TakeSnapshot { slot } => {
+                let objects = &mut self.running(id).objects;
+                objects.push(Work::Freeze { slot });
+            }
             Output::FinishSnapshot { core, agreed } => {
                 self.running(id).cores.insert(core.slot, (core, agreed));
                 self.try_save(id);
@@ -169,6 +172,9 @@ impl World {
         let message = match held {
             Some(bytes) if offset < bytes.len() as u64 => {
                 let total = bytes.len() as u64;
+                if offset == 0 {
+                    self.check_served(id, slot, &bytes);
+                }
                 let end = total.min(offset + u64::from(length));
                 ReplicaMessage::Chunk {
                     slot,
@@ -232,13 +238,15 @@ impl World {
                         return;
                     }
                 }
-                let running = self.running(id);
                 saved.map(|()| {
-                    running.objects.push(Work::Restore {
-                        core: Box::new(snapshot.core),
-                        images,
-                        bytes: bytes.len() as u64,
-                    });
+                    self.restore(
+                        id,
+                        Work::Restore {
+                            core: Box::new(snapshot.core),
+                            images,
+                            bytes: bytes.len() as u64,
+                        },
+                    );
                 })
             }
             Ok(_) | Err(_) => Err(StorageError::BadSnapshot("not what was fetched".to_owned())),
@@ -316,7 +324,8 @@ impl World {
 
     pub(super) fn worked(&mut self, id: NodeId, life: u64) {
         let at_once = self.setup.objects.work_max == Duration::ZERO;
-        let node = self.node(id);
+        let (now, poison) = (self.now, &self.harm.poison);
+        let node = self.nodes.node(id);
         if node.life != life {
             return;
         }
@@ -329,7 +338,8 @@ impl World {
             return;
         }
         let mut done = Vec::new();
-        while let Some(step) = running.objects.step() {
+        let is_lethal = |call| poison.ends(id, call, now);
+        while let Some(step) = running.objects.step(is_lethal) {
             done.push(step);
             if !at_once {
                 break;
@@ -390,6 +400,12 @@ impl World {
                 );
             }
             Done::RestoreFailed { slot } => self.hand_in(id, Input::InstallFailed { slot }),
+            Done::Died {
+                id: call,
+                place,
+                calls,
+                next,
+            } => self.host_died(id, call, place, calls, next),
         }
     }
 }

@@ -75,6 +75,12 @@ rows! {
     WallJumped 10 "wall clock set by up to an hour";
     WallYears 10 "wall clock set by years";
     Hung 10 "objects hang with work waiting";
+    PoisonSkipped 15 "call that ended every host skipped";
+    PoisonSurvived 5 "call that ended some hosts answered by others";
+    PoisonTakenOver 10 "replica past such a call by a survivor's snapshot";
+    PoisonKept 5 "call that was answered ends hosts later";
+    PoisonInReports 15 "node lost between a host's last death and the skip";
+    PoisonInSlot 10 "innocent calls in the slot of a call that ends hosts";
     Left 10 "node leaves in good order";
     LeaderLeft 5 "leader leaves in good order";
     Diverged 5 "objects of a replica found to differ";

@@ -173,12 +173,13 @@ at 1.028s flip n3 identity bit 77 for 2.000s
 at 1.029s rollback n3 by 1.000s for 2.000s
 at 1.030s lose-log n3 whole for 2.000s
 at 1.031s lose-log n3 newest for 2.000s
+at 1.032s poison n1 n3 after 0.250s
 ";
 
     #[test]
     fn every_fault_reads_back_as_it_was_written() {
         let schedule = Schedule::parse(ALL).unwrap();
-        assert_eq!(schedule.faults.len(), 33);
+        assert_eq!(schedule.faults.len(), 34);
         assert_eq!(schedule.to_string(), ALL);
     }
 

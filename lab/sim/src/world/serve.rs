@@ -279,6 +279,9 @@ impl World {
             ..
         } = &message
         {
+            if !self.judge.was_called(*id) {
+                self.first_sent(*id);
+            }
             let judged = self.judge.called(number, *id, *object, payload);
             self.judged(judged);
             self.maybe_ghost(number, *id, &message);

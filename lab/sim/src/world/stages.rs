@@ -97,6 +97,7 @@ impl World {
         let judged = self.judge.liveness.check(self.now.0);
         self.judged(judged);
         self.watch_health();
+        self.tend_poison();
         self.tell_reaches();
         match self.stage {
             Stage::Faults if self.now.0 >= self.schedule.until.0 => {
@@ -202,6 +203,7 @@ impl World {
         let must_heal = self.must_heal();
         if has_converged && self.is_idle() && unsettled.is_empty() && !must_heal {
             self.compare(&states);
+            self.note_poison();
             self.stage = Stage::Over;
         } else if self.now.since(since) > CONVERGED_WITHIN {
             let detail = format!(

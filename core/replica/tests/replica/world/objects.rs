@@ -92,6 +92,7 @@ impl Objects {
                 let outcome = value(self.state);
                 self.inputs.push_back(Input::Queried { read, outcome });
             }
+            Output::TakeSnapshot { .. } if self.died_at.is_some() => {}
             Output::TakeSnapshot { slot } => {
                 self.frozen
                     .insert(slot, (self.state, self.executed.clone()));
@@ -116,6 +117,13 @@ impl Objects {
             | Output::SendChunk { .. }
             | Output::Reply { .. } => {}
         }
+    }
+
+    /// The host ended for another reason, executed its calls again for their state, and died at this one.
+    pub(crate) fn dies_again(&mut self, slot: Slot, index: u32) {
+        self.died_at = Some((slot, index));
+        self.inputs.push_back(Input::Host { is_up: false });
+        self.inputs.push_back(Input::HostDied { slot, index });
     }
 
     /// Executes what waits, up to a call that kills the host.
@@ -157,7 +165,10 @@ impl Objects {
 
     fn finish(&mut self, core: SnapshotCore) {
         let slot = core.slot;
-        let (state, executed) = self.frozen.remove(&slot).expect("frozen before");
+        let Some((state, executed)) = self.frozen.remove(&slot) else {
+            assert!(self.died_at.is_some(), "frozen before");
+            return;
+        };
         let number = IMAGES.with_borrow(Vec::len) as u8;
         let image = Image {
             core,

@@ -90,6 +90,24 @@ impl Judge {
         }
     }
 
+    /// The ballots in which `node` proposed something else than `batch` for `slot`.
+    pub(in super::super) fn proposed_otherwise(
+        &self,
+        node: NodeId,
+        slot: Slot,
+        batch: &Batch,
+    ) -> Vec<Ballot> {
+        let of_slot = (slot, Ballot::ZERO)..(slot.next(), Ballot::ZERO);
+        let proposed = self.proposed.range(of_slot);
+        let own = proposed.filter(|((_, ballot), _)| ballot.node == node);
+        let mut otherwise: Vec<_> = own.map(|((_, ballot), value)| (*ballot, *value)).collect();
+        if !otherwise.is_empty() {
+            let value = fingerprint(batch);
+            otherwise.retain(|(_, proposed)| *proposed != value);
+        }
+        otherwise.into_iter().map(|(ballot, _)| ballot).collect()
+    }
+
     fn opened(&mut self, node: NodeId, life: u64, ballot: Ballot) -> Judged {
         if let Some(written) = &self.written {
             written.told_promise(node, ballot)?;

@@ -18,6 +18,7 @@ impl Judge {
     /// What clients saw, and the whole log of a group that keeps at most `sessions_max` sessions.
     pub(in super::super) fn finish(&mut self, sessions_max: usize) -> Judged {
         self.check_effects(sessions_max)?;
+        self.check_skips()?;
         let mut log = Effects::new();
         for (slot, batch) in &self.log {
             let mut calls = Vec::new();
@@ -110,7 +111,8 @@ impl Judge {
             let detail = format!("{} executed against the rules of its session", name(*place));
             return broken(Property::AtMostOnce, detail);
         }
-        match owed.difference(&self.executed).next() {
+        let mut left_out = owed.difference(&self.executed);
+        match left_out.find(|place| !self.skipped.contains_key(*place)) {
             None => Ok(()),
             Some(place) => broken(
                 Property::LogWitness,

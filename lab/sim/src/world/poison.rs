@@ -1,0 +1,339 @@
+//! Calls that end the host processes which execute them: on every replica, on some, or only after others have answered.
+//!
+//! A host that ends starts again after a moment; after three ends at one call it stays down until the group skips the call or
+//! the replica takes a later state over. A call that neither can happen to is made harmless after a while, as an operator would
+//! who gives the machines more memory: a group that waits for ever exercises nothing.
+
+use super::World;
+use super::clock::Moment;
+use super::events::Event;
+use super::fault::Lasts;
+use super::objects::{NextHost, Work};
+use super::row::Row;
+use super::trace::Tag;
+use crate::checkers::Property;
+use bytes::Bytes;
+use quorate_replica::{EarlierLives, Input};
+use quorate_types::{CallPlace, CommandId, Digest, Duration, NodeId, NodeSet, Slot};
+use quorate_wire::Snapshot;
+use std::collections::BTreeMap;
+
+/// An operator notices that no host can go on, and helps.
+const HELP_AFTER: Duration = Duration::from_millis(500);
+
+/// The longest time until another host has started, in milliseconds.
+const START_MS: (u64, u64) = (2, 150);
+
+/// The calls of a run that end hosts.
+#[derive(Debug, Default)]
+pub(super) struct Poison {
+    /// What the next calls shall be.
+    wanted: Vec<Lethal>,
+    calls: BTreeMap<CommandId, Lethal>,
+}
+
+/// A call that ends hosts.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lethal {
+    /// The nodes whose hosts it ends; empty once it is harmless.
+    kills: NodeSet,
+    /// From when on.
+    from: Moment,
+    /// How long it does.
+    lasts: Lasts,
+    /// Where a host died at it.
+    place: Option<CallPlace>,
+    /// The nodes whose host stayed down at it.
+    died: NodeSet,
+    /// Since when nothing that the group may do brings the hosts back.
+    helpless: Option<Moment>,
+}
+
+impl Poison {
+    /// Whether a call ends the host of `node`.
+    pub(super) fn ends(&self, node: NodeId, call: CommandId, now: Moment) -> bool {
+        let lethal = self.calls.get(&call);
+        lethal.is_some_and(|lethal| {
+            let is_over = lethal.lasts == Lasts::Once && lethal.died.contains(node);
+            lethal.kills.contains(node) && now >= lethal.from && !is_over
+        })
+    }
+
+    /// The replicas whose host died at a call up to `slot`.
+    fn stuck(&self, slot: Slot) -> NodeSet {
+        let before = |lethal: &&Lethal| lethal.place.is_some_and(|place| place.slot <= slot);
+        let before = self.calls.values().filter(before);
+        before.flat_map(|lethal| lethal.died.iter()).collect()
+    }
+
+    /// Whether some replicas may be ahead of others that cannot follow by themselves.
+    pub(super) fn is_partial(&self, nodes: usize) -> bool {
+        let mut calls = self.calls.values().chain(&self.wanted);
+        calls.any(|lethal| !lethal.kills.is_empty() && lethal.kills.len() < nodes)
+    }
+}
+
+impl World {
+    /// The next call of a client is to end the hosts of `kills`.
+    pub(super) fn poison(&mut self, kills: NodeSet, after: Duration, lasts: Lasts) {
+        let is_partial = kills.len() < usize::from(self.setup.nodes);
+        // With a replica that differs, no majority of those past the call may be left.
+        if is_partial && self.harm.diverged.is_some() {
+            return;
+        }
+        self.harm.poison.wanted.push(Lethal {
+            kills,
+            from: self.now + after,
+            lasts,
+            place: None,
+            died: NodeSet::empty(),
+            helpless: None,
+        });
+    }
+
+    /// A client sends a call for the first time.
+    pub(super) fn first_sent(&mut self, call: CommandId) {
+        if let Some(lethal) = self.harm.poison.wanted.pop() {
+            let words = [Tag::Fault as u64, call.session.0, call.sequence];
+            self.trace.note(self.now, &words, || {
+                format!("FAULT {call} ends the hosts of {:?}", lethal.kills)
+            });
+            self.harm.poison.calls.insert(call, lethal);
+        }
+    }
+
+    /// A call ended the host of `id`.
+    pub(super) fn host_died(
+        &mut self,
+        id: NodeId,
+        call: CommandId,
+        place: CallPlace,
+        calls: usize,
+        next: NextHost,
+    ) {
+        let words = [Tag::Work as u64, u64::from(id.0), place.slot.0, 1];
+        self.trace.note(self.now, &words, || {
+            format!("{id}'s host dies at {call} in {place:?}: {next:?}")
+        });
+        if calls > 1 {
+            self.felt(id, Row::PoisonInSlot);
+        }
+        self.hand_in(id, Input::Host { is_up: false });
+        let lethal = self.harm.poison.calls.get_mut(&call);
+        let lethal = lethal.expect("only these calls end hosts");
+        lethal.place = Some(place);
+        match next {
+            NextHost::Starts | NextHost::Restores => self.host_starts_soon(id),
+            NextHost::Waits => {
+                lethal.died.insert(id);
+                self.node(id).died.push(place);
+                let CallPlace { slot, index } = place;
+                self.hand_in(id, Input::HostDied { slot, index });
+            }
+        }
+    }
+
+    fn host_starts_soon(&mut self, id: NodeId) {
+        let (low, high) = START_MS;
+        let now = self.now;
+        let node = self.node(id);
+        let (life, at) = (node.life, now + node.random.millis(low, high));
+        self.events.push(at, Event::HostStarts { node: id, life });
+    }
+
+    /// Another process of a node's objects starts.
+    pub(super) fn host_starts(&mut self, id: NodeId, life: u64) {
+        let node = self.node(id);
+        if node.life != life {
+            return;
+        }
+        if let Some(running) = &mut node.running {
+            running.objects.starts();
+            self.hand_in(id, Input::Host { is_up: true });
+            self.begin_work(id);
+        }
+    }
+
+    /// The group skips a call.
+    pub(super) fn skip(&mut self, id: NodeId, place: CallPlace) {
+        if self.running(id).objects.skip(place) {
+            self.host_starts_soon(id);
+        }
+    }
+
+    /// The objects are to take over a fetched state.
+    pub(super) fn restore(&mut self, id: NodeId, work: Work) {
+        if self.running(id).objects.push(work) {
+            self.exercised(Row::PoisonTakenOver);
+            self.host_starts_soon(id);
+        }
+    }
+
+    /// A life ends: outcomes that its replica has not seen are as if the call had not been executed.
+    pub(super) fn forget_unseen(&mut self, id: NodeId) {
+        let node = &self.nodes[&id];
+        let Some(running) = &node.running else {
+            return;
+        };
+        if self.harm.poison.calls.is_empty() {
+            return;
+        }
+        let unseen = running.inbox.iter().filter_map(|input| match input {
+            Input::Executed { slot, .. } => Some(*slot),
+            _ => None,
+        });
+        let is_first = |slot: &Slot| match node.earlier {
+            EarlierLives::None => true,
+            EarlierLives::Upto(upto) => *slot > upto,
+            EarlierLives::Unknown => false,
+        };
+        let unseen: Vec<Slot> = unseen.filter(is_first).collect();
+        for slot in unseen {
+            self.judge.forget_executed(id, slot);
+        }
+    }
+
+    /// Counts a node that is lost while its host's death is reported.
+    pub(super) fn note_lost_reporter(&mut self, id: NodeId) {
+        let is_open = |(call, lethal): (&CommandId, &Lethal)| {
+            let has_died =
+                lethal.died.contains(id) || !lethal.died.is_empty() && self.is_leader(id);
+            has_died && !lethal.kills.is_empty() && !self.judge.is_skipped(*call)
+        };
+        if self.harm.poison.calls.iter().any(is_open) {
+            self.exercised(Row::PoisonInReports);
+        }
+    }
+
+    /// Looks at the calls at which hosts are down, and helps where the group cannot.
+    pub(super) fn tend_poison(&mut self) {
+        let open: Vec<CommandId> = self
+            .harm
+            .poison
+            .calls
+            .iter()
+            .filter(|(_, lethal)| lethal.place.is_some() && !lethal.kills.is_empty())
+            .map(|(call, _)| *call)
+            .collect();
+        for call in open {
+            let lethal = self.harm.poison.calls[&call];
+            let place = lethal.place.expect("looked a moment ago");
+            let is_helpless = !self.judge.is_skipped(call) && self.is_helpless(&lethal, place);
+            let since = lethal.helpless.filter(|_| is_helpless);
+            if since.is_some_and(|since| self.now.since(since) >= HELP_AFTER) {
+                self.help(call, place);
+                continue;
+            }
+            let helpless = is_helpless.then_some(since.unwrap_or(self.now));
+            let lethal = self.harm.poison.calls.get_mut(&call);
+            lethal.expect("calls stay").helpless = helpless;
+        }
+    }
+
+    /// Whether the rules let nobody go on: neither can the call be skipped, nor are there enough that are past it.
+    fn is_helpless(&self, lethal: &Lethal, place: CallPlace) -> bool {
+        let replicas: NodeSet = self.nodes.ids().collect();
+        let survivors = replicas.iter().filter(|id| !lethal.kills.contains(*id));
+        let survivors: Vec<NodeId> = survivors.collect();
+        if !survivors.is_empty() {
+            let able = survivors
+                .iter()
+                .filter(|id| self.may_go_on(**id, Some(place)));
+            // Who is gone for ever and never said that it died is waited for, like a survivor.
+            let gone = lethal.kills.iter().filter(|id| {
+                let is_gone = self.nodes[id].is_wiped;
+                is_gone && !lethal.died.contains(*id)
+            });
+            return able.count() < (survivors.len() + gone.count()) / 2 + 1;
+        }
+        let (reported, is_kept) = self.judge.deaths(place);
+        let may_report = |id: NodeId| {
+            let node = &self.nodes[&id];
+            !node.is_wiped
+                && match node.earlier {
+                    EarlierLives::None => true,
+                    EarlierLives::Upto(upto) => place.slot > upto,
+                    EarlierLives::Unknown => false,
+                }
+        };
+        if is_kept {
+            // Who is past it tells the others its state, and who is away may be past it.
+            return replicas.iter().all(|id| !self.may_go_on(id, None));
+        }
+        let mut missing = replicas.iter().filter(|id| !reported.contains(*id));
+        missing.any(|id| !may_report(id))
+    }
+
+    /// Whether a replica may tell the others its state: it is not gone for ever, nor is its host down but at `place`.
+    fn may_go_on(&self, id: NodeId, place: Option<CallPlace>) -> bool {
+        let node = &self.nodes[&id];
+        let running = node.running.as_ref();
+        let down_at = running.and_then(|running| running.objects.down_at());
+        !node.is_wiped && (down_at.is_none() || down_at == place)
+    }
+
+    fn help(&mut self, call: CommandId, place: CallPlace) {
+        let words = [Tag::Fault as u64, call.session.0, call.sequence, 1];
+        self.trace
+            .note(self.now, &words, || format!("{call} ends no host any more"));
+        let lethal = self.harm.poison.calls.get_mut(&call);
+        lethal.expect("calls stay").kills = NodeSet::empty();
+        if self.judge.is_executed(call) {
+            self.exercised(Row::PoisonKept);
+        }
+        let ids: Vec<NodeId> = self.nodes.ids().collect();
+        for id in ids {
+            let running = self.node(id).running.as_mut();
+            if running.is_some_and(|running| running.objects.revive(place)) {
+                self.hand_in(id, Input::Host { is_up: true });
+                self.begin_work(id);
+            }
+        }
+    }
+
+    /// Counts what became of the calls that ended hosts.
+    pub(super) fn note_poison(&mut self) {
+        let mut rows = Vec::new();
+        for (call, lethal) in &self.harm.poison.calls {
+            if lethal.died.is_empty() {
+                continue;
+            }
+            if self.judge.is_skipped(*call) {
+                rows.push(Row::PoisonSkipped);
+            } else if !lethal.kills.is_empty() && self.judge.is_executed(*call) {
+                rows.push(Row::PoisonSurvived);
+            }
+        }
+        for row in rows {
+            self.exercised(row);
+        }
+    }
+
+    /// Whether so many took a snapshot with this digest that it is agreed: a majority of those that are not stuck before it.
+    pub(super) fn is_agreed(&self, slot: Slot, digest: Digest) -> bool {
+        let takers = self.judge.takers(slot, digest);
+        let stuck = self.harm.poison.stuck(slot);
+        let voters = self
+            .nodes
+            .ids()
+            .filter(|id| takers.contains(*id) || !stuck.contains(*id));
+        takers.len() > voters.count() / 2
+    }
+
+    /// A node hands out the first piece of a snapshot: it must be agreed.
+    pub(super) fn check_served(&mut self, id: NodeId, slot: Slot, bytes: &Bytes) {
+        let Ok(snapshot) = Snapshot::take(bytes) else {
+            return;
+        };
+        let images = snapshot.objects.into_iter().map(|object| object.image);
+        let digest = Digest {
+            replicated: snapshot.core.digest(),
+            state: super::objects::digest(&images.collect::<Vec<_>>()),
+        };
+        if !self.is_agreed(slot, digest) {
+            let takers = self.judge.takers(slot, digest);
+            let detail = format!("{id} hands out a snapshot at {slot} that only {takers:?} took");
+            self.blame(Property::Digest, detail);
+        }
+    }
+}

@@ -4,6 +4,7 @@
 //! Everything here depends on the log alone, so it is the same on every replica. It also answers waiting
 //! clients. A run of calls of one session costs one look-up.
 
+use crate::limits::LINE_RETRY_MIN;
 use crate::local::clients::{opened_in, refuse, reply};
 use crate::local::internal::Purpose;
 use crate::objects::pipeline::{Calls, Work};
@@ -15,7 +16,8 @@ use crate::{Output, Replica};
 use quorate_ordering::Ordering;
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{
-    Ask, Batch, Body, CallPlace, Command, CommandId, Refusal, SessionId, Slot, Stamp, ToClient,
+    Ask, Batch, Body, CallPlace, Command, CommandId, Refusal, SecretHash, SessionId, Slot, Stamp,
+    ToClient,
 };
 use std::ops::Range;
 
@@ -195,11 +197,12 @@ impl<O: Ordering> Replica<O> {
         out: &mut Vec<Output<O::Message>>,
     ) {
         match &command.body {
-            Body::Open { nonce } => {
+            Body::Open { hash } => {
                 self.internals.landed(command.id);
-                self.opened(slot, index, *nonce, out);
+                self.opened(slot, index, *hash, out);
             }
             Body::Close => {
+                self.closes.remove(&command.id.session);
                 self.end_session(command.id.session, out);
             }
             Body::Expire { session, judged_by } => {
@@ -298,25 +301,36 @@ impl<O: Ordering> Replica<O> {
         }
     }
 
-    fn opened(&mut self, slot: Slot, index: usize, nonce: u64, out: &mut Vec<Output<O::Message>>) {
+    fn opened(
+        &mut self,
+        slot: Slot,
+        index: usize,
+        hash: SecretHash,
+        out: &mut Vec<Output<O::Message>>,
+    ) {
         let session = SessionId::opened_at(slot, index);
         let wall = self.replicated.stamp.wall.0;
         let sessions = &mut self.replicated.sessions;
-        let opening = sessions.open(nonce, session, slot, wall);
-        let Some(to) = self.opens.remove(&nonce) else {
+        let opening = sessions.open(hash, session, slot, wall);
+        let Some(to) = self.opens.remove(&hash) else {
             return;
         };
+        self.connections.end_open(to);
         match opening {
             Opening::Opened(session) => {
+                self.attach_to(to, session);
                 let expiry = self.config.session_expiry;
                 let opened = ToClient::Opened {
-                    nonce,
+                    hash,
                     session,
                     expiry,
                 };
                 reply(out, to, opened);
             }
-            Opening::Full => refuse(out, to, Ask::Open(nonce), Refusal::Overloaded),
+            Opening::Full => {
+                let retry_after = LINE_RETRY_MIN;
+                reply(out, to, ToClient::Full { hash, retry_after });
+            }
         }
     }
 

@@ -19,8 +19,29 @@ pub const SESSIONS_PER_CONNECTION: usize = 1024;
 /// of all clients.
 pub const CALLS_IN_FLIGHT: usize = 1 << 18;
 
-/// Opens, closes and checkpoint requests that wait for their slot.
+/// Opens and checkpoint requests that wait for their slot.
 pub const OPENS_WAITING: usize = 1 << 16;
+
+/// Opens of one connection that wait for their slot: a client has one under way, and a flood of them must not fill batches.
+pub const OPENS_PER_CONNECTION: usize = 16;
+
+/// Clients that wait in line for a place in a full table of sessions; those beyond ask again without a place in the line.
+pub const LINE_MAX: usize = 1 << 16;
+
+/// After how long the first in line asks again.
+pub const LINE_RETRY_MIN: Duration = Duration::from_millis(100);
+
+/// How much longer each one waits who stands behind another: those far behind cost no more than those in front.
+pub const LINE_RETRY_STEP: Duration = Duration::from_millis(1);
+
+/// The longest pause of a client in line: a place that is free is not left empty for long.
+pub const LINE_RETRY_MAX: Duration = Duration::from_millis(5_000);
+
+/// How late a client in line may ask again before it is forgotten.
+pub const LINE_GRACE: Duration = Duration::from_millis(2_000);
+
+/// Closes that wait for their slot: as many as opens, because every session is opened before it is closed.
+pub const CLOSES_WAITING: usize = 1 << 16;
 
 /// Reads that have no answer yet.
 pub const READS_WAITING: usize = 1 << 16;

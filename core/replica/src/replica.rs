@@ -10,6 +10,7 @@ use crate::local::connections::Connections;
 use crate::local::expiry::Expiry;
 use crate::local::fetch::Fetch;
 use crate::local::internal::Internals;
+use crate::local::line::PlaceLine;
 use crate::local::poison::{EarlierLives, OwnPoison};
 use crate::local::quarantine::ObjectsStanding;
 use crate::local::reads::Reads;
@@ -20,8 +21,11 @@ use crate::objects::snapshots::Checkpoints;
 use crate::replicated::Replicated;
 use crate::{Input, Output, PeerMessage, Quarantine, ReplicaConfig, SnapshotCore};
 use quorate_ordering::{Decision, Effect, Effects, Event, LinkState, Ordering, Role};
-use quorate_types::{CallPlace, Command, ConnectionId, Digest, NodeId, NodeSet, Slot, Time, Wall};
-use std::collections::{BTreeMap, VecDeque};
+use quorate_types::{
+    CallPlace, Command, ConnectionId, Digest, NodeId, NodeSet, SecretHash, SessionId, Slot, Time,
+    Wall,
+};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// A snapshot that a restarted node found, and whose state the objects have already.
 #[derive(Clone, PartialEq, Debug)]
@@ -63,8 +67,12 @@ pub struct Replica<O: Ordering> {
     pub(crate) freed: FreedReplies,
     pub(crate) waiting: Waiting,
     pub(crate) connections: Connections,
-    /// Clients that wait for a session, by nonce.
-    pub(crate) opens: BTreeMap<u64, ConnectionId>,
+    /// Clients that wait for a session, by the hash of their secret.
+    pub(crate) opens: BTreeMap<SecretHash, ConnectionId>,
+    /// Clients that wait for a place in the table of sessions.
+    pub(crate) line: PlaceLine,
+    /// Sessions whose end is being ordered at their client's request.
+    pub(crate) closes: BTreeSet<SessionId>,
     pub(crate) internals: Internals,
     pub(crate) reads: Reads,
     pub(crate) expiry: Expiry,
@@ -105,6 +113,8 @@ impl<O: Ordering> Replica<O> {
             waiting: Waiting::default(),
             connections: Connections::default(),
             opens: BTreeMap::new(),
+            line: PlaceLine::default(),
+            closes: BTreeSet::new(),
             internals: Internals::new(config.own, config.boot),
             reads: Reads::default(),
             expiry: Expiry::default(),
@@ -388,6 +398,7 @@ impl<O: Ordering> Replica<O> {
         self.ordering.check();
         self.replicated.check();
         self.waiting.check();
+        self.line.check();
         self.reads.check();
         self.pipeline.check(self.replicated.applied);
         assert!(self.reported <= self.replicated.applied);

@@ -15,6 +15,8 @@ pub struct SessionConfig {
     pub silence_max: Duration,
     /// Pause before a refused operation is sent again, and between rounds over dead addresses.
     pub retry_pause: Duration,
+    /// The longest pause before a place in a full table of sessions is asked for again, whatever a node says.
+    pub place_pause_max: Duration,
     /// Which node to stay with.
     pub preference: Preference,
 }
@@ -26,6 +28,7 @@ impl Default for SessionConfig {
             silence: Duration::from_millis(250),
             silence_max: Duration::from_millis(4000),
             retry_pause: Duration::from_millis(10),
+            place_pause_max: Duration::from_millis(5_000),
             preference: Preference::Leader,
         }
     }

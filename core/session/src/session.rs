@@ -8,7 +8,8 @@ use crate::route::Route;
 use crate::{Answer, Failure, Operation, Preference, SessionConfig, Ticket};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{
-    CommandId, Duration, FromClient, NodeId, PAYLOAD_BYTES_MAX, Refusal, SessionId, Time, ToClient,
+    CommandId, Duration, FromClient, NodeId, PAYLOAD_BYTES_MAX, Refusal, Secret, SessionId, Time,
+    ToClient,
 };
 
 /// What happens to a client.
@@ -60,8 +61,8 @@ enum Link {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Registration {
-    /// There is none; a session is asked for under `nonce`.
-    Wanted { nonce: u64 },
+    /// There is none yet.
+    Wanted,
     /// Open.
     Open { id: SessionId, expiry: Duration },
 }
@@ -75,6 +76,8 @@ pub struct ClientSession {
     route: Route,
     link: Link,
     registration: Registration,
+    /// What proves to a node that the session is this client's.
+    secret: Secret,
     /// The ticket number of a call minus its sequence in the current session.
     sequence_base: u64,
     calls: Outstanding,
@@ -98,21 +101,23 @@ pub struct ClientSession {
 }
 
 impl ClientSession {
-    /// A client of the group at `addresses`, which begins with the `seed`-th of them. `seed` also
-    /// makes nonces: no two clients may share it.
+    /// A client of the group at `addresses`, which begins with the `first`-th of them. `secret` must be random: whoever
+    /// knows it can use the client's session.
     #[must_use]
     pub fn new(
         config: SessionConfig,
         addresses: Vec<String>,
-        seed: u64,
+        first: u64,
+        secret: Secret,
         now: Time,
     ) -> ClientSession {
-        let first = (seed % addresses.len().max(1) as u64) as usize;
+        let first = (first % addresses.len().max(1) as u64) as usize;
         ClientSession {
             config,
             route: Route::new(addresses, first),
             link: Link::Down { dial_at: now },
-            registration: Registration::Wanted { nonce: seed },
+            registration: Registration::Wanted,
+            secret,
             sequence_base: 0,
             calls: Outstanding::starting_at(1),
             requests: Outstanding::starting_at(1),
@@ -134,10 +139,35 @@ impl ClientSession {
         matches!(self.registration, Registration::Open { .. }) && self.link == Link::Up
     }
 
+    /// Whether reads can be sent: there is a connection, and a session, or no node has room on its disk for one.
+    #[must_use]
+    pub fn is_usable(&self) -> bool {
+        self.is_open() || (self.is_full_everywhere() && self.link == Link::Up)
+    }
+
+    /// Whether every node has refused to open a session because its disk is full.
+    fn is_full_everywhere(&self) -> bool {
+        self.full_nodes >= self.route.len().max(1)
+    }
+
     /// Operations without an answer.
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.calls.len() + self.requests.len()
+    }
+
+    /// What a connection of this client says before anything about its session: it asks for one, or shows that the open one
+    /// is its own.
+    #[must_use]
+    pub fn introduction(&self) -> FromClient {
+        let secret = self.secret;
+        match self.registration {
+            Registration::Wanted => FromClient::Open { secret },
+            Registration::Open { id, .. } => FromClient::Attach {
+                session: id,
+                secret,
+            },
+        }
     }
 
     /// Begins an operation; `None` if the bound of operations in flight is reached.
@@ -215,8 +245,8 @@ impl ClientSession {
             self.active_at = before;
         }
         self.open_at = None;
-        if let Registration::Wanted { nonce } = self.registration {
-            out.push(SessionOutput::Send(FromClient::Open { nonce }));
+        out.push(SessionOutput::Send(self.introduction()));
+        if self.registration == Registration::Wanted {
             self.active_at = now;
         }
         self.send_all(now, out);
@@ -240,18 +270,26 @@ impl ClientSession {
         self.silence = self.config.silence;
         match message {
             ToClient::Opened {
-                nonce,
+                hash,
                 session,
                 expiry,
             } => {
-                if self.registration == (Registration::Wanted { nonce }) {
+                if self.registration == Registration::Wanted && hash == self.secret.hash() {
                     self.registration = Registration::Open {
                         id: session,
                         expiry,
                     };
                     self.full_nodes = 0;
+                    self.open_at = None;
                     self.open_pause = self.config.retry_pause;
                     self.send_all(now, out);
+                    self.wake_hint = now;
+                }
+            }
+            ToClient::Full { hash, retry_after } => {
+                if self.registration == Registration::Wanted && hash == self.secret.hash() {
+                    let longest = self.config.place_pause_max;
+                    self.open_at = Some(now + Duration(retry_after.0.min(longest.0)));
                     self.wake_hint = now;
                 }
             }
@@ -330,7 +368,7 @@ impl ClientSession {
     fn call_message(&mut self, number: u64) -> Option<FromClient> {
         let session = match self.registration {
             Registration::Open { id, .. } => id,
-            Registration::Wanted { .. } => return None,
+            Registration::Wanted => return None,
         };
         let acknowledged = self.calls.first() - 1 - self.sequence_base.min(self.calls.first() - 1);
         let sequence = number - self.sequence_base;
@@ -402,7 +440,7 @@ impl ClientSession {
             Registration::Open { id: own, .. } if own == id.session => {
                 id.sequence.checked_add(self.sequence_base)
             }
-            Registration::Open { .. } | Registration::Wanted { .. } => None,
+            Registration::Open { .. } | Registration::Wanted => None,
         }
     }
 }

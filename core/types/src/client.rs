@@ -1,14 +1,23 @@
 //! What clients and replicas say to each other once they are connected.
 
-use crate::{CommandId, Duration, NodeId, ObjectId, SessionId, Slot, Value};
+use crate::{CommandId, Duration, NodeId, ObjectId, Secret, SecretHash, SessionId, Slot, Value};
 
 /// A client's request to the replica that it is connected to.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum FromClient {
-    /// Register a session. Answered by [`ToClient::Opened`] with the same nonce.
+    /// Register a session, and use it on this connection. Answered by [`ToClient::Opened`]. A copy, sent on any connection
+    /// to any replica, gets the same session.
     Open {
-        /// Drawn by the client, so that it recognizes the answer.
-        nonce: u64,
+        /// Drawn by the client.
+        secret: Secret,
+    },
+    /// Use an open session on this connection, before the first call or keepalive for it there. Answered only when
+    /// refused.
+    Attach {
+        /// The session.
+        session: SessionId,
+        /// The secret of its open.
+        secret: Secret,
     },
     /// Call a method, at most once. May be sent again, to any replica, under the same id.
     Call {
@@ -67,12 +76,19 @@ pub enum ReadLevel {
 pub enum ToClient {
     /// The session is open.
     Opened {
-        /// The nonce of the request.
-        nonce: u64,
+        /// The hash of the secret in the request.
+        hash: SecretHash,
         /// The new session.
         session: SessionId,
         /// Time without a sign of life after which the session may expire.
         expiry: Duration,
+    },
+    /// There is no place for another session: ask again. A client that does keeps its place in the line.
+    Full {
+        /// The hash of the secret in the request.
+        hash: SecretHash,
+        /// After how long to ask again.
+        retry_after: Duration,
     },
     /// A call was executed, once, and this is its outcome.
     Replied {
@@ -121,13 +137,13 @@ pub enum ToClient {
 /// The request that a refusal is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ask {
-    /// An open, by nonce.
-    Open(u64),
+    /// An open, by the hash of its secret.
+    Open(SecretHash),
     /// A call, by id.
     Call(CommandId),
     /// A read or checkpoint, by request number.
     Request(u64),
-    /// A keepalive or close, by session.
+    /// An attach, keepalive or close, by session.
     Session(SessionId),
 }
 
@@ -151,7 +167,9 @@ pub enum Refusal {
     Unknown,
     /// Queues or windows are full: nothing has happened, try later.
     Overloaded,
-    /// The session has ended: its calls without an answer may have been executed.
+    /// This connection has not proven that an open session of this id is its own. For the client that opened the session
+    /// this means that it has ended: its calls without an answer may have been executed. Nobody learns from it which
+    /// sessions exist.
     SessionExpired,
     /// It was executed or given up, and its reply is no longer kept.
     ReplyGone,

@@ -1,6 +1,6 @@
 //! Commands and the batches in which they are ordered.
 
-use crate::{Ballot, NodeId, ObjectId, SessionId, Slot, Wall};
+use crate::{Ballot, NodeId, ObjectId, SecretHash, SessionId, Slot, Wall};
 use bytes::Bytes;
 use std::fmt;
 use std::sync::Arc;
@@ -64,10 +64,11 @@ pub enum Body {
         /// Method and arguments, as the object's host reads them.
         payload: Value,
     },
-    /// Opens a session. The client recognizes the answer by `nonce`.
+    /// Opens a session for the client that knows the secret of this hash. An open session with the same hash is the
+    /// answer to a copy of the request.
     Open {
-        /// Drawn by the client.
-        nonce: u64,
+        /// The hash of the secret.
+        hash: SecretHash,
     },
     /// Ends a session at its client's request.
     Close,

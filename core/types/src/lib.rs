@@ -10,6 +10,7 @@ mod command;
 mod digest;
 mod ids;
 mod reach;
+mod secret;
 mod slot;
 mod time;
 mod view;
@@ -25,6 +26,7 @@ pub use ids::{
     ClusterId, ConnectionId, GroupId, Incarnation, LinkEpoch, NodeId, NodeSet, ObjectId, SessionId,
 };
 pub use reach::{Finding, PeerPast, Reach, Recall, Sighting};
+pub use secret::{Secret, SecretHash};
 pub use slot::Slot;
 pub use time::{Duration, Time, Wall};
 pub use view::{Member, ObjectSpec, Persistence, Quorums, QuorumsError, View, ViewId, ViewNumber};

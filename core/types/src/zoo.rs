@@ -160,11 +160,13 @@ pub enum Plant {
     KeptRepliesUnbounded,
     /// A new leader does not confirm the reads that it had asked its predecessor for.
     ReadsNotAskedAgain,
+    /// Whoever knows the secret of a session may use every session.
+    SecretOfAnySession,
 }
 
 impl Plant {
     /// All of them.
-    pub const ALL: [Plant; 77] = [
+    pub const ALL: [Plant; 78] = [
         Plant::AcknowledgeBeforeSync,
         Plant::PromiseBeforeSync,
         Plant::ForgetPromise,
@@ -242,6 +244,7 @@ impl Plant {
         Plant::RetryNotCounted,
         Plant::KeptRepliesUnbounded,
         Plant::ReadsNotAskedAgain,
+        Plant::SecretOfAnySession,
     ];
 
     /// Plants that show only where several faults meet: the simulator is given more seeds to find them.

@@ -7,8 +7,8 @@ use crate::WireError;
 use crate::client::{CALL_BYTES, put_call_fields, take_call_fields};
 use crate::codec::{Reader, put_bytes, put_count, put_flag};
 use crate::words::{
-    put_ballot, put_command_id, put_node, put_session, put_slot, take_ballot, take_command_id,
-    take_node, take_session, take_slot,
+    put_ballot, put_command_id, put_node, put_secret_hash, put_session, put_slot, take_ballot,
+    take_command_id, take_node, take_secret_hash, take_session, take_slot,
 };
 use bytes::{BufMut, Bytes, BytesMut};
 use quorate_types::{Batch, Body, Command, Stamp, Wall};
@@ -117,7 +117,7 @@ pub(crate) fn put_command(buf: &mut BytesMut, command: &Command) {
     buf.put_u64_le(command.acknowledged);
     match &command.body {
         Body::Call { .. } | Body::Close | Body::Checkpoint => {}
-        Body::Open { nonce } => buf.put_u64_le(*nonce),
+        Body::Open { hash } => put_secret_hash(buf, *hash),
         Body::Expire { session, judged_by } => {
             put_session(buf, *session);
             put_slot(buf, *judged_by);
@@ -182,7 +182,7 @@ fn take_other(r: &mut Reader<'_>, tag: u8) -> Result<Command, WireError> {
     let acknowledged = r.counter("acknowledged sequence")?;
     let body = match tag {
         OPEN => Body::Open {
-            nonce: r.u64("nonce")?,
+            hash: take_secret_hash(r)?,
         },
         CLOSE => Body::Close,
         EXPIRE => Body::Expire {

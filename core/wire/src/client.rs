@@ -7,12 +7,12 @@ use crate::WireError;
 use crate::codec::{Reader, in_range, put_bytes};
 use crate::limits::COUNTER_LIMIT;
 use crate::words::{
-    put_command_id, put_node, put_session, put_slot, take_command_id, take_node, take_session,
-    take_slot,
+    put_command_id, put_node, put_secret_hash, put_session, put_slot, take_command_id, take_node,
+    take_secret_hash, take_session, take_slot,
 };
 use bytes::{BufMut, Bytes, BytesMut};
 use quorate_types::{
-    Ask, CommandId, Duration, FromClient, ObjectId, Outcome, ReadLevel, Refusal, SessionId,
+    Ask, CommandId, Duration, FromClient, ObjectId, Outcome, ReadLevel, Refusal, Secret, SessionId,
     ToClient,
 };
 
@@ -22,6 +22,7 @@ const READ: u8 = 3;
 const KEEP_ALIVE: u8 = 4;
 const CLOSE: u8 = 5;
 const CHECKPOINT: u8 = 6;
+const ATTACH: u8 = 7;
 
 /// Bytes of a call behind its tag, without the payload.
 pub(crate) const CALL_BYTES: usize = 32;
@@ -57,9 +58,14 @@ pub fn put_request(buf: &mut BytesMut, message: &FromClient) {
             object,
             payload,
         } => put_call(buf, *id, *acknowledged, *object, payload),
-        FromClient::Open { nonce } => {
+        FromClient::Open { secret } => {
             buf.put_u8(OPEN);
-            buf.put_u64_le(*nonce);
+            buf.put_slice(secret.bytes());
+        }
+        FromClient::Attach { session, secret } => {
+            buf.put_u8(ATTACH);
+            put_session(buf, *session);
+            buf.put_slice(secret.bytes());
         }
         FromClient::Read {
             request,
@@ -200,7 +206,11 @@ fn take_request(r: &mut Reader<'_>) -> Result<FromClient, WireError> {
             })
         }
         OPEN => Ok(FromClient::Open {
-            nonce: r.u64("nonce")?,
+            secret: take_secret(r)?,
+        }),
+        ATTACH => Ok(FromClient::Attach {
+            session: take_session(r)?,
+            secret: take_secret(r)?,
         }),
         READ => {
             let request = r.u64("request number")?;
@@ -228,6 +238,10 @@ fn take_request(r: &mut Reader<'_>) -> Result<FromClient, WireError> {
             tag,
         }),
     }
+}
+
+fn take_secret(r: &mut Reader<'_>) -> Result<Secret, WireError> {
+    Ok(Secret::new(*r.array("secret")?))
 }
 
 fn level_number(level: ReadLevel) -> u8 {
@@ -259,6 +273,7 @@ const REFUSED: u8 = 4;
 const KEPT_ALIVE: u8 = 5;
 const CHECKPOINTED: u8 = 6;
 const LEADER: u8 = 7;
+const FULL: u8 = 8;
 
 /// Appends one message to a client to the body of a frame of kind `ToClient`.
 #[inline]
@@ -270,12 +285,12 @@ pub fn put_answer(buf: &mut BytesMut, message: &ToClient) {
             put_outcome(buf, outcome);
         }
         ToClient::Opened {
-            nonce,
+            hash,
             session,
             expiry,
         } => {
             buf.put_u8(OPENED);
-            buf.put_u64_le(*nonce);
+            put_secret_hash(buf, *hash);
             put_session(buf, *session);
             buf.put_u64_le(expiry.0);
         }
@@ -290,6 +305,11 @@ pub fn put_answer(buf: &mut BytesMut, message: &ToClient) {
             put_slot(buf, *slot);
             buf.put_u64_le(age.0);
             put_outcome(buf, outcome);
+        }
+        ToClient::Full { hash, retry_after } => {
+            buf.put_u8(FULL);
+            put_secret_hash(buf, *hash);
+            buf.put_u64_le(retry_after.0);
         }
         ToClient::Refused { ask, refusal } => {
             buf.put_u8(REFUSED);
@@ -320,7 +340,7 @@ fn take_answer(r: &mut Reader<'_>) -> Result<ToClient, WireError> {
             outcome: take_outcome(r)?,
         }),
         OPENED => Ok(ToClient::Opened {
-            nonce: r.u64("nonce")?,
+            hash: take_secret_hash(r)?,
             session: take_session(r)?,
             expiry: Duration(r.u64("expiry")?),
         }),
@@ -329,6 +349,10 @@ fn take_answer(r: &mut Reader<'_>) -> Result<ToClient, WireError> {
             slot: take_slot(r)?,
             age: Duration(r.u64("age")?),
             outcome: take_outcome(r)?,
+        }),
+        FULL => Ok(ToClient::Full {
+            hash: take_secret_hash(r)?,
+            retry_after: Duration(r.u64("pause")?),
         }),
         REFUSED => Ok(ToClient::Refused {
             ask: take_ask(r)?,
@@ -377,9 +401,9 @@ pub(crate) fn take_outcome(r: &mut Reader<'_>) -> Result<Outcome, WireError> {
 
 fn put_ask(buf: &mut BytesMut, ask: Ask) {
     match ask {
-        Ask::Open(nonce) => {
+        Ask::Open(hash) => {
             buf.put_u8(1);
-            buf.put_u64_le(nonce);
+            put_secret_hash(buf, hash);
         }
         Ask::Call(id) => {
             buf.put_u8(2);
@@ -398,7 +422,7 @@ fn put_ask(buf: &mut BytesMut, ask: Ask) {
 
 fn take_ask(r: &mut Reader<'_>) -> Result<Ask, WireError> {
     match r.u8("ask")? {
-        1 => Ok(Ask::Open(r.u64("nonce")?)),
+        1 => Ok(Ask::Open(take_secret_hash(r)?)),
         2 => Ok(Ask::Call(take_command_id(r)?)),
         3 => Ok(Ask::Request(r.u64("request number")?)),
         4 => Ok(Ask::Session(take_session(r)?)),

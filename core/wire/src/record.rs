@@ -12,7 +12,7 @@ use quorate_ordering::{Entry, Record};
 
 /// First byte of every record: the layout of the rest. Its high bit tells it from layout 1, which began with the
 /// tag; a log of another layout is refused, never misread.
-const LAYOUT: u8 = 0x83;
+const LAYOUT: u8 = 0x84;
 
 const PROMISE: u8 = 1;
 const VOTE: u8 = 2;

@@ -20,13 +20,16 @@ use crate::client::{put_outcome, take_outcome};
 use crate::codec::{Reader, put_list, put_name, put_option};
 use crate::limits::{NAME_BYTES_MAX, OBJECTS_MAX, REPLIES_MAX, SESSIONS_MAX};
 use crate::view::{put_view, take_view};
-use crate::words::{put_ballot, put_session, put_slot, take_ballot, take_session, take_slot};
+use crate::words::{
+    put_ballot, put_secret_hash, put_session, put_slot, take_ballot, take_secret_hash,
+    take_session, take_slot,
+};
 use bytes::{BufMut, Bytes, BytesMut};
 use quorate_replica::{ReplyImage, SessionImage, SnapshotCore};
 use quorate_types::{Stamp, Wall};
 
 /// The version of the layout that this build writes.
-pub const SNAPSHOT_VERSION: u16 = 3;
+pub const SNAPSHOT_VERSION: u16 = 4;
 
 /// Bytes of a snapshot's head.
 pub const SNAPSHOT_HEAD_BYTES: usize = 16;
@@ -257,7 +260,7 @@ pub fn put_snapshot_core(buf: &mut BytesMut, core: &SnapshotCore) {
 /// # Errors
 /// When it is not one, whole.
 pub fn take_snapshot_core(bytes: &Bytes) -> Result<SnapshotCore, WireError> {
-    const SESSION_BYTES_MIN: usize = 44;
+    const SESSION_BYTES_MIN: usize = 52;
     let mut r = Reader::new(bytes);
     let core = SnapshotCore {
         slot: take_slot(&mut r)?,
@@ -282,7 +285,7 @@ pub fn take_snapshot_core(bytes: &Bytes) -> Result<SnapshotCore, WireError> {
 
 fn put_image(buf: &mut BytesMut, session: &SessionImage) {
     put_session(buf, session.id);
-    buf.put_u64_le(session.nonce);
+    put_secret_hash(buf, session.hash);
     put_slot(buf, session.active);
     buf.put_u64_le(session.active_wall);
     buf.put_u64_le(session.floor);
@@ -297,7 +300,7 @@ fn take_image(r: &mut Reader<'_>) -> Result<SessionImage, WireError> {
     const REPLY_BYTES_MIN: usize = 17;
     let image = SessionImage {
         id: take_session(r)?,
-        nonce: r.u64("nonce")?,
+        hash: take_secret_hash(r)?,
         active: take_slot(r)?,
         active_wall: r.u64("wall time")?,
         floor: r.counter("floor")?,

@@ -7,7 +7,8 @@ use crate::WireError;
 use crate::codec::{Reader, in_range, in_slot_range};
 use bytes::{BufMut, BytesMut};
 use quorate_types::{
-    Ballot, CommandId, Digest, GroupId, NodeId, NodeSet, SessionId, Slot, ViewId, ViewNumber,
+    Ballot, CommandId, Digest, GroupId, NodeId, NodeSet, SecretHash, SessionId, Slot, ViewId,
+    ViewNumber,
 };
 
 pub(crate) fn put_node(buf: &mut BytesMut, node: NodeId) {
@@ -100,6 +101,14 @@ pub(crate) fn take_command_id(r: &mut Reader<'_>) -> Result<CommandId, WireError
     let session = take_session(r)?;
     let sequence = r.counter("sequence")?;
     Ok(CommandId { session, sequence })
+}
+
+pub(crate) fn put_secret_hash(buf: &mut BytesMut, hash: SecretHash) {
+    buf.put_slice(hash.bytes());
+}
+
+pub(crate) fn take_secret_hash(r: &mut Reader<'_>) -> Result<SecretHash, WireError> {
+    Ok(SecretHash::from_bytes(*r.array("hash of a secret")?))
 }
 
 pub(crate) fn put_digest(buf: &mut BytesMut, digest: &Digest) {

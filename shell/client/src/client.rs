@@ -184,7 +184,7 @@ impl Turns {
     fn open(&mut self, timeout: Duration) -> Result<(), ConnectError> {
         let end = Instant::now() + timeout;
         let mut events = Events::with_capacity(16);
-        while !self.driver.is_open() {
+        while !self.driver.is_usable() {
             if let Some(rejected) = self.driver.rejection() {
                 return Err(rejected);
             }

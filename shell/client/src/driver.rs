@@ -8,7 +8,7 @@ use mio::{Registry, Token};
 use quorate_session::{
     Answer, ClientSession, Failure, Operation, SessionConfig, SessionInput, SessionOutput, Ticket,
 };
-use quorate_types::{Duration, GroupId, ObjectId, ReadLevel, Time, Value};
+use quorate_types::{Duration, GroupId, ObjectId, ReadLevel, Secret, Time, Value};
 use quorate_wire::{Frame, Kind, ObjectEntry, Reject, Welcome, answers};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -63,16 +63,21 @@ impl Driver {
     /// A client of `endpoint` whose socket is registered under `token`.
     ///
     /// # Errors
-    /// When the registry cannot be shared.
+    /// When the registry cannot be shared, or the system gives no randomness.
     pub fn new(
         endpoint: &Endpoint,
         options: DriverOptions,
         registry: &Registry,
         token: Token,
     ) -> std::io::Result<Driver> {
-        let seed = seed();
         let addresses = endpoint.addresses.clone();
-        let session = ClientSession::new(options.session, addresses, seed, boot_time());
+        let session = ClientSession::new(
+            options.session,
+            addresses,
+            u64::from_le_bytes(random()?),
+            Secret::new(random()?),
+            boot_time(),
+        );
         Ok(Driver {
             session,
             registry: registry.try_clone()?,
@@ -94,6 +99,12 @@ impl Driver {
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.session.is_open()
+    }
+
+    /// Whether operations can begin: a session is open, or every node is up to answer reads and has no room for a session.
+    #[must_use]
+    pub fn is_usable(&self) -> bool {
+        self.session.is_usable()
     }
 
     /// Operations without an answer.
@@ -375,10 +386,16 @@ fn clock() -> rustix::time::ClockId {
     rustix::time::ClockId::Monotonic
 }
 
-/// A number that no other client shares: random by the hasher's keys, which the system seeds.
-fn seed() -> u64 {
-    use std::hash::{BuildHasher, Hasher};
-    let mut hasher = std::collections::hash_map::RandomState::new().build_hasher();
-    hasher.write_u64(boot_time().0);
-    hasher.finish() >> 1
+/// Random bytes of the system, which nobody can guess.
+fn random<const BYTES: usize>() -> std::io::Result<[u8; BYTES]> {
+    let mut bytes = [0; BYTES];
+    let mut filled = 0;
+    while filled < BYTES {
+        match rustix::rand::getrandom(&mut bytes[filled..], rustix::rand::GetRandomFlags::empty()) {
+            Ok(count) => filled += count,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(bytes)
 }

@@ -1,15 +1,16 @@
 //! Requests of clients, up to the point where a command is submitted or a read is opened.
 
-use crate::limits::{OPENS_WAITING, SEQUENCE_MAX};
+use crate::limits::{CLOSES_WAITING, OPENS_WAITING, SEQUENCE_MAX};
 use crate::local::internal::Purpose;
 use crate::local::reads::Keeper;
 use crate::local::waiting::Joined;
 use crate::replicated::window::{Admission, fingerprint};
 use crate::{Output, Replica, Snapshots};
 use quorate_ordering::{Ordering, Role};
+use quorate_types::zoo::{Plant, planted};
 use quorate_types::{
-    Ask, Body, Command, CommandId, ConnectionId, FromClient, ObjectId, Refusal, SessionId, Slot,
-    Time, ToClient, Value,
+    Ask, Body, Command, CommandId, ConnectionId, Duration, FromClient, ObjectId, Refusal, Secret,
+    SecretHash, SessionId, Slot, Time, ToClient, Value,
 };
 
 impl<O: Ordering> Replica<O> {
@@ -25,7 +26,8 @@ impl<O: Ordering> Replica<O> {
             reply(out, from, ToClient::Leader { leader });
         }
         match message {
-            FromClient::Open { nonce } => self.open(from, nonce, out),
+            FromClient::Open { secret } => self.open(now, from, secret.hash(), out),
+            FromClient::Attach { session, secret } => self.attach(from, session, secret, out),
             FromClient::Call {
                 id,
                 acknowledged,
@@ -47,9 +49,17 @@ impl<O: Ordering> Replica<O> {
                 }
             }
             FromClient::KeepAlive { session } => {
-                self.keepalive(now, session, Keeper::Client(from), out);
+                if let Err(refusal) = self.is_attached(from, session) {
+                    refuse(out, from, Ask::Session(session), refusal);
+                } else {
+                    self.keepalive(now, session, Keeper::Client(from), out);
+                }
             }
-            FromClient::Close { session } => self.close(session),
+            FromClient::Close { session } => {
+                if let Err(refusal) = self.close(from, session) {
+                    refuse(out, from, Ask::Session(session), refusal);
+                }
+            }
             FromClient::Checkpoint { request } => self.client_checkpoint(from, request, out),
         }
     }
@@ -68,34 +78,87 @@ impl<O: Ordering> Replica<O> {
         }
     }
 
-    fn open(&mut self, from: ConnectionId, nonce: u64, out: &mut Vec<Output<O::Message>>) {
-        if let Some(waiter) = self.opens.get_mut(&nonce) {
-            *waiter = from;
+    fn open(
+        &mut self,
+        now: Time,
+        from: ConnectionId,
+        hash: SecretHash,
+        out: &mut Vec<Output<O::Message>>,
+    ) {
+        if let Some(waiter) = self.opens.get_mut(&hash) {
+            let before = std::mem::replace(waiter, from);
+            self.connections.end_open(before);
+            self.connections.begin_open(from);
             return;
         }
         let refusal = if self.is_leaving() {
             Some(Refusal::NotServing)
         } else if !self.can_order() {
             Some(Refusal::StorageFull)
-        } else if self.opens.len() >= OPENS_WAITING || self.is_log_full() || !self.has_place(nonce)
-        {
+        } else if self.opens.len() >= OPENS_WAITING || self.is_log_full() {
             Some(Refusal::Overloaded)
         } else {
             None
         };
-        match refusal {
-            Some(refusal) => refuse(out, from, Ask::Open(nonce), refusal),
-            None => {
-                self.opens.insert(nonce, from);
-                self.submit(Purpose::Open(nonce), Body::Open { nonce });
-            }
+        if let Some(refusal) = refusal {
+            refuse(out, from, Ask::Open(hash), refusal);
+        } else if let Err(retry_after) = self.gives_place(now, hash) {
+            reply(out, from, ToClient::Full { hash, retry_after });
+        } else if !self.connections.begin_open(from) {
+            refuse(out, from, Ask::Open(hash), Refusal::Overloaded);
+        } else {
+            self.opens.insert(hash, from);
+            self.submit(Purpose::Open(hash), Body::Open { hash });
         }
     }
 
-    /// Says whether an open can come to something. Where this node is behind the log, the client asks again.
-    fn has_place(&self, nonce: u64) -> bool {
+    /// Says whether an open can come to something, or when to ask again. Where this node is behind the log, the log decides.
+    fn gives_place(&mut self, now: Time, hash: SecretHash) -> Result<(), Duration> {
         let sessions = &self.replicated.sessions;
-        !sessions.is_full() || sessions.knows(nonce)
+        if sessions.knows(hash) {
+            return Ok(());
+        }
+        let free = sessions.room().saturating_sub(self.opens.len());
+        self.line.admit(now, hash, free)
+    }
+
+    /// Lets a connection use a session once it has shown the session's secret. A wrong secret is answered as a session that
+    /// does not exist.
+    fn attach(
+        &mut self,
+        from: ConnectionId,
+        session: SessionId,
+        secret: Secret,
+        out: &mut Vec<Output<O::Message>>,
+    ) {
+        let hash = secret.hash();
+        let known = self.replicated.sessions.session(session);
+        let is_any = planted(Plant::SecretOfAnySession) && self.replicated.sessions.knows(hash);
+        if known.is_some_and(|known| known.hash == hash || is_any) {
+            self.attach_to(from, session);
+        }
+        if let Err(refusal) = self.is_attached(from, session) {
+            refuse(out, from, Ask::Session(session), refusal);
+        }
+    }
+
+    /// The client of this connection has proven that the session is its own.
+    pub(crate) fn attach_to(&mut self, connection: ConnectionId, session: SessionId) {
+        let sessions = &self.replicated.sessions;
+        self.connections
+            .attach(connection, session, |open| sessions.session(open).is_some());
+    }
+
+    /// Refuses what a connection asks for a session that it has not proven to be its own. While this replica may only be
+    /// behind the log that opened the session, another one can judge.
+    fn is_attached(&self, from: ConnectionId, session: SessionId) -> Result<(), Refusal> {
+        if self.connections.is_attached(from, session) {
+            Ok(())
+        } else if opened_in(session) > self.replicated.applied {
+            Err(Refusal::NotServing)
+        } else {
+            Err(Refusal::SessionExpired)
+        }
     }
 
     fn call(
@@ -112,6 +175,7 @@ impl<O: Ordering> Replica<O> {
         if id.sequence == 0 || id.sequence > SEQUENCE_MAX {
             return Err(Refusal::SequenceReused);
         }
+        self.is_attached(from, id.session)?;
         let print = fingerprint(object, &payload);
         let admission = self.look(id, acknowledged, print)?;
         if admission == Admission::New && !self.can_order() {
@@ -137,9 +201,6 @@ impl<O: Ordering> Replica<O> {
             Admission::Reused => return Err(Refusal::SequenceReused),
             Admission::Beyond => return Err(Refusal::Overloaded),
             Admission::New | Admission::InFlight => {}
-        }
-        if !self.connections.speaks_for(from, id.session) {
-            return Err(Refusal::Overloaded);
         }
         match self.waiting.join(id.session, id.sequence, print, from) {
             Joined::Full => Err(Refusal::Overloaded),
@@ -168,8 +229,6 @@ impl<O: Ordering> Replica<O> {
     ) -> Result<Admission, Refusal> {
         match self.replicated.sessions.session(id.session) {
             Some(session) => Ok(session.look_ahead(id.sequence, acknowledged, fingerprint)),
-            // A session that another replica opened counts as open until its slot is applied here.
-            None if opened_in(id.session) > self.replicated.applied => Ok(Admission::New),
             None => Err(Refusal::SessionExpired),
         }
     }
@@ -213,7 +272,21 @@ impl<O: Ordering> Replica<O> {
         self.is_draining && !matches!(self.role, Role::Leader { .. })
     }
 
-    fn close(&mut self, session: SessionId) {
+    /// One close of a session is ordered at a time, and closes are admitted like calls.
+    fn close(&mut self, from: ConnectionId, session: SessionId) -> Result<(), Refusal> {
+        self.is_attached(from, session)?;
+        if self.is_leaving() {
+            return Err(Refusal::NotServing);
+        }
+        if self.closes.len() >= CLOSES_WAITING || self.is_log_full() {
+            return Err(Refusal::Overloaded);
+        }
+        if !self.can_order() {
+            return Err(Refusal::StorageFull);
+        }
+        if !self.closes.insert(session) {
+            return Ok(());
+        }
         let id = CommandId {
             session,
             sequence: 0,
@@ -223,6 +296,7 @@ impl<O: Ordering> Replica<O> {
             acknowledged: 0,
             body: Body::Close,
         });
+        Ok(())
     }
 
     fn client_checkpoint(
@@ -257,9 +331,10 @@ impl<O: Ordering> Replica<O> {
         out: &mut Vec<Output<O::Message>>,
     ) {
         match self.internals.landed(id) {
-            Some(Purpose::Open(nonce)) => {
-                if let Some(to) = self.opens.remove(&nonce) {
-                    refuse(out, to, Ask::Open(nonce), refusal);
+            Some(Purpose::Open(hash)) => {
+                if let Some(to) = self.opens.remove(&hash) {
+                    self.connections.end_open(to);
+                    refuse(out, to, Ask::Open(hash), refusal);
                 }
             }
             Some(Purpose::Expire(session)) => self.expiry.expiry_refused(session, id, refusal),
@@ -267,6 +342,7 @@ impl<O: Ordering> Replica<O> {
             Some(Purpose::Checkpoint) => self.checkpoint_refused(refusal, out),
             Some(Purpose::Poison) => self.own_poison.lost_sight(),
             Some(Purpose::Read(read)) => self.unconfirmed(read, out),
+            None if id.sequence == 0 => drop(self.closes.remove(&id.session)),
             None => self.call_refused(id, refusal, out),
         }
     }

@@ -1,6 +1,6 @@
 //! The clients connected to this node, as far as the replica must know them.
 
-use crate::limits::SESSIONS_PER_CONNECTION;
+use crate::limits::{OPENS_PER_CONNECTION, SESSIONS_PER_CONNECTION};
 use quorate_types::{ConnectionId, NodeId, SessionId};
 use std::collections::BTreeMap;
 
@@ -11,8 +11,10 @@ pub(crate) struct Connections {
 
 #[derive(Debug)]
 struct Connection {
-    /// Sessions for which calls came on it, in the order of their first.
+    /// Sessions that its client has proven to be its own, in the order of the proofs.
     sessions: Vec<SessionId>,
+    /// Opens that came on it and wait for their slot.
+    opens: usize,
     /// The leader it was last told; at first this node, because the client chose it.
     told: Option<NodeId>,
 }
@@ -27,24 +29,54 @@ impl Connections {
     ) -> bool {
         let known = self.table.entry(connection).or_insert(Connection {
             sessions: Vec::new(),
+            opens: 0,
             told: Some(own),
         });
         known.tell(leader)
     }
 
-    /// Records that `connection` carries calls of a session; `false` if it carries too many sessions.
-    pub(crate) fn speaks_for(&mut self, connection: ConnectionId, session: SessionId) -> bool {
+    /// Lets `connection` use a session, unless it uses too many that are open.
+    pub(crate) fn attach(
+        &mut self,
+        connection: ConnectionId,
+        session: SessionId,
+        is_open: impl Fn(SessionId) -> bool,
+    ) {
+        let Some(known) = self.table.get_mut(&connection) else {
+            return;
+        };
+        if known.has(session) {
+            return;
+        }
+        if known.sessions.len() >= SESSIONS_PER_CONNECTION {
+            known.sessions.retain(|session| is_open(*session));
+        }
+        if known.sessions.len() < SESSIONS_PER_CONNECTION {
+            known.sessions.push(session);
+        }
+    }
+
+    /// Counts one more open of `connection` under way; `false` if it has too many.
+    pub(crate) fn begin_open(&mut self, connection: ConnectionId) -> bool {
         let Some(known) = self.table.get_mut(&connection) else {
             return false;
         };
-        if known.sessions.last() == Some(&session) || known.sessions.contains(&session) {
-            return true;
-        }
-        let is_room = known.sessions.len() < SESSIONS_PER_CONNECTION;
-        if is_room {
-            known.sessions.push(session);
-        }
+        let is_room = known.opens < OPENS_PER_CONNECTION;
+        known.opens += usize::from(is_room);
         is_room
+    }
+
+    /// An open of `connection` is answered.
+    pub(crate) fn end_open(&mut self, connection: ConnectionId) {
+        if let Some(known) = self.table.get_mut(&connection) {
+            known.opens = known.opens.saturating_sub(1);
+        }
+    }
+
+    /// Whether the client of `connection` has proven that the session is its own.
+    pub(crate) fn is_attached(&self, connection: ConnectionId, session: SessionId) -> bool {
+        let known = self.table.get(&connection);
+        known.is_some_and(|known| known.has(session))
     }
 
     /// Removes a connection; returns its sessions.
@@ -67,6 +99,10 @@ impl Connections {
 }
 
 impl Connection {
+    fn has(&self, session: SessionId) -> bool {
+        self.sessions.last() == Some(&session) || self.sessions.contains(&session)
+    }
+
     fn tell(&mut self, leader: Option<NodeId>) -> bool {
         std::mem::replace(&mut self.told, leader) != leader
     }

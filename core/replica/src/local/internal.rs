@@ -1,14 +1,14 @@
 //! Commands that the replica itself submits, with ids that no other submission has.
 
 use quorate_ordering::ReadId;
-use quorate_types::{Body, Command, CommandId, NodeId, SessionId};
+use quorate_types::{Body, Command, CommandId, NodeId, SecretHash, SessionId};
 use std::collections::BTreeMap;
 
 /// The purpose of an internal command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Purpose {
-    /// Opens a session for the client with this nonce.
-    Open(u64),
+    /// Opens a session for the client with the secret of this hash.
+    Open(SecretHash),
     /// Ends an expired session.
     Expire(SessionId),
     /// Marks where this leader begins to judge expiry.

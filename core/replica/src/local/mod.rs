@@ -10,6 +10,7 @@ pub(crate) mod connections;
 pub(crate) mod expiry;
 pub(crate) mod fetch;
 pub(crate) mod internal;
+pub(crate) mod line;
 pub(crate) mod poison;
 pub(crate) mod quarantine;
 pub(crate) mod reads;

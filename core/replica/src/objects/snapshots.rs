@@ -288,8 +288,10 @@ impl<O: Ordering> Replica<O> {
 
     /// Refuses requests whose slot a snapshot covered: their answer is not known here.
     fn forget_passed_asks(&mut self, out: &mut Vec<Output<O::Message>>) {
-        for (nonce, to) in std::mem::take(&mut self.opens) {
-            refuse(out, to, Ask::Open(nonce), Refusal::Unknown);
+        self.closes.clear();
+        for (hash, to) in std::mem::take(&mut self.opens) {
+            self.connections.end_open(to);
+            refuse(out, to, Ask::Open(hash), Refusal::Unknown);
         }
         for read in self.reads.take_ordered() {
             refuse(

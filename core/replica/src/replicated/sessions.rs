@@ -7,7 +7,7 @@ use crate::SessionImage;
 use crate::limits::ORDER_SLACK;
 use crate::replicated::window::Session;
 use quorate_types::zoo::{Plant, planted};
-use quorate_types::{CommandId, Outcome, SessionId, Slot};
+use quorate_types::{CommandId, Outcome, SecretHash, SessionId, Slot};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ pub(crate) type Table = BTreeMap<SessionId, Arc<Session>>;
 /// The result of opening a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Opening {
-    /// The session for this nonce: a new one, or the one that an earlier copy of the request opened.
+    /// The session for this secret: a new one, or the one that an earlier copy of the request opened.
     Opened(SessionId),
     /// The table is full.
     Full,
@@ -30,7 +30,7 @@ pub(crate) struct Sessions {
     /// For each session a slot at or below that of its newest command, updated only when it is looked for.
     oldest: BTreeSet<(Slot, SessionId)>,
     /// Invariant: has each session of the table exactly once.
-    nonces: BTreeMap<u64, SessionId>,
+    hashes: BTreeMap<SecretHash, SessionId>,
     capacity: usize,
 }
 
@@ -40,7 +40,7 @@ impl Sessions {
         Sessions {
             table: Table::new(),
             oldest: BTreeSet::new(),
-            nonces: BTreeMap::new(),
+            hashes: BTreeMap::new(),
             capacity,
         }
     }
@@ -50,7 +50,7 @@ impl Sessions {
         for image in images {
             let session = Session::restored(image);
             sessions.oldest.insert((session.active, image.id));
-            sessions.nonces.insert(image.nonce, image.id);
+            sessions.hashes.insert(image.hash, image.id);
             sessions.table.insert(image.id, Arc::new(session));
         }
         sessions
@@ -69,9 +69,15 @@ impl Sessions {
     }
 
     /// Opens a session, if there is room for one more. No other session is evicted: each open one may have been
-    /// promised the whole expiry time. A client that asks again with its nonce, perhaps elsewhere, gets one session.
-    pub(crate) fn open(&mut self, nonce: u64, id: SessionId, slot: Slot, wall: u64) -> Opening {
-        if let Some(opened) = self.nonces.get(&nonce).copied()
+    /// promised the whole expiry time. A client that asks again with its secret, perhaps elsewhere, gets one session.
+    pub(crate) fn open(
+        &mut self,
+        hash: SecretHash,
+        id: SessionId,
+        slot: Slot,
+        wall: u64,
+    ) -> Opening {
+        if let Some(opened) = self.hashes.get(&hash).copied()
             && let Some(session) = self.session_mut(opened)
         {
             session.active = slot;
@@ -85,28 +91,33 @@ impl Sessions {
         {
             self.close(*first);
         }
-        let session = Session::opened(nonce, slot, wall);
+        let session = Session::opened(hash, slot, wall);
         self.table.insert(id, Arc::new(session));
         self.oldest.insert((slot, id));
-        self.nonces.insert(nonce, id);
+        self.hashes.insert(hash, id);
         Opening::Opened(id)
     }
 
+    /// How many more sessions may be opened.
+    pub(crate) fn room(&self) -> usize {
+        self.capacity - self.table.len().min(self.capacity)
+    }
+
     /// Says whether as many sessions as may be are open.
-    pub(crate) fn is_full(&self) -> bool {
+    fn is_full(&self) -> bool {
         self.table.len() >= self.capacity
     }
 
-    /// Says whether a wish of this name has a session.
-    pub(crate) fn knows(&self, nonce: u64) -> bool {
-        self.nonces.contains_key(&nonce)
+    /// Says whether the client with this secret has a session.
+    pub(crate) fn knows(&self, hash: SecretHash) -> bool {
+        self.hashes.contains_key(&hash)
     }
 
     /// Ends a session; returns whether it was open.
     pub(crate) fn close(&mut self, id: SessionId) -> bool {
         let ended = self.table.remove(&id);
         if let Some(session) = &ended {
-            self.nonces.remove(&session.nonce);
+            self.hashes.remove(&session.hash);
         }
         if self.oldest.len() > 2 * self.table.len() + ORDER_SLACK {
             let table = self.table.iter();
@@ -164,7 +175,7 @@ impl Sessions {
 
     pub(crate) fn check(&self) {
         assert!(self.table.len() <= self.capacity);
-        assert_eq!(self.nonces.len(), self.table.len());
+        assert_eq!(self.hashes.len(), self.table.len());
         assert!(self.oldest.len() >= self.table.len());
         assert!(self.oldest.len() <= 2 * self.capacity + ORDER_SLACK + 1);
         self.table.values().for_each(|session| session.check());
@@ -208,19 +219,24 @@ pub(crate) fn images(table: &Table) -> Vec<SessionImage> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use quorate_types::Secret;
+
+    fn hash(number: u64) -> SecretHash {
+        Secret::new(u128::from(number).to_le_bytes()).hash()
+    }
 
     #[test]
     fn a_full_table_takes_no_session_until_one_ends() {
         let mut sessions = Sessions::new(2);
         for id in 1..=2 {
-            let opening = sessions.open(id, SessionId(id), Slot(id), 0);
+            let opening = sessions.open(hash(id), SessionId(id), Slot(id), 0);
             assert_eq!(opening, Opening::Opened(SessionId(id)));
         }
-        let refused = sessions.open(3, SessionId(3), Slot(3), 0);
+        let refused = sessions.open(hash(3), SessionId(3), Slot(3), 0);
         assert_eq!(refused, Opening::Full);
         assert!(sessions.session(SessionId(1)).is_some());
         sessions.close(SessionId(2));
-        let opening = sessions.open(3, SessionId(4), Slot(4), 0);
+        let opening = sessions.open(hash(3), SessionId(4), Slot(4), 0);
         assert_eq!(opening, Opening::Opened(SessionId(4)));
         sessions.check();
     }
@@ -228,18 +244,18 @@ mod tests {
     #[test]
     fn who_asks_twice_has_one_session_and_keeps_it_active() {
         let mut sessions = Sessions::new(2);
-        sessions.open(7, SessionId(1), Slot(1), 0);
-        let opening = sessions.open(7, SessionId(2), Slot(5), 3);
+        sessions.open(hash(7), SessionId(1), Slot(1), 0);
+        let opening = sessions.open(hash(7), SessionId(2), Slot(5), 3);
         assert_eq!(opening, Opening::Opened(SessionId(1)));
         assert_eq!(sessions.len(), 1);
         let inactive = sessions.inactive_since(Slot(4), 10, |_| true);
         assert_eq!(inactive, []);
         let images = images(&sessions.freeze());
         let mut sessions = Sessions::restored(2, &images);
-        let opening = sessions.open(7, SessionId(3), Slot(6), 4);
+        let opening = sessions.open(hash(7), SessionId(3), Slot(6), 4);
         assert_eq!(opening, Opening::Opened(SessionId(1)));
         sessions.close(SessionId(1));
-        let opening = sessions.open(7, SessionId(4), Slot(7), 5);
+        let opening = sessions.open(hash(7), SessionId(4), Slot(7), 5);
         assert_eq!(opening, Opening::Opened(SessionId(4)));
         sessions.check();
     }
@@ -248,7 +264,7 @@ mod tests {
     fn who_was_inactive_is_found_whatever_was_looked_at_before() {
         let mut sessions = Sessions::new(3);
         for id in 1..=3 {
-            sessions.open(id, SessionId(id), Slot(id), 0);
+            sessions.open(hash(id), SessionId(id), Slot(id), 0);
         }
         sessions.session_mut(SessionId(1)).unwrap().active = Slot(9);
         sessions.session_mut(SessionId(2)).unwrap().active = Slot(8);
@@ -261,7 +277,7 @@ mod tests {
     #[test]
     fn a_frozen_table_does_not_see_later_commands() {
         let mut sessions = Sessions::new(2);
-        sessions.open(1, SessionId(1), Slot(1), 0);
+        sessions.open(hash(1), SessionId(1), Slot(1), 0);
         let frozen = sessions.freeze();
         sessions.session_mut(SessionId(1)).unwrap().admit(1, 0, 7);
         assert_eq!(frozen[&SessionId(1)].pending(), 0);
@@ -272,7 +288,7 @@ mod tests {
     fn sessions_that_came_and_went_leave_nothing_behind() {
         let mut sessions = Sessions::new(1000);
         for slot in 1..=5000 {
-            sessions.open(slot, SessionId(slot), Slot(slot), 0);
+            sessions.open(hash(slot), SessionId(slot), Slot(slot), 0);
             sessions.session_mut(SessionId(slot)).unwrap().active = Slot(slot + 1);
             sessions.close(SessionId(slot));
         }

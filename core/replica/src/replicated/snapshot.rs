@@ -1,6 +1,6 @@
 //! The replica's part of a snapshot: everything except the objects' state.
 
-use quorate_types::{Ballot, Outcome, SessionId, Slot, Stamp, View};
+use quorate_types::{Ballot, Outcome, SecretHash, SessionId, Slot, Stamp, View};
 use xxhash_rust::xxh3::Xxh3;
 
 /// Sessions, view and digests after `slot`.
@@ -60,7 +60,7 @@ impl Canonical {
 
     fn session(&mut self, session: &SessionImage) {
         self.number(session.id.0);
-        self.number(session.nonce);
+        self.0.update(session.hash.bytes());
         self.number(session.active.0);
         self.number(session.active_wall);
         self.number(session.floor);
@@ -89,8 +89,8 @@ impl Canonical {
 pub struct SessionImage {
     /// The session's id.
     pub id: SessionId,
-    /// What its client named it by when it asked for it.
-    pub nonce: u64,
+    /// The hash of its client's secret.
+    pub hash: SecretHash,
     /// The slot of its newest command.
     pub active: Slot,
     /// Wall time (ns) of its newest command's batch.

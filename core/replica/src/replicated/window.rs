@@ -5,7 +5,7 @@
 
 use crate::limits::{SEQUENCE_MAX, SESSION_WINDOW};
 use crate::{ReplyImage, SessionImage};
-use quorate_types::{ObjectId, Outcome, SessionId, Slot, Value};
+use quorate_types::{ObjectId, Outcome, SecretHash, SessionId, Slot, Value};
 use std::collections::VecDeque;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -17,8 +17,8 @@ pub(crate) fn fingerprint(object: ObjectId, payload: &Value) -> u64 {
 /// What a session remembers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Session {
-    /// What its client named it by when it asked for it.
-    pub(crate) nonce: u64,
+    /// What proves that a client is its own.
+    pub(crate) hash: SecretHash,
     /// The slot of its newest command.
     pub(crate) active: Slot,
     /// Wall time (ns) of that command's batch.
@@ -65,9 +65,9 @@ pub(crate) enum Admission {
 }
 
 impl Session {
-    pub(crate) fn opened(nonce: u64, slot: Slot, wall: u64) -> Session {
+    pub(crate) fn opened(hash: SecretHash, slot: Slot, wall: u64) -> Session {
         Session {
-            nonce,
+            hash,
             active: slot,
             active_wall: wall,
             floor: 0,
@@ -224,7 +224,7 @@ impl Session {
         let replies = self.window.iter().zip(self.floor + 1..);
         SessionImage {
             id,
-            nonce: self.nonce,
+            hash: self.hash,
             active: self.active,
             active_wall: self.active_wall,
             floor: self.floor,
@@ -237,7 +237,7 @@ impl Session {
 
     /// The session as a snapshot kept it.
     pub(crate) fn restored(image: &SessionImage) -> Session {
-        let mut session = Session::opened(image.nonce, image.active, image.active_wall);
+        let mut session = Session::opened(image.hash, image.active, image.active_wall);
         session.floor = image.floor;
         for reply in &image.replies {
             session.admit(reply.sequence, 0, reply.fingerprint);
@@ -286,7 +286,7 @@ mod tests {
     use super::*;
 
     fn session() -> Session {
-        Session::opened(1, Slot(1), 0)
+        Session::opened(SecretHash::default(), Slot(1), 0)
     }
 
     fn returned(text: &'static str) -> Outcome {

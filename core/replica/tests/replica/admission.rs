@@ -131,13 +131,19 @@ fn what_names_nothing_is_refused() {
 }
 
 #[test]
-fn a_session_opened_elsewhere_may_call_before_its_opening_is_known() {
+fn a_session_opened_elsewhere_may_call_once_its_opening_is_known() {
     let mut world = World::new(2);
     world.shared.borrow_mut().deaf.insert(1);
     let session = world.open(0, 5);
     world.call(1, 6, id(session, 1), "a");
+    let elsewhere = [
+        refused(Ask::Session(session), Refusal::NotServing),
+        refused(Ask::Call(id(session, 1)), Refusal::NotServing),
+    ];
+    assert_eq!(world.take_told(6), elsewhere, "nobody can judge the secret");
     world.shared.borrow_mut().deaf.clear();
     world.run();
+    world.call(1, 6, id(session, 1), "a");
     assert!(world.outcome(6).is_some());
 }
 

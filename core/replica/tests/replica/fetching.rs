@@ -1,6 +1,6 @@
 //! Replicas that are behind what is trimmed, or behind their own log.
 
-use crate::world::{Objects, World, call, config, id, refused};
+use crate::world::{Objects, World, call, config, id, refused, secret};
 use quorate_ordering::LinkState;
 use quorate_replica::{
     CheckpointPolicy, Input, Output, PeerMessage, Recovered, ReplicaMessage, Snapshots, limits,
@@ -54,8 +54,9 @@ fn while_it_fetches_a_replica_refuses_objects() {
     world.nodes[2].is_cut = true;
     world.input(2, Input::Wake);
     world.call(2, 6, id(session, 6), "b");
-    let ask = Ask::Call(id(session, 6));
-    assert_eq!(world.take_told(6), [refused(ask, Refusal::NotServing)]);
+    let asks = [Ask::Session(session), Ask::Call(id(session, 6))];
+    let refusals = asks.map(|ask| refused(ask, Refusal::NotServing));
+    assert_eq!(world.take_told(6), refusals);
     assert!(world.nodes[2].replica.status().is_fetching);
 }
 
@@ -186,7 +187,7 @@ fn calls_whose_slots_were_passed_over_are_answered_from_the_snapshot() {
     world.shared.borrow_mut().deaf.insert(2);
     world.call(2, 6, id(session, 1), "a");
     assert_eq!(world.nodes[2].replica.status().in_flight, 1);
-    world.say(2, 6, FromClient::Open { nonce: 3 });
+    world.say(2, 6, FromClient::Open { secret: secret(3) });
     world.say(0, 5, FromClient::Checkpoint { request: 1 });
     let slot = world.shared.borrow().last();
     world.shared.borrow_mut().trimmed = slot;
@@ -195,7 +196,7 @@ fn calls_whose_slots_were_passed_over_are_answered_from_the_snapshot() {
     world.input(2, Input::Wake);
     world.run();
     let told = world.take_told(6);
-    assert!(told.contains(&refused(Ask::Open(3), Refusal::Unknown)));
+    assert!(told.contains(&refused(Ask::Open(secret(3).hash()), Refusal::Unknown)));
     assert!(
         told.iter().any(|told| matches!(told, ToClient::Replied { id: replied, .. } if *replied == id(session, 1))),
         "{told:?}"

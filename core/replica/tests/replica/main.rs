@@ -6,6 +6,7 @@ mod agreement;
 mod clocks;
 mod fetching;
 mod kept;
+mod ownership;
 mod poison;
 mod reads;
 mod restoring;

@@ -1,7 +1,7 @@
 //! Drawn histories: whatever the timing, and whether from the beginning or from a snapshot, the same
 //! log gives the same replies, digests and sessions, and executes nothing twice.
 
-use crate::world::{Instant, Objects, Shared, batch, call, config, id, meta};
+use crate::world::{Instant, Objects, Shared, batch, call, config, id, meta, secret};
 use proptest::prelude::*;
 use quorate_ordering::Ordering;
 use quorate_replica::{Input, Output, Recovered, Remembered, Replica, SnapshotCore};
@@ -57,7 +57,11 @@ fn history() -> impl Strategy<Value = Vec<Vec<Step>>> {
 /// Gives sessions their ids: the last four opened so far.
 fn log_of(history: &[Vec<Step>]) -> Vec<Batch> {
     let mut opened = vec![SessionId(1 << 16)];
-    let opens = || vec![meta(Body::Open { nonce: 1 })];
+    let opens = || {
+        vec![meta(Body::Open {
+            hash: secret(1).hash(),
+        })]
+    };
     let mut log = vec![batch(opens())];
     for steps in history {
         let slot = Slot(log.len() as u64 + 1);
@@ -65,8 +69,8 @@ fn log_of(history: &[Vec<Step>]) -> Vec<Batch> {
         for step in steps {
             let pick = |nth: usize| opened[opened.len() - 1 - nth % opened.len().min(4)];
             let mut command = command_of(step, slot, pick);
-            if let Body::Open { nonce } = &mut command.body {
-                *nonce = opened.len() as u64 + 1;
+            if let Body::Open { hash } = &mut command.body {
+                *hash = secret(opened.len() as u64 + 1).hash();
                 opened.push(SessionId::opened_at(slot, commands.len()));
             }
             commands.push(command);
@@ -88,7 +92,9 @@ fn command_of(step: &Step, slot: Slot, pick: impl Fn(usize) -> SessionId) -> Com
             let text = format!("{sequence}/{variant}");
             call(pick(session), sequence, acknowledged, &text)
         }
-        Step::Open => meta(Body::Open { nonce: 1 }),
+        Step::Open => meta(Body::Open {
+            hash: secret(1).hash(),
+        }),
         Step::Close(session) => Command {
             id: id(pick(session), 0),
             acknowledged: 0,

@@ -1,6 +1,6 @@
 //! Which sessions live, and who may end them.
 
-use crate::world::{World, call, id, meta, refused};
+use crate::world::{World, call, id, meta, refused, secret};
 use quorate_replica::{Input, PeerMessage, limits};
 use quorate_types::{
     Ask, Body, Command, ConnectionId, Duration, FromClient, Outcome, Refusal, SessionId, Slot,
@@ -19,9 +19,18 @@ fn is_open(world: &World, at: usize) -> bool {
 }
 
 fn keep_alive(world: &mut World, at: usize, session: SessionId) -> Vec<ToClient> {
+    world.attach(at, 5, session);
     world.take_told(5);
     world.say(at, 5, FromClient::KeepAlive { session });
     world.take_told(5)
+}
+
+/// What client `number` is told while so many stand before it.
+fn full(number: u64, ahead: u64) -> ToClient {
+    ToClient::Full {
+        hash: secret(number).hash(),
+        retry_after: Duration(limits::LINE_RETRY_MIN.0 + ahead * limits::LINE_RETRY_STEP.0),
+    }
 }
 
 fn pass_steps(world: &mut World, steps: u64) {
@@ -247,9 +256,8 @@ fn a_session_whose_keepalive_was_acknowledged_goes_for_no_other() {
     let alive = ToClient::KeptAlive { session: kept };
     assert_eq!(keep_alive(&mut world, 0, kept), [alive]);
     world.take_told(7);
-    world.say(0, 7, FromClient::Open { nonce: 9 });
-    let full = refused(Ask::Open(9), Refusal::Overloaded);
-    assert_eq!(world.take_told(7), [full], "nobody made room");
+    world.say(0, 7, FromClient::Open { secret: secret(9) });
+    assert_eq!(world.take_told(7), [full(9, 0)], "nobody made room");
     world.call(0, 5, id(kept, 1), "b");
     assert!(matches!(world.outcome(5), Some(Outcome::Returned(_))));
     for _ in 0..40 {
@@ -272,11 +280,11 @@ fn a_client_that_asks_two_nodes_for_its_session_gets_one() {
     let mut world = World::with(2, |config| config.sessions_max = 2);
     let opened = |world: &mut World, at, from| {
         world.take_told(from);
-        world.say(at, from, FromClient::Open { nonce: 9 });
+        world.say(at, from, FromClient::Open { secret: secret(9) });
         world.take_told(from)
     };
     let first = opened(&mut world, 0, 5);
-    assert!(matches!(first[..], [.., ToClient::Opened { nonce: 9, .. }]));
+    assert!(matches!(first[..], [.., ToClient::Opened { .. }]));
     let second = opened(&mut world, 1, 6);
     assert_eq!(first.last(), second.last());
     world.open(0, 7);
@@ -292,10 +300,35 @@ fn an_open_that_finds_no_place_is_refused_without_a_log_entry() {
     world.open(0, 5);
     let applied = world.nodes[0].replica.status().applied;
     world.take_told(6);
-    world.say(0, 6, FromClient::Open { nonce: 9 });
-    let full = refused(Ask::Open(9), Refusal::Overloaded);
-    assert_eq!(world.take_told(6), [full]);
+    world.say(0, 6, FromClient::Open { secret: secret(9) });
+    assert_eq!(world.take_told(6), [full(9, 0)]);
     assert_eq!(world.nodes[0].replica.status().applied, applied);
+}
+
+/// Claim rp-36.
+#[test]
+fn a_place_goes_to_who_has_waited_longest_and_all_are_told_when_to_ask_again() {
+    let mut world = World::with(1, |config| config.sessions_max = 1);
+    let ask = |world: &mut World, number: u64| {
+        world.say(
+            0,
+            number,
+            FromClient::Open {
+                secret: secret(number),
+            },
+        );
+        world.take_told(number)
+    };
+    let taken = world.open(0, 5);
+    assert_eq!(ask(&mut world, 11), [full(11, 0)]);
+    assert_eq!(ask(&mut world, 12), [full(12, 1)]);
+    world.say(0, 5, FromClient::Close { session: taken });
+    for newcomer in 13..23 {
+        let behind = full(newcomer, newcomer - 11);
+        assert_eq!(ask(&mut world, newcomer), [behind], "not before others");
+    }
+    assert!(matches!(ask(&mut world, 11)[..], [ToClient::Opened { .. }]));
+    assert_eq!(ask(&mut world, 12), [full(12, 0)]);
 }
 
 #[test]
@@ -305,8 +338,9 @@ fn a_closed_session_is_over_for_late_calls() {
     world.say(0, 5, FromClient::Close { session });
     world.take_told(6);
     world.call(1, 6, id(session, 1), "a");
-    let ask = Ask::Call(id(session, 1));
-    assert_eq!(world.take_told(6), [refused(ask, Refusal::SessionExpired)]);
+    let asks = [Ask::Session(session), Ask::Call(id(session, 1))];
+    let over = asks.map(|ask| refused(ask, Refusal::SessionExpired));
+    assert_eq!(world.take_told(6), over);
     assert!(world.nodes[1].objects.executed.is_empty());
 }
 

@@ -3,7 +3,7 @@
 use super::{ClientSession, Link, Registration, SessionOutput};
 use crate::Failure;
 use crate::outstanding::Pending;
-use quorate_types::{Ask, CommandId, Duration, FromClient, Refusal, SessionId, Time};
+use quorate_types::{Ask, CommandId, Duration, Refusal, SessionId, Time};
 
 impl ClientSession {
     pub(super) fn on_refused(
@@ -51,7 +51,7 @@ impl ClientSession {
                 let unsent = |(number, pending): (u64, &mut Pending)| {
                     (!pending.is_in_doubt()).then_some(number)
                 };
-                if self.full_nodes >= nodes {
+                if self.is_full_everywhere() {
                     self.calls.iter_mut().filter_map(unsent).collect()
                 } else {
                     Vec::new()
@@ -79,10 +79,22 @@ impl ClientSession {
             self.finish_call(number, Err(Failure::refused(Refusal::StorageFull)), out);
         }
         self.delay(now, ask);
-        if self.link == Link::Up {
+        if self.link == Link::Up && !self.stays_though_full(ask) {
             self.route.shun();
             self.on_disconnected(now);
             self.wake_hint = now;
+        }
+    }
+
+    /// Where every node has refused to open a session, reads are answered all the same, which takes a connection that stays. Each round
+    /// of refusals ends with a move: another node may have room before this one.
+    fn stays_though_full(&self, ask: Ask) -> bool {
+        match ask {
+            Ask::Open(_) => {
+                self.is_full_everywhere()
+                    && !self.full_nodes.is_multiple_of(self.route.len().max(2))
+            }
+            Ask::Call(_) | Ask::Request(_) | Ask::Session(_) => false,
         }
     }
 
@@ -128,8 +140,8 @@ impl ClientSession {
         if id != session {
             return;
         }
-        let nonce = id.0.rotate_left(17) ^ now.0;
-        self.registration = Registration::Wanted { nonce };
+        self.registration = Registration::Wanted;
+        self.secret = self.secret.next();
         let sent: Vec<u64> = self
             .calls
             .iter_mut()
@@ -141,7 +153,7 @@ impl ClientSession {
         }
         self.sequence_base = self.calls.first() - 1;
         if self.link == Link::Up {
-            out.push(SessionOutput::Send(FromClient::Open { nonce }));
+            out.push(SessionOutput::Send(self.introduction()));
             self.active_at = now;
             self.unanswered_keepalive = None;
         }

@@ -52,11 +52,10 @@ impl ClientSession {
         for number in requests {
             self.send_one(now, Ticket::Request(number), out);
         }
-        if let Registration::Wanted { nonce } = self.registration
-            && self.open_at.is_some_and(|at| now >= at)
-        {
+        if self.registration == Registration::Wanted && self.open_at.is_some_and(|at| now >= at) {
             self.open_at = None;
-            out.push(SessionOutput::Send(FromClient::Open { nonce }));
+            self.last_heard = now;
+            out.push(SessionOutput::Send(self.introduction()));
         }
         if let Registration::Open { id, expiry } = self.registration
             && now.since(self.active_at).0 >= expiry.0 / 3
@@ -73,6 +72,10 @@ impl ClientSession {
     /// When a silent connection is given up. If only the answer to a keepalive is missing, which a quorum has to
     /// confirm, the connection may be silent for the longest time.
     fn silence_ends(&self) -> Option<Time> {
+        if let Some(at) = self.open_at.filter(|_| self.requests.len() == 0) {
+            // The node has said when to ask again.
+            return Some(at.max(self.last_heard) + self.silence);
+        }
         if self.in_flight() > 0 || !self.is_open() {
             return Some(self.last_heard + self.silence);
         }
@@ -120,7 +123,7 @@ impl ClientSession {
         };
         let keepalive = match self.registration {
             Registration::Open { expiry, .. } => Some(self.active_at + Duration(expiry.0 / 3)),
-            Registration::Wanted { .. } => None,
+            Registration::Wanted => None,
         };
         let times = [
             self.calls.next_deadline(),

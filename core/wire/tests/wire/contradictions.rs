@@ -35,7 +35,7 @@ fn sound() -> SnapshotCore {
     };
     let session = |id| SessionImage {
         id: SessionId(id),
-        nonce: id,
+        hash: SecretHash::default(),
         active: Slot(1),
         active_wall: 0,
         floor: 5,

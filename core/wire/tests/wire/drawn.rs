@@ -10,9 +10,10 @@ use quorate_any::paxos::message::{
 };
 use quorate_any::paxos::{Message, Promise, Vote};
 use quorate_ordering::{Entry, Record};
-use quorate_replica::{PeerMessage, ReplicaMessage, ReplyImage, SessionImage, SnapshotCore};
+use quorate_replica::{DiskRoom, PeerMessage, ReplicaMessage};
+use quorate_replica::{ReplyImage, SessionImage, SnapshotCore};
 use quorate_types::*;
-use quorate_wire::{Hello, HelloRole, ObjectEntry, Reject, RejectReason, Welcome};
+use quorate_wire::{Hello, HelloRole, ObjectEntry, Reject, RejectReason, VERSION, Welcome};
 
 fn counter(draw: &mut Draw) -> u64 {
     draw.of_any_size(63)
@@ -87,6 +88,11 @@ fn refusal(draw: &mut Draw) -> Refusal {
     ALL[draw.below(12) as usize]
 }
 
+fn secret(draw: &mut Draw) -> Secret {
+    let halves = u128::from(draw.number()) << 64 | u128::from(draw.number());
+    Secret::new(halves.to_le_bytes())
+}
+
 pub(crate) fn request(draw: &mut Draw) -> FromClient {
     const LEVELS: [ReadLevel; 4] = [
         ReadLevel::Ordered,
@@ -94,9 +100,9 @@ pub(crate) fn request(draw: &mut Draw) -> FromClient {
         ReadLevel::Lease,
         ReadLevel::Any,
     ];
-    match draw.below(6) {
+    match draw.below(7) {
         0 => FromClient::Open {
-            nonce: draw.number(),
+            secret: secret(draw),
         },
         1 => FromClient::Call {
             id: id(draw),
@@ -116,6 +122,10 @@ pub(crate) fn request(draw: &mut Draw) -> FromClient {
         4 => FromClient::Close {
             session: session(draw),
         },
+        5 => FromClient::Attach {
+            session: session(draw),
+            secret: secret(draw),
+        },
         _ => FromClient::Checkpoint {
             request: draw.number(),
         },
@@ -123,9 +133,9 @@ pub(crate) fn request(draw: &mut Draw) -> FromClient {
 }
 
 pub(crate) fn answer(draw: &mut Draw) -> ToClient {
-    match draw.below(7) {
+    match draw.below(8) {
         0 => ToClient::Opened {
-            nonce: draw.number(),
+            hash: secret(draw).hash(),
             session: session(draw),
             expiry: Duration(draw.number()),
         },
@@ -141,7 +151,7 @@ pub(crate) fn answer(draw: &mut Draw) -> ToClient {
         },
         3 => ToClient::Refused {
             ask: match draw.below(4) {
-                0 => Ask::Open(draw.number()),
+                0 => Ask::Open(secret(draw).hash()),
                 1 => Ask::Call(id(draw)),
                 2 => Ask::Request(draw.number()),
                 _ => Ask::Session(session(draw)),
@@ -150,6 +160,10 @@ pub(crate) fn answer(draw: &mut Draw) -> ToClient {
         },
         4 => ToClient::KeptAlive {
             session: session(draw),
+        },
+        7 => ToClient::Full {
+            hash: secret(draw).hash(),
+            retry_after: Duration(draw.number()),
         },
         5 => ToClient::Checkpointed {
             request: draw.number(),
@@ -168,7 +182,7 @@ fn command(draw: &mut Draw) -> Command {
             payload: payload(draw),
         },
         1 => Body::Open {
-            nonce: draw.number(),
+            hash: secret(draw).hash(),
         },
         2 => Body::Close,
         3 => Body::Expire {
@@ -346,7 +360,7 @@ fn other_message(draw: &mut Draw) -> Message {
 }
 
 fn replica_message(draw: &mut Draw) -> ReplicaMessage {
-    match draw.below(8) {
+    match draw.below(9) {
         0 => ReplicaMessage::KeepAlive {
             session: session(draw),
         },
@@ -375,6 +389,9 @@ fn replica_message(draw: &mut Draw) -> ReplicaMessage {
         }
         6 => ReplicaMessage::Clock {
             wall: Wall(draw.number()),
+        },
+        7 => ReplicaMessage::Room {
+            room: [DiskRoom::Plenty, DiskRoom::Scarce, DiskRoom::Full][draw.below(3) as usize],
         },
         5 => ReplicaMessage::Agreed {
             slot: slot(draw),
@@ -471,7 +488,7 @@ pub(crate) fn snapshot_core(draw: &mut Draw) -> SnapshotCore {
         let mut sequence = floor;
         SessionImage {
             id: session(draw),
-            nonce: draw.number(),
+            hash: secret(draw).hash(),
             active: slot(draw),
             active_wall: draw.number(),
             floor,
@@ -522,7 +539,7 @@ pub(crate) fn hello(draw: &mut Draw) -> Hello {
 
 pub(crate) fn welcome(draw: &mut Draw) -> Welcome {
     Welcome {
-        version: 2,
+        version: VERSION,
         cluster: ClusterId(draw.number()),
         node: node(draw),
         incarnation: Incarnation(draw.number()),

@@ -102,9 +102,9 @@ fn every_message_and_record_has_a_sample() {
     assert_complete(&replica, "replica message", |tag| {
         take_peer(&body(&[&[2, tag]])).err()
     });
-    let records = tags(Reader::Record, &[0x83], 13);
+    let records = tags(Reader::Record, &[0x84], 13);
     assert_complete(&records, "record", |tag| {
-        take_record(&body(&[&[0x83], &[0; 12], &[tag]])).err()
+        take_record(&body(&[&[0x84], &[0; 12], &[tag]])).err()
     });
 }
 

@@ -68,7 +68,7 @@ fn a_node_that_no_set_holds_is_refused() {
 
 /// The beginning of a record with this tag.
 fn record(tag: u8) -> BytesMut {
-    let mut body = BytesMut::from(&[0x83][..]);
+    let mut body = BytesMut::from(&[0x84][..]);
     body.put_slice(&[0; 12]);
     body.put_u8(tag);
     body

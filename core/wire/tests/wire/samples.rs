@@ -102,6 +102,8 @@ fn frame() -> Sample {
 }
 
 pub(crate) const SESSION: SessionId = SessionId(0x0001_0002);
+pub(crate) const SECRET: Secret = Secret::new([0x5e; Secret::BYTES]);
+pub(crate) const SECRET_HASH: SecretHash = SecretHash::from_bytes([0x5f; Secret::BYTES]);
 pub(crate) const ID: CommandId = CommandId {
     session: SESSION,
     sequence: 7,
@@ -146,7 +148,7 @@ fn handshake() -> [Sample; 6] {
     client.cluster = None;
     client.extra = Bytes::from_static(b"later");
     let welcome = Welcome {
-        version: 2,
+        version: 4,
         cluster: ClusterId(0x0c0d),
         node: NodeId(1),
         incarnation: Incarnation(0x2222),
@@ -205,7 +207,7 @@ fn requests_of_clients() -> Vec<Sample> {
         level,
     };
     [
-        ("request_open", FromClient::Open { nonce: 0xabcd }),
+        ("request_open", FromClient::Open { secret: SECRET }),
         (
             "request_call",
             FromClient::Call {
@@ -225,6 +227,13 @@ fn requests_of_clients() -> Vec<Sample> {
         ),
         ("request_close", FromClient::Close { session: SESSION }),
         ("request_checkpoint", FromClient::Checkpoint { request: 13 }),
+        (
+            "request_attach",
+            FromClient::Attach {
+                session: SESSION,
+                secret: SECRET,
+            },
+        ),
     ]
     .map(|(name, message)| {
         sample(name, Reader::Message(Kind::FromClient), |buf| {
@@ -243,9 +252,16 @@ fn answers_to_clients() -> Vec<Sample> {
         (
             "answer_opened",
             ToClient::Opened {
-                nonce: 0xabcd,
+                hash: SECRET_HASH,
                 session: SESSION,
                 expiry: Duration::from_millis(30_000),
+            },
+        ),
+        (
+            "answer_full",
+            ToClient::Full {
+                hash: SECRET_HASH,
+                retry_after: Duration::from_millis(100),
             },
         ),
         ("answer_returned", replied(Outcome::Returned(ten.clone()))),
@@ -262,7 +278,7 @@ fn answers_to_clients() -> Vec<Sample> {
         ),
         (
             "answer_refused_open",
-            refused(Ask::Open(0xabcd), Refusal::NoLeader),
+            refused(Ask::Open(SECRET_HASH), Refusal::NoLeader),
         ),
         (
             "answer_refused_call",
@@ -444,7 +460,7 @@ fn snapshot() -> Sample {
         lead_slot: Slot(41),
         sessions: vec![SessionImage {
             id: SESSION,
-            nonce: 0xabcd,
+            hash: SECRET_HASH,
             active: Slot(79),
             active_wall: 0x1122_3300,
             floor: 5,

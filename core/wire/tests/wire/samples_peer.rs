@@ -1,6 +1,6 @@
 //! Samples of what nodes say to each other.
 
-use crate::samples::{BALLOT, ID, LOW, Reader, SESSION, Sample, payload, sample};
+use crate::samples::{BALLOT, ID, LOW, Reader, SECRET_HASH, SESSION, Sample, payload, sample};
 use bytes::Bytes;
 use quorate_any::AnyMessage;
 use quorate_any::paxos::message::{
@@ -19,7 +19,7 @@ fn commands() -> Vec<Command> {
             object: ObjectId(1),
             payload: payload(),
         },
-        Body::Open { nonce: 0xabcd },
+        Body::Open { hash: SECRET_HASH },
         Body::Close,
         Body::Expire {
             session: SESSION,

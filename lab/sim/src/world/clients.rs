@@ -7,7 +7,7 @@ use super::quiet::Rest;
 use super::random::Random;
 use super::workload::Workload;
 use quorate_session::{ClientSession, SessionConfig, Ticket};
-use quorate_types::{CommandId, ConnectionId, NodeId, SessionId};
+use quorate_types::{CommandId, ConnectionId, NodeId, Secret, SessionId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// One client.
@@ -43,6 +43,11 @@ pub(super) struct Client {
     pub put_off: Vec<Event>,
     /// When its session wants to be woken, as far as that is scheduled.
     pub alarm: Option<Moment>,
+}
+
+/// The secret of a client that draws `nonce`.
+pub(super) fn secret(nonce: u64) -> Secret {
+    Secret::new((u128::from(nonce) << 64 | u128::from(!nonce)).to_le_bytes())
 }
 
 /// A connection of a client, or of nobody, to a life of a node.

@@ -71,6 +71,8 @@ pub(super) enum Event {
     /// Somebody sends a copy of a call.
     Ghost {
         node: NodeId,
+        /// What the client says first on a connection of its own.
+        introduction: Box<FromClient>,
         message: Box<FromClient>,
     },
     /// A fault begins.
@@ -167,7 +169,11 @@ impl World {
             Event::ClientThinks { client } => self.client_thinks(client),
             Event::ClientThaws { client } => self.thaw(client),
             Event::ClientAlarm { client } => self.client_alarm(client),
-            Event::Ghost { node, message } => self.ghost(node, *message),
+            Event::Ghost {
+                node,
+                introduction,
+                message,
+            } => self.ghost(node, *introduction, *message),
             Event::FaultBegins(index) => self.fault_begins(index),
             Event::FaultEnds(index) => self.fault_ends(index),
             Event::Tick => self.tick(),

@@ -7,8 +7,8 @@
 use super::World;
 use super::ledger::{Ended, Ledger};
 use super::setup::Setup;
-use crate::checkers::Property;
 use crate::checkers::keepalives::Keepalives;
+use crate::checkers::{Property, Violation};
 use quorate_types::{Ask, FromClient, NodeId, Refusal, SessionId, Slot, ToClient};
 use std::collections::BTreeMap;
 
@@ -52,7 +52,10 @@ impl World {
             for end in ended {
                 let judged = match end {
                     Ended::Expired(session) => self.keeping.keepalives.ended(self.now.0, session),
-                    Ended::Closed(_) => Ok(()),
+                    Ended::Closed(session) => Err(Violation::new(
+                        Property::SessionKept,
+                        format!("{session} was closed by somebody else than its client"),
+                    )),
                 };
                 self.judged(judged);
             }
@@ -86,6 +89,7 @@ impl World {
                 id.session
             }
             FromClient::Open { .. }
+            | FromClient::Attach { .. }
             | FromClient::Read { .. }
             | FromClient::Close { .. }
             | FromClient::Checkpoint { .. } => return,
@@ -102,6 +106,10 @@ impl World {
             (Some(number), ToClient::Opened { session, .. }) => {
                 self.note_life(number, *session);
                 self.judge.liveness.found_place(self.now.0, number);
+                Ok(())
+            }
+            (Some(number), ToClient::Full { .. }) => {
+                self.watch_no_place(number);
                 Ok(())
             }
             (Some(number), ToClient::Refused { ask, refusal }) => {

@@ -3,7 +3,7 @@
 //! Reads the decided log from its start, in order. Shares no code with the replica: sessions open while there is room, expire and
 //! end here by the words of the design, and each call is admitted at most once.
 
-use quorate_types::{Ballot, Batch, Body, Command, SessionId, Slot};
+use quorate_types::{Ballot, Batch, Body, Command, SecretHash, SessionId, Slot};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Sequences above a session's floor that are remembered.
@@ -14,7 +14,7 @@ pub(super) type Places = BTreeSet<(Slot, u32)>;
 
 #[derive(Debug, Default)]
 struct Session {
-    nonce: u64,
+    hash: SecretHash,
     active: Slot,
     floor: u64,
     seen: BTreeSet<u64>,
@@ -81,8 +81,8 @@ impl Ledger {
                     self.effective.insert((slot, index));
                 }
             }
-            Body::Open { nonce } => {
-                self.open(*nonce, slot, SessionId::opened_at(slot, index as usize));
+            Body::Open { hash } => {
+                self.open(*hash, slot, SessionId::opened_at(slot, index as usize));
             }
             Body::Close => {
                 let session = command.id.session;
@@ -109,9 +109,9 @@ impl Ledger {
         }
     }
 
-    fn open(&mut self, nonce: u64, slot: Slot, id: SessionId) {
+    fn open(&mut self, hash: SecretHash, slot: Slot, id: SessionId) {
         let mut known = self.sessions.values_mut();
-        if let Some(session) = known.find(|session| session.nonce == nonce) {
+        if let Some(session) = known.find(|session| session.hash == hash) {
             session.active = slot;
             return;
         }
@@ -119,7 +119,7 @@ impl Ledger {
             return;
         }
         let session = Session {
-            nonce,
+            hash,
             active: slot,
             ..Session::default()
         };

@@ -212,7 +212,13 @@ impl World {
                 ..SessionConfig::default()
             };
             let nonce = random.bits() | 1;
-            let session = ClientSession::new(config, addresses.clone(), nonce, self.now.as_time());
+            let session = ClientSession::new(
+                config,
+                addresses.clone(),
+                nonce,
+                clients::secret(nonce),
+                self.now.as_time(),
+            );
             let workload = Workload::new(
                 Random::new(self.setup.seed, "workload", number),
                 number,

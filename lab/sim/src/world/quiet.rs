@@ -124,7 +124,8 @@ impl World {
         let client = self.clients.get_mut(&number).expect("clients stay");
         let nonce = client.random.bits() | 1;
         let addresses: Vec<String> = self.setup.node_ids().map(|node| node.to_string()).collect();
-        client.session = ClientSession::new(client.config, addresses, nonce, now.as_time());
+        let secret = super::clients::secret(nonce);
+        client.session = ClientSession::new(client.config, addresses, nonce, secret, now.as_time());
         client.life = None;
         let opens = std::mem::take(&mut client.open);
         let old = client.connection.take();

@@ -15,8 +15,11 @@ use super::workload;
 use crate::checkers::Property;
 use bytes::{Bytes, BytesMut};
 use quorate_replica::Input as ToReplica;
-use quorate_session::{Answer, Failure, Operation, SessionInput, SessionOutput, Ticket};
-use quorate_types::{Ask, CommandId, ConnectionId, Duration, FromClient, NodeId, ToClient};
+use quorate_replica::KeptLimits;
+use quorate_session::{Answer, Cause, Failure, Operation, SessionInput, SessionOutput, Ticket};
+use quorate_types::{
+    Ask, CommandId, ConnectionId, Duration, FromClient, NodeId, Refusal, Secret, ToClient,
+};
 use quorate_wire::{answers, put_answer, put_request, requests};
 
 /// How long operations may take while faults last; the shortest and the longest.
@@ -27,6 +30,9 @@ const NEVER: Duration = Duration::from_millis(3_600_000);
 
 /// A connection on which something was lost is found broken after this.
 const BROKEN_AFTER: Duration = Duration::from_millis(2000);
+
+/// Connections of thieves are numbered from here; what they are told is not carried.
+const THIEVES: u64 = 1 << 40;
 
 /// The latest copy of a call.
 const GHOST_MS_MAX: u64 = 12_000;
@@ -165,7 +171,19 @@ impl World {
             }
             Ok(Answer::Checkpointed(_)) => unreachable!("clients ask for no checkpoint"),
             Err(failure) => {
-                let is_copied = client.hears.is_some_and(|id| client.copied.contains(&id));
+                // A call that its session ends by itself is not named, whatever it hears at that moment: it may be any.
+                let is_copied = match (failure.cause, client.hears) {
+                    (Cause::Refused(_), Some(id)) => client.copied.contains(&id),
+                    (Cause::Refused(_), None) | (Cause::DeadlinePassed, _) => {
+                        !client.copied.is_empty()
+                    }
+                };
+                // Where few bytes of replies are kept, a reply may go before its client has read it.
+                let keeps_all = self.setup.kept == KeptLimits::default();
+                if keeps_all && failure.cause == Cause::Refused(Refusal::ReplyGone) {
+                    let detail = format!("c{number} waits for {ticket:?}, and its reply is gone");
+                    self.blame(Property::AtMostOnce, detail);
+                }
                 let may_have_executed = failure.may_have_executed || is_copied;
                 let judged = self.judge.gave_up(now, open, may_have_executed);
                 self.judged(judged);
@@ -339,11 +357,17 @@ impl World {
         let message = Box::new(message.clone());
         let client = self.clients.get_mut(&client).expect("clients stay");
         client.copied.insert(id);
-        self.events.push(at, Event::Ghost { node, message });
+        let introduction = Box::new(client.session.introduction());
+        let ghost = Event::Ghost {
+            node,
+            introduction,
+            message,
+        };
+        self.events.push(at, ghost);
     }
 
     /// Somebody sends a copy of a call to any node.
-    pub(super) fn ghost(&mut self, node: NodeId, message: FromClient) {
+    pub(super) fn ghost(&mut self, node: NodeId, introduction: FromClient, message: FromClient) {
         if self.nodes[&node].running.is_none() {
             return;
         }
@@ -364,9 +388,44 @@ impl World {
             }
         }
         let from = connection;
-        self.hand_in(node, ToReplica::Client { from, message });
+        for message in [introduction.clone(), message] {
+            self.hand_in(node, ToReplica::Client { from, message });
+        }
+        self.steal(node, &introduction);
         self.events
             .push(self.now + BROKEN_AFTER, Event::Closed { connection });
+    }
+
+    /// Somebody who has read the log and a status document tries to take the client's session: it offers the hash for the
+    /// secret, then the secret of a session of another client, and asks for the session's end. The ledger finds an end that no
+    /// client asked for.
+    fn steal(&mut self, node: NodeId, introduction: &FromClient) {
+        let FromClient::Attach { session, secret } = *introduction else {
+            return;
+        };
+        let mut others = self.clients.values();
+        let other = others.find_map(|client| {
+            let FromClient::Attach {
+                session: own,
+                secret,
+            } = client.session.introduction()
+            else {
+                return None;
+            };
+            (own != session).then_some(secret)
+        });
+        let guess = Secret::new(*secret.hash().bytes());
+        for secret in [Some(guess), other].into_iter().flatten() {
+            let from = ConnectionId(THIEVES + self.connections_made);
+            for message in [
+                FromClient::Attach { session, secret },
+                FromClient::KeepAlive { session },
+                FromClient::Close { session },
+            ] {
+                self.hand_in(node, ToReplica::Client { from, message });
+            }
+            self.hand_in(node, ToReplica::Disconnected { connection: from });
+        }
     }
 
     pub(super) fn reach_node(&mut self, id: ConnectionId, bytes: &Bytes) {

@@ -198,14 +198,14 @@ impl Server {
         }
         for request in requests(frame.body).map_while(Result::ok) {
             match request {
-                FromClient::Open { nonce } => {
+                FromClient::Open { secret } => {
                     self.sessions += 1;
                     let session = SessionId(self.sessions << 16);
                     let expiry = Duration::from_millis(3_600_000);
                     self.say(
                         index,
                         ToClient::Opened {
-                            nonce,
+                            hash: secret.hash(),
                             session,
                             expiry,
                         },
@@ -239,7 +239,9 @@ impl Server {
                 FromClient::KeepAlive { session } => {
                     self.say(index, ToClient::KeptAlive { session });
                 }
-                FromClient::Close { .. } | FromClient::Checkpoint { .. } => {}
+                FromClient::Attach { .. }
+                | FromClient::Close { .. }
+                | FromClient::Checkpoint { .. } => {}
             }
         }
     }

@@ -13,10 +13,11 @@ use quorate_replica::{
 use quorate_types::{
     Ask, Ballot, Batch, Body, Command, CommandId, ConnectionId, Duration, FromClient, Incarnation,
     LinkEpoch, Member, NodeId, NodeSet, ObjectId, ObjectSpec, Outcome, Persistence, Quorums,
-    ReadLevel, Refusal, SessionId, Slot, Stamp, Time, ToClient, Value, View, ViewNumber, Wall,
+    ReadLevel, Refusal, Secret, SessionId, Slot, Stamp, Time, ToClient, Value, View, ViewNumber,
+    Wall,
 };
 use std::cell::RefCell;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
 pub(crate) type Message = u32;
@@ -30,6 +31,8 @@ pub(crate) struct World {
     pub(crate) told: Vec<(ConnectionId, ToClient)>,
     /// Outputs that no test object performs.
     pub(crate) seen: Vec<(usize, Output<Message>)>,
+    /// The secrets of the sessions that were opened.
+    pub(crate) secrets: BTreeMap<SessionId, Secret>,
     /// Questions for snapshots are lost.
     pub(crate) loses_fetches: bool,
     mail: VecDeque<(usize, usize, PeerMessage<Message>)>,
@@ -85,6 +88,7 @@ impl World {
             nodes: Vec::new(),
             told: Vec::new(),
             seen: Vec::new(),
+            secrets: BTreeMap::new(),
             loses_fetches: false,
             mail: VecDeque::new(),
         };
@@ -289,17 +293,15 @@ impl World {
     }
 
     pub(crate) fn open(&mut self, at: usize, from: u64) -> SessionId {
-        let nonce = from * 1000 + self.told.len() as u64;
-        self.say(at, from, FromClient::Open { nonce });
+        let secret = secret(from * 1000 + self.told.len() as u64);
+        self.say(at, from, FromClient::Open { secret });
         let opened = self.told.iter().rev().find_map(|(_, told)| match told {
-            ToClient::Opened {
-                nonce: own,
-                session,
-                ..
-            } if *own == nonce => Some(*session),
+            ToClient::Opened { hash, session, .. } if *hash == secret.hash() => Some(*session),
             _ => None,
         });
-        opened.expect("an open is answered")
+        let opened = opened.expect("an open is answered");
+        self.secrets.insert(opened, secret);
+        opened
     }
 
     pub(crate) fn call(&mut self, at: usize, from: u64, id: CommandId, text: &str) {
@@ -314,6 +316,7 @@ impl World {
         acknowledged: u64,
         text: &str,
     ) {
+        self.attach(at, from, id.session);
         let message = FromClient::Call {
             id,
             acknowledged,
@@ -321,6 +324,13 @@ impl World {
             payload: payload(text),
         };
         self.say(at, from, message);
+    }
+
+    /// Shows node `at` the secret of a session that was opened here, on connection `from`.
+    pub(crate) fn attach(&mut self, at: usize, from: u64, session: SessionId) {
+        if let Some(secret) = self.secrets.get(&session).copied() {
+            self.say(at, from, FromClient::Attach { session, secret });
+        }
     }
 
     pub(crate) fn read(&mut self, at: usize, from: u64, request: u64, level: ReadLevel) {
@@ -376,6 +386,11 @@ impl World {
             _ => None,
         }
     }
+}
+
+/// A client's secret, by its number.
+pub(crate) fn secret(number: u64) -> Secret {
+    Secret::new(u128::from(number).to_le_bytes())
 }
 
 pub(crate) fn payload(text: &str) -> Value {

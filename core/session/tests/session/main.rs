@@ -6,11 +6,12 @@ use quorate_session::{
 };
 use quorate_types::{
     Ask, CommandId, Duration, FromClient, NodeId, ObjectId, Outcome, PAYLOAD_BYTES_MAX, ReadLevel,
-    Refusal, SessionId, Slot, Time, ToClient, Value,
+    Refusal, Secret, SessionId, Slot, Time, ToClient, Value,
 };
 
 const MS: u64 = 1_000_000;
 const SESSION: SessionId = SessionId(1 << 16);
+const SECRET: Secret = Secret::new([3; Secret::BYTES]);
 
 struct World {
     session: ClientSession,
@@ -21,7 +22,7 @@ struct World {
 impl World {
     fn new() -> World {
         let addresses = vec!["a:1".to_string(), "b:1".to_string(), "c:1".to_string()];
-        let session = ClientSession::new(SessionConfig::default(), addresses, 3, Time(0));
+        let session = ClientSession::new(SessionConfig::default(), addresses, 3, SECRET, Time(0));
         let mut world = World {
             session,
             now: Time(0),
@@ -34,12 +35,9 @@ impl World {
     fn open() -> World {
         let mut world = World::new();
         world.connect(1);
-        let nonce = world.sent().into_iter().find_map(|message| match message {
-            FromClient::Open { nonce } => Some(nonce),
-            _ => None,
-        });
+        assert_eq!(world.sent(), [FromClient::Open { secret: SECRET }]);
         world.receive(ToClient::Opened {
-            nonce: nonce.expect("a session is asked for"),
+            hash: SECRET.hash(),
             session: SESSION,
             expiry: Duration::from_millis(30_000),
         });
@@ -207,13 +205,14 @@ fn an_expired_session_leaves_sent_calls_unknown_and_goes_on_with_a_new_one() {
             .may_have_executed
     );
     let messages = world.sent();
-    let [FromClient::Open { nonce }] = messages[..] else {
+    let [FromClient::Open { secret }] = messages[..] else {
         panic!("a new session is asked for")
     };
+    assert_ne!(secret, SECRET, "the old one ended with its session");
     world.call("b");
     let expiry = Duration::from_millis(30_000);
     world.receive(ToClient::Opened {
-        nonce,
+        hash: secret.hash(),
         session: SessionId(2 << 16),
         expiry,
     });
@@ -380,6 +379,46 @@ fn a_call_that_may_be_on_its_way_elsewhere_does_not_fail_for_want_of_room() {
     }
 }
 
+#[test]
+fn a_client_without_room_for_a_session_anywhere_stays_connected_for_its_reads() {
+    let mut world = World::new();
+    let mut is_usable = Vec::new();
+    for node in [1, 2, 3, 1] {
+        world.connect(node);
+        is_usable.push(world.session.is_usable());
+        let opens = world
+            .sent()
+            .into_iter()
+            .filter_map(|message| match message {
+                FromClient::Open { secret } => Some(secret),
+                _ => None,
+            });
+        let secret = opens.last().expect("a session is asked for");
+        world.receive(full(Ask::Open(secret.hash())));
+        if node != 1 || is_usable.len() == 1 {
+            world.now = world.now + Duration::from_millis(2_000);
+            world.wake();
+        }
+    }
+    assert_eq!(is_usable, [false, false, false, true]);
+    assert!(!world.session.is_open());
+    world.out.clear();
+    let operation = Operation::Read {
+        object: ObjectId(0),
+        payload: Value::new(),
+        level: ReadLevel::Confirmed,
+    };
+    let deadline = world.now + Duration::from_millis(10_000);
+    world
+        .session
+        .begin(world.now, operation, deadline, &mut world.out)
+        .expect("there is room");
+    assert!(
+        matches!(world.sent()[..], [FromClient::Read { .. }]),
+        "the connection is there"
+    );
+}
+
 /// Claim rp-22.
 #[test]
 fn a_client_that_only_reads_keeps_its_session_alive() {
@@ -436,18 +475,18 @@ fn an_open_that_finds_no_room_is_asked_for_again_after_a_pause() {
     let mut world = World::new();
     world.connect(1);
     let sent = world.sent();
-    let [FromClient::Open { nonce }] = sent[..] else {
+    let [FromClient::Open { secret }] = sent[..] else {
         panic!("{sent:?}");
     };
     world.receive(ToClient::Refused {
-        ask: Ask::Open(nonce),
+        ask: Ask::Open(secret.hash()),
         refusal: Refusal::Overloaded,
     });
     world.wake();
     assert_eq!(world.sent(), [], "not at once");
     world.now = world.now + SessionConfig::default().retry_pause;
     world.wake();
-    assert_eq!(world.sent(), [FromClient::Open { nonce }]);
+    assert_eq!(world.sent(), [FromClient::Open { secret }]);
     world.wake();
     assert_eq!(world.sent(), [], "once");
 }
@@ -458,7 +497,7 @@ fn an_open_that_finds_no_room_again_and_again_is_asked_for_less_often() {
     let mut world = World::new();
     world.connect(1);
     let sent = world.sent();
-    let [FromClient::Open { nonce }] = sent[..] else {
+    let [FromClient::Open { secret }] = sent[..] else {
         panic!("{sent:?}");
     };
     let mut asked = 0;
@@ -466,7 +505,7 @@ fn an_open_that_finds_no_room_again_and_again_is_asked_for_less_often() {
         if step == 0 || !world.sent().is_empty() {
             asked += 1;
             world.receive(ToClient::Refused {
-                ask: Ask::Open(nonce),
+                ask: Ask::Open(secret.hash()),
                 refusal: Refusal::Overloaded,
             });
         }

@@ -12,6 +12,7 @@
     │       ├── NoSuchMethod       (also AttributeError)  unknown or private method
     │       ├── NotFound           (also LookupError)     no such object
     │       ├── NotReadOnly        a method that is not declared read-only, or lied about it, was read
+    │       ├── OtherCluster       another cluster answers at the addresses: connect anew if you mean it
     │       ├── MethodSkipped      the group decided to skip a call that ends every host
     │       └── Closed             this connection was closed
     ├── OutcomeUnknown         it may have been executed: look before calling again
@@ -126,6 +127,14 @@ class NotReadOnly(Refused):
     """
 
 
+class OtherCluster(Refused):
+    """Another cluster answers where the one was that this connection first spoke to; nothing was sent to it.
+
+    >>> OtherCluster.executed, OtherCluster.retry
+    (False, False)
+    """
+
+
 class MethodSkipped(Refused):
     """The group decided to skip the call: it ends every process that executes it.
 
@@ -220,6 +229,7 @@ class MalformedValue(QuorateError, ValueError):
 _LEAVES: dict[tuple[str, str], type[QuorateError]] = {
     ("not_executed", "overloaded"): Overloaded,
     ("not_executed", "storage_full"): StorageFull,
+    ("not_executed", "other_cluster"): OtherCluster,
     ("outcome_unknown", "deadline_passed"): TimedOut,
     ("outcome_unknown", "session_expired"): SessionExpired,
     ("invalid", "no_such_object"): NotFound,
@@ -257,6 +267,7 @@ for _class in (
     NoSuchMethod,
     NotFound,
     NotReadOnly,
+    OtherCluster,
     MethodSkipped,
     Closed,
     OutcomeUnknown,

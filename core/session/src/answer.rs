@@ -1,7 +1,7 @@
 //! How an operation ends.
 
 use quorate_types::zoo::{Plant, planted};
-use quorate_types::{Duration, Outcome, Refusal, Slot};
+use quorate_types::{ClusterId, Duration, Outcome, Refusal, Slot};
 
 /// The answer to an operation.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -37,6 +37,13 @@ pub enum Cause {
     DeadlinePassed,
     /// A replica refused it for good.
     Refused(Refusal),
+    /// The addresses of its group belong to another cluster now.
+    OtherCluster {
+        /// The cluster that the client first spoke to.
+        pinned: ClusterId,
+        /// The one that answers there.
+        found: ClusterId,
+    },
 }
 
 impl Failure {

@@ -1,6 +1,7 @@
 //! Chooses the node to talk to: the leader if it is known, else the next address.
 
 use quorate_types::NodeId;
+use std::collections::BTreeSet;
 
 /// Which node a client stays with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -21,6 +22,8 @@ pub(crate) struct Route {
     /// The node that fell silent last; a hint does not lead back to it.
     shunned: Option<NodeId>,
     failed_in_a_row: usize,
+    /// Addresses at which another cluster answered since the own one did.
+    foreign: BTreeSet<usize>,
 }
 
 impl Route {
@@ -40,6 +43,7 @@ impl Route {
             hint: None,
             shunned: None,
             failed_in_a_row: 0,
+            foreign: BTreeSet::new(),
         }
     }
 
@@ -51,6 +55,7 @@ impl Route {
     /// A node answered and told who the members are.
     pub(crate) fn welcomed(&mut self, node: NodeId, members: Vec<(NodeId, String)>) {
         self.failed_in_a_row = 0;
+        self.foreign.clear();
         if !members.is_empty() {
             self.addresses = members
                 .into_iter()
@@ -77,6 +82,12 @@ impl Route {
     /// Whether every address has failed since one answered last.
     pub(crate) fn is_exhausted(&self) -> bool {
         self.failed_in_a_row >= self.addresses.len()
+    }
+
+    /// Another cluster answers at the address in use; says whether one does at every address.
+    pub(crate) fn found_foreign(&mut self) -> bool {
+        self.foreign.insert(self.current);
+        self.foreign.len() == self.addresses.len()
     }
 
     /// The node in use fell silent.

@@ -5,11 +5,11 @@ mod timers;
 
 use crate::outstanding::{Outstanding, Pending};
 use crate::route::Route;
-use crate::{Answer, Failure, Operation, Preference, SessionConfig, Ticket};
+use crate::{Answer, Cause, Failure, Operation, Preference, SessionConfig, Ticket};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{
-    CommandId, Duration, FromClient, NodeId, PAYLOAD_BYTES_MAX, Refusal, Secret, SessionId, Time,
-    ToClient,
+    ClusterId, CommandId, Duration, FromClient, NodeId, PAYLOAD_BYTES_MAX, Refusal, Secret,
+    SessionId, Time, ToClient,
 };
 
 /// What happens to a client.
@@ -21,6 +21,13 @@ pub enum SessionInput {
         node: NodeId,
         /// All members with their addresses.
         members: Vec<(NodeId, String)>,
+    },
+    /// The dialled node belongs to another cluster than the one that the client first spoke to. Nothing may be sent to it.
+    OtherCluster {
+        /// The cluster that the client first spoke to.
+        pinned: ClusterId,
+        /// That of the node.
+        found: ClusterId,
     },
     /// The connection failed, could not be made, or ended.
     Disconnected,
@@ -96,6 +103,8 @@ pub struct ClientSession {
     open_pause: Duration,
     /// Nodes in a row that had no room on their disk for a session.
     full_nodes: usize,
+    /// Why operations fail while another cluster answers where the own one did.
+    foreign: Option<Cause>,
     /// Nothing is due before this time; recomputed when it comes.
     wake_hint: Time,
 }
@@ -129,6 +138,7 @@ impl ClientSession {
             open_at: None,
             open_pause: config.retry_pause,
             full_nodes: 0,
+            foreign: None,
             wake_hint: now,
         }
     }
@@ -215,6 +225,9 @@ impl ClientSession {
     pub fn handle(&mut self, now: Time, input: SessionInput, out: &mut Vec<SessionOutput>) {
         match input {
             SessionInput::Connected { node, members } => self.on_connected(now, node, members, out),
+            SessionInput::OtherCluster { pinned, found } => {
+                self.on_other_cluster(now, Cause::OtherCluster { pinned, found }, out);
+            }
             SessionInput::Disconnected => self.on_disconnected(now),
             SessionInput::Received(message) => self.on_message(now, message, out),
             SessionInput::Wake => {}
@@ -239,6 +252,7 @@ impl ClientSession {
         out: &mut Vec<SessionOutput>,
     ) {
         self.route.welcomed(node, members);
+        self.foreign = None;
         self.link = Link::Up;
         self.last_heard = now;
         if let Some(before) = self.unanswered_keepalive.take() {
@@ -251,6 +265,15 @@ impl ClientSession {
         }
         self.send_all(now, out);
         self.wake_hint = now;
+    }
+
+    /// Other addresses may still be those of the own cluster. Once none is, operations end at once.
+    fn on_other_cluster(&mut self, now: Time, cause: Cause, out: &mut Vec<SessionOutput>) {
+        self.foreign = Some(cause);
+        if self.route.found_foreign() {
+            self.fail_all(cause, |_| true, out);
+        }
+        self.on_disconnected(now);
     }
 
     fn on_disconnected(&mut self, now: Time) {

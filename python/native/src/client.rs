@@ -242,6 +242,7 @@ fn connect_error(py: Python<'_>, error: &ConnectError) -> PyErr {
         ConnectError::Rejected { .. }
         | ConnectError::Tls { .. }
         | ConnectError::Unreadable { .. } => "Refused",
+        ConnectError::OtherCluster { .. } => "OtherCluster",
         ConnectError::NoSuchObject { .. } => "NotFound",
     };
     hooks::error(py, class, error.to_string())

@@ -1,6 +1,6 @@
 //! How a command ends when it does not succeed: one line for people, one exit code for scripts.
 
-use quorate_client::{CallError, ConnectError, EndpointError};
+use quorate_client::{CallCause, CallError, ConnectError, EndpointError};
 
 /// A failed command.
 #[derive(Debug, thiserror::Error)]
@@ -60,6 +60,7 @@ impl CliError {
             ConnectError::Rejected { .. } | ConnectError::Tls { .. } => code::AUTH,
             ConnectError::Unreadable { .. } => code::USAGE,
             ConnectError::NoSuchObject { .. } => code::NOT_FOUND,
+            ConnectError::OtherCluster { .. } => code::CONFLICT,
             ConnectError::System(_) => code::FAILED,
         };
         CliError {
@@ -71,6 +72,7 @@ impl CliError {
     /// A call without an answer.
     pub(crate) fn call(error: CallError) -> CliError {
         let code = match &error {
+            CallError::NotExecuted(CallCause::OtherCluster { .. }) => code::CONFLICT,
             CallError::NotExecuted(_) => code::NO_QUORUM,
             CallError::OutcomeUnknown(_) => code::OUTCOME_UNKNOWN,
             CallError::Invalid(_) => code::CONFLICT,

@@ -52,6 +52,8 @@ pub(crate) fn of_group(
     let mut newest = parse(&first)?;
     for (node, address) in &first.welcome.members {
         let report = node_status(address, GroupId(1), timeout, tls).ok();
+        // Whoever answers there for another cluster is no member of this one.
+        let report = report.filter(|report| report.welcome.cluster == first.welcome.cluster);
         let status = report.as_ref().map(parse).transpose()?;
         if let Some(status) = &status
             && !status["leader"].is_null()

@@ -3,7 +3,7 @@
 //! [`CallError`](crate::CallError) says whether the operation may have been executed; a cause alone does not.
 
 use crate::{Cause, Failure};
-use quorate_types::Refusal;
+use quorate_types::{ClusterId, Refusal};
 
 /// What kept an operation from its answer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, thiserror::Error)]
@@ -47,6 +47,16 @@ pub enum CallCause {
     /// This node's storage is full; another may have room.
     #[error("the storage is full, nothing has happened")]
     StorageFull,
+    /// The addresses belong to another cluster now: nothing was sent to it.
+    #[error(
+        "cluster {:016x} answers where cluster {:016x} did when this client connected, and nothing was sent to it: connect anew if it is the one you mean", .found.0, .pinned.0
+    )]
+    OtherCluster {
+        /// The cluster that the client first spoke to.
+        pinned: ClusterId,
+        /// The one that answers.
+        found: ClusterId,
+    },
     /// The client was closed while the operation was under way.
     #[error("this client was closed")]
     ClientClosed,
@@ -54,7 +64,7 @@ pub enum CallCause {
 
 impl CallCause {
     /// Every cause.
-    pub const ALL: [CallCause; 14] = [
+    pub const ALL: [CallCause; 15] = [
         CallCause::DeadlinePassed,
         CallCause::NotOrdered,
         CallCause::LeaderChanged,
@@ -68,6 +78,10 @@ impl CallCause {
         CallCause::TooLarge,
         CallCause::NoSnapshots,
         CallCause::StorageFull,
+        CallCause::OtherCluster {
+            pinned: ClusterId(0),
+            found: ClusterId(0),
+        },
         CallCause::ClientClosed,
     ];
 
@@ -88,6 +102,7 @@ impl CallCause {
             CallCause::TooLarge => "too_large",
             CallCause::NoSnapshots => "no_snapshots",
             CallCause::StorageFull => "storage_full",
+            CallCause::OtherCluster { .. } => "other_cluster",
             CallCause::ClientClosed => "client_closed",
         }
     }
@@ -108,6 +123,7 @@ impl CallCause {
             | CallCause::NotServing
             | CallCause::NoLeader
             | CallCause::StorageFull
+            | CallCause::OtherCluster { .. }
             | CallCause::ClientClosed => false,
         }
     }
@@ -117,6 +133,7 @@ impl From<Failure> for CallCause {
     fn from(failure: Failure) -> CallCause {
         match failure.cause {
             Cause::DeadlinePassed => CallCause::DeadlinePassed,
+            Cause::OtherCluster { pinned, found } => CallCause::OtherCluster { pinned, found },
             Cause::Refused(refusal) => match refusal {
                 Refusal::NotOrdered => CallCause::NotOrdered,
                 Refusal::Unknown => CallCause::LeaderChanged,

@@ -8,7 +8,7 @@ use mio::{Registry, Token};
 use quorate_session::{
     Answer, ClientSession, Failure, Operation, SessionConfig, SessionInput, SessionOutput, Ticket,
 };
-use quorate_types::{Duration, GroupId, ObjectId, ReadLevel, Secret, Time, Value};
+use quorate_types::{ClusterId, Duration, GroupId, ObjectId, ReadLevel, Secret, Time, Value};
 use quorate_wire::{Frame, Kind, ObjectEntry, Reject, Welcome, answers};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -54,6 +54,10 @@ pub struct Driver {
     rejected: Option<(String, Reject)>,
     last_error: Option<String>,
     addresses: Vec<String>,
+    /// The cluster that this client first spoke to: no other one is sent anything.
+    cluster: Option<ClusterId>,
+    /// The newest address at which another cluster answered since the own one did.
+    foreign: Option<ConnectError>,
     /// What was wrong with the certificates of an address when it was last dialled. Bounded by the
     /// members of the group and the endpoint's addresses.
     problems: BTreeMap<String, TlsProblem>,
@@ -91,6 +95,8 @@ impl Driver {
             rejected: None,
             last_error: None,
             addresses: endpoint.addresses.clone(),
+            cluster: None,
+            foreign: None,
             problems: BTreeMap::new(),
         })
     }
@@ -134,7 +140,8 @@ impl Driver {
     /// Why no session opened within `timeout`.
     #[must_use]
     pub fn gave_up(&self, timeout: std::time::Duration) -> ConnectError {
-        self.tls_error().unwrap_or_else(|| ConnectError::NoQuorum {
+        let known = self.tls_error().or_else(|| self.foreign.clone());
+        known.unwrap_or_else(|| ConnectError::NoQuorum {
             addresses: self.addresses.join(", "),
             timeout,
             last: self.last_error.clone(),
@@ -288,6 +295,11 @@ impl Driver {
                         }
                         self.problems.remove(&connection.address);
                     }
+                    let pinned = *self.cluster.get_or_insert(welcome.cluster);
+                    if pinned != welcome.cluster {
+                        return self.leave_foreign(pinned, welcome.cluster);
+                    }
+                    self.foreign = None;
                     self.objects = welcome.objects;
                     let input = SessionInput::Connected {
                         node: welcome.node,
@@ -361,6 +373,19 @@ impl Driver {
         self.hang_up();
         self.session
             .handle(boot_time(), SessionInput::Disconnected, &mut self.outputs);
+    }
+
+    /// Another cluster answers: it is left before anything is sent to it.
+    fn leave_foreign(&mut self, pinned: ClusterId, found: ClusterId) {
+        let address = self.connection.as_ref().map(|c| c.address.clone());
+        self.foreign = Some(ConnectError::OtherCluster {
+            address: address.unwrap_or_default(),
+            pinned,
+            found,
+        });
+        self.hang_up();
+        let input = SessionInput::OtherCluster { pinned, found };
+        self.session.handle(boot_time(), input, &mut self.outputs);
     }
 
     fn hang_up(&mut self) {

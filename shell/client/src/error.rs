@@ -1,6 +1,7 @@
 //! The errors of a client; each variant says what the caller may do next.
 
 use crate::{CallCause, Failure, TlsProblem};
+use quorate_types::ClusterId;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -24,6 +25,16 @@ pub enum ConnectError {
         address: String,
         /// The reason that the node gave.
         reason: String,
+    },
+    /// The addresses of the endpoint belong to different clusters.
+    #[error("{address} belongs to cluster {:016x}, and this client first spoke to cluster {:016x}: name addresses of one cluster", .found.0, .pinned.0)]
+    OtherCluster {
+        /// The address that was dialled.
+        address: String,
+        /// The cluster that the client first spoke to.
+        pinned: ClusterId,
+        /// That of the address.
+        found: ClusterId,
     },
     /// The TLS handshake failed; the problem says what to try.
     #[error("no connection to {address}: {problem}")]

@@ -91,21 +91,32 @@ impl ClientSession {
     }
 
     pub(super) fn fail_overdue(&mut self, now: Time, out: &mut Vec<SessionOutput>) {
-        let overdue = |(number, pending): (u64, &mut Pending)| {
-            (now >= pending.deadline).then_some((number, pending.is_in_doubt()))
+        let cause = self.foreign.unwrap_or(Cause::DeadlinePassed);
+        self.fail_all(cause, |pending| now >= pending.deadline, out);
+    }
+
+    /// Ends every operation that `is_meant`, without an answer.
+    pub(super) fn fail_all(
+        &mut self,
+        cause: Cause,
+        is_meant: impl Fn(&Pending) -> bool,
+        out: &mut Vec<SessionOutput>,
+    ) {
+        let meant = |(number, pending): (u64, &mut Pending)| {
+            is_meant(pending).then_some((number, pending.is_in_doubt()))
         };
-        let calls: Vec<(u64, bool)> = self.calls.iter_mut().filter_map(overdue).collect();
-        let requests: Vec<(u64, bool)> = self.requests.iter_mut().filter_map(overdue).collect();
+        let calls: Vec<(u64, bool)> = self.calls.iter_mut().filter_map(meant).collect();
+        let requests: Vec<(u64, bool)> = self.requests.iter_mut().filter_map(meant).collect();
         for (number, is_in_doubt) in calls {
             let failure = Failure {
-                cause: Cause::DeadlinePassed,
+                cause,
                 may_have_executed: is_in_doubt,
             };
             self.finish_call(number, Err(failure), out);
         }
         for (number, _) in requests {
             let failure = Failure {
-                cause: Cause::DeadlinePassed,
+                cause,
                 may_have_executed: false,
             };
             self.finish_request(number, Err(failure), out);

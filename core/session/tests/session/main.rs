@@ -1,4 +1,5 @@
 //! What a client does when replicas answer, refuse, fall silent or die.
+mod belonging;
 
 use quorate_session::{
     Answer, Cause, ClientSession, Failure, Operation, SessionConfig, SessionInput, SessionOutput,

@@ -174,7 +174,8 @@ impl World {
                 // A call that its session ends by itself is not named, whatever it hears at that moment: it may be any.
                 let is_copied = match (failure.cause, client.hears) {
                     (Cause::Refused(_), Some(id)) => client.copied.contains(&id),
-                    (Cause::Refused(_), None) | (Cause::DeadlinePassed, _) => {
+                    (Cause::Refused(_), None)
+                    | (Cause::DeadlinePassed | Cause::OtherCluster { .. }, _) => {
                         !client.copied.is_empty()
                     }
                 };

@@ -1,0 +1,114 @@
+//! A client whose address changes hands: another cluster listens where its own did.
+//!
+//! A node here is a thread that says Welcome for a cluster, opens sessions and answers every call with the number 1.
+
+use bytes::{Bytes, BytesMut};
+use quorate_client::{CallCause, CallError, Client, DriverOptions, Endpoint, Operation};
+use quorate_types::{
+    ClusterId, Duration, FromClient, GroupId, Incarnation, NodeId, ObjectId, Outcome, SessionId,
+    ToClient, Value, ViewNumber,
+};
+use quorate_wire::{FrameReader, Kind, VERSION, Welcome, put_answer, put_frame, requests};
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+const GROUP: GroupId = GroupId(1);
+const OWN: ClusterId = ClusterId(0xa);
+const OTHER: ClusterId = ClusterId(0xb);
+
+fn welcome(cluster: ClusterId) -> Welcome {
+    Welcome {
+        version: VERSION,
+        cluster,
+        node: NodeId(1),
+        incarnation: Incarnation(1),
+        boot: 1,
+        group: GROUP,
+        view: ViewNumber(1),
+        members: Vec::new(),
+        objects: Vec::new(),
+        leader: None,
+    }
+}
+
+/// Serves one connection for `cluster`, until it ends or so many calls have come.
+fn serve(mut socket: TcpStream, cluster: ClusterId, calls_max: usize, calls: &AtomicUsize) {
+    let mut reader = FrameReader::new(1 << 20);
+    let mut taken = 0;
+    loop {
+        match socket.read(reader.space()) {
+            Ok(0) | Err(_) => return,
+            Ok(count) => reader.filled(count),
+        }
+        while let Some(frame) = reader.next_frame().unwrap() {
+            let mut out = BytesMut::new();
+            if frame.kind == Kind::Hello {
+                put_frame(&mut out, Kind::Welcome, GROUP, |body| {
+                    welcome(cluster).put(body);
+                });
+            }
+            for request in requests(frame.body).filter(|_| frame.kind == Kind::FromClient) {
+                let answer = match request.unwrap() {
+                    FromClient::Open { secret } => ToClient::Opened {
+                        hash: secret.hash(),
+                        session: SessionId(1 << 16),
+                        expiry: Duration::from_millis(30_000),
+                    },
+                    FromClient::Call { id, .. } => {
+                        taken += 1;
+                        calls.fetch_add(1, Ordering::SeqCst);
+                        if taken > calls_max {
+                            return;
+                        }
+                        let outcome = Outcome::Returned(Bytes::from_static(&[1]));
+                        ToClient::Replied { id, outcome }
+                    }
+                    _ => continue,
+                };
+                put_frame(&mut out, Kind::ToClient, GROUP, |body| {
+                    put_answer(body, &answer);
+                });
+            }
+            socket.write_all(&out).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_client_sends_nothing_to_another_cluster_and_says_which_two_they_are() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let endpoint: Endpoint = format!("quorate://{}", listener.local_addr().unwrap())
+        .parse()
+        .unwrap();
+    let foreign_calls = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&foreign_calls);
+    std::thread::spawn(move || {
+        // The own cluster answers one call and goes away with the next.
+        serve(listener.accept().unwrap().0, OWN, 1, &AtomicUsize::new(0));
+        while let Ok((socket, _)) = listener.accept() {
+            serve(socket, OTHER, usize::MAX, &counted);
+        }
+    });
+    let client = Client::connect(&endpoint, DriverOptions::default(), None).unwrap();
+    let call = || Operation::Call {
+        object: ObjectId(0),
+        payload: Value::from_static(&[0x80]),
+    };
+    assert!(client.perform(call()).is_ok());
+    let cause = CallCause::OtherCluster {
+        pinned: OWN,
+        found: OTHER,
+    };
+    let lost = client.perform(call());
+    assert_eq!(lost, Err(CallError::OutcomeUnknown(cause)), "it had left");
+    let refused = client.perform(call());
+    assert_eq!(refused, Err(CallError::NotExecuted(cause)));
+    let text = refused.expect_err("refused").to_string();
+    assert!(
+        text.contains("000000000000000a") && text.contains("000000000000000b"),
+        "{text}"
+    );
+    assert_eq!(foreign_calls.load(Ordering::SeqCst), 0);
+}

@@ -10,8 +10,9 @@ from typing import Any, Literal, ParamSpec, TypeVar
 P = ParamSpec("P")
 R = TypeVar("R")
 
-Level = Literal["ordered", "confirmed", "lease", "any"]
-"""How fresh a read is: the first three are linearizable; `any` may be stale and tells slot and age."""
+Level = Literal["ordered", "confirmed", "lease", "any", "loose"]
+"""How fresh a read is: the first three are linearizable. `any` may be stale and tells slot and age, but shows
+nothing older than this client has read before; `loose` may."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ class Freshness:
     slot: int
     """The answer reflects all slots up to this one."""
     age: float
-    """Seconds since the replica last knew that it was current; 0 for linearizable levels."""
+    """At most so many seconds ago nothing newer was decided; 0 for linearizable levels."""
 
 
 _MARK = "__quorate_readonly__"

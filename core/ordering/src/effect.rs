@@ -1,7 +1,7 @@
 //! The outputs of an ordering protocol.
 
 use crate::{ConflictingDecisions, Mark, ReadId, Record, Role};
-use quorate_types::{Batch, CommandId, NodeSet, Refusal, Slot};
+use quorate_types::{Batch, CommandId, NodeSet, Refusal, Slot, Time};
 
 /// Effects in the order in which the caller must perform them. The caller owns and empties the list.
 pub type Effects<M> = Vec<Effect<M>>;
@@ -49,6 +49,14 @@ pub enum Effect<M> {
         slot: Slot,
         /// Its batch.
         decision: Decision,
+    },
+    /// At `at`, on this node's clock, no leader knew a slot above `slot` to be decided: a replica that has executed
+    /// `slot` has a state that was the newest then.
+    Current {
+        /// The slot.
+        slot: Slot,
+        /// The time.
+        at: Time,
     },
     /// The node's role changed.
     Role(Role),
@@ -116,6 +124,7 @@ impl<M> Effect<M> {
                 until,
             },
             Effect::Unconfirmed { read } => Effect::Unconfirmed { read },
+            Effect::Current { slot, at } => Effect::Current { slot, at },
             Effect::Conflict(conflict) => Effect::Conflict(conflict),
             Effect::Repaired => Effect::Repaired,
             Effect::NeedSnapshot { upto } => Effect::NeedSnapshot { upto },

@@ -43,6 +43,8 @@ pub struct OrderingStatus {
     pub promised: Ballot,
     /// Highest slot of the decided prefix.
     pub decided: Slot,
+    /// Highest slot that this node knows to be decided anywhere.
+    pub known: Slot,
     /// Highest slot proposed or voted in.
     pub voted: Slot,
     /// Last trimmed slot.

@@ -22,6 +22,14 @@ pub const CALLS_IN_FLIGHT: usize = 1 << 18;
 /// Opens and checkpoint requests that wait for their slot.
 pub const OPENS_WAITING: usize = 1 << 16;
 
+/// Marks of what was the newest state that a replica keeps while it is behind: enough for a second and a half of
+/// heartbeats; beyond that every second one is dropped, which only makes its state look older.
+pub const MARKS_MAX: usize = 64;
+
+/// How long a read waits for a slot that its client has seen elsewhere: below the silence after which a client goes on
+/// to another node.
+pub const BEHIND_MAX: Duration = Duration::from_millis(200);
+
 /// Opens of one connection that wait for their slot: a client has one under way, and a flood of them must not fill batches.
 pub const OPENS_PER_CONNECTION: usize = 16;
 

@@ -7,6 +7,7 @@ use crate::decided::FreedReplies;
 use crate::local::agreement::{Agreement, SnapshotReport};
 use crate::local::clocks::Clocks;
 use crate::local::connections::Connections;
+use crate::local::currency::Currency;
 use crate::local::expiry::Expiry;
 use crate::local::fetch::Fetch;
 use crate::local::internal::Internals;
@@ -87,8 +88,7 @@ pub struct Replica<O: Ordering> {
     pub(crate) is_draining: bool,
     pub(crate) storage: Storage,
     pub(crate) own_poison: OwnPoison,
-    /// When each node was last heard.
-    pub(crate) heard: BTreeMap<NodeId, Time>,
+    pub(crate) currency: Currency,
     /// Events for the ordering, raised while its effects were routed.
     events: VecDeque<Event<O::Message>>,
     effects: Effects<O::Message>,
@@ -128,7 +128,7 @@ impl<O: Ordering> Replica<O> {
             is_draining: false,
             storage: Storage::default(),
             own_poison: OwnPoison::new(&remembered),
-            heard: BTreeMap::new(),
+            currency: Currency::default(),
             events: VecDeque::new(),
             effects: Effects::new(),
             ordering,
@@ -182,21 +182,18 @@ impl<O: Ordering> Replica<O> {
                 from,
                 link,
                 message,
-            } => {
-                self.heard.insert(from, now);
-                match message {
-                    PeerMessage::Ordering { view, message } => {
-                        let event = Event::Receive {
-                            from,
-                            link,
-                            view,
-                            message,
-                        };
-                        self.order(now, event, out);
-                    }
-                    PeerMessage::Replica(message) => self.peer(now, from, message, out),
+            } => match message {
+                PeerMessage::Ordering { view, message } => {
+                    let event = Event::Receive {
+                        from,
+                        link,
+                        view,
+                        message,
+                    };
+                    self.order(now, event, out);
                 }
-            }
+                PeerMessage::Replica(message) => self.peer(now, from, message, out),
+            },
             Input::Link { peer, state } => {
                 if matches!(state, LinkState::Up(_)) {
                     self.repeat_report(NodeSet::only(peer), out);
@@ -335,6 +332,10 @@ impl<O: Ordering> Replica<O> {
                 until,
             } => self.reads.confirmed(read, barrier, until),
             Effect::Unconfirmed { read } => self.unconfirmed(read, out),
+            Effect::Current { slot, at } => {
+                let executed = self.pipeline.handed_out(self.replicated.applied);
+                self.currency.note(slot, at, executed);
+            }
             Effect::Repaired => out.push(Output::Repaired),
             Effect::Conflict(conflict) => out.push(Output::Conflict(conflict)),
             Effect::NeedSnapshot { upto } => self.need_snapshot(now, upto, out),

@@ -2,7 +2,7 @@
 
 use crate::{ClockOffset, Replica};
 use quorate_ordering::{Ordering, OrderingStatus};
-use quorate_types::Slot;
+use quorate_types::{Slot, Time};
 
 /// A replica's state for status pages, metrics and tests.
 #[derive(Clone, PartialEq, Debug)]
@@ -21,8 +21,11 @@ pub struct ReplicaStatus {
     pub stable: Slot,
     /// The last slot trimmed from the log.
     pub trimmed: Slot,
-    /// Slots decided and not executed by the objects.
+    /// Slots known to be decided anywhere and not executed by the objects.
     pub lag: u64,
+    /// The last time, on this node's clock, at which the objects' state was known to be the newest; `None` if it never
+    /// was since the node started.
+    pub current_at: Option<Time>,
     /// Rolling hash of every reply up to `executed`.
     pub digest: u64,
     /// Open sessions.
@@ -70,7 +73,8 @@ impl<O: Ordering> Replica<O> {
             snapshot: self.agreement.own().map_or(Slot::ZERO, |own| own.slot),
             stable: self.agreement.stable(),
             trimmed: ordering.trimmed,
-            lag: ordering.decided.since(executed),
+            lag: ordering.known.since(executed),
+            current_at: self.currency.since(executed),
             digest: self.pipeline.replies_digest,
             sessions: self.replicated.sessions.len(),
             kept_bytes: self.replicated.kept.bytes(),

@@ -14,7 +14,7 @@ pub enum Answer {
         outcome: Outcome,
         /// The answer reflects all slots up to this one.
         slot: Slot,
-        /// How long ago the replica last knew itself current.
+        /// At most so long ago nothing newer was decided, as far as a leader knew.
         age: Duration,
     },
     /// The slot of a checkpoint.

@@ -8,8 +8,8 @@ use crate::route::Route;
 use crate::{Answer, Cause, Failure, Operation, Preference, SessionConfig, Ticket};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{
-    ClusterId, CommandId, Duration, FromClient, NodeId, PAYLOAD_BYTES_MAX, Refusal, Secret,
-    SessionId, Time, ToClient,
+    ClusterId, CommandId, Duration, FromClient, NodeId, PAYLOAD_BYTES_MAX, ReadLevel, Refusal,
+    Secret, SessionId, Slot, Time, ToClient,
 };
 
 /// What happens to a client.
@@ -103,6 +103,8 @@ pub struct ClientSession {
     open_pause: Duration,
     /// Nodes in a row that had no room on their disk for a session.
     full_nodes: usize,
+    /// The highest slot that an answer to a read reflected.
+    seen: Slot,
     /// Why operations fail while another cluster answers where the own one did.
     foreign: Option<Cause>,
     /// Nothing is due before this time; recomputed when it comes.
@@ -138,6 +140,7 @@ impl ClientSession {
             open_at: None,
             open_pause: config.retry_pause,
             full_nodes: 0,
+            seen: Slot::ZERO,
             foreign: None,
             wake_hint: now,
         }
@@ -327,6 +330,11 @@ impl ClientSession {
                 age,
                 outcome,
             } => {
+                self.seen = if planted(Plant::SeenFallsBack) {
+                    slot
+                } else {
+                    self.seen.max(slot)
+                };
                 self.finish_request(request, Ok(Answer::Read { outcome, slot, age }), out);
             }
             ToClient::Checkpointed { request, slot } => {
@@ -411,6 +419,7 @@ impl ClientSession {
 
     /// Another copy of a request, if it has no answer.
     fn request_message(&mut self, number: u64) -> Option<FromClient> {
+        let seen = self.seen;
         let pending = self.requests.pending_mut(number)?;
         pending.copies += 1;
         pending.resend_at = None;
@@ -424,6 +433,13 @@ impl ClientSession {
                 object: *object,
                 payload: payload.clone(),
                 level: *level,
+                after: match level {
+                    ReadLevel::Any => seen,
+                    ReadLevel::Ordered
+                    | ReadLevel::Confirmed
+                    | ReadLevel::Lease
+                    | ReadLevel::Loose => Slot::ZERO,
+                },
             }),
             Operation::Checkpoint => Some(FromClient::Checkpoint { request: number }),
             Operation::Call { .. } => None,

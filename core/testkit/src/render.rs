@@ -94,6 +94,7 @@ pub fn effect<P: ScriptedProtocol>(effect: &Effect<MessageOf<P>>) -> String {
             format!("read r{} at {barrier}{lease}", read.0)
         }
         Effect::Unconfirmed { read } => format!("read r{} unconfirmed", read.0),
+        Effect::Current { slot, .. } => format!("current at {slot}"),
         Effect::Repaired => "repaired".into(),
         Effect::Conflict(conflict) => format!("stops: {conflict}"),
         Effect::NeedSnapshot { upto } => format!("needs snapshot {upto}"),

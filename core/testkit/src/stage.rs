@@ -238,6 +238,7 @@ impl<P: ScriptedProtocol> Stage<P> {
                 Effect::Role(_)
                 | Effect::Confirmed { .. }
                 | Effect::Unconfirmed { .. }
+                | Effect::Current { .. }
                 | Effect::Repaired
                 | Effect::Conflict(_)
                 | Effect::NeedSnapshot { .. }
@@ -253,10 +254,10 @@ impl<P: ScriptedProtocol> Stage<P> {
     }
 
     fn list(&mut self, id: NodeId, effect: &Effect<MessageOf<P>>) {
-        if let Effect::Send { message, .. } = effect
-            && P::is_unlisted(message)
-        {
-            return;
+        match effect {
+            Effect::Send { message, .. } if P::is_unlisted(message) => return,
+            Effect::Current { .. } => return,
+            _ => {}
         }
         let colon = if matches!(effect, Effect::Send { .. }) {
             ""

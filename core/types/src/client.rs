@@ -40,6 +40,8 @@ pub enum FromClient {
         payload: Value,
         /// How fresh the answer must be.
         level: ReadLevel,
+        /// At level `Any`: the highest slot that an answer to this client reflected. The answer reflects it too.
+        after: Slot,
     },
     /// A sign of life of the session's client.
     KeepAlive {
@@ -67,8 +69,11 @@ pub enum ReadLevel {
     Confirmed,
     /// Linearizable while clocks drift less than the stated bound: answered under the leader's lease.
     Lease,
-    /// Possibly stale: the state of this replica; the answer tells slot and age (OpenReplica 3.8).
+    /// Possibly stale: the state of this replica; the answer tells slot and age (OpenReplica 3.8). It is no older than
+    /// what this client has read before, also at another replica.
     Any,
+    /// Like `Any`, and it may be older than what this client has read before.
+    Loose,
 }
 
 /// A replica's answer or notice to a client.
@@ -103,7 +108,7 @@ pub enum ToClient {
         request: u64,
         /// The answer reflects at least all slots up to this one.
         slot: Slot,
-        /// Time since the replica last knew that it was current; zero for linearizable levels.
+        /// At most so long ago a leader knew nothing newer to be decided; zero for linearizable levels.
         age: Duration,
         /// The value returned or the exception raised.
         outcome: Outcome,
@@ -187,6 +192,8 @@ pub enum Refusal {
     NoSnapshots,
     /// This node's storage is full: nothing has happened. Another node may have room.
     StorageFull,
+    /// This replica has not executed what this client has seen elsewhere: ask another.
+    Behind,
 }
 
 impl Refusal {
@@ -203,7 +210,8 @@ impl Refusal {
             | Refusal::NoLeader
             | Refusal::TooLarge
             | Refusal::NoSnapshots
-            | Refusal::StorageFull => false,
+            | Refusal::StorageFull
+            | Refusal::Behind => false,
         }
     }
 }

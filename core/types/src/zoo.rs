@@ -156,17 +156,23 @@ pub enum Plant {
     StuckHaveTheirSay,
     /// A replica that executes a call again at which its host died stays counted among those that died.
     RetryNotCounted,
+    /// The age of a follower's state counts from when the leader's word arrived.
+    AgeFromReceipt,
     /// Kept replies are dropped only when clients acknowledge them.
     KeptRepliesUnbounded,
+    /// A client that changes its replica may read an older state than before.
+    AnyGoesBack,
     /// A new leader does not confirm the reads that it had asked its predecessor for.
     ReadsNotAskedAgain,
     /// Whoever knows the secret of a session may use every session.
     SecretOfAnySession,
+    /// A client remembers the slot of its last answer, not the highest one.
+    SeenFallsBack,
 }
 
 impl Plant {
     /// All of them.
-    pub const ALL: [Plant; 78] = [
+    pub const ALL: [Plant; 81] = [
         Plant::AcknowledgeBeforeSync,
         Plant::PromiseBeforeSync,
         Plant::ForgetPromise,
@@ -242,13 +248,16 @@ impl Plant {
         Plant::SurvivalNotTold,
         Plant::StuckHaveTheirSay,
         Plant::RetryNotCounted,
+        Plant::AgeFromReceipt,
         Plant::KeptRepliesUnbounded,
+        Plant::AnyGoesBack,
         Plant::ReadsNotAskedAgain,
         Plant::SecretOfAnySession,
+        Plant::SeenFallsBack,
     ];
 
     /// Plants that show only where several faults meet: the simulator is given more seeds to find them.
-    pub const RARE: [Plant; 7] = [
+    pub const RARE: [Plant; 8] = [
         Plant::GapsClosedUp,
         Plant::OwnVoteOverChosen,
         Plant::ReadUnconfirmed,
@@ -256,6 +265,7 @@ impl Plant {
         Plant::LeaseNotRechecked,
         Plant::ExpireIgnoresActivity,
         Plant::ExpiredCountsAsRefused,
+        Plant::SeenFallsBack,
     ];
 }
 

@@ -72,11 +72,13 @@ pub fn put_request(buf: &mut BytesMut, message: &FromClient) {
             object,
             payload,
             level,
+            after,
         } => {
             buf.put_u8(READ);
             buf.put_u64_le(*request);
             buf.put_u32_le(object.0);
             buf.put_u8(level_number(*level));
+            put_slot(buf, *after);
             put_bytes(buf, payload);
         }
         FromClient::KeepAlive { session } => {
@@ -216,12 +218,14 @@ fn take_request(r: &mut Reader<'_>) -> Result<FromClient, WireError> {
             let request = r.u64("request number")?;
             let object = ObjectId(r.u32("object")?);
             let level = take_level(r)?;
+            let after = take_slot(r)?;
             let payload = r.bytes("payload")?;
             Ok(FromClient::Read {
                 request,
                 object,
                 payload,
                 level,
+                after,
             })
         }
         KEEP_ALIVE => Ok(FromClient::KeepAlive {
@@ -250,6 +254,7 @@ fn level_number(level: ReadLevel) -> u8 {
         ReadLevel::Confirmed => 2,
         ReadLevel::Lease => 3,
         ReadLevel::Any => 4,
+        ReadLevel::Loose => 5,
     }
 }
 
@@ -259,6 +264,7 @@ fn take_level(r: &mut Reader<'_>) -> Result<ReadLevel, WireError> {
         2 => Ok(ReadLevel::Confirmed),
         3 => Ok(ReadLevel::Lease),
         4 => Ok(ReadLevel::Any),
+        5 => Ok(ReadLevel::Loose),
         tag => Err(WireError::UnknownTag {
             what: "read level",
             tag,
@@ -430,7 +436,7 @@ fn take_ask(r: &mut Reader<'_>) -> Result<Ask, WireError> {
     }
 }
 
-const REFUSALS: [Refusal; 12] = [
+const REFUSALS: [Refusal; 13] = [
     Refusal::NotOrdered,
     Refusal::Unknown,
     Refusal::Overloaded,
@@ -443,6 +449,7 @@ const REFUSALS: [Refusal; 12] = [
     Refusal::TooLarge,
     Refusal::NoSnapshots,
     Refusal::StorageFull,
+    Refusal::Behind,
 ];
 
 pub(crate) fn put_refusal(buf: &mut BytesMut, refusal: Refusal) {
@@ -463,6 +470,7 @@ fn refusal_number(refusal: Refusal) -> u8 {
         Refusal::TooLarge => 10,
         Refusal::NoSnapshots => 11,
         Refusal::StorageFull => 12,
+        Refusal::Behind => 13,
     }
 }
 

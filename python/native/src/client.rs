@@ -160,6 +160,7 @@ impl NativeClient {
             "confirmed" => ReadLevel::Confirmed,
             "lease" => ReadLevel::Lease,
             "any" => ReadLevel::Any,
+            "loose" => ReadLevel::Loose,
             other => return Err(PyValueError::new_err(format!("no read level {other:?}"))),
         };
         Ok(Operation::Read {

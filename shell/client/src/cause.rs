@@ -142,7 +142,7 @@ impl From<Failure> for CallCause {
                 Refusal::ReplyGone => CallCause::ReplyGone,
                 Refusal::SequenceReused => CallCause::SequenceReused,
                 Refusal::NoSuchObject => CallCause::NoSuchObject,
-                Refusal::NotServing => CallCause::NotServing,
+                Refusal::NotServing | Refusal::Behind => CallCause::NotServing,
                 Refusal::NoLeader => CallCause::NoLeader,
                 Refusal::TooLarge => CallCause::TooLarge,
                 Refusal::NoSnapshots => CallCause::NoSnapshots,

@@ -5,7 +5,7 @@
 
 use crate::NodeError;
 use crate::admin_listener::AdminListener;
-use crate::limits::ANSWER_MAX;
+use crate::limits::{ANSWER_MAX, CURRENT_WITHIN};
 use crate::metrics;
 use crate::questions::Asker;
 use crate::status::NodeStatus;
@@ -94,6 +94,14 @@ async fn readyz(State(asker): State<Asker>) -> Response {
             Some(why) => format!("ok, and it does not vote: {why}\n").into_response(),
         },
         Ok(status) if status.is_serving => unavailable("no leader is known\n"),
+        Ok(status) if status.age_ms.is_none() => unavailable(
+            "this replica does not know how old its state is: it has heard no leader with a majority\n",
+        ),
+        Ok(NodeStatus {
+            age_ms: Some(age), ..
+        }) if age > CURRENT_WITHIN.as_millis() => {
+            unavailable("this replica is behind, or is cut off from the leader\n")
+        }
         Ok(_) => unavailable("this replica does not serve its objects\n"),
         Err(refusal) => refusal,
     }

@@ -51,6 +51,11 @@ pub(crate) const SNAPSHOT_JOBS: usize = 256;
 /// Bytes of the largest snapshot that is fetched: it passes through memory once.
 pub(crate) const SNAPSHOT_BYTES_MAX: u64 = 4 << 30;
 
+/// A replica whose state was last known to be the newest longer ago than this does not count as serving: several
+/// elections and many heartbeats fit in.
+pub(crate) const CURRENT_WITHIN: quorate_types::Duration =
+    quorate_types::Duration::from_millis(2_000);
+
 /// Calls at which hosts died that are noted for the next start: a host dies at one at a time, and each start may add one
 /// before those that are noted.
 pub(crate) const DEATHS_NOTED_MAX: usize = 16;

@@ -98,7 +98,16 @@ fn gauges(status: &NodeStatus) -> Vec<Line> {
             "Last slot trimmed from the log",
             status.trimmed,
         ),
-        ("lag_slots", "Slots decided and not executed", status.lag),
+        (
+            "lag_slots",
+            "Slots known to be decided and not executed; the largest number while that is not known",
+            status.lag.unwrap_or(u64::MAX),
+        ),
+        (
+            "age_ms",
+            "At most so long ago the state was the newest decided; the largest number while that is not known",
+            status.age_ms.unwrap_or(u64::MAX),
+        ),
         (
             "leads",
             "Whether this node leads",

@@ -2,6 +2,7 @@
 
 use crate::clock::wall_time;
 use crate::journal::Journal;
+use crate::limits::CURRENT_WITHIN;
 use crate::node::Node;
 use crate::observing::Observing;
 use crate::stuck_call::StuckCallStatus;
@@ -52,8 +53,12 @@ pub struct NodeStatus {
     pub stable: u64,
     /// Last slot trimmed from the log.
     pub trimmed: u64,
-    /// Slots decided and not executed.
-    pub lag: u64,
+    /// Slots known to be decided anywhere and not executed here; `None` while the node does not know what is decided.
+    pub lag: Option<u64>,
+    /// At most so many milliseconds ago the objects' state was the newest that a leader knew decided; `None` if the node
+    /// has not known that since it started.
+    #[serde(default)]
+    pub age_ms: Option<u64>,
     /// Rolling hash of all replies up to `executed`, 16 hexadecimal digits.
     pub digest: String,
     /// The slot at which this replica differs from the majority.
@@ -72,7 +77,7 @@ pub struct NodeStatus {
     /// Whether a snapshot is being fetched or installed.
     #[serde(default)]
     pub is_fetching: bool,
-    /// Whether calls and reads are accepted.
+    /// Whether calls and reads are accepted, and the objects' state was the newest a moment ago.
     pub is_serving: bool,
     /// Whether the objects' host works.
     pub is_host_up: bool,
@@ -195,6 +200,7 @@ impl Node {
         let identity = &self.identity;
         let status = self.replica.status();
         let ordering = &status.ordering;
+        let age = status.current_at.map(|at| now.since(at));
         let peers = ordering.peers.iter().map(|peer| PeerLink {
             id: peer.node.0,
             connected: peer.connected,
@@ -220,7 +226,8 @@ impl Node {
             snapshot: status.snapshot.0,
             stable: status.stable.0,
             trimmed: status.trimmed.0,
-            lag: status.lag,
+            lag: age.map(|_| status.lag),
+            age_ms: age.map(|age| age.as_millis()),
             digest: format!("{:016x}", status.digest),
             diverged: status.diverged.map(|slot| slot.0),
             frozen: status.frozen.map(|slot| slot.0),
@@ -228,7 +235,7 @@ impl Node {
             is_fetching: status.is_fetching,
             clock_off_ms: status.clocks.own / 1_000_000,
             agreed_ahead_ms: status.clocks.agreed / 1_000_000,
-            is_serving: status.is_serving,
+            is_serving: status.is_serving && age.is_some_and(|age| age <= CURRENT_WITHIN),
             is_host_up: status.is_host_up,
             sandbox: self.host.confinement().map(str::to_owned),
             stuck: self.stuck(),

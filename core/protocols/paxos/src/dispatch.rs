@@ -263,6 +263,7 @@ impl MultiPaxos {
             beat,
             decided,
             wants_lease,
+            current,
         }: Heartbeat,
         effects: &mut Effects<Message>,
     ) {
@@ -280,6 +281,9 @@ impl MultiPaxos {
             beat,
             is_granted,
         });
+        if let Some(current) = current {
+            self.seat.told_current(now, current, effects);
+        }
         self.heard_decided(now, ballot, decided, effects);
     }
 
@@ -427,6 +431,7 @@ impl MultiPaxos {
                     let message = Message::Heard(Heard {
                         ballot,
                         beat,
+                        number: self.seat.answers.give(now),
                         decided: self.seat.acceptor.log.decided(),
                         is_voter: self.seat.acceptor.is_voter(),
                         is_granted,

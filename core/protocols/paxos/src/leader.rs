@@ -5,9 +5,9 @@
 //! what is sent to it. Lost values are sent again when no slot was decided for a while.
 
 use crate::candidate::PhaseOneFound;
+use crate::currency::Beats;
 use crate::forward::Fate;
 use crate::held::Held;
-use crate::limits::BEATS;
 use crate::message::{Accept, Accepted, Decided, Heard, Heartbeat, Message, Seen, TakeOver};
 use crate::queue::{Origin, Queue, Run, Source};
 use crate::{MultiPaxos, Part, Seat};
@@ -60,9 +60,7 @@ pub(crate) struct Leader {
     /// What the queue and the slots in flight hold.
     pub(crate) held: Held,
     since: Time,
-    beat: u64,
-    /// When each recent heartbeat was sent.
-    beats: VecDeque<(u64, Time)>,
+    beats: Beats,
     pub(crate) beat_at: Time,
     /// The decided watermark that every message sent so far could carry.
     announced: Slot,
@@ -101,11 +99,6 @@ impl Leader {
             at = at.min(self.progress_at + self.patience);
         }
         at
-    }
-
-    pub(crate) fn sent_beat_at(&self, beat: u64) -> Option<Time> {
-        let found = self.beats.binary_search_by_key(&beat, |(beat, _)| *beat);
-        found.ok().map(|index| self.beats[index].1)
     }
 
     pub(crate) fn check(&self, decided: Slot) {
@@ -394,19 +387,18 @@ impl Leader {
 
     fn beat(&mut self, seat: &mut Seat, now: Time, effects: &mut Effects<Message>) {
         let decided = seat.acceptor.log.decided();
-        self.beat += 1;
+        let held = (self.stage == LeaderStage::Steady).then(|| seat.held_now());
+        let beat = self.beats.send(now, held);
+        self.beats.count(seat, effects);
         self.beat_at = now + seat.config.timing.heartbeat;
-        if self.beats.len() == BEATS {
-            self.beats.pop_front();
-        }
-        self.beats.push_back((self.beat, now));
         let successor = self.transfer.map(|(successor, _)| successor);
         let wants_lease = now < self.wants_lease_until && successor.is_none();
         let message = Message::Heartbeat(Heartbeat {
             ballot: self.ballot,
-            beat: self.beat,
+            beat,
             decided,
             wants_lease,
+            current: self.beats.current(),
         });
         if wants_lease {
             let until = now + seat.config.timing.lease;
@@ -432,6 +424,7 @@ impl Leader {
         from: NodeId,
         Heard {
             beat,
+            number,
             is_voter,
             is_granted,
             ..
@@ -442,14 +435,17 @@ impl Leader {
             return;
         };
         peer.answered = now;
+        peer.answer = peer.answer.max(number);
         if is_voter {
             peer.heard = now;
+            peer.beat = peer.beat.max(beat);
         }
         if is_voter && is_granted {
             let is_late = planted(Plant::LeaseFromItsAnswer);
-            let sent_at = self.sent_beat_at(beat);
+            let sent_at = self.beats.sent_at(beat);
             peer.granted = peer.granted.max(if is_late { Some(now) } else { sent_at });
         }
+        self.beats.count(seat, effects);
         self.fill(seat, now, from, effects);
     }
 
@@ -513,8 +509,7 @@ impl MultiPaxos {
             queue: Queue::default(),
             held: Held::default(),
             since: now,
-            beat: 0,
-            beats: VecDeque::new(),
+            beats: Beats::default(),
             beat_at: now,
             announced: Slot::ZERO,
             announce_at: None,
@@ -528,6 +523,7 @@ impl MultiPaxos {
         for peer in self.seat.peers.iter_mut() {
             peer.heard = now;
             peer.answered = now;
+            peer.beat = 0;
             peer.granted = None;
             peer.acked = Slot::ZERO;
             peer.restart_at(decided.next());

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod candidate;
+mod currency;
 mod dispatch;
 mod election;
 mod flow;
@@ -26,6 +27,7 @@ pub use message::Message;
 pub use quorate_acceptor::{Promise, Vote};
 
 use candidate::Candidate;
+use currency::Answers;
 use election::Election;
 use forward::Submissions;
 use leader::Leader;
@@ -67,6 +69,7 @@ pub(crate) struct Seat {
     learner: Learner,
     forward: Submissions,
     reads: PaxosReads,
+    answers: Answers,
     /// Present while a damaged acceptor may not vote.
     repair: Option<Repair>,
     /// Damage was found, and storage has not yet been told that it is repaired.
@@ -142,6 +145,7 @@ impl MultiPaxos {
             learner: Learner::new(now),
             forward: Submissions::new(config.boot),
             reads: PaxosReads::new(config.boot),
+            answers: Answers::new(config.boot),
             repair,
             must_report_repair: config.damage.was_found() && is_repairable,
             executed: Slot::ZERO,
@@ -214,6 +218,7 @@ impl MultiPaxos {
             role: self.role(),
             promised: self.seat.acceptor.promised(),
             decided,
+            known: self.seat.learner.known.max(decided),
             voted,
             trimmed: self.seat.acceptor.log.trimmed(),
             window_left,

@@ -5,6 +5,10 @@ use quorate_types::Duration;
 /// Heartbeats whose sending time a leader remembers, to measure leases; answers to older ones are ignored.
 pub(crate) const BEATS: usize = 64;
 
+/// Answers to heartbeats whose time a follower remembers: six seconds of them. What a leader says comes back sooner,
+/// or says nothing about the age of what it says.
+pub(crate) const ANSWERS: usize = 256;
+
 /// A question for decided slots stays the only one to its peer for so many times the time after which another peer is
 /// asked: links lose nothing while they are up, so the answer is on its way.
 pub(crate) const OPEN_FOR: u64 = 8;

@@ -5,7 +5,7 @@
 //! request number), and none depends on its place in a stream.
 
 use quorate_acceptor::{Promise, Testimony};
-use quorate_types::{Ballot, Batch, Command, CommandId, Refusal, Slot, ViewNumber};
+use quorate_types::{Ballot, Batch, Command, CommandId, NodeId, Refusal, Slot, ViewNumber};
 
 /// One message from node to node.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -254,7 +254,7 @@ pub struct Decided {
 }
 
 /// A sign of life of the leader, sent on the urgent lane at every heartbeat interval.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Heartbeat {
     /// The leader's ballot.
     pub ballot: Ballot,
@@ -264,6 +264,18 @@ pub struct Heartbeat {
     pub decided: Slot,
     /// The leader asks for a lease (it serves lease reads).
     pub wants_lease: bool,
+    /// What the leader knows to have been all that was decided, and since when.
+    pub current: Option<Current>,
+}
+
+/// When the leader had received the answers in `heard`, no leader knew a slot above `decided` to be decided:
+/// a quorum heard a heartbeat that was sent after that.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Current {
+    /// The leader's decided prefix at that time.
+    pub decided: Slot,
+    /// For each node that had answered, the highest [`Heard::number`] that had come from it.
+    pub heard: Vec<(NodeId, u64)>,
 }
 
 /// The answer to [`Heartbeat`].
@@ -273,6 +285,9 @@ pub struct Heard {
     pub ballot: Ballot,
     /// The number of the heartbeat.
     pub beat: u64,
+    /// The number of this answer. It rises with each, also over restarts: the sender knows by its own clock when it
+    /// gave the answer, and so what [`Current`] says since when.
+    pub number: u64,
     /// The sender's decided prefix.
     pub decided: Slot,
     /// The sender is an acceptor with a vote; observers count towards no quorum.

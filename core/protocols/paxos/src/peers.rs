@@ -20,6 +20,10 @@ pub(crate) struct Peer {
     pub(crate) heard: Time,
     /// As a leader: when it last answered in this ballot.
     pub(crate) answered: Time,
+    /// As a leader: the newest heartbeat that it heard as an acceptor with a vote.
+    pub(crate) beat: u64,
+    /// The highest number of its answers to heartbeats.
+    pub(crate) answer: u64,
     /// As a leader: when the newest heartbeat that it granted a lease for was sent.
     pub(crate) granted: Option<Time>,
     /// As a leader: the highest slot that it acknowledged.
@@ -80,6 +84,8 @@ impl Peers {
                     forwarded: AcceptedForwards::default(),
                     heard: Time(0),
                     answered: Time(0),
+                    beat: 0,
+                    answer: 0,
                     granted: None,
                     acked: Slot::ZERO,
                     next: Slot::ZERO,

@@ -96,6 +96,7 @@ fn a_barrier_told_to_an_earlier_life_confirms_no_read_of_a_later_one() {
             beat: 1,
             decided: Slot::ZERO,
             wants_lease: false,
+            current: None,
         });
         node.receive(1, heartbeat);
         let read = Event::Read {
@@ -134,6 +135,7 @@ fn a_learner_whose_acknowledgements_were_lost_gets_values_again() {
                 let heard = Message::Heard(Heard {
                     ballot,
                     beat,
+                    number: beat,
                     decided,
                     is_voter: false,
                     is_granted: false,
@@ -232,6 +234,7 @@ fn a_candidate_that_lags_by_more_than_one_answer_is_denied_once_and_granted_afte
         beat: 1,
         decided: Slot(3),
         wants_lease: false,
+        current: None,
     };
     node.receive(3, Message::Heartbeat(beat));
     assert!(
@@ -450,6 +453,7 @@ fn a_lagging_candidate_that_asked_while_a_leader_was_late_is_denied_in_the_next_
             beat,
             decided: Slot(3),
             wants_lease: false,
+            current: None,
         })
     };
     node.receive(1, heartbeat(1));
@@ -511,6 +515,7 @@ fn a_submission_whose_id_another_command_took_is_not_forgotten() {
         beat: 1,
         decided: Slot(1),
         wants_lease: false,
+        current: None,
     });
     let sent = node.receive(1, heartbeat);
     let is_forward = |(_, message): &(NodeSet, Message)| matches!(message, Message::Forward(_));

@@ -262,6 +262,7 @@ impl World {
                 | Effect::Role(_)
                 | Effect::Confirmed { .. }
                 | Effect::Unconfirmed { .. }
+                | Effect::Current { .. }
                 | Effect::Repaired
                 | Effect::NeedSnapshot { .. }
                 | Effect::Refuse { .. }

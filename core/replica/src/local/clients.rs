@@ -2,7 +2,7 @@
 
 use crate::limits::{CLOSES_WAITING, OPENS_WAITING, SEQUENCE_MAX};
 use crate::local::internal::Purpose;
-use crate::local::reads::Keeper;
+use crate::local::reads::{Keeper, Read};
 use crate::local::waiting::Joined;
 use crate::replicated::window::{Admission, fingerprint};
 use crate::{Output, Replica, Snapshots};
@@ -43,8 +43,15 @@ impl<O: Ordering> Replica<O> {
                 object,
                 payload,
                 level,
+                after,
             } => {
-                if let Err(refusal) = self.read(now, from, request, object, payload, level, out) {
+                let read = Read {
+                    to: from,
+                    request,
+                    object,
+                    payload,
+                };
+                if let Err(refusal) = self.read(now, read, level, after, out) {
                     refuse(out, from, Ask::Request(request), refusal);
                 }
             }

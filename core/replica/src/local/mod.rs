@@ -7,6 +7,7 @@ pub(crate) mod agreement;
 pub(crate) mod clients;
 pub(crate) mod clocks;
 pub(crate) mod connections;
+pub(crate) mod currency;
 pub(crate) mod expiry;
 pub(crate) mod fetch;
 pub(crate) mod internal;

@@ -60,10 +60,19 @@ pub(crate) struct Query {
     pub(crate) read: Read,
     /// Everything up to here is executed before it.
     pub(crate) slot: Slot,
-    /// When the replica last knew that it was current, for reads at level `any`.
+    /// When the state was last known to be the newest, for reads at level `any`.
     pub(crate) current_at: Option<Time>,
     /// The time until which the answer may be sent, under a lease.
     pub(crate) until: Option<Time>,
+}
+
+/// A read of any state that waits for a slot.
+#[derive(Debug)]
+struct Held {
+    read: Read,
+    after: Slot,
+    /// It is refused at this time.
+    until: Time,
 }
 
 /// All reads without an answer.
@@ -76,14 +85,42 @@ pub(crate) struct Reads {
     asked: BTreeMap<ReadId, (Way, Group)>,
     ready: VecDeque<Ready>,
     queries: BTreeMap<ReadId, Query>,
+    /// Reads of any state for which this replica is behind what their clients have seen.
+    held: VecDeque<Held>,
     count: usize,
     keepalives: usize,
 }
 
 impl Reads {
-    /// Reads whose lease ended while they were answered ask again at the next turn's end: at once.
+    /// Reads whose lease ended while they were answered ask again at the next turn's end: at once. Held reads are refused
+    /// in the end.
     pub(crate) fn next_wake(&self) -> Option<Time> {
-        (!self.arriving.is_empty()).then_some(Time::default())
+        let held = self.held.front().map(|held| held.until);
+        Time::earlier(held, (!self.arriving.is_empty()).then_some(Time::default()))
+    }
+
+    /// The read waits for the slot `after`, until this time.
+    pub(crate) fn hold(&mut self, read: Read, after: Slot, until: Time) {
+        self.count += 1;
+        self.held.push_back(Held { read, after, until });
+    }
+
+    /// Takes the reads that wait for `slot` or less, and those that have waited for too long, and says which it is.
+    pub(crate) fn take_held(&mut self, slot: Slot, now: Time) -> Vec<(Read, bool)> {
+        let mut taken = Vec::new();
+        if self.held.is_empty() {
+            return taken;
+        }
+        for held in std::mem::take(&mut self.held) {
+            let is_reached = held.after <= slot;
+            if is_reached || now >= held.until {
+                taken.push((held.read, is_reached));
+            } else {
+                self.held.push_back(held);
+            }
+        }
+        self.count -= taken.len();
+        taken
     }
 
     /// Whether another read may wait.
@@ -215,6 +252,6 @@ impl Reads {
             .chain(self.asked.values().map(|asked| &asked.1));
         let groups = groups.chain(self.ready.iter().map(|ready| &ready.group));
         let waiting: usize = groups.map(|group| group.reads.len()).sum();
-        assert_eq!(waiting + self.queries.len(), self.count);
+        assert_eq!(waiting + self.queries.len() + self.held.len(), self.count);
     }
 }

@@ -1,16 +1,15 @@
 //! The exchange with the objects: calls and queries out, outcomes and answers back.
 
-use crate::limits::KEEPALIVES_WAITING;
+use crate::limits::{BEHIND_MAX, KEEPALIVES_WAITING};
 use crate::local::clients::{refuse, reply};
 use crate::local::reads::{Query, Read, Ready, Way};
 use crate::objects::pipeline::{Calls, Work};
 use crate::replicated::sessions;
 use crate::{Output, Replica};
-use quorate_ordering::{Event, Ordering, ReadId, Role};
+use quorate_ordering::{Event, Ordering, ReadId};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{
-    Ask, Body, Call, CommandId, ConnectionId, Duration, ObjectId, Outcome, ReadLevel, Refusal,
-    Slot, Time, ToClient, Value,
+    Ask, Body, Call, CommandId, Duration, Outcome, ReadLevel, Refusal, Slot, Time, ToClient,
 };
 
 impl<O: Ordering> Replica<O> {
@@ -29,6 +28,7 @@ impl<O: Ordering> Replica<O> {
         while let Some(ready) = self.reads.take_ready(handed) {
             self.answer_group(now, ready, out);
         }
+        self.tend_held(now, out);
     }
 
     fn execute(&mut self, calls: Calls, out: &mut Vec<Output<O::Message>>) {
@@ -153,46 +153,65 @@ impl<O: Ordering> Replica<O> {
         }
     }
 
-    /// Accepts a client's read, or returns its refusal.
-    #[expect(clippy::too_many_arguments, reason = "the fields of one message")]
+    /// Accepts a client's read, or returns its refusal. A read of any state waits a little for the slot `after`.
     pub(crate) fn read(
         &mut self,
         now: Time,
-        to: ConnectionId,
-        request: u64,
-        object: ObjectId,
-        payload: Value,
+        read: Read,
         level: ReadLevel,
+        after: Slot,
         out: &mut Vec<Output<O::Message>>,
     ) -> Result<(), Refusal> {
         self.serves_objects()?;
-        self.admits_request(object, &payload)?;
+        self.admits_request(read.object, &read.payload)?;
         if self.reads.is_full() || self.pipeline.is_behind() {
             return Err(Refusal::Overloaded);
         }
-        let read = Read {
-            to,
-            request,
-            object,
-            payload,
-        };
         match level {
             ReadLevel::Confirmed => self.reads.arrive(Way::Confirmed, read),
             ReadLevel::Lease => self.reads.arrive(Way::Lease, read),
             ReadLevel::Ordered if !self.can_order() => return Err(Refusal::StorageFull),
             ReadLevel::Ordered if self.is_log_full() => return Err(Refusal::Overloaded),
             ReadLevel::Ordered => self.reads.arrive(Way::Ordered, read),
-            ReadLevel::Any => {
-                let query = Query {
-                    slot: self.pipeline.handed_out(self.replicated.applied),
-                    current_at: Some(self.current_at(now)),
-                    until: None,
-                    read,
-                };
-                self.query(query, out);
+            ReadLevel::Any | ReadLevel::Loose => {
+                let slot = self.pipeline.handed_out(self.replicated.applied);
+                if slot < after && !planted(Plant::AnyGoesBack) {
+                    self.reads.hold(read, after, now + BEHIND_MAX);
+                } else {
+                    self.read_any(read, slot, out);
+                }
             }
         }
         Ok(())
+    }
+
+    /// Reads the state of this replica, if its age is known.
+    fn read_any(&mut self, read: Read, slot: Slot, out: &mut Vec<Output<O::Message>>) {
+        let current_at = self.currency.since(slot);
+        if self.serves_objects().is_err() || current_at.is_none() {
+            let ask = Ask::Request(read.request);
+            return refuse(out, read.to, ask, Refusal::NotServing);
+        }
+        let query = Query {
+            slot,
+            current_at,
+            until: None,
+            read,
+        };
+        self.query(query, out);
+    }
+
+    /// Answers the reads whose clients had seen more than this replica, once it has that, and refuses those that have
+    /// waited for too long.
+    fn tend_held(&mut self, now: Time, out: &mut Vec<Output<O::Message>>) {
+        let slot = self.pipeline.handed_out(self.replicated.applied);
+        for (read, is_reached) in self.reads.take_held(slot, now) {
+            if is_reached {
+                self.read_any(read, slot, out);
+            } else {
+                refuse(out, read.to, Ask::Request(read.request), Refusal::Behind);
+            }
+        }
     }
 
     fn query(&mut self, query: Query, out: &mut Vec<Output<O::Message>>) {
@@ -203,32 +222,6 @@ impl<O: Ordering> Replica<O> {
             object,
             payload,
         });
-    }
-
-    /// When this node last knew that it was current: a follower when it last heard the leader, a leader when
-    /// it last heard a majority.
-    fn current_at(&self, now: Time) -> Time {
-        match self.role {
-            Role::Leader { .. } => {
-                let others = self.config.view.acceptors.without(self.config.own);
-                let mut heard: Vec<Time> = others
-                    .iter()
-                    .map(|node| self.heard.get(&node).copied().unwrap_or_default())
-                    .collect();
-                heard.sort_unstable_by(|a, b| b.cmp(a));
-                let needed = self.config.view.acceptors.len() / 2;
-                match needed.checked_sub(1) {
-                    None => now,
-                    Some(last) => heard.get(last).copied().unwrap_or_default(),
-                }
-            }
-            Role::Follower {
-                leader: Some(leader),
-            } => self.heard.get(&leader).copied().unwrap_or_default(),
-            Role::Candidate { .. } | Role::Follower { leader: None } => {
-                self.heard.values().copied().max().unwrap_or_default()
-            }
-        }
     }
 
     /// Opens the confirmation or the mark of each group of reads that arrived in this turn.

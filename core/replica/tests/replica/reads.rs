@@ -169,21 +169,121 @@ fn a_read_waits_while_calls_before_its_barrier_are_not_handed_out() {
     assert_eq!(world.outcome(6), Some(last));
 }
 
+/// Claim rp-33.
 #[test]
-fn any_state_is_read_with_its_slot_and_age() {
+fn any_state_is_as_old_as_the_newest_mark_that_it_has_reached() {
     let mut world = World::new(2);
     let session = world.open(0, 5);
-    world.link_up(0, 1);
     world.shared.borrow_mut().deaf.insert(1);
-    world.decide(vec![call(session, 1, 0, "a")]);
+    let slot = world.shared.borrow().last();
+    let at = world.now;
+    world.effect(1, Effect::Current { slot, at });
+    let slot = world.decide(vec![call(session, 1, 0, "a")]);
     world.pass(Duration::from_millis(250));
+    // The leader was heard just now, and what it told is not executed here.
+    let at = world.now;
+    world.effect(1, Effect::Current { slot, at });
     world.read(1, 6, 1, ReadLevel::Any);
     let told = world.take_told(6);
-    let [ToClient::Read { slot, age, .. }] = told.as_slice() else {
+    let [
+        ..,
+        ToClient::Read {
+            slot: read, age, ..
+        },
+    ] = told.as_slice()
+    else {
         panic!("{told:?}");
     };
-    assert!(*slot < world.shared.borrow().last());
-    assert!(*age >= Duration::from_millis(250));
+    assert!(*read < slot);
+    assert_eq!(*age, Duration::from_millis(250));
+    world.shared.borrow_mut().deaf.clear();
+    world.run();
+    world.read(1, 6, 2, ReadLevel::Any);
+    let told = world.take_told(6);
+    let [
+        ToClient::Read {
+            slot: read, age, ..
+        },
+    ] = told.as_slice()
+    else {
+        panic!("{told:?}");
+    };
+    assert_eq!((*read, *age), (slot, Duration::ZERO));
+}
+
+/// Claim rp-33.
+#[test]
+fn any_state_is_as_old_as_what_the_objects_have_and_not_as_what_is_applied() {
+    let mut world = World::new(1);
+    let session = world.open(0, 5);
+    let (slot, at) = (world.shared.borrow().last(), world.now);
+    world.effect(0, Effect::Current { slot, at });
+    world.nodes[0].objects.answers_left = Some(0);
+    let each = limits::HANDED_CALLS as u64 / 20;
+    for slot in 0..30 {
+        let calls = (1..=each).map(|n| slot * each + n);
+        let calls = calls.map(|sequence| call(session, sequence, sequence - 1, "a"));
+        let calls = calls.collect();
+        world.decide(calls);
+    }
+    world.pass(Duration::from_millis(250));
+    let (slot, at) = (world.shared.borrow().last(), world.now);
+    assert_eq!(world.nodes[0].replica.status().applied, slot);
+    world.effect(0, Effect::Current { slot, at });
+    world.read(0, 6, 1, ReadLevel::Any);
+    world.nodes[0].objects.answers_left = None;
+    world.run();
+    let told = world.take_told(6);
+    let [
+        ToClient::Read {
+            slot: read, age, ..
+        },
+    ] = told.as_slice()
+    else {
+        panic!("{told:?}");
+    };
+    assert!(*read < slot, "the rest waits behind slow objects");
+    assert_eq!(*age, Duration::from_millis(250));
+}
+
+/// Claim rp-33.
+#[test]
+fn a_replica_that_never_knew_itself_current_answers_no_read_of_any_state() {
+    let mut world = World::new(2);
+    world.link_up(0, 1);
+    let ask = Ask::Request(1);
+    for level in [ReadLevel::Any, ReadLevel::Loose] {
+        world.read(1, 6, 1, level);
+        let told = world.take_told(6);
+        assert_eq!(told.last(), Some(&refused(ask, Refusal::NotServing)));
+    }
+    assert_eq!(world.nodes[1].replica.status().current_at, None);
+    assert_eq!(world.nodes[1].replica.status().reads, 0);
+}
+
+/// Claim rp-34.
+#[test]
+fn a_client_that_has_seen_more_waits_a_little_and_is_sent_elsewhere() {
+    let mut world = World::new(2);
+    let session = world.open(0, 5);
+    world.shared.borrow_mut().deaf.insert(1);
+    let (slot, at) = (Slot::ZERO, world.now);
+    world.effect(1, Effect::Current { slot, at });
+    let seen = world.decide(vec![call(session, 1, 0, "a")]);
+    world.read_after(1, 6, 1, seen);
+    assert!(!world.take_told(6).iter().any(is_read), "it is behind");
+    world.pass(limits::BEHIND_MAX);
+    let ask = Ask::Request(1);
+    assert_eq!(world.take_told(6), [refused(ask, Refusal::Behind)]);
+    world.read_after(1, 6, 2, seen);
+    world.shared.borrow_mut().deaf.clear();
+    world.run();
+    assert!(world.take_told(6).iter().any(is_read), "it has caught up");
+    assert_eq!(world.nodes[1].replica.status().reads, 0);
+}
+
+fn is_read(told: &ToClient) -> bool {
+    matches!(told, ToClient::Read { .. })
 }
 
 #[test]

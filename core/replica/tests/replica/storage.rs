@@ -1,6 +1,7 @@
 //! What a node does while its disk is full.
 
 use crate::world::{World, id, refused, secret};
+use quorate_ordering::Effect;
 use quorate_replica::{CheckpointPolicy, DiskRoom, Input, Snapshots};
 use quorate_types::{Ask, FromClient, ReadLevel, Refusal, Slot, ToClient};
 
@@ -51,6 +52,8 @@ fn reads_go_on_while_the_disk_is_full() {
             room: DiskRoom::Full,
         },
     );
+    let (slot, at) = (Slot::ZERO, world.now);
+    world.effect(0, Effect::Current { slot, at });
     for level in [ReadLevel::Confirmed, ReadLevel::Lease, ReadLevel::Any] {
         world.read(0, 5, 1, level);
         assert!(world.outcome(5).is_some(), "{level:?}");

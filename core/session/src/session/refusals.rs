@@ -23,7 +23,7 @@ impl ClientSession {
             | (Ask::Call(CommandId { session, .. }), Refusal::SessionExpired) => {
                 self.on_expired(now, session, out);
             }
-            (_, Refusal::NotServing) => {
+            (_, Refusal::NotServing | Refusal::Behind) => {
                 self.delay(now, ask);
                 self.on_disconnected(now);
                 self.wake_hint = now;
@@ -174,6 +174,7 @@ fn is_final(refusal: Refusal) -> bool {
         | Refusal::SessionExpired
         | Refusal::NotServing
         | Refusal::NoLeader
-        | Refusal::StorageFull => false,
+        | Refusal::StorageFull
+        | Refusal::Behind => false,
     }
 }

@@ -1,5 +1,7 @@
 //! What a client does when replicas answer, refuse, fall silent or die.
+
 mod belonging;
+mod reading;
 
 use quorate_session::{
     Answer, Cause, ClientSession, Failure, Operation, SessionConfig, SessionInput, SessionOutput,

@@ -8,13 +8,14 @@ use crate::client::{put_refusal, take_refusal};
 use crate::codec::{Reader, put_flag, put_list, put_option};
 use crate::limits::ENTRIES_MAX;
 use crate::words::{
-    BALLOT_BYTES, put_ballot, put_command_id, put_slot, take_ballot, take_command_id, take_slot,
+    BALLOT_BYTES, put_ballot, put_command_id, put_node, put_slot, take_ballot, take_command_id,
+    take_node, take_slot,
 };
 use bytes::{BufMut, BytesMut};
 use quorate_any::paxos::message::{
-    Accept, Accepted, AskBarrier, Barrier, Confirm, Confirmed, Decided, Forward, Heard, Heartbeat,
-    Learn, Learned, Nack, PreVote, PreVoted, Prepare, Returned, Seen, Survey, Surveyed, TakeOver,
-    Trimmed,
+    Accept, Accepted, AskBarrier, Barrier, Confirm, Confirmed, Current, Decided, Forward, Heard,
+    Heartbeat, Learn, Learned, Nack, PreVote, PreVoted, Prepare, Returned, Seen, Survey, Surveyed,
+    TakeOver, Trimmed,
 };
 use quorate_any::paxos::{Message, Promise, Vote};
 use quorate_types::{Ballot, Batch, Slot, Wall};
@@ -71,9 +72,11 @@ pub(crate) fn put_message(buf: &mut BytesMut, message: &Message) {
         Message::Heartbeat(m) => {
             put_round(buf, m.ballot, m.beat, m.decided);
             put_flag(buf, m.wants_lease);
+            put_option(buf, m.current.as_ref(), put_current);
         }
         Message::Heard(m) => {
             put_round(buf, m.ballot, m.beat, m.decided);
+            buf.put_u64_le(m.number);
             put_flag(buf, m.is_voter);
             put_flag(buf, m.is_granted);
         }
@@ -211,11 +214,13 @@ pub(crate) fn take_message(r: &mut Reader<'_>) -> Result<Message, WireError> {
             beat: r.counter("beat")?,
             decided: take_slot(r)?,
             wants_lease: r.flag("wish for a lease")?,
+            current: r.option("current state", take_current)?,
         }),
         HEARD => Message::Heard(Heard {
             ballot: take_ballot(r)?,
             beat: r.counter("beat")?,
             decided: take_slot(r)?,
+            number: r.counter("answer number")?,
             is_voter: r.flag("vote")?,
             is_granted: r.flag("grant")?,
         }),
@@ -290,6 +295,26 @@ fn take_rest(r: &mut Reader<'_>, tag: u8) -> Result<Message, WireError> {
 
 fn take_batches(r: &mut Reader<'_>) -> Result<Vec<Batch>, WireError> {
     r.list("batches", ENTRIES_MAX, BATCH_BYTES_MIN, take_batch)
+}
+
+/// Nodes of a view.
+const NODES_MAX: usize = 64;
+
+fn put_current(buf: &mut BytesMut, current: &Current) {
+    put_slot(buf, current.decided);
+    put_list(buf, &current.heard, |buf, (node, number)| {
+        put_node(buf, *node);
+        buf.put_u64_le(*number);
+    });
+}
+
+fn take_current(r: &mut Reader<'_>) -> Result<Current, WireError> {
+    Ok(Current {
+        decided: take_slot(r)?,
+        heard: r.list("answers", NODES_MAX, 10, |r| {
+            Ok((take_node(r)?, r.counter("answer number")?))
+        })?,
+    })
 }
 
 fn put_promise(buf: &mut BytesMut, promise: &Promise) {

@@ -4,9 +4,9 @@ use crate::draw::Draw;
 use bytes::Bytes;
 use quorate_any::AnyMessage;
 use quorate_any::paxos::message::{
-    Accept, Accepted, AskBarrier, Barrier, Confirm, Confirmed, Decided, Forward, Heard, Heartbeat,
-    Learn, Learned, Nack, PreVote, PreVoted, Prepare, Returned, Seen, Survey, Surveyed, TakeOver,
-    Trimmed,
+    Accept, Accepted, AskBarrier, Barrier, Confirm, Confirmed, Current, Decided, Forward, Heard,
+    Heartbeat, Learn, Learned, Nack, PreVote, PreVoted, Prepare, Returned, Seen, Survey, Surveyed,
+    TakeOver, Trimmed,
 };
 use quorate_any::paxos::{Message, Promise, Vote};
 use quorate_ordering::{Entry, Record};
@@ -71,7 +71,7 @@ fn outcome(draw: &mut Draw) -> Outcome {
 }
 
 fn refusal(draw: &mut Draw) -> Refusal {
-    const ALL: [Refusal; 12] = [
+    const ALL: [Refusal; 13] = [
         Refusal::NotOrdered,
         Refusal::Unknown,
         Refusal::Overloaded,
@@ -84,8 +84,9 @@ fn refusal(draw: &mut Draw) -> Refusal {
         Refusal::TooLarge,
         Refusal::NoSnapshots,
         Refusal::StorageFull,
+        Refusal::Behind,
     ];
-    ALL[draw.below(12) as usize]
+    ALL[draw.below(13) as usize]
 }
 
 fn secret(draw: &mut Draw) -> Secret {
@@ -94,11 +95,12 @@ fn secret(draw: &mut Draw) -> Secret {
 }
 
 pub(crate) fn request(draw: &mut Draw) -> FromClient {
-    const LEVELS: [ReadLevel; 4] = [
+    const LEVELS: [ReadLevel; 5] = [
         ReadLevel::Ordered,
         ReadLevel::Confirmed,
         ReadLevel::Lease,
         ReadLevel::Any,
+        ReadLevel::Loose,
     ];
     match draw.below(7) {
         0 => FromClient::Open {
@@ -114,7 +116,8 @@ pub(crate) fn request(draw: &mut Draw) -> FromClient {
             request: draw.number(),
             object: object(draw),
             payload: payload(draw),
-            level: LEVELS[draw.below(4) as usize],
+            level: LEVELS[draw.below(5) as usize],
+            after: slot(draw),
         },
         3 => FromClient::KeepAlive {
             session: session(draw),
@@ -299,10 +302,15 @@ fn election_or_agreement(draw: &mut Draw) -> Message {
             beat: counter(draw),
             decided: slot(draw),
             wants_lease: draw.flag(),
+            current: draw.flag().then(|| Current {
+                decided: slot(draw),
+                heard: draw.list(4, |draw| (node(draw), counter(draw))),
+            }),
         }),
         _ => Message::Heard(Heard {
             ballot: ballot(draw),
             beat: counter(draw),
+            number: counter(draw),
             decided: slot(draw),
             is_voter: draw.flag(),
             is_granted: draw.flag(),

@@ -205,6 +205,7 @@ fn requests_of_clients() -> Vec<Sample> {
         object: ObjectId(1),
         payload: payload(),
         level,
+        after: Slot(41),
     };
     [
         ("request_open", FromClient::Open { secret: SECRET }),
@@ -221,6 +222,7 @@ fn requests_of_clients() -> Vec<Sample> {
         ("request_read_confirmed", read(ReadLevel::Confirmed)),
         ("request_read_lease", read(ReadLevel::Lease)),
         ("request_read_any", read(ReadLevel::Any)),
+        ("request_read_loose", read(ReadLevel::Loose)),
         (
             "request_keep_alive",
             FromClient::KeepAlive { session: SESSION },

@@ -4,9 +4,9 @@ use crate::samples::{BALLOT, ID, LOW, Reader, SECRET_HASH, SESSION, Sample, payl
 use bytes::Bytes;
 use quorate_any::AnyMessage;
 use quorate_any::paxos::message::{
-    Accept, Accepted, AskBarrier, Barrier, Confirm, Confirmed, Decided, Forward, Heard, Heartbeat,
-    Learn, Learned, Nack, PreVote, PreVoted, Prepare, Returned, Seen, Survey, Surveyed, TakeOver,
-    Trimmed,
+    Accept, Accepted, AskBarrier, Barrier, Confirm, Confirmed, Current, Decided, Forward, Heard,
+    Heartbeat, Learn, Learned, Nack, PreVote, PreVoted, Prepare, Returned, Seen, Survey, Surveyed,
+    TakeOver, Trimmed,
 };
 use quorate_any::paxos::{Message, Promise, Vote};
 use quorate_replica::{DiskRoom, PeerMessage, ReplicaMessage};
@@ -125,6 +125,10 @@ fn elections() -> Vec<(&'static str, Message)> {
                 beat: 17,
                 decided: Slot(90),
                 wants_lease: true,
+                current: Some(Current {
+                    decided: Slot(89),
+                    heard: vec![(NodeId(2), 1 << 32 | 16), (NodeId(3), 3 << 32 | 7)],
+                }),
             }),
         ),
         (
@@ -132,6 +136,7 @@ fn elections() -> Vec<(&'static str, Message)> {
             Message::Heard(Heard {
                 ballot: BALLOT,
                 beat: 17,
+                number: 2 << 32 | 9,
                 decided: Slot(90),
                 is_voter: true,
                 is_granted: false,

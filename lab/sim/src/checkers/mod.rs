@@ -3,6 +3,7 @@
 //! None of them trusts the code under test or shares code with it; they take plain numbers and calls. The seeded
 //! world calls them at each event; the real-process nemesis passes recorded histories to them.
 
+pub mod ages;
 pub mod agreed_time;
 pub mod agreement;
 pub mod at_most_once;
@@ -73,6 +74,8 @@ pub enum Property {
     SessionKept,
     /// Batches are stamped with the time of a majority's clocks.
     AgreedTime,
+    /// A read of any state tells no smaller age than its state has, and no client goes back behind what it has read.
+    AnyState,
     /// Replicas that executed the same hold the same.
     Digest,
     /// The code under test keeps its own rules: no assertion fails.

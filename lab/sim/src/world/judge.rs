@@ -11,6 +11,7 @@ mod writes;
 
 use super::clock::Moment;
 use super::workload::{self, Drawn};
+use crate::checkers::ages::Ages;
 use crate::checkers::agreement::{Agreement, Fingerprint};
 use crate::checkers::at_most_once::{AtMostOnce, Place};
 use crate::checkers::chosen::Chosen;
@@ -46,9 +47,18 @@ pub(super) struct Open {
     recorded: Option<Recorded>,
     /// What was decided when it began.
     decided: Slot,
+    /// Whose it is.
+    client: u64,
+    /// What its client had read when it began.
+    read: Slot,
 }
 
 impl Open {
+    /// Whether the state of any replica is enough for it.
+    pub(super) fn wants_any(&self) -> bool {
+        self.drawn.is_any()
+    }
+
     /// Whether a lease's answer is enough for it.
     pub(super) fn wants_lease(&self) -> bool {
         self.drawn.level == Some(ReadLevel::Lease)
@@ -76,6 +86,8 @@ pub(super) struct Judge {
     durability: Durability,
     witness: LogWitness<Group>,
     recorder: Recorder,
+    /// How old reads of any state may be.
+    pub ages: Ages,
     /// When answers are owed.
     pub liveness: Liveness,
     /// What each ballot's leader proposed.
@@ -162,6 +174,7 @@ impl Judge {
             durability: Durability::default(),
             witness: LogWitness::new(Group),
             recorder: Recorder::default(),
+            ages: Ages::default(),
             liveness,
             proposed: BTreeMap::new(),
             opened: BTreeSet::new(),
@@ -381,7 +394,7 @@ impl Judge {
         let number = self.operations;
         self.liveness.invoked(now.0, client, number);
         let name = workload::OBJECTS[drawn.object.0 as usize].0;
-        let recorded = (drawn.level != Some(ReadLevel::Any)).then(|| {
+        let recorded = (!drawn.is_any()).then(|| {
             self.recorder
                 .invoked(now.0, client, name, drawn.call.clone())
         });
@@ -390,6 +403,8 @@ impl Judge {
             number,
             recorded,
             decided: self.last_decided(),
+            client,
+            read: self.ages.read_by(client),
         }
     }
 
@@ -415,6 +430,10 @@ impl Judge {
             }
         }
         if let Source::StateAfter(slot) = source {
+            if open.drawn.level == Some(ReadLevel::Any) {
+                self.ages.goes_on(open.client, open.read, slot)?;
+            }
+            self.ages.got(open.client, slot);
             if open.recorded.is_some() && slot < open.decided {
                 let detail = format!(
                     "{:?} read {:?} after {slot}; {} was decided before it began",

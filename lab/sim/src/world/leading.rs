@@ -395,6 +395,27 @@ impl World {
         }
     }
 
+    /// A node answers reads at a time of its clock: what it says of the age of any state holds.
+    pub(super) fn watch_ages(&mut self, id: NodeId, time: Time, out: &[Output<AnyMessage>]) {
+        for output in out {
+            let Output::Reply {
+                to,
+                message:
+                    ToClient::Read {
+                        request, slot, age, ..
+                    },
+            } = output
+            else {
+                continue;
+            };
+            if self.wants_any(*to, *request) {
+                let at = self.nodes[&id].clock.moment_of(time);
+                let judged = self.judge.ages.answered(at.0, *slot, age.0);
+                self.judged(judged);
+            }
+        }
+    }
+
     fn watch_read(
         &mut self,
         (id, life): (NodeId, u64),

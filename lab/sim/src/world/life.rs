@@ -320,9 +320,11 @@ impl World {
         input: Input<AnyMessage>,
         out: &mut Vec<Output<AnyMessage>>,
     ) {
-        let ended = self.watch_queried(id, time, &input);
+        let true_time = self.nodes[&id].clock.boot(self.now);
+        let ended = self.watch_queried(id, true_time, &input);
         let before = out.len();
         self.running(id).replica.handle(time, input, out);
+        self.watch_ages(id, time, &out[before..]);
         if let Some(until) = ended {
             self.judge_late(id, until, &out[before..]);
         }
@@ -341,6 +343,7 @@ impl World {
             self.trace.note(self.now, &words, || {
                 format!("{id} decides {slot} {batch:?}")
             });
+            self.judge.ages.decided(self.now.0, slot);
             let judged = self.judge.decided(id, slot, &batch);
             self.judged(judged);
             self.watch_decided(id, slot, &batch);

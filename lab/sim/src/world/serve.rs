@@ -450,6 +450,14 @@ impl World {
         open.is_some_and(super::judge::Open::wants_lease)
     }
 
+    /// Whether a client asked with this request for the state of any replica.
+    pub(super) fn wants_any(&self, id: ConnectionId, request: u64) -> bool {
+        let client = self.connections.get(&id).and_then(|found| found.client);
+        let client = client.and_then(|number| self.clients.get(&number));
+        let open = client.and_then(|client| client.open.get(&Ticket::Request(request)));
+        open.is_some_and(super::judge::Open::wants_any)
+    }
+
     /// A node answers a client.
     pub(super) fn reply(&mut self, id: ConnectionId, message: &ToClient) {
         if !self.connections.contains_key(&id) {

@@ -34,6 +34,13 @@ pub(super) struct Drawn {
     pub level: Option<ReadLevel>,
 }
 
+impl Drawn {
+    /// Whether it reads the state of any replica.
+    pub(super) fn is_any(&self) -> bool {
+        matches!(self.level, Some(ReadLevel::Any | ReadLevel::Loose))
+    }
+}
+
 /// Draws the operations of one client.
 #[derive(Debug)]
 pub(super) struct Workload {
@@ -76,11 +83,12 @@ impl Workload {
     pub(super) fn draw(&mut self) -> Drawn {
         let object = ObjectId(self.random.below(OBJECTS.len() as u64) as u32);
         if self.random.chance(self.reads_per_mille) {
-            let level = match self.random.below(10) {
-                0..=4 => ReadLevel::Confirmed,
-                5..=7 => ReadLevel::Lease,
-                8 => ReadLevel::Ordered,
-                _ => ReadLevel::Any,
+            let level = match self.random.below(20) {
+                0..=8 => ReadLevel::Confirmed,
+                9..=13 => ReadLevel::Lease,
+                14..=15 => ReadLevel::Ordered,
+                16..=18 => ReadLevel::Any,
+                _ => ReadLevel::Loose,
             };
             let call = self.read_of(object);
             return Drawn {

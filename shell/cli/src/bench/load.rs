@@ -66,9 +66,11 @@ impl<'a> Load<'a> {
         };
         options.session.preference = match plan.reads {
             ReadLevel::Any if plan.read_ratio > 0.5 => Preference::Anyone,
-            ReadLevel::Any | ReadLevel::Ordered | ReadLevel::Confirmed | ReadLevel::Lease => {
-                Preference::Leader
-            }
+            ReadLevel::Any
+            | ReadLevel::Loose
+            | ReadLevel::Ordered
+            | ReadLevel::Confirmed
+            | ReadLevel::Lease => Preference::Leader,
         };
         let mut users = Vec::new();
         for index in 0..plan.clients {

@@ -81,6 +81,7 @@ fn adventures(persistence: Persistence, seeds: std::ops::Range<u64>) {
     println!("{persistence:?}: slots, confirmed reads, refusals: {sums:?}");
 }
 
+/// Claim mp-47.
 #[test]
 fn nodes_with_disks_agree_through_misfortune_and_are_live_after_it() {
     adventures(Persistence::Disk, 0..60);

@@ -67,6 +67,8 @@ pub(crate) struct World {
     pub(crate) confirmed: u64,
     pub(crate) refused: u64,
     pub(crate) highest: Slot,
+    /// When each higher slot was first decided.
+    heights: Vec<(Time, Slot)>,
 }
 
 impl World {
@@ -91,6 +93,7 @@ impl World {
             confirmed: 0,
             refused: 0,
             highest: Slot::ZERO,
+            heights: Vec::new(),
             view,
         };
         for node in world.view.nodes().iter() {
@@ -238,6 +241,23 @@ impl World {
         }
     }
 
+    fn rise(&mut self, slot: Slot) {
+        if slot > self.highest {
+            self.highest = slot;
+            self.heights.push((self.now, slot));
+        }
+    }
+
+    /// What a node is told about the age of its state is true.
+    fn check_current(&self, id: NodeId, slot: Slot, at: Time) {
+        let before = self.heights.partition_point(|(since, _)| *since < at);
+        let newest = before.checked_sub(1).map(|index| self.heights[index].1);
+        assert!(
+            newest <= Some(slot),
+            "{id} is told that {slot} was the newest at {at:?}, after {newest:?}"
+        );
+    }
+
     fn perform(&mut self, id: NodeId, effect: Effect<Message>, executed: &mut Option<Slot>) {
         let now = self.now;
         match effect {
@@ -266,7 +286,7 @@ impl World {
                 }
                 let known = self.chosen.entry(slot).or_insert_with(|| batch.clone());
                 assert_eq!(*known, batch, "{id} {slot}: nodes agree");
-                self.highest = self.highest.max(slot);
+                self.rise(slot);
             }
             Effect::Role(role) => self.nodes.get_mut(&id).unwrap().role = role,
             Effect::Confirmed { read, barrier, .. } => {
@@ -277,6 +297,7 @@ impl World {
             Effect::Unconfirmed { read } => {
                 self.read_floor.remove(&(id, read)).expect("answered once");
             }
+            Effect::Current { slot, at } => self.check_current(id, slot, at),
             Effect::Repaired => {}
             Effect::Conflict(conflict) => panic!("{conflict}"),
             Effect::NeedSnapshot { upto } => {

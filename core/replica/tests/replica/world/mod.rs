@@ -334,13 +334,12 @@ impl World {
     }
 
     pub(crate) fn read(&mut self, at: usize, from: u64, request: u64, level: ReadLevel) {
-        let message = FromClient::Read {
-            request,
-            object: ObjectId(0),
-            payload: payload("?"),
-            level,
-        };
-        self.say(at, from, message);
+        self.say(at, from, read(request, level, Slot::ZERO));
+    }
+
+    /// A read of any state by a client that has seen `after`.
+    pub(crate) fn read_after(&mut self, at: usize, from: u64, request: u64, after: Slot) {
+        self.say(at, from, read(request, ReadLevel::Any, after));
     }
 
     /// Decides `commands` in the next slot, as if another node had submitted them.
@@ -433,4 +432,14 @@ pub(crate) fn refused(ask: Ask, refusal: Refusal) -> ToClient {
 
 pub(crate) fn batch(commands: Vec<Command>) -> Batch {
     Batch::new(stamp(Time(1)), commands)
+}
+
+fn read(request: u64, level: ReadLevel, after: Slot) -> FromClient {
+    FromClient::Read {
+        request,
+        object: ObjectId(0),
+        payload: payload("?"),
+        level,
+        after,
+    }
 }

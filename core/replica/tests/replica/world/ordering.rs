@@ -174,6 +174,7 @@ impl Ordering for Instant {
             role: self.role,
             promised: Ballot::ZERO,
             decided: shared.cursors[&self.own],
+            known: shared.cursors[&self.own],
             voted: shared.last(),
             trimmed: shared.trimmed,
             window_left: 0,

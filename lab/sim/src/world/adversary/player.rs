@@ -263,7 +263,10 @@ impl Adversary {
             }
             Effect::NeedSnapshot { upto } => self.player(id).wanted = Some(upto),
             Effect::Role(role) => self.note(Tag::Output, id, || format!("{id} is {role:?}")),
-            Effect::Confirmed { .. } | Effect::Unconfirmed { .. } | Effect::Refuse { .. } => {}
+            Effect::Confirmed { .. }
+            | Effect::Unconfirmed { .. }
+            | Effect::Current { .. }
+            | Effect::Refuse { .. } => {}
         }
     }
 }

@@ -1,0 +1,56 @@
+//! What a read of any state tells a node about what its client has read.
+
+use crate::World;
+use quorate_session::Operation;
+use quorate_types::{
+    Ask, Duration, FromClient, ObjectId, Outcome, ReadLevel, Refusal, Slot, ToClient, Value,
+};
+
+/// Claim rp-34.
+#[test]
+fn a_read_of_any_state_says_what_the_client_has_read_before_unless_it_may_go_back() {
+    let mut world = World::open();
+    let read = |world: &mut World, level| {
+        let operation = Operation::Read {
+            object: ObjectId(0),
+            payload: Value::new(),
+            level,
+        };
+        let deadline = world.now + Duration::from_millis(10_000);
+        world
+            .session
+            .begin(world.now, operation, deadline, &mut world.out);
+        match world.sent().as_slice() {
+            [FromClient::Read { request, after, .. }] => (*request, *after),
+            other => panic!("{other:?}"),
+        }
+    };
+    let (request, after) = read(&mut world, ReadLevel::Confirmed);
+    assert_eq!(after, Slot::ZERO);
+    world.receive(ToClient::Read {
+        request,
+        slot: Slot(7),
+        age: Duration::ZERO,
+        outcome: Outcome::Returned(Value::new()),
+    });
+    let (request, after) = read(&mut world, ReadLevel::Loose);
+    assert_eq!(after, Slot::ZERO);
+    world.receive(ToClient::Read {
+        request,
+        slot: Slot(4),
+        age: Duration::ZERO,
+        outcome: Outcome::Returned(Value::new()),
+    });
+    let (request, after) = read(&mut world, ReadLevel::Any);
+    assert_eq!(
+        after,
+        Slot(7),
+        "an older answer does not lower what was seen"
+    );
+    world.out.clear();
+    world.receive(ToClient::Refused {
+        ask: Ask::Request(request),
+        refusal: Refusal::Behind,
+    });
+    assert_eq!(world.dialled().len(), 1, "another node may have it");
+}

@@ -5,6 +5,7 @@ use crate::print;
 use clap::{Args, Subcommand, ValueEnum};
 use quorate_node::{Hex, NodeConfig, NodeError};
 use quorate_storage::{Identity, Persist};
+use quorate_types::{ClusterId, Incarnation, NodeId};
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 use serde::Serialize;
 use std::io::IsTerminal;
@@ -104,20 +105,26 @@ fn init(args: &InitArgs, as_json: bool) -> Result<(), CliError> {
         None => random()?,
     };
     let persist = args.persist.as_storage();
-    let made = Identity::init(&args.dir, cluster, args.node, random()?, persist);
+    let made = Identity::init(
+        &args.dir,
+        ClusterId(cluster),
+        NodeId(args.node),
+        Incarnation(random()?),
+        persist,
+    );
     let identity = made.map_err(|error| node_error(&NodeError::from(error)))?;
-    let cluster = format!("{:016x}", identity.cluster);
-    let incarnation = format!("{:016x}", identity.incarnation);
+    let cluster = format!("{:016x}", identity.cluster.0);
+    let incarnation = format!("{:016x}", identity.incarnation.0);
     if as_json {
         let line = serde_json::json!({
-            "cluster": cluster, "node": identity.node, "incarnation": incarnation,
+            "cluster": cluster, "node": identity.node.0, "incarnation": incarnation,
             "dir": args.dir,
         });
         print::line(line)?;
     } else {
         print::line(format_args!(
             "cluster      {cluster}\nnode         {}\nincarnation  {incarnation}",
-            identity.node
+            identity.node.0
         ))?;
     }
     Ok(())

@@ -25,7 +25,7 @@ pub(crate) struct Journal {
     writer: LogWriter,
     /// Where the log is, for messages.
     dir: PathBuf,
-    group: u32,
+    group: GroupId,
     queue: VecDeque<LogRequest>,
     /// Where the log is damaged, until that is repaired.
     damaged: Vec<Position>,
@@ -91,7 +91,7 @@ impl Journal {
         Journal {
             writer,
             dir: dir.to_path_buf(),
-            group: group.0,
+            group,
             queue: VecDeque::new(),
             damaged,
             scratch: BytesMut::new(),
@@ -107,7 +107,7 @@ impl Journal {
         put_record(&mut self.scratch, record);
         let append = Append {
             group: self.group,
-            slot: record.slot().map_or(0, |slot| slot.0),
+            slot: record.slot().unwrap_or(Slot::ZERO),
             record: self.scratch.split().freeze(),
         };
         if let Some(LogRequest::Append {
@@ -135,7 +135,7 @@ impl Journal {
     pub(crate) fn discard(&mut self, upto: Slot, base: &[Record]) {
         self.queue.push_back(LogRequest::Discard {
             group: self.group,
-            upto: upto.0,
+            upto,
             base: put_base(base),
         });
     }
@@ -249,12 +249,12 @@ pub(crate) fn past(
         match entry {
             RecoveredRecord::Record {
                 group: of, bytes, ..
-            } if of == group.0 => {
+            } if of == group => {
                 past.read(take_record(&bytes).map_err(unreadable)?);
             }
             RecoveredRecord::Base {
                 group: of, bytes, ..
-            } if of == group.0 => {
+            } if of == group => {
                 let base = take_base(bytes).map_err(unreadable)?;
                 base.into_iter().for_each(|record| past.read(record));
             }
@@ -267,7 +267,7 @@ pub(crate) fn past(
                     "the log is damaged here"
                 );
                 let is_ours = match lost {
-                    Lost::Record { group: of, .. } | Lost::Base { group: of, .. } => of == group.0,
+                    Lost::Record { group: of, .. } | Lost::Base { group: of, .. } => of == group,
                     Lost::Unknown => true,
                 };
                 if is_ours {
@@ -283,8 +283,10 @@ pub(crate) fn past(
 /// What a loss means to an acceptor. Only promises are records of no slot; what a base stood for may have been anything.
 fn core_loss(lost: Lost) -> LostRecord {
     match lost {
-        Lost::Record { slot: 0, .. } => LostRecord::Promise,
-        Lost::Record { slot, .. } => LostRecord::Slot(Slot(slot)),
+        Lost::Record {
+            slot: Slot::ZERO, ..
+        } => LostRecord::Promise,
+        Lost::Record { slot, .. } => LostRecord::Slot(slot),
         Lost::Base { .. } | Lost::Unknown => LostRecord::Anything,
     }
 }
@@ -325,7 +327,7 @@ fn take_base(mut base: Bytes) -> Result<Vec<Record>, WireError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quorate_types::{Ballot, Batch, ViewId, ViewNumber};
+    use quorate_types::{Ballot, Batch, ClusterId, ViewId, ViewNumber};
 
     fn record(entry: Entry) -> Record {
         let view = ViewId::default();
@@ -370,7 +372,7 @@ mod tests {
     fn a_full_disk_and_its_return_are_told_once_each() {
         let disk = quorate_storage::SimDisk::new();
         let limits = quorate_storage::StorageLimits::default();
-        let (log, _) = Log::open(disk.clone(), 7, 1, limits).unwrap();
+        let (log, _) = Log::open(disk.clone(), ClusterId(7), NodeId(1), limits).unwrap();
         let mut poll = mio::Poll::new().unwrap();
         let waker = Arc::new(Waker::new(poll.registry(), mio::Token(0)).unwrap());
         let mut journal =

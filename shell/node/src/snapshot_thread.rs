@@ -127,8 +127,8 @@ impl Worker {
         let peers: Vec<PeerMemory> = pasts
             .iter()
             .map(|(node, past)| PeerMemory {
-                node: node.0,
-                incarnation: past.incarnation.0,
+                node: *node,
+                incarnation: past.incarnation,
                 newest: past.newest,
                 voting: past.voting,
                 commit: past.commit,
@@ -148,10 +148,7 @@ impl Worker {
     ) -> SnapshotDone {
         let slot = core.slot;
         let bytes = self.encode(core, images);
-        match self
-            .store
-            .save(self.group.0, slot.0, digest, &bytes, agreed.0)
-        {
+        match self.store.save(self.group, slot, digest, &bytes, agreed) {
             Ok(()) => {
                 // A peer that fetches an older one goes on with it as long as it is kept here.
                 let bytes = bytes.len() as u64;
@@ -196,7 +193,7 @@ impl Worker {
 
     fn piece(&mut self, slot: Slot, offset: u64, length: u32) -> Option<ReplicaMessage> {
         if self.outgoing.as_ref().is_none_or(|(held, _)| *held != slot) {
-            let found = self.store.at(self.group.0, slot.0).ok()??;
+            let found = self.store.at(self.group, slot).ok()??;
             self.outgoing = Some((slot, found.bytes));
         }
         let (held, bytes) = self.outgoing.as_ref()?;
@@ -269,9 +266,7 @@ impl Worker {
                 "it holds {held:?}, and a majority agreed on {agreed:?}"
             ));
         }
-        let saved = self
-            .store
-            .save(self.group.0, slot.0, digest, &bytes, slot.0);
+        let saved = self.store.save(self.group, slot, digest, &bytes, slot);
         saved.map_err(|error: StorageError| error.to_string())?;
         let bytes = bytes.len() as u64;
         Ok((

@@ -29,8 +29,8 @@ use quorate_replica::{
 use quorate_storage::{DataDirectory, Log, MemoryLoss, PeerMemory, SnapshotStore};
 use quorate_transport::{Own, PeerAddress, Settings, Tls, Transport};
 use quorate_types::{
-    Digest, Finding, GroupId, Incarnation, NodeId, ObjectId, PeerPast, Reach, Recall, Sighting,
-    Slot, Time,
+    ClusterId, Digest, Finding, GroupId, NodeId, ObjectId, PeerPast, Reach, Recall, Sighting, Slot,
+    Time,
 };
 use quorate_wire::ObjectEntry;
 use std::collections::BTreeMap;
@@ -56,7 +56,7 @@ pub fn run(config: &NodeConfig) -> Result<(), NodeError> {
         note_sighting(&mut directory, *sighting)?;
     }
     if let Err(NodeError::Conflict { conflict, .. }) = &ended {
-        directory.note_conflict(conflict.slot.0)?;
+        directory.note_conflict(conflict.slot)?;
     }
     // The lock is held until nothing is written any more.
     drop(directory);
@@ -86,7 +86,7 @@ fn assemble(config: &NodeConfig, directory: &mut DataDirectory) -> Result<Node, 
     let (journal, past) = journal(config, &identity, directory, (&waker, &histograms))?;
     identity.observing = observing(config, directory)?;
     let names = object_names(&identity);
-    let store = SnapshotStore::open(directory.snapshot_disk()?, config.cluster.0)?;
+    let store = SnapshotStore::open(directory.snapshot_disk()?, ClusterId(config.cluster.0))?;
     let quarantine_file = QuarantineFile::in_directory(&config.dir, identity.group);
     let (recovered, died_file) = begin(config, &store, past.whole_after(), &names, &mut host)?;
     let remembered = Remembered {
@@ -190,26 +190,26 @@ fn object_names(identity: &OwnIdentity) -> Vec<String> {
 fn identify(config: &NodeConfig, directory: &DataDirectory) -> Result<OwnIdentity, NodeError> {
     let found = directory.identity();
     let dir = config.dir.display();
-    if (found.cluster, found.node) != (config.cluster.0, config.node) {
+    if (found.cluster, found.node) != (ClusterId(config.cluster.0), NodeId(config.node)) {
         return Err(NodeError::Identity(format!(
             "{dir} belongs to node {} of cluster {:016x}, not to node {} of cluster {:016x}",
-            found.node, found.cluster, config.node, config.cluster.0
+            found.node.0, found.cluster.0, config.node, config.cluster.0
         )));
     }
     if let Some(slot) = found.conflict {
         return Err(NodeError::Conflicted {
             dir: config.dir.clone(),
-            slot: Slot(slot),
+            slot,
         });
     }
     let view = config.view();
     let member = view
         .member(NodeId(config.node))
         .expect("checked when it was read");
-    if member.incarnation.0 != found.incarnation {
+    if member.incarnation != found.incarnation {
         return Err(NodeError::Identity(format!(
             "{dir} is incarnation {:016x}, the group's view names {:016x}: this directory is a new one and may not vote",
-            found.incarnation, member.incarnation.0
+            found.incarnation.0, member.incarnation.0
         )));
     }
     let persist = match config.persist {
@@ -265,12 +265,12 @@ fn remembered(directory: &DataDirectory) -> BTreeMap<NodeId, PeerPast> {
     let peers = PeerMemory::load(directory.disk()).into_iter();
     let pasts = peers.map(|peer| {
         let past = PeerPast {
-            incarnation: Incarnation(peer.incarnation),
+            incarnation: peer.incarnation,
             newest: peer.newest,
             voting: peer.voting,
             commit: peer.commit,
         };
-        (NodeId(peer.node), past)
+        (peer.node, past)
     });
     pasts.collect()
 }
@@ -347,7 +347,7 @@ fn journal(
     if config.persist == crate::config::PersistConfig::Memory {
         return Ok((None, Past::default()));
     }
-    let limits = quorate_storage::StorageLimits::of_node(identity.node.0);
+    let limits = quorate_storage::StorageLimits::of_node(identity.node);
     let (log, recovered) = Log::open_of(directory.log_disk()?, directory.identity_file(), limits)?;
     let found = past(recovered, identity.group)?;
     if found.newest_boot(identity.node) >= Some(identity.boot) {
@@ -412,8 +412,7 @@ fn restored(
     names: &[String],
     host: &mut Host,
 ) -> Result<Option<Recovered>, NodeError> {
-    let whole_after = whole_after.map(|slot| slot.0);
-    let Some(newest) = store.to_start_from(config.group, whole_after)? else {
+    let Some(newest) = store.to_start_from(GroupId(config.group), whole_after)? else {
         return Ok(None);
     };
     let refused = |reason: String| {
@@ -436,9 +435,9 @@ fn other_snapshots(
     started: Option<&Recovered>,
     names: &[String],
 ) -> Result<Vec<SnapshotReport>, NodeError> {
-    let started = started.map(|recovered| recovered.core.slot.0);
+    let started = started.map(|recovered| recovered.core.slot);
     let mut others = Vec::new();
-    for other in store.others(config.group, started)? {
+    for other in store.others(GroupId(config.group), started)? {
         match open(&other.bytes, names) {
             Ok((core, _)) => others.push(SnapshotReport {
                 slot: core.slot,
@@ -450,7 +449,7 @@ fn other_snapshots(
             }),
             Err(reason) => {
                 tracing::warn!(
-                    slot = other.slot,
+                    slot = %other.slot,
                     reason,
                     "a snapshot is not served to peers"
                 );

@@ -8,6 +8,7 @@ use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use quorate_types::{ClusterId, Incarnation, NodeId, Slot};
 use rustix::fs::{FlockOperation, flock};
 
 use crate::directory_disk::{DirectoryDisk, OWNER_ONLY};
@@ -21,9 +22,9 @@ impl Identity {
     /// Makes the directory of a new node. `cluster` and `incarnation` are random numbers of the caller's.
     pub fn init(
         dir: &Path,
-        cluster: u64,
-        node: u16,
-        incarnation: u64,
+        cluster: ClusterId,
+        node: NodeId,
+        incarnation: Incarnation,
         persist: Persist,
     ) -> Result<Identity, StorageError> {
         let shown = dir.display().to_string();
@@ -122,7 +123,7 @@ impl DataDirectory {
     }
 
     /// Notes durably that this node and a peer hold different decisions for `slot`. The first slot that was noted stays.
-    pub fn note_conflict(&mut self, slot: u64) -> Result<(), StorageError> {
+    pub fn note_conflict(&mut self, slot: Slot) -> Result<(), StorageError> {
         self.identity.change(|identity| {
             identity.conflict.get_or_insert(slot);
         })
@@ -140,7 +141,7 @@ impl DataDirectory {
     }
 
     /// Begins a new incarnation durably: what was promised before is another node's. The group must admit it by a view.
-    pub fn begin_incarnation(&mut self, incarnation: u64) -> Result<(), StorageError> {
+    pub fn begin_incarnation(&mut self, incarnation: Incarnation) -> Result<(), StorageError> {
         self.identity.change(|identity| {
             identity.incarnation = incarnation;
             identity.loss = None;

@@ -4,6 +4,8 @@
 
 use std::io;
 
+use quorate_types::{ClusterId, NodeId};
+
 /// The one error type of this crate. Each variant says what the caller may do next.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StorageError {
@@ -37,13 +39,13 @@ pub enum StorageError {
     },
     /// The files belong to another cluster or node: never touch them, point the node at its own directory.
     #[error(
-        "the directory belongs to cluster {cluster:016x} node {node}: use this node's own directory"
+        "the directory belongs to cluster {:016x} node {}: use this node's own directory", .cluster.0, .node.0
     )]
     Foreign {
         /// Cluster named in the files.
-        cluster: u64,
+        cluster: ClusterId,
         /// Node named in the files.
-        node: u16,
+        node: NodeId,
     },
     /// The files were written with another layout version or other sizes: use the program or the limits that wrote them.
     #[error("layout not supported: {0}")]

@@ -7,6 +7,8 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use quorate_types::{ClusterId, Incarnation, NodeId, Slot};
+
 use crate::copies::Copies;
 use crate::disk::Disk;
 use crate::error::StorageError;
@@ -59,11 +61,11 @@ impl fmt::Display for MemoryLoss {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// The cluster, chosen once.
-    pub cluster: u64,
+    pub cluster: ClusterId,
     /// The node in it.
-    pub node: u16,
+    pub node: NodeId,
     /// Chosen at random when the node is made, and again when it begins anew.
-    pub incarnation: u64,
+    pub incarnation: Incarnation,
     /// How often it has been opened; 0 before the first time.
     pub boot: u64,
     /// Where its groups keep what they remember.
@@ -75,12 +77,17 @@ pub struct Identity {
     /// What was found to be lost; stays until a new incarnation.
     pub loss: Option<MemoryLoss>,
     /// A slot for which this node and a peer hold different decisions: it never runs again in this incarnation.
-    pub conflict: Option<u64>,
+    pub conflict: Option<Slot>,
 }
 
 impl Identity {
     /// A node that has never been opened.
-    pub fn new(cluster: u64, node: u16, incarnation: u64, persist: Persist) -> Identity {
+    pub fn new(
+        cluster: ClusterId,
+        node: NodeId,
+        incarnation: Incarnation,
+        persist: Persist,
+    ) -> Identity {
         Identity {
             cluster,
             node,
@@ -134,9 +141,9 @@ impl Identity {
             Persist::Memory => 2,
         };
         out[13] = u8::from(self.lived);
-        out[14..16].copy_from_slice(&self.node.to_le_bytes());
-        out[16..24].copy_from_slice(&self.cluster.to_le_bytes());
-        out[24..32].copy_from_slice(&self.incarnation.to_le_bytes());
+        out[14..16].copy_from_slice(&self.node.0.to_le_bytes());
+        out[16..24].copy_from_slice(&self.cluster.0.to_le_bytes());
+        out[24..32].copy_from_slice(&self.incarnation.0.to_le_bytes());
         out[32..40].copy_from_slice(&self.boot.to_le_bytes());
         out[40..48].copy_from_slice(&version.to_le_bytes());
         out[48..52].copy_from_slice(&self.log.segment.to_le_bytes());
@@ -148,7 +155,7 @@ impl Identity {
             Some(MemoryLoss::DirectoryOld) => 3,
         };
         out[53] = u8::from(self.conflict.is_some());
-        out[64..72].copy_from_slice(&self.conflict.unwrap_or(0).to_le_bytes());
+        out[64..72].copy_from_slice(&self.conflict.unwrap_or(Slot::ZERO).0.to_le_bytes());
         let checksum = crc32c::crc32c(&out[4..]);
         out[0..4].copy_from_slice(&checksum.to_le_bytes());
         out
@@ -173,9 +180,9 @@ fn decode(content: &[u8]) -> Option<(u64, Identity)> {
         _ => return None,
     };
     let identity = Identity {
-        cluster: u64_at(content, 16),
-        node: u16_at(content, 14),
-        incarnation: u64_at(content, 24),
+        cluster: ClusterId(u64_at(content, 16)),
+        node: NodeId(u16_at(content, 14)),
+        incarnation: Incarnation(u64_at(content, 24)),
         boot: u64_at(content, 32),
         persist,
         lived: content[13] == 1,
@@ -184,7 +191,7 @@ fn decode(content: &[u8]) -> Option<(u64, Identity)> {
             commit: u64_at(content, 56),
         },
         loss,
-        conflict: (content[53] == 1).then(|| u64_at(content, 64)),
+        conflict: (content[53] == 1).then(|| Slot(u64_at(content, 64))),
     };
     Some((u64_at(content, 40), identity))
 }

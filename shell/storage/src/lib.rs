@@ -6,17 +6,20 @@
 //!
 //! ```
 //! use quorate_storage::{StorageLimits, Log, RecoveredRecord, SimDisk, StorageError};
+//! use quorate_types::{ClusterId, GroupId, NodeId, Slot};
 //!
+//! let (cluster, node, group) = (ClusterId(7), NodeId(1), GroupId(0));
 //! let disk = SimDisk::new();
-//! let (mut log, recovered) = Log::open(disk.clone(), 7, 1, StorageLimits::small())?;
+//! let (mut log, recovered) = Log::open(disk.clone(), cluster, node, StorageLimits::small())?;
 //! assert!(recovered.is_empty());
-//! log.append(0, 5, b"a vote in slot 5")?;
+//! log.append(group, Slot(5), b"a vote in slot 5")?;
 //! log.commit()?;                               // durable from here on
-//! log.append(0, 6, b"never committed")?;
+//! log.append(group, Slot(6), b"never committed")?;
 //!
 //! disk.crash_seeded(42);                       // power cut: what was not synced is lost
-//! let (_log, recovered) = Log::open(disk, 7, 1, StorageLimits::small())?;
-//! assert_eq!(recovered, [RecoveredRecord::Record { group: 0, slot: 5, bytes: (&b"a vote in slot 5"[..]).into() }]);
+//! let (_log, recovered) = Log::open(disk, cluster, node, StorageLimits::small())?;
+//! let bytes = (&b"a vote in slot 5"[..]).into();
+//! assert_eq!(recovered, [RecoveredRecord::Record { group, slot: Slot(5), bytes }]);
 //! # Ok::<(), StorageError>(())
 //! ```
 #![forbid(unsafe_code)]

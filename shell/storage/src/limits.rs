@@ -1,5 +1,7 @@
 //! Every bound of this crate with its reason. `StorageLimits` are those a node may choose; the rest are constants.
 
+use quorate_types::NodeId;
+
 use crate::error::StorageError;
 use crate::record::PendingCommit;
 use crate::segment;
@@ -96,9 +98,9 @@ impl StorageLimits {
 
     /// The sizes of node `node`. Logs of one group grow alike; with segments of different sizes their nodes begin new ones at
     /// different times, so that no call waits for all of them.
-    pub fn of_node(node: u16) -> StorageLimits {
+    pub fn of_node(node: NodeId) -> StorageLimits {
         let limits = StorageLimits::default();
-        let shorter = u64::from(node % 8) * (limits.segment_bytes / 32);
+        let shorter = u64::from(node.0 % 8) * (limits.segment_bytes / 32);
         StorageLimits {
             segment_bytes: limits.segment_bytes - shorter,
             ..limits
@@ -144,7 +146,7 @@ mod tests {
         for first in 0..100 {
             let sizes: Vec<u64> = (first..first + 3)
                 .map(|node| {
-                    let limits = StorageLimits::of_node(node);
+                    let limits = StorageLimits::of_node(NodeId(node));
                     limits.check().expect("sizes that work together");
                     limits.segment_bytes - segment::data_start(limits.page_bytes)
                 })

@@ -7,6 +7,8 @@
 use std::collections::BTreeMap;
 use std::io;
 
+use quorate_types::{ClusterId, GroupId, NodeId, Slot};
+
 use crate::disk::{Disk, DiskFile};
 use crate::error::{StorageError, is_full};
 use crate::identity::IdentityFile;
@@ -36,8 +38,8 @@ pub struct Log<D: Disk> {
     disk: D,
     /// Knows how far this log has come; a log that stands alone has none.
     identity: Option<IdentityFile<D>>,
-    cluster: u64,
-    node: u16,
+    cluster: ClusterId,
+    node: NodeId,
     limits: StorageLimits,
     owner: Owner,
     /// Segments that exist, the one being written included. Invariant: never empty, `current` is its last.
@@ -66,8 +68,8 @@ impl<D: Disk> Log<D> {
     /// is given back, or reported as faulty.
     pub fn open(
         disk: D,
-        cluster: u64,
-        node: u16,
+        cluster: ClusterId,
+        node: NodeId,
         limits: StorageLimits,
     ) -> Result<(Log<D>, Vec<RecoveredRecord>), StorageError> {
         Log::open_with(disk, None, (cluster, node), limits)
@@ -96,7 +98,7 @@ impl<D: Disk> Log<D> {
     fn open_with(
         disk: D,
         identity: Option<IdentityFile<D>>,
-        (cluster, node): (u64, u16),
+        (cluster, node): (ClusterId, NodeId),
         limits: StorageLimits,
     ) -> Result<(Log<D>, Vec<RecoveredRecord>), StorageError> {
         limits.check()?;
@@ -159,11 +161,16 @@ impl<D: Disk> Log<D> {
     }
 
     /// Buffers a record for the next commit. `Full` means that it was not taken; what was taken before will still fit.
-    pub fn append(&mut self, group: u32, slot: u64, record: &[u8]) -> Result<(), StorageError> {
+    pub fn append(
+        &mut self,
+        group: GroupId,
+        slot: Slot,
+        record: &[u8],
+    ) -> Result<(), StorageError> {
         self.take(
             RecordKind::Record,
-            group,
-            slot,
+            group.0,
+            slot.0,
             record,
             self.limits.discard_reserve_bytes,
         )
@@ -223,7 +230,7 @@ impl<D: Disk> Log<D> {
 
     /// Makes `base` durable, with everything buffered: it restates what the node must remember of `group` without its records
     /// up to `upto`, which never falls. Then removes segments of which nothing is needed. After `Full` the base is not buffered.
-    pub fn discard(&mut self, group: u32, upto: u64, base: &[u8]) -> Result<(), StorageError> {
+    pub fn discard(&mut self, group: GroupId, upto: Slot, base: &[u8]) -> Result<(), StorageError> {
         let gone = self.replace(group, upto, base)?;
         if !gone.is_empty() {
             let removed = gone
@@ -240,11 +247,11 @@ impl<D: Disk> Log<D> {
     /// become the next segments.
     pub(crate) fn replace(
         &mut self,
-        group: u32,
-        upto: u64,
+        group: GroupId,
+        upto: Slot,
         base: &[u8],
     ) -> Result<Vec<u32>, StorageError> {
-        self.take(RecordKind::Base, group, upto, base, 0)?;
+        self.take(RecordKind::Base, group.0, upto.0, base, 0)?;
         self.commit_or_pop()?;
         let mut gone = segment::unneeded(&self.segments, self.current, &self.bases);
         if gone.is_empty() {

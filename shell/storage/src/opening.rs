@@ -4,6 +4,8 @@
 
 use std::io;
 
+use quorate_types::{ClusterId, NodeId};
+
 use crate::disk::{Disk, DiskFile};
 use crate::error::{StorageError, is_full};
 use crate::identity::IdentityFile;
@@ -15,8 +17,8 @@ use crate::spare::{self, Spare};
 pub(crate) struct FirstSegment<D: Disk> {
     pub(crate) disk: D,
     pub(crate) identity: Option<IdentityFile<D>>,
-    pub(crate) cluster: u64,
-    pub(crate) node: u16,
+    pub(crate) cluster: ClusterId,
+    pub(crate) node: NodeId,
     pub(crate) limits: StorageLimits,
     pub(crate) spare: Option<Spare<D::File>>,
     pub(crate) next_commit: u64,

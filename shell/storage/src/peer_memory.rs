@@ -3,6 +3,8 @@
 //! There are two checksummed copies, like those of the identity. If both are damaged or missing, only other nodes detect old
 //! copies of the peers' directories. Called by `DataDirectory` and the thread that writes snapshots.
 
+use quorate_types::{Incarnation, NodeId};
+
 use crate::copies::Copies;
 use crate::disk::Disk;
 use crate::error::StorageError;
@@ -22,9 +24,9 @@ const COPIES: Copies = Copies {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerMemory {
     /// Which node.
-    pub node: u16,
+    pub node: NodeId,
     /// The incarnation that the rest is about.
-    pub incarnation: u64,
+    pub incarnation: Incarnation,
     /// The newest start seen: its boot, and a number that this start drew.
     pub newest: (u64, u64),
     /// The newest start seen that could vote.
@@ -60,8 +62,8 @@ fn encode(peers: &[PeerMemory], version: u64) -> Vec<u8> {
         .zip(out[HEAD_BYTES..].chunks_exact_mut(ENTRY_BYTES))
     {
         let numbers = [
-            u64::from(peer.node),
-            peer.incarnation,
+            u64::from(peer.node.0),
+            peer.incarnation.0,
             peer.newest.0,
             peer.newest.1,
             peer.voting.0,
@@ -90,8 +92,8 @@ fn decode(content: &[u8]) -> Vec<PeerMemory> {
     let entries = content[HEAD_BYTES..].chunks_exact(ENTRY_BYTES).take(count);
     entries
         .map(|entry| PeerMemory {
-            node: u16_at(entry, 0),
-            incarnation: u64_at(entry, 8),
+            node: NodeId(u16_at(entry, 0)),
+            incarnation: Incarnation(u64_at(entry, 8)),
             newest: (u64_at(entry, 16), u64_at(entry, 24)),
             voting: (u64_at(entry, 32), u64_at(entry, 40)),
             commit: u64_at(entry, 48),
@@ -108,8 +110,8 @@ mod tests {
     fn what_is_remembered_of_many_peers_comes_back_and_survives_one_damaged_copy() {
         let peers: Vec<PeerMemory> = (0..40)
             .map(|node| PeerMemory {
-                node,
-                incarnation: 1 << 60,
+                node: NodeId(node),
+                incarnation: Incarnation(1 << 60),
                 newest: (u64::from(node) + 3, 7),
                 voting: (2, 6),
                 commit: 9_000,

@@ -289,6 +289,8 @@ fn position(at: usize) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use quorate_types::{ClusterId, NodeId};
+
     use super::*;
 
     fn commit(records: usize) -> (PendingCommit, Vec<u8>) {
@@ -302,7 +304,7 @@ mod tests {
             );
         }
         let mut out = Vec::new();
-        pending.encode(Owner::new(1, 2), 1, 1, 0, 512, &mut out);
+        pending.encode(Owner::new(ClusterId(1), NodeId(2)), 1, 1, 0, 512, &mut out);
         (pending, out)
     }
 

@@ -1,6 +1,7 @@
 //! Plain values of the log's interface: what it takes, what it recovers, and its status.
 
 use bytes::Bytes;
+use quorate_types::{GroupId, Slot};
 
 /// A place in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -17,16 +18,16 @@ pub enum Lost {
     /// A record of this group and slot.
     Record {
         /// Its group.
-        group: u32,
+        group: GroupId,
         /// Its slot.
-        slot: u64,
+        slot: Slot,
     },
     /// A base: what it restated of the group is lost, and what it replaced may be gone.
     Base {
         /// Its group.
-        group: u32,
+        group: GroupId,
         /// The slot up to which it spoke.
-        upto: u64,
+        upto: Slot,
     },
     /// Any number of records of any group. The node knows neither what it voted nor what it promised.
     Unknown,
@@ -38,18 +39,18 @@ pub enum RecoveredRecord {
     /// A record as it was appended.
     Record {
         /// Its group.
-        group: u32,
+        group: GroupId,
         /// Its slot.
-        slot: u64,
+        slot: Slot,
         /// Its bytes.
         bytes: Bytes,
     },
     /// The newest base of a group. Records that it replaces are not given any more.
     Base {
         /// Its group.
-        group: u32,
+        group: GroupId,
         /// Records of the group up to here are gone.
-        upto: u64,
+        upto: Slot,
         /// Its bytes.
         bytes: Bytes,
     },
@@ -67,9 +68,9 @@ pub enum RecoveredRecord {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Append {
     /// The group it belongs to.
-    pub group: u32,
-    /// The highest slot it speaks of, 0 for none.
-    pub slot: u64,
+    pub group: GroupId,
+    /// The highest slot it speaks of, `Slot::ZERO` for none.
+    pub slot: Slot,
     /// Its bytes.
     pub record: Bytes,
 }

@@ -4,6 +4,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use quorate_types::{ClusterId, GroupId, NodeId, Slot};
+
 use crate::disk::{Disk, DiskFile, read_whole};
 use crate::error::StorageError;
 use crate::limits::{COMMITS_OVER_DAMAGE, StorageLimits};
@@ -30,8 +32,8 @@ pub(crate) struct Replay {
 // Longer than a screen: one pass over the segments, whose steps share all of its state.
 pub(crate) fn replay<D: Disk>(
     disk: &D,
-    cluster: u64,
-    node: u16,
+    cluster: ClusterId,
+    node: NodeId,
     limits: &StorageLimits,
 ) -> Result<Replay, StorageError> {
     let names = disk
@@ -313,13 +315,13 @@ fn tell(
         } => {
             return match kind {
                 RecordKind::Record if is_live(group, slot) => Some(RecoveredRecord::Record {
-                    group,
-                    slot,
+                    group: GroupId(group),
+                    slot: Slot(slot),
                     bytes: bytes.into(),
                 }),
                 RecordKind::Base if is_live(group, slot) => Some(RecoveredRecord::Base {
-                    group,
-                    upto: slot,
+                    group: GroupId(group),
+                    upto: Slot(slot),
                     bytes: bytes.into(),
                 }),
                 RecordKind::Record | RecordKind::Base | RecordKind::Live | RecordKind::Repaired => {
@@ -334,8 +336,14 @@ fn tell(
             }),
             ..
         } => match kind {
-            RecordKind::Record if is_live(group, slot) => Lost::Record { group, slot },
-            RecordKind::Base if is_live(group, slot) => Lost::Base { group, upto: slot },
+            RecordKind::Record if is_live(group, slot) => Lost::Record {
+                group: GroupId(group),
+                slot: Slot(slot),
+            },
+            RecordKind::Base if is_live(group, slot) => Lost::Base {
+                group: GroupId(group),
+                upto: Slot(slot),
+            },
             // What the log wrote for itself is not the caller's loss: without it, the log is only more careful.
             RecordKind::Record | RecordKind::Base | RecordKind::Live | RecordKind::Repaired => {
                 return None;

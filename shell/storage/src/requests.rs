@@ -5,6 +5,7 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
+use quorate_types::{GroupId, Slot};
 
 use crate::limits::{WRITER_BYTES_MAX, WRITER_REQUESTS_MAX};
 use crate::recovered::{Append, Position};
@@ -22,9 +23,9 @@ pub enum LogRequest {
     /// `Log::discard`.
     Discard {
         /// The group.
-        group: u32,
+        group: GroupId,
         /// The slot up to which `base` replaces its records.
-        upto: u64,
+        upto: Slot,
         /// What restates them.
         base: Bytes,
     },

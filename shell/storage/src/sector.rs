@@ -3,6 +3,8 @@
 //! The checksum covers the cluster, the node and the position in the file too, so a sector that a disk wrote to or read from a
 //! wrong place, or that was copied from another node, is wrong, not merely old. Layout: docs/storage.md.
 
+use quorate_types::{ClusterId, NodeId};
+
 use crate::limits::SECTOR_BYTES;
 
 /// Bytes of a sector before its payload.
@@ -43,10 +45,10 @@ pub(crate) struct Owner {
 }
 
 impl Owner {
-    pub(crate) fn new(cluster: u64, node: u16) -> Owner {
-        let seed = crc32c::crc32c(&cluster.to_le_bytes());
+    pub(crate) fn new(cluster: ClusterId, node: NodeId) -> Owner {
+        let seed = crc32c::crc32c(&cluster.0.to_le_bytes());
         Owner {
-            seed: crc32c::crc32c_append(seed, &node.to_le_bytes()),
+            seed: crc32c::crc32c_append(seed, &node.0.to_le_bytes()),
         }
     }
 
@@ -128,7 +130,7 @@ mod tests {
 
     fn sealed() -> Vec<u8> {
         let mut sector = vec![7; SECTOR_BYTES];
-        Owner::new(1, 2).seal(&mut sector, PLACE, 1024);
+        Owner::new(ClusterId(1), NodeId(2)).seal(&mut sector, PLACE, 1024);
         sector
     }
 
@@ -136,12 +138,21 @@ mod tests {
     fn a_sealed_sector_is_valid_at_its_place_for_its_owner_only() {
         let sector = sealed();
         assert_eq!(
-            Owner::new(1, 2).examine(&sector, 1024),
+            Owner::new(ClusterId(1), NodeId(2)).examine(&sector, 1024),
             SectorFound::Valid(PLACE)
         );
-        assert_eq!(Owner::new(1, 2).examine(&sector, 1536), SectorFound::Wrong);
-        assert_eq!(Owner::new(1, 3).examine(&sector, 1024), SectorFound::Wrong);
-        assert_eq!(Owner::new(5, 2).examine(&sector, 1024), SectorFound::Wrong);
+        assert_eq!(
+            Owner::new(ClusterId(1), NodeId(2)).examine(&sector, 1536),
+            SectorFound::Wrong
+        );
+        assert_eq!(
+            Owner::new(ClusterId(1), NodeId(3)).examine(&sector, 1024),
+            SectorFound::Wrong
+        );
+        assert_eq!(
+            Owner::new(ClusterId(5), NodeId(2)).examine(&sector, 1024),
+            SectorFound::Wrong
+        );
     }
 
     #[test]
@@ -150,7 +161,7 @@ mod tests {
             let mut sector = sealed();
             sector[bit / 8] ^= 1 << (bit % 8);
             assert_eq!(
-                Owner::new(1, 2).examine(&sector, 1024),
+                Owner::new(ClusterId(1), NodeId(2)).examine(&sector, 1024),
                 SectorFound::Wrong,
                 "bit {bit}"
             );
@@ -160,7 +171,7 @@ mod tests {
     #[test]
     fn zeros_are_absent() {
         assert_eq!(
-            Owner::new(1, 2).examine(&[0; SECTOR_BYTES], 0),
+            Owner::new(ClusterId(1), NodeId(2)).examine(&[0; SECTOR_BYTES], 0),
             SectorFound::Absent
         );
     }

@@ -6,6 +6,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use quorate_types::{ClusterId, NodeId};
+
 use crate::error::StorageError;
 use crate::limits::{SECTOR_BYTES, StorageLimits};
 use crate::record::{CommitEntry, RecordKind};
@@ -34,8 +36,8 @@ pub(crate) fn hexadecimal(digits: &str) -> Option<u32> {
 /// The head of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
-    pub(crate) cluster: u64,
-    pub(crate) node: u16,
+    pub(crate) cluster: ClusterId,
+    pub(crate) node: NodeId,
     pub(crate) segment: u32,
     pub(crate) segment_bytes: u64,
     pub(crate) block_bytes: u64,
@@ -52,8 +54,8 @@ impl Header {
         let mut sector = vec![0; SECTOR_BYTES];
         let body = &mut sector[HEAD_BYTES..];
         body[0..8].copy_from_slice(MAGIC);
-        body[8..16].copy_from_slice(&self.cluster.to_le_bytes());
-        body[16..18].copy_from_slice(&self.node.to_le_bytes());
+        body[8..16].copy_from_slice(&self.cluster.0.to_le_bytes());
+        body[16..18].copy_from_slice(&self.node.0.to_le_bytes());
         body[20..24].copy_from_slice(&self.segment.to_le_bytes());
         body[24..32].copy_from_slice(&self.segment_bytes.to_le_bytes());
         body[32..40].copy_from_slice(&self.block_bytes.to_le_bytes());
@@ -96,8 +98,8 @@ impl Header {
 
     fn decode(body: &[u8]) -> Header {
         Header {
-            cluster: u64_at(body, 8),
-            node: u16_at(body, 16),
+            cluster: ClusterId(u64_at(body, 8)),
+            node: NodeId(u16_at(body, 16)),
             segment: u32_at(body, 20),
             segment_bytes: u64_at(body, 24),
             block_bytes: u64_at(body, 32),
@@ -223,8 +225,8 @@ mod tests {
     use super::*;
 
     const HEADER: Header = Header {
-        cluster: 7,
-        node: 1,
+        cluster: ClusterId(7),
+        node: NodeId(1),
         segment: 3,
         segment_bytes: 16 << 10,
         block_bytes: 512,

@@ -6,6 +6,7 @@
 use std::io;
 
 use bytes::Bytes;
+use quorate_types::{ClusterId, GroupId, Slot};
 
 use crate::disk::{Disk, DiskFile, read_whole};
 use crate::error::{StorageError, is_full};
@@ -20,7 +21,7 @@ const PAGE_BYTES: usize = 4096;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verified {
     /// The last slot whose effects it holds.
-    pub slot: u64,
+    pub slot: Slot,
     /// The digest of the state, as it was given to `save`.
     pub digest: [u8; 32],
     /// BLAKE3 of `bytes`: what a receiver names in `Offer`.
@@ -33,9 +34,9 @@ pub struct Verified {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offer {
     /// Its group.
-    pub group: u32,
+    pub group: GroupId,
     /// The last slot whose effects it holds.
-    pub slot: u64,
+    pub slot: Slot,
     /// The digest of the state.
     pub digest: [u8; 32],
     /// BLAKE3 of its bytes.
@@ -48,12 +49,12 @@ pub struct Offer {
 #[derive(Clone, Debug)]
 pub struct SnapshotStore<D> {
     disk: D,
-    cluster: u64,
+    cluster: ClusterId,
 }
 
 impl<D: Disk> SnapshotStore<D> {
     /// Opens the store and removes what a crash has left half written. Parts of received snapshots stay.
-    pub fn open(disk: D, cluster: u64) -> Result<SnapshotStore<D>, StorageError> {
+    pub fn open(disk: D, cluster: ClusterId) -> Result<SnapshotStore<D>, StorageError> {
         let store = SnapshotStore { disk, cluster };
         for name in store.names()? {
             if name.starts_with(TEMPORARY) {
@@ -67,11 +68,11 @@ impl<D: Disk> SnapshotStore<D> {
     /// need. After `Full` nothing is left behind.
     pub fn save(
         &self,
-        group: u32,
-        slot: u64,
+        group: GroupId,
+        slot: Slot,
         digest: [u8; 32],
         bytes: &[u8],
-        agreed: u64,
+        agreed: Slot,
     ) -> Result<(), StorageError> {
         let hash = *blake3::hash(bytes).as_bytes();
         let size = bytes.len() as u64;
@@ -95,7 +96,7 @@ impl<D: Disk> SnapshotStore<D> {
     }
 
     /// The newest snapshot of `group` that is whole. Damaged ones are removed; one that cannot be read is passed over.
-    pub fn newest(&self, group: u32) -> Result<Option<Verified>, StorageError> {
+    pub fn newest(&self, group: GroupId) -> Result<Option<Verified>, StorageError> {
         for slot in self.slots(group)?.into_iter().rev() {
             let name = name(group, slot);
             let Ok(content) = self
@@ -119,11 +120,11 @@ impl<D: Disk> SnapshotStore<D> {
     /// the newest.
     pub fn to_start_from(
         &self,
-        group: u32,
-        whole_after: Option<u64>,
+        group: GroupId,
+        whole_after: Option<Slot>,
     ) -> Result<Option<Verified>, StorageError> {
         match whole_after {
-            Some(0) => return Ok(None),
+            Some(Slot::ZERO) => return Ok(None),
             Some(trimmed) => {
                 for slot in self
                     .slots(group)?
@@ -144,8 +145,8 @@ impl<D: Disk> SnapshotStore<D> {
     /// read is passed over, as by `newest`.
     pub fn others(
         &self,
-        group: u32,
-        started: Option<u64>,
+        group: GroupId,
+        started: Option<Slot>,
     ) -> Result<impl Iterator<Item = Verified>, StorageError> {
         let slots = self.slots(group)?.into_iter();
         let others = slots.filter(move |slot| Some(*slot) != started);
@@ -153,7 +154,7 @@ impl<D: Disk> SnapshotStore<D> {
     }
 
     /// The snapshot of `group` at exactly `slot`, if it is here and whole.
-    pub fn at(&self, group: u32, slot: u64) -> Result<Option<Verified>, StorageError> {
+    pub fn at(&self, group: GroupId, slot: Slot) -> Result<Option<Verified>, StorageError> {
         if !self.slots(group)?.contains(&slot) {
             return Ok(None);
         }
@@ -169,10 +170,10 @@ impl<D: Disk> SnapshotStore<D> {
     }
 
     /// Slots of the snapshots of `group`, rising, without a look at their content.
-    pub fn slots(&self, group: u32) -> Result<Vec<u64>, StorageError> {
+    pub fn slots(&self, group: GroupId) -> Result<Vec<Slot>, StorageError> {
         let names = self.names()?;
         let found = names.iter().filter_map(|name| parse(name, "snap-"));
-        let mut slots: Vec<u64> = found
+        let mut slots: Vec<Slot> = found
             .filter(|(of, _)| *of == group)
             .map(|(_, slot)| slot)
             .collect();
@@ -189,7 +190,7 @@ impl<D: Disk> SnapshotStore<D> {
         {
             return Err(StorageError::BadSnapshot(format!(
                 "slot {} is older than what is here",
-                offer.slot
+                offer.slot.0
             )));
         }
         let part = part_name(offer.group, offer.slot);
@@ -269,7 +270,13 @@ impl<D: Disk> SnapshotStore<D> {
         synced.map_err(|error| StorageError::sync_failed(&self.disk.place(temporary), &error))
     }
 
-    fn publish(&self, from: &str, group: u32, slot: u64, agreed: u64) -> Result<(), StorageError> {
+    fn publish(
+        &self,
+        from: &str,
+        group: GroupId,
+        slot: Slot,
+        agreed: Slot,
+    ) -> Result<(), StorageError> {
         let to = name(group, slot);
         self.disk.rename(from, &to).map_err(|error| {
             StorageError::io(format!("rename {}", self.disk.place(from)), &error)
@@ -283,7 +290,7 @@ impl<D: Disk> SnapshotStore<D> {
         Ok(())
     }
 
-    fn verify(&self, group: u32, slot: u64, mut content: Vec<u8>) -> Option<Verified> {
+    fn verify(&self, group: GroupId, slot: Slot, mut content: Vec<u8>) -> Option<Verified> {
         let head = FileHead::decode(&content)?;
         let right_place = (head.cluster, head.group, head.slot) == (self.cluster, group, slot);
         if !right_place || head.received != head.bytes || content.len() as u64 != BODY + head.bytes

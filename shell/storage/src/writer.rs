@@ -10,6 +10,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use quorate_types::{GroupId, Slot};
 
 use crate::disk::Disk;
 use crate::error::StorageError;
@@ -126,7 +127,7 @@ impl LogWriter {
     }
 
     /// Queues `Log::discard`.
-    pub fn discard(&self, group: u32, upto: u64, base: Bytes) -> Result<(), Refused> {
+    pub fn discard(&self, group: GroupId, upto: Slot, base: Bytes) -> Result<(), Refused> {
         self.offer(LogRequest::Discard { group, upto, base })
     }
 

@@ -10,11 +10,16 @@ use quorate_storage::{
     Append, DirectoryDisk, Disk, DiskOperation, Fault, Identity, Log, LogWriter, Offer, Persist,
     RecoveredRecord, SimDisk, SnapshotStore, StorageError, StorageLimits,
 };
+use quorate_types::{ClusterId, GroupId, Incarnation, NodeId, Slot};
+
+const CLUSTER: ClusterId = ClusterId(7);
+const NODE: NodeId = NodeId(1);
+const GROUP: GroupId = GroupId(0);
 
 fn identity() -> Identity {
     Identity {
         lived: true,
-        ..Identity::new(7, 1, 99, Persist::Memory)
+        ..Identity::new(CLUSTER, NODE, Incarnation(99), Persist::Memory)
     }
 }
 
@@ -26,16 +31,16 @@ fn a_directory_is_made_once_and_counts_its_boots() {
         Identity::open(&path),
         Err(StorageError::NotInitialised(_))
     ));
-    Identity::init(&path, 7, 1, 99, Persist::Disk).unwrap();
+    Identity::init(&path, CLUSTER, NODE, Incarnation(99), Persist::Disk).unwrap();
     assert!(matches!(
-        Identity::init(&path, 7, 1, 99, Persist::Disk),
+        Identity::init(&path, CLUSTER, NODE, Incarnation(99), Persist::Disk),
         Err(StorageError::AlreadyInitialised(_))
     ));
     for boot in 1..4 {
         let mut open = Identity::open(&path).unwrap();
         assert_eq!(
             (open.identity().boot, open.identity().incarnation),
-            (boot, 99)
+            (boot, Incarnation(99))
         );
         open.mark_lived().unwrap();
     }
@@ -47,7 +52,7 @@ fn a_directory_with_something_else_in_it_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("photo"), b"x").unwrap();
     assert!(matches!(
-        Identity::init(dir.path(), 7, 1, 99, Persist::Disk),
+        Identity::init(dir.path(), CLUSTER, NODE, Incarnation(99), Persist::Disk),
         Err(StorageError::NotEmpty(_))
     ));
     assert!(matches!(
@@ -63,7 +68,7 @@ fn a_directory_is_closed_to_others_also_one_that_was_open_to_them() {
     let path = dir.path().join("data");
     std::fs::create_dir(&path).unwrap();
     std::fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
-    Identity::init(&path, 7, 1, 99, Persist::Disk).unwrap();
+    Identity::init(&path, CLUSTER, NODE, Incarnation(99), Persist::Disk).unwrap();
     assert_eq!(mode(&path), 0o700);
     std::fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
     let open = Identity::open(&path).unwrap();
@@ -76,7 +81,7 @@ fn a_directory_is_closed_to_others_also_one_that_was_open_to_them() {
 #[test]
 fn a_directory_stays_locked_when_its_lock_file_is_removed() {
     let dir = tempfile::tempdir().unwrap();
-    Identity::init(dir.path(), 7, 1, 99, Persist::Disk).unwrap();
+    Identity::init(dir.path(), CLUSTER, NODE, Incarnation(99), Persist::Disk).unwrap();
     let _held = Identity::open(dir.path()).unwrap();
     std::fs::remove_file(dir.path().join("lock")).unwrap();
     let second = Identity::open(dir.path());
@@ -86,7 +91,7 @@ fn a_directory_stays_locked_when_its_lock_file_is_removed() {
 #[test]
 fn a_second_opening_of_a_directory_is_refused_with_the_process_that_holds_it() {
     let dir = tempfile::tempdir().unwrap();
-    Identity::init(dir.path(), 7, 1, 99, Persist::Disk).unwrap();
+    Identity::init(dir.path(), CLUSTER, NODE, Incarnation(99), Persist::Disk).unwrap();
     let held = Identity::open(dir.path()).unwrap();
     let Err(StorageError::Locked { pid, .. }) = Identity::open(dir.path()) else {
         panic!("opened twice")
@@ -140,17 +145,24 @@ fn a_crash_at_any_step_of_a_snapshot_leaves_the_one_before_or_the_new_one() {
     for stop in 0..10 {
         for seed in 0..40 {
             let disk = SimDisk::new();
-            let store = SnapshotStore::open(disk.clone(), 7).unwrap();
-            store.save(3, 10, [1; 32], &old, 10).unwrap();
+            let store = SnapshotStore::open(disk.clone(), CLUSTER).unwrap();
+            store
+                .save(GroupId(3), Slot(10), [1; 32], &old, Slot(10))
+                .unwrap();
             disk.stop_after(stop);
-            let saved = store.save(3, 20, [2; 32], &new, 20).is_ok();
+            let saved = store
+                .save(GroupId(3), Slot(20), [2; 32], &new, Slot(20))
+                .is_ok();
             disk.crash_seeded(seed);
-            let store = SnapshotStore::open(disk, 7).unwrap();
-            let found = store.newest(3).unwrap().expect("one is always there");
+            let store = SnapshotStore::open(disk, CLUSTER).unwrap();
+            let found = store
+                .newest(GroupId(3))
+                .unwrap()
+                .expect("one is always there");
             match found.slot {
-                20 => assert_eq!((&found.bytes[..], found.digest), (&new[..], [2; 32])),
+                Slot(20) => assert_eq!((&found.bytes[..], found.digest), (&new[..], [2; 32])),
                 _ => assert!(
-                    !saved && found.slot == 10 && found.bytes == old,
+                    !saved && found.slot == Slot(10) && found.bytes == old,
                     "stop {stop} seed {seed}"
                 ),
             }
@@ -161,16 +173,22 @@ fn a_crash_at_any_step_of_a_snapshot_leaves_the_one_before_or_the_new_one() {
 #[test]
 fn a_damaged_snapshot_gives_way_to_the_one_before_and_two_are_kept() {
     let disk = SimDisk::new();
-    let store = SnapshotStore::open(disk.clone(), 7).unwrap();
+    let store = SnapshotStore::open(disk.clone(), CLUSTER).unwrap();
     for slot in [10, 20, 30] {
         store
-            .save(3, slot, [0; 32], &[slot as u8; 2000], slot)
+            .save(
+                GroupId(3),
+                Slot(slot),
+                [0; 32],
+                &[slot as u8; 2000],
+                Slot(slot),
+            )
             .unwrap();
     }
-    assert_eq!(store.slots(3).unwrap(), [20, 30]);
+    assert_eq!(store.slots(GroupId(3)).unwrap(), [Slot(20), Slot(30)]);
     disk.flip("snap-00000003-000000000000001e", 1500, 4);
-    assert_eq!(store.newest(3).unwrap().unwrap().slot, 20);
-    assert_eq!(store.slots(3).unwrap(), [20]);
+    assert_eq!(store.newest(GroupId(3)).unwrap().unwrap().slot, Slot(20));
+    assert_eq!(store.slots(GroupId(3)).unwrap(), [Slot(20)]);
     disk.fail(Fault {
         operation: DiskOperation::Write,
         skip: 0,
@@ -178,12 +196,15 @@ fn a_damaged_snapshot_gives_way_to_the_one_before_and_two_are_kept() {
         kind: std::io::ErrorKind::StorageFull,
     });
     assert!(matches!(
-        store.save(3, 40, [0; 32], &[4; 2000], 40),
+        store.save(GroupId(3), Slot(40), [0; 32], &[4; 2000], Slot(40)),
         Err(StorageError::Full { .. })
     ));
-    assert_eq!(store.newest(3).unwrap().unwrap().slot, 20);
+    assert_eq!(store.newest(GroupId(3)).unwrap().unwrap().slot, Slot(20));
     assert_eq!(
-        SnapshotStore::open(disk, 8).unwrap().newest(3).unwrap(),
+        SnapshotStore::open(disk, ClusterId(8))
+            .unwrap()
+            .newest(GroupId(3))
+            .unwrap(),
         None,
         "another cluster's snapshot counts for nothing"
     );
@@ -191,30 +212,39 @@ fn a_damaged_snapshot_gives_way_to_the_one_before_and_two_are_kept() {
 
 #[test]
 fn a_start_takes_the_oldest_snapshot_that_the_log_continues() {
-    let store = SnapshotStore::open(SimDisk::new(), 7).unwrap();
+    let store = SnapshotStore::open(SimDisk::new(), CLUSTER).unwrap();
     for slot in [20, 30] {
         store
-            .save(3, slot, [0; 32], &[slot as u8; 2000], slot)
+            .save(
+                GroupId(3),
+                Slot(slot),
+                [0; 32],
+                &[slot as u8; 2000],
+                Slot(slot),
+            )
             .unwrap();
     }
     let start = |whole_after| {
-        let found = store.to_start_from(3, whole_after).unwrap();
+        let found = store.to_start_from(GroupId(3), whole_after).unwrap();
         found.map(|found| found.slot)
     };
-    assert_eq!(start(Some(20)), Some(20));
+    assert_eq!(start(Some(Slot(20))), Some(Slot(20)));
     assert_eq!(
-        start(Some(15)),
-        Some(20),
+        start(Some(Slot(15))),
+        Some(Slot(20)),
         "the newer one skips slots that only the log has"
     );
-    assert_eq!(start(Some(21)), Some(30));
-    assert_eq!(start(Some(0)), None, "the log has everything");
-    assert_eq!(start(None), Some(30));
+    assert_eq!(start(Some(Slot(21))), Some(Slot(30)));
+    assert_eq!(start(Some(Slot(0))), None, "the log has everything");
+    assert_eq!(start(None), Some(Slot(30)));
     let others = |started| -> Vec<u64> {
-        let others = store.others(3, started).unwrap();
-        others.map(|found| found.slot).collect()
+        let others = store.others(GroupId(3), started).unwrap();
+        others.map(|found| found.slot.0).collect()
     };
-    assert_eq!((others(Some(20)), others(None)), (vec![30], vec![20, 30]));
+    assert_eq!(
+        (others(Some(Slot(20))), others(None)),
+        (vec![30], vec![20, 30])
+    );
 }
 
 #[test]
@@ -222,44 +252,56 @@ fn a_received_snapshot_resumes_where_it_was_noted_and_a_wrong_one_is_refused() {
     let body: Vec<u8> = (0..9000u32).map(|byte| byte as u8).collect();
     let hash = *blake3::hash(&body).as_bytes();
     let offer = Offer {
-        group: 3,
-        slot: 50,
+        group: GroupId(3),
+        slot: Slot(50),
         digest: [9; 32],
         hash,
         bytes: 9000,
     };
     let disk = SimDisk::new();
-    let store = SnapshotStore::open(disk.clone(), 7).unwrap();
+    let store = SnapshotStore::open(disk.clone(), CLUSTER).unwrap();
     let mut receiving = store.receive(offer).unwrap();
     receiving.write(&body[..4000]).unwrap();
     receiving.note().unwrap();
     receiving.write(&body[4000..6000]).unwrap();
     disk.crash(|_| 0);
-    let store = SnapshotStore::open(disk.clone(), 7).unwrap();
-    assert_eq!(store.newest(3).unwrap(), None, "a part is never chosen");
+    let store = SnapshotStore::open(disk.clone(), CLUSTER).unwrap();
+    assert_eq!(
+        store.newest(GroupId(3)).unwrap(),
+        None,
+        "a part is never chosen"
+    );
     let mut receiving = store.receive(offer).unwrap();
     assert_eq!(receiving.offset(), 4000);
     receiving.write(&body[4000..]).unwrap();
     assert_eq!(receiving.finish().unwrap().bytes, body);
     disk.crash(|_| 0);
-    assert_eq!(store.newest(3).unwrap().unwrap().digest, [9; 32]);
+    assert_eq!(store.newest(GroupId(3)).unwrap().unwrap().digest, [9; 32]);
     assert!(
         matches!(
-            store.receive(Offer { slot: 40, ..offer }),
+            store.receive(Offer {
+                slot: Slot(40),
+                ..offer
+            }),
             Err(StorageError::BadSnapshot(_))
         ),
         "older than local"
     );
-    let mut wrong = store.receive(Offer { slot: 60, ..offer }).unwrap();
+    let mut wrong = store
+        .receive(Offer {
+            slot: Slot(60),
+            ..offer
+        })
+        .unwrap();
     wrong.write(&vec![0; 9000]).unwrap();
     assert!(matches!(wrong.finish(), Err(StorageError::BadSnapshot(_))));
-    assert_eq!(store.newest(3).unwrap().unwrap().slot, 50);
+    assert_eq!(store.newest(GroupId(3)).unwrap().unwrap().slot, Slot(50));
 }
 
 fn record(slot: u64) -> Append {
     Append {
-        group: 0,
-        slot,
+        group: GroupId(0),
+        slot: Slot(slot),
         record: vec![slot as u8; 100].into(),
     }
 }
@@ -274,7 +316,7 @@ fn the_log_thread_publishes_the_durable_mark_and_what_it_published_is_on_disk() 
         reserve_bytes: 32 << 10,
         ..StorageLimits::default()
     };
-    let (log, _) = Log::open(disk.clone(), 7, 1, limits).unwrap();
+    let (log, _) = Log::open(disk.clone(), CLUSTER, NODE, limits).unwrap();
     let (notify, notified) = mpsc::channel();
     let writer = LogWriter::spawn(log, move || notify.send(()).unwrap_or(()));
     for mark in 1..=500 {
@@ -286,7 +328,7 @@ fn the_log_thread_publishes_the_durable_mark_and_what_it_published_is_on_disk() 
         notified.recv().unwrap();
     }
     writer.close().unwrap();
-    let (_, recovered) = Log::open(disk, 7, 1, limits).unwrap();
+    let (_, recovered) = Log::open(disk, CLUSTER, NODE, limits).unwrap();
     assert_eq!(recovered.len(), 1000);
     assert!(
         recovered
@@ -298,7 +340,7 @@ fn the_log_thread_publishes_the_durable_mark_and_what_it_published_is_on_disk() 
 #[test]
 fn a_failed_sync_reaches_the_owner_of_the_log_thread_and_no_mark_is_published() {
     let disk = SimDisk::new();
-    let (log, _) = Log::open(disk.clone(), 7, 1, StorageLimits::small()).unwrap();
+    let (log, _) = Log::open(disk.clone(), CLUSTER, NODE, StorageLimits::small()).unwrap();
     disk.fail(Fault {
         operation: DiskOperation::Sync,
         skip: 0,
@@ -320,7 +362,7 @@ fn a_failed_sync_reaches_the_owner_of_the_log_thread_and_no_mark_is_published() 
 #[test]
 fn a_full_disk_holds_the_log_thread_until_a_discard_makes_room() {
     let disk = SimDisk::new();
-    let (log, _) = Log::open(disk.clone(), 7, 1, StorageLimits::small()).unwrap();
+    let (log, _) = Log::open(disk.clone(), CLUSTER, NODE, StorageLimits::small()).unwrap();
     disk.set_capacity(Some(3 * StorageLimits::small().segment_bytes));
     let (notify, notified) = mpsc::channel();
     let writer = LogWriter::spawn(log, move || notify.send(()).unwrap_or(()));
@@ -336,7 +378,9 @@ fn a_full_disk_holds_the_log_thread_until_a_discard_makes_room() {
         notified.recv().unwrap();
         let durable = writer.durable_mark();
         if durable > discarded {
-            writer.discard(0, durable, vec![1; 40].into()).unwrap();
+            writer
+                .discard(GROUP, Slot(durable), vec![1; 40].into())
+                .unwrap();
             discarded = durable;
         }
     }
@@ -345,21 +389,32 @@ fn a_full_disk_holds_the_log_thread_until_a_discard_makes_room() {
 
 #[test]
 fn the_agreed_snapshot_stays_beside_the_two_newest() {
-    let store = SnapshotStore::open(SimDisk::new(), 7).unwrap();
+    let store = SnapshotStore::open(SimDisk::new(), CLUSTER).unwrap();
     for slot in [10, 20, 30, 40] {
         store
-            .save(3, slot, [0; 32], &[slot as u8; 2000], 10)
+            .save(
+                GroupId(3),
+                Slot(slot),
+                [0; 32],
+                &[slot as u8; 2000],
+                Slot(10),
+            )
             .unwrap();
     }
-    assert_eq!(store.slots(3).unwrap(), [10, 30, 40]);
-    store.save(3, 50, [0; 32], &[50; 2000], 40).unwrap();
-    assert_eq!(store.slots(3).unwrap(), [40, 50]);
+    assert_eq!(
+        store.slots(GroupId(3)).unwrap(),
+        [Slot(10), Slot(30), Slot(40)]
+    );
+    store
+        .save(GroupId(3), Slot(50), [0; 32], &[50; 2000], Slot(40))
+        .unwrap();
+    assert_eq!(store.slots(GroupId(3)).unwrap(), [Slot(40), Slot(50)]);
 }
 
 #[test]
 fn a_snapshot_of_any_size_comes_back_from_files() {
     let dir = tempfile::tempdir().unwrap();
-    let store = SnapshotStore::open(DirectoryDisk::open(dir.path()).unwrap(), 7).unwrap();
+    let store = SnapshotStore::open(DirectoryDisk::open(dir.path()).unwrap(), CLUSTER).unwrap();
     for (slot, size) in [
         0,
         1,
@@ -375,9 +430,11 @@ fn a_snapshot_of_any_size_comes_back_from_files() {
     .enumerate()
     {
         let bytes: Vec<u8> = (0..size).map(|at| (at % 251) as u8).collect();
-        store.save(3, slot as u64, [1; 32], &bytes, 0).unwrap();
+        store
+            .save(GroupId(3), Slot(slot as u64), [1; 32], &bytes, Slot(0))
+            .unwrap();
         assert_eq!(
-            store.newest(3).unwrap().unwrap().bytes,
+            store.newest(GroupId(3)).unwrap().unwrap().bytes,
             bytes,
             "{size} bytes"
         );
@@ -442,7 +499,7 @@ fn commits_go_on_while_trimmed_segments_are_being_removed() {
             Ok(())
         }),
     };
-    let (log, _) = Log::open(disk.clone(), 7, 1, StorageLimits::small()).unwrap();
+    let (log, _) = Log::open(disk.clone(), CLUSTER, NODE, StorageLimits::small()).unwrap();
     let (notify, notified) = mpsc::channel();
     let writer = LogWriter::spawn(log, move || notify.send(()).unwrap_or(()));
     // Released before the writer is dropped, also when the test fails.
@@ -457,7 +514,9 @@ fn commits_go_on_while_trimmed_segments_are_being_removed() {
     };
     (1..=300).for_each(append);
     let before = segment_files(&disk.disk);
-    writer.discard(0, 300, vec![1; 40].into()).unwrap();
+    writer
+        .discard(GROUP, Slot(300), vec![1; 40].into())
+        .unwrap();
     (301..=320).for_each(append);
     // Some of the trimmed files have become the next segments.
     assert!(
@@ -466,7 +525,8 @@ fn commits_go_on_while_trimmed_segments_are_being_removed() {
     );
     drop(held);
     writer.close().unwrap();
-    let (log, recovered) = Log::open(disk.disk.clone(), 7, 1, StorageLimits::small()).unwrap();
+    let (log, recovered) =
+        Log::open(disk.disk.clone(), CLUSTER, NODE, StorageLimits::small()).unwrap();
     assert_eq!(recovered.len(), 21, "the base and what came after it");
     assert_eq!(
         segment_files(&disk.disk),
@@ -481,7 +541,7 @@ fn a_failed_removal_ends_the_log_thread_and_reaches_its_owner() {
         disk: SimDisk::new(),
         ask: std::sync::Arc::new(|| Err(std::io::ErrorKind::PermissionDenied.into())),
     };
-    let (log, _) = Log::open(disk, 7, 1, StorageLimits::small()).unwrap();
+    let (log, _) = Log::open(disk, CLUSTER, NODE, StorageLimits::small()).unwrap();
     let (notify, notified) = mpsc::channel();
     let writer = LogWriter::spawn(log, move || notify.send(()).unwrap_or(()));
     for mark in 1..=300 {
@@ -490,7 +550,9 @@ fn a_failed_removal_ends_the_log_thread_and_reaches_its_owner() {
             notified.recv().unwrap();
         }
     }
-    writer.discard(0, 300, vec![1; 40].into()).unwrap();
+    writer
+        .discard(GROUP, Slot(300), vec![1; 40].into())
+        .unwrap();
     while writer.failure().is_none() {
         notified
             .recv_timeout(std::time::Duration::from_secs(10))

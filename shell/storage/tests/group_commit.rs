@@ -8,11 +8,15 @@ use quorate_storage::{
     Append, DirectoryDisk, DiskOperation, Fault, GroupCommit, Log, LogInbox, LogRequest, LogWriter,
     Removals, Room, SimDisk, SpareJob, StorageLimits,
 };
+use quorate_types::{ClusterId, GroupId, NodeId, Slot};
+
+const CLUSTER: ClusterId = ClusterId(7);
+const NODE: NodeId = NodeId(1);
 
 fn record(slot: u64) -> Append {
     Append {
-        group: 0,
-        slot,
+        group: GroupId(0),
+        slot: Slot(slot),
         record: vec![slot as u8; 1500].into(),
     }
 }
@@ -25,7 +29,7 @@ fn append(mark: u64) -> LogRequest {
 }
 
 fn open(disk: &SimDisk) -> GroupCommit<SimDisk> {
-    let (log, _) = Log::open(disk.clone(), 7, 1, StorageLimits::small()).unwrap();
+    let (log, _) = Log::open(disk.clone(), CLUSTER, NODE, StorageLimits::small()).unwrap();
     GroupCommit::new(log)
 }
 
@@ -56,7 +60,7 @@ fn no_room_once(disk: &SimDisk) {
 #[test]
 fn the_mark_of_a_commit_that_found_no_room_is_told_when_it_is_durable_though_nothing_else_comes() {
     let disk = SimDisk::new();
-    let (log, _) = Log::open(disk.clone(), 7, 1, StorageLimits::small()).unwrap();
+    let (log, _) = Log::open(disk.clone(), CLUSTER, NODE, StorageLimits::small()).unwrap();
     no_room_once(&disk);
     let (notify, notified) = mpsc::channel();
     let writer = LogWriter::spawn(log, move || notify.send(()).unwrap_or(()));
@@ -114,8 +118,8 @@ fn on_a_full_disk_a_discard_passes_what_is_held_and_makes_room_for_it() {
         "what comes behind what is held waits"
     );
     let base = LogRequest::Discard {
-        group: 0,
-        upto: mark - 1,
+        group: GroupId(0),
+        upto: Slot(mark - 1),
         base: vec![1; 40].into(),
     };
     inbox.offer(base.clone()).unwrap();
@@ -194,12 +198,12 @@ fn a_log_with_little_room_keeps_no_trimmed_segment_back() {
         }
     }
     let base = |upto| LogRequest::Discard {
-        group: 0,
+        group: GroupId(0),
         upto,
         base: vec![1; 40].into(),
     };
     disk.set_capacity(Some(disk.used()));
-    inbox.offer(base(40)).unwrap();
+    inbox.offer(base(Slot(40))).unwrap();
     commits.gather(&mut inbox);
     let progress = commits.step();
     assert_eq!(progress.outcome, Ok(Room::Scarce));
@@ -234,19 +238,19 @@ fn a_request_of_several_segments_becomes_durable_once() {
 fn a_log_that_ends_writes_what_waits_for_the_next_segment() {
     let directory = tempfile::tempdir().unwrap();
     let disk = DirectoryDisk::open(directory.path()).unwrap();
-    let (log, _) = Log::open(disk.clone(), 7, 1, StorageLimits::default()).unwrap();
+    let (log, _) = Log::open(disk.clone(), CLUSTER, NODE, StorageLimits::default()).unwrap();
     let writer = LogWriter::spawn(log, || ());
     for mark in 1..=20 {
         let bytes = vec![1; 1 << 20].into();
         let (group, slot, record) = (0, mark, bytes);
         let records = vec![Append {
-            group,
-            slot,
+            group: GroupId(group),
+            slot: Slot(slot),
             record,
         }];
         writer.offer(LogRequest::Append { mark, records }).unwrap();
     }
     writer.close().unwrap();
-    let (_, recovered) = Log::open(disk, 7, 1, StorageLimits::default()).unwrap();
+    let (_, recovered) = Log::open(disk, CLUSTER, NODE, StorageLimits::default()).unwrap();
     assert_eq!(recovered.len(), 20);
 }

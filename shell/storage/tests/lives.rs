@@ -8,6 +8,10 @@ use quorate_storage::{
     Append, Disk, GroupCommit, Identity, IdentityFile, Log, LogInbox, LogRequest, Persist,
     RecoveredRecord, Removals, SimDisk, SpareJob, StorageError, StorageLimits,
 };
+use quorate_types::{ClusterId, GroupId, Incarnation, NodeId, Slot};
+
+const CLUSTER: ClusterId = ClusterId(7);
+const NODE: NodeId = NodeId(1);
 
 const GROUPS: usize = 3;
 const SEEDS: u64 = 1000;
@@ -64,8 +68,8 @@ impl Model {
             keys.push((group, slot));
             let record = Bytes::from(bytes);
             records.push(Append {
-                group,
-                slot,
+                group: GroupId(group),
+                slot: Slot(slot),
                 record,
             });
         }
@@ -83,7 +87,11 @@ impl Model {
             .max(self.base(group))
             .max(asked.copied().unwrap_or(0));
         let base = Bytes::from_static(b"base");
-        let discard = LogRequest::Discard { group, upto, base };
+        let discard = LogRequest::Discard {
+            group: GroupId(group),
+            upto: Slot(upto),
+            base,
+        };
         if upto > 0 && inbox.offer(discard).is_ok() {
             self.perhaps.entry(group).or_default().push(upto);
         }
@@ -98,7 +106,7 @@ impl Model {
                     }
                 }
             }
-            LogRequest::Discard { group, upto, .. } => self.based(*group, *upto),
+            LogRequest::Discard { group, upto, .. } => self.based(group.0, upto.0),
             other => panic!("{other:?} was not asked for"),
         }
     }
@@ -108,10 +116,18 @@ impl Model {
         let mut found = BTreeMap::new();
         for item in recovered {
             match item {
-                RecoveredRecord::Record { group, slot, bytes } => {
+                RecoveredRecord::Record {
+                    group: GroupId(group),
+                    slot: Slot(slot),
+                    bytes,
+                } => {
                     found.insert((group, slot), bytes.to_vec());
                 }
-                RecoveredRecord::Base { group, upto, .. } if upto != self.base(group) => {
+                RecoveredRecord::Base {
+                    group: GroupId(group),
+                    upto: Slot(upto),
+                    ..
+                } if upto != self.base(group) => {
                     let perhaps = self.perhaps.get(&group);
                     assert!(
                         perhaps.is_some_and(|bases| bases.contains(&upto)),
@@ -239,7 +255,7 @@ fn lives(seed: u64) -> u64 {
         identity: SimDisk::new(),
         log: SimDisk::new(),
     };
-    let identity = Identity::new(7, 1, 99, Persist::Disk);
+    let identity = Identity::new(CLUSTER, NODE, Incarnation(99), Persist::Disk);
     identity.create_on(&disks.identity).expect("the disk works");
     let mut model = Model::default();
     let mut prepared = 0;

@@ -4,17 +4,26 @@ use quorate_storage::Disk;
 use quorate_storage::{
     DiskOperation, Fault, Log, Lost, RecoveredRecord, Room, SimDisk, StorageError, StorageLimits,
 };
+use quorate_types::{ClusterId, GroupId, NodeId, Slot};
 use std::io::ErrorKind;
 
+const CLUSTER: ClusterId = ClusterId(7);
+const NODE: NodeId = NodeId(1);
+const GROUP: GroupId = GroupId(0);
+
 fn open(disk: &SimDisk) -> (Log<SimDisk>, Vec<RecoveredRecord>) {
-    Log::open(disk.clone(), 7, 1, StorageLimits::small()).expect("opens")
+    Log::open(disk.clone(), CLUSTER, NODE, StorageLimits::small()).expect("opens")
 }
 
 fn slots(recovered: &[RecoveredRecord]) -> Vec<u64> {
     recovered
         .iter()
         .map(|item| match item {
-            RecoveredRecord::Record { slot, bytes, .. } => {
+            RecoveredRecord::Record {
+                slot: Slot(slot),
+                bytes,
+                ..
+            } => {
                 assert_eq!(bytes, &content(*slot), "slot {slot}");
                 *slot
             }
@@ -29,7 +38,7 @@ fn content(slot: u64) -> Vec<u8> {
 
 fn write(log: &mut Log<SimDisk>, slots: std::ops::Range<u64>) {
     for slot in slots {
-        log.append(0, slot, &content(slot)).expect("room");
+        log.append(GROUP, Slot(slot), &content(slot)).expect("room");
     }
 }
 
@@ -67,16 +76,16 @@ fn what_is_committed_comes_back_over_many_segments_in_order() {
 fn a_small_commit_takes_two_sectors_and_shares_its_page() {
     let disk = SimDisk::new();
     let limits = StorageLimits::default();
-    let (mut log, _) = Log::open(disk.clone(), 7, 1, limits).unwrap();
+    let (mut log, _) = Log::open(disk.clone(), CLUSTER, NODE, limits).unwrap();
     let commits = limits.segment_bytes / limits.commit_bytes_min() - 8;
     for slot in 0..commits {
-        log.append(0, slot, &[7; 100]).unwrap();
+        log.append(GROUP, Slot(slot), &[7; 100]).unwrap();
         log.commit().unwrap();
     }
     assert_eq!(limits.commit_bytes_min(), 1024);
     assert_eq!(log.segments(), 1, "{commits} commits fill one segment");
     disk.crash(|_| 0);
-    let (_, recovered) = Log::open(disk, 7, 1, limits).unwrap();
+    let (_, recovered) = Log::open(disk, CLUSTER, NODE, limits).unwrap();
     assert_eq!(recovered.len() as u64, commits);
 }
 
@@ -115,10 +124,10 @@ fn in_every_crash_state_of_every_step_all_acknowledged_records_come_back_and_not
         let mut acknowledged = 0;
         let mut appended = 0;
         let finished = (|| {
-            let (mut log, _) = Log::open(disk.clone(), 7, 1, StorageLimits::small())?;
+            let (mut log, _) = Log::open(disk.clone(), CLUSTER, NODE, StorageLimits::small())?;
             while appended < 120 {
                 for _ in 0..1 + appended % 3 {
-                    log.append(0, appended, &content(appended))?;
+                    log.append(GROUP, Slot(appended), &content(appended))?;
                     appended += 1;
                 }
                 log.commit()?;
@@ -178,9 +187,14 @@ fn a_flipped_bit_anywhere_in_the_records_is_reported_and_never_cut() {
                 let mut told: Vec<u64> = recovered
                     .iter()
                     .map(|item| match item {
-                        RecoveredRecord::Record { slot, .. }
+                        RecoveredRecord::Record {
+                            slot: Slot(slot), ..
+                        }
                         | RecoveredRecord::Faulty {
-                            lost: Lost::Record { slot, .. },
+                            lost:
+                                Lost::Record {
+                                    slot: Slot(slot), ..
+                                },
                             ..
                         } => *slot,
                         other => panic!("sector {sector}: {other:?}"),
@@ -199,7 +213,7 @@ fn a_flipped_bit_in_the_last_record_is_damage_and_not_a_torn_tail() {
     let (mut log, _) = open(&disk);
     write(&mut log, 0..1);
     log.commit().unwrap();
-    log.append(0, 1, b"x").unwrap();
+    log.append(GROUP, Slot(1), b"x").unwrap();
     log.commit().unwrap();
     let name = segment_names(&disk)[0].clone();
     let at = disk
@@ -214,7 +228,10 @@ fn a_flipped_bit_in_the_last_record_is_damage_and_not_a_torn_tail() {
         matches!(
             recovered[1],
             RecoveredRecord::Faulty {
-                lost: Lost::Record { group: 0, slot: 1 },
+                lost: Lost::Record {
+                    group: GROUP,
+                    slot: Slot(1)
+                },
                 ..
             }
         ),
@@ -241,7 +258,7 @@ fn a_lost_segment_file_is_reported_until_it_is_repaired() {
         _ => None,
     });
     let (mut log, _) = open(&disk);
-    log.discard(0, 1000, b"base").unwrap();
+    log.discard(GROUP, Slot(1000), b"base").unwrap();
     assert!(
         log.segments() > 1,
         "unknown loss is not forgotten by a discard"
@@ -249,7 +266,7 @@ fn a_lost_segment_file_is_reported_until_it_is_repaired() {
     log.repaired(position.expect("reported")).unwrap();
     let (mut log, recovered) = open(&disk);
     assert_eq!(recovered.len(), 1, "{recovered:?}");
-    log.discard(0, 1001, b"base").unwrap();
+    log.discard(GROUP, Slot(1001), b"base").unwrap();
     open(&disk);
 }
 
@@ -269,8 +286,8 @@ fn a_failed_sync_ends_the_log_for_good() {
     let error = log.commit().unwrap_err();
     assert!(error.is_fatal());
     assert_eq!(log.commit().unwrap_err(), error);
-    assert_eq!(log.append(0, 9, b"").unwrap_err(), error);
-    assert_eq!(log.discard(0, 9, b"").unwrap_err(), error);
+    assert_eq!(log.append(GroupId(0), Slot(9), b"").unwrap_err(), error);
+    assert_eq!(log.discard(GROUP, Slot(9), b"").unwrap_err(), error);
     assert_eq!(log.make_room().unwrap_err(), error);
     // A restart does not believe the cache: the record that the failed sync dropped is not given back.
     assert_eq!(slots(&open(&disk).1), [0]);
@@ -288,7 +305,7 @@ fn a_full_disk_refuses_keeps_a_reserve_and_goes_on_when_space_returns() {
             low_at = Some(slot);
         }
         match log
-            .append(0, slot, &content(slot))
+            .append(GROUP, Slot(slot), &content(slot))
             .and_then(|()| log.commit())
         {
             Ok(()) => slot += 1,
@@ -301,16 +318,16 @@ fn a_full_disk_refuses_keeps_a_reserve_and_goes_on_when_space_returns() {
         "promises fit after the warning: {low_at:?} {slot}"
     );
     assert_eq!(slots(&open(&disk.fork()).1), (0..slot).collect::<Vec<_>>());
-    log.discard(0, slot / 2, b"base")
+    log.discard(GroupId(0), Slot(slot / 2), b"base")
         .expect("a discard always fits");
-    log.append(0, slot, &content(slot))
+    log.append(GROUP, Slot(slot), &content(slot))
         .expect("the discard has made room");
     log.commit().unwrap();
     disk.set_capacity(None);
     assert_eq!(log.make_room(), Ok(Room::Plenty), "and it says so");
     let (_, recovered) = open(&disk);
     assert!(
-        matches!(&recovered[..], [.., RecoveredRecord::Record { slot: last, .. }] if *last == slot)
+        matches!(&recovered[..], [.., RecoveredRecord::Record { slot: last, .. }] if *last == Slot(slot))
     );
 }
 
@@ -347,12 +364,18 @@ fn a_log_of_another_node_is_refused() {
     let disk = SimDisk::new();
     open(&disk);
     for (cluster, node) in [(7, 2), (8, 1)] {
-        let error = Log::open(disk.clone(), cluster, node, StorageLimits::small()).unwrap_err();
+        let error = Log::open(
+            disk.clone(),
+            ClusterId(cluster),
+            NodeId(node),
+            StorageLimits::small(),
+        )
+        .unwrap_err();
         assert_eq!(
             error,
             StorageError::Foreign {
-                cluster: 7,
-                node: 1
+                cluster: ClusterId(7),
+                node: NodeId(1)
             }
         );
     }
@@ -362,20 +385,20 @@ fn a_log_of_another_node_is_refused() {
 fn an_idle_group_keeps_its_segment_and_not_those_behind_it() {
     let disk = SimDisk::new();
     let (mut log, _) = open(&disk);
-    log.append(9, 3, b"idle").unwrap();
+    log.append(GroupId(9), Slot(3), b"idle").unwrap();
     for slot in 0..100 {
         write(&mut log, slot..slot + 1);
         log.commit().unwrap();
     }
-    log.discard(0, 99, b"base").unwrap();
+    log.discard(GROUP, Slot(99), b"base").unwrap();
     assert!(log.segments() <= 3, "{}", log.segments());
     let (_, recovered) = open(&disk);
     assert!(
         matches!(
             &recovered[0],
             RecoveredRecord::Record {
-                group: 9,
-                slot: 3,
+                group: GroupId(9),
+                slot: Slot(3),
                 ..
             }
         ),
@@ -385,8 +408,8 @@ fn an_idle_group_keeps_its_segment_and_not_those_behind_it() {
         matches!(
             &recovered[1..],
             [RecoveredRecord::Base {
-                group: 0,
-                upto: 99,
+                group: GROUP,
+                upto: Slot(99),
                 ..
             }]
         ),
@@ -459,10 +482,10 @@ fn a_segment_of_nothing_but_zeros_is_damage() {
 /// Writes `slots` with a commit each, and a base at every twentieth.
 fn write_and_trim(log: &mut Log<SimDisk>, slots: std::ops::Range<u64>) -> Result<(), StorageError> {
     for slot in slots {
-        log.append(0, slot, &content(slot))?;
+        log.append(GROUP, Slot(slot), &content(slot))?;
         log.commit()?;
         if slot % 20 == 0 {
-            log.discard(0, slot - 5, &slot.to_le_bytes())?;
+            log.discard(GroupId(0), Slot(slot - 5), &slot.to_le_bytes())?;
         }
     }
     Ok(())
@@ -472,10 +495,11 @@ fn write_and_trim(log: &mut Log<SimDisk>, slots: std::ops::Range<u64>) -> Result
 fn trimmed(disk: &SimDisk) -> Log<SimDisk> {
     let (mut log, _) = open(disk);
     for slot in 1..150 {
-        log.append(0, slot, &content(slot)).unwrap();
+        log.append(GROUP, Slot(slot), &content(slot)).unwrap();
         log.commit().unwrap();
     }
-    log.discard(0, 149, &149u64.to_le_bytes()).unwrap();
+    log.discard(GROUP, Slot(149), &149u64.to_le_bytes())
+        .unwrap();
     log
 }
 
@@ -506,7 +530,7 @@ fn what_a_recycled_segment_held_before_is_never_taken_for_its_own() {
         write_and_trim(&mut log, 1..last).unwrap();
         let before = log.segments();
         // Torn: half of it reaches the disk.
-        log.append(0, last, &content(7)).unwrap();
+        log.append(GroupId(0), Slot(last), &content(7)).unwrap();
         disk.stop_after(1);
         log.commit().unwrap_err();
         disk.crash_seeded(last);
@@ -514,18 +538,19 @@ fn what_a_recycled_segment_held_before_is_never_taken_for_its_own() {
         let base = (last - 1) / 20 * 20 - 5;
         for item in &recovered {
             match item {
-                RecoveredRecord::Base { upto, .. } => assert_eq!(*upto, base),
+                RecoveredRecord::Base { upto, .. } => assert_eq!(*upto, Slot(base)),
                 RecoveredRecord::Record { slot, bytes, .. } => {
-                    assert!(*slot > base && *slot <= last, "slot {slot}");
-                    let is_whole = *slot == last && **bytes == content(7);
-                    assert!(is_whole || **bytes == content(*slot), "slot {slot}");
+                    assert!(*slot > Slot(base) && *slot <= Slot(last), "slot {slot}");
+                    let is_whole = *slot == Slot(last) && **bytes == content(7);
+                    assert!(is_whole || **bytes == content(slot.0), "{slot}");
                 }
                 RecoveredRecord::Faulty { .. } => panic!("{item:?} after {last}"),
             }
         }
         let found = recovered.len() as u64;
         assert!(found >= last - base, "{found} of {base}..{last}");
-        log.append(0, last + 1, &content(last + 1)).unwrap();
+        log.append(GroupId(0), Slot(last + 1), &content(last + 1))
+            .unwrap();
         log.commit().unwrap();
         reopened += usize::from(log.segments() <= before);
     }

@@ -4,6 +4,11 @@ use quorate_storage::{
     Disk, DiskOperation, Fault, Identity, IdentityFile, Log, LogWriter, MemoryLoss, Persist,
     RecoveredRecord, SimDisk, StorageError, StorageLimits,
 };
+use quorate_types::{ClusterId, GroupId, Incarnation, NodeId, Slot};
+
+const CLUSTER: ClusterId = ClusterId(7);
+const NODE: NodeId = NodeId(1);
+const GROUP: GroupId = GroupId(0);
 
 /// The log, what it gave back, and what its node has lost.
 type Opened = (Log<SimDisk>, Vec<RecoveredRecord>, Option<MemoryLoss>);
@@ -20,7 +25,7 @@ impl Node {
             identity: SimDisk::new(),
             log: SimDisk::new(),
         };
-        let identity = Identity::new(7, 1, 99, Persist::Disk);
+        let identity = Identity::new(CLUSTER, NODE, Incarnation(99), Persist::Disk);
         identity.create_on(&node.identity).unwrap();
         node
     }
@@ -60,7 +65,7 @@ impl Node {
 
 fn write(log: &mut Log<SimDisk>, slots: std::ops::Range<u64>) -> Result<(), StorageError> {
     for slot in slots {
-        log.append(0, slot, &[slot as u8; 900])?;
+        log.append(GROUP, Slot(slot), &[slot as u8; 900])?;
         log.commit()?;
         log.make_room()?;
     }
@@ -121,8 +126,8 @@ fn an_older_copy_of_the_log_is_a_loss_to_the_last_commit_after_an_orderly_end() 
     let (log, _, _) = node.open().unwrap();
     let writer = LogWriter::spawn(log, || {});
     let record = quorate_storage::Append {
-        group: 0,
-        slot: 3,
+        group: GroupId(0),
+        slot: Slot(3),
         record: vec![3; 900].into(),
     };
     writer.append(1, vec![record]).unwrap();
@@ -226,7 +231,7 @@ fn a_run_that_goes_on_after_a_crash_is_no_loss_at_any_commit() {
             let (mut log, _, loss) = node.open().unwrap();
             assert_eq!(loss, None, "stop {stop}, log {is_log}");
             for slot in 40..60 {
-                log.append(0, slot, &[slot as u8; 900]).unwrap();
+                log.append(GROUP, Slot(slot), &[slot as u8; 900]).unwrap();
                 log.commit().unwrap();
                 let found = node.fork().loss();
                 assert_eq!(found, None, "stop {stop}, log {is_log}, slot {slot}");

@@ -6,6 +6,10 @@ use std::io::ErrorKind;
 use quorate_storage::{
     DiskOperation, Fault, Log, RecoveredRecord, SimDisk, StorageError, StorageLimits,
 };
+use quorate_types::{ClusterId, GroupId, NodeId, Slot};
+
+const CLUSTER: ClusterId = ClusterId(7);
+const NODE: NodeId = NodeId(1);
 
 struct Dice(u64);
 
@@ -43,10 +47,18 @@ impl Model {
         let mut found = BTreeMap::new();
         for item in recovered {
             match item {
-                RecoveredRecord::Record { group, slot, bytes } => {
+                RecoveredRecord::Record {
+                    group: GroupId(group),
+                    slot: Slot(slot),
+                    bytes,
+                } => {
                     found.insert((group, slot), bytes.to_vec());
                 }
-                RecoveredRecord::Base { group, upto, bytes } => {
+                RecoveredRecord::Base {
+                    group: GroupId(group),
+                    upto: Slot(upto),
+                    bytes,
+                } => {
                     assert_eq!(bytes, upto.to_le_bytes().to_vec());
                     let known = self.bases.get(&group) == Some(&upto);
                     assert!(
@@ -91,7 +103,7 @@ fn walk(seed: u64, limits: StorageLimits) {
     let mut model = Model::default();
     let mut slots = [1u64; 3];
     for _ in 0..6 {
-        let (mut log, recovered) = match Log::open(disk.clone(), 7, 1, limits) {
+        let (mut log, recovered) = match Log::open(disk.clone(), CLUSTER, NODE, limits) {
             Ok(opened) => opened,
             Err(error) => {
                 // Cut or full while opening: a crash of its own.
@@ -119,7 +131,7 @@ fn walk(seed: u64, limits: StorageLimits) {
                     let before = before.max(model.bases.get(&group).copied().unwrap_or(0));
                     let upto = (slots[group as usize] - 1 - dice.below(3)).max(before);
                     model.perhaps = Some((group, upto));
-                    let outcome = log.discard(group, upto, &upto.to_le_bytes());
+                    let outcome = log.discard(GroupId(group), Slot(upto), &upto.to_le_bytes());
                     if outcome.is_ok() {
                         model.committed();
                         model.based(group, upto);
@@ -139,7 +151,7 @@ fn walk(seed: u64, limits: StorageLimits) {
                 _ => {
                     let slot = slots[group as usize];
                     let bytes = vec![dice.below(256) as u8; dice.below(1200) as usize];
-                    let taken = log.append(group, slot, &bytes);
+                    let taken = log.append(GroupId(group), Slot(slot), &bytes);
                     if taken.is_ok() {
                         slots[group as usize] += 1;
                         model.waiting.push(((group, slot), bytes));

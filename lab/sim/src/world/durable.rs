@@ -12,10 +12,10 @@ use quorate_storage::{
     StorageError, StorageLimits,
 };
 use quorate_types::zoo::{Plant, planted};
-use quorate_types::{Digest, GroupId, Persistence, Slot};
+use quorate_types::{ClusterId, Digest, GroupId, Incarnation, NodeId, Persistence, Slot};
 use quorate_wire::{Snapshot, SnapshotEncoder, take_record};
 
-const CLUSTER: u64 = 7;
+const CLUSTER: ClusterId = ClusterId(7);
 /// The only group of a world.
 pub(super) const GROUP: GroupId = GroupId(1);
 
@@ -97,7 +97,12 @@ impl Disks {
             Persistence::Disk => Persist::Disk,
             Persistence::Memory => Persist::Memory,
         };
-        let identity = Identity::new(CLUSTER, self.node, u64::from(self.node), persist);
+        let identity = Identity::new(
+            CLUSTER,
+            NodeId(self.node),
+            Incarnation(u64::from(self.node)),
+            persist,
+        );
         identity
             .create_on(&self.identity)
             .expect("a new disk takes an identity");
@@ -149,7 +154,7 @@ impl Disks {
         }
         let (log, recovered) = match self.persistence {
             Persistence::Disk => Log::open_of(self.log.clone(), &identity, LIMITS)?,
-            Persistence::Memory => Log::open(self.log.clone(), CLUSTER, self.node, LIMITS)?,
+            Persistence::Memory => Log::open(self.log.clone(), CLUSTER, NodeId(self.node), LIMITS)?,
         };
         let snapshots = SnapshotStore::open(self.snapshots.clone(), CLUSTER)?;
         let mut damaged = Vec::new();
@@ -215,8 +220,10 @@ impl Disks {
 /// What a loss means to an acceptor, as real nodes take it.
 fn core_loss(lost: quorate_storage::Lost) -> LostRecord {
     match lost {
-        quorate_storage::Lost::Record { slot: 0, .. } => LostRecord::Promise,
-        quorate_storage::Lost::Record { slot, .. } => LostRecord::Slot(Slot(slot)),
+        quorate_storage::Lost::Record {
+            slot: Slot::ZERO, ..
+        } => LostRecord::Promise,
+        quorate_storage::Lost::Record { slot, .. } => LostRecord::Slot(slot),
         quorate_storage::Lost::Base { .. } | quorate_storage::Lost::Unknown => LostRecord::Anything,
     }
 }
@@ -226,35 +233,33 @@ impl Storage {
         &mut self,
         whole_after: Option<Slot>,
     ) -> Result<Option<(Snapshot, [u8; 32], u64)>, StorageError> {
-        let whole_after = whole_after.map(|slot| slot.0);
-        let Some(newest) = self.snapshots.to_start_from(GROUP.0, whole_after)? else {
+        let Some(newest) = self.snapshots.to_start_from(GROUP, whole_after)? else {
             return Ok(None);
         };
         let Ok(snapshot) = Snapshot::take(&newest.bytes) else {
             return Ok(None);
         };
         let bytes = newest.bytes.len() as u64;
-        self.serve(Slot(newest.slot), newest.bytes, Slot(newest.slot));
+        self.serve(newest.slot, newest.bytes, newest.slot);
         Ok(Some((snapshot, newest.digest, bytes)))
     }
 
     /// The whole snapshots except the one that the life starts from.
     fn others(&mut self, started: Option<Slot>) -> Result<Vec<SnapshotReport>, StorageError> {
         let mut others = Vec::new();
-        let started = started.map(|slot| slot.0);
-        for other in self.snapshots.others(GROUP.0, started)? {
+        for other in self.snapshots.others(GROUP, started)? {
             let Ok(snapshot) = Snapshot::take(&other.bytes) else {
                 continue;
             };
             others.push(SnapshotReport {
-                slot: Slot(other.slot),
+                slot: other.slot,
                 digest: Digest {
                     replicated: snapshot.core.digest(),
                     state: other.digest,
                 },
                 bytes: other.bytes.len() as u64,
             });
-            self.served.push((Slot(other.slot), other.bytes));
+            self.served.push((other.slot, other.bytes));
         }
         self.served.sort_by_key(|(slot, _)| *slot);
         Ok(others)
@@ -313,8 +318,7 @@ impl Storage {
         agreed: Slot,
     ) -> Result<(), StorageError> {
         if !planted(Plant::SnapshotNotDurable) {
-            self.snapshots
-                .save(GROUP.0, slot.0, digest, &bytes, agreed.0)?;
+            self.snapshots.save(GROUP, slot, digest, &bytes, agreed)?;
         }
         self.serve(slot, bytes, agreed);
         Ok(())
@@ -322,8 +326,8 @@ impl Storage {
 
     /// The slot of the newest whole snapshot.
     pub(super) fn newest_snapshot(&self) -> Slot {
-        let newest = self.snapshots.newest(GROUP.0).ok().flatten();
-        newest.map_or(Slot::ZERO, |newest| Slot(newest.slot))
+        let newest = self.snapshots.newest(GROUP).ok().flatten();
+        newest.map_or(Slot::ZERO, |newest| newest.slot)
     }
 
     /// The bytes of a snapshot that is held.

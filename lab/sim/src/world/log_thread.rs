@@ -80,8 +80,8 @@ impl LogThread {
         let mut bytes = BytesMut::new();
         put_record(&mut bytes, &record);
         let append = Append {
-            group: GROUP.0,
-            slot: record.slot().unwrap_or(Slot::ZERO).0,
+            group: GROUP,
+            slot: record.slot().unwrap_or(Slot::ZERO),
             record: bytes.freeze(),
         };
         self.appended.push_back((mark, record));
@@ -103,8 +103,8 @@ impl LogThread {
     /// Queues a base, and the removal of what it replaces.
     pub(super) fn discard(&mut self, upto: Slot, base: Vec<Record>) {
         self.backlog.push_back(LogRequest::Discard {
-            group: GROUP.0,
-            upto: upto.0,
+            group: GROUP,
+            upto,
             base: base_of(&base),
         });
         self.bases.push_back(base);

@@ -12,7 +12,7 @@ use quorate_node::{
     SandboxConfig, SnapshotConfig, constructor_arguments,
 };
 use quorate_storage::Identity;
-use quorate_types::ObjectId;
+use quorate_types::{ClusterId, Incarnation, NodeId, ObjectId};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use std::fs::File;
@@ -313,11 +313,17 @@ fn make_new(
     let mut members = Vec::new();
     for (node, (port, admin)) in (1..).zip(ports) {
         let home = dir.join(format!("node-{node}"));
-        let made = Identity::init(&home, cluster, node, random()?, args.persist.as_storage());
+        let made = Identity::init(
+            &home,
+            ClusterId(cluster),
+            NodeId(node),
+            Incarnation(random()?),
+            args.persist.as_storage(),
+        );
         let identity = made.map_err(|error| node_error(&NodeError::from(error)))?;
         members.push(MemberConfig {
             node,
-            incarnation: hex(identity.incarnation),
+            incarnation: hex(identity.incarnation.0),
             address: loopback(*port).to_string(),
             admin: Some(loopback(*admin).to_string()),
         });

@@ -2,6 +2,7 @@
 
 use crate::{Group, run, text};
 use quorate_storage::Identity;
+use quorate_types::Slot;
 
 /// Claim mp-35.
 #[test]
@@ -12,8 +13,8 @@ fn a_node_that_found_conflicting_decisions_refuses_every_start() {
     assert_eq!(group.add("3"), "3");
     assert_eq!(group.stop(), Some(0));
     let mut directory = Identity::open(&dir.path().join("node-2")).unwrap();
-    directory.note_conflict(41).unwrap();
-    directory.note_conflict(42).unwrap();
+    directory.note_conflict(Slot(41)).unwrap();
+    directory.note_conflict(Slot(42)).unwrap();
     drop(directory);
     let config = dir.path().join("node-2.toml");
     for _ in 0..2 {

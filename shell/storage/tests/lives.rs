@@ -1,9 +1,12 @@
 //! Seeded lives of a log whose segments are prepared and removed beside the commits: each life ends with a power cut at some
 //! call of a disk, and the next one must find all that was acknowledged and nothing that was never written.
 
+mod dice;
+
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
+use dice::Dice;
 use quorate_storage::{
     Append, Disk, GroupCommit, Identity, IdentityFile, Log, LogInbox, LogRequest, Persist,
     RecoveredRecord, Removals, SimDisk, SpareJob, StorageError, StorageLimits,
@@ -19,17 +22,6 @@ const LIVES: u64 = 7;
 const STEPS: u64 = 400;
 
 type Key = (u32, u64);
-
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, sides: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % sides
-    }
-}
 
 /// What the next start may find, and what it must.
 #[derive(Default)]

@@ -1,8 +1,11 @@
 //! Seeded random walks: appends, commits, discards, crashes, full disks; after each crash the log is compared with a model.
 
+mod dice;
+
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 
+use dice::Dice;
 use quorate_storage::{
     DiskOperation, Fault, Log, RecoveredRecord, SimDisk, StorageError, StorageLimits,
 };
@@ -10,17 +13,6 @@ use quorate_types::{ClusterId, GroupId, NodeId, Slot};
 
 const CLUSTER: ClusterId = ClusterId(7);
 const NODE: NodeId = NodeId(1);
-
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, sides: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % sides
-    }
-}
 
 /// What must come back: records by (group, slot), and the newest base of each group.
 #[derive(Default)]

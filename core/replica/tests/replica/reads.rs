@@ -184,31 +184,14 @@ fn any_state_is_as_old_as_the_newest_mark_that_it_has_reached() {
     let at = world.now;
     world.effect(1, Effect::Current { slot, at });
     world.read(1, 6, 1, ReadLevel::Any);
-    let told = world.take_told(6);
-    let [
-        ..,
-        ToClient::Read {
-            slot: read, age, ..
-        },
-    ] = told.as_slice()
-    else {
-        panic!("{told:?}");
-    };
-    assert!(*read < slot);
-    assert_eq!(*age, Duration::from_millis(250));
+    let (read, age) = last_read(&mut world, 6);
+    assert!(read < slot);
+    assert_eq!(age, Duration::from_millis(250));
     world.shared.borrow_mut().deaf.clear();
     world.run();
     world.read(1, 6, 2, ReadLevel::Any);
-    let told = world.take_told(6);
-    let [
-        ToClient::Read {
-            slot: read, age, ..
-        },
-    ] = told.as_slice()
-    else {
-        panic!("{told:?}");
-    };
-    assert_eq!((*read, *age), (slot, Duration::ZERO));
+    let (read, age) = last_read(&mut world, 6);
+    assert_eq!((read, age), (slot, Duration::ZERO));
 }
 
 /// Claim rp-33.
@@ -233,17 +216,9 @@ fn any_state_is_as_old_as_what_the_objects_have_and_not_as_what_is_applied() {
     world.read(0, 6, 1, ReadLevel::Any);
     world.nodes[0].objects.answers_left = None;
     world.run();
-    let told = world.take_told(6);
-    let [
-        ToClient::Read {
-            slot: read, age, ..
-        },
-    ] = told.as_slice()
-    else {
-        panic!("{told:?}");
-    };
-    assert!(*read < slot, "the rest waits behind slow objects");
-    assert_eq!(*age, Duration::from_millis(250));
+    let (read, age) = last_read(&mut world, 6);
+    assert!(read < slot, "the rest waits behind slow objects");
+    assert_eq!(age, Duration::from_millis(250));
 }
 
 /// Claim rp-33.
@@ -280,6 +255,14 @@ fn a_client_that_has_seen_more_waits_a_little_and_is_sent_elsewhere() {
     world.run();
     assert!(world.take_told(6).iter().any(is_read), "it has caught up");
     assert_eq!(world.nodes[1].replica.status().reads, 0);
+}
+
+/// Slot and age of the last answer that a connection was told, which answers a read.
+fn last_read(world: &mut World, connection: u64) -> (Slot, Duration) {
+    match world.take_told(connection).last() {
+        Some(ToClient::Read { slot, age, .. }) => (*slot, *age),
+        other => panic!("{other:?}"),
+    }
 }
 
 fn is_read(told: &ToClient) -> bool {

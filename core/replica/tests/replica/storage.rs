@@ -5,6 +5,10 @@ use quorate_ordering::Effect;
 use quorate_replica::{CheckpointPolicy, DiskRoom, Input, Snapshots};
 use quorate_types::{Ask, FromClient, ReadLevel, Refusal, Slot, ToClient};
 
+fn room(world: &mut World, node: usize, room: DiskRoom) {
+    world.input(node, Input::Storage { room });
+}
+
 /// Claim rp-19.
 #[test]
 fn a_full_disk_refuses_new_calls_and_sessions_and_goes_on_when_there_is_room() {
@@ -12,12 +16,7 @@ fn a_full_disk_refuses_new_calls_and_sessions_and_goes_on_when_there_is_room() {
     let session = world.open(0, 5);
     world.call(0, 5, id(session, 1), "a");
     let first = world.outcome(5);
-    world.input(
-        0,
-        Input::Storage {
-            room: DiskRoom::Full,
-        },
-    );
+    room(&mut world, 0, DiskRoom::Full);
     let length = world.shared.borrow().last();
     world.call(0, 5, id(session, 2), "a");
     let ask = Ask::Call(id(session, 2));
@@ -31,12 +30,7 @@ fn a_full_disk_refuses_new_calls_and_sessions_and_goes_on_when_there_is_room() {
     assert_eq!(world.shared.borrow().last(), length, "nothing was ordered");
     world.call(0, 5, id(session, 1), "a");
     assert_eq!(world.outcome(5), first, "a kept reply needs no room");
-    world.input(
-        0,
-        Input::Storage {
-            room: DiskRoom::Plenty,
-        },
-    );
+    room(&mut world, 0, DiskRoom::Plenty);
     world.call(0, 5, id(session, 2), "a");
     assert!(matches!(world.take_told(5)[..], [ToClient::Replied { .. }]));
 }
@@ -46,12 +40,7 @@ fn reads_go_on_while_the_disk_is_full() {
     let mut world = World::new(1);
     world.open(0, 5);
     world.take_told(5);
-    world.input(
-        0,
-        Input::Storage {
-            room: DiskRoom::Full,
-        },
-    );
+    room(&mut world, 0, DiskRoom::Full);
     let (slot, at) = (Slot::ZERO, world.now);
     world.effect(0, Effect::Current { slot, at });
     for level in [ReadLevel::Confirmed, ReadLevel::Lease, ReadLevel::Any] {
@@ -63,35 +52,15 @@ fn reads_go_on_while_the_disk_is_full() {
 #[test]
 fn a_leader_with_a_full_disk_offers_leadership_once_for_each_time_it_is_full() {
     let mut world = World::new(2);
-    world.input(
-        1,
-        Input::Storage {
-            room: DiskRoom::Full,
-        },
-    );
+    room(&mut world, 1, DiskRoom::Full);
     assert_eq!(world.shared.borrow().transferred, [], "it does not lead");
     world.lead(1);
     assert_eq!(world.shared.borrow().transferred, [1]);
-    world.input(
-        1,
-        Input::Storage {
-            room: DiskRoom::Full,
-        },
-    );
+    room(&mut world, 1, DiskRoom::Full);
     world.lead(1);
     assert_eq!(world.shared.borrow().transferred, [1], "offered already");
-    world.input(
-        1,
-        Input::Storage {
-            room: DiskRoom::Plenty,
-        },
-    );
-    world.input(
-        1,
-        Input::Storage {
-            room: DiskRoom::Full,
-        },
-    );
+    room(&mut world, 1, DiskRoom::Plenty);
+    room(&mut world, 1, DiskRoom::Full);
     assert_eq!(world.shared.borrow().transferred, [1, 1]);
 }
 
@@ -100,12 +69,7 @@ fn a_full_disk_refuses_a_snapshot_that_could_not_be_ordered() {
     let mut world = World::new(1);
     world.open(0, 5);
     world.take_told(5);
-    world.input(
-        0,
-        Input::Storage {
-            room: DiskRoom::Full,
-        },
-    );
+    room(&mut world, 0, DiskRoom::Full);
     world.say(0, 5, FromClient::Checkpoint { request: 9 });
     let ask = Ask::Request(9);
     assert_eq!(world.take_told(5), [refused(ask, Refusal::StorageFull)]);

@@ -6,12 +6,9 @@ use quorate_types::{Ask, ClusterId, Duration, FromClient, Refusal, ToClient};
 
 #[test]
 fn every_connection_shows_the_secret_before_it_uses_the_session() {
-    let mut world = World::open();
-    world.call("a");
+    let mut world = World::open_with(&["a"]);
     world.out.clear();
-    world
-        .session
-        .handle(world.now, SessionInput::Disconnected, &mut world.out);
+    world.disconnect();
     world.connect(2);
     let sent = world.sent();
     let attach = FromClient::Attach {
@@ -24,12 +21,9 @@ fn every_connection_shows_the_secret_before_it_uses_the_session() {
 
 #[test]
 fn a_node_that_does_not_know_the_session_yet_is_left_for_another() {
-    let mut world = World::open();
-    world.call("a");
+    let mut world = World::open_with(&["a"]);
     world.out.clear();
-    world
-        .session
-        .handle(world.now, SessionInput::Disconnected, &mut world.out);
+    world.disconnect();
     assert_eq!(world.dialled(), ["b:1"]);
     world.connect(2);
     world.out.clear();
@@ -56,9 +50,7 @@ fn another_cluster_at_one_address_is_passed_over_and_at_all_ends_what_waits() {
         pinned: ClusterId(1),
         found: ClusterId(2),
     };
-    world
-        .session
-        .handle(world.now, SessionInput::Disconnected, &mut world.out);
+    world.disconnect();
     let unsent = world.call("b");
     world.out.clear();
     for address in ["c:1", "a:1"] {

@@ -48,9 +48,23 @@ impl World {
         world
     }
 
+    /// With these calls sent and not answered.
+    fn open_with(calls: &[&'static str]) -> World {
+        let mut world = World::open();
+        for text in calls {
+            world.call(text);
+        }
+        world
+    }
+
     fn wake(&mut self) {
         self.session
             .handle(self.now, SessionInput::Wake, &mut self.out);
+    }
+
+    fn disconnect(&mut self) {
+        self.session
+            .handle(self.now, SessionInput::Disconnected, &mut self.out);
     }
 
     fn connect(&mut self, node: u16) {
@@ -89,6 +103,15 @@ impl World {
             id,
             outcome: Outcome::Returned(Value::new()),
         });
+    }
+
+    fn refuse(&mut self, sequence: u64, refusal: Refusal) {
+        let id = CommandId {
+            session: SESSION,
+            sequence,
+        };
+        let ask = Ask::Call(id);
+        self.receive(ToClient::Refused { ask, refusal });
     }
 
     fn sent(&mut self) -> Vec<FromClient> {
@@ -142,15 +165,10 @@ fn calls_wait_for_the_session_and_then_go_in_order() {
 
 #[test]
 fn a_new_connection_gets_every_unanswered_call_under_its_old_id() {
-    let mut world = World::open();
-    for text in ["a", "b", "c"] {
-        world.call(text);
-    }
+    let mut world = World::open_with(&["a", "b", "c"]);
     world.reply(2);
     world.out.clear();
-    world
-        .session
-        .handle(world.now, SessionInput::Disconnected, &mut world.out);
+    world.disconnect();
     assert_eq!(world.dialled(), ["b:1"]);
     world.connect(2);
     assert_eq!(sequences(&world.sent()), [1, 3]);
@@ -158,10 +176,7 @@ fn a_new_connection_gets_every_unanswered_call_under_its_old_id() {
 
 #[test]
 fn acknowledgement_never_passes_an_unanswered_call() {
-    let mut world = World::open();
-    for text in ["a", "b", "c"] {
-        world.call(text);
-    }
+    let mut world = World::open_with(&["a", "b", "c"]);
     world.reply(1);
     world.reply(3);
     world.out.clear();
@@ -188,14 +203,7 @@ fn an_expired_session_leaves_sent_calls_unknown_and_goes_on_with_a_new_one() {
     let mut world = World::open();
     let ticket = world.call("a");
     world.out.clear();
-    let id = CommandId {
-        session: SESSION,
-        sequence: 1,
-    };
-    world.receive(ToClient::Refused {
-        ask: Ask::Call(id),
-        refusal: Refusal::SessionExpired,
-    });
+    world.refuse(1, Refusal::SessionExpired);
     let done = world.out.iter().find_map(|output| match output {
         SessionOutput::Done { ticket, result } => Some((*ticket, result.clone())),
         SessionOutput::Dial { .. } | SessionOutput::Send(_) => None,
@@ -240,14 +248,7 @@ fn a_refused_call_is_sent_again_after_a_pause_under_the_same_id() {
     let mut world = World::open();
     world.call("a");
     world.out.clear();
-    let id = CommandId {
-        session: SESSION,
-        sequence: 1,
-    };
-    world.receive(ToClient::Refused {
-        ask: Ask::Call(id),
-        refusal: Refusal::Overloaded,
-    });
+    world.refuse(1, Refusal::Overloaded);
     assert_eq!(sequences(&world.sent()), []);
     world.now = Time(11 * MS);
     world.wake();
@@ -522,9 +523,7 @@ fn an_open_that_finds_no_room_again_and_again_is_asked_for_less_often() {
 fn a_keepalive_that_falls_due_without_a_connection_waits_for_one() {
     let mut world = World::open();
     world.now = world.now + Duration::from_millis(9_900);
-    world
-        .session
-        .handle(world.now, SessionInput::Disconnected, &mut world.out);
+    world.disconnect();
     world.now = world.now + Duration::from_millis(200);
     world.wake();
     assert_eq!(world.keepalives(), 0);
@@ -540,14 +539,7 @@ fn a_keepalive_that_falls_due_without_a_connection_waits_for_one() {
 fn a_refused_call_whose_session_ended_waits_for_the_next_session() {
     let mut world = World::open();
     world.call("x");
-    let id = CommandId {
-        session: SESSION,
-        sequence: 1,
-    };
-    world.receive(ToClient::Refused {
-        ask: Ask::Call(id),
-        refusal: Refusal::Overloaded,
-    });
+    world.refuse(1, Refusal::Overloaded);
     world.receive(ToClient::Refused {
         ask: Ask::Session(SESSION),
         refusal: Refusal::SessionExpired,

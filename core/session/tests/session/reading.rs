@@ -25,22 +25,16 @@ fn a_read_of_any_state_says_what_the_client_has_read_before_unless_it_may_go_bac
             other => panic!("{other:?}"),
         }
     };
-    let (request, after) = read(&mut world, ReadLevel::Confirmed);
-    assert_eq!(after, Slot::ZERO);
-    world.receive(ToClient::Read {
-        request,
-        slot: Slot(7),
-        age: Duration::ZERO,
-        outcome: Outcome::Returned(Value::new()),
-    });
-    let (request, after) = read(&mut world, ReadLevel::Loose);
-    assert_eq!(after, Slot::ZERO);
-    world.receive(ToClient::Read {
-        request,
-        slot: Slot(4),
-        age: Duration::ZERO,
-        outcome: Outcome::Returned(Value::new()),
-    });
+    for (level, answered) in [(ReadLevel::Confirmed, 7), (ReadLevel::Loose, 4)] {
+        let (request, after) = read(&mut world, level);
+        assert_eq!(after, Slot::ZERO);
+        world.receive(ToClient::Read {
+            request,
+            slot: Slot(answered),
+            age: Duration::ZERO,
+            outcome: Outcome::Returned(Value::new()),
+        });
+    }
     let (request, after) = read(&mut world, ReadLevel::Any);
     assert_eq!(
         after,

@@ -32,14 +32,12 @@ impl Draw<'_> {
             return self.poison_once(at, all);
         }
         let lasts = Lasts::Always;
-        let mut faults = vec![timed(
-            at,
-            Fault::Poison {
-                kills,
-                after,
-                lasts,
-            },
-        )];
+        let poison = Fault::Poison {
+            kills,
+            after,
+            lasts,
+        };
+        let mut faults = vec![timed(at, poison)];
         if after_ms > 0 {
             for node in all.iter().map(Who::Node) {
                 let due = at + after_ms + self.random.below(TOGETHER_MS);
@@ -82,14 +80,12 @@ impl Draw<'_> {
     /// A call that ends every host until a node has started again; some nodes do while deaths are reported, and some stand alone.
     fn poison_once(&mut self, at: u64, kills: NodeSet) -> Vec<Timed> {
         let (after, lasts) = (Duration::ZERO, Lasts::Once);
-        let mut faults = vec![timed(
-            at,
-            Fault::Poison {
-                kills,
-                after,
-                lasts,
-            },
-        )];
+        let poison = Fault::Poison {
+            kills,
+            after,
+            lasts,
+        };
+        let mut faults = vec![timed(at, poison)];
         for node in kills.iter() {
             let due = at + self.random.between(40, REPORTED_MS);
             if self.random.chance(600) {

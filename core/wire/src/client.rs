@@ -156,10 +156,31 @@ pub(crate) fn take_call_fields(r: &mut Reader<'_>) -> Result<CallFields, WireErr
 
 /// Reads the messages in the body of a frame of kind `FromClient`, in order. Payloads are slices of
 /// `body`. Nothing follows an error.
-pub fn requests(body: Bytes) -> impl Iterator<Item = Result<FromClient, WireError>> {
-    Messages {
-        rest: body,
-        take: take_request,
+#[must_use]
+pub fn requests(body: Bytes) -> Requests {
+    Requests { rest: body }
+}
+
+/// What is left to read of a frame of requests.
+#[derive(Debug)]
+pub struct Requests {
+    rest: Bytes,
+}
+
+impl Requests {
+    /// Bytes that are not read yet.
+    #[must_use]
+    pub fn bytes_left(&self) -> usize {
+        self.rest.len()
+    }
+}
+
+impl Iterator for Requests {
+    type Item = Result<FromClient, WireError>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        next_of(&mut self.rest, take_request)
     }
 }
 
@@ -181,18 +202,26 @@ impl<T, F: Fn(&mut Reader<'_>) -> Result<T, WireError>> Iterator for Messages<F>
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        if self.rest.is_empty() {
-            return None;
-        }
-        let mut reader = Reader::new(&self.rest);
-        let message = (self.take)(&mut reader);
-        let used = reader.at();
-        match &message {
-            Ok(_) => bytes::Buf::advance(&mut self.rest, used),
-            Err(_) => self.rest.clear(),
-        }
-        Some(message)
+        next_of(&mut self.rest, &self.take)
     }
+}
+
+#[inline]
+fn next_of<T>(
+    rest: &mut Bytes,
+    take: impl Fn(&mut Reader<'_>) -> Result<T, WireError>,
+) -> Option<Result<T, WireError>> {
+    if rest.is_empty() {
+        return None;
+    }
+    let mut reader = Reader::new(rest);
+    let message = take(&mut reader);
+    let used = reader.at();
+    match &message {
+        Ok(_) => bytes::Buf::advance(rest, used),
+        Err(_) => rest.clear(),
+    }
+    Some(message)
 }
 
 #[inline]

@@ -26,7 +26,7 @@ mod view;
 mod words;
 
 pub use batch::encoded as encoded_batch;
-pub use client::{answers, put_answer, put_call, put_request, requests};
+pub use client::{Requests, answers, put_answer, put_call, put_request, requests};
 pub use error::WireError;
 pub use frame::{
     Frame, FrameError, FrameReader, HEADER_BYTES, Kind, OpenFrame, begin_frame, end_frame,

@@ -1,13 +1,15 @@
 //! Turns everything that arrives into inputs of the replica: frames, links, durable marks, host events, snapshots.
 
 use crate::NodeError;
+use crate::client_turns::{Asked, Unserved, Visit, debt_of, is_wrong};
 use crate::clock::boot_time;
 use crate::journal::Journal;
+use crate::limits::STATUS_DEBT;
 use crate::node::Node;
 use crate::snapshots::SnapshotDone;
 use quorate_host::HostEvent;
 use quorate_ordering::LinkState;
-use quorate_replica::{Input, PeerMessage, ReplicaMessage};
+use quorate_replica::{Input, Output, PeerMessage, ReplicaMessage};
 use quorate_transport::{Arrival, FrameLane};
 use quorate_types::{CallPlace, ConnectionId, LinkEpoch, NodeId, NodeSet, Time};
 use quorate_wire::{Frame, Kind, RejectReason, put_peer, requests, take_peer};
@@ -21,7 +23,7 @@ impl Node {
             match arrival {
                 Arrival::Peer { from, link, frame } => self.peer_frame(from, link, &frame, now),
                 Arrival::Client { from, frame } => self.client_frame(from, frame, now),
-                Arrival::Gone { connection } => self.feed(now, Input::Disconnected { connection }),
+                Arrival::Gone { connection } => self.clients.gone(connection),
                 Arrival::Up { peer, link } => {
                     let state = LinkState::Up(link);
                     self.feed(now, Input::Link { peer, state });
@@ -75,28 +77,10 @@ impl Node {
         }
         match frame.kind {
             Kind::FromClient => {
-                for request in requests(frame.body) {
-                    match request {
-                        Ok(message) => {
-                            self.timings.arrived(now, &message);
-                            self.feed(now, Input::Client { from, message });
-                        }
-                        Err(error) => {
-                            let text = error.to_string();
-                            self.transport
-                                .refuse(from, RejectReason::Malformed, &text, now);
-                            return;
-                        }
-                    }
-                }
+                let requests = Unserved::Requests(requests(frame.body));
+                self.clients.push(from, requests);
             }
-            Kind::StatusRequest => {
-                let status = self.status_json(now);
-                self.transport
-                    .answer_frame(from, Kind::StatusReply, |body| {
-                        body.extend_from_slice(&status)
-                    });
-            }
+            Kind::StatusRequest => self.clients.push(from, Unserved::Status),
             Kind::Hello
             | Kind::Welcome
             | Kind::Reject
@@ -112,6 +96,60 @@ impl Node {
                     .refuse(from, RejectReason::Malformed, text, now);
             }
         }
+    }
+
+    /// Serves what clients asked for, each in turn, up to a bound. Connections with a rest are not read.
+    pub(crate) fn serve_clients(&mut self, now: Time) {
+        self.clients.begin(now);
+        while let Some(mut visit) = self.clients.next(now) {
+            let is_over = self.serve(&mut visit, now);
+            if is_over {
+                self.clients.forget(visit);
+            } else {
+                let from = visit.from;
+                let rest = self.clients.visited(visit, now);
+                self.transport.hold(from, rest.bytes, now);
+            }
+        }
+    }
+
+    /// Serves one client for one visit; says whether its connection is over.
+    fn serve(&mut self, visit: &mut Visit, now: Time) -> bool {
+        let from = visit.from;
+        while let Some(asked) = visit.next() {
+            match asked {
+                Asked::Request(Ok(message)) => {
+                    self.timings.arrived(now, &message);
+                    visit.lend(debt_of(&message));
+                    let before = self.outputs.len();
+                    self.feed(now, Input::Client { from, message });
+                    let mut answers = self.outputs[before..].iter();
+                    let is_refused = answers.any(|output| {
+                        matches!(output, Output::Reply { to, message } if *to == from && is_wrong(message))
+                    });
+                    visit.lend(u32::from(is_refused));
+                }
+                Asked::Request(Err(error)) => {
+                    let text = error.to_string();
+                    self.transport
+                        .refuse(from, RejectReason::Malformed, &text, now);
+                    visit.drop_rest();
+                }
+                Asked::Status => {
+                    visit.lend(STATUS_DEBT);
+                    let status = self.status_json(now);
+                    self.transport
+                        .answer_frame(from, Kind::StatusReply, |body| {
+                            body.extend_from_slice(&status)
+                        });
+                }
+                Asked::Gone => {
+                    self.feed(now, Input::Disconnected { connection: from });
+                    return true;
+                }
+            }
+        }
+        false
     }
 
     /// What became durable.

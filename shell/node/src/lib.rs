@@ -7,6 +7,7 @@
 mod admin;
 mod admin_listener;
 mod arguments;
+mod client_turns;
 mod clock;
 mod config;
 mod descriptors;

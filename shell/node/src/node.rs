@@ -5,6 +5,7 @@
 //! a command. The log, the snapshots and the admin port have their own threads, which wake this one.
 
 use crate::NodeError;
+use crate::client_turns::ClientTurns;
 use crate::clock::{Entropy, boot_time, wall_time};
 use crate::died_file::DiedFile;
 use crate::executed_file::ExecutedFile;
@@ -59,6 +60,7 @@ pub(crate) struct Node {
     pub(crate) role: Role,
     pub(crate) outputs: Vec<Output<AnyMessage>>,
     pub(crate) arrivals: Vec<Arrival>,
+    pub(crate) clients: ClientTurns,
     pub(crate) host_events: Vec<HostEvent>,
     /// Whether the replica was told anything since the last end of a turn.
     pub(crate) is_fed: bool,
@@ -133,6 +135,7 @@ impl Node {
         self.turns += 1;
         self.transport.tick(now);
         self.take_arrivals(now);
+        self.serve_clients(now);
         if let Some((peer, sighting)) = self.sighted {
             return Err(NodeError::Sighted { peer, sighting });
         }
@@ -192,6 +195,7 @@ impl Node {
         [
             self.replica.next_wake(),
             self.transport.next_wake(),
+            self.clients.next_wake(),
             leaving,
         ]
         .into_iter()
@@ -200,7 +204,7 @@ impl Node {
     }
 
     fn timeout(&self, due: Option<Time>) -> Option<Duration> {
-        if self.is_fed || self.transport.is_pending() {
+        if self.is_fed || self.transport.is_pending() || self.clients.is_waiting() {
             return Some(Duration::ZERO);
         }
         // The clock is read again, because the turn took time.

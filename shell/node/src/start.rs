@@ -3,6 +3,7 @@
 //! Everything that can be refused is refused before the first peer is dialled.
 
 use crate::admin;
+use crate::client_turns::ClientTurns;
 use crate::clock::{Entropy, boot_time};
 use crate::descriptors;
 use crate::died_file::DiedFile;
@@ -72,10 +73,8 @@ fn assemble(config: &NodeConfig, directory: &mut DataDirectory) -> Result<Node, 
     let (registry, waker) = shared(&poll)?;
     let now = boot_time();
     let mut entropy = Entropy::new();
-    let settings = Settings {
-        pasts: remembered(directory),
-        ..settings(config, &identity, entropy.next(), tls.clone())
-    };
+    let mut settings = settings(config, &identity, entropy.next(), tls.clone());
+    settings.pasts = remembered(directory);
     let mut transport = Transport::listen(settings, registry, waker.clone(), now)?;
     let (asker, questions) = questions(waker.clone());
     let histograms = Histograms::new();
@@ -103,8 +102,8 @@ fn assemble(config: &NodeConfig, directory: &mut DataDirectory) -> Result<Node, 
         .map_err(system("cannot start the snapshot thread"))?;
     introduce(&mut transport, &identity, &past, journal.as_ref());
     let ordering = ordering(&identity, past, entropy.next(), now)?;
-    let replica_config = replica_config(config, &identity);
-    let (replica, outputs) = Replica::new(replica_config, ordering, remembered, now);
+    let settings = replica_config(config, &identity);
+    let (replica, outputs) = Replica::new(settings, ordering, remembered, now);
     tell_start(&identity, &transport, admin);
     Ok(Node {
         dir: config.dir.clone(),
@@ -124,6 +123,7 @@ fn assemble(config: &NodeConfig, directory: &mut DataDirectory) -> Result<Node, 
         entropy,
         outputs,
         arrivals: Vec::new(),
+        clients: ClientTurns::default(),
         host_events: Vec::new(),
         is_fed: true,
         sighted: None,

@@ -63,6 +63,12 @@ pub(crate) struct Connection {
     begun: Option<Time>,
     /// Bytes that the transport has counted for it.
     pub(crate) counted: usize,
+    /// Bytes of its frames that the node has not served.
+    pub(crate) unserved: usize,
+    /// Whether it is not read until the node has served it.
+    pub(crate) is_held: bool,
+    /// Whether there was something to read while it was held.
+    pub(crate) is_unread: bool,
     pub(crate) group: GroupId,
     /// Whether what the peer says of its reach was judged well.
     pub(crate) is_judged: bool,
@@ -93,6 +99,9 @@ impl Connection {
             heard: deadline,
             begun: None,
             counted: 0,
+            unserved: 0,
+            is_held: false,
+            is_unread: false,
             group,
             is_judged: false,
             is_listed: false,
@@ -163,6 +172,12 @@ impl Connection {
         }
     }
 
+    /// Whether it is not read at present; what there is to read is read later.
+    pub(crate) fn is_to_wait(&mut self) -> bool {
+        self.is_unread |= self.is_held;
+        self.is_held
+    }
+
     /// The next whole frame that has arrived.
     pub(crate) fn next_frame(&mut self) -> Result<Option<Frame>, FrameError> {
         self.reader.next_frame()
@@ -195,7 +210,7 @@ impl Connection {
 
     /// Bytes of buffers.
     pub(crate) fn held(&self) -> usize {
-        self.reader.held() + self.waiting()
+        self.reader.held() + self.waiting() + self.unserved
     }
 
     /// Bytes that wait to be written.

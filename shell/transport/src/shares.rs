@@ -6,7 +6,7 @@
 use crate::connection::Phase;
 use crate::limits::{HALF_FRAME_MAX, RESERVED_FOR_PEERS};
 use crate::transport::Transport;
-use quorate_types::Time;
+use quorate_types::{ConnectionId, Time};
 use std::net::{IpAddr, Ipv6Addr};
 
 impl Transport {
@@ -103,6 +103,20 @@ impl Transport {
             );
             self.close(slot, now);
         }
+    }
+
+    /// So many bytes of a client's frames wait to be served: while there are any, it is not read.
+    pub fn hold(&mut self, client: ConnectionId, unserved: usize, now: Time) {
+        let Some(slot) = self.slot_of(client) else {
+            return;
+        };
+        let connection = self.slots[slot].as_mut().expect("found by its id");
+        connection.unserved = unserved;
+        connection.is_held = unserved > 0;
+        if !connection.is_held && std::mem::take(&mut connection.is_unread) {
+            self.unread.push(slot);
+        }
+        self.weigh(slot, now);
     }
 
     /// The connection has become a link, which is bounded elsewhere.

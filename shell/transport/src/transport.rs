@@ -172,7 +172,7 @@ pub struct Transport {
     /// Slots with something to write, each listed once.
     listed: Vec<usize>,
     /// Slots with more to read.
-    unread: Vec<usize>,
+    pub(crate) unread: Vec<usize>,
     scratch: BytesMut,
 }
 
@@ -467,6 +467,9 @@ impl Transport {
         let Some(connection) = self.slots.get_mut(slot).and_then(Option::as_mut) else {
             return;
         };
+        if connection.is_to_wait() {
+            return;
+        }
         let received = connection.receive(is_ending, &mut self.counters.bytes_in);
         // What had arrived before the end still counts.
         match self.cut(slot, now) {
@@ -511,7 +514,10 @@ impl Transport {
             self.counters.frames_in += 1;
             match phase {
                 Phase::Peer(from, link) => self.peer_frame(slot, from, link, frame, now),
-                Phase::Client(from) => self.arrivals.push(Arrival::Client { from, frame }),
+                Phase::Client(from) => {
+                    connection.unserved += frame.body.len();
+                    self.arrivals.push(Arrival::Client { from, frame });
+                }
                 Phase::Stranger => self.greeted(slot, &frame, now),
                 Phase::Greeting(peer) if frame.kind == Kind::Sighting => self.sighted(peer, &frame),
                 Phase::Greeting(peer) => self.welcomed(slot, peer, &frame, now),
@@ -586,7 +592,7 @@ impl Transport {
         }
     }
 
-    fn slot_of(&self, id: ConnectionId) -> Option<usize> {
+    pub(crate) fn slot_of(&self, id: ConnectionId) -> Option<usize> {
         let slot = (id.0 as usize) & (SLOTS_MAX - 1);
         let connection = self.slots.get(slot)?.as_ref()?;
         (connection.phase == Phase::Client(id)).then_some(slot)

@@ -2,8 +2,8 @@
 
 use crate::{Group, is_alive, pid};
 use bytes::{Bytes, BytesMut};
-use quorate_types::GroupId;
-use quorate_wire::{Hello, HelloRole, Kind, VERSION, VERSION_MIN, put_frame};
+use quorate_types::{FromClient, GroupId, SessionId};
+use quorate_wire::{Hello, HelloRole, Kind, VERSION, VERSION_MIN, put_frame, put_request};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
@@ -40,6 +40,26 @@ fn open_files(pid: u32) -> usize {
         .count()
 }
 
+/// Closes of somebody else's session, as many as one frame takes.
+fn frame_of_closes() -> BytesMut {
+    let session = SessionId(1 << 16);
+    let mut frame = BytesMut::new();
+    put_frame(&mut frame, Kind::FromClient, GroupId(1), |body| {
+        for _ in 0..900_000 {
+            put_request(body, &FromClient::Close { session });
+        }
+    });
+    frame
+}
+
+/// Memory of a process in MiB.
+fn resident(pid: u32) -> usize {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:"));
+    let kib = line.unwrap().split_whitespace().nth(1).unwrap();
+    kib.parse::<usize>().unwrap() >> 10
+}
+
 #[test]
 fn idle_clients_of_one_address_leave_descriptors_and_places_to_others() {
     let group = Group::start_limited(FILES, &["--nodes", "1"]);
@@ -74,4 +94,24 @@ fn silent_connections_to_the_admin_port_keep_no_probe_waiting() {
     assert_eq!(group.add("1"), "1");
     assert!(open_files(pid(&node)) < 300, "silent ones give way");
     drop(crowd);
+}
+
+#[test]
+fn millions_of_closes_in_a_few_frames_keep_no_call_waiting_and_no_memory() {
+    let group = Group::start(&["--nodes", "1"]);
+    let node = group.leader();
+    let before = resident(pid(&node));
+    let closes = frame_of_closes();
+    let mut crowd = Vec::new();
+    for count in 1..=5 {
+        let mut socket = crowded(node["address"].as_str().unwrap());
+        socket.write_all(&hello()).unwrap();
+        socket.write_all(&closes).unwrap();
+        crowd.push(socket);
+        assert_eq!(group.add("1"), count.to_string());
+    }
+    assert!(is_alive(pid(&node)));
+    // The frames themselves wait at the node: 40 MiB.
+    let grown = resident(pid(&node)) - before.min(resident(pid(&node)));
+    assert!(grown < 120, "{grown} MiB for frames of 40");
 }

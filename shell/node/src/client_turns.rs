@@ -1,0 +1,375 @@
+//! Whose request is served next: clients take turns, so that a flood of some makes a turn longer for nobody else.
+//!
+//! Frames wait here in a line for each connection. A visit serves a few requests of a line, a turn of the loop a bounded
+//! number; what is left waits for the next turn, and its connection is not read meanwhile. Requests that order no call (opens,
+//! closes, whatever is refused for being wrong) are a debt: a connection that owes too much pauses. Local to this node;
+//! `serve_clients` of [`crate::node::Node`] serves what is chosen here.
+
+use crate::limits::{
+    DEBT_MAX, DEBT_PAUSE, DEBT_REPAID, PAUSES_AT_ONCE, TURN_WORK, VISIT_WORK, WORK_BYTES,
+};
+use quorate_types::{ConnectionId, Duration, FromClient, Refusal, Time, ToClient};
+use quorate_wire::{Requests, WireError};
+use std::collections::{BTreeSet, HashMap, VecDeque};
+
+/// The lines of all clients.
+#[derive(Debug, Default)]
+pub(crate) struct ClientTurns {
+    lines: HashMap<ConnectionId, Line>,
+    /// Lines to be visited, in turn. Invariant: each once, none that is empty or pauses.
+    order: VecDeque<ConnectionId>,
+    /// Lines that pause, by the end of the pause.
+    paused: BTreeSet<(Time, ConnectionId)>,
+    /// Work of this turn so far.
+    done: usize,
+}
+
+/// What one connection has sent and nobody has served.
+#[derive(Debug, Default)]
+struct Line {
+    waiting: VecDeque<Unserved>,
+    state: LineState,
+    debt: u32,
+    /// Until when the debt has been counted down.
+    repaid: Time,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum LineState {
+    /// Nothing waits.
+    #[default]
+    Idle,
+    Listed,
+    Paused(Time),
+}
+
+/// One frame, or the end of the connection.
+#[derive(Debug)]
+pub(crate) enum Unserved {
+    Requests(Requests),
+    Status,
+    Gone,
+}
+
+/// A line that is being served. Hand it back with [`ClientTurns::visited`].
+#[derive(Debug)]
+pub(crate) struct Visit {
+    pub(crate) from: ConnectionId,
+    line: Line,
+    work: usize,
+}
+
+/// What is served next.
+#[derive(Debug)]
+pub(crate) enum Asked {
+    Request(Result<FromClient, WireError>),
+    Status,
+    /// The connection is over; nothing follows.
+    Gone,
+}
+
+/// How a visit ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Rest {
+    /// Bytes that wait here; the connection is not to be read while there are any.
+    pub(crate) bytes: usize,
+}
+
+impl ClientTurns {
+    /// Queues a frame behind what the connection has sent before.
+    pub(crate) fn push(&mut self, from: ConnectionId, waiting: Unserved) {
+        let line = self.lines.entry(from).or_default();
+        line.waiting.push_back(waiting);
+        if line.state == LineState::Idle {
+            line.state = LineState::Listed;
+            self.order.push_back(from);
+        }
+    }
+
+    /// The connection is over. What it had sent is served first, unless it is in debt.
+    pub(crate) fn gone(&mut self, from: ConnectionId) {
+        if let Some(line) = self.lines.get_mut(&from)
+            && let LineState::Paused(until) = line.state
+        {
+            line.waiting.clear();
+            line.state = LineState::Idle;
+            line.debt = 0;
+            self.paused.remove(&(until, from));
+        }
+        self.push(from, Unserved::Gone);
+    }
+
+    /// A turn begins: those whose pause is over are visited again.
+    pub(crate) fn begin(&mut self, now: Time) {
+        self.done = 0;
+        while let Some((until, from)) = self.paused.first().copied()
+            && until <= now
+        {
+            self.paused.pop_first();
+            let line = self.lines.get_mut(&from).expect("who pauses has a line");
+            line.debt = line.debt.saturating_sub(DEBT_REPAID);
+            line.repaid = now;
+            line.state = LineState::Listed;
+            self.order.push_back(from);
+        }
+    }
+
+    /// The next line to serve in this turn.
+    pub(crate) fn next(&mut self, now: Time) -> Option<Visit> {
+        if self.done >= TURN_WORK {
+            return None;
+        }
+        let from = self.order.pop_front()?;
+        let mut line = self.lines.remove(&from).expect("listed lines exist");
+        line.repay(now);
+        Some(Visit {
+            from,
+            line,
+            work: 0,
+        })
+    }
+
+    /// The visit is over.
+    pub(crate) fn visited(&mut self, visit: Visit, now: Time) -> Rest {
+        let Visit {
+            from,
+            mut line,
+            work,
+        } = visit;
+        self.done += work;
+        let bytes = line.bytes();
+        if line.waiting.is_empty() {
+            line.state = LineState::Idle;
+        } else if line.debt > DEBT_MAX {
+            // However many pause, together they are served no more often than a few.
+            let share = 1 + (self.paused.len() / PAUSES_AT_ONCE) as u64;
+            let until = now + Duration(DEBT_PAUSE.0 * share);
+            line.state = LineState::Paused(until);
+            self.paused.insert((until, from));
+        } else {
+            line.state = LineState::Listed;
+            self.order.push_back(from);
+        }
+        self.lines.insert(from, line);
+        Rest { bytes }
+    }
+
+    /// Forgets a connection that is over.
+    pub(crate) fn forget(&mut self, visit: Visit) {
+        self.done += visit.work;
+    }
+
+    /// Whether lines wait for the next turn.
+    pub(crate) fn is_waiting(&self) -> bool {
+        !self.order.is_empty()
+    }
+
+    /// When the next pause is over.
+    pub(crate) fn next_wake(&self) -> Option<Time> {
+        self.paused.first().map(|(until, _)| *until)
+    }
+}
+
+impl Line {
+    fn bytes(&self) -> usize {
+        let bytes = |waiting: &Unserved| match waiting {
+            Unserved::Requests(requests) => requests.bytes_left().max(1),
+            Unserved::Status | Unserved::Gone => 1,
+        };
+        self.waiting.iter().map(bytes).sum()
+    }
+
+    /// Debt is repaid with time.
+    fn repay(&mut self, now: Time) {
+        let steps = now.since(self.repaid).0 / DEBT_PAUSE.0;
+        if steps > 0 {
+            let repaid = u64::from(DEBT_REPAID).saturating_mul(steps);
+            let repaid = u32::try_from(repaid).unwrap_or(u32::MAX);
+            self.debt = self.debt.saturating_sub(repaid);
+            self.repaid = now;
+        }
+    }
+}
+
+impl Visit {
+    /// What is served next in this visit.
+    pub(crate) fn next(&mut self) -> Option<Asked> {
+        if self.work >= VISIT_WORK || self.line.debt > DEBT_MAX {
+            return None;
+        }
+        loop {
+            let asked = match self.line.waiting.front_mut()? {
+                Unserved::Requests(requests) => requests.next().map(Asked::Request),
+                Unserved::Status => Some(Asked::Status),
+                Unserved::Gone => Some(Asked::Gone),
+            };
+            match asked {
+                Some(Asked::Request(request)) => {
+                    self.work += 1 + weight(&request) / WORK_BYTES;
+                    return Some(Asked::Request(request));
+                }
+                Some(other) => {
+                    self.work += 1;
+                    self.line.waiting.pop_front();
+                    return Some(other);
+                }
+                None => drop(self.line.waiting.pop_front()),
+            }
+        }
+    }
+
+    /// What was served orders no call: it is repaid with time.
+    pub(crate) fn lend(&mut self, debt: u32) {
+        self.line.debt += debt;
+    }
+
+    /// The connection was refused: nothing of it counts any more.
+    pub(crate) fn drop_rest(&mut self) {
+        self.line
+            .waiting
+            .retain(|waiting| matches!(waiting, Unserved::Gone));
+    }
+}
+
+fn weight(request: &Result<FromClient, WireError>) -> usize {
+    match request {
+        Ok(FromClient::Call { payload, .. } | FromClient::Read { payload, .. }) => payload.len(),
+        Ok(
+            FromClient::Open { .. }
+            | FromClient::Attach { .. }
+            | FromClient::KeepAlive { .. }
+            | FromClient::Close { .. }
+            | FromClient::Checkpoint { .. },
+        )
+        | Err(_) => 0,
+    }
+}
+
+/// What a request owes before it is answered: opens and closes are written to the log of every node and call nothing.
+pub(crate) fn debt_of(request: &FromClient) -> u32 {
+    match request {
+        FromClient::Call { .. } | FromClient::Read { .. } => 0,
+        FromClient::Attach { .. } | FromClient::KeepAlive { .. } => 1,
+        FromClient::Open { .. } | FromClient::Close { .. } | FromClient::Checkpoint { .. } => 4,
+    }
+}
+
+/// Whether an answer says that the request was wrong, and not that this node is busy, behind or full.
+pub(crate) fn is_wrong(answer: &ToClient) -> bool {
+    let ToClient::Refused { refusal, .. } = answer else {
+        return false;
+    };
+    match refusal {
+        Refusal::SessionExpired
+        | Refusal::ReplyGone
+        | Refusal::SequenceReused
+        | Refusal::NoSuchObject
+        | Refusal::TooLarge
+        | Refusal::NoSnapshots => true,
+        Refusal::NotOrdered
+        | Refusal::Unknown
+        | Refusal::Overloaded
+        | Refusal::NotServing
+        | Refusal::NoLeader
+        | Refusal::StorageFull
+        | Refusal::Behind => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::BytesMut;
+    use quorate_types::SessionId;
+    use quorate_wire::{put_request, requests};
+
+    const HONEST: ConnectionId = ConnectionId(1);
+
+    fn closes(count: usize) -> Unserved {
+        let mut body = BytesMut::new();
+        let session = SessionId(7);
+        for _ in 0..count {
+            put_request(&mut body, &FromClient::Close { session });
+        }
+        Unserved::Requests(requests(body.freeze()))
+    }
+
+    /// One turn; says how many requests of each connection it served.
+    fn turn(turns: &mut ClientTurns, now: Time, debt: u32) -> HashMap<ConnectionId, usize> {
+        let mut served = HashMap::new();
+        turns.begin(now);
+        while let Some(mut visit) = turns.next(now) {
+            let from = visit.from;
+            while visit.next().is_some() {
+                *served.entry(from).or_default() += 1;
+                visit.lend(debt);
+            }
+            turns.visited(visit, now);
+        }
+        served
+    }
+
+    #[test]
+    fn who_asks_for_little_is_served_in_the_first_turn_behind_a_flood() {
+        let mut turns = ClientTurns::default();
+        for flooding in 2..=9 {
+            turns.push(ConnectionId(flooding), closes(900_000));
+        }
+        turns.push(HONEST, closes(3));
+        let served = turn(&mut turns, Time(0), 0);
+        assert_eq!(served[&HONEST], 3);
+        let work: usize = served.values().sum();
+        assert!(work < TURN_WORK + VISIT_WORK, "{work} requests in a turn");
+        assert!(turns.is_waiting());
+    }
+
+    #[test]
+    fn who_owes_too_much_pauses_and_those_who_pause_share_a_rate() {
+        let mut turns = ClientTurns::default();
+        let crowd = 4 * PAUSES_AT_ONCE;
+        for flooding in 0..crowd {
+            turns.push(ConnectionId(2 + flooding as u64), closes(100_000));
+        }
+        let mut served = 0;
+        let mut now = Time(0);
+        let end = Time(0) + Duration::from_millis(1_000);
+        while now < end {
+            turns.push(HONEST, closes(1));
+            let in_turn = turn(&mut turns, now, 1);
+            assert_eq!(in_turn[&HONEST], 1, "at {now:?}");
+            served += in_turn.values().sum::<usize>() - 1;
+            let soon = now + Duration::from_millis(1);
+            now = turns.next_wake().map_or(soon, |at| at.max(soon));
+        }
+        let each = 1_000 / 5 * DEBT_REPAID as usize;
+        let most = crowd * (DEBT_MAX as usize + 2) + 2 * PAUSES_AT_ONCE * each;
+        assert!(served <= most, "{served} of {most}");
+        assert!(served >= PAUSES_AT_ONCE * each / 4, "{served} are too few");
+    }
+
+    #[test]
+    fn what_came_before_the_end_counts_unless_it_was_owed() {
+        let mut turns = ClientTurns::default();
+        turns.push(HONEST, closes(2));
+        turns.gone(HONEST);
+        assert_eq!(turn(&mut turns, Time(0), 0)[&HONEST], 3);
+        let flooding = ConnectionId(2);
+        turns.push(flooding, closes(10_000));
+        turn(&mut turns, Time(0), 1);
+        assert!(!turns.is_waiting(), "it pauses");
+        turns.gone(flooding);
+        assert_eq!(turn(&mut turns, Time(0), 0)[&flooding], 1, "only the end");
+    }
+
+    #[test]
+    fn debt_is_repaid_with_time() {
+        let mut turns = ClientTurns::default();
+        let mut now = Time(0);
+        for _ in 0..100 {
+            turns.push(HONEST, closes(DEBT_MAX as usize));
+            assert_eq!(turn(&mut turns, now, 1)[&HONEST], DEBT_MAX as usize);
+            assert_eq!(turns.next_wake(), None, "no pause at {now:?}");
+            now = now + Duration(DEBT_PAUSE.0 * u64::from(DEBT_MAX / DEBT_REPAID));
+        }
+    }
+}

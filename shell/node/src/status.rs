@@ -87,7 +87,7 @@ pub struct NodeStatus {
     /// The call that keeps the objects from going on.
     #[serde(default)]
     pub stuck: Option<StuckCallStatus>,
-    /// The incarnation of the data directory, 16 hexadecimal digits.
+    /// The first four of the 16 hexadecimal digits of the incarnation of the data directory.
     pub incarnation: String,
     /// Which start of the directory this is.
     pub boot: u64,
@@ -239,7 +239,8 @@ impl Node {
             is_host_up: status.is_host_up,
             sandbox: self.host.confinement().map(str::to_owned),
             stuck: self.stuck(),
-            incarnation: format!("{:016x}", identity.incarnation.0),
+            // Enough to compare; the rest is for members, who know each other by it.
+            incarnation: format!("{:04x}", identity.incarnation.0 >> 48),
             boot: identity.boot,
             uptime_ms: now.since(identity.started).as_millis(),
             wall_ns: wall_time().0,

@@ -169,7 +169,15 @@ impl Transport {
             if peer.is_none_or(|peer| peer.may_log_refusal(now)) {
                 tracing::warn!(peer = %node, ?reason, text, "peer refused");
             }
-            return self.reject(slot, reason, text, now);
+            let told = format!(
+                "{node} with incarnation {life} is no other member of {}",
+                self.settings.own.group
+            );
+            return self.reject(slot, reason, told, now);
+        }
+        if self.dials(node) {
+            let text = format!("{node} is dialled from here and does not dial itself");
+            return self.reject(slot, RejectReason::Identity, text, now);
         }
         let connection = self.slots[slot].as_ref().expect("it has just spoken");
         if !connection.stream.may_be(node) {
@@ -208,7 +216,11 @@ impl Transport {
 
     /// Greets an accepted connection and lets it speak.
     fn settle(&mut self, slot: usize, phase: Phase, deadline: Option<Time>) {
-        let welcome = self.welcome();
+        let mut welcome = self.welcome();
+        if !matches!(phase, Phase::Peer(..)) {
+            // Who knows it can speak as this node where TLS does not tell who speaks.
+            welcome.incarnation = Incarnation(0);
+        }
         let connection = self.slots[slot].as_mut().expect("it has just spoken");
         connection.greet(Kind::Welcome, |body| welcome.put(body));
         connection.settle(phase);

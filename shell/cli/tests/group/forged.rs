@@ -1,0 +1,89 @@
+//! Strangers that come as a node: what a client is told does not make it one.
+
+use crate::{Group, pid};
+use bytes::BytesMut;
+use quorate_types::{ClusterId, GroupId, Incarnation, NodeId, Reach, Recall};
+use quorate_wire::{
+    Frame, FrameReader, Hello, HelloRole, Kind, Reject, RejectReason, VERSION, VERSION_MIN,
+    Welcome, limits, put_frame, put_reach,
+};
+use serde_json::Value;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+const GROUP: GroupId = GroupId(1);
+
+/// Says hello as `role` and returns the first frame of the answer.
+fn greet(node: &Value, cluster: Option<ClusterId>, role: HelloRole) -> (TcpStream, Frame) {
+    let mut socket = TcpStream::connect(node["address"].as_str().unwrap()).unwrap();
+    let mut reach = BytesMut::new();
+    // Further than any node ever comes.
+    let far = Reach {
+        boot: 1 << 40,
+        start: 7,
+        commit: 1 << 40,
+        recall: Recall::Whole,
+    };
+    put_reach(&mut reach, far);
+    let hello = Hello {
+        version_min: VERSION_MIN,
+        version_max: VERSION,
+        cluster,
+        role,
+        software: "a forger".to_owned(),
+        extra: reach.freeze(),
+    };
+    let mut frame = BytesMut::new();
+    put_frame(&mut frame, Kind::Hello, GROUP, |body| hello.put(body));
+    socket.write_all(&frame).unwrap();
+    let mut reader = FrameReader::new(limits::CLIENT_BODY_BYTES_MAX);
+    loop {
+        if let Some(frame) = reader.next_frame().unwrap() {
+            return (socket, frame);
+        }
+        let count = socket.read(reader.space()).unwrap();
+        assert!(count > 0, "closed without an answer");
+        reader.filled(count);
+    }
+}
+
+#[test]
+fn what_clients_are_told_forges_no_hello_of_a_node() {
+    let group = Group::start(&[]);
+    assert_eq!(group.add("1"), "1");
+    let status = group.status();
+    let nodes = status["nodes"].as_array().unwrap();
+    let welcomes: Vec<Welcome> = (nodes.iter())
+        .map(|node| {
+            let (_, frame) = greet(node, None, HelloRole::Client { group: GROUP });
+            assert_eq!(frame.kind, Kind::Welcome);
+            Welcome::take(&frame.body).unwrap()
+        })
+        .collect();
+    for victim in &welcomes {
+        for target in nodes.iter().filter(|node| node["id"] != victim.node.0) {
+            let role = HelloRole::Node {
+                node: victim.node,
+                incarnation: victim.incarnation,
+                boot: 1 << 40,
+                groups: vec![GROUP],
+            };
+            let (_socket, frame) = greet(target, Some(victim.cluster), role);
+            assert_eq!(frame.kind, Kind::Reject, "{} at {target}", victim.node);
+            let reject = Reject::take(&frame.body).unwrap();
+            assert_eq!(reject.reason, RejectReason::Identity, "{}", reject.text);
+        }
+    }
+    assert!(
+        welcomes
+            .iter()
+            .all(|told| told.incarnation == Incarnation(0))
+    );
+    assert_eq!(group.add("1"), "2");
+    let after = group.status();
+    for (before, after) in nodes.iter().zip(after["nodes"].as_array().unwrap()) {
+        assert_eq!(pid(before), pid(after), "no node had to start again");
+        assert_eq!(after["up"], true);
+    }
+    assert!(welcomes.iter().any(|told| told.node == NodeId(1)));
+}

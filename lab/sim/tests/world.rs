@@ -48,7 +48,8 @@ fn schedules_that_once_failed_pass() {
 
 #[test]
 fn orderings_alone_agree_whatever_the_scheduler_does() {
-    for seed in 500_000..500_100 {
+    // Seeds that failed once come after the others.
+    for seed in (500_000..500_100).chain([28_399_085]) {
         if let Some(failure) = run_orderings(seed, Telling::Tail) {
             let tail = failure.tail.join("\n");
             panic!(

@@ -141,7 +141,8 @@ struct Forgetful {
     request: u64,
     /// The highest slot that those who did have voted in.
     voted: Slot,
-    /// It knew all that it had to before the last answer came: what comes late changes nothing.
+    /// It knew all that it had to, and may have become a voter without a word: an answer that comes later changes nothing,
+    /// nor does a start that finds the promise it wrote then.
     is_over: bool,
 }
 
@@ -149,6 +150,11 @@ impl Forgetful {
     /// Whether a node that knows slots up to `decided` may vote.
     fn knows_all(&self, decided: Slot) -> bool {
         self.is_over || self.unheard.is_empty() && decided >= self.voted
+    }
+
+    /// The node knows slots up to `decided`.
+    fn learned(&mut self, decided: Slot) {
+        self.is_over = self.knows_all(decided);
     }
 }
 
@@ -282,7 +288,7 @@ impl Judge {
         if let Some(forgetful) = self.forgetful.get_mut(&node)
             && forgetful.request == request
         {
-            forgetful.is_over = forgetful.knows_all(decided);
+            forgetful.learned(decided);
             forgetful.unheard.remove(from);
             forgetful.voted = voted.max(forgetful.voted);
         }

@@ -68,6 +68,10 @@ impl Judge {
     pub(in super::super) fn knows(&mut self, node: NodeId, slot: Slot) {
         let known = self.decided_by.entry(node).or_default();
         *known = slot.max(*known);
+        let decided = *known;
+        if let Some(forgetful) = self.forgetful.get_mut(&node) {
+            forgetful.learned(decided);
+        }
     }
 
     /// Whether all that `node` has told is known to it, as far as votes and promises go: it may vote.

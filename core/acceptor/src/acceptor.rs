@@ -83,6 +83,8 @@ pub struct Acceptor {
     bound_to: Ballot,
     /// Slots whose vote records were lost. A slot is removed when a vote is cast there again; decided slots are ignored.
     unknown: BTreeSet<Slot>,
+    /// Vote records of any slot may be lost, so the last one of a slot may not be the one that counted.
+    is_vote_doubted: bool,
     /// The decided watermark last written.
     recorded: Slot,
     /// The newest snapshot for which the log may be trimmed, restated by each base.
@@ -106,6 +108,7 @@ impl Acceptor {
             bound_until: Time(0),
             bound_to: Ballot::ZERO,
             unknown: BTreeSet::new(),
+            is_vote_doubted: false,
             recorded: Slot::ZERO,
             agreed: None,
             gate: Gate::new(view, persistence),
@@ -113,10 +116,17 @@ impl Acceptor {
         }
     }
 
-    /// Restores the state that an earlier start recorded.
-    pub(crate) fn restore(&mut self, promised: Ballot, log: SlotLog, unknown: BTreeSet<Slot>) {
+    /// Restores the state that an earlier start recorded, and what of it was lost: the votes in some slots, or in any.
+    pub(crate) fn restore(
+        &mut self,
+        promised: Ballot,
+        log: SlotLog,
+        unknown: BTreeSet<Slot>,
+        is_vote_doubted: bool,
+    ) {
         self.promised = promised;
         self.unknown = unknown;
+        self.is_vote_doubted = is_vote_doubted;
         self.recorded = log.decided();
         self.log = log;
     }
@@ -194,6 +204,14 @@ impl Acceptor {
         self.promised = ballot;
         self.voted = Slot::ZERO;
         if self.is_voter {
+            self.record_promise(effects);
+        }
+    }
+
+    /// Writes the promise again once damage is repaired. The record that showed it may be a vote, and if new damage takes that
+    /// one, only its slot counts as lost.
+    pub fn restate_promise<M>(&mut self, effects: &mut Effects<M>) {
+        if self.is_voter && self.promised > Ballot::ZERO {
             self.record_promise(effects);
         }
     }
@@ -348,9 +366,9 @@ impl Acceptor {
 
     /// Extends the decided prefix by one slot, with `learned` or with the batch held for it. A watermark
     /// record requires that the last record of each slot has the decided batch, so a batch without a
-    /// matching vote record is written as chosen.
+    /// matching vote record is written as chosen. So is one whose vote record may be older than a lost one.
     pub fn decide<M>(&mut self, learned: Option<Batch>, effects: &mut Effects<M>) {
-        let is_recorded = self.log.decide_next(learned);
+        let is_recorded = self.log.decide_next(learned) && !self.is_vote_doubted;
         if !is_recorded && self.gate.is_on_disk() && !planted(Plant::ChosenNotWritten) {
             let slot = self.log.decided();
             let batch = self.log.chosen(slot).expect("it was just decided").clone();

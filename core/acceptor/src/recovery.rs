@@ -82,8 +82,8 @@ pub fn restore(
     }
     held.retain(|_, entry| entry.vote.is_some() || entry.chosen.is_some());
     let mut unknown = damage.slots().clone();
-    let log = rebuild(held, decided, trimmed, &mut unknown);
-    acceptor.restore(promised, log, unknown);
+    let log = rebuild(held, decided, trimmed, damage, &mut unknown);
+    acceptor.restore(promised, log, unknown, damage.is_anywhere());
     if let Some((slot, digest)) = agreed {
         acceptor.note_agreed(slot, digest);
     }
@@ -109,13 +109,14 @@ fn check_view(own: ViewId, record: &Record) -> Result<(), ForeignRecord> {
     }
 }
 
-/// A chosen batch beyond the watermark counts only if it continues the prefix. Otherwise only the vote may
-/// be reported, and the batch is learned again. If damage separates it from the watermark, it may replace
-/// a vote that earlier damage took: then the slot is `unknown`.
+/// A chosen batch counts only if it continues the prefix. Otherwise only the vote may be reported, and the batch is learned
+/// again. If damage cut it off, by a slot or by the watermark that it took, the batch may replace a vote that earlier damage
+/// took: then the slot is `unknown`.
 fn rebuild(
     mut held: BTreeMap<Slot, Held>,
     decided: Slot,
     trimmed: Slot,
+    damage: &Damage,
     unknown: &mut BTreeSet<Slot>,
 ) -> SlotLog {
     let mut log = SlotLog::default();
@@ -133,7 +134,7 @@ fn rebuild(
                 entry.chosen.or(vote)
             };
             log.decide_next(batch);
-        } else if slot <= decided && entry.chosen.is_some() {
+        } else if damage.was_found() && entry.chosen.is_some() {
             unknown.insert(slot);
         } else if let Some((ballot, batch)) = entry.vote {
             let is_recorded = true;
@@ -303,6 +304,31 @@ mod tests {
             None,
             "a vote says what it voted for"
         );
+    }
+
+    #[test]
+    fn a_chosen_batch_that_a_lost_watermark_cut_off_may_stand_for_a_vote_lost_before() {
+        let entries = vec![vote(1, 1, 10), chosen(2, 20), vote(3, 1, 12)];
+        let lost_watermark = damage(LostRecord::Slot(Slot(3)));
+        let mut acceptor = Acceptor::new(VIEW, Standing::Voter, Persistence::Disk);
+        restore(&mut acceptor, records(entries), &lost_watermark).unwrap();
+        let page = acceptor.page(ballot(2), Slot(1), usize::MAX, usize::MAX);
+        assert_eq!(page.votes.len(), 1, "the first slot has its only vote");
+        assert_eq!(page.unknown, [Slot(2), Slot(3)]);
+    }
+
+    #[test]
+    fn what_is_decided_after_a_loss_anywhere_is_written_as_chosen_whatever_the_old_vote() {
+        let mut acceptor = Acceptor::new(VIEW, Standing::Voter, Persistence::Disk);
+        let entries = records(vec![vote(1, 1, 10)]);
+        restore(&mut acceptor, entries, &damage(LostRecord::Anything)).unwrap();
+        let mut effects: quorate_ordering::Effects<()> = Vec::new();
+        acceptor.decide(Some(batch(10)), &mut effects);
+        let is_chosen = |effect: &quorate_ordering::Effect<()>| {
+            matches!(effect, quorate_ordering::Effect::Persist { record, .. }
+                if record.entry == chosen(1, 10))
+        };
+        assert!(effects.iter().any(is_chosen), "{effects:?}");
     }
 
     fn damage(lost: LostRecord) -> Damage {

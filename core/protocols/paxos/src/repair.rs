@@ -144,6 +144,8 @@ impl Seat {
             // A chosen batch makes up for a lost vote, but counts only up to the watermark. Without the
             // watermark an older vote of the slot would be reported after the next crash.
             self.acceptor.record_decided(effects);
+            // A later vote makes up for a lost promise, as long as nothing is lost of it too.
+            self.acceptor.restate_promise(effects);
             effects.push(Effect::Repaired);
         }
     }

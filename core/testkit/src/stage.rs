@@ -11,7 +11,9 @@ use crate::words::{millis, node, pair, slot};
 use quorate_ordering::{
     Damage, Effect, Entry, Event, LinkState, LostRecord, Mark, Ordering, Past, ReadId, Record, Role,
 };
-use quorate_types::{Digest, Duration, LinkEpoch, NodeId, Persistence, Quorums, Time, View, Wall};
+use quorate_types::{
+    Digest, Duration, LinkEpoch, NodeId, Persistence, Quorums, Slot, Time, View, Wall,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 struct Node<P: ScriptedProtocol> {
@@ -171,6 +173,10 @@ impl<P: ScriptedProtocol> Stage<P> {
         let node = self.nodes.get_mut(&id).ok_or("no such node")?;
         node.boot += 1;
         node.is_slow = false;
+        let (how, at) = match how {
+            [how @ .., "at", at] => (how, slot(at)?),
+            how => (how, trimmed(&node.disk)),
+        };
         let memory = match how {
             [] => Memory::Whole,
             ["damaged", what @ ..] => Memory::Damaged(lose(&mut node.disk, what)?),
@@ -186,6 +192,7 @@ impl<P: ScriptedProtocol> Stage<P> {
             records: node.disk.clone(),
             now: self.now,
         }));
+        self.event(id, Event::Executed { slot: at });
         for peer in others.iter() {
             if self.nodes[&peer].instance.is_some() {
                 self.join(id, peer);
@@ -499,6 +506,19 @@ enum Carry {
 
 /// Takes a record from a log, and says what its node knows of the loss: the newest one without a word of what it was, the
 /// newest one of a slot, or the newest promise.
+/// The slot of the snapshot for which this log was trimmed.
+fn trimmed(disk: &[Record]) -> Slot {
+    let trimmed = disk.iter().filter_map(|record| match record.entry {
+        Entry::Trimmed { upto } => Some(upto),
+        Entry::Promise { .. }
+        | Entry::Vote { .. }
+        | Entry::Chosen { .. }
+        | Entry::Decided { .. }
+        | Entry::Agreed { .. } => None,
+    });
+    trimmed.max().unwrap_or(Slot::ZERO)
+}
+
 fn lose(disk: &mut Vec<Record>, what: &[&str]) -> Result<Damage, String> {
     let (lost, index) = match what {
         [] => (LostRecord::Anything, disk.len().checked_sub(1)),

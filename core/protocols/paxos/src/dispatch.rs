@@ -334,23 +334,41 @@ impl MultiPaxos {
             let upto = self.seat.acceptor.log.trimmed();
             effects.push(Effect::NeedSnapshot { upto });
         }
-        if slot > self.seat.acceptor.log.decided() {
-            // A snapshot hides what was decided in the slots in flight, perhaps proposals of another leader.
-            if matches!(&self.part, Part::Leader(leader) if !leader.in_flight.is_empty()) {
-                self.step_down(now, effects);
-            }
-            self.seat.acceptor.log.jump(slot);
-            self.seat.delivered = slot;
-            self.seat.discard(effects);
-            self.seat.learner.known = self.seat.learner.known.max(slot);
-            self.seat.learner.progress_at = now;
-            self.seat.decide_heard(effects);
-            self.prefix_moved(now, effects);
-            if !planted(Plant::TrimmedAskKept) {
-                self.seat.learn_afresh(now, effects);
-            }
+        let is_first = !std::mem::replace(&mut self.seat.has_begun, true);
+        let upto = if is_first {
+            self.seat.lost_upto(slot)
+        } else {
+            slot
+        };
+        if upto > self.seat.acceptor.log.decided() {
+            self.leave_to_snapshot(now, upto, effects);
         }
-        self.seat.delivered = self.seat.delivered.max(slot);
+        self.seat.learner.known = self.seat.learner.known.max(slot);
+        let delivered = slot.min(self.seat.acceptor.log.decided());
+        self.seat.delivered = self.seat.delivered.max(delivered);
+    }
+
+    /// The replica has the effects of all slots up to `upto`, which is above the decided prefix: the log goes on after it.
+    pub(crate) fn leave_to_snapshot(
+        &mut self,
+        now: Time,
+        upto: Slot,
+        effects: &mut Effects<Message>,
+    ) {
+        // A snapshot hides what was decided in the slots in flight, perhaps proposals of another leader.
+        if matches!(&self.part, Part::Leader(leader) if !leader.in_flight.is_empty()) {
+            self.step_down(now, effects);
+        }
+        self.seat.acceptor.log.jump(upto);
+        self.seat.delivered = upto;
+        self.seat.discard(effects);
+        self.seat.learner.known = self.seat.learner.known.max(upto);
+        self.seat.learner.progress_at = now;
+        self.seat.decide_heard(effects);
+        self.prefix_moved(now, effects);
+        if !planted(Plant::TrimmedAskKept) {
+            self.seat.learn_afresh(now, effects);
+        }
     }
 
     fn end_turn(&mut self, now: Time, wall: Wall, entropy: u64, effects: &mut Effects<Message>) {
@@ -496,6 +514,14 @@ impl MultiPaxos {
 }
 
 impl Seat {
+    /// Up to where a snapshot of this node, found at its start, replaces the log: the last slot at or below `slot` in which
+    /// damage took a vote. Behind it the log stays: the snapshot may be on no other node, while the others still need the slots,
+    /// and decide them only with the votes of this node. Claim mp-48.
+    fn lost_upto(&self, slot: Slot) -> Slot {
+        let lost = self.acceptor.unknown().filter(|lost| *lost <= slot);
+        lost.last().unwrap_or(Slot::ZERO)
+    }
+
     /// The base names the snapshot for which the log is trimmed. So it is written where nothing is left to
     /// trim as well, because the node holds that snapshot from a peer.
     fn trim(&mut self, slot: Slot, digest: Digest, effects: &mut Effects<Message>) {

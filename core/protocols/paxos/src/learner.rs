@@ -182,6 +182,11 @@ impl MultiPaxos {
         if upto <= self.seat.acceptor.log.decided() {
             return;
         }
+        if upto <= self.seat.executed {
+            // The replica began with a snapshot that holds these slots.
+            self.leave_to_snapshot(now, upto, effects);
+            return;
+        }
         let is_due = self.seat.learner.asked.is_none_or(|(peer, _)| peer == from);
         if is_due {
             self.seat.learner.asked = Some((from, now + self.seat.config.timing.read));
@@ -375,6 +380,10 @@ impl Seat {
                 .expect("slots are trimmed after they are delivered")
                 .clone();
             self.settle_decided(&batch);
+            if slot <= self.executed {
+                // The snapshot with which the replica began has its effects.
+                continue;
+            }
             let decision = Decision::Batch(batch);
             effects.push(Effect::Decide { slot, decision });
         }

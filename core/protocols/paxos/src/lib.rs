@@ -74,8 +74,11 @@ pub(crate) struct Seat {
     repair: Option<Repair>,
     /// Damage was found, and storage has not yet been told that it is repaired.
     must_report_repair: bool,
-    /// The highest slot that the replica applied.
+    /// The highest slot that the replica applied. After a start it may be above the decided prefix: what lies between is in
+    /// the replica's snapshot, and the log learns it like everything that others decided.
     executed: Slot,
+    /// The replica has told with which slot it begins.
+    has_begun: bool,
     /// The highest slot passed to the replica. Invariant: outside of `handle`, at most the decided prefix.
     delivered: Slot,
 }
@@ -98,7 +101,8 @@ pub struct MultiPaxos {
 impl MultiPaxos {
     /// Makes an instance from `recovered`, the records of its log in their order. The first event must be
     /// [`quorate_ordering::Event::Executed`] with the slot of the snapshot that the replica restored, or
-    /// slot 0 if there is none. Slots between it and the trim point must come by a snapshot.
+    /// slot 0 if there is none. Slots between it and the trim point must come by a snapshot. What the log has of slots that
+    /// the snapshot covers stays: others may lack them, and the snapshot too.
     ///
     /// # Errors
     /// When a record is of another view.
@@ -149,6 +153,7 @@ impl MultiPaxos {
             repair,
             must_report_repair: config.damage.was_found() && is_repairable,
             executed: Slot::ZERO,
+            has_begun: false,
             delivered,
             config,
             random,

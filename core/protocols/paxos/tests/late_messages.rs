@@ -20,7 +20,9 @@ struct Lone {
 impl Lone {
     fn new(config: Config) -> Lone {
         let now = Time(1_000_000_000);
-        let paxos = MultiPaxos::new(config, Vec::new(), now).unwrap();
+        let mut paxos = MultiPaxos::new(config, Vec::new(), now).unwrap();
+        let slot = Slot::ZERO;
+        paxos.handle(now, Event::Executed { slot }, &mut Vec::new());
         let conflicts = Vec::new();
         Lone {
             paxos,

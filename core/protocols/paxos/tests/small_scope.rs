@@ -172,6 +172,8 @@ impl World {
         let config = self.config(own, boot);
         let mut paxos = MultiPaxos::new(config, (*disk).clone(), NOW).unwrap();
         let mut effects = Vec::new();
+        let slot = Slot::ZERO;
+        paxos.handle(NOW, Event::Executed { slot }, &mut effects);
         for peer in self.nodes().filter(|peer| *peer != own) {
             let up = LinkState::Up(LinkEpoch(1));
             paxos.handle(NOW, Event::Link { peer, state: up }, &mut effects);

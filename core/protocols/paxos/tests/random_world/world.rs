@@ -130,9 +130,7 @@ impl World {
         node.paxos = Some(MultiPaxos::new(config, node.disk.clone(), now).unwrap());
         node.executed = node.snapshot;
         let slot = node.snapshot;
-        if slot > Slot::ZERO {
-            self.event(id, Event::Executed { slot });
-        }
+        self.event(id, Event::Executed { slot });
         for peer in self.view.nodes().without(id).iter() {
             if self.nodes[&peer].paxos.is_some() {
                 self.link(id, peer, true);

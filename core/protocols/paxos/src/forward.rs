@@ -11,7 +11,7 @@ use crate::queue::Source;
 use crate::{MultiPaxos, Part, Seat};
 use quorate_ordering::{Effect, Effects, Lane};
 use quorate_types::{Ballot, Batch, Command, CommandId, NodeId, NodeSet, Refusal, Time};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// What may have happened to a command that this node submitted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -67,6 +67,10 @@ impl Submissions {
         let kept = self.kept.remove(&id)?;
         self.bytes -= kept.command.weight();
         Some(kept)
+    }
+
+    fn commands(&self) -> impl Iterator<Item = &Command> {
+        self.kept.values().map(|kept| &kept.command)
     }
 
     /// Takes the commands that are wanted.
@@ -141,7 +145,7 @@ impl MultiPaxos {
             && leader.stage == LeaderStage::Steady
         {
             // A copy of what another node forwarded is kept: if this node loses its ballot, that one may go elsewhere.
-            let (copies, fresh) = leader.held.part(commands);
+            let (copies, fresh) = leader.part(commands);
             commands = copies;
             if leader.queue.has_room(limits) {
                 leader.enqueue(Source::Own(Fate::Unproposed), fresh);
@@ -183,7 +187,7 @@ impl MultiPaxos {
         let (commands, refusal) = match &mut self.part {
             Part::Leader(leader) if leader.ballot == ballot => {
                 // Whoever forwarded a copy keeps the command until it is decided, or forwards it to the next leader.
-                let (_, fresh) = leader.held.part(commands);
+                let (_, fresh) = leader.part(commands);
                 if fresh.is_empty() {
                     return;
                 }
@@ -220,7 +224,14 @@ impl Leader {
     /// This node leads and everything of earlier ballots is decided: proposes all kept commands of which no copy waits.
     pub(crate) fn adopt_outstanding(&mut self, seat: &mut Seat, effects: &mut Effects<Message>) {
         seat.deliver(effects);
-        let kept = seat.forward.take_all(|command| !self.held.has(command));
+        let originals = self.originals(seat.forward.commands());
+        let copies: BTreeSet<CommandId> = (seat.forward.commands())
+            .filter(|command| originals.has(command))
+            .map(|command| command.id)
+            .collect();
+        let kept = seat
+            .forward
+            .take_all(|command| !copies.contains(&command.id));
         let is_open = |kept: &Kept| kept.is_uncertain || kept.sent.is_some();
         let (uncertain, certain): (Vec<Kept>, Vec<Kept>) = kept.into_iter().partition(is_open);
         for (fate, kept) in [(Fate::Open, uncertain), (Fate::Unproposed, certain)] {

@@ -57,7 +57,7 @@ pub(crate) struct Leader {
     /// The slot after the last proposed one.
     pub(crate) next: Slot,
     pub(crate) queue: Queue,
-    /// What the queue and the slots in flight hold.
+    /// The sequences that the queue and the slots in flight hold.
     pub(crate) held: Held,
     since: Time,
     beats: Beats,
@@ -103,9 +103,7 @@ impl Leader {
 
     pub(crate) fn check(&self, decided: Slot) {
         self.queue.check();
-        let proposed = self.in_flight.iter();
-        let proposed = proposed.flat_map(|proposal| proposal.batch.commands());
-        self.held.check(self.queue.commands().chain(proposed));
+        self.check_held();
         let end = decided.plus(self.in_flight.len() as u64).next();
         assert_eq!(
             self.next, end,

@@ -72,7 +72,7 @@ pub enum Input<M> {
     /// A fetched snapshot was verified, is durable, and the objects have its state.
     Installed {
         /// The replica's part of it.
-        core: SnapshotCore,
+        core: Box<SnapshotCore>,
         /// Digest of the objects' state by value.
         digest: [u8; 32],
         /// Bytes of the whole image.

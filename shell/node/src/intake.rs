@@ -201,7 +201,7 @@ impl Node {
                 Some(installed) => {
                     tracing::info!(%slot, bytes = installed.bytes, "installed a peer's snapshot");
                     let installed = Input::Installed {
-                        core: installed.core,
+                        core: Box::new(installed.core),
                         digest: installed.digest,
                         bytes: installed.bytes,
                     };

@@ -288,7 +288,7 @@ impl Seat {
         self.send(
             NodeSet::only(to),
             Lane::Urgent,
-            Message::Promise(page),
+            Message::Promise(Box::new(page)),
             effects,
         );
     }

@@ -57,8 +57,8 @@ impl Beats {
     }
 
     /// The newest state that a quorum has confirmed.
-    pub(crate) fn current(&self) -> Option<Current> {
-        self.current.clone()
+    pub(crate) fn current(&self) -> Option<Box<Current>> {
+        self.current.clone().map(Box::new)
     }
 
     /// Takes note that a quorum has heard heartbeat `number`. Returns what was decided when it was sent, and when
@@ -136,7 +136,7 @@ impl Seat {
     pub(crate) fn told_current(
         &mut self,
         now: Time,
-        current: Current,
+        current: &Current,
         effects: &mut Effects<Message>,
     ) {
         let own = self.config.own;

@@ -108,7 +108,7 @@ impl MultiPaxos {
                 self.on_pre_voted(now, from, answer, effects);
             }
             Message::Prepare(ask) => self.on_prepare(now, from, ask, effects),
-            Message::Promise(page) => self.on_promise(now, from, page, effects),
+            Message::Promise(page) => self.on_promise(now, from, *page, effects),
             Message::Nack(nack) => self.on_nack(now, nack, effects),
             Message::Accept(accept) => self.on_accept(now, from, accept, effects),
             Message::Accepted(accepted) => self.on_accepted(now, from, accepted, effects),
@@ -282,7 +282,7 @@ impl MultiPaxos {
             is_granted,
         });
         if let Some(current) = current {
-            self.seat.told_current(now, current, effects);
+            self.seat.told_current(now, &current, effects);
         }
         self.heard_decided(now, ballot, decided, effects);
     }

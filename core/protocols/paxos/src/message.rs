@@ -16,8 +16,8 @@ pub enum Message {
     PreVoted(PreVoted),
     /// Phase 1a.
     Prepare(Prepare),
-    /// Phase 1b, one page: see [`Promise`].
-    Promise(Promise),
+    /// Phase 1b, one page: see [`Promise`]. In a box, so that the messages of every slot stay small.
+    Promise(Box<Promise>),
     /// The receiver's ballot is too low.
     Nack(Nack),
     /// Phase 2a.
@@ -265,7 +265,7 @@ pub struct Heartbeat {
     /// The leader asks for a lease (it serves lease reads).
     pub wants_lease: bool,
     /// What the leader knows to have been all that was decided, and since when.
-    pub current: Option<Current>,
+    pub current: Option<Box<Current>>,
 }
 
 /// When the leader had received the answers in `heard`, no leader knew a slot above `decided` to be decided:

@@ -311,7 +311,7 @@ fn leader(config: Config) -> (Lone, Ballot) {
 }
 
 fn promise(ballot: Ballot, decided: u64) -> Message {
-    Message::Promise(Promise {
+    Message::Promise(Box::new(Promise {
         ballot,
         from: Slot(1),
         votes: Vec::new(),
@@ -320,7 +320,7 @@ fn promise(ballot: Ballot, decided: u64) -> Message {
         decided: Slot(decided),
         trimmed: Slot::ZERO,
         wall: Wall(0),
-    })
+    }))
 }
 
 fn config() -> Config {

@@ -72,7 +72,7 @@ pub(crate) fn put_message(buf: &mut BytesMut, message: &Message) {
         Message::Heartbeat(m) => {
             put_round(buf, m.ballot, m.beat, m.decided);
             put_flag(buf, m.wants_lease);
-            put_option(buf, m.current.as_ref(), put_current);
+            put_option(buf, m.current.as_deref(), put_current);
         }
         Message::Heard(m) => {
             put_round(buf, m.ballot, m.beat, m.decided);
@@ -184,7 +184,7 @@ pub(crate) fn take_message(r: &mut Reader<'_>) -> Result<Message, WireError> {
             ballot: take_ballot(r)?,
             from: take_slot(r)?,
         }),
-        PROMISE => Message::Promise(take_promise(r)?),
+        PROMISE => Message::Promise(Box::new(take_promise(r)?)),
         NACK => Message::Nack(Nack {
             ballot: take_ballot(r)?,
             promised: take_ballot(r)?,
@@ -214,7 +214,7 @@ pub(crate) fn take_message(r: &mut Reader<'_>) -> Result<Message, WireError> {
             beat: r.counter("beat")?,
             decided: take_slot(r)?,
             wants_lease: r.flag("wish for a lease")?,
-            current: r.option("current state", take_current)?,
+            current: r.option("current state", |r| take_current(r).map(Box::new))?,
         }),
         HEARD => Message::Heard(Heard {
             ballot: take_ballot(r)?,

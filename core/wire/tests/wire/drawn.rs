@@ -272,7 +272,7 @@ fn election_or_agreement(draw: &mut Draw) -> Message {
             ballot: ballot(draw),
             from: slot(draw),
         }),
-        3 => Message::Promise(promise(draw)),
+        3 => Message::Promise(Box::new(promise(draw))),
         4 => Message::Nack(Nack {
             ballot: ballot(draw),
             promised: ballot(draw),
@@ -302,9 +302,11 @@ fn election_or_agreement(draw: &mut Draw) -> Message {
             beat: counter(draw),
             decided: slot(draw),
             wants_lease: draw.flag(),
-            current: draw.flag().then(|| Current {
-                decided: slot(draw),
-                heard: draw.list(4, |draw| (node(draw), counter(draw))),
+            current: draw.flag().then(|| {
+                Box::new(Current {
+                    decided: slot(draw),
+                    heard: draw.list(4, |draw| (node(draw), counter(draw))),
+                })
             }),
         }),
         _ => Message::Heard(Heard {

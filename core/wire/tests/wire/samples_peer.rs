@@ -110,7 +110,7 @@ fn elections() -> Vec<(&'static str, Message)> {
                 from: Slot(91),
             }),
         ),
-        ("promise", Message::Promise(promise_page())),
+        ("promise", Message::Promise(Box::new(promise_page()))),
         (
             "nack",
             Message::Nack(Nack {
@@ -125,10 +125,10 @@ fn elections() -> Vec<(&'static str, Message)> {
                 beat: 17,
                 decided: Slot(90),
                 wants_lease: true,
-                current: Some(Current {
+                current: Some(Box::new(Current {
                     decided: Slot(89),
                     heard: vec![(NodeId(2), 1 << 32 | 16), (NodeId(3), 3 << 32 | 7)],
-                }),
+                })),
             }),
         ),
         (

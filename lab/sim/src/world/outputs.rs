@@ -389,7 +389,6 @@ impl World {
                 }
                 self.judge.moved(id, core.slot);
                 self.watch_installed(id, core.slot);
-                let core = *core;
                 self.hand_in(
                     id,
                     Input::Installed {

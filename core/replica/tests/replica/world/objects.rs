@@ -203,7 +203,7 @@ impl Objects {
         }
         self.images.insert(slot, image.clone());
         self.inputs.push_back(Input::Installed {
-            core: image.core,
+            core: Box::new(image.core),
             digest: digest(image.state),
             bytes: IMAGE_BYTES,
         });

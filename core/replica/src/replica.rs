@@ -23,8 +23,8 @@ use crate::replicated::Replicated;
 use crate::{Input, Output, PeerMessage, Quarantine, ReplicaConfig, SnapshotCore};
 use quorate_ordering::{Decision, Effect, Effects, Event, LinkState, Ordering, Role};
 use quorate_types::{
-    CallPlace, Command, ConnectionId, Digest, NodeId, NodeSet, SecretHash, SessionId, Slot, Time,
-    Wall,
+    CallPlace, Command, ConnectionId, Digest, FromClient, NodeId, NodeSet, SecretHash, SessionId,
+    Slot, Time, Wall,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -176,7 +176,14 @@ impl<O: Ordering> Replica<O> {
         out: &mut Vec<Output<O::Message>>,
     ) {
         match input {
-            Input::Client { from, message } => self.client(now, from, message, out),
+            Input::Client { from, message } => {
+                let is_call = matches!(message, FromClient::Call { .. });
+                self.client(now, from, message, out);
+                if is_call {
+                    // It waits for the end of the turn: it makes nothing ready that was not.
+                    return;
+                }
+            }
             Input::Disconnected { connection } => self.disconnected(connection),
             Input::Peer {
                 from,
@@ -243,7 +250,9 @@ impl<O: Ordering> Replica<O> {
         self.tend_quarantine(now);
         self.ask_for_reads(now, out);
         if !self.turn.is_empty() {
-            let commands = std::mem::take(&mut self.turn);
+            // The next turn will bring about as many.
+            let next = Vec::with_capacity(self.turn.len());
+            let commands = std::mem::replace(&mut self.turn, next);
             self.order(now, Event::Submit { commands }, out);
         }
         let wall = self.clock(now, wall, out);

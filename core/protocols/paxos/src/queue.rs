@@ -59,7 +59,11 @@ impl Queue {
     pub(crate) fn push(&mut self, source: Source, commands: Vec<Command>) {
         let count = commands.len();
         self.bytes += commands.iter().map(Command::weight).sum::<usize>();
-        self.commands.extend(commands);
+        if self.commands.is_empty() {
+            self.commands = VecDeque::from(commands);
+        } else {
+            self.commands.extend(commands);
+        }
         match self.runs.back_mut() {
             Some(run) if run.source == source => run.count += count,
             Some(_) | None => self.runs.push_back(Run { source, count }),

@@ -241,9 +241,9 @@ pub fn call_payload(method: &str, arguments: &[i64]) -> Bytes {
 #[inline]
 #[must_use]
 pub fn returned_int(number: i64) -> Outcome {
-    let mut out = Vec::with_capacity(9);
-    put_int(&mut out, number);
-    Outcome::Returned(out.into())
+    let (bytes, length) = int_bytes(number);
+    // Memory of the exact length: a vector with more would cost a second allocation to share.
+    Outcome::Returned(Bytes::copy_from_slice(&bytes[..length]))
 }
 
 /// The outcome of a method that returned `None`.
@@ -326,31 +326,39 @@ fn int_of(item: &[u8], name: &str) -> Result<i64, Mistake> {
 
 /// Encodes an integer.
 pub(crate) fn put_int(out: &mut Vec<u8>, number: i64) {
+    let (bytes, length) = int_bytes(number);
+    out.extend_from_slice(&bytes[..length]);
+}
+
+/// The bytes of an integer, and how many there are.
+#[inline]
+fn int_bytes(number: i64) -> ([u8; 9], usize) {
     if number >= 0 {
-        put_head(out, major::UNSIGNED, number.cast_unsigned());
+        head_bytes(major::UNSIGNED, number.cast_unsigned())
     } else {
-        put_head(out, major::NEGATIVE, (!number).cast_unsigned());
+        head_bytes(major::NEGATIVE, (!number).cast_unsigned())
     }
 }
 
 fn put_head(out: &mut Vec<u8>, major: u8, argument: u64) {
-    let top = major << 5;
-    match argument {
-        0..=23 => out.push(top | argument as u8),
-        24..=0xff => out.extend_from_slice(&[top | 24, argument as u8]),
-        0x100..=0xffff => {
-            out.push(top | 25);
-            out.extend_from_slice(&(argument as u16).to_be_bytes());
-        }
-        0x1_0000..=0xffff_ffff => {
-            out.push(top | 26);
-            out.extend_from_slice(&(argument as u32).to_be_bytes());
-        }
-        _ => {
-            out.push(top | 27);
-            out.extend_from_slice(&argument.to_be_bytes());
-        }
-    }
+    let (bytes, length) = head_bytes(major, argument);
+    out.extend_from_slice(&bytes[..length]);
+}
+
+#[inline]
+fn head_bytes(major: u8, argument: u64) -> ([u8; 9], usize) {
+    let (info, width) = match argument {
+        0..=23 => (argument as u8, 0),
+        24..=0xff => (24, 1),
+        0x100..=0xffff => (25, 2),
+        0x1_0000..=0xffff_ffff => (26, 4),
+        _ => (27, 8),
+    };
+    let mut bytes = [major << 5 | info; 9];
+    // The argument's last bytes come first.
+    let argument = argument.checked_shl(64 - 8 * width).unwrap_or(0);
+    bytes[1..].copy_from_slice(&argument.to_be_bytes());
+    (bytes, 1 + width as usize)
 }
 
 /// Reads an item's major type and argument.

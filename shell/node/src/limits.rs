@@ -39,7 +39,7 @@ pub(crate) const ENTROPY_BLOCK: usize = 512;
 pub(crate) const STARVED_AFTER: Duration = Duration::from_millis(20);
 
 /// Of so many calls of a session, one is timed: enough for percentiles, and nothing for a processor.
-pub(crate) const TIMED_EVERY: u64 = 8;
+pub(crate) const TIMED_EVERY: u64 = 64;
 
 /// Calls, and slots at the objects, that are timed at once: more than a busy node has under way, few enough to be nothing in memory.
 pub(crate) const TIMED_CALLS: usize = 1 << 16;

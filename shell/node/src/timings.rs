@@ -122,9 +122,12 @@ impl Timings {
     pub(crate) fn put_out<M>(&mut self, now: Time, output: &Output<M>) {
         if let Output::Execute { slot, calls, .. } = output {
             self.histograms.batch.observe(calls.len() as f64);
-            for call in calls.iter().filter(|call| is_timed(call.id)) {
-                if let Some(since) = self.arrived.get(&call.id) {
-                    self.histograms.commit.observe(seconds(now, *since));
+            // A node without clients has nothing to look for.
+            if !self.arrived.is_empty() {
+                for call in calls.iter().filter(|call| is_timed(call.id)) {
+                    if let Some(since) = self.arrived.get(&call.id) {
+                        self.histograms.commit.observe(seconds(now, *since));
+                    }
                 }
             }
             if self.executing.len() < TIMED_CALLS {

@@ -12,9 +12,10 @@
 //! It does not interpret bodies. The transport reads with [`FrameReader`]; every sender writes with
 //! [`put_frame`].
 
-use crate::limits::{READ_BYTES_MAX, READ_BYTES_MIN};
+use crate::limits::{LARGE_FRAME_BYTES, READ_BYTES_MAX, READ_BYTES_MIN};
 use bytes::{BufMut, Bytes, BytesMut};
 use quorate_types::GroupId;
+use std::collections::VecDeque;
 use std::fmt;
 
 /// Less space than this is not offered to a read where more can be had without copying much.
@@ -190,12 +191,14 @@ fn checksum(frame: &[u8]) -> u32 {
 }
 
 /// Cuts a byte stream into frames. Bodies are slices of the buffer they were read into: one
-/// allocation serves all frames of a read.
+/// allocation serves all frames of a read, and a large frame gets one of its own, of its size.
 ///
 /// Memory follows what has arrived, never what a header announces: a frame's buffer at most doubles
 /// each time it is full.
 #[derive(Debug)]
 pub struct FrameReader {
+    /// Large frames, in order, ahead of what is in `buffer`; only the last may lack bytes.
+    large: VecDeque<Vec<u8>>,
     /// Zeroed up to its length; bytes before `filled` have arrived and are not yet framed.
     buffer: BytesMut,
     filled: usize,
@@ -209,6 +212,7 @@ impl FrameReader {
     #[must_use]
     pub fn new(limit: usize) -> FrameReader {
         FrameReader {
+            large: VecDeque::new(),
             buffer: BytesMut::new(),
             filled: 0,
             read_bytes: READ_BYTES_MIN,
@@ -224,26 +228,62 @@ impl FrameReader {
     /// Bytes that arrived and belong to a frame that is not whole yet.
     #[must_use]
     pub fn pending(&self) -> usize {
-        self.filled
+        self.filled + self.large.iter().map(Vec::len).sum::<usize>()
     }
 
     /// Bytes of memory that the reader holds.
     #[must_use]
     pub fn held(&self) -> usize {
-        self.buffer.len()
+        self.buffer.len() + self.large.iter().map(Vec::capacity).sum::<usize>()
     }
 
     /// Gives its memory back, unless a frame has begun: for a connection that is quiet.
     pub fn rest(&mut self) {
-        if self.filled == 0 {
+        if self.pending() == 0 {
             self.buffer = BytesMut::new();
             self.read_bytes = READ_BYTES_MIN;
         }
     }
 
+    /// The large frame that lacks bytes, with room for more of them: what is read next is appended to it, and never
+    /// beyond its capacity. `None` when the next bytes go to [`FrameReader::space`].
+    ///
+    /// Who reads into it saves the zeros that a slice needs, and the frame has memory of its own, of its size, however
+    /// long its parts are kept. Who has only slices to read into never calls it.
+    pub fn large_frame(&mut self) -> Option<&mut Vec<u8>> {
+        if self.large.back().is_none_or(|last| is_whole(last)) {
+            let header = self.buffer[..self.filled].first_chunk::<HEADER_BYTES>()?;
+            let whole = HEADER_BYTES + body_length(header);
+            let is_known = Kind::of(header[4]).is_some() && header[5..8] == [0; 3];
+            let is_allowed = is_known && body_length(header) <= self.limit;
+            if whole < LARGE_FRAME_BYTES || whole <= self.filled || !is_allowed {
+                return None;
+            }
+            let mut frame = Vec::with_capacity(whole.min(READ_BYTES_MAX.max(2 * self.filled)));
+            frame.extend_from_slice(&self.buffer[..self.filled]);
+            self.large.push_back(frame);
+            self.filled = 0;
+            // The next read brings the header of another frame, and of a large one little more.
+            self.read_bytes = READ_BYTES_MIN;
+            if self.buffer.len() > READ_BYTES_MIN {
+                self.buffer = BytesMut::new();
+            }
+        }
+        let frame = self.large.back_mut()?;
+        if frame.len() == frame.capacity() {
+            let lacking = whole_length(frame) - frame.len();
+            frame.reserve_exact(lacking.min(frame.len()));
+        }
+        Some(frame)
+    }
+
     /// Where the next bytes of the stream go: read into it, then say how many by
     /// [`FrameReader::filled`]. Never empty.
     pub fn space(&mut self) -> &mut [u8] {
+        assert!(
+            self.large.back().is_none_or(|last| is_whole(last)),
+            "the bytes that come next belong to a large frame"
+        );
         let space = self.buffer.len() - self.filled;
         // A rest too small to be worth a read of its own is given up, unless leaving it costs a copy.
         let is_rest = space < SPACE_BYTES_MIN && self.filled < SPACE_BYTES_MIN;
@@ -285,6 +325,9 @@ impl FrameReader {
     /// When the stream carries no frames any more; every later call says so too.
     #[inline]
     pub fn next_frame(&mut self) -> Result<Option<Frame>, FrameError> {
+        if !self.large.is_empty() {
+            return self.next_large();
+        }
         let Some(header) = self.buffer[..self.filled].first_chunk::<HEADER_BYTES>() else {
             return Ok(None);
         };
@@ -304,19 +347,20 @@ impl FrameReader {
         if self.filled < whole {
             return Ok(None);
         }
-        let frame = &self.buffer[..whole];
-        if checksum(frame).to_le_bytes() != frame[12..16] {
-            return Err(FrameError::BadChecksum);
-        }
-        let [g0, g1, g2, g3] = [frame[8], frame[9], frame[10], frame[11]];
-        let mut body = self.buffer.split_to(whole).freeze();
+        is_unharmed(&self.buffer[..whole])?;
         self.filled -= whole;
-        bytes::Buf::advance(&mut body, HEADER_BYTES);
-        Ok(Some(Frame {
-            kind,
-            group: GroupId(u32::from_le_bytes([g0, g1, g2, g3])),
-            body,
-        }))
+        Ok(Some(framed(kind, self.buffer.split_to(whole).freeze())))
+    }
+
+    /// The front of the large frames, once it is whole. Its header was judged when it began.
+    fn next_large(&mut self) -> Result<Option<Frame>, FrameError> {
+        let Some(frame) = self.large.front().filter(|frame| is_whole(frame)) else {
+            return Ok(None);
+        };
+        is_unharmed(frame)?;
+        let frame = self.large.pop_front().expect("looked at above");
+        let kind = Kind::of(frame[4]).expect("a large frame begins with a header that is known");
+        Ok(Some(framed(kind, frame.into())))
     }
 
     /// A new buffer that begins with the unframed bytes. The old one stays with the frames cut from it.
@@ -335,13 +379,131 @@ impl FrameReader {
     }
 }
 
+fn is_unharmed(frame: &[u8]) -> Result<(), FrameError> {
+    if checksum(frame).to_le_bytes() == frame[12..16] {
+        Ok(())
+    } else {
+        Err(FrameError::BadChecksum)
+    }
+}
+
+fn framed(kind: Kind, mut frame: Bytes) -> Frame {
+    let [g0, g1, g2, g3] = [frame[8], frame[9], frame[10], frame[11]];
+    bytes::Buf::advance(&mut frame, HEADER_BYTES);
+    Frame {
+        kind,
+        group: GroupId(u32::from_le_bytes([g0, g1, g2, g3])),
+        body: frame,
+    }
+}
+
 fn body_length(header: &[u8; HEADER_BYTES]) -> usize {
     u32::from_le_bytes([header[0], header[1], header[2], header[3]]) as usize
+}
+
+/// Bytes of a frame whose header has arrived.
+fn whole_length(frame: &[u8]) -> usize {
+    let header = frame.first_chunk::<HEADER_BYTES>();
+    HEADER_BYTES + body_length(header.expect("a large frame begins with its header"))
+}
+
+fn is_whole(frame: &[u8]) -> bool {
+    frame.len() == whole_length(frame)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Reads `stream` in parts of at most `part` bytes, as a connection does, and takes the frames every `often` reads.
+    fn read_all(stream: &[u8], part: usize, often: usize) -> Vec<usize> {
+        let mut reader = FrameReader::new(1 << 20);
+        let mut rest = stream;
+        let mut taken = Vec::new();
+        let mut reads = 0;
+        while !rest.is_empty() {
+            let count;
+            if let Some(frame) = reader.large_frame() {
+                let room = frame.capacity() - frame.len();
+                count = room.min(part).min(rest.len());
+                assert!(count > 0, "there is room");
+                frame.extend_from_slice(&rest[..count]);
+            } else {
+                let space = reader.space();
+                count = space.len().min(part).min(rest.len());
+                space[..count].copy_from_slice(&rest[..count]);
+                reader.filled(count);
+            }
+            rest = &rest[count..];
+            reads += 1;
+            let is_due = reads % often == 0 || rest.is_empty();
+            while is_due && let Some(frame) = reader.next_frame().expect("the stream is whole") {
+                assert!(
+                    frame
+                        .body
+                        .iter()
+                        .all(|byte| *byte == frame.body.len() as u8)
+                );
+                taken.push(stream.len() - rest.len() - reader.pending());
+            }
+        }
+        assert_eq!(reader.pending(), 0, "every byte belongs to a frame");
+        taken
+    }
+
+    #[test]
+    fn large_frames_among_small_ones_come_in_order_whatever_a_read_brings() {
+        let lengths = [100, 70_000, 0, 40_000, 300_000, 7, 65_536, 65_536, 3_000];
+        let mut stream = BytesMut::new();
+        let mut ends = Vec::new();
+        for length in lengths {
+            put_frame(&mut stream, Kind::Peer, GroupId(1), |body| {
+                body.put_bytes(length as u8, length)
+            });
+            ends.push(stream.len());
+        }
+        for part in [1, 15, 4_000, 65_536, usize::MAX] {
+            for often in [1, 3] {
+                let taken = read_all(&stream, part, often);
+                assert_eq!(taken, ends, "parts of {part}, taken every {often} reads");
+            }
+        }
+    }
+
+    #[test]
+    fn a_large_frame_has_memory_of_its_own_size() {
+        let mut stream = BytesMut::new();
+        put_frame(&mut stream, Kind::Peer, GroupId(1), |body| {
+            body.put_bytes(0, 65_536)
+        });
+        let mut reader = FrameReader::new(1 << 20);
+        reader.push(&stream[..1000]);
+        let frame = reader.large_frame().expect("its header is there");
+        assert_eq!((frame.len(), frame.capacity()), (1000, stream.len()));
+        frame.extend_from_slice(&stream[1000..]);
+        assert!(reader.large_frame().is_none(), "it is whole");
+        assert_eq!(reader.next_frame().unwrap().unwrap().body.len(), 65_536);
+    }
+
+    #[test]
+    fn the_memory_of_a_large_frame_follows_what_has_arrived() {
+        let mut stream = BytesMut::new();
+        put_frame(&mut stream, Kind::Peer, GroupId(1), |body| {
+            body.put_bytes(0, 4 << 20)
+        });
+        let mut reader = FrameReader::new(8 << 20);
+        reader.push(&stream[..100]);
+        let mut at = 100;
+        while let Some(frame) = reader.large_frame() {
+            assert!(frame.capacity() <= (2 * at).max(READ_BYTES_MAX));
+            let end = stream
+                .len()
+                .min(at + 10_000.min(frame.capacity() - frame.len()));
+            frame.extend_from_slice(&stream[at..end]);
+            at = end;
+        }
+        assert!(reader.next_frame().unwrap().is_some());
+    }
 
     #[test]
     fn reading_on_without_taking_frames_needs_few_reads() {

@@ -16,6 +16,10 @@ pub const READ_BYTES_MIN: usize = 4 << 10;
 /// Space a reader offers to one read of a busy connection: larger reads save no more system calls.
 pub const READ_BYTES_MAX: usize = 256 << 10;
 
+/// A frame of this size or more is read into memory of its own: one more system call costs less than zeroing that memory, and
+/// the values in the frame hold no others' bytes in memory.
+pub const LARGE_FRAME_BYTES: usize = 32 << 10;
+
 /// Bytes of an address, `host:port`: the longest DNS name and a port.
 pub const ADDRESS_BYTES_MAX: usize = 261;
 

@@ -116,12 +116,10 @@ impl NodeConnection {
     pub(crate) fn fill(&mut self) -> io::Result<bool> {
         let mut read = 0;
         while read < READ_TURN_BYTES {
-            let space = self.reader.space();
-            let offered = space.len();
-            match self.stream.read(space) {
+            let (offered, result) = self.read();
+            match result {
                 Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
                 Ok(count) => {
-                    self.reader.filled(count);
                     read += count;
                     if self.stream.is_sealed() {
                         self.waits_for_writable = false;
@@ -135,6 +133,21 @@ impl NodeConnection {
             }
         }
         Ok(true)
+    }
+
+    /// One read: how much was offered to it, and what came of it.
+    fn read(&mut self) -> (usize, io::Result<usize>) {
+        if let Some(frame) = self.reader.large_frame() {
+            let offered = frame.capacity() - frame.len();
+            return (offered, self.stream.read_to(frame));
+        }
+        let space = self.reader.space();
+        let offered = space.len();
+        let result = self.stream.read(space);
+        if let Ok(count) = result {
+            self.reader.filled(count);
+        }
+        (offered, result)
     }
 
     /// The next frame that has arrived whole.

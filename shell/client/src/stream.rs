@@ -4,8 +4,13 @@
 use crate::tls::is_certified_as;
 use crate::{TlsClient, TlsProblem};
 use quorate_types::NodeId;
+use rustix::buffer::spare_capacity;
 use rustls::ClientConnection;
 use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::AsFd;
+
+/// Bytes of the largest TLS record: a session gives no more at once.
+const RECORD_BYTES: usize = 16 << 10;
 
 /// A connection's bytes, over the socket `S`.
 pub(crate) enum ClientStream<S> {
@@ -25,7 +30,7 @@ pub(crate) struct SealedStream<S> {
     session: ClientConnection,
 }
 
-impl<S: Read + Write> ClientStream<S> {
+impl<S: Read + Write + AsFd> ClientStream<S> {
     pub(crate) fn new(socket: S, tls: Option<&TlsClient>) -> io::Result<ClientStream<S>> {
         Ok(match tls {
             None => ClientStream::Plain {
@@ -58,6 +63,22 @@ impl<S: Read + Write> ClientStream<S> {
                 Ok(count)
             }
             ClientStream::Sealed(sealed) => sealed.read(space),
+        }
+    }
+
+    /// Appends what there is to `frame`, of which something was read before, up to its capacity.
+    pub(crate) fn read_to(&mut self, frame: &mut Vec<u8>) -> io::Result<usize> {
+        match self {
+            ClientStream::Plain { socket, .. } => {
+                Ok(rustix::io::read(&*socket, spare_capacity(frame))?)
+            }
+            ClientStream::Sealed(sealed) => {
+                let at = frame.len();
+                frame.resize(frame.capacity().min(at + RECORD_BYTES), 0);
+                let read = sealed.read(&mut frame[at..]);
+                frame.truncate(at + *read.as_ref().unwrap_or(&0));
+                read
+            }
         }
     }
 

@@ -143,12 +143,10 @@ impl Connection {
         };
         let mut read = 0;
         loop {
-            let space = self.reader.space();
-            let offered = space.len();
-            match self.stream.read(space) {
+            let (offered, result) = self.read();
+            match result {
                 Ok(0) => return Err(Ended::Closed),
                 Ok(count) => {
-                    self.reader.filled(count);
                     if !self.stream.is_drained_by_short_read() {
                         // A TLS session's progress may be what writing waited for.
                         self.is_full = false;
@@ -176,6 +174,21 @@ impl Connection {
     pub(crate) fn is_to_wait(&mut self) -> bool {
         self.is_unread |= self.is_held;
         self.is_held
+    }
+
+    /// One read: how much was offered to it, and what came of it.
+    fn read(&mut self) -> (usize, io::Result<usize>) {
+        if let Some(frame) = self.reader.large_frame() {
+            let offered = frame.capacity() - frame.len();
+            return (offered, self.stream.read_to(frame));
+        }
+        let space = self.reader.space();
+        let offered = space.len();
+        let result = self.stream.read(space);
+        if let Ok(count) = result {
+            self.reader.filled(count);
+        }
+        (offered, result)
     }
 
     /// The next whole frame that has arrived.

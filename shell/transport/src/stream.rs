@@ -5,6 +5,7 @@ use mio::event::Source;
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
 use quorate_types::NodeId;
+use rustix::buffer::spare_capacity;
 use std::io::{self, IoSlice, Read, Write};
 
 /// A non-blocking stream.
@@ -21,6 +22,14 @@ impl SocketStream {
         match self {
             SocketStream::Plain(socket) => socket.read(space),
             SocketStream::Tls(tls) => tls.read(space),
+        }
+    }
+
+    /// Appends what there is to `frame`, up to its capacity; 0 when the other side has ended the stream.
+    pub(crate) fn read_to(&mut self, frame: &mut Vec<u8>) -> io::Result<usize> {
+        match self {
+            SocketStream::Plain(socket) => Ok(rustix::io::read(&*socket, spare_capacity(frame))?),
+            SocketStream::Tls(tls) => tls.read_to(frame),
         }
     }
 

@@ -17,6 +17,9 @@ use rustls::{
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::sync::Arc;
 
+/// Bytes of the largest TLS record: a session gives no more at once.
+const RECORD_BYTES: usize = 16 << 10;
+
 /// Certificates as a transport uses them.
 #[derive(Clone, Debug)]
 pub struct Tls {
@@ -134,6 +137,15 @@ impl TlsStream {
             self.push()?;
             processed.map_err(|error| io::Error::new(ErrorKind::InvalidData, error))?;
         }
+    }
+
+    /// Appends plain bytes to `frame`, up to its capacity.
+    pub(crate) fn read_to(&mut self, frame: &mut Vec<u8>) -> io::Result<usize> {
+        let at = frame.len();
+        frame.resize(frame.capacity().min(at + RECORD_BYTES), 0);
+        let read = self.read(&mut frame[at..]);
+        frame.truncate(at + *read.as_ref().unwrap_or(&0));
+        read
     }
 
     /// Takes some of `pieces`, and writes what is sealed.

@@ -56,7 +56,7 @@ impl Default for KeptLimits {
 /// Whether and when the leader proposes a checkpoint.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Snapshots {
-    /// When both soft marks are passed, or one hard mark is.
+    /// When both soft marks are passed, or bytes alone are many, or one hard mark is passed.
     Every(CheckpointPolicy),
     /// Never: the objects' state cannot be encoded. The log keeps everything and is bounded.
     Disabled,
@@ -69,12 +69,16 @@ pub struct CheckpointPolicy {
     pub commands: u64,
     /// Bytes of the log since the last checkpoint.
     pub bytes: u64,
+    /// Bytes since the last checkpoint at which one is due, however few commands there are. A log of large calls is held to
+    /// this, or to the size of the image where that is larger: every node has it in memory.
+    pub bytes_large: u64,
     /// Bytes of the log since the last checkpoint as percent of the last image: a large image is
     /// written less often.
     pub image_percent: u64,
     /// Commands since the last checkpoint at which one is due, however few bytes they have.
     pub commands_hard: u64,
-    /// Bytes since the last checkpoint at which one is due, however few commands there are.
+    /// Bytes since the last checkpoint at which one is due, however few commands there are and however large the image is,
+    /// even if the last one is not done with.
     pub bytes_hard: u64,
     /// Bytes that a slot counts at least. A log on disk writes whole sectors: a group with one client fills a hundred
     /// megabytes with slots of a few bytes each.
@@ -86,9 +90,10 @@ impl Default for CheckpointPolicy {
         CheckpointPolicy {
             commands: 100_000,
             bytes: 16 << 20,
+            bytes_large: 64 << 20,
             image_percent: 100,
             commands_hard: 5_000_000,
-            bytes_hard: 512 << 20,
+            bytes_hard: 1 << 30,
             slot_bytes: 1024,
         }
     }

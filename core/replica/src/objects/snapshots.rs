@@ -113,7 +113,8 @@ impl<O: Ordering> Replica<O> {
         };
         let kept = &self.checkpoints;
         let commands = kept.total.commands - kept.last.commands;
-        (commands >= policy.commands && self.has_log_grown(policy, 1))
+        let is_much = commands >= policy.commands || self.log_bytes(policy) >= policy.bytes_large;
+        (is_much && self.has_log_grown(policy, 1))
             || commands >= policy.commands_hard
             || self.log_bytes(policy) >= policy.bytes_hard
     }

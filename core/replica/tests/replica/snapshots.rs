@@ -195,6 +195,30 @@ fn the_leader_asks_for_a_checkpoint_when_commands_and_bytes_are_enough() {
 }
 
 #[test]
+fn a_few_large_calls_make_a_checkpoint_due_once_the_log_outgrows_the_image() {
+    let calls_until_a_snapshot = |image_percent| {
+        let policy = CheckpointPolicy {
+            bytes: 2_000,
+            bytes_large: 10_000,
+            image_percent,
+            slot_bytes: 1_000,
+            ..CheckpointPolicy::default()
+        };
+        let mut world = World::with(2, |config| config.snapshots = Snapshots::Every(policy));
+        let session = world.open(0, 5);
+        let mut snapshots = Vec::new();
+        for sequence in 1..=40 {
+            world.call(0, 5, id(session, sequence), "a");
+            snapshots.push(world.nodes[1].replica.status().snapshot);
+        }
+        snapshots.dedup();
+        snapshots.len() - 1
+    };
+    assert!(calls_until_a_snapshot(0) >= 3, "one for each 10,000 bytes");
+    assert_eq!(calls_until_a_snapshot(100), 1, "the image has 600 KiB");
+}
+
+#[test]
 fn slots_of_a_few_bytes_count_as_the_blocks_that_a_log_on_disk_writes() {
     let slots_until_a_snapshot = |slot_bytes| {
         let policy = CheckpointPolicy {

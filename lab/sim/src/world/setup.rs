@@ -135,6 +135,7 @@ impl Setup {
             checkpoints: CheckpointPolicy {
                 commands: r.between(10, 200),
                 bytes: r.between(0, 4000),
+                bytes_large: 16 << 10,
                 image_percent: 100,
                 commands_hard: r.between(200, 2000),
                 bytes_hard: 64 << 10,

@@ -40,5 +40,5 @@ pub use reach::{put_reach, put_sighting, take_reach, take_sighting};
 pub use record::{put_record, take_record};
 pub use snapshot::{
     NamedImage, SNAPSHOT_HEAD_BYTES, SNAPSHOT_VERSION, Snapshot, SnapshotEncoder, SnapshotHead,
-    put_snapshot_core, take_snapshot_core,
+    put_snapshot_core, snapshot_bytes, take_snapshot_core,
 };

@@ -243,6 +243,19 @@ impl<E, S: FnMut(&[u8]) -> Result<(), E>> SnapshotEncoder<S> {
     }
 }
 
+/// Bytes of the snapshot of this core and of objects with these names and lengths of images.
+#[must_use]
+pub fn snapshot_bytes<'a>(
+    core: &SnapshotCore,
+    objects: impl Iterator<Item = (&'a str, u64)>,
+) -> u64 {
+    let mut encoded = BytesMut::new();
+    put_snapshot_core(&mut encoded, core);
+    let ends = SNAPSHOT_HEAD_BYTES + encoded.len() + CHECKSUM_BYTES;
+    let images = objects.map(|(name, length)| (2 + name.len() + 8) as u64 + length);
+    ends as u64 + images.sum::<u64>()
+}
+
 /// Appends the replica's own part of a snapshot.
 pub fn put_snapshot_core(buf: &mut BytesMut, core: &SnapshotCore) {
     put_slot(buf, core.slot);

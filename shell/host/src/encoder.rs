@@ -147,7 +147,9 @@ fn restore(specs: &[HostedObject], images: &[ObjectImage]) -> Result<LiveObjects
                 .iter()
                 .find(|image| image.object == spec.id)
                 .ok_or_else(|| format!("the snapshot holds no image of {}", spec.name))?;
-            object.restore(&image.image).map_err(|e| e.to_string())?;
+            object
+                .restore(&image.image.whole())
+                .map_err(|e| e.to_string())?;
             Ok((spec.id, object))
         })
         .collect()

@@ -5,7 +5,7 @@
 //! Called by the in-process half of [`crate::Host`]; it knows nothing of slots, sessions or replies.
 
 use crate::arguments::CallView;
-use bytes::Bytes;
+use crate::image::Image;
 use quorate_types::{Outcome, Stamp};
 
 /// What every replica agrees on about the moment of one call.
@@ -18,7 +18,7 @@ pub struct Environment {
 }
 
 /// A frozen state: encodes itself later, on another thread, while calls go on.
-pub type FrozenState = Box<dyn FnOnce() -> Bytes + Send>;
+pub type FrozenState = Box<dyn FnOnce() -> Image + Send>;
 
 /// A replicated value written in Rust.
 ///
@@ -62,7 +62,7 @@ pub type FrozenState = Box<dyn FnOnce() -> Bytes + Send>;
 /// assert_eq!(greeter.apply(call, &Environment::default()), quorate_host::returned_int(1));
 ///
 /// let mut copy = Greeter::default();
-/// copy.restore(&greeter.snapshot()()).unwrap();
+/// copy.restore(&greeter.snapshot()().whole()).unwrap();
 /// assert_eq!(copy.greeted, 1);
 /// ```
 pub trait Object: Send {
@@ -73,7 +73,7 @@ pub trait Object: Send {
     fn read(&self, call: CallView<'_>) -> Outcome;
 
     /// Freezes the state. Must cost the same however large the state is: share it, and encode it in
-    /// the returned closure. Equal states give equal bytes: they are compared between replicas.
+    /// the returned closure. Pieces of the image may share the state's memory. Equal states give equal bytes: they are compared between replicas.
     fn snapshot(&self) -> FrozenState;
 
     /// Takes over the state that [`Object::snapshot`] encoded, in place of what was there.

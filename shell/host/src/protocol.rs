@@ -179,7 +179,9 @@ pub(crate) fn put_restore(out: &mut Vec<u8>, slot: Slot, images: &[ObjectImage])
         for image in images {
             out.extend_from_slice(&image.object.0.to_le_bytes());
             out.extend_from_slice(&(image.image.len() as u64).to_le_bytes());
-            out.extend_from_slice(&image.image);
+            for piece in image.image.pieces() {
+                out.extend_from_slice(piece);
+            }
         }
     });
 }

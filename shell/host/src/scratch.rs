@@ -116,7 +116,7 @@ fn parse(file: &Bytes) -> Option<Vec<ObjectImage>> {
         }
         images.push(ObjectImage {
             object,
-            image: file.slice(start..end),
+            image: file.slice(start..end).into(),
         });
         at = end;
     }

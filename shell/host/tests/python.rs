@@ -218,7 +218,7 @@ fn a_host_restored_from_an_image_has_its_digest_and_continues() {
         Slot(9),
         vec![ObjectImage {
             object: ObjectId(1),
-            image: Bytes::from_static(b"damaged"),
+            image: Bytes::from_static(b"damaged").into(),
         }],
     );
     deposit(&mut other, 10, -1);

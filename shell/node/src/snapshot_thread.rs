@@ -8,8 +8,7 @@ use quorate_host::{ObjectImage, images_digest};
 use quorate_replica::{ReplicaMessage, SnapshotCore};
 use quorate_storage::{DirectoryDisk, PeerMemory, SnapshotStore, StorageError};
 use quorate_types::{Digest, GroupId, NodeId, ObjectId, PeerPast, Slot};
-use quorate_wire::{Snapshot, SnapshotEncoder};
-use std::convert::Infallible;
+use quorate_wire::{Snapshot, SnapshotEncoder, snapshot_bytes};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 
@@ -147,17 +146,13 @@ impl Worker {
         agreed: Slot,
     ) -> SnapshotDone {
         let slot = core.slot;
-        let bytes = self.encode(core, images);
-        match self.store.save(self.group, slot, digest, &bytes, agreed) {
-            Ok(()) => {
-                // A peer that fetches an older one goes on with it as long as it is kept here.
-                let bytes = bytes.len() as u64;
-                SnapshotDone::Taken {
-                    slot,
-                    digest,
-                    bytes,
-                }
-            }
+        match self.write(core, images, digest, agreed) {
+            // A peer that fetches an older one goes on with it as long as it is kept here.
+            Ok(bytes) => SnapshotDone::Taken {
+                slot,
+                digest,
+                bytes,
+            },
             Err(error) => SnapshotDone::NotTaken {
                 slot,
                 reason: error.to_string(),
@@ -165,24 +160,34 @@ impl Worker {
         }
     }
 
-    fn encode(&self, core: &SnapshotCore, images: &[ObjectImage]) -> Vec<u8> {
-        let size: usize = images.iter().map(|image| image.image.len()).sum();
-        let mut bytes = Vec::with_capacity(size + (64 << 10));
-        let sink = |piece: &[u8]| {
-            bytes.extend_from_slice(piece);
-            Ok::<(), Infallible>(())
-        };
+    /// Writes the snapshot piece by piece: beside the objects' own memory it takes none of its size.
+    fn write(
+        &self,
+        core: &SnapshotCore,
+        images: &[ObjectImage],
+        digest: [u8; 32],
+        agreed: Slot,
+    ) -> Result<u64, StorageError> {
         let count = u32::try_from(images.len()).expect("a group has few objects");
-        let Ok(mut writer) = SnapshotEncoder::begin(sink, core, count);
-        for image in images {
-            let Ok(()) = writer.object(
-                &self.names[image.object.0 as usize],
-                image.image.len() as u64,
-            );
-            let Ok(()) = writer.image(&image.image);
-        }
-        let Ok(_) = writer.finish();
-        bytes
+        let name = |image: &ObjectImage| self.names[image.object.0 as usize].as_str();
+        let objects = images
+            .iter()
+            .map(|image| (name(image), image.image.len() as u64));
+        let bytes = snapshot_bytes(core, objects);
+        self.store
+            .save_from(self.group, core.slot, digest, bytes, agreed, |sink| {
+                let mut writer = SnapshotEncoder::begin(sink, core, count)?;
+                for image in images {
+                    writer.object(name(image), image.image.len() as u64)?;
+                    for piece in image.image.pieces() {
+                        writer.image(piece)?;
+                    }
+                }
+                let written = writer.finish()?;
+                assert_eq!(written, bytes, "a snapshot is as long as was said");
+                Ok(())
+            })?;
+        Ok(bytes)
     }
 
     fn read(&mut self, to: NodeId, slot: Slot, offset: u64, length: u32) -> SnapshotDone {
@@ -297,7 +302,7 @@ pub(crate) fn open(
         })?;
         images.push(ObjectImage {
             object: ObjectId(u32::try_from(number).expect("a group has few objects")),
-            image: object.image,
+            image: object.image.into(),
         });
     }
     if images.len() != names.len() {

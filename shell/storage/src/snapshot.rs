@@ -10,12 +10,14 @@ use quorate_types::{ClusterId, GroupId, Slot};
 
 use crate::disk::{Disk, DiskFile, read_whole};
 use crate::error::{StorageError, is_full};
-use crate::limits::{RECEIVED_NOTE_BYTES, SECTOR_BYTES, SNAPSHOT_CHUNK_BYTES, SNAPSHOTS_KEPT};
+use crate::limits::{RECEIVED_NOTE_BYTES, SECTOR_BYTES, SNAPSHOTS_KEPT};
+use crate::snapshot_body::{BODY, BodyWriter};
 use crate::snapshot_file::{FileHead, name, parse, part_name};
 
 const TEMPORARY: &str = "temp-";
-const BODY: u64 = SECTOR_BYTES as u64;
-const PAGE_BYTES: usize = 4096;
+
+/// Takes the next piece of a snapshot.
+pub type PieceSink<'a> = dyn FnMut(&[u8]) -> Result<(), StorageError> + 'a;
 
 /// A snapshot whose hash has been found right.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,20 +76,32 @@ impl<D: Disk> SnapshotStore<D> {
         bytes: &[u8],
         agreed: Slot,
     ) -> Result<(), StorageError> {
-        let hash = *blake3::hash(bytes).as_bytes();
         let size = bytes.len() as u64;
+        self.save_from(group, slot, digest, size, agreed, |sink| sink(bytes))
+    }
+
+    /// As `save`, of `size` bytes that `pieces` hands over front to back: they are in memory a part at a time.
+    pub fn save_from(
+        &self,
+        group: GroupId,
+        slot: Slot,
+        digest: [u8; 32],
+        size: u64,
+        agreed: Slot,
+        pieces: impl FnOnce(&mut PieceSink<'_>) -> Result<(), StorageError>,
+    ) -> Result<(), StorageError> {
         let head = FileHead {
             cluster: self.cluster,
             group,
             slot,
             digest,
-            hash,
+            hash: [0; 32],
             bytes: size,
             received: size,
         };
         let temporary = format!("{TEMPORARY}{}", name(group, slot));
         self.remove_if_there(&temporary)?;
-        let written = self.write(&temporary, &head, bytes);
+        let written = self.write(&temporary, head, pieces);
         if let Err(error) = written {
             self.remove_if_there(&temporary)?;
             return Err(error);
@@ -249,22 +263,18 @@ impl<D: Disk> SnapshotStore<D> {
         (same && file.bytes().ok()? == BODY + head.bytes).then_some((file, head))
     }
 
-    fn write(&self, temporary: &str, head: &FileHead, bytes: &[u8]) -> Result<(), StorageError> {
-        let size = bytes.len() as u64;
+    fn write(
+        &self,
+        temporary: &str,
+        mut head: FileHead,
+        pieces: impl FnOnce(&mut PieceSink<'_>) -> Result<(), StorageError>,
+    ) -> Result<(), StorageError> {
+        let size = head.bytes;
         let wrap = |error: io::Error| failed(&self.disk.place(temporary), size, &error);
         let mut file = self.disk.create(temporary, BODY + size).map_err(wrap)?;
-        // Parts of whole pages in the middle, so that they can pass the system's cache.
-        let first = bytes.len().min(PAGE_BYTES - SECTOR_BYTES);
-        let middle = (bytes.len() - first) / PAGE_BYTES * PAGE_BYTES;
-        let (begin, rest) = bytes.split_at(first);
-        let (middle, end) = rest.split_at(middle);
-        file.write_at(BODY, begin).map_err(wrap)?;
-        let mut at = BODY + first as u64;
-        for chunk in middle.chunks(SNAPSHOT_CHUNK_BYTES) {
-            file.write_aside(at, chunk).map_err(wrap)?;
-            at += chunk.len() as u64;
-        }
-        file.write_at(at, end).map_err(wrap)?;
+        let mut body = BodyWriter::new(&mut file, size);
+        pieces(&mut |piece: &[u8]| body.take(piece).map_err(wrap))?;
+        head.hash = body.finish().map_err(wrap)?;
         file.write_at(0, &head.encode()).map_err(wrap)?;
         let synced = file.sync();
         synced.map_err(|error| StorageError::sync_failed(&self.disk.place(temporary), &error))

@@ -343,7 +343,7 @@ impl Objects {
     pub(super) fn images(&self) -> Vec<Bytes> {
         self.objects
             .values()
-            .map(|object| object.snapshot()())
+            .map(|object| object.snapshot()().whole())
             .collect()
     }
 

@@ -91,7 +91,7 @@ mod tests {
         assert_eq!(apply(&mut counter, "add", &[-2]), returned_int(3));
         assert_eq!(apply(&mut counter, "add", &[]), returned_int(4));
         let mut copy = Counter::default();
-        copy.restore(&counter.snapshot()()).unwrap();
+        copy.restore(&counter.snapshot()().whole()).unwrap();
         assert_eq!(copy, counter);
         assert!(copy.restore(b"short").is_err());
     }

@@ -6,8 +6,9 @@ use crate::arguments::{
     Arguments, CallView, Mistake, NONE, StringKind, mistake, put_list, put_string, raised,
     returned_bool, returned_int, string_of, unknown_method,
 };
+use crate::image::Image;
 use crate::object::{Environment, FrozenState, Object, RestoreError};
-use bytes::Bytes;
+use bytes::{BufMut, Bytes, BytesMut};
 use imbl::OrdMap;
 use quorate_types::Outcome;
 use std::ops::Bound;
@@ -17,6 +18,12 @@ const RANGE_MAX: usize = 10_000;
 
 /// Bytes of entries after which one `range` ends, for the same reason.
 const RANGE_BYTES_MAX: usize = 512 << 10;
+
+/// Values from this size on are shared with the image instead of copied into it.
+const SHARE_MIN: usize = 4 << 10;
+
+/// Bytes of a piece of the image that holds smaller ones.
+const PIECE_BYTES: usize = 64 << 10;
 
 /// Bytes that one `fill` may make.
 const FILL_BYTES_MAX: i64 = 1 << 30;
@@ -192,20 +199,30 @@ fn returned_or_none(value: Option<Bytes>) -> Outcome {
 }
 
 /// Per entry: kind (1 byte), length of key and of value (4 bytes each, big-endian), key, value.
-fn encode(entries: &OrdMap<Key, Bytes>) -> Bytes {
-    let size = entries.iter().map(|(k, v)| 9 + k.1.len() + v.len()).sum();
-    let mut out = Vec::with_capacity(size);
+/// Large values are pieces of the image as they are in the map.
+fn encode(entries: &OrdMap<Key, Bytes>) -> Image {
+    let mut image = Image::default();
+    let mut out = BytesMut::with_capacity(PIECE_BYTES);
     for (Key(kind, content), value) in entries {
-        out.push(match kind {
+        out.put_u8(match kind {
             StringKind::Text => 0,
             StringKind::Bytes => 1,
         });
-        out.extend_from_slice(&(content.len() as u32).to_be_bytes());
-        out.extend_from_slice(&(value.len() as u32).to_be_bytes());
-        out.extend_from_slice(content);
-        out.extend_from_slice(value);
+        out.put_u32(content.len() as u32);
+        out.put_u32(value.len() as u32);
+        out.put_slice(content);
+        if value.len() >= SHARE_MIN {
+            image.push(out.split().freeze());
+            image.push(value.clone());
+        } else {
+            out.put_slice(value);
+            if out.len() >= PIECE_BYTES {
+                image.push(out.split().freeze());
+            }
+        }
     }
-    out.into()
+    image.push(out.freeze());
+    image
 }
 
 fn decode(mut image: &[u8]) -> Result<OrdMap<Key, Bytes>, RestoreError> {
@@ -304,10 +321,10 @@ mod tests {
         let frozen = kv.snapshot();
         apply(&mut kv, "put", &[b"\x61z", b"\x01"]);
         let mut copy = Kv::default();
-        copy.restore(&frozen()).unwrap();
+        copy.restore(&frozen().whole()).unwrap();
         assert_eq!(apply(&mut copy, "len", &[]), returned_int(100));
         assert_eq!(apply(&mut kv, "len", &[]), returned_int(101));
-        let image = kv.snapshot()();
+        let image = kv.snapshot()().whole();
         assert!(copy.restore(&image[..image.len() - 1]).is_err());
     }
 

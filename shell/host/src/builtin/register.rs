@@ -77,7 +77,7 @@ impl Object for Register {
 
     fn snapshot(&self) -> FrozenState {
         let value = self.value.clone();
-        Box::new(move || value)
+        Box::new(move || value.into())
     }
 
     fn restore(&mut self, image: &[u8]) -> Result<(), RestoreError> {
@@ -109,7 +109,7 @@ mod tests {
         assert_eq!(apply(&mut register, "cas", &[1, 3]), returned_bool(true));
         assert_eq!(apply(&mut register, "read", &[]), returned_int(3));
         let mut copy = Register::default();
-        copy.restore(&register.snapshot()()).unwrap();
+        copy.restore(&register.snapshot()().whole()).unwrap();
         assert_eq!(copy, register);
     }
 

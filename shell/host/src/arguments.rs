@@ -362,14 +362,22 @@ fn head_bytes(major: u8, argument: u64) -> ([u8; 9], usize) {
 }
 
 /// Reads an item's major type and argument.
-#[inline]
+#[inline(always)]
 fn head(rest: &mut &[u8]) -> Result<(u8, u64), Mistake> {
+    match rest.split_first() {
+        Some((&first, tail)) if first & 0x1f < 24 => {
+            *rest = tail;
+            Ok((first >> 5, u64::from(first & 0x1f)))
+        }
+        Some(_) | None => long_head(rest),
+    }
+}
+
+/// The same, where the argument stands behind the first byte.
+#[inline(never)]
+fn long_head(rest: &mut &[u8]) -> Result<(u8, u64), Mistake> {
     let (&first, tail) = rest.split_first().ok_or_else(malformed)?;
     let width = match first & 0x1f {
-        small @ 0..=23 => {
-            *rest = tail;
-            return Ok((first >> 5, u64::from(small)));
-        }
         24 => 1,
         25 => 2,
         26 => 4,

@@ -13,6 +13,9 @@ use quorate_wire::{put_answer, put_peer};
 impl Node {
     /// Performs all outputs that wait.
     pub(crate) fn perform(&mut self, now: Time) {
+        if self.outputs.is_empty() {
+            return;
+        }
         let mut outputs = std::mem::take(&mut self.outputs);
         let clock = boot_time();
         for output in outputs.drain(..) {

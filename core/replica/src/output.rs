@@ -3,7 +3,7 @@
 use crate::{ClockOffset, PeerMessage, Quarantine, SnapshotCore};
 use quorate_ordering::{ConflictingDecisions, Lane, Mark, ReadId, Record, Role};
 use quorate_types::{
-    Call, ConnectionId, Digest, NodeId, NodeSet, ObjectId, Slot, Stamp, ToClient, Value,
+    ConnectionId, Digest, NodeId, NodeSet, ObjectId, Slot, SlotCalls, Stamp, ToClient, Value,
 };
 
 /// One output of a replica. Outputs must be performed in order.
@@ -51,7 +51,7 @@ pub enum Output<M> {
         /// The environment all replicas agree on.
         stamp: Stamp,
         /// The calls, in this order.
-        calls: Vec<Call>,
+        calls: SlotCalls,
     },
     /// The group decided to skip this call: unless its outcome was reported already, it is not executed and
     /// its outcome is [`quorate_types::Outcome::Skipped`]. This comes just before the slot's

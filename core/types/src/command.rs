@@ -41,19 +41,6 @@ pub struct CallPlace {
     pub index: u32,
 }
 
-/// One call of a batch, as the objects get it, in execution order.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Call {
-    /// Its place in the batch of its slot.
-    pub index: u32,
-    /// The id of the call.
-    pub id: CommandId,
-    /// The object called.
-    pub object: ObjectId,
-    /// Method and arguments.
-    pub payload: Value,
-}
-
 /// The content of a command.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Body {

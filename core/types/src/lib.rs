@@ -12,15 +12,14 @@ mod ids;
 mod reach;
 mod secret;
 mod slot;
+mod slot_calls;
 mod time;
 mod view;
 pub mod zoo;
 
 pub use ballot::Ballot;
 pub use client::{Ask, FromClient, Outcome, ReadLevel, Refusal, ToClient};
-pub use command::{
-    Batch, Body, Call, CallPlace, Command, CommandId, PAYLOAD_BYTES_MAX, Stamp, Value,
-};
+pub use command::{Batch, Body, CallPlace, Command, CommandId, PAYLOAD_BYTES_MAX, Stamp, Value};
 pub use digest::Digest;
 pub use ids::{
     ClusterId, ConnectionId, GroupId, Incarnation, LinkEpoch, NodeId, NodeSet, ObjectId, SessionId,
@@ -28,5 +27,6 @@ pub use ids::{
 pub use reach::{Finding, PeerPast, Reach, Recall, Sighting};
 pub use secret::{Secret, SecretHash};
 pub use slot::Slot;
+pub use slot_calls::{Call, CallRef, SlotCalls};
 pub use time::{Duration, Time, Wall};
 pub use view::{Member, ObjectSpec, Persistence, Quorums, QuorumsError, View, ViewId, ViewNumber};

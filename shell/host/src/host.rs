@@ -14,7 +14,7 @@ use crate::outcomes;
 use bytes::Bytes;
 use mio::{Poll, Token, Waker};
 use quorate_ordering::ReadId;
-use quorate_types::{Call, ObjectId, Slot, Stamp};
+use quorate_types::{ObjectId, Slot, SlotCalls, Stamp};
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -64,7 +64,8 @@ impl Host {
     }
 
     /// Executes `calls` after everything handed in before.
-    pub fn execute(&mut self, slot: Slot, stamp: Stamp, calls: Vec<Call>) {
+    pub fn execute(&mut self, slot: Slot, stamp: Stamp, calls: impl Into<SlotCalls>) {
+        let calls = calls.into();
         match &mut self.objects {
             Objects::InProcess(objects) => objects.execute(slot, stamp, calls),
             Objects::OtherProcess(objects) => objects.execute(slot, stamp, calls),

@@ -13,7 +13,7 @@ use crate::object::Environment;
 use bytes::Bytes;
 use mio::Waker;
 use quorate_ordering::ReadId;
-use quorate_types::{Call, ObjectId, Outcome, Slot, Stamp};
+use quorate_types::{CallRef, ObjectId, Outcome, Slot, SlotCalls, Stamp};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ pub(crate) struct InProcess {
 }
 
 enum Work {
-    Execute(Slot, Stamp, Vec<Call>),
+    Execute(Slot, Stamp, SlotCalls),
     Query(ReadId, ObjectId, Bytes),
     Snapshot(Slot),
     Restore(Slot, Vec<ObjectImage>),
@@ -66,7 +66,7 @@ impl InProcess {
         })
     }
 
-    pub(crate) fn execute(&mut self, slot: Slot, stamp: Stamp, calls: Vec<Call>) {
+    pub(crate) fn execute(&mut self, slot: Slot, stamp: Stamp, calls: SlotCalls) {
         if self.restoring.is_some() {
             self.waiting.push_back(Work::Execute(slot, stamp, calls));
             return;
@@ -84,7 +84,7 @@ impl InProcess {
         }
     }
 
-    fn apply(&mut self, slot: Slot, stamp: Stamp, call: &Call) -> Outcome {
+    fn apply(&mut self, slot: Slot, stamp: Stamp, call: CallRef<'_>) -> Outcome {
         if self.skips.remove(&(slot, call.index)) {
             return Outcome::Skipped;
         }
@@ -94,7 +94,7 @@ impl InProcess {
         };
         match (
             self.objects.get_mut(&call.object),
-            CallView::parse(&call.payload),
+            CallView::parse(call.payload),
         ) {
             (Some(object), Ok(view)) => object.apply(view, &env),
             (Some(_), Err(mistake)) => mistake.into(),

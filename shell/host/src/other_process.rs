@@ -26,7 +26,7 @@ use crate::work_log::{HostWork, Sent, WorkLog};
 use bytes::Bytes;
 use mio::{Interest, Registry, Token, Waker};
 use quorate_ordering::ReadId;
-use quorate_types::{Call, ObjectId, Slot, Stamp};
+use quorate_types::{ObjectId, Slot, SlotCalls, Stamp};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -127,8 +127,10 @@ impl OtherProcess {
         Ok(host)
     }
 
-    pub(crate) fn execute(&mut self, slot: Slot, stamp: Stamp, calls: Vec<Call>) {
+    pub(crate) fn execute(&mut self, slot: Slot, stamp: Stamp, calls: SlotCalls) {
         self.newest = slot;
+        // The work log outlives the slot's batch: it must not keep that in memory.
+        let calls = calls.to_vec();
         self.work_log.push(HostWork::Execute { slot, stamp, calls });
         if self.config.with_snapshots
             && !self.is_shortening

@@ -159,7 +159,7 @@ fn private_unknown_and_wrong_calls_are_raised_and_change_nothing() {
         "__init__",
         "lock",
     ];
-    let calls = methods.iter().map(|m| call(0, m, &[])).collect();
+    let calls: Vec<Call> = methods.iter().map(|m| call(0, m, &[])).collect();
     host.execute(Slot(1), stamp(1), calls);
     for (outcome, method) in outcomes(&mut host, 1).iter().zip(methods) {
         let text = text_of(outcome);

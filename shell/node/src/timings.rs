@@ -176,7 +176,7 @@ fn seconds(now: Time, since: Time) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quorate_types::{ConnectionId, ObjectId, Outcome, SessionId, Value};
+    use quorate_types::{ConnectionId, ObjectId, Outcome, SessionId, SlotCalls, Value};
 
     const ID: CommandId = CommandId {
         session: SessionId(9),
@@ -206,12 +206,12 @@ mod tests {
         let execute: Output<()> = Output::Execute {
             slot: Slot(3),
             stamp: quorate_types::Stamp::default(),
-            calls: vec![quorate_types::Call {
+            calls: SlotCalls::from(vec![quorate_types::Call {
                 index: 0,
                 id: ID,
                 object: ObjectId(0),
                 payload: Value::new(),
-            }],
+            }]),
         };
         timings.put_out(Time(250_000_000), &execute);
         timings.executed(Time(500_000_000), Slot(3));

@@ -9,7 +9,7 @@ use crate::{Output, Replica};
 use quorate_ordering::{Event, Ordering, ReadId};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{
-    Ask, Body, Call, CommandId, Duration, Outcome, ReadLevel, Refusal, Slot, Time, ToClient,
+    Ask, Body, CommandId, Duration, Outcome, ReadLevel, Refusal, Slot, SlotCalls, Time, ToClient,
 };
 
 impl<O: Ordering> Replica<O> {
@@ -32,20 +32,6 @@ impl<O: Ordering> Replica<O> {
     }
 
     fn execute(&mut self, calls: Calls, out: &mut Vec<Output<O::Message>>) {
-        let commands = calls.batch.commands();
-        let mut listed = Vec::with_capacity(calls.admitted.len());
-        for &index in &calls.admitted {
-            let command = &commands[index as usize];
-            let Body::Call { object, payload } = &command.body else {
-                unreachable!("only calls are admitted");
-            };
-            listed.push(Call {
-                index,
-                id: command.id,
-                object: *object,
-                payload: payload.clone(),
-            });
-        }
         let skipped = calls.skipped.iter();
         for &index in skipped.filter(|_| !planted(Plant::SkipNotHandedOut)) {
             let slot = calls.slot;
@@ -54,7 +40,7 @@ impl<O: Ordering> Replica<O> {
         out.push(Output::Execute {
             slot: calls.slot,
             stamp: calls.stamp,
-            calls: listed,
+            calls: SlotCalls::of_batch(calls.batch.clone(), calls.admitted.clone()),
         });
         self.pipeline.hand(calls);
     }

@@ -68,6 +68,7 @@ impl World {
                 self.running(id).storage.log.discard(upto, base);
             }
             Output::Execute { slot, stamp, calls } => {
+                let calls = calls.to_vec();
                 let objects = &mut self.running(id).objects;
                 objects.push(Work::Execute { slot, stamp, calls });
             }

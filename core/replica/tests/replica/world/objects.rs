@@ -77,7 +77,7 @@ impl Objects {
     pub(crate) fn perform(&mut self, output: Output<Message>) {
         match output {
             Output::Execute { slot, calls, .. } => {
-                self.work.push_back((slot, calls));
+                self.work.push_back((slot, calls.to_vec()));
                 self.work_on();
             }
             Output::Skip { slot, index } => {

@@ -113,6 +113,10 @@ pub const REPORT_EVERY: Duration = Duration::from_millis(2_000);
 /// How often a node with little room on its disk asks for a checkpoint: it takes a snapshot and a trim to see what one has freed.
 pub const SHORTAGE_EVERY: Duration = Duration::from_millis(1_000);
 
+/// After so many clocks of a peer that did not repeat that its disk is full, it is not. With two, a clock that overtakes the words
+/// sent with it does no harm.
+pub(crate) const CLOCKS_WITHOUT_SHORTAGE: u32 = 2;
+
 /// How often a replica that differs from the majority asks for a checkpoint ahead of its objects.
 pub const HEAL_EVERY: Duration = Duration::from_millis(5_000);
 

@@ -112,7 +112,10 @@ impl<O: Ordering> Replica<O> {
                 },
                 out,
             ),
-            ReplicaMessage::Clock { wall } => self.clock_told(now, from, wall),
+            ReplicaMessage::Clock { wall } => {
+                self.clock_told(now, from, wall);
+                self.peer_clock_came(from);
+            }
             ReplicaMessage::Room { room } => self.peer_room(from, room),
             ReplicaMessage::Agreed { slot, digest } => self.agreed(now, slot, digest, out),
             ReplicaMessage::Fetch { slot, offset } => self.serve(now, from, slot, offset, out),

@@ -4,10 +4,11 @@
 //! The log's thread holds votes back while there is no room, so a call accepted here might wait for ever.
 //! It is refused instead, before anything has happened. The node reports changes of the log's room.
 
-use crate::limits::SHORTAGE_EVERY;
+use crate::limits::{CLOCKS_WITHOUT_SHORTAGE, SHORTAGE_EVERY};
 use crate::{Output, PeerMessage, Replica, ReplicaMessage, Snapshots};
 use quorate_ordering::{Event, Lane, Ordering, Role};
 use quorate_types::{NodeId, NodeSet, Time};
+use std::collections::BTreeMap;
 
 /// How much room there is on the disk of the log.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -27,8 +28,8 @@ const SHORTAGE_PART: u64 = 16;
 #[derive(Debug)]
 pub(crate) struct Storage {
     room: DiskRoom,
-    /// Peers whose disks are full, as they told. They tell it again with their clocks.
-    full_peers: NodeSet,
+    /// Peers whose disks are full, as they told, and how many of their clocks came since. They tell it again with each clock.
+    full_peers: BTreeMap<NodeId, u32>,
     /// When a checkpoint may be asked for again because of a shortage.
     ask_at: Time,
     /// Leadership is offered once for each time that the disk is full: a group whose disks are all
@@ -40,7 +41,7 @@ impl Default for Storage {
     fn default() -> Storage {
         Storage {
             room: DiskRoom::Plenty,
-            full_peers: NodeSet::empty(),
+            full_peers: BTreeMap::new(),
             ask_at: Time::default(),
             is_offered: false,
         }
@@ -81,9 +82,20 @@ impl<O: Ordering> Replica<O> {
     /// A peer's disk has more room, or less.
     pub(crate) fn peer_room(&mut self, peer: NodeId, room: DiskRoom) {
         if room == DiskRoom::Full {
-            self.storage.full_peers.insert(peer);
+            self.storage.full_peers.insert(peer, 0);
         } else {
-            self.storage.full_peers.remove(peer);
+            self.storage.full_peers.remove(&peer);
+        }
+    }
+
+    /// A peer's clock came. If the peer does not say with it that its disk is full, the disk has room again, though the message
+    /// that said so was lost or overtaken by an older one.
+    pub(crate) fn peer_clock_came(&mut self, peer: NodeId) {
+        if let Some(clocks) = self.storage.full_peers.get_mut(&peer) {
+            *clocks += 1;
+            if *clocks >= CLOCKS_WITHOUT_SHORTAGE {
+                self.storage.full_peers.remove(&peer);
+            }
         }
     }
 
@@ -92,7 +104,7 @@ impl<O: Ordering> Replica<O> {
     pub(crate) fn can_order(&self) -> bool {
         let view = &self.config.view;
         let acceptors = view.acceptors.iter();
-        let with_room = acceptors.filter(|node| !self.storage.full_peers.contains(*node));
+        let with_room = acceptors.filter(|node| !self.storage.full_peers.contains_key(node));
         self.has_room() && with_room.count() >= view.quorums.phase2()
     }
 

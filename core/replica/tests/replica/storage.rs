@@ -2,8 +2,8 @@
 
 use crate::world::{World, id, refused, secret};
 use quorate_ordering::Effect;
-use quorate_replica::{CheckpointPolicy, DiskRoom, Input, Snapshots};
-use quorate_types::{Ask, FromClient, ReadLevel, Refusal, Slot, ToClient};
+use quorate_replica::{CheckpointPolicy, DiskRoom, Input, PeerMessage, ReplicaMessage, Snapshots};
+use quorate_types::{Ask, FromClient, LinkEpoch, NodeId, ReadLevel, Refusal, Slot, ToClient};
 
 fn room(world: &mut World, node: usize, room: DiskRoom) {
     world.input(node, Input::Storage { room });
@@ -134,5 +134,47 @@ fn a_group_whose_quorum_has_no_room_refuses_calls_also_where_there_is_room() {
     world.input(2, Input::Storage { room });
     world.run();
     world.call(0, 5, id(session, 2), "a");
+    assert!(matches!(world.take_told(5)[..], [ToClient::Replied { .. }]));
+}
+
+/// A message of a peer, as its link brings it.
+fn heard<M>(from: u16, message: PeerMessage<M>) -> Input<M> {
+    Input::Peer {
+        from: NodeId(from),
+        link: LinkEpoch(1),
+        message,
+    }
+}
+
+/// Claim rp-19.
+#[test]
+fn a_peer_whose_word_that_it_has_room_again_was_lost_is_not_full_for_ever() {
+    let mut world = World::new(3);
+    let session = world.open(0, 5);
+    let full = |world: &mut World, from: u16| {
+        let room = DiskRoom::Full;
+        let message = PeerMessage::Replica(ReplicaMessage::Room { room });
+        world.input(0, heard(from, message));
+    };
+    let clock = |world: &mut World, from: u16| {
+        let wall = world.right_wall();
+        let message = PeerMessage::Replica(ReplicaMessage::Clock { wall });
+        world.input(0, heard(from, message));
+    };
+    full(&mut world, 1);
+    full(&mut world, 2);
+    for _ in 0..4 {
+        clock(&mut world, 1);
+        full(&mut world, 1);
+        clock(&mut world, 2);
+        full(&mut world, 2);
+    }
+    world.call(0, 5, id(session, 1), "a");
+    let ask = Ask::Call(id(session, 1));
+    let refusal = [refused(ask, Refusal::StorageFull)];
+    assert!(world.take_told(5).ends_with(&refusal), "they say so still");
+    clock(&mut world, 2);
+    clock(&mut world, 2);
+    world.call(0, 5, id(session, 1), "a");
     assert!(matches!(world.take_told(5)[..], [ToClient::Replied { .. }]));
 }

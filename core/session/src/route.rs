@@ -19,8 +19,9 @@ pub(crate) struct Route {
     addresses: Vec<(Option<NodeId>, String)>,
     current: usize,
     hint: Option<NodeId>,
-    /// The node that fell silent last; a hint does not lead back to it.
-    shunned: Option<NodeId>,
+    /// Nodes that fell silent or refused to serve; a hint leads back to none of them before another one leads. At most one for
+    /// each address.
+    shunned: BTreeSet<NodeId>,
     failed_in_a_row: usize,
     /// Addresses at which another cluster answered since the own one did.
     foreign: BTreeSet<usize>,
@@ -41,7 +42,7 @@ impl Route {
             addresses,
             current,
             hint: None,
-            shunned: None,
+            shunned: BTreeSet::new(),
             failed_in_a_row: 0,
             foreign: BTreeSet::new(),
         }
@@ -61,6 +62,8 @@ impl Route {
                 .into_iter()
                 .map(|(node, address)| (Some(node), address))
                 .collect();
+            let is_known = |node: &NodeId| self.addresses.iter().any(|(id, _)| id == &Some(*node));
+            self.shunned.retain(is_known);
         }
         self.current = self.position(node).unwrap_or(0);
     }
@@ -90,17 +93,17 @@ impl Route {
         self.foreign.len() == self.addresses.len()
     }
 
-    /// The node in use fell silent.
+    /// The node in use fell silent or refused to serve.
     pub(crate) fn shun(&mut self) {
-        self.shunned = self.addresses[self.current].0;
+        self.shunned.extend(self.addresses[self.current].0);
     }
 
     /// A node names `leader` as the leader. Returns whether that is a known node other than the one in use.
     pub(crate) fn hinted(&mut self, leader: NodeId) -> bool {
         match self.position(leader) {
-            Some(position) if position != self.current && self.shunned != Some(leader) => {
+            Some(position) if position != self.current && !self.shunned.contains(&leader) => {
                 self.current = position;
-                self.shunned = None;
+                self.shunned.clear();
                 true
             }
             Some(_) | None => false,
@@ -145,6 +148,19 @@ mod tests {
         assert!(!route.hinted(NodeId(1)));
         assert!(route.hinted(NodeId(3)));
         assert!(route.hinted(NodeId(1)));
+    }
+
+    #[test]
+    fn hints_lead_to_none_of_several_nodes_that_refused_in_turn() {
+        let mut route = route();
+        for refused in [1, 2] {
+            assert_eq!(route.current, refused - 1);
+            route.shun();
+            route.advance();
+        }
+        assert!(!route.hinted(NodeId(1)));
+        assert!(!route.hinted(NodeId(2)));
+        assert_eq!(route.address(), "c:1");
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! Handling of refusals: end the operation, send it again later, or send it to another node.
 
 use super::{ClientSession, Link, Registration, SessionOutput};
-use crate::Failure;
 use crate::outstanding::Pending;
-use quorate_types::{Ask, CommandId, Duration, Refusal, SessionId, Time};
+use crate::{Failure, Operation};
+use quorate_types::{Ask, CommandId, Duration, ReadLevel, Refusal, SessionId, Time};
 
 impl ClientSession {
     pub(super) fn on_refused(
@@ -25,6 +25,10 @@ impl ClientSession {
             }
             (_, Refusal::NotServing | Refusal::Behind) => {
                 self.delay(now, ask);
+                if !self.reads_any_state(ask) {
+                    // The next node may name this one as the leader before it has answered anything itself.
+                    self.route.shun();
+                }
                 self.on_disconnected(now);
                 self.wake_hint = now;
             }
@@ -96,6 +100,18 @@ impl ClientSession {
             }
             Ask::Call(_) | Ask::Request(_) | Ask::Session(_) => false,
         }
+    }
+
+    /// Whether the refusal says only that a node does not know how old its state is, or that it is behind: it may know soon.
+    fn reads_any_state(&mut self, ask: Ask) -> bool {
+        let pending = self.pending_mut(ask);
+        pending.is_some_and(|pending| match pending.operation {
+            Operation::Read { level, .. } => match level {
+                ReadLevel::Any | ReadLevel::Loose => true,
+                ReadLevel::Ordered | ReadLevel::Confirmed | ReadLevel::Lease => false,
+            },
+            Operation::Call { .. } | Operation::Checkpoint => false,
+        })
     }
 
     /// The operation that a refusal is about.

@@ -291,6 +291,35 @@ fn a_hint_that_comes_with_the_first_answer_is_followed_and_the_next_one_not_at_o
     );
 }
 
+/// The leader does not serve and the others name it as the leader: they get the time to answer themselves.
+#[test]
+fn a_hint_leads_back_to_none_of_the_nodes_that_refused() {
+    let mut world = World::open();
+    world.call("a");
+    let id = CommandId {
+        session: SESSION,
+        sequence: 1,
+    };
+    let ask = Ask::Call(id);
+    for (refusal, next) in [(Refusal::NotServing, "b:1"), (Refusal::StorageFull, "c:1")] {
+        world.now = world.now + Duration::from_millis(20);
+        world.dialled();
+        world.receive(ToClient::Refused { ask, refusal });
+        assert_eq!(world.dialled(), [next]);
+        world.connect(if next == "b:1" { 2 } else { 3 });
+        for named in [1, 2] {
+            world.now = world.now + Duration::from_millis(20);
+            let leader = Some(NodeId(named));
+            if named == 1 || next == "c:1" {
+                world.receive(ToClient::Leader { leader });
+            }
+            assert_eq!(world.dialled(), [""; 0], "{next} names n{named}");
+        }
+    }
+    world.reply(1);
+    assert_eq!(world.session.in_flight(), 0);
+}
+
 #[test]
 fn what_no_node_would_read_is_refused_here_and_leaves_no_gap_in_the_session() {
     let mut world = World::open();

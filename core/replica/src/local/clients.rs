@@ -75,6 +75,7 @@ impl<O: Ordering> Replica<O> {
         let sessions = self.connections.remove(connection);
         self.waiting.disconnected(connection, &sessions);
         self.expiry.disconnected(connection);
+        self.reads.disconnected(connection);
     }
 
     /// Tells every client the new leader.

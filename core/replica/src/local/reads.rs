@@ -7,7 +7,7 @@ use crate::limits::READS_WAITING;
 use quorate_ordering::ReadId;
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{ConnectionId, NodeId, ObjectId, SessionId, Slot, Time, Value};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// A client's read.
 #[derive(Debug)]
@@ -87,6 +87,8 @@ pub(crate) struct Reads {
     queries: BTreeMap<ReadId, Query>,
     /// Reads of any state for which this replica is behind what their clients have seen.
     held: VecDeque<Held>,
+    /// Connections that ended in this turn: nobody hears the answers to their reads. At most one for each connection.
+    gone: BTreeSet<ConnectionId>,
     count: usize,
     keepalives: usize,
 }
@@ -149,8 +151,37 @@ impl Reads {
         self.keepalives += 1;
     }
 
+    /// A connection ended: its reads take no place from the next turn on, except those that the objects are answering.
+    pub(crate) fn disconnected(&mut self, connection: ConnectionId) {
+        if self.count > self.queries.len() {
+            self.gone.insert(connection);
+        }
+    }
+
+    /// Drops the reads of connections that ended. A client without an answer connects and sends its reads again, as often as
+    /// it likes, while their barrier waits for a quorum.
+    fn drop_gone(&mut self) {
+        let gone = std::mem::take(&mut self.gone);
+        if gone.is_empty() {
+            return;
+        }
+        let is_wanted = |read: &Read| !gone.contains(&read.to);
+        let arriving = self.arriving.values_mut();
+        let asked = self.asked.values_mut().map(|(_, group)| group);
+        let ready = self.ready.iter_mut().map(|ready| &mut ready.group);
+        for group in arriving.chain(asked).chain(ready) {
+            let before = group.reads.len();
+            group.reads.retain(is_wanted);
+            self.count -= before - group.reads.len();
+        }
+        let before = self.held.len();
+        self.held.retain(|held| is_wanted(&held.read));
+        self.count -= before - self.held.len();
+    }
+
     /// Closes the groups of this turn and names them.
     pub(crate) fn end_turn(&mut self) -> Vec<(ReadId, Way)> {
+        self.drop_gone();
         let mut named = Vec::new();
         for (way, group) in std::mem::take(&mut self.arriving) {
             let id = self.fresh_id();

@@ -2,8 +2,10 @@
 
 use crate::world::{World, call, id, refused};
 use quorate_ordering::Effect;
-use quorate_replica::{Output, limits};
-use quorate_types::{Ask, Body, Duration, NodeId, ReadLevel, Refusal, Slot, Time, ToClient};
+use quorate_replica::{Input, Output, limits};
+use quorate_types::{
+    Ask, Body, ConnectionId, Duration, NodeId, ReadLevel, Refusal, Slot, Time, ToClient,
+};
 
 /// Claim rp-6.
 #[test]
@@ -295,4 +297,35 @@ fn a_read_whose_barrier_the_next_leader_never_fills_is_confirmed_by_it_anew() {
         assert!(world.outcome(5).is_some(), "the barrier lay {ahead} ahead");
         assert_eq!(world.nodes[1].replica.status().reads, 0);
     }
+}
+
+#[test]
+fn the_reads_of_a_connection_that_ended_take_no_place() {
+    let mut world = World::new(1);
+    world.shared.borrow_mut().holds_reads = true;
+    let waiting = |world: &World| world.nodes[0].replica.status().reads;
+    for connection in 10..20 {
+        for (request, level) in [(1, ReadLevel::Confirmed), (2, ReadLevel::Lease)] {
+            world.read(0, connection, request, level);
+        }
+        world.read_after(0, connection, 3, Slot(9));
+        let connection = ConnectionId(connection);
+        world.input(0, Input::Disconnected { connection });
+    }
+    world.read(0, 5, 1, ReadLevel::Confirmed);
+    assert_eq!(waiting(&world), 1, "only the last client is still there");
+    let asked = world.shared.borrow().asked.clone();
+    let (_, read, _) = *asked.last().expect("it was asked for");
+    let (barrier, until) = (Slot::ZERO, None);
+    world.effect(
+        0,
+        Effect::Confirmed {
+            read,
+            barrier,
+            until,
+        },
+    );
+    world.run();
+    assert!(world.outcome(5).is_some());
+    assert_eq!(waiting(&world), 0);
 }

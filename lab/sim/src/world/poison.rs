@@ -257,8 +257,17 @@ impl World {
                 }
         };
         if is_kept {
-            // Who is past it tells the others its state, and who is away may be past it.
-            return replicas.iter().all(|id| !self.may_go_on(id, None));
+            // Who is past it tells the others its state once a majority has it, and who is away may be past it. Who reported that it
+            // died there is not asked; who is gone for ever and never said so is waited for.
+            let is_stuck = |id: &NodeId| {
+                let node = &self.nodes[id];
+                let running = node.running.as_ref();
+                let down_at = running.and_then(|running| running.objects.down_at());
+                reported.contains(*id) && (node.is_wiped || down_at == Some(place))
+            };
+            let asked = replicas.iter().filter(|id| !is_stuck(id));
+            let able = replicas.iter().filter(|id| self.may_go_on(*id, None));
+            return able.count() < asked.count() / 2 + 1;
         }
         let mut missing = replicas.iter().filter(|id| !reported.contains(*id));
         missing.any(|id| !may_report(id))

@@ -18,6 +18,8 @@ pub struct Liveness {
     judged_since_ns: u64,
     places: BTreeMap<u64, Place>,
     quiet_since_ns: Option<u64>,
+    /// Nodes that lag have caught up so long after faults stopped.
+    caught_up_ns: u64,
     /// Client and time of the call by the world's number of the operation.
     waiting: BTreeMap<u64, (u64, u64)>,
     completed_in_quiet: u64,
@@ -42,14 +44,18 @@ impl Liveness {
             judged_since_ns: 0,
             places: BTreeMap::new(),
             quiet_since_ns: None,
+            caught_up_ns: 0,
             waiting: BTreeMap::new(),
             completed_in_quiet: 0,
         }
     }
 
-    /// Takes note that from `now_ns` on no fault happens and all that was broken is mended.
-    pub fn faults_stopped(&mut self, now_ns: u64) {
+    /// Takes note that from `now_ns` on no fault happens and all that was broken is mended. A client may be with the node that
+    /// lags most, which answers reads once it has caught up: at the pace that its limits and links allow, it needs
+    /// `catching_up_ns` for that.
+    pub fn faults_stopped(&mut self, now_ns: u64, catching_up_ns: u64) {
         self.quiet_since_ns = Some(now_ns);
+        self.caught_up_ns = now_ns.saturating_add(catching_up_ns);
     }
 
     /// Takes note that faults happen again.
@@ -131,7 +137,7 @@ impl Liveness {
                 began_ns.saturating_add(self.place_within_ns)
             }
         };
-        let begun_ns = quiet_ns.max(*called_ns).max(place_ns);
+        let begun_ns = self.caught_up_ns.max(*called_ns).max(place_ns);
         let owed_ns = begun_ns.saturating_add(self.within_ns);
         if now_ns <= owed_ns {
             return Ok(());
@@ -154,7 +160,7 @@ mod tests {
         let mut owed = Liveness::new(10, 0);
         owed.invoked(0, 1, 1);
         owed.check(1000).unwrap();
-        owed.faults_stopped(1000);
+        owed.faults_stopped(1000, 0);
         owed.check(1010).unwrap();
         owed.completed(1010, 1).unwrap();
         owed.check(u64::MAX).unwrap();
@@ -165,7 +171,7 @@ mod tests {
     fn an_operation_that_hangs_or_answers_late_after_faults_stopped_is_found() {
         let mut owed = Liveness::new(10, 0);
         owed.invoked(0, 1, 1);
-        owed.faults_stopped(5);
+        owed.faults_stopped(5, 0);
         owed.invoked(20, 2, 2);
         let broken = owed.check(16).unwrap_err();
         assert_eq!(broken.property, Property::Liveness);
@@ -176,9 +182,22 @@ mod tests {
     }
 
     #[test]
+    fn who_may_be_with_a_node_that_lags_is_owed_an_answer_after_it_caught_up() {
+        let mut owed = Liveness::new(10, 0);
+        owed.invoked(0, 1, 1);
+        owed.faults_stopped(100, 50);
+        owed.check(160).unwrap();
+        assert!(owed.check(161).is_err());
+        owed.completed(160, 1).unwrap();
+        owed.invoked(170, 1, 2);
+        owed.check(180).unwrap();
+        assert!(owed.check(181).is_err(), "the time to catch up is over");
+    }
+
+    #[test]
     fn who_waits_for_a_place_in_a_full_table_is_owed_it_first() {
         let mut owed = Liveness::new(10, 100);
-        owed.faults_stopped(0);
+        owed.faults_stopped(0, 0);
         owed.invoked(0, 1, 1);
         owed.invoked(0, 2, 2);
         owed.found_no_place(1);
@@ -200,7 +219,7 @@ mod tests {
     #[test]
     fn a_lost_client_and_a_new_fault_owe_nothing() {
         let mut owed = Liveness::new(10, 0);
-        owed.faults_stopped(0);
+        owed.faults_stopped(0, 0);
         owed.invoked(0, 1, 1);
         owed.invoked(0, 2, 2);
         owed.client_lost(1);

@@ -18,6 +18,7 @@ mod generate;
 mod harm;
 mod judge;
 mod keeping;
+mod lag;
 mod leading;
 mod ledger;
 mod life;

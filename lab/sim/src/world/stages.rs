@@ -102,13 +102,13 @@ impl World {
         match self.stage {
             Stage::Faults if self.now.0 >= self.schedule.until.0 => {
                 self.mend();
-                self.judge.liveness.faults_stopped(self.now.0);
+                self.faults_stopped();
                 self.stage = Stage::Calm { since: self.now };
             }
             Stage::Calm { since } if self.now.since(since) >= CALM => self.stage = Stage::Drain,
             Stage::Drain if self.is_idle() => self.darken(),
             Stage::Dark { until } if self.now >= until => {
-                self.judge.liveness.faults_stopped(self.now.0);
+                self.faults_stopped();
                 self.stage = Stage::Last { since: self.now };
                 self.read_everything();
             }

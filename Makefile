@@ -141,8 +141,8 @@ sim-ci: cargo-present venv ## simulate 5,000 seeds
 zoo: cargo-present venv ## plant every known bug, two at a time; each must be found within its seeds: QUICK=1 only a dozen of them
 	$(SIM) --features zoo --bin zoo -- $(if $(QUICK),--quick)
 
-nemesis: build ## kill, stop, cut off and starve real processes under load; judge what clients saw: MINUTES=n goes on
-	$(BIN)/python lab/nemesis/run.py $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED))
+nemesis: build ## kill, stop, cut off and starve real processes under load; judge what clients saw: MINUTES=n goes on, LONG=1 adds faults of minutes
+	$(BIN)/python lab/nemesis/run.py $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED)) $(if $(LONG),--long)
 
 outage: build ## how long writes and reads wait when the leader is killed (KILLS=n, INSTALLS=n), stopped or cut off
 	$(BIN)/python lab/nemesis/outage.py --reads --kills $(or $(KILLS),60) --during-install $(or $(INSTALLS),20)

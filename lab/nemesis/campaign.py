@@ -15,7 +15,7 @@ from checker import judge
 from fault import Fault, Scene
 from group import Group
 from load import Load, read_all
-from outages import Outage, answered_between, outage
+from outages import Outage, answered_between, outage, p99_ms, slowed
 from recording import Recording
 from verdict import Verdict, show_progress
 from waiting import NeverHappened, hold, wait_until
@@ -109,15 +109,24 @@ class Campaign:
         answered, refused, unknown = recording.counts()
         show_progress(f"{self.title}: {fault.name}, {answered} calls, {refused} refused, {unknown} unknown")
         injected_ns = time.monotonic_ns()
+        p99_note = ""
         try:
             self.group.wait_whole(WHOLE_S)
             fault.prepare(self.scene)
+            calm_ns = time.monotonic_ns()
+            hold(fault.calm_s)
             injected_ns = time.monotonic_ns()
             fault.inject(self.scene)
             hold(fault.hold_s)
             if fault.serves_meanwhile:
                 self._wait_served(recording, SERVED_S, "a healthy majority to serve")
             problems += fault.problems(self.scene)
+            if fault.p99_times_max is not None:
+                calls = recording.operations()
+                before = p99_ms(calls, calm_ns, injected_ns)
+                during = p99_ms(calls, injected_ns, time.monotonic_ns())
+                p99_note = f", p99 {before or 0:.1f} ms before and {during or 0:.1f} ms"
+                problems += slowed(before, during, fault.p99_times_max)
         except NeverHappened as error:
             problems.append(str(error))
         try:
@@ -133,7 +142,7 @@ class Campaign:
         self.memory_kib.append(max(member.rss_kib() or 0 for member in self.group))
         hold(CALM_S)
         seen = outage(recording.operations(), injected_ns, whole_ns)
-        note = f"outage {seen.median_ms:.0f} ms, longest {seen.longest_ms:.0f} ms"
+        note = f"outage {seen.median_ms:.0f} ms, longest {seen.longest_ms:.0f} ms{p99_note}"
         self.verdict.check(f"{self.title} {fault.name}", problems, note)
         return is_whole
 

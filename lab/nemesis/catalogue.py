@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import FunctionType
 
 from fault import Fault, Need, Role
-from faults_clients import flood_of_closes, flood_of_opens, half_frames, silent_crowd, slow_loris
+from faults_clients import (
+    Descriptors,
+    MillionsOfCloses,
+    flood_of_closes,
+    flood_of_opens,
+    half_frames,
+    noise,
+    noise_long,
+    silent_crowd,
+    slow_loris,
+)
 from faults_disk import Damage, DiskFull, FlushFails, FlushSlow
-from faults_host import HostHangs, HostKilled, HostsKilled
-from faults_network import Bridge, Cut, Deaf, Mute, Split
+from faults_host import EndlessCall, HostHangs, HostKilled, HostsKilled
+from faults_network import Bridge, Cut, Deaf, Mute, SlowLink, Split
 from faults_process import Forget, Kill, KillAll, Lag, Stop, Terminate
 
 Make = Callable[[], Fault]
@@ -43,6 +54,12 @@ _MAKERS: tuple[Make, ...] = (
     slow_loris,
     flood_of_opens,
     flood_of_closes,
+    noise,
+    Descriptors,
+    SlowLink,
+    EndlessCall,
+    MillionsOfCloses,
+    noise_long,
 )
 
 CATALOGUE: dict[str, Make] = {make().name: make for make in _MAKERS}
@@ -54,11 +71,24 @@ def chosen(names: list[str]) -> list[str]:
     """The faults of a list as the command line has it: names, or beginnings of names."""
     found: list[str] = []
     for name in names:
-        matching = [known for known in CATALOGUE if known == name or known.startswith(f"{name}-")]
+        begun = [known for known in CATALOGUE if known.startswith(f"{name}-")]
+        matching = [name] if name in CATALOGUE else begun
         if not matching:
             raise ValueError(f"no fault {name}: choose from {', '.join(CATALOGUE)}")
         found.extend(matching)
     return found
+
+
+def usual() -> list[str]:
+    """All but those that take minutes."""
+    return [name for name, make in CATALOGUE.items() if not make().is_long]
+
+
+def described(name: str) -> str:
+    """What the fault is, in a line."""
+    make = CATALOGUE[name]
+    said = (make.__doc__ if isinstance(make, FunctionType) else None) or type(make()).__doc__ or ""
+    return said.strip().splitlines()[0]
 
 
 def missing(name: str, provided: set[Need]) -> list[Need]:

@@ -1,22 +1,34 @@
 """Clients that mean harm: they speak the wire as far as they need to take places, memory and turns of a node.
 
 Each attack is a set of open sockets, or of threads that go on until told to stop. No attack waits for a node:
-what a node refuses is part of the attack. Used by the faults of `faults_clients`.
+what a node refuses is part of the attack. `AttackProcess` runs one in a process of its own, so that it takes
+no turns of the clients that are measured. Used by the faults of `faults_clients`.
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
+import random
 import socket
 import struct
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
+from functools import partial
 
 GROUP = 1
 HELLO, FROM_CLIENT = 1, 5
 OPEN, CLOSE = 1, 5
 VERSION_FILE = "core/wire/src/handshake.rs"
+HEAD_BYTES = 12
+REFUSED_BYTES = 11
+"""The answer to the close of a session that belongs to somebody else."""
+
+KINDS = range(14)
+"""Of frames, and a little above."""
 
 
 def crc32c(data: bytes) -> int:
@@ -59,6 +71,8 @@ class Crowd:
         self._sockets: list[socket.socket] = []
         self._threads: list[threading.Thread] = []
         self._is_over = threading.Event()
+        self.answered_bytes = 0
+        self.said = 0
 
     def silent(self, count: int) -> None:
         """Connections on which nothing is ever said."""
@@ -88,33 +102,62 @@ class Crowd:
 
     def sessions(self, threads: int) -> None:
         """Opens of sessions as fast as one machine can send them."""
-        self._flood(threads, lambda: struct.pack("<B", OPEN) + os.urandom(16))
+        opens = [b"".join(struct.pack("<B", OPEN) + os.urandom(16) for _ in range(500)) for _ in range(100)]
+        self._flood(threads, [frame(FROM_CLIENT, body) for body in opens])
 
     def closes(self, threads: int) -> None:
         """Closes of sessions that belong to others, as fast as one machine can send them."""
-        self._flood(threads, lambda: struct.pack("<BQ", CLOSE, 1 << 16))
+        self._flood(threads, [frame(FROM_CLIENT, struct.pack("<BQ", CLOSE, 1 << 16) * 500)])
+
+    def noise(self, threads: int, seed: int) -> None:
+        """Random bytes: alone, behind a greeting, in whole frames, and as frames with flipped bits."""
+        for number in range(threads):
+            self._go_on(partial(self._make_noise, random.Random(f"{seed}/{number}")))
 
     def end(self) -> None:
         """Stop all threads and close all sockets."""
         self._is_over.set()
         for one in self._sockets:
+            with contextlib.suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
             one.close()
         for thread in self._threads:
             thread.join()
 
-    def _flood(self, threads: int, message: Callable[[], bytes]) -> None:
+    def _flood(self, threads: int, frames: list[bytes]) -> None:
         def go() -> None:
             while not self._is_over.is_set():
                 one = self._keep(self._hello)
                 if one is None:
                     self._is_over.wait(0.1)
                     continue
+                self._go_on(partial(self._count_answers, one))
                 with contextlib.suppress(OSError):
-                    while not self._is_over.is_set():
-                        one.sendall(frame(FROM_CLIENT, b"".join(message() for _ in range(500))))
+                    for each in itertools.cycle(frames):
+                        if self._is_over.is_set():
+                            break
+                        one.sendall(each)
 
         for _ in range(threads):
             self._go_on(go)
+
+    def _count_answers(self, one: socket.socket) -> None:
+        answers = one.makefile("rb", buffering=1 << 16)
+        with contextlib.suppress(OSError, ValueError):
+            while head := answers.read(HEAD_BYTES):
+                self.answered_bytes += len(answers.read(struct.unpack_from("<I", head)[0]))
+
+    def _make_noise(self, rng: random.Random) -> None:
+        while not self._is_over.is_set():
+            made = None
+            with contextlib.suppress(OSError):
+                made = socket.create_connection(self._target, timeout=1.0)
+                made.sendall(rng.choice((b"", self._hello)))
+                for _ in range(rng.randrange(1, 8)):
+                    made.sendall(_noise(rng))
+                    self.said += 1
+            if made is not None:
+                made.close()
 
     def _go_on(self, work: Callable[[], None]) -> None:
         thread = threading.Thread(target=work, daemon=True)
@@ -125,6 +168,7 @@ class Crowd:
         try:
             made = socket.create_connection(self._target, timeout=5.0)
             made.sendall(says)
+            made.settimeout(None)
         except OSError:
             return None
         self._sockets.append(made)
@@ -134,3 +178,68 @@ class Crowd:
     def _large(size: int) -> bytes:
         head = struct.pack("<IBBHI", size, FROM_CLIENT, 0, 0, GROUP)
         return head + bytes(4 + size)
+
+
+def _noise(rng: random.Random) -> bytes:
+    body = rng.randbytes(rng.randrange(2000))
+    drawn = rng.randrange(4)
+    if drawn == 0:
+        return body
+    if drawn == 1:
+        return b"GET /" + body + b"\r\n\r\n"
+    whole = bytearray(frame(rng.choice(KINDS), body))
+    if drawn == 2:
+        whole[rng.randrange(len(whole))] ^= 1 << rng.randrange(8)
+    return bytes(whole)
+
+
+class AttackProcess:
+    """An attack in a process of its own."""
+
+    def __init__(self, address: str, version: int, attack: str, *numbers: int) -> None:
+        words = [address, str(version), attack, *(str(number) for number in numbers)]
+        self._process = subprocess.Popen(
+            [sys.executable, __file__, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        self._ask()
+
+    def answered(self) -> int:
+        """How many closes were answered so far."""
+        return self._ask()[0] // REFUSED_BYTES
+
+    def said(self) -> int:
+        """How many pieces of noise were sent."""
+        return self._ask()[1]
+
+    def end(self) -> None:
+        """Let all its connections go."""
+        self._process.kill()
+        self._process.wait(timeout=10.0)
+
+    def _ask(self) -> list[int]:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write("\n")
+        self._process.stdin.flush()
+        return [int(word) for word in self._process.stdout.readline().split()]
+
+
+def main() -> None:
+    """`crowd.py ADDRESS VERSION ATTACK NUMBER...`: attack until the input ends; a line asks for counts."""
+    address, version, attack, *numbers = sys.argv[1:]
+    crowd = Crowd(address, int(version))
+    attacks: dict[str, Callable[..., None]] = {
+        "silent": crowd.silent,
+        "half-frames": crowd.half_frames,
+        "drips": crowd.drip,
+        "opens": crowd.sessions,
+        "closes": crowd.closes,
+        "noise": crowd.noise,
+    }
+    attacks[attack](*(int(number) for number in numbers))
+    for _ in sys.stdin:
+        print(crowd.answered_bytes, crowd.said, flush=True)
+
+
+if __name__ == "__main__":
+    main()

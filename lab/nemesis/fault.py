@@ -69,6 +69,13 @@ class Fault(ABC):
     serves_meanwhile: bool = True
     """Whether a healthy connected majority is left, which must serve before the fault is healed."""
 
+    calm_s: float = 0.0
+    """How long calls are watched before it, to compare with."""
+    p99_times_max: float | None = None
+    """How many times as long 99 of 100 calls may take while it lasts."""
+
+    is_long: bool = False
+    """Whether it takes minutes: met only when it is named, or with `--long`."""
     is_lasting: bool = False
     """Whether the group never is as before: it then meets the fault once, however long the run."""
 

@@ -3,27 +3,43 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 from checker import ROOT
-from crowd import VERSION_FILE, Crowd
-from fault import Fault, Role, Scene
+from crowd import VERSION_FILE, AttackProcess
+from fault import Fault, Need, Role, Scene
 from member import Member
+from waiting import wait_until
 
 MEMORY_KIB = 400 << 10
 """What a crowd may cost a node: 256 MiB of buffers, and as much again as a node has without clients."""
+
+
+P99_TIMES_MAX = 3.0
+"""What a crowd may make of the time that 99 of 100 calls of other clients take."""
+
+CLOSES_MIN = 4_000_000
+CLOSES_S = 600.0
+
+NOISE_LONG_S = 600.0
+
+FILES = 400
+"""Files that a node may open which is to run out of them."""
 
 
 class CrowdFault(Fault):
     """A crowd at the leader; the group serves meanwhile."""
 
     hold_s = 6.0
+    calm_s = 4.0
+    p99_times_max: float | None = P99_TIMES_MAX
 
-    def __init__(self, name: str, attack: Callable[[Crowd], None]) -> None:
-        self.name = name
+    def __init__(self, name: str, attack: str, *numbers: int, hold_s: float = 6.0) -> None:
+        self.name = f"crowd-{name}"
+        self.hold_s = hold_s
         self._attack = attack
-        self._crowd: Crowd | None = None
+        self._numbers = numbers
+        self._crowds: list[AttackProcess] = []
         self._victim: Member | None = None
         self._before_kib = 0
 
@@ -31,23 +47,97 @@ class CrowdFault(Fault):
         """Let the crowd come."""
         self._victim = scene.member(Role.LEADER)
         self._before_kib = self._victim.rss_kib() or 0
-        self._crowd = Crowd(scene.group.network.listen(self._victim.number), version())
-        self._attack(self._crowd)
+        addresses = self.addresses(scene, self._victim)
+        self._crowds = [
+            AttackProcess(address, version(), self._attack, *self._numbers) for address in addresses
+        ]
+
+    def addresses(self, scene: Scene, victim: Member) -> list[str]:
+        """Where the crowd goes."""
+        return [scene.group.network.listen(victim.number)]
 
     def heal(self, scene: Scene) -> None:
         """Let it go."""
         del scene
-        if self._crowd is not None:
-            self._crowd.end()
+        for crowd in self._crowds:
+            crowd.end()
 
     def problems(self, scene: Scene) -> list[str]:
-        """The node lives, and has not grown beyond its bounds."""
+        """The node lives, has not panicked, and has not grown beyond its bounds."""
         del scene
         assert self._victim is not None
         if not self._victim.is_running():
             return [f"{self.name}: node {self._victim.number} died"]
+        found = []
+        if self._victim.count_in_log("panicked"):
+            found.append(f"{self.name}: node {self._victim.number} panicked")
         grown = (self._victim.rss_kib() or 0) - self._before_kib
-        return [f"{self.name}: {grown} KiB more memory"] if grown > MEMORY_KIB else []
+        if grown > MEMORY_KIB:
+            found.append(f"{self.name}: {grown} KiB more memory")
+        return found
+
+
+class MillionsOfCloses(CrowdFault):
+    """So many closes that anything kept of each would show."""
+
+    is_long = True
+
+    def __init__(self) -> None:
+        super().__init__("closes-millions", "closes", 32)
+
+    def problems(self, scene: Scene) -> list[str]:
+        """All were answered, and no more memory is held than for a few."""
+        early_kib = self._victim.rss_kib() or 0 if self._victim else 0
+
+        def answered() -> bool:
+            return sum(crowd.answered() for crowd in self._crowds) >= CLOSES_MIN
+
+        wait_until(answered, CLOSES_S, f"{CLOSES_MIN} answered closes")
+        found = super().problems(scene)
+        late_kib = self._victim.rss_kib() or 0 if self._victim else 0
+        if late_kib > early_kib + (64 << 10):
+            found.append(f"{self.name}: memory rises, from {early_kib} to {late_kib} KiB")
+        return found
+
+
+class Noise(CrowdFault):
+    """Random bytes at the port of clients and peers, and at the admin port."""
+
+    def __init__(self, name: str, hold_s: float, seed: int = 1) -> None:
+        super().__init__(name, "noise", 4, seed, hold_s=hold_s)
+        self.is_long = hold_s >= NOISE_LONG_S
+
+    def addresses(self, scene: Scene, victim: Member) -> list[str]:
+        """Both ports."""
+        return [*super().addresses(scene, victim), scene.group.network.admin(victim.number)]
+
+
+class Descriptors(CrowdFault):
+    """A crowd at a leader that may open few files: log and peers keep theirs."""
+
+    needs = (Need.DISK,)
+    p99_times_max = None
+
+    def __init__(self) -> None:
+        super().__init__("descriptors", "silent", 2 * FILES)
+
+    def prepare(self, scene: Scene) -> None:
+        """Start all nodes again with few files."""
+        for member in scene.group:
+            self._restart(scene, member, ["prlimit", f"--nofile={FILES}", *member.command])
+
+    def heal(self, scene: Scene) -> None:
+        """Let the crowd go, and start all nodes as they were."""
+        super().heal(scene)
+        for member in scene.group:
+            self._restart(scene, member, member.command[2:])
+
+    @staticmethod
+    def _restart(scene: Scene, member: Member, command: list[str]) -> None:
+        member.terminate()
+        member.command = command
+        member.start()
+        scene.group.wait_whole(30.0)
 
 
 def version() -> int:
@@ -60,24 +150,34 @@ def version() -> int:
 
 def silent_crowd() -> Fault:
     """1,100 connections on which nothing is said."""
-    return CrowdFault("crowd-silent", lambda crowd: crowd.silent(1100))
+    return CrowdFault("silent", "silent", 1100)
 
 
 def half_frames() -> Fault:
     """300 clients whose frames of a mebibyte do not end."""
-    return CrowdFault("crowd-half-frames", lambda crowd: crowd.half_frames(300, 1 << 20))
+    return CrowdFault("half-frames", "half-frames", 300, 1 << 20)
 
 
 def slow_loris() -> Fault:
     """500 clients that send a byte a second."""
-    return CrowdFault("crowd-drips", lambda crowd: crowd.drip(500))
+    return CrowdFault("drips", "drips", 500)
 
 
 def flood_of_opens() -> Fault:
-    """Sessions opened as fast as four threads can ask for them."""
-    return CrowdFault("crowd-opens", lambda crowd: crowd.sessions(4))
+    """Sessions opened as fast as eight threads can ask for them: more than 10,000 in a second."""
+    return CrowdFault("opens", "opens", 8)
 
 
 def flood_of_closes() -> Fault:
-    """Closes of other clients' sessions, millions of them."""
-    return CrowdFault("crowd-closes", lambda crowd: crowd.closes(4))
+    """Closes of other clients' sessions, as many as eight threads can send."""
+    return CrowdFault("closes", "closes", 8)
+
+
+def noise() -> Fault:
+    """Random bytes for half a minute."""
+    return Noise("noise", 30.0)
+
+
+def noise_long() -> Fault:
+    """Random bytes for ten minutes."""
+    return Noise("noise-long", NOISE_LONG_S)

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import threading
+
+import quorate
 
 from fault import Fault, Need, Role, Scene
 from member import Member
 from waiting import wait_until
+
+SKIPPED_S = 60.0
+"""A call that ends hosts is skipped by then: each dies three times, after `group.CALL_TIMEOUT_S` each."""
 
 
 def _hosts(member: Member) -> list[int]:
@@ -77,3 +84,42 @@ class HostHangs(Fault):
                 os.kill(pid, signal.SIGCONT)
             except ProcessLookupError:
                 continue
+
+
+class EndlessCall(Fault):
+    """A method that never returns: hosts are killed at it, and the group skips the call."""
+
+    name = "endless-call"
+    needs = (Need.TEXTS, Need.HOST)
+    # Every call waits behind it until it is skipped.
+    serves_meanwhile = False
+    hold_s = 1.0
+
+    def __init__(self) -> None:
+        self._caller: threading.Thread | None = None
+        self._ended: list[str] = []
+
+    def inject(self, scene: Scene) -> None:
+        """Call it."""
+
+        def call() -> None:
+            told = (quorate.NotExecuted, quorate.OutcomeUnknown)
+            with (
+                contextlib.suppress(*told),
+                quorate.connect(scene.group.endpoint, timeout=SKIPPED_S) as shelf,
+            ):
+                shelf.brood()
+                self._ended.append("an endless call returned")
+
+        self._caller = threading.Thread(target=call, daemon=True)
+        self._caller.start()
+
+    def heal(self, scene: Scene) -> None:
+        """The group skips it by itself."""
+        assert self._caller is not None
+        self._caller.join(timeout=SKIPPED_S)
+
+    def problems(self, scene: Scene) -> list[str]:
+        """Nobody got an answer."""
+        del scene
+        return self._ended

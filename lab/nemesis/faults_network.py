@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from fault import Fault, Need, Role, Scene
-from network import CLIENTS, cut_both_ways
+from member import Member
+from network import CLIENTS, Namespaces, cut_both_ways
+from waiting import hold
+
+CAUGHT_UP_S = 20.0
+"""Two seconds of the lab's load are less than a megabyte: a second at that rate."""
 
 
 class NetworkFault(Fault):
@@ -74,3 +79,39 @@ class Bridge(NetworkFault):
         """Cut one pair."""
         leader, follower = scene.member(Role.LEADER), scene.member(Role.FOLLOWER)
         cut_both_ways(scene.group.network, [leader.number], [follower.number])
+
+
+class SlowLink(Fault):
+    """A follower comes back over a link of 8 Mbit/s, and catches up; `catchup.py` measures how fast."""
+
+    name = "slow-link-follower"
+    needs = (Need.NAMESPACES, Need.DISK)
+    hold_s = 4.0
+
+    def __init__(self) -> None:
+        self._victim: Member | None = None
+
+    def prepare(self, scene: Scene) -> None:
+        """Let it miss something."""
+        self._victim = scene.member(Role.FOLLOWER)
+        self._victim.kill()
+        hold(2.0)
+
+    def inject(self, scene: Scene) -> None:
+        """Start it again over a narrow link."""
+        assert self._victim is not None
+        assert isinstance(scene.group.network, Namespaces)
+        scene.group.network.narrow(self._victim.number, 8.0)
+        self._victim.start()
+
+    def problems(self, scene: Scene) -> list[str]:
+        """It is whole while the link is narrow, and no link was dropped as too slow."""
+        scene.group.wait_whole(CAUGHT_UP_S)
+        slow = sum(status.slow_peers for status in scene.group.statuses().values())
+        return [f"{slow} links were dropped as too slow"] if slow else []
+
+    def heal(self, scene: Scene) -> None:
+        """The link is wide again."""
+        assert self._victim is not None
+        assert isinstance(scene.group.network, Namespaces)
+        scene.group.network.widen(self._victim.number)

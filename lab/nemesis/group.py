@@ -19,6 +19,9 @@ from member import Member, Status
 from network import Network
 from waiting import NeverHappened, wait_until
 
+CALL_TIMEOUT_S = 4.0
+"""After which a node kills the host of a call: longer than faults stop hosts, short for an endless call."""
+
 READY_S = 30.0
 """Time for a group to elect its first leader on a loaded machine of two cores."""
 
@@ -227,6 +230,7 @@ class Group:
             f"admin = {_text(self.network.admin(number))}",
             f"persist = {_text(plan.persist)}",
             f"python = {_text(sys.executable)}",
+            f"call_timeout = {CALL_TIMEOUT_S}",
             # The lab's own network leads nowhere else.
             "insecure = true",
         ]

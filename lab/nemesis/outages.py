@@ -39,6 +39,29 @@ def outage(operations: Iterable[Operation], start_ns: int, end_ns: int) -> Outag
     return Outage(statistics.median(longest), max(longest))
 
 
+P99_FLOOR_MS = 10.0
+"""A loaded machine of two cores makes calls wait that long without any fault."""
+
+
+def p99_ms(operations: Iterable[Operation], start_ns: int, end_ns: int) -> float | None:
+    """Within what time 99 of 100 calls of a span were answered; those without an answer waited to its end."""
+    took = sorted(
+        ((operation.return_ns or end_ns) - operation.invoke_ns) / MS
+        for operation in operations
+        if operation.client > 0 and start_ns <= operation.invoke_ns < end_ns and not operation.is_refused
+    )
+    return took[len(took) * 99 // 100] if took else None
+
+
+def slowed(before_ms: float | None, during_ms: float | None, times_max: float) -> list[str]:
+    """What is wrong where calls under a fault took more than so many times as long as before."""
+    if before_ms is None or during_ms is None:
+        return ["too few calls to compare"]
+    if during_ms <= times_max * max(before_ms, P99_FLOOR_MS):
+        return []
+    return [f"99 of 100 calls took {during_ms:.0f} ms, and {before_ms:.0f} ms before"]
+
+
 def answered_between(operations: Iterable[Operation], start_ns: int, end_ns: int) -> bool:
     """Whether a call that was made in the span was also answered in it: somebody is served."""
     return any(

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import isolation
 from campaign import Campaign
-from catalogue import CATALOGUE, chosen, missing, title_of, wants_own_disks
+from catalogue import CATALOGUE, chosen, described, missing, title_of, usual, wants_own_disks
 from checker import ROOT, checker
 from disks import FlushShim, SmallDisk
 from fault import Need, Scene
@@ -190,10 +190,16 @@ def read_options() -> Options:
     parser.add_argument(
         "--keep", type=Path, default=ROOT / "out" / "nemesis", help="where histories and logs stay"
     )
+    parser.add_argument("--long", action="store_true", help="also the faults that take minutes")
+    parser.add_argument("--list", action="store_true", help="name all faults and what they are, and end")
     given = parser.parse_args()
+    if given.list:
+        for name in CATALOGUE:
+            print(f"{name:24} {described(name)}{' (--long)' if name not in usual() else ''}")
+        parser.exit()
     names = [name for name in given.faults.split(",") if name]
     try:
-        faults = chosen(names) if names else list(CATALOGUE)
+        faults = chosen(names) if names else list(CATALOGUE) if given.long else usual()
         named(given.object, ROOT)
     except ValueError as error:
         parser.error(str(error))

@@ -30,3 +30,8 @@ class Shelf:
     def delete(self, key: str) -> bool:
         """Whether there was a text; there is none afterwards."""
         return self.texts.pop(key, None) is not None
+
+    def brood(self) -> None:
+        """Never return."""
+        while True:
+            self.texts.get("")

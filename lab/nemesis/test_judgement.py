@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from catalogue import CATALOGUE, chosen, title_of
+from catalogue import CATALOGUE, chosen, described, title_of, usual
 from memory import peaks_of
 from outage import WRITES, Row
-from outages import MS, answered_between, outage
+from outages import MS, answered_between, outage, p99_ms, slowed
 from pulse import longest_gap
 from recording import Operation, Recording
 from verdict import Verdict
@@ -156,3 +156,22 @@ def test_reads_that_come_back_late_and_kills_that_last_are_told() -> None:
     assert Row("stop-leader", "lease", [500.0] * 3, [10.0, 200.0, 900.0]).problems()
     assert Row("kill-leader", WRITES, [40.0, 50.0, 290.0]).problems() == []
     assert Row("kill-leader", WRITES, [40.0, 50.0, 990.0]).problems() == ["longest above 300 ms"]
+
+
+def test_calls_that_take_more_than_three_times_as_long_are_a_problem() -> None:
+    """Calls without an answer count with the whole time that they waited."""
+    quick = [append(1, number) for number in range(200)]
+    before = p99_ms(quick, 0, 200 * MS)
+    assert before is not None
+    assert before < 1.0
+    silent = [append(1, number, error="unknown: TimedOut", answered=False) for number in range(5)]
+    during = p99_ms([*quick, *silent], 0, 400 * MS)
+    assert slowed(before, during, 3.0)
+    assert slowed(before, before, 3.0) == []
+    assert slowed(None, before, 3.0)
+
+
+def test_faults_of_minutes_are_met_only_when_they_are_asked_for() -> None:
+    """Every other fault is usual, and every fault says in a line what it is."""
+    assert set(CATALOGUE) - set(usual()) == {"crowd-closes-millions", "crowd-noise-long"}
+    assert all(described(name) for name in CATALOGUE)

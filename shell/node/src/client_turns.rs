@@ -245,12 +245,13 @@ fn weight(request: &Result<FromClient, WireError>) -> usize {
     }
 }
 
-/// What a request owes before it is answered: opens and closes are written to the log of every node and call nothing.
+/// What a request owes before it is answered: opens are written to the log of every node and call nothing, and a session that is
+/// closed was opened before.
 pub(crate) fn debt_of(request: &FromClient) -> u32 {
     match request {
         FromClient::Call { .. } | FromClient::Read { .. } => 0,
-        FromClient::Attach { .. } | FromClient::KeepAlive { .. } => 1,
-        FromClient::Open { .. } | FromClient::Close { .. } | FromClient::Checkpoint { .. } => 4,
+        FromClient::Attach { .. } | FromClient::KeepAlive { .. } | FromClient::Close { .. } => 1,
+        FromClient::Open { .. } | FromClient::Checkpoint { .. } => 4,
     }
 }
 

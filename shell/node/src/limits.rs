@@ -75,7 +75,7 @@ pub(crate) const DEBT_MAX: u32 = 256;
 /// How long a client in debt pauses.
 pub(crate) const DEBT_PAUSE: quorate_types::Duration = quorate_types::Duration::from_millis(5);
 
-/// Debt that is forgiven in that time: 6,400 wrong requests or 1,600 opens a second of one client.
+/// Debt that is forgiven in that time: 3,200 wrong requests or 1,600 opens a second of one client.
 pub(crate) const DEBT_REPAID: u32 = 32;
 
 /// Clients that pause no longer for being many: together they are served 12,800 opens a second, a tenth of what a node can.

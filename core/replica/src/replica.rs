@@ -176,14 +176,7 @@ impl<O: Ordering> Replica<O> {
         out: &mut Vec<Output<O::Message>>,
     ) {
         match input {
-            Input::Client { from, message } => {
-                let is_call = matches!(message, FromClient::Call { .. });
-                self.client(now, from, message, out);
-                if is_call {
-                    // It waits for the end of the turn: it makes nothing ready that was not.
-                    return;
-                }
-            }
+            Input::Client { from, message } => return self.asked(now, from, message, out),
             Input::Disconnected { connection } => self.disconnected(connection),
             Input::Peer {
                 from,
@@ -241,6 +234,21 @@ impl<O: Ordering> Replica<O> {
             Input::Wake => self.wake(now, out),
         }
         self.settle(now, out);
+    }
+
+    /// A call waits for the end of the turn: it makes nothing ready that was not.
+    fn asked(
+        &mut self,
+        now: Time,
+        from: ConnectionId,
+        message: FromClient,
+        out: &mut Vec<Output<O::Message>>,
+    ) {
+        let is_call = matches!(message, FromClient::Call { .. });
+        self.client(now, from, message, out);
+        if !is_call {
+            self.settle(now, out);
+        }
     }
 
     fn end_turn(&mut self, now: Time, wall: Wall, entropy: u64, out: &mut Vec<Output<O::Message>>) {

@@ -51,4 +51,9 @@ impl Draw {
         let count = self.below(limit);
         (0..count).map(|_| draw(self)).collect()
     }
+
+    /// Half of the times one, in a box.
+    pub(crate) fn boxed<T>(&mut self, draw: impl FnOnce(&mut Draw) -> T) -> Option<Box<T>> {
+        self.flag().then(|| Box::new(draw(self)))
+    }
 }

@@ -302,11 +302,9 @@ fn election_or_agreement(draw: &mut Draw) -> Message {
             beat: counter(draw),
             decided: slot(draw),
             wants_lease: draw.flag(),
-            current: draw.flag().then(|| {
-                Box::new(Current {
-                    decided: slot(draw),
-                    heard: draw.list(4, |draw| (node(draw), counter(draw))),
-                })
+            current: draw.boxed(|draw| Current {
+                decided: slot(draw),
+                heard: draw.list(4, |draw| (node(draw), counter(draw))),
             }),
         }),
         _ => Message::Heard(Heard {

@@ -225,6 +225,12 @@ impl Batch {
         self.0.encoded.get_or_init(|| encode(self))
     }
 
+    /// The batch's encoded form, if it is kept.
+    #[must_use]
+    pub fn encoded(&self) -> Option<&Bytes> {
+        self.0.encoded.get()
+    }
+
     /// Whether both are the same allocation, and so equal.
     #[must_use]
     pub fn is_same(&self, other: &Batch) -> bool {

@@ -1,11 +1,14 @@
 //! Bytes of batches and commands: the same in messages and in the log.
 //!
 //! A batch is encoded once, kept inside it, and copied as a block into every frame and record after
-//! that. A decoded batch keeps the slice it came from, so a follower logs the leader's bytes.
+//! that. A decoded batch keeps the slice it came from, so a follower logs the leader's bytes. Only of large calls no encoded
+//! form is kept: it would hold their payloads in memory a second time, and costs no less to copy than to make.
 
 use crate::WireError;
-use crate::client::{CALL_BYTES, put_call_fields, take_call_fields};
+use crate::client::{CALL_BYTES, put_call_fields, put_call_head, take_call_fields};
 use crate::codec::{Reader, put_bytes, put_count, put_flag};
+use crate::frame_pieces::FrameBody;
+use crate::limits::{LARGE_FRAME_BYTES, SHARE_BYTES_MIN};
 use crate::words::{
     put_ballot, put_command_id, put_node, put_secret_hash, put_session, put_slot, take_ballot,
     take_command_id, take_node, take_secret_hash, take_session, take_slot,
@@ -41,18 +44,63 @@ fn encode(batch: &Batch) -> Bytes {
         | Body::Skip { .. } => COMMAND_BYTES_MIN,
     });
     let mut buf = BytesMut::with_capacity(HEAD_BYTES + calls.sum::<usize>());
-    buf.put_u64_le(batch.stamp().wall.0);
-    buf.put_u64_le(batch.stamp().entropy);
-    put_count(&mut buf, commands.len());
+    put_head(&mut buf, batch);
     for command in commands {
         put_command(&mut buf, command);
     }
     buf.freeze()
 }
 
+fn put_head(buf: &mut BytesMut, batch: &Batch) {
+    buf.put_u64_le(batch.stamp().wall.0);
+    buf.put_u64_le(batch.stamp().entropy);
+    put_count(buf, batch.commands().len());
+}
+
+/// Whether the batch's bytes are nearly all payloads that are worth sharing.
+fn is_large(batch: &Batch) -> bool {
+    batch.weight() >= SHARE_BYTES_MIN * batch.commands().len().max(1)
+}
+
 /// Writes the batch's encoded form behind its length.
 pub(crate) fn put_batch(buf: &mut BytesMut, batch: &Batch) {
-    put_bytes(buf, encoded(batch));
+    if batch.encoded().is_some() || !is_large(batch) {
+        put_bytes(buf, encoded(batch));
+        return;
+    }
+    buf.reserve(4 + HEAD_BYTES + batch.weight());
+    let at = buf.len();
+    put_count(buf, 0);
+    put_head(buf, batch);
+    for command in batch.commands() {
+        put_command(buf, command);
+    }
+    let length = u32::try_from(buf.len() - at - 4).expect("a batch fits a frame");
+    buf[at..at + 4].copy_from_slice(&length.to_le_bytes());
+}
+
+/// As [`put_batch`]; large payloads stay where they lie.
+pub(crate) fn put_batch_shared(body: &mut FrameBody<'_>, batch: &Batch) {
+    if !is_large(batch) {
+        return put_batch(body.buf(), batch);
+    }
+    let at = body.buf().len();
+    put_count(body.buf(), 0);
+    let before = body.len();
+    put_head(body.buf(), batch);
+    for command in batch.commands() {
+        if let Body::Call { object, payload } = &command.body
+            && payload.len() >= SHARE_BYTES_MIN
+        {
+            let (id, acknowledged) = (command.id, command.acknowledged);
+            put_call_head(body.buf(), CALL, id, acknowledged, *object, payload);
+            body.put_value(payload);
+        } else {
+            put_command(body.buf(), command);
+        }
+    }
+    let length = u32::try_from(body.len() - before).expect("a batch fits a frame");
+    body.buf()[at..at + 4].copy_from_slice(&length.to_le_bytes());
 }
 
 /// Bytes of the shortest batch behind its length.
@@ -72,7 +120,27 @@ pub(crate) fn take_batch(r: &mut Reader<'_>) -> Result<Batch, WireError> {
         take_command,
     )?;
     r.end("batch")?;
+    if encoded.len() >= LARGE_FRAME_BYTES && commands.iter().any(has_large_payload) {
+        return Ok(Batch::new(stamp, with_own_payloads(commands)));
+    }
     Ok(Batch::decoded(stamp, commands, encoded))
+}
+
+fn has_large_payload(command: &Command) -> bool {
+    matches!(&command.body, Body::Call { payload, .. } if payload.len() >= LARGE_FRAME_BYTES)
+}
+
+/// The log keeps a payload, and the object may keep the value in it for longer: a large one that shares a frame with others moves
+/// to memory of its own, so that it does not hold theirs.
+fn with_own_payloads(mut commands: Vec<Command>) -> Vec<Command> {
+    if commands.len() > 1 {
+        for command in &mut commands {
+            if let Body::Call { payload, .. } = &mut command.body {
+                *payload = Bytes::copy_from_slice(payload);
+            }
+        }
+    }
+    commands
 }
 
 const CALL: u8 = 1;

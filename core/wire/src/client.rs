@@ -4,8 +4,9 @@
 //! The hot path of a node: a call and its reply cost one copy of the payload each way.
 
 use crate::WireError;
-use crate::codec::{Reader, in_range, put_bytes};
-use crate::limits::COUNTER_LIMIT;
+use crate::codec::{Reader, in_range, put_bytes, put_count};
+use crate::frame_pieces::FrameBody;
+use crate::limits::{COUNTER_LIMIT, SHARE_BYTES_MIN};
 use crate::words::{
     put_command_id, put_node, put_secret_hash, put_session, put_slot, take_command_id, take_node,
     take_secret_hash, take_session, take_slot,
@@ -118,6 +119,20 @@ pub(crate) fn put_call_fields(
     object: ObjectId,
     payload: &[u8],
 ) {
+    put_call_head(buf, tag, id, acknowledged, object, payload);
+    buf.put_slice(payload);
+}
+
+/// The fields of a call before its payload, which must follow.
+#[inline]
+pub(crate) fn put_call_head(
+    buf: &mut BytesMut,
+    tag: u8,
+    id: CommandId,
+    acknowledged: u64,
+    object: ObjectId,
+    payload: &[u8],
+) {
     let length = u32::try_from(payload.len()).expect("a payload fits a frame");
     let mut head = [tag; 1 + CALL_BYTES];
     head[1..9].copy_from_slice(&id.session.0.to_le_bytes());
@@ -126,7 +141,6 @@ pub(crate) fn put_call_fields(
     head[25..29].copy_from_slice(&object.0.to_le_bytes());
     head[29..].copy_from_slice(&length.to_le_bytes());
     buf.put_slice(&head);
-    buf.put_slice(payload);
 }
 
 /// What a call carries on every layout: to a replica and inside a batch.
@@ -362,6 +376,24 @@ pub fn put_answer(buf: &mut BytesMut, message: &ToClient) {
             buf.put_u8(LEADER);
             crate::codec::put_option(buf, leader.as_ref(), |buf, node| put_node(buf, *node));
         }
+    }
+}
+
+/// Appends one answer as [`put_answer`] does; a large value stays where it lies.
+#[inline]
+pub fn put_answer_shared(body: &mut FrameBody<'_>, message: &ToClient) {
+    if let ToClient::Replied { id, outcome } = message
+        && let Outcome::Returned(value) | Outcome::Raised(value) = outcome
+        && value.len() >= SHARE_BYTES_MIN
+    {
+        let buf = body.buf();
+        buf.put_u8(REPLIED);
+        put_command_id(buf, *id);
+        buf.put_u8(outcome_parts(outcome).0);
+        put_count(buf, value.len());
+        body.put_value(value);
+    } else {
+        put_answer(body.buf(), message);
     }
 }
 

@@ -178,6 +178,11 @@ pub fn end_frame(buf: &mut BytesMut, open: OpenFrame) {
 }
 
 impl OpenFrame {
+    /// Where the frame begins in its buffer.
+    pub(crate) fn at(&self) -> usize {
+        self.at
+    }
+
     /// Bytes of the body so far.
     #[must_use]
     pub fn body_len(&self, buf: &BytesMut) -> usize {

@@ -15,6 +15,7 @@ mod client;
 mod codec;
 mod error;
 mod frame;
+mod frame_pieces;
 mod handshake;
 pub mod limits;
 mod peer;
@@ -26,16 +27,19 @@ mod view;
 mod words;
 
 pub use batch::encoded as encoded_batch;
-pub use client::{Requests, answers, put_answer, put_call, put_request, requests};
+pub use client::{
+    Requests, answers, put_answer, put_answer_shared, put_call, put_request, requests,
+};
 pub use error::WireError;
 pub use frame::{
     Frame, FrameError, FrameReader, HEADER_BYTES, Kind, OpenFrame, begin_frame, end_frame,
     put_frame,
 };
+pub use frame_pieces::{FrameBody, FramePieces, end_frame_shared, put_frame_shared};
 pub use handshake::{
     Hello, HelloRole, ObjectEntry, Reject, RejectReason, VERSION, VERSION_MIN, Welcome, node_name,
 };
-pub use peer::{put_peer, take_peer};
+pub use peer::{put_peer, put_peer_shared, take_peer};
 pub use reach::{put_reach, put_sighting, take_reach, take_sighting};
 pub use record::{put_record, take_record};
 pub use snapshot::{

@@ -20,6 +20,10 @@ pub const READ_BYTES_MAX: usize = 256 << 10;
 /// the values in the frame hold no others' bytes in memory.
 pub const LARGE_FRAME_BYTES: usize = 32 << 10;
 
+/// A value of this size or more is written from where it lies: a smaller copy is cheaper than two more pieces in a vectored
+/// write.
+pub const SHARE_BYTES_MIN: usize = 4 << 10;
+
 /// Bytes of an address, `host:port`: the longest DNS name and a port.
 pub const ADDRESS_BYTES_MAX: usize = 261;
 

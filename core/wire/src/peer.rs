@@ -2,6 +2,7 @@
 
 use crate::WireError;
 use crate::codec::{Reader, put_bytes, put_flag};
+use crate::frame_pieces::FrameBody;
 use crate::words::{
     put_digest, put_session, put_slot, put_view_id, take_digest, take_session, take_slot,
     take_view_id,
@@ -41,6 +42,23 @@ pub fn put_peer(buf: &mut BytesMut, message: &PeerMessage<AnyMessage>) {
             buf.put_u8(REPLICA);
             put_replica(buf, message);
         }
+    }
+}
+
+/// As [`put_peer`]; large payloads of proposed batches stay where they lie.
+pub fn put_peer_shared(body: &mut FrameBody<'_>, message: &PeerMessage<AnyMessage>) {
+    match message {
+        PeerMessage::Ordering {
+            view,
+            message: AnyMessage::Paxos(message),
+        } => {
+            let buf = body.buf();
+            buf.put_u8(ORDERING);
+            put_view_id(buf, *view);
+            buf.put_u8(PAXOS);
+            paxos::put_message_shared(body, message);
+        }
+        PeerMessage::Replica(_) => put_peer(body.buf(), message),
     }
 }
 

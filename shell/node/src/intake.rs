@@ -301,7 +301,7 @@ impl Node {
         let message = PeerMessage::Replica(message);
         self.transport
             .send(NodeSet::only(to), FrameLane::Bulk, now, |body| {
-                put_peer(body, &message);
+                put_peer(body.buf(), &message);
             });
     }
 }

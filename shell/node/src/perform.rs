@@ -8,7 +8,7 @@ use quorate_ordering::Role;
 use quorate_replica::{ClockOffset, Output, Quarantine};
 use quorate_transport::FrameLane;
 use quorate_types::Time;
-use quorate_wire::{put_answer, put_peer};
+use quorate_wire::{put_answer_shared, put_peer_shared};
 
 impl Node {
     /// Performs all outputs that wait.
@@ -32,11 +32,13 @@ impl Node {
     fn perform_one(&mut self, output: Output<AnyMessage>, now: Time) {
         match output {
             Output::Send { to, lane, message } => {
-                self.transport
-                    .send(to, lane_of(lane), now, |body| put_peer(body, &message));
+                self.transport.send(to, lane_of(lane), now, |body| {
+                    put_peer_shared(body, &message)
+                });
             }
             Output::Reply { to, message } => {
-                self.transport.answer(to, |body| put_answer(body, &message));
+                self.transport
+                    .answer(to, |body| put_answer_shared(body, &message));
             }
             Output::Persist { mark, record } => self.journal().append(mark, &record),
             Output::Conflict(conflict) => self.conflict = Some(Box::new(conflict)),

@@ -9,7 +9,8 @@ use crate::stream::SocketStream;
 use bytes::{Bytes, BytesMut};
 use quorate_types::{ConnectionId, GroupId, LinkEpoch, NodeId, Time};
 use quorate_wire::{
-    Frame, FrameError, FrameReader, Kind, OpenFrame, begin_frame, end_frame, limits, put_frame,
+    Frame, FrameBody, FrameError, FramePieces, FrameReader, Kind, OpenFrame, begin_frame,
+    end_frame, end_frame_shared, limits, put_frame,
 };
 use std::io;
 use std::net::IpAddr;
@@ -79,6 +80,8 @@ pub(crate) struct Connection {
     /// Answers of this turn, in a frame that is still open.
     replies: BytesMut,
     open: Option<OpenFrame>,
+    /// Large values of the open frame, each with its place in `replies`.
+    shared: Vec<(usize, Bytes)>,
     /// The last write found no room: writing waits for the socket.
     is_full: bool,
 }
@@ -109,6 +112,7 @@ impl Connection {
             lanes: Lanes::default(),
             replies: BytesMut::new(),
             open: None,
+            shared: Vec::new(),
             is_full: false,
         }
     }
@@ -232,8 +236,8 @@ impl Connection {
     }
 
     /// Queues a whole frame.
-    pub(crate) fn push(&mut self, lane: FrameLane, frame: &Bytes) {
-        self.lanes.push(lane, frame);
+    pub(crate) fn push(&mut self, lane: FrameLane, frame: &FramePieces) {
+        self.lanes.push_pieces(lane, frame);
     }
 
     /// Queues a frame of the handshake: nothing said later may overtake it.
@@ -250,13 +254,13 @@ impl Connection {
     }
 
     /// Queues one answer; answers of a turn share a frame.
-    pub(crate) fn answer(&mut self, put: impl FnOnce(&mut BytesMut)) {
+    pub(crate) fn answer(&mut self, put: impl FnOnce(&mut FrameBody<'_>)) {
         if self.open.is_none() {
             self.open = Some(begin_frame(&mut self.replies, Kind::ToClient, self.group));
         }
-        put(&mut self.replies);
+        put(&mut FrameBody::new(&mut self.replies, &mut self.shared));
         if let Some(open) = &self.open
-            && open.body_len(&self.replies) >= REPLY_FRAME
+            && (!self.shared.is_empty() || open.body_len(&self.replies) >= REPLY_FRAME)
         {
             self.close_frame();
         }
@@ -292,8 +296,15 @@ impl Connection {
     }
 
     fn close_frame(&mut self) {
-        if let Some(open) = self.open.take() {
+        let Some(open) = self.open.take() else {
+            return;
+        };
+        if self.shared.is_empty() {
             end_frame(&mut self.replies, open);
+        } else {
+            let shared = std::mem::take(&mut self.shared);
+            let frames = end_frame_shared(&mut self.replies, open, shared);
+            self.lanes.push_pieces(FrameLane::Normal, &frames);
         }
     }
 }

@@ -6,6 +6,7 @@
 
 use crate::limits::{JOIN_MAX, PIECES_MAX, SHARE_MIN};
 use bytes::{Buf, Bytes, BytesMut};
+use quorate_wire::FramePieces;
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 
@@ -23,16 +24,23 @@ pub enum FrameLane {
 /// The queues of one connection.
 #[derive(Default)]
 pub(crate) struct Lanes {
-    /// The piece that a write left unfinished.
-    started: Bytes,
+    /// What a write left of a frame, or of frames that are one piece.
+    started: VecDeque<Bytes>,
     lanes: [Queue; 3],
     /// Invariant: the bytes of `started` and of all lanes.
     len: usize,
 }
 
+/// What is written in one go, unless the receiver is full.
+struct Piece {
+    bytes: Bytes,
+    /// Whether a frame goes on in the next piece, so that no other lane may come in between.
+    is_continued: bool,
+}
+
 #[derive(Default)]
 struct Queue {
-    pieces: VecDeque<Bytes>,
+    pieces: VecDeque<Piece>,
     /// Small frames, not yet a piece.
     tail: BytesMut,
 }
@@ -49,10 +57,28 @@ impl Lanes {
         let queue = &mut self.lanes[lane as usize];
         if frame.len() >= SHARE_MIN {
             queue.seal();
-            queue.pieces.push_back(frame.clone());
+            queue.pieces.push_back(Piece::whole(frame.clone()));
         } else {
             queue.room().extend_from_slice(frame);
         }
+    }
+
+    /// Queues whole frames that are one or more pieces.
+    pub(crate) fn push_pieces(&mut self, lane: FrameLane, frames: &FramePieces) {
+        if let Some(frame) = frames.whole() {
+            return self.push(lane, frame);
+        }
+        let queue = &mut self.lanes[lane as usize];
+        queue.seal();
+        for bytes in frames.iter() {
+            self.len += bytes.len();
+            queue.pieces.push_back(Piece {
+                bytes: bytes.clone(),
+                is_continued: true,
+            });
+        }
+        let last = queue.pieces.back_mut().expect("a frame has a header");
+        last.is_continued = false;
     }
 
     /// Queues whole frames that have no other owner.
@@ -60,7 +86,7 @@ impl Lanes {
         self.len += frames.len();
         let queue = &mut self.lanes[lane as usize];
         queue.seal();
-        queue.pieces.push_back(frames);
+        queue.pieces.push_back(Piece::whole(frames));
     }
 
     /// Hands as much to `write` as it takes. `Ok(true)` when nothing is left, `Ok(false)` when the
@@ -87,10 +113,10 @@ impl Lanes {
     }
 
     fn gather<'a>(&'a self, into: &mut [IoSlice<'a>; PIECES_MAX]) -> usize {
-        let started = std::iter::once(&self.started).filter(|piece| !piece.is_empty());
         let queued = self.lanes.iter().flat_map(|queue| &queue.pieces);
+        let queued = queued.map(|piece| &piece.bytes);
         let mut count = 0;
-        for (slot, piece) in into.iter_mut().zip(started.chain(queued)) {
+        for (slot, piece) in into.iter_mut().zip(self.started.iter().chain(queued)) {
             *slot = IoSlice::new(piece);
             count += 1;
         }
@@ -103,24 +129,28 @@ impl Lanes {
             "no more is written than was handed over"
         );
         self.len -= written;
-        let rest = written.min(self.started.len());
-        self.started.advance(rest);
-        if self.started.is_empty() {
-            // An empty slice would keep the whole frame in memory while the connection is idle.
-            self.started = Bytes::new();
+        while written > 0
+            && let Some(mut piece) = self.started.pop_front()
+        {
+            let taken = written.min(piece.len());
+            written -= taken;
+            piece.advance(taken);
+            if !piece.is_empty() {
+                self.started.push_front(piece);
+            }
         }
-        written -= rest;
         for queue in &mut self.lanes {
-            while written > 0 {
-                let Some(mut piece) = queue.pieces.pop_front() else {
-                    break;
-                };
-                let taken = written.min(piece.len());
+            while written > 0
+                && let Some(mut piece) = queue.pieces.pop_front()
+            {
+                let taken = written.min(piece.bytes.len());
                 written -= taken;
-                piece.advance(taken);
-                if !piece.is_empty() {
-                    assert!(written == 0, "a piece is left only where the write ended");
-                    self.started = piece;
+                piece.bytes.advance(taken);
+                if !piece.bytes.is_empty() {
+                    self.started.push_back(piece.bytes);
+                }
+                if written == 0 && piece.is_continued {
+                    queue.take_frame(&mut self.started);
                 }
             }
         }
@@ -128,7 +158,28 @@ impl Lanes {
     }
 }
 
+impl Piece {
+    fn whole(bytes: Bytes) -> Piece {
+        Piece {
+            bytes,
+            is_continued: false,
+        }
+    }
+}
+
 impl Queue {
+    /// Takes the pieces of the frame that has begun.
+    fn take_frame(&mut self, into: &mut VecDeque<Bytes>) {
+        loop {
+            let piece = self.pieces.pop_front();
+            let piece = piece.expect("all pieces of a frame are queued together");
+            into.push_back(piece.bytes);
+            if !piece.is_continued {
+                break;
+            }
+        }
+    }
+
     fn room(&mut self) -> &mut BytesMut {
         if self.tail.len() >= JOIN_MAX {
             self.seal();
@@ -138,7 +189,8 @@ impl Queue {
 
     fn seal(&mut self) {
         if !self.tail.is_empty() {
-            self.pieces.push_back(self.tail.split().freeze());
+            let frames = self.tail.split().freeze();
+            self.pieces.push_back(Piece::whole(frames));
         }
     }
 }
@@ -146,6 +198,8 @@ impl Queue {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use quorate_types::GroupId;
+    use quorate_wire::{Kind, put_frame_shared};
 
     fn bounded(
         sink: &mut Vec<u8>,
@@ -163,6 +217,27 @@ mod tests {
                 taken += part;
             }
             Ok(taken)
+        }
+    }
+
+    #[test]
+    fn a_frame_of_several_pieces_is_cut_by_no_other_lane_wherever_a_write_ends() {
+        let value = Bytes::from(vec![b'v'; SHARE_MIN]);
+        let frame = put_frame_shared(&mut BytesMut::new(), Kind::Peer, GroupId(1), |body| {
+            body.put_value(&value);
+            body.buf().extend_from_slice(b"and");
+            body.put_value(&value);
+        });
+        let whole: Vec<u8> = frame.iter().flat_map(|piece| piece.to_vec()).collect();
+        for written in (1..whole.len()).step_by(7).chain([16, 16 + SHARE_MIN]) {
+            let mut lanes = Lanes::default();
+            lanes.push_pieces(FrameLane::Normal, &frame);
+            let mut sink = Vec::new();
+            assert!(!lanes.flush(bounded(&mut sink, written)).unwrap());
+            lanes.push(FrameLane::Urgent, &Bytes::from_static(b"urgent"));
+            assert!(lanes.flush(bounded(&mut sink, usize::MAX)).unwrap());
+            assert_eq!(sink, [&whole[..], b"urgent"].concat(), "after {written}");
+            assert_eq!(lanes.len(), 0);
         }
     }
 

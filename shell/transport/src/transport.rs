@@ -9,7 +9,7 @@ use crate::names::Names;
 use crate::peers::{PeerAddress, PeerState, RemotePeer};
 use crate::reaching::Reaching;
 use crate::tls::Tls;
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use mio::event::Event;
 use mio::net::TcpListener;
 use mio::{Interest, Registry, Token, Waker};
@@ -17,7 +17,9 @@ use quorate_types::{
     ClusterId, ConnectionId, GroupId, Incarnation, LinkEpoch, NodeId, NodeSet, PeerPast, Reach,
     Sighting, Time, ViewNumber,
 };
-use quorate_wire::{Frame, Kind, ObjectEntry, Reject, RejectReason, put_frame};
+use quorate_wire::{
+    Frame, FrameBody, FramePieces, Kind, ObjectEntry, Reject, RejectReason, put_frame_shared,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -338,18 +340,16 @@ impl Transport {
         to: NodeSet,
         lane: FrameLane,
         now: Time,
-        body: impl FnOnce(&mut BytesMut),
+        body: impl FnOnce(&mut FrameBody<'_>),
     ) {
-        let mut frame: Option<Bytes> = None;
-        let mut body = Some(body);
+        let (mut frame, mut body) = (None::<FramePieces>, Some(body));
         for node in to.iter() {
             let Some(slot) = self.peers.get(&node).and_then(RemotePeer::link) else {
                 continue;
             };
             let frame = frame.get_or_insert_with(|| {
                 let body = body.take().expect("encoded once");
-                put_frame(&mut self.scratch, Kind::Peer, self.settings.own.group, body);
-                self.scratch.split().freeze()
+                put_frame_shared(&mut self.scratch, Kind::Peer, self.settings.own.group, body)
             });
             let connection = self.slots[slot].as_mut().expect("a linked slot is taken");
             connection.push(lane, frame);
@@ -364,7 +364,7 @@ impl Transport {
     }
 
     /// Queues an answer for a client; one that has left swallows it.
-    pub fn answer(&mut self, to: ConnectionId, put: impl FnOnce(&mut BytesMut)) {
+    pub fn answer(&mut self, to: ConnectionId, put: impl FnOnce(&mut FrameBody<'_>)) {
         if let Some(slot) = self.slot_of(to) {
             let connection = self.slots[slot].as_mut().expect("found by its id");
             connection.answer(put);

@@ -2,10 +2,12 @@
 
 use crate::WireError;
 use crate::batch::{
-    BATCH_BYTES_MIN, COMMAND_BYTES_MIN, put_batch, put_command, take_batch, take_command,
+    BATCH_BYTES_MIN, COMMAND_BYTES_MIN, put_batch, put_batch_shared, put_command, take_batch,
+    take_command,
 };
 use crate::client::{put_refusal, take_refusal};
 use crate::codec::{Reader, put_flag, put_list, put_option};
+use crate::frame_pieces::FrameBody;
 use crate::limits::ENTRIES_MAX;
 use crate::words::{
     BALLOT_BYTES, put_ballot, put_command_id, put_node, put_slot, take_ballot, take_command_id,
@@ -110,6 +112,17 @@ pub(crate) fn put_message(buf: &mut BytesMut, message: &Message) {
             put_claim(buf, m.promised, &[m.voted]);
         }
     }
+}
+
+/// As [`put_message`]; large payloads of a proposed batch stay where they lie.
+pub(crate) fn put_message_shared(body: &mut FrameBody<'_>, message: &Message) {
+    let Message::Accept(m) = message else {
+        return put_message(body.buf(), message);
+    };
+    let buf = body.buf();
+    buf.put_u8(ACCEPT);
+    put_claim(buf, m.ballot, &[m.slot, m.decided]);
+    put_batch_shared(body, &m.batch);
 }
 
 fn put_ballots(buf: &mut BytesMut, ballots: [Ballot; 2]) {

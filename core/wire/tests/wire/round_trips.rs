@@ -4,7 +4,11 @@
 use crate::draw::Draw;
 use crate::{drawn, drawn_values, readers};
 use bytes::{Bytes, BytesMut};
-use quorate_types::Batch;
+use quorate_any::{AnyMessage, paxos};
+use quorate_replica::PeerMessage;
+use quorate_types::{
+    Ballot, Batch, Body, Command, CommandId, GroupId, ObjectId, Slot, Stamp, ViewId,
+};
 use quorate_wire::value::{self, Raised, call};
 use quorate_wire::*;
 use std::fmt::Debug;
@@ -172,5 +176,47 @@ fn values_calls_and_exceptions_are_read_as_they_were_written() {
         };
         let bytes = raised.encode().expect("drawn within all limits");
         assert_eq!(Raised::decode(&bytes), Ok(raised), "seed {seed}");
+    }
+}
+
+#[test]
+fn a_proposal_of_large_payloads_has_the_same_bytes_shared_and_copied() {
+    let lengths: [&[usize]; 3] = [&[40_000, 5_000, 10, 70_000], &[70_000], &[10, 5_000]];
+    for lengths in lengths {
+        let commands = lengths.iter().map(|length| Command {
+            id: CommandId::default(),
+            acknowledged: 0,
+            body: Body::Call {
+                object: ObjectId(0),
+                payload: vec![*length as u8; *length].into(),
+            },
+        });
+        let batch = Batch::new(Stamp::default(), commands.collect());
+        let accept = paxos::message::Accept {
+            ballot: Ballot::ZERO,
+            slot: Slot(1),
+            decided: Slot(0),
+            batch,
+        };
+        let message = PeerMessage::Ordering {
+            view: ViewId::default(),
+            message: AnyMessage::Paxos(paxos::Message::Accept(accept)),
+        };
+        let mut copied = BytesMut::new();
+        put_frame(&mut copied, Kind::Peer, GroupId(1), |body| {
+            put_peer(body, &message);
+        });
+        let buf = &mut BytesMut::new();
+        let pieces = put_frame_shared(buf, Kind::Peer, GroupId(1), |body| {
+            put_peer_shared(body, &message);
+        });
+        let shared: Vec<u8> = pieces.iter().flat_map(|piece| piece.to_vec()).collect();
+        assert_eq!(shared, copied, "{lengths:?}");
+        let body = copied.freeze().slice(HEADER_BYTES..);
+        let read = take_peer(&body).expect("it was written so");
+        assert_eq!(read, message);
+        let mut again = BytesMut::new();
+        put_peer(&mut again, &read);
+        assert_eq!(again, body, "what was read is written as it was");
     }
 }

@@ -134,7 +134,7 @@ impl Node {
         let now = self.now();
         self.transport
             .send(NodeSet::only(NodeId(to)), lane, now, |frame| {
-                frame.extend_from_slice(body);
+                frame.buf().extend_from_slice(body);
             });
     }
 
@@ -404,7 +404,7 @@ fn a_client_that_does_not_read_is_closed() {
     while node.transport.counters().slow_clients == 0 {
         assert!(begun.elapsed() < PATIENCE, "its queue is bounded");
         node.transport
-            .answer(id, |body| body.extend_from_slice(&[1; 64 << 10]));
+            .answer(id, |body| body.buf().extend_from_slice(&[1; 64 << 10]));
         node.turn();
     }
     node.turn();

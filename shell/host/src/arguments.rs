@@ -4,6 +4,7 @@
 //! nanoseconds; that is why this reader stands beside the codec of `quorate-wire`, which builds whole
 //! values. It refuses keyword arguments and never follows indefinite lengths.
 
+use crate::limits::SHARED_VALUE_BYTES_MIN;
 use bytes::Bytes;
 use quorate_types::Outcome;
 use quorate_wire::value::Raised;
@@ -20,6 +21,8 @@ pub struct CallView<'a> {
 /// The positional arguments of a call, read one after the other.
 #[derive(Clone, Copy, Debug)]
 pub struct Arguments<'a> {
+    /// The payload that they are read from, where its memory may be shared.
+    source: Option<&'a Bytes>,
     rest: &'a [u8],
     left: usize,
     taken: usize,
@@ -70,6 +73,16 @@ impl<'a> CallView<'a> {
         let arguments = Arguments::of_list(rest)?;
         Ok(CallView { method, arguments })
     }
+
+    /// As [`CallView::parse`]; large arguments may be kept without a copy, by [`Arguments::value`].
+    ///
+    /// # Errors
+    /// When the payload is not a call, or carries keyword arguments.
+    pub fn parse_shared(payload: &'a Bytes) -> Result<CallView<'a>, Mistake> {
+        let mut view = CallView::parse(payload)?;
+        view.arguments.source = Some(payload);
+        Ok(view)
+    }
 }
 
 impl<'a> Arguments<'a> {
@@ -81,6 +94,7 @@ impl<'a> Arguments<'a> {
         let mut rest = pair;
         if rest.is_empty() {
             return Ok(Arguments {
+                source: None,
                 rest: &[0xa0],
                 left: 0,
                 taken: 0,
@@ -105,6 +119,7 @@ impl<'a> Arguments<'a> {
             return Err(malformed());
         }
         Ok(Arguments {
+            source: None,
             rest,
             left,
             taken: 0,
@@ -134,6 +149,22 @@ impl<'a> Arguments<'a> {
     pub fn item(&mut self, name: &str) -> Result<&'a [u8], Mistake> {
         self.next_item()?
             .ok_or_else(|| mistake("TypeError", format!("argument `{name}` is missing")))
+    }
+
+    /// The next argument, which must be there, to keep as it stands in the payload. A large one that is most of the payload
+    /// shares the payload's memory: what the log holds too, and what arrived in memory of its own.
+    ///
+    /// # Errors
+    /// `TypeError` when there is none.
+    pub fn value(&mut self, name: &str) -> Result<Bytes, Mistake> {
+        let item = self.item(name)?;
+        let source = self.source.filter(|source| {
+            item.len() >= SHARED_VALUE_BYTES_MIN && item.len() >= source.len() / 2
+        });
+        Ok(match source {
+            Some(source) => source.slice_ref(item),
+            None => Bytes::copy_from_slice(item),
+        })
     }
 
     /// The next argument as an integer, or `default` when there is none or it is `None`.

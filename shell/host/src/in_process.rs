@@ -94,7 +94,7 @@ impl InProcess {
         };
         match (
             self.objects.get_mut(&call.object),
-            CallView::parse(call.payload),
+            CallView::parse_shared(call.payload),
         ) {
             (Some(object), Ok(view)) => object.apply(view, &env),
             (Some(_), Err(mistake)) => mistake.into(),

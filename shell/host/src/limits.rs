@@ -68,3 +68,7 @@ pub const RESTART_DELAY_MAX: Duration = Duration::from_secs(5);
 
 /// How often the activity of a busy host process is looked at.
 pub const ACTIVITY_INTERVAL: Duration = Duration::from_millis(250);
+
+/// A value of this size or more may share the memory of the call that brought it: frames of this size are read into memory of
+/// their own, so a value that is kept for long holds little else.
+pub(crate) const SHARED_VALUE_BYTES_MIN: usize = 32 << 10;

@@ -53,7 +53,7 @@ impl Key {
 impl Kv {
     fn put(&mut self, mut arguments: Arguments<'_>) -> Result<Outcome, Mistake> {
         let key = Key::of(arguments.item("key")?, "key")?;
-        let value = Bytes::copy_from_slice(arguments.item("value")?);
+        let value = arguments.value("value")?;
         arguments.finish()?;
         let previous = self.entries.insert(key, value);
         Ok(returned_or_none(previous))

@@ -7,7 +7,7 @@
 use crate::WireError;
 use crate::client::{CALL_BYTES, put_call_fields, put_call_head, take_call_fields};
 use crate::codec::{Reader, put_bytes, put_count, put_flag};
-use crate::frame_pieces::FrameBody;
+use crate::frame_pieces::SharedBody;
 use crate::limits::{LARGE_FRAME_BYTES, SHARE_BYTES_MIN};
 use crate::words::{
     put_ballot, put_command_id, put_node, put_secret_hash, put_session, put_slot, take_ballot,
@@ -80,7 +80,7 @@ pub(crate) fn put_batch(buf: &mut BytesMut, batch: &Batch) {
 }
 
 /// As [`put_batch`]; large payloads stay where they lie.
-pub(crate) fn put_batch_shared(body: &mut FrameBody<'_>, batch: &Batch) {
+pub(crate) fn put_batch_shared(body: &mut SharedBody<'_>, batch: &Batch) {
     if !is_large(batch) {
         return put_batch(body.buf(), batch);
     }

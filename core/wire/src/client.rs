@@ -5,7 +5,7 @@
 
 use crate::WireError;
 use crate::codec::{Reader, in_range, put_bytes, put_count};
-use crate::frame_pieces::FrameBody;
+use crate::frame_pieces::SharedBody;
 use crate::limits::{COUNTER_LIMIT, SHARE_BYTES_MIN};
 use crate::words::{
     put_command_id, put_node, put_secret_hash, put_session, put_slot, take_command_id, take_node,
@@ -381,7 +381,7 @@ pub fn put_answer(buf: &mut BytesMut, message: &ToClient) {
 
 /// Appends one answer as [`put_answer`] does; a large value stays where it lies.
 #[inline]
-pub fn put_answer_shared(body: &mut FrameBody<'_>, message: &ToClient) {
+pub fn put_answer_shared(body: &mut SharedBody<'_>, message: &ToClient) {
     if let ToClient::Replied { id, outcome } = message
         && let Outcome::Returned(value) | Outcome::Raised(value) = outcome
         && value.len() >= SHARE_BYTES_MIN

@@ -9,7 +9,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use quorate_types::GroupId;
 
 /// The body of a frame that is being written.
-pub struct FrameBody<'a> {
+pub struct SharedBody<'a> {
     buf: &'a mut BytesMut,
     /// Values, each with its place in `buf`, ascending.
     shared: &'a mut Vec<(usize, Bytes)>,
@@ -23,10 +23,10 @@ pub struct FramePieces {
     rest: Vec<Bytes>,
 }
 
-impl<'a> FrameBody<'a> {
+impl<'a> SharedBody<'a> {
     /// The body of the frame that is open in `buf`; what it shares goes to `shared`.
-    pub fn new(buf: &'a mut BytesMut, shared: &'a mut Vec<(usize, Bytes)>) -> FrameBody<'a> {
-        FrameBody { buf, shared }
+    pub fn new(buf: &'a mut BytesMut, shared: &'a mut Vec<(usize, Bytes)>) -> SharedBody<'a> {
+        SharedBody { buf, shared }
     }
 
     /// Where what is not shared is appended.
@@ -84,12 +84,12 @@ pub fn put_frame_shared(
     buf: &mut BytesMut,
     kind: Kind,
     group: GroupId,
-    body: impl FnOnce(&mut FrameBody<'_>),
+    body: impl FnOnce(&mut SharedBody<'_>),
 ) -> FramePieces {
     assert!(buf.is_empty(), "the pieces are all that is in the buffer");
     let open = begin_frame(buf, kind, group);
     let mut shared = Vec::new();
-    body(&mut FrameBody::new(buf, &mut shared));
+    body(&mut SharedBody::new(buf, &mut shared));
     end_frame_shared(buf, open, shared)
 }
 

@@ -35,7 +35,7 @@ pub use frame::{
     Frame, FrameError, FrameReader, HEADER_BYTES, Kind, OpenFrame, begin_frame, end_frame,
     put_frame,
 };
-pub use frame_pieces::{FrameBody, FramePieces, end_frame_shared, put_frame_shared};
+pub use frame_pieces::{FramePieces, SharedBody, end_frame_shared, put_frame_shared};
 pub use handshake::{
     Hello, HelloRole, ObjectEntry, Reject, RejectReason, VERSION, VERSION_MIN, Welcome, node_name,
 };

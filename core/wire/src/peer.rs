@@ -2,7 +2,7 @@
 
 use crate::WireError;
 use crate::codec::{Reader, put_bytes, put_flag};
-use crate::frame_pieces::FrameBody;
+use crate::frame_pieces::SharedBody;
 use crate::words::{
     put_digest, put_session, put_slot, put_view_id, take_digest, take_session, take_slot,
     take_view_id,
@@ -46,7 +46,7 @@ pub fn put_peer(buf: &mut BytesMut, message: &PeerMessage<AnyMessage>) {
 }
 
 /// As [`put_peer`]; large payloads of proposed batches stay where they lie.
-pub fn put_peer_shared(body: &mut FrameBody<'_>, message: &PeerMessage<AnyMessage>) {
+pub fn put_peer_shared(body: &mut SharedBody<'_>, message: &PeerMessage<AnyMessage>) {
     match message {
         PeerMessage::Ordering {
             view,

@@ -9,7 +9,7 @@ use crate::stream::SocketStream;
 use bytes::{Bytes, BytesMut};
 use quorate_types::{ConnectionId, GroupId, LinkEpoch, NodeId, Time};
 use quorate_wire::{
-    Frame, FrameBody, FrameError, FramePieces, FrameReader, Kind, OpenFrame, begin_frame,
+    Frame, FrameError, FramePieces, FrameReader, Kind, OpenFrame, SharedBody, begin_frame,
     end_frame, end_frame_shared, limits, put_frame,
 };
 use std::io;
@@ -254,11 +254,11 @@ impl Connection {
     }
 
     /// Queues one answer; answers of a turn share a frame.
-    pub(crate) fn answer(&mut self, put: impl FnOnce(&mut FrameBody<'_>)) {
+    pub(crate) fn answer(&mut self, put: impl FnOnce(&mut SharedBody<'_>)) {
         if self.open.is_none() {
             self.open = Some(begin_frame(&mut self.replies, Kind::ToClient, self.group));
         }
-        put(&mut FrameBody::new(&mut self.replies, &mut self.shared));
+        put(&mut SharedBody::new(&mut self.replies, &mut self.shared));
         if let Some(open) = &self.open
             && (!self.shared.is_empty() || open.body_len(&self.replies) >= REPLY_FRAME)
         {

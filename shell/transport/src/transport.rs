@@ -18,7 +18,7 @@ use quorate_types::{
     Sighting, Time, ViewNumber,
 };
 use quorate_wire::{
-    Frame, FrameBody, FramePieces, Kind, ObjectEntry, Reject, RejectReason, put_frame_shared,
+    Frame, FramePieces, Kind, ObjectEntry, Reject, RejectReason, SharedBody, put_frame_shared,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -340,7 +340,7 @@ impl Transport {
         to: NodeSet,
         lane: FrameLane,
         now: Time,
-        body: impl FnOnce(&mut FrameBody<'_>),
+        body: impl FnOnce(&mut SharedBody<'_>),
     ) {
         let (mut frame, mut body) = (None::<FramePieces>, Some(body));
         for node in to.iter() {
@@ -364,7 +364,7 @@ impl Transport {
     }
 
     /// Queues an answer for a client; one that has left swallows it.
-    pub fn answer(&mut self, to: ConnectionId, put: impl FnOnce(&mut FrameBody<'_>)) {
+    pub fn answer(&mut self, to: ConnectionId, put: impl FnOnce(&mut SharedBody<'_>)) {
         if let Some(slot) = self.slot_of(to) {
             let connection = self.slots[slot].as_mut().expect("found by its id");
             connection.answer(put);

@@ -7,7 +7,7 @@ use crate::batch::{
 };
 use crate::client::{put_refusal, take_refusal};
 use crate::codec::{Reader, put_flag, put_list, put_option};
-use crate::frame_pieces::FrameBody;
+use crate::frame_pieces::SharedBody;
 use crate::limits::ENTRIES_MAX;
 use crate::words::{
     BALLOT_BYTES, put_ballot, put_command_id, put_node, put_slot, take_ballot, take_command_id,
@@ -115,7 +115,7 @@ pub(crate) fn put_message(buf: &mut BytesMut, message: &Message) {
 }
 
 /// As [`put_message`]; large payloads of a proposed batch stay where they lie.
-pub(crate) fn put_message_shared(body: &mut FrameBody<'_>, message: &Message) {
+pub(crate) fn put_message_shared(body: &mut SharedBody<'_>, message: &Message) {
     let Message::Accept(m) = message else {
         return put_message(body.buf(), message);
     };

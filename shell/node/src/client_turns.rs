@@ -86,7 +86,8 @@ impl ClientTurns {
         }
     }
 
-    /// The connection is over. What it had sent is served first, unless it is in debt.
+    /// The connection is over. One more visit serves what it had sent last, unless it is in debt. The rest is forgotten: nobody
+    /// waits for the answers, and nobody counts the memory any more.
     pub(crate) fn gone(&mut self, from: ConnectionId) {
         if let Some(line) = self.lines.get_mut(&from)
             && let LineState::Paused(until) = line.state
@@ -137,6 +138,10 @@ impl ClientTurns {
             work,
         } = visit;
         self.done += work;
+        if matches!(line.waiting.back(), Some(Unserved::Gone)) {
+            line.drop_rest();
+            line.debt = 0;
+        }
         let bytes = line.bytes();
         if line.waiting.is_empty() {
             line.state = LineState::Idle;
@@ -177,6 +182,12 @@ impl Line {
             Unserved::Status | Unserved::Gone => 1,
         };
         self.waiting.iter().map(bytes).sum()
+    }
+
+    /// Keeps nothing but the end.
+    fn drop_rest(&mut self) {
+        self.waiting
+            .retain(|waiting| matches!(waiting, Unserved::Gone));
     }
 
     /// Debt is repaid with time.
@@ -225,9 +236,7 @@ impl Visit {
 
     /// The connection was refused: nothing of it counts any more.
     pub(crate) fn drop_rest(&mut self) {
-        self.line
-            .waiting
-            .retain(|waiting| matches!(waiting, Unserved::Gone));
+        self.line.drop_rest();
     }
 }
 
@@ -360,6 +369,20 @@ mod tests {
         assert!(!turns.is_waiting(), "it pauses");
         turns.gone(flooding);
         assert_eq!(turn(&mut turns, Time(0), 0)[&flooding], 1, "only the end");
+    }
+
+    #[test]
+    fn who_sends_much_and_leaves_takes_neither_memory_nor_turns() {
+        for debt in [0, 4] {
+            let mut turns = ClientTurns::default();
+            let flooding = ConnectionId(2);
+            turns.push(flooding, closes(900_000));
+            turns.gone(flooding);
+            let served = turn(&mut turns, Time(0), debt)[&flooding];
+            assert!(served <= VISIT_WORK + 1, "{served} requests");
+            assert_eq!(turns.next_wake(), None, "nothing of it pauses");
+            assert!(!turns.is_waiting(), "nothing of it waits");
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@
 
 use crate::WireError;
 use crate::client::{CALL_BYTES, put_call_fields, put_call_head, take_call_fields};
-use crate::codec::{Reader, put_bytes, put_count, put_flag};
+use crate::codec::{Reader, detach, put_bytes, put_count, put_flag};
 use crate::frame_pieces::SharedBody;
 use crate::limits::{LARGE_FRAME_BYTES, SHARE_BYTES_MIN};
 use crate::words::{
@@ -20,7 +20,7 @@ use quorate_types::{Batch, Body, Command, Stamp, Wall};
 const HEAD_BYTES: usize = 20;
 
 /// Bytes of the shortest command: tag, id, acknowledged sequence.
-pub(crate) const COMMAND_BYTES_MIN: usize = 25;
+const COMMAND_BYTES_MIN: usize = 25;
 
 /// The encoded form of `batch`, made the first time it is asked for and shared after.
 pub fn encoded(batch: &Batch) -> &Bytes {
@@ -108,6 +108,7 @@ pub(crate) const BATCH_BYTES_MIN: usize = 4 + HEAD_BYTES;
 
 pub(crate) fn take_batch(r: &mut Reader<'_>) -> Result<Batch, WireError> {
     let encoded = r.bytes("batch")?;
+    let body_bytes = r.body_len();
     let mut r = Reader::new(&encoded);
     let stamp = Stamp {
         wall: Wall(r.u64("wall time")?),
@@ -121,23 +122,30 @@ pub(crate) fn take_batch(r: &mut Reader<'_>) -> Result<Batch, WireError> {
     )?;
     r.end("batch")?;
     if encoded.len() >= LARGE_FRAME_BYTES && commands.iter().any(has_large_payload) {
-        return Ok(Batch::new(stamp, with_own_payloads(commands)));
+        return Ok(Batch::new(stamp, detached(commands, body_bytes)));
     }
     Ok(Batch::decoded(stamp, commands, encoded))
+}
+
+/// Reads commands that are in no batch yet.
+pub(crate) fn take_commands(r: &mut Reader<'_>) -> Result<Vec<Command>, WireError> {
+    let most = Batch::COMMANDS_MAX;
+    let commands = r.list("commands", most, COMMAND_BYTES_MIN, take_command)?;
+    if commands.iter().any(has_large_payload) {
+        return Ok(detached(commands, r.body_len()));
+    }
+    Ok(commands)
 }
 
 fn has_large_payload(command: &Command) -> bool {
     matches!(&command.body, Body::Call { payload, .. } if payload.len() >= LARGE_FRAME_BYTES)
 }
 
-/// The log keeps a payload, and the object may keep the value in it for longer: a large one that shares a frame with others moves
-/// to memory of its own, so that it does not hold theirs.
-fn with_own_payloads(mut commands: Vec<Command>) -> Vec<Command> {
-    if commands.len() > 1 {
-        for command in &mut commands {
-            if let Body::Call { payload, .. } = &mut command.body {
-                *payload = Bytes::copy_from_slice(payload);
-            }
+/// Payloads among which are large ones: none holds the others in memory.
+fn detached(mut commands: Vec<Command>, body_bytes: usize) -> Vec<Command> {
+    for command in &mut commands {
+        if let Body::Call { payload, .. } = &mut command.body {
+            detach(payload, body_bytes);
         }
     }
     commands
@@ -228,7 +236,7 @@ pub(crate) fn put_command(buf: &mut BytesMut, command: &Command) {
 }
 
 #[inline]
-pub(crate) fn take_command(r: &mut Reader<'_>) -> Result<Command, WireError> {
+fn take_command(r: &mut Reader<'_>) -> Result<Command, WireError> {
     match r.u8("command")? {
         CALL => {
             let call = take_call_fields(r)?;

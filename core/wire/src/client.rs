@@ -4,9 +4,9 @@
 //! The hot path of a node: a call and its reply cost one copy of the payload each way.
 
 use crate::WireError;
-use crate::codec::{Reader, in_range, put_bytes, put_count};
+use crate::codec::{Reader, detach, in_range, put_bytes, put_count};
 use crate::frame_pieces::SharedBody;
-use crate::limits::{COUNTER_LIMIT, SHARE_BYTES_MIN};
+use crate::limits::{COUNTER_LIMIT, LARGE_FRAME_BYTES, SHARE_BYTES_MIN};
 use crate::words::{
     put_command_id, put_node, put_secret_hash, put_session, put_slot, take_command_id, take_node,
     take_secret_hash, take_session, take_slot,
@@ -169,16 +169,19 @@ pub(crate) fn take_call_fields(r: &mut Reader<'_>) -> Result<CallFields, WireErr
 }
 
 /// Reads the messages in the body of a frame of kind `FromClient`, in order. Payloads are slices of
-/// `body`. Nothing follows an error.
+/// `body`, except large ones of calls that share it with others. Nothing follows an error.
 #[must_use]
 pub fn requests(body: Bytes) -> Requests {
-    Requests { rest: body }
+    let whole = body.len();
+    Requests { rest: body, whole }
 }
 
 /// What is left to read of a frame of requests.
 #[derive(Debug)]
 pub struct Requests {
     rest: Bytes,
+    /// Bytes of the frame's body.
+    whole: usize,
 }
 
 impl Requests {
@@ -194,7 +197,13 @@ impl Iterator for Requests {
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        next_of(&mut self.rest, take_request)
+        let mut request = next_of(&mut self.rest, take_request);
+        if let Some(Ok(FromClient::Call { payload, .. })) = &mut request
+            && payload.len() >= LARGE_FRAME_BYTES
+        {
+            detach(payload, self.whole);
+        }
+        request
     }
 }
 

@@ -5,6 +5,14 @@ use crate::WireError;
 use crate::limits::{COUNTER_LIMIT, SLOT_LIMIT};
 use bytes::{BufMut, Bytes, BytesMut};
 
+/// Moves a payload that came with others, in a body of so many bytes, to memory of its own: the log keeps it, and an object may
+/// keep the value in it for longer, and with a slice all of the body. What is most of the body stays.
+pub(crate) fn detach(payload: &mut Bytes, body_bytes: usize) {
+    if payload.len() < body_bytes / 2 {
+        *payload = Bytes::copy_from_slice(payload);
+    }
+}
+
 /// Reads fields off the front of a body; byte strings come out as slices of it.
 pub(crate) struct Reader<'a> {
     body: &'a Bytes,
@@ -14,6 +22,11 @@ pub(crate) struct Reader<'a> {
 impl<'a> Reader<'a> {
     pub(crate) fn new(body: &'a Bytes) -> Reader<'a> {
         Reader { body, rest: body }
+    }
+
+    /// Bytes of the whole body.
+    pub(crate) fn body_len(&self) -> usize {
+        self.body.len()
     }
 
     /// Where the next field begins.

@@ -2,8 +2,7 @@
 
 use crate::WireError;
 use crate::batch::{
-    BATCH_BYTES_MIN, COMMAND_BYTES_MIN, put_batch, put_batch_shared, put_command, take_batch,
-    take_command,
+    BATCH_BYTES_MIN, put_batch, put_batch_shared, put_command, take_batch, take_commands,
 };
 use crate::client::{put_refusal, take_refusal};
 use crate::codec::{Reader, put_flag, put_list, put_option};
@@ -258,12 +257,7 @@ fn take_rest(r: &mut Reader<'_>, tag: u8) -> Result<Message, WireError> {
         FORWARD => Message::Forward(Forward {
             ballot: take_ballot(r)?,
             number: r.counter("forward number")?,
-            commands: r.list(
-                "commands",
-                Batch::COMMANDS_MAX,
-                COMMAND_BYTES_MIN,
-                take_command,
-            )?,
+            commands: take_commands(r)?,
         }),
         RETURNED => Message::Returned(Returned {
             number: r.counter("forward number")?,

@@ -7,7 +7,7 @@ use bytes::{Bytes, BytesMut};
 use quorate_any::{AnyMessage, paxos};
 use quorate_replica::PeerMessage;
 use quorate_types::{
-    Ballot, Batch, Body, Command, CommandId, GroupId, ObjectId, Slot, Stamp, ViewId,
+    Ballot, Batch, Body, Command, CommandId, FromClient, GroupId, ObjectId, Slot, Stamp, ViewId,
 };
 use quorate_wire::value::{self, Raised, call};
 use quorate_wire::*;
@@ -218,5 +218,54 @@ fn a_proposal_of_large_payloads_has_the_same_bytes_shared_and_copied() {
         let mut again = BytesMut::new();
         put_peer(&mut again, &read);
         assert_eq!(again, body, "what was read is written as it was");
+    }
+}
+
+/// An object may keep the value of a large payload for ever.
+#[test]
+fn no_large_payload_holds_the_frame_that_it_shares_with_others() {
+    let lengths = [40_000, 10, 40_000, 40_000];
+    let payload = |length: usize| Bytes::from(vec![length as u8; length]);
+    let mut body = BytesMut::new();
+    for length in lengths {
+        let (id, object) = (CommandId::default(), ObjectId(0));
+        put_call(&mut body, id, 0, object, &payload(length));
+    }
+    let body = body.freeze();
+    let mut calls: Vec<_> = requests(body.clone()).collect();
+    calls.retain(|call| matches!(call, Ok(FromClient::Call { payload, .. }) if payload.len() > 10));
+    assert_eq!(calls.len(), 3);
+    assert!(body.is_unique(), "calls of a client");
+
+    let commands = lengths.map(|length| Command {
+        id: CommandId::default(),
+        acknowledged: 0,
+        body: Body::Call {
+            object: ObjectId(0),
+            payload: payload(length),
+        },
+    });
+    let batch = |commands: &[Command]| Batch::new(Stamp::default(), commands.to_vec());
+    let forward = paxos::Message::Forward(paxos::message::Forward {
+        ballot: Ballot::ZERO,
+        number: 1,
+        commands: commands.to_vec(),
+    });
+    let learned = paxos::Message::Learned(paxos::message::Learned {
+        from: Slot(1),
+        batches: vec![batch(&commands[..1]), batch(&commands[2..])],
+        decided: Slot(2),
+    });
+    for message in [learned, forward] {
+        let message = PeerMessage::Ordering {
+            view: ViewId::default(),
+            message: AnyMessage::Paxos(message),
+        };
+        let mut body = BytesMut::new();
+        put_peer(&mut body, &message);
+        let body = body.freeze();
+        let read = take_peer(&body).expect("it was written so");
+        assert_eq!(read, message);
+        assert!(body.is_unique(), "{} bytes", body.len());
     }
 }

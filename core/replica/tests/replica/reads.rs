@@ -300,6 +300,29 @@ fn a_read_whose_barrier_the_next_leader_never_fills_is_confirmed_by_it_anew() {
 }
 
 #[test]
+fn reads_that_know_their_barrier_take_no_place_either_once_their_connection_ended() {
+    let mut world = World::new(1);
+    world.shared.borrow_mut().holds_reads = true;
+    world.read(0, 6, 1, ReadLevel::Confirmed);
+    let read = world.shared.borrow().asked[0].1;
+    let barrier = world.shared.borrow().last().plus(5);
+    let until = None;
+    world.effect(
+        0,
+        Effect::Confirmed {
+            read,
+            barrier,
+            until,
+        },
+    );
+    assert_eq!(world.nodes[0].replica.status().reads, 1, "it waits");
+    let connection = ConnectionId(6);
+    world.input(0, Input::Disconnected { connection });
+    world.run();
+    assert_eq!(world.nodes[0].replica.status().reads, 0);
+}
+
+#[test]
 fn the_reads_of_a_connection_that_ended_take_no_place() {
     let mut world = World::new(1);
     world.shared.borrow_mut().holds_reads = true;

@@ -169,11 +169,16 @@ fn a_peer_whose_word_that_it_has_room_again_was_lost_is_not_full_for_ever() {
         clock(&mut world, 2);
         full(&mut world, 2);
     }
-    world.call(0, 5, id(session, 1), "a");
     let ask = Ask::Call(id(session, 1));
     let refusal = [refused(ask, Refusal::StorageFull)];
-    assert!(world.take_told(5).ends_with(&refusal), "they say so still");
-    clock(&mut world, 2);
+    for _ in 0..4 {
+        world.call(0, 5, id(session, 1), "a");
+        assert!(world.take_told(5).ends_with(&refusal), "they say so still");
+        full(&mut world, 1);
+        clock(&mut world, 1);
+        full(&mut world, 2);
+        clock(&mut world, 2);
+    }
     clock(&mut world, 2);
     world.call(0, 5, id(session, 1), "a");
     assert!(matches!(world.take_told(5)[..], [ToClient::Replied { .. }]));

@@ -369,6 +369,7 @@ mod tests {
         assert!(!turns.is_waiting(), "it pauses");
         turns.gone(flooding);
         assert_eq!(turn(&mut turns, Time(0), 0)[&flooding], 1, "only the end");
+        assert_eq!(turns.next_wake(), None, "nobody pauses any more");
     }
 
     #[test]

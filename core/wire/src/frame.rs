@@ -490,6 +490,19 @@ mod tests {
         assert_eq!(reader.next_frame().unwrap().unwrap().body.len(), 65_536);
     }
 
+    /// A frame moved without anything lacking would offer a read no room, and what reads nothing is taken for the end.
+    #[test]
+    fn a_large_frame_of_which_nothing_lacks_stays_in_the_buffer() {
+        let mut stream = BytesMut::new();
+        put_frame(&mut stream, Kind::Peer, GroupId(1), |body| {
+            body.put_bytes(0, LARGE_FRAME_BYTES)
+        });
+        let mut reader = FrameReader::new(1 << 20);
+        reader.push(&stream);
+        assert!(reader.large_frame().is_none(), "it is whole");
+        assert!(reader.next_frame().unwrap().is_some());
+    }
+
     #[test]
     fn the_memory_of_a_large_frame_follows_what_has_arrived() {
         let mut stream = BytesMut::new();

@@ -54,6 +54,9 @@ pub const CLOSES_WAITING: usize = 1 << 16;
 /// Reads that have no answer yet.
 pub const READS_WAITING: usize = 1 << 16;
 
+/// Bytes of the payloads of those reads, above which none is taken: as many as of calls that wait to be ordered.
+pub const READS_BYTES: usize = 64 << 20;
+
 /// Keepalives that arrived in one turn or wait for a confirmation.
 pub const KEEPALIVES_WAITING: usize = 1 << 16;
 

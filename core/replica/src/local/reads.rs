@@ -3,7 +3,7 @@
 //! Reads of one level that arrive in one turn form a group: one confirmation, or one mark in the
 //! log, opened after all of them had arrived. A group's confirmation is used once.
 
-use crate::limits::READS_WAITING;
+use crate::limits::{READS_BYTES, READS_WAITING};
 use quorate_ordering::ReadId;
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{ConnectionId, NodeId, ObjectId, SessionId, Slot, Time, Value};
@@ -90,6 +90,8 @@ pub(crate) struct Reads {
     /// Connections that ended in this turn: nobody hears the answers to their reads. At most one for each connection.
     gone: BTreeSet<ConnectionId>,
     count: usize,
+    /// Of the payloads of reads without an answer.
+    bytes: usize,
     keepalives: usize,
 }
 
@@ -103,7 +105,7 @@ impl Reads {
 
     /// The read waits for the slot `after`, until this time.
     pub(crate) fn hold(&mut self, read: Read, after: Slot, until: Time) {
-        self.count += 1;
+        self.came(&read);
         self.held.push_back(Held { read, after, until });
     }
 
@@ -121,13 +123,13 @@ impl Reads {
                 self.held.push_back(held);
             }
         }
-        self.count -= taken.len();
+        self.went(taken.iter().map(|(read, _)| read));
         taken
     }
 
     /// Whether another read may wait.
     pub(crate) fn is_full(&self) -> bool {
-        self.count >= READS_WAITING
+        self.count >= READS_WAITING || self.bytes >= READS_BYTES
     }
 
     /// Reads without an answer.
@@ -136,7 +138,7 @@ impl Reads {
     }
 
     pub(crate) fn arrive(&mut self, way: Way, read: Read) {
-        self.count += 1;
+        self.came(&read);
         self.arriving.entry(way).or_default().reads.push(read);
     }
 
@@ -165,18 +167,24 @@ impl Reads {
         if gone.is_empty() {
             return;
         }
-        let is_wanted = |read: &Read| !gone.contains(&read.to);
+        let (mut count, mut bytes) = (0, 0);
+        let mut is_wanted = |read: &Read| {
+            let is_wanted = !gone.contains(&read.to);
+            if !is_wanted {
+                count += 1;
+                bytes += read.payload.len();
+            }
+            is_wanted
+        };
         let arriving = self.arriving.values_mut();
         let asked = self.asked.values_mut().map(|(_, group)| group);
         let ready = self.ready.iter_mut().map(|ready| &mut ready.group);
         for group in arriving.chain(asked).chain(ready) {
-            let before = group.reads.len();
-            group.reads.retain(is_wanted);
-            self.count -= before - group.reads.len();
+            group.reads.retain(&mut is_wanted);
         }
-        let before = self.held.len();
         self.held.retain(|held| is_wanted(&held.read));
-        self.count -= before - self.held.len();
+        self.count -= count;
+        self.bytes -= bytes;
     }
 
     /// Closes the groups of this turn and names them.
@@ -211,7 +219,7 @@ impl Reads {
     pub(crate) fn unconfirmed(&mut self, id: ReadId) -> Vec<Read> {
         let group = self.asked.remove(&id).map(|(_, group)| group);
         let group = group.unwrap_or_default();
-        self.count -= group.reads.len();
+        self.went(group.reads.iter());
         self.keepalives -= group.keepalives.len();
         group.reads
     }
@@ -249,14 +257,14 @@ impl Reads {
         let is_reached = |ready: &Ready| ready.barrier <= slot || planted(Plant::BarrierNotAwaited);
         let place = self.ready.iter().position(is_reached)?;
         let ready = self.ready.remove(place)?;
-        self.count -= ready.group.reads.len();
+        self.went(ready.group.reads.iter());
         self.keepalives -= ready.group.keepalives.len();
         Some(ready)
     }
 
     /// The read goes to the objects, under this name.
     pub(crate) fn query(&mut self, query: Query) -> ReadId {
-        self.count += 1;
+        self.came(&query.read);
         let id = self.fresh_id();
         self.queries.insert(id, query);
         id
@@ -272,8 +280,20 @@ impl Reads {
     /// The objects answered.
     pub(crate) fn queried(&mut self, id: ReadId) -> Option<Query> {
         let query = self.queries.remove(&id)?;
-        self.count -= 1;
+        self.went([&query.read].into_iter());
         Some(query)
+    }
+
+    fn came(&mut self, read: &Read) {
+        self.count += 1;
+        self.bytes += read.payload.len();
+    }
+
+    fn went<'a>(&mut self, reads: impl Iterator<Item = &'a Read>) {
+        for read in reads {
+            self.count -= 1;
+            self.bytes -= read.payload.len();
+        }
     }
 
     pub(crate) fn check(&self) {
@@ -282,7 +302,12 @@ impl Reads {
             .values()
             .chain(self.asked.values().map(|asked| &asked.1));
         let groups = groups.chain(self.ready.iter().map(|ready| &ready.group));
-        let waiting: usize = groups.map(|group| group.reads.len()).sum();
-        assert_eq!(waiting + self.queries.len() + self.held.len(), self.count);
+        let grouped = groups.flat_map(|group| &group.reads);
+        let held = self.held.iter().map(|held| &held.read);
+        let queries = self.queries.values().map(|query| &query.read);
+        let waiting = grouped.chain(held).chain(queries);
+        let payloads = waiting.map(|read| read.payload.len());
+        assert_eq!(payloads.clone().count(), self.count);
+        assert_eq!(payloads.sum::<usize>(), self.bytes);
     }
 }

@@ -4,7 +4,8 @@ use crate::world::{World, call, id, refused};
 use quorate_ordering::Effect;
 use quorate_replica::{Input, Output, limits};
 use quorate_types::{
-    Ask, Body, ConnectionId, Duration, NodeId, ReadLevel, Refusal, Slot, Time, ToClient,
+    Ask, Body, ConnectionId, Duration, FromClient, NodeId, ObjectId, ReadLevel, Refusal, Slot,
+    Time, ToClient, Value,
 };
 
 /// Claim rp-6.
@@ -351,4 +352,44 @@ fn the_reads_of_a_connection_that_ended_take_no_place() {
     world.run();
     assert!(world.outcome(5).is_some());
     assert_eq!(waiting(&world), 0);
+}
+
+#[test]
+fn reads_that_wait_are_bounded_in_bytes_and_leave_room_when_they_are_answered() {
+    let mut world = World::new(1);
+    world.shared.borrow_mut().holds_reads = true;
+    let payload = Value::from(vec![b'?'; 4 << 20]);
+    let read = |request| FromClient::Read {
+        request,
+        object: ObjectId(0),
+        payload: payload.clone(),
+        level: ReadLevel::Confirmed,
+        after: Slot::ZERO,
+    };
+    let most = limits::READS_BYTES / payload.len();
+    for request in 1..=most as u64 {
+        world.say(0, 6, read(request));
+    }
+    assert_eq!(world.take_told(6), []);
+    assert_eq!(world.nodes[0].replica.status().reads, most);
+    world.say(0, 7, read(1));
+    let overloaded = refused(Ask::Request(1), Refusal::Overloaded);
+    assert_eq!(world.take_told(7), [overloaded]);
+    let asked = world.shared.borrow().asked.clone();
+    for (_, id, _) in asked {
+        let barrier = Slot::ZERO;
+        let until = None;
+        world.effect(
+            0,
+            Effect::Confirmed {
+                read: id,
+                barrier,
+                until,
+            },
+        );
+    }
+    world.run();
+    assert_eq!(world.take_told(6).len(), most);
+    world.say(0, 7, read(2));
+    assert_eq!(world.take_told(7), [], "there is room again");
 }

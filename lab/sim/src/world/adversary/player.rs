@@ -40,6 +40,8 @@ pub(super) struct Player {
 #[derive(Clone, Debug)]
 enum Kept {
     Record(Record),
+    /// One record of the log, which is read or lost as a whole.
+    Base(Vec<Record>),
     Lost(LostRecord),
 }
 
@@ -74,6 +76,7 @@ impl Adversary {
         for kept in self.players[&id].disk.clone() {
             match kept {
                 Kept::Record(record) => past.read(record),
+                Kept::Base(base) => base.into_iter().for_each(|record| past.read(record)),
                 Kept::Lost(lost) => past.lost(lost),
             }
         }
@@ -131,11 +134,13 @@ impl Adversary {
         let index = self.random.below(length) as usize;
         let is_vague = self.random.chance(300);
         let place = &mut self.player(id).disk[index];
-        if let Kept::Record(record) = place {
-            let named = record.slot().map(LostRecord::Slot);
-            let lost = named.unwrap_or(LostRecord::Promise);
-            *place = Kept::Lost(if is_vague { LostRecord::Anything } else { lost });
-        }
+        let lost = match place {
+            Kept::Record(record) => record.slot().map_or(LostRecord::Promise, LostRecord::Slot),
+            // What it restated may have been anything.
+            Kept::Base(_) => LostRecord::Anything,
+            Kept::Lost(_) => return,
+        };
+        *place = Kept::Lost(if is_vague { LostRecord::Anything } else { lost });
     }
 
     /// Ends a node's process: of what it has not synced, the first part may be on the disk.
@@ -276,13 +281,14 @@ impl Player {
         match write {
             Write::Record(_, record) => self.disk.push(Kept::Record(record)),
             Write::Discard(upto, base) => {
-                self.disk.extend(base.into_iter().map(Kept::Record));
                 self.disk.retain(|kept| match kept {
                     Kept::Record(record) => record.slot().is_none_or(|slot| slot > upto),
+                    Kept::Base(_) => false,
                     Kept::Lost(_) => true,
                 });
+                self.disk.push(Kept::Base(base));
             }
-            Write::Repaired => self.disk.retain(|kept| matches!(kept, Kept::Record(_))),
+            Write::Repaired => self.disk.retain(|kept| !matches!(kept, Kept::Lost(_))),
         }
     }
 }

@@ -121,6 +121,11 @@ pub(super) fn schedule(setup: &Setup) -> Schedule {
         until_ms,
     };
     let mut faults: Vec<Timed> = (0..count).flat_map(|_| draw.next(&kinds)).collect();
+    let is_poison = |timed: &Timed| matches!(timed.fault, Fault::Poison { .. });
+    if faults.iter().any(is_poison) {
+        // A poison call may keep some replicas. If one of the others diverged, no majority would agree and all would freeze.
+        faults.retain(|timed| !matches!(timed.fault, Fault::Diverge { .. }));
+    }
     faults.sort_by_key(|timed| timed.at);
     Schedule {
         seed: setup.seed,

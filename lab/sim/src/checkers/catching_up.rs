@@ -40,6 +40,12 @@ impl CatchingUp {
         }
     }
 
+    /// Takes note that `node` asks for a snapshot: what it lacks comes with that, and no peer need have the slots.
+    pub fn fetches(&mut self, node: NodeId) {
+        self.lost.remove(&node);
+        self.asked.remove(&node);
+    }
+
     /// Takes note that `node` holds the state after `slot`, from a snapshot.
     pub fn installed(&mut self, node: NodeId, slot: Slot) {
         self.installed.insert(node, slot);
@@ -171,6 +177,18 @@ mod tests {
         seen.asked(A, B, Slot(5));
         seen.heard(A, Ballot::default(), Slot(5));
         seen
+    }
+
+    #[test]
+    fn a_node_that_fetches_a_snapshot_need_not_ask_for_slots() {
+        let mut seen = asked();
+        seen.unlinked(A, B);
+        seen.fetches(A);
+        assert_eq!(seen.settled(A, Slot(4)), Ok(()));
+        seen.asked(A, C, Slot(5));
+        seen.linked(A, B);
+        seen.unlinked(A, C);
+        assert!(seen.settled(A, Slot(4)).is_err(), "a later question counts");
     }
 
     #[test]

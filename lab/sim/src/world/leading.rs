@@ -189,8 +189,12 @@ impl World {
         to: NodeSet,
         message: &PeerMessage<AnyMessage>,
     ) {
-        let PeerMessage::Ordering { message, .. } = message else {
-            return;
+        let message = match message {
+            PeerMessage::Ordering { message, .. } => message,
+            PeerMessage::Replica(ReplicaMessage::Fetch { .. }) => {
+                return self.leading.catching_up.fetches(id);
+            }
+            PeerMessage::Replica(_) => return,
         };
         match message.testimony() {
             Testimony::AsksDecided { from } => {

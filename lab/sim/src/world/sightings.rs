@@ -109,10 +109,11 @@ impl World {
         }
     }
 
-    /// Whether every other acceptor has seen what a copy of a node's disks lacks, and no other node is a copy.
+    /// Whether every other acceptor has seen commits that a copy of a node's disks lacks, and no other node is a copy. A copy
+    /// that lacks boots only has lost nothing, and may start several times before anybody hears it.
     pub(super) fn would_be_sighted(&self, id: NodeId, found: &DiskFound) -> bool {
         let reach = Reach {
-            boot: found.boot,
+            boot: u64::MAX,
             start: self.nodes[&id].life + 1,
             commit: found.storage.log.newest_commit(),
             recall: found.recall(),

@@ -5,6 +5,7 @@ use crate::checkers::agreement::Remembered;
 use crate::checkers::written::Entry;
 use quorate_ordering::{Entry as Noted, Record};
 use quorate_types::{Ballot, NodeId, Slot};
+use std::collections::BTreeSet;
 
 impl Judge {
     /// Records are durable at `node`.
@@ -91,6 +92,7 @@ impl Judge {
         records: &[Record],
     ) -> Judged {
         let mut holds = Remembered::default();
+        let mut chosen = BTreeSet::new();
         for record in records {
             match &record.entry {
                 Noted::Promise { ballot } => holds.promised = holds.promised.max(*ballot),
@@ -106,11 +108,18 @@ impl Judge {
                         *held = vote;
                     }
                 }
-                Noted::Chosen { .. } | Noted::Agreed { .. } => {}
+                Noted::Chosen { slot, .. } => {
+                    chosen.insert(*slot);
+                }
+                Noted::Agreed { .. } => {}
                 Noted::Decided { upto } | Noted::Trimmed { upto } => {
                     holds.trimmed = holds.trimmed.max(*upto);
                 }
             }
+        }
+        // What is written as chosen goes on from there: the start decides it, and needs no vote for it.
+        while chosen.contains(&holds.trimmed.next()) {
+            holds.trimmed = holds.trimmed.next();
         }
         holds.promised = holds.promised.min(promised);
         self.agreement.restarted(node, &holds)

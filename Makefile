@@ -16,8 +16,8 @@ DEV := $(abspath $(TARGET_DIR))/debug
 SIM := $(CARGO) run --quiet -p quorate-sim
 # Tests run the sources of this tree with the native half and the programs of the dev build, not what `make build` installed.
 TREE := PYTHONPATH=$(CURDIR)/python QUORATE_PROGRAM=$(DEV)/quorate QUORATE_HISTORY=$(DEV)/history
-# Seeds of `make test`: about 100 CPU-seconds, shared by the cores. Seeds of `make test-fast`: about 15.
-TEST_SEEDS ?= 2000
+# Seeds of `make test`: about 150 CPU-seconds, shared by the cores. Seeds of `make test-fast`: about 15.
+TEST_SEEDS ?= 2500
 FAST_SEEDS ?= 250
 # Integration tests that start no process and open no socket.
 FAST_TESTS := scripts late_messages replica session wire files log lives group_commit pledge repository

@@ -145,6 +145,8 @@ class Namespaces:
     def close(self) -> None:
         """Remove every namespace and the bridge."""
         for node in self._nodes:
+            # A namespace takes its end of the wire along only when the kernel gets to it; the next network wants the name now.
+            _ip("link", "del", f"wire{node}")
             _ip("netns", "del", f"node{node}")
         _ip("link", "del", "lab")
 

@@ -145,7 +145,7 @@ class Namespaces:
     def close(self) -> None:
         """Remove every namespace and the bridge."""
         for node in self._nodes:
-            # A namespace takes its end of the wire along only when the kernel gets to it; the next network wants the name now.
+            # A deleted namespace takes its end of the wire along later; the next network wants the name now.
             _ip("link", "del", f"wire{node}")
             _ip("netns", "del", f"node{node}")
         _ip("link", "del", "lab")

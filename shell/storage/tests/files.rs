@@ -170,20 +170,18 @@ fn a_crash_at_any_step_of_a_snapshot_leaves_the_one_before_or_the_new_one() {
     }
 }
 
+/// Saves a snapshot of group 3 at `slot`, which is the agreed one.
+fn save(store: &SnapshotStore<SimDisk>, slot: u64) {
+    let (at, bytes) = (Slot(slot), [slot as u8; 2000]);
+    store.save(GroupId(3), at, [0; 32], &bytes, at).unwrap();
+}
+
 #[test]
 fn a_damaged_snapshot_gives_way_to_the_one_before_and_two_are_kept() {
     let disk = SimDisk::new();
     let store = SnapshotStore::open(disk.clone(), CLUSTER).unwrap();
     for slot in [10, 20, 30] {
-        store
-            .save(
-                GroupId(3),
-                Slot(slot),
-                [0; 32],
-                &[slot as u8; 2000],
-                Slot(slot),
-            )
-            .unwrap();
+        save(&store, slot);
     }
     assert_eq!(store.slots(GroupId(3)).unwrap(), [Slot(20), Slot(30)]);
     disk.flip("snap-00000003-000000000000001e", 1500, 4);
@@ -214,15 +212,7 @@ fn a_damaged_snapshot_gives_way_to_the_one_before_and_two_are_kept() {
 fn a_start_takes_the_oldest_snapshot_that_the_log_continues() {
     let store = SnapshotStore::open(SimDisk::new(), CLUSTER).unwrap();
     for slot in [20, 30] {
-        store
-            .save(
-                GroupId(3),
-                Slot(slot),
-                [0; 32],
-                &[slot as u8; 2000],
-                Slot(slot),
-            )
-            .unwrap();
+        save(&store, slot);
     }
     let start = |whole_after| {
         let found = store.to_start_from(GroupId(3), whole_after).unwrap();

@@ -29,7 +29,7 @@ T = TypeVar("T")
 Prepared = tuple[bytes, dict[int, Any], str, list[tuple[int, str]], int]
 """Answer, objects, which reads are checked, methods that may not run as reads, and the quiet slots."""
 
-VERSION = 2
+VERSION = 3
 """Version of the protocol between node and host."""
 
 DESCRIPTORS_MAX = 1024
@@ -288,7 +288,7 @@ def _test_state(value: Any) -> None:
 
 def _one_line(error: BaseException) -> str:
     name = type(error).__name__
-    return _plain(_attempt(lambda: f"{name}: {error}".splitlines()[0], f"{name} without a text"))
+    return _plain(_attempt(lambda: f"{name}: {error}".splitlines()[0][:1000], f"{name} without a text"))
 
 
 def _refusal(name: str, kind: str, reason: str) -> Prepared:

@@ -18,6 +18,7 @@ pub(crate) mod request {
 /// What the host sends.
 pub(crate) mod reply {
     pub(crate) const READY: u8 = 0x81;
+    pub(crate) const OUTCOMES: u8 = 0x82;
     pub(crate) const EXECUTED: u8 = 0x83;
     pub(crate) const QUERIED: u8 = 0x84;
     pub(crate) const IMAGED: u8 = 0x85;
@@ -31,6 +32,12 @@ pub(crate) mod reply {
 pub(crate) const RETURNED: u8 = 0;
 /// It raised.
 pub(crate) const RAISED: u8 = 1;
+
+/// Outcomes of one slot are sent on when they are this large, so that neither side holds all of them.
+const PART_BYTES: usize = 1 << 20;
+
+/// Longest text that says why something failed.
+const NOTE_BYTES_MAX: usize = 4 << 10;
 
 /// Space offered to one read.
 const READ_BYTES: usize = 256 << 10;
@@ -101,6 +108,12 @@ impl<'a> FrameBody<'a> {
     }
 }
 
+/// A frame with outcomes of one slot, whose kind and count are known when it ends.
+pub(crate) struct OpenOutcomes {
+    start: usize,
+    count: u32,
+}
+
 /// Frames that are to be written.
 #[derive(Default)]
 pub(crate) struct Outbox(pub(crate) Vec<u8>);
@@ -119,6 +132,27 @@ impl Outbox {
         self.0[start..start + 4].copy_from_slice(&length.to_le_bytes());
     }
 
+    /// Begins a frame with outcomes of `slot`.
+    pub(crate) fn begin_part(&mut self, slot: u64) -> OpenOutcomes {
+        let start = self.begin(reply::OUTCOMES);
+        self.u64(slot);
+        self.u32(0);
+        OpenOutcomes { start, count: 0 }
+    }
+
+    /// One more outcome was appended. Returns whether the part is large enough to be sent.
+    pub(crate) fn is_large_with_one_more(&self, part: &mut OpenOutcomes) -> bool {
+        part.count += 1;
+        self.0.len() - part.start > PART_BYTES
+    }
+
+    pub(crate) fn end_part(&mut self, part: &OpenOutcomes, kind: u8) {
+        let OpenOutcomes { start, count } = *part;
+        self.0[start + 4] = kind;
+        self.0[start + 13..start + 17].copy_from_slice(&count.to_le_bytes());
+        self.end(start);
+    }
+
     pub(crate) fn u32(&mut self, number: u32) {
         self.0.extend_from_slice(&number.to_le_bytes());
     }
@@ -127,11 +161,13 @@ impl Outbox {
         self.0.extend_from_slice(&number.to_le_bytes());
     }
 
-    /// A whole frame of a slot and a text.
+    /// A whole frame of a slot and a text, which is cut where it is too long to be read.
     pub(crate) fn note(&mut self, kind: u8, slot: u64, text: &str) {
         let start = self.begin(kind);
         self.u64(slot);
-        self.0.extend_from_slice(text.as_bytes());
+        let text = text.as_bytes();
+        self.0
+            .extend_from_slice(&text[..text.len().min(NOTE_BYTES_MAX)]);
         self.end(start);
     }
 }

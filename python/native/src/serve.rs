@@ -11,6 +11,7 @@ use crate::{decode, encode, environment, hooks, layout, wait};
 use pyo3::exceptions::{PyConnectionError, PyMemoryError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString};
+use quorate_types::PAYLOAD_BYTES_MAX;
 use std::collections::HashMap;
 use std::io::{ErrorKind, Write};
 use std::os::fd::{AsRawFd, FromRawFd, RawFd};
@@ -18,6 +19,9 @@ use std::os::unix::net::UnixStream;
 
 /// Replies that are gathered before they are written: more only delays the first of them.
 const OUTBOX_BYTES_MAX: usize = 128 << 10;
+
+/// Capacity that the outbox keeps: a large result takes its memory only until it is sent.
+const OUTBOX_BYTES_KEPT: usize = 16 << 20;
 
 /// Exit status of a process whose memory does not suffice for a call.
 const OUT_OF_MEMORY: i32 = 86;
@@ -110,6 +114,7 @@ impl<'py> Server<'py> {
         if !self.outbox.0.is_empty() {
             self.stream.write_all(&self.outbox.0)?;
             self.outbox.0.clear();
+            self.outbox.0.shrink_to(OUTBOX_BYTES_KEPT);
         }
         Ok(())
     }
@@ -163,9 +168,7 @@ impl<'py> Server<'py> {
             self.quiet_upto = None;
             self.host.call_method0("speak")?;
         }
-        let start = self.outbox.begin(reply::EXECUTED);
-        self.outbox.u64(self.slot);
-        self.outbox.u32(count);
+        let mut part = self.outbox.begin_part(self.slot);
         for _ in 0..count {
             let index = body.u32()?;
             let object = body.u32()?;
@@ -174,9 +177,16 @@ impl<'py> Server<'py> {
             environment::enter(self.wall_ns, entropy, self.slot, index);
             self.activity.begin(self.slot, index, object);
             self.answer(object, payload)?;
+            if self.outbox.is_large_with_one_more(&mut part) {
+                // No call runs while the node is slow to read.
+                self.activity.idle();
+                self.outbox.end_part(&part, reply::OUTCOMES);
+                self.flush()?;
+                part = self.outbox.begin_part(self.slot);
+            }
         }
         self.activity.idle();
-        self.outbox.end(start);
+        self.outbox.end_part(&part, reply::EXECUTED);
         Ok(())
     }
 
@@ -249,7 +259,8 @@ impl<'py> Server<'py> {
         self.outbox.0.extend_from_slice(&[RETURNED, 0, 0, 0, 0]);
         let ended = self.call(object, payload).and_then(|value| {
             encode::value_into(&mut self.outbox.0, &value, "result")
-                .map_err(|error| of_a_result(value.py(), error))
+                .map_err(|error| of_a_result(value.py(), error))?;
+            is_sendable(value.py(), self.outbox.0.len() - start - 5)
         });
         match ended {
             Ok(()) => self.close(start),
@@ -270,7 +281,8 @@ impl<'py> Server<'py> {
     fn raised(&mut self, start: usize, error: PyErr) -> PyResult<()> {
         self.outbox.0.extend_from_slice(&[RAISED, 0, 0, 0, 0]);
         let described = self.outbox.0.len();
-        if self.describe(error).is_err() {
+        let is_described = self.describe(error).is_ok();
+        if !is_described || self.outbox.0.len() - described > PAYLOAD_BYTES_MAX {
             // An exception that cannot even be described is told as the same one on every replica.
             let out = &mut self.outbox.0;
             out.truncate(described);
@@ -398,6 +410,17 @@ impl<'py> Server<'py> {
 fn of_a_result(py: Python<'_>, error: PyErr) -> PyErr {
     let text = format!("the method was executed; {}", error.value(py));
     hooks::error(py, "UnsupportedResult", text)
+}
+
+/// Refuses a result of so many bytes if no client could be told it.
+fn is_sendable(py: Python<'_>, bytes: usize) -> PyResult<()> {
+    if bytes <= PAYLOAD_BYTES_MAX {
+        return Ok(());
+    }
+    let text = format!(
+        "the method was executed; its result has {bytes} bytes, and at most {PAYLOAD_BYTES_MAX} can be sent"
+    );
+    Err(hooks::error(py, "UnsupportedResult", text))
 }
 
 /// Why a method does not run as a read.

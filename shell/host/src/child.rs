@@ -3,7 +3,7 @@
 use crate::activity::{self, Activity};
 use crate::config::{HostedObject, PythonConfig, Sandbox};
 use crate::error::HostError;
-use crate::limits::{OUTBOX_BYTES_MAX, READ_BYTES, START_PATIENCE};
+use crate::limits::{OUTBOX_BYTES_MAX, READ_BYTES, READ_PER_POLL, START_PATIENCE};
 use crate::output;
 use crate::process_end::ProcessEnd;
 use crate::protocol::{Reply, put_hello, take_reply};
@@ -107,9 +107,10 @@ impl Process {
         Ok(())
     }
 
-    /// Reads until nothing more is there, giving each reply to `handle`.
-    pub(crate) fn read(&mut self, handle: &mut dyn FnMut(Reply)) -> Result<(), ProcessEnd> {
-        loop {
+    /// Reads until nothing more is there or it was much, giving each reply to `handle`. Returns whether there may be more.
+    pub(crate) fn read(&mut self, handle: &mut dyn FnMut(Reply)) -> Result<bool, ProcessEnd> {
+        let mut left = READ_PER_POLL;
+        while left > 0 {
             let length = self.inbox.len();
             self.inbox.resize(length + READ_BYTES, 0);
             let got = self.stream.read(&mut self.inbox[length..]);
@@ -117,12 +118,16 @@ impl Process {
                 .truncate(length + got.as_ref().map_or(0, |got| *got));
             match got {
                 Ok(0) => return Err(ProcessEnd::Stream(None)),
-                Ok(_) => self.take_replies(handle)?,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Ok(count) => {
+                    left = left.saturating_sub(count);
+                    self.take_replies(handle)?;
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(ProcessEnd::Stream(Some(error))),
             }
         }
+        Ok(true)
     }
 
     fn take_replies(&mut self, handle: &mut dyn FnMut(Reply)) -> Result<(), ProcessEnd> {

@@ -10,7 +10,6 @@ use crate::event::{HostEvent, StuckCall};
 use crate::image::ObjectImage;
 use crate::in_process::InProcess;
 use crate::other_process::OtherProcess;
-use crate::outcomes;
 use bytes::Bytes;
 use mio::{Poll, Token, Waker};
 use quorate_ordering::ReadId;
@@ -116,7 +115,6 @@ impl Host {
     /// Moves what happened into `events`. Call when [`Host::fd`] is readable, when
     /// [`Host::next_wake`] has come, and after handing in work.
     pub fn poll(&mut self, events: &mut Vec<HostEvent>) {
-        let before = events.len();
         match &mut self.objects {
             Objects::InProcess(objects) => {
                 if objects.is_waiting_for_thread() {
@@ -132,7 +130,6 @@ impl Host {
                 objects.poll(is_readable, events);
             }
         }
-        events[before..].iter_mut().for_each(outcomes::fit);
     }
 
     /// The descriptor to watch for reading; the same for the host's whole life.

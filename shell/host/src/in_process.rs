@@ -10,6 +10,7 @@ use crate::error::HostError;
 use crate::event::HostEvent;
 use crate::image::ObjectImage;
 use crate::object::Environment;
+use crate::outcomes::{SlotOutcomes, fit};
 use bytes::Bytes;
 use mio::Waker;
 use quorate_ordering::ReadId;
@@ -71,8 +72,11 @@ impl InProcess {
             self.waiting.push_back(Work::Execute(slot, stamp, calls));
             return;
         }
-        let outcomes = calls.iter().map(|call| self.apply(slot, stamp, call));
-        let outcomes = outcomes.collect();
+        let mut outcomes = SlotOutcomes::default();
+        for call in calls.iter() {
+            outcomes.push(self.apply(slot, stamp, call));
+        }
+        let outcomes = outcomes.take();
         self.executed = slot;
         self.events.push(HostEvent::Executed { slot, outcomes });
     }
@@ -112,6 +116,7 @@ impl InProcess {
             (Some(_), Err(mistake)) => mistake.into(),
             (None, _) => no_such_object(object),
         };
+        let outcome = fit(outcome);
         self.events.push(HostEvent::Queried { read, outcome });
     }
 

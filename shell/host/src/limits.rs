@@ -43,9 +43,19 @@ pub const LIARS_MAX: usize = 256;
 /// Frames to a host process that wait for its socket; more waits in the work log, which exists anyway.
 pub const OUTBOX_BYTES_MAX: usize = 1 << 20;
 
-/// Longest frame of a host process. The outcomes of a batch are far below; a host that writes to its stream on its own
-/// must not fill the node's memory.
-pub const REPLY_BYTES_MAX: usize = 1 << 30;
+/// Longest frame of a host process: the largest outcome, and what was gathered before it. A host that writes to its
+/// stream on its own must not fill the node's memory.
+pub const REPLY_BYTES_MAX: usize = 16 << 20;
+
+/// Outcomes of one slot, together. They leave at the slot's end and are in memory until then, on every replica. A batch of
+/// 1,024 calls that return 128 KiB each fits.
+pub const SLOT_OUTCOMES_BYTES_MAX: usize = 128 << 20;
+
+/// Outcomes below this size are sent however many there are: 65,536 of them are as much as the above.
+pub const SMALL_OUTCOME_BYTES: usize = 2 << 10;
+
+/// Bytes read of a host process before the node's other work gets its turn.
+pub const READ_PER_POLL: usize = 4 << 20;
 
 /// Space offered to one read of a host process's replies.
 pub const READ_BYTES: usize = 256 << 10;

@@ -17,6 +17,7 @@ use crate::limits::{
     ACTIVITY_INTERVAL, DEATHS_AT_ONE_CALL_MAX, LIARS_MAX, RESTART_DELAY, RESTART_DELAY_MAX,
     START_PATIENCE, WORK_LOG_BYTES_MAX,
 };
+use crate::outcomes::{SlotOutcomes, fit};
 use crate::process_end::{ProcessEnd, ended_read, reason};
 use crate::protocol::{Reply, put_restore};
 use crate::scratch::Scratch;
@@ -26,7 +27,7 @@ use crate::work_log::{HostWork, Sent, WorkLog};
 use bytes::Bytes;
 use mio::{Interest, Registry, Token, Waker};
 use quorate_ordering::ReadId;
-use quorate_types::{ObjectId, Slot, SlotCalls, Stamp};
+use quorate_types::{ObjectId, Outcome, Slot, SlotCalls, Stamp};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -58,6 +59,10 @@ pub(crate) struct OtherProcess {
     liars: BTreeSet<(ObjectId, String)>,
     /// Calls that are not executed, of slots after the base image.
     skips: BTreeSet<(Slot, u32)>,
+    /// Outcomes of the slot that the process is executing.
+    gathered: SlotOutcomes,
+    /// Whether more replies may lie in the stream.
+    is_unread: bool,
 }
 
 /// Where in its lives the host is.
@@ -121,6 +126,8 @@ impl OtherProcess {
             ended_reads: EndedReads::default(),
             liars: BTreeSet::new(),
             skips: BTreeSet::new(),
+            gathered: SlotOutcomes::default(),
+            is_unread: false,
         };
         host.register(&mut process)?;
         host.life = Life::Up { process };
@@ -240,7 +247,7 @@ impl OtherProcess {
 
     /// Reads, starts, watches; `is_readable` says whether the stream may have something.
     pub(crate) fn poll(&mut self, is_readable: bool, events: &mut Vec<HostEvent>) {
-        if is_readable {
+        if is_readable || self.is_unread {
             self.read();
         }
         while let Some(loaded) = self.scratch.take() {
@@ -256,6 +263,9 @@ impl OtherProcess {
 
     /// When [`OtherProcess::poll`] must be called at the latest.
     pub(crate) fn next_wake(&self) -> Option<Instant> {
+        if self.is_unread {
+            return Some(Instant::now());
+        }
         match &self.life {
             Life::Starting { until, .. } | Life::Waiting { until } => Some(*until),
             Life::Restoring { .. } => None,
@@ -293,8 +303,9 @@ impl OtherProcess {
         for reply in replies {
             self.take_reply(reply);
         }
-        if let Err(ended) = outcome {
-            self.died(&ended);
+        match outcome {
+            Ok(is_unread) => self.is_unread = is_unread,
+            Err(ended) => self.died(&ended),
         }
     }
 
@@ -312,26 +323,20 @@ impl OtherProcess {
                     is_final: true,
                 });
             }
-            Reply::Executed { slot, outcomes } => match self.work_log.answer() {
-                Some((
-                    HostWork::Execute {
-                        slot: asked, calls, ..
-                    },
-                    is_news,
-                )) if *asked == slot => {
-                    if is_news {
-                        let outcomes = with_skipped(slot, calls, outcomes, &self.skips);
-                        self.last_death = None;
-                        self.watch.release();
-                        self.told = self.told.max(slot);
-                        self.events.push(HostEvent::Executed { slot, outcomes });
+            Reply::Outcomes { slot, outcomes } => match self.work_log.executing() {
+                Some((asked, count)) if asked == slot => {
+                    outcomes.into_iter().for_each(|one| self.gathered.push(one));
+                    if self.gathered.len() > count {
+                        self.out_of_step();
                     }
                 }
-                _ => self.out_of_step(),
+                Some(_) | None => self.out_of_step(),
             },
+            Reply::Executed { slot, outcomes } => self.executed(slot, outcomes),
             Reply::Queried { read, outcome } => match self.work_log.answer() {
                 Some((HostWork::Query { read: asked, .. }, _)) if *asked == read => {
                     self.watch.release();
+                    let outcome = fit(outcome);
                     self.events.push(HostEvent::Queried { read, outcome });
                 }
                 _ => self.out_of_step(),
@@ -346,6 +351,29 @@ impl OtherProcess {
             }
             Reply::ImageFailed { slot, reason } => self.image_failed(slot, reason),
             Reply::ReadWrote { object, method } => self.read_wrote(object, method),
+        }
+    }
+
+    /// The process has executed a slot; these are the last of its outcomes.
+    fn executed(&mut self, slot: Slot, last: Vec<Outcome>) {
+        last.into_iter().for_each(|one| self.gathered.push(one));
+        let told = self.gathered.take();
+        match self.work_log.answer() {
+            Some((
+                HostWork::Execute {
+                    slot: asked, calls, ..
+                },
+                is_news,
+            )) if *asked == slot => {
+                if is_news {
+                    let outcomes = with_skipped(slot, calls, told, &self.skips);
+                    self.last_death = None;
+                    self.watch.release();
+                    self.told = self.told.max(slot);
+                    self.events.push(HostEvent::Executed { slot, outcomes });
+                }
+            }
+            _ => self.out_of_step(),
         }
     }
 
@@ -400,6 +428,8 @@ impl OtherProcess {
                 return;
             }
         };
+        self.gathered.take();
+        self.is_unread = false;
         let activity = process.activity();
         let status = process.kill();
         let call = self.work_log.running_call(activity);

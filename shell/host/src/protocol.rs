@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Version of this protocol; a host that speaks another says so in its answer to the greeting.
-pub const HOST_PROTOCOL_VERSION: i64 = 2;
+pub const HOST_PROTOCOL_VERSION: i64 = 3;
 
 const HELLO: u8 = 1;
 const EXECUTE: u8 = 2;
@@ -23,6 +23,7 @@ const SNAPSHOT: u8 = 4;
 const RESTORE: u8 = 5;
 
 const READY: u8 = 0x81;
+const OUTCOMES: u8 = 0x82;
 const EXECUTED: u8 = 0x83;
 const QUERIED: u8 = 0x84;
 const IMAGED: u8 = 0x85;
@@ -43,6 +44,12 @@ pub(crate) enum Reply {
         object: String,
         reason: String,
     },
+    /// The next outcomes of a slot; others follow.
+    Outcomes {
+        slot: Slot,
+        outcomes: Vec<Outcome>,
+    },
+    /// The last outcomes of a slot.
     Executed {
         slot: Slot,
         outcomes: Vec<Outcome>,
@@ -204,13 +211,12 @@ pub(crate) fn take_reply(bytes: &[u8]) -> Result<Option<(Reply, usize)>, Broken>
     let mut body = Body(&frame[1..]);
     let reply = match frame[0] {
         READY => ready(body.0)?,
+        OUTCOMES => {
+            let (slot, outcomes) = body.outcomes()?;
+            Reply::Outcomes { slot, outcomes }
+        }
         EXECUTED => {
-            let slot = Slot(body.u64()?);
-            let count = body.u32()?;
-            let mut outcomes = Vec::with_capacity((count as usize).min(body.0.len() / 5));
-            for _ in 0..count {
-                outcomes.push(body.outcome()?);
-            }
+            let (slot, outcomes) = body.outcomes()?;
             Reply::Executed { slot, outcomes }
         }
         QUERIED => Reply::Queried {
@@ -290,6 +296,16 @@ impl<'a> Body<'a> {
 
     fn text(&self) -> String {
         String::from_utf8_lossy(self.0).into_owned()
+    }
+
+    fn outcomes(&mut self) -> Result<(Slot, Vec<Outcome>), Broken> {
+        let slot = Slot(self.u64()?);
+        let count = self.u32()?;
+        let mut outcomes = Vec::with_capacity((count as usize).min(self.0.len() / 5));
+        for _ in 0..count {
+            outcomes.push(self.outcome()?);
+        }
+        Ok((slot, outcomes))
     }
 
     fn outcome(&mut self) -> Result<Outcome, Broken> {

@@ -157,6 +157,20 @@ impl WorkLog {
         None
     }
 
+    /// The slot and the number of calls of the execution that is answered next, if that comes next.
+    pub(crate) fn executing(&self) -> Option<(Slot, usize)> {
+        let owed = self.entries.range(self.answered..self.sent);
+        let next = owed.into_iter().find(|entry| match entry.work {
+            HostWork::Snapshot { .. } => false,
+            HostWork::Query { .. } => !entry.is_told,
+            HostWork::Execute { .. } | HostWork::Restore { .. } => true,
+        })?;
+        match &next.work {
+            HostWork::Execute { slot, calls, .. } => Some((*slot, calls.len())),
+            HostWork::Query { .. } | HostWork::Snapshot { .. } | HostWork::Restore { .. } => None,
+        }
+    }
+
     /// The image of `slot` was made or failed; returns whether the host itself had wanted it, and
     /// `None` when no snapshot was asked for.
     pub(crate) fn snapshot_ended(&mut self, slot: Slot) -> Option<bool> {

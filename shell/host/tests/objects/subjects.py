@@ -70,6 +70,13 @@ class Account:
         self.blobs.append(bytes(size))
         return len(self.blobs)
 
+    def large(self, size):
+        self.balance += 1
+        return bytes(size)
+
+    def fail_at_length(self, size):
+        raise ValueError("x" * size)
+
     def fail(self):
         self.balance += 1000
         raise ValueError("on purpose")

@@ -1,0 +1,132 @@
+//! Calls that return much at once: neither the host process nor the node holds all of it, and every call has an outcome.
+//!
+//! Needs an interpreter with the package installed, as `python.rs`.
+
+use bytes::Bytes;
+use quorate_host::{Host, HostConfig, HostEvent, HostedObject, PythonConfig, call_payload};
+use quorate_types::{Call, CommandId, ObjectId, Outcome, PAYLOAD_BYTES_MAX, Slot, Stamp};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// No test waits longer for anything.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What the process may take beside Python itself.
+const HOST_KIB_MAX: u64 = 160 << 10;
+
+fn account() -> Host {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let interpreter = std::env::var_os("QUORATE_PYTHON")
+        .map_or_else(|| root.join("../../.venv/bin/python"), PathBuf::from);
+    Host::open(HostConfig {
+        objects: vec![HostedObject {
+            id: ObjectId(1),
+            name: "it".to_owned(),
+            class: "subjects:Account".to_owned(),
+            arguments: Bytes::new(),
+        }],
+        python: PythonConfig {
+            interpreter: Some(interpreter),
+            paths: vec![root.join("tests/objects")],
+            ..PythonConfig::default()
+        },
+    })
+    .unwrap()
+}
+
+fn call(index: u32, method: &str, arguments: &[i64]) -> Call {
+    Call {
+        index,
+        id: CommandId::default(),
+        object: ObjectId(1),
+        payload: call_payload(method, arguments),
+    }
+}
+
+/// Executes a slot, and returns its outcomes. A host that dies fails the test.
+fn outcomes(host: &mut Host, slot: u64, calls: Vec<Call>) -> Vec<Outcome> {
+    host.execute(Slot(slot), Stamp::default(), calls);
+    let mut poll = mio::Poll::new().unwrap();
+    let fd = host.fd();
+    let mut source = mio::unix::SourceFd(&fd);
+    poll.registry()
+        .register(&mut source, mio::Token(7), mio::Interest::READABLE)
+        .unwrap();
+    let began = Instant::now();
+    let mut events = Vec::new();
+    loop {
+        host.flush();
+        host.poll(&mut events);
+        for event in events.drain(..) {
+            match event {
+                HostEvent::Executed { slot: at, outcomes } => {
+                    assert_eq!(at, Slot(slot));
+                    return outcomes;
+                }
+                HostEvent::Down { reason, .. } => panic!("{reason}"),
+                HostEvent::Hanging { .. } => {}
+                other => panic!("{other:?}"),
+            }
+        }
+        assert!(began.elapsed() < PATIENCE, "no outcomes came");
+        let wake = host.next_wake().unwrap_or(began + PATIENCE);
+        let wait = wake.saturating_duration_since(Instant::now()).min(PATIENCE);
+        poll.poll(&mut mio::Events::with_capacity(4), Some(wait))
+            .unwrap();
+    }
+}
+
+/// The most memory that the host process has had, in KiB.
+fn peak_kib(host: &Host) -> u64 {
+    let id = host.process_id().unwrap();
+    let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmHWM"));
+    let number = line.unwrap().split_whitespace().nth(1);
+    number.unwrap().parse().unwrap()
+}
+
+fn is_not_sent(outcome: &Outcome) -> bool {
+    let Outcome::Raised(value) = outcome else {
+        return false;
+    };
+    String::from_utf8_lossy(value).contains("quorate.UnsupportedResult")
+}
+
+#[test]
+fn two_hundred_calls_of_a_slot_return_eight_mebibytes_each() {
+    let mut host = account();
+    let size = PAYLOAD_BYTES_MAX as i64 - 5;
+    let calls = (0..200).map(|index| call(index, "large", &[size]));
+    let outcomes_of_slot = outcomes(&mut host, 1, calls.collect());
+    assert_eq!(outcomes_of_slot.len(), 200);
+    let (sent, not_sent): (Vec<_>, Vec<_>) =
+        (0..200).partition(|&at| matches!(&outcomes_of_slot[at], Outcome::Returned(_)));
+    assert_eq!(sent, Vec::from_iter(0..16), "128 MiB of a slot are sent");
+    assert!(
+        not_sent
+            .iter()
+            .all(|&at| is_not_sent(&outcomes_of_slot[at]))
+    );
+    let peak = peak_kib(&host);
+    assert!(peak < HOST_KIB_MAX, "the host process took {peak} KiB");
+    let after = outcomes(&mut host, 2, vec![call(0, "deposit", &[1])]);
+    assert_eq!(after, [Outcome::Returned(Bytes::from_static(&[0x18, 201]))]);
+}
+
+#[test]
+fn a_result_or_an_exception_larger_than_any_frame_is_told_as_an_error() {
+    let mut host = account();
+    let size = 32 << 20;
+    let calls = vec![
+        call(0, "large", &[size]),
+        call(1, "fail_at_length", &[size]),
+        call(2, "deposit", &[1]),
+    ];
+    let told = outcomes(&mut host, 1, calls);
+    assert!(is_not_sent(&told[0]), "{:?}", told[0]);
+    assert!(matches!(&told[1], Outcome::Raised(value) if value.len() < 100));
+    assert_eq!(told[2], Outcome::Returned(Bytes::from_static(&[2])));
+    // What the results took is given back, or else the next ones would add to it.
+    let again = outcomes(&mut host, 2, vec![call(0, "large", &[size])]);
+    assert!(is_not_sent(&again[0]));
+}

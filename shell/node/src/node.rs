@@ -232,7 +232,9 @@ impl Node {
         let status = self.replica.status();
         let leads_others = matches!(self.role, Role::Leader { .. })
             && status.ordering.peers.iter().any(|peer| peer.connected);
-        let is_quiet = status.waiting == 0 && status.reads == 0 && self.transport.is_flushed();
+        let is_answered = status.waiting == 0 && status.reads == 0;
+        // What was received is served first. Clients that pause for what they owe ask elsewhere.
+        let is_quiet = !self.clients.is_waiting() && is_answered && self.transport.is_flushed();
         (!leads_others && is_quiet) || now.since(since) >= span(DRAIN_MAX)
     }
 

@@ -3,6 +3,7 @@
 
 mod conflict;
 mod crowd;
+mod draining;
 mod forged;
 mod lost_votes;
 mod settings;

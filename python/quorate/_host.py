@@ -279,7 +279,8 @@ def _test_state(value: Any) -> None:
         image = _native.dump_state(value)
         again = _native.dump_state(_native.load_state(image))
     except (QuorateError, TypeError, ValueError, AttributeError) as error:
-        raise Unfit("state", f"{error}: leave it out of the state, or run with --no-snapshot") from error
+        way_out = "leave it out of the state with __getstate__, or run with --no-snapshot"
+        raise Unfit("state", f"{error}; {way_out}") from error
     if image != again:
         raise Unfit(
             "state", "the state changes when it is saved and restored: see __getstate__ and __setstate__"

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import collections
 import random
+import sys
 import threading
 import types
 from collections.abc import Callable
 from typing import Any
 
-from quorate import _names
+from quorate import _content, _names
 from quorate._errors import MalformedValue
 
 Parts = tuple[str, tuple[Any, ...], Any]
@@ -22,64 +23,92 @@ Parts = tuple[str, tuple[Any, ...], Any]
 _Lock: type = type(threading.Lock())
 _RLock: type = type(threading.RLock())
 _Random = random.Random
+# Of Random it is another name of getstate, which is the content of its root.
+_NO_STATE_OF_ITS_OWN = (None, getattr(object, "__getstate__", None), _Random.__getstate__)
 _FACTORIES: dict[str, type] = {
     cls.__name__: cls for cls in (int, float, str, bytes, bool, list, dict, set, tuple, frozenset)
 } | {"deque": collections.deque, "Counter": collections.Counter, "OrderedDict": collections.OrderedDict}
 
 
-def take_apart(value: Any) -> Parts | None:
-    """The parts of an object, or None when its kind cannot be kept."""
-    standard = _STANDARD.get(type(value))
+def take_apart(value: Any) -> Parts | str:
+    """The parts of an object, or why it cannot be kept."""
+    cls = type(value)
+    standard = _STANDARD.get(cls)
     if standard is not None:
         return standard(value)
-    if isinstance(value, _Random) and not isinstance(value, random.SystemRandom):
+    if isinstance(value, _Random) and cls.__module__ == "random" and cls.__name__ == "Random":
         return "random.Random", (), value.getstate()
     if isinstance(value, type):
         return _reference("class", value)
     if isinstance(value, types.FunctionType):
         return _reference("function", value)
-    cls = type(value)
     if not _names.is_allowed(cls):
-        return None
-    name = _names.name_of(cls)
-    if isinstance(value, tuple):
-        return name, tuple(value), None
-    if isinstance(value, (int, float, str, bytes)):
-        return None
-    return name, (), _instance_state(value)
+        return _not_allowed(cls)
+    root = _content.root_of(cls)
+    if root is None:
+        return _unknown_content(cls)
+    try:
+        return _instance(value, cls, root)
+    except Exception as error:
+        return f"{cls.__name__} cannot be taken apart: {type(error).__name__}: {error}"
 
 
-def _instance_state(value: Any) -> Any:
-    cls = type(value)
-    if getattr(cls, "__getstate__", None) is not getattr(object, "__getstate__", None):
-        return [value.__getstate__()]
-    fields = dict(getattr(value, "__dict__", {}))
-    for base in cls.__mro__:
-        slots = base.__dict__.get("__slots__", ())
-        for slot in (slots,) if isinstance(slots, str) else slots:
-            if slot not in ("__dict__", "__weakref__") and hasattr(value, slot):
-                fields[slot] = getattr(value, slot)
-    if isinstance(value, dict):
-        return [fields, [list(pair) for pair in dict.items(value)]]
-    if isinstance(value, (list, set, collections.deque)):
-        return [fields, list(value)]
-    return fields
+def _instance(value: Any, cls: type, root: type) -> Parts:
+    carrier = _content.ROOTS[root]
+    name, arguments = _names.name_of(cls), carrier.arguments(value)
+    if root is tuple:
+        arguments = arguments[0]
+    items = None if carrier.items is None else carrier.items(value)
+    if getattr(cls, "__getstate__", None) not in _NO_STATE_OF_ITS_OWN:
+        state = value.__getstate__()
+        return name, arguments, [state] if items is None else [state, items, "state"]
+    if items is not None and getattr(value, "__dict__", None) is value:
+        return name, arguments, [{}, items, "itself"]
+    fields = _content.fields_of(value)
+    if items is None:
+        return name, arguments, fields if fields or root is object else None
+    return name, arguments, [fields, items]
 
 
-def _reference(kind: str, value: Any) -> Parts | None:
+def _not_allowed(cls: type) -> str:
+    name = cls.__name__
+    if "<locals>" in cls.__qualname__:
+        return (
+            f"{name} is not supported, for it is a class inside a function: move it to the top of its module"
+        )
+    package = cls.__module__.partition(".")[0]
+    if package in sys.stdlib_module_names:
+        return f"{name} is not supported"
+    return f"{name} is not supported, for its package {package} is not allowed: quorate.register({name})"
+
+
+def _unknown_content(cls: type) -> str:
+    keeper = next(base for base in cls.__mro__ if not _content.adds_fields_only(base))
+    if keeper is cls:
+        return f"{cls.__name__} is not supported: it keeps content in C that cannot be read"
+    return (
+        f"{cls.__name__} is not supported: its base {keeper.__name__} keeps content in C that cannot be read"
+    )
+
+
+def _reference(kind: str, value: Any) -> Parts | str:
     short: str = value.__name__
     if _FACTORIES.get(short) is value:
         return kind, (short,), None
     name = f"{value.__module__}.{value.__qualname__}"
-    return (kind, (name,), None) if _names.find(name) is value else None
+    if _names.find(name) is value:
+        return kind, (name,), None
+    return (
+        f"{type(value).__name__} {value.__qualname__} is not supported: no allowed module has it by this name"
+    )
 
 
 _STANDARD: dict[type, Callable[[Any], Parts]] = {
     collections.deque: lambda v: ("collections.deque", (v.maxlen,), list(v)),
     collections.defaultdict: lambda v: (
         "collections.defaultdict",
-        (v.default_factory,),
-        [list(pair) for pair in v.items()],
+        (),
+        [v.default_factory, [list(pair) for pair in v.items()]],
     ),
     collections.OrderedDict: lambda v: ("collections.OrderedDict", (), [list(pair) for pair in v.items()]),
     collections.Counter: lambda v: ("collections.Counter", (), [list(pair) for pair in v.items()]),
@@ -100,7 +129,8 @@ _MAKERS: dict[str, Callable[..., Any]] = {
     "builtins.range": range,
     "threading.Lock": threading.Lock,
     "threading.RLock": threading.RLock,
-    "random.Random": lambda: _Random(0),
+    # By its name: the host has one that draws from the agreed stream.
+    "random.Random": lambda: random.Random(0),
 }
 
 
@@ -117,52 +147,50 @@ def make(name: str, arguments: tuple[Any, ...]) -> Any:
     cls = _names.find(name)
     if not isinstance(cls, type):
         raise MalformedValue(f"class {name} is gone: a snapshot still holds instances of it")
-    if issubclass(cls, tuple):
-        return tuple.__new__(cls, arguments)
-    return cls.__new__(cls)
+    root = _content.root_of(cls)
+    if root is None:
+        raise MalformedValue(f"class {name} has changed: it now keeps content in C")
+    return _content.ROOTS[root].new(cls, *((arguments,) if root is tuple else arguments))
 
 
 def fill(value: Any, state: Any) -> None:
     """Give an object its state."""
     if state is None:
         return
-    if isinstance(value, _Random):
-        value.setstate(state)
-        return
     if type(value) in _STANDARD:
-        _fill_container(value, state)
-        return
-    if isinstance(state, dict):
-        _set_fields(value, state)
+        _fill_items(value, state)
+    elif isinstance(value, _Random) and isinstance(state, tuple):
+        value.setstate(state)
+    elif isinstance(state, dict):
+        _content.set_fields(value, state)
     elif len(state) == 1:
         _set_state(value, state[0])
     else:
-        fields, items = state
-        _set_fields(value, fields)
-        _fill_container(value, items)
+        fields, items, *way = state
+        _fill_items(value, items)
+        if way == ["itself"]:
+            value.__dict__ = value
+        elif way == ["state"]:
+            _set_state(value, fields)
+        else:
+            _content.set_fields(value, fields)
 
 
-def _fill_container(value: Any, items: Any) -> None:
-    if isinstance(value, collections.Counter | dict):
-        # Not the class's own __setitem__, which may do more than set.
-        base = collections.OrderedDict if isinstance(value, collections.OrderedDict) else dict
-        for key, item in items:
-            base.__setitem__(value, key, item)
-    elif isinstance(value, set):
-        set.update(value, items)
-    elif isinstance(value, list):
-        list.extend(value, items)
-    else:
-        value.extend(items)
+def _fill_items(value: Any, items: Any) -> None:
+    cls = type(value)
+    root = _content.root_of(cls)
+    carrier = _content.ROOTS[root] if root is not None else None
+    if carrier is None or carrier.fill is None:
+        raise MalformedValue(f"a snapshot has items of a {cls.__name__}, which has none")
+    carrier.fill(value, items)
 
 
 def _set_state(value: Any, state: Any) -> None:
     if hasattr(value, "__setstate__"):
         value.__setstate__(state)
-    else:
-        _set_fields(value, state)
-
-
-def _set_fields(value: Any, fields: dict[str, Any]) -> None:
-    for name, item in fields.items():
-        object.__setattr__(value, name, item)
+    elif isinstance(state, tuple) and len(state) == 2:
+        # The default __getstate__ of a class with slots.
+        for fields in state:
+            _content.set_fields(value, fields or {})
+    elif state is not None:
+        _content.set_fields(value, state)

@@ -35,6 +35,9 @@ def reduce(value: Any, in_state: bool) -> tuple[int, Any] | None:
     if isinstance(value, enum.Enum):
         cls = type(value)
         return (ENUM, [_names.name_of(cls), value.name]) if _names.is_allowed(cls) else None
+    # In states subclasses go in parts, with the fields that they add.
+    if in_state and isinstance(value, _Date) and type(value).__module__ != "datetime":
+        return None
     if isinstance(value, _DateTime):
         return _reduce_date_time(value)
     if isinstance(value, _Date):

@@ -248,15 +248,12 @@ impl<'py> Walker<'py> {
         if self.memory.is_none() {
             return Err(unsupported(value));
         }
-        let Some((class, arguments, state)) =
-            self.hooks
-                .take_apart
-                .bind(py)
-                .call1((value,))?
-                .extract::<Option<(String, Bound<'py, PyAny>, Bound<'py, PyAny>)>>()?
-        else {
-            return Err(unsupported(value));
-        };
+        let parts = self.hooks.take_apart.bind(py).call1((value,))?;
+        if let Ok(reason) = parts.cast::<PyString>() {
+            return Err(BadValue::unsupported(reason.to_cow()?));
+        }
+        let (class, arguments, state) =
+            parts.extract::<(String, Bound<'py, PyAny>, Bound<'py, PyAny>)>()?;
         put_head(out, TAG, TAG_INSTANCE);
         put_head(out, ARRAY, 3);
         put_text(out, &class);

@@ -10,7 +10,7 @@ pub(crate) struct Hooks {
     pub(crate) reduce: Py<PyAny>,
     /// (tag, plain content) -> value.
     pub(crate) build: Py<PyAny>,
-    /// object -> (class name, arguments, state), or None for a kind that cannot be kept.
+    /// object -> (class name, arguments, state), or why it cannot be kept.
     pub(crate) take_apart: Py<PyAny>,
     /// (class name, arguments) -> object still without its state.
     pub(crate) make: Py<PyAny>,

@@ -27,7 +27,7 @@ HEAD_BYTES = 12
 REFUSED_BYTES = 11
 """The answer to the close of a session that belongs to somebody else."""
 
-KINDS = range(14)
+KINDS = range(16)
 """Of frames, and a little above."""
 
 

@@ -9,6 +9,7 @@ mod client;
 mod command;
 mod digest;
 mod ids;
+mod link_proof;
 mod reach;
 mod secret;
 mod slot;
@@ -24,6 +25,7 @@ pub use digest::Digest;
 pub use ids::{
     ClusterId, ConnectionId, GroupId, Incarnation, LinkEpoch, NodeId, NodeSet, ObjectId, SessionId,
 };
+pub use link_proof::{LinkKey, LinkProof, LinkSide, Nonce};
 pub use reach::{Finding, PeerPast, Reach, Recall, Sighting};
 pub use secret::{Secret, SecretHash};
 pub use slot::Slot;

@@ -52,11 +52,15 @@ pub enum Kind {
     Reach = 11,
     /// The answer to a node that comes with less than was seen of it.
     Sighting = 12,
+    /// The answer to the Hello of a node: the accepting node proves itself and asks for the other's proof.
+    Challenge = 13,
+    /// The answer to that, before the Welcome.
+    Proof = 14,
 }
 
 impl Kind {
     /// Every kind, ascending by number.
-    pub const ALL: [Kind; 12] = [
+    pub const ALL: [Kind; 14] = [
         Kind::Hello,
         Kind::Welcome,
         Kind::Reject,
@@ -69,6 +73,8 @@ impl Kind {
         Kind::AdminReply,
         Kind::Reach,
         Kind::Sighting,
+        Kind::Challenge,
+        Kind::Proof,
     ];
 
     fn of(number: u8) -> Option<Kind> {

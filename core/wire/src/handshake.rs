@@ -12,10 +12,10 @@ use bytes::{BufMut, Bytes, BytesMut};
 use quorate_types::{ClusterId, GroupId, Incarnation, NodeId, NodeSet, ObjectId, ViewNumber};
 
 /// The newest protocol version that this build speaks.
-pub const VERSION: u16 = 7;
+pub const VERSION: u16 = 8;
 
 /// The oldest protocol version that this build speaks.
-pub const VERSION_MIN: u16 = 7;
+pub const VERSION_MIN: u16 = 8;
 
 /// First bytes of every Hello: not a TLS record, not HTTP.
 const MAGIC: [u8; 4] = *b"\xf1QRT";
@@ -50,7 +50,7 @@ pub enum HelloRole {
     Node {
         /// Which one.
         node: NodeId,
-        /// Which life of its data directory.
+        /// Which life of its data directory. Not told: nodes prove that they know it.
         incarnation: Incarnation,
         /// Which start of that directory; an older boot's connection is stale.
         boot: u64,
@@ -173,7 +173,7 @@ pub struct Welcome {
     pub cluster: ClusterId,
     /// The answering node.
     pub node: NodeId,
-    /// Which life of its data directory.
+    /// Which life of its data directory. Not told: nodes prove that they know it.
     pub incarnation: Incarnation,
     /// Which start of that directory.
     pub boot: u64,

@@ -18,6 +18,7 @@ mod frame;
 mod frame_pieces;
 mod handshake;
 pub mod limits;
+mod link_proof;
 mod peer;
 mod reach;
 mod record;
@@ -39,6 +40,7 @@ pub use frame_pieces::{FramePieces, SharedBody, end_frame_shared, put_frame_shar
 pub use handshake::{
     Hello, HelloRole, ObjectEntry, Reject, RejectReason, VERSION, VERSION_MIN, Welcome, node_name,
 };
+pub use link_proof::{put_challenge, put_proof, take_challenge, take_nonce, take_proof};
 pub use peer::{put_peer, put_peer_shared, take_peer};
 pub use reach::{put_reach, put_sighting, take_reach, take_sighting};
 pub use record::{put_record, take_record};

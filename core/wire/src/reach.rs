@@ -24,7 +24,13 @@ pub fn put_reach(buf: &mut BytesMut, reach: Reach) {
 /// When it is not one.
 pub fn take_reach(body: &Bytes) -> Result<Reach, WireError> {
     let mut r = Reader::new(body);
-    let reach = Reach {
+    let reach = reach(&mut r)?;
+    r.end("reach")?;
+    Ok(reach)
+}
+
+pub(crate) fn reach(r: &mut Reader<'_>) -> Result<Reach, WireError> {
+    Ok(Reach {
         boot: r.counter("boot")?,
         start: r.u64("start")?,
         commit: r.counter("commit")?,
@@ -39,9 +45,7 @@ pub fn take_reach(body: &Bytes) -> Result<Reach, WireError> {
                 });
             }
         },
-    };
-    r.end("reach")?;
-    Ok(reach)
+    })
 }
 
 /// Appends the body of a frame of kind `Sighting`.

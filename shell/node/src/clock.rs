@@ -54,6 +54,17 @@ impl Entropy {
     }
 }
 
+impl Entropy {
+    /// Randomness from which more is derived.
+    pub(crate) fn seed(&mut self) -> [u8; 32] {
+        let mut seed = [0; 32];
+        for part in seed.chunks_exact_mut(8) {
+            part.copy_from_slice(&self.next().to_le_bytes());
+        }
+        seed
+    }
+}
+
 fn fill(block: &mut [u8]) {
     let mut filled = 0;
     while filled < block.len() {

@@ -90,7 +90,9 @@ impl Node {
             | Kind::AdminRequest
             | Kind::AdminReply
             | Kind::Reach
-            | Kind::Sighting => {
+            | Kind::Sighting
+            | Kind::Challenge
+            | Kind::Proof => {
                 let text = "a client does not send this kind of frame here";
                 self.transport
                     .refuse(from, RejectReason::Malformed, text, now);

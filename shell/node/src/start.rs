@@ -74,6 +74,7 @@ fn assemble(config: &NodeConfig, directory: &mut DataDirectory) -> Result<Node, 
     let now = boot_time();
     let mut entropy = Entropy::new();
     let mut settings = settings(config, &identity, entropy.next(), tls.clone());
+    settings.seed = entropy.seed();
     settings.pasts = remembered(directory);
     let mut transport = Transport::listen(settings, registry, waker.clone(), now)?;
     let (asker, questions) = questions(waker.clone());
@@ -334,6 +335,7 @@ fn settings(config: &NodeConfig, identity: &OwnIdentity, start: u64, tls: Option
             clients_bytes: config.limits.clients_bytes,
             peer_queue: config.limits.peer_queue,
         },
+        seed: [0; 32],
         first_token: TRANSPORT,
     }
 }

@@ -5,14 +5,14 @@ use crate::limits::{
     ACCEPT_PAUSE, ACCEPT_PER_TURN, HALF_FRAME_MAX, HANDSHAKE_MAX, SLOTS_MAX, STRANGERS_MAX,
     UNTAKEN_MAX,
 };
+use crate::proving::Proving;
 use crate::stream::SocketStream;
 use crate::transport::{Arrival, Transport};
 use mio::Token;
 use mio::net::TcpStream;
-use quorate_types::{ConnectionId, Incarnation, LinkEpoch, NodeId, Reach, Recall, Time};
+use quorate_types::{ConnectionId, Incarnation, LinkEpoch, NodeId, Reach, Time};
 use quorate_wire::{
-    Frame, Hello, HelloRole, Kind, RejectReason, VERSION, VERSION_MIN, Welcome, node_name,
-    take_reach,
+    Frame, Hello, HelloRole, Kind, RejectReason, VERSION, VERSION_MIN, Welcome, take_nonce,
 };
 use std::io;
 use std::net::IpAddr;
@@ -95,8 +95,12 @@ impl Transport {
         true
     }
 
-    /// A stranger's first frame.
+    /// A stranger's first frame, or the proof of one that said to be a node.
     pub(crate) fn greeted(&mut self, slot: usize, frame: &Frame, now: Time) {
+        let connection = self.slots[slot].as_ref().expect("it has just spoken");
+        if let Proving::Asked(asked) = connection.proving {
+            return self.proved(slot, asked, frame, now);
+        }
         let own = self.settings.own;
         let hello = match (frame.kind, Hello::take(&frame.body)) {
             (Kind::Hello, Ok(hello)) => hello,
@@ -123,26 +127,25 @@ impl Transport {
             }
             HelloRole::Node {
                 node,
-                incarnation,
-                boot,
+                incarnation: _,
+                boot: _,
                 groups,
             } => {
                 if hello.cluster.is_none() || !groups.contains(&own.group) {
                     let text = format!("this node serves {} of {}", own.group, own.cluster);
                     return self.turn_away(slot, RejectReason::Group, &text, now);
                 }
-                let reach = take_reach(&hello.extra).unwrap_or(Reach {
-                    boot,
-                    start: 0,
-                    commit: 0,
-                    recall: Recall::Whole,
-                });
-                self.let_peer_in(slot, node, incarnation, reach, now);
+                match take_nonce(&hello.extra) {
+                    Ok(nonce) => self.challenge(slot, node, nonce, now),
+                    Err(error) => {
+                        self.turn_away(slot, RejectReason::Malformed, &error.to_string(), now);
+                    }
+                }
             }
         }
     }
 
-    fn turn_away(&mut self, slot: usize, reason: RejectReason, text: &str, now: Time) {
+    pub(crate) fn turn_away(&mut self, slot: usize, reason: RejectReason, text: &str, now: Time) {
         tracing::debug!(slot, ?reason, text, "connection refused");
         self.reject(slot, reason, text.to_owned(), now);
     }
@@ -156,35 +159,8 @@ impl Transport {
         self.settle(slot, Phase::Client(id), Some(now + HALF_FRAME_MAX));
     }
 
-    fn let_peer_in(
-        &mut self,
-        slot: usize,
-        node: NodeId,
-        life: Incarnation,
-        reach: Reach,
-        now: Time,
-    ) {
-        if let Err((reason, text)) = self.check_member(node, life) {
-            let peer = self.peers.get_mut(&node);
-            if peer.is_none_or(|peer| peer.may_log_refusal(now)) {
-                tracing::warn!(peer = %node, ?reason, text, "peer refused");
-            }
-            let told = format!(
-                "{node} with incarnation {life} is no other member of {}",
-                self.settings.own.group
-            );
-            return self.reject(slot, reason, told, now);
-        }
-        if self.dials(node) {
-            let text = format!("{node} is dialled from here and does not dial itself");
-            return self.reject(slot, RejectReason::Identity, text, now);
-        }
-        let connection = self.slots[slot].as_ref().expect("it has just spoken");
-        if !connection.stream.may_be(node) {
-            tracing::warn!(peer = %node, "peer refused: its certificate does not name it");
-            let text = format!("the certificate does not name {}", node_name(node));
-            return self.reject(slot, RejectReason::Forbidden, text, now);
-        }
+    /// The stranger has proved to be `node`.
+    pub(crate) fn let_peer_in(&mut self, slot: usize, node: NodeId, reach: Reach, now: Time) {
         if !self.reached(slot, node, reach, now) {
             return;
         }
@@ -194,33 +170,9 @@ impl Transport {
         self.link_up(slot, node, reach.boot, now);
     }
 
-    /// Whether who says to be `node` is the member of that number.
-    pub(crate) fn check_member(
-        &self,
-        node: NodeId,
-        life: Incarnation,
-    ) -> Result<(), (RejectReason, String)> {
-        let Some(peer) = self.peers.get(&node) else {
-            let text = format!("{node} is no other member of {}", self.settings.own.group);
-            return Err((RejectReason::Identity, text));
-        };
-        if peer.address.incarnation != life {
-            let text = format!(
-                "{node} is {} in this view and comes as {life}: its data directory is another one",
-                peer.address.incarnation
-            );
-            return Err((RejectReason::Identity, text));
-        }
-        Ok(())
-    }
-
     /// Greets an accepted connection and lets it speak.
     fn settle(&mut self, slot: usize, phase: Phase, deadline: Option<Time>) {
-        let mut welcome = self.welcome();
-        if !matches!(phase, Phase::Peer(..)) {
-            // Who knows it can speak as this node where TLS does not tell who speaks.
-            welcome.incarnation = Incarnation(0);
-        }
+        let welcome = self.welcome();
         let connection = self.slots[slot].as_mut().expect("it has just spoken");
         connection.greet(Kind::Welcome, |body| welcome.put(body));
         connection.settle(phase);
@@ -259,7 +211,8 @@ impl Transport {
             version: VERSION,
             cluster: own.cluster,
             node: own.node,
-            incarnation: own.incarnation,
+            // Who knows it can speak as this node where TLS does not tell who speaks.
+            incarnation: Incarnation(0),
             boot: own.reach.boot,
             group: own.group,
             view: self.settings.view,

@@ -5,6 +5,7 @@
 
 use crate::lanes::{FrameLane, Lanes};
 use crate::limits::{CLIENT_READ_PER_TURN, HALF_FRAME_MAX, IDLE_MAX, READ_PER_TURN, REPLY_FRAME};
+use crate::proving::Proving;
 use crate::stream::SocketStream;
 use bytes::{Bytes, BytesMut};
 use quorate_types::{ConnectionId, GroupId, LinkEpoch, NodeId, Time};
@@ -71,6 +72,8 @@ pub(crate) struct Connection {
     /// Whether there was something to read while it was held.
     pub(crate) is_unread: bool,
     pub(crate) group: GroupId,
+    /// How far both nodes have shown who they are.
+    pub(crate) proving: Proving,
     /// Whether what the peer says of its reach was judged well.
     pub(crate) is_judged: bool,
     /// Whether it is listed for the flush at the end of the turn.
@@ -106,6 +109,7 @@ impl Connection {
             is_held: false,
             is_unread: false,
             group,
+            proving: Proving::NotBegun,
             is_judged: false,
             is_listed: false,
             reader: FrameReader::new(limits::HELLO_BODY_BYTES_MAX),

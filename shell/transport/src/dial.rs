@@ -4,14 +4,13 @@ use crate::connection::{Connection, Phase};
 use crate::limits::DIAL_MAX;
 use crate::names::LookedUp;
 use crate::peers::PeerState;
+use crate::proving::Proving;
 use crate::stream::SocketStream;
 use crate::transport::Transport;
-use bytes::BytesMut;
+use bytes::Bytes;
 use mio::net::TcpStream;
-use quorate_types::{LinkEpoch, NodeId, Time};
-use quorate_wire::{
-    Frame, Hello, HelloRole, Kind, Reject, VERSION, VERSION_MIN, Welcome, put_reach,
-};
+use quorate_types::{Incarnation, LinkEpoch, NodeId, Time};
+use quorate_wire::{Frame, Hello, HelloRole, Kind, Reject, VERSION, VERSION_MIN, Welcome};
 use std::net::SocketAddr;
 
 impl Transport {
@@ -88,43 +87,62 @@ impl Transport {
             // Not connected yet: another event follows, or the deadline.
             return;
         }
-        connection.phase = Phase::Greeting(node);
-        connection.expect_welcome();
         let own = self.settings.own;
-        let mut reach = BytesMut::new();
-        put_reach(&mut reach, own.reach);
+        let nonce = self.draw_nonce();
         let hello = Hello {
             version_min: VERSION_MIN,
             version_max: VERSION,
             cluster: Some(own.cluster),
             role: HelloRole::Node {
                 node: own.node,
-                incarnation: own.incarnation,
+                // Whoever listens there could say it to others.
+                incarnation: Incarnation(0),
                 boot: own.reach.boot,
                 groups: vec![own.group],
             },
             software: concat!("quorate ", env!("CARGO_PKG_VERSION")).to_owned(),
-            extra: reach.freeze(),
+            extra: Bytes::copy_from_slice(&nonce.0),
         };
+        let connection = self.slots[slot].as_mut().expect("it has just connected");
+        connection.phase = Phase::Greeting(node);
+        connection.proving = Proving::Dialled(nonce);
+        connection.expect_welcome();
         connection.greet(Kind::Hello, |body| hello.put(body));
         self.list(slot);
     }
 
     /// A dialled peer answered.
     pub(crate) fn welcomed(&mut self, slot: usize, node: NodeId, frame: &Frame, now: Time) {
+        if frame.kind == Kind::Challenge {
+            return self.challenged(slot, node, frame, now);
+        }
+        let connection = self.slots[slot].as_ref().expect("it has just spoken");
+        let is_known = connection.proving == Proving::Done;
+        if frame.kind == Kind::Sighting && is_known {
+            return self.sighted(node, frame);
+        }
+        let is_refusal = frame.kind == Kind::Reject;
+        if !is_known && !is_refusal {
+            return self.leave(slot, node, "it does not prove to be a node", now);
+        }
         if let Err(text) = self.check_welcome(node, frame) {
-            let peer = self.peers.get_mut(&node).expect("only members are dialled");
-            self.counters.refused += 1;
-            if peer.may_log_refusal(now) {
-                tracing::warn!(peer = %node, text, "no link");
-            }
-            return self.close(slot, now);
+            return self.leave(slot, node, &text, now);
         }
         let welcome = Welcome::take(&frame.body).expect("just checked");
         let connection = self.slots[slot].as_mut().expect("it has just spoken");
         connection.settle(Phase::Peer(node, LinkEpoch(self.epochs + 1)));
         self.set_deadline(slot, None);
         self.link_up(slot, node, welcome.boot, now);
+    }
+
+    /// Who answers is not the peer, or does not want this node.
+    pub(crate) fn leave(&mut self, slot: usize, node: NodeId, text: &str, now: Time) {
+        let peer = self.peers.get_mut(&node).expect("only members are dialled");
+        self.counters.refused += 1;
+        if peer.may_log_refusal(now) {
+            tracing::warn!(peer = %node, text, "no link");
+        }
+        self.close(slot, now);
     }
 
     fn check_welcome(&self, node: NodeId, frame: &Frame) -> Result<(), String> {
@@ -143,7 +161,9 @@ impl Transport {
             | Kind::AdminRequest
             | Kind::AdminReply
             | Kind::Reach
-            | Kind::Sighting => return Err("no welcome came".to_owned()),
+            | Kind::Sighting
+            | Kind::Challenge
+            | Kind::Proof => return Err("no welcome came".to_owned()),
         }
         let own = self.settings.own;
         let welcome = Welcome::take(&frame.body).map_err(|error| error.to_string())?;
@@ -156,7 +176,6 @@ impl Transport {
         if welcome.node != node {
             return Err(format!("{} answers there", welcome.node));
         }
-        self.check_member(node, welcome.incarnation)
-            .map_err(|(_, text)| text)
+        Ok(())
     }
 }

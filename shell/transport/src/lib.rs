@@ -13,6 +13,7 @@ mod lanes;
 mod limits;
 mod names;
 mod peers;
+mod proving;
 mod reaching;
 mod shares;
 mod stream;

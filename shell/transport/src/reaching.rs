@@ -128,7 +128,9 @@ impl Transport {
             | Kind::StatusRequest
             | Kind::StatusReply
             | Kind::AdminRequest
-            | Kind::AdminReply => {
+            | Kind::AdminReply
+            | Kind::Challenge
+            | Kind::Proof => {
                 if connection.is_judged {
                     self.arrivals.push(Arrival::Peer { from, link, frame });
                 } else {

@@ -59,6 +59,8 @@ pub struct Settings {
     pub tls: Option<Tls>,
     /// What connections may cost.
     pub limits: TransportLimits,
+    /// Random bytes that nobody else knows.
+    pub seed: [u8; 32],
     /// The first token that belongs to the transport; all above do.
     pub first_token: usize,
 }
@@ -159,6 +161,8 @@ pub struct Transport {
     pub(crate) accept_again: Option<Time>,
     /// Connections accepted so far: the high part of their ids.
     pub(crate) numbered: u64,
+    /// Nonces drawn so far.
+    pub(crate) nonces: u64,
     /// Links made so far: their epochs.
     pub(crate) epochs: u64,
     /// When each connection with a deadline is looked at.
@@ -225,6 +229,7 @@ impl Transport {
             counters: Counters::default(),
             accept_again: None,
             numbered: 0,
+            nonces: 0,
             epochs: 0,
             deadlines: BTreeSet::new(),
             strangers: 0,
@@ -426,12 +431,8 @@ impl Transport {
         for slot in 0..self.slots.len() {
             let phase = self.slots[slot].as_ref().map(|connection| connection.phase);
             if matches!(phase, Some(Phase::Client(_))) {
-                self.reject(
-                    slot,
-                    RejectReason::Stopping,
-                    "this node stops".to_owned(),
-                    now,
-                );
+                let text = "this node stops".to_owned();
+                self.reject(slot, RejectReason::Stopping, text, now);
             }
         }
         self.flush(now);
@@ -519,7 +520,6 @@ impl Transport {
                     self.arrivals.push(Arrival::Client { from, frame });
                 }
                 Phase::Stranger => self.greeted(slot, &frame, now),
-                Phase::Greeting(peer) if frame.kind == Kind::Sighting => self.sighted(peer, &frame),
                 Phase::Greeting(peer) => self.welcomed(slot, peer, &frame, now),
                 Phase::Connecting(_) | Phase::Closing => break,
             }

@@ -5,9 +5,9 @@ use bytes::{Bytes, BytesMut};
 use quorate_wire::value::{self, Raised, Value, call};
 use quorate_wire::{
     Frame, FrameError, FrameReader, Hello, Kind, Reject, Snapshot, SnapshotEncoder, Welcome,
-    answers, put_answer, put_frame, put_peer, put_reach, put_record, put_request, put_sighting,
-    put_snapshot_core, requests, take_peer, take_reach, take_record, take_sighting,
-    take_snapshot_core,
+    answers, put_answer, put_challenge, put_frame, put_peer, put_proof, put_reach, put_record,
+    put_request, put_sighting, put_snapshot_core, requests, take_challenge, take_peer, take_proof,
+    take_reach, take_record, take_sighting, take_snapshot_core,
 };
 
 /// Longest body that the frame reader is given leave to read.
@@ -68,6 +68,12 @@ pub(crate) fn message(input: &[u8]) {
             .try_for_each(|message| message.map(|message| put_answer(&mut written, &message))),
         Kind::Reach => take_reach(&body).map(|reach| put_reach(&mut written, reach)),
         Kind::Sighting => take_sighting(&body).map(|seen| put_sighting(&mut written, seen)),
+        Kind::Challenge => {
+            take_challenge(&body).map(|(nonce, proof)| put_challenge(&mut written, nonce, proof))
+        }
+        Kind::Proof => {
+            take_proof(&body).map(|(proof, reach)| put_proof(&mut written, proof, reach))
+        }
         Kind::StatusRequest | Kind::StatusReply | Kind::AdminRequest | Kind::AdminReply => return,
     };
     if read.is_ok() {

@@ -68,6 +68,7 @@ impl Sample {
 pub(crate) fn all() -> Vec<Sample> {
     let mut samples = vec![frame()];
     samples.extend(handshake());
+    samples.extend(links());
     samples.extend(requests_of_clients());
     samples.extend(answers_to_clients());
     samples.extend(ordering());
@@ -129,7 +130,7 @@ pub(crate) fn payload() -> Bytes {
     call::encode("deposit", &[V::Int(10)], &[]).expect("within all limits")
 }
 
-fn handshake() -> [Sample; 6] {
+fn handshake() -> [Sample; 4] {
     let hello = |role| Hello {
         version_min: 2,
         version_max: 3,
@@ -167,6 +168,23 @@ fn handshake() -> [Sample; 6] {
         reason: RejectReason::Cluster,
         text: "another cluster".into(),
     };
+    [
+        sample("hello_node", Reader::Message(Kind::Hello), |buf| {
+            node.put(buf);
+        }),
+        sample("hello_client", Reader::Message(Kind::Hello), |buf| {
+            client.put(buf);
+        }),
+        sample("welcome", Reader::Message(Kind::Welcome), |buf| {
+            welcome.put(buf);
+        }),
+        sample("reject", Reader::Message(Kind::Reject), |buf| {
+            reject.put(buf);
+        }),
+    ]
+}
+
+fn links() -> [Sample; 4] {
     let reach = Reach {
         boot: 5,
         start: 0x1234,
@@ -181,20 +199,14 @@ fn handshake() -> [Sample; 6] {
         sample("reach", Reader::Message(Kind::Reach), |buf| {
             put_reach(buf, reach);
         }),
+        sample("challenge", Reader::Message(Kind::Challenge), |buf| {
+            put_challenge(buf, Nonce([0x21; 16]), LinkProof::from_bytes([0x22; 32]));
+        }),
+        sample("proof", Reader::Message(Kind::Proof), |buf| {
+            put_proof(buf, LinkProof::from_bytes([0x23; 32]), reach);
+        }),
         sample("sighting", Reader::Message(Kind::Sighting), |buf| {
             put_sighting(buf, sighting);
-        }),
-        sample("hello_node", Reader::Message(Kind::Hello), |buf| {
-            node.put(buf);
-        }),
-        sample("hello_client", Reader::Message(Kind::Hello), |buf| {
-            client.put(buf);
-        }),
-        sample("welcome", Reader::Message(Kind::Welcome), |buf| {
-            welcome.put(buf);
-        }),
-        sample("reject", Reader::Message(Kind::Reject), |buf| {
-            reject.put(buf);
         }),
     ]
 }

@@ -1,11 +1,11 @@
 //! Strangers that come as a node: what a client is told does not make it one.
 
 use crate::{Group, pid};
-use bytes::BytesMut;
-use quorate_types::{ClusterId, GroupId, Incarnation, NodeId, Reach, Recall};
+use bytes::{Bytes, BytesMut};
+use quorate_types::{ClusterId, GroupId, Incarnation, NodeId, Nonce, Reach, Recall};
 use quorate_wire::{
     Frame, FrameReader, Hello, HelloRole, Kind, Reject, RejectReason, VERSION, VERSION_MIN,
-    Welcome, limits, put_frame, put_reach,
+    Welcome, limits, put_frame, put_proof, take_challenge,
 };
 use serde_json::Value;
 use std::io::{Read, Write};
@@ -16,7 +16,24 @@ const GROUP: GroupId = GroupId(1);
 /// Says hello as `role` and returns the first frame of the answer.
 fn greet(node: &Value, cluster: Option<ClusterId>, role: HelloRole) -> (TcpStream, Frame) {
     let mut socket = TcpStream::connect(node["address"].as_str().unwrap()).unwrap();
-    let mut reach = BytesMut::new();
+    let hello = Hello {
+        version_min: VERSION_MIN,
+        version_max: VERSION,
+        cluster,
+        role,
+        software: "a forger".to_owned(),
+        extra: Bytes::from_static(&[7; Nonce::BYTES]),
+    };
+    let mut frame = BytesMut::new();
+    put_frame(&mut frame, Kind::Hello, GROUP, |body| hello.put(body));
+    socket.write_all(&frame).unwrap();
+    let answer = next_frame(&mut socket);
+    (socket, answer)
+}
+
+/// Proves to be a node with what was heard: the proof of the other side, and words.
+fn guess(socket: &mut TcpStream, challenge: &Frame) -> Frame {
+    let (_, proof) = take_challenge(&challenge.body).unwrap();
     // Further than any node ever comes.
     let far = Reach {
         boot: 1 << 40,
@@ -24,22 +41,19 @@ fn greet(node: &Value, cluster: Option<ClusterId>, role: HelloRole) -> (TcpStrea
         commit: 1 << 40,
         recall: Recall::Whole,
     };
-    put_reach(&mut reach, far);
-    let hello = Hello {
-        version_min: VERSION_MIN,
-        version_max: VERSION,
-        cluster,
-        role,
-        software: "a forger".to_owned(),
-        extra: reach.freeze(),
-    };
     let mut frame = BytesMut::new();
-    put_frame(&mut frame, Kind::Hello, GROUP, |body| hello.put(body));
+    put_frame(&mut frame, Kind::Proof, GROUP, |body| {
+        put_proof(body, proof, far);
+    });
     socket.write_all(&frame).unwrap();
+    next_frame(socket)
+}
+
+fn next_frame(socket: &mut TcpStream) -> Frame {
     let mut reader = FrameReader::new(limits::CLIENT_BODY_BYTES_MAX);
     loop {
         if let Some(frame) = reader.next_frame().unwrap() {
-            return (socket, frame);
+            return frame;
         }
         let count = socket.read(reader.space()).unwrap();
         assert!(count > 0, "closed without an answer");
@@ -68,7 +82,10 @@ fn what_clients_are_told_forges_no_hello_of_a_node() {
                 boot: 1 << 40,
                 groups: vec![GROUP],
             };
-            let (_socket, frame) = greet(target, Some(victim.cluster), role);
+            let (mut socket, mut frame) = greet(target, Some(victim.cluster), role);
+            if frame.kind == Kind::Challenge {
+                frame = guess(&mut socket, &frame);
+            }
             assert_eq!(frame.kind, Kind::Reject, "{} at {target}", victim.node);
             let reject = Reject::take(&frame.body).unwrap();
             assert_eq!(reject.reason, RejectReason::Identity, "{}", reject.text);

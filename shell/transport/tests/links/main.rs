@@ -1,6 +1,7 @@
 //! Transports that speak with each other, with plain sockets, and with those who should not come in.
 //! Every wait is for a condition and bounded.
 
+mod proving;
 mod shares;
 mod sighted;
 
@@ -10,12 +11,12 @@ use quorate_transport::{
     Arrival, FrameLane, Own, PeerAddress, Settings, Tls, Transport, TransportLimits, node_name,
 };
 use quorate_types::{
-    ClusterId, ConnectionId, GroupId, Incarnation, LinkEpoch, NodeId, NodeSet, PeerPast, Reach,
-    Recall, Time, ViewNumber,
+    ClusterId, ConnectionId, GroupId, Incarnation, LinkEpoch, NodeId, NodeSet, Nonce, PeerPast,
+    Reach, Recall, Time, ViewNumber,
 };
 use quorate_wire::{
     Frame, FrameReader, Hello, HelloRole, Kind, Reject, RejectReason, VERSION, VERSION_MIN,
-    Welcome, put_frame, take_sighting,
+    put_frame,
 };
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -93,6 +94,7 @@ impl Node {
             objects: Vec::new(),
             tls,
             limits,
+            seed: [u8::try_from(own).unwrap(); 32],
             first_token: 1,
         };
         let registry = poll.registry().try_clone().unwrap();
@@ -187,13 +189,17 @@ fn until(nodes: &mut [&mut Node], what: &str, mut holds: impl FnMut(&[&mut Node]
 }
 
 fn hello(role: HelloRole, cluster: u64) -> BytesMut {
+    hello_with(role, cluster, Bytes::from_static(&[5; Nonce::BYTES]))
+}
+
+fn hello_with(role: HelloRole, cluster: u64, extra: Bytes) -> BytesMut {
     let hello = Hello {
         version_min: VERSION_MIN,
         version_max: VERSION,
         cluster: Some(ClusterId(cluster)),
         role,
         software: "test".to_owned(),
-        extra: Bytes::new(),
+        extra,
     };
     let mut bytes = BytesMut::new();
     put_frame(&mut bytes, Kind::Hello, GROUP, |body| hello.put(body));
@@ -305,9 +311,9 @@ fn a_peer_that_goes_shows_as_down_at_once_and_comes_back_in_another_life() {
 fn strangers_of_the_wrong_kind_are_turned_away_with_the_reason() {
     let addresses = free_addresses(2);
     let mut two = Node::start(2, 1, &addresses, TransportLimits::default());
-    let member = |node, incarnation| HelloRole::Node {
+    let member = |node| HelloRole::Node {
         node: NodeId(node),
-        incarnation: Incarnation(incarnation),
+        incarnation: Incarnation(100 + u64::from(node)),
         boot: 1,
         groups: vec![GROUP],
     };
@@ -320,44 +326,20 @@ fn strangers_of_the_wrong_kind_are_turned_away_with_the_reason() {
         rejection(&mut two, &hello(other_group, 7)),
         RejectReason::Group
     );
+    for no_other_member in [2, 5] {
+        assert_eq!(
+            rejection(&mut two, &hello(member(no_other_member), 7)),
+            RejectReason::Identity
+        );
+    }
     assert_eq!(
-        rejection(&mut two, &hello(member(1, 999), 7)),
-        RejectReason::Identity
-    );
-    assert_eq!(
-        rejection(&mut two, &hello(member(2, 102), 7)),
-        RejectReason::Identity
-    );
-    assert_eq!(
-        rejection(&mut two, &hello(member(5, 105), 7)),
-        RejectReason::Identity
+        rejection(&mut two, &hello_with(member(1), 7, Bytes::new())),
+        RejectReason::Malformed,
+        "no nonce"
     );
     assert_eq!(rejection(&mut two, &[0xff; 64]), RejectReason::Malformed);
     assert_eq!(two.transport.counters().refused, 6);
     assert!(two.seen.is_empty(), "nobody came in");
-}
-
-#[test]
-fn an_older_start_of_a_member_is_refused() {
-    let addresses = free_addresses(2);
-    let mut two = Node::start(2, 1, &addresses, TransportLimits::default());
-    let start = |boot| HelloRole::Node {
-        node: NodeId(1),
-        incarnation: Incarnation(101),
-        boot,
-        groups: vec![GROUP],
-    };
-    let mut newer = TcpStream::connect(two.transport.address()).unwrap();
-    newer.write_all(&hello(start(5), 7)).unwrap();
-    let frame = answer(&mut two, &mut newer).expect("a welcome");
-    assert_eq!(frame.kind, Kind::Welcome);
-    assert_eq!(Welcome::take(&frame.body).unwrap().node, NodeId(2));
-    let mut older = TcpStream::connect(two.transport.address()).unwrap();
-    older.write_all(&hello(start(4), 7)).unwrap();
-    let frame = answer(&mut two, &mut older).expect("what was seen");
-    assert_eq!(frame.kind, Kind::Sighting);
-    assert_eq!(take_sighting(&frame.body).unwrap().boot, 5);
-    assert!(two.link(1).is_some(), "the newer one stays");
 }
 
 #[test]
@@ -476,6 +458,7 @@ fn a_taken_address_is_named() {
         objects: Vec::new(),
         tls: None,
         limits: TransportLimits::default(),
+        seed: [1; 32],
         first_token: 1,
     };
     let registry = poll.registry().try_clone().unwrap();

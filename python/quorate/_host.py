@@ -22,7 +22,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from quorate import _confinement, _environment, _names, _native, _options
-from quorate._errors import NotReadOnly, QuorateError
+from quorate._errors import NotReadOnly
 
 T = TypeVar("T")
 
@@ -278,7 +278,7 @@ def _test_state(value: Any) -> None:
     try:
         image = _native.dump_state(value)
         again = _native.dump_state(_native.load_state(image))
-    except (QuorateError, TypeError, ValueError, AttributeError) as error:
+    except Exception as error:
         way_out = "leave it out of the state with __getstate__, or run with --no-snapshot"
         raise Unfit("state", f"{error}; {way_out}") from error
     if image != again:
@@ -305,17 +305,36 @@ def _write_image(objects: dict[int, Any], path: str, writer: int, stream: int, p
         os.close(stream)
         gc.disable()
         with open(path, "wb") as file:
+            # What classes do when they are restored must not touch the machine here either.
+            _environment.refuse_effects(True)
             file.write(struct.pack("<I", len(objects)))
             for number in sorted(objects):
                 image = _native.dump_state(objects[number])
                 file.write(struct.pack("<IQ", number, len(image)))
                 file.write(image)
+                if _has_room(len(image)):
+                    _check_image(objects[number], image)
         code = 0
     except BaseException as error:
         os.write(writer, _one_line(error).encode()[:4096])
     finally:
         # Whatever was raised, and wherever: this process must not go on as a second host.
         os._exit(code)
+
+
+def _check_image(value: Any, image: bytes) -> None:
+    """What no start could read would otherwise be found when the log that the image replaces is gone."""
+    if _native.dump_state(_native.load_state(image)) != image:
+        raise ValueError(f"{_names.name_of(type(value))} changes when it is saved and restored")
+
+
+def _has_room(image_bytes: int) -> bool:
+    """Whether the memory suffices to hold state and image a second time."""
+    most, _ = resource.getrlimit(resource.RLIMIT_AS)
+    with open("/proc/self/statm", "rb") as statm:
+        mapped = int(statm.read().split()[0]) * resource.getpagesize()
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return most == resource.RLIM_INFINITY or mapped + grown + image_bytes < most
 
 
 def _limit_resources() -> None:

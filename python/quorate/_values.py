@@ -18,7 +18,6 @@ from quorate._errors import MalformedValue
 
 UUID, DATE, DATE_TIME, TIME_DELTA, DECIMAL, ENUM, DATA_CLASS = 37, 100, 60003, 60004, 60005, 60006, 60007
 
-# Taken before objects' modules are instrumented, so that subclasses made later count as well.
 _DateTime, _Date, _TimeDelta, _TimeZone = (
     datetime.datetime,
     datetime.date,
@@ -34,9 +33,9 @@ def reduce(value: Any, in_state: bool) -> tuple[int, Any] | None:
     """Tag and plain content of a value, or None when its type cannot be sent."""
     if isinstance(value, enum.Enum):
         cls = type(value)
-        return (ENUM, [_names.name_of(cls), value.name]) if _names.is_allowed(cls) else None
+        return (ENUM, [_names.name_of(cls), _member_name(value)]) if _names.is_allowed(cls) else None
     # In states subclasses go in parts, with the fields that they add.
-    if in_state and isinstance(value, _Date) and type(value).__module__ != "datetime":
+    if in_state and isinstance(value, _Date) and type(value) not in (_Date, _DateTime):
         return None
     if isinstance(value, _DateTime):
         return _reduce_date_time(value)
@@ -54,6 +53,26 @@ def reduce(value: Any, in_state: bool) -> tuple[int, Any] | None:
         fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
         return DATA_CLASS, (_names.name_of(cls), fields)
     return None
+
+
+def _member_name(value: enum.Enum) -> str:
+    """The member's name; of combined flags their names, and what has none as a number."""
+    if not isinstance(value, enum.Flag) or value._name_ in type(value).__members__:
+        return str(value._name_)
+    names = [str(member._name_) for member in value]
+    rest = value._value_
+    for member in value:
+        rest &= ~member._value_
+    return "|".join([*names, str(rest)] if rest or not names else names)
+
+
+def _member(cls: type[enum.Enum], name: str) -> enum.Enum:
+    if not issubclass(cls, enum.Flag) or name in cls.__members__:
+        return cls[name]
+    number = 0
+    for part in name.split("|"):
+        number |= int(part) if part.isdigit() else cls[part]._value_
+    return cls(number)
 
 
 def _reduce_date_time(value: datetime.datetime) -> tuple[int, Any] | None:
@@ -91,7 +110,7 @@ def _build(tag: int, content: Any) -> Any:
             found = _allowed(class_name)
             if not issubclass(found, enum.Enum):
                 raise MalformedValue(f"{class_name} is not an Enum")
-            return found[name]
+            return _member(found, name)
         case 60007, [str() as class_name, dict() as fields]:
             return _build_data_class(_allowed(class_name), fields)
     raise MalformedValue(f"no value has tag {tag} with a {type(content).__name__}")

@@ -66,6 +66,9 @@ pub(crate) fn state(value: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
     Ok(out)
 }
 
+/// Objects that are followed to find an element's place in a set.
+const LOOKED_AT_MAX: usize = 16;
+
 struct Walker<'py> {
     hooks: &'py Hooks,
     depth: u32,
@@ -74,12 +77,38 @@ struct Walker<'py> {
     memory: Option<Memory<'py>>,
 }
 
-#[derive(Default)]
 struct Memory<'py> {
     numbers: HashMap<usize, u64>,
     /// Keeps remembered objects alive, so that no address is used twice.
     alive: Vec<Bound<'py, PyAny>>,
     references: u64,
+    /// So many may be remembered while elements of a set are looked at.
+    room: usize,
+    /// So many instances may be taken apart meanwhile.
+    looks: usize,
+    is_full: bool,
+}
+
+impl Default for Memory<'_> {
+    fn default() -> Self {
+        Memory {
+            numbers: HashMap::new(),
+            alive: Vec::new(),
+            references: 0,
+            room: usize::MAX,
+            looks: 0,
+            is_full: false,
+        }
+    }
+}
+
+impl Memory<'_> {
+    /// Forgets all but the first `count` objects.
+    fn forget(&mut self, count: usize) {
+        for object in self.alive.drain(count..) {
+            self.numbers.remove(&(object.as_ptr() as usize));
+        }
+    }
 }
 
 impl<'py> Walker<'py> {
@@ -159,16 +188,16 @@ impl<'py> Walker<'py> {
             return Ok(());
         }
         if let Ok(list) = value.cast_exact::<PyList>() {
-            self.remember(value);
+            self.remember(value)?;
             put_head(out, ARRAY, list.len() as u64);
             return self.put_each(out, list.iter());
         }
         if let Ok(dict) = value.cast_exact::<PyDict>() {
-            self.remember(value);
+            self.remember(value)?;
             return self.put_dict(out, dict);
         }
         if let Ok(set) = value.cast_exact::<PySet>() {
-            self.remember(value);
+            self.remember(value)?;
             put_head(out, TAG, TAG_SET);
             return self.put_set(out, set.len(), set.iter());
         }
@@ -202,39 +231,81 @@ impl<'py> Walker<'py> {
         Ok(())
     }
 
-    /// Elements in the order of their encodings: equal sets have equal bytes. Sets that hold remembered
-    /// objects keep their order, because numbers are given in the order of reading.
+    /// Elements in the order of their encodings: equal sets have equal bytes.
     fn put_set(
         &mut self,
         out: &mut Vec<u8>,
         length: usize,
         items: impl Iterator<Item = Bound<'py, PyAny>>,
     ) -> Done {
-        let met = |walker: &Self| {
-            walker
-                .memory
-                .as_ref()
-                .map_or(0, |m| m.references + m.alive.len() as u64)
-        };
-        let before = met(self);
-        let mut parts = Vec::with_capacity(length);
-        for item in items {
-            let mut part = Vec::new();
-            self.put(&mut part, &item)
-                .map_err(|fault| fault.within("{}".to_owned()))?;
-            parts.push(part);
-        }
-        if met(self) == before {
-            parts.sort_unstable();
-        }
         put_head(out, ARRAY, length as u64);
-        out.extend(parts.into_iter().flatten());
+        let mut parts = Vec::with_capacity(length);
+        let mut has_remembered = false;
+        for item in items {
+            let (part, is_remembered) = self.look_at(&item)?;
+            has_remembered |= is_remembered;
+            parts.push((part, item));
+        }
+        parts.sort_by(|(one, _), (other, _)| one.cmp(other));
+        let is_looked_at = self.memory.as_ref().is_some_and(|m| m.room < usize::MAX);
+        if !has_remembered || is_looked_at {
+            out.extend(parts.into_iter().flat_map(|(part, _)| part));
+            return Ok(());
+        }
+        // Numbers are given in the order of writing, so that is settled first.
+        for (_, item) in &parts {
+            self.put(out, item)
+                .map_err(|fault| fault.within("{}".to_owned()))?;
+        }
         Ok(())
+    }
+
+    /// The encoding of an element as if it came next, and whether remembered objects are in it. Of an element that
+    /// holds many of them it is only the beginning: they may reach all of the state. Sets inside it are not followed.
+    fn look_at(&mut self, item: &Bound<'py, PyAny>) -> Result<(Vec<u8>, bool), Box<BadValue>> {
+        let (depth, before) = (self.depth, self.met());
+        let known = self.memory.as_ref().map_or(0, |m| m.alive.len());
+        let outer = self.memory.as_mut().map_or(usize::MAX, |m| {
+            let is_inside = m.room < usize::MAX;
+            let room = known + if is_inside { 0 } else { LOOKED_AT_MAX };
+            if !is_inside {
+                m.looks = LOOKED_AT_MAX;
+            }
+            std::mem::replace(&mut m.room, room)
+        });
+        let mut part = Vec::new();
+        let done = self.put(&mut part, item);
+        let is_cut = self.memory.as_ref().is_some_and(|m| m.is_full);
+        let is_remembered = is_cut || self.met() != before;
+        if let Some(memory) = &mut self.memory {
+            memory.forget(known);
+            memory.room = outer;
+            memory.is_full = false;
+        }
+        match done {
+            Err(_) if is_cut => self.depth = depth,
+            other => other.map_err(|fault| fault.within("{}".to_owned()))?,
+        }
+        Ok((part, is_remembered))
+    }
+
+    /// Changes when an object is remembered, or referred to again.
+    fn met(&self) -> u64 {
+        self.memory
+            .as_ref()
+            .map_or(0, |m| m.references + m.alive.len() as u64)
     }
 
     /// Kinds that Python knows better: by tag where they are plain, in parts where they have a state.
     fn put_rare(&mut self, out: &mut Vec<u8>, value: &Bound<'py, PyAny>) -> Done {
         let py = value.py();
+        if let Some(memory) = self.memory.as_mut().filter(|m| m.room < usize::MAX) {
+            let Some(left) = memory.looks.checked_sub(1) else {
+                memory.is_full = true;
+                return Err(BadValue::unsupported("more than is looked at"));
+            };
+            memory.looks = left;
+        }
         if let Some((tag, content)) = self
             .hooks
             .reduce
@@ -258,7 +329,7 @@ impl<'py> Walker<'py> {
         put_head(out, ARRAY, 3);
         put_text(out, &class);
         self.put(out, &arguments)?;
-        self.remember(value);
+        self.remember(value)?;
         if let Ok(fields) = state.cast_exact::<PyDict>() {
             // Fields are named like attributes in errors, and their dict is the instance's own.
             return self.put_fields(out, fields);
@@ -300,12 +371,17 @@ impl<'py> Walker<'py> {
         true
     }
 
-    fn remember(&mut self, value: &Bound<'py, PyAny>) {
+    fn remember(&mut self, value: &Bound<'py, PyAny>) -> Done {
         if let Some(memory) = &mut self.memory {
+            if memory.alive.len() >= memory.room {
+                memory.is_full = true;
+                return Err(BadValue::unsupported("more than is looked at"));
+            }
             let number = memory.alive.len() as u64;
             memory.numbers.insert(value.as_ptr() as usize, number);
             memory.alive.push(value.clone());
         }
+        Ok(())
     }
 }
 

@@ -1,0 +1,142 @@
+"""An image that counts can be read, and does not depend on where objects lie in memory."""
+
+from __future__ import annotations
+
+import enum
+import os
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from quorate import _host, _names, _native
+
+_names.allow_package(__name__)
+
+
+class Right(enum.Flag):
+    READ = 1
+    WRITE = 2
+    RUN = 4
+    ALL = 7
+
+
+class Mode(enum.IntFlag):
+    FAST = 1
+    SAFE = 4
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        Right.READ | Right.RUN,
+        Right.ALL,
+        Right(0),
+        ~Right.READ,
+        Mode.FAST | Mode.SAFE,
+        Mode(64),
+        Mode.SAFE | 64,
+    ],
+    ids=repr,
+)
+def test_combined_flags_travel_and_are_kept(value: enum.Flag) -> None:
+    for copy in (_native.loads(_native.dumps(value)), _native.load_state(_native.dump_state([value]))[0]):
+        assert copy is value or (copy == value and type(copy) is type(value))
+
+
+class Forgetful:
+    """Can be saved, but not restored, once it is old."""
+
+    def __init__(self) -> None:
+        self.is_old = False
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"is_old": self.is_old}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        if state["is_old"]:
+            raise KeyError("old")
+        self.__dict__.update(state)
+
+
+class Shifting:
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.count = state["count"] + 1
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"count": self.count}
+
+
+def write_image(value: Any, path: Path) -> tuple[int, str]:
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            _host._write_image({1: value}, str(path), writer, os.dup(0), os.getppid())
+        finally:
+            os._exit(77)
+    os.close(writer)
+    _, status = os.waitpid(child, 0)
+    with os.fdopen(reader) as pipe:
+        return os.waitstatus_to_exitcode(status), pipe.read()
+
+
+def test_an_image_that_cannot_be_restored_fails_when_it_is_taken(tmp_path: Path) -> None:
+    value = Forgetful()
+    assert write_image(value, tmp_path / "image") == (0, "")
+    value.is_old = True
+    code, reason = write_image(value, tmp_path / "image")
+    assert code == 1
+    assert reason == "KeyError: 'old'"
+
+
+def test_an_image_that_restores_to_another_state_fails_when_it_is_taken(tmp_path: Path) -> None:
+    code, reason = write_image(Shifting(), tmp_path / "image")
+    assert code == 1
+    assert reason == "ValueError: tests.test_images.Shifting changes when it is saved and restored"
+
+
+def test_a_whole_image_is_in_the_file(tmp_path: Path) -> None:
+    assert write_image(Forgetful(), tmp_path / "image") == (0, "")
+    count, number, length = struct.unpack_from("<IIQ", (data := (tmp_path / "image").read_bytes()))
+    assert (count, number, length) == (1, 1, len(data) - 16)
+
+
+@dataclass(frozen=True)
+class Place:
+    row: int
+    tags: tuple[Any, ...] = ()
+
+
+class Node:
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.peers: set[Node] = set()
+
+
+def ring(order: list[int]) -> dict[str, Any]:
+    nodes = {number: Node(f"n{number}") for number in order}
+    for number, node in sorted(nodes.items()):
+        node.peers |= {nodes[(number + step) % len(nodes)] for step in (1, 2, 3)}
+    return {"all": set(nodes.values()), "places": {Place(row, (Place(row + 1),)) for row in order}}
+
+
+def test_a_set_of_objects_has_the_same_bytes_wherever_they_lie() -> None:
+    one, other = ring(list(range(40))), ring(list(reversed(range(40))))
+    data = _native.dump_state(one)
+    assert data == _native.dump_state(other)
+    assert data == _native.dump_state(_native.load_state(data))
+
+
+def test_elements_that_reach_all_of_the_state_are_encoded_once() -> None:
+    everything = [Node(f"n{number}") for number in range(2000)]
+    for node in everything:
+        node.peers = set(everything[:50])
+    data = _native.dump_state({"nodes": set(everything)})
+    assert len(data) < 700_000
+    assert len(_native.load_state(data)["nodes"]) == 2000

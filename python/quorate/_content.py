@@ -7,10 +7,10 @@ Where an instance is larger than these explain, some base keeps content in C. Th
 
 from __future__ import annotations
 
-import _datetime  # type: ignore[import-not-found]
 import _random
 import array
 import collections
+import datetime
 import functools
 import random
 import sys
@@ -122,11 +122,11 @@ ROOTS: dict[type, Root] = {
     tuple: Root(lambda v: (tuple(tuple.__iter__(v)),), tuple.__new__),
     frozenset: Root(lambda v: (frozenset(frozenset.__iter__(v)),), frozenset.__new__),
     Decimal: Root(lambda v: (Decimal.__str__(v),), Decimal.__new__),
-    _datetime.date: Root(_fields_of(*_DATE), _datetime.date.__new__),
-    _datetime.datetime: Root(_fields_of(*_DATE, *_TIME), _new_time(_datetime.datetime.__new__)),
-    _datetime.time: Root(_fields_of(*_TIME), _new_time(_datetime.time.__new__)),
-    _datetime.timedelta: Root(_fields_of("days", "seconds", "microseconds"), _datetime.timedelta.__new__),
-    _datetime.tzinfo: Root(_nothing, _datetime.tzinfo.__new__),
+    datetime.date: Root(_fields_of(*_DATE), datetime.date.__new__),
+    datetime.datetime: Root(_fields_of(*_DATE, *_TIME), _new_time(datetime.datetime.__new__)),
+    datetime.time: Root(_fields_of(*_TIME), _new_time(datetime.time.__new__)),
+    datetime.timedelta: Root(_fields_of("days", "seconds", "microseconds"), datetime.timedelta.__new__),
+    datetime.tzinfo: Root(_nothing, datetime.tzinfo.__new__),
     list: Root(_nothing, list.__new__, lambda v: list(list.__iter__(v)), list.extend),
     dict: Root(_nothing, dict.__new__, lambda v: [list(pair) for pair in dict.items(v)], _fill_dict),
     set: Root(_nothing, set.__new__, lambda v: set(set.__iter__(v)), set.update),

@@ -12,7 +12,6 @@ This touches the host process only. Importing `quorate` changes nothing in yours
 from __future__ import annotations
 
 import _thread
-import datetime
 import os
 import random
 import sys
@@ -47,7 +46,6 @@ _REFUSED_EVENTS = {
 def install() -> None:
     """Instrument time, datetime, random, uuid and os in this process."""
     _install_time()
-    _install_dates()
     _install_time_zones()
     _install_randomness()
     sys.dont_write_bytecode = True
@@ -87,79 +85,29 @@ def _install_threads() -> None:
 
 
 def _install_time() -> None:
-    nanoseconds = _native.agreed_time_ns
-
-    def seconds() -> float:
-        return nanoseconds() / 1e9
-
-    def sleep(_seconds: float) -> None:
-        raise RuntimeError("objects cannot sleep, because the whole group would wait: sleep in the client")
-
-    real_gmtime, real_strftime = time.gmtime, time.strftime
-
-    def gmtime(secs: float | None = None) -> time.struct_time:
-        return real_gmtime(seconds() if secs is None else secs)
+    # The clocks of `time`, `datetime.now` and `date.today`: the C functions behind them are replaced, so
+    # `datetime.datetime` is the class that C code knows, and what was imported earlier agrees too.
+    _native.install_agreed_clock()
+    real_strftime = time.strftime
 
     def strftime(layout: str, when: Any = None) -> str:
-        return real_strftime(layout, gmtime() if when is None else when)
+        return real_strftime(layout, time.gmtime() if when is None else when)
+
+    def asctime(when: Any = None) -> str:
+        return real_strftime("%a %b %e %H:%M:%S %Y", time.gmtime() if when is None else when)
+
+    def ctime(secs: float | None = None) -> str:
+        return asctime(time.gmtime(secs))
 
     replacements: dict[str, Any] = {
-        "sleep": sleep,
-        "gmtime": gmtime,
-        # TZ is UTC in the host, so both clocks show the same.
-        "localtime": gmtime,
         "strftime": strftime,
-        "asctime": lambda when=None: real_strftime("%a %b %e %H:%M:%S %Y", when or gmtime()),
-        "ctime": lambda secs=None: real_strftime("%a %b %e %H:%M:%S %Y", gmtime(secs)),
+        "asctime": asctime,
+        "ctime": ctime,
+        "clock_gettime": lambda _clock: time.time(),
+        "clock_gettime_ns": lambda _clock: time.time_ns(),
     }
-    for clock in ("time", "monotonic", "perf_counter", "process_time", "thread_time"):
-        replacements[clock] = seconds
-        replacements[f"{clock}_ns"] = nanoseconds
     for name, replacement in replacements.items():
         setattr(time, name, replacement)
-
-
-def _install_dates() -> None:
-    real_date_time, real_date = datetime.datetime, datetime.date
-
-    class _AnyDateTime(type):
-        def __instancecheck__(cls, instance: object) -> bool:
-            return isinstance(instance, real_date_time)
-
-        def __subclasscheck__(cls, subclass: type) -> bool:
-            return issubclass(subclass, real_date_time)
-
-    class _AnyDate(type):
-        def __instancecheck__(cls, instance: object) -> bool:
-            return isinstance(instance, real_date)
-
-        def __subclasscheck__(cls, subclass: type) -> bool:
-            return issubclass(subclass, real_date)
-
-    class AgreedDateTime(datetime.datetime, metaclass=_AnyDateTime):
-        @classmethod
-        def now(cls, tz: datetime.tzinfo | None = None) -> Any:
-            return real_date_time.fromtimestamp(_native.agreed_time_ns() / 1e9, tz)
-
-        @classmethod
-        def utcnow(cls) -> Any:
-            return cls.now()
-
-        @classmethod
-        def today(cls) -> Any:
-            return cls.now()
-
-    class AgreedDate(datetime.date, metaclass=_AnyDate):
-        @classmethod
-        def today(cls) -> Any:
-            return real_date_time.fromtimestamp(_native.agreed_time_ns() / 1e9).date()
-
-    AgreedDateTime.__name__ = AgreedDateTime.__qualname__ = "datetime"
-    AgreedDate.__name__ = AgreedDate.__qualname__ = "date"
-    for agreed in (AgreedDateTime, AgreedDate):
-        agreed.__module__ = "datetime"
-    datetime.datetime = AgreedDateTime  # type: ignore[misc]
-    datetime.date = AgreedDate  # type: ignore[misc]
 
 
 def _install_time_zones() -> None:
@@ -179,16 +127,12 @@ def _install_randomness() -> None:
             setattr(random, name, method)
     random._inst = shared
 
-    class AgreedRandom(random.Random):
-        def __init__(self, x: Any = None) -> None:
-            super().__init__(int.from_bytes(drawn(32), "big") if x is None else x)
+    real_seed = random.Random.seed
 
-        def seed(self, a: Any = None, version: int = 2) -> None:
-            super().seed(int.from_bytes(drawn(32), "big") if a is None else a, version)
+    def seed(self: random.Random, a: Any = None, version: int = 2) -> None:
+        real_seed(self, int.from_bytes(drawn(32), "big") if a is None else a, version)
 
-    AgreedRandom.__name__ = AgreedRandom.__qualname__ = "Random"
-    AgreedRandom.__module__ = "random"
-    random.Random = AgreedRandom  # type: ignore[misc]
+    random.Random.seed = seed  # type: ignore[method-assign]
 
     def uuid1(node: int | None = None, clock_seq: int | None = None) -> uuid.UUID:
         ticks = _native.agreed_time_ns() // 100 + 0x01B21DD213814000

@@ -36,7 +36,7 @@ def take_apart(value: Any) -> Parts | str:
     standard = _STANDARD.get(cls)
     if standard is not None:
         return standard(value)
-    if isinstance(value, _Random) and cls.__module__ == "random" and cls.__name__ == "Random":
+    if cls is _Random:
         return "random.Random", (), value.getstate()
     if isinstance(value, type):
         return _reference("class", value)
@@ -129,8 +129,7 @@ _MAKERS: dict[str, Callable[..., Any]] = {
     "builtins.range": range,
     "threading.Lock": threading.Lock,
     "threading.RLock": threading.RLock,
-    # By its name: the host has one that draws from the agreed stream.
-    "random.Random": lambda: random.Random(0),
+    "random.Random": lambda: _Random(0),
 }
 
 

@@ -2,10 +2,11 @@
 //! the agreed environment. Thin: it converts and calls; what a value of a rare kind means is said in
 //! Python (`quorate._values`, `quorate._state`).
 //!
-//! `unsafe` stands in `activity.rs` (shared memory), `wait.rs` (poll), `reads.rs` (getrusage) and where `serve.rs` takes its
-//! descriptor over, nowhere else.
+//! `unsafe` stands in `activity.rs` (shared memory), `agreed_clock.rs` (the C functions behind clocks), `wait.rs` (poll),
+//! `reads.rs` (getrusage) and where `serve.rs` takes its descriptor over, nowhere else.
 
 mod activity;
+mod agreed_clock;
 mod bad_value;
 mod client;
 mod confine;
@@ -78,6 +79,10 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(digest, module)?)?;
     module.add_function(wrap_pyfunction!(environment::agreed_time_ns, module)?)?;
     module.add_function(wrap_pyfunction!(environment::agreed_bytes, module)?)?;
+    module.add_function(wrap_pyfunction!(
+        agreed_clock::install_agreed_clock,
+        module
+    )?)?;
     module.add_function(wrap_pyfunction!(environment::set_environment, module)?)?;
     module.add_function(wrap_pyfunction!(wait::die_with_parent, module)?)?;
     module.add_function(wrap_pyfunction!(confine::confine, module)?)?;

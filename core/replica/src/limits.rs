@@ -107,7 +107,8 @@ pub const CLOCK_EVERY: Duration = Duration::from_millis(1_000);
 /// objects tolerate it.
 pub const CLOCK_BOUND: Duration = Duration::from_millis(1_000);
 
-/// Survived poison calls whose reports are kept: more than hosts can die at together.
+/// Slots with poison calls that are never skipped whose reports are kept, and as many with skipped ones: more than hosts can die in
+/// together.
 pub const POISON_CALLS: usize = 16;
 
 /// How often a snapshot report is repeated while no majority agrees on it.

@@ -114,7 +114,8 @@ impl OwnPoison {
         };
         let place = CallPlace { slot, index };
         if kind == Kind::Retry {
-            self.barred.remove(&place);
+            // The log counts reports by slot.
+            self.barred.retain(|barred| barred.slot != slot);
         }
         self.report
             .take_if(|report| report.kind == kind && report.place == place);
@@ -237,11 +238,11 @@ impl<O: Ordering> Replica<O> {
         self.submit(Purpose::Poison, body);
     }
 
-    /// A death is decided: skips the call if that makes it one that nobody can have executed.
+    /// A death is decided: skips the calls at which hosts are down if that makes it a slot that nobody can have executed.
     pub(crate) fn died(&mut self, report: Report, death: Death, out: &mut Vec<Output<O::Message>>) {
         let replicas = self.config.view.replicas;
-        if self.replicated.poison.died(replicas, report, death) {
-            self.skip(report.place, out);
+        for place in self.replicated.poison.died(replicas, report, death) {
+            self.skip(place, out);
         }
     }
 

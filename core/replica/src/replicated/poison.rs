@@ -1,19 +1,23 @@
 //! Poison calls, which end every host that executes them: reports of deaths at a call and of survivals.
 //!
-//! Reports are decided commands, so every replica skips the same call at the same place of the log. Snapshots
-//! do not contain reports. A call that no replica has passed is in no snapshot, and a replica that has passed
-//! one never reports it as new. So reports from before a snapshot decide nothing after it.
+//! Reports are decided commands, so every replica skips the same calls at the same place of the log. They are counted by slot,
+//! because outcomes leave the objects slot by slot: a replica whose host is down at any call of a slot has answered none of
+//! them. Snapshots do not contain reports. A slot that no replica has passed is in no snapshot, and a replica that has passed
+//! one never reports a death there as new. So reports from before a snapshot decide nothing after it.
 
 use crate::limits::POISON_CALLS;
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{CallPlace, NodeId, NodeSet, Slot};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-/// Decided reports, by call. Invariant: at most [`POISON_CALLS`] that are never skipped, and one more for
-/// each replica.
+/// Decided reports, by slot. Invariant: at most [`POISON_CALLS`] slots in which nothing is ever skipped, as many in which no
+/// host is down, and one more for each replica.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct PoisonCalls {
-    calls: BTreeMap<CallPlace, Reports>,
+    slots: BTreeMap<Slot, Reports>,
+    /// The highest slot whose reports were forgotten. Who reports something about a slot up to here may not say all that it has
+    /// said before.
+    forgotten: Slot,
 }
 
 /// Who says something about which call. Reports of one replica count in the order of their numbers, which its command ids
@@ -25,19 +29,36 @@ pub(crate) struct Report {
     pub(crate) number: u64,
 }
 
-/// The reports about one call.
+/// The reports about the calls of one slot.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 struct Reports {
-    /// Hosts that died at it for good.
-    died: NodeSet,
-    /// Those of them that may execute it again: they may answer it yet.
-    retrying: NodeSet,
-    /// Replicas whose objects are past it.
-    survived: NodeSet,
-    /// The newest report of each replica; an older one that is decided later does nothing.
-    newest: BTreeMap<NodeId, u64>,
-    /// Its effects may have been seen: no reports skip it any more.
+    /// What the newest report of each replica says; an older one that is decided later does nothing.
+    newest: BTreeMap<NodeId, Said>,
+    /// Calls that the group skips: no host is down at them any more.
+    skipped: BTreeSet<u32>,
+    /// Its effects may have been seen: no reports skip a call of it any more.
     is_kept: bool,
+}
+
+/// The newest report of a replica about a slot.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Said {
+    number: u64,
+    standing: Standing,
+}
+
+/// Where a replica stands, as far as the log says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Standing {
+    /// Its host died for good at the call with this index: it does not pass the slot unless the call is skipped, it says that it
+    /// retries, or it gets the state of a replica that has passed it.
+    Died(u32),
+    /// It died there and may execute the slot again: it may answer it yet.
+    Retries,
+    /// Its objects are past the slot.
+    Survived,
+    /// Its report means nothing any more: the call is skipped, or the host has died elsewhere since.
+    Over,
 }
 
 /// What the death of a host at a call means for the call.
@@ -49,96 +70,169 @@ pub(crate) enum Death {
     Again,
 }
 
+impl Reports {
+    /// Takes the report over, unless the replica has said something newer about the slot. Says whether it counts.
+    fn note(&mut self, report: Report, standing: Standing) -> bool {
+        let Report { number, .. } = report;
+        let said = Said { number, standing };
+        let newest = self.newest.entry(report.reporter).or_insert(said);
+        let counts = !is_newer(newest.number, number);
+        if counts {
+            *newest = said;
+        }
+        counts
+    }
+
+    fn standing(&self, node: NodeId) -> Option<Standing> {
+        self.newest.get(&node).map(|said| said.standing)
+    }
+
+    /// The call at which the host of a replica is down for good.
+    fn down_at(&self, node: NodeId) -> Option<u32> {
+        match self.standing(node) {
+            Some(Standing::Died(index)) => Some(index),
+            Some(Standing::Retries | Standing::Survived | Standing::Over) | None => None,
+        }
+    }
+
+    /// A replica that is known not to be past the slot.
+    fn is_before(&self, node: NodeId) -> bool {
+        matches!(
+            self.standing(node),
+            Some(Standing::Died(_) | Standing::Retries)
+        )
+    }
+
+    /// The calls at which hosts are down, once every one of `replicas` is down in this slot and none has ever executed it.
+    fn to_skip(&self, replicas: NodeSet) -> BTreeSet<u32> {
+        let down = |node| self.down_at(node);
+        let is_everywhere = replicas.iter().all(|node| down(node).is_some())
+            || planted(Plant::SkipWithoutAllReports)
+                && 2 * replicas.iter().filter_map(down).count() > replicas.len();
+        if is_everywhere && (!self.is_kept || planted(Plant::SkipOfAnswered)) {
+            replicas.iter().filter_map(down).collect()
+        } else {
+            BTreeSet::new()
+        }
+    }
+
+    fn skip(&mut self, index: u32) {
+        self.skipped.insert(index);
+        for said in self.newest.values_mut() {
+            if said.standing == Standing::Died(index) {
+                said.standing = Standing::Over;
+            }
+        }
+    }
+
+    fn has_survivor(&self) -> bool {
+        let mut newest = self.newest.values();
+        newest.any(|said| said.standing == Standing::Survived)
+    }
+
+    fn is_any_before(&self) -> bool {
+        self.newest.keys().any(|node| self.is_before(*node))
+    }
+
+    /// Whether no host is down in the slot.
+    fn is_passable(&self) -> bool {
+        !self.newest.keys().any(|node| self.down_at(*node).is_some())
+    }
+}
+
 impl PoisonCalls {
-    /// A death is decided. Returns whether the call is skipped now: all `replicas` died at it and none of them
-    /// can ever have executed it.
-    pub(crate) fn died(&mut self, replicas: NodeSet, report: Report, death: Death) -> bool {
+    /// A death is decided. Returns the calls that are skipped now: all `replicas` died in the slot, each at one of them, and
+    /// none of them can ever have executed the slot.
+    pub(crate) fn died(
+        &mut self,
+        replicas: NodeSet,
+        report: Report,
+        death: Death,
+    ) -> Vec<CallPlace> {
         let Report {
             reporter,
-            place,
+            place: CallPlace { slot, index },
             number,
         } = report;
         if !replicas.contains(reporter) {
-            return false;
+            return Vec::new();
         }
+        let reports = self.about(slot);
         // An old report is true about the lives before it all the same.
-        self.calls.entry(place).or_default().is_kept |= death == Death::Again;
-        let Some(reports) = self.news(report) else {
-            return false;
+        reports.is_kept |= death == Death::Again;
+        let standing = if reports.skipped.contains(&index) {
+            Standing::Over
+        } else {
+            Standing::Died(index)
         };
-        reports.died.insert(reporter);
-        reports.retrying.remove(reporter);
-        // It was past the call, and began again before it.
-        reports.survived.remove(reporter);
-        let has_died = |node| reports.died.contains(node) && !reports.retrying.contains(node);
-        let is_everywhere = replicas.iter().all(has_died)
-            || planted(Plant::SkipWithoutAllReports) && 2 * reports.died.len() > replicas.len();
-        let is_skipped = is_everywhere && (!reports.is_kept || planted(Plant::SkipOfAnswered));
-        if is_skipped {
-            self.calls.remove(&place);
+        if !reports.note(report, standing) {
+            self.bound();
+            return Vec::new();
         }
-        // A host dies at one call at a time: it has passed the calls at which it died before.
-        for (at, reports) in &mut self.calls {
-            let is_before = reports.newest.get(&reporter);
-            let is_before = is_before.is_some_and(|newest| is_newer(number, *newest));
-            if *at != place && !reports.is_kept && is_before {
-                reports.died = reports.died.without(reporter);
+        let skipped = reports.to_skip(replicas);
+        for index in &skipped {
+            reports.skip(*index);
+        }
+        // A host dies at one call at a time: it has passed the slots in which it died before.
+        for (at, reports) in &mut self.slots {
+            if *at != slot
+                && !reports.is_kept
+                && reports.is_before(reporter)
+                && let Some(said) = reports.newest.get_mut(&reporter)
+                && is_newer(number, said.number)
+            {
+                said.standing = Standing::Over;
             }
         }
         self.bound();
-        is_skipped
+        let places = skipped.into_iter().map(|index| CallPlace { slot, index });
+        places.collect()
     }
 
-    /// A replica is about to execute a call again at which its host died: it may answer it.
+    /// A replica is about to execute a slot again in which its host died: it may answer it.
     pub(crate) fn retries(&mut self, report: Report) {
         if planted(Plant::RetryNotCounted) {
             return;
         }
-        if let Some(reports) = self.news(report) {
-            reports.retrying.insert(report.reporter);
-        }
+        self.about(report.place.slot)
+            .note(report, Standing::Retries);
         self.bound();
-    }
-
-    /// The reports about the call, unless the replica has said something newer about it.
-    fn news(&mut self, report: Report) -> Option<&mut Reports> {
-        let reports = self.calls.entry(report.place).or_default();
-        let newest = reports.newest.entry(report.reporter);
-        let newest = newest.or_insert(report.number);
-        if is_newer(*newest, report.number) {
-            return None;
-        }
-        *newest = report.number;
-        Some(reports)
     }
 
     /// A replica is past the call: reports never skip it.
     pub(crate) fn survived(&mut self, report: Report) {
-        if let Some(reports) = self.news(report) {
-            reports.survived.insert(report.reporter);
-        }
+        let reports = self.about(report.place.slot);
+        reports.note(report, Standing::Survived);
         // An old report is true all the same: the effects of the call may have been seen.
-        let reports = self.calls.entry(report.place).or_default();
         reports.is_kept = true;
         self.bound();
     }
 
     /// The call is skipped by decision.
     pub(crate) fn skipped(&mut self, place: CallPlace) {
-        self.calls.remove(&place);
+        self.about(place.slot).skip(place.index);
+        self.bound();
+    }
+
+    /// The reports about a slot. A host was down in a slot after a forgotten one, so its replica is past that.
+    fn about(&mut self, slot: Slot) -> &mut Reports {
+        let is_kept = slot <= self.forgotten;
+        self.slots.entry(slot).or_insert_with(|| Reports {
+            is_kept,
+            ..Reports::default()
+        })
     }
 
     /// Whether a replica is past the call.
     pub(crate) fn has_survivor(&self, place: CallPlace) -> bool {
-        let reports = self.calls.get(&place);
-        reports.is_some_and(|reports| !reports.survived.is_empty())
+        let reports = self.slots.get(&place.slot);
+        reports.is_some_and(Reports::has_survivor)
     }
 
     /// Whether reports never skip the call.
     pub(crate) fn is_kept(&self, place: CallPlace) -> bool {
-        self.calls
-            .get(&place)
-            .is_some_and(|reports| reports.is_kept)
+        let reports = self.slots.get(&place.slot);
+        reports.is_some_and(|reports| reports.is_kept)
     }
 
     /// Replicas that are known not to be past a call up to `slot` that another one survived: they cannot take
@@ -147,50 +241,54 @@ impl PoisonCalls {
         if planted(Plant::StuckHaveTheirSay) {
             return NodeSet::empty();
         }
-        let survived = self
-            .calls
-            .iter()
-            .filter(|(place, reports)| place.slot <= slot && !reports.survived.is_empty());
+        let survived = self.slots.range(..=slot);
+        let survived = survived.filter(|(_, reports)| reports.has_survivor());
         survived
             .flat_map(|(_, reports)| {
-                let stuck = reports.died.iter();
-                stuck.filter(|node| !reports.survived.contains(*node))
+                let nodes = reports.newest.keys().copied();
+                nodes.filter(|node| reports.is_before(*node))
             })
             .collect()
     }
 
-    /// The first call up to `slot` at which a host died and for which `own` has not reported that it is past.
+    /// The first slot up to `slot` in which a host died and of which `own` has not reported that it is past, by one of its calls.
     pub(crate) fn to_tell(&self, own: NodeId, slot: Slot) -> Option<CallPlace> {
         if planted(Plant::SurvivalNotTold) {
             return None;
         }
-        let mut passed = self
-            .calls
-            .iter()
-            .filter(|(place, reports)| place.slot <= slot && !reports.survived.contains(own));
-        passed.next().map(|(place, _)| *place)
+        let mut passed = self.slots.range(..=slot).filter(|(_, reports)| {
+            (reports.is_kept || reports.is_any_before())
+                && reports.standing(own) != Some(Standing::Survived)
+        });
+        let (slot, reports) = passed.next()?;
+        let mut down = reports.newest.keys().filter_map(|at| reports.down_at(*at));
+        Some(CallPlace {
+            slot: *slot,
+            index: down.next().unwrap_or(0),
+        })
     }
 
-    /// Forgets the oldest calls that are not about to be skipped. This is safe: a replica that may have executed such a
-    /// call does not report it as new, so it is not skipped later either.
+    /// Forgets the oldest slots in which nothing is about to be skipped. This is safe: what is reported about them later skips
+    /// nothing.
     fn bound(&mut self) {
-        while self.settled().count() > POISON_CALLS {
-            let oldest = self.settled().next().expect("there are some");
-            self.calls.remove(&oldest);
+        self.forget(|reports| reports.is_kept);
+        self.forget(|reports| !reports.is_kept && reports.is_passable());
+    }
+
+    fn forget(&mut self, is_settled: impl Fn(&Reports) -> bool) {
+        let settled = self.slots.iter().filter(|(_, reports)| is_settled(reports));
+        let settled: Vec<Slot> = settled.map(|(slot, _)| *slot).collect();
+        let surplus = settled.len().saturating_sub(POISON_CALLS);
+        for slot in &settled[..surplus] {
+            self.slots.remove(slot);
+            self.forgotten = self.forgotten.max(*slot);
         }
     }
 
-    fn settled(&self) -> impl Iterator<Item = CallPlace> {
-        let is_settled = |reports: &Reports| reports.is_kept || reports.died.is_empty();
-        let settled = self
-            .calls
-            .iter()
-            .filter(move |(_, reports)| is_settled(reports));
-        settled.map(|(place, _)| *place)
-    }
-
     pub(crate) fn check(&self) {
-        assert!(self.settled().count() <= POISON_CALLS);
+        let settled = self.slots.values();
+        let settled = settled.filter(|reports| reports.is_kept || reports.is_passable());
+        assert!(settled.count() <= 2 * POISON_CALLS);
     }
 }
 
@@ -208,10 +306,12 @@ mod tests {
 
     /// A report about one call.
     fn by(reporter: NodeId, number: u64) -> Report {
-        let place = CallPlace {
-            slot: SLOT,
-            index: 0,
-        };
+        at(reporter, number, 0)
+    }
+
+    /// A report about a call of the slot.
+    fn at(reporter: NodeId, number: u64, index: u32) -> Report {
+        let place = CallPlace { slot: SLOT, index };
         Report {
             reporter,
             place,
@@ -219,44 +319,89 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_replica_that_dies_again_at_a_call_it_was_past_has_no_say_about_later_snapshots() {
+    fn pair() -> (NodeId, NodeId, NodeSet, PoisonCalls) {
         let (one, other) = (NodeId(1), NodeId(2));
         let replicas: NodeSet = [one, other].into_iter().collect();
-        let mut calls = PoisonCalls::default();
-        assert!(!calls.died(replicas, by(one, 1), Death::First));
+        (one, other, replicas, PoisonCalls::default())
+    }
+
+    #[test]
+    fn a_replica_that_dies_again_at_a_call_it_was_past_has_no_say_about_later_snapshots() {
+        let (one, other, replicas, mut calls) = pair();
+        assert_eq!(calls.died(replicas, by(one, 1), Death::First), []);
         calls.survived(by(other, 1));
         assert_eq!(calls.stuck(SLOT), NodeSet::only(one));
         calls.survived(by(one, 2));
         assert_eq!(calls.stuck(SLOT), NodeSet::empty());
-        assert!(!calls.died(replicas, by(one, 3), Death::Again));
+        assert_eq!(calls.died(replicas, by(one, 3), Death::Again), []);
         assert_eq!(calls.stuck(SLOT), NodeSet::only(one));
         assert!(calls.has_survivor(by(one, 3).place));
     }
 
     #[test]
     fn a_replica_that_retries_a_call_is_waited_for_until_it_dies_at_it_again() {
-        let (one, other) = (NodeId(1), NodeId(2));
-        let replicas: NodeSet = [one, other].into_iter().collect();
-        let mut calls = PoisonCalls::default();
-        assert!(!calls.died(replicas, by(one, 1), Death::First));
+        let (one, other, replicas, mut calls) = pair();
+        assert_eq!(calls.died(replicas, by(one, 1), Death::First), []);
         calls.retries(by(one, 3));
-        assert!(!calls.died(replicas, by(other, 1), Death::First));
-        assert!(
-            !calls.died(replicas, by(one, 2), Death::First),
+        assert_eq!(calls.died(replicas, by(other, 1), Death::First), []);
+        assert_eq!(
+            calls.died(replicas, by(one, 2), Death::First),
+            [],
             "a report of the life before is decided late"
         );
-        assert!(calls.died(replicas, by(one, 4), Death::First));
+        let last = by(one, 4);
+        assert_eq!(calls.died(replicas, last, Death::First), [last.place]);
     }
 
     #[test]
     fn an_old_survival_that_is_decided_late_does_not_end_the_wait_for_a_state() {
-        let (one, other) = (NodeId(1), NodeId(2));
-        let replicas: NodeSet = [one, other].into_iter().collect();
-        let mut calls = PoisonCalls::default();
+        let (one, other, replicas, mut calls) = pair();
         calls.survived(by(other, 1));
-        assert!(!calls.died(replicas, by(one, 2), Death::Again));
+        assert_eq!(calls.died(replicas, by(one, 2), Death::Again), []);
         calls.survived(by(one, 1));
         assert_eq!(calls.stuck(SLOT), NodeSet::only(one));
+    }
+
+    #[test]
+    fn replicas_that_are_down_at_different_calls_of_a_slot_go_past_all_of_these_calls() {
+        let (one, other, replicas, mut calls) = pair();
+        assert_eq!(calls.died(replicas, at(one, 1, 2), Death::First), []);
+        calls.retries(at(one, 2, 2));
+        assert_eq!(calls.died(replicas, at(other, 1, 2), Death::First), []);
+        let last = at(one, 3, 5);
+        let skipped = calls.died(replicas, last, Death::First);
+        assert_eq!(skipped, [at(other, 1, 2).place, last.place]);
+    }
+
+    #[test]
+    fn a_slot_that_may_have_been_answered_is_kept_whichever_call_of_it_the_report_names() {
+        let (one, other, replicas, mut calls) = pair();
+        assert_eq!(calls.died(replicas, at(one, 1, 2), Death::Again), []);
+        assert_eq!(calls.died(replicas, at(other, 1, 5), Death::First), []);
+        assert_eq!(calls.died(replicas, at(one, 2, 5), Death::First), []);
+        assert!(calls.is_kept(at(one, 2, 0).place));
+    }
+
+    #[test]
+    fn a_second_report_about_a_call_that_is_skipped_already_does_not_count_its_replica_as_down() {
+        let (one, other, replicas, mut calls) = pair();
+        assert_eq!(calls.died(replicas, at(one, 1, 2), Death::First), []);
+        let skipped = calls.died(replicas, at(other, 1, 2), Death::First);
+        assert_eq!(skipped, [at(one, 1, 2).place]);
+        assert_eq!(calls.died(replicas, at(one, 2, 2), Death::First), []);
+        assert_eq!(calls.died(replicas, at(other, 2, 7), Death::First), []);
+        assert_eq!(calls.to_tell(one, SLOT), Some(at(other, 2, 7).place));
+    }
+
+    #[test]
+    fn nothing_is_skipped_in_a_slot_whose_reports_were_forgotten() {
+        let (one, other, replicas, mut calls) = pair();
+        for slot in 0..=POISON_CALLS as u64 {
+            let slot = Slot(SLOT.0 + slot);
+            calls.skipped(CallPlace { slot, index: 0 });
+        }
+        calls.check();
+        assert_eq!(calls.died(replicas, at(one, 1, 3), Death::First), []);
+        assert_eq!(calls.died(replicas, at(other, 1, 4), Death::First), []);
     }
 }

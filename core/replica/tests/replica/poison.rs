@@ -201,13 +201,40 @@ fn a_death_counts_for_nothing_once_a_replica_survived() {
     assert!(matches!(world.outcome(5), Some(Outcome::Returned(_))));
 }
 
+/// Claim rp-48.
 #[test]
-fn reports_of_different_calls_and_of_calls_not_decided_yet_skip_nothing() {
+fn hosts_that_are_down_at_different_calls_of_one_slot_keep_nobody_from_going_on() {
+    let mut world = World::new(3);
+    world.nodes[2].objects.survives = vec!["poison first"];
+    let session = world.open(0, 5);
+    let slot = world.decide(vec![
+        call(session, 1, 0, "a"),
+        call(session, 2, 0, "poison first"),
+        call(session, 3, 0, "b"),
+        call(session, 4, 0, "poison second"),
+    ]);
+    world.run();
+    for (index, sequence) in (0..4).zip(1..) {
+        let text = ["a", "poison first", "b", "poison second"][index];
+        world.call(0, 5, id(session, sequence), text);
+        let is_skipped = world.outcome(5) == Some(Outcome::Skipped);
+        assert_eq!(is_skipped, index % 2 == 1, "call {index} of {slot}");
+    }
+    let digests = digests(&world);
+    assert!(digests.iter().all(|digest| *digest == digests[0]));
+    let states: Vec<_> = world.nodes.iter().map(|n| value(n.objects.state)).collect();
+    assert!(states.iter().all(|state| *state == states[0]));
+    assert!(world.nodes.iter().all(|n| n.replica.status().is_host_up));
+}
+
+#[test]
+fn reports_about_different_slots_and_about_calls_not_decided_yet_skip_nothing() {
     let mut world = World::new(2);
     let session = world.open(0, 5);
     world.nodes[0].objects.answers_left = Some(0);
     world.nodes[1].objects.answers_left = Some(0);
-    let slot = world.decide(vec![call(session, 1, 0, "a"), call(session, 2, 0, "b")]);
+    let first = world.decide(vec![call(session, 1, 0, "a")]);
+    let second = world.decide(vec![call(session, 2, 0, "b")]);
     let died = |reporter, slot, index| {
         let reporter = NodeId(reporter);
         meta(Body::Died {
@@ -217,8 +244,8 @@ fn reports_of_different_calls_and_of_calls_not_decided_yet_skip_nothing() {
             may_have_answered: false,
         })
     };
-    let later = Slot(slot.0 + 4);
-    world.decide(vec![died(0, slot, 0), died(1, slot, 1)]);
+    let later = Slot(second.0 + 4);
+    world.decide(vec![died(0, first, 0), died(1, second, 0)]);
     world.decide(vec![died(0, later, 0), died(1, later, 0)]);
     world.decide(vec![meta(Body::Skip {
         slot: later,

@@ -233,6 +233,12 @@ impl World {
     /// Whether the rules let nobody go on: neither can the call be skipped, nor are there enough that are past it.
     fn is_helpless(&self, lethal: &Lethal, place: CallPlace) -> bool {
         let replicas: NodeSet = self.nodes.ids().collect();
+        let deaths = self.judge.deaths(place.slot);
+        let is_down = |id| deaths.is_down(id) || self.reports_soon(id, place.slot);
+        let is_skipped_soon = !deaths.is_kept && replicas.iter().all(is_down);
+        if is_skipped_soon || deaths.skipped.contains(&place.index) {
+            return false;
+        }
         let survivors = replicas.iter().filter(|id| !lethal.kills.contains(*id));
         let survivors: Vec<NodeId> = survivors.collect();
         if !survivors.is_empty() {
@@ -246,31 +252,41 @@ impl World {
             });
             return able.count() < (survivors.len() + gone.count()) / 2 + 1;
         }
-        let (reported, is_kept) = self.judge.deaths(place);
-        let may_report = |id: NodeId| {
-            let node = &self.nodes[&id];
-            !node.is_wiped
-                && match node.earlier {
-                    EarlierLives::None => true,
-                    EarlierLives::Upto(upto) => place.slot > upto,
-                    EarlierLives::Unknown => false,
-                }
-        };
-        if is_kept {
+        if deaths.is_kept {
             // Who is past it tells the others its state once a majority has it, and who is away may be past it. Who reported that it
             // died there is not asked; who is gone for ever and never said so is waited for.
             let is_stuck = |id: &NodeId| {
-                let node = &self.nodes[id];
-                let running = node.running.as_ref();
-                let down_at = running.and_then(|running| running.objects.down_at());
-                reported.contains(*id) && (node.is_wiped || down_at == Some(place))
+                let is_gone = self.nodes[id].is_wiped;
+                deaths.reported.contains(*id) && (is_gone || self.is_down_in(*id, place.slot))
             };
             let asked = replicas.iter().filter(|id| !is_stuck(id));
             let able = replicas.iter().filter(|id| self.may_go_on(*id, None));
             return able.count() < asked.count() / 2 + 1;
         }
-        let mut missing = replicas.iter().filter(|id| !reported.contains(*id));
-        missing.any(|id| !may_report(id))
+        let mut missing = replicas.iter().filter(|id| !deaths.is_down(*id));
+        missing.any(|id| !self.may_report(id, place.slot))
+    }
+
+    /// Whether a node may yet report that its host died in a slot for the first time.
+    fn may_report(&self, id: NodeId, slot: Slot) -> bool {
+        let node = &self.nodes[&id];
+        !node.is_wiped
+            && match node.earlier {
+                EarlierLives::None => true,
+                EarlierLives::Upto(upto) => slot > upto,
+                EarlierLives::Unknown => false,
+            }
+    }
+
+    fn is_down_in(&self, id: NodeId, slot: Slot) -> bool {
+        let running = self.nodes[&id].running.as_ref();
+        let down_at = running.and_then(|running| running.objects.down_at());
+        down_at.is_some_and(|at| at.slot == slot)
+    }
+
+    /// Whether a node's host is down in a slot for good, so that it is about to report that.
+    fn reports_soon(&self, id: NodeId, slot: Slot) -> bool {
+        self.is_down_in(id, slot) && self.may_report(id, slot)
     }
 
     /// Whether a replica may tell the others its state: it is not gone for ever, nor is its host down but at `place`.

@@ -21,6 +21,8 @@ pub(crate) struct Objects {
     died_at: Option<(Slot, u32)>,
     /// This host survives the call that kills others.
     pub(crate) is_immune: bool,
+    /// This host survives only the calls with these words.
+    pub(crate) survives: Vec<&'static str>,
     /// How many answers still leave; `None` is no bound.
     pub(crate) answers_left: Option<usize>,
     frozen: BTreeMap<Slot, (u64, BTreeSet<CommandId>)>,
@@ -133,7 +135,9 @@ impl Objects {
         {
             let kills = |call: &&Call| {
                 let is_skipped = self.skipped.contains(&(slot, call.index));
-                &call.payload[..] == b"poison" && !is_skipped && !self.is_immune
+                let survives = |word: &&str| word.as_bytes() == &call.payload[..];
+                let is_immune = self.is_immune || self.survives.iter().any(survives);
+                call.payload.starts_with(b"poison") && !is_skipped && !is_immune
             };
             if let Some(call) = calls.iter().find(kills) {
                 let index = call.index;

@@ -3,7 +3,44 @@
 use super::{Judge, Judged, broken};
 use crate::checkers::Property;
 use crate::checkers::at_most_once::Place;
-use quorate_types::{Body, CallPlace, CommandId, NodeId, NodeSet, Slot};
+use quorate_types::{Body, CommandId, NodeId, NodeSet, Slot};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What the log says about the hosts that died in a slot.
+#[derive(Debug, Default)]
+pub(in super::super) struct Deaths {
+    /// Who ever reported that its host died in the slot.
+    pub reported: NodeSet,
+    /// The call at which a host is down, by what its node said last, and the number of that report.
+    newest: BTreeMap<NodeId, (u64, Option<u32>)>,
+    /// Whether anybody is past the slot or may have answered it.
+    pub is_kept: bool,
+    /// The calls at which hosts were down when all were down in the slot.
+    pub skipped: BTreeSet<u32>,
+}
+
+impl Deaths {
+    /// Whether the host of a node is down in the slot.
+    pub(in super::super) fn is_down(&self, node: NodeId) -> bool {
+        let newest = self.newest.get(&node);
+        newest.is_some_and(|(_, at)| at.is_some_and(|at| !self.skipped.contains(&at)))
+    }
+
+    /// Reports of one node count in the order of their numbers.
+    fn say(&mut self, node: NodeId, number: u64, down_at: Option<u32>) {
+        let newest = self.newest.entry(node).or_default();
+        if newest.0 <= number {
+            *newest = (number, down_at);
+        }
+    }
+
+    fn skip_where_all_are_down(&mut self, replicas: NodeSet) {
+        if !self.is_kept && replicas.iter().all(|node| self.is_down(node)) {
+            let down = self.newest.values().filter_map(|(_, at)| *at);
+            self.skipped.extend(down);
+        }
+    }
+}
 
 impl Judge {
     /// `node` goes past a call without executing it.
@@ -31,43 +68,47 @@ impl Judge {
         self.once.is_executed(call)
     }
 
-    /// Who reported in the log that its host died at a call for the first time, and whether anybody reported that it may have
-    /// answered the call.
-    pub(in super::super) fn deaths(&self, place: CallPlace) -> (NodeSet, bool) {
-        let (mut died, mut is_kept) = (NodeSet::empty(), false);
-        let bodies = self.log.range(place.slot.next()..);
-        let bodies = bodies.flat_map(|(_, batch)| batch.commands());
-        for command in bodies {
+    /// The reports in the log about a slot.
+    pub(in super::super) fn deaths(&self, of: Slot) -> Deaths {
+        let mut deaths = Deaths::default();
+        let commands = self.log.range(of.next()..);
+        let commands = commands.flat_map(|(_, batch)| batch.commands());
+        for command in commands {
+            let number = command.id.sequence;
             match &command.body {
                 Body::Died {
                     reporter,
                     slot,
                     index,
                     may_have_answered,
-                } if (*slot, *index) == (place.slot, place.index) => {
-                    is_kept |= may_have_answered;
-                    died.insert(*reporter);
+                } if *slot == of => {
+                    deaths.is_kept |= may_have_answered;
+                    deaths.reported.insert(*reporter);
+                    deaths.say(*reporter, number, Some(*index));
+                    deaths.skip_where_all_are_down(self.replicas);
                 }
-                Body::Survived { slot, index, .. }
-                    if (*slot, *index) == (place.slot, place.index) =>
-                {
-                    is_kept = true;
+                Body::Retry { reporter, slot, .. } if *slot == of => {
+                    deaths.say(*reporter, number, None);
+                }
+                Body::Survived { reporter, slot, .. } if *slot == of => {
+                    deaths.is_kept = true;
+                    deaths.say(*reporter, number, None);
                 }
                 _ => {}
             }
         }
-        (died, is_kept)
+        deaths
     }
 
-    /// Each call that was skipped had ended the host of every one of `replicas`, by their own reports in the log.
+    /// When each call that was skipped was, the host of every one of `replicas` was down in its slot and one at the call, by
+    /// their own reports in the log.
     pub(super) fn check_skips(&self) -> Judged {
         for ((slot, index), call) in &self.skipped {
-            let (slot, index) = (*slot, *index);
-            let (died, _) = self.deaths(CallPlace { slot, index });
-            if died != self.replicas {
+            let deaths = self.deaths(*slot);
+            if !deaths.skipped.contains(index) {
                 return broken(
                     Property::AtMostOnce,
-                    format!("{call} at {index} of {slot} is skipped, and only {died:?} died at it"),
+                    format!("{call} at {index} of {slot} is skipped, after {deaths:?}"),
                 );
             }
         }

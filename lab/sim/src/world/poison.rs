@@ -16,7 +16,7 @@ use bytes::Bytes;
 use quorate_replica::{EarlierLives, Input};
 use quorate_types::{CallPlace, CommandId, Digest, Duration, NodeId, NodeSet, Slot};
 use quorate_wire::Snapshot;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// An operator notices that no host can go on, and helps.
 const HELP_AFTER: Duration = Duration::from_millis(500);
@@ -329,6 +329,13 @@ impl World {
                 rows.push(Row::PoisonSurvived);
             }
         }
+        let down = self.harm.poison.calls.values();
+        let down = down.filter(|lethal| !lethal.died.is_empty());
+        let slots: BTreeSet<Slot> = down
+            .clone()
+            .filter_map(|lethal| Some(lethal.place?.slot))
+            .collect();
+        rows.extend((slots.len()..down.count()).map(|_| Row::PoisonTwice));
         for row in rows {
             self.exercised(row);
         }

@@ -81,6 +81,7 @@ rows! {
     PoisonKept 5 "call that was answered ends hosts later";
     PoisonInReports 15 "node lost between a host's last death and the skip";
     PoisonInSlot 10 "innocent calls in the slot of a call that ends hosts";
+    PoisonTwice 5 "hosts down at two calls of one slot";
     Left 10 "node leaves in good order";
     LeaderLeft 5 "leader leaves in good order";
     Diverged 5 "objects of a replica found to differ";

@@ -28,8 +28,10 @@ impl Draw<'_> {
             _ => (all, self.random.between(50, 600)),
         };
         let after = Duration::from_millis(after_ms);
-        if self.random.chance(250) {
-            return self.poison_once(at, all);
+        match self.random.below(8) {
+            0 | 1 => return self.poison_once(at, all),
+            2 | 3 => return self.poison_two(at, all),
+            _ => {}
         }
         let lasts = Lasts::Always;
         let poison = Fault::Poison {
@@ -99,6 +101,57 @@ impl Draw<'_> {
             } else if self.random.chance(500) {
                 // It dies late, and so reports late.
                 let node = Who::Node(node);
+                faults.push(self.soon(at, |_, span| Fault::Hang { node, span }));
+            }
+        }
+        faults
+    }
+
+    /// Two calls that end hosts, at a moment from which on calls gather for one slot. One of them ends hosts until a node has started
+    /// again, or only some hosts, so that others come to the second one.
+    fn poison_two(&mut self, at: u64, all: NodeSet) -> Vec<Timed> {
+        let some = self.some_of(all);
+        let (kills, lasts) = match self.random.below(4) {
+            0 if !some.is_empty() => (some, Lasts::Always),
+            _ => (all, Lasts::Once),
+        };
+        let others = all.iter().filter(|node| !kills.contains(*node)).collect();
+        let second = match self.random.below(3) {
+            0 if lasts == Lasts::Always => others,
+            _ => all,
+        };
+        let after = Duration::ZERO;
+        let one = Fault::Poison {
+            kills,
+            after,
+            lasts,
+        };
+        let lasts = Lasts::Always;
+        let other = Fault::Poison {
+            kills: second,
+            after,
+            lasts,
+        };
+        let gather = self.random.between(20, 300);
+        let node = Who::Node(self.node());
+        let node = *self.random.pick(&[Who::Leader, node]);
+        let span = Duration::from_millis(gather.min(self.until_ms - at));
+        let mut faults = vec![timed(at, one), timed(at, other)];
+        if self.random.chance(500) {
+            faults.reverse();
+        }
+        faults.push(timed(at, Fault::Pause { node, span }));
+        for node in all.iter().map(Who::Node) {
+            let due = at + gather + self.random.between(40, 2 * REPORTED_MS);
+            let what = self.random.below(10);
+            if what < 4 {
+                let crash = self.soon(due, |outputs, _| Fault::Crash {
+                    node,
+                    outputs,
+                    down: Duration::from_millis(20),
+                });
+                faults.push(crash);
+            } else if what < 6 {
                 faults.push(self.soon(at, |_, span| Fault::Hang { node, span }));
             }
         }

@@ -20,10 +20,10 @@ from collections.abc import Callable
 from functools import partial
 
 GROUP = 1
-HELLO, FROM_CLIENT = 1, 5
+HELLO, FROM_CLIENT, TO_CLIENT = 1, 5, 6
 OPEN, CLOSE = 1, 5
 VERSION_FILE = "core/wire/src/handshake.rs"
-HEAD_BYTES = 12
+HEAD_BYTES = 16
 REFUSED_BYTES = 11
 """The answer to the close of a session that belongs to somebody else."""
 
@@ -145,7 +145,9 @@ class Crowd:
         answers = one.makefile("rb", buffering=1 << 16)
         with contextlib.suppress(OSError, ValueError):
             while head := answers.read(HEAD_BYTES):
-                self.answered_bytes += len(answers.read(struct.unpack_from("<I", head)[0]))
+                length, kind = struct.unpack_from("<IB", head)
+                body = answers.read(length)
+                self.answered_bytes += len(body) if kind == TO_CLIENT else 0
 
     def _make_noise(self, rng: random.Random) -> None:
         while not self._is_over.is_set():

@@ -1,4 +1,5 @@
-//! Whose request is served next: clients take turns, so that a flood of some makes a turn longer for nobody else.
+//! Whose request is served next: places take turns, and in each its clients, so that a flood of some makes a turn longer for
+//! nobody else, from however many connections it comes. A place is an address, as the transport tells it.
 //!
 //! Frames wait here in a line for each connection. A visit serves a few requests of a line, a turn of the loop a bounded
 //! number; what is left waits for the next turn, and its connection is not read meanwhile. Requests that order no call (opens,
@@ -11,22 +12,31 @@ use crate::limits::{
 use quorate_types::{ConnectionId, Duration, FromClient, Refusal, Time, ToClient};
 use quorate_wire::{Requests, WireError};
 use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::net::IpAddr;
 
 /// The lines of all clients.
 #[derive(Debug, Default)]
 pub(crate) struct ClientTurns {
     lines: HashMap<ConnectionId, Line>,
-    /// Lines to be visited, in turn. Invariant: each once, none that is empty or pauses.
-    order: VecDeque<ConnectionId>,
+    /// Places with lines to be visited, in turn. Invariant: each once.
+    order: VecDeque<Place>,
+    /// These lines, in turn. Invariant: each once, none that is empty or pauses, and no place without one.
+    listed: HashMap<Place, VecDeque<ConnectionId>>,
     /// Lines that pause, by the end of the pause.
     paused: BTreeSet<(Time, ConnectionId)>,
+    /// How many of each place pause.
+    pausing: HashMap<Place, usize>,
     /// Work of this turn so far.
     done: usize,
 }
 
+/// Where a client connects from; unknown for one that has gone before it said anything.
+type Place = Option<IpAddr>;
+
 /// What one connection has sent and nobody has served.
 #[derive(Debug, Default)]
 struct Line {
+    place: Place,
     waiting: VecDeque<Unserved>,
     state: LineState,
     debt: u32,
@@ -77,12 +87,30 @@ pub(crate) struct Rest {
 
 impl ClientTurns {
     /// Queues a frame behind what the connection has sent before.
-    pub(crate) fn push(&mut self, from: ConnectionId, waiting: Unserved) {
+    pub(crate) fn push(&mut self, from: ConnectionId, place: Place, waiting: Unserved) {
         let line = self.lines.entry(from).or_default();
+        line.place = line.place.or(place);
         line.waiting.push_back(waiting);
         if line.state == LineState::Idle {
             line.state = LineState::Listed;
-            self.order.push_back(from);
+            let place = line.place;
+            self.list(from, place);
+        }
+    }
+
+    fn list(&mut self, from: ConnectionId, place: Place) {
+        let lines = self.listed.entry(place).or_default();
+        if lines.is_empty() {
+            self.order.push_back(place);
+        }
+        lines.push_back(from);
+    }
+
+    fn pauses_no_more(&mut self, place: Place) {
+        let count = self.pausing.get_mut(&place).expect("one of it paused");
+        *count -= 1;
+        if *count == 0 {
+            self.pausing.remove(&place);
         }
     }
 
@@ -95,9 +123,11 @@ impl ClientTurns {
             line.waiting.clear();
             line.state = LineState::Idle;
             line.debt = 0;
+            let place = line.place;
             self.paused.remove(&(until, from));
+            self.pauses_no_more(place);
         }
-        self.push(from, Unserved::Gone);
+        self.push(from, None, Unserved::Gone);
     }
 
     /// A turn begins: those whose pause is over are visited again.
@@ -111,7 +141,9 @@ impl ClientTurns {
             line.debt = line.debt.saturating_sub(DEBT_REPAID);
             line.repaid = now;
             line.state = LineState::Listed;
-            self.order.push_back(from);
+            let place = line.place;
+            self.pauses_no_more(place);
+            self.list(from, place);
         }
     }
 
@@ -120,7 +152,17 @@ impl ClientTurns {
         if self.done >= TURN_WORK {
             return None;
         }
-        let from = self.order.pop_front()?;
+        let place = self.order.pop_front()?;
+        let lines = self
+            .listed
+            .get_mut(&place)
+            .expect("a place in order has lines");
+        let from = lines.pop_front().expect("a place in order has lines");
+        if lines.is_empty() {
+            self.listed.remove(&place);
+        } else {
+            self.order.push_back(place);
+        }
         let mut line = self.lines.remove(&from).expect("listed lines exist");
         line.repay(now);
         Some(Visit {
@@ -146,14 +188,17 @@ impl ClientTurns {
         if line.waiting.is_empty() {
             line.state = LineState::Idle;
         } else if line.debt > DEBT_MAX {
-            // However many pause, together they are served no more often than a few.
-            let share = 1 + (self.paused.len() / PAUSES_AT_ONCE) as u64;
+            // However many pause, together they are served no more often than a few, and each place as often as another.
+            let here = self.pausing.entry(line.place).or_default();
+            *here += 1;
+            let before = *here - 1;
+            let share = 1 + (before * self.pausing.len() / PAUSES_AT_ONCE) as u64;
             let until = now + Duration(DEBT_PAUSE.0 * share);
             line.state = LineState::Paused(until);
             self.paused.insert((until, from));
         } else {
             line.state = LineState::Listed;
-            self.order.push_back(from);
+            self.list(from, line.place);
         }
         self.lines.insert(from, line);
         Rest { bytes }
@@ -292,8 +337,11 @@ mod tests {
     use bytes::BytesMut;
     use quorate_types::SessionId;
     use quorate_wire::{put_request, requests};
+    use std::net::Ipv4Addr;
 
     const HONEST: ConnectionId = ConnectionId(1);
+    const HERE: Place = Some(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)));
+    const ELSEWHERE: Place = Some(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2)));
 
     fn closes(count: usize) -> Unserved {
         let mut body = BytesMut::new();
@@ -323,9 +371,9 @@ mod tests {
     fn who_asks_for_little_is_served_in_the_first_turn_behind_a_flood() {
         let mut turns = ClientTurns::default();
         for flooding in 2..=9 {
-            turns.push(ConnectionId(flooding), closes(900_000));
+            turns.push(ConnectionId(flooding), HERE, closes(900_000));
         }
-        turns.push(HONEST, closes(3));
+        turns.push(HONEST, HERE, closes(3));
         let served = turn(&mut turns, Time(0), 0);
         assert_eq!(served[&HONEST], 3);
         let work: usize = served.values().sum();
@@ -338,13 +386,13 @@ mod tests {
         let mut turns = ClientTurns::default();
         let crowd = 4 * PAUSES_AT_ONCE;
         for flooding in 0..crowd {
-            turns.push(ConnectionId(2 + flooding as u64), closes(100_000));
+            turns.push(ConnectionId(2 + flooding as u64), HERE, closes(100_000));
         }
         let mut served = 0;
         let mut now = Time(0);
         let end = Time(0) + Duration::from_millis(1_000);
         while now < end {
-            turns.push(HONEST, closes(1));
+            turns.push(HONEST, HERE, closes(1));
             let in_turn = turn(&mut turns, now, 1);
             assert_eq!(in_turn[&HONEST], 1, "at {now:?}");
             served += in_turn.values().sum::<usize>() - 1;
@@ -360,11 +408,11 @@ mod tests {
     #[test]
     fn what_came_before_the_end_counts_unless_it_was_owed() {
         let mut turns = ClientTurns::default();
-        turns.push(HONEST, closes(2));
+        turns.push(HONEST, HERE, closes(2));
         turns.gone(HONEST);
         assert_eq!(turn(&mut turns, Time(0), 0)[&HONEST], 3);
         let flooding = ConnectionId(2);
-        turns.push(flooding, closes(10_000));
+        turns.push(flooding, HERE, closes(10_000));
         turn(&mut turns, Time(0), 1);
         assert!(!turns.is_waiting(), "it pauses");
         turns.gone(flooding);
@@ -377,7 +425,7 @@ mod tests {
         for debt in [0, 4] {
             let mut turns = ClientTurns::default();
             let flooding = ConnectionId(2);
-            turns.push(flooding, closes(900_000));
+            turns.push(flooding, HERE, closes(900_000));
             turns.gone(flooding);
             let served = turn(&mut turns, Time(0), debt)[&flooding];
             assert!(served <= VISIT_WORK + 1, "{served} requests");
@@ -391,10 +439,52 @@ mod tests {
         let mut turns = ClientTurns::default();
         let mut now = Time(0);
         for _ in 0..100 {
-            turns.push(HONEST, closes(DEBT_MAX as usize));
+            turns.push(HONEST, HERE, closes(DEBT_MAX as usize));
             assert_eq!(turn(&mut turns, now, 1)[&HONEST], DEBT_MAX as usize);
             assert_eq!(turns.next_wake(), None, "no pause at {now:?}");
             now = now + Duration(DEBT_PAUSE.0 * u64::from(DEBT_MAX / DEBT_REPAID));
         }
+    }
+
+    #[test]
+    fn a_crowd_of_one_place_takes_one_place_in_the_turns() {
+        let mut turns = ClientTurns::default();
+        let crowd = 10 * TURN_WORK / VISIT_WORK;
+        for flooding in 0..crowd {
+            turns.push(ConnectionId(2 + flooding as u64), HERE, closes(1000));
+        }
+        turns.push(HONEST, ELSEWHERE, closes(1000));
+        let mut left = 1000;
+        for number in 1.. {
+            let served = turn(&mut turns, Time(0), 0);
+            left -= served[&HONEST];
+            if left == 0 {
+                assert_eq!(number, 1, "all in one turn, while the crowd waits");
+                break;
+            }
+        }
+        assert!(turns.is_waiting());
+    }
+
+    #[test]
+    fn who_opens_many_sessions_at_once_does_not_pause_for_a_crowd_elsewhere() {
+        let mut turns = ClientTurns::default();
+        for flooding in 0..100 * PAUSES_AT_ONCE {
+            let flooding = ConnectionId(2 + flooding as u64);
+            turns.push(flooding, HERE, closes(100_000));
+        }
+        let mut now = Time(0);
+        turn(&mut turns, now, 4);
+        let begun = now;
+        let opens = 1000;
+        turns.push(HONEST, ELSEWHERE, closes(opens));
+        let mut left = opens;
+        while left > 0 {
+            left -= turn(&mut turns, now, 4).get(&HONEST).copied().unwrap_or(0);
+            let soon = now + Duration::from_millis(1);
+            now = turns.next_wake().map_or(soon, |at| at.max(soon));
+        }
+        let took = now.since(begun);
+        assert!(took < Duration::from_millis(1_000), "it took {took:?}");
     }
 }

@@ -13,6 +13,7 @@ use quorate_replica::{Input, Output, PeerMessage, ReplicaMessage};
 use quorate_transport::{Arrival, FrameLane};
 use quorate_types::{CallPlace, ConnectionId, LinkEpoch, NodeId, NodeSet, Time};
 use quorate_wire::{Frame, Kind, RejectReason, put_peer, requests, take_peer};
+use std::net::IpAddr;
 
 impl Node {
     /// Everything the sockets brought.
@@ -22,7 +23,9 @@ impl Node {
         for arrival in arrivals.drain(..) {
             match arrival {
                 Arrival::Peer { from, link, frame } => self.peer_frame(from, link, &frame, now),
-                Arrival::Client { from, frame } => self.client_frame(from, frame, now),
+                Arrival::Client { from, place, frame } => {
+                    self.client_frame((from, place), frame, now);
+                }
                 Arrival::Gone { connection } => self.clients.gone(connection),
                 Arrival::Up { peer, link } => {
                     let state = LinkState::Up(link);
@@ -66,7 +69,12 @@ impl Node {
         }
     }
 
-    fn client_frame(&mut self, from: ConnectionId, frame: Frame, now: Time) {
+    fn client_frame(
+        &mut self,
+        (from, place): (ConnectionId, Option<IpAddr>),
+        frame: Frame,
+        now: Time,
+    ) {
         if frame.group != self.identity.group {
             let text = format!(
                 "this node serves {}, not {}",
@@ -78,9 +86,9 @@ impl Node {
         match frame.kind {
             Kind::FromClient => {
                 let requests = Unserved::Requests(requests(frame.body));
-                self.clients.push(from, requests);
+                self.clients.push(from, place, requests);
             }
-            Kind::StatusRequest => self.clients.push(from, Unserved::Status),
+            Kind::StatusRequest => self.clients.push(from, place, Unserved::Status),
             Kind::Hello
             | Kind::Welcome
             | Kind::Reject

@@ -79,22 +79,6 @@ impl Transport {
         Ok(slot)
     }
 
-    /// Full: the stranger who has been silent for longest gives way, so that strangers cannot lock
-    /// members out.
-    fn evict_stranger(&mut self, now: Time) -> bool {
-        let is_stranger = |slot: usize| {
-            let connection = self.slots[slot].as_ref();
-            connection.is_some_and(|connection| connection.phase == Phase::Stranger)
-        };
-        let mut by_silence = self.deadlines.iter().map(|(_, slot)| *slot);
-        let Some(slot) = by_silence.find(|slot| is_stranger(*slot)) else {
-            return false;
-        };
-        self.counters.silent += 1;
-        self.close(slot, now);
-        true
-    }
-
     /// A stranger's first frame, or the proof of one that said to be a node.
     pub(crate) fn greeted(&mut self, slot: usize, frame: &Frame, now: Time) {
         let connection = self.slots[slot].as_ref().expect("it has just spoken");

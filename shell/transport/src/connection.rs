@@ -178,6 +178,11 @@ impl Connection {
         }
     }
 
+    /// Whether reading it means to go on with the handshake of a stranger.
+    pub(crate) fn greets_by_tls(&self) -> bool {
+        self.phase == Phase::Stranger && matches!(self.stream, SocketStream::Tls(_))
+    }
+
     /// Whether it is not read at present; what there is to read is read later.
     pub(crate) fn is_to_wait(&mut self) -> bool {
         self.is_unread |= self.is_held;

@@ -43,6 +43,10 @@ pub(crate) const HALF_FRAME_MAX: Duration = Duration::from_millis(30_000);
 /// Connections that have not said who they are: above it the one that is silent for longest is closed.
 pub(crate) const STRANGERS_MAX: usize = 1024;
 
+/// Steps of TLS handshakes of strangers in one turn of the loop: some milliseconds, so that a flood of them delays requests by
+/// no more.
+pub(crate) const GREETINGS_PER_TURN: usize = 16;
+
 /// Connections of the total that only peers may take: clients never lock a peer out.
 pub(crate) const RESERVED_FOR_PEERS: usize = 64;
 

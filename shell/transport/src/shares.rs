@@ -4,12 +4,34 @@
 //! Called by accepting, receiving, flushing and the clock of [`Transport`].
 
 use crate::connection::Phase;
-use crate::limits::{HALF_FRAME_MAX, RESERVED_FOR_PEERS};
+use crate::limits::{GREETINGS_PER_TURN, HALF_FRAME_MAX, RESERVED_FOR_PEERS};
 use crate::transport::Transport;
 use quorate_types::{ConnectionId, Time};
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
 
 impl Transport {
+    /// Full: a stranger gives way, so that strangers cannot lock members out. Of the place with most strangers it is the one who
+    /// has been silent for longest, so that a crowd of one machine sends nobody else away.
+    pub(crate) fn evict_stranger(&mut self, now: Time) -> bool {
+        let mut places: BTreeMap<Option<IpAddr>, (usize, usize)> = BTreeMap::new();
+        for (_, slot) in &self.deadlines {
+            let connection = self.slots[*slot].as_ref().expect("it has a deadline");
+            if connection.phase == Phase::Stranger {
+                let (count, _) = places
+                    .entry(connection.address.map(place))
+                    .or_insert((0, *slot));
+                *count += 1;
+            }
+        }
+        let Some((_, slot)) = places.values().max().copied() else {
+            return false;
+        };
+        self.counters.silent += 1;
+        self.close(slot, now);
+        true
+    }
+
     /// Takes a place for the client in `slot`, or says why there is none.
     pub(crate) fn admit_client(&mut self, slot: usize) -> Result<(), String> {
         let limits = self.settings.limits;
@@ -92,9 +114,7 @@ impl Transport {
         self.held = self.held - connection.counted + held;
         connection.counted = held;
         while self.held > self.settings.limits.clients_bytes {
-            let taken = self.slots.iter().enumerate();
-            let heaviest = taken.max_by_key(|(_, slot)| slot.as_ref().map_or(0, |c| c.counted));
-            let (slot, _) = heaviest.expect("somebody holds what was counted");
+            let slot = self.heaviest();
             self.counters.heavy_clients += 1;
             tracing::info!(
                 slot,
@@ -103,6 +123,57 @@ impl Transport {
             );
             self.close(slot, now);
         }
+    }
+
+    /// Of the place whose connections hold most together, the connection that holds most: many small ones of one machine
+    /// close nobody else.
+    fn heaviest(&self) -> usize {
+        let mut places: BTreeMap<Option<IpAddr>, (usize, usize, usize)> = BTreeMap::new();
+        for (slot, connection) in self.slots.iter().enumerate() {
+            let Some(connection) = connection.as_ref().filter(|one| one.counted > 0) else {
+                continue;
+            };
+            let (sum, most, heaviest) = places.entry(connection.address.map(place)).or_default();
+            *sum += connection.counted;
+            if connection.counted > *most {
+                (*most, *heaviest) = (connection.counted, slot);
+            }
+        }
+        let (_, _, slot) = places
+            .values()
+            .max()
+            .expect("somebody holds what was counted");
+        *slot
+    }
+
+    /// A client that does not read its answers is closed.
+    pub(crate) fn bound_client(&mut self, slot: usize, now: Time) {
+        let connection = self.slots[slot].as_ref().expect("it was just flushed");
+        if matches!(connection.phase, Phase::Client(_))
+            && connection.waiting() > self.settings.limits.client_queue
+        {
+            self.counters.slow_clients += 1;
+            tracing::info!(
+                slot,
+                waiting = connection.waiting(),
+                "client does not read: closed"
+            );
+            self.close(slot, now);
+        } else {
+            self.weigh(slot, now);
+        }
+    }
+
+    /// Whether the stranger in `slot` is read in this turn. A step of a TLS handshake costs as much as many requests, so a turn
+    /// has room for a few; the others are read in the next turns.
+    pub(crate) fn has_room_for_greeting(&mut self, slot: usize) -> bool {
+        let has_room = self.greeted < GREETINGS_PER_TURN;
+        if has_room {
+            self.greeted += 1;
+        } else {
+            self.unread.push(slot);
+        }
+        has_room
     }
 
     /// So many bytes of a client's frames wait to be served: while there are any, it is not read.
@@ -127,7 +198,7 @@ impl Transport {
 }
 
 /// Who shares a bound with others: an address, or the /64 that one machine can choose its addresses from.
-fn place(address: IpAddr) -> IpAddr {
+pub(crate) fn place(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => IpAddr::V4(address),
         IpAddr::V6(address) => {

@@ -8,6 +8,7 @@ use crate::limits::{ACCEPT_PAUSE, SLOTS_MAX, TransportLimits};
 use crate::names::Names;
 use crate::peers::{PeerAddress, PeerState, RemotePeer};
 use crate::reaching::Reaching;
+use crate::shares::place;
 use crate::tls::Tls;
 use bytes::BytesMut;
 use mio::event::Event;
@@ -104,6 +105,8 @@ pub enum Arrival {
     Client {
         /// Its connection.
         from: ConnectionId,
+        /// Its address, or the network of one machine: who connects from one place shares its turns with the others there.
+        place: Option<IpAddr>,
         /// What arrived.
         frame: Frame,
     },
@@ -169,6 +172,8 @@ pub struct Transport {
     pub(crate) deadlines: BTreeSet<(Time, usize)>,
     /// Connections that have not said who they are.
     pub(crate) strangers: usize,
+    /// Handshakes of strangers that were furthered in this turn.
+    pub(crate) greeted: usize,
     /// Clients by address. Invariant: no address has 0.
     pub(crate) clients: BTreeMap<IpAddr, usize>,
     /// Bytes counted for connections that are no links.
@@ -233,6 +238,7 @@ impl Transport {
             epochs: 0,
             deadlines: BTreeSet::new(),
             strangers: 0,
+            greeted: 0,
             clients: BTreeMap::new(),
             held: 0,
             reaching: Reaching::new(now),
@@ -322,6 +328,7 @@ impl Transport {
         }
         self.look_at_due(now);
         self.dial_due(now);
+        self.greeted = 0;
     }
 
     /// When [`Transport::tick`] is due at the latest.
@@ -447,23 +454,6 @@ impl Transport {
             .all(|c| !matches!(c.phase, Phase::Client(_)) || c.waiting() == 0)
     }
 
-    fn bound_client(&mut self, slot: usize, now: Time) {
-        let connection = self.slots[slot].as_ref().expect("it was just flushed");
-        if matches!(connection.phase, Phase::Client(_))
-            && connection.waiting() > self.settings.limits.client_queue
-        {
-            self.counters.slow_clients += 1;
-            tracing::info!(
-                slot,
-                waiting = connection.waiting(),
-                "client does not read: closed"
-            );
-            self.close(slot, now);
-        } else {
-            self.weigh(slot, now);
-        }
-    }
-
     fn receive(&mut self, slot: usize, is_ending: bool, now: Time) {
         let Some(connection) = self.slots.get_mut(slot).and_then(Option::as_mut) else {
             return;
@@ -471,6 +461,10 @@ impl Transport {
         if connection.is_to_wait() {
             return;
         }
+        if connection.greets_by_tls() && !self.has_room_for_greeting(slot) {
+            return;
+        }
+        let connection = self.slots[slot].as_mut().expect("found above");
         let received = connection.receive(is_ending, &mut self.counters.bytes_in);
         // What had arrived before the end still counts.
         match self.cut(slot, now) {
@@ -517,7 +511,8 @@ impl Transport {
                 Phase::Peer(from, link) => self.peer_frame(slot, from, link, frame, now),
                 Phase::Client(from) => {
                     connection.unserved += frame.body.len();
-                    self.arrivals.push(Arrival::Client { from, frame });
+                    let place = connection.address.map(place);
+                    self.arrivals.push(Arrival::Client { from, place, frame });
                 }
                 Phase::Stranger => self.greeted(slot, &frame, now),
                 Phase::Greeting(peer) => self.welcomed(slot, peer, &frame, now),

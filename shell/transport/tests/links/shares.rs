@@ -1,11 +1,12 @@
 //! What a client may take of a node: places, time and memory. Time passes only as the tests say.
 
-use crate::{GROUP, Node, answer, client, free_addresses, hello, until};
+use crate::{Authority, GROUP, Node, answer, client, free_addresses, hello, secured, until};
 use bytes::BytesMut;
-use quorate_transport::{Arrival, TransportLimits};
+use quorate_transport::{Arrival, TransportLimits, node_name};
+use quorate_types::NodeId;
 use quorate_wire::{Kind, Reject, RejectReason, put_frame};
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
 fn node(limits: TransportLimits) -> Node {
@@ -154,4 +155,104 @@ fn a_thousand_clients_and_more_connect_on_default_limits() {
     let clients: Vec<TcpStream> = (0..1500).map(|_| welcomed(&mut node)).collect();
     assert_eq!(node.transport.connections(), clients.len());
     assert_eq!(node.transport.counters().refused, 0);
+}
+
+/// A connection to the node from this address of this machine.
+fn from(address: &str, node: &Node) -> TcpStream {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    let source: SocketAddr = format!("{address}:0").parse().unwrap();
+    socket.bind(&source.into()).unwrap();
+    socket.connect(&node.transport.address().into()).unwrap();
+    socket.into()
+}
+
+#[test]
+fn many_small_holders_of_one_address_close_nobody_elsewhere() {
+    let limits = TransportLimits {
+        clients_bytes: 200 << 10,
+        ..TransportLimits::default()
+    };
+    let mut node = node(limits);
+    let half = |bytes: usize| frame(bytes).split_to(bytes);
+    let mut honest = from("127.0.0.1", &node);
+    honest.write_all(&hello(client(), 7)).unwrap();
+    answer(&mut node, &mut honest).expect("a welcome");
+    honest.write_all(&half(60 << 10)).unwrap();
+    let mut crowd = Vec::new();
+    while node.transport.counters().heavy_clients == 0 {
+        let mut one = from("127.0.0.2", &node);
+        one.write_all(&hello(client(), 7)).unwrap();
+        answer(&mut node, &mut one).expect("a welcome");
+        one.write_all(&half(20 << 10)).unwrap();
+        crowd.push(one);
+        for _ in 0..3 {
+            node.turn();
+        }
+    }
+    assert_eq!(gone(&node), 1);
+    honest.set_nonblocking(true).unwrap();
+    let closed = honest.read(&mut [0; 1]);
+    let waits = |error: std::io::Error| error.kind() == std::io::ErrorKind::WouldBlock;
+    assert!(
+        closed.is_err_and(waits),
+        "the one that holds most by itself stays"
+    );
+}
+
+#[test]
+fn a_flood_of_tls_handshakes_takes_a_bounded_part_of_a_turn() {
+    let authority = Authority::new();
+    let addresses = free_addresses(2);
+    // The first words of a handshake, as another node says them.
+    let listener = TcpListener::bind(addresses[1]).unwrap();
+    let mut other = secured(1, &addresses, authority.certify(&node_name(NodeId(1))));
+    other.turn();
+    let (mut dialled, _) = listener.accept().unwrap();
+    other.turn();
+    let mut words = [0; 4096];
+    let count = dialled.read(&mut words).unwrap();
+    drop((other, listener, dialled));
+    let mut node = secured(2, &addresses, authority.certify(&node_name(NodeId(2))));
+    let mut crowd: Vec<TcpStream> = (0..60)
+        .map(|_| TcpStream::connect(node.transport.address()).unwrap())
+        .collect();
+    until(&mut [&mut node], "all are accepted", |nodes| {
+        nodes[0].transport.connections() == 60
+    });
+    for one in &mut crowd {
+        one.write_all(&words[..count]).unwrap();
+    }
+    let mut answered = vec![0];
+    while answered.last() != Some(&crowd.len()) {
+        node.turn();
+        assert!(answered.len() < 1000, "not all are answered: {answered:?}");
+        answered.push(crowd.iter().filter(|one| is_answered(one)).count());
+    }
+    let most = answered.windows(2).map(|turn| turn[1] - turn[0]).max();
+    assert!(most <= Some(16), "answered turn by turn: {answered:?}");
+}
+
+fn is_answered(socket: &TcpStream) -> bool {
+    socket.set_nonblocking(true).unwrap();
+    socket.peek(&mut [0; 1]).is_ok()
+}
+
+#[test]
+fn strangers_of_a_crowded_address_give_way_before_those_of_others() {
+    let limits = TransportLimits {
+        connections: 20,
+        ..TransportLimits::default()
+    };
+    let mut node = node(limits);
+    let mut honest = from("127.0.0.1", &node);
+    until(&mut [&mut node], "the first comes", |nodes| {
+        nodes[0].transport.connections() == 1
+    });
+    let crowd: Vec<TcpStream> = (0..60).map(|_| from("127.0.0.2", &node)).collect();
+    until(&mut [&mut node], "the crowd comes", |nodes| {
+        nodes[0].transport.counters().accepted == 1 + crowd.len() as u64
+    });
+    honest.write_all(&hello(client(), 7)).unwrap();
+    let said = answer(&mut node, &mut honest).expect("the first to come was sent away");
+    assert_eq!(said.kind, Kind::Welcome);
 }

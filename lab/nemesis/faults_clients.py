@@ -124,17 +124,20 @@ class Descriptors(CrowdFault):
 
     def __init__(self) -> None:
         super().__init__("descriptors", "silent", 2 * FILES)
+        self._commands: dict[int, list[str]] = {}
 
     def prepare(self, scene: Scene) -> None:
         """Start all nodes again with few files."""
         for member in scene.group:
+            self._commands[member.number] = member.command
             self._restart(scene, member, ["prlimit", f"--nofile={FILES}", *member.command])
 
     def heal(self, scene: Scene) -> None:
-        """Let the crowd go, and start all nodes as they were."""
+        """Let the crowd go, and start the nodes as they were: those that were started otherwise."""
         super().heal(scene)
         for member in scene.group:
-            self._restart(scene, member, member.command[2:])
+            if member.number in self._commands:
+                self._restart(scene, member, self._commands.pop(member.number))
 
     @staticmethod
     def _restart(scene: Scene, member: Member, command: list[str]) -> None:

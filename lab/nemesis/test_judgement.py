@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from catalogue import CATALOGUE, chosen, described, title_of, usual
+from fault import Scene
+from faults_clients import Descriptors
 from memory import peaks_of
 from outage import WRITES, Row
 from outages import MS, answered_between, outage, p99_ms, slowed
@@ -175,3 +179,21 @@ def test_faults_of_minutes_are_met_only_when_they_are_asked_for() -> None:
     """Every other fault is usual, and every fault says in a line what it is."""
     assert set(CATALOGUE) - set(usual()) == {"crowd-closes-millions", "crowd-noise-long"}
     assert all(described(name) for name in CATALOGUE)
+
+
+def test_nodes_get_their_own_commands_back_when_a_fault_ends_halfway(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node that was not started otherwise keeps its command."""
+    members = [SimpleNamespace(number=number, command=["quorate", "node", "run"]) for number in (1, 2, 3)]
+
+    def restart(_scene: object, member: SimpleNamespace, command: list[str]) -> None:
+        member.command = command
+        if member.number == 2 and command[0] == "prlimit":
+            raise NeverHappened("a whole group")
+
+    monkeypatch.setattr(Descriptors, "_restart", staticmethod(restart))
+    scene = cast(Scene, SimpleNamespace(group=members))
+    fault = Descriptors()
+    with pytest.raises(NeverHappened):
+        fault.prepare(scene)
+    fault.heal(scene)
+    assert [member.command for member in members] == [["quorate", "node", "run"]] * 3

@@ -21,7 +21,7 @@ import sysconfig
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from quorate import _confinement, _environment, _names, _native, _options
+from quorate import _confinement, _environment, _names, _native, _options, _outside
 from quorate._errors import NotReadOnly
 
 T = TypeVar("T")
@@ -74,6 +74,7 @@ class Host:
                 objects[number] = _construct(cls, args, kwargs)
                 if greeting["snapshots"]:
                     _test_state(objects[number])
+                    _find_state_outside(cls)
             except Unfit as unfit:
                 return _refusal(name, *unfit.args)
             self._classes[number] = cls
@@ -284,6 +285,16 @@ def _test_state(value: Any) -> None:
     if image != again:
         raise Unfit(
             "state", "the state changes when it is saved and restored: see __getstate__ and __setstate__"
+        )
+
+
+def _find_state_outside(cls: type) -> None:
+    finding = _outside.find(cls)
+    if finding is not None:
+        raise Unfit(
+            "state",
+            f"{finding}, and is no part of the object: a replica that restarts would not have the change; "
+            "keep it in the object, or run with --no-snapshot",
         )
 
 

@@ -1,0 +1,238 @@
+"""State outside of an object: class attributes, default arguments and globals that its methods change.
+
+A snapshot holds the object. What its methods keep elsewhere would be gone after a restore, on one replica and
+not on the others, so it is refused when the object is made. Sources are read and nothing is run: from the
+methods of the class everything is followed that they name in the modules of the object's own package.
+"""
+
+from __future__ import annotations
+
+import ast
+import collections
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from quorate import _sources
+from quorate._sources import UNKNOWN, Scope, package_of
+
+_CONTAINERS = (list, dict, set, bytearray, collections.deque, collections.UserDict, collections.UserList)
+_CHANGING_METHODS = frozenset(
+    [
+        "append",
+        "extend",
+        "insert",
+        "remove",
+        "pop",
+        "clear",
+        "sort",
+        "reverse",
+        "add",
+        "discard",
+        "update",
+        "setdefault",
+        "popitem",
+        "appendleft",
+        "popleft",
+        "extendleft",
+        "rotate",
+        "move_to_end",
+        "subtract",
+        "difference_update",
+        "intersection_update",
+        "symmetric_difference_update",
+        "__setitem__",
+        "__delitem__",
+    ]
+)
+_FOLLOWED_MAX = 1000
+"""Functions that are read: a second's work, and more than an object's own package has."""
+_CHANGING_FUNCTIONS = frozenset(
+    [
+        "heappush",
+        "heappop",
+        "heapify",
+        "heapreplace",
+        "heappushpop",
+        "insort",
+        "insort_left",
+        "insort_right",
+        "shuffle",
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One place at which something outside of the object is changed.
+
+    >>> str(Finding("Account.count", "changed", "Account.open", "bank.py", 7))
+    'Account.count is changed in Account.open (bank.py:7)'
+    """
+
+    what: str
+    how: str
+    function: str
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.what} is {self.how} in {self.function} ({self.file}:{self.line})"
+
+
+def find(cls: type) -> Finding | None:
+    """The first change to something outside that the methods of a class can reach by name."""
+    is_installed = "site-packages" in getattr(sys.modules.get(cls.__module__), "__file__", "")
+
+    def is_followed(found: Any) -> bool:
+        # Of an installed package, which many use, only the module of the class is read.
+        if is_installed:
+            return bool(found.__module__ == cls.__module__)
+        return package_of(found) == package_of(cls)
+
+    waiting: list[tuple[Any, type | None]] = [(cls, None)]
+    seen: set[tuple[int, int]] = set()
+    while waiting and len(seen) < _FOLLOWED_MAX:
+        reached, owner = waiting.pop(0)
+        if (id(reached), id(owner)) in seen:
+            continue
+        seen.add((id(reached), id(owner)))
+        if isinstance(reached, type):
+            waiting.extend((function, reached) for function in _sources.functions_of(reached))
+            continue
+        scope = Scope.of(reached, owner)
+        if scope is None:
+            continue
+        finding = next(_findings(scope), None)
+        if finding is not None:
+            return finding
+        waiting.extend((found, None) for found in scope.reached() if is_followed(found))
+    return None
+
+
+def _findings(scope: Scope) -> Iterator[Finding]:
+    places = [*_stores(scope), *_calls(scope), *_defaults(scope)]
+    undoing = {
+        id(node) for each in scope.nodes() if isinstance(each, ast.Try) for node in _walk(each.finalbody)
+    }
+    undone = {what for node, what, _ in places if id(node) in undoing}
+    for node, what, how in places:
+        if what not in undone and not _is_cache(what):
+            yield Finding(what, how, scope.name, scope.file, node.lineno)
+
+
+def _walk(body: list[ast.stmt]) -> Iterator[ast.AST]:
+    for statement in body:
+        yield from ast.walk(statement)
+
+
+def _is_cache(what: str) -> bool:
+    """What is called a cache is taken for one: nothing is lost with it."""
+    last = what.rpartition(".")[2].lower()
+    return "cache" in last or "memo" in last
+
+
+_Place = tuple[Any, str, str]
+"""Node, what is changed there, and how."""
+
+
+def _stores(scope: Scope) -> Iterator[_Place]:
+    for node in scope.nodes():
+        if isinstance(node, ast.Global | ast.Nonlocal):
+            where = scope.module if isinstance(node, ast.Global) else "the variable"
+            for name in set(node.names) & scope.stored:
+                # Variables of a method that a nested function binds live as long as the call.
+                if isinstance(node, ast.Global) or name in scope.closed_over:
+                    yield node, f"{where}.{name}" if where == scope.module else f"{where} {name}", "assigned"
+        context = getattr(node, "ctx", None)
+        if not isinstance(context, ast.Store | ast.Del):
+            continue
+        if isinstance(node, ast.Attribute):
+            value, label = scope.resolve(node.value)
+            if label and value is not UNKNOWN:
+                yield node, f"{label}.{node.attr}", "assigned"
+        elif isinstance(node, ast.Subscript):
+            value, label = scope.resolve(node.value)
+            if label and isinstance(value, _CONTAINERS):
+                yield node, label, "changed"
+
+
+def _calls(scope: Scope) -> Iterator[_Place]:
+    for node in scope.nodes():
+        if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Attribute):
+            # += changes a list of the class before it binds an attribute of the instance.
+            value, label = scope.resolve(ast.Attribute(node.target.value, node.target.attr, ast.Load()))
+            if label and isinstance(value, _CONTAINERS):
+                yield node, label, "changed"
+        if not isinstance(node, ast.Call):
+            continue
+        if isinstance(node.func, ast.Attribute):
+            value, label = scope.resolve(node.func.value)
+            if label and _changes(value, node.func.attr, scope):
+                yield node, label, "changed"
+        called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        if not node.args:
+            continue
+        value, label = scope.resolve(node.args[0])
+        if not label or value is UNKNOWN:
+            continue
+        if called in _CHANGING_FUNCTIONS and isinstance(value, _CONTAINERS):
+            yield node, label, "changed"
+        elif called == "next" and hasattr(value, "__next__"):
+            yield node, label, "advanced"
+        elif called in ("setattr", "delattr"):
+            yield node, label, "changed"
+
+
+def _changes(value: Any, method: str, caller: Scope) -> bool:
+    """Whether calling this method of a value outside changes it."""
+    if isinstance(value, _CONTAINERS):
+        return method in _CHANGING_METHODS
+    if hasattr(type(value), "getrandbits"):
+        return True
+    cls = type(value)
+    if package_of(cls) != caller.module.partition(".")[0]:
+        return False
+    scope = Scope.of(getattr(cls, method, None), cls)
+    return scope is not None and any(_is_of_self(scope, node) for node in scope.nodes())
+
+
+def _is_of_self(scope: Scope, node: Any) -> bool:
+    """Whether a node changes the instance: binds an attribute, sets an item or calls a changing method."""
+    if isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store | ast.Del):
+        return scope.begins_with_self(node)
+    return _is_changing_call(node) and scope.begins_with_self(node.func)
+
+
+def _is_changing_call(node: Any) -> bool:
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in _CHANGING_METHODS
+    )
+
+
+def _defaults(scope: Scope) -> Iterator[_Place]:
+    mutable = {name for name, value in scope.defaults.items() if isinstance(value, _CONTAINERS)}
+    mutable -= scope.stored - scope.augmented
+
+    def is_default(node: ast.AST | None) -> bool:
+        return isinstance(node, ast.Name) and node.id in mutable
+
+    for node in scope.nodes() if mutable else ():
+        name: ast.AST | None = None
+        how = "changed"
+        if isinstance(node, ast.Assign | ast.AnnAssign | ast.Return) and is_default(node.value):
+            targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+            if isinstance(node, ast.Return) or any(not isinstance(target, ast.Name) for target in targets):
+                name, how = node.value, "kept or returned"
+        elif isinstance(node, ast.AugAssign) and is_default(node.target):
+            name = node.target
+        elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store | ast.Del):
+            name = node.value
+        elif _is_changing_call(node):
+            kept = next((argument for argument in node.args if is_default(argument)), None)
+            name, how = (kept, "kept") if kept is not None else (node.func.value, "changed")
+        if is_default(name):
+            yield node, f"the default of `{name.id}`", how  # type: ignore[union-attr]

@@ -1,0 +1,272 @@
+"""What the source of a function names, and what these names are: for the search for state outside."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import functools
+import inspect
+import os
+import sys
+import types
+from collections.abc import Iterator
+from typing import Any
+
+UNKNOWN: Any = object()
+"""A value that reading the source does not tell."""
+
+# They run when the module is imported, in the same way on every replica.
+_AT_IMPORT = frozenset(("__init_subclass__", "__set_name__", "__class_getitem__"))
+
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def package_of(value: Any) -> str:
+    """The top package of a function or class."""
+    return str(getattr(value, "__module__", None)).partition(".")[0]
+
+
+def functions_of(cls: type) -> Iterator[types.FunctionType]:
+    """The functions behind the methods and properties of a class and of its bases in the same package.
+
+    >>> class Pair:
+    ...     def swap(self): ...
+    ...     size = property(lambda self: 2)
+    >>> [function.__name__ for function in functions_of(Pair)]
+    ['swap', '<lambda>']
+    """
+    bases = [base for base in cls.__mro__ if package_of(base) == package_of(cls)]
+    members = {(base, name): member for base in bases for name, member in vars(base).items()}
+    functions = {key: list(_functions_behind(member)) for key, member in members.items()}
+    at_import = set(_AT_IMPORT)
+    found = {""}
+    while found:
+        # What only the hooks of import call runs at import.
+        called = {True: set[str](), False: set[str]()}
+        for (_, name), behind in functions.items():
+            for function in behind:
+                called[name in at_import].update(function.__code__.co_names)
+        found = {name for name in called[True] - called[False] - at_import if name.startswith("_")}
+        at_import |= found
+    for (_, name), behind in functions.items():
+        if name not in at_import:
+            yield from behind
+
+
+def _functions_behind(member: Any) -> Iterator[types.FunctionType]:
+    if isinstance(member, property):
+        candidates: list[Any] = [member.fget, member.fset, member.fdel]
+    else:
+        # Of classmethod and staticmethod, cached_property, and partialmethod.
+        candidates = [getattr(member, "__func__", None) or getattr(member, "func", None) or member]
+    for candidate in candidates:
+        function = candidate
+        while function is not None:
+            if isinstance(function, types.FunctionType):
+                yield function
+            function = getattr(function, "__wrapped__", None)
+
+
+@functools.cache
+def _functions_in(file: str) -> dict[tuple[str, int], _Function]:
+    try:
+        with open(file, encoding="utf-8") as source:
+            tree = ast.parse(source.read())
+    except (OSError, SyntaxError, ValueError):
+        return {}
+    found = {}
+    for node in ast.walk(tree):
+        if isinstance(node, _Function):
+            first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+            found[node.name, first] = node
+    return found
+
+
+class Scope:
+    """The source of one function, and the values of the names in it.
+
+    >>> Scope.of(functions_of, None).name
+    'functions_of'
+    """
+
+    def __init__(self, function: types.FunctionType, owner: type | None, node: _Function) -> None:
+        self.name = function.__qualname__
+        self.module = function.__module__
+        self.file = os.path.basename(function.__code__.co_filename)
+        self._function, self._owner, self._node = function, owner, node
+        self._nodes: list[Any] | None = None
+        arguments = node.args
+        names = [each.arg for each in (*arguments.posonlyargs, *arguments.args)]
+        rest = [each.arg for each in (arguments.vararg, arguments.kwarg) if each]
+        parameters = {*names, *rest, *(each.arg for each in arguments.kwonlyargs)}
+        values = function.__defaults__ or ()
+        self.defaults = dict(zip(names[len(names) - len(values) :], values, strict=False))
+        self.defaults.update(function.__kwdefaults__ or {})
+        self.stored, self.augmented, declared = set[str](), set[str](), set[str]()
+        self._aliases: dict[str, ast.expr] = {}
+        for each in self.nodes():
+            if isinstance(each, ast.Name) and not isinstance(each.ctx, ast.Load):
+                self.stored.add(each.id)
+            elif isinstance(each, ast.Global | ast.Nonlocal):
+                declared.update(each.names)
+            elif isinstance(each, ast.AugAssign) and isinstance(each.target, ast.Name):
+                self.augmented.add(each.target.id)
+            elif isinstance(each, _Function | ast.ClassDef | ast.ExceptHandler | ast.MatchAs | ast.MatchStar):
+                self.stored.add(each.name or "")
+            elif isinstance(each, ast.alias):
+                self.stored.add((each.asname or each.name).partition(".")[0])
+            elif isinstance(each, ast.arg):
+                # Of a nested function.
+                self.stored.add(each.arg)
+        for each in self.nodes():
+            if (
+                isinstance(each, ast.Assign)
+                and len(each.targets) == 1
+                and isinstance(each.targets[0], ast.Name)
+            ):
+                self._aliases[each.targets[0].id] = each.value
+        self._local = (self.stored | parameters) - declared
+        self.closed_over = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=False))
+        self._self, self._class = self._receivers(names)
+
+    @classmethod
+    def of(cls, function: Any, owner: type | None) -> Scope | None:
+        """None when there is no source."""
+        if not isinstance(function, types.FunctionType):
+            return None
+        code = function.__code__
+        node = _functions_in(code.co_filename).get((code.co_name, code.co_firstlineno))
+        return None if node is None else cls(function, owner, node)
+
+    def _receivers(self, names: list[str]) -> tuple[str | None, str | None]:
+        if self._owner is None or not names:
+            return None, None
+        raw = inspect.getattr_static(self._owner, self._node.name, None)
+        if isinstance(raw, staticmethod):
+            return None, None
+        is_of_class = isinstance(raw, classmethod) or self._node.name == "__new__"
+        return (None, names[0]) if is_of_class else (names[0], None)
+
+    def nodes(self) -> list[Any]:
+        """All nodes of the body, without the decorators and defaults, which ran at import."""
+        if self._nodes is None:
+            self._nodes = [node for statement in self._node.body for node in ast.walk(statement)]
+        return self._nodes
+
+    def begins_with_self(self, node: ast.AST) -> bool:
+        """Whether an expression is an attribute or an item of the instance, however deep."""
+        while isinstance(node, ast.Attribute | ast.Subscript):
+            node = node.value
+        return isinstance(node, ast.Name) and node.id == self._self
+
+    def resolve(self, node: ast.AST, depth: int = 0) -> tuple[Any, str]:
+        """The value of an expression that lives outside of call and instance, and its name; else ''."""
+        if depth > 8:
+            return UNKNOWN, ""
+        if isinstance(node, ast.Name):
+            return self._resolve_name(node.id, depth)
+        if isinstance(node, ast.Attribute):
+            return self._resolve_attribute(node, depth)
+        if isinstance(node, ast.Subscript):
+            return self._resolve_item(node, depth)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            if node.func.id == "globals":
+                return self._function.__globals__, self.module
+            argument = node.args[0] if len(node.args) == 1 else None
+            if node.func.id == "type" and isinstance(argument, ast.Name) and argument.id == self._self:
+                return self._owner, self._owner.__qualname__ if self._owner else ""
+        return UNKNOWN, ""
+
+    def _resolve_name(self, name: str, depth: int) -> tuple[Any, str]:
+        if name == self._class and self._owner is not None:
+            return self._owner, self._owner.__qualname__
+        if name in self._local:
+            alias = self._aliases.get(name)
+            return (UNKNOWN, "") if alias is None or name in self.defaults else self.resolve(alias, depth + 1)
+        if name in self.closed_over:
+            try:
+                return self.closed_over[name].cell_contents, f"the variable {name}"
+            except ValueError:
+                return UNKNOWN, ""
+        if name not in self._function.__globals__:
+            return UNKNOWN, ""
+        value = self._function.__globals__[name]
+        return value, _label(value, f"{self.module}.{name}")
+
+    def _resolve_attribute(self, node: ast.Attribute, depth: int) -> tuple[Any, str]:
+        if isinstance(node.value, ast.Name) and node.value.id == self._self and self._owner is not None:
+            if node.attr == "__class__":
+                return self._owner, self._owner.__qualname__
+            if node.attr in instance_attributes(self._owner):
+                return UNKNOWN, ""
+            value, label = _class_attribute(self._owner, node.attr)
+            # A property or a method of the instance.
+            return (UNKNOWN, "") if hasattr(type(value), "__get__") else (value, label)
+        base, label = self.resolve(node.value, depth + 1)
+        if base is UNKNOWN:
+            return UNKNOWN, ""
+        if isinstance(base, type):
+            return _class_attribute(base, node.attr)
+        fields = getattr(base, "__dict__", {})
+        if node.attr not in fields:
+            return UNKNOWN, ""
+        return fields[node.attr], _label(fields[node.attr], f"{label}.{node.attr}")
+
+    def _resolve_item(self, node: ast.Subscript, depth: int) -> tuple[Any, str]:
+        """Of the items of a container any that can change stands for all of them."""
+        base, label = self.resolve(node.value, depth + 1)
+        items = base.values() if isinstance(base, dict) else base if isinstance(base, list | tuple) else ()
+        for item in items:
+            if not isinstance(
+                item, str | bytes | int | float | tuple | frozenset | types.FunctionType | type | None
+            ):
+                return item, f"{label}[...]"
+        return UNKNOWN, ""
+
+    def reached(self) -> Iterator[Any]:
+        """Functions and classes that the source names, directly or in containers."""
+        for node in self.nodes():
+            if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load):
+                value, _ = self.resolve(node)
+                inside: Any = ()
+                if isinstance(value, dict | list | tuple | set) and value is not sys.modules:
+                    inside = value.values() if isinstance(value, dict) else value
+                for found in (value, *inside):
+                    if isinstance(found, type | types.FunctionType):
+                        yield found
+
+
+def _label(value: Any, otherwise: str) -> str:
+    if isinstance(value, type):
+        return value.__qualname__
+    return value.__name__ if isinstance(value, types.ModuleType) else otherwise
+
+
+def _class_attribute(cls: type, name: str) -> tuple[Any, str]:
+    for base in cls.__mro__:
+        if name in vars(base):
+            return vars(base)[name], f"{base.__qualname__}.{name}"
+    return UNKNOWN, ""
+
+
+@functools.cache
+def instance_attributes(cls: type) -> frozenset[str]:
+    """Names that some method of the class binds on the instance, and fields of data classes."""
+    augmented: set[int] = set()
+    found = {field.name for field in dataclasses.fields(cls)} if dataclasses.is_dataclass(cls) else set[str]()
+    for function in functions_of(cls):
+        scope = Scope.of(function, cls)
+        for each in scope.nodes() if scope else ():
+            if isinstance(each, ast.AugAssign):
+                # It reads the attribute of the class first.
+                augmented.add(id(each.target))
+            elif (
+                isinstance(each, ast.Attribute)
+                and isinstance(each.ctx, ast.Store)
+                and id(each) not in augmented
+                and isinstance(each.value, ast.Name)
+                and scope is not None
+                and scope.begins_with_self(each)
+            ):
+                found.add(each.attr)
+    return frozenset(found)

@@ -1,0 +1,66 @@
+"""State outside of the object is found when the object is made, and sound classes raise no alarm."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from pathlib import Path
+from typing import Any
+
+import outside_subjects
+import pytest
+from subjects import Wallet
+
+from quorate import _environment, _host, _native, _outside
+
+
+@pytest.mark.parametrize("cls", outside_subjects.KEEPERS, ids=lambda cls: cls.__name__)
+def test_state_outside_of_the_object_is_found_with_its_line(cls: type) -> None:
+    finding = _outside.find(cls)
+    assert finding is not None
+    assert finding.file == "outside_subjects.py"
+    line = inspect.getsource(outside_subjects).splitlines()[finding.line - 1]
+    assert line.strip()
+
+
+@pytest.mark.parametrize("cls", [*outside_subjects.SOUND, Wallet], ids=lambda cls: cls.__name__)
+def test_a_sound_class_raises_no_alarm(cls: type) -> None:
+    assert _outside.find(cls) is None
+
+
+def prepared(class_path: str, with_snapshots: bool) -> Any:
+    hello = {
+        "version": _host.VERSION,
+        "seed": 1,
+        "snapshots": with_snapshots,
+        "paths": [str(Path(__file__).parent)],
+        "allow": [],
+        "sandbox": False,
+        "scratch": "",
+        "quiet": 0,
+        "checks": "sample",
+        "liars": [],
+        "objects": [[1, "it", class_path, [[], {}]]],
+    }
+    before = list(sys.path)
+    try:
+        answer, *_ = _host.Host(0).prepare(_native.dumps(hello))
+    finally:
+        sys.path[:] = before
+        _environment.refuse_effects(False)
+    return _native.loads(answer)
+
+
+def test_a_class_that_keeps_state_outside_is_refused_with_place_and_way_out() -> None:
+    kind, name, what, reason = prepared("outside_subjects:ByClassList", True)
+    assert (kind, name, what) == ("unfit", "it", "state")
+    line = inspect.getsourcelines(outside_subjects.ByClassList.add)[1] + 1
+    assert reason == (
+        f"ByClassList.items is changed in ByClassList.add (outside_subjects.py:{line}), "
+        "and is no part of the object: a replica that restarts would not have the change; "
+        "keep it in the object, or run with --no-snapshot"
+    )
+
+
+def test_without_snapshots_state_outside_is_made_anew_from_the_log() -> None:
+    assert prepared("outside_subjects:ByClassList", False)[0] == "ready"

@@ -68,6 +68,7 @@ class Host:
         _environment.refuse_effects(False)
         for number, name, path, (args, kwargs) in greeting["objects"]:
             try:
+                _allow(greeting["allow"])
                 cls = _find_class(path, greeting["paths"])
                 _names.register(cls)
                 _native.set_environment(0, greeting["seed"], 0, number)
@@ -223,6 +224,15 @@ def _where(error: BaseException) -> str:
         lines.append(f"{os.path.basename(code.co_filename)}:{trace.tb_lineno} in {code.co_qualname}")
         trace = trace.tb_next
     return "\n".join(lines)
+
+
+def _allow(packages: list[str]) -> None:
+    for package in packages:
+        try:
+            importlib.import_module(package)
+        except BaseException as error:
+            raise Unfit("package", f"--allow {package}: importing it raised {_one_line(error)}") from error
+        _names.allow_package(package)
 
 
 def _find_class(path: str, paths: list[str]) -> type:

@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -28,6 +28,7 @@ def local(
     nodes: int = 3,
     persist: Literal["memory", "disk"] = "memory",
     timeout: float = 10.0,
+    allow: Sequence[str] = (),
     **kwargs: Any,
 ) -> Iterator[T]:
     """Run a group of real nodes for the length of a block, and give its object's proxy.
@@ -36,12 +37,15 @@ def local(
 
         with quorate.local(Account, "A-1", balance=100) as account:
             assert account.deposit(10) == 110
+
+    Instances of other packages may be in the object's state when `allow` names these packages.
     """
     with tempfile.TemporaryDirectory(prefix="quorate-") as directory:
         options = ["--args", json.dumps(args), "--kwargs", json.dumps(kwargs)]
         options += ["--nodes", str(nodes), "--persist", persist, "--port", "0", "--dir", directory]
         # A test is where a method that wrongly claims to change nothing should be found.
         options += ["--check-reads", "all"]
+        options += [word for package in allow for word in ("--allow", package)]
         group = start_group(class_path(cls), options, Path(inspect.getfile(cls)).parent)
         with group as ready, connect(ready["endpoint"], cls, timeout=timeout) as proxy:
             yield proxy

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import types
+from collections.abc import Iterator
 from typing import Any, TypeVar
 
 C = TypeVar("C")
@@ -37,6 +38,25 @@ def allow_package(module: str) -> None:
         _packages.add(top)
 
 
+def package_of(cls: type) -> str:
+    """The top package of a class."""
+    return cls.__module__.partition(".")[0]
+
+
+def is_allowed_module(module: str) -> bool:
+    """Whether the module lies in an allowed package."""
+    return module.partition(".")[0] in _packages
+
+
+def names_of(value: Any) -> Iterator[str]:
+    """The names that loaded modules of allowed packages have for a value."""
+    for module_name, module in list(sys.modules.items()):
+        if is_allowed_module(module_name):
+            for name, member in list(vars(module).items()):
+                if member is value:
+                    yield f"{module_name}.{name}"
+
+
 def name_of(cls: type) -> str:
     """The name of a class on the wire."""
     return f"{cls.__module__}.{cls.__qualname__}"
@@ -44,9 +64,7 @@ def name_of(cls: type) -> str:
 
 def is_allowed(cls: type) -> bool:
     """Whether instances of the class may be sent or kept."""
-    return _classes.get(name_of(cls)) is cls or (
-        cls.__module__.partition(".")[0] in _packages and find(name_of(cls)) is cls
-    )
+    return _classes.get(name_of(cls)) is cls or (package_of(cls) in _packages and find(name_of(cls)) is cls)
 
 
 def find(name: str) -> Any:
@@ -76,7 +94,11 @@ def _own(module: Any, path: list[str]) -> Any:
         if found is not module and not isinstance(found, type):
             return None
         found = getattr(found, step, None)
-    is_own = isinstance(found, type | types.FunctionType) and (
+    # Functions of C extensions have types of their own.
+    is_function = isinstance(found, types.FunctionType | types.BuiltinFunctionType) or (
+        type(found).__name__ == "cython_function_or_method"
+    )
+    is_own = (isinstance(found, type) or is_function) and (
         (found.__module__, found.__qualname__) == (module.__name__, ".".join(path))
     )
     return found if is_own else None

@@ -1,149 +1,104 @@
 """Objects in snapshots: class name, arguments to make the object, and state to fill it.
 
-Allowed are the classes of the replicated class's package, and the containers of the standard library that
-are listed here. Nothing is unpickled. Locks are inert: calls are executed one after the other, so a lock
-comes back free.
+Allowed are the classes of the replicated class's package and of the packages that were allowed beside it, and
+what `quorate._standard` lists. Nothing is unpickled. Calls are executed one after the other: a lock is held
+after a restore if it was held before, and nobody waits for it.
 """
 
 from __future__ import annotations
 
-import collections
-import random
 import sys
-import threading
 import types
-from collections.abc import Callable
 from typing import Any
 
-from quorate import _content, _names
+from quorate import _arrays, _callables, _content, _names, _standard
 from quorate._errors import MalformedValue
 
 Parts = tuple[str, tuple[Any, ...], Any]
 
-_Lock: type = type(threading.Lock())
-_RLock: type = type(threading.RLock())
-_Random = random.Random
-# Of Random it is another name of getstate, which is the content of its root.
-_NO_STATE_OF_ITS_OWN = (None, getattr(object, "__getstate__", None), _Random.__getstate__)
-_FACTORIES: dict[str, type] = {
-    cls.__name__: cls for cls in (int, float, str, bytes, bool, list, dict, set, tuple, frozenset)
-} | {"deque": collections.deque, "Counter": collections.Counter, "OrderedDict": collections.OrderedDict}
+_METHODS = (types.MethodType, types.BuiltinMethodType, types.MethodWrapperType)
+_BY_REDUCE = "by reduce"
 
 
 def take_apart(value: Any) -> Parts | str:
     """The parts of an object, or why it cannot be kept."""
     cls = type(value)
-    standard = _STANDARD.get(cls)
-    if standard is not None:
-        return standard(value)
-    if cls is _Random:
-        return "random.Random", (), value.getstate()
-    if isinstance(value, type):
-        return _reference("class", value)
-    if isinstance(value, types.FunctionType):
-        return _reference("function", value)
-    if not _names.is_allowed(cls):
-        return _not_allowed(cls)
-    root = _content.root_of(cls)
-    if root is None:
-        return _unknown_content(cls)
+    standard = _standard.STANDARD.get(cls)
     try:
-        return _instance(value, cls, root)
+        return standard(value) if standard is not None else _take_apart(value, cls)
     except Exception as error:
         return f"{cls.__name__} cannot be taken apart: {type(error).__name__}: {error}"
 
 
-def _instance(value: Any, cls: type, root: type) -> Parts:
+def _take_apart(value: Any, cls: type) -> Parts | str:
+    if isinstance(value, type):
+        return _callables.reference(value)
+    if cls in _METHODS and not isinstance(value.__self__, types.ModuleType | None):
+        return _callables.method(value)
+    if callable(value) and not _names.is_allowed(cls) and hasattr(value, "__qualname__"):
+        return _callables.reference(value)
+    if cls is object:
+        return _callables.global_value(value)
+    standard = _standard.class_name(cls)
+    if standard is not None:
+        return _instance(value, cls, standard)
+    if not _names.is_allowed_module(cls.__module__) and not _names.is_allowed(cls):
+        return _not_allowed(cls)
+    reduced = _arrays.take_apart(value) or _callables.reduction(value)
+    if reduced is not None:
+        return reduced
+    return _instance(value, cls, _names.name_of(cls)) if _names.is_allowed(cls) else _not_allowed(cls)
+
+
+def _instance(value: Any, cls: type, name: str) -> Parts | str:
+    root = _content.root_of(cls)
+    if root is None:
+        return _unknown_content(cls)
     carrier = _content.ROOTS[root]
-    name, arguments = _names.name_of(cls), carrier.arguments(value)
+    arguments = carrier.arguments(value)
     if root is tuple:
         arguments = arguments[0]
     items = None if carrier.items is None else carrier.items(value)
-    if getattr(cls, "__getstate__", None) not in _NO_STATE_OF_ITS_OWN:
+    if _callables.has_own(cls, "__getstate__"):
         state = value.__getstate__()
         return name, arguments, [state] if items is None else [state, items, "state"]
     if items is not None and getattr(value, "__dict__", None) is value:
         return name, arguments, [{}, items, "itself"]
     fields = _content.fields_of(value)
+    if _callables.has_own(cls, "__setstate__") and fields:
+        return name, arguments, [fields] if items is None else [fields, items, "state"]
     if items is None:
         return name, arguments, fields if fields or root is object else None
     return name, arguments, [fields, items]
 
 
 def _not_allowed(cls: type) -> str:
-    name = cls.__name__
-    if "<locals>" in cls.__qualname__:
-        return (
-            f"{name} is not supported, for it is a class inside a function: move it to the top of its module"
-        )
-    package = cls.__module__.partition(".")[0]
+    name, package = cls.__name__, _names.package_of(cls)
     if package in sys.stdlib_module_names:
         return f"{name} is not supported"
-    return f"{name} is not supported, for its package {package} is not allowed: quorate.register({name})"
+    if "<locals>" in cls.__qualname__:
+        return f"{name} is not supported, for it is a class in a function: move it to the top of its module"
+    if _names.is_allowed_module(package):
+        return f"{name} is not supported, for {cls.__module__} does not have it as {cls.__qualname__}"
+    return (
+        f"{name} is not supported, for its package is not allowed: run with --allow {package}, "
+        f"or call quorate.register({name})"
+    )
 
 
 def _unknown_content(cls: type) -> str:
+    name = cls.__name__
     keeper = next(base for base in cls.__mro__ if not _content.adds_fields_only(base))
-    if keeper is cls:
-        return f"{cls.__name__} is not supported: it keeps content in C that cannot be read"
-    return (
-        f"{cls.__name__} is not supported: its base {keeper.__name__} keeps content in C that cannot be read"
-    )
-
-
-def _reference(kind: str, value: Any) -> Parts | str:
-    short: str = value.__name__
-    if _FACTORIES.get(short) is value:
-        return kind, (short,), None
-    name = f"{value.__module__}.{value.__qualname__}"
-    if _names.find(name) is value:
-        return kind, (name,), None
-    return (
-        f"{type(value).__name__} {value.__qualname__} is not supported: no allowed module has it by this name"
-    )
-
-
-_STANDARD: dict[type, Callable[[Any], Parts]] = {
-    collections.deque: lambda v: ("collections.deque", (v.maxlen,), list(v)),
-    collections.defaultdict: lambda v: (
-        "collections.defaultdict",
-        (),
-        [v.default_factory, [list(pair) for pair in v.items()]],
-    ),
-    collections.OrderedDict: lambda v: ("collections.OrderedDict", (), [list(pair) for pair in v.items()]),
-    collections.Counter: lambda v: ("collections.Counter", (), [list(pair) for pair in v.items()]),
-    bytearray: lambda v: ("builtins.bytearray", (), bytes(v)),
-    complex: lambda v: ("builtins.complex", (v.real, v.imag), None),
-    range: lambda v: ("builtins.range", (v.start, v.stop, v.step), None),
-    _Lock: lambda _: ("threading.Lock", (), None),
-    _RLock: lambda _: ("threading.RLock", (), None),
-}
-
-_MAKERS: dict[str, Callable[..., Any]] = {
-    "collections.deque": lambda maxlen: collections.deque(maxlen=maxlen),
-    "collections.defaultdict": collections.defaultdict,
-    "collections.OrderedDict": collections.OrderedDict,
-    "collections.Counter": collections.Counter,
-    "builtins.bytearray": bytearray,
-    "builtins.complex": complex,
-    "builtins.range": range,
-    "threading.Lock": threading.Lock,
-    "threading.RLock": threading.RLock,
-    "random.Random": lambda: _Random(0),
-}
+    whose = "it" if keeper is cls else f"its base {keeper.__name__}"
+    return f"{name} is not supported: {whose} keeps content in C that cannot be read"
 
 
 def make(name: str, arguments: tuple[Any, ...]) -> Any:
     """A new object without its state."""
-    maker = _MAKERS.get(name)
+    maker = _standard.MAKERS.get(name) or _KINDS.get(name)
     if maker is not None:
         return maker(*arguments)
-    if name in ("class", "function"):
-        found = _FACTORIES.get(arguments[0]) or _names.find(arguments[0])
-        if found is None:
-            raise MalformedValue(f"{name} {arguments[0]} is gone: a snapshot still refers to it")
-        return found
-    cls = _names.find(name)
+    cls = _names.find(name) or _standard.find_class(name)
     if not isinstance(cls, type):
         raise MalformedValue(f"class {name} is gone: a snapshot still holds instances of it")
     root = _content.root_of(cls)
@@ -152,14 +107,28 @@ def make(name: str, arguments: tuple[Any, ...]) -> Any:
     return _content.ROOTS[root].new(cls, *((arguments,) if root is tuple else arguments))
 
 
+_KINDS: dict[str, Any] = {
+    "class": _callables.find,
+    "function": _callables.find,
+    "global": _callables.find_global,
+    "method": _callables.make_method,
+    "bound": _callables.make_bound,
+    "reduce": _callables.make_reduced,
+    "new": _callables.make_new,
+    "numpy.dtype": _arrays.make_dtype,
+    "numpy.view": _arrays.make_view,
+    "numpy.read-only": _arrays.make_read_only,
+}
+
+
 def fill(value: Any, state: Any) -> None:
     """Give an object its state."""
     if state is None:
         return
-    if type(value) in _STANDARD:
+    if isinstance(state, list) and len(state) == 4 and state[3] == _BY_REDUCE:
+        _fill_reduced(value, state)
+    elif type(value) in _standard.STANDARD:
         _fill_items(value, state)
-    elif isinstance(value, _Random) and isinstance(state, tuple):
-        value.setstate(state)
     elif isinstance(state, dict):
         _content.set_fields(value, state)
     elif len(state) == 1:
@@ -173,6 +142,16 @@ def fill(value: Any, state: Any) -> None:
             _set_state(value, fields)
         else:
             _content.set_fields(value, fields)
+
+
+def _fill_reduced(value: Any, state: list[Any]) -> None:
+    own, items, pairs, _ = state
+    for item in items:
+        value.append(item)
+    for key, item in pairs:
+        value[key] = item
+    if own is not None:
+        _set_state(value, own)
 
 
 def _fill_items(value: Any, items: Any) -> None:

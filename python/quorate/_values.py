@@ -37,6 +37,8 @@ def reduce(value: Any, in_state: bool) -> tuple[int, Any] | None:
     # In states subclasses go in parts, with the fields that they add.
     if in_state and isinstance(value, _Date) and type(value) not in (_Date, _DateTime):
         return None
+    if in_state and isinstance(value, _DateTime) and _has_own_name(value.tzinfo):
+        return None
     if isinstance(value, _DateTime):
         return _reduce_date_time(value)
     if isinstance(value, _Date):
@@ -73,6 +75,11 @@ def _member(cls: type[enum.Enum], name: str) -> enum.Enum:
     for part in name.split("|"):
         number |= int(part) if part.isdigit() else cls[part]._value_
     return cls(number)
+
+
+def _has_own_name(zone: datetime.tzinfo | None) -> bool:
+    """Whether the zone is a fixed offset with another name than the offset's."""
+    return isinstance(zone, _TimeZone) and len(zone.__getinitargs__()) > 1  # type: ignore[attr-defined]
 
 
 def _reduce_date_time(value: datetime.datetime) -> tuple[int, Any] | None:

@@ -59,6 +59,8 @@ pub struct PythonConfig {
     /// The directory of this host alone, for images on their way and whatever objects write: made and emptied when
     /// the host starts, removed when it ends.
     pub scratch: PathBuf,
+    /// Packages beside the objects' own whose instances may be kept in the state.
+    pub allow: Vec<String>,
     /// Whether the process is confined.
     pub sandbox: Sandbox,
     /// An earlier start has executed, and printed, what objects print up to here.
@@ -82,6 +84,7 @@ impl Default for PythonConfig {
             interpreter: None,
             paths: Vec::new(),
             scratch: fresh_scratch(),
+            allow: Vec::new(),
             sandbox: Sandbox::On,
             quiet_upto: Slot::ZERO,
             seed: 1,

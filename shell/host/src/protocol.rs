@@ -103,7 +103,7 @@ pub(crate) fn put_hello(
 ) {
     let text = |out: &mut Vec<u8>, s: &str| put_string(out, StringKind::Text, s.as_bytes());
     frame(out, HELLO, |out| {
-        put_map(out, 10);
+        put_map(out, 11);
         text(out, "version");
         put_int(out, HOST_PROTOCOL_VERSION);
         text(out, "seed");
@@ -115,6 +115,11 @@ pub(crate) fn put_hello(
         put_list(out, config.paths.len());
         for path in &config.paths {
             text(out, &path.to_string_lossy());
+        }
+        text(out, "allow");
+        put_list(out, config.allow.len());
+        for package in &config.allow {
+            text(out, package);
         }
         text(out, "checks");
         text(out, config.read_checks.word());

@@ -49,6 +49,9 @@ pub struct NodeConfig {
     /// Bytes of address space that a host process may use; 0 for as much as there is.
     #[serde(default = "host_memory")]
     pub host_memory: u64,
+    /// Packages beside the objects' own whose instances may be kept in the state.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub allow: Vec<String>,
     /// Whether the host process is confined.
     #[serde(default)]
     pub sandbox: SandboxConfig,
@@ -443,6 +446,7 @@ impl NodeConfig {
                 ReadChecksConfig::All => ReadChecks::All,
             },
             memory_bytes_max: (self.host_memory > 0).then_some(self.host_memory),
+            allow: self.allow.clone(),
             sandbox: match self.sandbox {
                 SandboxConfig::On => Sandbox::On,
                 SandboxConfig::Off => Sandbox::Off,

@@ -70,6 +70,10 @@ pub(crate) struct UpArgs {
     /// Memory that a host process may use, such as 4GiB, or none. Default: 4GiB, or as the directory has it.
     #[arg(long, value_name = "BYTES", value_parser = settings::memory)]
     pub(crate) host_memory: Option<u64>,
+    /// A package beside the object's own whose instances may be in the state, such as networkx; may be repeated.
+    /// Default: none, or as the directory has it.
+    #[arg(long, value_name = "PACKAGE", value_parser = settings::package)]
+    pub(crate) allow: Vec<String>,
     /// Keep objects from files, sockets, signals and programs, as far as the kernel can: see SECURITY.md. Default: on, or
     /// as the directory has it.
     #[arg(long, value_enum)]

@@ -163,6 +163,16 @@ impl Plan {
     }
 }
 
+/// The packages that are allowed: as given, else as the directory has them.
+fn allowed(args: &UpArgs) -> Vec<String> {
+    let held = args
+        .dir
+        .as_ref()
+        .filter(|_| args.allow.is_empty())
+        .and_then(|dir| NodeConfig::read(&config_path(dir, 1)).ok());
+    held.map_or_else(|| args.allow.clone(), |config| config.allow)
+}
+
 fn object_config(args: &UpArgs) -> Result<ObjectConfig, CliError> {
     let name = match args.class.split_once(':') {
         Some((module, class)) if !module.is_empty() && !class.is_empty() => class.to_owned(),
@@ -190,6 +200,7 @@ fn object_config(args: &UpArgs) -> Result<ObjectConfig, CliError> {
             interpreter: args.python.clone(),
             paths: vec![here.clone()],
             with_snapshots: !args.no_snapshot,
+            allow: allowed(args),
             sandbox: match args.sandbox {
                 Some(SandboxArg::Off) => Sandbox::Off,
                 Some(SandboxArg::On) | None => Sandbox::On,
@@ -344,6 +355,7 @@ fn make_new(
                 python: None,
                 call_timeout: NodeConfig::CALL_TIMEOUT,
                 host_memory: quorate_host::limits::HOST_MEMORY_BYTES,
+                allow: Vec::new(),
                 sandbox: SandboxConfig::default(),
                 check_reads: ReadChecksConfig::default(),
                 snapshot: SnapshotConfig::default(),

@@ -46,6 +46,20 @@ pub(crate) fn memory(word: &str) -> Result<u64, String> {
     may_be.contains(&bytes).then_some(bytes).ok_or_else(wrong)
 }
 
+/// The name of a package: the first part of its modules' names.
+pub(crate) fn package(word: &str) -> Result<String, String> {
+    let mut letters = word.chars();
+    let is_name = letters
+        .next()
+        .is_some_and(|first| first.is_alphabetic() || first == '_')
+        && letters.all(|letter| letter.is_alphanumeric() || letter == '_');
+    if is_name {
+        Ok(word.to_owned())
+    } else {
+        Err("takes the name of a package, without dots, such as networkx".to_owned())
+    }
+}
+
 /// Takes the options of this start over into a node's configuration.
 pub(super) fn apply(args: &UpArgs, object: &ObjectConfig, config: &mut NodeConfig) {
     // The module was found here, so the nodes must find it here too.
@@ -58,6 +72,9 @@ pub(super) fn apply(args: &UpArgs, object: &ObjectConfig, config: &mut NodeConfi
     }
     if let Some(bytes) = args.host_memory {
         config.host_memory = bytes;
+    }
+    if !args.allow.is_empty() {
+        config.allow.clone_from(&args.allow);
     }
     if let Some(sandbox) = args.sandbox {
         config.sandbox = match sandbox {
@@ -113,6 +130,14 @@ pub(super) fn json(config: &NodeConfig) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_package_is_one_name_without_dots() {
+        assert_eq!(package("networkx"), Ok("networkx".to_owned()));
+        for word in ["", "networkx.classes", "3d", "a-b", "a b"] {
+            assert!(package(word).is_err(), "{word}");
+        }
+    }
 
     #[test]
     fn memory_is_written_with_a_unit() {

@@ -1,0 +1,183 @@
+"""Functions, bound methods and ways to make an instance, by the names under which allowed modules have them.
+
+Loading calls only what is found here: a function or class of an allowed package, or one of a few of the
+standard library.
+"""
+
+from __future__ import annotations
+
+import copyreg
+import inspect
+import sys
+import types
+from typing import Any
+
+from quorate import _content, _names, _standard
+from quorate._errors import MalformedValue
+
+Parts = tuple[str, tuple[Any, ...], Any]
+
+_FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType)
+_FACTORIES: dict[str, type] = {
+    cls.__name__: cls for cls in (int, float, str, bytes, bool, list, dict, set, tuple, frozenset)
+}
+_MORE_FACTORIES = {"deque", "Counter", "OrderedDict"}
+
+
+def reference(value: Any) -> Parts | str:
+    """A class or function by its name."""
+    kind, short = "class" if isinstance(value, type) else "function", value.__name__
+    if _FACTORIES.get(short) is value or (short in _MORE_FACTORIES and value.__module__ == "collections"):
+        return kind, (short,), None
+    name = f"{value.__module__}.{value.__qualname__}"
+    if _found(name) is value:
+        return kind, (name,), None
+    what = "lambda" if short == "<lambda>" else f"{kind} {value.__qualname__}"
+    return (
+        f"{what} is not supported, for no allowed module has it by a name: define it at the top of its module"
+    )
+
+
+def find(name: str) -> Any:
+    """The class or function of a reference."""
+    found = _FACTORIES.get(name) or _found(f"collections.{name}" if name in _MORE_FACTORIES else name)
+    if found is None:
+        raise MalformedValue(f"{name} is gone: a snapshot still refers to it")
+    return found
+
+
+def _found(name: str) -> Any:
+    return _names.find(name) or _standard.find_function(name) or _standard.find_class(name)
+
+
+def method(value: Any) -> Parts | str:
+    """A bound method: what it is bound to, and its name there."""
+    bound = value.__self__
+    name: str = value.__name__
+    if _of(bound, name) == value:
+        return "method", (bound, name), None
+    function = getattr(value, "__func__", None)
+    if function is not None:
+        return "bound", (function, bound), None
+    return f"{type(value).__name__} {name} is not supported"
+
+
+def _of(bound: Any, name: str) -> Any:
+    """The method of that name, found in the class: the instance may be without its state yet."""
+    if isinstance(bound, type):
+        return getattr(bound, name, None)
+    cls = type(bound)
+    for candidate in (name, *(f"_{base.__name__.lstrip('_')}{name}" for base in cls.__mro__)):
+        found = inspect.getattr_static(cls, candidate, None)
+        if hasattr(type(found), "__get__") and not isinstance(found, property):
+            return found.__get__(bound, cls)
+    return None
+
+
+def make_method(bound: Any, name: str) -> Any:
+    """The bound method again."""
+    found = _of(bound, name)
+    if not isinstance(found, types.MethodType | types.BuiltinMethodType | types.MethodWrapperType):
+        raise MalformedValue(f"{type(bound).__name__} has no method {name} any more")
+    return found
+
+
+def make_bound(function: Any, bound: Any) -> Any:
+    """A function bound to something that does not have it as a method."""
+    return types.MethodType(function, bound)
+
+
+def reduction(value: Any) -> Parts | str | None:
+    """How the class itself, or who registered it with copyreg, says that an instance is made."""
+    cls = type(value)
+    registered = copyreg.dispatch_table.get(cls)
+    definer = None if registered else _definer(cls, "__reduce_ex__", "__reduce__")
+    if not registered and definer is None:
+        return None
+    if definer is not None and _names.package_of(cls) != _names.package_of(definer):
+        # A subclass in another package: what it adds may not be in what its base says.
+        if _content.root_of(cls) is not None:
+            return None
+        if _content.fields_of(value):
+            return f"{cls.__name__} is not supported: __reduce__ of {definer.__name__} leaves out its fields"
+    reduced = registered(value) if registered else value.__reduce_ex__(4)
+    if isinstance(reduced, str):
+        return global_value(value, f"{cls.__module__}.{reduced}")
+    made_by, arguments, *rest = reduced
+    kind = "reduce"
+    if made_by is copyreg.__newobj__:  # type: ignore[attr-defined]
+        kind, made_by, arguments = "new", arguments[0], arguments[1:]
+    name = _call_name(made_by)
+    if _callable_of(name) != made_by:
+        return f"{cls.__name__} is not supported, for it is made by {name}, which is in no allowed package"
+    more: list[Any] = [*rest, None, None, None]
+    state, items, pairs = more[:3]
+    if state is None and items is None and pairs is None:
+        return kind, (name, tuple(arguments)), None
+    listed = [list(items or ()), [list(pair) for pair in pairs or ()]]
+    return kind, (name, tuple(arguments)), [state, *listed, "by reduce"]
+
+
+def _call_name(made_by: Any) -> str:
+    owner = getattr(made_by, "__self__", None)
+    if isinstance(owner, type):
+        return f"{_names.name_of(owner)}.{made_by.__name__}"
+    return f"{made_by.__module__}.{made_by.__qualname__}"
+
+
+def _callable_of(name: str) -> Any:
+    """A class or function of an allowed package, or a class method of such a class."""
+    found = _standard.safe_callable(name) or _names.find(name)
+    if found is not None:
+        return found
+    prefix, _, short = name.rpartition(".")
+    cls = _names.find(prefix)
+    is_class_method = isinstance(cls, type) and isinstance(
+        inspect.getattr_static(cls, short, None), classmethod
+    )
+    return getattr(cls, short) if is_class_method else None
+
+
+def _definer(cls: type, *hooks: str) -> type | None:
+    """The class of an allowed package that has one of these methods, if no other class has it before."""
+    for base in cls.__mro__:
+        if any(hook in vars(base) for hook in hooks):
+            return base if _names.is_allowed_module(base.__module__) else None
+    return None
+
+
+def has_own(cls: type, hook: str) -> bool:
+    """Whether a class of an allowed package defines this method."""
+    return _definer(cls, hook) is not None
+
+
+def make_reduced(name: str, arguments: tuple[Any, ...]) -> Any:
+    """Call what is allowed to be called."""
+    made_by = _callable_of(name)
+    if made_by is None:
+        raise MalformedValue(f"{name} is not allowed or is gone: a snapshot has something that it made")
+    return made_by(*arguments)
+
+
+def make_new(name: str, arguments: tuple[Any, ...]) -> Any:
+    """An instance of an allowed class by its __new__."""
+    cls = _names.find(name)
+    if not isinstance(cls, type):
+        raise MalformedValue(f"class {name} is gone: a snapshot still holds instances of it")
+    return cls.__new__(cls, *arguments)
+
+
+def global_value(value: Any, name: str | None = None) -> Parts | str:
+    """An instance that an allowed module has under a name, and that is told apart by being it."""
+    for found in [name] if name else _names.names_of(value):
+        if find_global(found) is value:
+            return "global", (found,), None
+    return f"{type(value).__name__} is not supported, for no allowed module has it by a name"
+
+
+def find_global(name: str) -> Any:
+    """The value of a name in an allowed module."""
+    module, _, short = name.rpartition(".")
+    if not _names.is_allowed_module(module) or not hasattr(sys.modules.get(module), short):
+        raise MalformedValue(f"{name} is gone: a snapshot still refers to it")
+    return getattr(sys.modules[module], short)

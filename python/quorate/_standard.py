@@ -1,0 +1,249 @@
+"""What the standard library has that an object may keep: containers, locks, times, iterators, functions.
+
+A kind stands here when its content can be read and given back whole, and when nothing but the content comes
+with it: no file, no socket, no running thread.
+"""
+
+from __future__ import annotations
+
+import collections
+import datetime
+import functools
+import itertools
+import logging
+import operator
+import pathlib
+import random
+import re
+import sys
+import threading
+import types
+import zoneinfo
+from collections.abc import Callable
+from typing import Any, cast
+
+Parts = tuple[str, tuple[Any, ...], Any]
+
+_Lock: type = type(threading.Lock())
+_RLock: type = type(threading.RLock())
+
+
+def _pairs(value: Any) -> list[list[Any]]:
+    return [list(pair) for pair in value.items()]
+
+
+def _by_reduce(value: Any) -> Parts:
+    """Iterators and such: what their own C code says of them."""
+    made_by, arguments, *rest = value.__reduce__()
+    state = [rest[0], [], [], "by reduce"] if rest else None
+    return "reduce", (_SAFE_NAMES[made_by], arguments), state
+
+
+def _open_lock(value: Any) -> Parts:
+    return "threading.Lock", (True,) if value.locked() else (), None
+
+
+def _held_lock(is_held: bool = False) -> Any:
+    lock = threading.Lock()
+    if is_held:
+        lock.acquire()
+    return lock
+
+
+def _logger(value: logging.Logger) -> Parts:
+    return "logging.Logger", () if value.name == "root" else (value.name,), None
+
+
+def _path(value: pathlib.PurePath) -> Parts:
+    # A path fills its slots when they are asked for, so they are no state.
+    return f"pathlib.{type(value).__name__}", value.parts, None
+
+
+STANDARD: dict[type, Callable[[Any], Parts]] = {
+    collections.deque: lambda v: ("collections.deque", (v.maxlen,), list(v)),
+    collections.defaultdict: lambda v: ("collections.defaultdict", (), [v.default_factory, _pairs(v)]),
+    collections.OrderedDict: lambda v: ("collections.OrderedDict", (), _pairs(v)),
+    collections.Counter: lambda v: ("collections.Counter", (), _pairs(v)),
+    bytearray: lambda v: ("builtins.bytearray", (), bytes(v)),
+    complex: lambda v: ("builtins.complex", (v.real, v.imag), None),
+    range: lambda v: ("builtins.range", (v.start, v.stop, v.step), None),
+    slice: lambda v: ("builtins.slice", (v.start, v.stop, v.step), None),
+    type(Ellipsis): lambda _: ("builtins.Ellipsis", (), None),
+    type(NotImplemented): lambda _: ("builtins.NotImplemented", (), None),
+    _Lock: _open_lock,
+    _RLock: lambda _: ("threading.RLock", (), None),
+    random.Random: lambda v: ("random.Random", (), v.getstate()),
+    logging.Logger: _logger,
+    logging.RootLogger: _logger,
+    re.Pattern: lambda v: ("re.Pattern", (v.pattern, v.flags), None),
+    datetime.time: lambda v: (
+        "datetime.time",
+        (v.hour, v.minute, v.second, v.microsecond, v.tzinfo, v.fold),
+        None,
+    ),
+    datetime.timezone: lambda v: ("datetime.timezone", v.__getinitargs__(), None),
+    zoneinfo.ZoneInfo: lambda v: ("zoneinfo.ZoneInfo", (v.key,), None),
+}
+STANDARD |= dict.fromkeys(
+    (pathlib.PurePosixPath, pathlib.PureWindowsPath, pathlib.PosixPath, pathlib.WindowsPath), _path
+)
+STANDARD |= dict.fromkeys(
+    (
+        *(itertools.count, itertools.cycle, itertools.repeat, itertools.chain, enumerate, zip, reversed),
+        *(type(iter(of)) for of in cast("tuple[Any, ...]", ([], (), range(0), "", "ü", b""))),
+        *(operator.itemgetter, operator.attrgetter, operator.methodcaller),
+    ),
+    _by_reduce,
+)
+
+MAKERS: dict[str, Callable[..., Any]] = {
+    "collections.deque": lambda maxlen: collections.deque(maxlen=maxlen),
+    "collections.defaultdict": collections.defaultdict,
+    "collections.OrderedDict": collections.OrderedDict,
+    "collections.Counter": collections.Counter,
+    "builtins.bytearray": bytearray,
+    "builtins.complex": complex,
+    "builtins.range": range,
+    "builtins.slice": slice,
+    "builtins.Ellipsis": lambda: ...,
+    "builtins.NotImplemented": lambda: NotImplemented,
+    "threading.Lock": _held_lock,
+    "threading.RLock": threading.RLock,
+    "random.Random": lambda: random.Random(0),
+    "logging.Logger": logging.getLogger,
+    "re.Pattern": re.compile,
+    "datetime.time": lambda *fields: datetime.time(*fields[:5], fold=fields[5]),
+    "datetime.timezone": datetime.timezone,
+    "zoneinfo.ZoneInfo": zoneinfo.ZoneInfo,
+    "pathlib.PurePosixPath": pathlib.PurePosixPath,
+    "pathlib.PureWindowsPath": pathlib.PureWindowsPath,
+    "pathlib.PosixPath": pathlib.PosixPath,
+    "pathlib.WindowsPath": pathlib.WindowsPath,
+}
+
+_SAFE_CALLABLES: dict[str, Any] = {
+    f"itertools.{name}": getattr(itertools, name) for name in ("count", "cycle", "repeat", "chain")
+}
+_SAFE_CALLABLES |= {f"builtins.{one.__name__}": one for one in (iter, enumerate, zip, reversed)}
+_SAFE_CALLABLES |= {
+    f"operator.{name}": getattr(operator, name) for name in ("itemgetter", "attrgetter", "methodcaller")
+}
+# attrgetter of several names says that it is a partial of itself.
+_SAFE_CALLABLES["functools.partial"] = functools.partial
+_SAFE_NAMES = {callable_: name for name, callable_ in _SAFE_CALLABLES.items()}
+
+
+def safe_callable(name: str) -> Any:
+    """What may be called to make an instance of a kind of the standard library; None for all else.
+
+    >>> safe_callable("itertools.count"), safe_callable("os.system")
+    (<class 'itertools.count'>, None)
+    """
+    return _SAFE_CALLABLES.get(name)
+
+
+_CLASSES = frozenset(
+    (
+        *("queue.Queue", "queue.LifoQueue", "queue.PriorityQueue"),
+        *("threading.Condition", "threading.Semaphore", "threading.BoundedSemaphore", "threading.Event"),
+        *("threading.Barrier", "fractions.Fraction", "types.SimpleNamespace", "functools.partial"),
+        *("collections.UserDict", "collections.UserList", "collections.UserString", "collections.ChainMap"),
+        *("statistics.NormalDist", "string.Template", "graphlib.TopologicalSorter", "array.array"),
+        *("ipaddress.IPv4Address", "ipaddress.IPv6Address", "ipaddress.IPv4Network", "ipaddress.IPv6Network"),
+        *("ipaddress.IPv4Interface", "ipaddress.IPv6Interface", "datetime.datetime", "reprlib.Repr"),
+    )
+)
+"""Classes whose instances are kept by their fields."""
+
+_MODULES = frozenset(
+    [
+        "_operator",
+        "operator",
+        "math",
+        "_bisect",
+        "bisect",
+        "_heapq",
+        "heapq",
+        "itertools",
+        "functools",
+        "_functools",
+        "statistics",
+        "string",
+        "json",
+        "json.decoder",
+        "json.encoder",
+        "copy",
+        "re",
+        "textwrap",
+        "time",
+        "_statistics",
+        "fractions",
+        "numbers",
+        "collections",
+    ]
+)
+_BUILTINS = frozenset(
+    [
+        "abs",
+        "all",
+        "any",
+        "ascii",
+        "bin",
+        "callable",
+        "chr",
+        "divmod",
+        "format",
+        "hash",
+        "hex",
+        "id",
+        "isinstance",
+        "issubclass",
+        "iter",
+        "len",
+        "max",
+        "min",
+        "next",
+        "oct",
+        "ord",
+        "pow",
+        "print",
+        "repr",
+        "round",
+        "sorted",
+        "sum",
+    ]
+)
+
+
+def class_name(cls: type) -> str | None:
+    """The name under which instances of a class of the standard library are kept.
+
+    >>> import fractions
+    >>> class_name(fractions.Fraction)
+    'fractions.Fraction'
+    """
+    if issubclass(cls, BaseException) and cls.__module__ == "builtins":
+        return f"builtins.{cls.__name__}"
+    name = f"{'array' if cls.__module__ == 'array' else cls.__module__}.{cls.__qualname__}"
+    return name if name in _CLASSES else None
+
+
+def find_class(name: str) -> type | None:
+    """The class of a name that `class_name` gave."""
+    module, _, short = name.rpartition(".")
+    found = getattr(sys.modules.get(module), short, None)
+    return found if isinstance(found, type) and class_name(found) == name else None
+
+
+def find_function(name: str) -> Any:
+    """A function of the standard library that touches nothing but its arguments; None for all else.
+
+    >>> find_function("math.sqrt"), find_function("os.system"), find_function("builtins.eval")
+    (<built-in function sqrt>, None, None)
+    """
+    module, _, short = name.rpartition(".")
+    if module not in _MODULES and (module != "builtins" or short not in _BUILTINS):
+        return None
+    found = getattr(sys.modules.get(module), short, None)
+    is_function = isinstance(found, types.FunctionType | types.BuiltinFunctionType | type)
+    return found if is_function and getattr(found, "__module__", None) == module else None

@@ -212,6 +212,8 @@ pub struct FrameReader {
     large: VecDeque<Vec<u8>>,
     /// Zeroed up to its length; bytes before `filled` have arrived and are not yet framed.
     buffer: BytesMut,
+    /// Bytes of memory of which `buffer` is the rest: all of it stays as long as one frame cut from it.
+    allocated: usize,
     filled: usize,
     /// What the next new buffer holds, between the two limits.
     read_bytes: usize,
@@ -225,6 +227,7 @@ impl FrameReader {
         FrameReader {
             large: VecDeque::new(),
             buffer: BytesMut::new(),
+            allocated: 0,
             filled: 0,
             read_bytes: READ_BYTES_MIN,
             limit,
@@ -360,7 +363,16 @@ impl FrameReader {
         }
         is_unharmed(&self.buffer[..whole])?;
         self.filled -= whole;
-        Ok(Some(framed(kind, self.buffer.split_to(whole).freeze())))
+        let is_small_part = whole >= LARGE_FRAME_BYTES && 2 * whole < self.allocated;
+        let frame = if is_small_part {
+            // What one read brought whole, with others: a value kept of it would keep the memory of all.
+            let own = Bytes::copy_from_slice(&self.buffer[..whole]);
+            bytes::Buf::advance(&mut self.buffer, whole);
+            own
+        } else {
+            self.buffer.split_to(whole).freeze()
+        };
+        Ok(Some(framed(kind, frame)))
     }
 
     /// The front of the large frames, once it is whole. Its header was judged when it began.
@@ -387,6 +399,7 @@ impl FrameReader {
         let mut buffer = BytesMut::zeroed(bytes);
         buffer[..self.filled].copy_from_slice(&self.buffer[..self.filled]);
         self.buffer = buffer;
+        self.allocated = bytes;
     }
 }
 
@@ -507,6 +520,31 @@ mod tests {
         reader.push(&stream);
         assert!(reader.large_frame().is_none(), "it is whole");
         assert!(reader.next_frame().unwrap().is_some());
+    }
+
+    /// The memory of a body is free to be changed only if nobody else holds a part of it.
+    #[test]
+    fn a_large_frame_that_one_read_brings_with_others_has_memory_of_its_own() {
+        let mut stream = BytesMut::new();
+        for length in [100, LARGE_FRAME_BYTES, 100] {
+            put_frame(&mut stream, Kind::Peer, GroupId(1), |body| {
+                body.put_bytes(length as u8, length)
+            });
+        }
+        let mut reader = FrameReader::new(1 << 20);
+        reader.read_bytes = READ_BYTES_MAX;
+        let space = reader.space();
+        space[..stream.len()].copy_from_slice(&stream);
+        reader.filled(stream.len());
+        let mut frames = Vec::new();
+        while let Some(frame) = reader.next_frame().expect("the stream is whole") {
+            frames.push(frame.body);
+        }
+        let lengths: Vec<usize> = frames.iter().map(Bytes::len).collect();
+        assert_eq!(lengths, [100, LARGE_FRAME_BYTES, 100]);
+        let large = frames.swap_remove(1);
+        assert!(large.iter().all(|byte| *byte == LARGE_FRAME_BYTES as u8));
+        assert!(large.is_unique(), "it holds no buffer of 256 KiB in memory");
     }
 
     #[test]

@@ -48,6 +48,9 @@ pub(crate) const TIMED_CALLS: usize = 1 << 16;
 /// asked for by peers. The replica asks for no more at a time.
 pub(crate) const SNAPSHOT_JOBS: usize = 256;
 
+/// Snapshots that are open for peers: one for each peer that fetches from here at the same time.
+pub(crate) const OUTGOING_MAX: usize = 2;
+
 /// Bytes of the largest snapshot that is fetched: it passes through memory once.
 pub(crate) const SNAPSHOT_BYTES_MAX: u64 = 4 << 30;
 

@@ -1,12 +1,14 @@
 //! The thread that writes, reads and checks snapshots. It knows neither the replica nor the loop.
 
-use crate::limits::SNAPSHOT_BYTES_MAX;
+use crate::limits::{OUTGOING_MAX, SNAPSHOT_BYTES_MAX};
 use crate::snapshots::{Installed, SnapshotDone, SnapshotResult};
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use mio::Waker;
 use quorate_host::{ObjectImage, images_digest};
 use quorate_replica::{ReplicaMessage, SnapshotCore};
-use quorate_storage::{DirectoryDisk, PeerMemory, SnapshotStore, StorageError};
+use quorate_storage::{
+    DirectoryDisk, DirectoryFile, KeptSnapshot, PeerMemory, SnapshotStore, StorageError,
+};
 use quorate_types::{Digest, GroupId, NodeId, ObjectId, PeerPast, Slot};
 use quorate_wire::{Snapshot, SnapshotEncoder, snapshot_bytes};
 use std::sync::Arc;
@@ -46,7 +48,7 @@ pub(crate) enum ThreadJob {
 struct Incoming {
     slot: Slot,
     total: u64,
-    bytes: BytesMut,
+    bytes: Vec<u8>,
 }
 
 pub(crate) struct Worker {
@@ -58,8 +60,9 @@ pub(crate) struct Worker {
     names: Vec<String>,
     reports: Sender<SnapshotResult>,
     waker: Arc<Waker>,
-    /// The snapshot that a peer is fetching; kept so that not every piece reads the whole file.
-    outgoing: Option<(Slot, Bytes)>,
+    /// The snapshots that peers fetch, oldest first, at most [`OUTGOING_MAX`]; kept open so that not every piece checks the
+    /// whole file.
+    outgoing: Vec<(Slot, KeptSnapshot<DirectoryFile>)>,
     incoming: Option<Incoming>,
 }
 
@@ -78,7 +81,7 @@ impl Worker {
             names,
             reports,
             waker,
-            outgoing: None,
+            outgoing: Vec::new(),
             incoming: None,
         }
     }
@@ -146,7 +149,9 @@ impl Worker {
         agreed: Slot,
     ) -> SnapshotDone {
         let slot = core.slot;
-        match self.write(core, images, digest, agreed) {
+        let written = self.write(core, images, digest, agreed);
+        self.let_removed_go();
+        match written {
             // A peer that fetches an older one goes on with it as long as it is kept here.
             Ok(bytes) => SnapshotDone::Taken {
                 slot,
@@ -197,35 +202,44 @@ impl Worker {
     }
 
     fn piece(&mut self, slot: Slot, offset: u64, length: u32) -> Option<ReplicaMessage> {
-        if self.outgoing.as_ref().is_none_or(|(held, _)| *held != slot) {
-            let found = self.store.at(self.group, slot).ok()??;
-            self.outgoing = Some((slot, found.bytes));
-        }
-        let (held, bytes) = self.outgoing.as_ref()?;
-        let begin = usize::try_from(offset).ok()?;
-        if *held != slot || begin >= bytes.len() {
-            return None;
-        }
-        let end = bytes.len().min(begin + length as usize);
-        let message = ReplicaMessage::Chunk {
+        let place = self.outgoing.iter().position(|(held, _)| *held == slot);
+        let place = match place {
+            Some(place) => place,
+            None => {
+                let found = self.store.open_at(self.group, slot).ok()??;
+                if self.outgoing.len() == OUTGOING_MAX {
+                    self.outgoing.remove(0);
+                }
+                self.outgoing.push((slot, found));
+                self.outgoing.len() - 1
+            }
+        };
+        let kept = &self.outgoing[place].1;
+        let data = kept.read(offset, length).ok()?;
+        (!data.is_empty()).then(|| ReplicaMessage::Chunk {
             slot,
             offset,
-            total: bytes.len() as u64,
-            data: bytes.slice(begin..end),
-        };
-        if end == bytes.len() {
-            self.outgoing = None;
+            total: kept.bytes(),
+            data,
+        })
+    }
+
+    /// A removed snapshot takes its space as long as it is open.
+    fn let_removed_go(&mut self) {
+        if !self.outgoing.is_empty() {
+            let kept = self.store.slots(self.group).unwrap_or_default();
+            self.outgoing.retain(|(slot, _)| kept.contains(slot));
         }
-        Some(message)
     }
 
     fn store_piece(&mut self, slot: Slot, offset: u64, total: u64, data: &Bytes) {
         if offset == 0 && total <= SNAPSHOT_BYTES_MAX {
-            self.incoming = Some(Incoming {
-                slot,
-                total,
-                bytes: BytesMut::new(),
-            });
+            // What came before is let go first. Room for all at once: growing would copy it, and hold it twice meanwhile.
+            self.incoming = None;
+            let mut bytes = Vec::new();
+            if bytes.try_reserve_exact(total as usize).is_ok() {
+                self.incoming = Some(Incoming { slot, total, bytes });
+            }
         }
         let Some(incoming) = &mut self.incoming else {
             return;
@@ -256,7 +270,7 @@ impl Worker {
         if incoming.slot != slot || incoming.bytes.len() as u64 != incoming.total {
             return Err("pieces are missing".to_owned());
         }
-        let bytes = incoming.bytes.freeze();
+        let bytes = Bytes::from(incoming.bytes);
         let (core, images) = open(&bytes, &self.names)?;
         if core.slot != slot {
             return Err(format!("it holds {} and was sent as {slot}", core.slot));
@@ -272,6 +286,7 @@ impl Worker {
             ));
         }
         let saved = self.store.save(self.group, slot, digest, &bytes, slot);
+        self.let_removed_go();
         saved.map_err(|error: StorageError| error.to_string())?;
         let bytes = bytes.len() as u64;
         Ok((

@@ -10,6 +10,7 @@ use quorate_types::{ClusterId, GroupId, Slot};
 
 use crate::disk::{Disk, DiskFile, read_whole};
 use crate::error::{StorageError, is_full};
+use crate::kept_snapshot::KeptSnapshot;
 use crate::limits::{RECEIVED_NOTE_BYTES, SECTOR_BYTES, SNAPSHOTS_KEPT};
 use crate::snapshot_body::{BODY, BodyWriter};
 use crate::snapshot_file::{FileHead, name, parse, part_name};
@@ -183,6 +184,22 @@ impl<D: Disk> SnapshotStore<D> {
         Ok(self.verify(group, slot, content))
     }
 
+    /// As `at`, to be read in parts: of a large one little is in memory.
+    pub fn open_at(
+        &self,
+        group: GroupId,
+        slot: Slot,
+    ) -> Result<Option<KeptSnapshot<D::File>>, StorageError> {
+        let name = name(group, slot);
+        let file = match self.disk.open(&name) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            other => other,
+        };
+        let is_right = |head: &FileHead| self.is_right_place(head, group, slot);
+        let kept = file.and_then(|file| KeptSnapshot::open(file, is_right));
+        kept.map_err(|error| StorageError::io(format!("read {}", self.disk.place(&name)), &error))
+    }
+
     /// Slots of the snapshots of `group`, rising, without a look at their content.
     pub fn slots(&self, group: GroupId) -> Result<Vec<Slot>, StorageError> {
         let names = self.names()?;
@@ -300,14 +317,17 @@ impl<D: Disk> SnapshotStore<D> {
         Ok(())
     }
 
-    fn verify(&self, group: GroupId, slot: Slot, mut content: Vec<u8>) -> Option<Verified> {
+    fn is_right_place(&self, head: &FileHead, group: GroupId, slot: Slot) -> bool {
+        (head.cluster, head.group, head.slot) == (self.cluster, group, slot)
+    }
+
+    fn verify(&self, group: GroupId, slot: Slot, content: Vec<u8>) -> Option<Verified> {
         let head = FileHead::decode(&content)?;
-        let right_place = (head.cluster, head.group, head.slot) == (self.cluster, group, slot);
-        if !right_place || head.received != head.bytes || content.len() as u64 != BODY + head.bytes
-        {
+        let is_whole = head.received == head.bytes && content.len() as u64 == BODY + head.bytes;
+        if !is_whole || !self.is_right_place(&head, group, slot) {
             return None;
         }
-        let bytes = Bytes::from(content.split_off(SECTOR_BYTES));
+        let bytes = Bytes::from(content).slice(SECTOR_BYTES..);
         (*blake3::hash(&bytes).as_bytes() == head.hash).then_some(Verified {
             slot,
             digest: head.digest,

@@ -177,6 +177,34 @@ fn save(store: &SnapshotStore<SimDisk>, slot: u64) {
 }
 
 #[test]
+fn a_snapshot_is_read_in_parts_while_newer_ones_replace_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = SnapshotStore::open(DirectoryDisk::open(dir.path()).unwrap(), CLUSTER).unwrap();
+    let content: Vec<u8> = (0..3_000_000_u32).map(|i| (i >> 8) as u8).collect();
+    let save = |slot, bytes: &[u8]| {
+        let saved = store.save(GroupId(3), Slot(slot), [1; 32], bytes, Slot(slot));
+        saved.unwrap();
+    };
+    save(10, &content);
+    let kept = store.open_at(GroupId(3), Slot(10)).unwrap().unwrap();
+    for slot in 11..14 {
+        save(slot, b"small");
+    }
+    assert!(store.open_at(GroupId(3), Slot(10)).unwrap().is_none());
+    let mut read = Vec::new();
+    while (read.len() as u64) < kept.bytes() {
+        read.extend_from_slice(&kept.read(read.len() as u64, 700_000).unwrap());
+    }
+    assert!(read == content, "the parts make the whole");
+    assert!(kept.read(content.len() as u64, 1).unwrap().is_empty());
+    let path = dir.path().join("snap-00000003-000000000000000d");
+    let mut damaged = std::fs::read(&path).unwrap();
+    *damaged.last_mut().unwrap() ^= 4;
+    std::fs::write(&path, damaged).unwrap();
+    assert!(store.open_at(GroupId(3), Slot(13)).unwrap().is_none());
+}
+
+#[test]
 fn a_damaged_snapshot_gives_way_to_the_one_before_and_two_are_kept() {
     let disk = SimDisk::new();
     let store = SnapshotStore::open(disk.clone(), CLUSTER).unwrap();

@@ -13,11 +13,12 @@ use quorate_sim::world::{Failure, Telling, run_nodes, run_orderings};
 use quorate_types::zoo::{Plant, plant};
 
 const USAGE: &str = "\
-usage: zoo [--only PLANT]... [--within SEEDS] [--from SEED] [--orderings] [--tell] [--quick]
+usage: zoo [--only PLANT]... [--within SEEDS] [--from SEED] [--finds COUNT] [--orderings] [--tell] [--quick]
        zoo --list
   --only PLANT     this plant only; may be repeated
   --within SEEDS   the number of seeds for each plant (300; 500 where several faults have to meet)
   --from SEED      the first seed (0)
+  --finds COUNT    go on until so many seeds showed it (1): a plant that only one shows is lost when the draws change
   --tell           print the last events before each failure
   --list           print the names of all plants
   --orderings      only the orderings alone, not whole nodes
@@ -56,6 +57,7 @@ struct Arguments {
     plants: Vec<Plant>,
     within: Option<u64>,
     from: u64,
+    finds: usize,
     worlds: &'static [World],
     telling: Telling,
 }
@@ -73,7 +75,9 @@ const WORLDS: [World; 2] = [
 struct Found {
     planted: Option<Plant>,
     within: u64,
-    failure: Option<(u64, &'static str, Failure)>,
+    /// The first find, and the seeds of all.
+    first: Option<(&'static str, Failure)>,
+    seeds: Vec<u64>,
     took: Duration,
 }
 
@@ -100,6 +104,7 @@ fn main() -> ExitCode {
 
 fn parse(words: &[String]) -> Result<Arguments, String> {
     let (mut only, mut within, mut from, mut is_quick) = (Vec::new(), None, 0, false);
+    let mut finds = 1;
     let (mut worlds, mut telling) = (&WORLDS[..], Telling::Hash);
     let mut rest = words.iter();
     while let Some(word) = rest.next() {
@@ -108,17 +113,9 @@ fn parse(words: &[String]) -> Result<Arguments, String> {
             "--quick" => is_quick = true,
             "--tell" => telling = Telling::Tail,
             "--orderings" => worlds = &WORLDS[..1],
-            "--within" => {
-                let seeds = next()?;
-                let seeds = seeds.parse().map_err(|_| format!("{seeds} is no number"))?;
-                within = Some(seeds);
-            }
-            "--from" => {
-                let seed = next()?;
-                from = seed
-                    .parse()
-                    .map_err(|_| format!("{seed} is not a number"))?;
-            }
+            "--within" => within = Some(number(next()?)?),
+            "--from" => from = number(next()?)?,
+            "--finds" => finds = number(next()?)?.max(1) as usize,
             "--only" => {
                 let name = next()?;
                 let mut known = Plant::ALL.into_iter();
@@ -138,9 +135,14 @@ fn parse(words: &[String]) -> Result<Arguments, String> {
         plants,
         within,
         from,
+        finds,
         worlds,
         telling,
     })
+}
+
+fn number(word: &str) -> Result<u64, String> {
+    word.parse().map_err(|_| format!("{word} is no number"))
 }
 
 fn visit(arguments: &Arguments) -> ExitCode {
@@ -165,7 +167,7 @@ fn visit(arguments: &Arguments) -> ExitCode {
             scope.spawn(|| {
                 while let Some((planted, within)) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let found = look(*planted, arguments, *within);
-                    let is_right = found.failure.is_some() == planted.is_some();
+                    let is_right = found.first.is_some() == planted.is_some();
                     missed.fetch_add(usize::from(!is_right), Ordering::Relaxed);
                     let _one_line_at_a_time = told.lock();
                     tell(&found);
@@ -182,12 +184,13 @@ fn visit(arguments: &Arguments) -> ExitCode {
     ExitCode::from(u8::from(missed > 0))
 }
 
-/// Runs seeds from `from` on with `planted` until one fails.
+/// Runs seeds from `from` on with `planted` until as many fail as are wanted.
 fn look(planted: Option<Plant>, arguments: &Arguments, within: u64) -> Found {
     let from = arguments.from;
     let begun = Instant::now();
+    let (mut first, mut seeds) = (None, Vec::new());
     plant(planted);
-    let failure = (from..from + within).find_map(|seed| {
+    for seed in from..from + within {
         let found = arguments.worlds.iter().find_map(|(world, run)| {
             let failure = run(seed, arguments.telling)?;
             plant(None);
@@ -195,13 +198,20 @@ fn look(planted: Option<Plant>, arguments: &Arguments, within: u64) -> Found {
             plant(planted);
             is_due_to_it.then_some((*world, failure))
         });
-        found.map(|(world, failure)| (seed, world, failure))
-    });
+        if let Some(found) = found {
+            first.get_or_insert(found);
+            seeds.push(seed);
+        }
+        if seeds.len() >= arguments.finds {
+            break;
+        }
+    }
     plant(None);
     Found {
         planted,
         within,
-        failure,
+        first,
+        seeds,
         took: begun.elapsed(),
     }
 }
@@ -212,13 +222,15 @@ fn tell(found: &Found) {
         None => "(nothing)".to_owned(),
     };
     let took = format!("{:.1} s", found.took.as_secs_f64());
-    match &found.failure {
-        Some((seed, world, failure)) => {
+    let seeds: Vec<String> = found.seeds.iter().map(u64::to_string).collect();
+    let seeds = seeds.join(" ");
+    match &found.first {
+        Some((world, failure)) => {
             for line in &failure.tail {
                 println!("{line}");
             }
             println!(
-                "{name:<26} {seed:>6} {took:>8}  {world:<9}  {}",
+                "{name:<26} {seeds:>6} {took:>8}  {world:<9}  {}",
                 shown(failure)
             );
         }

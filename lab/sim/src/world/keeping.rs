@@ -124,6 +124,27 @@ impl World {
         self.judged(judged);
     }
 
+    /// A node refuses something to a client on the connection in use. Whatever the node has applied, the log has decided it: a
+    /// session that stands in the ledger has not ended.
+    pub(super) fn watch_refused(&mut self, number: u64, message: &ToClient) {
+        let ToClient::Refused {
+            ask,
+            refusal: Refusal::SessionExpired,
+        } = message
+        else {
+            return;
+        };
+        let session = match ask {
+            Ask::Call(id) => id.session,
+            Ask::Session(session) => *session,
+            Ask::Open(_) | Ask::Request(_) => return,
+        };
+        if self.keeping.ledger.holds(session) {
+            let detail = format!("c{number} is told that {session} has ended, which the log keeps");
+            self.blame(Property::SessionKept, detail);
+        }
+    }
+
     /// A client is refused a session. A replica may be behind the log, which is what counts.
     fn watch_no_place(&mut self, number: u64) {
         if self.keeping.ledger.len() >= self.keeping.capacity {

@@ -68,6 +68,11 @@ impl Ledger {
         std::mem::take(&mut self.ended)
     }
 
+    /// Whether a session is open.
+    pub(super) fn holds(&self, session: SessionId) -> bool {
+        self.sessions.contains_key(&session)
+    }
+
     /// Open sessions.
     pub(super) fn len(&self) -> usize {
         self.sessions.len()

@@ -75,7 +75,17 @@ impl World {
                 self.events.push(until, thaw);
             }
             _ => {
-                self.begin_anew(number);
+                // Where a table has a place for each client only, all of them look for one at once, and at several nodes.
+                let is_small = self.setup.sessions_max <= self.setup.clients as usize;
+                let together = is_small && client.random.chance(500);
+                let anew: Vec<u64> = if together {
+                    self.clients.keys().copied().collect()
+                } else {
+                    vec![number]
+                };
+                for number in anew {
+                    self.begin_anew(number);
+                }
                 return true;
             }
         }

@@ -492,6 +492,7 @@ impl World {
                 let words = [Tag::Client as u64, number, id.0, 4];
                 self.trace
                     .note(self.now, &words, || format!("c{number} hears {message:?}"));
+                self.watch_refused(number, &message);
                 let client = self.clients.get_mut(&number).expect("clients stay");
                 client.hears = match &message {
                     ToClient::Replied { id, .. }

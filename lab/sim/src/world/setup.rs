@@ -143,7 +143,7 @@ impl Setup {
                 slot_bytes: 0,
             },
             session_expiry: r.millis(3000, 20_000),
-            sessions_max: if r.chance(150) {
+            sessions_max: if r.chance(250) {
                 clients as usize
             } else {
                 clients as usize + 64

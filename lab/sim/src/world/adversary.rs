@@ -7,6 +7,7 @@
 //! judge. Each seed runs both worlds.
 
 mod player;
+mod replay;
 mod scheme;
 
 use super::judge::Judge;
@@ -102,7 +103,7 @@ impl Adversary {
         setup.limits.chunk_slots = *random.pick(&[1, 3, 8, 16]);
         setup.limits.credit_messages = random.between(1, 8) as usize;
         let view = setup.view();
-        let nodes = setup.node_ids();
+        let players = setup.node_ids().map(|id| (id, Player::new(seed, id)));
         Adversary {
             view: ViewId {
                 group: super::durable::GROUP,
@@ -110,7 +111,7 @@ impl Adversary {
             },
             mood: mood(&mut random),
             now: Moment(1_000_000_000),
-            players: nodes.map(|id| (id, Player::default())).collect(),
+            players: players.collect(),
             posted: Vec::new(),
             slow: BTreeSet::new(),
             blocked: BTreeSet::new(),
@@ -136,7 +137,8 @@ impl Adversary {
                 return Err(violation);
             }
         }
-        Ok(())
+        self.replay();
+        self.broken.take().map_or(Ok(()), Err)
     }
 
     /// A broken property, with the last lines of the story.

@@ -3,6 +3,7 @@
 use super::Adversary;
 use crate::checkers::Property;
 use crate::world::durable::GROUP;
+use crate::world::random::Random;
 use crate::world::trace::Tag;
 use quorate_any::{AnyMessage, AnyOrdering, Protocol};
 use quorate_ordering::{
@@ -10,8 +11,7 @@ use quorate_ordering::{
 };
 use quorate_replica::PeerMessage;
 use quorate_types::{
-    Body, Command, CommandId, LinkEpoch, NodeId, ObjectId, Persistence, SessionId, Slot, Value,
-    Wall,
+    Body, Command, CommandId, Duration, LinkEpoch, NodeId, ObjectId, Persistence, Slot, Value, Wall,
 };
 use std::collections::BTreeMap;
 
@@ -34,6 +34,8 @@ pub(super) struct Player {
     unsynced: Vec<Write>,
     /// It ran in memory mode and stopped.
     has_forgotten: bool,
+    /// How far its wall clock is ahead.
+    ahead: Duration,
 }
 
 /// What a log holds in one place.
@@ -57,7 +59,7 @@ enum Write {
 pub(super) fn command(number: u64) -> Command {
     Command {
         id: CommandId {
-            session: SessionId(1),
+            session: super::replay::session(),
             sequence: number,
         },
         acknowledged: 0,
@@ -202,11 +204,12 @@ impl Adversary {
     /// Something happens at a node, and its turn ends.
     pub(super) fn happen(&mut self, id: NodeId, event: Event<AnyMessage>) {
         let (now, entropy) = (self.now.as_time(), self.random.bits());
-        let Some(ordering) = self.player(id).ordering.as_mut() else {
+        let player = self.player(id);
+        let wall = Wall(now.0 + player.ahead.0);
+        let Some(ordering) = player.ordering.as_mut() else {
             return;
         };
         let mut effects = Vec::new();
-        let wall = Wall(now.0 + u64::from(id.0) * 1_000_000);
         ordering.handle(now, event, &mut effects);
         ordering.handle(now, Event::TurnEnd { wall, entropy }, &mut effects);
         ordering.check();
@@ -277,6 +280,14 @@ impl Adversary {
 }
 
 impl Player {
+    /// A node that has never run; its clock is ahead by up to some elections.
+    pub(super) fn new(seed: u64, id: NodeId) -> Player {
+        Player {
+            ahead: Random::new(seed, "clock", u64::from(id.0)).millis(0, 300),
+            ..Player::default()
+        }
+    }
+
     fn apply(&mut self, write: Write) {
         match write {
             Write::Record(_, record) => self.disk.push(Kept::Record(record)),

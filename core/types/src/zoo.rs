@@ -168,11 +168,15 @@ pub enum Plant {
     SecretOfAnySession,
     /// A client remembers the slot of its last answer, not the highest one.
     SeenFallsBack,
+    /// A node asks for a snapshot of the very slot whose state it has.
+    HeldStateFetched,
+    /// A log is called repaired before the promise is restated in it.
+    RepairedBeforePromise,
 }
 
 impl Plant {
     /// All of them.
-    pub const ALL: [Plant; 81] = [
+    pub const ALL: [Plant; 83] = [
         Plant::AcknowledgeBeforeSync,
         Plant::PromiseBeforeSync,
         Plant::ForgetPromise,
@@ -254,6 +258,8 @@ impl Plant {
         Plant::ReadsNotAskedAgain,
         Plant::SecretOfAnySession,
         Plant::SeenFallsBack,
+        Plant::HeldStateFetched,
+        Plant::RepairedBeforePromise,
     ];
 
     /// Plants that show only where several faults meet: the simulator is given more seeds to find them.

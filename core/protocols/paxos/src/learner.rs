@@ -182,7 +182,8 @@ impl MultiPaxos {
         if upto <= self.seat.acceptor.log.decided() {
             return;
         }
-        if upto <= self.seat.executed {
+        let holds = upto <= self.seat.executed;
+        if holds && !(upto == self.seat.executed && planted(Plant::HeldStateFetched)) {
             // The replica began with a snapshot that holds these slots.
             self.leave_to_snapshot(now, upto, effects);
             return;

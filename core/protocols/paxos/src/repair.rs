@@ -145,8 +145,10 @@ impl Seat {
             // watermark an older vote of the slot would be reported after the next crash.
             self.acceptor.record_decided(effects);
             // A later vote makes up for a lost promise, as long as nothing is lost of it too.
+            let is_early = planted(Plant::RepairedBeforePromise);
+            effects.extend(is_early.then_some(Effect::Repaired));
             self.acceptor.restate_promise(effects);
-            effects.push(Effect::Repaired);
+            effects.extend((!is_early).then_some(Effect::Repaired));
         }
     }
 }

@@ -192,6 +192,24 @@ impl Agreement {
         Ok(())
     }
 
+    /// Takes a look at a node that starts on a log of which only records of some slots are lost: its promise is not.
+    ///
+    /// # Errors
+    /// [`Property::Remembered`] when it told a higher promise than it has.
+    pub fn restarted_on_damage(&self, node: NodeId, promised: Ballot) -> Result<(), Violation> {
+        let told = self.told.get(&node);
+        match told.filter(|told| promised < told.promised) {
+            None => Ok(()),
+            Some(told) => Err(Violation::new(
+                Property::Remembered,
+                format!(
+                    "{node} told a promise of {}, lost records of slots only, and restarts with {promised}",
+                    told.promised
+                ),
+            )),
+        }
+    }
+
     /// Slots decided anywhere with the fingerprint of their value.
     pub fn decisions(&self) -> impl Iterator<Item = (Slot, Fingerprint)> {
         self.decided
@@ -286,6 +304,15 @@ mod tests {
             property(seen.opened(A, ballot(1, 1))),
             Property::BallotUnique
         );
+    }
+
+    #[test]
+    fn a_promise_that_a_start_on_lost_slots_does_not_know_is_found() {
+        let mut seen = Agreement::default();
+        seen.promised(A, ballot(5, 2), page(&[])).unwrap();
+        seen.restarted_on_damage(A, ballot(5, 2)).unwrap();
+        let lower = seen.restarted_on_damage(A, ballot(4, 1));
+        assert_eq!(property(lower), Property::Remembered);
     }
 
     #[test]

@@ -7,6 +7,7 @@
 //! judge. Each seed runs both worlds.
 
 mod player;
+mod relapse;
 mod replay;
 mod scheme;
 
@@ -68,6 +69,8 @@ struct Mood {
     links: u64,
     /// A start finds a record of the log lost.
     damage: u64,
+    /// A node dies as soon as its log is repaired, and the next start finds damage again.
+    relapse: u64,
 }
 
 /// The orderings of one group, and what is on its way between them.
@@ -109,7 +112,7 @@ impl Adversary {
                 group: super::durable::GROUP,
                 number: view.number,
             },
-            mood: mood(&mut random),
+            mood: mood(&mut random).with_relapses(seed),
             now: Moment(1_000_000_000),
             players: players.collect(),
             posted: Vec::new(),
@@ -559,5 +562,6 @@ fn mood(random: &mut Random) -> Mood {
         crash: *random.pick(&[0, 2, 6, 15]),
         links: *random.pick(&[0, 5, 20, 40]),
         damage: *random.pick(&[0, 0, 200, 500]),
+        relapse: 0,
     }
 }

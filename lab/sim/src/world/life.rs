@@ -97,14 +97,12 @@ impl World {
             .snapshot
             .map(|snapshot| recover(&mut objects, snapshot));
         let is_old_copy = self.nodes[&id].is_old_copy;
+        let needs_survey = found.past.damage.needs_survey() || found.has_forgotten || is_old_copy;
         let has_lost = found.past.damage.was_found() || found.has_forgotten || is_old_copy;
         if found.past.damage.was_found() {
             self.exercised(Row::DamagedLog);
         }
-        self.note_loss(
-            id,
-            found.past.damage.needs_survey() || found.has_forgotten || is_old_copy,
-        );
+        self.note_loss(id, needs_survey);
         let slot = recovered
             .as_ref()
             .map_or(Slot::ZERO, |recovered| recovered.core.slot);
@@ -156,6 +154,9 @@ impl World {
         self.judged(judged);
         if self.setup.persistence == Persistence::Disk && !has_lost {
             let judged = self.judge.restarted(id, promised, &records);
+            self.judged(judged);
+        } else if !needs_survey {
+            let judged = self.judge.restarted_on_damage(id, promised);
             self.judged(judged);
         }
         self.watch_started(id, promised);

@@ -30,17 +30,19 @@ pub(super) struct Player {
     pub(super) wanted: Option<Slot>,
     life: u64,
     boot: u64,
-    disk: Vec<Kept>,
-    unsynced: Vec<Write>,
+    pub(super) disk: Vec<Kept>,
+    pub(super) unsynced: Vec<Write>,
     /// It ran in memory mode and stopped.
     has_forgotten: bool,
+    /// It died when its log was repaired.
+    pub(super) has_relapsed: bool,
     /// How far its wall clock is ahead.
     ahead: Duration,
 }
 
 /// What a log holds in one place.
 #[derive(Clone, Debug)]
-enum Kept {
+pub(super) enum Kept {
     Record(Record),
     /// One record of the log, which is read or lost as a whole.
     Base(Vec<Record>),
@@ -49,7 +51,7 @@ enum Kept {
 
 /// What waits for the disk.
 #[derive(Clone, Debug)]
-enum Write {
+pub(super) enum Write {
     Record(Mark, Record),
     Discard(Slot, Vec<Record>),
     Repaired,
@@ -117,6 +119,9 @@ impl Adversary {
         if self.setup.persistence == Persistence::Disk && !has_lost {
             let restarted = self.judge.restarted(id, promised, &records);
             self.judged(restarted);
+        } else if !past.damage.needs_survey() && !has_forgotten {
+            let restarted = self.judge.restarted_on_damage(id, promised);
+            self.judged(restarted);
         }
         self.happen(id, Event::Executed { slot });
         for peer in self.others(id) {
@@ -126,6 +131,9 @@ impl Adversary {
 
     /// Makes a record of a node's log unreadable, if it may lose one.
     fn damage(&mut self, id: NodeId) {
+        if self.relapses(id) {
+            return;
+        }
         let is_durable = self.setup.persistence == Persistence::Disk;
         let has_peers = self.setup.acceptors().len() > 1;
         let length = self.players[&id].disk.len() as u64;
@@ -133,7 +141,8 @@ impl Adversary {
         if !is_durable || !has_peers || length == 0 || !is_drawn || !self.may_maim(id) {
             return;
         }
-        let index = self.random.below(length) as usize;
+        let drawn = self.random.below(length) as usize;
+        let index = self.tempting(id).unwrap_or(drawn);
         let is_vague = self.random.chance(300);
         let place = &mut self.player(id).disk[index];
         let lost = match place {
@@ -181,20 +190,25 @@ impl Adversary {
         let count = self.random.between(1, count) as usize;
         let writes: Vec<Write> = self.player(id).unsynced.drain(..count).collect();
         let mut durable = None;
-        for write in writes {
-            let records = match &write {
+        for (place, write) in writes.iter().enumerate() {
+            let records = match write {
                 Write::Record(mark, record) => {
                     durable = Some(*mark);
                     std::slice::from_ref(record)
                 }
-                Write::Discard(_, base) => base,
+                Write::Discard(_, base) => base.as_slice(),
                 Write::Repaired => &[],
             };
             for record in records {
                 let wrote = self.judge.wrote(id, record);
                 self.judged(wrote);
             }
-            self.player(id).apply(write);
+            self.player(id).apply(write.clone());
+            if matches!(write, Write::Repaired) && self.dies_repaired(id) {
+                let lost = writes.len() - place - 1;
+                self.note(Tag::Fault, id, || format!("{id} loses {lost} writes"));
+                return;
+            }
         }
         if let Some(mark) = durable {
             self.happen(id, Event::Persisted { mark });
@@ -269,7 +283,14 @@ impl Adversary {
                 let detail = format!("{id} is told otherwise: {conflict}");
                 self.blame(Property::Agreement, detail);
             }
-            Effect::NeedSnapshot { upto } => self.player(id).wanted = Some(upto),
+            Effect::NeedSnapshot { upto } => {
+                let executed = self.players[&id].executed;
+                if upto <= executed {
+                    let detail = format!("{id} needs a snapshot of {upto}, and holds {executed}");
+                    self.blame(Property::Invariant, detail);
+                }
+                self.player(id).wanted = Some(upto);
+            }
             Effect::Role(role) => self.note(Tag::Output, id, || format!("{id} is {role:?}")),
             Effect::Confirmed { .. }
             | Effect::Unconfirmed { .. }

@@ -82,6 +82,11 @@ impl Judge {
         forgetful.is_none_or(|forgetful| forgetful.knows_all(decided))
     }
 
+    /// `node` begins a life in which it lacks nothing but records of some slots.
+    pub(in super::super) fn restarted_on_damage(&self, node: NodeId, promised: Ballot) -> Judged {
+        self.agreement.restarted_on_damage(node, promised)
+    }
+
     /// `node` begins a life with these records, undamaged.
     ///
     /// `promised` is what its acceptor says it has promised.

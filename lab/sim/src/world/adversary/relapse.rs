@@ -1,0 +1,95 @@
+//! A log that is damaged, repaired and damaged again.
+//!
+//! A node whose newest promise is lost goes on, because a later vote shows it. It dies in the moment in which its log is
+//! repaired, and the next start finds that just these votes are lost too. Faults that are drawn one by one hardly ever meet so.
+
+use super::player::{Kept, Player};
+use super::{Adversary, Mood};
+use crate::world::random::Random;
+use crate::world::trace::Tag;
+use quorate_ordering::{Entry, LostRecord};
+use quorate_types::{Ballot, NodeId, Slot};
+
+/// Repairs in a thousand of which a node dies, in the runs that are about it.
+const DEADLY: u64 = 800;
+
+impl Mood {
+    /// Makes some runs about relapses: they need deaths and damage.
+    pub(super) fn with_relapses(mut self, seed: u64) -> Mood {
+        self.relapse = *Random::new(seed, "relapse", 0).pick(&[0, 0, DEADLY]);
+        if self.relapse > 0 {
+            self.crash = self.crash.max(8);
+            self.damage = self.damage.max(500);
+        }
+        self
+    }
+}
+
+impl Adversary {
+    /// The place of a node's newest promise, if only votes show it beside that, and this run is about relapses.
+    pub(super) fn tempting(&self, id: NodeId) -> Option<usize> {
+        let disk = &self.players[&id].disk;
+        let place = disk.iter().rposition(is_promise)?;
+        let later = &disk[place..];
+        let is_shown = later.iter().any(|kept| vote_of(kept).is_some());
+        let is_restated = later.iter().any(|kept| matches!(kept, Kept::Base(_)));
+        (self.mood.relapse > 0 && is_shown && !is_restated).then_some(place)
+    }
+
+    /// A node's log is repaired: says whether it dies of that.
+    pub(super) fn dies_repaired(&mut self, id: NodeId) -> bool {
+        let relapse = self.mood.relapse;
+        if relapse == 0 || !self.random.chance(relapse) {
+            return false;
+        }
+        let player = self.player(id);
+        player.unsynced.clear();
+        player.has_relapsed = true;
+        self.crash(id);
+        true
+    }
+
+    /// Makes the votes of the highest ballot unreadable, if the node died of its repair. Says whether it did.
+    pub(super) fn relapses(&mut self, id: NodeId) -> bool {
+        let player = self.player(id);
+        if !std::mem::take(&mut player.has_relapsed) {
+            return false;
+        }
+        player.lose_newest_votes();
+        self.note(Tag::Fault, id, || format!("{id} relapses"));
+        true
+    }
+}
+
+impl Player {
+    fn lose_newest_votes(&mut self) {
+        let highest = self.disk.iter().filter_map(vote_of).max();
+        let Some((highest, _)) = highest else {
+            return;
+        };
+        for kept in &mut self.disk {
+            if let Some((_, lost)) = vote_of(kept).filter(|(ballot, _)| *ballot == highest) {
+                *kept = Kept::Lost(LostRecord::Slot(lost));
+            }
+        }
+    }
+}
+
+/// The ballot and the slot of a vote.
+fn vote_of(kept: &Kept) -> Option<(Ballot, Slot)> {
+    match kept {
+        Kept::Record(record) => match record.entry {
+            Entry::Vote { slot, ballot, .. } => Some((ballot, slot)),
+            Entry::Promise { .. }
+            | Entry::Chosen { .. }
+            | Entry::Decided { .. }
+            | Entry::Trimmed { .. }
+            | Entry::Agreed { .. } => None,
+        },
+        Kept::Base(_) | Kept::Lost(_) => None,
+    }
+}
+
+fn is_promise(kept: &Kept) -> bool {
+    matches!(kept, Kept::Record(record) if matches!(record.entry, Entry::Promise { .. }))
+}

@@ -557,7 +557,7 @@ fn mood(random: &mut Random) -> Mood {
         disorder: *random.pick(&[20, 100, 300]),
         loss: *random.pick(&[0, 10, 50, 150]),
         repeat: *random.pick(&[0, 20, 100]),
-        schemes: *random.pick(&[0, 4, 8, 12]),
+        schemes: *random.pick(&[0, 12, 24, 48]),
         stand: *random.pick(&[2, 5, 12, 25]),
         crash: *random.pick(&[0, 2, 6, 15]),
         links: *random.pick(&[0, 5, 20, 40]),

@@ -98,6 +98,10 @@ impl Draw<'_> {
                     down: Duration::from_millis(20),
                 });
                 faults.push(crash);
+                if self.random.chance(400) {
+                    // It says that it executes the call again long before it does.
+                    faults.push(self.soon(due, |_, span| Fault::Hang { node, span }));
+                }
             } else if self.random.chance(500) {
                 // It dies late, and so reports late.
                 let node = Who::Node(node);

@@ -141,6 +141,10 @@ pub(super) struct Objects {
     deaths: Option<(CallPlace, u32)>,
     /// Calls that are left out when their slot is executed.
     skips: BTreeSet<CallPlace>,
+    /// What was executed since the state from which another host begins.
+    past: Vec<(Slot, Vec<Call>)>,
+    /// Another host has not yet executed that again: it may die at it.
+    is_replaying: bool,
 }
 
 impl Objects {
@@ -153,6 +157,8 @@ impl Objects {
             host: Host::Up,
             deaths: None,
             skips: BTreeSet::new(),
+            past: Vec::new(),
+            is_replaying: false,
         }
     }
 
@@ -191,6 +197,7 @@ impl Objects {
         self.queue.extend(later);
         self.host = Host::Starting;
         self.deaths = None;
+        self.is_replaying = false;
         true
     }
 
@@ -230,15 +237,33 @@ impl Objects {
 
     /// Whether it has nothing to do, or nobody to do it.
     pub(super) fn is_idle(&self) -> bool {
-        self.queue.is_empty() || self.host != Host::Up
+        self.queue.is_empty() && !self.is_replaying || self.host != Host::Up
     }
 
-    /// The first call that ends a host, of the next piece of work.
+    /// Whether another host executes a slot again.
+    pub(super) fn has_executed(&self, slot: Slot) -> bool {
+        self.past.iter().any(|(at, _)| *at == slot)
+    }
+
+    /// The first call that ends a host, of what is executed again and of the next piece of work.
     fn next_death(&self, is_lethal: impl Fn(CommandId) -> bool) -> Option<Done> {
-        let Work::Execute { slot, calls, .. } = self.queue.front()? else {
-            return None;
-        };
-        let at = |index| CallPlace { slot: *slot, index };
+        let again = self.past.iter().filter(|_| self.is_replaying);
+        let mut again = again.map(|(slot, calls)| (*slot, calls));
+        again
+            .find_map(|(slot, calls)| self.death_in(slot, calls, &is_lethal))
+            .or_else(|| match self.queue.front()? {
+                Work::Execute { slot, calls, .. } => self.death_in(*slot, calls, &is_lethal),
+                Work::Query { .. } | Work::Freeze { .. } | Work::Restore { .. } => None,
+            })
+    }
+
+    fn death_in(
+        &self,
+        slot: Slot,
+        calls: &[Call],
+        is_lethal: impl Fn(CommandId) -> bool,
+    ) -> Option<Done> {
+        let at = |index| CallPlace { slot, index };
         let mut calls_left = calls.iter();
         let lethal =
             calls_left.find(|call| is_lethal(call.id) && !self.skips.contains(&at(call.index)))?;
@@ -258,6 +283,7 @@ impl Objects {
         };
         self.deaths = Some((place, count));
         self.host = Host::Starting;
+        self.is_replaying = true;
         if count < DEATHS_MAX {
             NextHost::Starts
         } else if self.restores() {
@@ -279,6 +305,7 @@ impl Objects {
             }
             return Some(death);
         }
+        self.is_replaying = false;
         Some(match self.queue.pop_front()? {
             Work::Execute { slot, stamp, calls } => {
                 self.deaths = None;
@@ -294,6 +321,7 @@ impl Objects {
                         false => Outcome::Skipped,
                     })
                     .collect();
+                self.past.push((slot, calls.clone()));
                 Done::Executed {
                     slot,
                     stamp,
@@ -310,10 +338,13 @@ impl Objects {
                 let outcome = self.objects[&object].read(view);
                 Done::Queried { read, outcome }
             }
-            Work::Freeze { slot } => Done::Frozen {
-                slot,
-                images: self.images(),
-            },
+            Work::Freeze { slot } => {
+                self.past.clear();
+                Done::Frozen {
+                    slot,
+                    images: self.images(),
+                }
+            }
             Work::Restore {
                 core,
                 images,
@@ -357,6 +388,7 @@ impl Objects {
             object.restore(image).ok()?;
         }
         self.objects = objects;
+        self.past.clear();
         Some(digest(images))
     }
 }

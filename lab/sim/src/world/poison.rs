@@ -1,6 +1,7 @@
 //! Calls that end the host processes which execute them: on every replica, on some, or only after others have answered.
 //!
-//! A host that ends starts again after a moment; after three ends at one call it stays down until the group skips the call or
+//! A host that ends starts again after a moment and executes again what was executed since the last snapshot, where it may end at a
+//! call that was answered. After three ends at one call it stays down until the group skips the call or
 //! the replica takes a later state over. A call that neither can happen to is made harmless after a while, as an operator would
 //! who gives the machines more memory: a group that waits for ever exercises nothing.
 
@@ -117,6 +118,9 @@ impl World {
         });
         if calls > 1 {
             self.felt(id, Row::PoisonInSlot);
+        }
+        if self.running(id).objects.has_executed(place.slot) {
+            self.felt(id, Row::PoisonInReplay);
         }
         self.hand_in(id, Input::Host { is_up: false });
         let lethal = self.harm.poison.calls.get_mut(&call);

@@ -40,6 +40,10 @@ impl Draw<'_> {
             lasts,
         };
         let mut faults = vec![timed(at, poison)];
+        if after_ms > 0 && self.random.chance(400) {
+            faults.extend(self.poison_again(at + after_ms, all));
+            return faults;
+        }
         if after_ms > 0 {
             for node in all.iter().map(Who::Node) {
                 let due = at + after_ms + self.random.below(TOGETHER_MS);
@@ -160,6 +164,24 @@ impl Draw<'_> {
             }
         }
         faults
+    }
+
+    /// Hosts end at another call, and the next ones execute again what was answered.
+    fn poison_again(&mut self, at: u64, all: NodeSet) -> Option<Timed> {
+        let some = self.some_of(all);
+        let (after, lasts) = (Duration::ZERO, Lasts::Always);
+        let kills = if some.is_empty() || self.random.chance(600) {
+            all
+        } else {
+            some
+        };
+        let poison = Fault::Poison {
+            kills,
+            after,
+            lasts,
+        };
+        let at = at + self.random.below(200);
+        (at < self.until_ms).then(|| timed(at, poison))
     }
 
     /// Some of these nodes, and not all.

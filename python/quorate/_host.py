@@ -19,6 +19,7 @@ import struct
 import sys
 import sysconfig
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 from quorate import _confinement, _environment, _names, _native, _options, _outside
@@ -34,6 +35,9 @@ VERSION = 3
 
 DESCRIPTORS_MAX = 1024
 """Files that objects and their modules may hold open."""
+
+_MAPPED_AT_START = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+"""Bytes of address space, read before the process is confined."""
 
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
@@ -352,10 +356,9 @@ def _check_image(value: Any, image: bytes) -> None:
 def _has_room(image_bytes: int) -> bool:
     """Whether the memory suffices to hold state and image a second time."""
     most, _ = resource.getrlimit(resource.RLIMIT_AS)
-    with open("/proc/self/statm", "rb") as statm:
-        mapped = int(statm.read().split()[0]) * resource.getpagesize()
-    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    return most == resource.RLIM_INFINITY or mapped + grown + image_bytes < most
+    held = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    # What is mapped now cannot be asked: a confined process does not see its own /proc.
+    return most == resource.RLIM_INFINITY or _MAPPED_AT_START + 2 * held + image_bytes < most
 
 
 def _limit_resources() -> None:

@@ -5,12 +5,12 @@ import random
 import threading
 import time
 
+import tallies
+
 
 class Counted:
-    times = 0
-
     def __getstate__(self):
-        Counted.times += 1
+        tallies.tally("encodings")
         return {}
 
     def __setstate__(self, state):
@@ -52,13 +52,12 @@ class Account:
 
     def sly(self, honest):
         """Changes its object at the given read and at no earlier one."""
-        Account.reads = getattr(Account, "reads", 0) + 1
-        if Account.reads == honest:
+        if tallies.tally("reads") == honest:
             self.blobs.append("sly")
 
     def encoded(self):
         """How often this process has encoded such an account."""
-        return Counted.times
+        return tallies.told("encodings")
 
     def count_encoding(self):
         self.blobs.append(Counted())

@@ -13,7 +13,6 @@ import collections
 import datetime
 import functools
 import random
-import sys
 import types
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -235,9 +234,27 @@ def fields_of(value: Any) -> dict[str, Any]:
 
 def set_fields(value: Any, fields: dict[str, Any]) -> None:
     """Give an instance what `fields_of` told, past properties and `__setattr__` of its class."""
-    slots = slots_of(type(value))
-    plain = {sys.intern(name): item for name, item in fields.items() if name not in slots}
-    for name in slots.keys() & fields.keys():
-        slots[name].__set__(value, fields[name])
-    if plain:
-        value.__dict__.update(plain)
+    cls = type(value)
+    ways = _ways.setdefault(cls, {})
+    for name, item in fields.items():
+        way = ways.get(name)
+        if way is None:
+            way = ways[name] = _way(cls, name)
+        way(value, name, item)
+
+
+_ways: dict[type, dict[str, Callable[[Any, str, Any], None]]] = {}
+
+
+def _way(cls: type, name: str) -> Callable[[Any, str, Any], None]:
+    slot = slots_of(cls).get(name)
+    if slot is not None:
+        return lambda value, _, item: slot.__set__(value, item)
+    if isinstance(name, str) and not any(name in vars(base) for base in cls.__mro__):
+        # Instances keep their fields smaller as long as nobody asks for their __dict__.
+        return object.__setattr__
+    return _set_in_dict
+
+
+def _set_in_dict(value: Any, name: str, item: Any) -> None:
+    value.__dict__[name] = item

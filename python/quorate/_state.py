@@ -17,12 +17,17 @@ from quorate._errors import MalformedValue
 Parts = tuple[str, tuple[Any, ...], Any]
 
 _METHODS = (types.MethodType, types.BuiltinMethodType, types.MethodWrapperType)
+_plain: dict[type, str] = {}
+"""Classes of which an instance is its fields and nothing else: most instances are of a few such classes."""
 _BY_REDUCE = "by reduce"
 
 
 def take_apart(value: Any) -> Parts | str:
     """The parts of an object, or why it cannot be kept."""
     cls = type(value)
+    plain = _plain.get(cls)
+    if plain is not None:
+        return plain, (), _content.fields_of(value)
     standard = _standard.STANDARD.get(cls)
     try:
         return standard(value) if standard is not None else _take_apart(value, cls)
@@ -47,7 +52,13 @@ def _take_apart(value: Any, cls: type) -> Parts | str:
     reduced = _arrays.take_apart(value) or _callables.reduction(value)
     if reduced is not None:
         return reduced
-    return _instance(value, cls, _names.name_of(cls)) if _names.is_allowed(cls) else _not_allowed(cls)
+    if not _names.is_allowed(cls):
+        return _not_allowed(cls)
+    name = _names.name_of(cls)
+    has_hooks = any(_callables.has_own(cls, hook) for hook in ("__getstate__", "__setstate__"))
+    if _content.root_of(cls) is object and not has_hooks:
+        _plain[cls] = name
+    return _instance(value, cls, name)
 
 
 def _instance(value: Any, cls: type, name: str) -> Parts | str:

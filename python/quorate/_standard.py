@@ -35,8 +35,34 @@ def _pairs(value: Any) -> list[list[Any]]:
 def _by_reduce(value: Any) -> Parts:
     """Iterators and such: what their own C code says of them."""
     made_by, arguments, *rest = value.__reduce__()
+    if made_by is iter and not rest:
+        # It is past its end, where it stays even if what it went over grows.
+        return "builtins.iter past its end", arguments, None
     state = [rest[0], [], [], "by reduce"] if rest else None
     return "reduce", (_SAFE_NAMES[made_by], arguments), state
+
+
+def _cycle(value: Any) -> Parts:
+    """A cycle in its first round by how far it is; later by what comes, which it may hold in several ways."""
+    made_by, (source,), (seen, is_later) = value.__reduce__()
+    if not is_later:
+        return "reduce", (_SAFE_NAMES[made_by], (source,)), [(seen, is_later), [], [], "by reduce"]
+    _, (rest,), *index = source.__reduce__()
+    turned = (index[0] if index and rest else 0) % (len(seen) or 1)
+    return "itertools.cycle", (seen[turned:] + seen[:turned],), None
+
+
+def _make_cycle(items: list[Any]) -> Any:
+    made: Any = itertools.cycle(())
+    made.__setstate__((items, 1))
+    return made
+
+
+def _past_its_end(over: Any) -> Any:
+    iterator = iter(over)
+    for _ in iterator:
+        pass
+    return iterator
 
 
 def _open_lock(value: Any) -> Parts:
@@ -70,6 +96,7 @@ STANDARD: dict[type, Callable[[Any], Parts]] = {
     slice: lambda v: ("builtins.slice", (v.start, v.stop, v.step), None),
     type(Ellipsis): lambda _: ("builtins.Ellipsis", (), None),
     type(NotImplemented): lambda _: ("builtins.NotImplemented", (), None),
+    itertools.cycle: _cycle,
     _Lock: _open_lock,
     _RLock: lambda _: ("threading.RLock", (), None),
     random.Random: lambda v: ("random.Random", (), v.getstate()),
@@ -89,7 +116,7 @@ STANDARD |= dict.fromkeys(
 )
 STANDARD |= dict.fromkeys(
     (
-        *(itertools.count, itertools.cycle, itertools.repeat, itertools.chain, enumerate, zip, reversed),
+        *(itertools.count, itertools.repeat, enumerate, zip),
         *(type(iter(of)) for of in cast("tuple[Any, ...]", ([], (), range(0), "", "ü", b""))),
         *(operator.itemgetter, operator.attrgetter, operator.methodcaller),
     ),
@@ -107,6 +134,8 @@ MAKERS: dict[str, Callable[..., Any]] = {
     "builtins.slice": slice,
     "builtins.Ellipsis": lambda: ...,
     "builtins.NotImplemented": lambda: NotImplemented,
+    "builtins.iter past its end": _past_its_end,
+    "itertools.cycle": _make_cycle,
     "threading.Lock": _held_lock,
     "threading.RLock": threading.RLock,
     "random.Random": lambda: random.Random(0),
@@ -122,9 +151,9 @@ MAKERS: dict[str, Callable[..., Any]] = {
 }
 
 _SAFE_CALLABLES: dict[str, Any] = {
-    f"itertools.{name}": getattr(itertools, name) for name in ("count", "cycle", "repeat", "chain")
+    f"itertools.{name}": getattr(itertools, name) for name in ("count", "cycle", "repeat")
 }
-_SAFE_CALLABLES |= {f"builtins.{one.__name__}": one for one in (iter, enumerate, zip, reversed)}
+_SAFE_CALLABLES |= {f"builtins.{one.__name__}": one for one in (iter, enumerate, zip)}
 _SAFE_CALLABLES |= {
     f"operator.{name}": getattr(operator, name) for name in ("itemgetter", "attrgetter", "methodcaller")
 }

@@ -160,7 +160,7 @@ def iterators() -> list[Any]:
         iter(range(9)),
         itertools.repeat("x"),
         enumerate([1, 2, 3, 4, 5, 6, 7], 5),
-        itertools.chain([1, 2], iter([3, 4, 5, 6])),
+        zip([1, 2, 3, 4, 5], "abcdef", strict=False),
     ]
 
 
@@ -170,6 +170,17 @@ def test_an_iterator_goes_on_where_it_was(number: int) -> None:
     copy = copy_of([original])[0]
     assert type(copy) is type(original)
     assert list(itertools.islice(copy, 5)) == list(itertools.islice(iterators()[number], 5))
+
+
+@pytest.mark.parametrize("number", range(10))
+def test_an_iterator_has_the_image_of_its_copy_at_every_step(number: int) -> None:
+    for steps in range(12):
+        original = iterators()[number]
+        collections.deque(itertools.islice(original, steps), maxlen=0)
+        copy = copy_of([original])[0]
+        for _ in range(12):
+            assert next(copy, None) == next(original, None)
+            assert _native.dump_state([copy]) == _native.dump_state([original])
 
 
 ZONE = datetime.timezone(datetime.timedelta(hours=1), "Here")

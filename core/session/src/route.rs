@@ -22,7 +22,8 @@ pub(crate) struct Route {
     /// Nodes that fell silent or refused to serve; a hint leads back to none of them before another one leads. At most one for
     /// each address.
     shunned: BTreeSet<NodeId>,
-    failed_in_a_row: usize,
+    /// Nodes that were left since one answered last: they were dead, fell silent or refused to serve.
+    left_in_a_row: usize,
     /// Addresses at which another cluster answered since the own one did.
     foreign: BTreeSet<usize>,
 }
@@ -43,7 +44,7 @@ impl Route {
             current,
             hint: None,
             shunned: BTreeSet::new(),
-            failed_in_a_row: 0,
+            left_in_a_row: 0,
             foreign: BTreeSet::new(),
         }
     }
@@ -53,9 +54,8 @@ impl Route {
         &self.addresses[self.current].1
     }
 
-    /// A node answered and told who the members are.
+    /// A node welcomed the client and told who the members are. It may yet refuse everything.
     pub(crate) fn welcomed(&mut self, node: NodeId, members: Vec<(NodeId, String)>) {
-        self.failed_in_a_row = 0;
         self.foreign.clear();
         if !members.is_empty() {
             self.addresses = members
@@ -68,9 +68,15 @@ impl Route {
         self.current = self.position(node).unwrap_or(0);
     }
 
-    /// The connection failed or fell silent: go on to the hinted leader if it was not tried yet, else to the next address.
+    /// The node in use answers an operation: it serves.
+    pub(crate) fn answered(&mut self) {
+        self.left_in_a_row = 0;
+    }
+
+    /// The connection failed or fell silent, or its node refused to serve: go on to the hinted leader if it was not tried yet,
+    /// else to the next address.
     pub(crate) fn advance(&mut self) {
-        self.failed_in_a_row += 1;
+        self.left_in_a_row += 1;
         match self.hint.take().and_then(|node| self.position(node)) {
             Some(hinted) if hinted != self.current => self.current = hinted,
             _ => self.current = (self.current + 1) % self.addresses.len(),
@@ -82,9 +88,9 @@ impl Route {
         self.addresses.len()
     }
 
-    /// Whether every address has failed since one answered last.
-    pub(crate) fn is_exhausted(&self) -> bool {
-        self.failed_in_a_row >= self.addresses.len()
+    /// How often every address was left since one answered last.
+    pub(crate) fn rounds(&self) -> u32 {
+        u32::try_from(self.left_in_a_row / self.addresses.len()).unwrap_or(u32::MAX)
     }
 
     /// Another cluster answers at the address in use; says whether one does at every address.
@@ -137,7 +143,9 @@ mod tests {
             })
             .collect();
         assert_eq!(seen, ["b:1", "c:1", "a:1"]);
-        assert!(route.is_exhausted());
+        assert_eq!(route.rounds(), 1);
+        route.answered();
+        assert_eq!(route.rounds(), 0);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 mod refusals;
 mod timers;
 
+use crate::limits::DIAL_DOUBLINGS;
 use crate::outstanding::{Outstanding, Pending};
 use crate::route::Route;
 use crate::{Answer, Cause, Failure, Operation, Preference, SessionConfig, Ticket};
@@ -281,10 +282,9 @@ impl ClientSession {
 
     fn on_disconnected(&mut self, now: Time) {
         self.route.advance();
-        let pause = if self.route.is_exhausted() {
-            self.config.retry_pause
-        } else {
-            Duration::ZERO
+        let pause = match self.route.rounds() {
+            0 => Duration::ZERO,
+            rounds => Duration(self.config.retry_pause.0 << (rounds - 1).min(DIAL_DOUBLINGS)),
         };
         self.link = Link::Down {
             dial_at: now + pause,
@@ -294,6 +294,15 @@ impl ClientSession {
     fn on_message(&mut self, now: Time, message: ToClient, out: &mut Vec<SessionOutput>) {
         self.last_heard = now;
         self.silence = self.config.silence;
+        match message {
+            ToClient::Refused { .. } | ToClient::Leader { .. } => {}
+            ToClient::Opened { .. }
+            | ToClient::Full { .. }
+            | ToClient::Replied { .. }
+            | ToClient::Read { .. }
+            | ToClient::Checkpointed { .. }
+            | ToClient::KeptAlive { .. } => self.route.answered(),
+        }
         match message {
             ToClient::Opened {
                 hash,

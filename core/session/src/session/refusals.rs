@@ -90,16 +90,17 @@ impl ClientSession {
         }
     }
 
-    /// Where every node has refused to open a session, reads are answered all the same, which takes a connection that stays. Each round
-    /// of refusals ends with a move: another node may have room before this one.
-    fn stays_though_full(&self, ask: Ask) -> bool {
-        match ask {
-            Ask::Open(_) => {
-                self.is_full_everywhere()
-                    && !self.full_nodes.is_multiple_of(self.route.len().max(2))
-            }
-            Ask::Call(_) | Ask::Request(_) | Ask::Session(_) => false,
-        }
+    /// Where every node has refused this for want of room, reads are answered all the same, which takes a connection that stays.
+    /// Each round of refusals ends with a move: another node may have room before this one.
+    fn stays_though_full(&mut self, ask: Ask) -> bool {
+        let nodes = self.route.len();
+        let full_nodes = match ask {
+            Ask::Open(_) => self.full_nodes,
+            Ask::Call(_) | Ask::Request(_) | Ask::Session(_) => self
+                .pending_mut(ask)
+                .map_or(0, |pending| pending.full_nodes),
+        };
+        full_nodes >= nodes && !full_nodes.is_multiple_of(nodes.max(2))
     }
 
     /// Whether the refusal says only that a node does not know how old its state is, or that it is behind: it may know soon.

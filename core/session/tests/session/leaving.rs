@@ -1,0 +1,95 @@
+//! How often a client that nobody serves goes from node to node.
+
+use crate::{SESSION, World};
+use quorate_session::{Operation, SessionOutput};
+use quorate_types::{
+    Ask, Duration, FromClient, NodeId, ObjectId, Outcome, ReadLevel, Refusal, Slot, ToClient, Value,
+};
+
+/// Lets a second pass in which each node welcomes the client, answers its reads and refuses its calls. Counts the dials.
+fn dials_in_a_second(world: &mut World, refusal: Refusal) -> usize {
+    let end = world.now + Duration::from_millis(1_000);
+    let mut dials = 0;
+    while world.now < end {
+        for output in std::mem::take(&mut world.out) {
+            match output {
+                SessionOutput::Dial { address } => {
+                    dials += 1;
+                    world.connect(node_at(&address));
+                    let leader = Some(NodeId(1));
+                    world.receive(ToClient::Leader { leader });
+                }
+                SessionOutput::Send(FromClient::Call { id, .. }) => {
+                    let ask = Ask::Call(id);
+                    world.receive(ToClient::Refused { ask, refusal });
+                }
+                SessionOutput::Send(FromClient::Read { request, .. }) => {
+                    world.receive(read(request))
+                }
+                SessionOutput::Send(_) | SessionOutput::Done { .. } => {}
+            }
+        }
+        world.now = world.now + Duration::from_millis(1);
+        world.wake();
+    }
+    dials
+}
+
+fn node_at(address: &str) -> u16 {
+    match address {
+        "a:1" => 1,
+        "b:1" => 2,
+        _ => 3,
+    }
+}
+
+fn read(request: u64) -> ToClient {
+    ToClient::Read {
+        request,
+        slot: Slot(1),
+        age: Duration::ZERO,
+        outcome: Outcome::Returned(Value::new()),
+    }
+}
+
+#[test]
+fn a_client_that_every_node_refuses_to_serve_pauses_between_dials() {
+    let mut world = World::open_with(&["a"]);
+    let dials = dials_in_a_second(&mut world, Refusal::NotServing);
+    assert!((12..30).contains(&dials), "{dials} dials in a second");
+}
+
+#[test]
+fn a_client_that_was_answered_goes_on_to_the_next_node_at_once_again() {
+    let mut world = World::open_with(&["a"]);
+    dials_in_a_second(&mut world, Refusal::NotServing);
+    world.now = world.now + Duration::from_millis(100);
+    world.wake();
+    world.dialled();
+    world.connect(2);
+    world.receive(ToClient::KeptAlive { session: SESSION });
+    world.refuse(1, Refusal::NotServing);
+    assert_eq!(world.dialled().len(), 1, "without a pause");
+}
+
+/// The call may be on its way, so it cannot fail. Reads are answered meanwhile.
+#[test]
+fn a_call_in_doubt_that_no_disk_has_room_for_does_not_drive_its_client_around() {
+    let mut world = World::open_with(&["a"]);
+    world.sent();
+    world.disconnect();
+    let mut dials = 0;
+    let deadline = world.now + Duration::from_millis(20_000);
+    for _ in 0..5 {
+        let operation = Operation::Read {
+            object: ObjectId(0),
+            payload: Value::from_static(b"get"),
+            level: ReadLevel::Loose,
+        };
+        let begun = (world.session).begin(world.now, operation, deadline, &mut world.out);
+        begun.expect("there is room");
+        dials += dials_in_a_second(&mut world, Refusal::StorageFull);
+    }
+    assert!(dials < 200, "{dials} dials in five seconds");
+    assert_eq!(world.session.in_flight(), 1, "the reads were answered");
+}

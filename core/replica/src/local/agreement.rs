@@ -279,6 +279,7 @@ impl<O: Ordering> Replica<O> {
     ) {
         self.agreement.note(from, report);
         self.judge(now, report.slot, out);
+        self.fetch_reported(now, from, report.slot, out);
         // Who reports may lack the reports of others, and nobody may be left to repeat them.
         if let Some(digest) = self.agreement.agreed_at(report.slot)
             && !self.quarantine.is_set()

@@ -27,6 +27,8 @@ pub(crate) struct Fetch {
     expected: Digest,
     /// Answers without a useful piece since the last pause: after a round of all peers, a pause.
     refusals: usize,
+    /// Images that could not be installed since the last pause, which follows after one of each peer: the cause may be here.
+    unusable: usize,
     /// Pieces of this fetch that did not come in time: over a slow link the next ones may take longer.
     missed: u32,
     /// The peers that fetch from here, and when each last asked.
@@ -39,6 +41,8 @@ enum State {
     Idle,
     /// The first piece is asked for.
     Asking { since: Time },
+    /// No peer that can be asked helps; they are asked again after a while.
+    Pausing { since: Time },
     /// Pieces arrive.
     Pulling {
         slot: Slot,
@@ -66,12 +70,28 @@ impl Fetch {
         self.needed = None;
         self.state = State::Idle;
         self.refusals = 0;
+        self.unusable = 0;
         self.missed = 0;
+    }
+
+    fn pause(&mut self, now: Time) {
+        self.refusals = 0;
+        self.unusable = 0;
+        self.state = State::Pausing { since: now };
+    }
+
+    /// Whether `peer` was asked and has not answered.
+    fn waits_for(&self, peer: NodeId) -> bool {
+        match self.state {
+            State::Asking { .. } | State::Pulling { .. } => self.last == Some(peer),
+            State::Idle | State::Pausing { .. } | State::Installing { .. } => false,
+        }
     }
 
     pub(crate) fn next_wake(&self) -> Option<Time> {
         match self.state {
             State::Idle | State::Installing { .. } => None,
+            State::Pausing { since } => Some(since + FETCH_PATIENCE),
             State::Asking { since } | State::Pulling { since, .. } => {
                 let doublings = self.missed.min(FETCH_DOUBLINGS);
                 Some(since + Duration(FETCH_PATIENCE.0 << doublings))
@@ -126,11 +146,7 @@ impl<O: Ordering> Replica<O> {
                 data,
             } => self.chunk(now, from, slot, offset, total, data, out),
             ReplicaMessage::NoSnapshot { .. } => {
-                let is_asked = match self.fetch.state {
-                    State::Asking { .. } | State::Pulling { .. } => self.fetch.last == Some(from),
-                    State::Idle | State::Installing { .. } => false,
-                };
-                if is_asked {
+                if self.fetch.waits_for(from) {
                     self.was_no_help(now, out);
                 }
             }
@@ -174,8 +190,7 @@ impl<O: Ordering> Replica<O> {
         if self.fetch.refusals < self.other_replicas().len() {
             self.ask_another(now, out);
         } else {
-            self.fetch.refusals = 0;
-            self.fetch.state = State::Asking { since: now };
+            self.fetch.pause(now);
         }
     }
 
@@ -200,9 +215,13 @@ impl<O: Ordering> Replica<O> {
             return;
         };
         let Some(peer) = self.next_peer(needed) else {
-            self.fetch.state = State::Asking { since: now };
+            self.fetch.pause(now);
             return;
         };
+        self.ask(now, peer, needed, out);
+    }
+
+    fn ask(&mut self, now: Time, peer: NodeId, needed: Slot, out: &mut Vec<Output<O::Message>>) {
         let before = self.fetch.last.replace(peer);
         let resumed = match self.fetch.state {
             State::Pulling {
@@ -231,7 +250,8 @@ impl<O: Ordering> Replica<O> {
         }
     }
 
-    /// A peer whose link went down will not answer, and a peer whose link is new has lost the question.
+    /// A peer whose link went down will not answer. A peer whose link is new has lost the question, or may be the only one that
+    /// has the snapshot.
     pub(crate) fn fetch_link_changed(
         &mut self,
         now: Time,
@@ -240,18 +260,46 @@ impl<O: Ordering> Replica<O> {
         out: &mut Vec<Output<O::Message>>,
     ) {
         match state {
-            LinkState::Up(_) => self.fetch.down = self.fetch.down.without(peer),
+            LinkState::Up(_) => {
+                self.fetch.down = self.fetch.down.without(peer);
+                self.may_have_snapshot(now, peer, out);
+            }
             LinkState::Down => {
                 self.peer_room(peer, DiskRoom::Plenty);
                 self.fetch.down.insert(peer);
+                if self.fetch.waits_for(peer) {
+                    self.ask_another(now, out);
+                }
             }
         }
-        let waits = match self.fetch.state {
-            State::Asking { .. } | State::Pulling { .. } => self.fetch.last == Some(peer),
+    }
+
+    /// A peer holds a snapshot up to `slot`: the end of a pause is not awaited.
+    pub(crate) fn fetch_reported(
+        &mut self,
+        now: Time,
+        peer: NodeId,
+        slot: Slot,
+        out: &mut Vec<Output<O::Message>>,
+    ) {
+        let is_pausing = matches!(self.fetch.state, State::Pausing { .. });
+        if is_pausing && Some(slot) >= self.fetch.needed {
+            self.may_have_snapshot(now, peer, out);
+        }
+    }
+
+    /// A peer may have what the others had not: it is asked at once, unless pieces come from another.
+    fn may_have_snapshot(&mut self, now: Time, peer: NodeId, out: &mut Vec<Output<O::Message>>) {
+        let is_free = match self.fetch.state {
+            State::Asking { .. } | State::Pausing { .. } => true,
+            State::Pulling { .. } => self.fetch.last == Some(peer),
             State::Idle | State::Installing { .. } => false,
         };
-        if waits {
-            self.ask_another(now, out);
+        if let Some(needed) = self.fetch.needed
+            && is_free
+            && self.other_replicas().contains(peer)
+        {
+            self.ask(now, peer, needed, out);
         }
     }
 
@@ -357,6 +405,7 @@ impl<O: Ordering> Replica<O> {
             } if pulled == slot && whole == total && stored == offset => (stored, asked),
             State::Idle
             | State::Asking { .. }
+            | State::Pausing { .. }
             | State::Pulling { .. }
             | State::Installing { .. } => return,
         };
@@ -408,7 +457,7 @@ impl<O: Ordering> Replica<O> {
         }
     }
 
-    /// The image was damaged: another peer's is fetched from its beginning.
+    /// The image was damaged, or the disk here took none: another peer's is fetched from its beginning.
     pub(crate) fn install_failed(
         &mut self,
         now: Time,
@@ -420,14 +469,20 @@ impl<O: Ordering> Replica<O> {
                 self.pipeline.release();
             }
             self.fetch.state = State::Idle;
-            self.was_no_help(now, out);
+            self.fetch.unusable += 1;
+            if self.fetch.unusable < self.other_replicas().len() {
+                self.ask_another(now, out);
+            } else {
+                self.fetch.pause(now);
+            }
         }
     }
 
     /// Replaces a peer that made no progress.
     pub(crate) fn tend_fetch(&mut self, now: Time, out: &mut Vec<Output<O::Message>>) {
         if self.fetch.next_wake().is_some_and(|due| due <= now) {
-            self.fetch.missed += 1;
+            let is_pausing = matches!(self.fetch.state, State::Pausing { .. });
+            self.fetch.missed += u32::from(!is_pausing);
             self.ask_another(now, out);
         }
     }

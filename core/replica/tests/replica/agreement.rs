@@ -221,7 +221,8 @@ fn a_snapshot_newer_than_the_start_is_served_and_reported_once_it_is_known_to_be
     world.call(0, 5, id(session, 2), "b");
     let slot = world.checkpoint(0);
     let start = world.nodes[1].objects.images[&older].clone();
-    let newest = world.nodes[1].objects.images[&slot].recovered();
+    let image = world.nodes[1].objects.images[&slot].clone();
+    let newest = image.recovered();
     let digest = Digest {
         replicated: newest.core.digest(),
         state: newest.digest,
@@ -249,7 +250,9 @@ fn a_snapshot_newer_than_the_start_is_served_and_reported_once_it_is_known_to_be
             others: vec![other],
             ..Remembered::default()
         };
-        world.add_remembering(config(3, 1), remembered, Objects::restored(&start));
+        let mut objects = Objects::restored(&start);
+        objects.images.insert(slot, image.clone());
+        world.add_remembering(config(3, 1), remembered, objects);
         let out = fetch(&mut world, 1, 2, slot);
         let is_chunk = |output: &Output<u32>| matches!(output, Output::SendChunk { .. });
         assert!(!out.iter().any(is_chunk), "nobody vouches for it: {out:?}");

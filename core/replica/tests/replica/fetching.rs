@@ -5,7 +5,9 @@ use quorate_ordering::LinkState;
 use quorate_replica::{
     CheckpointPolicy, Input, Output, PeerMessage, Recovered, ReplicaMessage, Snapshots, limits,
 };
-use quorate_types::{Ask, Duration, FromClient, NodeId, Refusal, SessionId, Slot, ToClient, Value};
+use quorate_types::{
+    Ask, Duration, FromClient, LinkEpoch, NodeId, Refusal, SessionId, Slot, ToClient, Value,
+};
 
 /// Three nodes, of which `n2` heard nothing before the log was trimmed at the returned slot.
 fn with_one_behind() -> (World, SessionId, Slot) {
@@ -99,7 +101,7 @@ fn a_fetch_goes_on_from_another_peer_that_holds_the_same_snapshot() {
         total: 600 << 10,
         data: Value::from(vec![0; 10]),
     });
-    let (from, link) = (NodeId(1), quorate_types::LinkEpoch(1));
+    let (from, link) = (NodeId(1), LinkEpoch(1));
     world.half_turn(
         2,
         Input::Peer {
@@ -123,7 +125,7 @@ fn a_fetch_goes_on_from_another_peer_that_holds_the_same_snapshot() {
 #[test]
 fn a_damaged_image_is_fetched_again_from_its_beginning() {
     let (mut world, _, _) = with_one_behind();
-    world.nodes[2].objects.damages_install = true;
+    world.nodes[2].objects.unusable_images = 1;
     world.seen.clear();
     world.input(2, Input::Wake);
     world.run();
@@ -135,6 +137,62 @@ fn a_damaged_image_is_fetched_again_from_its_beginning() {
     assert_eq!(begun.count(), 2);
 }
 
+fn installs(world: &World) -> usize {
+    let is_install = |output: &&(usize, Output<u32>)| matches!(output.1, Output::Install { .. });
+    world.seen.iter().filter(is_install).count()
+}
+
+#[test]
+fn images_that_cannot_be_installed_are_fetched_once_of_each_peer_and_then_after_a_pause() {
+    let (mut world, _, _) = with_one_behind();
+    world.nodes[2].objects.unusable_images = 5;
+    world.seen.clear();
+    world.input(2, Input::Wake);
+    world.run();
+    assert_eq!(installs(&world), 2, "the disk may be full here");
+    world.pass(Duration::from_millis(1_100));
+    assert_eq!(installs(&world), 4);
+    world.pass(Duration::from_millis(1_100));
+    assert_eq!(installs(&world), 6, "the pauses do not grow");
+    assert_caught_up(&world);
+}
+
+/// Claim rp-23.
+#[test]
+fn a_fetch_asks_a_peer_as_soon_as_its_link_comes_up() {
+    let (mut world, _, _) = with_one_behind();
+    world.nodes[0].is_cut = true;
+    world.nodes[1].is_cut = true;
+    let peer = NodeId(1);
+    world.input(2, Input::Wake);
+    world.run();
+    let state = LinkState::Down;
+    world.input(2, Input::Link { peer, state });
+    world.run();
+    assert!(world.nodes[2].replica.status().is_fetching, "n0 is silent");
+    world.nodes[1].is_cut = false;
+    let state = LinkState::Up(LinkEpoch(2));
+    world.input(2, Input::Link { peer, state });
+    world.run();
+    assert_caught_up(&world);
+}
+
+#[test]
+fn a_fetch_that_found_no_snapshot_asks_who_takes_one_at_once() {
+    let mut world = World::new(3);
+    world.shared.borrow_mut().deaf.insert(2);
+    let session = world.open(0, 5);
+    world.call(0, 5, id(session, 1), "a");
+    let upto = world.shared.borrow().last();
+    world.effect(2, quorate_ordering::Effect::NeedSnapshot { upto });
+    world.run();
+    assert!(world.nodes[2].replica.status().is_fetching);
+    world.say(0, 5, FromClient::Checkpoint { request: 1 });
+    world.run();
+    assert!(!world.nodes[2].replica.status().is_fetching);
+    assert!(world.nodes[2].replica.status().snapshot > upto);
+}
+
 #[test]
 fn pieces_out_of_place_or_from_strangers_are_not_stored() {
     let (mut world, _, slot) = with_one_behind();
@@ -144,7 +202,7 @@ fn pieces_out_of_place_or_from_strangers_are_not_stored() {
     world.seen.clear();
     let piece = |from: u16, slot: Slot, offset: u64, bytes: usize| Input::Peer {
         from: NodeId(from),
-        link: quorate_types::LinkEpoch(1),
+        link: LinkEpoch(1),
         message: PeerMessage::Replica(ReplicaMessage::Chunk {
             slot,
             offset,

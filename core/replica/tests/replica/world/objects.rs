@@ -29,8 +29,8 @@ pub(crate) struct Objects {
     pub(crate) images: BTreeMap<Slot, Image>,
     /// Images being fetched, by which node's.
     incoming: BTreeMap<Slot, Image>,
-    /// Damages the next image that is installed.
-    pub(crate) damages_install: bool,
+    /// So many images cannot be installed.
+    pub(crate) unusable_images: u32,
 }
 
 #[derive(Clone)]
@@ -195,7 +195,9 @@ impl Objects {
             replicated: image.core.digest(),
             state: digest(image.state),
         };
-        if std::mem::take(&mut self.damages_install) || held != agreed {
+        let is_unusable = self.unusable_images > 0;
+        self.unusable_images = self.unusable_images.saturating_sub(1);
+        if is_unusable || held != agreed {
             self.inputs.push_back(Input::InstallFailed { slot });
             return;
         }

@@ -1,10 +1,10 @@
-//! How long the node that lags most needs to catch up.
+//! How long the node that lags most needs to catch up, and who cannot without others.
 //!
 //! A node asks for decided slots one bounded chunk at a time, and a chunk takes a round trip. Where a run draws chunks of one
 //! slot and slow links, a node that was cut off while the others went on needs longer than an answer may take otherwise.
 
 use super::World;
-use quorate_types::{Duration, Slot};
+use quorate_types::{Duration, NodeId, Slot};
 
 impl World {
     /// Faults stop: what is owed from now on waits until all nodes can have caught up.
@@ -25,6 +25,22 @@ impl World {
         self.judge
             .liveness
             .faults_stopped(self.now.0, catching_up.0);
+    }
+
+    /// Whether one of these nodes leads and waits for a snapshot that none of them has: the others trimmed their logs because a
+    /// majority held it, and disks of that majority were lost or damaged. The window does not let it propose before a
+    /// node outside brings the state.
+    pub(super) fn lacks_state(&self, nodes: &[NodeId]) -> bool {
+        let running = nodes
+            .iter()
+            .map(|id| (*id, self.nodes[id].running.as_ref()));
+        let running = running.filter_map(|(id, running)| Some((id, running?.replica.status())));
+        let statuses: Vec<_> = running.collect();
+        let waiting = statuses
+            .iter()
+            .filter(|(id, status)| status.is_fetching && self.leads(*id));
+        let mut needed = waiting.map(|(_, status)| status.ordering.trimmed);
+        needed.any(|slot| statuses.iter().all(|(_, status)| status.snapshot < slot))
     }
 
     /// The answers that bring the decided slots after `held` up to `last`: each is as full as its limits allow.

@@ -476,9 +476,10 @@ impl World {
                 majorities.push(Majority {
                     nodes: set,
                     health,
-                    is_led: self.is_led(set, size),
+                    is_led: self.is_led(set, quorums.phase2()),
                     leads_itself: nodes.iter().any(|id| self.leads(*id)),
-                    has_work: nodes.iter().any(|id| self.has_unsettled(*id)),
+                    has_work: nodes.iter().any(|id| self.has_unsettled(*id))
+                        && !self.lacks_state(&nodes),
                 });
             }
         }
@@ -488,7 +489,7 @@ impl World {
         self.judged(judged);
     }
 
-    fn leads(&self, id: NodeId) -> bool {
+    pub(super) fn leads(&self, id: NodeId) -> bool {
         let running = self.nodes[&id].running.as_ref();
         running.is_some_and(|running| running.leads().is_some())
     }
@@ -523,7 +524,7 @@ impl World {
         Some(health)
     }
 
-    /// Somebody leads who reaches enough nodes to decide, some of these among them.
+    /// Somebody leads who reaches enough nodes to decide, which are `size`, some of these among them.
     fn is_led(&self, nodes: NodeSet, size: usize) -> bool {
         let acceptors = self.setup.acceptors();
         acceptors.iter().any(|leader| {

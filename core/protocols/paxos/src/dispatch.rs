@@ -84,6 +84,10 @@ impl Ordering for MultiPaxos {
         self.report()
     }
 
+    fn decided(&self) -> Slot {
+        self.seat.acceptor.log.decided()
+    }
+
     fn check(&self) {
         self.check_all();
     }

@@ -196,16 +196,19 @@ impl Adversary {
 
     /// One message arrives: usually the oldest that is not late, sometimes any.
     fn deliver(&mut self) {
+        let prompt = |posted: &Posted| !posted.is_late && self.can_arrive(posted);
+        if let Some(index) = self.posted.iter().position(prompt)
+            && !self.random.chance(self.mood.disorder)
+        {
+            return self.arrive(index);
+        }
         let able: Vec<usize> = (0..self.posted.len())
             .filter(|index| self.can_arrive(&self.posted[*index]))
             .collect();
-        let prompt = able.iter().find(|index| !self.posted[**index].is_late);
-        let index = match prompt {
-            Some(index) if !self.random.chance(self.mood.disorder) => *index,
-            Some(_) | None if able.is_empty() => return,
-            Some(_) | None => *self.random.pick(&able),
-        };
-        self.arrive(index);
+        if !able.is_empty() {
+            let index = *self.random.pick(&able);
+            self.arrive(index);
+        }
     }
 
     fn can_arrive(&self, posted: &Posted) -> bool {
@@ -230,7 +233,7 @@ impl Adversary {
             message: posted.message,
         };
         let ordering = self.players[&to].ordering.as_ref();
-        let decided = ordering.map_or(Slot::ZERO, |ordering| ordering.status().decided);
+        let decided = ordering.map_or(Slot::ZERO, |ordering| ordering.decided());
         self.judge.knows(to, decided);
         self.judge.arrived(to, from, &message);
         let PeerMessage::Ordering { view, message } = message else {

@@ -17,7 +17,7 @@ use crate::checkers::leases::Leases;
 use crate::checkers::phase_one::choices;
 use quorate_acceptor::Testimony;
 use quorate_any::AnyMessage;
-use quorate_ordering::{Entry, LinkState, Record};
+use quorate_ordering::{Entry, LinkState, Ordering, Record};
 use quorate_replica::{Input, Output, PeerMessage, ReplicaMessage};
 use quorate_types::{Ballot, Batch, Duration, NodeId, NodeSet, Slot, Time, ToClient};
 use std::collections::BTreeMap;
@@ -253,7 +253,7 @@ impl World {
             return;
         }
         if let Some(running) = &self.nodes[&id].running {
-            let decided = running.replica.status().ordering.decided;
+            let decided = running.replica.ordering().decided();
             let judged = self.leading.catching_up.settled(id, decided);
             self.judged(judged);
         }
@@ -262,9 +262,7 @@ impl World {
     /// The end of the prefix that a node knows to be decided.
     fn decided_at(&self, id: NodeId) -> Slot {
         let running = self.nodes[&id].running.as_ref();
-        running.map_or(Slot::ZERO, |running| {
-            running.replica.status().ordering.decided
-        })
+        running.map_or(Slot::ZERO, |running| running.replica.ordering().decided())
     }
 
     /// A node takes over a snapshot.
@@ -344,7 +342,7 @@ impl World {
     fn watch_queries(&mut self, id: NodeId, reads: &[ReadSeen], out: &[Output<AnyMessage>]) {
         let life = self.nodes[&id].life;
         let executed = self.nodes[&id].running.as_ref();
-        let executed = executed.map_or(Slot::ZERO, |running| running.replica.status().executed);
+        let executed = executed.map_or(Slot::ZERO, |running| running.replica.executed_upto());
         let waited = self.leading.barriers.get(&id).copied().unwrap_or_default();
         let mut ends = None;
         let mut is_clear = waited <= executed;

@@ -294,7 +294,9 @@ impl World {
             self.exercised(Row::Stalled);
         }
         self.watch_inbox(id, &taken.early);
-        self.watch_inbox(id, &taken.late);
+        if !taken.late.is_empty() {
+            self.watch_inbox(id, &taken.late);
+        }
         let count = taken.early.len() + taken.late.len();
         for input in taken.early {
             self.handle(id, clock.boot(taken.look.at), input, out);

@@ -16,7 +16,7 @@ use bytes::{Bytes, BytesMut};
 use quorate_acceptor::Testimony;
 use quorate_any::AnyMessage;
 use quorate_any::paxos::Message;
-use quorate_ordering::{Lane, Role};
+use quorate_ordering::{Lane, Ordering, Role};
 use quorate_replica::{Input, Output, PeerMessage, ReplicaMessage};
 use quorate_storage::StorageError;
 use quorate_types::{CallPlace, Digest, Duration, NodeId, NodeSet, Slot};
@@ -145,7 +145,7 @@ impl World {
             )
         {
             // A node that waits for a snapshot hands up nothing, and may know more slots to be decided.
-            let decided = self.running(id).replica.status().ordering.decided;
+            let decided = self.running(id).replica.ordering().decided();
             self.judge.knows(id, decided);
         }
         let judged = self.judge.sent(id, life, message);

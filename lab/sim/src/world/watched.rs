@@ -104,6 +104,10 @@ impl Ordering for Watched {
         self.inner.status()
     }
 
+    fn decided(&self) -> Slot {
+        self.inner.decided()
+    }
+
     fn check(&self) {
         self.inner.check();
     }

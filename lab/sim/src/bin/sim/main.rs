@@ -13,6 +13,9 @@ use std::time::Duration;
 use many::{Many, Until};
 use quorate_sim::world::{Report, Schedule, Telling, run, run_seed, shrink};
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const USAGE: &str = "\
 usage: sim --seed S [--trace]             run one seed
        sim --schedule FILE [--trace]      run a schedule as text

@@ -242,7 +242,7 @@ impl Adversary {
         match effect {
             Effect::Send { to, message, .. } => {
                 let ordering = self.players[&id].ordering.as_ref();
-                let decided = ordering.map_or(Slot::ZERO, |ordering| ordering.status().decided);
+                let decided = ordering.map_or(Slot::ZERO, |ordering| ordering.decided());
                 self.judge.knows(id, decided);
                 let life = self.players[&id].life;
                 let told = PeerMessage::Ordering {

@@ -16,13 +16,17 @@ DEV := $(abspath $(TARGET_DIR))/debug
 SIM := $(CARGO) run --quiet -p quorate-sim
 # Tests run the sources of this tree with the native half and the programs of the dev build, not what `make build` installed.
 TREE := PYTHONPATH=$(CURDIR)/python QUORATE_PROGRAM=$(DEV)/quorate QUORATE_HISTORY=$(DEV)/history
-# Seeds of `make test`: about 150 CPU-seconds, shared by the cores. Seeds of `make test-fast`: about 15.
-TEST_SEEDS ?= 2500
+# Seeds of `make test`: about 150 CPU-seconds, shared by the cores. FIXED_SEEDS from 0 are the same for every commit: what they find is
+# the doing of the change. DRAWN_SEEDS begin at FROM, so each commit looks where none has looked.
+FIXED_SEEDS ?= 2000
+DRAWN_SEEDS ?= 500
+# Seeds of `make test-fast`, from 0: about 15 CPU-seconds.
 FAST_SEEDS ?= 250
 # Integration tests that start no process and open no socket.
 FAST_TESTS := scripts late_messages replica session wire files log lives group_commit pledge repository
-# `make test` repeats these seeds, so that a red run is the doing of the change; `make night` draws fresh ones. FROM=n runs others.
-FROM ?= 0
+# The commit's first seven digits as a number, or the number after the largest of those where no commit is known.
+COMMIT := $(shell git rev-parse HEAD 2>/dev/null | cut -c1-7)
+FROM ?= $(shell printf '%d' 0x$(or $(COMMIT),10000000))
 
 # Empty until the Python package stands; then it is installed and its types are checked.
 PACKAGE := $(wildcard python/pyproject.toml)
@@ -60,10 +64,10 @@ compile: cargo-present venv
 	$(CARGO) build --workspace --all-targets
 	@cmp --silent $(DEV)/lib_native.so python/quorate/_native.abi3.so || install -m 755 $(DEV)/lib_native.so python/quorate/_native.abi3.so
 
-# Runs $(1) seeds from $(FROM) on.
+# Runs $(2) seeds from $(1) on; says how to run them again when one fails.
 define seeds
-	@echo "seeds from $(FROM); FROM=$(FROM) runs the same again"
-	@$(DEV)/sim --from $(FROM) --seeds $(1)
+	@echo "$(2) seeds from $(1)"
+	@$(DEV)/sim --from $(1) --seeds $(2) || { echo "$(3)" >&2; exit 1; }
 endef
 
 # ---- what users run ----
@@ -97,7 +101,9 @@ test-python: compile
 	$(TREE) $(BIN)/pytest lab/nemesis
 
 test-sim: compile
-	$(call seeds,$(TEST_SEEDS))
+	$(call seeds,0,$(FIXED_SEEDS),the same seeds again: make test-sim)
+	@echo "the next seeds come from $(if $(COMMIT),commit $(COMMIT),a constant: no commit is known); make test-sim FROM=$(FROM) runs the same again"
+	$(call seeds,$(FROM),$(DRAWN_SEEDS),the same seeds again: make test-sim FROM=$(FROM))
 
 test-fast: cargo-present venv ## after a small change: unit and scenario tests, tidy, 250 simulator seeds; the Python tests are left out
 	@$(MAKE) --no-print-directory fast-steps && echo "test-fast: passed in $$SECONDS s"
@@ -105,7 +111,7 @@ test-fast: cargo-present venv ## after a small change: unit and scenario tests, 
 fast-steps:
 	$(CARGO) build --quiet --workspace --all-targets
 	$(CARGO) test --quiet --workspace --lib $(addprefix --test ,$(FAST_TESTS))
-	$(call seeds,$(FAST_SEEDS))
+	$(call seeds,0,$(FAST_SEEDS),the same seeds again: make test-fast)
 
 check: check-rust check-tidy check-python check-shell ## formatting, lints, types and the repository's own rules; changes nothing
 

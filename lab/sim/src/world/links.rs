@@ -48,6 +48,10 @@ impl World {
         if !self.network.delivers(&packet) || self.nodes[&packet.to].running.is_none() {
             return;
         }
+        // Whatever reaches a life comes over a connection of that life, whose first word tells an older copy that it is one.
+        if packet.is_stray && self.nodes[&packet.to].is_old_copy {
+            return;
+        }
         let Packet {
             from,
             to,

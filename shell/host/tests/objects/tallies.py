@@ -1,4 +1,4 @@
-"""Counts that objects keep beside their state: in a module of its own, for their own is searched."""
+"""Counts that objects keep beside their state: in a module of its own, as their own is searched."""
 
 COUNTS = {}
 

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import copyreg
 import inspect
-import sys
 import types
 from typing import Any
 
-from quorate import _content, _names, _standard
+from quorate import _constants, _content, _names, _standard
 from quorate._errors import MalformedValue
 
 Parts = tuple[str, tuple[Any, ...], Any]
@@ -170,14 +169,6 @@ def make_new(name: str, arguments: tuple[Any, ...]) -> Any:
 def global_value(value: Any, name: str | None = None) -> Parts | str:
     """An instance that an allowed module has under a name, and that is told apart by being it."""
     for found in [name] if name else _names.names_of(value):
-        if find_global(found) is value:
+        if _constants.find(found) is value:
             return "global", (found,), None
     return f"{type(value).__name__} is not supported, for no allowed module has it by a name"
-
-
-def find_global(name: str) -> Any:
-    """The value of a name in an allowed module."""
-    module, _, short = name.rpartition(".")
-    if not _names.is_allowed_module(module) or not hasattr(sys.modules.get(module), short):
-        raise MalformedValue(f"{name} is gone: a snapshot still refers to it")
-    return getattr(sys.modules[module], short)

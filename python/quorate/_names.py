@@ -43,18 +43,30 @@ def package_of(cls: type) -> str:
     return cls.__module__.partition(".")[0]
 
 
+def packages() -> set[str]:
+    """The packages that are allowed."""
+    return _packages
+
+
 def is_allowed_module(module: str) -> bool:
     """Whether the module lies in an allowed package."""
     return module.partition(".")[0] in _packages
 
 
 def names_of(value: Any) -> Iterator[str]:
-    """The names that loaded modules of allowed packages have for a value."""
-    for module_name, module in list(sys.modules.items()):
-        if is_allowed_module(module_name):
+    """The names that loaded modules of allowed packages, and their classes, have for a value."""
+    return (name for name, member in global_values() if member is value)
+
+
+def global_values() -> Iterator[tuple[str, Any]]:
+    """Names and values of the variables of loaded modules of allowed packages, and of the classes in them."""
+    for module_name, module in sorted(sys.modules.items()):
+        if module is not None and is_allowed_module(module_name):
             for name, member in list(vars(module).items()):
-                if member is value:
-                    yield f"{module_name}.{name}"
+                yield f"{module_name}.{name}", member
+                if isinstance(member, type) and member.__module__ == module_name:
+                    for inner, value in list(vars(member).items()):
+                        yield f"{module_name}.{name}.{inner}", value
 
 
 def name_of(cls: type) -> str:

@@ -11,7 +11,7 @@ import sys
 import types
 from typing import Any
 
-from quorate import _arrays, _callables, _content, _names, _standard
+from quorate import _arrays, _callables, _constants, _content, _names, _standard
 from quorate._errors import MalformedValue
 
 Parts = tuple[str, tuple[Any, ...], Any]
@@ -29,6 +29,9 @@ def take_apart(value: Any) -> Parts | str:
     if plain is not None:
         return plain, (), _content.fields_of(value)
     standard = _standard.STANDARD.get(cls)
+    constant = _constants.name_of(value, cls)
+    if constant is not None:
+        return "global", (constant,), None
     try:
         return standard(value) if standard is not None else _take_apart(value, cls)
     except Exception as error:
@@ -56,7 +59,7 @@ def _take_apart(value: Any, cls: type) -> Parts | str:
         return _not_allowed(cls)
     name = _names.name_of(cls)
     has_hooks = any(_callables.has_own(cls, hook) for hook in ("__getstate__", "__setstate__"))
-    if _content.root_of(cls) is object and not has_hooks:
+    if _content.root_of(cls) is object and not has_hooks and not _constants.may_be(cls):
         _plain[cls] = name
     return _instance(value, cls, name)
 
@@ -121,7 +124,7 @@ def make(name: str, arguments: tuple[Any, ...]) -> Any:
 _KINDS: dict[str, Any] = {
     "class": _callables.find,
     "function": _callables.find,
-    "global": _callables.find_global,
+    "global": _constants.find,
     "method": _callables.make_method,
     "bound": _callables.make_bound,
     "reduce": _callables.make_reduced,

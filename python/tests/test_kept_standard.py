@@ -19,7 +19,8 @@ import re
 import threading
 import types
 import zoneinfo
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
 
 import pytest
 
@@ -211,6 +212,43 @@ def test_a_value_of_the_standard_library_is_kept(value: Any) -> None:
     assert copy == value
     if isinstance(value, datetime.datetime | datetime.time):
         assert copy.tzname() == "Here"
+
+
+@dataclass(frozen=True)
+class Money:
+    cents: int
+    ZERO: ClassVar[Money]
+
+
+Money.ZERO = Money(0)
+
+
+class Point(NamedTuple):
+    x: int
+
+
+ORIGIN = Point(0)
+HOUR = datetime.timezone(datetime.timedelta(hours=1))
+HALF = fractions.Fraction(1, 2)
+
+
+class Ledger:
+    def __init__(self) -> None:
+        self.kept: list[Any] = []
+
+    def keep(self) -> None:
+        self.kept += [Money.ZERO, ORIGIN, HOUR, HALF, Money(1)]
+
+
+def test_a_constant_that_is_stored_again_after_a_restore_is_the_one_that_was_stored_before() -> None:
+    ledger, twin = Ledger(), Ledger()
+    ledger.keep()
+    twin.keep()
+    ledger = copy_of(ledger)
+    ledger.keep()
+    twin.keep()
+    assert _native.dump_state(ledger) == _native.dump_state(twin)
+    assert ledger.kept[0] is Money.ZERO
 
 
 class Reduced:

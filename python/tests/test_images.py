@@ -5,6 +5,8 @@ from __future__ import annotations
 import enum
 import os
 import struct
+import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -140,3 +142,23 @@ def test_elements_that_reach_all_of_the_state_are_encoded_once() -> None:
     data = _native.dump_state({"nodes": set(everything)})
     assert len(data) < 700_000
     assert len(_native.load_state(data)["nodes"]) == 2000
+
+
+def test_an_image_is_checked_in_a_confined_process_too(tmp_path: Path) -> None:
+    code = (
+        "import os, sys\n"
+        "from pathlib import Path\n"
+        "from test_images import Forgetful, write_image\n"
+        "from quorate import _confinement\n"
+        f"_confinement.confine([{str(Path(__file__).parent)!r}], {str(tmp_path)!r})\n"
+        "value = Forgetful()\n"
+        f"path = Path({str(tmp_path / 'image')!r})\n"
+        "assert write_image(value, path) == (0, ''), write_image(value, path)\n"
+        "value.is_old = True\n"
+        "assert write_image(value, path)[1] == \"KeyError: 'old'\"\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": ":".join([str(Path(__file__).parent), *sys.path])}
+    ended = subprocess.run(
+        [sys.executable, "-c", code], check=False, capture_output=True, text=True, env=environment
+    )
+    assert ended.returncode == 0, ended.stderr

@@ -71,6 +71,8 @@ pub(crate) struct Connection {
     pub(crate) is_held: bool,
     /// Whether there was something to read while it was held.
     pub(crate) is_unread: bool,
+    /// Whether it waits for its turn to be read.
+    pub(crate) is_to_read: bool,
     pub(crate) group: GroupId,
     /// How far both nodes have shown who they are.
     pub(crate) proving: Proving,
@@ -108,6 +110,7 @@ impl Connection {
             unserved: 0,
             is_held: false,
             is_unread: false,
+            is_to_read: false,
             group,
             proving: Proving::NotBegun,
             is_judged: false,

@@ -171,9 +171,27 @@ impl Transport {
         if has_room {
             self.greeted += 1;
         } else {
-            self.unread.push(slot);
+            self.read_later(slot);
         }
         has_room
+    }
+
+    /// Reads the connection in the next round, if it is still there. It waits once, however much comes on it meanwhile.
+    pub(crate) fn read_later(&mut self, slot: usize) {
+        let connection = self.slots[slot].as_mut();
+        if connection.is_some_and(|one| !std::mem::replace(&mut one.is_to_read, true)) {
+            self.unread.push(slot);
+        }
+    }
+
+    /// The connections that wait to be read, in turn. One that came into the slot of another does not take its turn.
+    pub(crate) fn take_unread(&mut self) -> Vec<usize> {
+        let mut unread = std::mem::take(&mut self.unread);
+        unread.retain(|slot| {
+            let connection = self.slots[*slot].as_mut();
+            connection.is_some_and(|one| std::mem::take(&mut one.is_to_read))
+        });
+        unread
     }
 
     /// So many bytes of a client's frames wait to be served: while there are any, it is not read.
@@ -185,7 +203,7 @@ impl Transport {
         connection.unserved = unserved;
         connection.is_held = unserved > 0;
         if !connection.is_held && std::mem::take(&mut connection.is_unread) {
-            self.unread.push(slot);
+            self.read_later(slot);
         }
         self.weigh(slot, now);
     }

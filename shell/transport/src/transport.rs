@@ -182,7 +182,7 @@ pub struct Transport {
     pub(crate) reaching: Reaching,
     /// Slots with something to write, each listed once.
     listed: Vec<usize>,
-    /// Slots with more to read.
+    /// Slots with more to read, each connection once.
     pub(crate) unread: Vec<usize>,
     scratch: BytesMut,
 }
@@ -301,7 +301,7 @@ impl Transport {
 
     /// Reads what earlier rounds left unread, up to the same bound.
     pub fn read_on(&mut self, now: Time) {
-        for slot in std::mem::take(&mut self.unread) {
+        for slot in self.take_unread() {
             self.receive(slot, false, now);
         }
     }
@@ -486,7 +486,7 @@ impl Transport {
         }
         match received {
             Ok(Left::Nothing) => {}
-            Ok(Left::More) => self.unread.push(slot),
+            Ok(Left::More) => self.read_later(slot),
             Err(error) => {
                 tracing::debug!(slot, %error, "connection ended");
                 self.close(slot, now);

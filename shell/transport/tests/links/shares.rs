@@ -199,28 +199,34 @@ fn many_small_holders_of_one_address_close_nobody_elsewhere() {
     );
 }
 
-#[test]
-fn a_flood_of_tls_handshakes_takes_a_bounded_part_of_a_turn() {
+/// A node that speaks TLS, 60 connections that it has accepted, and the first words of a handshake, as another node says them.
+fn crowd_of_tls() -> (Node, Vec<TcpStream>, Vec<u8>) {
     let authority = Authority::new();
     let addresses = free_addresses(2);
-    // The first words of a handshake, as another node says them.
     let listener = TcpListener::bind(addresses[1]).unwrap();
     let mut other = secured(1, &addresses, authority.certify(&node_name(NodeId(1))));
     other.turn();
     let (mut dialled, _) = listener.accept().unwrap();
     other.turn();
-    let mut words = [0; 4096];
+    let mut words = vec![0; 4096];
     let count = dialled.read(&mut words).unwrap();
+    words.truncate(count);
     drop((other, listener, dialled));
     let mut node = secured(2, &addresses, authority.certify(&node_name(NodeId(2))));
-    let mut crowd: Vec<TcpStream> = (0..60)
+    let crowd: Vec<TcpStream> = (0..60)
         .map(|_| TcpStream::connect(node.transport.address()).unwrap())
         .collect();
     until(&mut [&mut node], "all are accepted", |nodes| {
         nodes[0].transport.connections() == 60
     });
+    (node, crowd, words)
+}
+
+#[test]
+fn a_flood_of_tls_handshakes_takes_a_bounded_part_of_a_turn() {
+    let (mut node, mut crowd, words) = crowd_of_tls();
     for one in &mut crowd {
-        one.write_all(&words[..count]).unwrap();
+        one.write_all(&words).unwrap();
     }
     let mut answered = vec![0];
     while answered.last() != Some(&crowd.len()) {
@@ -230,6 +236,23 @@ fn a_flood_of_tls_handshakes_takes_a_bounded_part_of_a_turn() {
     }
     let most = answered.windows(2).map(|turn| turn[1] - turn[0]).max();
     assert!(most <= Some(16), "answered turn by turn: {answered:?}");
+}
+
+#[test]
+fn strangers_that_say_their_first_words_byte_by_byte_wait_once_each() {
+    let (mut node, mut crowd, words) = crowd_of_tls();
+    for byte in words[..100].chunks(1) {
+        for one in &mut crowd {
+            one.write_all(byte).unwrap();
+        }
+        node.turn();
+    }
+    let mut turns = 0;
+    while node.transport.is_pending() {
+        node.turn();
+        turns += 1;
+    }
+    assert!(turns <= 5, "who comes then waits for {turns} turns");
 }
 
 fn is_answered(socket: &TcpStream) -> bool {

@@ -49,6 +49,15 @@ def name_of(value: Any, cls: type) -> str | None:
 
 def find(name: str) -> Any:
     """The value of a name of a module, or of a class in it."""
+    found = _find_loaded(name)
+    if found is None and _names.import_for(name):
+        found = _find_loaded(name)
+    if found is None:
+        raise MalformedValue(f"{name} is gone: a snapshot still refers to it")
+    return found
+
+
+def _find_loaded(name: str) -> Any:
     module_name, _, rest = name.rpartition(".")
     steps = [rest]
     while module_name and module_name not in sys.modules:
@@ -57,12 +66,9 @@ def find(name: str) -> Any:
     found: Any = sys.modules.get(module_name) if _names.is_allowed_module(module_name) else None
     for step in steps if found is not None else ():
         if step not in getattr(found, "__dict__", {}):
-            found = None
-            break
+            return None
         found = vars(found)[step]
-    if found is None or len(steps) > 2:
-        raise MalformedValue(f"{name} is gone: a snapshot still refers to it")
-    return found
+    return found if len(steps) <= 2 else None
 
 
 def _constants() -> dict[int, tuple[str, Any]]:

@@ -150,7 +150,8 @@ class Host:
         """Objects made from their images."""
         gc.disable()
         try:
-            objects = {number: _native.load_state(image) for number, image in images}
+            with _names.restoring():
+                objects = {number: _native.load_state(image) for number, image in images}
         finally:
             gc.enable()
         for number, cls in self._classes.items():

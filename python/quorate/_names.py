@@ -1,11 +1,14 @@
 """Classes by name: only these may be sent or kept in snapshots.
 
 A class is allowed when it was registered, or when its module lies in the package of a registered class.
-Names from the wire are looked up here; nothing is imported because a peer named it.
+Names from the wire are looked up here; nothing is imported because a client named it. A snapshot may name
+modules that a method had imported: those of allowed packages are imported again while it is read.
 """
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import sys
 import types
 from collections.abc import Iterator
@@ -15,6 +18,7 @@ C = TypeVar("C")
 
 _classes: dict[str, type] = {}
 _packages: set[str] = set()
+_is_restoring = False
 
 
 def register(cls: type[C]) -> type[C]:
@@ -89,6 +93,33 @@ def find(name: str) -> Any:
         return known
     if name.partition(".")[0] not in _packages:
         return None
+    found = _find_loaded(name)
+    return _find_loaded(name) if found is None and import_for(name) else found
+
+
+@contextlib.contextmanager
+def restoring() -> Iterator[None]:
+    """While a snapshot is read that this or another replica wrote."""
+    global _is_restoring
+    _is_restoring = True
+    try:
+        yield
+    finally:
+        _is_restoring = False
+
+
+def import_for(name: str) -> bool:
+    """Import the module of a name in a snapshot, if its package is allowed. Says whether there is one."""
+    module_name = name.rpartition(".")[0]
+    while _is_restoring and module_name and is_allowed_module(module_name):
+        with contextlib.suppress(ImportError):
+            importlib.import_module(module_name)
+            return True
+        module_name = module_name.rpartition(".")[0]
+    return False
+
+
+def _find_loaded(name: str) -> Any:
     module_name, _, rest = name.rpartition(".")
     path = [rest]
     while module_name:

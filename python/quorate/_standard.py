@@ -9,6 +9,7 @@ from __future__ import annotations
 import collections
 import datetime
 import functools
+import importlib
 import itertools
 import logging
 import operator
@@ -260,6 +261,9 @@ def class_name(cls: type) -> str | None:
 def find_class(name: str) -> type | None:
     """The class of a name that `class_name` gave."""
     module, _, short = name.rpartition(".")
+    if name in _CLASSES:
+        # Who wrote the snapshot may have imported it in a method.
+        importlib.import_module(module)
     found = getattr(sys.modules.get(module), short, None)
     return found if isinstance(found, type) and class_name(found) == name else None
 
@@ -273,6 +277,6 @@ def find_function(name: str) -> Any:
     module, _, short = name.rpartition(".")
     if module not in _MODULES and (module != "builtins" or short not in _BUILTINS):
         return None
-    found = getattr(sys.modules.get(module), short, None)
+    found = getattr(importlib.import_module(module), short, None)
     is_function = isinstance(found, types.FunctionType | types.BuiltinFunctionType | type)
     return found if is_function and getattr(found, "__module__", None) == module else None

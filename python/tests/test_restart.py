@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from pathlib import Path
 
+from lazy_subjects import Ledger
 from subjects import Wallet
 
 import quorate
-from quorate import _local
+from quorate import _local, _names, _native
 
 
 def test_a_stopped_group_has_everything_it_acknowledged(tmp_path: Path) -> None:
@@ -28,3 +30,33 @@ def test_a_stopped_group_has_everything_it_acknowledged(tmp_path: Path) -> None:
     ):
         assert wallet.total() == 1101
         assert wallet.deposit(1) == 1102
+
+
+START = """
+import sys
+from quorate import _host, _names, _native
+from lazy_subjects import Ledger
+
+_names.register(Ledger)
+host = _host.Host(0)
+host._classes[1] = Ledger
+image = sys.stdin.buffer.read()
+restored = host.restore([(1, image)])[1]
+assert _native.dump_state(restored) == image
+print(*restored.described())
+"""
+
+
+def test_a_new_host_knows_what_only_methods_had_imported() -> None:
+    _names.register(Ledger)
+    ledger = Ledger()
+    ledger.keep()
+    image = _native.dump_state(ledger)
+    started = subprocess.run(
+        [sys.executable, "-c", START],
+        input=image,
+        cwd=Path(__file__).parent,
+        capture_output=True,
+        check=False,
+    )
+    assert started.stdout.decode().split() == ledger.described(), started.stderr.decode()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import collections
 import sys
+import types
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -167,6 +168,11 @@ def _calls(scope: Scope) -> Iterator[_Place]:
                 yield node, label, "changed"
         if not isinstance(node, ast.Call):
             continue
+        function, label = scope.resolve(node.func)
+        is_method = isinstance(function, types.MethodType | types.BuiltinMethodType)
+        if label and is_method and _is_numpy_generator(function.__self__):
+            # numpy.random.rand and such belong to one generator of the module.
+            yield node, "numpy.random", "advanced"
         if isinstance(node.func, ast.Attribute):
             value, label = scope.resolve(node.func.value)
             if label and _changes(value, node.func.attr, scope):
@@ -189,13 +195,18 @@ def _changes(value: Any, method: str, caller: Scope) -> bool:
     """Whether calling this method of a value outside changes it."""
     if isinstance(value, _CONTAINERS):
         return method in _CHANGING_METHODS
-    if hasattr(type(value), "getrandbits"):
+    if hasattr(type(value), "getrandbits") or _is_numpy_generator(value):
         return True
     cls = type(value)
     if package_of(cls) != caller.module.partition(".")[0]:
         return False
     scope = Scope.of(getattr(cls, method, None), cls)
     return scope is not None and any(_is_of_self(scope, node) for node in scope.nodes())
+
+
+def _is_numpy_generator(value: Any) -> bool:
+    """Whether drawing from it changes it: a Generator or a RandomState."""
+    return hasattr(type(value), "_bit_generator") or hasattr(type(value), "bit_generator")
 
 
 def _is_of_self(scope: Scope, node: Any) -> bool:

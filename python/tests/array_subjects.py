@@ -1,4 +1,4 @@
-"""A class that keeps arrays of numpy, which comes with matplotlib."""
+"""A class that keeps arrays of numpy, which comes with matplotlib, and some that draw numbers with it."""
 
 from __future__ import annotations
 
@@ -22,3 +22,31 @@ class Grid:
 
     def total(self) -> float:
         return float(self.rows.sum() + self.best)
+
+
+SHARED = np.random.default_rng(7)
+rand = np.random.rand
+
+
+class ByModule:
+    def roll(self) -> float:
+        np.random.seed(1)
+        return float(np.random.random_sample())
+
+
+class ByName:
+    def roll(self) -> float:
+        return float(rand())
+
+
+class BySharedGenerator:
+    def roll(self) -> float:
+        return float(SHARED.random())
+
+
+class ByOwnGenerator:
+    def __init__(self) -> None:
+        self.generator = np.random.default_rng(5)
+
+    def roll(self) -> float:
+        return float(self.generator.random() + np.random.default_rng(3).random())

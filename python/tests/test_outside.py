@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import array_subjects
 import outside_subjects
 import pytest
 from subjects import Wallet
@@ -26,6 +27,17 @@ def test_state_outside_of_the_object_is_found_with_its_line(cls: type) -> None:
 @pytest.mark.parametrize("cls", [*outside_subjects.SOUND, Wallet], ids=lambda cls: cls.__name__)
 def test_a_sound_class_raises_no_alarm(cls: type) -> None:
     assert _outside.find(cls) is None
+
+
+@pytest.mark.parametrize("name", ["ByModule", "ByName", "BySharedGenerator"])
+def test_a_generator_of_numpy_that_others_draw_from_is_state_outside(name: str) -> None:
+    finding = _outside.find(getattr(array_subjects, name))
+    assert finding is not None
+    assert finding.function == f"{name}.roll"
+
+
+def test_a_generator_of_numpy_in_the_object_or_the_call_is_not() -> None:
+    assert _outside.find(array_subjects.ByOwnGenerator) is None
 
 
 def prepared(class_path: str, with_snapshots: bool) -> Any:

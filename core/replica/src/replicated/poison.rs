@@ -404,4 +404,36 @@ mod tests {
         assert_eq!(calls.died(replicas, at(one, 1, 3), Death::First), []);
         assert_eq!(calls.died(replicas, at(other, 1, 4), Death::First), []);
     }
+
+    #[test]
+    fn a_slot_that_an_older_report_says_may_have_been_answered_is_kept() {
+        let (one, other, replicas, mut calls) = pair();
+        calls.retries(by(one, 3));
+        let late = by(one, 2);
+        assert_eq!(calls.died(replicas, late, Death::Again), []);
+        assert!(calls.is_kept(late.place));
+        assert_eq!(calls.died(replicas, by(other, 1), Death::First), []);
+        assert_eq!(calls.died(replicas, by(one, 4), Death::First), []);
+    }
+
+    #[test]
+    fn a_slot_stays_forgotten_when_an_earlier_one_is_forgotten_after_it() {
+        let (one, other, replicas, mut calls) = pair();
+        let many = POISON_CALLS as u64;
+        let at = |slot| CallPlace {
+            slot: Slot(slot),
+            index: 0,
+        };
+        let report = |reporter, slot| Report {
+            reporter,
+            place: at(slot),
+            number: 1,
+        };
+        (1..=many).for_each(|slot| calls.skipped(at(slot)));
+        let kept = 2 * many;
+        (kept..=kept + many).for_each(|slot| calls.survived(report(other, slot)));
+        calls.skipped(at(4 * many));
+        assert_eq!(calls.died(replicas, report(one, kept), Death::First), []);
+        assert_eq!(calls.died(replicas, report(other, kept), Death::First), []);
+    }
 }

@@ -194,6 +194,22 @@ fn a_fetch_that_found_no_snapshot_asks_who_takes_one_at_once() {
 }
 
 #[test]
+fn a_fetch_asks_at_once_who_takes_a_snapshot_of_the_very_slot_that_is_needed() {
+    let mut world = World::new(3);
+    world.shared.borrow_mut().deaf.insert(2);
+    let session = world.open(0, 5);
+    world.call(0, 5, id(session, 1), "a");
+    let upto = world.shared.borrow().last().next();
+    world.effect(2, quorate_ordering::Effect::NeedSnapshot { upto });
+    world.run();
+    assert!(world.nodes[2].replica.status().is_fetching);
+    world.say(0, 5, FromClient::Checkpoint { request: 1 });
+    world.run();
+    assert!(!world.nodes[2].replica.status().is_fetching);
+    assert_eq!(world.nodes[2].replica.status().snapshot, upto);
+}
+
+#[test]
 fn pieces_out_of_place_or_from_strangers_are_not_stored() {
     let (mut world, _, slot) = with_one_behind();
     world.nodes[2].is_cut = true;

@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_proof_is_good_for_its_pair_its_side_and_its_nonces_only() {
+    fn a_proof_is_good_for_its_cluster_its_pair_its_side_and_its_nonces_only() {
         let life = |node, incarnation| (NodeId(node), Incarnation(incarnation));
         let key = |one, other| LinkKey::of(ClusterId(7), one, other);
         let (dials, accepts) = (Nonce([1; 16]), Nonce([2; 16]));
@@ -132,6 +132,11 @@ mod tests {
             key(life(1, 101), life(3, 102)).proof(LinkSide::Dials, dials, accepts),
             key(life(1, 101), life(2, 103)).proof(LinkSide::Dials, dials, accepts),
             key(life(1, 102), life(2, 101)).proof(LinkSide::Dials, dials, accepts),
+            LinkKey::of(ClusterId(8), life(1, 101), life(2, 102)).proof(
+                LinkSide::Dials,
+                dials,
+                accepts,
+            ),
         ];
         assert!(others.iter().all(|other| *other != good));
         assert_eq!(LinkProof::from_bytes(*good.bytes()), good);

@@ -524,27 +524,28 @@ mod tests {
 
     /// The memory of a body is free to be changed only if nobody else holds a part of it.
     #[test]
-    fn a_large_frame_that_one_read_brings_with_others_has_memory_of_its_own() {
-        let mut stream = BytesMut::new();
-        for length in [100, LARGE_FRAME_BYTES, 100] {
-            put_frame(&mut stream, Kind::Peer, GroupId(1), |body| {
-                body.put_bytes(length as u8, length)
-            });
+    fn a_large_frame_has_memory_of_its_own_wherever_in_a_read_it_lies() {
+        for before in [100, READ_BYTES_MAX - 2 * LARGE_FRAME_BYTES] {
+            let mut stream = BytesMut::new();
+            for length in [before, LARGE_FRAME_BYTES, 100] {
+                put_frame(&mut stream, Kind::Peer, GroupId(1), |body| {
+                    body.put_bytes(length as u8, length)
+                });
+            }
+            let mut reader = FrameReader::new(1 << 20);
+            reader.read_bytes = READ_BYTES_MAX;
+            reader.space()[..stream.len()].copy_from_slice(&stream);
+            reader.filled(stream.len());
+            let mut frames = Vec::new();
+            while let Some(frame) = reader.next_frame().expect("the stream is whole") {
+                frames.push(frame.body);
+            }
+            let lengths: Vec<usize> = frames.iter().map(Bytes::len).collect();
+            assert_eq!(lengths, [before, LARGE_FRAME_BYTES, 100]);
+            let large = frames.swap_remove(1);
+            assert!(large.iter().all(|byte| *byte == LARGE_FRAME_BYTES as u8));
+            assert!(large.is_unique(), "it holds no buffer of 256 KiB in memory");
         }
-        let mut reader = FrameReader::new(1 << 20);
-        reader.read_bytes = READ_BYTES_MAX;
-        let space = reader.space();
-        space[..stream.len()].copy_from_slice(&stream);
-        reader.filled(stream.len());
-        let mut frames = Vec::new();
-        while let Some(frame) = reader.next_frame().expect("the stream is whole") {
-            frames.push(frame.body);
-        }
-        let lengths: Vec<usize> = frames.iter().map(Bytes::len).collect();
-        assert_eq!(lengths, [100, LARGE_FRAME_BYTES, 100]);
-        let large = frames.swap_remove(1);
-        assert!(large.iter().all(|byte| *byte == LARGE_FRAME_BYTES as u8));
-        assert!(large.is_unique(), "it holds no buffer of 256 KiB in memory");
     }
 
     #[test]

@@ -487,4 +487,27 @@ mod tests {
         let took = now.since(begun);
         assert!(took < Duration::from_millis(1_000), "it took {took:?}");
     }
+
+    #[test]
+    fn nobody_pauses_longer_for_those_who_left_in_a_pause() {
+        let mut turns = ClientTurns::default();
+        let crowd = 2..2 + 100 * PAUSES_AT_ONCE as u64;
+        for flooding in crowd.clone().map(ConnectionId) {
+            turns.push(flooding, HERE, closes(100));
+        }
+        let mut now = Time(0);
+        while turns.is_waiting() {
+            turn(&mut turns, now, 4);
+        }
+        crowd.map(ConnectionId).for_each(|left| turns.gone(left));
+        while turns.is_waiting() {
+            turn(&mut turns, now, 4);
+        }
+        turns.push(HONEST, HERE, closes(100));
+        turn(&mut turns, now, 4);
+        let pause = turns.next_wake().expect("it owes too much").since(now);
+        assert_eq!(pause, DEBT_PAUSE);
+        now = now + pause;
+        assert!(!turn(&mut turns, now, 4).is_empty(), "it is served again");
+    }
 }

@@ -329,3 +329,75 @@ pub(crate) fn open(
     }
     Ok((snapshot.core, images))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quorate_types::{
+        Ballot, ClusterId, Incarnation, Member, NodeSet, Persistence, Quorums, Stamp, View,
+        ViewNumber,
+    };
+    use std::path::Path;
+    use std::sync::mpsc::channel;
+
+    const GROUP: GroupId = GroupId(3);
+
+    fn core(slot: Slot) -> SnapshotCore {
+        let nodes = NodeSet::only(NodeId(1));
+        SnapshotCore {
+            slot,
+            stamp: Stamp::default(),
+            replies_digest: 0,
+            view: View {
+                number: ViewNumber(1),
+                first_slot: Slot(1),
+                members: vec![Member {
+                    node: NodeId(1),
+                    incarnation: Incarnation(1),
+                    address: "h:1".to_owned(),
+                }],
+                replicas: nodes,
+                acceptors: nodes,
+                quorums: Quorums::majority(1).unwrap(),
+                window: 64,
+                persistence: Persistence::Disk,
+                objects: Vec::new(),
+            },
+            lead_ballot: Ballot::ZERO,
+            lead_slot: Slot::ZERO,
+            sessions: Vec::new(),
+        }
+    }
+
+    fn worker(directory: &Path) -> Worker {
+        let disk = || DirectoryDisk::open(directory).unwrap();
+        let store = SnapshotStore::open(disk(), ClusterId(7)).unwrap();
+        let poll = mio::Poll::new().unwrap();
+        let waker = Arc::new(Waker::new(poll.registry(), mio::Token(0)).unwrap());
+        let names = vec!["it".to_owned()];
+        Worker::new((store, disk()), GROUP, names, channel().0, waker)
+    }
+
+    fn save(worker: &mut Worker, slot: u64) {
+        let image = ObjectImage {
+            object: ObjectId(0),
+            image: vec![1; 1000].into(),
+        };
+        let done = worker.save(&core(Slot(slot)), &[image], [0; 32], Slot(slot));
+        assert!(matches!(done, SnapshotDone::Taken { .. }));
+    }
+
+    #[test]
+    fn a_snapshot_that_newer_ones_have_replaced_is_held_open_for_no_peer() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut worker = worker(directory.path());
+        save(&mut worker, 10);
+        assert!(worker.piece(Slot(10), 0, 100).is_some());
+        save(&mut worker, 11);
+        assert!(worker.piece(Slot(10), 100, 100).is_some(), "it is kept yet");
+        save(&mut worker, 12);
+        assert!(worker.outgoing.is_empty(), "its space is free");
+        assert!(worker.piece(Slot(10), 200, 100).is_none());
+        assert!(worker.piece(Slot(12), 0, 100).is_some());
+    }
+}

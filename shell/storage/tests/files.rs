@@ -197,11 +197,22 @@ fn a_snapshot_is_read_in_parts_while_newer_ones_replace_it() {
     }
     assert!(read == content, "the parts make the whole");
     assert!(kept.read(content.len() as u64, 1).unwrap().is_empty());
-    let path = dir.path().join("snap-00000003-000000000000000d");
-    let mut damaged = std::fs::read(&path).unwrap();
-    *damaged.last_mut().unwrap() ^= 4;
-    std::fs::write(&path, damaged).unwrap();
-    assert!(store.open_at(GroupId(3), Slot(13)).unwrap().is_none());
+}
+
+#[test]
+fn no_part_is_read_of_a_snapshot_with_a_damaged_byte_wherever_it_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = SnapshotStore::open(DirectoryDisk::open(dir.path()).unwrap(), CLUSTER).unwrap();
+    let (at, content) = (Slot(10), vec![7; 3_000_000]);
+    store.save(GroupId(3), at, [1; 32], &content, at).unwrap();
+    let path = dir.path().join("snap-00000003-000000000000000a");
+    let whole = std::fs::read(&path).unwrap();
+    for from_end in [1, content.len() / 2, content.len()] {
+        let mut damaged = whole.clone();
+        damaged[whole.len() - from_end] ^= 4;
+        std::fs::write(&path, damaged).unwrap();
+        assert!(store.open_at(GroupId(3), at).unwrap().is_none());
+    }
 }
 
 #[test]

@@ -3,7 +3,9 @@
 use crate::{GROUP, Node, PATIENCE, answer, free_addresses, hello_with, until};
 use bytes::{Bytes, BytesMut};
 use quorate_transport::{Arrival, TransportLimits};
-use quorate_types::{ClusterId, Finding, Incarnation, LinkKey, LinkSide, NodeId, Nonce, Sighting};
+use quorate_types::{
+    ClusterId, Finding, Incarnation, LinkKey, LinkProof, LinkSide, NodeId, Nonce, Sighting,
+};
 use quorate_wire::{
     Frame, HelloRole, Kind, Reject, RejectReason, Welcome, put_challenge, put_frame, put_proof,
     put_sighting, take_challenge, take_sighting,
@@ -29,13 +31,19 @@ fn framed(kind: Kind, body: impl FnOnce(&mut BytesMut)) -> BytesMut {
     frame
 }
 
-/// Comes to node 2 as node 1 of this incarnation, and returns the answer to the proof.
-fn come(two: &mut Node, incarnation: u64, boot: u64) -> (TcpStream, Frame) {
+/// Says to node 2 to be node 1, and returns what it is asked.
+fn greet(two: &mut Node, boot: u64) -> (TcpStream, Nonce, LinkProof) {
     let mut socket = TcpStream::connect(two.transport.address()).unwrap();
     let greeting = hello_with(member(1, boot), 7, Bytes::copy_from_slice(&NONCE.0));
     socket.write_all(&greeting).unwrap();
     let asked = answer(two, &mut socket).expect("a challenge");
     let (accepts, theirs) = take_challenge(&asked.body).unwrap();
+    (socket, accepts, theirs)
+}
+
+/// Comes to node 2 as node 1 of this incarnation, and returns the answer to the proof.
+fn come(two: &mut Node, incarnation: u64, boot: u64) -> (TcpStream, Frame) {
+    let (mut socket, accepts, theirs) = greet(two, boot);
     let own = (NodeId(1), Incarnation(incarnation));
     let key = LinkKey::of(ClusterId(7), own, (NodeId(2), Incarnation(102)));
     let is_theirs = theirs == key.proof(LinkSide::Accepts, NONCE, accepts);
@@ -70,6 +78,22 @@ fn another_incarnation_of_a_member_proves_nothing() {
     assert_eq!(refusal.kind, Kind::Reject);
     let reject = Reject::take(&refusal.body).unwrap();
     assert_eq!(reject.reason, RejectReason::Identity);
+    assert!(two.seen.is_empty(), "nobody came in");
+}
+
+#[test]
+fn a_proof_that_a_stranger_has_heard_lets_nobody_in() {
+    let addresses = free_addresses(2);
+    let mut two = Node::start(2, 1, &addresses, TransportLimits::default());
+    let (_heard, accepts, _) = greet(&mut two, 1);
+    let (own, other) = (Incarnation(101), Incarnation(102));
+    let key = LinkKey::of(ClusterId(7), (NodeId(1), own), (NodeId(2), other));
+    let proof = key.proof(LinkSide::Dials, NONCE, accepts);
+    let heard = framed(Kind::Proof, |body| put_proof(body, proof, crate::reach(1)));
+    let (mut stranger, _, _) = greet(&mut two, 1);
+    stranger.write_all(&heard).unwrap();
+    let refusal = answer(&mut two, &mut stranger).expect("an answer");
+    assert_eq!(refusal.kind, Kind::Reject);
     assert!(two.seen.is_empty(), "nobody came in");
 }
 

@@ -199,6 +199,29 @@ fn many_small_holders_of_one_address_close_nobody_elsewhere() {
     );
 }
 
+#[test]
+fn the_connection_that_holds_most_is_closed_before_others_of_its_address() {
+    let limits = TransportLimits {
+        clients_bytes: 200 << 10,
+        ..TransportLimits::default()
+    };
+    let mut node = node(limits);
+    let mut crowd = Vec::new();
+    while node.transport.counters().heavy_clients == 0 {
+        let bytes = if crowd.len() == 1 { 60 << 10 } else { 5 << 10 };
+        let mut one = welcomed(&mut node);
+        one.write_all(&frame(bytes).split_to(bytes)).unwrap();
+        crowd.push(one);
+        for _ in 0..3 {
+            node.turn();
+        }
+    }
+    let closed: Vec<usize> = (0..crowd.len())
+        .filter(|at| is_answered(&crowd[*at]))
+        .collect();
+    assert_eq!(closed, [1], "it holds more than each of the others");
+}
+
 /// A node that speaks TLS, 60 connections that it has accepted, and the first words of a handshake, as another node says them.
 fn crowd_of_tls() -> (Node, Vec<TcpStream>, Vec<u8>) {
     let authority = Authority::new();

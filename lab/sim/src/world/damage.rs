@@ -2,7 +2,7 @@
 
 use super::World;
 use super::fault::{Lost, Part};
-use super::harm::snapshot_slot;
+use super::harm::{Image, snapshot_slot};
 use super::life::Death;
 use super::row::Row;
 use quorate_storage::{Disk, SimDisk};
@@ -60,8 +60,12 @@ impl World {
             return;
         };
         flip_file(&disks.snapshots, name, bit);
-        if before != snapshot_slot(disks) {
+        let after = snapshot_slot(disks);
+        if before != after {
             self.exercised(Row::DamagedSnapshot);
+        }
+        if after.is_some() && after < before {
+            self.loses_healed(id);
         }
     }
 
@@ -86,19 +90,25 @@ impl World {
         }
     }
 
-    /// Remembers a node's disks as a power cut in this moment would leave them.
+    /// Remembers a node's directory as a power cut in this moment would leave it.
     pub(super) fn keep_image(&mut self, index: usize, id: NodeId) {
-        let image = self.nodes[&id].disks.fork();
-        image.crash(|outcomes| outcomes - 1);
+        let disks = self.nodes[&id].disks.fork();
+        disks.crash(|outcomes| outcomes - 1);
+        let image = Image {
+            disks,
+            quarantine: self.nodes[&id].quarantine,
+            diverged: self.harm.diverged,
+        };
         self.harm.images.insert(index, image);
     }
 
-    /// Gives a node its old disks back.
+    /// Gives a node its old directory back.
     pub(super) fn roll_back(&mut self, index: usize, id: NodeId, down: Duration) {
         let Some(image) = self.harm.images.remove(&index) else {
             return;
         };
         let would_be_sighted = image
+            .disks
             .fork()
             .start()
             .is_ok_and(|found| self.would_be_sighted(id, &found));
@@ -108,8 +118,10 @@ impl World {
         self.die(id, Death::PowerCut, down);
         self.harm.copied.insert(id);
         self.forget_sightings(id);
+        self.diverges_again(id, image.diverged);
         let node = self.node(id);
-        node.disks = image;
+        node.disks = image.disks;
+        node.quarantine = image.quarantine;
         node.is_old_copy = true;
     }
 

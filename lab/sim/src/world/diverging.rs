@@ -41,7 +41,29 @@ impl World {
         });
     }
 
-    /// A node says that its objects answer nobody: only one that differs may, and once.
+    /// A node gets a copy of its directory back. One that was taken while its objects differed brings the state that differs,
+    /// and what the node had noted of it by then: what it noticed later, it has to notice again.
+    pub(super) fn diverges_again(&mut self, id: NodeId, copied: Option<Diverged>) {
+        if let (Some(diverged), Some(copied)) = (&mut self.harm.diverged, copied)
+            && diverged.node == id
+        {
+            diverged.has_noticed = copied.has_noticed;
+        }
+    }
+
+    /// The next start of a node begins with an older snapshot, which may be from before it healed. It has noted nothing any more
+    /// once its log is trimmed for the snapshot that healed it, and then has to fetch a state anyway, so nobody is answered.
+    pub(super) fn loses_healed(&mut self, id: NodeId) {
+        let is_noted = self.nodes[&id].quarantine.is_some();
+        if let Some(diverged) = &mut self.harm.diverged
+            && diverged.node == id
+            && !is_noted
+        {
+            diverged.has_noticed = false;
+        }
+    }
+
+    /// A node says that its objects answer nobody: only one that differs may, and once, unless it goes back.
     pub(super) fn quarantined(&mut self, id: NodeId, quarantine: Quarantine) {
         self.node(id).quarantine = Some(quarantine);
         let is_diverged = matches!(quarantine, Quarantine::Diverged { .. });

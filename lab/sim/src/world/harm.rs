@@ -11,6 +11,7 @@ use super::node::Doom;
 use super::poison::Poison;
 use super::row::{Exercised, Row};
 use quorate_ordering::Role;
+use quorate_replica::Quarantine;
 use quorate_types::{Ballot, Duration, NodeId, Slot};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -42,8 +43,19 @@ pub(super) struct Harm {
     pub traps: Vec<Trap>,
     /// What lasting faults of the network must show, by their index.
     pub watches: BTreeMap<usize, Watch>,
-    /// Disks as they were when a rollback began, by its index.
-    pub images: BTreeMap<usize, Disks>,
+    /// Directories as they were when a rollback began, by its index.
+    pub images: BTreeMap<usize, Image>,
+}
+
+/// A copy of a node's directory.
+#[derive(Debug)]
+pub(super) struct Image {
+    /// The disks.
+    pub disks: Disks,
+    /// What the node had noted of its objects.
+    pub quarantine: Option<Quarantine>,
+    /// Whose objects differed or had differed, and whether it had noticed.
+    pub diverged: Option<Diverged>,
 }
 
 /// A trap that waits.

@@ -145,9 +145,17 @@ impl<O: Ordering> Replica<O> {
         if known.is_some_and(|known| known.hash == hash || is_any) {
             self.attach_to(from, session);
         }
-        if let Err(refusal) = self.is_attached(from, session) {
-            refuse(out, from, Ask::Session(session), refusal);
+        if self.connections.is_attached(from, session) {
+            return;
         }
+        let opened = opened_in(session);
+        let refusal = if opened > self.replicated.applied {
+            self.connections.not_judged(from, opened);
+            Refusal::NotServing
+        } else {
+            Refusal::SessionExpired
+        };
+        refuse(out, from, Ask::Session(session), refusal);
     }
 
     /// The client of this connection has proven that the session is its own.
@@ -158,11 +166,12 @@ impl<O: Ordering> Replica<O> {
     }
 
     /// Refuses what a connection asks for a session that it has not proven to be its own. While this replica may only be
-    /// behind the log that opened the session, another one can judge.
+    /// behind the log that opened the session, or was when the proof came, another one can judge.
     fn is_attached(&self, from: ConnectionId, session: SessionId) -> Result<(), Refusal> {
+        let opened = opened_in(session);
         if self.connections.is_attached(from, session) {
             Ok(())
-        } else if opened_in(session) > self.replicated.applied {
+        } else if opened > self.replicated.applied || self.connections.is_unjudged(from, opened) {
             Err(Refusal::NotServing)
         } else {
             Err(Refusal::SessionExpired)

@@ -1,7 +1,7 @@
 //! The clients connected to this node, as far as the replica must know them.
 
 use crate::limits::{OPENS_PER_CONNECTION, SESSIONS_PER_CONNECTION};
-use quorate_types::{ConnectionId, NodeId, SessionId};
+use quorate_types::{ConnectionId, NodeId, SessionId, Slot};
 use std::collections::BTreeMap;
 
 #[derive(Debug, Default)]
@@ -15,6 +15,8 @@ struct Connection {
     sessions: Vec<SessionId>,
     /// Opens that came on it and wait for their slot.
     opens: usize,
+    /// The highest slot in which a session was opened whose proof came before this replica had applied that slot.
+    unjudged: Slot,
     /// The leader it was last told; at first this node, because the client chose it.
     told: Option<NodeId>,
 }
@@ -30,6 +32,7 @@ impl Connections {
         let known = self.table.entry(connection).or_insert(Connection {
             sessions: Vec::new(),
             opens: 0,
+            unjudged: Slot::ZERO,
             told: Some(own),
         });
         known.tell(leader)
@@ -77,6 +80,19 @@ impl Connections {
     pub(crate) fn is_attached(&self, connection: ConnectionId, session: SessionId) -> bool {
         let known = self.table.get(&connection);
         known.is_some_and(|known| known.has(session))
+    }
+
+    /// The client of `connection` has shown a secret of a session opened in this slot, which is not applied here yet.
+    pub(crate) fn not_judged(&mut self, connection: ConnectionId, opened: Slot) {
+        if let Some(known) = self.table.get_mut(&connection) {
+            known.unjudged = known.unjudged.max(opened);
+        }
+    }
+
+    /// Whether the client may have proven that a session opened in this slot is its own before that could be judged.
+    pub(crate) fn is_unjudged(&self, connection: ConnectionId, opened: Slot) -> bool {
+        let known = self.table.get(&connection);
+        known.is_some_and(|known| opened <= known.unjudged)
     }
 
     /// Removes a connection; returns its sessions.

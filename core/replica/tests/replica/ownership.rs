@@ -180,3 +180,23 @@ fn a_connection_has_few_opens_under_way_and_gets_more_as_they_are_answered() {
     world.say(0, 5, open(2000));
     assert_eq!(world.shared.borrow().submitted.len(), 1);
 }
+
+/// Claim rp-35.
+#[test]
+fn a_proof_that_came_too_early_to_be_judged_does_not_end_the_session() {
+    let mut world = World::new(2);
+    world.shared.borrow_mut().deaf.insert(1);
+    let session = world.open(0, 5);
+    world.attach(1, 6, session);
+    let ask = Ask::Session(session);
+    assert_eq!(world.take_told(6), [refused(ask, Refusal::NotServing)]);
+    world.shared.borrow_mut().deaf.clear();
+    world.run();
+    world.say(1, 6, call(session, 1));
+    let ask = Ask::Call(id(session, 1));
+    assert_eq!(world.take_told(6), [refused(ask, Refusal::NotServing)]);
+    world.say(1, 7, call(session, 1));
+    assert_eq!(world.take_told(7), [refused(ask, Refusal::SessionExpired)]);
+    world.call(1, 6, id(session, 1), "a");
+    assert!(world.outcome(6).is_some());
+}

@@ -30,6 +30,9 @@ pub const MARKS_MAX: usize = 64;
 /// to another node.
 pub const BEHIND_MAX: Duration = Duration::from_millis(200);
 
+/// How long reads that were sent to a host wait for its next start, which takes less unless its classes import much.
+pub const HOST_DOWN_MAX: Duration = Duration::from_millis(1_000);
+
 /// Opens of one connection that wait for their slot: a client has one under way, and a flood of them must not fill batches.
 pub const OPENS_PER_CONNECTION: usize = 16;
 

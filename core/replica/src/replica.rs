@@ -84,7 +84,8 @@ pub struct Replica<O: Ordering> {
     pub(crate) fetch: Fetch,
     /// Commands of this turn, submitted at its end.
     pub(crate) turn: Vec<Command>,
-    pub(crate) is_host_up: bool,
+    /// Since when the own host does not work.
+    pub(crate) host_down_at: Option<Time>,
     pub(crate) is_draining: bool,
     pub(crate) storage: Storage,
     pub(crate) own_poison: OwnPoison,
@@ -124,7 +125,7 @@ impl<O: Ordering> Replica<O> {
             clocks: Clocks::default(),
             fetch: Fetch::default(),
             turn: Vec::new(),
-            is_host_up: true,
+            host_down_at: None,
             is_draining: false,
             storage: Storage::default(),
             own_poison: OwnPoison::new(&remembered),
@@ -218,9 +219,11 @@ impl<O: Ordering> Replica<O> {
             } => self.installed(now, &core, digest, bytes, out),
             Input::InstallFailed { slot } => self.install_failed(now, slot, out),
             Input::Host { is_up } => {
-                self.is_host_up = is_up;
                 if is_up {
+                    self.host_down_at = None;
                     self.host_works();
+                } else {
+                    self.host_down_at.get_or_insert(now);
                 }
             }
             Input::HostDied { slot, index } => self.host_died(now, CallPlace { slot, index }),
@@ -286,6 +289,7 @@ impl<O: Ordering> Replica<O> {
             self.quarantine.next_wake(),
             self.fetch.next_wake(),
             self.own_poison.next_wake(),
+            self.host_given_up_at(),
         ] {
             earliest = Time::earlier(earliest, due);
         }

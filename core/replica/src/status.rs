@@ -84,7 +84,7 @@ impl<O: Ordering> Replica<O> {
             reads: self.reads.len(),
             backlog: self.pipeline.backlog(),
             is_serving: self.serves_objects().is_ok(),
-            is_host_up: self.is_host_up,
+            is_host_up: self.host_down_at.is_none(),
             has_room: self.has_room(),
             is_fetching: self.fetch.is_active(),
             diverged: self.quarantine.diverged(),

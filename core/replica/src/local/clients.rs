@@ -275,7 +275,7 @@ impl<O: Ordering> Replica<O> {
     /// Refuses while this node's objects must not or cannot answer.
     pub(crate) fn serves_objects(&self) -> Result<(), Refusal> {
         let serves = self.is_replica()
-            && self.is_host_up
+            && self.host_down_at.is_none()
             && !self.quarantine.is_set()
             && !self.fetch.is_active();
         if serves {

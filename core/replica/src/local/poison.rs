@@ -79,6 +79,11 @@ impl OwnPoison {
         report.into_iter().chain(self.stranded).min()
     }
 
+    /// Whether the own host died for good.
+    pub(crate) fn is_down(&self) -> bool {
+        self.died_at.is_some()
+    }
+
     /// Whether the objects wait for a survivor's snapshot.
     pub(crate) fn is_stranded(&self) -> bool {
         self.stranded.is_some()

@@ -85,6 +85,9 @@ pub(crate) struct Reads {
     asked: BTreeMap<ReadId, (Way, Group)>,
     ready: VecDeque<Ready>,
     queries: BTreeMap<ReadId, Query>,
+    /// Bytes of reads that the objects have and that were refused: the host keeps them, so they take their place until it
+    /// answers.
+    given_up: BTreeMap<ReadId, usize>,
     /// Reads of any state for which this replica is behind what their clients have seen.
     held: VecDeque<Held>,
     /// Connections that ended in this turn: nobody hears the answers to their reads. At most one for each connection.
@@ -134,7 +137,7 @@ impl Reads {
 
     /// Reads without an answer.
     pub(crate) fn len(&self) -> usize {
-        self.count
+        self.count - self.given_up.len()
     }
 
     pub(crate) fn arrive(&mut self, way: Way, read: Read) {
@@ -155,7 +158,7 @@ impl Reads {
 
     /// A connection ended: its reads take no place from the next turn on, except those that the objects are answering.
     pub(crate) fn disconnected(&mut self, connection: ConnectionId) {
-        if self.count > self.queries.len() {
+        if self.len() > self.queries.len() {
             self.gone.insert(connection);
         }
     }
@@ -277,8 +280,40 @@ impl Reads {
         }
     }
 
-    /// The objects answered.
+    /// Whether the objects have reads that wait for their answers.
+    pub(crate) fn are_queried(&self) -> bool {
+        !self.queries.is_empty()
+    }
+
+    /// Takes the reads whose barrier is known and not reached; keepalives stay.
+    pub(crate) fn take_unreached(&mut self) -> Vec<Read> {
+        let ready = self.ready.iter_mut();
+        let reads = ready.flat_map(|ready| std::mem::take(&mut ready.group.reads));
+        let reads: Vec<Read> = reads.collect();
+        self.ready
+            .retain(|ready| !ready.group.keepalives.is_empty());
+        self.went(reads.iter());
+        reads
+    }
+
+    /// Takes the reads that the objects have: what they answer later is told to nobody.
+    pub(crate) fn give_up_queries(&mut self) -> Vec<Read> {
+        let queries = std::mem::take(&mut self.queries).into_iter();
+        queries
+            .map(|(id, query)| {
+                self.given_up.insert(id, query.read.payload.len());
+                query.read
+            })
+            .collect()
+    }
+
+    /// The objects answered; `None` for a read that was given up.
     pub(crate) fn queried(&mut self, id: ReadId) -> Option<Query> {
+        if let Some(bytes) = self.given_up.remove(&id) {
+            self.count -= 1;
+            self.bytes -= bytes;
+            return None;
+        }
         let query = self.queries.remove(&id)?;
         self.went([&query.read].into_iter());
         Some(query)
@@ -307,7 +342,9 @@ impl Reads {
         let queries = self.queries.values().map(|query| &query.read);
         let waiting = grouped.chain(held).chain(queries);
         let payloads = waiting.map(|read| read.payload.len());
-        assert_eq!(payloads.clone().count(), self.count);
-        assert_eq!(payloads.sum::<usize>(), self.bytes);
+        let given_up = self.given_up.values();
+        assert_eq!(payloads.clone().count() + given_up.len(), self.count);
+        let bytes = payloads.sum::<usize>() + given_up.sum::<usize>();
+        assert_eq!(bytes, self.bytes);
     }
 }

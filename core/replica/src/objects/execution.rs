@@ -1,6 +1,6 @@
 //! The exchange with the objects: calls and queries out, outcomes and answers back.
 
-use crate::limits::{BEHIND_MAX, KEEPALIVES_WAITING};
+use crate::limits::{BEHIND_MAX, HOST_DOWN_MAX, KEEPALIVES_WAITING};
 use crate::local::clients::{refuse, reply};
 use crate::local::reads::{Query, Read, Ready, Way};
 use crate::objects::pipeline::{Calls, Work};
@@ -29,6 +29,31 @@ impl<O: Ordering> Replica<O> {
             self.answer_group(now, ready, out);
         }
         self.tend_held(now, out);
+        self.refuse_unserved(now, out);
+    }
+
+    /// Refuses reads that wait for objects which may never go on, so that clients ask another node: its answered keepalives
+    /// hide from them that nothing else is answered. What a working host has is answered, and one that ended may start
+    /// again soon.
+    fn refuse_unserved(&mut self, now: Time, out: &mut Vec<Output<O::Message>>) {
+        if self.serves_objects().is_ok() {
+            return;
+        }
+        let mut reads = self.reads.take_unreached();
+        let is_overdue = self.host_given_up_at().is_some_and(|due| due <= now);
+        if self.host_down_at.is_some() && (is_overdue || self.own_poison.is_down()) {
+            reads.extend(self.reads.give_up_queries());
+        }
+        for read in reads {
+            let ask = Ask::Request(read.request);
+            refuse(out, read.to, ask, Refusal::NotServing);
+        }
+    }
+
+    /// When reads that a host has which does not work are refused, if there are any.
+    pub(crate) fn host_given_up_at(&self) -> Option<Time> {
+        let down_at = self.host_down_at.filter(|_| self.reads.are_queried());
+        down_at.map(|at| at + HOST_DOWN_MAX)
     }
 
     fn execute(&mut self, calls: Calls, out: &mut Vec<Output<O::Message>>) {

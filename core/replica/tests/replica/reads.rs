@@ -393,3 +393,95 @@ fn reads_that_wait_are_bounded_in_bytes_and_leave_room_when_they_are_answered() 
     world.say(0, 7, read(2));
     assert_eq!(world.take_told(7), [], "there is room again");
 }
+
+/// Keepalives are answered all the same, so the client would not go on to another node.
+#[test]
+fn a_read_at_a_host_that_stays_down_is_refused() {
+    for is_final in [true, false] {
+        let mut world = World::new(1);
+        world.nodes[0].objects.answers_left = Some(0);
+        world.read(0, 5, 1, ReadLevel::Confirmed);
+        world.input(0, Input::Host { is_up: false });
+        assert_eq!(world.take_told(5), [], "it may start again soon");
+        if is_final {
+            let (slot, index) = (Slot(1), 0);
+            world.input(0, Input::HostDied { slot, index });
+        } else {
+            let due = world.nodes[0].replica.next_wake();
+            assert!(due.is_some_and(|due| due <= world.now + limits::HOST_DOWN_MAX));
+            world.pass(limits::HOST_DOWN_MAX);
+        }
+        let ask = Ask::Request(1);
+        assert_eq!(world.take_told(5), [refused(ask, Refusal::NotServing)]);
+        world.nodes[0].objects.answers_left = None;
+        world.input(0, Input::Host { is_up: true });
+        world.run();
+        assert_eq!(world.take_told(5), [], "its answer comes too late");
+        world.read(0, 5, 2, ReadLevel::Confirmed);
+        assert!(world.outcome(5).is_some());
+        assert_eq!(world.nodes[0].replica.status().reads, 0);
+    }
+}
+
+#[test]
+fn a_read_at_a_host_that_starts_again_soon_is_answered() {
+    let mut world = World::new(1);
+    world.nodes[0].objects.answers_left = Some(0);
+    world.read(0, 5, 1, ReadLevel::Confirmed);
+    world.input(0, Input::Host { is_up: false });
+    world.input(0, Input::Host { is_up: true });
+    world.pass(limits::HOST_DOWN_MAX);
+    assert_eq!(world.take_told(5), []);
+    world.nodes[0].objects.answers_left = None;
+    world.run();
+    assert!(world.outcome(5).is_some());
+}
+
+#[test]
+fn a_read_whose_barrier_a_host_that_is_down_never_reaches_is_refused() {
+    let mut world = World::new(1);
+    let session = world.open(0, 5);
+    world.nodes[0].objects.answers_left = Some(0);
+    let each = limits::HANDED_CALLS as u64 / 20;
+    for slot in 0..30 {
+        let calls = (1..=each).map(|n| slot * each + n);
+        let calls = calls.map(|sequence| call(session, sequence, sequence - 1, "a"));
+        let calls = calls.collect();
+        world.decide(calls);
+    }
+    world.read(0, 6, 1, ReadLevel::Confirmed);
+    assert_eq!(world.take_told(6), [], "its barrier is not handed out");
+    world.input(0, Input::Host { is_up: false });
+    let ask = Ask::Request(1);
+    assert_eq!(world.take_told(6), [refused(ask, Refusal::NotServing)]);
+    assert_eq!(world.nodes[0].replica.status().reads, 0);
+}
+
+#[test]
+fn reads_that_a_host_keeps_though_they_were_refused_take_their_place_until_it_answers() {
+    let mut world = World::new(1);
+    world.nodes[0].objects.answers_left = Some(0);
+    let payload = Value::from(vec![b'?'; 4 << 20]);
+    let read = |request| FromClient::Read {
+        request,
+        object: ObjectId(0),
+        payload: payload.clone(),
+        level: ReadLevel::Confirmed,
+        after: Slot::ZERO,
+    };
+    let most = limits::READS_BYTES / payload.len();
+    for request in 1..=most as u64 {
+        world.say(0, 6, read(request));
+    }
+    world.input(0, Input::Host { is_up: false });
+    world.pass(limits::HOST_DOWN_MAX);
+    assert_eq!(world.take_told(6).len(), most, "all are refused");
+    world.input(0, Input::Host { is_up: true });
+    world.say(0, 7, read(1));
+    let overloaded = refused(Ask::Request(1), Refusal::Overloaded);
+    assert_eq!(world.take_told(7), [overloaded]);
+    world.nodes[0].objects.answers_left = None;
+    world.run();
+    world.say(0, 7, read(2));
+    assert!(world.outcome(7).is_some());
+}

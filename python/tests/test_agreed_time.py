@@ -24,6 +24,7 @@ def run(code: str) -> None:
         capture_output=True,
         text=True,
         env={"TZ": "UTC", "PYTHONPATH": ":".join(sys.path)},
+        timeout=20,
     )
     assert ended.returncode == 0, ended.stderr
 
@@ -75,6 +76,26 @@ except RuntimeError as error:
     assert "the whole group would wait" in str(error)
 else:
     raise AssertionError("slept")
+""")
+
+
+def test_waits_end_although_the_agreed_time_stands_still() -> None:
+    run("""
+import queue, threading
+condition = threading.Condition()
+with condition:
+    assert not condition.wait_for(lambda: False, 0.01)
+assert not threading.Semaphore(0).acquire(timeout=0.01)
+assert not threading.Event().wait(0.01)
+full = queue.Queue(1)
+full.put(1)
+for wait in (lambda: queue.Queue().get(timeout=60), lambda: full.put(2, timeout=60)):
+    try:
+        wait()
+    except (queue.Empty, queue.Full):
+        pass
+    else:
+        raise AssertionError("it came")
 """)
 
 

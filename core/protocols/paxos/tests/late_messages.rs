@@ -336,6 +336,40 @@ fn proposed_to(sent: &[(NodeSet, Message)], peer: u16) -> Vec<u64> {
     proposals.collect()
 }
 
+/// Claim mp-35.
+#[test]
+fn a_node_that_decided_by_counting_votes_and_is_told_another_decision_stops_and_names_both() {
+    let (mut node, ballot) = leader(config());
+    node.receive(2, promise(ballot, 0));
+    assert_eq!(proposed_to(&node.submit(1), 2), [1]);
+    let (first, last) = (Slot(1), Slot(1));
+    let accepted = Accepted {
+        ballot,
+        first,
+        last,
+    };
+    node.receive(2, Message::Accepted(accepted));
+    assert_eq!(node.paxos.status().decided, Slot(1), "two of three voted");
+    let stamp = Stamp {
+        wall: Wall(5),
+        entropy: 0,
+    };
+    let other = Batch::new(stamp, vec![call(7, 2, b"x")]);
+    let told = Learned {
+        from: Slot(1),
+        batches: vec![other],
+        decided: Slot(1),
+    };
+    node.receive(3, Message::Learned(told));
+    let named: Vec<String> = node.conflicts.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        named,
+        [
+            "s1 is decided twice: here as 1 commands from s1:1 on, stamped 1000000000/9e3779b97f4a7c15, at n3 as 1 commands from s7:2 on, stamped 5/0"
+        ]
+    );
+}
+
 /// Claim mp-40.
 #[test]
 fn no_slot_is_proposed_further_than_the_window_beyond_what_the_replica_applied() {

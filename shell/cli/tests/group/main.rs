@@ -3,6 +3,7 @@
 
 mod conflict;
 mod crowd;
+mod diverged;
 mod draining;
 mod forged;
 mod lost_votes;

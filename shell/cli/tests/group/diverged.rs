@@ -1,0 +1,90 @@
+//! A node whose objects differ from the majority's, over a restart.
+
+use crate::{Group, http, pid, signal, text};
+use quorate_node::NodeConfig;
+use serde_json::Value;
+use std::path::Path;
+use std::time::Instant;
+
+const PATIENCE_S: u64 = 30;
+
+/// The only object begins with another number at this node than at the others.
+fn begin_otherwise(config: &Path) {
+    let mut changed = NodeConfig::read(config).unwrap();
+    changed.objects[0].args = Some("[100]".to_owned());
+    std::fs::write(config, changed.to_toml()).unwrap();
+}
+
+/// What the node itself says on its admin port, once `holds` of it.
+fn status_when(node: &Value, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
+    let since = Instant::now();
+    loop {
+        let answer = http(node["admin"].as_str().unwrap(), "/status");
+        let body = answer.split("\r\n\r\n").nth(1);
+        let status = body.and_then(|body| serde_json::from_str(body).ok());
+        if let Some(status) = status.filter(|status| holds(status)) {
+            return status;
+        }
+        let waited = since.elapsed().as_secs();
+        assert!(waited < PATIENCE_S, "never {what}: {answer}");
+    }
+}
+
+/// Claim rp-26.
+#[test]
+fn a_node_that_differs_is_still_quarantined_after_a_restart_and_heals_from_the_others_visibly() {
+    let dir = tempfile::tempdir().unwrap();
+    let words = ["--dir", dir.path().to_str().unwrap()];
+    assert_eq!(Group::start(&words).stop(), Some(0));
+    begin_otherwise(&dir.path().join("node-3.toml"));
+    let mut group = Group::start(&words);
+    let nodes = group.ready["nodes"].as_array().unwrap().clone();
+    let (others, odd) = (&nodes[..2], &nodes[2]);
+
+    // The others agree on a snapshot while the odd one stands still; what they say of it lies in its sockets' buffers.
+    signal(pid(odd), "STOP");
+    assert_eq!(group.add("7"), "7");
+    let snapshot = group.quorate(&["snapshot"]);
+    let slot: u64 = text(&snapshot.stdout).trim().parse().unwrap();
+    for other in others {
+        status_when(other, "agreed", |status| {
+            status["trimmed"].as_u64() >= Some(slot)
+        });
+    }
+    others.iter().for_each(|other| signal(pid(other), "STOP"));
+    signal(pid(odd), "CONT");
+    let differs = |status: &Value| status["diverged"] == slot;
+    status_when(odd, "diverged", differs);
+
+    // It ends in quarantine, and nobody is there to tell the next life of it.
+    signal(pid(odd), "KILL");
+    group.wait_for("node 3 runs again");
+    let status = status_when(odd, "quarantined again", |status| status["id"] == 3);
+    assert_eq!(status["diverged"], slot, "{status}");
+    assert_eq!(status["healed"], Value::Null, "{status}");
+    assert!(dir.path().join("node-3/quarantine-1").exists());
+
+    others.iter().for_each(|other| signal(pid(other), "CONT"));
+    let status = status_when(odd, "healed", |status| status["healed"].is_u64());
+    assert_eq!(status["diverged"], Value::Null, "{status}");
+    assert!(status["healed"].as_u64() >= Some(slot), "{status}");
+    let since = Instant::now();
+    let says = |words: &str| {
+        let log = std::fs::read_to_string(dir.path().join("node-3.log"));
+        log.unwrap().contains(words)
+    };
+    // The log reaches its file by another process.
+    while !(says("objects differ from the majority's") && says("healed: the objects")) {
+        assert!(since.elapsed().as_secs() < PATIENCE_S, "never said");
+    }
+    assert_eq!(group.add("1"), "8");
+    let agree = || {
+        let status = group.status();
+        let nodes = status["nodes"].as_array().unwrap();
+        let digest = &nodes[0]["digest"];
+        !digest.is_null() && nodes.iter().all(|node| node["digest"] == *digest)
+    };
+    while !agree() {
+        assert!(since.elapsed().as_secs() < PATIENCE_S, "{}", group.status());
+    }
+}

@@ -92,14 +92,9 @@ impl Node {
         loop {
             let due = self.next_wake();
             let timeout = self.timeout(due);
-            self.wait(&mut events, timeout, now)?;
-            now = boot_time();
-            if due.is_some_and(|due| now.since(due).0 > STARVED_AFTER.as_nanos() as u64) {
-                // Messages that lie in the sockets' buffers come before the verdict of the clock.
-                self.wait(&mut events, Some(Duration::ZERO), now)?;
-                // What arrived is judged by a clock read after it: a lease must not look younger than it is.
-                now = boot_time();
-            }
+            now = read_by(now, due, timeout, boot_time, |now, timeout| {
+                self.wait(&mut events, timeout, now)
+            })?;
             self.turn(now)?;
             if self.has_left(now) {
                 return self.end();
@@ -248,6 +243,25 @@ impl Node {
     }
 }
 
+/// Waits with `read` for what arrives, until `due`. Returns the time by which it is judged, which `clock` says after
+/// everything was read: a lease must not look younger than it is.
+fn read_by<E>(
+    begun: Time,
+    due: Option<Time>,
+    timeout: Option<Duration>,
+    clock: impl Fn() -> Time,
+    mut read: impl FnMut(Time, Option<Duration>) -> Result<(), E>,
+) -> Result<Time, E> {
+    read(begun, timeout)?;
+    let now = clock();
+    if due.is_none_or(|due| now.since(due).0 <= STARVED_AFTER.as_nanos() as u64) {
+        return Ok(now);
+    }
+    // Messages that lie in the sockets' buffers come before the verdict of the clock.
+    read(now, Some(Duration::ZERO))?;
+    Ok(clock())
+}
+
 /// What the transport needs of the poll.
 pub(crate) fn shared(poll: &Poll) -> Result<(Registry, Arc<Waker>), NodeError> {
     let refused = |error| NodeError::System("cannot watch sockets", error);
@@ -258,4 +272,33 @@ pub(crate) fn shared(poll: &Poll) -> Result<(Registry, Arc<Waker>), NodeError> {
 
 fn span(duration: Duration) -> quorate_types::Duration {
     quorate_types::Duration(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+    use std::convert::Infallible;
+
+    /// Reads sockets of which each reading takes `pause`; how often they were read, the time by which what arrived is judged,
+    /// and the time when the last reading ended.
+    fn read_slowly(pause: Duration) -> (usize, Time, Time) {
+        let (begun, reads) = (Time(1_000_000_000), Cell::new(0));
+        let clock = Cell::new(begun);
+        let read = |_, _| -> Result<(), Infallible> {
+            reads.set(reads.get() + 1);
+            clock.set(clock.get() + span(pause));
+            Ok(())
+        };
+        let Ok(judged) = read_by(begun, Some(begun), None, || clock.get(), read);
+        (reads.get(), judged, clock.get())
+    }
+
+    #[test]
+    fn what_arrived_is_judged_by_a_clock_that_is_read_after_the_sockets() {
+        let (reads, judged, ended) = read_slowly(Duration::from_nanos(1));
+        assert_eq!((reads, judged), (1, ended));
+        let (reads, judged, ended) = read_slowly(STARVED_AFTER * 2);
+        assert_eq!((reads, judged), (2, ended), "it was paused for long");
+    }
 }

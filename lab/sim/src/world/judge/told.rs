@@ -212,3 +212,78 @@ impl Judge {
         self.agreement.promised(node, page.ballot, promise)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::setup::Setup;
+    use super::*;
+    use crate::checkers::liveness::Liveness;
+    use quorate_any::paxos::{Message, message::Accepted};
+    use quorate_ordering::{Entry, Record};
+    use quorate_types::{GroupId, Persistence, Quorums, Stamp, ViewId, ViewNumber, Wall};
+
+    const SLOT: Slot = Slot(1);
+    const VIEW: ViewId = ViewId {
+        group: GroupId(1),
+        number: ViewNumber(1),
+    };
+
+    /// The judge of three acceptors with disks. Node 1 proposed in [`SLOT`], and its own vote is durable.
+    fn judge() -> (Judge, Ballot, Batch) {
+        let mut setup = Setup::from_seed(0);
+        (setup.nodes, setup.acceptors) = (3, 3);
+        setup.quorums = Quorums::majority(3).unwrap();
+        setup.persistence = Persistence::Disk;
+        let mut judge = Judge::new(Liveness::new(1, 0), &setup.view());
+        let ballot = Ballot::ZERO.next(VIEW.number, NodeId(1), 1);
+        let stamp = Stamp {
+            wall: Wall(5),
+            entropy: 0,
+        };
+        let batch = Batch::new(stamp, Vec::new());
+        judge.proposed.insert((SLOT, ballot), fingerprint(&batch));
+        votes(&mut judge, 1, ballot, &batch);
+        (judge, ballot, batch)
+    }
+
+    /// The vote of `node` is durable.
+    fn votes(judge: &mut Judge, node: u16, ballot: Ballot, batch: &Batch) {
+        let (slot, batch) = (SLOT, batch.clone());
+        let entry = Entry::Vote {
+            slot,
+            ballot,
+            batch,
+        };
+        let record = Record { view: VIEW, entry };
+        judge.wrote(NodeId(node), &record).unwrap();
+    }
+
+    /// `node` tells its vote.
+    fn tells(judge: &mut Judge, node: u16, ballot: Ballot) -> Judged {
+        let (first, last) = (SLOT, SLOT);
+        let accepted = Message::Accepted(Accepted {
+            ballot,
+            first,
+            last,
+        });
+        let message = PeerMessage::Ordering {
+            view: VIEW,
+            message: AnyMessage::Paxos(accepted),
+        };
+        judge.sent(NodeId(node), 1, &message)
+    }
+
+    #[test]
+    fn a_vote_without_a_record_is_found_where_only_other_nodes_know_the_slot_to_be_decided() {
+        let (mut judge, ballot, batch) = judge();
+        votes(&mut judge, 2, ballot, &batch);
+        tells(&mut judge, 2, ballot).unwrap();
+        judge.decided(NodeId(1), SLOT, &batch).unwrap();
+        judge.decided(NodeId(2), SLOT, &batch).unwrap();
+        let found = tells(&mut judge, 3, ballot).unwrap_err();
+        assert_eq!(found.property, Property::Remembered);
+        assert!(found.detail.contains("n3 tells a vote in s1"), "{found:?}");
+        judge.knows(NodeId(3), SLOT);
+        tells(&mut judge, 3, ballot).expect("nothing depends on its vote any more");
+    }
+}

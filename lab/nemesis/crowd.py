@@ -11,6 +11,7 @@ import contextlib
 import itertools
 import os
 import random
+import select
 import socket
 import struct
 import subprocess
@@ -80,10 +81,23 @@ class Crowd:
             self._keep()
 
     def half_frames(self, count: int, size: int) -> None:
-        """Clients whose frame of `size` bytes lacks its last one."""
+        """Clients whose frame of `size` bytes lacks its last one. All connect, then all send at once."""
         whole = frame(FROM_CLIENT, bytes(16)) if size <= 16 else self._large(size)
-        for _ in range(count):
-            self._keep(self._hello + whole[:-1])
+        sending = [made for made in (self._keep(self._hello) for _ in range(count)) if made]
+        left = {made: memoryview(whole)[:-1] for made in sending}
+        for made in sending:
+            made.setblocking(False)
+        while left:
+            _, ready, _ = select.select([], list(left), [], 1.0)
+            for made in ready:
+                try:
+                    left[made] = left[made][made.send(left[made]) :]
+                except OSError:
+                    # The node has closed it.
+                    del left[made]
+                    continue
+                if not left[made]:
+                    del left[made]
 
     def drip(self, count: int) -> None:
         """Slow loris: clients that send a byte of a frame each second."""

@@ -266,13 +266,7 @@ impl FrameReader {
     /// long its parts are kept. Who has only slices to read into never calls it.
     pub fn large_frame(&mut self) -> Option<&mut Vec<u8>> {
         if self.large.back().is_none_or(|last| is_whole(last)) {
-            let header = self.buffer[..self.filled].first_chunk::<HEADER_BYTES>()?;
-            let whole = HEADER_BYTES + body_length(header);
-            let is_known = Kind::of(header[4]).is_some() && header[5..8] == [0; 3];
-            let is_allowed = is_known && body_length(header) <= self.limit;
-            if whole < LARGE_FRAME_BYTES || whole <= self.filled || !is_allowed {
-                return None;
-            }
+            let whole = self.large_begun()?;
             let mut frame = Vec::with_capacity(whole.min(READ_BYTES_MAX.max(2 * self.filled)));
             frame.extend_from_slice(&self.buffer[..self.filled]);
             self.large.push_back(frame);
@@ -289,6 +283,21 @@ impl FrameReader {
             frame.reserve_exact(lacking.min(frame.len()));
         }
         Some(frame)
+    }
+
+    /// Whether a large frame has begun that lacks bytes.
+    #[must_use]
+    pub fn lacks_of_large(&self) -> bool {
+        self.large.back().is_some_and(|last| !is_whole(last)) || self.large_begun().is_some()
+    }
+
+    /// The length of the large frame that `buffer` begins with and does not hold to its end.
+    fn large_begun(&self) -> Option<usize> {
+        let header = self.buffer[..self.filled].first_chunk::<HEADER_BYTES>()?;
+        let whole = HEADER_BYTES + body_length(header);
+        let is_known = Kind::of(header[4]).is_some() && header[5..8] == [0; 3];
+        let is_allowed = is_known && body_length(header) <= self.limit;
+        (whole >= LARGE_FRAME_BYTES && whole > self.filled && is_allowed).then_some(whole)
     }
 
     /// Where the next bytes of the stream go: read into it, then say how many by

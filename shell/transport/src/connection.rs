@@ -73,6 +73,8 @@ pub(crate) struct Connection {
     pub(crate) is_unread: bool,
     /// Whether it waits for its turn to be read.
     pub(crate) is_to_read: bool,
+    /// The other side has closed its half, so that a short read does not prove that all was read.
+    pub(crate) is_ending: bool,
     pub(crate) group: GroupId,
     /// How far both nodes have shown who they are.
     pub(crate) proving: Proving,
@@ -111,6 +113,7 @@ impl Connection {
             is_held: false,
             is_unread: false,
             is_to_read: false,
+            is_ending: false,
             group,
             proving: Proving::NotBegun,
             is_judged: false,
@@ -141,42 +144,39 @@ impl Connection {
         self.reader.raise_limit(limits::CLIENT_BODY_BYTES_MAX);
     }
 
-    /// Reads what is there, up to a bound. `is_ending` says that the other side has closed its half,
-    /// so that a short read does not prove that all was read.
-    pub(crate) fn receive(&mut self, is_ending: bool, counted: &mut u64) -> Result<Left, Ended> {
+    /// Reads what is there, up to a bound; says how much. A client's large frame has `large_room`.
+    pub(crate) fn receive(&mut self, large_room: usize) -> (usize, Result<Left, Ended>) {
         let most = match self.phase {
-            Phase::Client(_) => CLIENT_READ_PER_TURN,
-            Phase::Connecting(_)
-            | Phase::Greeting(_)
-            | Phase::Stranger
-            | Phase::Peer(..)
-            | Phase::Closing => READ_PER_TURN,
+            // The first requests of a client may come with its Hello.
+            Phase::Stranger | Phase::Client(_) => CLIENT_READ_PER_TURN,
+            Phase::Connecting(_) | Phase::Greeting(_) | Phase::Peer(..) | Phase::Closing => {
+                READ_PER_TURN
+            }
         };
         let mut read = 0;
         loop {
             let (offered, result) = self.read();
             match result {
-                Ok(0) => return Err(Ended::Closed),
+                Ok(0) => return (read, Err(Ended::Closed)),
                 Ok(count) => {
                     if !self.stream.is_drained_by_short_read() {
                         // A TLS session's progress may be what writing waited for.
                         self.is_full = false;
                     }
                     read += count;
-                    *counted += count as u64;
                     let is_short = count < offered;
-                    if is_short && !is_ending && self.stream.is_drained_by_short_read() {
-                        return Ok(Left::Nothing);
+                    if is_short && !self.is_ending && self.stream.is_drained_by_short_read() {
+                        return (read, Ok(Left::Nothing));
                     }
-                    if read >= most {
-                        return Ok(Left::More);
+                    if read >= most || (read >= large_room && self.is_large_client()) {
+                        return (read, Ok(Left::More));
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    return Ok(Left::Nothing);
+                    return (read, Ok(Left::Nothing));
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(Ended::Io(error)),
+                Err(error) => return (read, Err(Ended::Io(error))),
             }
         }
     }
@@ -184,6 +184,11 @@ impl Connection {
     /// Whether reading it means to go on with the handshake of a stranger.
     pub(crate) fn greets_by_tls(&self) -> bool {
         self.phase == Phase::Stranger && matches!(self.stream, SocketStream::Tls(_))
+    }
+
+    /// Whether it is a client in the middle of a large frame.
+    pub(crate) fn is_large_client(&self) -> bool {
+        matches!(self.phase, Phase::Client(_)) && self.reader.lacks_of_large()
     }
 
     /// Whether it is not read at present; what there is to read is read later.

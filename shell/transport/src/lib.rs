@@ -15,6 +15,7 @@ mod names;
 mod peers;
 mod proving;
 mod reaching;
+mod reading;
 mod shares;
 mod stream;
 mod tls;

@@ -70,6 +70,10 @@ pub(crate) const READ_PER_TURN: usize = 256 << 10;
 /// a turn long for all.
 pub(crate) const CLIENT_READ_PER_TURN: usize = 64 << 10;
 
+/// Bytes of clients' large frames read in one turn: a millisecond or less of new memory and copies, so that hundreds of clients
+/// whose large frames come at once delay the requests of others by no more.
+pub(crate) const LARGE_READ_PER_TURN: usize = 1 << 20;
+
 /// Frames below this size are copied together, larger ones are shared between links: a small copy
 /// is cheaper than one more piece in a vectored write.
 pub(crate) const SHARE_MIN: usize = 4 << 10;

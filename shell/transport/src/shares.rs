@@ -184,9 +184,10 @@ impl Transport {
         }
     }
 
-    /// The connections that wait to be read, in turn. One that came into the slot of another does not take its turn.
+    /// The connections that wait to be read, in turn, who was put off first. One that came into the slot of another does not take its turn.
     pub(crate) fn take_unread(&mut self) -> Vec<usize> {
-        let mut unread = std::mem::take(&mut self.unread);
+        let mut unread = std::mem::take(&mut self.put_off);
+        unread.append(&mut self.unread);
         unread.retain(|slot| {
             let connection = self.slots[*slot].as_mut();
             connection.is_some_and(|one| std::mem::take(&mut one.is_to_read))

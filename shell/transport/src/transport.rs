@@ -2,13 +2,12 @@
 //!
 //! Tokens from [`Settings::first_token`] on are its own: the listener first, then one per slot.
 
-use crate::connection::{Connection, Ended, Left, Phase};
+use crate::connection::{Connection, Phase};
 use crate::lanes::FrameLane;
 use crate::limits::{ACCEPT_PAUSE, SLOTS_MAX, TransportLimits};
 use crate::names::Names;
 use crate::peers::{PeerAddress, PeerState, RemotePeer};
 use crate::reaching::Reaching;
-use crate::shares::place;
 use crate::tls::Tls;
 use bytes::BytesMut;
 use mio::event::Event;
@@ -182,8 +181,12 @@ pub struct Transport {
     pub(crate) reaching: Reaching,
     /// Slots with something to write, each listed once.
     listed: Vec<usize>,
-    /// Slots with more to read, each connection once.
+    /// Slots with more to read, each connection once, here or in `put_off`.
     pub(crate) unread: Vec<usize>,
+    /// Slots whose large frames had no room in this turn, who waits for longest first.
+    pub(crate) put_off: Vec<usize>,
+    /// Bytes of clients' large frames read in this turn, and what earlier turns read too much.
+    pub(crate) large_read: usize,
     scratch: BytesMut,
 }
 
@@ -244,6 +247,8 @@ impl Transport {
             reaching: Reaching::new(now),
             listed: Vec::new(),
             unread: Vec::new(),
+            put_off: Vec::new(),
+            large_read: 0,
             scratch: BytesMut::new(),
             settings,
         })
@@ -299,17 +304,10 @@ impl Transport {
         }
     }
 
-    /// Reads what earlier rounds left unread, up to the same bound.
-    pub fn read_on(&mut self, now: Time) {
-        for slot in self.take_unread() {
-            self.receive(slot, false, now);
-        }
-    }
-
     /// Whether something waits that no event will tell of: the next poll must not wait.
     #[must_use]
     pub fn is_pending(&self) -> bool {
-        !self.unread.is_empty() || !self.arrivals.is_empty()
+        !self.unread.is_empty() || !self.put_off.is_empty() || !self.arrivals.is_empty()
     }
 
     /// Hands over what has arrived.
@@ -452,74 +450,6 @@ impl Transport {
             .iter()
             .flatten()
             .all(|c| !matches!(c.phase, Phase::Client(_)) || c.waiting() == 0)
-    }
-
-    fn receive(&mut self, slot: usize, is_ending: bool, now: Time) {
-        let Some(connection) = self.slots.get_mut(slot).and_then(Option::as_mut) else {
-            return;
-        };
-        if connection.is_to_wait() {
-            return;
-        }
-        if connection.greets_by_tls() && !self.has_room_for_greeting(slot) {
-            return;
-        }
-        let connection = self.slots[slot].as_mut().expect("found above");
-        let received = connection.receive(is_ending, &mut self.counters.bytes_in);
-        // What had arrived before the end still counts.
-        match self.cut(slot, now) {
-            Ok(frames) => {
-                if let Some(connection) = self.slots[slot].as_mut() {
-                    connection.was_read(frames, now);
-                }
-            }
-            Err(error) => {
-                self.counters.unreadable += 1;
-                tracing::debug!(slot, %error, "unreadable stream");
-                self.reject(slot, RejectReason::Malformed, error.to_string(), now);
-                return;
-            }
-        }
-        self.weigh(slot, now);
-        if self.slots[slot].as_ref().is_some_and(|c| c.waiting() > 0) {
-            self.list(slot);
-        }
-        match received {
-            Ok(Left::Nothing) => {}
-            Ok(Left::More) => self.read_later(slot),
-            Err(error) => {
-                tracing::debug!(slot, %error, "connection ended");
-                self.close(slot, now);
-            }
-        }
-    }
-
-    /// Takes the whole frames that have arrived; says how many.
-    fn cut(&mut self, slot: usize, now: Time) -> Result<usize, Ended> {
-        let mut frames = 0;
-        while let Some(connection) = self.slots[slot].as_mut() {
-            let phase = connection.phase;
-            if phase == Phase::Closing {
-                break;
-            }
-            let Some(frame) = connection.next_frame()? else {
-                break;
-            };
-            frames += 1;
-            self.counters.frames_in += 1;
-            match phase {
-                Phase::Peer(from, link) => self.peer_frame(slot, from, link, frame, now),
-                Phase::Client(from) => {
-                    connection.unserved += frame.body.len();
-                    let place = connection.address.map(place);
-                    self.arrivals.push(Arrival::Client { from, place, frame });
-                }
-                Phase::Stranger => self.greeted(slot, &frame, now),
-                Phase::Greeting(peer) => self.welcomed(slot, peer, &frame, now),
-                Phase::Connecting(_) | Phase::Closing => break,
-            }
-        }
-        Ok(frames)
     }
 
     /// Tells why and closes once it is written.

@@ -101,6 +101,49 @@ fn half_frames_of_many_cost_no_more_than_the_bound_and_honest_clients_stay() {
     assert!(node.transport.held() <= 2 << 20);
 }
 
+/// What a turn may read of large frames, and the rest of the last read.
+const LARGE_TURN: u64 = 2 << 20;
+
+#[test]
+fn half_frames_of_a_crowd_at_once_are_read_in_bounded_steps_and_nobody_starves() {
+    let mut node = node(TransportLimits::default());
+    let mut honest = welcomed(&mut node);
+    honest.set_nodelay(true).unwrap();
+    let mut crowd: Vec<TcpStream> = (0..40).map(|_| welcomed(&mut node)).collect();
+    let large = frame(1 << 20);
+    let mut left: Vec<&[u8]> = crowd.iter().map(|_| &large[..]).collect();
+    let mut most = 0;
+    for turn in 1..=1000 {
+        for (one, left) in crowd.iter_mut().zip(&mut left) {
+            one.set_nonblocking(true).unwrap();
+            while let Ok(count @ 1..) = one.write(left) {
+                *left = &left[count..];
+            }
+        }
+        honest.write_all(&frame(100)).unwrap();
+        let before = node.transport.counters().bytes_in;
+        node.turn();
+        most = most.max(node.transport.counters().bytes_in - before);
+        let small = node
+            .bodies()
+            .iter()
+            .filter(|body| body.len() == 100)
+            .count();
+        assert!(small + 1 >= turn, "{small} small frames in {turn} turns");
+        if heard(&node) - small == crowd.len() {
+            assert!(most <= LARGE_TURN, "{most} bytes in a turn");
+            return;
+        }
+        // What was heard is served at once.
+        for arrival in &node.seen {
+            if let Arrival::Client { from, .. } = arrival {
+                node.transport.hold(*from, 0, quorate_types::Time(0));
+            }
+        }
+    }
+    panic!("not all large frames arrive");
+}
+
 #[test]
 fn an_address_has_a_bound_of_clients_and_gets_places_back() {
     let mut node = node(TransportLimits {

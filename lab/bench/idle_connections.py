@@ -15,7 +15,7 @@ import quorate
 from quorate import _local
 
 SOURCES = 8
-"""Addresses that the connections come from: one alone has a bound below ten thousand clients and more."""
+"""Addresses that the connections come from: one alone may hold 10,000 at most."""
 
 
 def first_words() -> bytes:
@@ -33,16 +33,19 @@ def first_words() -> bytes:
 
 
 def resident_kib(pid: int) -> int:
+    """Tell the memory of a process."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS:"))
 
 
 def connections(admin: str) -> int:
+    """Tell how many connections a node has."""
     with urllib.request.urlopen(f"http://{admin}/status") as answer:
         return int(json.load(answer)["counts"]["connections"])
 
 
 def main(count: int) -> None:
+    """Open so many, and print what they cost."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     hello = first_words()

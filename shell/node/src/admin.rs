@@ -99,7 +99,7 @@ async fn readyz(State(asker): State<Asker>) -> Response {
         ),
         Ok(NodeStatus {
             age_ms: Some(age), ..
-        }) if age > CURRENT_WITHIN.as_millis() => {
+        }) if age >= CURRENT_WITHIN.as_millis() => {
             unavailable("this replica is behind, or is cut off from the leader\n")
         }
         Ok(_) => unavailable("this replica does not serve its objects\n"),

@@ -151,8 +151,8 @@ fn the_mark_of_an_earlier_start_answers_no_read() {
     assert!(world.outcome(5).is_some());
 }
 
-#[test]
-fn a_read_waits_while_calls_before_its_barrier_are_not_handed_out() {
+/// One node whose objects answer nothing and have not been handed all that is decided.
+fn with_calls_not_handed_out() -> World {
     let mut world = World::new(1);
     let session = world.open(0, 5);
     world.nodes[0].objects.answers_left = Some(0);
@@ -163,6 +163,12 @@ fn a_read_waits_while_calls_before_its_barrier_are_not_handed_out() {
         let calls = calls.collect();
         world.decide(calls);
     }
+    world
+}
+
+#[test]
+fn a_read_waits_while_calls_before_its_barrier_are_not_handed_out() {
+    let mut world = with_calls_not_handed_out();
     world.read(0, 6, 1, ReadLevel::Confirmed);
     let is_query = |(_, output): &&(usize, Output<u32>)| matches!(output, Output::Query { .. });
     assert_eq!(world.seen.iter().filter(is_query).count(), 0);
@@ -439,16 +445,7 @@ fn a_read_at_a_host_that_starts_again_soon_is_answered() {
 
 #[test]
 fn a_read_whose_barrier_a_host_that_is_down_never_reaches_is_refused() {
-    let mut world = World::new(1);
-    let session = world.open(0, 5);
-    world.nodes[0].objects.answers_left = Some(0);
-    let each = limits::HANDED_CALLS as u64 / 20;
-    for slot in 0..30 {
-        let calls = (1..=each).map(|n| slot * each + n);
-        let calls = calls.map(|sequence| call(session, sequence, sequence - 1, "a"));
-        let calls = calls.collect();
-        world.decide(calls);
-    }
+    let mut world = with_calls_not_handed_out();
     world.read(0, 6, 1, ReadLevel::Confirmed);
     assert_eq!(world.take_told(6), [], "its barrier is not handed out");
     world.input(0, Input::Host { is_up: false });

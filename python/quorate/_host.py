@@ -39,7 +39,10 @@ DESCRIPTORS_MAX = 1024
 _MAPPED_AT_START = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
 """Bytes of address space, read before the process is confined."""
 
-_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+_ADDRESS = re.compile(
+    r" at 0x[0-9a-fA-F]+|(?: at |@|\bid[ =])(?:0x[0-9a-fA-F]{9,}|(?:9[3-5]|139|140)\d{12})\b"
+)
+"""How texts show where something lies: in hexadecimal, and in decimal where they say what it is."""
 
 
 class Unfit(Exception):
@@ -78,7 +81,10 @@ class Host:
                 _native.set_environment(0, greeting["seed"], 0, number)
                 objects[number] = _construct(cls, args, kwargs)
                 if greeting["snapshots"]:
+                    # As when a snapshot is taken: an object that is saved through a file would never be.
+                    _environment.refuse_effects(True)
                     _test_state(objects[number])
+                    _environment.refuse_effects(False)
                     _find_state_outside(cls)
             except Unfit as unfit:
                 return _refusal(name, *unfit.args)

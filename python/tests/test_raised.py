@@ -69,3 +69,18 @@ def test_descriptions_are_the_same_on_every_replica() -> None:
     one, other = (Host(-1).describe(ValueError(f"bad {object()!r}")) for _ in range(2))
     assert one == other
     assert "0x" not in one[1]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("'x' does not exist on <Machine@140255635333200>", "'x' does not exist on <Machine>"),
+        ("no handler with id 94123456789012", "no handler with "),
+        ("<Cell@0x7f1234567890>", "<Cell>"),
+        ("no account 140255635333200", "no account 140255635333200"),
+        ("no colour 0xffffff", "no colour 0xffffff"),
+    ],
+)
+def test_an_address_is_left_out_where_the_text_says_that_it_is_one(text: str, told: str) -> None:
+    described = Host(0).describe(ValueError(text))
+    assert (described[1], described[2]) == (told, [told])

@@ -47,6 +47,13 @@ _CHANGING_METHODS = frozenset(
         "__delitem__",
     ]
 )
+_COPYING_METHODS = frozenset(
+    [
+        *("extend", "extendleft", "update", "subtract", "difference_update"),
+        *("intersection_update", "symmetric_difference_update"),
+    ]
+)
+"""They take what is in a container, and do not keep the container."""
 _FOLLOWED_MAX = 1000
 """Functions that are read: a second's work, and more than an object's own package has."""
 _CHANGING_FUNCTIONS = frozenset(
@@ -144,7 +151,12 @@ def _stores(scope: Scope) -> Iterator[_Place]:
             where = scope.module if isinstance(node, ast.Global) else "the variable"
             for name in set(node.names) & scope.stored:
                 # Variables of a method that a nested function binds live as long as the call.
-                if isinstance(node, ast.Global) or name in scope.closed_over:
+                is_lasting = (
+                    not scope.is_made_once(name)
+                    if isinstance(node, ast.Global)
+                    else name in scope.closed_over
+                )
+                if is_lasting:
                     yield node, f"{where}.{name}" if where == scope.module else f"{where} {name}", "assigned"
         context = getattr(node, "ctx", None)
         if not isinstance(context, ast.Store | ast.Del):
@@ -243,7 +255,8 @@ def _defaults(scope: Scope) -> Iterator[_Place]:
         elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store | ast.Del):
             name = node.value
         elif _is_changing_call(node):
-            kept = next((argument for argument in node.args if is_default(argument)), None)
+            is_copied = node.func.attr in _COPYING_METHODS
+            kept = None if is_copied else next((arg for arg in node.args if is_default(arg)), None)
             name, how = (kept, "kept") if kept is not None else (node.func.value, "changed")
         if is_default(name):
             yield node, f"the default of `{name.id}`", how  # type: ignore[union-attr]

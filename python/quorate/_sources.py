@@ -50,7 +50,8 @@ def functions_of(cls: type) -> Iterator[types.FunctionType]:
         at_import |= found
     for (_, name), behind in functions.items():
         if name not in at_import:
-            yield from behind
+            # What a base of another package left behind is not the object's own.
+            yield from (function for function in behind if package_of(function) == package_of(cls))
 
 
 def _functions_behind(member: Any) -> Iterator[types.FunctionType]:
@@ -152,6 +153,40 @@ class Scope:
         if self._nodes is None:
             self._nodes = [node for statement in self._node.body for node in ast.walk(statement)]
         return self._nodes
+
+    def is_made_once(self, name: str) -> bool:
+        """Whether a global is only imported here, or filled while it is empty, with what cannot change."""
+        guarded = {
+            id(node)
+            for each in self.nodes()
+            if isinstance(each, ast.If)
+            and name in {n.id for n in ast.walk(each.test) if isinstance(n, ast.Name)}
+            for statement in each.body
+            for node in ast.walk(statement)
+        }
+        for each in self.nodes():
+            if isinstance(each, ast.Assign | ast.AnnAssign):
+                targets = each.targets if isinstance(each, ast.Assign) else [each.target]
+                is_filled = any(isinstance(target, ast.Name) and target.id == name for target in targets)
+                if is_filled and (id(each) not in guarded or not self._cannot_change(each.value)):
+                    return False
+            elif isinstance(each, ast.AugAssign | ast.Delete | ast.For | ast.NamedExpr | ast.withitem):
+                named = [node for node in ast.walk(each) if isinstance(node, ast.Name) and node.id == name]
+                if any(not isinstance(node.ctx, ast.Load) for node in named):
+                    return False
+        return True
+
+    def _cannot_change(self, node: ast.AST | None) -> bool:
+        """Whether an expression of constants gives a constant."""
+        if isinstance(node, ast.Constant):
+            return True
+        if isinstance(node, ast.Tuple):
+            return all(self._cannot_change(item) for item in node.elts)
+        return (
+            isinstance(node, ast.Call)
+            and ast.unparse(node.func) in ("re.compile", "frozenset", "tuple")
+            and all(self._cannot_change(argument) for argument in node.args)
+        )
 
     def begins_with_self(self, node: ast.AST) -> bool:
         """Whether an expression is an attribute or an item of the instance, however deep."""

@@ -7,11 +7,14 @@ import heapq
 import itertools
 import logging
 import random
+import re
+import tempfile
 import types
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
+T_co = TypeVar("T_co", covariant=True)
 TABLE: dict[str, list[int]] = {"a": [1]}
 WAITING: list[int] = []
 TOTAL = 0
@@ -414,6 +417,55 @@ class Modules:
         return namespace
 
 
+PATTERN: Any = None
+EASTER: Any = None
+OPENED: Any = None
+
+
+class MadeOnce:
+    def run(self, text: str) -> Any:
+        global PATTERN, EASTER
+        if PATTERN is None:
+            PATTERN = re.compile("a+")
+        if not EASTER:
+            import calendar as EASTER  # noqa: PLC0415
+        return PATTERN.match(text), EASTER
+
+
+class ByMadeOnceAndChanged:
+    def run(self, text: str) -> Any:
+        global OPENED
+        if OPENED is None:
+            OPENED = {}
+        OPENED[text] = 1
+        return OPENED
+
+
+class WithDefaultThatIsCopied:
+    def __init__(self) -> None:
+        self.items: list[int] = []
+
+    def add(self, items: list[int] = []) -> None:  # noqa: B006
+        self.items.extend(items)
+
+
+class Protocolled(Protocol[T_co]):
+    """Gets a method from `typing` that changes its class."""
+
+    def run(self) -> T_co: ...
+
+
+class Conforming(Protocolled[int]):
+    def run(self) -> int:
+        return 1
+
+
+class Spooled:
+    def __getstate__(self) -> dict[str, Any]:
+        with tempfile.NamedTemporaryFile("w") as file:
+            return {"name": file.name}
+
+
 KEEPERS = [cls for name, cls in list(globals().items()) if name.startswith("By")]
 SOUND = [
     Plain,
@@ -428,4 +480,4 @@ SOUND = [
     Reading,
     Running,
 ]
-SOUND += [Slotted, WithProperty, Modules]
+SOUND += [Slotted, WithProperty, Modules, MadeOnce, WithDefaultThatIsCopied, Conforming]

@@ -12,6 +12,7 @@ import outside_subjects
 import pytest
 from subjects import Wallet
 
+import quorate
 from quorate import _environment, _host, _native, _outside
 
 
@@ -76,3 +77,12 @@ def test_a_class_that_keeps_state_outside_is_refused_with_place_and_way_out() ->
 
 def test_without_snapshots_state_outside_is_made_anew_from_the_log() -> None:
     assert prepared("outside_subjects:ByClassList", False)[0] == "ready"
+
+
+def test_an_object_that_is_saved_through_a_file_is_refused_when_it_is_made() -> None:
+    refused = r"self: Spooled cannot be taken apart: .*(file|directory)"
+    with (
+        pytest.raises(quorate.Unavailable, match=refused),
+        quorate.local(outside_subjects.Spooled, nodes=1),
+    ):
+        pass

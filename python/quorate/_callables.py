@@ -7,16 +7,31 @@ standard library.
 from __future__ import annotations
 
 import copyreg
+import enum
+import importlib
 import inspect
+import io
+import random
+import re
+import sys
 import types
 from typing import Any
 
-from quorate import _constants, _content, _names, _standard
+from quorate import _constants, _content, _nameless, _names, _standard
 from quorate._errors import MalformedValue
 
 Parts = tuple[str, tuple[Any, ...], Any]
 
-_FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType)
+METHODS: tuple[type, ...] = (
+    *(types.MethodType, types.BuiltinMethodType, types.MethodWrapperType),
+    # Methods in C that are told their class have a type without a name.
+    type(re.compile("").match),
+)
+DESCRIPTORS = (
+    *(types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType),
+    *(types.GetSetDescriptorType, types.MemberDescriptorType),
+)
+_STREAMS = ("stdin", "stdout", "stderr", "__stdin__", "__stdout__", "__stderr__")
 _FACTORIES: dict[str, type] = {
     cls.__name__: cls for cls in (int, float, str, bytes, bool, list, dict, set, tuple, frozenset)
 }
@@ -31,6 +46,9 @@ def reference(value: Any) -> Parts | str:
     name = f"{value.__module__}.{value.__qualname__}"
     if _found(name) is value:
         return kind, (name,), None
+    nameless = _nameless.take_apart(value) if isinstance(value, types.FunctionType) else None
+    if nameless is not None:
+        return nameless
     what = "lambda" if short == "<lambda>" else f"{kind} {value.__qualname__}"
     return (
         f"{what} is not supported, for no allowed module has it by a name: define it at the top of its module"
@@ -46,13 +64,95 @@ def find(name: str) -> Any:
 
 
 def _found(name: str) -> Any:
-    return _names.find(name) or _standard.find_function(name) or _standard.find_class(name)
+    return _names.find(name) or _standard.find_function(name) or _standard.find_reference(name)
+
+
+def descriptor(value: Any) -> Parts | str:
+    """A method that is bound to nothing, such as str.lower, or a field: its class, and its name there."""
+    cls, name = value.__objclass__, value.__name__
+    if vars(cls).get(name) is not value:
+        return f"{type(value).__name__} {name} of {cls.__name__} is not supported"
+    return "descriptor", (cls, name), None
+
+
+def find_descriptor(cls: type, name: str) -> Any:
+    """The method or field of a class."""
+    found = vars(cls).get(name) if isinstance(cls, type) else None
+    if not isinstance(found, DESCRIPTORS):
+        raise MalformedValue(f"{cls} has no method {name} any more: a snapshot still refers to it")
+    return found
+
+
+def module(value: types.ModuleType) -> Parts | str:
+    """A module by its name."""
+    name = value.__name__
+    if not _nameless.is_readable(name) or sys.modules.get(name) is not value:
+        return f"module {name} is not supported"
+    return "module", (name,), None
+
+
+def find_module(name: str) -> Any:
+    """The module of a reference."""
+    if not _nameless.is_readable(name):
+        raise MalformedValue(f"module {name} is not allowed: a snapshot refers to it")
+    return importlib.import_module(name)
+
+
+def member(value: enum.Enum) -> Parts | str:
+    """A member of an enumeration of the standard library, by its name."""
+    cls = type(value)
+    name = _names.name_of(cls)
+    if _standard.find_reference(name) is not cls or getattr(cls, str(value._name_), None) is not value:
+        return f"{cls.__name__} is not supported"
+    return "member", (name, value._name_), None
+
+
+def find_member(cls_name: str, name: str) -> Any:
+    """The member of an enumeration."""
+    cls = _standard.find_reference(cls_name)
+    found = getattr(cls, name, None)
+    if not isinstance(cls, type) or not isinstance(found, enum.Enum):
+        raise MalformedValue(f"{cls_name}.{name} is gone: a snapshot still refers to it")
+    return found
+
+
+def stream(value: io.IOBase) -> Parts | None:
+    """Where the process prints, which is its own on every replica."""
+    for name in _STREAMS:
+        if getattr(sys, name, None) is value:
+            return "stream", (name,), None
+    return None
+
+
+def find_stream(name: str) -> Any:
+    """A stream of this process."""
+    if name not in _STREAMS:
+        raise MalformedValue(f"a snapshot refers to a stream {name}")
+    return getattr(sys, name)
+
+
+def shared_random(value: Any) -> Parts | None:
+    """A function of `random` that in a host is a method of the one generator that calls share."""
+    name: str = value.__name__
+    if value.__self__ is random._inst and getattr(random, name, None) == value:
+        return "random", (name,), None
+    return None
+
+
+def find_random(name: str) -> Any:
+    """The function of `random`."""
+    if name not in random.__all__:
+        raise MalformedValue(f"random has no function {name}")
+    return getattr(random, name)
 
 
 def method(value: Any) -> Parts | str:
     """A bound method: what it is bound to, and its name there."""
     bound = value.__self__
     name: str = value.__name__
+    shared = shared_random(value)
+    if shared is not None:
+        return shared
     if _of(bound, name) == value:
         return "method", (bound, name), None
     function = getattr(value, "__func__", None)
@@ -76,7 +176,7 @@ def _of(bound: Any, name: str) -> Any:
 def make_method(bound: Any, name: str) -> Any:
     """The bound method again."""
     found = _of(bound, name)
-    if not isinstance(found, types.MethodType | types.BuiltinMethodType | types.MethodWrapperType):
+    if not isinstance(found, METHODS):
         raise MalformedValue(f"{type(bound).__name__} has no method {name} any more")
     return found
 
@@ -91,7 +191,7 @@ def reduction(value: Any) -> Parts | str | None:
     cls = type(value)
     registered = copyreg.dispatch_table.get(cls)
     definer = None if registered else _definer(cls, "__reduce_ex__", "__reduce__")
-    if not registered and definer is None:
+    if not registered and definer is None and not _says_what_c_keeps(cls):
         return None
     if definer is not None and _names.package_of(cls) != _names.package_of(definer):
         # A subclass in another package: what it adds may not be in what its base says.
@@ -107,7 +207,8 @@ def reduction(value: Any) -> Parts | str | None:
     if made_by is copyreg.__newobj__:  # type: ignore[attr-defined]
         kind, made_by, arguments = "new", arguments[0], arguments[1:]
     name = _call_name(made_by)
-    if _callable_of(name) != made_by:
+    known = _names.find(name) or _standard.find_reference(name) if kind == "new" else _callable_of(name)
+    if known != made_by:
         return f"{cls.__name__} is not supported, for it is made by {name}, which is in no allowed package"
     more: list[Any] = [*rest, None, None, None]
     state, items, pairs = more[:3]
@@ -137,6 +238,11 @@ def _callable_of(name: str) -> Any:
     return getattr(cls, short) if is_class_method else None
 
 
+def _says_what_c_keeps(cls: type) -> bool:
+    """Whether the content in C that cannot be read is in what the class itself says of its state."""
+    return _content.root_of(cls) is None and has_own(cls, "__getstate__") and has_own(cls, "__setstate__")
+
+
 def _definer(cls: type, *hooks: str) -> type | None:
     """The class of an allowed package that has one of these methods, if no other class has it before."""
     for base in cls.__mro__:
@@ -146,8 +252,12 @@ def _definer(cls: type, *hooks: str) -> type | None:
 
 
 def has_own(cls: type, hook: str) -> bool:
-    """Whether a class of an allowed package defines this method."""
-    return _definer(cls, hook) is not None
+    """Whether a class defines this method: one of an allowed package or of a harmless module."""
+    for base in cls.__mro__:
+        if hook in vars(base):
+            is_ours = _names.is_allowed_module(base.__module__)
+            return is_ours or (base not in _content.ROOTS and _standard.is_harmless_module(base.__module__))
+    return False
 
 
 def make_reduced(name: str, arguments: tuple[Any, ...]) -> Any:
@@ -160,7 +270,7 @@ def make_reduced(name: str, arguments: tuple[Any, ...]) -> Any:
 
 def make_new(name: str, arguments: tuple[Any, ...]) -> Any:
     """An instance of an allowed class by its __new__."""
-    cls = _names.find(name)
+    cls = _names.find(name) or _standard.find_reference(name)
     if not isinstance(cls, type):
         raise MalformedValue(f"class {name} is gone: a snapshot still holds instances of it")
     return cls.__new__(cls, *arguments)

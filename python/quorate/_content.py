@@ -13,7 +13,9 @@ import collections
 import datetime
 import functools
 import random
+import sys
 import types
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
@@ -103,6 +105,17 @@ def _fill_partial(value: Any, items: Any) -> None:
     _set_partial(value, (function, arguments, keywords, None))
 
 
+class _Gone:
+    """What a reference referred to that refers to nothing any more."""
+
+    __slots__ = ("__weakref__",)
+
+
+def new_reference(cls: type, referred: Any = None, callback: Any = None) -> Any:
+    """A weak reference, dead if what it referred to is gone."""
+    return weakref.ref.__new__(cls, _Gone() if referred is None else referred, callback)
+
+
 _DATE = ("year", "month", "day")
 _TIME = ("hour", "minute", "second", "microsecond", "tzinfo", "fold")
 
@@ -149,6 +162,7 @@ ROOTS: dict[type, Root] = {
     _random.Random: Root(_nothing, random.Random.__new__, random.Random.getstate, random.Random.setstate),
     functools.partial: Root(_nothing, _new_partial, _partial_items, _fill_partial),
     BaseException: Root(_nothing, BaseException.__new__, _exception_items, _fill_exception),
+    weakref.ref: Root(lambda v: (weakref.ref.__call__(v), v.__callback__), new_reference),
     types.SimpleNamespace: Root(_nothing, types.SimpleNamespace.__new__),
 }
 
@@ -236,11 +250,26 @@ def set_fields(value: Any, fields: dict[str, Any]) -> None:
     """Give an instance what `fields_of` told, past properties and `__setattr__` of its class."""
     cls = type(value)
     ways = _ways.setdefault(cls, {})
+    texts = _texts.get(cls)
+    if texts is None:
+        texts = _texts[cls] = _texts_of(cls)
     for name, item in fields.items():
+        if type(item) is str:
+            item = texts.get(item, item)  # noqa: PLW2901
         way = ways.get(name)
         if way is None:
             way = ways[name] = _way(cls, name)
         way(value, name, item)
+
+
+_texts: dict[type, dict[str, str]] = {}
+
+
+def _texts_of(cls: type) -> dict[str, str]:
+    """Texts that the modules of a class have by a name: some compare by being it (`is argparse.SUPPRESS`)."""
+    modules = {base.__module__ for base in cls.__mro__ if base is not object}
+    variables = [vars(sys.modules[name]) for name in sorted(modules) if name in sys.modules]
+    return {text: text for each in variables for text in list(each.values()) if type(text) is str}
 
 
 _ways: dict[type, dict[str, Callable[[Any, str, Any], None]]] = {}

@@ -9,7 +9,9 @@ from __future__ import annotations
 import collections
 import datetime
 import functools
+import gc
 import importlib
+import io
 import itertools
 import logging
 import operator
@@ -19,9 +21,12 @@ import re
 import sys
 import threading
 import types
+import weakref
 import zoneinfo
 from collections.abc import Callable
 from typing import Any, cast
+
+from quorate import _content
 
 Parts = tuple[str, tuple[Any, ...], Any]
 
@@ -81,6 +86,22 @@ def _logger(value: logging.Logger) -> Parts:
     return "logging.Logger", () if value.name == "root" else (value.name,), None
 
 
+def _buffer(value: Any) -> Parts:
+    """A file in memory: content, place, and how it ends its lines."""
+    name = f"io.{type(value).__name__}"
+    return (name, (True,), None) if value.closed else (name, (), value.__getstate__())
+
+
+def _make_buffer(kind: Callable[[], Any]) -> Callable[..., Any]:
+    def make(is_closed: bool = False) -> Any:
+        buffer = kind()
+        if is_closed:
+            buffer.close()
+        return buffer
+
+    return make
+
+
 def _path(value: pathlib.PurePath) -> Parts:
     # A path fills its slots when they are asked for, so they are no state.
     return f"pathlib.{type(value).__name__}", value.parts, None
@@ -101,6 +122,11 @@ STANDARD: dict[type, Callable[[Any], Parts]] = {
     _Lock: _open_lock,
     _RLock: lambda _: ("threading.RLock", (), None),
     random.Random: lambda v: ("random.Random", (), v.getstate()),
+    weakref.ref: lambda v: ("weakref.ref", (v(), v.__callback__), None),
+    # It has no state: what it gives comes from the call.
+    random.SystemRandom: lambda _: ("random.SystemRandom", (), None),
+    io.StringIO: _buffer,
+    io.BytesIO: _buffer,
     logging.Logger: _logger,
     logging.RootLogger: _logger,
     re.Pattern: lambda v: ("re.Pattern", (v.pattern, v.flags), None),
@@ -112,12 +138,17 @@ STANDARD: dict[type, Callable[[Any], Parts]] = {
     datetime.timezone: lambda v: ("datetime.timezone", v.__getinitargs__(), None),
     zoneinfo.ZoneInfo: lambda v: ("zoneinfo.ZoneInfo", (v.key,), None),
 }
+_VIEWS: dict[type, str] = {type({}.keys()): "keys", type({}.values()): "values", type({}.items()): "items"}
+# What a view or a proxy shows is the one thing that it refers to.
+STANDARD |= dict.fromkeys(_VIEWS, lambda v: (f"dict.{_VIEWS[type(v)]}", (gc.get_referents(v)[0],), None))
+STANDARD[types.MappingProxyType] = lambda v: ("types.MappingProxyType", (gc.get_referents(v)[0],), None)
+STANDARD[types.GenericAlias] = lambda v: ("types.GenericAlias", (v.__origin__, v.__args__), None)
 STANDARD |= dict.fromkeys(
     (pathlib.PurePosixPath, pathlib.PureWindowsPath, pathlib.PosixPath, pathlib.WindowsPath), _path
 )
 STANDARD |= dict.fromkeys(
     (
-        *(itertools.count, itertools.repeat, enumerate, zip),
+        *(itertools.count, itertools.repeat, enumerate, zip, reversed, type(reversed([]))),
         *(type(iter(of)) for of in cast("tuple[Any, ...]", ([], (), range(0), "", "ü", b""))),
         *(operator.itemgetter, operator.attrgetter, operator.methodcaller),
     ),
@@ -136,10 +167,19 @@ MAKERS: dict[str, Callable[..., Any]] = {
     "builtins.Ellipsis": lambda: ...,
     "builtins.NotImplemented": lambda: NotImplemented,
     "builtins.iter past its end": _past_its_end,
+    "dict.keys": dict.keys,
+    "dict.values": dict.values,
+    "dict.items": dict.items,
+    "types.MappingProxyType": types.MappingProxyType,
+    "types.GenericAlias": types.GenericAlias,
     "itertools.cycle": _make_cycle,
     "threading.Lock": _held_lock,
     "threading.RLock": threading.RLock,
     "random.Random": lambda: random.Random(0),
+    "random.SystemRandom": random.SystemRandom,
+    "io.StringIO": _make_buffer(io.StringIO),
+    "io.BytesIO": _make_buffer(io.BytesIO),
+    "weakref.ref": lambda *of: _content.new_reference(weakref.ref, *of),
     "logging.Logger": logging.getLogger,
     "re.Pattern": re.compile,
     "datetime.time": lambda *fields: datetime.time(*fields[:5], fold=fields[5]),
@@ -154,7 +194,7 @@ MAKERS: dict[str, Callable[..., Any]] = {
 _SAFE_CALLABLES: dict[str, Any] = {
     f"itertools.{name}": getattr(itertools, name) for name in ("count", "cycle", "repeat")
 }
-_SAFE_CALLABLES |= {f"builtins.{one.__name__}": one for one in (iter, enumerate, zip)}
+_SAFE_CALLABLES |= {f"builtins.{one.__name__}": one for one in (iter, enumerate, zip, reversed)}
 _SAFE_CALLABLES |= {
     f"operator.{name}": getattr(operator, name) for name in ("itemgetter", "attrgetter", "methodcaller")
 }
@@ -180,10 +220,45 @@ _CLASSES = frozenset(
         *("collections.UserDict", "collections.UserList", "collections.UserString", "collections.ChainMap"),
         *("statistics.NormalDist", "string.Template", "graphlib.TopologicalSorter", "array.array"),
         *("ipaddress.IPv4Address", "ipaddress.IPv6Address", "ipaddress.IPv4Network", "ipaddress.IPv6Network"),
-        *("ipaddress.IPv4Interface", "ipaddress.IPv6Interface", "datetime.datetime", "reprlib.Repr"),
+        *("ipaddress.IPv4Interface", "ipaddress.IPv6Interface", "datetime.datetime", "_weakrefset.WeakSet"),
     )
 )
-"""Classes whose instances are kept by their fields."""
+"""Classes that say with __reduce__ how they are made, and are kept by their fields all the same."""
+
+_HARMLESS = frozenset(
+    (
+        *("abc", "argparse", "ast", "base64", "bisect", "calendar", "cmath", "cmd", "codecs", "collections"),
+        *(
+            "colorsys",
+            "configparser",
+            "contextlib",
+            "copy",
+            "csv",
+            "dataclasses",
+            "datetime",
+            "decimal",
+            "difflib",
+        ),
+        *("email", "enum", "fnmatch", "fractions", "functools", "getopt", "gettext", "graphlib", "hashlib"),
+        *("heapq", "hmac", "html", "http", "ipaddress", "itertools", "json", "keyword", "locale", "logging"),
+        *("mailbox", "math", "mimetypes", "numbers", "operator", "optparse", "pathlib", "pprint", "queue"),
+        *(
+            "quopri",
+            "random",
+            "re",
+            "reprlib",
+            "sched",
+            "shlex",
+            "statistics",
+            "string",
+            "stringprep",
+            "struct",
+        ),
+        *("textwrap", "time", "token", "tokenize", "traceback", "types", "typing", "unicodedata", "urllib"),
+        *("uuid", "warnings", "weakref", "weakrefset", "xml", "zlib", "zoneinfo"),
+    )
+)
+"""Packages of the standard library whose instances stand for nothing outside: no process, no thread."""
 
 _MODULES = frozenset(
     [
@@ -254,18 +329,75 @@ def class_name(cls: type) -> str | None:
     """
     if issubclass(cls, BaseException) and cls.__module__ == "builtins":
         return f"builtins.{cls.__name__}"
-    name = f"{'array' if cls.__module__ == 'array' else cls.__module__}.{cls.__qualname__}"
-    return name if name in _CLASSES else None
+    name = f"{cls.__module__}.{cls.__qualname__}"
+    return name if name in _CLASSES or _is_kept_by_fields(cls) else None
+
+
+@functools.cache
+def _is_kept_by_fields(cls: type) -> bool:
+    """Whether a class of a harmless module is written in Python, and leaves all to its fields."""
+    if (
+        not is_harmless_module(cls.__module__)
+        or cls in STANDARD
+        or _loaded(cls.__module__, cls.__qualname__) is not cls
+    ):
+        return False
+    root = _content.root_of(cls)
+    hooks = ("__reduce__", "__reduce_ex__", "__getnewargs__", "__getnewargs_ex__", "__del__")
+    above = cls.__mro__[: cls.__mro__.index(root)] if root is not None and root is not cls else ()
+    return bool(above) and not any(hook in vars(base) for base in above for hook in hooks)
+
+
+def is_harmless_module(module: str) -> bool:
+    """Whether it is one of the standard library that stands for nothing outside.
+
+    >>> is_harmless_module("email.policy"), is_harmless_module("subprocess")
+    (True, False)
+    """
+    # What is written in C lies in a module of the same name with an underscore.
+    return module.partition(".")[0].removeprefix("_") in _HARMLESS
+
+
+def _loaded(module: str, qualified: str) -> Any:
+    found: Any = sys.modules.get(module)
+    for step in qualified.split("."):
+        found = vars(found).get(step) if isinstance(found, type | types.ModuleType) else None
+    return found
 
 
 def find_class(name: str) -> type | None:
     """The class of a name that `class_name` gave."""
     module, _, short = name.rpartition(".")
-    if name in _CLASSES:
+    while module and module not in sys.modules and (name in _CLASSES or is_harmless_module(module)):
         # Who wrote the snapshot may have imported it in a method.
-        importlib.import_module(module)
-    found = getattr(sys.modules.get(module), short, None)
+        try:
+            importlib.import_module(module)
+        except ModuleNotFoundError:
+            module, _, outer = module.rpartition(".")
+            short = f"{outer}.{short}"
+    found = _loaded(module, short)
     return found if isinstance(found, type) and class_name(found) == name else None
+
+
+def find_reference(name: str) -> Any:
+    """A class or function of a harmless module, which is referred to and not called; None for all else.
+
+    >>> find_reference("decimal.Decimal"), find_reference("builtins.object")
+    (<class 'decimal.Decimal'>, <class 'object'>)
+    """
+    module, _, qualified = name.rpartition(".")
+    while module and module not in sys.modules and is_harmless_module(module):
+        try:
+            importlib.import_module(module)
+        except ModuleNotFoundError:
+            module, _, outer = module.rpartition(".")
+            qualified = f"{outer}.{qualified}"
+    if module != "builtins" and not is_harmless_module(module):
+        return None
+    found = _loaded(module, qualified)
+    kinds = (type,) if module == "builtins" else (type, types.FunctionType, types.BuiltinFunctionType)
+    is_own = getattr(found, "__module__", None) in (module, f"_{module}", None)
+    return found if isinstance(found, kinds) and is_own else None
 
 
 def find_function(name: str) -> Any:

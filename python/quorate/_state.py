@@ -7,16 +7,17 @@ after a restore if it was held before, and nobody waits for it.
 
 from __future__ import annotations
 
+import enum
+import io
 import sys
 import types
 from typing import Any
 
-from quorate import _arrays, _callables, _constants, _content, _names, _standard
+from quorate import _arrays, _callables, _constants, _content, _nameless, _names, _standard
 from quorate._errors import MalformedValue
 
 Parts = tuple[str, tuple[Any, ...], Any]
 
-_METHODS = (types.MethodType, types.BuiltinMethodType, types.MethodWrapperType)
 _plain: dict[type, str] = {}
 """Classes of which an instance is its fields and nothing else: most instances are of a few such classes."""
 _BY_REDUCE = "by reduce"
@@ -39,18 +40,16 @@ def take_apart(value: Any) -> Parts | str:
 
 
 def _take_apart(value: Any, cls: type) -> Parts | str:
-    if isinstance(value, type):
-        return _callables.reference(value)
-    if cls in _METHODS and not isinstance(value.__self__, types.ModuleType | None):
-        return _callables.method(value)
-    if callable(value) and not _names.is_allowed(cls) and hasattr(value, "__qualname__"):
-        return _callables.reference(value)
+    named = _named(value, cls)
+    if named is not None:
+        return named
     if cls is object:
         return _callables.global_value(value)
     standard = _standard.class_name(cls)
     if standard is not None:
         return _instance(value, cls, standard)
-    if not _names.is_allowed_module(cls.__module__) and not _names.is_allowed(cls):
+    is_ours = _names.is_allowed_module(cls.__module__) or _names.is_allowed(cls)
+    if not is_ours and not _standard.is_harmless_module(cls.__module__):
         return _not_allowed(cls)
     reduced = _arrays.take_apart(value) or _callables.reduction(value)
     if reduced is not None:
@@ -62,6 +61,27 @@ def _take_apart(value: Any, cls: type) -> Parts | str:
     if _content.root_of(cls) is object and not has_hooks and not _constants.may_be(cls):
         _plain[cls] = name
     return _instance(value, cls, name)
+
+
+def _named(value: Any, cls: type) -> Parts | str | None:
+    """What is kept by a name, and a function by the place of its code; None for what has a state."""
+    if isinstance(value, type):
+        return _callables.reference(value)
+    if cls in _callables.METHODS and not isinstance(value.__self__, types.ModuleType | None):
+        return _callables.method(value)
+    if isinstance(value, types.ModuleType):
+        return _callables.module(value)
+    if cls is types.CellType:
+        return _nameless.take_cell_apart(value)
+    if isinstance(value, enum.Enum):
+        return _callables.member(value)
+    if isinstance(value, io.IOBase):
+        return _callables.stream(value)
+    if cls in _callables.DESCRIPTORS:
+        return _callables.descriptor(value)
+    if callable(value) and not _names.is_allowed(cls) and hasattr(value, "__qualname__"):
+        return _callables.reference(value)
+    return None
 
 
 def _instance(value: Any, cls: type, name: str) -> Parts | str:
@@ -124,6 +144,14 @@ def make(name: str, arguments: tuple[Any, ...]) -> Any:
 _KINDS: dict[str, Any] = {
     "class": _callables.find,
     "function": _callables.find,
+    "function in": _nameless.find,
+    "code": _nameless.make,
+    "cell": types.CellType,
+    "descriptor": _callables.find_descriptor,
+    "module": _callables.find_module,
+    "member": _callables.find_member,
+    "stream": _callables.find_stream,
+    "random": _callables.find_random,
     "global": _constants.find,
     "method": _callables.make_method,
     "bound": _callables.make_bound,
@@ -141,6 +169,10 @@ def fill(value: Any, state: Any) -> None:
         return
     if isinstance(state, list) and len(state) == 4 and state[3] == _BY_REDUCE:
         _fill_reduced(value, state)
+    elif type(value) is types.FunctionType:
+        _nameless.fill(value, state)
+    elif isinstance(value, io.IOBase):
+        value.__setstate__(state)  # type: ignore[attr-defined]
     elif type(value) in _standard.STANDARD:
         _fill_items(value, state)
     elif isinstance(state, dict):

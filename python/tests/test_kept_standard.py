@@ -36,10 +36,6 @@ def negative(number: int) -> int:
     return -number
 
 
-def outer() -> Any:
-    return lambda: 1
-
-
 class Board:
     def __init__(self) -> None:
         self.hits: list[int] = []
@@ -95,13 +91,6 @@ def test_a_marker_that_is_told_apart_by_being_it_stays_it() -> None:
     assert copy_of({"a": NOBODY})["a"] is NOBODY
     with pytest.raises(quorate.UnsupportedValue, match=r"^self\['a'\]: object is not supported, for no"):
         _native.dump_state({"a": object()})
-
-
-def test_lambdas_are_refused_with_the_way_out() -> None:
-    with pytest.raises(
-        quorate.UnsupportedValue, match=r"lambda is not supported, .* define it at the top of"
-    ):
-        _native.dump_state([outer()])
 
 
 def locks() -> Any:

@@ -21,6 +21,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+from quorate import _native
+
 _HEAP_TYPE, _MANAGED_WEAKREF, _MANAGED_DICT = 1 << 9, 1 << 3, 1 << 4
 _POINTER = 8
 
@@ -60,6 +62,23 @@ def _fill_dict(value: dict[Any, Any], items: Any) -> None:
 def _fill_ordered(value: Any, items: Any) -> None:
     for key, item in items:
         collections.OrderedDict.__setitem__(value, key, item)
+
+
+def _fill_set(value: set[Any], items: Any) -> None:
+    if isinstance(items, set):
+        # Of an image that does not hold the layout.
+        set.update(value, items)
+        return
+    shape, elements = items
+    set.update(value, elements)
+    _native.lay_out_set(value, shape, elements)
+
+
+def _new_frozenset(cls: type, content: Any, elements: Any = None) -> Any:
+    made: Any = frozenset.__new__(cls, content if elements is None else elements)
+    if elements:
+        _native.lay_out_set(made, content, elements)
+    return made
 
 
 def _default_items(value: Any) -> Any:
@@ -132,7 +151,7 @@ ROOTS: dict[type, Root] = {
     str: Root(lambda v: (str.__str__(v),), str.__new__),
     bytes: Root(lambda v: (bytes.__getitem__(v, slice(None)),), bytes.__new__),
     tuple: Root(lambda v: (tuple(tuple.__iter__(v)),), tuple.__new__),
-    frozenset: Root(lambda v: (frozenset(frozenset.__iter__(v)),), frozenset.__new__),
+    frozenset: Root(_native.set_parts, _new_frozenset),
     Decimal: Root(lambda v: (Decimal.__str__(v),), Decimal.__new__),
     datetime.date: Root(_fields_of(*_DATE), datetime.date.__new__),
     datetime.datetime: Root(_fields_of(*_DATE, *_TIME), _new_time(datetime.datetime.__new__)),
@@ -141,7 +160,7 @@ ROOTS: dict[type, Root] = {
     datetime.tzinfo: Root(_nothing, datetime.tzinfo.__new__),
     list: Root(_nothing, list.__new__, lambda v: list(list.__iter__(v)), list.extend),
     dict: Root(_nothing, dict.__new__, lambda v: [list(pair) for pair in dict.items(v)], _fill_dict),
-    set: Root(_nothing, set.__new__, lambda v: set(set.__iter__(v)), set.update),
+    set: Root(_nothing, set.__new__, lambda v: list(_native.set_parts(v)), _fill_set),
     bytearray: Root(_nothing, bytearray.__new__, bytes, bytearray.extend),
     array.array: Root(
         lambda v: (v.typecode,), array.array.__new__, array.array.tobytes, array.array.frombytes

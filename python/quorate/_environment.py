@@ -3,8 +3,9 @@
 Inside a method every replica sees the same: `time.*` and `datetime.now` give the time on which the group
 agreed for the batch (it stands still during a call, and rises from batch to batch); `random`, `uuid`,
 `secrets` and `os.urandom` draw from a stream that belongs to the call. `time.sleep`, threads, sockets,
-child processes and writing files are refused: they would stall the group or differ between replicas. Time
-zones come from the package `tzdata`, not from the machine.
+child processes and writing files are refused: they would stall the group or differ between replicas. What
+Python hashes by its address has an agreed hash (`_hashes`). Time zones come from the package `tzdata`, not
+from the machine.
 
 This touches the host process only. Importing `quorate` changes nothing in yours.
 """
@@ -23,7 +24,7 @@ import uuid
 import zoneinfo
 from typing import Any
 
-from quorate import _native
+from quorate import _hashes, _native
 
 _refusing = False
 
@@ -46,7 +47,8 @@ _REFUSED_EVENTS = {
 
 
 def install() -> None:
-    """Instrument time, datetime, random, uuid and os in this process."""
+    """Instrument hashes, time, datetime, random, uuid and os in this process."""
+    _hashes.install()
     _install_time()
     _install_time_zones()
     _install_randomness()

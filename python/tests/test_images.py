@@ -7,7 +7,6 @@ import os
 import struct
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -109,30 +108,10 @@ def test_a_whole_image_is_in_the_file(tmp_path: Path) -> None:
     assert (count, number, length) == (1, 1, len(data) - 16)
 
 
-@dataclass(frozen=True)
-class Place:
-    row: int
-    tags: tuple[Any, ...] = ()
-
-
 class Node:
     def __init__(self, name: str) -> None:
         self.name = name
         self.peers: set[Node] = set()
-
-
-def ring(order: list[int]) -> dict[str, Any]:
-    nodes = {number: Node(f"n{number}") for number in order}
-    for number, node in sorted(nodes.items()):
-        node.peers |= {nodes[(number + step) % len(nodes)] for step in (1, 2, 3)}
-    return {"all": set(nodes.values()), "places": {Place(row, (Place(row + 1),)) for row in order}}
-
-
-def test_a_set_of_objects_has_the_same_bytes_wherever_they_lie() -> None:
-    one, other = ring(list(range(40))), ring(list(reversed(range(40))))
-    data = _native.dump_state(one)
-    assert data == _native.dump_state(other)
-    assert data == _native.dump_state(_native.load_state(data))
 
 
 def test_elements_that_reach_all_of_the_state_are_encoded_once() -> None:

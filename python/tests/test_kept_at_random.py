@@ -32,6 +32,10 @@ class Table(dict[Any, Any]):
     note: str
 
 
+class Chosen(set[Any]):
+    note: str
+
+
 class Slotted:
     __slots__ = ("__dict__", "first", "second")
 
@@ -58,6 +62,8 @@ MAKERS: list[Callable[[int], Any]] = [
     lambda n: [n],
     lambda n: {n: n},
     lambda n: {n, Place(n, n)},
+    lambda n: Chosen(str(m) for m in range(n)),
+    lambda n: (frozenset(range(0, n * n, 7)), {str(n)}),
     lambda n: collections.deque([n], maxlen=5),
     lambda n: collections.OrderedDict({n: n}),
     lambda n: collections.defaultdict(list, {n: [n]}),
@@ -103,6 +109,8 @@ class World:
             case set():
                 target.add(Place(number, len(target)))
                 target.discard(number)
+                target |= {str(number), number * 8, (number, what)}
+                return repr(target)
             case bytearray():
                 target.append(number % 256)
             case Slotted():
@@ -128,6 +136,8 @@ class World:
                 return target.popitem()[0]
             case queue.Queue() if not target.empty():
                 target.get()
+            case set() if target:
+                return repr(target.pop())
         return type(target).__name__
 
 

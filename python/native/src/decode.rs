@@ -6,6 +6,8 @@
 use crate::bad_value::BadValue;
 use crate::hooks::{Hooks, hooks};
 use crate::layout::*;
+use crate::numbers;
+use crate::set_layout;
 use pyo3::prelude::*;
 use pyo3::types::{
     PyBool, PyBytes, PyDict, PyFloat, PyFrozenSet, PyInt, PyList, PySet, PyString, PyTuple,
@@ -204,17 +206,46 @@ impl<'a, 'py> Reader<'a, 'py> {
                 let set = PySet::empty(py)?;
                 self.remember(set.as_any());
                 let count = self.scan.expect(ARRAY)?;
-                for item in self.items(count)? {
+                let items = self.items(count)?;
+                for item in &items {
                     set.add(item)?;
                 }
-                self.whole_set(set.len(), count)?;
+                self.whole_set(set.len(), items.len())?;
                 Ok(set.into_any())
             }
             TAG_FROZEN_SET => {
                 let count = self.scan.expect(ARRAY)?;
-                let set = PyFrozenSet::new(py, self.items(count)?)?;
-                self.whole_set(set.len(), count)?;
+                let items = self.items(count)?;
+                let set = PyFrozenSet::new(py, &items)?;
+                self.whole_set(set.len(), items.len())?;
                 Ok(set.into_any())
+            }
+            TAG_LAID_SET if self.memory.is_some() => {
+                let set = PySet::empty(py)?;
+                self.remember(set.as_any());
+                let (shape, elements) = self.laid_set()?;
+                for element in &elements {
+                    set.add(element)?;
+                }
+                self.whole_set(set.len(), elements.len())?;
+                set_layout::lay_out(set.as_any(), shape, &elements)?;
+                Ok(set.into_any())
+            }
+            TAG_LAID_FROZEN_SET if self.memory.is_some() => {
+                let (shape, elements) = self.laid_set()?;
+                let set = PyFrozenSet::new(py, &elements)?;
+                self.whole_set(set.len(), elements.len())?;
+                // All empty ones are one object.
+                if !elements.is_empty() {
+                    set_layout::lay_out(set.as_any(), shape, &elements)?;
+                }
+                Ok(set.into_any())
+            }
+            TAG_NAN if self.memory.is_some() => {
+                let nan = PyFloat::new(py, f64::from_bits(NAN_BITS)).into_any();
+                self.remember(&nan);
+                self.item()?;
+                Ok(nan)
             }
             TAG_POSITIVE | TAG_NEGATIVE => self.big_integer(tag),
             TAG_INSTANCE if self.memory.is_some() => self.instance(),
@@ -226,8 +257,19 @@ impl<'a, 'py> Reader<'a, 'py> {
         }
     }
 
-    fn whole_set(&self, length: usize, count: u64) -> Result<(), BadValue> {
-        if length as u64 == count {
+    /// The shape of a set, and its elements in the order in which Python went through them.
+    fn laid_set(&mut self) -> Result<(&'a [u8], Vec<Bound<'py, PyAny>>), BadValue> {
+        if self.scan.expect(ARRAY)? != 2 {
+            return Err(BadValue::malformed("a set with its layout has two parts"));
+        }
+        let length = self.scan.expect(BYTES)?;
+        let shape = self.scan.take(length)?;
+        let count = self.scan.expect(ARRAY)?;
+        Ok((shape, self.items(count)?))
+    }
+
+    fn whole_set(&self, length: usize, count: usize) -> Result<(), BadValue> {
+        if length == count {
             Ok(())
         } else {
             Err(BadValue::malformed("an element stands twice"))
@@ -249,13 +291,18 @@ impl<'a, 'py> Reader<'a, 'py> {
     }
 
     fn instance(&mut self) -> Result<Bound<'py, PyAny>, BadValue> {
-        if self.scan.expect(ARRAY)? != 3 {
-            return Err(BadValue::malformed("an instance has three parts"));
+        let parts = self.scan.expect(ARRAY)?;
+        if parts != 3 && parts != 4 {
+            return Err(BadValue::malformed("an instance has three parts or four"));
         }
         let length = self.scan.expect(TEXT)?;
         let class = self.scan.text(length)?;
         let arguments = self.item()?;
         let object = self.hooks.make.bind(self.py).call1((class, arguments))?;
+        if parts == 4 {
+            // Before its state, in which it may be a key.
+            numbers::give_number(&object, self.item()?.extract()?);
+        }
         self.remember(&object);
         let state = match self.scan.rest.first() {
             // Fields are not remembered: they were written as the instance's own.

@@ -4,9 +4,12 @@
 //! A *state* is kept in snapshots: everything mutable is remembered when first met and referred to by
 //! number afterwards, so cycles and sharing survive; instances go in parts.
 
+use crate::agreed_hash;
 use crate::bad_value::BadValue;
 use crate::hooks::{Hooks, hooks};
 use crate::layout::*;
+use crate::numbers;
+use crate::set_layout;
 use pyo3::prelude::*;
 use pyo3::types::{
     PyBool, PyBytes, PyDict, PyFloat, PyFrozenSet, PyInt, PyList, PySet, PyString, PyTuple,
@@ -66,9 +69,6 @@ pub(crate) fn state(value: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
     Ok(out)
 }
 
-/// Objects that are followed to find an element's place in a set.
-const LOOKED_AT_MAX: usize = 16;
-
 struct Walker<'py> {
     hooks: &'py Hooks,
     depth: u32,
@@ -77,38 +77,11 @@ struct Walker<'py> {
     memory: Option<Memory<'py>>,
 }
 
+#[derive(Default)]
 struct Memory<'py> {
     numbers: HashMap<usize, u64>,
     /// Keeps remembered objects alive, so that no address is used twice.
     alive: Vec<Bound<'py, PyAny>>,
-    references: u64,
-    /// So many may be remembered while elements of a set are looked at.
-    room: usize,
-    /// So many instances may be taken apart meanwhile.
-    looks: usize,
-    is_full: bool,
-}
-
-impl Default for Memory<'_> {
-    fn default() -> Self {
-        Memory {
-            numbers: HashMap::new(),
-            alive: Vec::new(),
-            references: 0,
-            room: usize::MAX,
-            looks: 0,
-            is_full: false,
-        }
-    }
-}
-
-impl Memory<'_> {
-    /// Forgets all but the first `count` objects.
-    fn forget(&mut self, count: usize) {
-        for object in self.alive.drain(count..) {
-            self.numbers.remove(&(object.as_ptr() as usize));
-        }
-    }
 }
 
 impl<'py> Walker<'py> {
@@ -148,8 +121,16 @@ impl<'py> Walker<'py> {
             out.push(if truth.is_true() { TRUE } else { FALSE });
             return Ok(());
         }
-        if let Ok(number) = value.cast_exact::<PyFloat>() {
-            let number = number.value();
+        if let Ok(float) = value.cast_exact::<PyFloat>() {
+            let number = float.value();
+            if number.is_nan() && self.memory.is_some() {
+                if !self.is_known(out, value) {
+                    self.remember(value);
+                    put_head(out, TAG, TAG_NAN);
+                    out.push(NULL);
+                }
+                return Ok(());
+            }
             let bits = if number.is_nan() {
                 NAN_BITS
             } else {
@@ -181,6 +162,9 @@ impl<'py> Walker<'py> {
             return self.put_each(out, tuple.iter());
         }
         if let Ok(set) = value.cast_exact::<PyFrozenSet>() {
+            if self.memory.is_some() {
+                return self.put_laid_set(out, TAG_LAID_FROZEN_SET, value);
+            }
             put_head(out, TAG, TAG_FROZEN_SET);
             return self.put_set(out, set.len(), set.iter());
         }
@@ -188,16 +172,19 @@ impl<'py> Walker<'py> {
             return Ok(());
         }
         if let Ok(list) = value.cast_exact::<PyList>() {
-            self.remember(value)?;
+            self.remember(value);
             put_head(out, ARRAY, list.len() as u64);
             return self.put_each(out, list.iter());
         }
         if let Ok(dict) = value.cast_exact::<PyDict>() {
-            self.remember(value)?;
+            self.remember(value);
             return self.put_dict(out, dict);
         }
         if let Ok(set) = value.cast_exact::<PySet>() {
-            self.remember(value)?;
+            if self.memory.is_some() {
+                self.remember(value);
+                return self.put_laid_set(out, TAG_LAID_SET, value);
+            }
             put_head(out, TAG, TAG_SET);
             return self.put_set(out, set.len(), set.iter());
         }
@@ -240,72 +227,36 @@ impl<'py> Walker<'py> {
     ) -> Done {
         put_head(out, ARRAY, length as u64);
         let mut parts = Vec::with_capacity(length);
-        let mut has_remembered = false;
         for item in items {
-            let (part, is_remembered) = self.look_at(&item)?;
-            has_remembered |= is_remembered;
-            parts.push((part, item));
+            let mut part = Vec::new();
+            self.put(&mut part, &item)
+                .map_err(|fault| fault.within("{}".to_owned()))?;
+            parts.push(part);
         }
-        parts.sort_by(|(one, _), (other, _)| one.cmp(other));
-        let is_looked_at = self.memory.as_ref().is_some_and(|m| m.room < usize::MAX);
-        if !has_remembered || is_looked_at {
-            out.extend(parts.into_iter().flat_map(|(part, _)| part));
-            return Ok(());
-        }
-        // Numbers are given in the order of writing, so that is settled first.
-        for (_, item) in &parts {
-            self.put(out, item)
+        parts.sort();
+        out.extend(parts.into_iter().flatten());
+        Ok(())
+    }
+
+    /// Elements where the set has them: it comes back as it was, down to what `pop` takes next.
+    fn put_laid_set(&mut self, out: &mut Vec<u8>, tag: u64, set: &Bound<'py, PyAny>) -> Done {
+        let laid = set_layout::read(set)?;
+        put_head(out, TAG, tag);
+        put_head(out, ARRAY, 2);
+        put_head(out, BYTES, laid.shape.len() as u64);
+        out.extend_from_slice(&laid.shape);
+        put_head(out, ARRAY, laid.elements.len() as u64);
+        for element in &laid.elements {
+            check_hash(element)
+                .and_then(|()| self.put(out, element))
                 .map_err(|fault| fault.within("{}".to_owned()))?;
         }
         Ok(())
     }
 
-    /// The encoding of an element as if it came next, and whether remembered objects are in it. Of an element that
-    /// holds many of them it is only the beginning: they may reach all of the state. Sets inside it are not followed.
-    fn look_at(&mut self, item: &Bound<'py, PyAny>) -> Result<(Vec<u8>, bool), Box<BadValue>> {
-        let (depth, before) = (self.depth, self.met());
-        let known = self.memory.as_ref().map_or(0, |m| m.alive.len());
-        let outer = self.memory.as_mut().map_or(usize::MAX, |m| {
-            let is_inside = m.room < usize::MAX;
-            let room = known + if is_inside { 0 } else { LOOKED_AT_MAX };
-            if !is_inside {
-                m.looks = LOOKED_AT_MAX;
-            }
-            std::mem::replace(&mut m.room, room)
-        });
-        let mut part = Vec::new();
-        let done = self.put(&mut part, item);
-        let is_cut = self.memory.as_ref().is_some_and(|m| m.is_full);
-        let is_remembered = is_cut || self.met() != before;
-        if let Some(memory) = &mut self.memory {
-            memory.forget(known);
-            memory.room = outer;
-            memory.is_full = false;
-        }
-        match done {
-            Err(_) if is_cut => self.depth = depth,
-            other => other.map_err(|fault| fault.within("{}".to_owned()))?,
-        }
-        Ok((part, is_remembered))
-    }
-
-    /// Changes when an object is remembered, or referred to again.
-    fn met(&self) -> u64 {
-        self.memory
-            .as_ref()
-            .map_or(0, |m| m.references + m.alive.len() as u64)
-    }
-
     /// Kinds that Python knows better: by tag where they are plain, in parts where they have a state.
     fn put_rare(&mut self, out: &mut Vec<u8>, value: &Bound<'py, PyAny>) -> Done {
         let py = value.py();
-        if let Some(memory) = self.memory.as_mut().filter(|m| m.room < usize::MAX) {
-            let Some(left) = memory.looks.checked_sub(1) else {
-                memory.is_full = true;
-                return Err(BadValue::unsupported("more than is looked at"));
-            };
-            memory.looks = left;
-        }
         if let Some((tag, content)) = self
             .hooks
             .reduce
@@ -325,11 +276,15 @@ impl<'py> Walker<'py> {
         }
         let (class, arguments, state) =
             parts.extract::<(String, Bound<'py, PyAny>, Bound<'py, PyAny>)>()?;
+        let number = numbers::number_of(value);
         put_head(out, TAG, TAG_INSTANCE);
-        put_head(out, ARRAY, 3);
+        put_head(out, ARRAY, if number.is_some() { 4 } else { 3 });
         put_text(out, &class);
         self.put(out, &arguments)?;
-        self.remember(value)?;
+        if let Some(number) = number {
+            put_int(out, number);
+        }
+        self.remember(value);
         if let Ok(fields) = state.cast_exact::<PyDict>() {
             // Fields are named like attributes in errors, and their dict is the instance's own.
             return self.put_fields(out, fields);
@@ -358,8 +313,8 @@ impl<'py> Walker<'py> {
         Ok(())
     }
 
-    fn is_known(&mut self, out: &mut Vec<u8>, value: &Bound<'py, PyAny>) -> bool {
-        let Some(memory) = &mut self.memory else {
+    fn is_known(&self, out: &mut Vec<u8>, value: &Bound<'py, PyAny>) -> bool {
+        let Some(memory) = &self.memory else {
             return false;
         };
         let Some(number) = memory.numbers.get(&(value.as_ptr() as usize)) else {
@@ -367,22 +322,33 @@ impl<'py> Walker<'py> {
         };
         put_head(out, TAG, TAG_AGAIN);
         put_head(out, UNSIGNED, *number);
-        memory.references += 1;
         true
     }
 
-    fn remember(&mut self, value: &Bound<'py, PyAny>) -> Done {
+    fn remember(&mut self, value: &Bound<'py, PyAny>) {
         if let Some(memory) = &mut self.memory {
-            if memory.alive.len() >= memory.room {
-                memory.is_full = true;
-                return Err(BadValue::unsupported("more than is looked at"));
-            }
             let number = memory.alive.len() as u64;
             memory.numbers.insert(value.as_ptr() as usize, number);
             memory.alive.push(value.clone());
         }
-        Ok(())
     }
+}
+
+/// Refuses an element of a set whose place in it follows from where it, or something in it, lies in memory.
+fn check_hash(element: &Bound<'_, PyAny>) -> Done {
+    if element.is_exact_instance_of::<PyString>() || element.is_exact_instance_of::<PyInt>() {
+        return Ok(());
+    }
+    let before = agreed_hash::addresses();
+    element.hash()?;
+    if before == agreed_hash::addresses() {
+        return Ok(());
+    }
+    let kind = element.get_type().name()?;
+    Err(BadValue::unsupported(format!(
+        "the order of this set differs between replicas, for the hash of an element of type {kind} is an address: give \
+         its class __eq__ and __hash__, or '__weakref__' in its __slots__, or keep a dict instead of the set"
+    )))
 }
 
 #[cold]

@@ -33,6 +33,11 @@ pub(crate) fn enter(wall_ns: u64, entropy: u64, slot: u64, index: u32) {
     current.stream = None;
 }
 
+/// What tells the call from all others.
+pub(crate) fn seed() -> [u64; 3] {
+    current().seed
+}
+
 /// Nanoseconds since 1970 that all replicas agree on.
 #[pyfunction]
 pub(crate) fn agreed_time_ns() -> u64 {

@@ -27,6 +27,13 @@ pub(crate) const TAG_INSTANCE: u64 = 60_016;
 /// Only in states: the n-th remembered object again.
 pub(crate) const TAG_AGAIN: u64 = 60_017;
 
+/// Only in states: a set with its layout: [shape, elements].
+pub(crate) const TAG_LAID_SET: u64 = 60_018;
+/// Only in states: a frozenset with its layout.
+pub(crate) const TAG_LAID_FROZEN_SET: u64 = 60_019;
+/// Only in states: a float that is no number, and not equal to itself, so it matters which one it is; null.
+pub(crate) const TAG_NAN: u64 = 60_020;
+
 /// Levels of nesting of a travelling value.
 pub(crate) const VALUE_DEPTH_MAX: u32 = 64;
 /// Levels of nesting of a state: a level costs below 1 KiB of the 8 MiB stack.

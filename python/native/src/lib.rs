@@ -3,10 +3,11 @@
 //! Python (`quorate._values`, `quorate._state`).
 //!
 //! `unsafe` stands in `activity.rs` (shared memory), `agreed_clock.rs` (the C functions behind clocks), `wait.rs` (poll),
-//! `reads.rs` (getrusage) and where `serve.rs` takes its descriptor over, nowhere else.
+//! `reads.rs` (getrusage), `set_layout.rs` (the tables of sets), `agreed_hash.rs`, `numbers.rs` and `type_slots.rs` (hashes) and where `serve.rs` takes its descriptor over, nowhere else.
 
 mod activity;
 mod agreed_clock;
+mod agreed_hash;
 mod bad_value;
 mod client;
 mod confine;
@@ -17,8 +18,11 @@ mod forbidden_calls;
 mod frames;
 mod hooks;
 mod layout;
+mod numbers;
 mod reads;
 mod serve;
+mod set_layout;
+mod type_slots;
 mod wait;
 
 use pyo3::prelude::*;
@@ -62,6 +66,25 @@ fn load_state<'py>(py: Python<'py>, data: &[u8]) -> PyResult<Bound<'py, PyAny>> 
     decode::state(py, data)
 }
 
+/// A set's shape as bytes, and its elements in the order in which Python goes through them.
+#[pyfunction]
+fn set_parts<'py>(
+    set: &Bound<'py, PyAny>,
+) -> PyResult<(Bound<'py, PyBytes>, Vec<Bound<'py, PyAny>>)> {
+    let laid = set_layout::read(set)?;
+    Ok((PyBytes::new(set.py(), &laid.shape), laid.elements))
+}
+
+/// Gives a set that holds just these elements the shape that it had.
+#[pyfunction]
+fn lay_out_set(
+    set: &Bound<'_, PyAny>,
+    shape: &[u8],
+    elements: Vec<Bound<'_, PyAny>>,
+) -> PyResult<()> {
+    set_layout::lay_out(set, shape, &elements)
+}
+
 /// blake3 of bytes, as replicas compare it.
 #[pyfunction]
 fn digest<'py>(py: Python<'py>, data: &[u8]) -> Bound<'py, PyBytes> {
@@ -76,6 +99,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(dump_call, module)?)?;
     module.add_function(wrap_pyfunction!(dump_state, module)?)?;
     module.add_function(wrap_pyfunction!(load_state, module)?)?;
+    module.add_function(wrap_pyfunction!(set_parts, module)?)?;
+    module.add_function(wrap_pyfunction!(lay_out_set, module)?)?;
     module.add_function(wrap_pyfunction!(digest, module)?)?;
     module.add_function(wrap_pyfunction!(environment::agreed_time_ns, module)?)?;
     module.add_function(wrap_pyfunction!(environment::agreed_bytes, module)?)?;
@@ -83,6 +108,10 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
         agreed_clock::install_agreed_clock,
         module
     )?)?;
+    module.add_function(wrap_pyfunction!(agreed_hash::install_agreed_hash, module)?)?;
+    module.add_function(wrap_pyfunction!(agreed_hash::rehash_set, module)?)?;
+    module.add_function(wrap_pyfunction!(numbers::begin_import, module)?)?;
+    module.add_function(wrap_pyfunction!(numbers::end_import, module)?)?;
     module.add_function(wrap_pyfunction!(environment::set_environment, module)?)?;
     module.add_function(wrap_pyfunction!(wait::die_with_parent, module)?)?;
     module.add_function(wrap_pyfunction!(confine::confine, module)?)?;

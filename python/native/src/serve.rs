@@ -7,7 +7,7 @@
 use crate::activity::{QUERY, SharedActivity};
 use crate::frames::{FrameBody, Inbox, Outbox, RAISED, RETURNED, reply, request};
 use crate::reads::{Checking, Declared, ReadGuard};
-use crate::{decode, encode, environment, hooks, layout, wait};
+use crate::{decode, encode, environment, hooks, layout, numbers, wait};
 use pyo3::exceptions::{PyConnectionError, PyMemoryError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString};
@@ -146,6 +146,12 @@ impl<'py> Server<'py> {
             .call_method1("prepare", (PyBytes::new(self.host.py(), body),))?
             .extract()?;
         self.objects = objects;
+        // Reads ask for it too, for a cache by instance.
+        let mut numbers: Vec<&u32> = self.objects.keys().collect();
+        numbers.sort_unstable();
+        for number in numbers {
+            numbers::touch(&self.objects[number]);
+        }
         self.quiet_upto = Some(quiet_upto);
         let checking = match checking.as_str() {
             "never" => Checking::Never,
@@ -197,6 +203,7 @@ impl<'py> Server<'py> {
         self.outbox.u64(read);
         environment::enter(self.wall_ns, read, 0, 0);
         self.activity.begin(QUERY, read as u32, object);
+        numbers::begin_aside();
         let answer = self.outbox.0.len();
         let wrote = match self.read(object, body.0) {
             Ok(wrote) => wrote,
@@ -206,6 +213,7 @@ impl<'py> Server<'py> {
                 None
             }
         };
+        numbers::end_aside(self.host.py());
         self.activity.idle();
         self.outbox.end(start);
         if let Some(method) = wrote {

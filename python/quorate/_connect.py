@@ -29,7 +29,9 @@ class Connection(Generic[T]):
 
     def __init__(self, client: _native.Client, cls: type[T] | None) -> None:
         self._client = client
-        self._proxy = cast(T, Proxy(Flow(client, cls, Options())))
+        flow = Flow(client, cls, Options())
+        flow.ask()
+        self._proxy = cast(T, Proxy(flow))
 
     @property
     def proxy(self) -> T:
@@ -121,7 +123,9 @@ class AsyncConnection:
     async def __aenter__(self) -> Any:
         # Finding a leader may block, so it does so on a thread.
         self._client = await asyncio.to_thread(_open, *self._arguments)
-        return AsyncProxy(Flow(self._client, self._cls, Options()))
+        flow = Flow(self._client, self._cls, Options())
+        flow.ask()
+        return AsyncProxy(flow)
 
     async def __aexit__(
         self,

@@ -11,7 +11,7 @@
     │       ├── UnsupportedValue   (also TypeError)       an argument cannot be sent
     │       ├── NoSuchMethod       (also AttributeError)  unknown or private method
     │       ├── NotFound           (also LookupError)     no such object
-    │       ├── NotReadOnly        a method that is not declared read-only, or lied about it, was read
+    │       ├── NotReadOnly        a method that is not known to be read-only, or wrote, was read
     │       ├── OtherCluster       another cluster answers at the addresses: connect anew if you mean it
     │       ├── MethodSkipped      the group decided to skip a call that ends every host
     │       └── Closed             this connection was closed
@@ -120,7 +120,7 @@ class NotFound(Refused, LookupError):
 
 
 class NotReadOnly(Refused):
-    """A method that changes its object, or is not declared to change nothing, was asked for as a read.
+    """A method that changes its object, or is not known to change nothing, was asked for as a read.
 
     >>> NotReadOnly.executed
     False

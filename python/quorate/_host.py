@@ -22,7 +22,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from quorate import _confinement, _environment, _names, _native, _options, _outside
+from quorate import _confinement, _environment, _names, _native, _options, _outside, _reads
 from quorate._errors import NotReadOnly
 
 T = TypeVar("T")
@@ -58,6 +58,7 @@ class Host:
         self._children: dict[int, int] = {}
         self._places = _Places([])
         self._voice: int | None = None
+        self._reads: _reads.Reads | None = None
 
     def prepare(self, hello: bytes) -> Prepared:
         """Make the objects; the answer says ready, or which of them is unfit and why."""
@@ -89,6 +90,9 @@ class Host:
             except Unfit as unfit:
                 return _refusal(name, *unfit.args)
             self._classes[number] = cls
+        if greeting["snapshots"]:
+            # Without images no read is checked, so only what is declared is taken for one.
+            self._reads = _reads.Reads()
         _environment.refuse_effects(True)
         checking = greeting["checks"] if greeting["snapshots"] else "never"
         liars = [(number, method) for number, method in greeting["liars"]]
@@ -114,14 +118,26 @@ class Host:
         os.close(self._voice)
         self._voice = None
 
-    def is_readonly(self, number: int, method: str) -> bool:
-        """Whether the class of the object declares that the method changes nothing."""
-        return _options.is_readonly(self._classes[number], method)
+    def kind_of(self, number: int, method: str, target: Any) -> _reads.Kind:
+        """Whether the method changes nothing: declared by the class, or proven as the object is now."""
+        if _options.is_readonly(self._classes[number], method):
+            return "declared"
+        return self._reads.kind(target, number, method) if self._reads is not None else ""
+
+    def reads(self, number: int, target: Any) -> list[str]:
+        """The methods that are reads now; clients ask for them when they connect."""
+        methods = _reads.public_methods(self._classes[number])
+        return [method for method in methods if self.kind_of(number, method, target)]
 
     def wrote(self, target: Any, method: str, image: bytes | None) -> NotReadOnly:
         """The error of a method that is declared read-only and changed its object; names the attribute."""
         cls = type(target).__name__
         changed = _changed_attribute(target, image) if image is not None else "an attribute"
+        if not _options.is_readonly(type(target), method):
+            return NotReadOnly(
+                f"`{method}` of {cls} was taken for read-only and changes {changed}; this replica is "
+                "rebuilt, and the method is ordered from here on. Please report it: the proof was wrong"
+            )
         return NotReadOnly(
             f"`{method}` of {cls} is declared read-only and changes {changed}: remove the declaration "
             "(@quorate.readonly, __quorate_reads__) or the change; this replica is rebuilt"

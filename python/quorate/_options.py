@@ -68,8 +68,9 @@ _MARK = "__quorate_readonly__"
 def readonly(method: Callable[P, R]) -> Callable[P, R]:
     """Mark a method that changes nothing: proxies then call it as a confirmed read, which is cheaper.
 
-    Only marked methods can be read. The host checks a sample: a method that changes its object after all
-    raises `NotReadOnly`, and the replica is rebuilt. `quorate.local` checks every read.
+    Methods that the host can show to change nothing need no mark. The host checks a sample: a method that
+    changes its object after all raises `NotReadOnly`, and the replica is rebuilt. `quorate.local` checks
+    every read.
 
     >>> class Account:
     ...     @readonly

@@ -2,38 +2,76 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from concurrent.futures import Future
 from typing import Any, TypeVar, cast
 
 from quorate import _native
-from quorate._errors import NoSuchMethod
+from quorate._errors import NoSuchMethod, NotReadOnly, QuorateError
 from quorate._options import Freshness, Level, Options, is_readonly
 
 T = TypeVar("T")
 
 
+_WHICH_READ = "__quorate_reads__"
+"""A read of this name asks the host which methods are reads; no public method has it."""
+
+
 class Flow:
-    """The path of every call, whether a thread, a future or an event loop waits for it."""
+    """The path of every call, whether a thread, a future or an event loop waits for it.
 
-    __slots__ = ("client", "cls", "freshness", "options")
+    The host is asked once which methods change nothing, and nobody waits for its answer: until it comes, and
+    when it does not, only declared methods are read.
+    """
 
-    def __init__(self, client: _native.Client, cls: type | None, options: Options) -> None:
+    __slots__ = ("client", "cls", "freshness", "options", "proven")
+
+    def __init__(
+        self, client: _native.Client, cls: type | None, options: Options, proven: set[str] | None = None
+    ) -> None:
         self.client = client
         self.cls = cls
         self.options = options
         self.freshness = Freshness(0, 0.0)
+        self.proven: set[str] = set() if proven is None else proven
+
+    def ask(self) -> None:
+        """Ask which methods are reads."""
+
+        def answered(value: Any, error: BaseException | None, _slot: int, _age: int) -> None:
+            # Objects in Rust, and nodes of earlier builds, have no such list.
+            if error is None and isinstance(value, list):
+                self.proven.update(value)
+
+        with contextlib.suppress(QuorateError):
+            self.client.begin(_WHICH_READ, (), {}, "any", answered)
 
     def level_of(self, method: str) -> Level | None:
         """The level at which a method is called."""
-        if self.options.level is None and is_readonly(self.cls, method):
+        if self.options.level is None and (method in self.proven or is_readonly(self.cls, method)):
             return "confirmed"
         return self.options.level
+
+    def is_taken_back(self, method: str, level: Level | None, error: BaseException | None) -> bool:
+        """Whether the host no longer takes for a read what was called as one for its word only."""
+        is_at_its_word = (
+            level is not None and self.options.level is None and not is_readonly(self.cls, method)
+        )
+        if not isinstance(error, NotReadOnly) or not is_at_its_word:
+            return False
+        self.proven.discard(method)
+        return True
 
     def call(self, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call and wait."""
         level = self.level_of(method)
-        value, slot, age = self.client.call(method, args, kwargs, level)
+        try:
+            value, slot, age = self.client.call(method, args, kwargs, level)
+        except NotReadOnly as error:
+            if not self.is_taken_back(method, level, error):
+                raise
+            return self.client.call(method, args, kwargs, None)[0]
         if level is not None:
             self.freshness = Freshness(slot, age / 1e9)
         return value
@@ -43,7 +81,18 @@ class Flow:
         future: Future[Any] = Future()
         future.set_running_or_notify_cancel()
 
+        level = self.level_of(method)
+
         def done(value: Any, error: BaseException | None, slot: int, age: int) -> None:
+            if self.is_taken_back(method, level, error):
+                try:
+                    self.client.begin(method, args, kwargs, None, ended)
+                except Exception as failed:
+                    future.set_exception(failed)
+            else:
+                ended(value, error, slot, age)
+
+        def ended(value: Any, error: BaseException | None, slot: int, age: int) -> None:
             if error is not None:
                 future.set_exception(error)
             else:
@@ -51,7 +100,7 @@ class Flow:
                     self.freshness = Freshness(slot, age / 1e9)
                 future.set_result(value)
 
-        self.client.begin(method, args, kwargs, self.level_of(method), done)
+        self.client.begin(method, args, kwargs, level, done)
         return future
 
 
@@ -122,7 +171,7 @@ def flow_of(proxy: object) -> Flow:
 def with_options(proxy: T, options: Options) -> T:
     """Another proxy of the same object."""
     flow = flow_of(proxy)
-    return cast(T, type(cast(Any, proxy))(Flow(flow.client, flow.cls, options)))
+    return cast(T, type(cast(Any, proxy))(Flow(flow.client, flow.cls, options, flow.proven)))
 
 
 def reading(proxy: T, *, level: Level = "confirmed") -> T:

@@ -83,6 +83,32 @@ def _functions_in(file: str) -> dict[tuple[str, int], _Function]:
     return found
 
 
+def node_of(function: types.FunctionType) -> _Function | None:
+    """The source of a function, if what runs was compiled from it.
+
+    >>> node_of(node_of).name
+    'node_of'
+    """
+    code = function.__code__
+    is_same = _codes_in(code.co_filename).get((code.co_name, code.co_firstlineno)) == code
+    return _functions_in(code.co_filename).get((code.co_name, code.co_firstlineno)) if is_same else None
+
+
+@functools.cache
+def _codes_in(file: str) -> dict[tuple[str, int], types.CodeType]:
+    try:
+        with open(file, encoding="utf-8") as source:
+            waiting = [compile(source.read(), file, "exec", dont_inherit=True)]
+    except (OSError, SyntaxError, ValueError):
+        return {}
+    found = {}
+    while waiting:
+        code = waiting.pop()
+        found[code.co_name, code.co_firstlineno] = code
+        waiting.extend(each for each in code.co_consts if isinstance(each, types.CodeType))
+    return found
+
+
 class Scope:
     """The source of one function, and the values of the names in it.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import datetime
 import os
 import random
@@ -122,3 +123,20 @@ class Wallet:
             pass
 
     def _secret(self) -> None: ...
+
+
+class Basket:
+    def __init__(self) -> None:
+        self.counts: dict[str, int] = {}
+
+    def put(self, name: str, count: int) -> None:
+        self.counts[name] = self.counts.get(name, 0) + count
+
+    def count(self, name: str) -> int:
+        return self.counts[name]
+
+    def names(self) -> list[str]:
+        return sorted(self.counts)
+
+    def forgive(self) -> None:
+        self.counts = collections.defaultdict(int, self.counts)

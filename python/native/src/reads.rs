@@ -1,7 +1,7 @@
 //! Which methods run as reads, and whether they keep their word.
 //!
 //! A read is executed by one replica only, so whatever it changes would make that replica differ from all others.
-//! Only declared methods run as reads. Every read is checked for attributes that are bound anew; some are
+//! Only methods run as reads that are declared, or that the search in `quorate._reads` shows to change nothing. Every read is checked for attributes that are bound anew; some are
 //! checked by comparing the image of the object before and after, in a hundredth of the time and while the state is small.
 
 use crate::encode;
@@ -38,8 +38,10 @@ pub(crate) enum Checking {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Declared {
     Read,
+    /// It was shown to change nothing, which is asked again before every read: types of attributes may change.
+    Proven,
     Call,
-    /// It was declared as a read and changed its object.
+    /// It was a read and changed its object.
     Lied,
 }
 
@@ -89,23 +91,27 @@ impl ReadGuard {
         }
     }
 
-    /// What the class of the object says about a method; `ask` finds out.
+    /// What is known about a method; `ask` finds out, and says `declared`, `proven` or nothing.
     pub(crate) fn declared(
         &mut self,
         object: u32,
         method: &str,
-        ask: impl FnOnce() -> PyResult<bool>,
+        ask: impl FnOnce() -> PyResult<String>,
     ) -> PyResult<Declared> {
         let key = (object, method.into());
-        if let Some(known) = self.methods.get(&key) {
+        if let Some(known) = self.methods.get(&key)
+            && matches!(known.declared, Declared::Read | Declared::Lied)
+        {
             return Ok(known.declared);
         }
-        let declared = if ask()? {
-            Declared::Read
-        } else {
-            Declared::Call
+        let declared = match ask()?.as_str() {
+            "declared" => Declared::Read,
+            "proven" => Declared::Proven,
+            _ => Declared::Call,
         };
-        if self.methods.len() < METHODS_KNOWN_MAX {
+        if let Some(known) = self.methods.get_mut(&key) {
+            known.declared = declared;
+        } else if self.methods.len() < METHODS_KNOWN_MAX {
             let is_checked = false;
             let known = Known {
                 declared,
@@ -114,6 +120,12 @@ impl ReadGuard {
             self.methods.insert(key, known);
         }
         Ok(declared)
+    }
+
+    /// Whether a method changed its object although it was a read.
+    pub(crate) fn is_liar(&self, object: u32, method: &str) -> bool {
+        let known = self.methods.get(&(object, method.into()));
+        known.is_some_and(|known| known.declared == Declared::Lied)
     }
 
     /// What is compared after the read.

@@ -26,6 +26,9 @@ const OUTBOX_BYTES_KEPT: usize = 16 << 20;
 /// Exit status of a process whose memory does not suffice for a call.
 const OUT_OF_MEMORY: i32 = 86;
 
+/// A read of this name asks which methods are reads; no public method has it.
+const WHICH_READ: &str = "__quorate_reads__";
+
 /// Methods whose names are kept interned; a class has fewer.
 const METHODS_KNOWN_MAX: usize = 1024;
 
@@ -235,15 +238,21 @@ impl<'py> Server<'py> {
             self.answer(object, payload)?;
             return Ok(None);
         };
+        if method == WHICH_READ {
+            self.tell_reads(object, &target)?;
+            return Ok(None);
+        }
         public_method(&target, method)?;
         let host = &self.host;
         let ask = || {
-            host.call_method1("is_readonly", (object, method))?
+            host.call_method1("kind_of", (object, method, &target))?
                 .extract()
         };
-        let declared = self.reads.declared(object, method, ask)?;
-        if declared != Declared::Read {
-            return Err(not_readonly(&target, method, declared)?);
+        match self.reads.declared(object, method, ask)? {
+            Declared::Read | Declared::Proven => {}
+            other @ (Declared::Call | Declared::Lied) => {
+                return Err(not_readonly(&target, method, other)?);
+            }
         }
         let before = self.reads.before(object, method, &target)?;
         let answer = self.outbox.0.len();
@@ -259,6 +268,19 @@ impl<'py> Server<'py> {
             .map_or_else(|failure| failure, PyErr::from_value);
         self.raised(answer, error)?;
         Ok(Some(method.to_owned()))
+    }
+
+    /// Answers which methods are reads: a list of names.
+    fn tell_reads(&mut self, object: u32, target: &Bound<'py, PyAny>) -> PyResult<()> {
+        let told = self.host.call_method1("reads", (object, target))?;
+        let mut names: Vec<String> = told.extract()?;
+        names.retain(|name| !self.reads.is_liar(object, name));
+        let start = self.outbox.0.len();
+        self.outbox.0.extend_from_slice(&[RETURNED, 0, 0, 0, 0]);
+        let names = PyList::new(self.host.py(), names)?;
+        encode::value_into(&mut self.outbox.0, names.as_any(), "result")?;
+        self.close(start);
+        Ok(())
     }
 
     /// Calls, and appends how the call ended: a byte, a length and the encoded value.
@@ -437,12 +459,12 @@ fn not_readonly(target: &Bound<'_, PyAny>, method: &str, declared: Declared) -> 
     let class = target.get_type().name()?;
     let text = match declared {
         Declared::Lied => format!(
-            "`{method}` of {class} is declared read-only and was seen to change its object: remove the declaration or \
+            "`{method}` of {class} is held for read-only and was seen to change its object: remove the declaration or \
              the change"
         ),
-        Declared::Call | Declared::Read => format!(
-            "`{method}` of {class} is not declared read-only: call it instead, or mark it with @quorate.readonly or \
-             name it in the class's __quorate_reads__ if it changes nothing"
+        Declared::Call | Declared::Read | Declared::Proven => format!(
+            "`{method}` of {class} is not declared read-only, and not shown to be: call it instead, or mark it with \
+             @quorate.readonly or name it in the class's __quorate_reads__ if it changes nothing"
         ),
     };
     Ok(hooks::error(target.py(), "NotReadOnly", text))

@@ -5,13 +5,18 @@ use crate::json;
 use crate::print;
 use crate::seconds;
 use crate::tls::TlsArgs;
+use bytes::Bytes;
 use clap::{Args, ValueEnum};
 use quorate_client::{Answer, Client, DriverOptions, Endpoint, Operation, TlsClient};
-use quorate_types::{Outcome, ReadLevel};
+use quorate_types::{ObjectId, Outcome, ReadLevel};
 use quorate_wire::value::{self, Raised, Value, call};
 use std::sync::Arc;
 
-/// Call a method of a replicated object and print what it returns.
+/// A read of this name asks a host which methods are reads.
+const WHICH_READ: &str = "__quorate_reads__";
+
+/// Call a method of a replicated object and print what it returns. Methods that change nothing are read, at the level
+/// `confirmed`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct CallArgs {
     /// The group, for example quorate://127.0.0.1:7400.
@@ -71,15 +76,18 @@ pub(crate) fn run(args: &CallArgs, as_json: bool) -> Result<(), CliError> {
     let object = client
         .object(Some(&args.object))
         .map_err(CliError::connect)?;
-    let operation = match args.read {
-        Some(level) => Operation::Read {
-            object,
-            payload,
-            level: read_level(level),
-        },
-        None => Operation::Call { object, payload },
+    let level = match args.read {
+        None => proven(&client, object, &args.method),
+        Some(level) => Some(read_level(level)),
     };
-    let result = match client.perform(operation).map_err(CliError::call)? {
+    let operation = operation(object, payload.clone(), level);
+    let mut answer = client.perform(operation).map_err(CliError::call)?;
+    if args.read.is_none() && is_no_read(&answer) {
+        // The host has changed its mind, and executed nothing.
+        let operation = Operation::Call { object, payload };
+        answer = client.perform(operation).map_err(CliError::call)?;
+    }
+    let result = match answer {
         Answer::Read { outcome, slot, age } => {
             if args.read == Some(Level::Any) {
                 eprintln!("as of slot {}, {} ms old", slot.0, age.as_millis());
@@ -95,6 +103,46 @@ pub(crate) fn run(args: &CallArgs, as_json: bool) -> Result<(), CliError> {
         print::line(result)?;
     }
     Ok(())
+}
+
+fn operation(object: ObjectId, payload: Bytes, level: Option<ReadLevel>) -> Operation {
+    match level {
+        Some(level) => Operation::Read {
+            object,
+            payload,
+            level,
+        },
+        None => Operation::Call { object, payload },
+    }
+}
+
+/// The level of a method that the host has declared or shown to change nothing. Objects in Rust answer with an error.
+fn proven(client: &Client, object: ObjectId, method: &str) -> Option<ReadLevel> {
+    let question = call::encode(WHICH_READ, &[], &[]).ok()?;
+    let operation = operation(object, question, Some(ReadLevel::Any));
+    let Ok(Answer::Read {
+        outcome: Outcome::Returned(bytes),
+        ..
+    }) = client.perform(operation)
+    else {
+        return None;
+    };
+    let Ok(Value::List(names)) = value::decode(&bytes) else {
+        return None;
+    };
+    let is_read = names.iter().any(|name| *name == Value::Text(method.into()));
+    is_read.then_some(ReadLevel::Confirmed)
+}
+
+fn is_no_read(answer: &Answer) -> bool {
+    let Answer::Read {
+        outcome: Outcome::Raised(bytes),
+        ..
+    } = answer
+    else {
+        return false;
+    };
+    Raised::decode(bytes).is_ok_and(|raised| raised.class == "quorate.NotReadOnly")
 }
 
 /// Calls a method of the endpoint's object with words as arguments.

@@ -1,0 +1,142 @@
+"""Methods that are shown to change nothing run as reads; no method that writes is taken for one."""
+
+from __future__ import annotations
+
+import collections
+import functools
+import inspect
+import json
+import os
+import subprocess
+import sys
+import types
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+import reading_subjects
+import subjects
+
+import quorate
+from quorate import _names, _native, _proxy, _reads
+
+_names.register(reading_subjects.Fields)
+
+
+def own_methods(cls: type) -> list[str]:
+    return [name for name, member in vars(cls).items() if not name.startswith("_") and callable(member)]
+
+
+@functools.cache
+def findings() -> dict[str, dict[str, list[Any]]]:
+    """What is found in a process that has no other classes than these: in this one all tests' classes are."""
+    program = """if True:
+        import json, reading_subjects
+        from quorate import _names, _reads
+        _names.register(reading_subjects.Fields)
+        found = {}
+        for cls in (reading_subjects.Reads, reading_subjects.Writes):
+            methods = [name for name in vars(cls) if not name.startswith("_")]
+            each = {name: _reads.find(cls(), name) for name in methods}
+            found[cls.__name__] = {name: [f.kind, f.reason, f.file, f.line] for name, f in each.items()}
+        print(json.dumps(found))
+    """
+    paths = [str(Path(__file__).parent), str(Path(quorate.__file__).parent.parent)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+    ended = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True, env=environment
+    )
+    found: dict[str, dict[str, list[Any]]] = json.loads(ended.stdout)
+    return found
+
+
+@pytest.mark.parametrize("method", own_methods(reading_subjects.Reads))
+def test_a_method_that_only_reads_is_proven(method: str) -> None:
+    kind, reason, file, line = findings()["Reads"][method]
+    assert kind in ("proven", "declared"), f"{file}:{line}: {reason}"
+
+
+@pytest.mark.parametrize("method", own_methods(reading_subjects.Writes))
+def test_a_method_that_may_write_is_not_proven_and_the_reason_has_a_line(method: str) -> None:
+    kind, reason, file, line = findings()["Writes"][method]
+    assert kind == ""
+    assert reason
+    if isinstance(vars(reading_subjects.Writes)[method], types.FunctionType):
+        assert file == "reading_subjects.py"
+        assert line > 0
+
+
+@pytest.mark.parametrize("method", own_methods(reading_subjects.Reads))
+def test_what_is_proven_leaves_the_image_as_it_was(method: str) -> None:
+    target: Any = cast(Any, reading_subjects.Reads)()
+    # Iterators and counts are carried too, so using them up would show.
+    before = _native.dump_state(target)
+    bound: Any = getattr(target, method)
+    parameters = inspect.signature(bound).parameters
+    bound(*(2 if name == "n" else "a" for name in parameters))
+    assert _native.dump_state(target) == before
+
+
+class Shelf:
+    def __init__(self) -> None:
+        self.books: dict[str, Any] = {"a": 1}
+
+    def find(self, name: str) -> Any:
+        return self.books[name]
+
+
+_names.register(Shelf)
+
+
+def test_a_proof_ends_when_an_attribute_gets_another_type() -> None:
+    shelf, reads = Shelf(), _reads.Reads()
+    assert reads.kind(shelf, 1, "find") == "proven"
+    shelf.books = collections.defaultdict(int)
+    assert reads.kind(shelf, 1, "find") == ""
+
+
+def test_a_method_whose_code_is_not_that_of_its_source_is_not_proven() -> None:
+    shelf = Shelf()
+    code = Shelf.find.__code__
+    assert _reads.find(shelf, "find").is_read
+    Shelf.find.__code__ = code.replace(co_consts=(*code.co_consts, "another"))
+    try:
+        assert "no source" in _reads.find(shelf, "find").reason
+    finally:
+        Shelf.find.__code__ = code
+
+
+def until(holds: Callable[[], bool], go_on: Callable[[], Any]) -> None:
+    """Do something until a condition holds."""
+    for _ in range(10_000):
+        if holds():
+            return
+        go_on()
+    raise AssertionError("it never held")
+
+
+def test_a_client_reads_what_the_host_has_proven() -> None:
+    with quorate.local(subjects.Basket, nodes=3) as basket:
+        flow = _proxy.flow_of(basket)
+        basket.put("pear", 2)
+        until(lambda: "count" in flow.proven, lambda: basket.put("apple", 1))
+        assert "put" not in flow.proven
+        assert quorate.reading(basket).count("pear") == 2
+        assert quorate.freshness(basket).slot == 0
+        assert basket.count("pear") == 2
+        assert quorate.freshness(basket).slot > 0, "it was not read"
+
+
+def test_a_read_whose_proof_no_longer_holds_is_ordered() -> None:
+    with quorate.local(subjects.Basket, nodes=3) as basket:
+        flow = _proxy.flow_of(basket)
+        until(lambda: "count" in flow.proven, lambda: basket.put("apple", 1))
+        basket.forgive()
+        assert basket.count("plum") == 0
+        assert "count" not in flow.proven
+        assert basket.names() == ["apple", "plum"], "the call has changed the basket, on all replicas"
+        flow.proven.add("count")
+        assert quorate.submit(basket.count, "fig").result() == 0
+        with pytest.raises(quorate.NotReadOnly, match="not shown to be"):
+            quorate.reading(basket).count("fig")

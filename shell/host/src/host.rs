@@ -138,6 +138,15 @@ impl Host {
         self.poll.as_raw_fd()
     }
 
+    /// Whether the objects may print: a start repeats nothing that an earlier one printed.
+    #[must_use]
+    pub fn prints(&self) -> bool {
+        match &self.objects {
+            Objects::InProcess(_) => false,
+            Objects::OtherProcess(_) => true,
+        }
+    }
+
     /// When [`Host::poll`] must be called at the latest.
     #[must_use]
     pub fn next_wake(&self) -> Option<Instant> {

@@ -7,7 +7,8 @@
 //! `serve_clients` of [`crate::node::Node`] serves what is chosen here.
 
 use crate::limits::{
-    DEBT_MAX, DEBT_PAUSE, DEBT_REPAID, PAUSES_AT_ONCE, TURN_WORK, VISIT_WORK, WORK_BYTES,
+    DEBT_MAX, DEBT_PAUSE, DEBT_REPAID, PAUSES_AT_ONCE, SPARE_LISTS, TURN_WORK, VISIT_WORK,
+    WORK_BYTES,
 };
 use quorate_types::{ConnectionId, Duration, FromClient, Refusal, Time, ToClient};
 use quorate_wire::{Requests, WireError};
@@ -22,6 +23,8 @@ pub(crate) struct ClientTurns {
     order: VecDeque<Place>,
     /// These lines, in turn. Invariant: each once, none that is empty or pauses, and no place without one.
     listed: HashMap<Place, VecDeque<ConnectionId>>,
+    /// Empty lists, for the next places that are listed. At most `SPARE_LISTS`.
+    spare: Vec<VecDeque<ConnectionId>>,
     /// Lines that pause, by the end of the pause.
     paused: BTreeSet<(Time, ConnectionId)>,
     /// How many of each place pause.
@@ -99,7 +102,9 @@ impl ClientTurns {
     }
 
     fn list(&mut self, from: ConnectionId, place: Place) {
-        let lines = self.listed.entry(place).or_default();
+        let spare = &mut self.spare;
+        let lines = self.listed.entry(place);
+        let lines = lines.or_insert_with(|| spare.pop().unwrap_or_default());
         if lines.is_empty() {
             self.order.push_back(place);
         }
@@ -159,7 +164,10 @@ impl ClientTurns {
             .expect("a place in order has lines");
         let from = lines.pop_front().expect("a place in order has lines");
         if lines.is_empty() {
-            self.listed.remove(&place);
+            let emptied = self.listed.remove(&place);
+            if self.spare.len() < SPARE_LISTS {
+                self.spare.extend(emptied);
+            }
         } else {
             self.order.push_back(place);
         }

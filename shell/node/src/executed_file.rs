@@ -1,8 +1,9 @@
-//! How far this node's objects may have executed, for the next start: a line in the data directory.
+//! How far this node's objects had executed when anybody was told, for the next start: a line in the data directory.
 //!
-//! A replica may report a call as new to it only if none of its starts can have executed it. The line is
-//! written before the answers of a turn leave, without a sync, so it survives the process but not the machine.
-//! After a restart of the machine, or without the line, nothing is known, and the replica is told so.
+//! A replica may report a call as new to it only if none of its starts can have answered it. The line is written before the
+//! answers of a turn leave, without a sync, so it survives the process but not the machine. A turn without answers writes it
+//! only where the objects print: their next start repeats nothing that they had printed. After a restart of the machine, or
+//! without the line, nothing is known, and the replica is told so.
 
 use quorate_replica::EarlierLives;
 use quorate_types::{GroupId, Slot};
@@ -21,7 +22,8 @@ pub(crate) struct ExecutedFile {
     file: Option<File>,
     machine_boot: String,
     earlier: EarlierLives,
-    written: Slot,
+    /// `None`: the line is not of this start.
+    written: Option<Slot>,
 }
 
 impl ExecutedFile {
@@ -40,13 +42,16 @@ impl ExecutedFile {
             }
             Err(_) => EarlierLives::Unknown,
         };
-        ExecutedFile {
+        let mut file = ExecutedFile {
             path,
             file: None,
             machine_boot,
             earlier,
-            written: Slot::ZERO,
-        }
+            written: None,
+        };
+        // The start after one that answers nobody knows it.
+        file.note(Slot::ZERO);
+        file
     }
 
     /// What earlier starts may have executed.
@@ -54,13 +59,13 @@ impl ExecutedFile {
         self.earlier
     }
 
-    /// Notes that the objects have executed the slots up to `slot`; costs nothing when that is not new.
+    /// Notes that somebody may have been told of the slots up to `slot`; costs nothing when that is not new.
     pub(crate) fn note(&mut self, slot: Slot) {
-        if slot <= self.written {
+        if self.written.is_some_and(|written| slot <= written) {
             return;
         }
         match self.write(slot) {
-            Ok(()) => self.written = slot,
+            Ok(()) => self.written = Some(slot),
             Err(error) => {
                 // An old line must not be taken for a true one.
                 tracing::warn!(path = %self.path.display(), %error, "cannot write how far the objects have executed");
@@ -106,6 +111,14 @@ mod tests {
 
     fn open(directory: &Path, machine_boot: &str, boot: u64) -> ExecutedFile {
         ExecutedFile::of_machine(directory.join("executed-1"), machine_boot.to_owned(), boot)
+    }
+
+    #[test]
+    fn a_start_after_one_that_answered_nobody_knows_it() {
+        let directory = tempfile::tempdir().unwrap();
+        open(directory.path(), "m", 1);
+        let second = open(directory.path(), "m", 2);
+        assert_eq!(second.earlier(), EarlierLives::Upto(Slot::ZERO));
     }
 
     #[test]

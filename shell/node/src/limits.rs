@@ -41,8 +41,14 @@ pub(crate) const STARVED_AFTER: Duration = Duration::from_millis(20);
 /// Of so many calls of a session, one is timed: enough for percentiles, and nothing for a processor.
 pub(crate) const TIMED_EVERY: u64 = 64;
 
+/// Of so many slots, one is timed: with one client each call has its own.
+pub(crate) const TIMED_SLOTS: u64 = 8;
+
 /// Calls, and slots at the objects, that are timed at once: more than a busy node has under way, few enough to be nothing in memory.
 pub(crate) const TIMED_CALLS: usize = 1 << 16;
+
+/// Empty lists of lines that are kept for the next place with something to serve: a turn rarely has more, and they take a few kilobytes.
+pub(crate) const SPARE_LISTS: usize = 64;
 
 /// Snapshot work that waits for its thread: one being written, one being fetched and the pieces
 /// asked for by peers. The replica asks for no more at a time.

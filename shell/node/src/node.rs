@@ -62,6 +62,8 @@ pub(crate) struct Node {
     pub(crate) arrivals: Vec<Arrival>,
     pub(crate) clients: ClientTurns,
     pub(crate) host_events: Vec<HostEvent>,
+    /// Whether this turn answers clients.
+    pub(crate) is_answering: bool,
     /// Whether the replica was told anything since the last end of a turn.
     pub(crate) is_fed: bool,
     /// A peer that has seen more of this node than it comes with.
@@ -171,7 +173,9 @@ impl Node {
             self.transport.pasts_noted(now);
         }
         // Answers leave after what they rest on is noted.
-        self.executed_file.note(self.replica.executed_upto());
+        if std::mem::take(&mut self.is_answering) || self.host.prints() {
+            self.executed_file.note(self.replica.executed_upto());
+        }
         self.transport.flush(now);
         if let Some(journal) = &mut self.journal {
             journal.flush()?;

@@ -37,6 +37,7 @@ impl Node {
                 });
             }
             Output::Reply { to, message } => {
+                self.is_answering = true;
                 self.transport
                     .answer(to, |body| put_answer_shared(body, &message));
             }

@@ -77,8 +77,7 @@ fn assemble(config: &NodeConfig, directory: &mut DataDirectory) -> Result<Node, 
     settings.seed = entropy.seed();
     settings.pasts = remembered(directory);
     let mut transport = Transport::listen(settings, registry, waker.clone(), now)?;
-    let (asker, questions) = questions(waker.clone());
-    let histograms = Histograms::new();
+    let ((asker, questions), histograms) = (questions(waker.clone()), Histograms::new());
     let serve = |address| admin::serve(address, tls.as_ref(), asker, histograms.clone());
     let admin = config.admin.map(serve).transpose()?;
     let executed_file = ExecutedFile::open(&config.dir, identity.group, identity.boot);
@@ -126,6 +125,7 @@ fn assemble(config: &NodeConfig, directory: &mut DataDirectory) -> Result<Node, 
         arrivals: Vec::new(),
         clients: ClientTurns::default(),
         host_events: Vec::new(),
+        is_answering: false,
         is_fed: true,
         sighted: None,
         conflict: None,

@@ -3,7 +3,7 @@
 //! The loop notes when a call of a client arrives, is decided, is executed and is answered; the log's thread notes its commits. It
 //! changes nothing. Read by the admin port.
 
-use crate::limits::{TIMED_CALLS, TIMED_EVERY};
+use crate::limits::{TIMED_CALLS, TIMED_EVERY, TIMED_SLOTS};
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 use quorate_replica::Output;
@@ -121,7 +121,10 @@ impl Timings {
     /// The replica has put this out.
     pub(crate) fn put_out<M>(&mut self, now: Time, output: &Output<M>) {
         if let Output::Execute { slot, calls, .. } = output {
-            self.histograms.batch.observe(calls.len() as f64);
+            let is_timed_slot = slot.0.is_multiple_of(TIMED_SLOTS);
+            if is_timed_slot {
+                self.histograms.batch.observe(calls.len() as f64);
+            }
             // A node without clients has nothing to look for.
             if !self.arrived.is_empty() {
                 for call in calls.iter().filter(|call| is_timed(call.id)) {
@@ -130,7 +133,7 @@ impl Timings {
                     }
                 }
             }
-            if self.executing.len() < TIMED_CALLS {
+            if is_timed_slot && self.executing.len() < TIMED_CALLS {
                 self.executing.push_back((*slot, now));
             }
         }
@@ -204,7 +207,7 @@ mod tests {
         timings.arrived(Time(0), &call);
         timings.arrived(Time(5_000_000), &call);
         let execute: Output<()> = Output::Execute {
-            slot: Slot(3),
+            slot: Slot(TIMED_SLOTS),
             stamp: quorate_types::Stamp::default(),
             calls: SlotCalls::from(vec![quorate_types::Call {
                 index: 0,
@@ -214,7 +217,7 @@ mod tests {
             }]),
         };
         timings.put_out(Time(250_000_000), &execute);
-        timings.executed(Time(500_000_000), Slot(3));
+        timings.executed(Time(500_000_000), Slot(TIMED_SLOTS));
         let reply: Output<()> = Output::Reply {
             to: ConnectionId::default(),
             message: ToClient::Replied {

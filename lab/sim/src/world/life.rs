@@ -419,14 +419,11 @@ impl World {
         let Some(running) = node.running.take() else {
             return;
         };
+        let answered = std::mem::take(&mut node.answered);
         node.earlier = match (death, node.earlier) {
             (Death::PowerCut, _) | (Death::Killed, EarlierLives::Unknown) => EarlierLives::Unknown,
-            (Death::Killed, EarlierLives::None) => {
-                EarlierLives::Upto(running.replica.executed_upto())
-            }
-            (Death::Killed, EarlierLives::Upto(upto)) => {
-                EarlierLives::Upto(upto.max(running.replica.executed_upto()))
-            }
+            (Death::Killed, EarlierLives::None) => EarlierLives::Upto(answered),
+            (Death::Killed, EarlierLives::Upto(upto)) => EarlierLives::Upto(upto.max(answered)),
         };
         node.stall_due = None;
         node.stalled = None;

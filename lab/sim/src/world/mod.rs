@@ -172,6 +172,7 @@ impl World {
             let node = Node {
                 quarantine: None,
                 earlier: quorate_replica::EarlierLives::None,
+                answered: quorate_types::Slot::ZERO,
                 died: Vec::new(),
                 id,
                 disks: durable::Disks::init(id.0, self.setup.persistence),

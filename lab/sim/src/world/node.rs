@@ -55,8 +55,10 @@ pub(super) struct Node {
     pub doom: Option<Doom>,
     /// The note that its objects must answer nobody; on disk, and durable at once.
     pub quarantine: Option<Quarantine>,
-    /// What its earlier lives may have executed.
+    /// What its earlier lives may have answered.
     pub earlier: EarlierLives,
+    /// How far its objects had executed when this life last answered a client.
+    pub answered: Slot,
     /// Calls at which its hosts died for good, and which are in no snapshot from which it began; on disk, and durable at once.
     pub died: Vec<CallPlace>,
     /// Its own choices.

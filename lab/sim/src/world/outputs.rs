@@ -19,7 +19,7 @@ use quorate_any::paxos::Message;
 use quorate_ordering::{Lane, Ordering, Role};
 use quorate_replica::{Input, Output, PeerMessage, ReplicaMessage};
 use quorate_storage::StorageError;
-use quorate_types::{CallPlace, Digest, Duration, NodeId, NodeSet, Slot};
+use quorate_types::{CallPlace, ConnectionId, Digest, Duration, NodeId, NodeSet, Slot, ToClient};
 use quorate_wire::{Snapshot, put_peer};
 
 /// A node that stopped for its disk is started again after this.
@@ -50,10 +50,18 @@ impl World {
         self.begin_work(id);
     }
 
+    /// A node answers a client. It notes before how far its objects have executed: its next life knows it.
+    fn answer(&mut self, id: NodeId, to: ConnectionId, message: &ToClient) {
+        let executed = self.running(id).replica.executed_upto();
+        let node = self.node(id);
+        node.answered = node.answered.max(executed);
+        self.reply(to, message);
+    }
+
     fn perform_one(&mut self, id: NodeId, life: u64, output: Output<AnyMessage>) {
         match output {
             Output::Send { to, lane, message } => self.send_message(id, life, to, lane, &message),
-            Output::Reply { to, message } => self.reply(to, &message),
+            Output::Reply { to, message } => self.answer(id, to, &message),
             Output::Persist { mark, record } => {
                 self.watch_vote(id, &record);
                 self.running(id).storage.log.append(mark, record);

@@ -17,7 +17,7 @@ import sys
 import types
 from typing import Any
 
-from quorate import _constants, _content, _nameless, _names, _standard
+from quorate import _constants, _content, _nameless, _names, _standard, _values
 from quorate._errors import MalformedValue
 
 Parts = tuple[str, tuple[Any, ...], Any]
@@ -102,18 +102,20 @@ def member(value: enum.Enum) -> Parts | str:
     """A member of an enumeration of the standard library, by its name."""
     cls = type(value)
     name = _names.name_of(cls)
-    if _standard.find_reference(name) is not cls or getattr(cls, str(value._name_), None) is not value:
+    if _standard.find_reference(name) is not cls:
         return f"{cls.__name__} is not supported"
-    return "member", (name, value._name_), None
+    return "member", (name, _values.member_name(value)), None
 
 
 def find_member(cls_name: str, name: str) -> Any:
     """The member of an enumeration."""
     cls = _standard.find_reference(cls_name)
-    found = getattr(cls, name, None)
-    if not isinstance(cls, type) or not isinstance(found, enum.Enum):
-        raise MalformedValue(f"{cls_name}.{name} is gone: a snapshot still refers to it")
-    return found
+    if not isinstance(cls, type) or not issubclass(cls, enum.Enum):
+        raise MalformedValue(f"{cls_name} is gone: a snapshot still refers to it")
+    try:
+        return _values.member(cls, name)
+    except (KeyError, ValueError) as error:
+        raise MalformedValue(f"{cls_name}.{name} is gone: a snapshot still refers to it") from error
 
 
 def stream(value: io.IOBase) -> Parts | None:
@@ -186,8 +188,8 @@ def make_bound(function: Any, bound: Any) -> Any:
     return types.MethodType(function, bound)
 
 
-def reduction(value: Any) -> Parts | str | None:
-    """How the class itself, or who registered it with copyreg, says that an instance is made."""
+def reduction(value: Any) -> Parts | str | object | None:
+    """How the class, or who registered it with copyreg, says it is made; COPIED if its fields say more."""
     cls = type(value)
     registered = copyreg.dispatch_table.get(cls)
     definer = None if registered else _definer(cls, "__reduce_ex__", "__reduce__")
@@ -203,6 +205,8 @@ def reduction(value: Any) -> Parts | str | None:
     if isinstance(reduced, str):
         return global_value(value, f"{cls.__module__}.{reduced}")
     made_by, arguments, *rest = reduced
+    if made_by is cls and may_be_copied(value):
+        return COPIED
     kind = "reduce"
     if made_by is copyreg.__newobj__:  # type: ignore[attr-defined]
         kind, made_by, arguments = "new", arguments[0], arguments[1:]
@@ -238,6 +242,51 @@ def _callable_of(name: str) -> Any:
     return getattr(cls, short) if is_class_method else None
 
 
+COPIED = object()
+
+
+class Trust(enum.Enum):
+    """Whose word counts for the state of an instance whose fields can all be read."""
+
+    FIELDS_BEFORE_REDUCE = "`__getstate__` counts, the fields count more than `__reduce__`"
+    HOOKS = "what the class says counts"
+    FIELDS = "the fields count"
+
+
+trust = Trust.FIELDS_BEFORE_REDUCE
+"""Chosen when an object is made, by its first state: the same in every process that has this object."""
+
+
+def may_be_copied(value: Any) -> bool:
+    """Whether an instance is better kept by its fields than by arguments for its class.
+
+    A container that is made anew from its items loses what these do not tell, such as half of a change that
+    an exception had cut off. What is hashable may be told apart by being it, or be put right by who holds it.
+    """
+    cls = type(value)
+    is_readable = trust is not Trust.HOOKS and _content.root_of(cls) is not None
+    is_container = cls.__hash__ is None
+    return is_readable and is_container and all(map(_may_be_kept, _content.fields_of(value).values()))
+
+
+def _may_be_kept(item: Any) -> bool:
+    """Whether a field is of a kind that has a way into a state, as far as its type tells."""
+    cls = type(item)
+    return (
+        item is None
+        or cls in _PLAIN
+        or cls in _standard.STANDARD
+        or callable(item)
+        or isinstance(item, types.ModuleType | enum.Enum)
+        or _content.root_of(cls) is not None
+        or cls in copyreg.dispatch_table
+        or any(has_own(cls, hook) for hook in ("__reduce__", "__reduce_ex__", "__getstate__"))
+    )
+
+
+_PLAIN = frozenset((int, float, complex, str, bytes, bool, list, dict, set, tuple, frozenset))
+
+
 def _says_what_c_keeps(cls: type) -> bool:
     """Whether the content in C that cannot be read is in what the class itself says of its state."""
     return _content.root_of(cls) is None and has_own(cls, "__getstate__") and has_own(cls, "__setstate__")
@@ -249,6 +298,11 @@ def _definer(cls: type, *hooks: str) -> type | None:
         if any(hook in vars(base) for hook in hooks):
             return base if _names.is_allowed_module(base.__module__) else None
     return None
+
+
+def says_its_state(cls: type, hook: str) -> bool:
+    """Whether this method of a class counts for its state."""
+    return trust is not Trust.FIELDS and has_own(cls, hook)
 
 
 def has_own(cls: type, hook: str) -> bool:

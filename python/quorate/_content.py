@@ -14,6 +14,7 @@ import datetime
 import functools
 import random
 import sys
+import threading
 import types
 import weakref
 from collections.abc import Callable
@@ -181,6 +182,8 @@ ROOTS: dict[type, Root] = {
     _random.Random: Root(_nothing, random.Random.__new__, random.Random.getstate, random.Random.setstate),
     functools.partial: Root(_nothing, _new_partial, _partial_items, _fill_partial),
     BaseException: Root(_nothing, BaseException.__new__, _exception_items, _fill_exception),
+    # Calls are executed in one thread.
+    threading.local: Root(_nothing, threading.local.__new__),
     weakref.ref: Root(lambda v: (weakref.ref.__call__(v), v.__callback__), new_reference),
     types.SimpleNamespace: Root(_nothing, types.SimpleNamespace.__new__),
 }
@@ -298,7 +301,9 @@ def _way(cls: type, name: str) -> Callable[[Any, str, Any], None]:
     slot = slots_of(cls).get(name)
     if slot is not None:
         return lambda value, _, item: slot.__set__(value, item)
-    if isinstance(name, str) and not any(name in vars(base) for base in cls.__mro__):
+    root: Any = root_of(cls) or object
+    is_free = root.__setattr__ is object.__setattr__
+    if is_free and isinstance(name, str) and not any(name in vars(base) for base in cls.__mro__):
         # Instances keep their fields smaller as long as nobody asks for their __dict__.
         return object.__setattr__
     return _set_in_dict

@@ -5,7 +5,7 @@ agreed for the batch (it stands still during a call, and rises from batch to bat
 `secrets` and `os.urandom` draw from a stream that belongs to the call. `time.sleep`, threads, sockets,
 child processes and writing files are refused: they would stall the group or differ between replicas. What
 Python hashes by its address has an agreed hash (`_hashes`). Time zones come from the package `tzdata`, not
-from the machine.
+from the machine, and the process id and the machine's name are the same everywhere.
 
 This touches the host process only. Importing `quorate` changes nothing in yours.
 """
@@ -15,8 +15,10 @@ from __future__ import annotations
 import _thread
 import itertools
 import os
+import platform
 import queue
 import random
+import socket
 import sys
 import threading
 import time
@@ -46,9 +48,17 @@ _REFUSED_EVENTS = {
 }
 
 
+_WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
+_PID, _NAME = 1, "object"
+"""What every replica is told of its process and its machine."""
+
+real_pid = os.getpid
+
+
 def install() -> None:
     """Instrument hashes, time, datetime, random, uuid and os in this process."""
     _hashes.install()
+    _install_identity()
     _install_time()
     _install_time_zones()
     _install_randomness()
@@ -67,8 +77,10 @@ def _audit(event: str, arguments: tuple[Any, ...]) -> None:
     if not _refusing:
         return
     if event == "open":
-        mode = arguments[1]
-        if isinstance(mode, str) and any(letter in mode for letter in "wax+"):
+        path, mode, flags = arguments
+        # os.open has flags only.
+        writes = any(letter in mode for letter in "wax+") if isinstance(mode, str) else flags & _WRITING
+        if writes and path != os.devnull:
             raise PermissionError(
                 "objects cannot write files, because every replica would: return the content to the client"
             )
@@ -95,6 +107,21 @@ def _install_threads() -> None:
 
     threading._time = waiting_clock  # type: ignore[attr-defined]
     queue.time = waiting_clock  # type: ignore[attr-defined]
+
+
+def _install_identity() -> None:
+    # Some make unique numbers of these.
+    os.getpid = lambda: _PID
+    os.getppid = lambda: _PID
+    real_uname = os.uname
+
+    def uname() -> os.uname_result:
+        told = real_uname()
+        return os.uname_result((told.sysname, _NAME, told.release, told.version, told.machine))
+
+    os.uname = uname
+    platform._uname_cache = None  # type: ignore[attr-defined]
+    socket.gethostname = lambda: _NAME
 
 
 def _install_time() -> None:

@@ -22,7 +22,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from quorate import _confinement, _environment, _names, _native, _options, _outside, _reads
+from quorate import (
+    _callables,
+    _confinement,
+    _environment,
+    _names,
+    _native,
+    _options,
+    _outside,
+    _reads,
+    _state,
+)
 from quorate._errors import NotReadOnly
 
 T = TypeVar("T")
@@ -84,7 +94,7 @@ class Host:
                 if greeting["snapshots"]:
                     # As when a snapshot is taken: an object that is saved through a file would never be.
                     _environment.refuse_effects(True)
-                    _test_state(objects[number])
+                    _test_states(objects)
                     _environment.refuse_effects(False)
                     _find_state_outside(cls)
             except Unfit as unfit:
@@ -96,7 +106,7 @@ class Host:
         _environment.refuse_effects(True)
         checking = greeting["checks"] if greeting["snapshots"] else "never"
         liars = [(number, method) for number, method in greeting["liars"]]
-        answer = _native.dumps(["ready", confinement, platform.python_version(), os.getpid()])
+        answer = _native.dumps(["ready", confinement, platform.python_version(), _environment.real_pid()])
         return answer, objects, checking, liars, greeting["quiet"]
 
     def _hush(self) -> None:
@@ -148,7 +158,7 @@ class Host:
         _environment.refuse_effects(False)
         reader, writer = os.pipe()
         sys.stderr.flush()
-        parent = os.getpid()
+        parent = _environment.real_pid()
         child = os.fork()
         if child == 0:
             _write_image(objects, path, writer, self._stream, parent)
@@ -293,8 +303,9 @@ def _is_own_class(member: Any, module_name: str) -> bool:
 
 
 def _construct(cls: type, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    for name, _ in inspect.getmembers(cls, inspect.iscoroutinefunction):
-        if not name.startswith("_"):
+    for name, method in inspect.getmembers(cls, inspect.iscoroutinefunction):
+        # A class that others wrote may have one way for each: what it returns here does not travel.
+        if not name.startswith("_") and "site-packages" not in method.__code__.co_filename:
             raise Unfit(
                 "class", f"{cls.__name__}.{name} is `async`: methods of objects are executed one by one"
             )
@@ -312,6 +323,22 @@ def _signature(cls: type) -> str:
         return "(...)"
 
 
+def _test_states(objects: dict[int, Any]) -> None:
+    """Choose whose word counts for states: the first with which those of all objects come back."""
+    refusal: Unfit | None = None
+    for trust in _callables.Trust:
+        _state.choose(trust)
+        try:
+            for each in objects.values():
+                _test_state(each)
+        except Unfit as unfit:
+            refusal = refusal or unfit
+        else:
+            return
+    if refusal is not None:
+        raise refusal
+
+
 def _test_state(value: Any) -> None:
     try:
         image = _native.dump_state(value)
@@ -325,14 +352,22 @@ def _test_state(value: Any) -> None:
         )
 
 
+_LOST = "and is no part of the object: a replica that restarts would not have the change"
+
+
 def _find_state_outside(cls: type) -> None:
     finding = _outside.find(cls)
     if finding is not None:
-        raise Unfit(
-            "state",
-            f"{finding}, and is no part of the object: a replica that restarts would not have the change; "
-            "keep it in the object, or run with --no-snapshot",
-        )
+        raise Unfit("state", f"{finding}, {_LOST}; keep it in the object, or run with --no-snapshot")
+    for name, (_, change) in _outside.closed(cls).items():
+        setattr(cls, name, _refusing(f"`{name}` cannot be called: {change}, {_LOST}"))
+
+
+def _refusing(text: str) -> staticmethod[..., Any]:
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise PermissionError(text)
+
+    return staticmethod(refuse)
 
 
 def _one_line(error: BaseException) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import collections
+import inspect
 import sys
 import types
 from collections.abc import Iterator
@@ -91,7 +92,8 @@ class Finding:
 
 def find(cls: type) -> Finding | None:
     """The first change to something outside that the methods of a class can reach by name."""
-    is_installed = "site-packages" in getattr(sys.modules.get(cls.__module__), "__file__", "")
+    is_installed = _is_installed(cls)
+    kept_closed = {function for function, _ in closed(cls).values()}
 
     def is_followed(found: Any) -> bool:
         # Of an installed package, which many use, only the module of the class is read.
@@ -107,7 +109,8 @@ def find(cls: type) -> Finding | None:
             continue
         seen.add((id(reached), id(owner)))
         if isinstance(reached, type):
-            waiting.extend((function, reached) for function in _sources.functions_of(reached))
+            functions = (each for each in _sources.functions_of(reached) if each not in kept_closed)
+            waiting.extend((function, reached) for function in functions)
             continue
         scope = Scope.of(reached, owner)
         if scope is None:
@@ -117,6 +120,31 @@ def find(cls: type) -> Finding | None:
             return finding
         waiting.extend((found, None) for found in scope.reached() if is_followed(found))
     return None
+
+
+def closed(cls: type) -> dict[str, tuple[types.FunctionType, Finding]]:
+    """Public methods of an installed class that change something outside and that no other method names.
+
+    Of such a class only these cannot be called, for whoever uses it cannot mend it.
+    """
+    if not _is_installed(cls):
+        return {}
+    functions = list(_sources.functions_of(cls))
+    found = {}
+    for function in functions:
+        name = function.__name__
+        if name.startswith("_") or getattr(inspect.getattr_static(cls, name, None), "fget", None):
+            continue
+        scope = Scope.of(function, cls)
+        finding = next(_findings(scope), None) if scope else None
+        others = (each.__code__.co_names for each in functions if each.__name__ != name)
+        if finding is not None and not any(name in names for names in others):
+            found[name] = function, finding
+    return found
+
+
+def _is_installed(cls: type) -> bool:
+    return "site-packages" in (getattr(sys.modules.get(cls.__module__), "__file__", None) or "")
 
 
 def _findings(scope: Scope) -> Iterator[Finding]:

@@ -220,6 +220,16 @@ class Scope:
             node = node.value
         return isinstance(node, ast.Name) and node.id == self._self
 
+    def is_new_instance(self, name: str) -> bool:
+        """Whether a variable holds what `__new__`, the class or a copy just made."""
+        made = self._aliases.get(name)
+        called = made.func if isinstance(made, ast.Call) else None
+        shown = ast.unparse(called) if called is not None else ""
+        return shown.endswith(("__new__", ".copy", "_view", "_simple_new")) or shown in (
+            self._class,
+            "type(self)",
+        )
+
     def resolve(self, node: ast.AST, depth: int = 0) -> tuple[Any, str]:
         """The value of an expression that lives outside of call and instance, and its name; else ''."""
         if depth > 8:
@@ -327,7 +337,7 @@ def instance_attributes(cls: type) -> frozenset[str]:
                 and id(each) not in augmented
                 and isinstance(each.value, ast.Name)
                 and scope is not None
-                and scope.begins_with_self(each)
+                and (scope.begins_with_self(each) or scope.is_new_instance(each.value.id))
             ):
                 found.add(each.attr)
     return frozenset(found)

@@ -221,6 +221,7 @@ _CLASSES = frozenset(
         *("statistics.NormalDist", "string.Template", "graphlib.TopologicalSorter", "array.array"),
         *("ipaddress.IPv4Address", "ipaddress.IPv6Address", "ipaddress.IPv4Network", "ipaddress.IPv6Network"),
         *("ipaddress.IPv4Interface", "ipaddress.IPv6Interface", "datetime.datetime", "_weakrefset.WeakSet"),
+        *("_thread._local",),
     )
 )
 """Classes that say with __reduce__ how they are made, and are kept by their fields all the same."""

@@ -51,16 +51,24 @@ def _take_apart(value: Any, cls: type) -> Parts | str:
     is_ours = _names.is_allowed_module(cls.__module__) or _names.is_allowed(cls)
     if not is_ours and not _standard.is_harmless_module(cls.__module__):
         return _not_allowed(cls)
+    name = _names.name_of(cls)
     reduced = _arrays.take_apart(value) or _callables.reduction(value)
-    if reduced is not None:
+    if reduced is _callables.COPIED and _names.is_allowed(cls):
+        return _copied(value, _content.root_of(cls) or object, name)
+    if isinstance(reduced, tuple | str):
         return reduced
     if not _names.is_allowed(cls):
         return _not_allowed(cls)
-    name = _names.name_of(cls)
-    has_hooks = any(_callables.has_own(cls, hook) for hook in ("__getstate__", "__setstate__"))
+    has_hooks = any(_callables.says_its_state(cls, hook) for hook in ("__getstate__", "__setstate__"))
     if _content.root_of(cls) is object and not has_hooks and not _constants.may_be(cls):
         _plain[cls] = name
     return _instance(value, cls, name)
+
+
+def choose(trust: _callables.Trust) -> None:
+    """Choose whose word counts for the states of this process."""
+    _callables.trust = trust
+    _plain.clear()
 
 
 def _named(value: Any, cls: type) -> Parts | str | None:
@@ -88,22 +96,32 @@ def _instance(value: Any, cls: type, name: str) -> Parts | str:
     root = _content.root_of(cls)
     if root is None:
         return _unknown_content(cls)
+    arguments, items = _content_of(value, root)
+    if _callables.says_its_state(cls, "__getstate__"):
+        state = value.__getstate__()
+        return name, arguments, [state] if items is None else [state, items, "state"]
+    if _callables.says_its_state(cls, "__setstate__") and (fields := _content.fields_of(value)):
+        return name, arguments, [fields] if items is None else [fields, items, "state"]
+    return _copied(value, root, name)
+
+
+def _copied(value: Any, root: type, name: str) -> Parts:
+    """An instance by content and fields, whatever its class says."""
+    arguments, items = _content_of(value, root)
+    if items is not None and getattr(value, "__dict__", None) is value:
+        return name, arguments, [{}, items, "itself"]
+    fields = _content.fields_of(value)
+    if items is None:
+        return name, arguments, fields if fields or root is object else None
+    return name, arguments, [fields, items]
+
+
+def _content_of(value: Any, root: type) -> tuple[Any, Any]:
     carrier = _content.ROOTS[root]
     arguments = carrier.arguments(value)
     if root is tuple:
         arguments = arguments[0]
-    items = None if carrier.items is None else carrier.items(value)
-    if _callables.has_own(cls, "__getstate__"):
-        state = value.__getstate__()
-        return name, arguments, [state] if items is None else [state, items, "state"]
-    if items is not None and getattr(value, "__dict__", None) is value:
-        return name, arguments, [{}, items, "itself"]
-    fields = _content.fields_of(value)
-    if _callables.has_own(cls, "__setstate__") and fields:
-        return name, arguments, [fields] if items is None else [fields, items, "state"]
-    if items is None:
-        return name, arguments, fields if fields or root is object else None
-    return name, arguments, [fields, items]
+    return arguments, None if carrier.items is None else carrier.items(value)
 
 
 def _not_allowed(cls: type) -> str:

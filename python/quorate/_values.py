@@ -33,7 +33,7 @@ def reduce(value: Any, in_state: bool) -> tuple[int, Any] | None:
     """Tag and plain content of a value, or None when its type cannot be sent."""
     if isinstance(value, enum.Enum):
         cls = type(value)
-        return (ENUM, [_names.name_of(cls), _member_name(value)]) if _names.is_allowed(cls) else None
+        return (ENUM, [_names.name_of(cls), member_name(value)]) if _names.is_allowed(cls) else None
     # In states subclasses go in parts, with the fields that they add.
     if in_state and isinstance(value, _Date) and type(value) not in (_Date, _DateTime):
         return None
@@ -57,7 +57,7 @@ def reduce(value: Any, in_state: bool) -> tuple[int, Any] | None:
     return None
 
 
-def _member_name(value: enum.Enum) -> str:
+def member_name(value: enum.Enum) -> str:
     """The member's name; of combined flags their names, and what has none as a number."""
     if not isinstance(value, enum.Flag) or value._name_ in type(value).__members__:
         return str(value._name_)
@@ -68,7 +68,7 @@ def _member_name(value: enum.Enum) -> str:
     return "|".join([*names, str(rest)] if rest or not names else names)
 
 
-def _member(cls: type[enum.Enum], name: str) -> enum.Enum:
+def member(cls: type[enum.Enum], name: str) -> enum.Enum:
     if not issubclass(cls, enum.Flag) or name in cls.__members__:
         return cls[name]
     number = 0
@@ -117,7 +117,7 @@ def _build(tag: int, content: Any) -> Any:
             found = _allowed(class_name)
             if not issubclass(found, enum.Enum):
                 raise MalformedValue(f"{class_name} is not an Enum")
-            return _member(found, name)
+            return member(found, name)
         case 60007, [str() as class_name, dict() as fields]:
             return _build_data_class(_allowed(class_name), fields)
     raise MalformedValue(f"no value has tag {tag} with a {type(content).__name__}")

@@ -461,9 +461,53 @@ class Conforming(Protocolled[int]):
 
 
 class Spooled:
-    def __getstate__(self) -> dict[str, Any]:
+    def __init__(self) -> None:
+        self.numbers = (number for number in (1, 2))
+
+    def __reduce__(self) -> Any:
         with tempfile.NamedTemporaryFile("w") as file:
-            return {"name": file.name}
+            return Spooled, (), {"name": file.name}
+
+
+class Shy:
+    """Forbids to be copied, though all that it has can be."""
+
+    def __init__(self) -> None:
+        self.items = [1]
+
+    def __getstate__(self) -> Any:
+        raise TypeError("not today")
+
+
+class Settling:
+    """Is another one after `__setstate__`, unless its fields are kept as they are."""
+
+    def __init__(self) -> None:
+        self.marks = {"is_new": True}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.marks = {**state["marks"], "is_restored": True}
+
+
+class WithoutFile:
+    """Leaves out what cannot be kept."""
+
+    def __init__(self) -> None:
+        self.items, self.numbers = [1], iter(map(str, [1]))
+
+    def __reduce__(self) -> Any:
+        return WithoutFile, (), {"items": self.items}
+
+
+class Configured:
+    limit = 1
+
+    @classmethod
+    def configure(cls, limit: int) -> None:
+        cls.limit = limit
+
+    def read(self) -> int:
+        return self.limit
 
 
 KEEPERS = [cls for name, cls in list(globals().items()) if name.startswith("By")]

@@ -15,6 +15,7 @@ import math
 import random
 import re
 import sys
+import threading
 import types
 import weakref
 import xml.etree.ElementTree as ET
@@ -140,6 +141,7 @@ def test_a_function_that_its_module_has_no_more_is_said_to_be_gone() -> None:
         sys.stdout,
         sys.stderr,
         http.HTTPStatus.NOT_FOUND,
+        re.IGNORECASE | re.MULTILINE,
         random.SystemRandom,
     ],
     ids=repr,
@@ -195,6 +197,12 @@ def test_files_in_memory_and_elements_keep_their_content() -> None:
     assert ET.tostring(copy_of([root])[0]) == ET.tostring(root)
 
 
+def test_a_thread_s_own_values_are_those_of_the_one_thread() -> None:
+    own = threading.local()
+    own.items = [1]
+    assert copy_of([own])[0].items == [1]
+
+
 def test_views_show_the_copy() -> None:
     pairs = {"a": 1}
     pairs, keys, proxy = copy_of([pairs, pairs.keys(), types.MappingProxyType(pairs)])
@@ -202,8 +210,18 @@ def test_views_show_the_copy() -> None:
     assert (list(keys), dict(proxy)) == (["a", "b"], {"a": 1, "b": 2})
 
 
+class Named:
+    """Not hashed by its address, which a host would agree on."""
+
+    def __hash__(self) -> int:
+        return 7
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+
 def test_weak_references_refer_to_the_copy() -> None:
-    held = Holder()
+    held = Named()
     table = weakref.WeakValueDictionary({"a": held})
     held, reference, table, group = copy_of([held, weakref.ref(held), table, weakref.WeakSet([held])])
     assert reference() is held

@@ -248,6 +248,21 @@ class Reduced:
         return Reduced, (self.size,), {"parts": self.parts}
 
 
+class Counted(list[int]):
+    """Is made of its items, but counts first what an exception then keeps out."""
+
+    def __init__(self, items: Any = ()) -> None:
+        super().__init__(items)
+        self.count_of_adds = len(self)
+
+    def add(self, item: int) -> None:
+        self.count_of_adds += 1
+        self.append(item + 0)
+
+    def __reduce__(self) -> Any:
+        return Counted, (list(self),)
+
+
 class Registered:
     def __init__(self, size: int) -> None:
         self.size = size
@@ -281,6 +296,15 @@ def test_a_class_says_itself_how_it_is_made() -> None:
     bare = Bare()
     bare.restored = True
     assert vars(copy_of(bare)) == {"items": [1], "restored": True}
+
+
+def test_what_a_class_does_not_say_of_itself_is_kept_too() -> None:
+    counted = Counted()
+    counted.add(1)
+    with pytest.raises(TypeError):
+        counted.add("x")  # type: ignore[arg-type]
+    copy = copy_of([counted])[0]
+    assert (copy, copy.count_of_adds) == ([1], 2)
 
 
 def test_what_no_allowed_package_has_is_neither_written_nor_called() -> None:

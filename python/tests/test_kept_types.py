@@ -10,7 +10,6 @@ import functools
 import itertools
 import queue
 import sqlite3
-import threading
 from decimal import Decimal
 from typing import Any
 
@@ -163,13 +162,9 @@ class Gate(_thread.RLock):  # type: ignore[misc]
     pass
 
 
-class Local(threading.local):
-    pass
-
-
 @pytest.mark.parametrize(
     "value",
-    [Waiting(), Base(":memory:"), Steps(3), Gate(), Local()],
+    [Waiting(), Base(":memory:"), Steps(3), Gate()],
     ids=lambda value: type(value).__name__,
 )
 def test_content_in_c_that_cannot_be_read_is_refused_by_path_and_base(value: Any) -> None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import os
+import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +16,7 @@ import pytest
 from subjects import Wallet
 
 import quorate
-from quorate import _environment, _host, _native, _outside
+from quorate import _callables, _environment, _host, _native, _outside, _state
 
 
 @pytest.mark.parametrize("cls", outside_subjects.KEEPERS, ids=lambda cls: cls.__name__)
@@ -39,6 +42,12 @@ def test_a_generator_of_numpy_that_others_draw_from_is_state_outside(name: str) 
 
 def test_a_generator_of_numpy_in_the_object_or_the_call_is_not() -> None:
     assert _outside.find(array_subjects.ByOwnGenerator) is None
+
+
+@pytest.fixture(autouse=True)
+def _trust() -> Iterator[None]:
+    yield
+    _state.choose(_callables.Trust.FIELDS_BEFORE_REDUCE)
 
 
 def prepared(class_path: str, with_snapshots: bool) -> Any:
@@ -75,6 +84,51 @@ def test_a_class_that_keeps_state_outside_is_refused_with_place_and_way_out() ->
     )
 
 
+def test_of_an_installed_class_only_the_method_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    of_class = vars(outside_subjects.Configured)["configure"]
+    monkeypatch.setattr(outside_subjects.Configured, "configure", of_class)
+    assert prepared("outside_subjects:Configured", True)[0] == "unfit"
+    monkeypatch.setattr(_outside, "_is_installed", lambda _: True)
+    assert prepared("outside_subjects:Configured", True)[0] == "ready"
+    with pytest.raises(
+        PermissionError, match=r"`configure` cannot be called: Configured.limit is assigned in Conf"
+    ):
+        outside_subjects.Configured.configure(2)
+    assert outside_subjects.Configured().read() == 1
+
+
+def test_an_installed_class_may_have_async_twins_of_its_methods() -> None:
+    text = "class Twins:\n    def run(self): return 1\n    async def arun(self): return 1\n"
+    for directory, is_refused in (("/x/site-packages", False), ("/x", True)):
+        scope: dict[str, Any] = {}
+        exec(compile(text, f"{directory}/twins.py", "exec"), scope)
+        if is_refused:
+            with pytest.raises(_host.Unfit):
+                _host._construct(scope["Twins"], [], {})
+        else:
+            assert _host._construct(scope["Twins"], [], {}).run() == 1
+
+
+def test_a_file_cannot_be_opened_for_writing_in_any_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_environment, "_refusing", True)
+    for mode, flags in (("w", 0), ("r+", 0), (None, os.O_WRONLY), (None, os.O_RDWR | os.O_CREAT)):
+        with pytest.raises(PermissionError, match="cannot write files"):
+            _environment._audit("open", ("some file", mode, flags))
+    _environment._audit("open", ("some file", None, os.O_RDONLY))
+    _environment._audit("open", (os.devnull, "w", os.O_WRONLY))
+
+
+def test_a_host_does_not_say_which_process_on_which_machine_it_is() -> None:
+    code = (
+        "from quorate import _environment\n"
+        "_environment.install()\n"
+        "import os, platform, socket\n"
+        "print(os.getpid(), os.getppid(), socket.gethostname(), platform.node(), os.uname().nodename)\n"
+    )
+    told = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    assert told.split() == ["1", "1", "object", "object", "object"]
+
+
 def test_without_snapshots_state_outside_is_made_anew_from_the_log() -> None:
     assert prepared("outside_subjects:ByClassList", False)[0] == "ready"
 
@@ -86,3 +140,11 @@ def test_an_object_that_is_saved_through_a_file_is_refused_when_it_is_made() -> 
         quorate.local(outside_subjects.Spooled, nodes=1),
     ):
         pass
+
+
+@pytest.mark.parametrize(
+    ("name", "trust"), [("Shy", "FIELDS"), ("Settling", "FIELDS"), ("WithoutFile", "FIELDS_BEFORE_REDUCE")]
+)
+def test_the_way_in_which_a_first_state_comes_back_is_chosen(name: str, trust: str) -> None:
+    assert prepared(f"outside_subjects:{name}", True)[0] == "ready"
+    assert _callables.trust is _callables.Trust[trust]

@@ -302,6 +302,7 @@ pub(crate) fn raised_as(class: String, message: String) -> Outcome {
         message,
         args: Vec::new(),
         traceback: String::new(),
+        details: Vec::new(),
     };
     Outcome::Raised(raised.encode().expect("names of classes are short"))
 }

@@ -5,6 +5,7 @@ use super::encode::{
 };
 use super::error::{Segment, ValueError, ValueErrorKind};
 use super::kind::{DataInstance, DateTime, EnumMember, Sign, TimeDelta, Value};
+use super::rare::take_rare;
 use super::scan::{
     ARRAY, BYTES, FALSE, FLOAT, Head, MAP, NAN_BITS, NEGATIVE, NULL, Scan, TAG, TEXT, TRUE,
     UNSIGNED, tag,
@@ -53,7 +54,7 @@ pub(super) fn take(scan: &mut Scan<'_>, budget: &mut Budget) -> Result<Value, Va
             .text(head.number)
             .map(|text| Value::Text(text.to_owned())),
         ARRAY => take_items(scan, head.number, budget).map(Value::List),
-        MAP => take_map(scan, head.number, budget),
+        MAP => take_map(scan, head.number, budget).map(Value::Map),
         TAG => take_tagged(scan, head.number, budget),
         _ => take_simple(head),
     }
@@ -105,7 +106,11 @@ pub(super) fn take_items(
     Ok(items)
 }
 
-fn take_map(scan: &mut Scan<'_>, number: u64, budget: &mut Budget) -> Result<Value, ValueError> {
+pub(super) fn take_map(
+    scan: &mut Scan<'_>,
+    number: u64,
+    budget: &mut Budget,
+) -> Result<Vec<(Value, Value)>, ValueError> {
     let count = scan.count(number, 2)?;
     budget.enter()?;
     let mut entries = Vec::with_capacity(count.min(64));
@@ -122,7 +127,7 @@ fn take_map(scan: &mut Scan<'_>, number: u64, budget: &mut Budget) -> Result<Val
     }
     refuse_duplicates(keys)?;
     budget.leave();
-    Ok(Value::Map(entries))
+    Ok(entries)
 }
 
 /// By sorting, not by hashing: no choice of keys makes it slow.
@@ -173,8 +178,8 @@ fn take_tagged(scan: &mut Scan<'_>, number: u64, budget: &mut Budget) -> Result<
                 name: take_name(scan)?,
             })))
         }
-        tag::OBJECT => take_object(scan, budget),
-        tag => Err(ValueErrorKind::UnknownTag { tag }.into()),
+        tag::OBJECT => take_object(scan, budget).map(|object| Value::Object(Box::new(object))),
+        tag => take_rare(scan, tag, budget),
     }
 }
 
@@ -215,8 +220,23 @@ fn take_set(scan: &mut Scan<'_>, budget: &mut Budget) -> Result<Vec<Value>, Valu
 }
 
 fn take_date_time(scan: &mut Scan<'_>) -> Result<Value, ValueError> {
+    let (local_micros, offset_micros, zone, is_second) = take_clock(scan)?;
+    let time = DateTime {
+        local_micros,
+        offset_micros,
+        zone,
+        is_second,
+    };
+    check_date_time(&time)?;
+    Ok(Value::DateTime(Box::new(time)))
+}
+
+/// What a clock shows: microseconds, offset from UTC, zone, and whether it is the second of two readings.
+pub(super) fn take_clock(
+    scan: &mut Scan<'_>,
+) -> Result<(i64, Option<i64>, Option<String>, bool), ValueError> {
     expect_count(scan, 4)?;
-    let local_micros = scan.expect_int()?;
+    let micros = scan.expect_int()?;
     let offset_micros = if take_null(scan) {
         None
     } else {
@@ -233,17 +253,10 @@ fn take_date_time(scan: &mut Scan<'_>) -> Result<Value, ValueError> {
         TRUE => true,
         _ => return Err(head.unexpected("bool")),
     };
-    let time = DateTime {
-        local_micros,
-        offset_micros,
-        zone,
-        is_second,
-    };
-    check_date_time(&time)?;
-    Ok(Value::DateTime(Box::new(time)))
+    Ok((micros, offset_micros, zone, is_second))
 }
 
-fn take_null(scan: &mut Scan<'_>) -> bool {
+pub(super) fn take_null(scan: &mut Scan<'_>) -> bool {
     match scan.rest.split_first() {
         Some((&NULL, rest)) => {
             scan.rest = rest;
@@ -265,13 +278,16 @@ fn take_time_delta(scan: &mut Scan<'_>) -> Result<Value, ValueError> {
     Ok(Value::TimeDelta(span))
 }
 
-fn take_object(scan: &mut Scan<'_>, budget: &mut Budget) -> Result<Value, ValueError> {
+pub(super) fn take_object(
+    scan: &mut Scan<'_>,
+    budget: &mut Budget,
+) -> Result<DataInstance, ValueError> {
     budget.enter()?;
     expect_count(scan, 2)?;
     let class = take_name(scan)?;
     let fields = take_named(scan, budget, |name| Segment::Field(name.to_owned()))?;
     budget.leave();
-    Ok(Value::Object(Box::new(DataInstance { class, fields })))
+    Ok(DataInstance { class, fields })
 }
 
 /// A map with text keys: fields of an object, named arguments of a call.

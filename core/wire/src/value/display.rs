@@ -1,7 +1,7 @@
 //! Values as JSON text, for people and scripts. One way: what JSON lacks is shown in its nearest form
 //! (bytes as hexadecimal, sets and tuples as arrays, objects as their fields), so it does not read back.
 
-use super::kind::{DateTime, Sign, TimeDelta, Value};
+use super::kind::{DateTime, Numbers, Sign, TimeDelta, Value};
 use std::fmt::{self, Write};
 
 /// JSON text without spaces.
@@ -23,14 +23,9 @@ impl fmt::Display for Value {
                 }
                 write_decimal(f, &number.magnitude)
             }
-            Value::Float(number) if number.is_finite() => write!(f, "{number:?}"),
-            Value::Float(number) => write!(f, "\"{number}\""),
+            Value::Float(number) => write_float(f, *number),
             Value::Text(text) | Value::Decimal(text) => write_text(f, text),
-            Value::Bytes(bytes) => {
-                f.write_char('"')?;
-                write_hex(f, bytes)?;
-                f.write_char('"')
-            }
+            Value::Bytes(bytes) | Value::ByteArray(bytes) => write_bytes(f, bytes),
             Value::List(items)
             | Value::Tuple(items)
             | Value::Set(items)
@@ -54,19 +49,107 @@ impl fmt::Display for Value {
                 f.write_char('"')
             }
             Value::Enum(member) => write_text(f, &member.name),
-            Value::Object(object) => {
-                f.write_char('{')?;
-                for (index, (name, value)) in object.fields.iter().enumerate() {
-                    if index > 0 {
-                        f.write_char(',')?;
-                    }
-                    write_text(f, name)?;
-                    write!(f, ":{value}")?;
-                }
+            Value::Object(object) | Value::Record(object) => write_fields(f, &object.fields),
+            Value::Time(time) => {
+                f.write_char('"')?;
+                write_time(f, time.micros, time.offset_micros)?;
+                f.write_char('"')
+            }
+            Value::Deque(deque) => write_items(f, &deque.items),
+            Value::MapOf(map) => write_map(f, &map.entries),
+            Value::Extended(extended) => extended.content.fmt(f),
+            Value::Texted(texted) => write_text(f, &texted.text),
+            Value::Range(bounds) | Value::Slice(bounds) => {
+                let [start, stop, step] = &**bounds;
+                write!(f, r#"{{"start":{start},"stop":{stop},"step":{step}}}"#)
+            }
+            Value::Singleton(singleton) => write_text(f, singleton.name()),
+            Value::Exception(raised) => {
+                f.write_str(r#"{"exception":"#)?;
+                write_text(f, &raised.class)?;
+                f.write_str(r#","message":"#)?;
+                write_text(f, &raised.message)?;
                 f.write_char('}')
             }
+            Value::Numbers(numbers) => write_numbers(f, numbers),
         }
     }
+}
+
+fn write_fields(f: &mut fmt::Formatter<'_>, fields: &[(String, Value)]) -> fmt::Result {
+    f.write_char('{')?;
+    for (index, (name, value)) in fields.iter().enumerate() {
+        if index > 0 {
+            f.write_char(',')?;
+        }
+        write_text(f, name)?;
+        write!(f, ":{value}")?;
+    }
+    f.write_char('}')
+}
+
+/// A number, or arrays of arrays of them. Forms that JSON has no numbers for are shown as their bytes.
+fn write_numbers(f: &mut fmt::Formatter<'_>, numbers: &Numbers) -> fmt::Result {
+    let lengths = numbers.shape.as_deref().unwrap_or(&[]);
+    write_dimension(f, &numbers.form, lengths, &numbers.data)
+}
+
+fn write_dimension(
+    f: &mut fmt::Formatter<'_>,
+    form: &str,
+    lengths: &[u64],
+    data: &[u8],
+) -> fmt::Result {
+    let Some((&length, inner)) = lengths.split_first() else {
+        return write_number(f, form, data);
+    };
+    f.write_char('[')?;
+    // Nothing is shown of what has no elements: its lengths may be any.
+    if !data.is_empty() {
+        let length = usize::try_from(length).expect("there are bytes for each");
+        for (index, part) in data.chunks(data.len() / length).enumerate() {
+            if index > 0 {
+                f.write_char(',')?;
+            }
+            write_dimension(f, form, inner, part)?;
+        }
+    }
+    f.write_char(']')
+}
+
+fn write_number(f: &mut fmt::Formatter<'_>, form: &str, data: &[u8]) -> fmt::Result {
+    let mut bytes = data.to_vec();
+    if form.starts_with('>') {
+        bytes.reverse();
+    }
+    let number = bytes
+        .iter()
+        .rev()
+        .take(8)
+        .fold(0, |number: u64, byte| number << 8 | u64::from(*byte));
+    let unused = 64 - 8 * bytes.len().min(8);
+    match (form.as_bytes()[1], bytes.len()) {
+        (b'b', _) => write!(f, "{}", number != 0),
+        (b'u', _) => write!(f, "{number}"),
+        (b'i', _) => write!(f, "{}", (number << unused).cast_signed() >> unused),
+        (b'f', 4) => write_float(f, f64::from(f32::from_bits(number as u32))),
+        (b'f', 8) => write_float(f, f64::from_bits(number)),
+        _ => write_bytes(f, data),
+    }
+}
+
+fn write_float(f: &mut fmt::Formatter<'_>, number: f64) -> fmt::Result {
+    if number.is_finite() {
+        write!(f, "{number:?}")
+    } else {
+        write!(f, "\"{number}\"")
+    }
+}
+
+fn write_bytes(f: &mut fmt::Formatter<'_>, bytes: &[u8]) -> fmt::Result {
+    f.write_char('"')?;
+    write_hex(f, bytes)?;
+    f.write_char('"')
 }
 
 fn write_items(f: &mut fmt::Formatter<'_>, items: &[Value]) -> fmt::Result {
@@ -163,16 +246,22 @@ fn write_date(f: &mut fmt::Formatter<'_>, days: i64) -> fmt::Result {
     write!(f, "{year:04}-{month:02}-{day_of_month:02}")
 }
 
+const SECOND: i64 = 1_000_000;
+const DAY: i64 = 86_400 * SECOND;
+
 fn write_date_time(f: &mut fmt::Formatter<'_>, time: &DateTime) -> fmt::Result {
-    const SECOND: i64 = 1_000_000;
-    const DAY: i64 = 86_400 * SECOND;
     f.write_char('"')?;
     write_date(f, time.local_micros.div_euclid(DAY))?;
-    let micros = time.local_micros.rem_euclid(DAY);
+    f.write_char('T')?;
+    write_time(f, time.local_micros.rem_euclid(DAY), time.offset_micros)?;
+    f.write_char('"')
+}
+
+fn write_time(f: &mut fmt::Formatter<'_>, micros: i64, offset_micros: Option<i64>) -> fmt::Result {
     let (second, micro) = (micros / SECOND, micros % SECOND);
     write!(
         f,
-        "T{:02}:{:02}:{:02}",
+        "{:02}:{:02}:{:02}",
         second / 3600,
         second / 60 % 60,
         second % 60
@@ -180,7 +269,7 @@ fn write_date_time(f: &mut fmt::Formatter<'_>, time: &DateTime) -> fmt::Result {
     if micro > 0 {
         write!(f, ".{micro:06}")?;
     }
-    if let Some(offset) = time.offset_micros {
+    if let Some(offset) = offset_micros {
         let sign = if offset < 0 { '-' } else { '+' };
         let seconds = offset.abs() / SECOND;
         write!(f, "{sign}{:02}:{:02}", seconds / 3600, seconds / 60 % 60)?;
@@ -188,7 +277,7 @@ fn write_date_time(f: &mut fmt::Formatter<'_>, time: &DateTime) -> fmt::Result {
             write!(f, ":{:02}", seconds % 60)?;
         }
     }
-    f.write_char('"')
+    Ok(())
 }
 
 /// Seconds as a number, exact to the microsecond.

@@ -2,6 +2,7 @@
 
 use super::error::{Segment, ValueError, ValueErrorKind};
 use super::kind::{BigInt, DataInstance, DateTime, Sign, TimeDelta, Value, small_magnitude};
+use super::rare::put_rare;
 use super::scan::{
     ARRAY, BYTES, FALSE, FLOAT, MAP, NAN_BITS, NEGATIVE, NULL, TAG, TRUE, UNSIGNED, put_head,
     put_int, put_text, tag,
@@ -128,12 +129,24 @@ pub(super) fn put(
             put_text(buf, &member.class);
             put_text(buf, &member.name);
         }
-        Value::Object(object) => put_object(buf, object, budget)?,
+        Value::Object(object) => put_object(buf, tag::OBJECT, object, budget)?,
+        Value::ByteArray(_)
+        | Value::Time(_)
+        | Value::Deque(_)
+        | Value::MapOf(_)
+        | Value::Record(_)
+        | Value::Extended(_)
+        | Value::Texted(_)
+        | Value::Range(_)
+        | Value::Slice(_)
+        | Value::Singleton(_)
+        | Value::Exception(_)
+        | Value::Numbers(_) => put_rare(buf, value, budget)?,
     }
     Ok(())
 }
 
-fn put_byte_string(buf: &mut BytesMut, bytes: &[u8]) {
+pub(super) fn put_byte_string(buf: &mut BytesMut, bytes: &[u8]) {
     put_head(buf, BYTES, bytes.len() as u64);
     buf.put_slice(bytes);
 }
@@ -202,7 +215,7 @@ pub(super) fn put_items(
     Ok(())
 }
 
-fn put_map(
+pub(super) fn put_map(
     buf: &mut BytesMut,
     entries: &[(Value, Value)],
     budget: &mut Budget,
@@ -265,16 +278,24 @@ fn put_date_time(buf: &mut BytesMut, time: &DateTime) -> Result<(), ValueError> 
     put_head(buf, TAG, tag::DATE_TIME);
     put_head(buf, ARRAY, 4);
     put_int(buf, time.local_micros);
-    match time.offset_micros {
-        Some(offset) => put_int(buf, offset),
-        None => buf.put_u8(NULL),
-    }
-    match &time.zone {
-        Some(zone) => put_text(buf, zone),
-        None => buf.put_u8(NULL),
-    }
+    put_optional_int(buf, time.offset_micros);
+    put_optional_text(buf, time.zone.as_deref());
     buf.put_u8(if time.is_second { TRUE } else { FALSE });
     Ok(())
+}
+
+pub(super) fn put_optional_int(buf: &mut BytesMut, number: Option<i64>) {
+    match number {
+        Some(number) => put_int(buf, number),
+        None => buf.put_u8(NULL),
+    }
+}
+
+pub(super) fn put_optional_text(buf: &mut BytesMut, text: Option<&str>) {
+    match text {
+        Some(text) => put_text(buf, text),
+        None => buf.put_u8(NULL),
+    }
 }
 
 fn put_time_delta(buf: &mut BytesMut, span: TimeDelta) -> Result<(), ValueError> {
@@ -287,14 +308,15 @@ fn put_time_delta(buf: &mut BytesMut, span: TimeDelta) -> Result<(), ValueError>
     Ok(())
 }
 
-fn put_object(
+pub(super) fn put_object(
     buf: &mut BytesMut,
+    tag: u64,
     object: &DataInstance,
     budget: &mut Budget,
 ) -> Result<(), ValueError> {
     budget.enter()?;
     check_name(&object.class)?;
-    put_head(buf, TAG, tag::OBJECT);
+    put_head(buf, TAG, tag);
     put_head(buf, ARRAY, 2);
     put_text(buf, &object.class);
     put_named(buf, &object.fields, budget, |name| {
@@ -346,11 +368,13 @@ pub(super) fn check_date(days: i64) -> Result<(), ValueError> {
 pub(super) fn check_date_time(time: &DateTime) -> Result<(), ValueError> {
     let is_day = DAYS.contains(&time.local_micros.div_euclid(DAY_MICROS));
     in_range(is_day, "date and time")?;
-    let is_offset = time
-        .offset_micros
-        .is_none_or(|offset| offset.unsigned_abs() < DAY_MICROS as u64);
-    in_range(is_offset, "offset from UTC")?;
+    check_offset(time.offset_micros)?;
     time.zone.as_deref().map_or(Ok(()), check_name)
+}
+
+pub(super) fn check_offset(offset_micros: Option<i64>) -> Result<(), ValueError> {
+    let holds = offset_micros.is_none_or(|offset| offset.unsigned_abs() < DAY_MICROS as u64);
+    in_range(holds, "offset from UTC")
 }
 
 pub(super) fn check_time_delta(span: TimeDelta) -> Result<(), ValueError> {
@@ -359,7 +383,7 @@ pub(super) fn check_time_delta(span: TimeDelta) -> Result<(), ValueError> {
     in_range(span.micros < 1_000_000, "microseconds")
 }
 
-fn in_range(holds: bool, what: &'static str) -> Result<(), ValueError> {
+pub(super) fn in_range(holds: bool, what: &'static str) -> Result<(), ValueError> {
     if holds {
         Ok(())
     } else {

@@ -1,6 +1,8 @@
 //! What a value can be. Plain data: two values are equal when they encode to the same bytes, save
 //! that NaN differs from itself as everywhere.
 
+use super::raised::Raised;
+
 /// A value that travels between a program and an object.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Value {
@@ -42,6 +44,30 @@ pub enum Value {
     Enum(Box<EnumMember>),
     /// A data class, by name, with its fields.
     Object(Box<DataInstance>),
+    /// Bytes, changeable.
+    ByteArray(Vec<u8>),
+    /// A time of day.
+    Time(Box<TimeOfDay>),
+    /// A queue with two ends.
+    Deque(Box<Deque>),
+    /// A map that does more than keep entries.
+    MapOf(Box<MapOf>),
+    /// A named tuple, by name, with its fields.
+    Record(Box<DataInstance>),
+    /// An instance of a class that extends a plain kind, by name, with what the plain kind holds.
+    Extended(Box<Extended>),
+    /// A value of a kind that its text describes wholly.
+    Texted(Box<Texted>),
+    /// The integers from a start to before a stop by a step; three integers.
+    Range(Box<[Value; 3]>),
+    /// A part of a sequence: start, stop and step as a program gives them.
+    Slice(Box<[Value; 3]>),
+    /// One of the values of which there is one each.
+    Singleton(Singleton),
+    /// An exception that is not raised but passed.
+    Exception(Box<Raised>),
+    /// A number of a fixed width, or an array of them.
+    Numbers(Box<Numbers>),
 }
 
 /// Whether an integer is below zero.
@@ -117,6 +143,148 @@ pub struct DataInstance {
     pub fields: Vec<(String, Value)>,
 }
 
+/// A time of day.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TimeOfDay {
+    /// Microseconds since midnight, less than a day.
+    pub micros: i64,
+    /// How far the clock is ahead of UTC, in microseconds, less than a day; `None` where unknown.
+    pub offset_micros: Option<i64>,
+    /// The name of the clock's zone; `None` for a plain offset.
+    pub zone: Option<String>,
+    /// Whether it is the second of two equal readings, when clocks are set back.
+    pub is_second: bool,
+}
+
+/// A queue with two ends.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Deque {
+    /// What it holds, in order.
+    pub items: Vec<Value>,
+    /// How much it may hold.
+    pub longest: Option<u64>,
+}
+
+/// A map that does more than keep entries.
+#[derive(Clone, PartialEq, Debug)]
+pub struct MapOf {
+    /// What it does.
+    pub kind: MapKind,
+    /// Keys and values in insertion order. No key stands twice.
+    pub entries: Vec<(Value, Value)>,
+    /// What makes missing values, by name; only of [`MapKind::Default`].
+    pub factory: Option<String>,
+}
+
+/// An instance of a class that extends a plain kind.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Extended {
+    /// The registered name of the class, `module.Name`.
+    pub class: String,
+    /// What the plain kind holds.
+    pub content: Value,
+}
+
+/// A value of a kind that its text describes wholly.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Texted {
+    /// Which kind.
+    pub kind: TextKind,
+    /// Its text, as the program prints it.
+    pub text: String,
+}
+
+/// A number of a fixed width, or an array of them, as numpy keeps them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Numbers {
+    /// Byte order, kind and width: `<f8`, `|b1`, `<M8[ns]`.
+    pub form: String,
+    /// Lengths of the dimensions; `None` for a single number.
+    pub shape: Option<Vec<u64>>,
+    /// The numbers, the last dimension closest together.
+    pub data: Vec<u8>,
+}
+
+/// An enum with a name for each member, as it stands in the bytes.
+macro_rules! named {
+    ($(#[$doc:meta])* $visible:vis enum $kind:ident { $($(#[$about:meta])* $member:ident = $name:literal,)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        $visible enum $kind {
+            $($(#[$about])* $member,)*
+        }
+
+        impl $kind {
+            /// Every member.
+            pub const ALL: &'static [$kind] = &[$($kind::$member,)*];
+
+            /// The name in the bytes.
+            #[must_use]
+            pub fn name(self) -> &'static str {
+                match self {
+                    $($kind::$member => $name,)*
+                }
+            }
+
+            pub(super) fn of_name(name: &str) -> Option<$kind> {
+                $kind::ALL.iter().copied().find(|member| member.name() == name)
+            }
+        }
+    };
+}
+
+named! {
+    /// What a map does beyond keeping entries.
+    pub enum MapKind {
+        /// Moves entries to an end, and compares their order.
+        Ordered = "ordered",
+        /// Counts.
+        Counter = "counter",
+        /// Makes what is missing.
+        Default = "default",
+    }
+}
+
+named! {
+    /// Kinds that a text describes wholly, named as in Python.
+    pub enum TextKind {
+        /// A path of POSIX, only compared and joined.
+        PurePosixPath = "PurePosixPath",
+        /// A path of POSIX.
+        PosixPath = "PosixPath",
+        /// A path of Windows, only compared and joined.
+        PureWindowsPath = "PureWindowsPath",
+        /// A path of Windows.
+        WindowsPath = "WindowsPath",
+        /// A complex number.
+        Complex = "complex",
+        /// A fraction of two integers.
+        Fraction = "Fraction",
+        /// An address.
+        Ipv4Address = "IPv4Address",
+        /// An address.
+        Ipv6Address = "IPv6Address",
+        /// A network.
+        Ipv4Network = "IPv4Network",
+        /// A network.
+        Ipv6Network = "IPv6Network",
+        /// The name of a time zone.
+        ZoneInfo = "ZoneInfo",
+    }
+}
+
+named! {
+    /// Values of which there is one each.
+    pub enum Singleton {
+        /// The object itself whose method was called.
+        Itself = "self",
+        /// What a binary method answers that does not know the other operand.
+        NotImplemented = "NotImplemented",
+        /// Three dots.
+        Ellipsis = "Ellipsis",
+    }
+}
+
 impl Value {
     /// The integer of this sign and magnitude (most significant byte first), in its one form.
     ///
@@ -164,6 +332,18 @@ impl Value {
             Value::Uuid(_) => "uuid",
             Value::Enum(_) => "enum",
             Value::Object(_) => "object",
+            Value::ByteArray(_) => "bytearray",
+            Value::Time(_) => "time",
+            Value::Deque(_) => "deque",
+            Value::MapOf(_) => "map of a kind",
+            Value::Record(_) => "named tuple",
+            Value::Extended(_) => "extended kind",
+            Value::Texted(texted) => texted.kind.name(),
+            Value::Range(_) => "range",
+            Value::Slice(_) => "slice",
+            Value::Singleton(singleton) => singleton.name(),
+            Value::Exception(_) => "exception",
+            Value::Numbers(_) => "numbers",
         }
     }
 }

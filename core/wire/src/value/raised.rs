@@ -1,7 +1,7 @@
 //! An exception as bytes: its class by name, never by pickle; nothing of it is code.
 
-use super::decode::{expect_count, full_budget, take_items, take_name};
-use super::encode::{check_name, put_items};
+use super::decode::{expect_count, full_budget, take_items, take_name, take_named};
+use super::encode::{Budget, check_name, put_items, put_named};
 use super::error::{Segment, ValueError};
 use super::kind::Value;
 use super::scan::{ARRAY, Scan, put_head, put_text};
@@ -18,10 +18,12 @@ pub struct Raised {
     pub args: Vec<Value>,
     /// Where it was raised, for people.
     pub traceback: String,
+    /// What else is known of it: attributes, notes, cause, and whatever later versions add. No name stands twice.
+    pub details: Vec<(String, Value)>,
 }
 
 impl Raised {
-    /// The bytes of the exception: the CBOR array [class, message, args, traceback].
+    /// The bytes of the exception: the CBOR array [class, message, args, traceback, details].
     ///
     /// ```
     /// use quorate_wire::value::Raised;
@@ -30,6 +32,7 @@ impl Raised {
     ///     message: "no such account".into(),
     ///     args: vec!["no such account".into()],
     ///     traceback: String::new(),
+    ///     details: Vec::new(),
     /// };
     /// assert_eq!(Raised::decode(&raised.encode()?)?, raised);
     /// # Ok::<(), quorate_wire::value::ValueError>(())
@@ -38,14 +41,8 @@ impl Raised {
     /// # Errors
     /// When an argument cannot be encoded; the path begins with `args`.
     pub fn encode(&self) -> Result<Bytes, ValueError> {
-        check_name(&self.class)?;
         let mut buf = BytesMut::new();
-        put_head(&mut buf, ARRAY, 4);
-        put_text(&mut buf, &self.class);
-        put_text(&mut buf, &self.message);
-        put_items(&mut buf, &self.args, &mut full_budget())
-            .map_err(|error| error.within(Segment::Root("args")))?;
-        put_text(&mut buf, &self.traceback);
+        self.put(&mut buf, &mut full_budget())?;
         Ok(buf.freeze())
     }
 
@@ -55,19 +52,42 @@ impl Raised {
     /// When they are not the one encoding of an exception.
     pub fn decode(bytes: &[u8]) -> Result<Raised, ValueError> {
         let mut scan = Scan { rest: bytes };
-        expect_count(&mut scan, 4)?;
-        let class = take_name(&mut scan)?;
+        let raised = Raised::take(&mut scan, &mut full_budget())?;
+        scan.end()?;
+        Ok(raised)
+    }
+
+    pub(super) fn put(&self, buf: &mut BytesMut, budget: &mut Budget) -> Result<(), ValueError> {
+        check_name(&self.class)?;
+        put_head(buf, ARRAY, 5);
+        put_text(buf, &self.class);
+        put_text(buf, &self.message);
+        put_items(buf, &self.args, budget).map_err(|error| error.within(ARGS))?;
+        put_text(buf, &self.traceback);
+        put_named(buf, &self.details, budget, detail).map_err(|error| error.within(DETAILS))
+    }
+
+    pub(super) fn take(scan: &mut Scan<'_>, budget: &mut Budget) -> Result<Raised, ValueError> {
+        expect_count(scan, 5)?;
+        let class = take_name(scan)?;
         let message = scan.expect_text()?.to_owned();
         let count = scan.expect(ARRAY, "list")?;
-        let args = take_items(&mut scan, count, &mut full_budget())
-            .map_err(|error| error.within(Segment::Root("args")))?;
+        let args = take_items(scan, count, budget).map_err(|error| error.within(ARGS))?;
         let traceback = scan.expect_text()?.to_owned();
-        scan.end()?;
+        let details = take_named(scan, budget, detail).map_err(|error| error.within(DETAILS))?;
         Ok(Raised {
             class,
             message,
             args,
             traceback,
+            details,
         })
     }
+}
+
+const ARGS: Segment = Segment::Root("args");
+const DETAILS: Segment = Segment::Root("details");
+
+fn detail(name: &str) -> Segment {
+    Segment::Key(name.to_owned())
 }

@@ -34,6 +34,18 @@ pub(super) mod tag {
     pub(crate) const DECIMAL: u64 = 60_005;
     pub(crate) const ENUM: u64 = 60_006;
     pub(crate) const OBJECT: u64 = 60_007;
+    pub(crate) const BYTE_ARRAY: u64 = 60_008;
+    pub(crate) const TIME: u64 = 60_009;
+    pub(crate) const DEQUE: u64 = 60_010;
+    pub(crate) const MAP_OF: u64 = 60_011;
+    pub(crate) const RECORD: u64 = 60_012;
+    pub(crate) const EXTENDED: u64 = 60_013;
+    pub(crate) const TEXTED: u64 = 60_014;
+    pub(crate) const RANGE: u64 = 60_015;
+    pub(crate) const SLICE: u64 = 60_024;
+    pub(crate) const SINGLETON: u64 = 60_025;
+    pub(crate) const EXCEPTION: u64 = 60_026;
+    pub(crate) const NUMBERS: u64 = 60_027;
 }
 
 /// Writes a major type with its number in the shortest form.

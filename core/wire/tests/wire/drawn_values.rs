@@ -1,10 +1,13 @@
 //! One value for each seed; over many seeds, values of every kind and shape.
 
 use crate::draw::Draw;
-use quorate_wire::value::{DataInstance, DateTime, EnumMember, Sign, TimeDelta, Value, encode};
+use quorate_wire::value::{
+    DataInstance, DateTime, Deque, EnumMember, Extended, MapKind, MapOf, Numbers, Sign, TextKind,
+    Texted, TimeDelta, TimeOfDay, Value, encode,
+};
 
 pub(crate) fn value(draw: &mut Draw, depth: u32) -> Value {
-    let kinds = if depth == 0 { 13 } else { 19 };
+    let kinds = if depth == 0 { 13 } else { 28 };
     match draw.below(kinds) {
         0 => Value::Null,
         1 => Value::Bool(draw.flag()),
@@ -33,13 +36,66 @@ pub(crate) fn value(draw: &mut Draw, depth: u32) -> Value {
         )),
         16 => Value::Set(distinct_values(draw, depth)),
         17 => Value::FrozenSet(distinct_values(draw, depth)),
+        18 => Value::Object(Box::new(instance(draw, depth))),
+        19 => Value::Record(Box::new(instance(draw, depth))),
+        _ => rare(draw, depth),
+    }
+}
+
+fn instance(draw: &mut Draw, depth: u32) -> DataInstance {
+    let class = draw.text(20);
+    let mut fields = draw.list(4, |draw| (draw.text(8), value(draw, depth - 1)));
+    fields.sort_by(|a, b| a.0.cmp(&b.0));
+    fields.dedup_by(|a, b| a.0 == b.0);
+    DataInstance { class, fields }
+}
+
+fn rare(draw: &mut Draw, depth: u32) -> Value {
+    match draw.below(9) {
+        0 => Value::ByteArray(draw.bytes(40)),
+        1 => Value::Time(Box::new(TimeOfDay {
+            micros: draw.below(86_400_000_000) as i64,
+            offset_micros: draw.option(|draw| draw.below(86_400_000_000) as i64 - 43_200_000_000),
+            zone: draw.option(|draw| draw.text(12)),
+            is_second: draw.flag(),
+        })),
+        2 => Value::Deque(Box::new(Deque {
+            items: draw.list(5, |draw| value(draw, depth - 1)),
+            longest: draw.option(|draw| 5 + draw.below(100)),
+        })),
+        3 => {
+            let kind = MapKind::ALL[draw.below(MapKind::ALL.len() as u64) as usize];
+            let entries =
+                distinct(draw.list(5, |draw| (value(draw, depth - 1), value(draw, depth - 1))));
+            let factory = draw.option(|draw| draw.text(12));
+            Value::MapOf(Box::new(MapOf {
+                kind,
+                entries,
+                factory: factory.filter(|_| kind == MapKind::Default),
+            }))
+        }
+        4 => Value::Extended(Box::new(Extended {
+            class: draw.text(20),
+            content: value(draw, depth - 1),
+        })),
+        5 => Value::Texted(Box::new(Texted {
+            kind: TextKind::ALL[draw.below(TextKind::ALL.len() as u64) as usize],
+            text: draw.text(30),
+        })),
+        6 => {
+            let mut bound = || Value::Int(integer(draw));
+            Value::Slice(Box::new([bound(), Value::Null, bound()]))
+        }
+        7 => {
+            let mut bound = || Value::Int(integer(draw));
+            Value::Range(Box::new([bound(), bound(), Value::Int(7)]))
+        }
         _ => {
-            let mut fields = draw.list(4, |draw| (draw.text(8), value(draw, depth - 1)));
-            fields.sort_by(|a, b| a.0.cmp(&b.0));
-            fields.dedup_by(|a, b| a.0 == b.0);
-            Value::Object(Box::new(DataInstance {
-                class: draw.text(20),
-                fields,
+            let data = draw.bytes(12);
+            Value::Numbers(Box::new(Numbers {
+                form: "|u1".to_owned(),
+                shape: Some(vec![data.len() as u64, 1]),
+                data,
             }))
         }
     }

@@ -105,19 +105,22 @@ const ROOM: usize = 64 * 64 * size_of::<(Value, Value)>();
 fn held(value: &Value) -> usize {
     match value {
         Value::Text(text) | Value::Decimal(text) => text.capacity(),
-        Value::Bytes(bytes) => bytes.capacity(),
+        Value::Bytes(bytes) | Value::ByteArray(bytes) => bytes.capacity(),
         Value::List(items) | Value::Tuple(items) | Value::Set(items) | Value::FrozenSet(items) => {
-            items.capacity() * size_of::<Value>() + items.iter().map(held).sum::<usize>()
+            held_items(items)
         }
-        Value::Map(entries) => {
-            let inside = entries.iter().map(|(key, value)| held(key) + held(value));
-            entries.capacity() * size_of::<(Value, Value)>() + inside.sum::<usize>()
+        Value::Map(entries) => held_entries(entries),
+        Value::Object(object) | Value::Record(object) => held_named(&object.fields),
+        Value::Deque(deque) => held_items(&deque.items),
+        Value::MapOf(map) => held_entries(&map.entries),
+        Value::Extended(extended) => held(&extended.content),
+        Value::Texted(texted) => texted.text.capacity(),
+        Value::Range(bounds) | Value::Slice(bounds) => bounds.iter().map(held).sum(),
+        Value::Exception(raised) => {
+            let texts = raised.message.capacity() + raised.traceback.capacity();
+            texts + held_items(&raised.args) + held_named(&raised.details)
         }
-        Value::Object(object) => {
-            let inside = object.fields.iter();
-            let inside = inside.map(|(name, value)| name.capacity() + held(value));
-            object.fields.capacity() * size_of::<(String, Value)>() + inside.sum::<usize>()
-        }
+        Value::Numbers(numbers) => numbers.data.capacity(),
         Value::Null
         | Value::Bool(_)
         | Value::Int(_)
@@ -127,8 +130,26 @@ fn held(value: &Value) -> usize {
         | Value::Date(_)
         | Value::TimeDelta(_)
         | Value::Uuid(_)
-        | Value::Enum(_) => 0,
+        | Value::Enum(_)
+        | Value::Time(_)
+        | Value::Singleton(_) => 0,
     }
+}
+
+fn held_items(items: &Vec<Value>) -> usize {
+    items.capacity() * size_of::<Value>() + items.iter().map(held).sum::<usize>()
+}
+
+fn held_entries(entries: &Vec<(Value, Value)>) -> usize {
+    let inside = entries.iter().map(|(key, value)| held(key) + held(value));
+    entries.capacity() * size_of::<(Value, Value)>() + inside.sum::<usize>()
+}
+
+fn held_named(fields: &Vec<(String, Value)>) -> usize {
+    let inside = fields
+        .iter()
+        .map(|(name, value)| name.capacity() + held(value));
+    fields.capacity() * size_of::<(String, Value)>() + inside.sum::<usize>()
 }
 
 /// Reads the arguments one by one, each as whatever it is.

@@ -173,6 +173,7 @@ fn values_calls_and_exceptions_are_read_as_they_were_written() {
             message: draw.text(20),
             args,
             traceback: draw.text(40),
+            details: vec![("attributes".to_owned(), drawn_values::value(&mut draw, 2))],
         };
         let bytes = raised.encode().expect("drawn within all limits");
         assert_eq!(Raised::decode(&bytes), Ok(raised), "seed {seed}");

@@ -8,7 +8,8 @@ use quorate_ordering::{Entry, Record};
 use quorate_replica::{ReplyImage, SessionImage, SnapshotCore};
 use quorate_types::*;
 use quorate_wire::value::{
-    DataInstance, DateTime, EnumMember, Raised, Sign, TimeDelta, Value as V, call, encode,
+    DataInstance, DateTime, Deque, EnumMember, Extended, MapKind, MapOf, Numbers, Raised, Sign,
+    Singleton, TextKind, Texted, TimeDelta, TimeOfDay, Value as V, call, encode,
 };
 use quorate_wire::*;
 
@@ -409,22 +410,74 @@ pub(crate) fn every_kind() -> V {
             class: "bank.Owner".into(),
             fields: vec![("name".into(), V::from("Ada")), ("age".into(), V::Int(36))],
         })),
+        V::List(rare_kinds()),
     ])
 }
 
-fn values() -> [Sample; 3] {
-    let raised = Raised {
+fn rare_kinds() -> Vec<V> {
+    let numbers = |form: &str, shape: Option<&[u64]>, data: &[u8]| {
+        V::Numbers(Box::new(Numbers {
+            form: form.into(),
+            shape: shape.map(<[u64]>::to_vec),
+            data: data.to_vec(),
+        }))
+    };
+    vec![
+        V::ByteArray(vec![3, 4]),
+        V::Time(Box::new(TimeOfDay {
+            micros: 45_000_000_007,
+            offset_micros: None,
+            zone: None,
+            is_second: false,
+        })),
+        V::Deque(Box::new(Deque {
+            items: vec![V::Int(1), V::Null],
+            longest: Some(3),
+        })),
+        V::MapOf(Box::new(MapOf {
+            kind: MapKind::Default,
+            entries: vec![(V::from("a"), V::Int(1))],
+            factory: Some("builtins.list".into()),
+        })),
+        V::Record(Box::new(DataInstance {
+            class: "bank.Point".into(),
+            fields: vec![("x".into(), V::Int(1)), ("y".into(), V::Int(2))],
+        })),
+        V::Extended(Box::new(Extended {
+            class: "bank.Number".into(),
+            content: V::from("A-1"),
+        })),
+        V::Texted(Box::new(Texted {
+            kind: TextKind::PurePosixPath,
+            text: "a/b".into(),
+        })),
+        V::Range(Box::new([V::Int(0), V::Int(9), V::Int(3)])),
+        V::Slice(Box::new([V::Null, V::Int(2), V::Null])),
+        V::Singleton(Singleton::Itself),
+        V::Exception(Box::new(raised())),
+        numbers("<f8", None, &1.5f64.to_le_bytes()),
+        numbers(">i2", Some(&[2, 1]), &[0xff, 0xff, 1, 0]),
+        numbers("|b1", Some(&[0, 9]), &[]),
+    ]
+}
+
+fn raised() -> Raised {
+    Raised {
         class: "bank.Overdrawn".into(),
         message: "10 too much".into(),
         args: vec![V::Int(10)],
         traceback: "bank.py:7".into(),
-    };
+        details: vec![("notes".into(), V::List(vec![V::from("ask Ada")]))],
+    }
+}
+
+fn values() -> [Sample; 3] {
     let kwargs = [("owner".to_owned(), V::from("Ada"))];
     let call = call::encode("deposit", &[V::Int(10), every_kind()], &kwargs);
     let bytes = [
         ("value", encode(&every_kind())),
         ("value_call", call),
-        ("value_raised", raised.encode()),
+        ("value_raised", raised().encode()),
     ];
     bytes.map(|(name, bytes)| {
         sample(name, Reader::Value, |buf| {

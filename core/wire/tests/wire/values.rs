@@ -130,6 +130,51 @@ fn what_stands_twice_is_refused_by_reader_and_writer() {
 }
 
 #[test]
+fn parts_of_rare_kinds_that_contradict_each_other_are_refused() {
+    let refused = [
+        // A queue that is longer than it may be.
+        ("d9ea6a 82 820102 01", "length of a deque is out of range"),
+        // A map of an unknown kind, and a factory that only one kind has.
+        ("d9ea6b 83 6162 a0 f6", "kind is out of range"),
+        (
+            "d9ea6b 83 67636f756e746572 a0 6161",
+            "factory of a map is out of range",
+        ),
+        // A step of zero, and a bound that is no integer.
+        ("d9ea6f 83 000900", "range is out of range"),
+        ("d9ea6f 83 00f601", "range is out of range"),
+        // An unknown singleton, an unknown form, and an array with too few bytes.
+        ("d9ea79 6161", "kind is out of range"),
+        (
+            "d9ea7b 83 633c6639 f6 40",
+            "form of a number is out of range",
+        ),
+        (
+            "d9ea7b 83 633c6634 8102 44 00000000",
+            "length of an array is out of range",
+        ),
+        (
+            "d9ea7b 83 633c6634 82 1bffffffffffffffff 1bffffffffffffffff 44 00000000",
+            "length of an array is out of range",
+        ),
+    ];
+    for (bytes, reason) in refused {
+        assert_eq!(refusal(bytes), reason, "{bytes}");
+    }
+}
+
+#[test]
+fn exceptions_inside_exceptions_are_bounded_in_depth() {
+    let mut deep = Vec::new();
+    for _ in 0..VALUE_DEPTH_MAX + 1 {
+        // An exception whose details have another one as its cause.
+        deep.extend(hex("d9ea7a 85 6161 60 80 60 a1 656361757365"));
+    }
+    deep.extend(hex("f6"));
+    assert_eq!(decode(&deep).unwrap_err().kind, ValueErrorKind::TooDeep);
+}
+
+#[test]
 fn sets_are_equal_bytes_in_any_order_and_maps_keep_theirs() {
     let (a, b) = (Value::from("a"), Value::Int(500));
     let set = |items| encode(&Value::Set(items)).unwrap();
@@ -262,7 +307,9 @@ fn every_kind_is_shown_as_json() {
         r#"[null,true,-500,18446744073709551615,-310698676526526814092329217,1.5,"é","0102","#,
         r#"[24],{"b":1,"0":null},[1,"x"],[],"2023-11-14T22:13:20.000001-01:00","2022-01-08","#,
         r#"-0.000001,"-12.50","30313233-3435-3637-3839-616263646566","EUR","#,
-        r#"{"name":"Ada","age":36}]"#
+        r#"{"name":"Ada","age":36},["0304","12:30:00.000007",[1,null],{"a":1},{"x":1,"y":2},"A-1","a/b","#,
+        r#"{"start":0,"stop":9,"step":3},{"start":null,"stop":2,"step":null},"self","#,
+        r#"{"exception":"bank.Overdrawn","message":"10 too much"},1.5,[[-1],[256]],[]]]"#
     );
     assert_eq!(every_kind().to_string(), expected);
 }

@@ -43,6 +43,7 @@ from quorate._errors import (
     Unavailable,
     UnsupportedResult,
     UnsupportedValue,
+    WaitsOutside,
 )
 from quorate._local import local
 from quorate._names import register
@@ -76,6 +77,7 @@ __all__ = [
     "Unavailable",
     "UnsupportedResult",
     "UnsupportedValue",
+    "WaitsOutside",
     "aconnect",
     "agather",
     "connect",

@@ -20,13 +20,14 @@
     │   └── SessionExpired     the session ended while calls were under way
     ├── ReadEnded              a read ran too long or crashed: it was ended and changed nothing
     ├── UnsupportedResult      (also TypeError)           executed: what the method returned cannot be sent
+    ├── WaitsOutside       (also RuntimeError)        executed up to where an async method waits
     ├── RemoteError            executed: the method raised an exception that is unknown here
     └── MalformedValue         (also ValueError)          bytes that do not encode a value
 """
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 
 class QuorateError(Exception):
@@ -198,8 +199,25 @@ class UnsupportedResult(QuorateError, TypeError):
     fault = "method"
 
 
+class WaitsOutside(QuorateError, RuntimeError):
+    """An `async` method waited for something that is not in its object, such as a timer or a socket.
+
+    It was executed up to there: what it changed before stays, as with any exception. Methods that
+    wait for nothing outside run as if they were not `async`.
+
+    >>> WaitsOutside.executed, WaitsOutside.fault
+    (True, 'method')
+    """
+
+    executed = True
+    fault = "method"
+
+
 class RemoteError(QuorateError):
     """The method raised an exception whose class is unknown here.
+
+    It is of a class of that name, which is also below those base classes that are known here. It has
+    the text, arguments, attributes and notes of the exception.
 
     >>> error = RemoteError("shop.Overdrawn", "3 missing", "shop.py:12 in debit")
     >>> error.type_name, str(error)
@@ -208,11 +226,23 @@ class RemoteError(QuorateError):
 
     executed = True
     fault = "method"
+    details: ClassVar[dict[str, Any]] = {}
 
     def __init__(self, type_name: str, message: str = "", remote_traceback: str = "") -> None:
-        super().__init__(f"{type_name}: {message}")
+        super().__init__(message)
         self.type_name = type_name
+        self.message = message
         self.remote_traceback = remote_traceback
+
+    def __str__(self) -> str:
+        return f"{self.type_name}: {self.message}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        from quorate import _raised  # noqa: PLC0415  (it needs this module)
+
+        args = [] if self.args == (self.message,) else list(self.args)
+        parts = self.type_name, self.message, self.remote_traceback, args, self.details
+        return _raised.stand_in, parts, vars(self)
 
 
 class MalformedValue(QuorateError, ValueError):
@@ -275,6 +305,7 @@ for _class in (
     SessionExpired,
     ReadEnded,
     UnsupportedResult,
+    WaitsOutside,
     RemoteError,
     MalformedValue,
 ):

@@ -25,13 +25,15 @@ from typing import Any, TypeVar
 from quorate import (
     _callables,
     _confinement,
+    _data_model,
     _environment,
     _names,
     _native,
-    _options,
     _outside,
+    _raised,
     _reads,
     _state,
+    _waiting,
 )
 from quorate._errors import NotReadOnly
 
@@ -40,7 +42,7 @@ T = TypeVar("T")
 Prepared = tuple[bytes, dict[int, Any], str, list[tuple[int, str]], int]
 """Answer, objects, which reads are checked, methods that may not run as reads, and the quiet slots."""
 
-VERSION = 3
+VERSION = 4
 """Version of the protocol between node and host."""
 
 DESCRIPTORS_MAX = 1024
@@ -69,6 +71,7 @@ class Host:
         self._places = _Places([])
         self._voice: int | None = None
         self._reads: _reads.Reads | None = None
+        _raised.clean = self._clean
 
     def prepare(self, hello: bytes) -> Prepared:
         """Make the objects; the answer says ready, or which of them is unfit and why."""
@@ -130,13 +133,15 @@ class Host:
 
     def kind_of(self, number: int, method: str, target: Any) -> _reads.Kind:
         """Whether the method changes nothing: declared by the class, or proven as the object is now."""
-        if _options.is_readonly(self._classes[number], method):
+        if _data_model.is_readonly(self._classes[number], method):
             return "declared"
         return self._reads.kind(target, number, method) if self._reads is not None else ""
 
     def reads(self, number: int, target: Any) -> list[str]:
         """The methods that are reads now; clients ask for them when they connect."""
-        methods = _reads.public_methods(self._classes[number])
+        cls = self._classes[number]
+        special = [name for name in sorted(_data_model.SPECIAL) if _data_model.defines(cls, name)]
+        methods = _reads.public_methods(cls) + special
         return [method for method in methods if self.kind_of(number, method, target)]
 
     def wrote(self, target: Any, method: str, image: bytes | None) -> NotReadOnly:
@@ -191,20 +196,20 @@ class Host:
                 raise ValueError(f"the image of object {number} holds no {cls.__name__}")
         return objects
 
-    def describe(self, error: BaseException) -> tuple[str, str, list[Any], str]:
+    def way_of(self, cls: type, method: str) -> Callable[..., Any] | None:
+        """What to call for a name that a caller sent; see `_data_model.way_of`."""
+        return _data_model.way_of(cls, method)
+
+    def finish(self, target: Any, method: str, unfinished: Any) -> Any:
+        """The result of a method that is `async`."""
+        return _waiting.finish(unfinished, f"{type(target).__name__}.{method}")
+
+    def describe(self, error: BaseException, is_brief: bool = False) -> list[Any]:
         """An exception in the form that is sent: the same on every replica, so without addresses or paths."""
-        return (
-            _attempt(lambda: _plain(_names.name_of(type(error))), "builtins.Exception"),
-            _attempt(lambda: self._clean(str(error)), "(its text could not be made)"),
-            _attempt(lambda: [self._clean_argument(part) for part in error.args], []),
-            _attempt(lambda: _plain(_where(error)), ""),
-        )
+        return list(_raised.describe_briefly(error) if is_brief else _raised.describe(error))
 
     def _clean(self, text: str) -> str:
-        return self._places.leave_out(_ADDRESS.sub("", _plain(text)))
-
-    def _clean_argument(self, part: Any) -> Any:
-        return self._clean(part) if type(part) is str else part
+        return self._places.leave_out(_ADDRESS.sub("", text))
 
 
 def _attempt(make: Callable[[], T], otherwise: T) -> T:
@@ -253,16 +258,6 @@ def _changed_attribute(target: Any, image: bytes) -> str:
     return "its state"
 
 
-def _where(error: BaseException) -> str:
-    lines: list[str] = []
-    trace = error.__traceback__
-    while trace is not None and len(lines) < 20:
-        code = trace.tb_frame.f_code
-        lines.append(f"{os.path.basename(code.co_filename)}:{trace.tb_lineno} in {code.co_qualname}")
-        trace = trace.tb_next
-    return "\n".join(lines)
-
-
 def _allow(packages: list[str]) -> None:
     for package in packages:
         try:
@@ -303,12 +298,6 @@ def _is_own_class(member: Any, module_name: str) -> bool:
 
 
 def _construct(cls: type, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    for name, method in inspect.getmembers(cls, inspect.iscoroutinefunction):
-        # A class that others wrote may have one way for each: what it returns here does not travel.
-        if not name.startswith("_") and "site-packages" not in method.__code__.co_filename:
-            raise Unfit(
-                "class", f"{cls.__name__}.{name} is `async`: methods of objects are executed one by one"
-            )
     try:
         return cls(*args, **kwargs)
     except BaseException as error:

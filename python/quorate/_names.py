@@ -14,6 +14,8 @@ import types
 from collections.abc import Iterator
 from typing import Any, TypeVar
 
+from quorate._errors import MalformedValue
+
 C = TypeVar("C")
 
 _classes: dict[str, type] = {}
@@ -95,6 +97,14 @@ def find(name: str) -> Any:
         return None
     found = _find_loaded(name)
     return _find_loaded(name) if found is None and import_for(name) else found
+
+
+def expect(name: str) -> type:
+    """The class of that name; refuses bytes that name none."""
+    found = find(name)
+    if not isinstance(found, type):
+        raise MalformedValue(f"class {name} is not known here: register it with quorate.register")
+    return found
 
 
 @contextlib.contextmanager

@@ -79,11 +79,14 @@ def readonly(method: Callable[P, R]) -> Callable[P, R]:
     >>> is_readonly(Account, "balance")
     True
     """
-    setattr(method, _MARK, True)
+    marked = method.fget if isinstance(method, property) else method
+    setattr(marked, _MARK, True)
     return method
 
 
 def is_readonly(cls: type | None, name: str) -> bool:
-    """Whether the class says that the method changes nothing: by mark, or in `__quorate_reads__`."""
+    """Whether the class says that the method or property changes nothing."""
     method: Any = getattr(cls, name, None)
+    if isinstance(method, property):
+        method = method.fget
     return bool(getattr(method, _MARK, False)) or name in getattr(cls, "__quorate_reads__", ())

@@ -8,12 +8,13 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import enum
+import threading
 import uuid
 import zoneinfo
 from decimal import Decimal
 from typing import Any
 
-from quorate import _names
+from quorate import _names, _native, _raised, _rare_values
 from quorate._errors import MalformedValue
 
 UUID, DATE, DATE_TIME, TIME_DELTA, DECIMAL, ENUM, DATA_CLASS = 37, 100, 60003, 60004, 60005, 60006, 60007
@@ -29,11 +30,13 @@ _EPOCH_DAY = _Date(1970, 1, 1).toordinal()
 _MICROSECOND = _TimeDelta(microseconds=1)
 
 
-def reduce(value: Any, in_state: bool) -> tuple[int, Any] | None:
-    """Tag and plain content of a value, or None when its type cannot be sent."""
+def reduce(value: Any, in_state: bool) -> tuple[int, Any] | str | None:
+    """Tag and plain content of a value; why it cannot be sent; None when there is nothing to say of it."""
     if isinstance(value, enum.Enum):
         cls = type(value)
-        return (ENUM, [_names.name_of(cls), member_name(value)]) if _names.is_allowed(cls) else None
+        if _names.is_allowed(cls):
+            return ENUM, [_names.name_of(cls), member_name(value)]
+        return None if in_state else f"{cls.__name__} is not registered: allow it with quorate.register"
     # In states subclasses go in parts, with the fields that they add.
     if in_state and isinstance(value, _Date) and type(value) not in (_Date, _DateTime):
         return None
@@ -51,10 +54,12 @@ def reduce(value: Any, in_state: bool) -> tuple[int, Any] | None:
     if cls is uuid.UUID:
         return UUID, value.bytes
     # In states a data class goes in parts, like every instance: cycles, and no __init__ on the way back.
-    if not in_state and dataclasses.is_dataclass(value) and _names.is_allowed(cls):
+    if in_state:
+        return None
+    if dataclasses.is_dataclass(cls) and _names.is_allowed(cls):
         fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
         return DATA_CLASS, (_names.name_of(cls), fields)
-    return None
+    return _rare_values.reduce(value)
 
 
 def member_name(value: enum.Enum) -> str:
@@ -91,14 +96,51 @@ def _reduce_date_time(value: datetime.datetime) -> tuple[int, Any] | None:
     return DATE_TIME, [local, None if offset is None else offset // _MICROSECOND, name, bool(value.fold)]
 
 
+is_own_iterator = _rare_values.is_own_iterator
+
+
 def build(tag: int, content: Any) -> Any:
     """The value of a tag and its plain content."""
     try:
         return _build(tag, content)
     except MalformedValue:
+        if _reading.is_lenient:
+            return Unknown(tag, content)
         raise
-    except (TypeError, ValueError, ArithmeticError, KeyError) as error:
+    except (TypeError, ValueError, ArithmeticError, LookupError) as error:
         raise MalformedValue(f"a value with tag {tag} is damaged: {error}") from error
+
+
+class _Reading(threading.local):
+    is_lenient = False
+
+
+_reading = _Reading()
+
+
+class Unknown:
+    """Stands for a part of an exception that is of a class which is not known here."""
+
+    def __init__(self, tag: int, content: Any) -> None:
+        self.tag = tag
+        self.content = content
+
+    def __repr__(self) -> str:
+        name = self.content[0] if isinstance(self.content, list) and self.content else f"tag {self.tag}"
+        return f"<unknown {name}>"
+
+
+def exception(data: bytes) -> BaseException:
+    """The exception of a call that raised, also where a part of it is of a class that is not known here."""
+    try:
+        parts = _native.loads(data)
+    except MalformedValue:
+        _reading.is_lenient = True
+        try:
+            parts = _native.loads(data)
+        finally:
+            _reading.is_lenient = False
+    return _raised.exception_of(parts)
 
 
 def _build(tag: int, content: Any) -> Any:
@@ -114,13 +156,13 @@ def _build(tag: int, content: Any) -> Any:
         case 60005, str():
             return Decimal(content)
         case 60006, [str() as class_name, str() as name]:
-            found = _allowed(class_name)
+            found = _names.expect(class_name)
             if not issubclass(found, enum.Enum):
                 raise MalformedValue(f"{class_name} is not an Enum")
             return member(found, name)
         case 60007, [str() as class_name, dict() as fields]:
-            return _build_data_class(_allowed(class_name), fields)
-    raise MalformedValue(f"no value has tag {tag} with a {type(content).__name__}")
+            return _build_data_class(_names.expect(class_name), fields)
+    return _rare_values.build(tag, content)
 
 
 def _build_date_time(local: int, offset: int | None, name: str | None, fold: bool) -> datetime.datetime:
@@ -144,10 +186,3 @@ def _build_data_class(cls: type, fields: dict[str, Any]) -> Any:
     if fields:
         raise MalformedValue(f"{_names.name_of(cls)} has no field {next(iter(fields))!r}")
     return made
-
-
-def _allowed(name: str) -> type:
-    found = _names.find(name)
-    if not isinstance(found, type):
-        raise MalformedValue(f"class {name} is not known here: register it with quorate.register")
-    return found

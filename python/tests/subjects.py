@@ -77,9 +77,9 @@ class Wallet:
     def tower(self, height: int) -> str:
         return "x" * height
 
-    def try_lazily(self) -> Any:
+    def try_oddly(self) -> Any:
         self.tried += 1
-        return (number for number in range(3))
+        return object()
 
     def draw(self) -> Any:
         self.drawn = (time.time(), random.random())

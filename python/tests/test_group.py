@@ -71,8 +71,8 @@ def test_a_result_that_cannot_travel_is_an_exception_and_the_next_call_goes_on(w
         wallet.tower(9 << 20)
     assert too_large.value.executed is True
     tried = wallet.attempts()
-    with pytest.raises(quorate.UnsupportedResult, match="was executed; result: generator") as odd:
-        wallet.try_lazily()
+    with pytest.raises(quorate.UnsupportedResult, match="was executed; result: object") as odd:
+        wallet.try_oddly()
     assert wallet.attempts() == tried + 1
     assert odd.value.executed is True and not isinstance(odd.value, quorate.NotExecuted)
     assert wallet.tower(10) == "x" * 10

@@ -4,7 +4,7 @@ use crate::{decode, encode, hooks};
 use bytes::Bytes;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyTuple};
 use quorate_client::{
     Answer, CallCause, CallError, Client, ConnectError, DriverOptions, Endpoint, Operation,
     Preference, TlsClient,
@@ -218,12 +218,11 @@ fn answer(py: Python<'_>, ended: Ended) -> PyResult<(Bound<'_, PyAny>, u64, u64)
 
 fn value_of<'py>(py: Python<'py>, outcome: &Outcome) -> PyResult<Bound<'py, PyAny>> {
     match outcome {
-        Outcome::Returned(value) => decode::value(py, value),
+        Outcome::Returned(value) => decode::value(py, value).map_err(|error| unreadable(py, error)),
         Outcome::Raised(raised) => {
-            let parts = decode::value(py, raised)?;
             let exception = py
-                .import("quorate._raised")?
-                .call_method1("exception_of", (parts,))?;
+                .import("quorate._values")?
+                .call_method1("exception", (PyBytes::new(py, raised),))?;
             Err(PyErr::from_value(exception))
         }
         Outcome::Skipped => Err(hooks::error(
@@ -232,6 +231,19 @@ fn value_of<'py>(py: Python<'py>, outcome: &Outcome) -> PyResult<Bound<'py, PyAn
             "the call was skipped by decision: it ends every process that executes it".to_owned(),
         )),
     }
+}
+
+/// A result of a class that is not known here: the call was executed all the same.
+#[cold]
+fn unreadable(py: Python<'_>, error: PyErr) -> PyErr {
+    if !hooks::is_error(&error, py, "MalformedValue") {
+        return error;
+    }
+    let text = format!(
+        "the method was executed; its result cannot be read here: {}",
+        error.value(py)
+    );
+    hooks::error(py, "UnsupportedResult", text)
 }
 
 #[cold]

@@ -15,7 +15,7 @@ use pyo3::types::{
 
 /// Decodes a travelling value.
 pub(crate) fn value<'py>(py: Python<'py>, data: &[u8]) -> PyResult<Bound<'py, PyAny>> {
-    whole(py, data, VALUE_DEPTH_MAX, None)
+    whole(py, data, VALUE_ITEM_DEPTH_MAX, None)
 }
 
 /// Decodes a state.
@@ -54,7 +54,7 @@ pub(crate) fn call<'a, 'py>(py: Python<'py>, data: &'a [u8]) -> PyResult<Decoded
         py,
         hooks: hooks(py)?,
         scan: ItemScan { rest: data },
-        depth: VALUE_DEPTH_MAX,
+        depth: VALUE_ITEM_DEPTH_MAX,
         memory: None,
     };
     reader.call().map_err(|fault| fault.into_error(py, ""))
@@ -278,6 +278,9 @@ impl<'a, 'py> Reader<'a, 'py> {
 
     fn big_integer(&mut self, tag: u64) -> Result<Bound<'py, PyAny>, BadValue> {
         let length = self.scan.expect(BYTES)?;
+        if self.memory.is_none() && length > INTEGER_BYTES_MAX as u64 {
+            return Err(BadValue::malformed("an integer is too large"));
+        }
         let bytes = PyBytes::new(self.py, self.scan.take(length)?);
         let number = self
             .py

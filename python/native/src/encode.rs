@@ -6,13 +6,15 @@
 
 use crate::agreed_hash;
 use crate::bad_value::BadValue;
-use crate::hooks::{Hooks, hooks};
+use crate::hooks::{self, Hooks, hooks};
 use crate::layout::*;
 use crate::numbers;
+use crate::reads;
 use crate::set_layout;
 use pyo3::prelude::*;
 use pyo3::types::{
-    PyBool, PyBytes, PyDict, PyFloat, PyFrozenSet, PyInt, PyList, PySet, PyString, PyTuple,
+    PyBool, PyBytes, PyDict, PyFloat, PyFrozenSet, PyInt, PyIterator, PyList, PySet, PyString,
+    PyTuple,
 };
 use std::collections::HashMap;
 
@@ -27,9 +29,42 @@ pub(crate) fn value(value: &Bound<'_, PyAny>, root: &str) -> PyResult<Vec<u8>> {
 
 /// Appends a travelling value.
 pub(crate) fn value_into(out: &mut Vec<u8>, value: &Bound<'_, PyAny>, root: &str) -> PyResult<()> {
-    Walker::of_value(value.py())?
+    Walker::of_value(value.py(), out.len())?
         .put(out, value)
         .map_err(|fault| fault.into_error(value.py(), root))
+}
+
+/// Appends what a method of `target` returned; `target` itself travels as a mark, and arrives as the proxy.
+pub(crate) fn result_into(
+    out: &mut Vec<u8>,
+    value: &Bound<'_, PyAny>,
+    target: &Bound<'_, PyAny>,
+    draws: Draws,
+) -> PyResult<()> {
+    let py = value.py();
+    if value.is(target) {
+        put_head(out, TAG, TAG_SINGLETON);
+        put_text(out, "self");
+        return Ok(());
+    }
+    let mut walker = Walker::of_value(py, out.len())?;
+    if draws == Draws::Fresh {
+        // Nobody else holds it, and it reads its container only: it is no part of the state.
+        let is_fresh = reads::is_held_once(value) && walker.hooks.is_own_iterator(value)?;
+        walker.undrawn = Some(if is_fresh { value.as_ptr() as usize } else { 0 });
+    }
+    walker
+        .put(out, value)
+        .map_err(|fault| fault.into_error(py, "result"))
+}
+
+/// Which iterators in a result are drawn.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Draws {
+    /// All: the call is ordered, or the method is declared to change nothing.
+    All,
+    /// Only one that the method has just made: another one may be kept in the state, which drawing it would change.
+    Fresh,
 }
 
 /// Encodes a call.
@@ -39,7 +74,7 @@ pub(crate) fn call(
     kwargs: &Bound<'_, PyDict>,
 ) -> PyResult<Vec<u8>> {
     let py = args.py();
-    let mut walker = Walker::of_value(py)?;
+    let mut walker = Walker::of_value(py, 0)?;
     let mut out = Vec::with_capacity(method.len() + 32);
     put_head(&mut out, ARRAY, 3);
     put_text(&mut out, method);
@@ -69,10 +104,16 @@ pub(crate) fn state(value: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
     Ok(out)
 }
 
+const TOO_DEEP: &str = "nesting this deep, as in a value that contains itself, is not supported";
+
 struct Walker<'py> {
     hooks: &'py Hooks,
     depth: u32,
     items: u32,
+    /// Where the buffer may end at most.
+    end: usize,
+    /// If iterators are not drawn: the address of the one that is all the same.
+    undrawn: Option<usize>,
     /// Remembered objects; `None` for travelling values.
     memory: Option<Memory<'py>>,
 }
@@ -85,11 +126,13 @@ struct Memory<'py> {
 }
 
 impl<'py> Walker<'py> {
-    fn of_value(py: Python<'py>) -> PyResult<Walker<'py>> {
+    fn of_value(py: Python<'py>, start: usize) -> PyResult<Walker<'py>> {
         Ok(Walker {
             hooks: hooks(py)?,
             depth: VALUE_DEPTH_MAX,
             items: VALUE_ITEMS_MAX,
+            end: start + VALUE_BYTES_MAX,
+            undrawn: None,
             memory: None,
         })
     }
@@ -99,6 +142,8 @@ impl<'py> Walker<'py> {
             hooks: hooks(py)?,
             depth: STATE_DEPTH_MAX,
             items: u32::MAX,
+            end: usize::MAX,
+            undrawn: None,
             memory: Some(Memory::default()),
         })
     }
@@ -107,8 +152,13 @@ impl<'py> Walker<'py> {
         self.items = self.items.checked_sub(1).ok_or_else(|| {
             BadValue::unsupported("a value of more than a million items is not supported")
         })?;
+        if out.len() > self.end {
+            return Err(BadValue::unsupported(
+                "a value of more than 16 MiB is not supported, for it is too large",
+            ));
+        }
         if value.is_exact_instance_of::<PyInt>() {
-            return put_integer(out, value);
+            return put_integer(out, value, self.memory.is_none());
         }
         if let Ok(text) = value.cast_exact::<PyString>() {
             return put_string(out, text);
@@ -149,7 +199,7 @@ impl<'py> Walker<'py> {
         self.depth = self
             .depth
             .checked_sub(1)
-            .ok_or_else(|| BadValue::unsupported("nesting this deep is not supported"))?;
+            .ok_or_else(|| BadValue::unsupported(TOO_DEEP))?;
         self.put_nested(out, value)?;
         self.depth += 1;
         Ok(())
@@ -205,7 +255,9 @@ impl<'py> Walker<'py> {
 
     fn put_dict(&mut self, out: &mut Vec<u8>, dict: &Bound<'py, PyDict>) -> Done {
         put_head(out, MAP, dict.len() as u64);
-        for (index, (key, item)) in dict.iter().enumerate() {
+        // Collected first: what is asked about a value of a rare kind may change the dict.
+        let entries: Vec<_> = dict.iter().collect();
+        for (index, (key, item)) in entries.into_iter().enumerate() {
             self.put(out, &key)
                 .map_err(|fault| fault.within(format!("{{{index}}}")))?;
             self.put(out, &item).map_err(|fault| {
@@ -227,6 +279,7 @@ impl<'py> Walker<'py> {
     ) -> Done {
         put_head(out, ARRAY, length as u64);
         let mut parts = Vec::with_capacity(length);
+        let items: Vec<_> = items.collect();
         for item in items {
             let mut part = Vec::new();
             self.put(&mut part, &item)
@@ -257,17 +310,21 @@ impl<'py> Walker<'py> {
     /// Kinds that Python knows better: by tag where they are plain, in parts where they have a state.
     fn put_rare(&mut self, out: &mut Vec<u8>, value: &Bound<'py, PyAny>) -> Done {
         let py = value.py();
-        if let Some((tag, content)) = self
-            .hooks
-            .reduce
-            .bind(py)
-            .call1((value, self.memory.is_some()))?
-            .extract::<Option<(u64, Bound<'py, PyAny>)>>()?
-        {
+        let in_state = self.memory.is_some();
+        let reduced = self.hooks.reduce.bind(py).call1((value, in_state))?;
+        if let Ok(reason) = reduced.cast::<PyString>() {
+            return Err(BadValue::unsupported(reason.to_cow()?));
+        }
+        if let Some((tag, content)) = reduced.extract::<Option<(u64, Bound<'py, PyAny>)>>()? {
+            match tag {
+                TAG_DRAWN => return self.put_drawn(out, &content),
+                TAG_PLAIN => return self.put(out, &content),
+                _ => {}
+            }
             put_head(out, TAG, tag);
             return self.put_content(out, tag, &content);
         }
-        if self.memory.is_none() {
+        if !in_state {
             return Err(unsupported(value));
         }
         let parts = self.hooks.take_apart.bind(py).call1((value,))?;
@@ -292,15 +349,45 @@ impl<'py> Walker<'py> {
         self.put(out, &state)
     }
 
-    fn put_content(&mut self, out: &mut Vec<u8>, tag: u64, content: &Bound<'py, PyAny>) -> Done {
-        const TAG_DATA_CLASS: u64 = 60_007;
-        if tag != TAG_DATA_CLASS {
-            return self.put(out, content);
+    /// What an iterator gives, as a list. It is drawn while it is written, so that an endless one ends at a limit.
+    fn put_drawn(&mut self, out: &mut Vec<u8>, iterable: &Bound<'py, PyAny>) -> Done {
+        let is_iterator = iterable.cast::<PyIterator>().is_ok();
+        if is_iterator
+            && self
+                .undrawn
+                .is_some_and(|one| one != iterable.as_ptr() as usize)
+        {
+            let reason = "what the method returned is drawn from an iterator, which may change the object: call it";
+            let error = hooks::error(iterable.py(), "NotReadOnly", reason.to_owned());
+            return Err(error.into());
         }
-        let (class, fields) = content.extract::<(String, Bound<'py, PyDict>)>()?;
-        put_head(out, ARRAY, 2);
-        put_text(out, &class);
-        self.put_fields(out, &fields)
+        let mut items = Vec::new();
+        let mut count = 0_u64;
+        for item in iterable.try_iter()? {
+            self.put(&mut items, &item?)
+                .map_err(|fault| fault.within(format!("[{count}]")))?;
+            count += 1;
+        }
+        put_head(out, ARRAY, count);
+        out.extend_from_slice(&items);
+        Ok(())
+    }
+
+    /// The content of a tag. A tuple is an array whose places are not named in errors.
+    fn put_content(&mut self, out: &mut Vec<u8>, tag: u64, content: &Bound<'py, PyAny>) -> Done {
+        let Ok(parts) = content.cast_exact::<PyTuple>() else {
+            return self.put(out, content);
+        };
+        put_head(out, ARRAY, parts.len() as u64);
+        for part in parts {
+            match part.cast_exact::<PyDict>() {
+                Ok(fields) if matches!(tag, TAG_DATA_CLASS | TAG_RECORD) => {
+                    self.put_fields(out, fields)?;
+                }
+                _ => self.put(out, &part)?,
+            }
+        }
+        Ok(())
     }
 
     fn put_fields(&mut self, out: &mut Vec<u8>, fields: &Bound<'py, PyDict>) -> Done {
@@ -374,17 +461,17 @@ fn put_string(out: &mut Vec<u8>, text: &Bound<'_, PyString>) -> Done {
 }
 
 #[inline]
-fn put_integer(out: &mut Vec<u8>, value: &Bound<'_, PyAny>) -> Done {
+fn put_integer(out: &mut Vec<u8>, value: &Bound<'_, PyAny>, travels: bool) -> Done {
     if let Ok(number) = value.extract::<i64>() {
         put_int(out, number);
         return Ok(());
     }
-    put_big_integer(out, value)
+    put_big_integer(out, value, travels)
 }
 
 /// CBOR keeps `-1 - n` for negative integers, which is Python's `~n`.
 #[cold]
-fn put_big_integer(out: &mut Vec<u8>, value: &Bound<'_, PyAny>) -> Done {
+fn put_big_integer(out: &mut Vec<u8>, value: &Bound<'_, PyAny>, travels: bool) -> Done {
     let is_negative = value.lt(0)?;
     let (major, tag, stored) = if is_negative {
         (NEGATIVE, TAG_NEGATIVE, value.call_method0("__invert__")?)
@@ -399,6 +486,11 @@ fn put_big_integer(out: &mut Vec<u8>, value: &Bound<'_, PyAny>) -> Done {
         .call_method0("bit_length")?
         .extract::<usize>()?
         .div_ceil(8);
+    if travels && length > INTEGER_BYTES_MAX {
+        return Err(BadValue::unsupported(format!(
+            "an integer of more than {INTEGER_BYTES_MAX} bytes is not supported"
+        )));
+    }
     let bytes = stored.call_method1("to_bytes", (length, "big"))?;
     let bytes = bytes.cast::<PyBytes>()?.as_bytes();
     put_head(out, TAG, tag);

@@ -6,16 +6,28 @@ use pyo3::sync::PyOnceLock;
 
 /// `quorate._values` and `quorate._state`, as the codec calls them.
 pub(crate) struct Hooks {
-    /// value -> (tag, plain content), or None for a kind that does not travel.
+    /// (value, is it in a state) -> (tag, plain content), a text that says why it does not travel, or None.
     pub(crate) reduce: Py<PyAny>,
     /// (tag, plain content) -> value.
     pub(crate) build: Py<PyAny>,
+    /// value -> whether it is an iterator of a container that runs no code.
+    own_iterator: Py<PyAny>,
     /// object -> (class name, arguments, state), or why it cannot be kept.
     pub(crate) take_apart: Py<PyAny>,
     /// (class name, arguments) -> object still without its state.
     pub(crate) make: Py<PyAny>,
     /// (object, state) -> None.
     pub(crate) fill: Py<PyAny>,
+}
+
+impl Hooks {
+    /// Whether it is an iterator of a container that runs no code.
+    pub(crate) fn is_own_iterator(&self, value: &Bound<'_, PyAny>) -> PyResult<bool> {
+        self.own_iterator
+            .bind(value.py())
+            .call1((value,))?
+            .extract()
+    }
 }
 
 static HOOKS: PyOnceLock<Hooks> = PyOnceLock::new();
@@ -27,6 +39,7 @@ pub(crate) fn hooks(py: Python<'_>) -> PyResult<&Hooks> {
         Ok(Hooks {
             reduce: values.getattr("reduce")?.unbind(),
             build: values.getattr("build")?.unbind(),
+            own_iterator: values.getattr("is_own_iterator")?.unbind(),
             take_apart: state.getattr("take_apart")?.unbind(),
             make: state.getattr("make")?.unbind(),
             fill: state.getattr("fill")?.unbind(),
@@ -57,4 +70,13 @@ pub(crate) fn error(py: Python<'_>, class: &str, message: String) -> PyErr {
         Ok(instance) => PyErr::from_value(instance),
         Err(_) => PyRuntimeError::new_err(message),
     }
+}
+
+/// Whether it is an exception of that class of `quorate._errors`.
+#[cold]
+pub(crate) fn is_error(error: &PyErr, py: Python<'_>, class: &str) -> bool {
+    let class = py
+        .import("quorate._errors")
+        .and_then(|errors| errors.getattr(class));
+    class.is_ok_and(|class| error.is_instance(py, &class))
 }

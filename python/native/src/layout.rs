@@ -22,6 +22,13 @@ pub(crate) const TAG_NEGATIVE: u64 = 3;
 pub(crate) const TAG_SET: u64 = 258;
 pub(crate) const TAG_TUPLE: u64 = 60_001;
 pub(crate) const TAG_FROZEN_SET: u64 = 60_002;
+pub(crate) const TAG_DATA_CLASS: u64 = 60_007;
+pub(crate) const TAG_RECORD: u64 = 60_012;
+pub(crate) const TAG_SINGLETON: u64 = 60_025;
+/// Never written: what `quorate._values` says of something that is drawn, item by item, into a list.
+pub(crate) const TAG_DRAWN: u64 = 0;
+/// Never written: of something that travels as a plain value in its place.
+pub(crate) const TAG_PLAIN: u64 = 1;
 /// Only in states: an object that is made, remembered, then filled: [class, arguments, state].
 pub(crate) const TAG_INSTANCE: u64 = 60_016;
 /// Only in states: the n-th remembered object again.
@@ -36,6 +43,13 @@ pub(crate) const TAG_NAN: u64 = 60_020;
 
 /// Levels of nesting of a travelling value.
 pub(crate) const VALUE_DEPTH_MAX: u32 = 64;
+/// The same in items of CBOR: a level may be a tag, its content, and a map in that.
+pub(crate) const VALUE_ITEM_DEPTH_MAX: u32 = 3 * VALUE_DEPTH_MAX;
+/// Bytes of a travelling value, where writing ends: more than any node takes, so that a value is not written
+/// whole which refers to a large part of itself a million times.
+pub(crate) const VALUE_BYTES_MAX: usize = 16 << 20;
+/// Bytes of an integer in a travelling value.
+pub(crate) const INTEGER_BYTES_MAX: usize = 64 << 10;
 /// Levels of nesting of a state: a level costs below 1 KiB of the 8 MiB stack.
 pub(crate) const STATE_DEPTH_MAX: u32 = 4_000;
 /// Values inside one travelling value.

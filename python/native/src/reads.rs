@@ -198,6 +198,12 @@ fn largest_size() -> i64 {
     }
 }
 
+/// Whether nothing refers to an object but this one reference: not the state either.
+pub(crate) fn is_held_once(object: &Bound<'_, PyAny>) -> bool {
+    // SAFETY: the reference keeps the object alive, and the interpreter is held while its count is read.
+    unsafe { pyo3::ffi::Py_REFCNT(object.as_ptr()) == 1 }
+}
+
 /// The attributes of an object; none where its class keeps them in slots.
 fn attributes<'py>(target: &Bound<'py, PyAny>) -> Option<Bound<'py, PyDict>> {
     target.getattr("__dict__").ok()?.cast_into().ok()

@@ -1,16 +1,17 @@
 //! The loop of the host process: read what waits, execute it in order, answer.
 //!
-//! One thread. Frames that arrived together are answered together. Objects are called by name: public
-//! methods of their class and nothing else. What needs no speed (making objects, snapshots, describing
+//! One thread. Frames that arrived together are answered together. Objects are called by name, as
+//! `quorate._data_model` allows: public methods and attributes of their class, and the special methods that it defines. What needs no speed (making objects, snapshots, describing
 //! exceptions) is asked of the Python object `host`.
 
 use crate::activity::{QUERY, SharedActivity};
+use crate::encode::Draws;
 use crate::frames::{FrameBody, Inbox, Outbox, RAISED, RETURNED, reply, request};
 use crate::reads::{Checking, Declared, ReadGuard};
 use crate::{decode, encode, environment, hooks, layout, numbers, wait};
-use pyo3::exceptions::{PyConnectionError, PyMemoryError};
+use pyo3::exceptions::{PyConnectionError, PyMemoryError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList, PyString};
+use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
 use quorate_types::PAYLOAD_BYTES_MAX;
 use std::collections::HashMap;
 use std::io::{ErrorKind, Write};
@@ -37,7 +38,12 @@ const METHODS_KNOWN_MAX: usize = 1024;
 /// `host` is a `quorate._host.Host`.
 #[pyfunction]
 pub(crate) fn serve(fd: RawFd, activity_fd: RawFd, host: Bound<'_, PyAny>) -> PyResult<()> {
+    let types = host.py().import("types")?;
+    let unfinished = ["CoroutineType", "AsyncGeneratorType"];
+    let [coroutine, generator] = unfinished.map(|name| types.getattr(name));
     let mut server = Server {
+        draws: Draws::All,
+        unfinished: [coroutine?.as_ptr() as usize, generator?.as_ptr() as usize],
         activity: SharedActivity::map(activity_fd)?,
         // SAFETY: the caller hands over a descriptor that nothing else in this process uses.
         stream: unsafe { UnixStream::from_raw_fd(fd) },
@@ -60,8 +66,12 @@ struct Server<'py> {
     stream: UnixStream,
     outbox: Outbox,
     objects: HashMap<u32, Bound<'py, PyAny>>,
-    /// Names of public methods, by class and name.
-    methods: HashMap<(usize, Box<str>), Bound<'py, PyString>>,
+    /// How methods are called, by class and name.
+    methods: HashMap<(usize, Box<str>), Way<'py>>,
+    /// What a method returns that is not finished yet: coroutines and asynchronous generators.
+    unfinished: [usize; 2],
+    /// Which iterators in results are drawn.
+    draws: Draws,
     reads: ReadGuard,
     /// Slots up to here were executed by an earlier process, which printed what there was to print.
     quiet_upto: Option<u64>,
@@ -72,6 +82,15 @@ struct Server<'py> {
     wall_ns: u64,
     slot: u64,
     host: Bound<'py, PyAny>,
+}
+
+/// How a method is called.
+#[derive(Clone)]
+enum Way<'py> {
+    /// By this name.
+    Method(Bound<'py, PyString>),
+    /// By a function that takes the object first: attributes, and what the interpreter does beyond a method.
+    Function(Bound<'py, PyAny>),
 }
 
 impl<'py> Server<'py> {
@@ -242,13 +261,14 @@ impl<'py> Server<'py> {
             self.tell_reads(object, &target)?;
             return Ok(None);
         }
-        public_method(&target, method)?;
+        self.way(&target, method)?;
         let host = &self.host;
         let ask = || {
             host.call_method1("kind_of", (object, method, &target))?
                 .extract()
         };
-        match self.reads.declared(object, method, ask)? {
+        let declared = self.reads.declared(object, method, ask)?;
+        match declared {
             Declared::Read | Declared::Proven => {}
             other @ (Declared::Call | Declared::Lied) => {
                 return Err(not_readonly(&target, method, other)?);
@@ -256,7 +276,13 @@ impl<'py> Server<'py> {
         }
         let before = self.reads.before(object, method, &target)?;
         let answer = self.outbox.0.len();
-        self.answer(object, payload)?;
+        self.draws = match declared {
+            Declared::Proven => Draws::Fresh,
+            Declared::Read | Declared::Call | Declared::Lied => Draws::All,
+        };
+        let answered = self.answer(object, payload);
+        self.draws = Draws::All;
+        answered?;
         if self.reads.is_unchanged(&before, &target)? {
             return Ok(None);
         }
@@ -287,8 +313,8 @@ impl<'py> Server<'py> {
     fn answer(&mut self, object: u32, payload: &[u8]) -> PyResult<()> {
         let start = self.outbox.0.len();
         self.outbox.0.extend_from_slice(&[RETURNED, 0, 0, 0, 0]);
-        let ended = self.call(object, payload).and_then(|value| {
-            encode::value_into(&mut self.outbox.0, &value, "result")
+        let ended = self.call(object, payload).and_then(|(value, target)| {
+            encode::result_into(&mut self.outbox.0, &value, &target, self.draws)
                 .map_err(|error| of_a_result(value.py(), error))?;
             is_sendable(value.py(), self.outbox.0.len() - start - 5)
         });
@@ -311,16 +337,16 @@ impl<'py> Server<'py> {
     fn raised(&mut self, start: usize, error: PyErr) -> PyResult<()> {
         self.outbox.0.extend_from_slice(&[RAISED, 0, 0, 0, 0]);
         let described = self.outbox.0.len();
-        let is_described = self.describe(error).is_ok();
-        if !is_described || self.outbox.0.len() - described > PAYLOAD_BYTES_MAX {
+        if self.describe(error).is_err() {
             // An exception that cannot even be described is told as the same one on every replica.
             let out = &mut self.outbox.0;
             out.truncate(described);
-            layout::put_head(out, layout::ARRAY, 4);
+            layout::put_head(out, layout::ARRAY, 5);
             layout::put_text(out, "builtins.Exception");
             layout::put_text(out, "(the exception could not be described)");
-            out.push(0x80);
+            layout::put_head(out, layout::ARRAY, 0);
             layout::put_text(out, "");
+            layout::put_head(out, layout::MAP, 0);
         }
         self.close(start);
         Ok(())
@@ -332,50 +358,77 @@ impl<'py> Server<'py> {
         self.outbox.0[start + 1..start + 5].copy_from_slice(&length.to_le_bytes());
     }
 
+    /// Calls, and returns the result with the object.
     #[inline]
-    fn call(&mut self, object: u32, payload: &[u8]) -> PyResult<Bound<'py, PyAny>> {
+    fn call(
+        &mut self,
+        object: u32,
+        payload: &[u8],
+    ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
         let py = self.host.py();
         let call = decode::call(py, payload)?;
-        let Some(target) = self.objects.get(&object) else {
+        let Some(target) = self.objects.get(&object).cloned() else {
             return Err(hooks::error(
                 py,
                 "NotFound",
                 format!("no object number {object}"),
             ));
         };
-        let class = target.get_type_ptr() as usize;
-        let known = self.methods.get(&(class, call.method.into()));
-        let name = match known {
-            Some(name) => name.clone(),
-            None => {
-                let name = public_method(target, call.method)?;
-                if self.methods.len() < METHODS_KNOWN_MAX {
-                    let key = (class, call.method.into());
-                    self.methods.insert(key, name.clone());
-                }
-                name
+        let value = match self.way(&target, call.method)? {
+            Way::Method(name) => target
+                .getattr(&name)?
+                .call(call.args, call.kwargs.as_ref())?,
+            Way::Function(function) => {
+                let target = PyTuple::new(py, [&target])?;
+                let args = target.as_sequence().concat(call.args.as_sequence())?;
+                function.call(args.to_tuple()?, call.kwargs.as_ref())?
             }
         };
-        target.getattr(&name)?.call(call.args, call.kwargs.as_ref())
+        if self.unfinished.contains(&(value.get_type_ptr() as usize)) {
+            let finished = self
+                .host
+                .call_method1("finish", (&target, call.method, value))?;
+            return Ok((finished, target));
+        }
+        Ok((value, target))
     }
 
-    /// Appends the exception: [class, message, args, traceback].
+    /// How a method of the object is called; refuses what is none.
+    #[inline]
+    fn way(&mut self, target: &Bound<'py, PyAny>, method: &str) -> PyResult<Way<'py>> {
+        let key = (target.get_type_ptr() as usize, method.into());
+        if let Some(way) = self.methods.get(&key) {
+            return Ok(way.clone());
+        }
+        let function = self
+            .host
+            .call_method1("way_of", (target.get_type(), method))?;
+        let way = if function.is_none() {
+            Way::Method(PyString::intern(target.py(), method))
+        } else {
+            Way::Function(function)
+        };
+        if self.methods.len() < METHODS_KNOWN_MAX {
+            self.methods.insert(key, way.clone());
+        }
+        Ok(way)
+    }
+
+    /// Appends the exception: [class, message, args, traceback, details], or less of it where that is too much.
     #[cold]
     fn describe(&mut self, error: PyErr) -> PyResult<()> {
-        let py = self.host.py();
-        let (class, message, args, traceback): (String, String, Bound<'py, PyList>, String) = self
-            .host
-            .call_method1("describe", (error.into_value(py),))?
-            .extract()?;
-        let out = &mut self.outbox.0;
-        layout::put_head(out, layout::ARRAY, 4);
-        layout::put_text(out, &class);
-        layout::put_text(out, &message);
-        let encoded = encode::value(args.as_any(), "args");
-        // Arguments that do not travel are left out; the message says what they were.
-        out.extend_from_slice(encoded.as_deref().unwrap_or(&[0x80]));
-        layout::put_text(out, &traceback);
-        Ok(())
+        let error = error.into_value(self.host.py());
+        for is_brief in [false, true] {
+            let parts = self.host.call_method1("describe", (&error, is_brief))?;
+            match encode::value(&parts, "exception") {
+                Ok(told) if told.len() <= PAYLOAD_BYTES_MAX => {
+                    self.outbox.0.extend_from_slice(&told);
+                    return Ok(());
+                }
+                Ok(_) | Err(_) => {}
+            }
+        }
+        Err(PyValueError::new_err("the exception cannot be told"))
     }
 
     fn snapshot(&mut self, body: &mut FrameBody<'_>) -> PyResult<()> {
@@ -435,9 +488,13 @@ impl<'py> Server<'py> {
     }
 }
 
-/// A result that cannot be sent: unlike an argument, it belongs to a call that was executed.
+/// A result that cannot be sent: unlike an argument, it belongs to a call that was executed. What an iterator raises
+/// while it is drawn is what the call raised.
 #[cold]
 fn of_a_result(py: Python<'_>, error: PyErr) -> PyErr {
+    if !hooks::is_error(&error, py, "UnsupportedValue") {
+        return error;
+    }
     let text = format!("the method was executed; {}", error.value(py));
     hooks::error(py, "UnsupportedResult", text)
 }
@@ -468,23 +525,4 @@ fn not_readonly(target: &Bound<'_, PyAny>, method: &str, declared: Declared) -> 
         ),
     };
     Ok(hooks::error(target.py(), "NotReadOnly", text))
-}
-
-/// The interned name, if it names a public method of the object's class.
-fn public_method<'py>(target: &Bound<'py, PyAny>, name: &str) -> PyResult<Bound<'py, PyString>> {
-    let py = target.py();
-    let class = target.get_type();
-    let method = match class.getattr(name) {
-        Ok(method) if !name.starts_with('_') && method.is_callable() => method,
-        Ok(_) | Err(_) => {
-            let class = class.name()?;
-            let message = format!("{class} has no public method `{name}`");
-            return Err(hooks::error(py, "NoSuchMethod", message));
-        }
-    };
-    if method.is_instance_of::<pyo3::types::PyType>() {
-        let message = format!("`{name}` is a class, not a method");
-        return Err(hooks::error(py, "NoSuchMethod", message));
-    }
-    Ok(PyString::intern(py, name))
 }

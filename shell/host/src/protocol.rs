@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Version of this protocol; a host that speaks another says so in its answer to the greeting.
-pub const HOST_PROTOCOL_VERSION: i64 = 3;
+pub const HOST_PROTOCOL_VERSION: i64 = 4;
 
 const HELLO: u8 = 1;
 const EXECUTE: u8 = 2;

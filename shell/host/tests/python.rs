@@ -588,7 +588,6 @@ fn unfit_objects_are_refused_with_the_reason() {
     assert!(refusal("nowhere:Account").contains("there is no module 'nowhere'"));
     assert!(refusal("subjects:Acount").contains("its classes: Counted, Account, "));
     assert!(refusal("subjects").contains("MODULE:CLASS"));
-    assert!(refusal("subjects:Async").contains("async"));
     assert!(refusal("subjects:Unkeepable").contains("self.me['owner'][1]: TextIOWrapper"));
     let mut wrong = config("subjects:Account");
     wrong.objects[0].arguments = Bytes::from_static(b"\x82\x82\x01\x02\xa0");

@@ -109,8 +109,3 @@ class Account:
 class Unkeepable:
     def __init__(self):
         self.me = {"owner": [0, open(__file__)]}
-
-
-class Async:
-    async def go(self):
-        return 1

@@ -1,0 +1,147 @@
+"""What of an object is reached by name, beside public methods: attributes and special methods of its class.
+
+Host and proxy both ask here. Special methods are those of this list and no others: whatever leads to the
+class, its functions or the interpreter (`__class__`, `__dict__`, `__init__`, `__reduce__`) is not on it.
+A name that begins with a dot, `.balance`, asks for the attribute's value.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from typing import Any, Literal
+
+from quorate import _options
+from quorate._errors import NoSuchMethod
+
+COMPARISONS = frozenset({"__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"})
+
+_OPERATORS = (
+    *("add", "sub", "mul", "matmul", "truediv", "floordiv", "mod", "divmod", "pow"),
+    *("lshift", "rshift", "and", "xor", "or"),
+)
+
+OPERATORS = frozenset(f"__{side}{name}__" for name in _OPERATORS for side in ("", "r"))
+
+IN_PLACE = frozenset(f"__i{name}__" for name in _OPERATORS if name != "divmod")
+
+UNARY = frozenset({"__neg__", "__pos__", "__abs__", "__invert__"})
+
+CONVERSIONS = frozenset(
+    f"__{name}__"
+    for name in (
+        *("bool", "int", "float", "complex", "index", "round", "trunc", "floor", "ceil"),
+        *("str", "format", "bytes", "len", "length_hint"),
+    )
+)
+
+CONTAINER = frozenset(
+    f"__{name}__"
+    for name in ("getitem", "setitem", "delitem", "contains", "iter", "next", "reversed", "call")
+)
+
+BLOCKS = frozenset({"__enter__", "__exit__", "__aenter__", "__aexit__", "__aiter__"})
+
+SPECIAL = COMPARISONS | OPERATORS | IN_PLACE | UNARY | CONVERSIONS | CONTAINER | BLOCKS
+
+Kind = Literal["method", "plain", "computed"]
+
+
+def defines(cls: type, name: str) -> bool:
+    """Whether the class, or one that it extends, defines a special method that can be called.
+
+    >>> defines(list, "__len__"), defines(int, "__len__"), defines(list, "__class__")
+    (True, False, False)
+    """
+    if name not in SPECIAL:
+        return False
+    if name == "__iter__" and not _found(cls, "__iter__")[0]:
+        # What has places has an order.
+        return _found(cls, "__getitem__")[1] is not None
+    return _found(cls, name)[1] is not None
+
+
+def _found(cls: type, name: str) -> tuple[bool, Any]:
+    """Whether the class has the name, and what it has; what every object has does not count."""
+    for base in cls.__mro__:
+        if base is not object and name in vars(base):
+            return True, vars(base)[name]
+    return False, None
+
+
+def kind_of(cls: type, name: str) -> Kind:
+    """What a public name of an object stands for, as far as its class tells.
+
+    >>> kind_of(complex, "conjugate"), kind_of(complex, "real"), kind_of(Exception, "balance")
+    ('method', 'plain', 'plain')
+    """
+    has, member = _found(cls, name)
+    asks_code = isinstance(_found(cls, "__getattribute__")[1], types.FunctionType)
+    if not has:
+        return "computed" if asks_code or _found(cls, "__getattr__")[0] else "plain"
+    if not isinstance(member, type) and callable(getattr(cls, name, None)):
+        return "method"
+    is_stored = isinstance(member, types.MemberDescriptorType | types.GetSetDescriptorType)
+    is_computed = hasattr(type(member), "__get__") and not is_stored
+    return "computed" if is_computed or asks_code else "plain"
+
+
+def is_readonly(cls: type | None, name: str) -> bool:
+    """Whether it is known that a method, or what computes an attribute, changes nothing."""
+    if not name.startswith("."):
+        return _options.is_readonly(cls, name)
+    if cls is None:
+        return False
+    if kind_of(cls, name[1:]) == "plain":
+        return True
+    member = _found(cls, name[1:])[1]
+    # A cached property writes what it has computed.
+    return isinstance(member, property) and _options.is_readonly(cls, name[1:])
+
+
+def way_of(cls: type, name: str) -> Callable[..., Any] | None:
+    """What to call, with the object first, for a name that a caller sent; None for a method of that name.
+
+    >>> way_of(list, "__class__")
+    Traceback (most recent call last):
+    ...
+    quorate.NoSuchMethod: list has no public method `__class__`
+    """
+    if name.startswith("."):
+        return _reader_of(cls, name[1:])
+    if name == "__iter__" and defines(cls, name):
+        return iter
+    if name in ("__exit__", "__aexit__") and defines(cls, name):
+        return _leaver(name)
+    if defines(cls, name):
+        return None
+    if name.startswith("_") or not _found(cls, name)[0] or kind_of(cls, name) != "method":
+        raise NoSuchMethod(f"{cls.__name__} has no public method `{name}`")
+    return None
+
+
+def _reader_of(cls: type, name: str) -> Callable[[Any], Any]:
+    if name.startswith("_") or not name.isidentifier() or isinstance(_found(cls, name)[1], type):
+        raise NoSuchMethod(f"{cls.__name__} has no public attribute `{name}`")
+    kind = kind_of(cls, name)
+    if kind == "method":
+        raise NoSuchMethod(f"`{name}` of {cls.__name__} is a method, not an attribute: call it")
+
+    def read(target: Any) -> Any:
+        try:
+            return getattr(target, name)
+        except AttributeError as error:
+            if kind == "computed":
+                raise
+            raise NoSuchMethod(f"{cls.__name__} has no public method or attribute `{name}`") from error
+
+    return read
+
+
+def _leaver(name: str) -> Callable[..., Any]:
+    def leave(target: Any, error: Any = None, *_: Any) -> Any:
+        """Ends a `with` block. Of the error of the block only the exception travels."""
+        kind = type(error) if isinstance(error, BaseException) else None
+        return getattr(target, name)(kind, error if kind else None, None)
+
+    return leave

@@ -10,7 +10,8 @@ from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
 from quorate import _names, _native
 from quorate._options import Options, Tls
-from quorate._proxy import Flow, Method, Proxy
+from quorate._proxy import Flow, Method, Origin, Proxy
+from quorate._special import Pending
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -27,9 +28,9 @@ class Connection(Generic[T]):
     'The proxy.'
     """
 
-    def __init__(self, client: _native.Client, cls: type[T] | None) -> None:
+    def __init__(self, client: _native.Client, cls: type[T] | None, origin: Origin | None = None) -> None:
         self._client = client
-        flow = Flow(client, cls, Options())
+        flow = Flow(client, cls, Options(), origin)
         flow.ask()
         self._proxy = cast(T, Proxy(flow))
 
@@ -83,7 +84,7 @@ def connect(
     """
     if cls is not None:
         _names.register(cls)
-    return Connection(_open(endpoint, cls, timeout, tls), cls)
+    return Connection(_open(endpoint, cls, timeout, tls), cls, Origin(endpoint, timeout, tls))
 
 
 def _open(endpoint: str, cls: type | None, timeout: float, tls: Tls | None) -> _native.Client:
@@ -106,6 +107,10 @@ class AsyncProxy(Proxy):
     __slots__ = ()
 
     _method_class = AsyncMethod
+    _is_async = True
+
+    def _quorate_read(self, name: str) -> Any:
+        return Pending(AsyncMethod(self._quorate_flow, name))
 
 
 class AsyncConnection:

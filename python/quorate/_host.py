@@ -148,7 +148,7 @@ class Host:
         """The error of a method that is declared read-only and changed its object; names the attribute."""
         cls = type(target).__name__
         changed = _changed_attribute(target, image) if image is not None else "an attribute"
-        if not _options.is_readonly(type(target), method):
+        if not _data_model.is_readonly(type(target), method):
             return NotReadOnly(
                 f"`{method}` of {cls} was taken for read-only and changes {changed}; this replica is "
                 "rebuilt, and the method is ordered from here on. Please report it: the proof was wrong"

@@ -53,10 +53,11 @@ _EXTENDABLE: tuple[type[Any], ...] = (
 """Kinds whose subclasses travel, when what they hold is all they are."""
 
 
+_CONTAINERS: list[Any] = [[], (), {}, {}.values(), {}.items(), set(), "", "\xe9", b"", range(0), deque()]
+
 _OWN_ITERATORS = frozenset(
-    type(iterator)
-    for container in ([], (), {}, {}.values(), {}.items(), set(), "", "\xe9", b"", range(0), deque())
-    for iterator in (iter(container), reversed(container) if hasattr(container, "__reversed__") else iter([]))
+    {type(iter(container)) for container in _CONTAINERS}
+    | {type(reversed(container)) for container in _CONTAINERS if hasattr(container, "__reversed__")}
 )
 
 

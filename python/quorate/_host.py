@@ -94,14 +94,13 @@ class Host:
                 _names.register(cls)
                 _native.set_environment(0, greeting["seed"], 0, number)
                 objects[number] = _construct(cls, args, kwargs)
-                if greeting["snapshots"]:
-                    # As when a snapshot is taken: an object that is saved through a file would never be.
-                    _environment.refuse_effects(True)
-                    _test_states(objects)
-                    _environment.refuse_effects(False)
-                    _find_state_outside(cls)
             except Unfit as unfit:
                 return _refusal(name, *unfit.args)
+            unfit_state = _unfit_state(objects, cls) if greeting["snapshots"] else None
+            if unfit_state is not None and greeting.get("refuses", True):
+                return _refusal(name, "state", unfit_state)
+            if unfit_state is not None:
+                self._tell(f"warning: object {name}: {unfit_state}")
             self._classes[number] = cls
         if greeting["snapshots"]:
             # Without images no read is checked, so only what is declared is taken for one.
@@ -111,6 +110,10 @@ class Host:
         liars = [(number, method) for number, method in greeting["liars"]]
         answer = _native.dumps(["ready", confinement, platform.python_version(), _environment.real_pid()])
         return answer, objects, checking, liars, greeting["quiet"]
+
+    def _tell(self, text: str) -> None:
+        """To the node's log, also while what objects print is dropped."""
+        os.write(2 if self._voice is None else self._voice, f"{text}\n".encode(errors="backslashreplace"))
 
     def _hush(self) -> None:
         """Drop what is printed: work is repeated that an earlier process did and printed."""
@@ -312,6 +315,23 @@ def _signature(cls: type) -> str:
         return "(...)"
 
 
+def _unfit_state(objects: dict[int, Any], cls: type) -> str | None:
+    """Why a snapshot would not keep the states; None when it would."""
+    # As when a snapshot is taken: an object that is saved through a file would never be.
+    _environment.refuse_effects(True)
+    try:
+        _test_states(objects)
+    except Unfit as unfit:
+        return str(unfit.args[1])
+    finally:
+        _environment.refuse_effects(False)
+    try:
+        _find_state_outside(cls)
+    except Unfit as unfit:
+        return str(unfit.args[1])
+    return None
+
+
 def _test_states(objects: dict[int, Any]) -> None:
     """Choose whose word counts for states: the first with which those of all objects come back."""
     refusal: Unfit | None = None
@@ -325,6 +345,7 @@ def _test_states(objects: dict[int, Any]) -> None:
         else:
             return
     if refusal is not None:
+        _state.choose(next(iter(_callables.Trust)))
         raise refusal
 
 

@@ -2,7 +2,8 @@
 
 A snapshot holds the object. What its methods keep elsewhere would be gone after a restore, on one replica and
 not on the others, so it is refused when the object is made. Sources are read and nothing is run: from the
-methods of the class everything is followed that they name in the modules of the object's own package.
+methods of the class everything is followed that they name in the modules of the object's own package, and in
+those that lie beside it.
 """
 
 from __future__ import annotations
@@ -99,8 +100,11 @@ def find(cls: type) -> Finding | None:
         # Of an installed package, which many use, only the module of the class is read.
         if is_installed:
             return bool(found.__module__ == cls.__module__)
-        return package_of(found) == package_of(cls)
+        return package_of(found) == package_of(cls) or (
+            home is not None and _sources.home_of(found.__module__) == home
+        )
 
+    home = _sources.home_of(cls.__module__)
     waiting: list[tuple[Any, type | None]] = [(cls, None)]
     seen: set[tuple[int, int]] = set()
     while waiting and len(seen) < _FOLLOWED_MAX:
@@ -238,7 +242,7 @@ def _changes(value: Any, method: str, caller: Scope) -> bool:
     if hasattr(type(value), "getrandbits") or _is_numpy_generator(value):
         return True
     cls = type(value)
-    if package_of(cls) != caller.module.partition(".")[0]:
+    if _sources.home_of(cls.__module__) != _sources.home_of(caller.module):
         return False
     scope = Scope.of(getattr(cls, method, None), cls)
     return scope is not None and any(_is_of_self(scope, node) for node in scope.nodes())

@@ -26,6 +26,21 @@ def package_of(value: Any) -> str:
     return str(getattr(value, "__module__", None)).partition(".")[0]
 
 
+def home_of(module: str) -> str | None:
+    """The directory in which the top package of a module lies; None if that is nobody's own, or not known.
+
+    >>> home_of("json.decoder") is None, home_of("quorate._names") == home_of("quorate")
+    (True, True)
+    """
+    top = sys.modules.get(module.partition(".")[0])
+    file = getattr(top, "__file__", None)
+    if file is None:
+        return None
+    place = os.path.dirname(file)
+    home = os.path.dirname(place) if hasattr(top, "__path__") else place
+    return None if home == os.path.dirname(os.__file__) else home
+
+
 def functions_of(cls: type) -> Iterator[types.FunctionType]:
     """The functions behind the methods and properties of a class and of its bases in the same package.
 

@@ -14,6 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, TypeVar
 
+import subjects
+
 T_co = TypeVar("T_co", covariant=True)
 TABLE: dict[str, list[int]] = {"a": [1]}
 WAITING: list[int] = []
@@ -525,3 +527,8 @@ SOUND = [
     Running,
 ]
 SOUND += [Slotted, WithProperty, Modules, MadeOnce, WithDefaultThatIsCopied, Conforming]
+
+
+class BySibling:
+    def add(self, text: str) -> None:
+        subjects.note(text)

@@ -11,6 +11,12 @@ from typing import Any
 
 import quorate
 
+NOTED: list[str] = []
+
+
+def note(text: str) -> None:
+    NOTED.append(text)
+
 
 class Overdrawn(Exception):
     def __init__(self, missing: int) -> None:

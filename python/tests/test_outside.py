@@ -50,11 +50,12 @@ def _trust() -> Iterator[None]:
     _state.choose(_callables.Trust.FIELDS_BEFORE_REDUCE)
 
 
-def prepared(class_path: str, with_snapshots: bool) -> Any:
+def prepared(class_path: str, with_snapshots: bool, refuses: bool = True) -> Any:
     hello = {
         "version": _host.VERSION,
         "seed": 1,
         "snapshots": with_snapshots,
+        "refuses": refuses,
         "paths": [str(Path(__file__).parent)],
         "allow": [],
         "sandbox": False,
@@ -127,6 +128,17 @@ def test_a_host_does_not_say_which_process_on_which_machine_it_is() -> None:
     )
     told = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
     assert told.split() == ["1", "1", "object", "object", "object"]
+
+
+def test_a_group_that_exists_starts_with_a_class_that_would_be_refused_and_says_so(capfd: Any) -> None:
+    assert prepared("outside_subjects:ByClassList", True, refuses=False)[0] == "ready"
+    assert "warning: object it: ByClassList.items is changed in" in capfd.readouterr().err
+
+
+def test_state_in_a_module_beside_the_object_is_found() -> None:
+    finding = _outside.find(outside_subjects.BySibling)
+    assert finding is not None
+    assert str(finding).startswith("subjects.NOTED is changed in note (subjects.py:")
 
 
 def test_without_snapshots_state_outside_is_made_anew_from_the_log() -> None:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from lazy_subjects import Ledger
 from subjects import Wallet
 
@@ -30,6 +31,40 @@ def test_a_stopped_group_has_everything_it_acknowledged(tmp_path: Path) -> None:
     ):
         assert wallet.total() == 1101
         assert wallet.deposit(1) == 1102
+
+
+CLEAN = """
+class Board:
+    def __init__(self):
+        self.lines = []
+    def add(self, line):
+        self.lines.append(line)
+        return len(self.lines)
+"""
+UNCLEAN = CLEAN.replace("        return", "        Board.latest = line\n        return")
+
+
+def test_a_group_starts_again_after_its_class_became_one_that_a_new_group_is_refused_for(
+    tmp_path: Path,
+) -> None:
+    options = ["--persist", "disk", "--dir", str(tmp_path / "group"), "--port", "0"]
+    module = tmp_path / "board.py"
+    module.write_text(CLEAN)
+    with (
+        _local.start_group("board:Board", options, tmp_path) as ready,
+        quorate.connect(ready["endpoint"]) as board,
+    ):
+        assert board.add("a") == 1
+    module.write_text(UNCLEAN)
+    with (
+        _local.start_group("board:Board", options, tmp_path) as ready,
+        quorate.connect(ready["endpoint"]) as board,
+    ):
+        assert board.add("b") == 2
+    said = "".join(log.read_text() for log in (tmp_path / "group").rglob("*.log"))
+    assert "warning: object Board: Board.latest is assigned in Board.add (board.py:" in said
+    with pytest.raises(quorate.Unavailable, match=r"Board\.latest is assigned"):
+        _local.start_group("board:Board", ["--port", "0"], tmp_path).__enter__()
 
 
 START = """

@@ -49,6 +49,16 @@ pub enum Sandbox {
     Off,
 }
 
+/// What becomes of objects whose state a snapshot would not keep.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum UnkeptState {
+    /// They are not made.
+    #[default]
+    Refused,
+    /// The log says so: the group exists, and an upgrade must not keep it from starting.
+    Told,
+}
+
 /// How the process of Python objects is run.
 #[derive(Clone, Debug)]
 pub struct PythonConfig {
@@ -70,6 +80,8 @@ pub struct PythonConfig {
     pub seed: u64,
     /// Whether the state is encoded at all; tested when the objects are made.
     pub with_snapshots: bool,
+    /// What becomes of objects that fail this test.
+    pub unkept_state: UnkeptState,
     /// A call or a read that runs longer has its process killed; `None` for never.
     pub call_timeout: Option<Duration>,
     /// Which reads are checked for having changed nothing.
@@ -89,6 +101,7 @@ impl Default for PythonConfig {
             quiet_upto: Slot::ZERO,
             seed: 1,
             with_snapshots: true,
+            unkept_state: UnkeptState::default(),
             call_timeout: Some(CALL_TIMEOUT),
             read_checks: ReadChecks::Sample,
             memory_bytes_max: Some(HOST_MEMORY_BYTES),

@@ -33,7 +33,7 @@ pub use arguments::{
 };
 pub use builtin::{Counter, CreateError, Kv, Register, create};
 pub use child::interpreter;
-pub use config::{HostConfig, HostedObject, PythonConfig, ReadChecks, Sandbox};
+pub use config::{HostConfig, HostedObject, PythonConfig, ReadChecks, Sandbox, UnkeptState};
 pub use error::HostError;
 pub use event::{HostEvent, RunningCall, StuckCall, StuckUntil};
 pub use host::{Host, check};

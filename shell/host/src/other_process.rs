@@ -8,7 +8,7 @@ mod images;
 
 use crate::activity::Activity;
 use crate::child::{Process, await_ready};
-use crate::config::{HostedObject, PythonConfig};
+use crate::config::{HostedObject, PythonConfig, UnkeptState};
 use crate::ended_reads::EndedReads;
 use crate::error::HostError;
 use crate::event::{HostEvent, RunningCall, StuckCall, StuckUntil};
@@ -107,11 +107,16 @@ impl OtherProcess {
         let told = config.quiet_upto;
         let mut process = Process::start(&config, &objects, &BTreeSet::new(), told)?;
         let confinement = await_ready(&mut process)?;
+        // Whatever changes in the objects' files from here on, they are there.
+        let unkept_state = UnkeptState::Told;
         let mut host = OtherProcess {
             scratch,
             told,
             confinement,
-            config,
+            config: PythonConfig {
+                unkept_state,
+                ..config
+            },
             objects,
             registry,
             token,

@@ -4,7 +4,7 @@
 //! (1 byte) and its body. A host that breaks the protocol is treated like one that died.
 
 use crate::arguments::{Arguments, StringKind, put_int, put_list, put_map, put_string, string_of};
-use crate::config::{HostedObject, PythonConfig, Sandbox};
+use crate::config::{HostedObject, PythonConfig, Sandbox, UnkeptState};
 use crate::image::ObjectImage;
 use crate::limits::REPLY_BYTES_MAX;
 use bytes::Bytes;
@@ -103,7 +103,7 @@ pub(crate) fn put_hello(
 ) {
     let text = |out: &mut Vec<u8>, s: &str| put_string(out, StringKind::Text, s.as_bytes());
     frame(out, HELLO, |out| {
-        put_map(out, 11);
+        put_map(out, 12);
         text(out, "version");
         put_int(out, HOST_PROTOCOL_VERSION);
         text(out, "seed");
@@ -111,6 +111,11 @@ pub(crate) fn put_hello(
         put_int(out, (config.seed >> 1).cast_signed());
         text(out, "snapshots");
         out.push(if config.with_snapshots { 0xf5 } else { 0xf4 });
+        text(out, "refuses");
+        out.push(match config.unkept_state {
+            UnkeptState::Refused => 0xf5,
+            UnkeptState::Told => 0xf4,
+        });
         text(out, "paths");
         put_list(out, config.paths.len());
         for path in &config.paths {

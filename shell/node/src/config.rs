@@ -4,7 +4,7 @@
 
 use crate::NodeError;
 use crate::arguments::constructor_arguments;
-use quorate_host::{HostConfig, PythonConfig, ReadChecks, Sandbox};
+use quorate_host::{HostConfig, PythonConfig, ReadChecks, Sandbox, UnkeptState};
 use quorate_types::{
     ClusterId, GroupId, Incarnation, Member, NodeId, NodeSet, ObjectId, ObjectSpec, Persistence,
     Quorums, Slot, View, ViewNumber,
@@ -452,6 +452,7 @@ impl NodeConfig {
                 SandboxConfig::Off => Sandbox::Off,
             },
             quiet_upto: Slot::ZERO,
+            unkept_state: UnkeptState::default(),
         }
     }
 

@@ -22,7 +22,7 @@ use crate::{NodeConfig, NodeError, TlsConfig};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token, Waker};
 use quorate_any::{AnyOrdering, Protocol};
-use quorate_host::{Host, HostEvent, ObjectImage};
+use quorate_host::{Host, HostEvent, ObjectImage, UnkeptState};
 use quorate_ordering::{Config, Past, Standing};
 use quorate_replica::{
     EarlierLives, Recovered, Remembered, Replica, ReplicaConfig, SnapshotReport,
@@ -81,7 +81,7 @@ fn assemble(config: &NodeConfig, directory: &mut DataDirectory) -> Result<Node, 
     let serve = |address| admin::serve(address, tls.as_ref(), asker, histograms.clone());
     let admin = config.admin.map(serve).transpose()?;
     let executed_file = ExecutedFile::open(&config.dir, identity.group, identity.boot);
-    let mut host = open_host(config, executed_file.earlier())?;
+    let mut host = open_host(config, executed_file.earlier(), directory)?;
     let (journal, past) = journal(config, &identity, directory, (&waker, &histograms))?;
     identity.observing = observing(config, directory)?;
     let names = object_names(&identity);
@@ -137,8 +137,16 @@ fn assemble(config: &NodeConfig, directory: &mut DataDirectory) -> Result<Node, 
 }
 
 /// Starts the objects. What they print for slots of an earlier start was printed then.
-fn open_host(config: &NodeConfig, earlier: EarlierLives) -> Result<Host, NodeError> {
+fn open_host(
+    config: &NodeConfig,
+    earlier: EarlierLives,
+    directory: &DataDirectory,
+) -> Result<Host, NodeError> {
     let mut wished = config.host_config();
+    wished.python.unkept_state = match directory.identity().lived {
+        true => UnkeptState::Told,
+        false => UnkeptState::Refused,
+    };
     wished.python.quiet_upto = match earlier {
         EarlierLives::Upto(slot) => slot,
         EarlierLives::None | EarlierLives::Unknown => Slot::ZERO,

@@ -6,7 +6,7 @@ use super::tls::{self, ClientFiles};
 use crate::error::{CliError, code};
 use crate::node::{PersistArg, hex, node_error, random};
 use quorate_client::TlsClient;
-use quorate_host::{HostConfig, HostedObject, PythonConfig, Sandbox};
+use quorate_host::{HostConfig, HostedObject, PythonConfig, Sandbox, UnkeptState};
 use quorate_node::{
     LimitsConfig, MemberConfig, NodeConfig, NodeError, ObjectConfig, ReadChecksConfig,
     SandboxConfig, SnapshotConfig, constructor_arguments,
@@ -55,11 +55,15 @@ pub(super) struct PlannedNode {
 impl Plan {
     /// Makes the directories, or reuses those of an earlier run.
     pub(super) fn make(args: &UpArgs) -> Result<Plan, CliError> {
-        let object = object_config(args)?;
         let is_new = args
             .dir
             .as_ref()
             .is_none_or(|dir| !config_path(dir, 1).exists());
+        let unkept_state = match is_new {
+            true => UnkeptState::Refused,
+            false => UnkeptState::Told,
+        };
+        let object = object_config(args, unkept_state)?;
         // Before a new group is made: a port in use leaves nothing behind.
         let ports = if is_new { ports(args)? } else { Vec::new() };
         for (port, admin) in &ports {
@@ -173,7 +177,7 @@ fn allowed(args: &UpArgs) -> Vec<String> {
     held.map_or_else(|| args.allow.clone(), |config| config.allow)
 }
 
-fn object_config(args: &UpArgs) -> Result<ObjectConfig, CliError> {
+fn object_config(args: &UpArgs, unkept_state: UnkeptState) -> Result<ObjectConfig, CliError> {
     let name = match args.class.split_once(':') {
         Some((module, class)) if !module.is_empty() && !class.is_empty() => class.to_owned(),
         Some(_) | None => {
@@ -200,6 +204,7 @@ fn object_config(args: &UpArgs) -> Result<ObjectConfig, CliError> {
             interpreter: args.python.clone(),
             paths: vec![here.clone()],
             with_snapshots: !args.no_snapshot,
+            unkept_state,
             allow: allowed(args),
             sandbox: match args.sandbox {
                 Some(SandboxArg::Off) => Sandbox::Off,

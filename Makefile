@@ -12,6 +12,7 @@ VENV := .venv
 BIN := $(CURDIR)/$(VENV)/bin
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 DEV := $(abspath $(TARGET_DIR))/debug
+WHEELS := $(abspath $(TARGET_DIR))/wheels
 # The dev profile optimises what the simulator runs; see Cargo.toml.
 SIM := $(CARGO) run --quiet -p quorate-sim
 # Tests run the sources of this tree with the native half and the programs of the dev build, not what `make build` installed.
@@ -37,7 +38,7 @@ export PYO3_PYTHON ?= $(BIN)/python
 # User site packages and the caller's environment stay out of the virtual environment.
 export PYTHONNOUSERSITE := 1
 
-.PHONY: help build demo test test-fast check fix bench sim sim-ci zoo nemesis outage memory calm fuzz night docs
+.PHONY: help build wheel wheel-test demo test test-fast check fix bench sim sim-ci zoo nemesis outage memory calm fuzz night docs
 .PHONY: venv cargo-present compile release fast-steps
 .PHONY: test-rust test-python test-sim check-rust check-tidy check-python check-shell
 
@@ -77,12 +78,15 @@ build: cargo-present venv ## build for release into .venv: `quorate` on its bin,
 	@echo "building for release: about 5 minutes of CPU the first time, one after a small change"
 	@$(MAKE) --no-print-directory release && echo "built in $$SECONDS s: $(VENV)/bin/quorate, and the package quorate in $(VENV)"
 
-release:
-	$(CARGO) build --release -p quorate
-	install -m 755 $(TARGET_DIR)/release/quorate $(BIN)/quorate
-	rm -rf $(TARGET_DIR)/wheels
-	cd python && $(BIN)/maturin build --release --interpreter $(BIN)/python --out $(abspath $(TARGET_DIR))/wheels
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps --no-index $(TARGET_DIR)/wheels/*.whl
+release: wheel
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps --no-index $(WHEELS)/*.whl
+
+wheel: cargo-present venv ## what people install, in target/wheels: the wheel with the program in it, and the sources
+	$(BIN)/python python/packaging/quorate_build.py --profile release --sdist --out $(WHEELS)
+
+wheel-test: compile ## install a wheel of the dev build into an empty environment without cargo, and run the README's example there
+	$(BIN)/python python/packaging/quorate_build.py --profile dev --program $(DEV)/quorate --sdist --out $(WHEELS)
+	QUORATE_WHEELS=$(WHEELS) $(BIN)/pytest -c python/pyproject.toml python/packaging
 
 demo: build ## replicate examples/audited_bank.py on three processes, kill its leader twice, show what clients saw
 	$(BIN)/quorate demo

@@ -14,7 +14,7 @@ import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -44,11 +44,14 @@ def commands(console: str) -> list[tuple[list[str], str]]:
 
 
 @contextmanager
-def running(arguments: list[str], folder: Path) -> Iterator[str]:
+def running(
+    arguments: list[str], folder: Path, program: Path, environment: Mapping[str, str]
+) -> Iterator[str]:
     """Starts `quorate up`, yields the endpoint it prints, and stops it as a user would."""
     up = subprocess.Popen(
-        [QUORATE, *arguments[1:], "--port", "0", "--dir", folder / "data", "-o", "json"],
+        [program, *arguments[1:], "--port", "0", "--dir", folder / "data", "-o", "json"],
         cwd=folder,
+        env=environment,
         stdout=subprocess.PIPE,
         text=True,
     )
@@ -63,27 +66,40 @@ def running(arguments: list[str], folder: Path) -> Iterator[str]:
         up.wait(STOP_SECONDS_MAX)
 
 
-def test_the_readme_example_runs_and_prints_what_it_says(tmp_path: Path) -> None:
-    """Follows the three blocks from top to bottom."""
+def follow(folder: Path, program: Path, python: Path, environment: Mapping[str, str]) -> None:
+    """Follows the three blocks from top to bottom with this program and this interpreter."""
     block = blocks()
     assert set(block) == {"bank.py", "console", "client.py"}
     assert WRITTEN_ENDPOINT in block["client.py"]
     (up, _), (call, answer) = commands(block["console"])
     assert up[:2] == ["quorate", "up"] and call[:2] == ["quorate", "call"]
-    (tmp_path / "bank.py").write_text(block["bank.py"], "utf-8")
+    (folder / "bank.py").write_text(block["bank.py"], "utf-8")
 
-    with running(up, tmp_path) as endpoint:
-        environment = {**os.environ, "QUORATE_ENDPOINT": endpoint}
+    with running(up, folder, program, environment) as endpoint:
         called = subprocess.run(
-            [QUORATE, *call[1:]], env=environment, capture_output=True, text=True, check=True
+            [program, *call[1:]],
+            env={**environment, "QUORATE_ENDPOINT": endpoint},
+            capture_output=True,
+            text=True,
+            check=True,
         )
         assert called.stdout == answer
 
         target = endpoint if endpoint.endswith("/Account") else f"{endpoint}/Account"
-        client = tmp_path / "client.py"
+        client = folder / "client.py"
         client.write_text(block["client.py"].replace(WRITTEN_ENDPOINT, target), "utf-8")
         ran = subprocess.run(
-            [sys.executable, client], cwd=tmp_path, capture_output=True, text=True, check=True
+            [python, client],
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
         )
         promised = re.findall(r"print\(.*\)  # (.*)", block["client.py"])
         assert ran.stdout.splitlines() == promised
+
+
+def test_the_readme_example_runs_and_prints_what_it_says(tmp_path: Path) -> None:
+    """Follows the README with the program and the package of this interpreter."""
+    follow(tmp_path, QUORATE, Path(sys.executable), os.environ)

@@ -47,6 +47,7 @@ from quorate._errors import (
 )
 from quorate._local import local
 from quorate._names import register
+from quorate._native import __version__
 from quorate._options import Freshness, Level, Options, Tls, readonly
 from quorate._proxy import freshness, reading, weak
 
@@ -78,6 +79,7 @@ __all__ = [
     "UnsupportedResult",
     "UnsupportedValue",
     "WaitsOutside",
+    "__version__",
     "aconnect",
     "agather",
     "connect",

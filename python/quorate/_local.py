@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -59,9 +60,21 @@ def class_path(cls: type) -> str:
 
 
 def program() -> str:
-    """The `quorate` program: QUORATE_PROGRAM, else beside this interpreter, else on PATH."""
-    beside = Path(sys.executable).parent / "quorate"
-    found = os.environ.get("QUORATE_PROGRAM") or (str(beside) if beside.exists() else shutil.which("quorate"))
+    """The `quorate` program: QUORATE_PROGRAM, else among the scripts of this interpreter, else on PATH."""
+    named = os.environ.get("QUORATE_PROGRAM")
+    if named:
+        return named
+    user = sysconfig.get_preferred_scheme("user")
+    folders = [
+        # Of a virtual environment, before links are followed.
+        Path(sys.executable).parent,
+        Path(sysconfig.get_path("scripts")),
+        # `pip install --user`, and `pip install --target`, which puts scripts beside the packages.
+        Path(sysconfig.get_path("scripts", user)),
+        Path(__file__).parent.parent / "bin",
+    ]
+    beside = [str(folder / "quorate") for folder in folders if (folder / "quorate").is_file()]
+    found = beside[0] if beside else shutil.which("quorate")
     if not found:
         raise QuorateError(
             "no `quorate` program beside this Python or on PATH: install the package or set QUORATE_PROGRAM"

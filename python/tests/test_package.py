@@ -21,7 +21,7 @@ PACKAGE = Path(quorate.__file__).parent
 
 
 def test_public_names_live_in_init_and_nowhere_else() -> None:
-    own = {name for name in vars(quorate) if not name.startswith("_")} - {"annotations"}
+    own = {name for name in vars(quorate) if not name.startswith("_")} - {"annotations"} | {"__version__"}
     assert own == set(quorate.__all__)
     assert quorate.__all__ == sorted(quorate.__all__)
     public_modules = [m.name for m in pkgutil.iter_modules([str(PACKAGE)]) if not m.name.startswith("_")]
@@ -91,6 +91,19 @@ def test_importing_the_package_changes_nothing_in_this_process() -> None:
     assert type(time.time).__name__ == "builtin_function_or_method"
     assert random.Random.__module__ == "random"
     assert random.randint.__self__ is random._inst  # type: ignore[attr-defined]
+
+
+def test_the_module_runs_the_program_with_this_interpreter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "quorate"
+    program.write_text('#!/bin/sh\necho "$QUORATE_PYTHON" "$@"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("QUORATE_PROGRAM", str(program))
+    monkeypatch.delenv("QUORATE_PYTHON", raising=False)
+    command = [sys.executable, "-m", "quorate", "status", "-o", "json"]
+    told = subprocess.run(command, capture_output=True, text=True, check=True, cwd=PACKAGE.parent).stdout
+    assert told == f"{sys.executable} status -o json\n"
 
 
 TYPED = """

@@ -94,6 +94,7 @@ fn digest<'py>(py: Python<'py>, data: &[u8]) -> Bound<'py, PyBytes> {
 /// The native half of quorate.
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_function(wrap_pyfunction!(dumps, module)?)?;
     module.add_function(wrap_pyfunction!(loads, module)?)?;
     module.add_function(wrap_pyfunction!(dump_call, module)?)?;

@@ -148,7 +148,8 @@ def closed(cls: type) -> dict[str, tuple[types.FunctionType, Finding]]:
 
 
 def _is_installed(cls: type) -> bool:
-    return "site-packages" in (getattr(sys.modules.get(cls.__module__), "__file__", None) or "")
+    file = getattr(sys.modules.get(cls.__module__), "__file__", None) or ""
+    return "site-packages" in file or package_of(cls) in sys.stdlib_module_names
 
 
 def _findings(scope: Scope) -> Iterator[Finding]:

@@ -110,7 +110,16 @@ class AsyncProxy(Proxy):
     _is_async = True
 
     def _quorate_read(self, name: str) -> Any:
-        return Pending(AsyncMethod(self._quorate_flow, name))
+        return AsyncAttribute(AsyncMethod(self._quorate_flow, name))
+
+
+class AsyncAttribute(Pending):
+    """The value of an attribute when it is awaited; when it is called, a method that the object has there."""
+
+    __slots__ = ()
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return AsyncMethod(self._method.flow, self._method.name.removeprefix("."))(*args, **kwargs)
 
 
 class AsyncConnection:

@@ -11,8 +11,8 @@ import types
 from collections.abc import Callable
 from typing import Any, Literal
 
-from quorate import _options
-from quorate._errors import NoSuchMethod
+from quorate import _native, _options
+from quorate._errors import NoSuchMethod, StoredMethod
 
 COMPARISONS = frozenset({"__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"})
 
@@ -115,9 +115,31 @@ def way_of(cls: type, name: str) -> Callable[..., Any] | None:
         return _leaver(name)
     if defines(cls, name):
         return None
-    if name.startswith("_") or not _found(cls, name)[0] or kind_of(cls, name) != "method":
+    has, member = _found(cls, name)
+    if name.startswith("_") or not name.isidentifier() or isinstance(member, type):
         raise NoSuchMethod(f"{cls.__name__} has no public method `{name}`")
-    return None
+    return None if has and kind_of(cls, name) == "method" else _caller_of(cls, name)
+
+
+def _caller_of(cls: type, name: str) -> Callable[..., Any]:
+    """What calls a function that the instance has, or that an attribute gives: `machine.go()`."""
+
+    def call(target: Any, /, *args: Any, **kwargs: Any) -> Any:
+        member = _attribute(target, name, kind_of(cls, name), "method")
+        if not callable(member) or isinstance(member, type):
+            raise NoSuchMethod(f"`{name}` of {cls.__name__} is not a method")
+        return member(*args, **kwargs)
+
+    return call
+
+
+def _attribute(target: Any, name: str, kind: Kind, what: str) -> Any:
+    try:
+        return getattr(target, name)
+    except AttributeError as error:
+        if kind == "computed":
+            raise
+        raise NoSuchMethod(f"{type(target).__name__} has no public {what} `{name}`") from error
 
 
 def _reader_of(cls: type, name: str) -> Callable[[Any], Any]:
@@ -128,14 +150,23 @@ def _reader_of(cls: type, name: str) -> Callable[[Any], Any]:
         raise NoSuchMethod(f"`{name}` of {cls.__name__} is a method, not an attribute: call it")
 
     def read(target: Any) -> Any:
-        try:
-            return getattr(target, name)
-        except AttributeError as error:
-            if kind == "computed":
-                raise
-            raise NoSuchMethod(f"{cls.__name__} has no public method or attribute `{name}`") from error
+        value = _attribute(target, name, kind, "method or attribute")
+        if callable(value) and _is_called(value):
+            raise StoredMethod(f"`{name}` of {cls.__name__} is a method, not an attribute: call it")
+        return value
 
     return read
+
+
+def _is_called(value: Any) -> bool:
+    """Whether a callable thing is there to be called and not to be sent."""
+    if isinstance(value, type):
+        return False
+    try:
+        _native.dumps(value)
+    except Exception:
+        return True
+    return False
 
 
 def _leaver(name: str) -> Callable[..., Any]:

@@ -112,6 +112,14 @@ class NoSuchMethod(Refused, AttributeError):
     """
 
 
+class StoredMethod(NoSuchMethod):
+    """An attribute was asked for, and the object has a method there that its class has not: call it.
+
+    >>> issubclass(StoredMethod, NoSuchMethod)
+    True
+    """
+
+
 class NotFound(Refused, LookupError):
     """The group has no such object.
 
@@ -295,6 +303,7 @@ for _class in (
     Refused,
     UnsupportedValue,
     NoSuchMethod,
+    StoredMethod,
     NotFound,
     NotReadOnly,
     OtherCluster,

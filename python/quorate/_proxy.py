@@ -12,7 +12,7 @@ from typing import Any, ClassVar, TypeVar, cast
 
 from quorate import _data_model as names
 from quorate import _native, _special
-from quorate._errors import NoSuchMethod, NotReadOnly, QuorateError
+from quorate._errors import NoSuchMethod, NotReadOnly, QuorateError, StoredMethod
 from quorate._options import Freshness, Level, Options, Tls
 from quorate._rare_values import ITSELF
 
@@ -207,7 +207,10 @@ class Proxy:
                 if isinstance(member, type):
                     return member
                 if names.kind_of(flow.cls, name) != "method":
-                    return self._quorate_read("." + name)
+                    try:
+                        return self._quorate_read("." + name)
+                    except StoredMethod:
+                        pass
             method = self._quorate_methods[name] = self._method_class(flow, name)
         return method
 

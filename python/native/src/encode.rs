@@ -255,9 +255,20 @@ impl<'py> Walker<'py> {
 
     fn put_dict(&mut self, out: &mut Vec<u8>, dict: &Bound<'py, PyDict>) -> Done {
         put_head(out, MAP, dict.len() as u64);
-        // Collected first: what is asked about a value of a rare kind may change the dict.
+        if self.memory.is_some() {
+            return self.put_entries(out, dict.iter());
+        }
+        // Collected first: drawing an iterator that the dict holds may change the dict.
         let entries: Vec<_> = dict.iter().collect();
-        for (index, (key, item)) in entries.into_iter().enumerate() {
+        self.put_entries(out, entries.into_iter())
+    }
+
+    fn put_entries(
+        &mut self,
+        out: &mut Vec<u8>,
+        entries: impl Iterator<Item = (Bound<'py, PyAny>, Bound<'py, PyAny>)>,
+    ) -> Done {
+        for (index, (key, item)) in entries.enumerate() {
             self.put(out, &key)
                 .map_err(|fault| fault.within(format!("{{{index}}}")))?;
             self.put(out, &item).map_err(|fault| {

@@ -53,6 +53,7 @@ class Shelf:
         yield from reversed(self.books)
 
     def __call__(self, times: int, *, by: str = "-") -> str:
+        self.asked += 1
         return by.join(self.books * times)
 
     def __eq__(self, other: object) -> bool:
@@ -80,7 +81,6 @@ class Shelf:
         return len(self.books)
 
     def __bool__(self) -> bool:
-        self.asked += 1
         return bool(self.books)
 
     def __str__(self) -> str:

@@ -89,6 +89,14 @@ class Shelf:
 _names.register(Shelf)
 
 
+@pytest.fixture
+def alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the classes of packages that other tests have allowed: any of them might be a key."""
+    monkeypatch.setattr(_names, "_packages", {_names.package_of(Shelf)})
+    monkeypatch.setattr(_names, "_classes", {_names.name_of(Shelf): Shelf})
+
+
+@pytest.mark.usefixtures("alone")
 def test_a_proof_ends_when_an_attribute_gets_another_type() -> None:
     shelf, reads = Shelf(), _reads.Reads()
     assert reads.kind(shelf, 1, "find") == "proven"
@@ -96,6 +104,7 @@ def test_a_proof_ends_when_an_attribute_gets_another_type() -> None:
     assert reads.kind(shelf, 1, "find") == ""
 
 
+@pytest.mark.usefixtures("alone")
 def test_a_method_whose_code_is_not_that_of_its_source_is_not_proven() -> None:
     shelf = Shelf()
     code = Shelf.find.__code__

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from feed_subjects import Feed
 from model_subjects import Anything, Countdown, Numbers, Places, Shelf
 
 import quorate
@@ -90,9 +91,10 @@ def test_the_hash_is_the_identity_of_the_proxy(shelf: Any) -> None:
     assert hash(shelf) == object.__hash__(shelf)
 
 
-def test_a_truth_value_is_a_call_when_it_is_not_declared_to_change_nothing(shelf: Any) -> None:
+def test_a_special_method_that_changes_something_is_a_call(shelf: Any) -> None:
     asked = shelf.asked
     assert shelf
+    assert shelf(1) == "a-b"
     assert shelf.asked == asked + 1
 
 
@@ -280,6 +282,21 @@ def test_an_object_that_is_its_own_iterator_goes_on_from_call_to_call() -> None:
                     [left async for left in proxy]
 
         asyncio.run(asyncio.wait_for(ask(), 20))
+
+
+def test_special_methods_that_are_shown_to_change_nothing_are_reads() -> None:
+    with quorate.local(Feed) as feed:
+        client = flow_of(feed).client
+        assert client.call("__len__", (), {}, "confirmed")[0] == 3
+        assert client.call("__getitem__", (1,), {}, "confirmed")[0] == 2
+
+
+def test_a_read_does_not_use_up_an_iterator_of_the_state() -> None:
+    with quorate.local(Feed) as feed:
+        client = flow_of(feed).client
+        with pytest.raises(quorate.NotReadOnly, match="drawn from an iterator, which may change the object"):
+            client.call("stored", (), {}, "confirmed")
+        assert feed.left() == [1, 2, 3]
 
 
 def test_attributes_that_are_computed_are_calls() -> None:

@@ -5,13 +5,14 @@ agreed for the batch (it stands still during a call, and rises from batch to bat
 `secrets` and `os.urandom` draw from a stream that belongs to the call. `time.sleep`, threads, sockets,
 child processes and writing files are refused: they would stall the group or differ between replicas. What
 Python hashes by its address has an agreed hash (`_hashes`). Time zones come from the package `tzdata`, not
-from the machine, and the process id and the machine's name are the same everywhere.
+from the machine, and the numbers of process and thread and the machine's name are the same everywhere.
 
 This touches the host process only. Importing `quorate` changes nothing in yours.
 """
 
 from __future__ import annotations
 
+import _random
 import _thread
 import itertools
 import os
@@ -24,6 +25,7 @@ import threading
 import time
 import uuid
 import zoneinfo
+from collections.abc import Mapping
 from typing import Any
 
 from quorate import _hashes, _native
@@ -49,8 +51,10 @@ _REFUSED_EVENTS = {
 
 
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
-_PID, _NAME = 1, "object"
+_PID, _NAME, _NODE = 1, "object", 1 << 40
 """What every replica is told of its process and its machine."""
+
+_RANDOM_FILES = ("/dev/random", "/dev/urandom", b"/dev/random", b"/dev/urandom")
 
 real_pid = os.getpid
 
@@ -78,6 +82,10 @@ def _audit(event: str, arguments: tuple[Any, ...]) -> None:
         return
     if event == "open":
         path, mode, flags = arguments
+        if path in _RANDOM_FILES:
+            raise PermissionError(
+                f"objects cannot read {path}, which differs between replicas: use os.urandom"
+            )
         # os.open has flags only.
         writes = any(letter in mode for letter in "wax+") if isinstance(mode, str) else flags & _WRITING
         if writes and path != os.devnull:
@@ -122,6 +130,36 @@ def _install_identity() -> None:
     os.uname = uname
     platform._uname_cache = None  # type: ignore[attr-defined]
     socket.gethostname = lambda: _NAME
+    uuid.getnode = lambda: _NODE
+    _install_thread_identity()
+
+
+def _install_thread_identity() -> None:
+    # Calls run in the first thread, which has an agreed number. Others, which imports may start, keep theirs.
+    first: Any = threading.main_thread()
+    known: Any = threading
+    real = {name: getattr(_thread, name) for name in ("get_ident", "get_native_id")}
+    own = {name: number() for name, number in real.items()}
+    told = {name: lambda name=name: _PID if real[name]() == own[name] else real[name]() for name in real}
+
+    def install(functions: Mapping[str, Any]) -> None:
+        before = threading.get_ident()
+        for name, function in functions.items():
+            setattr(_thread, name, function)
+            setattr(threading, name, function)
+        known._active[threading.get_ident()] = known._active.pop(before)
+        first._ident = threading.get_ident()
+
+    def in_child() -> None:
+        own.update((name, number()) for name, number in real.items())
+        install(told)
+
+    first._native_id = _PID
+    install(told)
+    # Python compares the numbers with its own in a child.
+    os.register_at_fork(
+        before=lambda: install(real), after_in_parent=lambda: install(told), after_in_child=in_child
+    )
 
 
 def _install_time() -> None:
@@ -143,11 +181,13 @@ def _install_time() -> None:
         "strftime": strftime,
         "asctime": asctime,
         "ctime": ctime,
+        "pthread_getcpuclockid": lambda _thread: time.CLOCK_PROCESS_CPUTIME_ID,
         "clock_gettime": lambda _clock: time.time(),
         "clock_gettime_ns": lambda _clock: time.time_ns(),
     }
     for name, replacement in replacements.items():
         setattr(time, name, replacement)
+    os.times = lambda: os.times_result((time.time(), 0.0, 0.0, 0.0, time.time()))
 
 
 def _install_time_zones() -> None:
@@ -158,6 +198,9 @@ def _install_time_zones() -> None:
 def _install_randomness() -> None:
     drawn = _native.agreed_bytes
     os.urandom = drawn
+    os.getrandom = lambda size, flags=0: drawn(size)
+    # It draws its seed from the machine when it is made without one.
+    _random.Random = random.Random  # type: ignore[misc, assignment]
     # SystemRandom, and with it `secrets`, draws through this name.
     random._urandom = drawn  # type: ignore[attr-defined]
     shared = random.SystemRandom()

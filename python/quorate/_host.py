@@ -362,15 +362,12 @@ def _test_state(value: Any) -> None:
         )
 
 
-_LOST = "and is no part of the object: a replica that restarts would not have the change"
-
-
 def _find_state_outside(cls: type) -> None:
     finding = _outside.find(cls)
     if finding is not None:
-        raise Unfit("state", f"{finding}, {_LOST}; keep it in the object, or run with --no-snapshot")
+        raise Unfit("state", finding.reason)
     for name, (_, change) in _outside.closed(cls).items():
-        setattr(cls, name, _refusing(f"`{name}` cannot be called: {change}, {_LOST}"))
+        setattr(cls, name, _refusing(f"`{name}` cannot be called: {change}, {_outside.LOST}"))
 
 
 def _refusing(text: str) -> staticmethod[..., Any]:

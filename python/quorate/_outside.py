@@ -90,6 +90,17 @@ class Finding:
     def __str__(self) -> str:
         return f"{self.what} is {self.how} in {self.function} ({self.file}:{self.line})"
 
+    @property
+    def reason(self) -> str:
+        """Why this is refused, and the way out."""
+        if self.how == _MACHINE_TIME:
+            return f"{self}, which differs between replicas; convert the time of datetime.datetime.now()"
+        return f"{self}, {LOST}; keep it in the object, or run with --no-snapshot"
+
+
+LOST = "and is no part of the object: a replica that restarts would not have the change"
+_MACHINE_TIME = "the time of the machine"
+
 
 def find(cls: type) -> Finding | None:
     """The first change to something outside that the methods of a class can reach by name."""
@@ -214,10 +225,7 @@ def _calls(scope: Scope) -> Iterator[_Place]:
         if not isinstance(node, ast.Call):
             continue
         function, label = scope.resolve(node.func)
-        is_method = isinstance(function, types.MethodType | types.BuiltinMethodType)
-        if label and is_method and _is_numpy_generator(function.__self__):
-            # numpy.random.rand and such belong to one generator of the module.
-            yield node, "numpy.random", "advanced"
+        yield from _numpy_calls(node, function, label)
         if isinstance(node.func, ast.Attribute):
             value, label = scope.resolve(node.func.value)
             if label and _changes(value, node.func.attr, scope):
@@ -234,6 +242,18 @@ def _calls(scope: Scope) -> Iterator[_Place]:
             yield node, label, "advanced"
         elif called in ("setattr", "delattr"):
             yield node, label, "changed"
+
+
+def _numpy_calls(node: ast.Call, function: Any, label: str) -> Iterator[_Place]:
+    is_method = isinstance(function, types.MethodType | types.BuiltinMethodType)
+    if label and is_method and _is_numpy_generator(function.__self__):
+        # numpy.random.rand and such belong to one generator of the module.
+        yield node, "numpy.random", "advanced"
+    if getattr(function, "__name__", "") == "datetime64" and node.args:
+        asked = getattr(node.args[0], "value", None)
+        if asked in ("now", "today"):
+            # C code of numpy asks the system for it.
+            yield node, f"numpy.datetime64({asked!r})", _MACHINE_TIME
 
 
 def _changes(value: Any, method: str, caller: Scope) -> bool:

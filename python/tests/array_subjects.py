@@ -50,3 +50,8 @@ class ByOwnGenerator:
 
     def roll(self) -> float:
         return float(self.generator.random() + np.random.default_rng(3).random())
+
+
+class ByClockOfTheMachine:
+    def now(self) -> str:
+        return str(np.datetime64("now"))

@@ -77,6 +77,9 @@ class Wallet:
     def attempts(self) -> int:
         return self.tried
 
+    def described(self, what: str) -> str:
+        return repr(object() if what == "object" else self if what == "self" else what)
+
     def echo(self, value: Any) -> Any:
         return value
 

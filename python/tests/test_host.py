@@ -48,6 +48,14 @@ def test_an_exception_that_misbehaves_is_told_and_its_host_lives(group: dict[str
     assert [processes(node["pid"]) for node in group["nodes"]] == hosts
 
 
+def test_a_result_with_an_address_is_refused_and_names_the_type(group: dict[str, Any]) -> None:
+    with quorate.connect(group["endpoint"], Wallet) as wallet:
+        with pytest.raises(quorate.UnsupportedResult, match="the address of an object of type object"):
+            wallet.described("object")
+        assert wallet.described("self") == wallet.described("self") != "..."
+        assert wallet.described("crash at 0x7f001") == "'crash at 0x7f001'"
+
+
 def test_a_text_names_no_directory_of_the_machine(group: dict[str, Any]) -> None:
     with quorate.connect(group["endpoint"], Wallet) as wallet:
         for text, expected in [

@@ -40,6 +40,13 @@ def test_a_generator_of_numpy_that_others_draw_from_is_state_outside(name: str) 
     assert finding.function == f"{name}.roll"
 
 
+def test_the_clock_that_numpy_asks_is_refused_with_the_way_out() -> None:
+    finding = _outside.find(array_subjects.ByClockOfTheMachine)
+    assert finding is not None
+    assert "numpy.datetime64('now') is the time of the machine in ByClockOfTheMachine.now" in finding.reason
+    assert finding.reason.endswith("convert the time of datetime.datetime.now()")
+
+
 def test_a_generator_of_numpy_in_the_object_or_the_call_is_not() -> None:
     assert _outside.find(array_subjects.ByOwnGenerator) is None
 

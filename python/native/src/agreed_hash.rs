@@ -1,29 +1,27 @@
 //! Agreed hashes: of objects that Python hashes by their address, which differs between replicas.
 //!
 //! Their numbers (`numbers.rs`) are the hashes, so sets of such objects have the same order on every replica. The C functions
-//! behind `object.__hash__` and `object.__repr__`, which shows the number as the address, are replaced in all types that
-//! have them. What nothing can number keeps its address as its hash, and such hashes are counted.
+//! behind `object.__hash__` and such are replaced in all types that have them; those that make texts are in `agreed_text.rs`.
+//! What nothing can number keeps its address as its hash, and such hashes are counted.
 //!
 //! Only the host process installs this, once, before it imports anything of a user.
 
+use crate::agreed_text;
 use crate::numbers::{self, hash_or_address};
 use crate::type_slots::{
-    HashFunction, ReprFunction, check_layout, replace_in_types, replace_in_wrapper, type_object,
-    type_pointer,
+    HashFunction, check_layout, replace_in_types, replace_in_wrapper, type_object, type_pointer,
 };
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyFloat, PyString, PyType};
+use pyo3::types::{PyFloat, PyType};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What Python has where it is not replaced.
 struct Originals {
     hash: HashFunction,
-    repr: ReprFunction,
     float_hash: HashFunction,
-    function_repr: ReprFunction,
     built_in_hash: HashFunction,
     slot_hash: HashFunction,
 }
@@ -41,7 +39,7 @@ pub(crate) fn install_agreed_hash(py: Python<'_>) -> PyResult<()> {
     }
     let types = py.import("types")?;
     let of = |name: &str| PyResult::Ok(types.getattr(name)?.cast_into::<PyType>()?);
-    let (function, method) = (of("FunctionType")?, of("MethodType")?);
+    let method = of("MethodType")?;
     let (built_in, slot) = (of("BuiltinFunctionType")?, of("MethodWrapperType")?);
     let float = py.get_type::<PyFloat>();
     let object = py.get_type::<PyAny>();
@@ -52,9 +50,7 @@ pub(crate) fn install_agreed_hash(py: Python<'_>) -> PyResult<()> {
     numbers::install(py)?;
     ORIGINALS.get_or_init(|| Originals {
         hash,
-        repr,
         float_hash: type_object(&float).hash.unwrap_or(hash),
-        function_repr: type_object(&function).repr.unwrap_or(repr),
         built_in_hash: type_object(&built_in).hash.unwrap_or(hash),
         slot_hash: type_object(&slot).hash.unwrap_or(hash),
     });
@@ -68,7 +64,7 @@ pub(crate) fn install_agreed_hash(py: Python<'_>) -> PyResult<()> {
         &object,
         "__repr__",
         repr as usize,
-        agreed_repr as *const () as usize,
+        agreed_text::agreed_repr as *const () as usize,
     )?;
     if let Some(hash) = type_object(&float).hash {
         replace_in_wrapper(
@@ -78,14 +74,18 @@ pub(crate) fn install_agreed_hash(py: Python<'_>) -> PyResult<()> {
             float_hash as *const () as usize,
         )?;
     }
-    replace_in_types(&object, [hash, agreed_hash], [repr, agreed_repr])?;
+    agreed_text::install(py, &object)?;
+    replace_in_types(
+        &object,
+        [hash, agreed_hash],
+        [repr, agreed_text::agreed_repr],
+    )?;
     // SAFETY: types live for ever, and the interpreter lock, which is held, orders this with every call.
     unsafe {
         (*type_pointer(&float)).hash = Some(float_hash);
         (*type_pointer(&method)).hash = Some(method_hash);
         (*type_pointer(&built_in)).hash = Some(built_in_hash);
         (*type_pointer(&slot)).hash = Some(slot_hash);
-        (*type_pointer(&function)).repr = Some(function_repr);
     }
     Ok(())
 }
@@ -165,46 +165,4 @@ unsafe extern "C" fn slot_hash(object: *mut ffi::PyObject) -> ffi::Py_hash_t {
     ORIGINALS
         .get()
         .map_or(-2, |o| unsafe { (o.slot_hash)(object) })
-}
-
-unsafe extern "C" fn agreed_repr(object: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    // SAFETY: called by the interpreter, and the function was this type's own.
-    unsafe {
-        match ORIGINALS.get() {
-            Some(originals) => with_number(object, (originals.repr)(object)),
-            None => std::ptr::null_mut(),
-        }
-    }
-}
-
-unsafe extern "C" fn function_repr(object: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    // SAFETY: called by the interpreter, and the function was this type's own.
-    unsafe {
-        match ORIGINALS.get() {
-            Some(originals) => with_number(object, (originals.function_repr)(object)),
-            None => std::ptr::null_mut(),
-        }
-    }
-}
-
-/// The text with the number in place of the address.
-///
-/// # Safety
-///
-/// The caller was called by the interpreter, and gives the text away.
-unsafe fn with_number(object: *mut ffi::PyObject, text: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    // SAFETY: as the caller promises.
-    let text = unsafe { Bound::from_owned_ptr_or_opt(Python::assume_attached(), text) };
-    let Some(text) = text else {
-        return std::ptr::null_mut();
-    };
-    let changed = text.extract::<&str>().ok().and_then(|shown| {
-        let (before, _) = shown.rsplit_once(" at 0x")?;
-        let number = hash_or_address(object)? & 0xffff_ffff_ffff;
-        Some(PyString::new(
-            text.py(),
-            &format!("{before} at 0x{number:012x}>"),
-        ))
-    });
-    changed.map_or(text.into_ptr(), Bound::into_ptr)
 }

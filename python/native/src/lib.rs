@@ -3,11 +3,12 @@
 //! Python (`quorate._values`, `quorate._state`).
 //!
 //! `unsafe` stands in `activity.rs` (shared memory), `agreed_clock.rs` (the C functions behind clocks), `wait.rs` (poll),
-//! `reads.rs` (getrusage, counts of references), `set_layout.rs` (the tables of sets), `agreed_hash.rs`, `numbers.rs` and `type_slots.rs` (hashes) and where `serve.rs` takes its descriptor over, nowhere else.
+//! `reads.rs` (getrusage, counts of references), `set_layout.rs` (the tables of sets), `agreed_hash.rs`, `agreed_text.rs`, `numbers.rs` and `type_slots.rs` (hashes) and where `serve.rs` takes its descriptor over, nowhere else.
 
 mod activity;
 mod agreed_clock;
 mod agreed_hash;
+mod agreed_text;
 mod bad_value;
 mod client;
 mod confine;

@@ -8,7 +8,7 @@ use crate::activity::{QUERY, SharedActivity};
 use crate::encode::Draws;
 use crate::frames::{FrameBody, Inbox, Outbox, RAISED, RETURNED, reply, request};
 use crate::reads::{Checking, Declared, ReadGuard};
-use crate::{decode, encode, environment, hooks, layout, numbers, wait};
+use crate::{agreed_text, decode, encode, environment, hooks, layout, numbers, wait};
 use pyo3::exceptions::{PyConnectionError, PyMemoryError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
@@ -313,10 +313,11 @@ impl<'py> Server<'py> {
     fn answer(&mut self, object: u32, payload: &[u8]) -> PyResult<()> {
         let start = self.outbox.0.len();
         self.outbox.0.extend_from_slice(&[RETURNED, 0, 0, 0, 0]);
+        agreed_text::forget_shown();
         let ended = self.call(object, payload).and_then(|(value, target)| {
             encode::result_into(&mut self.outbox.0, &value, &target, self.draws)
                 .map_err(|error| of_a_result(value.py(), error))?;
-            is_sendable(value.py(), self.outbox.0.len() - start - 5)
+            is_sendable(value.py(), &self.outbox.0[start + 5..])
         });
         match ended {
             Ok(()) => self.close(start),
@@ -499,14 +500,21 @@ fn of_a_result(py: Python<'_>, error: PyErr) -> PyErr {
     hooks::error(py, "UnsupportedResult", text)
 }
 
-/// Refuses a result of so many bytes if no client could be told it.
-fn is_sendable(py: Python<'_>, bytes: usize) -> PyResult<()> {
-    if bytes <= PAYLOAD_BYTES_MAX {
+/// Refuses a result that no client could be told, or that another replica would tell otherwise.
+fn is_sendable(py: Python<'_>, result: &[u8]) -> PyResult<()> {
+    let bytes = result.len();
+    let text = if bytes > PAYLOAD_BYTES_MAX {
+        format!(
+            "the method was executed; its result has {bytes} bytes, and at most {PAYLOAD_BYTES_MAX} can be sent"
+        )
+    } else if let Some(kind) = agreed_text::address_in(result) {
+        format!(
+            "the method was executed; its result has a text with the address of an object of type {kind}, which differs \
+             between replicas: give the class a __repr__, or leave that out"
+        )
+    } else {
         return Ok(());
-    }
-    let text = format!(
-        "the method was executed; its result has {bytes} bytes, and at most {PAYLOAD_BYTES_MAX} can be sent"
-    );
+    };
     Err(hooks::error(py, "UnsupportedResult", text))
 }
 

@@ -84,6 +84,15 @@ def readonly(method: Callable[P, R]) -> Callable[P, R]:
     return method
 
 
+def is_marked(method: Any) -> bool:
+    """Whether a function has the mark of `readonly`.
+
+    >>> is_marked(len)
+    False
+    """
+    return bool(getattr(method, _MARK, False))
+
+
 def is_readonly(cls: type | None, name: str) -> bool:
     """Whether the class says that the method or property changes nothing."""
     method: Any = getattr(cls, name, None)

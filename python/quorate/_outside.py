@@ -86,6 +86,7 @@ class Finding:
     function: str
     file: str
     line: int
+    path: str = ""
 
     def __str__(self) -> str:
         return f"{self.what} is {self.how} in {self.function} ({self.file}:{self.line})"
@@ -104,6 +105,17 @@ _MACHINE_TIME = "the time of the machine"
 
 def find(cls: type) -> Finding | None:
     """The first change to something outside that the methods of a class can reach by name."""
+    return next(find_all(cls), None)
+
+
+def find_all(cls: type) -> Iterator[Finding]:
+    """All changes to something outside that the methods of a class can reach by name."""
+    for scope in scopes(cls):
+        yield from _findings(scope)
+
+
+def scopes(cls: type) -> Iterator[Scope]:
+    """The sources of all functions that the methods of a class can reach by name, the nearest first."""
     is_installed = _is_installed(cls)
     kept_closed = {function for function, _ in closed(cls).values()}
 
@@ -130,11 +142,8 @@ def find(cls: type) -> Finding | None:
         scope = Scope.of(reached, owner)
         if scope is None:
             continue
-        finding = next(_findings(scope), None)
-        if finding is not None:
-            return finding
+        yield scope
         waiting.extend((found, None) for found in scope.reached() if is_followed(found))
-    return None
 
 
 def closed(cls: type) -> dict[str, tuple[types.FunctionType, Finding]]:
@@ -171,7 +180,7 @@ def _findings(scope: Scope) -> Iterator[Finding]:
     undone = {what for node, what, _ in places if id(node) in undoing}
     for node, what, how in places:
         if what not in undone and not _is_cache(what):
-            yield Finding(what, how, scope.name, scope.file, node.lineno)
+            yield Finding(what, how, scope.name, scope.file, node.lineno, scope.path)
 
 
 def _walk(body: list[ast.stmt]) -> Iterator[ast.AST]:
@@ -266,7 +275,7 @@ def _changes(value: Any, method: str, caller: Scope) -> bool:
     if _sources.home_of(cls.__module__) != _sources.home_of(caller.module):
         return False
     scope = Scope.of(getattr(cls, method, None), cls)
-    return scope is not None and any(_is_of_self(scope, node) for node in scope.nodes())
+    return scope is not None and any(is_change(scope, node) for node in scope.nodes())
 
 
 def _is_numpy_generator(value: Any) -> bool:
@@ -274,7 +283,7 @@ def _is_numpy_generator(value: Any) -> bool:
     return hasattr(type(value), "_bit_generator") or hasattr(type(value), "bit_generator")
 
 
-def _is_of_self(scope: Scope, node: Any) -> bool:
+def is_change(scope: Scope, node: Any) -> bool:
     """Whether a node changes the instance: binds an attribute, sets an item or calls a changing method."""
     if isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store | ast.Del):
         return scope.begins_with_self(node)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import dataclasses
 import functools
 import inspect
@@ -134,8 +135,9 @@ class Scope:
     def __init__(self, function: types.FunctionType, owner: type | None, node: _Function) -> None:
         self.name = function.__qualname__
         self.module = function.__module__
-        self.file = os.path.basename(function.__code__.co_filename)
-        self._function, self._owner, self._node = function, owner, node
+        self.path = function.__code__.co_filename
+        self.file = os.path.basename(self.path)
+        self.function, self.owner, self._node = function, owner, node
         self._nodes: list[Any] | None = None
         arguments = node.args
         names = [each.arg for each in (*arguments.posonlyargs, *arguments.args)]
@@ -181,9 +183,9 @@ class Scope:
         return None if node is None else cls(function, owner, node)
 
     def _receivers(self, names: list[str]) -> tuple[str | None, str | None]:
-        if self._owner is None or not names:
+        if self.owner is None or not names:
             return None, None
-        raw = inspect.getattr_static(self._owner, self._node.name, None)
+        raw = inspect.getattr_static(self.owner, self._node.name, None)
         if isinstance(raw, staticmethod):
             return None, None
         is_of_class = isinstance(raw, classmethod) or self._node.name == "__new__"
@@ -229,6 +231,38 @@ class Scope:
             and all(self._cannot_change(argument) for argument in node.args)
         )
 
+    def is_self(self, node: ast.AST) -> bool:
+        """Whether an expression is the instance."""
+        return isinstance(node, ast.Name) and node.id == self._self
+
+    def named(self, node: ast.AST) -> Any:
+        """What a name or an attribute of a module is, also when the function imports it; else UNKNOWN."""
+        value, label = self.resolve(node)
+        if label:
+            return value
+        if isinstance(node, ast.Attribute):
+            return getattr(self.named(node.value), node.attr, UNKNOWN)
+        if isinstance(node, ast.Name) and node.id in self._imported():
+            return self._imported()[node.id]
+        if isinstance(node, ast.Name) and node.id not in self._local:
+            return getattr(builtins, node.id, UNKNOWN)
+        return UNKNOWN
+
+    def _imported(self) -> dict[str, Any]:
+        """Names that the function imports, as far as their modules are loaded."""
+        found: dict[str, Any] = {}
+        for node in self.nodes():
+            if isinstance(node, ast.Import):
+                for each in node.names:
+                    name = each.name if each.asname else each.name.partition(".")[0]
+                    found[each.asname or name] = sys.modules.get(name, UNKNOWN)
+            elif isinstance(node, ast.ImportFrom) and not node.level:
+                module = sys.modules.get(node.module or "")
+                found.update(
+                    (each.asname or each.name, getattr(module, each.name, UNKNOWN)) for each in node.names
+                )
+        return found
+
     def begins_with_self(self, node: ast.AST) -> bool:
         """Whether an expression is an attribute or an item of the instance, however deep."""
         while isinstance(node, ast.Attribute | ast.Subscript):
@@ -257,15 +291,15 @@ class Scope:
             return self._resolve_item(node, depth)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             if node.func.id == "globals":
-                return self._function.__globals__, self.module
+                return self.function.__globals__, self.module
             argument = node.args[0] if len(node.args) == 1 else None
             if node.func.id == "type" and isinstance(argument, ast.Name) and argument.id == self._self:
-                return self._owner, self._owner.__qualname__ if self._owner else ""
+                return self.owner, self.owner.__qualname__ if self.owner else ""
         return UNKNOWN, ""
 
     def _resolve_name(self, name: str, depth: int) -> tuple[Any, str]:
-        if name == self._class and self._owner is not None:
-            return self._owner, self._owner.__qualname__
+        if name == self._class and self.owner is not None:
+            return self.owner, self.owner.__qualname__
         if name in self._local:
             alias = self._aliases.get(name)
             return (UNKNOWN, "") if alias is None or name in self.defaults else self.resolve(alias, depth + 1)
@@ -274,18 +308,18 @@ class Scope:
                 return self.closed_over[name].cell_contents, f"the variable {name}"
             except ValueError:
                 return UNKNOWN, ""
-        if name not in self._function.__globals__:
+        if name not in self.function.__globals__:
             return UNKNOWN, ""
-        value = self._function.__globals__[name]
+        value = self.function.__globals__[name]
         return value, _label(value, f"{self.module}.{name}")
 
     def _resolve_attribute(self, node: ast.Attribute, depth: int) -> tuple[Any, str]:
-        if isinstance(node.value, ast.Name) and node.value.id == self._self and self._owner is not None:
+        if isinstance(node.value, ast.Name) and node.value.id == self._self and self.owner is not None:
             if node.attr == "__class__":
-                return self._owner, self._owner.__qualname__
-            if node.attr in instance_attributes(self._owner):
+                return self.owner, self.owner.__qualname__
+            if node.attr in instance_attributes(self.owner):
                 return UNKNOWN, ""
-            value, label = _class_attribute(self._owner, node.attr)
+            value, label = _class_attribute(self.owner, node.attr)
             # A property or a method of the instance.
             return (UNKNOWN, "") if hasattr(type(value), "__get__") else (value, label)
         base, label = self.resolve(node.value, depth + 1)

@@ -6,6 +6,7 @@
 mod bench;
 mod call;
 mod certs;
+mod check;
 mod demo;
 mod error;
 mod json;
@@ -56,6 +57,8 @@ enum Command {
     Snapshot(snapshot::SnapshotArgs),
     Certs(certs::CertsArgs),
     Call(call::CallArgs),
+    Check(check::CheckArgs),
+    Lint(check::LintArgs),
     Status(status::StatusArgs),
     Bench(bench::BenchArgs),
     Demo(demo::DemoArgs),
@@ -72,6 +75,8 @@ fn main() -> ExitCode {
         Command::Snapshot(args) => snapshot::run(args, as_json),
         Command::Certs(args) => certs::run(args, as_json),
         Command::Call(args) => call::run(args, as_json),
+        Command::Check(args) => check::run(args, as_json),
+        Command::Lint(args) => check::run_lint(args, as_json),
         Command::Status(args) => status::run(args, as_json),
         Command::Bench(args) => bench::run(args, as_json),
         Command::Demo(args) => demo::run(args),

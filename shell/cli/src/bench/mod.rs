@@ -165,6 +165,7 @@ fn up_words(args: &BenchArgs, target: &Target) -> Vec<String> {
     let words = [
         "up",
         &target.class,
+        "--no-check",
         "--nodes",
         &nodes,
         "--persist",

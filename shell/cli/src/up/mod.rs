@@ -6,6 +6,7 @@
 mod plan;
 mod rotating_log;
 mod settings;
+mod short_check;
 mod supervisor;
 mod tls;
 
@@ -18,6 +19,7 @@ use plan::Plan;
 use quorate_client::node_status;
 use quorate_node::{NodeStatus, group_ends};
 use quorate_types::GroupId;
+use short_check::ShortCheck;
 use std::collections::BTreeSet;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
@@ -63,6 +65,9 @@ pub(crate) struct UpArgs {
     /// Take no snapshots: for objects whose state cannot be encoded.
     #[arg(long)]
     pub(crate) no_snapshot: bool,
+    /// Do not check the class beside the start of a new group; see `quorate check`.
+    #[arg(long)]
+    pub(crate) no_check: bool,
     /// Seconds that a call or a read may take, or `never`: then its host process is ended, and the group skips a call
     /// that ended every host. Default: 10, or as the directory has it.
     #[arg(long, env = "QUORATE_CALL_TIMEOUT", value_name = "SECONDS", value_parser = crate::seconds::span_or_never)]
@@ -94,6 +99,8 @@ pub(crate) struct UpArgs {
 
 pub(crate) fn run(args: &UpArgs, as_json: bool) -> Result<(), CliError> {
     let plan = Plan::make(args)?;
+    // Its problems are warnings; what cannot be served is refused by the nodes.
+    let _check = plan.is_new.then(|| ShortCheck::start(args)).flatten();
     let mut supervisor = Supervisor::start(&plan, &args.log, !args.no_restart)?;
     let Some(statuses) = wait_until_ready(&plan, args, &mut supervisor)? else {
         return Ok(());

@@ -1,0 +1,357 @@
+"""`quorate check`: runs a class in several processes as replicas would, and compares what comes of it.
+
+The first process makes the object and calls its methods. A second one repeats all calls, later and with other
+addresses: what differs is not deterministic. Others begin in the middle, with the object restored from its
+image: what differs was not kept. One more has another hash seed: what differs follows the order of a set.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO, cast
+
+from quorate import _lint, _native
+from quorate._findings import Found, in_order, shown_path
+from quorate._trial import receive, send
+
+TURN_OF_CLOCK_SECONDS = 1.1
+"""Between a call and its repetition: a clock that shows seconds shows others then."""
+
+PROCESS_SECONDS_MAX = 60.0
+
+SEED = 1
+OTHER_SEED = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is checked, and how thoroughly.
+
+    >>> Plan("bank:Account", ["/src"]).calls
+    240
+    """
+
+    path: str
+    paths: list[str]
+    args: list[Any] | None = None
+    kwargs: dict[str, Any] | None = None
+    allow: list[str] = field(default_factory=list)
+    given: list[tuple[str, list[Any], dict[str, Any]]] = field(default_factory=list)
+    calls: int = 240
+    restores: int = 3
+    is_short: bool = False
+    reads_source: bool = True
+
+
+class Unfit(Exception):
+    """The class or its instance cannot be made."""
+
+
+@dataclass(slots=True)
+class Method:
+    """A row of the table."""
+
+    name: str
+    kind: str
+    why: str
+    file: str
+    line: int
+    calls: int = 0
+    raised: int = 0
+    changed: int = 0
+    is_told: bool = True
+    is_agreed: bool = True
+    is_kept: bool = True
+    unguessed: str = ""
+
+    def cells(self) -> list[str]:
+        """The words of the row."""
+        reads = self.kind or ("no" if self.changed or not self.calls else "no (changed nothing)")
+        if not self.calls:
+            return [self.name, self.kind or "no", "-", "-", "-", "not called"]
+        raised = f", {self.raised} raised" if self.raised else ""
+        words = ["yes" if each else "NO" for each in (self.is_told, self.is_agreed, self.is_kept)]
+        if not self.is_agreed:
+            words[2] = "-"
+        return [self.name, reads, *words, f"{self.calls}{raised}"]
+
+
+TITLES = ["METHOD", "READ-ONLY", "TRAVELS", "DETERMINISTIC", "STATE KEPT", "CALLS"]
+
+
+@dataclass(slots=True)
+class Report:
+    """What a check has found."""
+
+    methods: list[Method]
+    found: list[Found]
+
+    @property
+    def problems(self) -> int:
+        """How many findings make replicas differ, lose state or raise."""
+        return sum(each.level == "problem" for each in self.found)
+
+
+class Check:
+    """One check of one class."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._found: list[Found] = []
+        self._methods: dict[str, Method] = {}
+        self._lines: dict[str, int] = {}
+        self._class = plan.path.partition(":")[2]
+
+    def run(self) -> Report:
+        """Check; raises Unfit when there is no instance to check."""
+        cls = _lint.class_of(self._plan.path, self._plan.paths)
+        self._found = list(_lint.lint(cls)) if self._plan.reads_source else []
+        for each in self._found:
+            self._lines.setdefault(each.function.rpartition(".")[2], each.line)
+        first = self._explore()
+        ended = time.monotonic()
+        steps = first["steps"]
+        self._judge(first)
+        restored = self._points(len(steps))
+        for begin in restored:
+            image = steps[begin - 1]["image"] if begin else first["first"]
+            if image:
+                self._compare_restored(steps[begin:], begin, image)
+        if not self._plan.is_short:
+            # Not a wait for anything that happens: the clocks are to show another second.
+            time.sleep(max(0.0, TURN_OF_CLOCK_SECONDS - (time.monotonic() - ended)))
+        self._compare_repeated(steps)
+        if not self._plan.is_short:
+            self._compare_other_seed(steps)
+        differing = {name for name, row in self._methods.items() if not row.is_agreed}
+        # What differs anyway also differs after a restore, and that says nothing.
+        found = [
+            each
+            for each in self._found
+            if each.rule != "kept" or each.function.rpartition(".")[2] not in differing
+        ]
+        return Report(list(self._methods.values()), in_order(found))
+
+    # ---- the processes ----
+
+    def _explore(self) -> dict[str, Any]:
+        without: list[str] = []
+        while True:
+            calls = [[name, _native.dumps([args, kwargs])] for name, args, kwargs in self._plan.given]
+            calls = [call for call in calls if call[0] not in without]
+            request = {"does": "explore", "calls": calls, "without": without, "count": self._plan.calls}
+            told, at = self._ask({**request, "keeps_images": True}, SEED, stir=0)
+            if told is None and at and len(without) < 32:
+                self._problem(
+                    at, "ends", f"`{at}` ends the process that executes it", "raise an exception instead"
+                )
+                without.append(at)
+                continue
+            if told is None:
+                raise Unfit("the process that makes the object ended")
+            if told["unfit"]:
+                raise Unfit(": ".join(told["unfit"]))
+            self._learn(told)
+            last = told["steps"][-1] if told["steps"] else None
+            if last is None or last["how"] != "endless" or len(without) >= 32:
+                return told
+            name = last["method"]
+            self._problem(name, "endless", f"`{name}` does not end within two seconds", "bound its loops")
+            without.append(name)
+
+    def _ask(self, more: dict[str, Any], seed: int, *, stir: int) -> tuple[dict[str, Any] | None, str]:
+        """What a process answers, and the method that it called last."""
+        plan = self._plan
+        request = {"class": plan.path, "paths": plan.paths, "allow": plan.allow, "stir": stir, "seed": 7}
+        request |= {
+            "args": plan.args or [],
+            "kwargs": plan.kwargs or {},
+            "image": None,
+            "keeps_images": False,
+        }
+        request |= {
+            "guess_arguments": plan.args is None and plan.kwargs is None,
+            "compares_states": False,
+            "from": 0,
+        }
+        environment = {**os.environ, "PYTHONHASHSEED": str(seed), "TZ": "UTC", "LC_ALL": "C.UTF-8"}
+        package = os.path.dirname(os.path.dirname(__file__))
+        environment["PYTHONPATH"] = os.pathsep.join([package, os.environ.get("PYTHONPATH", "")]).rstrip(
+            os.pathsep
+        )
+        process = subprocess.Popen(
+            [sys.executable, "-m", "quorate._trial"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=environment,
+        )
+        assert process.stdin is not None
+        assert process.stdout is not None
+        at = ""
+        with process, process.stdin, process.stdout:
+            send(cast(BinaryIO, process.stdin), request | more)
+            try:
+                while (told := receive(cast(BinaryIO, process.stdout))) is not None:
+                    if "at" not in told:
+                        return told, at
+                    at = told["at"]
+            finally:
+                process.kill()
+        return None, at
+
+    def _points(self, count: int) -> list[int]:
+        """Where restored objects take over."""
+        parts = 1 if self._plan.is_short else self._plan.restores
+        return sorted(
+            {count * (part + 1) // (parts + 1) for part in range(parts)} | ({0} if parts > 1 else set())
+        )
+
+    # ---- what it means ----
+
+    def _learn(self, told: dict[str, Any]) -> None:
+        for each in told["methods"]:
+            file = shown_path(each["file"])
+            row = Method(each["name"], each["kind"], each["why"], file, each["line"])
+            self._methods.setdefault(each["name"], row)
+        for name, why in told["unguessed"].items():
+            self._methods[name].unguessed = why
+
+    def _judge(self, told: dict[str, Any]) -> None:
+        """What shows in the first process alone."""
+        if told["state"] and not any(each.rule == "outside" for each in self._found):
+            self._problem("__init__", "state", told["state"].splitlines()[0], "see docs/state.md")
+        before = _native.digest(told["first"])
+        for step in told["steps"]:
+            name = step["method"]
+            row = self._methods.get(name)
+            if row is None:
+                self._problem(
+                    name, "calls", f"there is no public method `{name}`", "correct the file of calls"
+                )
+                continue
+            row.calls += 1
+            row.raised += step["how"] == "raised"
+            is_changed = step["digest"] != before
+            before = step["digest"]
+            row.changed += is_changed
+            if step["how"] == "untold":
+                row.is_told = False
+                reason = f"`{name}` returns what cannot be sent: {step['shown']}"
+                self._problem(name, "travels", reason, "return plain values, or register the class")
+            if is_changed and row.kind:
+                reason = f"`{name}` is {row.kind} read-only and changes the object"
+                self._problem(name, "read", reason, "remove the declaration or the change")
+            if step["alias"] and not self._has(name, "alias"):
+                reason = f"`{name}` returns a part of the object itself: in a group the caller gets a copy"
+                self._note(name, "alias", reason, "return a copy")
+
+    def _compare_restored(self, steps: list[dict[str, Any]], begin: int, image: bytes) -> None:
+        more = self._replaying(steps, begin) | {"image": image}
+        told, at = self._ask(more, SEED, stir=3)
+        if told is None or told["unfit"]:
+            why = told["unfit"][1] if told else "the process ended"
+            self._kept(at or "__init__", f"the state could not be restored: {why}")
+            return
+        for mine, theirs in zip(steps, told["steps"], strict=False):
+            name = mine["method"]
+            if not _is_same(mine, theirs):
+                self._kept(name, f"after a restore `{name}` {_both(theirs, mine)}")
+                return
+            if theirs["attribute"]:
+                self._kept(name, f"after a restore `{name}` leaves {theirs['attribute']} in another state")
+                return
+
+    def _compare_repeated(self, steps: list[dict[str, Any]]) -> None:
+        told, _ = self._ask(self._replaying(steps, 0), SEED, stir=5)
+        for mine, theirs in zip(steps, told["steps"] if told and not told["unfit"] else [], strict=False):
+            name = mine["method"]
+            if not _is_same(mine, theirs):
+                self._differs(name, f"`{name}` is not deterministic: it {_both(mine, theirs)}")
+            elif theirs["attribute"]:
+                reason = f"`{name}` is not deterministic: it leaves {theirs['attribute']} in different states"
+                self._differs(name, reason)
+
+    def _compare_other_seed(self, steps: list[dict[str, Any]]) -> None:
+        told, _ = self._ask({**self._replaying(steps, 0), "compares_states": False}, OTHER_SEED, stir=5)
+        for mine, theirs in zip(steps, told["steps"] if told and not told["unfit"] else [], strict=False):
+            name = mine["method"]
+            row = self._methods.get(name)
+            if not _is_same(mine, theirs) and row is not None and row.is_agreed:
+                if not self._has(name, "set order"):
+                    reason = (
+                        f"`{name}` shows the order of a set: with another hash seed it {_both(theirs, mine)}"
+                    )
+                    fix = "use sorted(...) or a dict if groups are to give the same"
+                    self._note(name, "set order", reason, fix)
+                return
+
+    def _replaying(self, steps: list[dict[str, Any]], begin: int) -> dict[str, Any]:
+        calls = [[step["method"], step["payload"], step["digest"], step["image"]] for step in steps]
+        return {"does": "replay", "calls": calls, "from": begin, "compares_states": True}
+
+    def _kept(self, name: str, reason: str) -> None:
+        row = self._methods.get(name)
+        if row is not None:
+            row.is_kept = False
+        if not self._has(name, "kept"):
+            self._problem(name, "kept", reason, "keep all that calls need in the state, see docs/state.md")
+
+    def _differs(self, name: str, reason: str) -> None:
+        row = self._methods.get(name)
+        if row is not None:
+            row.is_agreed = False
+        if not self._has(name, "differs"):
+            fix = "take time, chance and numbers from Python's own modules, and no addresses"
+            self._problem(name, "differs", reason, fix)
+
+    def _has(self, name: str, rule: str) -> bool:
+        return any(each.rule == rule and each.function.rpartition(".")[2] == name for each in self._found)
+
+    def _problem(self, name: str, rule: str, reason: str, fix: str) -> None:
+        if not self._has(name, rule):
+            self._add("problem", name, rule, reason, fix)
+
+    def _note(self, name: str, rule: str, reason: str, fix: str) -> None:
+        self._add("note", name, rule, reason, fix)
+
+    def _add(self, level: Any, name: str, rule: str, reason: str, fix: str) -> None:
+        row = self._methods.get(name)
+        file = row.file if row is not None else next((each.file for each in self._methods.values()), "")
+        line = self._lines.get(name) or (row.line if row is not None else 0)
+        self._found.append(Found(level, rule, file, line, f"{self._class}.{name}", reason, fix))
+
+
+def _is_same(mine: dict[str, Any], theirs: dict[str, Any]) -> bool:
+    return (mine["how"], mine["outcome"]) == (theirs["how"], theirs["outcome"])
+
+
+def _both(mine: dict[str, Any], theirs: dict[str, Any]) -> str:
+    words = {"returned": "returned", "raised": "raised", "untold": "returned", "endless": "did not end"}
+    return (
+        f"{words[mine['how']]} {_short(mine['shown'])} where another replica "
+        f"{words[theirs['how']]} {_short(theirs['shown'])}"
+    )
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def check(plan: Plan) -> Report:
+    """Check a class; raises Unfit when there is no instance to check, LookupError when there is no class."""
+    return Check(plan).run()
+
+
+def rows(methods: Iterable[Method]) -> list[list[str]]:
+    """The table's rows.
+
+    >>> rows([Method("put", "", "assigns `self.x`", "bank.py", 3)])
+    [['put', 'no', '-', '-', '-', 'not called']]
+    """
+    return [method.cells() for method in methods]

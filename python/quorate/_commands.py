@@ -1,0 +1,146 @@
+"""`quorate check` and `quorate lint`, which the program `quorate` starts as ``python -m quorate._commands``.
+
+Exit codes: 0 no problems, 1 problems found, 2 the command or its arguments are wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import os
+import sys
+from typing import Any
+
+from quorate import _check, _lint
+from quorate._findings import Found, as_json, table
+
+USAGE = 2
+
+
+def main(words: list[str] | None = None) -> int:
+    """Run a command; the exit code."""
+    options = _parser().parse_args(words)
+    sys.path.insert(0, os.getcwd())
+    try:
+        return int(options.run(options))
+    except (LookupError, _Usage) as error:
+        print(f"quorate: {error.args[0]}", file=sys.stderr)
+        return USAGE
+    except _check.Unfit as error:
+        print(f"quorate: {error}", file=sys.stderr)
+        return 1
+
+
+class _Usage(Exception):
+    """What the command line says makes no sense."""
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="quorate", description="Find out what a group would do with a class."
+    )
+    commands = parser.add_subparsers(required=True)
+    check = commands.add_parser("check", help="run the class in several processes, and compare them")
+    lint = commands.add_parser("lint", help="read its source only")
+    for command, run in ((check, _run_check), (lint, _run_lint)):
+        command.add_argument("class_path", metavar="MODULE:CLASS")
+        command.add_argument("-o", "--output", choices=("table", "json"), default="table")
+        command.set_defaults(run=run)
+    check.add_argument("--args", help="constructor arguments, a JSON list; default: made up where needed")
+    check.add_argument("--kwargs", help="constructor keyword arguments, a JSON object")
+    check.add_argument(
+        "--calls", help='a file of calls that come first, one JSON list a line: ["deposit", 10]'
+    )
+    check.add_argument(
+        "--allow", action="append", default=[], help="a package whose instances may be in the state"
+    )
+    check.add_argument("--short", action="store_true", help="in a second, without what needs time to pass")
+    return parser
+
+
+def _run_lint(options: Any) -> int:
+    found = _lint.lint(_lint.class_of(options.class_path, [os.getcwd()]))
+    if options.output == "json":
+        print(as_json(found))
+    else:
+        _print_found(found)
+    return int(any(each.level == "problem" for each in found))
+
+
+def _run_check(options: Any) -> int:
+    plan = _check.Plan(
+        options.class_path,
+        [os.getcwd()],
+        args=_json(options.args, list),
+        kwargs=_json(options.kwargs, dict),
+        allow=options.allow,
+        given=_given(options.calls),
+        calls=60 if options.short else _check.Plan("", []).calls,
+        is_short=options.short,
+    )
+    report = _check.check(plan)
+    if options.output == "json":
+        print(as_json(report.found, methods=[dataclasses.asdict(method) for method in report.methods]))
+    else:
+        if not options.short:
+            print(table(_check.TITLES, _check.rows(report.methods)), end="\n\n")
+        _print_found(report.found)
+        _print_unproven(report.methods, is_short=options.short)
+    return int(report.problems > 0)
+
+
+def _print_found(found: list[Found]) -> None:
+    for each in found:
+        print(each)
+    if not found:
+        print("nothing found")
+
+
+def _print_unproven(methods: list[_check.Method], *, is_short: bool) -> None:
+    for method in methods if not is_short else []:
+        if method.unguessed:
+            print(
+                f"{method.file}:{method.line}: {method.name} was not called: {method.unguessed}; see --calls"
+            )
+        elif not method.kind and method.calls and not method.changed:
+            words = f"{method.name} changed nothing, and is ordered because it {method.why}"
+            print(f"{method.file}:{method.line}: {words}: mark it @quorate.readonly if it never does")
+
+
+def _json(text: str | None, kind: type) -> Any:
+    if text is None:
+        return None
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise _Usage(f"'{text}' is not JSON: {error}") from error
+    if not isinstance(value, kind):
+        raise _Usage(f"'{text}' is not a JSON {'list' if kind is list else 'object'}")
+    return value
+
+
+def _given(path: str | None) -> list[tuple[str, list[Any], dict[str, Any]]]:
+    """The calls of a file: lists of a method and arguments, or objects with method, args and kwargs."""
+    if path is None:
+        return []
+    try:
+        with open(path, encoding="utf-8") as file:
+            lines = [(number, line) for number, line in enumerate(file, 1) if line.strip()]
+    except OSError as error:
+        raise _Usage(f"{path}: {error.strerror}") from error
+    calls: list[tuple[str, list[Any], dict[str, Any]]] = []
+    for number, line in lines:
+        try:
+            call = json.loads(line)
+            if isinstance(call, list):
+                calls.append((str(call[0]), call[1:], {}))
+            else:
+                calls.append((call["method"], call.get("args", []), call.get("kwargs", {})))
+        except (ValueError, LookupError, TypeError) as error:
+            raise _Usage(f'{path}:{number}: a call is a JSON list such as ["deposit", 10]') from error
+    return calls
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,296 @@
+"""A process of `quorate check`: it makes an object as a host would, calls it, and tells what came of it.
+
+Started as ``python -m quorate._trial``. A request comes on standard input, and answers leave on what was
+standard output. It has the agreed environment of a host, and refuses what a host refuses.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import random
+import signal
+import struct
+import sys
+import types
+from typing import Any, BinaryIO
+
+from quorate import _environment, _guesses, _host, _names, _native, _reads
+from quorate._errors import QuorateError
+
+CALL_SECONDS = 2.0
+"""After that a call is taken for endless."""
+
+IMAGES_BYTES_MAX = 32 << 20
+"""Of kept images, which name the attribute that differs; beyond it only digests are compared."""
+
+ALIASES_MAX = 100
+"""Containers that are watched; one is enough to say it."""
+
+REACHED_MAX = 20_000
+"""Objects of the state in which a returned container is looked for."""
+
+START_NS = 1_700_000_000_000_000_000
+
+Answer = dict[str, Any]
+
+
+class _Endless(BaseException):
+    """Raised by the alarm inside a call."""
+
+
+def send(stream: BinaryIO, message: Any) -> None:
+    """Write a message with its length."""
+    data = _native.dumps(message)
+    stream.write(struct.pack("<I", len(data)) + data)
+    stream.flush()
+
+
+def receive(stream: BinaryIO) -> Any:
+    """Read a message; None when the stream has ended."""
+    head = stream.read(4)
+    if len(head) < 4:
+        return None
+    return _native.loads(stream.read(struct.unpack("<I", head)[0]))
+
+
+class Trial:
+    """One object, and the calls that are made on it."""
+
+    def __init__(self, request: Any, answers: BinaryIO) -> None:
+        self._request, self._answers = request, answers
+        self._describer = _host.Host(-1)
+        self._images_left = IMAGES_BYTES_MAX
+        self._returned_earlier: dict[int, tuple[Any, bytes]] = {}
+        self.cls: type = object
+        self.target: Any = None
+        self.refused = ""
+
+    def make(self) -> None:
+        """The class, and an instance: made, or restored from an image. Raises Unfit."""
+        request = self._request
+        self._describer._places = _host._Places.of_this_process(request["paths"])
+        sys.path[:0] = request["paths"]
+        for package in request["allow"]:
+            _host._allow([package])
+        self.cls = _host._find_class(request["class"], request["paths"])
+        _names.register(self.cls)
+        _stir(request["stir"])
+        _native.set_environment(START_NS, 1, 0, 1)
+        args, kwargs = request["args"], request["kwargs"]
+        if request["guess_arguments"]:
+            args, kwargs = _guesses.Guesser(request["seed"]).arguments(self.cls)
+        self.target = _host._construct(self.cls, args, kwargs)
+        self.refused = _host._unfit_state({1: self.target}, self.cls) or ""
+        if request["image"] is not None:
+            # A host makes its objects too before it restores them.
+            with _names.restoring():
+                self.target = _native.load_state(request["image"])
+
+    def image(self) -> bytes | None:
+        """The state, None when it cannot be encoded."""
+        try:
+            return _native.dump_state(self.target)
+        except Exception:
+            return None
+
+    def methods(self) -> list[Answer]:
+        """What is known of each method before it is called."""
+        told = []
+        for name in _reads.public_methods(self.cls):
+            finding = _reads.find(self.target, name)
+            file, line = _place(getattr(self.cls, name))
+            told.append(
+                {"name": name, "kind": finding.kind, "why": finding.reason, "file": file, "line": line}
+                | {"why_line": finding.line}
+            )
+        return told
+
+    def step(self, index: int, method: str, payload: bytes) -> Answer:
+        """One call, and what came of it."""
+        send(self._answers, {"at": method})
+        args, kwargs = _native.loads(payload)
+        # As a batch of its own: time rises, and chance is that of the call.
+        _native.set_environment(START_NS + (index + 1) * 1_000_000_007, 99, index + 1, 0)
+        told: Answer = {"method": method, "payload": payload, "alias": False}
+        signal.setitimer(signal.ITIMER_REAL, CALL_SECONDS, 0.1)
+        _environment.refuse_effects(True)
+        try:
+            result = self._call(method, args, kwargs)
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            told |= self._returned(result)
+        except _Endless:
+            told |= {"how": "endless", "outcome": b"", "shown": ""}
+        except BaseException as error:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            name, text, arguments = self._describer.describe(error)[:3]
+            told |= {
+                "how": "raised",
+                "outcome": _outcome([name, text, arguments]),
+                "shown": f"{name}: {text}"[:200],
+            }
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            _environment.refuse_effects(False)
+        image = self.image()
+        told["digest"] = _native.digest(image) if image is not None else b""
+        told["image"] = b""
+        if image is not None and self._request["keeps_images"] and len(image) <= self._images_left:
+            self._images_left -= len(image)
+            told["image"] = image
+        return told
+
+    def _call(self, method: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        way = self._describer.way_of(self.cls, method)
+        result = way(self.target, *args, **kwargs) if way else getattr(self.target, method)(*args, **kwargs)
+        if isinstance(result, types.CoroutineType | types.AsyncGeneratorType):
+            return self._describer.finish(self.target, method, result)
+        return result
+
+    def _returned(self, result: Any) -> Answer:
+        try:
+            outcome = _native.dumps(result)
+        except Exception as error:
+            return {"how": "untold", "outcome": b"", "shown": str(error)[:300]}
+        alias = isinstance(result, list | dict | set | bytearray) and self._is_alias(result, outcome)
+        return {"how": "returned", "outcome": outcome, "shown": _shown(result), "alias": alias}
+
+    def _is_alias(self, container: Any, outcome: bytes) -> bool:
+        """Whether the object returns what it changes later; what it only keeps for a client is harmless."""
+        earlier = self._returned_earlier.get(id(container))
+        if earlier is None and len(self._returned_earlier) < ALIASES_MAX and self._holds(container):
+            # Kept, so that no other container gets its address.
+            self._returned_earlier[id(container)] = (container, outcome)
+        return earlier is not None and earlier[1] != outcome
+
+    def _holds(self, container: Any) -> bool:
+        """Whether a container that was returned is a part of the state."""
+        seen: set[int] = {id(self.target)}
+        waiting: list[Any] = [self.target]
+        while waiting and len(seen) < REACHED_MAX:
+            for inner in gc.get_referents(waiting.pop()):
+                if inner is container:
+                    return True
+                if id(inner) not in seen and not isinstance(
+                    inner, type | types.ModuleType | types.FunctionType
+                ):
+                    seen.add(id(inner))
+                    waiting.append(inner)
+        return False
+
+    def explore(self) -> Answer:
+        """Given calls first, then guessed ones."""
+        request = self._request
+        guesser = _guesses.Guesser(request["seed"])
+        steps = [
+            self.step(index, method, payload) for index, (method, payload) in enumerate(request["calls"])
+        ]
+        names = [name for name in _reads.public_methods(self.cls) if name not in request["without"]]
+        unguessed: dict[str, str] = {}
+        chooser = random.Random(request["seed"])
+        while len(steps) < request["count"] and len(unguessed) < len(names):
+            method = chooser.choice([name for name in names if name not in unguessed])
+            try:
+                args, kwargs = guesser.arguments(getattr(self.target, method))
+                payload = _native.dumps([args, kwargs])
+            except Exception as error:
+                unguessed[method] = str(error)
+                continue
+            steps.append(self.step(len(steps), method, payload))
+            guesser.ended(
+                not steps[-1]["shown"].startswith(("builtins.TypeError", "builtins.AttributeError"))
+            )
+            if steps[-1]["how"] == "returned":
+                guesser.saw(_native.loads(steps[-1]["outcome"]))
+            if steps[-1]["how"] == "endless":
+                break
+        return {"steps": steps, "unguessed": unguessed}
+
+    def replay(self) -> Answer:
+        """The calls of another process; ends where the state differs."""
+        steps = []
+        for index, (method, payload, digest, image) in enumerate(
+            self._request["calls"], self._request["from"]
+        ):
+            told = self.step(index, method, payload)
+            told["attribute"] = ""
+            steps.append(told)
+            if self._request["compares_states"] and told["digest"] != digest:
+                told["attribute"] = _host._changed_attribute(self.target, image) if image else "its state"
+                break
+        return {"steps": steps, "unguessed": {}}
+
+
+def _outcome(parts: list[Any]) -> bytes:
+    try:
+        return _native.dumps(parts)
+    except QuorateError:
+        return _native.dumps(parts[:2])
+
+
+def _shown(value: Any) -> str:
+    try:
+        return repr(value)[:200]
+    except Exception:
+        return f"a {type(value).__name__}"
+
+
+def _place(method: Any) -> tuple[str, int]:
+    while hasattr(method, "__wrapped__"):
+        method = method.__wrapped__
+    code = getattr(method, "__code__", None)
+    return (code.co_filename, code.co_firstlineno) if code else ("", 0)
+
+
+def _stir(seed: int) -> None:
+    """Make memory untidy, so that addresses have another order than in the other processes."""
+    if not seed:
+        return
+    chance = random.Random(seed)
+    blocks: list[Any] = [bytes(size) for size in range(0, 500, 8) for _ in range(200)]
+    blocks += [[] for _ in range(500)]
+    blocks += [{} for _ in range(500)]
+    chance.shuffle(blocks)
+    del blocks[::2]
+    chance.shuffle(blocks)
+    _kept.extend(blocks[::3])
+
+
+_kept: list[Any] = []
+
+
+def _ring(_signal: int, _frame: Any) -> None:
+    raise _Endless
+
+
+def main() -> None:
+    """Answer one request."""
+    answers = os.fdopen(os.dup(1), "wb")
+    requests = os.fdopen(os.dup(0), "rb")
+    null = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1, 2):
+        os.dup2(null, descriptor)
+    signal.signal(signal.SIGALRM, _ring)
+    _environment.install()
+    request = receive(requests)
+    trial = Trial(request, answers)
+    try:
+        trial.make()
+    except _host.Unfit as unfit:
+        send(answers, {"unfit": list(unfit.args)})
+        return
+    except _guesses.NoGuess as error:
+        send(answers, {"unfit": ["constructor", f"{error}: give --args"]})
+        return
+    told: Answer = {"first": trial.image() or b"", "methods": [], "unfit": None}
+    if request["does"] == "explore":
+        told["methods"] = trial.methods()
+        told["state"] = trial.refused
+        told |= trial.explore()
+    else:
+        told |= trial.replay()
+    send(answers, told)
+
+
+if __name__ == "__main__":
+    main()

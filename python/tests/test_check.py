@@ -1,0 +1,163 @@
+"""`quorate check` and `quorate lint` find planted faults, and do not complain of sound classes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import planted_faults
+import pytest
+import sound_classes
+
+import quorate
+from quorate import _check, _guesses, _lint, _local
+
+HERE = str(Path(__file__).parent)
+SOUND = [cls.__name__ for cls in sound_classes.SOUND]
+RULES = [(name, method, rule) for name, (method, rule) in planted_faults.FAULTS.items() if rule]
+UNREAD = [name for name, _, rule in RULES if rule != "locale"]
+"""Faults that lint knows, and that show when the class runs too."""
+
+
+def plan(path: str, **more: Any) -> _check.Plan:
+    return _check.Plan(path, [HERE], **{"calls": 80, "restores": 1, **more})
+
+
+@pytest.fixture(scope="module")
+def reports() -> Callable[[str], _check.Report]:
+    """Reports by class, two checks at a time: each is a handful of processes."""
+    plans = {name: plan(f"planted_faults:{name}") for name in planted_faults.FAULTS}
+    plans |= {name: plan(f"sound_classes:{name}") for name in SOUND}
+    plans |= {f"{name} unread": plan(f"planted_faults:{name}", reads_source=False) for name in UNREAD}
+    with ThreadPoolExecutor(2) as pool:
+        found = dict(zip(plans, pool.map(_check.check, plans.values()), strict=True))
+    return found.__getitem__
+
+
+@pytest.mark.parametrize("name", planted_faults.FAULTS)
+def test_a_planted_fault_is_found_with_its_line(name: str, reports: Callable[[str], _check.Report]) -> None:
+    method, _ = planted_faults.FAULTS[name]
+    found = [each for each in reports(name).found if each.function == f"{name}.{method}"]
+    assert found, reports(name).found
+    assert all(each.file.endswith("planted_faults.py") and each.line > 0 for each in found)
+
+
+@pytest.mark.parametrize("name", UNREAD)
+def test_running_the_class_alone_finds_the_fault_too(
+    name: str, reports: Callable[[str], _check.Report]
+) -> None:
+    method, _ = planted_faults.FAULTS[name]
+    report = reports(f"{name} unread")
+    assert [each for each in report.found if each.function == f"{name}.{method}"], report.found
+
+
+@pytest.mark.parametrize("name", SOUND)
+def test_a_sound_class_gives_no_alarm(name: str, reports: Callable[[str], _check.Report]) -> None:
+    report = reports(name)
+    assert report.found == []
+    assert all(method.calls and not method.unguessed for method in report.methods), report.methods
+
+
+@pytest.mark.parametrize(("name", "method", "rule"), RULES)
+def test_lint_finds_the_fault_in_the_source(name: str, method: str, rule: str) -> None:
+    found = _lint.lint(getattr(planted_faults, name))
+    assert [each.rule for each in found] == [rule]
+    assert found[0].function == f"{name}.{method}"
+
+
+@pytest.mark.parametrize("name", SOUND)
+def test_lint_does_not_complain_of_a_sound_class(name: str) -> None:
+    assert _lint.lint(getattr(sound_classes, name)) == []
+
+
+def test_methods_that_end_the_process_or_never_return_are_named_and_left_out() -> None:
+    report = _check.check(plan("odd_classes:Odd", calls=40))
+    rules = {each.function: each.rule for each in report.found}
+    assert rules == {"Odd.end": "ends", "Odd.spin": "endless", "Odd.lock": "travels"}
+    rows = {method.name: method for method in report.methods}
+    assert rows["count"].calls > 0
+    assert rows["lock"].cells()[2] == "NO"
+    assert "Callable" in rows["apply"].unguessed
+
+
+def run(*words: str) -> subprocess.CompletedProcess[str]:
+    package = str(Path(quorate.__file__).parent.parent)
+    environment = {**os.environ, "PYTHONPATH": package}
+    command = [sys.executable, "-m", "quorate._commands", *words]
+    return subprocess.run(command, cwd=HERE, env=environment, capture_output=True, text=True, check=False)
+
+
+def test_the_calls_of_a_file_come_first(tmp_path: Path) -> None:
+    calls = tmp_path / "calls"
+    calls.write_text('["open", "sesame"]\n{"method": "open", "kwargs": {"word": "sesame"}}\n')
+    ended = run("check", "odd_classes:Guarded", "--calls", str(calls), "--short", "-o", "json")
+    method = json.loads(ended.stdout)["methods"][0]
+    assert method["changed"] >= 2
+    calls.write_text("open\n")
+    ended = run("check", "odd_classes:Guarded", "--calls", str(calls))
+    assert ended.returncode == 2
+    assert "calls:1: a call is a JSON list" in ended.stderr
+
+
+def test_the_exit_code_tells_problems_from_wrong_words() -> None:
+    assert run("check", "sound_classes:Dice", "--short").returncode == 0
+    ended = run("check", "planted_faults:Ticket", "--short", "-o", "json")
+    assert ended.returncode == 1
+    assert {each["rule"] for each in json.loads(ended.stdout)["found"]} == {"kept", "outside"}
+    assert run("lint", "planted_faults:Queue").returncode == 1
+    assert run("lint", "planted_faults:Journal").returncode == 0, "a note is no problem"
+    for words in (["check", "nowhere:Dice"], ["check", "sound_classes:Dice", "--args", "3"], ["check"]):
+        assert run(*words).returncode == 2
+
+
+def test_the_program_has_both_commands() -> None:
+    for words in (["lint", "planted_faults:Queue"], ["check", "--short", "planted_faults:Ticket"]):
+        package = str(Path(quorate.__file__).parent.parent)
+        environment = {**os.environ, "QUORATE_PYTHON": sys.executable, "PYTHONPATH": package}
+        for program in ([_local.program()], [sys.executable, "-m", "quorate"]):
+            ended = subprocess.run(
+                [*program, *words, "-o", "json"],
+                cwd=HERE,
+                env=environment,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            assert ended.returncode == 1, ended.stderr
+            assert json.loads(ended.stdout)["found"]
+
+
+@pytest.mark.parametrize(("more", "warns"), [([], True), (["--no-check"], False)])
+def test_up_warns_of_the_problems_of_a_new_class(more: list[str], warns: bool) -> None:
+    environment = {**os.environ, "QUORATE_PYTHON": sys.executable}
+    command = [_local.program(), "up", "planted_faults:Forgetful", "--port", "0", "--nodes", "1", *more]
+    with subprocess.Popen(
+        command, cwd=HERE, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as group:
+        assert group.stdout is not None
+        assert group.stderr is not None
+        assert group.stdout.readline().startswith("quorate://")
+        first = group.stderr.readline() if warns else ""
+        group.terminate()
+        _, rest = group.communicate(timeout=60)
+    assert ("after a restore `history`" in first + rest) == warns
+
+
+def test_the_same_seed_makes_the_same_arguments() -> None:
+    def method(amount: int, name: str | None, tags: list[str], *, colour: sound_classes.Colour) -> None: ...
+
+    first, again = ([guesser.arguments(method) for _ in range(20)] for guesser in _guessers())
+    assert first == again
+    assert {type(positional[0]) for positional, _ in first} == {int}
+    assert {type(positional[1]) for positional, _ in first} == {str, type(None)}
+    assert all(isinstance(named["colour"], sound_classes.Colour) for _, named in first)
+
+
+def _guessers() -> list[_guesses.Guesser]:
+    return [_guesses.Guesser(5), _guesses.Guesser(5)]

@@ -37,6 +37,8 @@ pub enum Cause {
     DeadlinePassed,
     /// A replica refused it for good.
     Refused(Refusal),
+    /// The connection on which its only copy was sent was lost.
+    ConnectionLost,
     /// The addresses of its group belong to another cluster now.
     OtherCluster {
         /// The cluster that the client first spoke to.

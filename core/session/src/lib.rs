@@ -13,6 +13,6 @@ mod session;
 
 pub use answer::{Answer, Cause, Failure};
 pub use limits::SessionConfig;
-pub use outstanding::{Operation, Ticket};
+pub use outstanding::{Attempts, Operation, Ticket};
 pub use route::Preference;
 pub use session::{ClientSession, SessionInput, SessionOutput};

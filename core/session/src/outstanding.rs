@@ -56,11 +56,23 @@ impl Operation {
     }
 }
 
+/// How often an operation may be sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Attempts {
+    /// Until it is answered or its deadline passes: what was refused for the moment, or sent on a connection that was lost,
+    /// is sent again.
+    #[default]
+    Many,
+    /// Once: it ends with what kept that one copy from an answer.
+    One,
+}
+
 /// An operation without an answer.
 #[derive(Clone, Debug)]
 pub(crate) struct Pending {
     pub(crate) operation: Operation,
     pub(crate) deadline: Time,
+    pub(crate) attempts: Attempts,
     /// Copies sent in the current session for which no replica has said that nothing happened.
     pub(crate) copies: u32,
     /// Nodes in a row that had no room on their disk for it.
@@ -73,6 +85,11 @@ impl Pending {
     /// Whether a replica may have executed it in the current session.
     pub(crate) fn is_in_doubt(&self) -> bool {
         self.copies > 0
+    }
+
+    /// Whether it was sent and may not be sent again.
+    pub(crate) fn is_spent(&self) -> bool {
+        self.attempts == Attempts::One && self.copies > 0
     }
 }
 

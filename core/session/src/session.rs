@@ -4,7 +4,7 @@ mod refusals;
 mod timers;
 
 use crate::limits::DIAL_DOUBLINGS;
-use crate::outstanding::{Outstanding, Pending};
+use crate::outstanding::{Attempts, Outstanding, Pending};
 use crate::route::Route;
 use crate::{Answer, Cause, Failure, Operation, Preference, SessionConfig, Ticket};
 use quorate_types::zoo::{Plant, planted};
@@ -184,7 +184,7 @@ impl ClientSession {
         }
     }
 
-    /// Begins an operation; `None` if the bound of operations in flight is reached.
+    /// Begins an operation, which is sent until it is answered; `None` if the bound of operations in flight is reached.
     pub fn begin(
         &mut self,
         now: Time,
@@ -192,10 +192,19 @@ impl ClientSession {
         deadline: Time,
         out: &mut Vec<SessionOutput>,
     ) -> Option<Ticket> {
-        let span = self.calls.next_number() - self.calls.first();
-        if self.in_flight() >= self.config.in_flight_max
-            || span >= 2 * self.config.in_flight_max as u64
-        {
+        self.attempt(now, operation, deadline, Attempts::Many, out)
+    }
+
+    /// Begins an operation that is sent so often; `None` if the bound of operations in flight is reached.
+    pub fn attempt(
+        &mut self,
+        now: Time,
+        operation: Operation,
+        deadline: Time,
+        attempts: Attempts,
+        out: &mut Vec<SessionOutput>,
+    ) -> Option<Ticket> {
+        if !self.has_room() {
             return None;
         }
         if self.in_flight() == 0 {
@@ -205,6 +214,7 @@ impl ClientSession {
         let pending = Pending {
             operation,
             deadline,
+            attempts,
             copies: 0,
             full_nodes: 0,
             resend_at: None,
@@ -223,6 +233,25 @@ impl ClientSession {
         };
         self.send_one(now, ticket, out);
         Some(ticket)
+    }
+
+    /// Whether the bound of operations in flight lets another one begin.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        let span = self.calls.next_number() - self.calls.first();
+        self.in_flight() < self.config.in_flight_max && span < 2 * self.config.in_flight_max as u64
+    }
+
+    /// Takes an operation back that no replica has executed or will; says whether it did. Its number stays unused.
+    pub fn withdraw(&mut self, ticket: Ticket) -> bool {
+        let (of_kind, number) = match ticket {
+            Ticket::Call(number) => (&mut self.calls, number),
+            Ticket::Request(number) => (&mut self.requests, number),
+        };
+        let is_unsent = of_kind
+            .pending_mut(number)
+            .is_some_and(|pending| !pending.is_in_doubt());
+        is_unsent && of_kind.take(number).is_some()
     }
 
     /// Takes one input to its end.
@@ -357,7 +386,11 @@ impl ClientSession {
 
     fn on_leader(&mut self, now: Time, leader: Option<NodeId>, out: &mut Vec<SessionOutput>) {
         let Some(leader) = leader else { return };
+        // A move leaves the connection, and with it what was sent for the only time.
+        let holds_spent = self.calls.iter_mut().any(|(_, p)| p.is_spent())
+            || self.requests.iter_mut().any(|(_, p)| p.is_spent());
         let may_move = self.config.preference == Preference::Leader
+            && !holds_spent
             && self
                 .last_move
                 .is_none_or(|last| now.since(last) >= self.config.retry_pause);

@@ -11,6 +11,9 @@ pub enum CallCause {
     /// It timed out.
     #[error("the deadline passed")]
     DeadlinePassed,
+    /// The connection was lost on which it was sent, and it was to be sent once.
+    #[error("the connection was lost, and the call was not to be sent again")]
+    ConnectionLost,
     /// It was not ordered.
     #[error("it was not ordered")]
     NotOrdered,
@@ -64,8 +67,9 @@ pub enum CallCause {
 
 impl CallCause {
     /// Every cause.
-    pub const ALL: [CallCause; 15] = [
+    pub const ALL: [CallCause; 16] = [
         CallCause::DeadlinePassed,
+        CallCause::ConnectionLost,
         CallCause::NotOrdered,
         CallCause::LeaderChanged,
         CallCause::Overloaded,
@@ -90,6 +94,7 @@ impl CallCause {
     pub fn name(self) -> &'static str {
         match self {
             CallCause::DeadlinePassed => "deadline_passed",
+            CallCause::ConnectionLost => "connection_lost",
             CallCause::NotOrdered => "not_ordered",
             CallCause::LeaderChanged => "leader_changed",
             CallCause::Overloaded => "overloaded",
@@ -115,6 +120,7 @@ impl CallCause {
             | CallCause::TooLarge
             | CallCause::NoSnapshots => true,
             CallCause::DeadlinePassed
+            | CallCause::ConnectionLost
             | CallCause::NotOrdered
             | CallCause::LeaderChanged
             | CallCause::Overloaded
@@ -133,6 +139,7 @@ impl From<Failure> for CallCause {
     fn from(failure: Failure) -> CallCause {
         match failure.cause {
             Cause::DeadlinePassed => CallCause::DeadlinePassed,
+            Cause::ConnectionLost => CallCause::ConnectionLost,
             Cause::OtherCluster { pinned, found } => CallCause::OtherCluster { pinned, found },
             Cause::Refused(refusal) => match refusal {
                 Refusal::NotOrdered => CallCause::NotOrdered,

@@ -1,7 +1,7 @@
 //! Handling of refusals: end the operation, send it again later, or send it to another node.
 
 use super::{ClientSession, Link, Registration, SessionOutput};
-use crate::outstanding::Pending;
+use crate::outstanding::{Attempts, Pending};
 use crate::{Failure, Operation};
 use quorate_types::{Ask, CommandId, Duration, ReadLevel, Refusal, SessionId, Time};
 
@@ -18,6 +18,7 @@ impl ClientSession {
         {
             pending.copies = pending.copies.saturating_sub(1);
         }
+        self.finish_attempt(ask, refusal, out);
         match (ask, refusal) {
             (Ask::Session(session), Refusal::SessionExpired)
             | (Ask::Call(CommandId { session, .. }), Refusal::SessionExpired) => {
@@ -42,6 +43,24 @@ impl ClientSession {
                 self.finish_request(number, Err(Failure::refused(refusal)), out);
             }
             (_, _) => self.delay(now, ask),
+        }
+    }
+
+    /// Ends an operation whose only copy was refused.
+    fn finish_attempt(&mut self, ask: Ask, refusal: Refusal, out: &mut Vec<SessionOutput>) {
+        let is_last = |pending: &mut Pending| pending.attempts == Attempts::One;
+        if !self.pending_mut(ask).is_some_and(is_last) {
+            return;
+        }
+        let failure = Err(Failure::refused(refusal));
+        match ask {
+            Ask::Call(id) => {
+                if let Some(number) = self.call_number(id) {
+                    self.finish_call(number, failure, out);
+                }
+            }
+            Ask::Request(number) => self.finish_request(number, failure, out),
+            Ask::Open(_) | Ask::Session(_) => {}
         }
     }
 

@@ -8,6 +8,9 @@ use quorate_types::{Duration, FromClient, Time};
 impl ClientSession {
     pub(super) fn on_wake(&mut self, now: Time, out: &mut Vec<SessionOutput>) {
         self.fail_overdue(now, out);
+        if self.link != Link::Up {
+            self.fail_all(Cause::ConnectionLost, |pending| pending.is_spent(), out);
+        }
         match self.link {
             Link::Down { dial_at } if now >= dial_at => self.dial(now, out),
             Link::Dialling { until } if now >= until => {

@@ -2,6 +2,7 @@
 
 mod belonging;
 mod leaving;
+mod once;
 mod reading;
 
 use quorate_session::{

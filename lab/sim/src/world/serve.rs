@@ -175,9 +175,10 @@ impl World {
                 let is_copied = match (failure.cause, client.hears) {
                     (Cause::Refused(_), Some(id)) => client.copied.contains(&id),
                     (Cause::Refused(_), None)
-                    | (Cause::DeadlinePassed | Cause::OtherCluster { .. }, _) => {
-                        !client.copied.is_empty()
-                    }
+                    | (
+                        Cause::DeadlinePassed | Cause::ConnectionLost | Cause::OtherCluster { .. },
+                        _,
+                    ) => !client.copied.is_empty(),
                 };
                 // Where few bytes of replies are kept, a reply may go before its client has read it.
                 let keeps_all = self.setup.kept == KeptLimits::default();

@@ -24,6 +24,7 @@ from quorate._connect import (
 )
 from quorate._errors import (
     Closed,
+    Forked,
     MalformedValue,
     MethodSkipped,
     NoSuchMethod,
@@ -49,12 +50,13 @@ from quorate._local import local
 from quorate._names import register
 from quorate._native import __version__
 from quorate._options import Freshness, Level, Options, Tls, readonly
-from quorate._proxy import freshness, reading, weak
+from quorate._proxy import freshness, options, reading, weak
 
 __all__ = [
     "AsyncConnection",
     "Closed",
     "Connection",
+    "Forked",
     "Freshness",
     "Level",
     "MalformedValue",
@@ -86,6 +88,7 @@ __all__ = [
     "freshness",
     "gather",
     "local",
+    "options",
     "reading",
     "readonly",
     "register",

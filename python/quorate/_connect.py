@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
 from quorate import _names, _native
+from quorate._futures import loop_end
 from quorate._options import Options, Tls
 from quorate._proxy import Flow, Method, Origin, Proxy
 from quorate._special import Pending
@@ -16,6 +17,9 @@ from quorate._special import Pending
 T = TypeVar("T")
 P = ParamSpec("P")
 R = TypeVar("R")
+R2 = TypeVar("R2")
+R3 = TypeVar("R3")
+R4 = TypeVar("R4")
 
 CONNECT_SECONDS = 10.0
 """Time to find a leader, and for each call, unless another is given."""
@@ -98,7 +102,7 @@ class AsyncMethod(Method):
     __slots__ = ()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return asyncio.wrap_future(self.flow.begin(self.name, args, kwargs))
+        return self.begin_in_loop(args, kwargs)
 
 
 class AsyncProxy(Proxy):
@@ -135,9 +139,20 @@ class AsyncConnection:
         self._client: _native.Client | None = None
 
     async def __aenter__(self) -> Any:
-        # Finding a leader may block, so it does so on a thread.
-        self._client = await asyncio.to_thread(_open, *self._arguments)
-        flow = Flow(self._client, self._cls, Options())
+        endpoint, cls, timeout, tls = self._arguments
+        loop = asyncio.get_running_loop()
+        opened = loop.create_future()
+        paths = tls.paths if tls else None
+        name = cls.__name__ if cls else None
+        client = _native.Client.open(loop_end(loop), opened, endpoint, timeout, name, tls=paths)
+        try:
+            await opened
+            client.find_object()
+        except BaseException:
+            client.close()
+            raise
+        self._client = client
+        flow = Flow(client, self._cls, Options())
         flow.ask()
         return AsyncProxy(flow)
 
@@ -148,7 +163,7 @@ class AsyncConnection:
         trace: TracebackType | None,
     ) -> None:
         if self._client is not None:
-            await asyncio.to_thread(self._client.close)
+            self._client.close()
 
 
 def aconnect(
@@ -159,7 +174,10 @@ def aconnect(
     timeout: float = CONNECT_SECONDS,
     tls: Tls | None = None,
 ) -> AsyncConnection:
-    """The asyncio twin of `connect`: methods of the proxy give awaitables.
+    """The asyncio twin of `connect`: its methods give awaitables, for `await` and `asyncio.create_task`.
+
+    What one turn of a loop calls is sent together. To cancel, as `asyncio.timeout` does, takes a call
+    back that was not sent. Of another one it ends the waiting: it may have been executed, or may be yet.
 
     >>> aconnect("quorate://127.0.0.1:7400/Account")  # doctest: +ELLIPSIS
     <quorate.AsyncConnection object at ...>
@@ -172,6 +190,9 @@ def aconnect(
 def submit(method: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]:
     """Call without waiting; futures of one connection are pipelined, and may be executed in any order.
 
+    Calls are sent together: at once when somebody waits for one of them, else within a millisecond. `cancel`
+    takes a call back that was not sent, and returns True; it is never executed. A call that was sent goes on.
+
     >>> submit(len, "abc")
     Traceback (most recent call last):
     ...
@@ -182,21 +203,50 @@ def submit(method: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Futu
     return cast("Future[R]", method.begin(args, kwargs))
 
 
-def gather(*futures: Future[R]) -> list[R]:
-    """Wait for all futures, and return their results in order; the first error is raised at the end.
+@overload
+def gather(*futures: Future[R]) -> list[R]: ...
+@overload
+def gather(first: Future[R], second: Future[R2], /) -> tuple[R, R2]: ...
+@overload
+def gather(first: Future[R], second: Future[R2], third: Future[R3], /) -> tuple[R, R2, R3]: ...
+@overload
+def gather(
+    first: Future[R], second: Future[R2], third: Future[R3], fourth: Future[R4], /
+) -> tuple[R, R2, R3, R4]: ...
+@overload
+def gather(*futures: Future[Any]) -> list[Any]: ...
+def gather(*futures: Future[Any]) -> Any:
+    """Wait for all futures, and list their results in order; the first error is raised at the end.
+
+    Type checkers see the types of up to four results that differ, as those of `asyncio.gather`.
 
     >>> done = Future()
     >>> done.set_result(1)
     >>> gather(done, done)
     [1, 1]
     """
+    results = _native.gather_calls(futures)
+    if results is not None:
+        return results
     errors = [error for error in (future.exception() for future in futures) if error is not None]
     if errors:
         raise errors[0]
     return [future.result() for future in futures]
 
 
-async def agather(*calls: Awaitable[R]) -> list[R]:
+@overload
+async def agather(first: Awaitable[R], second: Awaitable[R2], /) -> tuple[R, R2]: ...
+@overload
+async def agather(
+    first: Awaitable[R], second: Awaitable[R2], third: Awaitable[R3], /
+) -> tuple[R, R2, R3]: ...
+@overload
+async def agather(
+    first: Awaitable[R], second: Awaitable[R2], third: Awaitable[R3], fourth: Awaitable[R4], /
+) -> tuple[R, R2, R3, R4]: ...
+@overload
+async def agather(*calls: Awaitable[R]) -> list[R]: ...
+async def agather(*calls: Awaitable[Any]) -> Any:
     """The asyncio twin of `gather`.
 
     >>> async def one() -> int:

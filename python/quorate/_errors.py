@@ -14,6 +14,7 @@
     │       ├── NotReadOnly        a method that is not known to be read-only, or wrote, was read
     │       ├── OtherCluster       another cluster answers at the addresses: connect anew if you mean it
     │       ├── MethodSkipped      the group decided to skip a call that ends every host
+    │       ├── Forked             this connection belongs to the process that this one was forked off
     │       └── Closed             this connection was closed
     ├── OutcomeUnknown         it may have been executed: look before calling again
     │   ├── TimedOut           (also TimeoutError)
@@ -162,6 +163,14 @@ class Closed(Refused):
     """
 
 
+class Forked(Refused):
+    """The connection was opened before this process was forked off: connect in this process.
+
+    >>> Forked.executed, Forked.retry
+    (False, False)
+    """
+
+
 class OutcomeUnknown(QuorateError):
     """It may have been executed.
 
@@ -279,6 +288,7 @@ _BRANCHES: dict[str, type[QuorateError]] = {
     "outcome_unknown": OutcomeUnknown,
     "invalid": Refused,
     "closed": Closed,
+    "forked": Forked,
 }
 """Every other cause."""
 
@@ -308,6 +318,7 @@ for _class in (
     NotReadOnly,
     OtherCluster,
     MethodSkipped,
+    Forked,
     Closed,
     OutcomeUnknown,
     TimedOut,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, ParamSpec, TypeVar
+from typing import Any, Literal, ParamSpec, TypeVar, get_args
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -13,6 +13,10 @@ R = TypeVar("R")
 Level = Literal["ordered", "confirmed", "lease", "any", "loose"]
 """How fresh a read is: the first three are linearizable. `any` may be stale and tells slot and age, but shows
 nothing older than this client has read before; `loose` may."""
+
+
+TIMEOUT_MAX = 366 * 24 * 3600.0
+"""The longest timeout of a call: a year."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +29,18 @@ class Options:
 
     level: Level | None = None
     """None: every replica executes the call, in the agreed order. Else: one replica executes it as a read."""
+    timeout: float | None = None
+    """Seconds for each call; None: those of the connection."""
+    retry: bool = True
+    """Whether a call is sent again when it is refused for the moment, or its connection is lost."""
+
+    def __post_init__(self) -> None:
+        if self.level is not None and self.level not in get_args(Level):
+            raise ValueError(f"no read level {self.level!r}: use {', '.join(get_args(Level))}")
+        if self.timeout is not None and not 0 < self.timeout < TIMEOUT_MAX:
+            raise ValueError(f"timeout {self.timeout!r}: use seconds above 0 and below {TIMEOUT_MAX:.0f}")
+        if not isinstance(self.retry, bool):
+            raise TypeError(f"retry is a {type(self.retry).__name__}: use True or False")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

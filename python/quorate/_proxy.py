@@ -8,13 +8,13 @@ import dis
 import inspect
 import weakref
 from concurrent.futures import Future
-from typing import Any, ClassVar, TypeVar, cast
+from types import EllipsisType
+from typing import Any, ClassVar, Self, TypeVar, cast
 
 from quorate import _data_model as names
 from quorate import _native, _special
-from quorate._errors import NoSuchMethod, NotReadOnly, QuorateError, StoredMethod
+from quorate._errors import NoSuchMethod, QuorateError, StoredMethod
 from quorate._options import Freshness, Level, Options, Tls
-from quorate._rare_values import ITSELF
 
 T = TypeVar("T")
 
@@ -39,97 +39,60 @@ class Flow:
     when it does not, only declared methods are read.
     """
 
-    __slots__ = ("client", "cls", "freshness", "kind", "options", "origin", "proven", "proxy")
+    __slots__ = ("client", "cls", "kind", "options", "origin", "proven", "proxy", "route")
 
     def __init__(
-        self, client: _native.Client, cls: type | None, options: Options, origin: Origin | None = None
+        self,
+        client: _native.Client,
+        cls: type | None,
+        options: Options,
+        origin: Origin | None = None,
+        proven: set[str] | None = None,
     ) -> None:
         self.client = client
         self.cls = cls
         self.options = options
         self.origin = origin
-        self.freshness = Freshness(0, 0.0)
-        self.proven: set[str] = set()
+        self.proven: set[str] = set() if proven is None else proven
+        timeout, retry = options.timeout, options.retry
+        # A proxy without a connection shows its methods all the same.
+        self.route = _native.Route(client, timeout, retry, self.proven) if client else None
         # The proxy of this flow, which stands in the place of results that are the object itself.
         self.proxy: weakref.ref[Proxy] | None = None
         self.kind: type[Proxy] = Proxy
 
     def beside(self, options: Options) -> Flow:
         """Another path through the same session."""
-        flow = Flow(self.client, self.cls, options, self.origin)
-        flow.proven = self.proven
-        return flow
+        return Flow(self.client, self.cls, options, self.origin, self.proven)
 
     def ask(self) -> None:
         """Ask which methods are reads."""
 
-        def answered(value: Any, error: BaseException | None, _slot: int, _age: int) -> None:
+        def answered(future: Future[Any]) -> None:
             # Objects in Rust, and nodes of earlier builds, have no such list.
-            if error is None and isinstance(value, list):
-                self.proven.update(value)
+            if not future.cancelled() and future.exception() is None and isinstance(future.result(), list):
+                self.proven.update(future.result())
 
+        # On a route of its own: it says nothing about the freshness of what the user reads.
+        route = _native.Route(self.client, None, True, set())
         with contextlib.suppress(QuorateError):
-            self.client.begin(_WHICH_READ, (), {}, "any", answered)
+            _native.Method(route, _WHICH_READ, "any").begin((), None).add_done_callback(answered)
 
     def level_of(self, method: str) -> Level | None:
-        """The level at which a method is called."""
-        if self.options.level is None and (method in self.proven or names.is_readonly(self.cls, method)):
+        """The level of a method; None: it is called, or read while the host says that it is a read."""
+        if self.options.level is None and names.is_readonly(self.cls, method):
             return "confirmed"
         return self.options.level
 
-    def is_taken_back(self, method: str, level: Level | None, error: BaseException | None) -> bool:
-        """Whether the host no longer takes for a read what was called as one for its word only."""
-        is_at_its_word = (
-            level is not None and self.options.level is None and not names.is_readonly(self.cls, method)
-        )
-        if not isinstance(error, NotReadOnly) or not is_at_its_word:
-            return False
-        self.proven.discard(method)
-        return True
-
     def call(self, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call and wait."""
-        level = self.level_of(method)
-        try:
-            value, slot, age = self.client.call(method, args, kwargs, level)
-        except NotReadOnly as error:
-            if not self.is_taken_back(method, level, error):
-                raise
-            level = None
-            value, slot, age = self.client.call(method, args, kwargs, None)
-        if level is not None:
-            self.freshness = Freshness(slot, age / 1e9)
-        return self.itself() if value is ITSELF else value
+        return Method(self, method)(*args, **kwargs)
 
-    def begin(self, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Future[Any]:
-        """Call without waiting."""
-        future: Future[Any] = Future()
-        future.set_running_or_notify_cancel()
-
-        level = self.level_of(method)
-
-        def done(value: Any, error: BaseException | None, slot: int, age: int) -> None:
-            if self.is_taken_back(method, level, error):
-                try:
-                    self.client.begin(method, args, kwargs, None, ended)
-                except Exception as failed:
-                    future.set_exception(failed)
-            else:
-                ended(value, error, slot, age)
-
-        def ended(value: Any, error: BaseException | None, slot: int, age: int) -> None:
-            if error is not None:
-                if isinstance(error, StopIteration) and self.kind._is_async:
-                    # No future of asyncio takes the other one.
-                    error = StopAsyncIteration(error.value)
-                future.set_exception(error)
-            else:
-                if slot:
-                    self.freshness = Freshness(slot, age / 1e9)
-                future.set_result(self.itself() if value is ITSELF else value)
-
-        self.client.begin(method, args, kwargs, level, done)
-        return future
+    @property
+    def freshness(self) -> Freshness:
+        """Slot and age of the newest read."""
+        slot, age = self.route.freshness() if self.route else (0, 0)
+        return Freshness(slot, age / 1e9)
 
     def itself(self) -> Proxy:
         """The proxy; another one if nobody holds it any more."""
@@ -137,21 +100,22 @@ class Flow:
         return self.kind(self) if proxy is None else proxy
 
 
-class Method:
-    """One method of one proxy."""
+class Method(_native.Method):
+    """One method of one proxy: called, it waits."""
 
-    __slots__ = ("flow", "name")
+    __slots__ = ("flow",)
 
-    def __init__(self, flow: Flow, name: str) -> None:
-        self.flow = flow
-        self.name = name
+    flow: Flow
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.flow.call(self.name, args, kwargs)
+    def __new__(cls, flow: Flow, name: str) -> Self:
+        """The method of that name, at the level at which it is called."""
+        method = super().__new__(cls, flow.route, name, flow.level_of(name))
+        method.flow = flow
+        return method
 
-    def begin(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Future[Any]:
-        """Call without waiting."""
-        return self.flow.begin(self.name, args, kwargs)
+    def itself(self) -> Proxy:
+        """What the caller gets where the method returned the object."""
+        return self.flow.itself()
 
     def __repr__(self) -> str:
         return f"<replicated method {self.name}>"
@@ -296,6 +260,31 @@ def with_options(proxy: T, options: Options) -> T:
     """Another proxy of the same object."""
     flow = flow_of(proxy)
     return cast(T, type(cast(Any, proxy))(flow.beside(options)))
+
+
+def options(
+    proxy: T,
+    *,
+    timeout: float | EllipsisType | None = ...,
+    level: Level | EllipsisType | None = ...,
+    retry: bool | EllipsisType = ...,
+) -> T:
+    """A proxy of the same object whose calls have other options; what is not named stays as it is.
+
+    `timeout` is in seconds, None for that of the connection. `level` makes calls reads (see `reading`), None
+    makes them calls. With `retry=False` a call is sent once: a refusal for the moment, or the loss of its
+    connection, ends it at once instead of at its timeout.
+
+    >>> options(7, timeout=0.5)
+    Traceback (most recent call last):
+    ...
+    TypeError: int is not a replicated object: use what quorate.connect gives
+
+    Raises ValueError and TypeError for options that do not exist.
+    """
+    named = {"timeout": timeout, "level": level, "retry": retry}
+    changed: dict[str, Any] = {name: value for name, value in named.items() if value is not ...}
+    return with_options(proxy, dataclasses.replace(flow_of(proxy).options, **changed))
 
 
 def reading(proxy: T, *, level: Level = "confirmed") -> T:

@@ -87,7 +87,8 @@ def test_every_replica_draws_the_same_time_and_randomness(wallet: Wallet) -> Non
 def test_asyncio_has_the_same_calls(wallet: Wallet) -> None:
     async def calls() -> list[int]:
         proxy: Any = AsyncProxy(flow_of(wallet))
-        return await quorate.agather(*(proxy.deposit(0) for _ in range(10)))
+        totals: list[int] = await quorate.agather(*(proxy.deposit(0) for _ in range(10)))
+        return totals
 
     assert asyncio.run(calls()) == [wallet.total()] * 10
 

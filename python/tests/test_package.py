@@ -39,7 +39,7 @@ def test_every_public_name_has_a_docstring_with_an_example() -> None:
 def test_errors_form_one_tree_that_tells_whether_a_call_was_executed() -> None:
     errors = [getattr(quorate, n) for n in quorate.__all__ if isinstance(getattr(quorate, n), type)]
     errors = [e for e in errors if issubclass(e, BaseException)]
-    assert len(errors) == 21
+    assert len(errors) == 22
     for error in errors:
         assert issubclass(error, quorate.QuorateError)
         assert error.fault in ("caller", "service", "method")
@@ -52,6 +52,7 @@ def test_the_class_of_a_failed_call_follows_from_how_it_ended_and_why() -> None:
         "outcome_unknown": quorate.OutcomeUnknown,
         "invalid": quorate.Refused,
         "closed": quorate.Closed,
+        "forked": quorate.Forked,
     }
     for end, branch in branches.items():
         for cause in _native.call_causes():

@@ -1,35 +1,39 @@
-//! The client of `shell/client` for Python: converts, releases the interpreter, calls, converts.
+//! The client of `shell/client` for Python: a connection to a group, and the object that is called.
+//!
+//! Converts and calls. The interpreter is released wherever a thread may wait, and no lock of a client is awaited with it held.
 
-use crate::{decode, encode, hooks};
-use bytes::Bytes;
+use crate::asyncio::LoopEnd;
+use crate::entrance;
+use crate::failures::{call_error, connect_error};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyTuple};
 use quorate_client::{
-    Answer, CallCause, CallError, Client, ConnectError, DriverOptions, Endpoint, Operation,
+    CallCell, CallError, Client, ClientHooks, ClientOpening, DriverOptions, Endpoint, OperationId,
     Preference, TlsClient,
 };
-use quorate_types::{ObjectId, Outcome, ReadLevel};
+use quorate_types::ObjectId;
 use std::path::PathBuf;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-/// How long a waiting call leaves signals (Ctrl-C) unseen.
-const SIGNALS_EVERY: Duration = Duration::from_millis(50);
-
-type Ended = Result<Answer, CallError>;
+/// How long a waiting call leaves signals unseen that another thread took.
+pub(crate) const SIGNALS_EVERY: Duration = Duration::from_millis(50);
 
 /// A session with a group, and the object that is called.
 #[pyclass(frozen, name = "Client")]
 pub(crate) struct NativeClient {
-    connection: Mutex<Option<Arc<Client>>>,
-    object: ObjectId,
+    client: Mutex<Option<Arc<Client>>>,
+    /// The object's name; `None` for the only one.
+    name: Option<String>,
+    object: OnceLock<ObjectId>,
 }
 
-#[derive(Default)]
-struct Cell {
-    ended: Mutex<Option<Ended>>,
-    filled: Condvar,
+/// What a connection is made of.
+struct Way {
+    endpoint: Endpoint,
+    options: DriverOptions,
+    timeout: Duration,
+    name: Option<String>,
 }
 
 #[pymethods]
@@ -45,11 +49,110 @@ impl NativeClient {
         anyone: bool,
         tls: Option<[PathBuf; 3]>,
     ) -> PyResult<NativeClient> {
+        let way = Way::new(py, endpoint, timeout, name, anyone, tls)?;
+        let Way {
+            endpoint,
+            options,
+            timeout,
+            name,
+        } = way;
+        let opened = py.detach(|| Client::open(&endpoint, options, hooks(), timeout));
+        let (client, opening) = opened.map_err(|error| connect_error(py, &error))?;
+        await_open(py, &client, &opening)?;
+        let made = NativeClient::of(client, name);
+        made.find_object(py)?;
+        Ok(made)
+    }
+
+    /// Begins to connect; `future` of the loop behind `end` hears when that is done.
+    #[staticmethod]
+    #[pyo3(signature = (end, future, endpoint, timeout, name=None, *, tls=None))]
+    fn open(
+        py: Python<'_>,
+        end: &LoopEnd,
+        future: Py<PyAny>,
+        endpoint: &str,
+        timeout: f64,
+        name: Option<String>,
+        tls: Option<[PathBuf; 3]>,
+    ) -> PyResult<Py<NativeClient>> {
+        let way = Way::new(py, endpoint, timeout, name, false, tls)?;
+        let told = end.opened(future);
+        let opened =
+            py.detach(|| Client::open_with(&way.endpoint, way.options, hooks(), way.timeout, told));
+        let client = opened.map_err(|error| connect_error(py, &error))?;
+        Py::new(py, NativeClient::of(client, way.name))
+    }
+
+    /// Looks the object up, on a connection that is open.
+    fn find_object(&self, py: Python<'_>) -> PyResult<()> {
+        let client = self.client(py)?;
+        let found = py.detach(|| client.object(self.name.as_deref()));
+        let object = found.map_err(|error| connect_error(py, &error))?;
+        self.object.get_or_init(|| object);
+        Ok(())
+    }
+
+    /// Takes a call back that no replica has executed or will; says whether it did.
+    fn withdraw(&self, py: Python<'_>, number: u64) -> bool {
+        let Ok(client) = self.client(py) else {
+            return false;
+        };
+        py.detach(|| client.withdraw(OperationId(number)))
+    }
+
+    /// Ends the session.
+    fn close(&self, py: Python<'_>) {
+        let client = self.place().take();
+        py.detach(|| {
+            if let Some(client) = client {
+                client.close();
+            }
+        });
+    }
+}
+
+impl NativeClient {
+    fn of(client: Client, name: Option<String>) -> NativeClient {
+        NativeClient {
+            client: Mutex::new(Some(Arc::new(client))),
+            name,
+            object: OnceLock::new(),
+        }
+    }
+
+    /// The client, unless it was closed or belongs to another process.
+    pub(crate) fn client(&self, py: Python<'_>) -> PyResult<Arc<Client>> {
+        let client = self.place().clone();
+        match client {
+            Some(client) if client.is_foreign() => Err(call_error(py, &CallError::Forked)),
+            Some(client) => Ok(client),
+            None => Err(call_error(py, &CallError::Closed)),
+        }
+    }
+
+    pub(crate) fn object(&self) -> ObjectId {
+        self.object.get().copied().unwrap_or(ObjectId(0))
+    }
+
+    fn place(&self) -> std::sync::MutexGuard<'_, Option<Arc<Client>>> {
+        self.client.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Way {
+    fn new(
+        py: Python<'_>,
+        endpoint: &str,
+        timeout: f64,
+        name: Option<String>,
+        anyone: bool,
+        tls: Option<[PathBuf; 3]>,
+    ) -> PyResult<Way> {
         let endpoint: Endpoint = endpoint
             .parse()
             .map_err(|error| PyValueError::new_err(format!("{error}")))?;
-        let timeout = Duration::try_from_secs_f64(timeout)
-            .map_err(|error| PyValueError::new_err(format!("timeout: {error}")))?;
+        let timeout = seconds(timeout)?;
         let mut options = DriverOptions {
             timeout,
             ..DriverOptions::default()
@@ -63,220 +166,66 @@ impl NativeClient {
             options.session.preference = Preference::Anyone;
         }
         let name = endpoint.object.clone().or(name);
-        let (connection, object) = py
-            .detach(|| {
-                let connection = Client::connect(&endpoint, options, Some(timeout))?;
-                let object = connection.object(name.as_deref())?;
-                Ok((connection, object))
-            })
-            .map_err(|error| connect_error(py, &error))?;
-        Ok(NativeClient {
-            connection: Mutex::new(Some(Arc::new(connection))),
-            object,
-        })
-    }
-
-    /// Calls, waits, and returns (value, slot, age in nanoseconds); slot and age are 0 for calls.
-    fn call<'py>(
-        &self,
-        py: Python<'py>,
-        method: &str,
-        args: &Bound<'py, PyTuple>,
-        kwargs: &Bound<'py, PyDict>,
-        level: Option<&str>,
-    ) -> PyResult<(Bound<'py, PyAny>, u64, u64)> {
-        let operation = self.operation(method, args, kwargs, level)?;
-        let connection = self.connection(py)?;
-        let cell = Arc::new(Cell::default());
-        let filled = Arc::clone(&cell);
-        py.detach(|| {
-            connection.begin_with(operation, move |ended| {
-                *filled.ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(ended);
-                filled.filled.notify_one();
-            });
-        });
-        loop {
-            if let Some(ended) = py.detach(|| cell.wait()) {
-                return answer(py, ended);
-            }
-            py.check_signals()?;
-        }
-    }
-
-    /// Begins a call; `done(value, error, slot, age)` hears its end on a thread of the client.
-    fn begin<'py>(
-        &self,
-        py: Python<'py>,
-        method: &str,
-        args: &Bound<'py, PyTuple>,
-        kwargs: &Bound<'py, PyDict>,
-        level: Option<&str>,
-        done: Py<PyAny>,
-    ) -> PyResult<()> {
-        let operation = self.operation(method, args, kwargs, level)?;
-        let connection = self.connection(py)?;
-        py.detach(|| {
-            connection.begin_with(operation, move |ended| {
-                Python::attach(|py| tell(py, &done, ended));
-            });
-        });
-        Ok(())
-    }
-
-    /// Ends the session.
-    fn close(&self, py: Python<'_>) {
-        let connection = self
-            .connection
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
-        py.detach(|| drop(connection));
-    }
-}
-
-impl NativeClient {
-    fn connection(&self, py: Python<'_>) -> PyResult<Arc<Client>> {
-        self.connection
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
-            .ok_or_else(|| call_error(py, &CallError::Closed))
-    }
-
-    fn operation(
-        &self,
-        method: &str,
-        args: &Bound<'_, PyTuple>,
-        kwargs: &Bound<'_, PyDict>,
-        level: Option<&str>,
-    ) -> PyResult<Operation> {
-        let payload = Bytes::from(encode::call(method, args, kwargs)?);
-        let object = self.object;
-        let Some(level) = level else {
-            return Ok(Operation::Call { object, payload });
-        };
-        let level = match level {
-            "ordered" => ReadLevel::Ordered,
-            "confirmed" => ReadLevel::Confirmed,
-            "lease" => ReadLevel::Lease,
-            "any" => ReadLevel::Any,
-            "loose" => ReadLevel::Loose,
-            other => return Err(PyValueError::new_err(format!("no read level {other:?}"))),
-        };
-        Ok(Operation::Read {
-            object,
-            payload,
-            level,
+        Ok(Way {
+            endpoint,
+            options,
+            timeout,
+            name,
         })
     }
 }
 
-impl Drop for NativeClient {
-    fn drop(&mut self) {
-        let Some(connection) = self
-            .connection
-            .get_mut()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take()
-        else {
-            return;
-        };
-        // The client's thread may be waiting for the interpreter, and is joined here.
-        Python::attach(|py| py.detach(|| drop(connection)));
+fn hooks() -> ClientHooks {
+    ClientHooks {
+        ended: entrance::run_callbacks,
+        noted: entrance::log,
     }
 }
 
-impl Cell {
-    /// The end, or `None` when it is time to look at signals.
-    fn wait(&self) -> Option<Ended> {
-        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
-        let (mut ended, _) = self
-            .filled
-            .wait_timeout_while(ended, SIGNALS_EVERY, |ended| ended.is_none())
-            .unwrap_or_else(PoisonError::into_inner);
-        ended.take()
-    }
+/// A span of time from Python.
+pub(crate) fn seconds(seconds: f64) -> PyResult<Duration> {
+    Duration::try_from_secs_f64(seconds)
+        .map_err(|error| PyValueError::new_err(format!("timeout: {error}")))
 }
 
-fn tell(py: Python<'_>, done: &Py<PyAny>, ended: Ended) {
-    let told = match answer(py, ended) {
-        Ok((value, slot, age)) => done.call1(py, (value, py.None(), slot, age)),
-        Err(error) => done.call1(py, (py.None(), error.into_value(py), 0, 0)),
-    };
-    if let Err(error) = told {
-        error.write_unraisable(py, None);
-    }
-}
-
-fn answer(py: Python<'_>, ended: Ended) -> PyResult<(Bound<'_, PyAny>, u64, u64)> {
-    match ended.map_err(|error| call_error(py, &error))? {
-        Answer::Called(outcome) => Ok((value_of(py, &outcome)?, 0, 0)),
-        Answer::Read { outcome, slot, age } => Ok((value_of(py, &outcome)?, slot.0, age.0)),
-        Answer::Checkpointed(slot) => Ok((slot.0.into_pyobject(py)?.into_any(), slot.0, 0)),
-    }
-}
-
-fn value_of<'py>(py: Python<'py>, outcome: &Outcome) -> PyResult<Bound<'py, PyAny>> {
-    match outcome {
-        Outcome::Returned(value) => decode::value(py, value).map_err(|error| unreadable(py, error)),
-        Outcome::Raised(raised) => {
-            let exception = py
-                .import("quorate._values")?
-                .call_method1("exception", (PyBytes::new(py, raised),))?;
-            Err(PyErr::from_value(exception))
+fn await_open(py: Python<'_>, client: &Client, opening: &ClientOpening) -> PyResult<()> {
+    loop {
+        if let Some(opened) = py.detach(|| client.await_open(opening, SIGNALS_EVERY)) {
+            return opened.map_err(|error| connect_error(py, &error));
         }
-        Outcome::Skipped => Err(hooks::error(
-            py,
-            "MethodSkipped",
-            "the call was skipped by decision: it ends every process that executes it".to_owned(),
-        )),
+        py.check_signals()?;
     }
 }
 
-/// A result of a class that is not known here: the call was executed all the same.
-#[cold]
-fn unreadable(py: Python<'_>, error: PyErr) -> PyErr {
-    if !hooks::is_error(&error, py, "MalformedValue") {
-        return error;
-    }
-    let text = format!(
-        "the method was executed; its result cannot be read here: {}",
-        error.value(py)
-    );
-    hooks::error(py, "UnsupportedResult", text)
-}
-
-#[cold]
-fn connect_error(py: Python<'_>, error: &ConnectError) -> PyErr {
-    let class = match error {
-        ConnectError::NoQuorum { .. }
-        | ConnectError::Unanswered { .. }
-        | ConnectError::System(_) => "Unavailable",
-        ConnectError::Rejected { .. }
-        | ConnectError::Tls { .. }
-        | ConnectError::Unreadable { .. } => "Refused",
-        ConnectError::OtherCluster { .. } => "OtherCluster",
-        ConnectError::NoSuchObject { .. } => "NotFound",
-    };
-    hooks::error(py, class, error.to_string())
-}
-
-#[cold]
-fn call_error(py: Python<'_>, error: &CallError) -> PyErr {
-    hooks::call_error(py, end_of(error), error.cause().name(), error.to_string())
-}
-
-fn end_of(error: &CallError) -> &'static str {
-    match error {
-        CallError::NotExecuted(_) => "not_executed",
-        CallError::OutcomeUnknown(_) => "outcome_unknown",
-        CallError::Invalid(_) => "invalid",
-        CallError::Closed => "closed",
+/// Waits until all cells are filled; raises what a signal's handler raises.
+pub(crate) fn await_cells(
+    py: Python<'_>,
+    client: &Client,
+    cells: &[Arc<CallCell>],
+) -> PyResult<()> {
+    let mut first = 0;
+    loop {
+        if client.is_foreign() {
+            return Err(call_error(py, &CallError::Forked));
+        }
+        if py.detach(|| client.wait(cells, &mut first, SIGNALS_EVERY)) {
+            return Ok(());
+        }
+        py.check_signals()?;
     }
 }
 
-/// Every cause that a call may end with, by name.
+/// Waits until another call may be begun.
+pub(crate) fn await_room(py: Python<'_>, client: &Client) -> PyResult<()> {
+    while !client.has_room() {
+        py.detach(|| client.await_room(SIGNALS_EVERY));
+        py.check_signals()?;
+    }
+    Ok(())
+}
+
+/// This process was forked off: the connections of its parent are not its own.
 #[pyfunction]
-pub(crate) fn call_causes() -> Vec<&'static str> {
-    CallCause::ALL.iter().map(|cause| cause.name()).collect()
+pub(crate) fn after_fork() {
+    quorate_client::after_fork();
 }

@@ -73,19 +73,39 @@ pub(crate) fn call(
     args: &Bound<'_, PyTuple>,
     kwargs: &Bound<'_, PyDict>,
 ) -> PyResult<Vec<u8>> {
-    let py = args.py();
-    let mut walker = Walker::of_value(py, 0)?;
-    let mut out = Vec::with_capacity(method.len() + 32);
+    call_of(&call_head(method), args, Some(kwargs))
+}
+
+/// How every call of a method begins.
+pub(crate) fn call_head(method: &str) -> Vec<u8> {
+    let mut out = Vec::with_capacity(method.len() + 4);
     put_head(&mut out, ARRAY, 3);
     put_text(&mut out, method);
+    out
+}
+
+/// Encodes a call that begins with `head`.
+pub(crate) fn call_of(
+    head: &[u8],
+    args: &Bound<'_, PyTuple>,
+    kwargs: Option<&Bound<'_, PyDict>>,
+) -> PyResult<Vec<u8>> {
+    let py = args.py();
+    let mut walker = Walker::of_value(py, 0)?;
+    let mut out = Vec::with_capacity(head.len() + 32);
+    out.extend_from_slice(head);
     put_head(&mut out, ARRAY, args.len() as u64);
     for (index, item) in args.iter().enumerate() {
         walker
             .put(&mut out, &item)
             .map_err(|fault| fault.within(format!("[{index}]")).into_error(py, "args"))?;
     }
-    put_head(&mut out, MAP, kwargs.len() as u64);
-    for (name, item) in kwargs.iter() {
+    put_head(
+        &mut out,
+        MAP,
+        kwargs.map_or(0, |kwargs| kwargs.len()) as u64,
+    );
+    for (name, item) in kwargs.into_iter().flatten() {
         let name = name.cast::<PyString>()?.to_cow()?.into_owned();
         put_text(&mut out, &name);
         walker

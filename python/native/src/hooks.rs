@@ -80,3 +80,46 @@ pub(crate) fn is_error(error: &PyErr, py: Python<'_>, class: &str) -> bool {
         .and_then(|errors| errors.getattr(class));
     class.is_ok_and(|class| error.is_instance(py, &class))
 }
+
+/// What calls need of Python.
+pub(crate) struct CallHooks {
+    /// The class of the futures of calls, and its `__new__`.
+    pub(crate) future: Py<PyAny>,
+    pub(crate) make_future: Py<PyAny>,
+    /// (future, callbacks) -> None.
+    pub(crate) call_back: Py<PyAny>,
+    /// The class of the asyncio futures of calls.
+    pub(crate) loop_call: Py<PyAny>,
+    /// loop -> its end.
+    pub(crate) loop_end: Py<PyAny>,
+    pub(crate) running_loop: Py<PyAny>,
+    /// What stands for the object where a method returns it.
+    pub(crate) itself: Py<PyAny>,
+    /// The class of the refusal of a read.
+    pub(crate) not_read_only: Py<PyAny>,
+}
+
+static CALL_HOOKS: PyOnceLock<CallHooks> = PyOnceLock::new();
+
+pub(crate) fn call_hooks(py: Python<'_>) -> PyResult<&CallHooks> {
+    CALL_HOOKS.get_or_try_init(py, || {
+        let futures = py.import("quorate._futures")?;
+        let future = futures.getattr("CallFuture")?;
+        Ok(CallHooks {
+            make_future: future.getattr("__new__")?.unbind(),
+            future: future.unbind(),
+            call_back: futures.getattr("call_back")?.unbind(),
+            loop_call: futures.getattr("LoopCall")?.unbind(),
+            loop_end: futures.getattr("loop_end")?.unbind(),
+            itself: py
+                .import("quorate._rare_values")?
+                .getattr("ITSELF")?
+                .unbind(),
+            not_read_only: py
+                .import("quorate._errors")?
+                .getattr("NotReadOnly")?
+                .unbind(),
+            running_loop: py.import("asyncio")?.getattr("get_running_loop")?.unbind(),
+        })
+    })
+}

@@ -76,7 +76,7 @@ impl CliError {
             CallError::NotExecuted(_) => code::NO_QUORUM,
             CallError::OutcomeUnknown(_) => code::OUTCOME_UNKNOWN,
             CallError::Invalid(_) => code::CONFLICT,
-            CallError::Closed => code::FAILED,
+            CallError::Closed | CallError::Forked => code::FAILED,
         };
         CliError {
             text: error.to_string(),

@@ -1,42 +1,23 @@
-//! A blocking client that threads may share: its own thread drives the connection.
+//! A blocking client that threads may share: whoever waits drives the connection, and one thread of the process the others.
 
-use crate::driver::{Driver, DriverOptions};
-use crate::limits::{CONNECT_TIMEOUT, QUEUE_MAX};
-use crate::{Answer, CallCause, CallError, ConnectError, Endpoint, Operation, Ticket};
-use mio::{Events, Poll, Token, Waker};
+use crate::cell::{CallCell, CallEnd};
+use crate::driver::{DriverOptions, OperationOptions};
+use crate::driving::{ClientHooks, Done, OperationId, SharedDriver};
+use crate::limits::{CONNECT_TIMEOUT, WAIT_SLICE};
+use crate::{Answer, CallError, ConnectError, Endpoint, Operation};
 use quorate_types::ObjectId;
-use std::collections::BTreeMap;
-use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
-
-const CONNECTION: Token = Token(0);
-const WAKE: Token = Token(1);
-
-type Done = Box<dyn FnOnce(Result<Answer, CallError>) + Send>;
-type Looking = Box<dyn FnOnce(&mut Driver) + Send>;
-
-enum Order {
-    Begin(Operation, Done),
-    Look(Looking),
-    Stop,
-}
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 /// A pipelined client; cheap to share by reference, closed when dropped.
 pub struct Client {
-    orders: SyncSender<Order>,
-    waker: Arc<Waker>,
-    thread: Option<JoinHandle<()>>,
+    shared: Arc<SharedDriver>,
 }
 
 /// An operation under way; [`PendingCall::wait`] has its end.
-pub struct PendingCall(Arc<Cell>);
-
-#[derive(Default)]
-struct Cell {
-    result: Mutex<Option<Result<Answer, CallError>>>,
-    filled: Condvar,
+pub struct PendingCall {
+    shared: Arc<SharedDriver>,
+    cell: Arc<CallCell>,
 }
 
 impl Client {
@@ -52,27 +33,60 @@ impl Client {
         timeout: Option<Duration>,
     ) -> Result<Client, ConnectError> {
         let timeout = timeout.unwrap_or(CONNECT_TIMEOUT);
-        let system = |error: std::io::Error| ConnectError::System(error.to_string());
-        let poll = Poll::new().map_err(system)?;
-        let waker = Arc::new(Waker::new(poll.registry(), WAKE).map_err(system)?);
-        let driver = Driver::new(endpoint, options, poll.registry(), CONNECTION).map_err(system)?;
-        let mut turns = Turns {
-            poll,
-            driver,
-            begun: BTreeMap::new(),
-            finished: Vec::new(),
-        };
-        turns.open(timeout)?;
-        let (orders, queue) = sync_channel(QUEUE_MAX);
-        let thread = std::thread::Builder::new()
-            .name("quorate-client".into())
-            .spawn(move || turns.run(&queue))
-            .map_err(system)?;
-        Ok(Client {
-            orders,
-            waker,
-            thread: Some(thread),
-        })
+        let (client, opening) = Client::open(endpoint, options, ClientHooks::default(), timeout)?;
+        loop {
+            if let Some(opened) = client.await_open(&opening, WAIT_SLICE) {
+                return opened.map(|()| client);
+            }
+        }
+    }
+
+    /// Begins to connect; [`Client::await_open`] waits for what comes of it.
+    ///
+    /// # Errors
+    /// [`ConnectError::System`] when the system refuses what every client needs.
+    pub fn open(
+        endpoint: &Endpoint,
+        options: DriverOptions,
+        hooks: ClientHooks,
+        timeout: Duration,
+    ) -> Result<(Client, ClientOpening), ConnectError> {
+        let opening = ClientOpening::default();
+        let found = Arc::clone(&opening.0);
+        let client = Client::open_with(endpoint, options, hooks, timeout, move |opened| {
+            *found.lock().unwrap_or_else(PoisonError::into_inner) = Some(opened);
+        })?;
+        Ok((client, opening))
+    }
+
+    /// Begins to connect; `opened` hears what came of it, on another thread, and must not block.
+    ///
+    /// # Errors
+    /// [`ConnectError::System`] when the system refuses what every client needs.
+    pub fn open_with(
+        endpoint: &Endpoint,
+        options: DriverOptions,
+        hooks: ClientHooks,
+        timeout: Duration,
+        opened: impl FnOnce(Result<(), ConnectError>) + Send + 'static,
+    ) -> Result<Client, ConnectError> {
+        let shared = SharedDriver::open(endpoint, options, hooks, timeout, Box::new(opened))
+            .map_err(|error| ConnectError::System(error.to_string()))?;
+        let client = Client { shared };
+        client.shared.flush(true);
+        Ok(client)
+    }
+
+    /// Waits for the connection, at most for `slice` or until a signal comes; `None` when it is still being made.
+    #[must_use]
+    pub fn await_open(
+        &self,
+        opening: &ClientOpening,
+        slice: Duration,
+    ) -> Option<Result<(), ConnectError>> {
+        let opened = || opening.0.lock().unwrap_or_else(PoisonError::into_inner);
+        self.shared.await_open(slice, &mut || opened().is_some());
+        opened().take()
     }
 
     /// The object of that name; `None` names the only one.
@@ -80,28 +94,26 @@ impl Client {
     /// # Errors
     /// [`ConnectError::NoSuchObject`] with the names that exist.
     pub fn object(&self, name: Option<&str>) -> Result<ObjectId, ConnectError> {
-        let name = name.map(str::to_string);
-        let closed = || ConnectError::System("this client is closed".into());
-        self.look(move |driver| driver.object(name.as_deref()))
-            .ok_or_else(closed)?
+        self.shared.look(|driver| driver.object(name))
     }
 
-    /// Begins an operation and returns at once, unless thousands wait already.
+    /// Begins an operation and returns at once, unless thousands wait already. It is sent within a millisecond, and at once when
+    /// somebody waits for it.
     #[must_use]
     pub fn begin(&self, operation: Operation) -> PendingCall {
-        let cell = Arc::new(Cell::default());
-        let filled = Arc::clone(&cell);
-        self.begin_with(operation, move |result| filled.fill(result));
-        PendingCall(cell)
+        let cell = Arc::new(CallCell::default());
+        let done = Done::Cell(Arc::clone(&cell));
+        self.hand_over(operation, done);
+        PendingCall {
+            shared: Arc::clone(&self.shared),
+            cell,
+        }
     }
 
-    /// Begins an operation; `done` gets its end, on the client's thread, and must not block.
-    pub fn begin_with(
-        &self,
-        operation: Operation,
-        done: impl FnOnce(Result<Answer, CallError>) + Send + 'static,
-    ) {
-        self.order(Order::Begin(operation, Box::new(done)));
+    /// Begins an operation; `done` gets its end, on another thread, and must not block.
+    pub fn begin_with(&self, operation: Operation, done: impl FnOnce(CallEnd) + Send + 'static) {
+        self.hand_over(operation, Done::Told(Box::new(done)));
+        self.shared.flush(true);
     }
 
     /// Runs an operation and waits for its end.
@@ -112,36 +124,106 @@ impl Client {
         self.begin(operation).wait()
     }
 
-    fn look<T: Send + 'static>(
-        &self,
-        look: impl FnOnce(&mut Driver) -> T + Send + 'static,
-    ) -> Option<T> {
-        let (answer, answered) = sync_channel(1);
-        self.order(Order::Look(Box::new(move |driver| {
-            // The caller waits for this answer, or has gone and needs none.
-            drop(answer.send(look(driver)));
-        })));
-        answered.recv().ok()
+    fn hand_over(&self, operation: Operation, done: Done) {
+        while !self.shared.has_room() {
+            self.shared.await_room(WAIT_SLICE);
+        }
+        self.shared
+            .enqueue(operation, OperationOptions::default(), done);
+        self.shared.linger();
     }
 
-    fn order(&self, order: Order) {
-        if let Err(refused) = self.orders.send(order) {
-            refuse(refused.0);
+    /// Begins an operation whose end comes to a cell. It is sent at [`Client::flush`], when somebody waits, or a millisecond after
+    /// [`Client::linger`]. Ask for room before.
+    pub fn begin_to(
+        &self,
+        operation: Operation,
+        options: OperationOptions,
+        cell: &Arc<CallCell>,
+    ) -> OperationId {
+        let done = Done::Cell(Arc::clone(cell));
+        self.shared.enqueue(operation, options, done)
+    }
+
+    /// Begins an operation like [`Client::begin_to`]; `done` gets its end, on another thread, and must not block.
+    pub fn begin_told(
+        &self,
+        operation: Operation,
+        options: OperationOptions,
+        done: impl FnOnce(CallEnd) + Send + 'static,
+    ) -> OperationId {
+        let done = Done::Told(Box::new(done));
+        self.shared.enqueue(operation, options, done)
+    }
+
+    /// Whether another operation may be begun: not while thousands wait.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        self.shared.has_room()
+    }
+
+    /// Has what waits sent within a millisecond.
+    pub fn linger(&self) {
+        self.shared.linger();
+    }
+
+    /// Sends what waits.
+    pub fn flush(&self, reader: AnswerReader) {
+        self.shared.flush(reader == AnswerReader::Background);
+    }
+
+    /// Waits until more operations can begin, at most for `slice` or until a signal comes.
+    pub fn await_room(&self, slice: Duration) {
+        self.shared.await_room(slice);
+    }
+
+    /// Waits until all cells from `first` on are filled, at most for `slice` or until a signal comes. Moves `first` to the first that
+    /// is not, and says whether all are.
+    pub fn wait(&self, cells: &[Arc<CallCell>], first: &mut usize, slice: Duration) -> bool {
+        self.shared.wait(cells, first, slice)
+    }
+
+    /// Takes an operation back that no replica has executed or will; says whether it did. Then nobody hears of it again.
+    #[must_use]
+    pub fn withdraw(&self, id: OperationId) -> bool {
+        !self.shared.is_foreign() && self.shared.withdraw(id)
+    }
+
+    /// Whether this process was forked off after the client was opened, and must leave it alone.
+    #[must_use]
+    pub fn is_foreign(&self) -> bool {
+        self.shared.is_foreign()
+    }
+
+    /// Ends the client; operations without an answer end with an error.
+    pub fn close(&self) {
+        if !self.shared.is_foreign() {
+            self.shared.close();
         }
-        // A waker fails only when its loop is gone, and then the order was refused above.
-        drop(self.waker.wake());
     }
 }
 
 impl Drop for Client {
     fn drop(&mut self) {
-        self.order(Order::Stop);
-        if let Some(thread) = self.thread.take()
-            && thread.thread().id() != std::thread::current().id()
-        {
-            drop(thread.join());
+        self.close();
+        if self.shared.is_foreign() {
+            // To drop it would take the parent's socket out of the parent's loop.
+            std::mem::forget(Arc::clone(&self.shared));
         }
     }
+}
+
+/// What came of connecting, once that is known.
+#[derive(Default)]
+pub struct ClientOpening(Arc<Mutex<Option<Result<(), ConnectError>>>>);
+
+/// Who reads the answers to what is sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AnswerReader {
+    /// The caller, soon: it waits for them.
+    Caller,
+    /// The background thread.
+    Background,
 }
 
 impl PendingCall {
@@ -150,117 +232,8 @@ impl PendingCall {
     /// # Errors
     /// As [`CallError`] says.
     pub fn wait(self) -> Result<Answer, CallError> {
-        let mut result = self.0.result.lock().unwrap_or_else(PoisonError::into_inner);
-        loop {
-            if let Some(result) = result.take() {
-                return result;
-            }
-            result = self
-                .0
-                .filled
-                .wait(result)
-                .unwrap_or_else(PoisonError::into_inner);
-        }
-    }
-}
-
-impl Cell {
-    fn fill(&self, result: Result<Answer, CallError>) {
-        *self.result.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
-        self.filled.notify_all();
-    }
-}
-
-/// The loop of the client's thread.
-struct Turns {
-    poll: Poll,
-    driver: Driver,
-    begun: BTreeMap<Ticket, Done>,
-    finished: Vec<crate::Finished>,
-}
-
-impl Turns {
-    /// Turns until a session is open.
-    fn open(&mut self, timeout: Duration) -> Result<(), ConnectError> {
-        let end = Instant::now() + timeout;
-        let mut events = Events::with_capacity(16);
-        while !self.driver.is_usable() {
-            if let Some(rejected) = self.driver.rejection() {
-                return Err(rejected);
-            }
-            let left = end.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Err(self.driver.gave_up(timeout));
-            }
-            self.turn(&mut events, left);
-        }
-        Ok(())
-    }
-
-    fn run(mut self, queue: &Receiver<Order>) {
-        let mut events = Events::with_capacity(16);
-        let mut held = None;
-        loop {
-            loop {
-                match held.take().map_or_else(|| queue.try_recv(), Ok) {
-                    Ok(Order::Begin(operation, done)) => {
-                        match self.driver.begin(operation.clone()) {
-                            Some(ticket) => drop(self.begun.insert(ticket, done)),
-                            None => {
-                                held = Some(Order::Begin(operation, done));
-                                break;
-                            }
-                        }
-                    }
-                    Ok(Order::Look(look)) => look(&mut self.driver),
-                    Err(TryRecvError::Empty) => break,
-                    Ok(Order::Stop) | Err(TryRecvError::Disconnected) => {
-                        return self.stop(held, queue);
-                    }
-                }
-            }
-            self.turn(&mut events, Duration::from_secs(1));
-        }
-    }
-
-    fn turn(&mut self, events: &mut Events, longest: Duration) {
-        self.finish();
-        // An interrupted wait is a turn without events.
-        drop(
-            self.poll
-                .poll(events, Some(self.driver.sleep_max().min(longest))),
-        );
-        for event in events.iter() {
-            if event.token() == CONNECTION {
-                self.driver.ready(event);
-            }
-        }
-        self.finish();
-    }
-
-    fn finish(&mut self) {
-        self.driver.turn(&mut self.finished);
-        for (ticket, result) in self.finished.drain(..) {
-            if let Some(done) = self.begun.remove(&ticket) {
-                done(result.map_err(CallError::from));
-            }
-        }
-    }
-
-    /// Ends everything unfinished: operations that were begun as unknown, the others as closed.
-    fn stop(self, held: Option<Order>, queue: &Receiver<Order>) {
-        for done in self.begun.into_values() {
-            done(Err(CallError::OutcomeUnknown(CallCause::ClientClosed)));
-        }
-        for order in held.into_iter().chain(queue.try_iter()) {
-            refuse(order);
-        }
-    }
-}
-
-fn refuse(order: Order) {
-    match order {
-        Order::Begin(_, done) => done(Err(CallError::Closed)),
-        Order::Look(_) | Order::Stop => {}
+        let cells = [self.cell];
+        while !self.shared.wait(&cells, &mut 0, WAIT_SLICE) {}
+        cells[0].take().unwrap_or(Err(CallError::Closed))
     }
 }

@@ -13,12 +13,18 @@ use quorate_wire::{
     end_frame, put_frame, put_request,
 };
 use std::io::{self, ErrorKind};
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 
 /// A connection that is being made or stands.
 pub(crate) struct NodeConnection {
     stream: ClientStream<TcpStream>,
+    /// For a caller that waits for the socket while another thread may replace it.
+    copy: Arc<OwnedFd>,
     pub(crate) address: String,
+    /// Whether the node has welcomed the client here.
+    pub(crate) is_welcomed: bool,
     reader: FrameReader,
     out: BytesMut,
     open: Option<OpenFrame>,
@@ -30,13 +36,15 @@ impl NodeConnection {
     /// Begins to connect and queues the greeting.
     pub(crate) fn dial(
         address: &str,
+        resolved: SocketAddr,
         group: GroupId,
         registry: &Registry,
         token: Token,
         tls: Option<&TlsClient>,
     ) -> io::Result<NodeConnection> {
-        let mut socket = TcpStream::connect(resolve(address)?)?;
+        let mut socket = TcpStream::connect(resolved)?;
         registry.register(&mut socket, token, Interest::READABLE | Interest::WRITABLE)?;
+        let copy = Arc::new(socket.as_fd().try_clone_to_owned()?);
         let stream = ClientStream::new(socket, tls)?;
         let mut out = BytesMut::new();
         let hello = Hello {
@@ -52,7 +60,9 @@ impl NodeConnection {
         reader.raise_limit(CLIENT_BODY_BYTES_MAX);
         Ok(NodeConnection {
             stream,
+            copy,
             address: address.to_string(),
+            is_welcomed: false,
             reader,
             out,
             open: None,
@@ -157,6 +167,22 @@ impl NodeConnection {
             .map_err(|error| io::Error::new(ErrorKind::InvalidData, error))
     }
 
+    /// A copy of the socket's descriptor, and whether it is awaited to take bytes.
+    pub(crate) fn copy(&self) -> (Arc<OwnedFd>, bool) {
+        (Arc::clone(&self.copy), self.waits_for_writable)
+    }
+
+    /// Lets the loop watch the socket, from what is due at it now on.
+    pub(crate) fn watch(&mut self, registry: &Registry, token: Token, is_watched: bool) {
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        let socket = self.stream.socket();
+        // A socket that cannot be watched falls silent, and the session leaves it.
+        drop(match is_watched {
+            true => registry.reregister(socket, token, interest),
+            false => registry.register(socket, token, interest),
+        });
+    }
+
     /// Takes the socket out of the loop; it closes with the connection.
     pub(crate) fn leave(&mut self, registry: &Registry) {
         // A socket that was never registered, or is closed, has nothing to deregister.
@@ -175,14 +201,4 @@ impl NodeConnection {
         }
         self.stream.socket().set_nodelay(true)
     }
-}
-
-fn resolve(address: &str) -> io::Result<SocketAddr> {
-    if let Ok(address) = address.parse() {
-        return Ok(address);
-    }
-    let mut found = address.to_socket_addrs()?;
-    found
-        .next()
-        .ok_or_else(|| io::Error::new(ErrorKind::NotFound, "the name has no address"))
 }

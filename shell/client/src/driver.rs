@@ -1,16 +1,20 @@
 //! A client without its own thread: the caller polls; it reads, feeds the session and writes.
 
+mod dialling;
+
 use crate::connection::NodeConnection;
-use crate::{ConnectError, Endpoint, TlsClient, TlsProblem};
+use crate::resolving::Resolving;
+use crate::{ClientNote, ConnectError, Endpoint, TlsClient, TlsProblem};
 use bytes::Bytes;
 use mio::event::Event;
 use mio::{Registry, Token};
 use quorate_session::{
-    Answer, ClientSession, Failure, Operation, SessionConfig, SessionInput, SessionOutput, Ticket,
+    Answer, Attempts, ClientSession, Failure, Operation, SessionConfig, SessionInput,
+    SessionOutput, Ticket,
 };
-use quorate_types::{ClusterId, Duration, GroupId, ObjectId, ReadLevel, Secret, Time, Value};
+use quorate_types::{ClusterId, GroupId, ObjectId, ReadLevel, Secret, Time, Value};
 use quorate_wire::{Frame, Kind, ObjectEntry, Reject, Welcome, answers};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// The options of a driver.
@@ -37,6 +41,15 @@ impl Default for DriverOptions {
     }
 }
 
+/// The options of one operation.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OperationOptions {
+    /// How long it may take; `None` for the driver's own time.
+    pub timeout: Option<std::time::Duration>,
+    /// How often it may be sent.
+    pub attempts: Attempts,
+}
+
 /// An operation that ended.
 pub type Finished = (Ticket, Result<Answer, Failure>);
 
@@ -47,6 +60,13 @@ pub struct Driver {
     token: Token,
     options: DriverOptions,
     connection: Option<NodeConnection>,
+    /// The address is being looked up: there is no connection meanwhile.
+    resolving: Option<Resolving>,
+    /// Whether the loop watches the connection; else a caller waits for its socket.
+    is_watched: bool,
+    notes: Vec<ClientNote>,
+    /// Addresses that could not be reached since a node welcomed this client.
+    unreached: BTreeSet<String>,
     objects: Vec<ObjectEntry>,
     status: Option<Bytes>,
     outputs: Vec<SessionOutput>,
@@ -88,6 +108,10 @@ impl Driver {
             token,
             options,
             connection: None,
+            resolving: None,
+            is_watched: true,
+            notes: Vec::new(),
+            unreached: BTreeSet::new(),
             objects: Vec::new(),
             status: None,
             outputs: Vec::new(),
@@ -191,18 +215,38 @@ impl Driver {
 
     /// Begins any operation.
     pub fn begin(&mut self, operation: Operation) -> Option<Ticket> {
-        if self
-            .connection
-            .as_ref()
-            .is_some_and(NodeConnection::is_full)
-        {
+        self.begin_as(operation, OperationOptions::default())
+    }
+
+    /// Begins any operation, with options of its own.
+    pub fn begin_as(&mut self, operation: Operation, options: OperationOptions) -> Option<Ticket> {
+        if !self.has_room() {
             return None;
         }
         let now = boot_time();
-        let timeout = u64::try_from(self.options.timeout.as_nanos()).unwrap_or(u64::MAX);
-        let deadline = now + Duration(timeout);
+        let timeout = options.timeout.unwrap_or(self.options.timeout);
+        let timeout = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
+        let deadline = Time(now.0.saturating_add(timeout));
+        let attempts = options.attempts;
         self.session
-            .begin(now, operation, deadline, &mut self.outputs)
+            .attempt(now, operation, deadline, attempts, &mut self.outputs)
+    }
+
+    /// Whether one more operation can begin.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        let is_full = |connection: &NodeConnection| connection.is_full();
+        self.session.has_room() && !self.connection.as_ref().is_some_and(is_full)
+    }
+
+    /// Takes an operation back that no replica has executed or will; says whether it did.
+    pub fn withdraw(&mut self, ticket: Ticket) -> bool {
+        self.session.withdraw(ticket)
+    }
+
+    /// What happened to the connections since the last time.
+    pub fn take_notes(&mut self) -> Vec<ClientNote> {
+        std::mem::take(&mut self.notes)
     }
 
     /// Asks the connected node for its status document; [`Driver::take_status`] has it later.
@@ -217,6 +261,11 @@ impl Driver {
         self.status.take()
     }
 
+    /// When [`Driver::turn`] is due without an event.
+    pub(crate) fn next_wake(&self) -> Time {
+        self.session.next_wake()
+    }
+
     /// How long the caller may sleep before [`Driver::turn`] is due without an event.
     #[must_use]
     pub fn sleep_max(&self) -> std::time::Duration {
@@ -226,10 +275,17 @@ impl Driver {
 
     /// Takes a readiness event of this driver's token.
     pub fn ready(&mut self, event: &Event) {
+        let is_readable = event.is_readable() || event.is_read_closed() || event.is_error();
+        self.ready_to(is_readable, event.is_writable());
+    }
+
+    /// The socket can be read, or written.
+    pub(crate) fn ready_to(&mut self, is_readable: bool, is_writable: bool) {
+        self.take_address();
         let Some(connection) = &mut self.connection else {
             return;
         };
-        if event.is_writable() {
+        if is_writable {
             let made = connection.on_connected();
             connection.on_writable();
             if let Err(error) = made {
@@ -237,7 +293,7 @@ impl Driver {
                 return;
             }
         }
-        if event.is_readable() || event.is_read_closed() || event.is_error() {
+        if is_readable {
             self.read_all();
         }
     }
@@ -301,6 +357,7 @@ impl Driver {
                     }
                     self.foreign = None;
                     self.objects = welcome.objects;
+                    self.note_welcome(welcome.node);
                     let input = SessionInput::Connected {
                         node: welcome.node,
                         members: welcome.members,
@@ -343,54 +400,6 @@ impl Driver {
         }
         if let Some(Err(error)) = self.connection.as_mut().map(NodeConnection::flush) {
             self.fail_by(&error);
-        }
-    }
-
-    fn dial(&mut self, address: &str) {
-        self.hang_up();
-        let tls = self.options.tls.as_deref();
-        let group = self.options.group;
-        match NodeConnection::dial(address, group, &self.registry, self.token, tls) {
-            Ok(connection) => self.connection = Some(connection),
-            Err(error) => self.fail(&format!("{address}: {error}")),
-        }
-    }
-
-    /// The connection failed; what is wrong with certificates is kept by address.
-    fn fail_by(&mut self, error: &std::io::Error) {
-        if let Some(connection) = &self.connection {
-            let address = connection.address.clone();
-            match TlsProblem::of(error) {
-                Some(problem) => drop(self.problems.insert(address, problem.clone())),
-                None => drop(self.problems.remove(&address)),
-            }
-        }
-        self.fail(&error.to_string());
-    }
-
-    fn fail(&mut self, error: &str) {
-        self.last_error = Some(error.to_string());
-        self.hang_up();
-        self.session
-            .handle(boot_time(), SessionInput::Disconnected, &mut self.outputs);
-    }
-
-    /// Another cluster answers: it is left before anything is sent to it.
-    fn leave_foreign(&mut self, pinned: ClusterId, found: ClusterId) {
-        let address = self.connection.as_ref().map(|c| c.address.clone());
-        self.foreign = Some(ConnectError::OtherCluster {
-            address: address.unwrap_or_default(),
-            pinned,
-            found,
-        });
-        self.hang_up();
-        let input = SessionInput::OtherCluster { pinned, found };
-        self.session.handle(boot_time(), input, &mut self.outputs);
-    }
-
-    fn hang_up(&mut self) {
-        if let Some(mut connection) = self.connection.take() {
-            connection.leave(&self.registry);
         }
     }
 }

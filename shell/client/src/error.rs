@@ -85,6 +85,11 @@ pub enum CallError {
     /// The request can never succeed as it is.
     #[error("refused: {0}")]
     Invalid(CallCause),
+    /// The client belongs to the process that this one was forked off; the operation was not begun.
+    #[error(
+        "this connection belongs to the process that this one was forked off: connect in this process"
+    )]
+    Forked,
     /// The client was closed before the operation was begun.
     #[error("this client is closed")]
     Closed,
@@ -98,7 +103,7 @@ impl CallError {
             CallError::NotExecuted(cause)
             | CallError::OutcomeUnknown(cause)
             | CallError::Invalid(cause) => cause,
-            CallError::Closed => CallCause::ClientClosed,
+            CallError::Forked | CallError::Closed => CallCause::ClientClosed,
         }
     }
 }

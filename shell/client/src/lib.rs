@@ -1,27 +1,38 @@
 //! A client of replicated objects: pipelined, with execution at most once, also when nodes fail.
 //!
-//! [`Client`] blocks, and threads may share it. [`Driver`] is the same without its own thread, for callers
+//! [`Client`] blocks, and threads may share it. [`Driver`] is the same without any thread, for callers
 //! with an event loop such as the benchmark. Both perform the outputs of the pure `ClientSession` of
 //! `core/session`. Neither knows nodes, storage or a protocol.
 
 mod cause;
+mod cell;
 mod client;
 mod connection;
 mod driver;
+mod driving;
 mod endpoint;
 mod error;
 mod inquiry;
 mod limits;
+mod note;
+mod poller;
+mod resolving;
 mod stream;
 mod tls;
 mod tls_problem;
 
 pub use cause::CallCause;
-pub use client::{Client, PendingCall};
-pub use driver::{Driver, DriverOptions, Finished};
+pub use cell::{CallCell, CallEnd};
+pub use client::{AnswerReader, Client, ClientOpening, PendingCall};
+pub use driver::{Driver, DriverOptions, Finished, OperationOptions};
+pub use driving::{ClientHooks, OperationId};
 pub use endpoint::{Endpoint, EndpointError};
 pub use error::{CallError, ConnectError};
 pub use inquiry::{NodeReport, node_status};
-pub use quorate_session::{Answer, Cause, Failure, Operation, Preference, SessionConfig, Ticket};
+pub use note::ClientNote;
+pub use poller::after_fork;
+pub use quorate_session::{
+    Answer, Attempts, Cause, Failure, Operation, Preference, SessionConfig, Ticket,
+};
 pub use tls::TlsClient;
 pub use tls_problem::TlsProblem;

@@ -58,6 +58,10 @@ pub(crate) struct BenchArgs {
     /// Measure the object without replication as well, in the same run.
     #[arg(long)]
     pub(super) unreplicated: bool,
+    /// Measure the Python client instead: one call at a time, and 1000 in flight by gather, agather and tasks, beside the Rust
+    /// client in the same run. --clients, --window, --size and reads have no effect.
+    #[arg(long, conflicts_with_all = ["unreplicated", "timeline", "read_ratio"])]
+    pub(super) python_client: bool,
     /// Write operations and the worst latency per 100 ms to this CSV file.
     #[arg(long, value_name = "FILE")]
     pub(super) timeline: Option<PathBuf>,

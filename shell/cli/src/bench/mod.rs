@@ -8,6 +8,7 @@ mod args;
 mod group;
 mod load;
 mod payload;
+mod python_client;
 mod report;
 mod timeline;
 mod unreplicated;
@@ -25,6 +26,7 @@ use args::ReadsArg;
 use group::LocalGroup;
 use load::{Load, LoadPlan};
 use payload::{Payloads, Target};
+use python_client::{PythonReport, WayRow};
 use quorate_client::Endpoint;
 use quorate_types::ReadLevel;
 use report::{BenchReport, CpuCost, Latency};
@@ -41,6 +43,9 @@ pub(crate) fn run(args: &BenchArgs, as_json: bool) -> Result<(), CliError> {
     let reads_wanted = args.read_ratio > 0.0;
     let payloads = Payloads::new(&target, args.size, args.keys, &call_args, reads_wanted)
         .map_err(|error| CliError::usage(error.to_string()))?;
+    if args.python_client {
+        return run_python_client(args, &target, &payloads, as_json);
+    }
     let mut report = match &args.endpoint {
         Some(endpoint) => measure(args, endpoint, &pids(endpoint, &args.tls), &payloads)?,
         None => measure_local(args, &target, &payloads, &up_words(args, &target))?,
@@ -56,6 +61,38 @@ pub(crate) fn run(args: &BenchArgs, as_json: bool) -> Result<(), CliError> {
         print::line(report.table())?;
     }
     Ok(())
+}
+
+fn run_python_client(
+    args: &BenchArgs,
+    target: &Target,
+    payloads: &Payloads,
+    as_json: bool,
+) -> Result<(), CliError> {
+    let call = python_client::call_of(args, target)?;
+    let group = match &args.endpoint {
+        Some(_) => None,
+        None => {
+            let words = up_words(args, target);
+            Some(LocalGroup::start(&words, &args.path).map_err(CliError::failed)?)
+        }
+    };
+    let started = group.as_ref().map(|group| group.ready.endpoint.clone());
+    let endpoint = args.endpoint.clone().or(started).unwrap_or_default();
+    let mut rust = Vec::new();
+    for (way, window) in [("sync", 1), ("window", python_client::IN_FLIGHT)] {
+        let mut of_rust = args.clone();
+        (of_rust.clients, of_rust.window) = (1, window);
+        let report = measure(&of_rust, &endpoint, &[], payloads)?;
+        rust.push(WayRow::of_rust(way, &report));
+    }
+    let report = PythonReport::measure(args, call, &endpoint, rust)?;
+    if as_json {
+        let text = serde_json::to_string(&report).map_err(|e| CliError::failed(e.to_string()))?;
+        print::line(text)
+    } else {
+        print::line(report.table())
+    }
 }
 
 fn measure_local(

@@ -16,7 +16,7 @@ pub(super) struct Latency {
 /// CPU seconds per thousand operations.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct CpuCost {
-    load: f64,
+    pub(super) load: f64,
     nodes: f64,
     total: f64,
 }
@@ -46,6 +46,11 @@ impl Latency {
             p999: us(0.999),
             max: histogram.max() as f64 / 1000.0,
         }
+    }
+
+    /// The median and the 99th percentile.
+    pub(super) fn middle_and_tail(&self) -> (f64, f64) {
+        (self.p50, self.p99)
     }
 }
 

@@ -1,0 +1,96 @@
+//! How threads without the interpreter come to run Python: callbacks of futures, and the log. Not after the interpreter has begun
+//! to end: a thread that asked for it then would never come back.
+
+use crate::pending::NativeFuture;
+use pyo3::prelude::*;
+use quorate_client::ClientNote;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// How long the end of the interpreter waits for callbacks that run.
+const LEAVE_MAX: Duration = Duration::from_secs(1);
+
+struct Inside {
+    threads: usize,
+    is_closed: bool,
+}
+
+static INSIDE: Mutex<Inside> = Mutex::new(Inside {
+    threads: 0,
+    is_closed: false,
+});
+static LEFT: Condvar = Condvar::new();
+
+/// Futures with callbacks that have ended. Bounded by the futures that exist.
+static ENDED: Mutex<Vec<Py<NativeFuture>>> = Mutex::new(Vec::new());
+static HAS_ENDED: AtomicBool = AtomicBool::new(false);
+
+/// A future with callbacks has ended; they run once the thread that read the answer holds no lock.
+pub(crate) fn add_ended(future: Py<NativeFuture>) {
+    lock(&ENDED).push(future);
+    HAS_ENDED.store(true, Ordering::Release);
+}
+
+/// Runs the callbacks of the futures that have ended, under one hold of the interpreter.
+pub(crate) fn run_callbacks() {
+    if !HAS_ENDED.swap(false, Ordering::AcqRel) {
+        return;
+    }
+    enter(|py| {
+        for future in std::mem::take(&mut *lock(&ENDED)) {
+            NativeFuture::call_back(future.bind(py));
+        }
+    });
+}
+
+/// Tells Python's log what happened to a connection.
+pub(crate) fn log(notes: &[ClientNote]) {
+    enter(|py| {
+        for note in notes {
+            let level = match note {
+                ClientNote::Connected { .. } => "info",
+                ClientNote::Lost { .. } | ClientNote::Unreached { .. } => "warning",
+                ClientNote::Left { .. } => "debug",
+            };
+            let logged = py
+                .import("quorate._log")
+                .and_then(|log| log.getattr("logger"))
+                .and_then(|logger| logger.call_method1(level, ("%s", note.to_string())));
+            if let Err(error) = logged {
+                error.write_unraisable(py, None);
+            }
+        }
+    });
+}
+
+/// The interpreter ends: no thread of a client asks for it any more.
+#[pyfunction]
+pub(crate) fn leave(py: Python<'_>) {
+    py.detach(|| {
+        let mut inside = lock(&INSIDE);
+        inside.is_closed = true;
+        drop(
+            LEFT.wait_timeout_while(inside, LEAVE_MAX, |inside| inside.threads > 0)
+                .unwrap_or_else(PoisonError::into_inner),
+        );
+    });
+}
+
+fn enter(run: impl FnOnce(Python<'_>)) {
+    {
+        let mut inside = lock(&INSIDE);
+        if inside.is_closed {
+            return;
+        }
+        inside.threads += 1;
+    }
+    // `None` when the interpreter ends after all.
+    let _ = Python::try_attach(run);
+    lock(&INSIDE).threads -= 1;
+    LEFT.notify_all();
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

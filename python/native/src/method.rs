@@ -1,0 +1,319 @@
+//! One method of one proxy: encodes a call, begins it, and waits for it or gives a future.
+
+use crate::asyncio::LoopEnd;
+use crate::at_word::AtWord;
+use crate::client::{NativeClient, await_cells, await_room, seconds};
+use crate::encode;
+use crate::failures::{Answered, answer, call_error};
+use crate::hooks::call_hooks;
+use crate::pending::{Begun, NativeFuture};
+use bytes::Bytes;
+use pyo3::exceptions::PyValueError;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PySet, PyString, PyTuple};
+use quorate_client::{
+    AnswerReader, Attempts, CallCell, CallError, Client, Operation, OperationOptions,
+};
+use quorate_types::ReadLevel;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Calls that are begun before they are sent, where nobody waits for them yet: a power of two.
+const SENT_TOGETHER: u64 = 128;
+
+/// How the calls of one proxy are made, and what its newest read showed.
+#[pyclass(frozen, name = "Route")]
+pub(crate) struct NativeRoute {
+    client: Py<NativeClient>,
+    options: OperationOptions,
+    freshness: Freshness,
+    /// The names of the methods that the host has shown to be reads.
+    proven: Py<PySet>,
+    /// The event loop that called last, and its end.
+    looped: Mutex<Option<Looped>>,
+}
+
+struct Looped {
+    running: Py<PyAny>,
+    end: Py<LoopEnd>,
+    /// `{"loop": running}`, with which futures are made.
+    named: Py<PyDict>,
+}
+
+/// Slot and age in nanoseconds of a proxy's newest read.
+#[derive(Default)]
+struct Freshness {
+    slot: AtomicU64,
+    age: AtomicU64,
+}
+
+/// One method of one proxy.
+#[pyclass(frozen, subclass, name = "Method")]
+pub(crate) struct NativeMethod {
+    /// `None` for a proxy without a connection.
+    route: Option<Py<NativeRoute>>,
+    name: Py<PyString>,
+    head: Vec<u8>,
+    /// `None`: a call, or a read while the host says that it is one.
+    level: Option<ReadLevel>,
+}
+
+/// A call that can begin.
+struct Prepared<'a> {
+    route: &'a NativeRoute,
+    client: Arc<Client>,
+    operation: Operation,
+    at_word: Option<Box<AtWord>>,
+}
+
+#[pymethods]
+impl NativeRoute {
+    #[new]
+    fn new(
+        client: Py<NativeClient>,
+        timeout: Option<f64>,
+        retry: bool,
+        proven: Py<PySet>,
+    ) -> PyResult<NativeRoute> {
+        let attempts = match retry {
+            true => Attempts::Many,
+            false => Attempts::One,
+        };
+        let timeout = timeout.map(seconds).transpose()?;
+        Ok(NativeRoute {
+            client,
+            options: OperationOptions { timeout, attempts },
+            freshness: Freshness::default(),
+            proven,
+            looped: Mutex::new(None),
+        })
+    }
+
+    /// Slot and age in nanoseconds of the newest read.
+    fn freshness(&self) -> (u64, u64) {
+        let read = |number: &AtomicU64| number.load(Ordering::Relaxed);
+        (read(&self.freshness.slot), read(&self.freshness.age))
+    }
+}
+
+impl NativeRoute {
+    /// The end of the running loop, and the arguments with which its futures are made.
+    fn looped<'py>(
+        &self,
+        running: &Bound<'py, PyAny>,
+    ) -> PyResult<(Bound<'py, LoopEnd>, Bound<'py, PyDict>)> {
+        let py = running.py();
+        {
+            let looped = self.looped.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(looped) = looped.as_ref().filter(|l| l.running.is(running)) {
+                let (end, named) = (looped.end.bind(py), looped.named.bind(py));
+                return Ok((end.clone(), named.clone()));
+            }
+        }
+        let end = call_hooks(py)?.loop_end.bind(py).call1((running,))?;
+        let end = end.cast_into::<LoopEnd>()?;
+        let named = PyDict::new(py);
+        named.set_item("loop", running)?;
+        let looped = Looped {
+            running: running.clone().unbind(),
+            end: end.clone().unbind(),
+            named: named.clone().unbind(),
+        };
+        let before = self
+            .looped
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .replace(looped);
+        drop(before);
+        Ok((end, named))
+    }
+}
+
+impl Freshness {
+    fn note(&self, slot: u64, age: u64) {
+        self.slot.store(slot, Ordering::Relaxed);
+        self.age.store(age, Ordering::Relaxed);
+    }
+}
+
+#[pymethods]
+impl NativeMethod {
+    #[new]
+    fn new(
+        route: Option<Py<NativeRoute>>,
+        name: Bound<'_, PyString>,
+        level: Option<&str>,
+    ) -> PyResult<NativeMethod> {
+        let level = match level {
+            None => None,
+            Some("ordered") => Some(ReadLevel::Ordered),
+            Some("confirmed") => Some(ReadLevel::Confirmed),
+            Some("lease") => Some(ReadLevel::Lease),
+            Some("any") => Some(ReadLevel::Any),
+            Some("loose") => Some(ReadLevel::Loose),
+            Some(other) => return Err(PyValueError::new_err(format!("no read level {other:?}"))),
+        };
+        let head = encode::call_head(name.to_str()?);
+        Ok(NativeMethod {
+            route,
+            name: name.unbind(),
+            head,
+            level,
+        })
+    }
+
+    /// The method's name.
+    #[getter]
+    fn name<'py>(&self, py: Python<'py>) -> &Bound<'py, PyString> {
+        self.name.bind(py)
+    }
+
+    /// Calls, waits, and returns what the method returns.
+    #[pyo3(signature = (*args, **kwargs))]
+    fn __call__<'py>(
+        slf: &Bound<'py, Self>,
+        args: &Bound<'py, PyTuple>,
+        kwargs: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = slf.py();
+        let prepared = slf.get().prepare(py, args, kwargs)?;
+        let (client, options) = (prepared.client, prepared.route.options);
+        let mut answered = perform(py, &client, prepared.operation, options);
+        if let (Err(error), Some(word)) = (&answered, prepared.at_word)
+            && word.is_taken_back(py, error)?
+        {
+            answered = perform(py, &client, word.call(), options);
+        }
+        NativeMethod::settle(slf, answered)
+    }
+
+    /// Begins a call; the future has its end.
+    fn begin<'py>(
+        slf: &Bound<'py, Self>,
+        args: &Bound<'py, PyTuple>,
+        kwargs: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = slf.py();
+        let prepared = slf.get().prepare(py, args, kwargs)?;
+        let future = NativeFuture::make(py)?;
+        let cell = Arc::new(CallCell::default());
+        let client = prepared.client;
+        let options = prepared.route.options;
+        let id = client.begin_to(prepared.operation, options, &cell);
+        client.linger();
+        if id.0 % SENT_TOGETHER == 0 {
+            py.detach(|| client.flush(AnswerReader::Caller));
+        }
+        future.cast::<NativeFuture>()?.get().fill(Begun {
+            client,
+            cell,
+            id,
+            method: slf.clone().unbind(),
+            at_word: prepared.at_word,
+        });
+        Ok(future)
+    }
+
+    /// Begins a call in the running event loop; the asyncio future has its end.
+    fn begin_in_loop<'py>(
+        slf: &Bound<'py, Self>,
+        args: &Bound<'py, PyTuple>,
+        kwargs: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = slf.py();
+        let prepared = slf.get().prepare(py, args, kwargs)?;
+        let hooks = call_hooks(py)?;
+        let running = hooks.running_loop.bind(py).call0()?;
+        let (end, named) = prepared.route.looped(&running)?;
+        let future = hooks.loop_call.bind(py).call((), Some(&named))?;
+        let (client, route) = (prepared.client, prepared.route);
+        let method = slf.clone().unbind();
+        let told = end
+            .get()
+            .ended(future.clone().unbind(), method, prepared.at_word);
+        let id = client.begin_told(prepared.operation, route.options, told);
+        future.setattr(intern!(py, "_number"), id.0)?;
+        future.setattr(intern!(py, "_client"), &route.client)?;
+        LoopEnd::send_soon(&end, &running, client)?;
+        Ok(future)
+    }
+}
+
+impl NativeMethod {
+    /// What the caller gets of an answer, and what the proxy learns from it.
+    pub(crate) fn settle<'py>(
+        slf: &Bound<'py, Self>,
+        answered: PyResult<Answered<'py>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = slf.py();
+        let (value, read) = answered?;
+        if let (Some((slot, age)), Some(route)) = (read, &slf.get().route) {
+            route.get().freshness.note(slot, age);
+        }
+        if value.is(&call_hooks(py)?.itself) {
+            return slf.call_method0(intern!(py, "itself"));
+        }
+        Ok(value)
+    }
+
+    /// What a call needs: how it is made, where it goes, and its bytes. There is room for it.
+    fn prepare<'a>(
+        &'a self,
+        py: Python<'_>,
+        args: &Bound<'_, PyTuple>,
+        kwargs: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Prepared<'a>> {
+        let route = self.route.as_ref().map(Py::get);
+        let route = route.ok_or_else(|| call_error(py, &CallError::Closed))?;
+        let native = route.client.get();
+        let client = native.client(py)?;
+        let payload = Bytes::from(encode::call_of(&self.head, args, kwargs)?);
+        await_room(py, &client)?;
+        let object = native.object();
+        let is_at_word =
+            self.level.is_none() && route.proven.bind(py).contains(self.name.bind(py))?;
+        let at_word = is_at_word.then(|| {
+            Box::new(AtWord {
+                client: Arc::clone(&client),
+                options: route.options,
+                object,
+                payload: payload.clone(),
+                proven: route.proven.clone_ref(py),
+                name: self.name.clone_ref(py),
+            })
+        });
+        let level = self.level.or(is_at_word.then_some(ReadLevel::Confirmed));
+        let operation = match level {
+            None => Operation::Call { object, payload },
+            Some(level) => Operation::Read {
+                object,
+                payload,
+                level,
+            },
+        };
+        Ok(Prepared {
+            route,
+            client,
+            operation,
+            at_word,
+        })
+    }
+}
+
+/// Runs an operation and waits for its answer.
+fn perform<'py>(
+    py: Python<'py>,
+    client: &Client,
+    operation: Operation,
+    options: OperationOptions,
+) -> PyResult<Answered<'py>> {
+    let cells = [Arc::new(CallCell::default())];
+    let id = client.begin_to(operation, options, &cells[0]);
+    if let Err(interrupted) = await_cells(py, client, &cells) {
+        // What was not sent need not be; of the rest nobody hears.
+        let _ = py.detach(|| client.withdraw(id));
+        return Err(interrupted);
+    }
+    answer(py, cells[0].take().unwrap_or(Err(CallError::Closed)))
+}

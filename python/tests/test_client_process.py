@@ -1,0 +1,296 @@
+"""What a client's process may do: fork, end, be interrupted, wait for a name service, write a log."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import quorate
+from quorate import _local
+
+
+@pytest.fixture(scope="module")
+def counter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The endpoint of a counter."""
+    directory = tmp_path_factory.mktemp("counter")
+    options = ["--port", "0", "--persist", "memory", "--dir", str(directory / "data")]
+    with _local.start_group("rust:counter", options, directory) as ready:
+        yield ready["endpoint"]
+
+
+def program(text: str, *words: str, **environment: str) -> subprocess.Popen[str]:
+    """A Python program of its own; its first line says that it is ready."""
+    return subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(text), *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **environment},
+    )
+
+
+def outcome(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+    said, complained = process.communicate(timeout=30)
+    return process.returncode, said, complained
+
+
+def test_a_forked_process_is_refused_and_its_parent_goes_on(counter: str) -> None:
+    code, said, complained = outcome(
+        program(
+            """
+            import os, sys, quorate
+            connection = quorate.connect(sys.argv[1])
+            counter = connection.proxy
+            pending = quorate.submit(counter.get)
+            before = counter.add(1)
+            child = os.fork()
+            if child == 0:
+                try:
+                    for use in (counter.get, lambda: quorate.submit(counter.get), pending.result):
+                        try:
+                            use()
+                        except quorate.Forked as error:
+                            print(error.executed, error.retry, "connect in this process" in str(error))
+                    connection.close()
+                    with quorate.connect(sys.argv[1]) as own:
+                        print("own", own.add(1) - before)
+                    del connection, counter, pending
+                finally:
+                    sys.stdout.flush()
+                    os._exit(0)
+            os.waitpid(child, 0)
+            print("parent", counter.add(1) - before, [quorate.submit(counter.add, 1).result() - before])
+            """,
+            counter,
+        )
+    )
+    assert (code, complained) == (0, "")
+    lines = said.splitlines()
+    assert lines[:2] == ["False False True"] * 2
+    assert lines[-2:] == ["own 1", "parent 2 [3]"]
+
+
+def test_a_process_that_multiprocessing_forks_may_end_in_order(counter: str) -> None:
+    code, said, complained = outcome(
+        program(
+            """
+            import multiprocessing, sys, quorate
+            counter = quorate.connect(sys.argv[1]).proxy
+            counter.get()
+            def work():
+                try:
+                    counter.get()
+                except quorate.Forked:
+                    print("refused", flush=True)
+            child = multiprocessing.get_context("fork").Process(target=work)
+            child.start(); child.join(20)
+            print(child.exitcode, counter.get() >= 0)
+            """,
+            counter,
+        )
+    )
+    assert (code, said, complained) == (0, "refused\n0 True\n", "")
+
+
+@pytest.mark.parametrize(
+    "begin",
+    [
+        "[quorate.submit(counter.add, 0) for _ in range(3000)]",
+        "[quorate.submit(counter.add, 0).add_done_callback(print) for _ in range(300)]",
+        "__import__('threading').Thread(target=counter.add, args=(0,), daemon=True).start()",
+    ],
+)
+def test_an_interpreter_that_ends_with_calls_pending_is_silent_and_quick(counter: str, begin: str) -> None:
+    text = f"""
+        import os, signal, sys, quorate
+        connection = quorate.connect(sys.argv[1], timeout=30.0)
+        counter = connection.proxy
+        counter.get()
+        kept = {begin}
+        print("ready", flush=True)
+        """
+    begun = time.monotonic()
+    code, said, complained = outcome(program(text, counter))
+    assert (code, complained) == (0, "")
+    assert "ready" in said
+    assert time.monotonic() - begun < 10
+
+
+def test_an_interpreter_that_ends_while_nobody_answers_is_silent_and_quick(tmp_path: Path) -> None:
+    options = ["--port", "0", "--persist", "memory", "--dir", str(tmp_path / "data")]
+    with _local.start_group("rust:counter", options, tmp_path) as ready:
+        pids = [int(node["pid"]) for node in ready["nodes"]]
+        text = """
+            import asyncio, os, signal, sys, time, quorate
+            counter = quorate.connect(sys.argv[1], timeout=30.0).proxy
+            counter.get()
+            for pid in sys.argv[2:]:
+                os.kill(int(pid), signal.SIGSTOP)
+            kept = [quorate.submit(counter.add, 1) for _ in range(3000)]
+            async def calls():
+                async with quorate.aconnect(sys.argv[1], timeout=30.0) as proxy:
+                    pass
+            try:
+                asyncio.run(asyncio.wait_for(calls(), 0.1))
+            except TimeoutError:
+                print(time.monotonic())
+            """
+        try:
+            code, said, complained = outcome(program(text, ready["endpoint"], *map(str, pids)))
+            assert (code, complained) == (0, "")
+            assert time.monotonic() - float(said) < 2
+        finally:
+            for pid in pids:
+                os.kill(pid, signal.SIGCONT)
+
+
+INTERRUPTED = """
+    import sys, time, quorate
+    try:
+        print("ready", flush=True)
+        {act}
+    except KeyboardInterrupt:
+        print(time.monotonic())
+    """
+
+
+def interrupted_after(process: subprocess.Popen[str], pause: float) -> float:
+    """Seconds from Ctrl-C to KeyboardInterrupt."""
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(pause)
+    sent = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    code, said, complained = outcome(process)
+    assert (code, complained) == (0, "")
+    return float(said) - sent
+
+
+def test_ctrl_c_interrupts_a_connect_at_once() -> None:
+    act = "quorate.connect('quorate://127.0.0.1:1/counter', timeout=30.0)"
+    taken = [interrupted_after(program(INTERRUPTED.format(act=act)), 0.3) for _ in range(3)]
+    assert min(taken) < 0.1
+
+
+def test_ctrl_c_interrupts_a_connect_of_an_event_loop_at_once() -> None:
+    act = """__import__("asyncio").run(
+            quorate.aconnect('quorate://127.0.0.1:1/counter', timeout=30.0).__aenter__())"""
+    taken = [interrupted_after(program(INTERRUPTED.format(act=act)), 0.5) for _ in range(3)]
+    assert min(taken) < 0.1
+
+
+@pytest.mark.parametrize("use", ["{}()", "quorate.gather(*[quorate.submit({}) for _ in range(3000)])"])
+def test_ctrl_c_interrupts_calls_at_once(tmp_path: Path, use: str) -> None:
+    options = ["--port", "0", "--persist", "memory", "--dir", str(tmp_path / "data")]
+    act = f"""
+        import os, signal
+        counter = quorate.connect(sys.argv[1], timeout=30.0).proxy
+        for pid in sys.argv[2:]:
+            os.kill(int(pid), signal.SIGSTOP)
+        {use.format("counter.get")}"""
+    with _local.start_group("rust:counter", options, tmp_path) as ready:
+        pids = [int(node["pid"]) for node in ready["nodes"]]
+        words = [ready["endpoint"], *map(str, pids)]
+        taken = []
+        for _ in range(3):
+            taken.append(interrupted_after(program(INTERRUPTED.format(act=act), *words), 0.5))
+            for pid in pids:
+                os.kill(pid, signal.SIGCONT)
+    assert min(taken) < 0.1
+
+
+SLOW_NAMES = """
+#include <netdb.h>
+#include <unistd.h>
+int getaddrinfo(const char *n, const char *s, const struct addrinfo *h, struct addrinfo **r) {
+    sleep(20);
+    return EAI_AGAIN;
+}
+"""
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="a slow name service is written in C")
+def test_a_name_service_that_does_not_answer_overruns_no_timeout(tmp_path: Path) -> None:
+    (tmp_path / "slow.c").write_text(SLOW_NAMES)
+    library = tmp_path / "slow.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, tmp_path / "slow.c"], check=True)
+    text = """
+        import asyncio, time, quorate
+        begun = time.monotonic()
+        try:
+            quorate.connect("quorate://nodes.example:7400/counter", timeout=0.5)
+        except quorate.Unavailable as error:
+            print(time.monotonic() - begun, error)
+        begun = time.monotonic()
+        async def connect():
+            async with quorate.aconnect("quorate://nodes.example:7400/counter", timeout=0.5):
+                pass
+        try:
+            asyncio.run(connect())
+        except quorate.Unavailable as error:
+            print(time.monotonic() - begun, error)
+        """
+    code, said, complained = outcome(program(text, LD_PRELOAD=str(library)))
+    assert (code, complained) == (0, "")
+    lines = said.splitlines()
+    assert len(lines) == 2
+    assert all(float(line.split()[0]) < 2 for line in lines), said
+
+
+def test_a_name_that_has_an_address_is_connected_to(counter: str) -> None:
+    with quorate.connect(counter.replace("127.0.0.1", "localhost")) as proxy:
+        assert proxy.get() >= 0
+
+
+def test_the_log_is_silent_until_it_is_set_up(counter: str) -> None:
+    text = """
+        import sys, quorate
+        with quorate.connect(sys.argv[1]) as counter:
+            counter.get()
+        try:
+            quorate.connect("quorate://127.0.0.1:1/counter", timeout=0.2)
+        except quorate.Unavailable:
+            pass
+        """
+    assert outcome(program(text, counter)) == (0, "", "")
+
+
+def test_the_log_tells_connections_that_are_made_and_lost_and_what_is_sent_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, logger="quorate")
+    options = ["--port", "0", "--persist", "memory", "--no-restart", "--dir", str(tmp_path / "data")]
+    with _local.start_group("rust:counter", options, tmp_path) as ready:
+        endpoint = "quorate://127.0.0.1:1," + ready["endpoint"].removeprefix("quorate://")
+        with quorate.connect(endpoint, timeout=20.0) as counter:
+            counter.add(1)
+            leader = current_node(caplog)
+            pid = next(n["pid"] for n in ready["nodes"] if n["address"] == leader)
+            os.kill(int(pid), signal.SIGKILL)
+            assert counter.add(1) == 2
+    told = [(record.levelname, record.getMessage()) for record in caplog.records]
+    assert ("INFO", f"connected to node {node_of(told)} at {leader}") in told
+    lost = [text for level, text in told if level == "WARNING" and text.startswith("lost the connection")]
+    assert any(leader in text for text in lost), told
+    assert any(level == "INFO" and "without an answer are sent there" in text for level, text in told), told
+
+
+def current_node(caplog: pytest.LogCaptureFixture) -> str:
+    said = [r.getMessage() for r in caplog.records if r.getMessage().startswith("connected")]
+    return said[-1].split(" at ")[1].split(": ")[0]
+
+
+def node_of(told: list[tuple[str, str]]) -> str:
+    last = [text for _, text in told if text.startswith("connected") and "sent there" not in text]
+    return last[-1].split(" ")[3]

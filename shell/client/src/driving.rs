@@ -1,0 +1,524 @@
+//! One client's connection, shared by its callers and the background thread.
+//!
+//! Whoever waits for an answer reads and writes the socket itself while no other thread does (it *drives*): no thread is woken for
+//! a call. Everything else is watched by the poller: operations that nobody waits for, timers, connections that are being made.
+
+use crate::cell::{CallCell, CallEnd};
+use crate::driver::{Driver, DriverOptions, OperationOptions, boot_time};
+use crate::limits::{LENT_IDLE_MAX, LENT_MAX, LINGER, QUEUE_MAX};
+use crate::poller::{self, Poller};
+use crate::{CallCause, CallError, ClientNote, ConnectError, Endpoint, Operation, Ticket};
+use mio::Token;
+use mio::event::Event;
+use quorate_types::Time;
+use rustix::event::{PollFd, PollFlags, Timespec};
+use std::collections::{BTreeMap, VecDeque};
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Numbers an operation of one client, in the order in which they are begun.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct OperationId(pub u64);
+
+/// Who hears how an operation ended.
+pub(crate) enum Done {
+    /// Somebody waits, or looks later.
+    Cell(Arc<CallCell>),
+    /// A function, which must not block.
+    Told(Box<dyn FnOnce(CallEnd) + Send>),
+}
+
+/// What the owner of a client wants to hear. Both are called without any lock, by whichever thread reads the socket.
+#[derive(Clone, Copy, Debug)]
+pub struct ClientHooks {
+    /// Operations have ended.
+    pub ended: fn(),
+    /// Something has happened to the connection.
+    pub noted: fn(&[ClientNote]),
+}
+
+impl Default for ClientHooks {
+    fn default() -> ClientHooks {
+        ClientHooks {
+            ended: || {},
+            noted: |_| {},
+        }
+    }
+}
+
+type Opened = Box<dyn FnOnce(Result<(), ConnectError>) + Send>;
+
+pub(crate) struct SharedDriver {
+    token: Token,
+    poller: &'static Poller,
+    /// The era in which it was opened: another one is that of a process that was forked off.
+    era: u32,
+    hooks: ClientHooks,
+    queue: Mutex<Queue>,
+    room: Condvar,
+    core: Mutex<Core>,
+    /// When the poller has to look after it at the latest, in nanoseconds of boot time.
+    due: AtomicU64,
+}
+
+#[derive(Default)]
+struct Queue {
+    last: u64,
+    /// In the order of their ids.
+    waiting: VecDeque<Waiting>,
+    is_closed: bool,
+    waiters: usize,
+}
+
+struct Waiting {
+    id: OperationId,
+    operation: Operation,
+    options: OperationOptions,
+    done: Done,
+}
+
+struct Core {
+    driver: Driver,
+    begun: BTreeMap<Ticket, (OperationId, Done)>,
+    finished: Vec<crate::Finished>,
+    /// A caller waits for the socket, without holding the lock.
+    is_driven: bool,
+    /// When a caller last drove.
+    lent_at: Time,
+    opening: Option<(Instant, Duration, Opened)>,
+    has_ended_some: bool,
+    is_closed: bool,
+}
+
+impl SharedDriver {
+    /// A client that begins to connect; `opened` hears what came of it, within `timeout`.
+    pub(crate) fn open(
+        endpoint: &Endpoint,
+        options: DriverOptions,
+        hooks: ClientHooks,
+        timeout: Duration,
+        opened: Opened,
+    ) -> std::io::Result<Arc<SharedDriver>> {
+        let poller = Poller::current()?;
+        let era = poller::era();
+        poller.add(|token| {
+            let driver = Driver::new(endpoint, options, poller.registry(), token)?;
+            Ok(Arc::new(SharedDriver {
+                token,
+                poller,
+                era,
+                hooks,
+                queue: Mutex::default(),
+                room: Condvar::new(),
+                core: Mutex::new(Core {
+                    driver,
+                    begun: BTreeMap::new(),
+                    finished: Vec::new(),
+                    is_driven: false,
+                    lent_at: Time(0),
+                    opening: Some((Instant::now() + timeout, timeout, opened)),
+                    has_ended_some: false,
+                    is_closed: false,
+                }),
+                due: AtomicU64::new(u64::MAX),
+            }))
+        })
+    }
+
+    /// Whether this process was forked off since the client was opened: its socket and its locks are the parent's.
+    pub(crate) fn is_foreign(&self) -> bool {
+        self.era != poller::era()
+    }
+
+    pub(crate) fn look<T>(&self, look: impl FnOnce(&mut Driver) -> T) -> T {
+        look(&mut self.core().driver)
+    }
+
+    /// Takes an operation to be begun. Callers ask for room before; as many as there are threads may come above the bound.
+    pub(crate) fn enqueue(
+        &self,
+        operation: Operation,
+        options: OperationOptions,
+        done: Done,
+    ) -> OperationId {
+        let mut queue = self.queue();
+        queue.last += 1;
+        let id = OperationId(queue.last);
+        if queue.is_closed {
+            drop(queue);
+            done.end(Err(CallError::Closed));
+            return id;
+        }
+        queue.waiting.push_back(Waiting {
+            id,
+            operation,
+            options,
+            done,
+        });
+        id
+    }
+
+    /// Whether operations wait to be begun.
+    fn has_waiting(&self) -> bool {
+        !self.queue().waiting.is_empty()
+    }
+
+    /// Whether the queue has room.
+    pub(crate) fn has_room(&self) -> bool {
+        let queue = self.queue();
+        queue.waiting.len() < QUEUE_MAX || queue.is_closed
+    }
+
+    /// Has the poller send what waits, soon.
+    pub(crate) fn linger(&self) {
+        let at = boot_time().0 + LINGER.as_nanos() as u64;
+        if at < self.due.fetch_min(at, Ordering::SeqCst) {
+            self.poller.expect(at);
+        }
+    }
+
+    /// Sends what waits at once. With `is_watched` nobody will wait for the answers here: the poller watches for them.
+    pub(crate) fn flush(&self, is_watched: bool) {
+        let mut core = self.core();
+        if !core.is_driven && !core.driver.is_watched() {
+            core.lent_at = boot_time();
+            if is_watched {
+                core.driver.watch();
+            }
+        }
+        self.turn(&mut core);
+        self.plan(&core);
+        self.tell(core);
+    }
+
+    /// Waits until the queue has room, at most for `slice`.
+    pub(crate) fn await_room(&self, slice: Duration) {
+        self.drive(Instant::now() + slice, true, None, &mut |shared| {
+            shared.has_room()
+        });
+    }
+
+    /// Waits until every cell from `first` on is filled, at most for `slice` or until a signal comes; moves `first` to the first
+    /// that is not, and says whether all are.
+    pub(crate) fn wait(&self, cells: &[Arc<CallCell>], first: &mut usize, slice: Duration) -> bool {
+        let mut is_over = |_: &SharedDriver| {
+            while cells.get(*first).is_some_and(|cell| cell.is_filled()) {
+                *first += 1;
+            }
+            *first == cells.len()
+        };
+        if is_over(self) {
+            return true;
+        }
+        let until = Instant::now() + slice;
+        self.drive(until, cells.len() > 1, cells.last(), &mut is_over);
+        is_over(self)
+    }
+
+    /// Waits until the connection is open or cannot be.
+    pub(crate) fn await_open(&self, slice: Duration, is_over: &mut dyn FnMut() -> bool) {
+        self.drive(Instant::now() + slice, true, None, &mut |_| is_over());
+    }
+
+    /// Reads and writes until `is_over`, until the time or until a signal comes. Where another thread does, waits for it at `cell`.
+    /// The eager drive also where the poller watches for other operations.
+    fn drive(
+        &self,
+        until: Instant,
+        is_eager: bool,
+        cell: Option<&Arc<CallCell>>,
+        is_over: &mut dyn FnMut(&SharedDriver) -> bool,
+    ) {
+        let mut core = self.core();
+        self.turn(&mut core);
+        let has_others = core.driver.is_watched() && core.driver.in_flight() > 1;
+        let is_own = is_eager || !has_others || self.poller.is_own_thread();
+        if core.is_driven || !is_own || core.is_closed {
+            self.plan(&core);
+            self.tell(core);
+            return self.wait_for_others(until, cell, is_over);
+        }
+        core.is_driven = true;
+        core.driver.lend();
+        while !is_over(self) && !core.is_closed {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            let sleep = left.min(core.driver.sleep_max());
+            let socket = core.driver.socket();
+            drop(core);
+            let ready = until_ready(socket, sleep);
+            core = self.core();
+            if let Some((is_readable, is_writable)) = ready {
+                core.driver.ready_to(is_readable, is_writable);
+            }
+            self.turn(&mut core);
+            if ready.is_none() {
+                break;
+            }
+        }
+        core.is_driven = false;
+        core.lent_at = boot_time();
+        if core.driver.in_flight() > 0 || core.opening.is_some() || self.has_waiting() {
+            core.driver.watch();
+        }
+        self.plan(&core);
+        self.tell(core);
+    }
+
+    /// Another thread reads the socket, or the poller does.
+    fn wait_for_others(
+        &self,
+        until: Instant,
+        cell: Option<&Arc<CallCell>>,
+        is_over: &mut dyn FnMut(&SharedDriver) -> bool,
+    ) {
+        if is_over(self) {
+            return;
+        }
+        // The poller's own thread looks again soon: the other one may leave the socket to it.
+        let until = match self.poller.is_own_thread() {
+            true => until.min(Instant::now() + LINGER),
+            false => until,
+        };
+        if let Some(cell) = cell {
+            return cell.wait(until);
+        }
+        let mut queue = self.queue();
+        queue.waiters += 1;
+        let left = until.saturating_duration_since(Instant::now());
+        let (mut queue, _) = self
+            .room
+            .wait_timeout(queue, left)
+            .unwrap_or_else(PoisonError::into_inner);
+        queue.waiters -= 1;
+    }
+
+    /// Takes an operation back that no replica has executed or will; says whether it did. It ends as if the client were closed.
+    pub(crate) fn withdraw(&self, id: OperationId) -> bool {
+        let mut core = self.core();
+        let waiting = {
+            let mut queue = self.queue();
+            let found = queue.waiting.binary_search_by_key(&id, |w| w.id);
+            found.ok().and_then(|index| queue.waiting.remove(index))
+        };
+        if let Some(waiting) = waiting {
+            waiting.done.end(Err(CallError::Closed));
+            return true;
+        }
+        let begun = core.begun.iter().find(|(_, (begun, _))| *begun == id);
+        let Some(ticket) = begun.map(|(ticket, _)| *ticket) else {
+            return false;
+        };
+        if !core.driver.withdraw(ticket) {
+            return false;
+        }
+        if let Some((_, done)) = core.begun.remove(&ticket) {
+            done.end(Err(CallError::Closed));
+        }
+        true
+    }
+
+    /// Ends everything unfinished: operations that were begun as unknown, the others as closed.
+    pub(crate) fn close(&self) {
+        self.poller.remove(self.token);
+        let waiting = {
+            let mut queue = self.queue();
+            queue.is_closed = true;
+            std::mem::take(&mut queue.waiting)
+        };
+        let (begun, opening) = {
+            let mut core = self.core();
+            core.is_closed = true;
+            core.driver.hang_up();
+            (std::mem::take(&mut core.begun), core.opening.take())
+        };
+        for (_, done) in begun.into_values() {
+            done.end(Err(CallError::OutcomeUnknown(CallCause::ClientClosed)));
+        }
+        for waiting in waiting {
+            waiting.done.end(Err(CallError::Closed));
+        }
+        if let Some((_, _, opened)) = opening {
+            opened(Err(ConnectError::System("the client was closed".into())));
+        }
+        (self.hooks.ended)();
+    }
+
+    /// When the poller has to look after it.
+    pub(crate) fn due(&self) -> u64 {
+        self.due.load(Ordering::SeqCst)
+    }
+
+    /// The poller saw an event of the socket.
+    pub(crate) fn on_event(&self, event: &Event) {
+        let mut core = self.core();
+        if core.is_driven || core.is_closed {
+            // Whoever drives waits for the socket itself.
+            return;
+        }
+        core.driver.ready(event);
+        self.turn(&mut core);
+        self.plan(&core);
+        self.tell(core);
+    }
+
+    /// Something is due.
+    pub(crate) fn visit(&self, now: Time) {
+        let mut core = self.core();
+        if !core.is_driven && core.lent_until().is_some_and(|until| until <= now) {
+            core.driver.watch();
+        }
+        self.turn(&mut core);
+        self.plan(&core);
+        self.tell(core);
+    }
+
+    /// Begins what waits, performs what is due, and ends what was answered.
+    fn turn(&self, core: &mut Core) {
+        if core.is_closed {
+            return;
+        }
+        loop {
+            self.begin_waiting(core);
+            core.driver.turn(&mut core.finished);
+            if core.finished.is_empty() {
+                break;
+            }
+            core.has_ended_some = true;
+            for (ticket, result) in core.finished.drain(..) {
+                if let Some((_, done)) = core.begun.remove(&ticket) {
+                    done.end(result.map_err(CallError::from));
+                }
+            }
+        }
+        if core.opening.is_some() {
+            core.open();
+        }
+    }
+
+    fn begin_waiting(&self, core: &mut Core) {
+        let mut queue = self.queue();
+        while core.driver.has_room()
+            && let Some(waiting) = queue.waiting.pop_front()
+        {
+            let begun = core.driver.begin_as(waiting.operation, waiting.options);
+            let ticket = begun.expect("the driver has room");
+            core.begun.insert(ticket, (waiting.id, waiting.done));
+        }
+        if queue.waiters > 0 {
+            self.room.notify_all();
+        }
+    }
+
+    /// Says when the poller has to look again. Callers that drive keep the timers themselves.
+    fn plan(&self, core: &Core) {
+        self.due.store(u64::MAX, Ordering::SeqCst);
+        if core.is_driven || core.is_closed {
+            return;
+        }
+        let mut next = core.driver.next_wake().0;
+        if let Some(until) = core.lent_until() {
+            next = next.min(until.0);
+        }
+        if core.driver.has_room() && self.has_waiting() {
+            next = next.min(boot_time().0 + LINGER.as_nanos() as u64);
+        }
+        if let Some((until, _, _)) = &core.opening {
+            let left = until.saturating_duration_since(Instant::now());
+            next = next.min(boot_time().0.saturating_add(left.as_nanos() as u64));
+        }
+        self.due.fetch_min(next, Ordering::SeqCst);
+        self.poller.expect(next);
+    }
+
+    /// Lets go of the core, and tells the owner what happened.
+    fn tell(&self, mut core: MutexGuard<'_, Core>) {
+        let has_ended_some = std::mem::replace(&mut core.has_ended_some, false);
+        let notes = core.driver.take_notes();
+        drop(core);
+        if has_ended_some {
+            (self.hooks.ended)();
+        }
+        if !notes.is_empty() {
+            (self.hooks.noted)(&notes);
+        }
+    }
+
+    fn core(&self) -> MutexGuard<'_, Core> {
+        self.core.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Core {
+    /// Until when the callers keep the connection that was lent to them.
+    fn lent_until(&self) -> Option<Time> {
+        let longest = match self.driver.in_flight() {
+            0 => LENT_IDLE_MAX,
+            _ => LENT_MAX,
+        };
+        (!self.driver.is_watched()).then(|| Time(self.lent_at.0 + longest.as_nanos() as u64))
+    }
+
+    /// Tells who opened the client what came of it, once that is known.
+    fn open(&mut self) {
+        let Some((until, timeout, opened)) = self.opening.take() else {
+            return;
+        };
+        let rejected = self.driver.rejection();
+        if self.driver.is_usable() {
+            opened(Ok(()));
+        } else if let Some(rejected) = rejected {
+            opened(Err(rejected));
+        } else if Instant::now() >= until {
+            opened(Err(self.driver.gave_up(timeout)));
+        } else {
+            self.opening = Some((until, timeout, opened));
+        }
+    }
+}
+
+impl Done {
+    pub(crate) fn end(self, ended: CallEnd) {
+        match self {
+            Done::Cell(cell) => cell.fill(ended),
+            Done::Told(told) => told(ended),
+        }
+    }
+}
+
+/// Waits for the socket: whether it can be read, and written; `None` when a signal came.
+fn until_ready(socket: Option<(Arc<OwnedFd>, bool)>, longest: Duration) -> Option<(bool, bool)> {
+    let timeout = Timespec {
+        tv_sec: longest.as_secs().cast_signed(),
+        tv_nsec: longest.subsec_nanos().into(),
+    };
+    let mut fds = Vec::new();
+    if let Some((socket, awaits_room)) = &socket {
+        let wanted = match awaits_room {
+            true => PollFlags::IN | PollFlags::OUT,
+            false => PollFlags::IN,
+        };
+        fds.push(PollFd::new(socket, wanted));
+    }
+    match rustix::event::poll(&mut fds, Some(&timeout)) {
+        Ok(_) => {
+            let seen = fds
+                .first()
+                .map_or(PollFlags::empty(), |polled| polled.revents());
+            let is_writable = seen.contains(PollFlags::OUT);
+            Some((
+                seen.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR),
+                is_writable,
+            ))
+        }
+        Err(_) => None,
+    }
+}

@@ -1,0 +1,111 @@
+//! The address of a name, asked for on a thread of its own: a name service that does not answer holds up nobody's timeout.
+//!
+//! Called by the driver. Whoever asks for a name that is being looked up waits for that answer: one thread for each name.
+
+use crate::limits::{LOOKUP_WAITERS_MAX, LOOKUPS_MAX};
+use mio::net::UnixStream;
+use mio::{Interest, Registry, Token};
+use std::collections::BTreeMap;
+use std::io::{self, ErrorKind, Write};
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+
+type Found = Result<SocketAddr, String>;
+
+/// A lookup under way.
+pub(crate) struct Resolving {
+    /// `host:port`.
+    pub(crate) address: String,
+    bell: UnixStream,
+    copy: Arc<OwnedFd>,
+    answer: Receiver<Found>,
+}
+
+/// Where an answer goes: the channel carries it, the bell wakes the loop.
+struct Waiter {
+    answer: Sender<Found>,
+    bell: std::os::unix::net::UnixStream,
+}
+
+/// Names that are being looked up by this process, with those who wait.
+static LOOKUPS: Mutex<BTreeMap<String, Vec<Waiter>>> = Mutex::new(BTreeMap::new());
+
+impl Resolving {
+    /// Asks for `address`; the answer makes `token` readable.
+    pub(crate) fn start(address: &str, registry: &Registry, token: Token) -> io::Result<Resolving> {
+        let (far, near) = std::os::unix::net::UnixStream::pair()?;
+        near.set_nonblocking(true)?;
+        let copy = Arc::new(near.as_fd().try_clone_to_owned()?);
+        let mut bell = UnixStream::from_std(near);
+        registry.register(&mut bell, token, Interest::READABLE)?;
+        let (sender, answer) = channel();
+        ask(
+            address,
+            Waiter {
+                answer: sender,
+                bell: far,
+            },
+        )?;
+        Ok(Resolving {
+            address: address.to_string(),
+            bell,
+            copy,
+            answer,
+        })
+    }
+
+    /// The answer, once it is there.
+    pub(crate) fn answer(&self) -> Option<Found> {
+        self.answer.try_recv().ok()
+    }
+
+    /// A copy of the descriptor that becomes readable with the answer.
+    pub(crate) fn copy(&self) -> Arc<OwnedFd> {
+        Arc::clone(&self.copy)
+    }
+
+    /// Takes the bell out of the loop.
+    pub(crate) fn leave(&mut self, registry: &Registry) {
+        // A bell that is registered no longer has nothing to deregister.
+        drop(registry.deregister(&mut self.bell));
+    }
+}
+
+fn ask(address: &str, waiter: Waiter) -> io::Result<()> {
+    let mut lookups = LOOKUPS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(waiting) = lookups.get_mut(address) {
+        if waiting.len() >= LOOKUP_WAITERS_MAX {
+            // The oldest of them has given up long ago.
+            waiting.remove(0);
+        }
+        waiting.push(waiter);
+        return Ok(());
+    }
+    if lookups.len() >= LOOKUPS_MAX {
+        let why = format!("{LOOKUPS_MAX} other names are being looked up");
+        return Err(io::Error::new(ErrorKind::WouldBlock, why));
+    }
+    let name = address.to_string();
+    std::thread::Builder::new()
+        .name("quorate-resolve".into())
+        .spawn(move || look_up(&name))?;
+    lookups.insert(address.to_string(), vec![waiter]);
+    Ok(())
+}
+
+fn look_up(name: &str) {
+    let found = match name.to_socket_addrs() {
+        Ok(mut found) => found
+            .next()
+            .ok_or_else(|| "the name has no address".to_owned()),
+        Err(error) => Err(error.to_string()),
+    };
+    let mut lookups = LOOKUPS.lock().unwrap_or_else(PoisonError::into_inner);
+    for mut waiter in lookups.remove(name).unwrap_or_default() {
+        // Who gave up has dropped both ends.
+        drop(waiter.answer.send(found.clone()));
+        drop(waiter.bell.write_all(&[1]));
+    }
+}

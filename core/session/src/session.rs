@@ -310,6 +310,10 @@ impl ClientSession {
     }
 
     fn on_disconnected(&mut self, now: Time) {
+        if let Link::Down { .. } = self.link {
+            // The connection that ends was left before.
+            return;
+        }
         self.route.advance();
         let pause = match self.route.rounds() {
             0 => Duration::ZERO,

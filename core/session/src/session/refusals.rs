@@ -26,12 +26,15 @@ impl ClientSession {
             }
             (_, Refusal::NotServing | Refusal::Behind) => {
                 self.delay(now, ask);
-                if !self.reads_any_state(ask) {
-                    // The next node may name this one as the leader before it has answered anything itself.
-                    self.route.shun();
+                // A node refuses all that it was asked at once, and is left once.
+                if self.link == Link::Up {
+                    if !self.reads_any_state(ask) {
+                        // The next node may name this one as the leader before it has answered anything itself.
+                        self.route.shun();
+                    }
+                    self.on_disconnected(now);
+                    self.wake_hint = now;
                 }
-                self.on_disconnected(now);
-                self.wake_hint = now;
             }
             (_, Refusal::StorageFull) => self.on_storage_full(now, ask, out),
             (Ask::Call(id), refusal) if is_final(refusal) => {

@@ -72,6 +72,52 @@ fn a_client_that_was_answered_goes_on_to_the_next_node_at_once_again() {
     assert_eq!(world.dialled().len(), 1, "without a pause");
 }
 
+/// A node refuses all calls that it was sent at once; a client with one for each node would come back to the same node for ever.
+#[test]
+fn refusals_of_several_calls_at_one_node_lead_to_the_next_node_and_shun_no_other() {
+    for calls in 1..=6 {
+        let mut world = World::open_with(&["a"; 6][..calls]);
+        for next in [("b:1", 2), ("c:1", 3)] {
+            (1..=calls as u64).for_each(|sequence| world.refuse(sequence, Refusal::NotServing));
+            world.now = world.now + Duration::from_millis(100);
+            world.wake();
+            assert_eq!(world.dialled(), [next.0], "{calls} calls were refused");
+            world.connect(next.1);
+        }
+    }
+    let mut world = World::open_with(&["a", "b"]);
+    world.refuse(1, Refusal::NotServing);
+    world.refuse(2, Refusal::NotServing);
+    world.now = world.now + Duration::from_millis(100);
+    world.wake();
+    world.dialled();
+    world.connect(3);
+    let leader = Some(NodeId(2));
+    world.receive(ToClient::Leader { leader });
+    assert_eq!(world.dialled(), ["b:1"], "it refused nothing");
+}
+
+/// A connection that was left ends late: its client waits to dial another node by then.
+#[test]
+fn the_end_of_a_connection_that_was_left_leads_no_further() {
+    let mut world = World::open_with(&["a"]);
+    dials_in_a_second(&mut world, Refusal::NotServing);
+    world.now = world.now + Duration::from_millis(1_000);
+    world.wake();
+    let here = world.dialled();
+    let next = match here.last().map(String::as_str) {
+        Some("a:1") => ("a:1", "b:1"),
+        Some("b:1") => ("b:1", "c:1"),
+        _ => ("c:1", "a:1"),
+    };
+    world.connect(node_at(next.0));
+    world.refuse(1, Refusal::NotServing);
+    world.disconnect();
+    world.now = world.now + Duration::from_millis(1_000);
+    world.wake();
+    assert_eq!(world.dialled(), [next.1]);
+}
+
 /// The call may be on its way, so it cannot fail. Reads are answered meanwhile.
 #[test]
 fn a_call_in_doubt_that_no_disk_has_room_for_does_not_drive_its_client_around() {

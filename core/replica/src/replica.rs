@@ -259,6 +259,7 @@ impl<O: Ordering> Replica<O> {
         self.tend_log(now);
         self.tend_poison(now, out);
         self.tend_quarantine(now);
+        self.tend_missed();
         self.ask_for_reads(now, out);
         if !self.turn.is_empty() {
             // The next turn will bring about as many.

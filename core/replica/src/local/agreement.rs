@@ -277,6 +277,9 @@ impl<O: Ordering> Replica<O> {
         report: SnapshotReport,
         out: &mut Vec<Output<O::Message>>,
     ) {
+        if self.agreement.report_of(from, report.slot).is_none() {
+            self.fetch_missed(report.slot);
+        }
         self.agreement.note(from, report);
         self.judge(now, report.slot, out);
         self.fetch_reported(now, from, report.slot, out);

@@ -31,6 +31,8 @@ pub(crate) struct Fetch {
     unusable: usize,
     /// Pieces of this fetch that did not come in time: over a slow link the next ones may take longer.
     missed: u32,
+    /// A peer was busy with an older snapshot when one that helps was asked for: it is asked for once more.
+    is_outpaced: bool,
     /// The peers that fetch from here, and when each last asked.
     serving: BTreeMap<NodeId, Time>,
 }
@@ -72,6 +74,7 @@ impl Fetch {
         self.refusals = 0;
         self.unusable = 0;
         self.missed = 0;
+        self.is_outpaced = false;
     }
 
     fn pause(&mut self, now: Time) {
@@ -271,6 +274,21 @@ impl<O: Ordering> Replica<O> {
                     self.ask_another(now, out);
                 }
             }
+        }
+    }
+
+    /// A peer has taken a snapshot at `slot`. If that is too old here, the peer has taken none at the checkpoints decided while it
+    /// was busy with this one, also where this node had asked for them.
+    pub(crate) fn fetch_missed(&mut self, slot: Slot) {
+        let is_old = self.fetch.needed.is_some_and(|needed| slot < needed);
+        self.fetch.is_outpaced |= is_old && self.is_held();
+    }
+
+    /// At the end of a turn: asks once more for the snapshot that a peer has missed.
+    pub(crate) fn tend_missed(&mut self) {
+        if self.fetch.is_outpaced && !self.checkpoints.is_submitted() {
+            self.fetch.is_outpaced = false;
+            self.want_checkpoint();
         }
     }
 

@@ -60,6 +60,11 @@ impl Checkpoints {
         self.total.slots += 1;
     }
 
+    /// Whether a checkpoint of this node is being ordered.
+    pub(crate) fn is_submitted(&self) -> bool {
+        self.is_submitted
+    }
+
     pub(crate) fn failed(&mut self, slot: Slot) {
         if self.taking.as_ref().map(|taking| taking.slot) == Some(slot) {
             self.taking = None;

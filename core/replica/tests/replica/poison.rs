@@ -76,6 +76,40 @@ fn the_snapshot_of_the_only_survivor_is_taken_over_and_the_log_is_trimmed() {
     }
 }
 
+/// The survivor takes a snapshot of an earlier slot when the replicas that died ask for one, and so takes none for them.
+#[test]
+fn a_survivor_that_was_busy_when_a_snapshot_was_asked_for_is_asked_again_at_once() {
+    let mut world = World::new(3);
+    world.nodes[2].objects.is_immune = true;
+    let session = world.open(2, 5);
+    for down in 0..2 {
+        world.nodes[down].objects.answers_left = Some(0);
+    }
+    world.call(2, 5, id(session, 1), "poison");
+    assert!(matches!(world.outcome(5), Some(Outcome::Returned(_))));
+    world.nodes[2].objects.answers_left = Some(0);
+    let early = world.checkpoint(2);
+    let later = world.decide(vec![call(session, 2, 0, "a")]);
+    for down in 0..2 {
+        world.nodes[down].objects.answers_left = None;
+    }
+    world.run();
+    assert!(!world.nodes[0].replica.status().is_serving);
+    world.nodes[2].objects.answers_left = None;
+    world.run();
+    for node in 0..3 {
+        let status = world.nodes[node].replica.status();
+        assert!(
+            status.is_serving,
+            "{early} is of no use after {later}: {status:?}"
+        );
+        assert_eq!(
+            world.nodes[node].objects.state,
+            world.nodes[2].objects.state
+        );
+    }
+}
+
 /// Claim rp-29.
 #[test]
 fn a_call_that_was_answered_once_is_not_skipped_whoever_dies_at_it_later() {

@@ -3,7 +3,8 @@
 //! A host that ends starts again after a moment and executes again what was executed since the last snapshot, where it may end at a
 //! call that was answered. After three ends at one call it stays down until the group skips the call or
 //! the replica takes a later state over. A call that neither can happen to is made harmless after a while, as an operator would
-//! who gives the machines more memory: a group that waits for ever exercises nothing.
+//! who gives the machines more memory: a group that waits for ever exercises nothing. Once faults have stopped it is memory for
+//! all calls: with one call after the other the operator, and not the group, would be slow.
 
 use super::World;
 use super::clock::Moment;
@@ -11,6 +12,7 @@ use super::events::Event;
 use super::fault::Lasts;
 use super::objects::{NextHost, Work};
 use super::row::Row;
+use super::stages::Stage;
 use super::trace::Tag;
 use crate::checkers::Property;
 use bytes::Bytes;
@@ -65,6 +67,13 @@ impl Poison {
         let before = |lethal: &&Lethal| lethal.place.is_some_and(|place| place.slot <= slot);
         let before = self.calls.values().filter(before);
         before.flat_map(|lethal| lethal.died.iter()).collect()
+    }
+
+    /// The replicas whose host ever stayed down at a call of `slot`.
+    fn died_in(&self, slot: Slot) -> NodeSet {
+        let here = |lethal: &&Lethal| lethal.place.is_some_and(|place| place.slot == slot);
+        let here = self.calls.values().filter(here);
+        here.flat_map(|lethal| lethal.died.iter()).collect()
     }
 
     /// Whether some replicas may be ahead of others that cannot follow by themselves.
@@ -224,7 +233,9 @@ impl World {
             let place = lethal.place.expect("looked a moment ago");
             let is_helpless = !self.judge.is_skipped(call) && self.is_helpless(&lethal, place);
             let since = lethal.helpless.filter(|_| is_helpless);
-            if since.is_some_and(|since| self.now.since(since) >= HELP_AFTER) {
+            if since.is_some_and(|since| self.now.since(since) >= HELP_AFTER)
+                && self.is_never_skipped(place)
+            {
                 self.help(call, place);
                 continue;
             }
@@ -271,6 +282,22 @@ impl World {
         missing.any(|id| !self.may_report(id, place.slot))
     }
 
+    /// Whether no report that is decided later can skip calls of a slot in which hosts work again without a word in the log.
+    fn is_never_skipped(&self, CallPlace { slot, .. }: CallPlace) -> bool {
+        let deaths = self.judge.deaths(slot);
+        // Two seconds after the faults what was submitted before is decided, or lost with who submitted it.
+        let has_landed = !matches!(self.stage, Stage::Faults | Stage::Calm { .. });
+        if deaths.is_kept || has_landed {
+            return true;
+        }
+        // A host that stayed down was reported. Where the log lacks the report, it may be on its way.
+        let died = self.harm.poison.died_in(slot);
+        let missing = self.nodes.ids().filter(|id| !deaths.is_down(*id));
+        let missing: NodeSet = missing.collect();
+        missing.iter().all(|id| !died.contains(id))
+            && missing.iter().any(|id| !self.may_report(id, slot))
+    }
+
     /// Whether a node may yet report that its host died in a slot for the first time.
     fn may_report(&self, id: NodeId, slot: Slot) -> bool {
         let node = &self.nodes[&id];
@@ -302,14 +329,35 @@ impl World {
     }
 
     fn help(&mut self, call: CommandId, place: CallPlace) {
+        if self.judge.is_executed(call) {
+            self.exercised(Row::PoisonKept);
+        }
+        self.disarm(call, place);
+        if !self.stage.is_calm() {
+            return;
+        }
+        self.harm.poison.wanted.clear();
+        let others = self.harm.poison.calls.iter_mut();
+        let others = others.filter(|(_, lethal)| !lethal.kills.is_empty());
+        let mut placed = Vec::new();
+        for (call, lethal) in others {
+            match lethal.place {
+                Some(place) => placed.push((*call, place)),
+                None => lethal.kills = NodeSet::empty(),
+            }
+        }
+        for (call, place) in placed {
+            self.disarm(call, place);
+        }
+    }
+
+    /// A call ends no host any more, and the hosts that are down at it work again.
+    fn disarm(&mut self, call: CommandId, place: CallPlace) {
         let words = [Tag::Fault as u64, call.session.0, call.sequence, 1];
         self.trace
             .note(self.now, &words, || format!("{call} ends no host any more"));
         let lethal = self.harm.poison.calls.get_mut(&call);
         lethal.expect("calls stay").kills = NodeSet::empty();
-        if self.judge.is_executed(call) {
-            self.exercised(Row::PoisonKept);
-        }
         let ids: Vec<NodeId> = self.nodes.ids().collect();
         for id in ids {
             let running = self.node(id).running.as_mut();

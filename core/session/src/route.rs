@@ -19,8 +19,8 @@ pub(crate) struct Route {
     addresses: Vec<(Option<NodeId>, String)>,
     current: usize,
     hint: Option<NodeId>,
-    /// Nodes that fell silent or refused to serve; a hint leads back to none of them before another one leads. At most one for
-    /// each address.
+    /// Nodes that fell silent or refused to serve, and after a round of all nodes those that were dead; a hint leads back to none of
+    /// them before another one leads or a node answers. At most one for each address.
     shunned: BTreeSet<NodeId>,
     /// Nodes that were left since one answered last: they were dead, fell silent or refused to serve.
     left_in_a_row: usize,
@@ -71,6 +71,7 @@ impl Route {
     /// The node in use answers an operation: it serves.
     pub(crate) fn answered(&mut self) {
         self.left_in_a_row = 0;
+        self.shunned.clear();
     }
 
     /// The connection failed or fell silent, or its node refused to serve: go on to the hinted leader if it was not tried yet,
@@ -99,7 +100,7 @@ impl Route {
         self.foreign.len() == self.addresses.len()
     }
 
-    /// The node in use fell silent or refused to serve.
+    /// The node in use is of no use: it fell silent or refused to serve, or nobody has answered for a round of all nodes.
     pub(crate) fn shun(&mut self) {
         self.shunned.extend(self.addresses[self.current].0);
     }

@@ -314,6 +314,10 @@ impl ClientSession {
             // The connection that ends was left before.
             return;
         }
+        if self.route.rounds() > 0 {
+            // Hints would lead back to it past nodes that may answer.
+            self.route.shun();
+        }
         self.route.advance();
         let pause = match self.route.rounds() {
             0 => Duration::ZERO,

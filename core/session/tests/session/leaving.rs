@@ -139,3 +139,69 @@ fn a_call_in_doubt_that_no_disk_has_room_for_does_not_drive_its_client_around() 
     assert!(dials < 200, "{dials} dials in five seconds");
     assert_eq!(world.session.in_flight(), 1, "the reads were answered");
 }
+
+/// The leader does not know how old its state is, a follower names it again and again, and the third node would answer.
+#[test]
+fn a_client_whose_reads_of_any_state_the_leader_refuses_tries_every_node() {
+    let mut world = World::open();
+    let operation = Operation::Read {
+        object: ObjectId(0),
+        payload: Value::from_static(b"get"),
+        level: ReadLevel::Any,
+    };
+    let deadline = world.now + Duration::from_millis(20_000);
+    (world.session)
+        .begin(world.now, operation, deadline, &mut world.out)
+        .expect("there is room");
+    world.sent();
+    let mut visited = vec!["a:1".to_owned()];
+    for _ in 0..12 {
+        let at = node_at(visited.last().expect("it began somewhere"));
+        if at == 2 {
+            let leader = Some(NodeId(1));
+            world.receive(ToClient::Leader { leader });
+        }
+        let (ask, refusal) = (Ask::Request(1), Refusal::NotServing);
+        world.receive(ToClient::Refused { ask, refusal });
+        world.now = world.now + Duration::from_millis(100);
+        world.wake();
+        visited.extend(world.dialled().pop());
+        let here = visited.last().expect("it began somewhere").clone();
+        world.connect(node_at(&here));
+    }
+    assert!(
+        visited.contains(&"c:1".to_owned()),
+        "it went to {visited:?}"
+    );
+}
+
+/// The leader is dead, and a follower that has not noticed names it: it gets the time to answer itself.
+#[test]
+fn a_hint_does_not_lead_back_to_a_dead_node_round_after_round() {
+    let mut world = World::open_with(&["a"]);
+    let leader = Some(NodeId(3));
+    let mut dead_dials = 0;
+    for _ in 0..10 {
+        world.now = world.now + Duration::from_millis(100);
+        world.receive(ToClient::Leader { leader });
+        let Some(address) = world.dialled().pop() else {
+            break;
+        };
+        assert_eq!(address, "c:1");
+        dead_dials += 1;
+        world.disconnect();
+        world.now = world.now + Duration::from_millis(100);
+        world.wake();
+        assert_eq!(world.dialled(), ["a:1"]);
+        world.connect(1);
+    }
+    assert!(dead_dials <= 4, "{dead_dials} dials of a dead node");
+    world.reply(1);
+    world.now = world.now + Duration::from_millis(100);
+    world.receive(ToClient::Leader { leader });
+    assert_eq!(
+        world.dialled(),
+        ["c:1"],
+        "it leads again, and somebody answered meanwhile"
+    );
+}

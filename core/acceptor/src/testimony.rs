@@ -87,6 +87,20 @@ pub enum Testimony<'a> {
         /// What was decided.
         batches: &'a [Batch],
     },
+    /// It asks whether the receiver would promise it a ballot.
+    AsksPreVote {
+        /// The number of the question.
+        attempt: u64,
+        /// The end of the sender's decided prefix.
+        decided: Slot,
+    },
+    /// It answers that.
+    AnswersPreVote {
+        /// The number of the question.
+        attempt: u64,
+        /// Whether it would.
+        is_granted: bool,
+    },
     /// It is a damaged acceptor and asks what it may have promised and voted for.
     Surveys {
         /// Tells one survey of the sender from the next.

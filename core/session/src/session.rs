@@ -310,7 +310,9 @@ impl ClientSession {
     }
 
     fn on_disconnected(&mut self, now: Time) {
-        if let Link::Down { .. } = self.link {
+        if let Link::Down { .. } = self.link
+            && !planted(Plant::EachRefusalLeaves)
+        {
             // The connection that ends was left before.
             return;
         }
@@ -332,6 +334,7 @@ impl ClientSession {
         self.last_heard = now;
         self.silence = self.config.silence;
         match message {
+            ToClient::Leader { .. } if planted(Plant::HintCountsAsAnswer) => self.route.answered(),
             ToClient::Refused { .. } | ToClient::Leader { .. } => {}
             ToClient::Opened { .. }
             | ToClient::Full { .. }

@@ -172,11 +172,21 @@ pub enum Plant {
     HeldStateFetched,
     /// A log is called repaired before the promise is restated in it.
     RepairedBeforePromise,
+    /// A candidate that lags far is granted its pre-vote though a better one is linked.
+    LaggingCandidateGranted,
+    /// A node that waits for a snapshot does not ask a peer that reports one of exactly the slot that it needs.
+    ExactSnapshotNotAsked,
+    /// A client takes a hint who leads for an answer, and pauses between no dials.
+    HintCountsAsAnswer,
+    /// A client counts each refusal of a node as one more node that it left.
+    EachRefusalLeaves,
+    /// A replica whose host is down says that its objects are past the call.
+    SurvivalToldWhileDown,
 }
 
 impl Plant {
     /// All of them.
-    pub const ALL: [Plant; 83] = [
+    pub const ALL: [Plant; 88] = [
         Plant::AcknowledgeBeforeSync,
         Plant::PromiseBeforeSync,
         Plant::ForgetPromise,
@@ -260,10 +270,15 @@ impl Plant {
         Plant::SeenFallsBack,
         Plant::HeldStateFetched,
         Plant::RepairedBeforePromise,
+        Plant::LaggingCandidateGranted,
+        Plant::ExactSnapshotNotAsked,
+        Plant::HintCountsAsAnswer,
+        Plant::EachRefusalLeaves,
+        Plant::SurvivalToldWhileDown,
     ];
 
     /// Plants that show only where several faults meet: the simulator is given more seeds to find them.
-    pub const RARE: [Plant; 8] = [
+    pub const RARE: [Plant; 9] = [
         Plant::GapsClosedUp,
         Plant::OwnVoteOverChosen,
         Plant::ReadUnconfirmed,
@@ -272,6 +287,7 @@ impl Plant {
         Plant::ExpireIgnoresActivity,
         Plant::ExpiredCountsAsRefused,
         Plant::SeenFallsBack,
+        Plant::ExactSnapshotNotAsked,
     ];
 }
 

@@ -7,6 +7,7 @@
 use crate::message::{Message, PreVote, PreVoted, TakeOver};
 use crate::{MultiPaxos, Part, Seat};
 use quorate_ordering::{Effect, Effects, Lane};
+use quorate_types::zoo::{Plant, planted};
 use quorate_types::{Ballot, Duration, NodeId, NodeSet, Slot, Time};
 
 /// The most times that the wait between two pre-votes doubles.
@@ -112,7 +113,9 @@ impl MultiPaxos {
         if !self.seat.acceptor.is_voter() {
             return;
         }
-        let is_granted = self.misses_leader(now, from) && !self.seat.prefers_another(now, decided);
+        let is_granted = self.misses_leader(now, from)
+            && (!self.seat.prefers_another(now, decided)
+                || planted(Plant::LaggingCandidateGranted));
         let answer = Message::PreVoted(PreVoted {
             attempt,
             is_granted,

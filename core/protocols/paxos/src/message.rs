@@ -151,9 +151,9 @@ impl Message {
                 promised: answer.promised,
                 voted: answer.voted,
             },
-            Message::PreVote(_)
-            | Message::PreVoted(_)
-            | Message::Nack(_)
+            Message::PreVote(ask) => ask.testimony(),
+            Message::PreVoted(answer) => answer.testimony(),
+            Message::Nack(_)
             | Message::Seen(_)
             | Message::Heard(_)
             | Message::Forward(_)
@@ -175,6 +175,13 @@ pub struct PreVote {
     pub decided: Slot,
 }
 
+impl PreVote {
+    fn testimony(&self) -> Testimony<'static> {
+        let PreVote { attempt, decided } = *self;
+        Testimony::AsksPreVote { attempt, decided }
+    }
+}
+
 /// The answer to [`PreVote`]; it binds nobody.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PreVoted {
@@ -186,6 +193,20 @@ pub struct PreVoted {
     pub promised: Ballot,
     /// The acceptor's decided prefix.
     pub decided: Slot,
+}
+
+impl PreVoted {
+    fn testimony(&self) -> Testimony<'static> {
+        let PreVoted {
+            attempt,
+            is_granted,
+            ..
+        } = *self;
+        Testimony::AnswersPreVote {
+            attempt,
+            is_granted,
+        }
+    }
 }
 
 /// Phase 1a: take no part in lower ballots, and report your votes from `from` on. It is sent again with

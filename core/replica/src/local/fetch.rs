@@ -301,7 +301,8 @@ impl<O: Ordering> Replica<O> {
         out: &mut Vec<Output<O::Message>>,
     ) {
         let is_pausing = matches!(self.fetch.state, State::Pausing { .. });
-        if is_pausing && Some(slot) >= self.fetch.needed {
+        let is_missed = planted(Plant::ExactSnapshotNotAsked) && Some(slot) == self.fetch.needed;
+        if is_pausing && Some(slot) >= self.fetch.needed && !is_missed {
             self.may_have_snapshot(now, peer, out);
         }
     }

@@ -186,6 +186,7 @@ impl<O: Ordering> Replica<O> {
     fn reached(&self) -> Slot {
         let executed = self.pipeline.executed(self.replicated.applied);
         let died_at = self.own_poison.died_at;
+        let died_at = died_at.filter(|_| !planted(Plant::SurvivalToldWhileDown));
         died_at.map_or(executed, |at| executed.min(at.slot.previous()))
     }
 

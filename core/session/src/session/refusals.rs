@@ -3,6 +3,7 @@
 use super::{ClientSession, Link, Registration, SessionOutput};
 use crate::outstanding::{Attempts, Pending};
 use crate::{Failure, Operation};
+use quorate_types::zoo::{Plant, planted};
 use quorate_types::{Ask, CommandId, Duration, ReadLevel, Refusal, SessionId, Time};
 
 impl ClientSession {
@@ -27,7 +28,7 @@ impl ClientSession {
             (_, Refusal::NotServing | Refusal::Behind) => {
                 self.delay(now, ask);
                 // A node refuses all that it was asked at once, and is left once.
-                if self.link == Link::Up {
+                if self.link == Link::Up || planted(Plant::EachRefusalLeaves) {
                     if !self.reads_any_state(ask) {
                         // The next node may name this one as the leader before it has answered anything itself.
                         self.route.shun();

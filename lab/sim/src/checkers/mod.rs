@@ -11,9 +11,11 @@ pub mod catching_up;
 pub mod chosen;
 pub mod confirmations;
 mod demand;
+pub mod dialling;
 #[cfg(test)]
 mod dice;
 pub mod durability;
+pub mod fetching;
 pub mod keepalives;
 pub mod leadership;
 pub mod leases;
@@ -26,6 +28,7 @@ pub mod order;
 pub mod phase_one;
 pub mod recorded;
 mod search;
+pub mod standing;
 mod timeline;
 pub mod vouching;
 pub mod witness;
@@ -78,6 +81,8 @@ pub enum Property {
     AnyState,
     /// Replicas that executed the same hold the same.
     Digest,
+    /// A client that nobody answers tries all nodes, and pauses in between.
+    Dialling,
     /// The code under test keeps its own rules: no assertion fails.
     Invariant,
 }

@@ -171,6 +171,8 @@ impl Leading {
                 self.confirmations.confirmed(node, ballot, epoch);
             }
             Testimony::Nothing
+            | Testimony::AsksPreVote { .. }
+            | Testimony::AnswersPreVote { .. }
             | Testimony::Surveys { .. }
             | Testimony::Surveyed { .. }
             | Testimony::Votes { .. }
@@ -581,6 +583,8 @@ impl CatchingUp {
             | Testimony::AsksConfirm { .. }
             | Testimony::Confirms { .. }
             | Testimony::AsksDecided { .. }
+            | Testimony::AsksPreVote { .. }
+            | Testimony::AnswersPreVote { .. }
             | Testimony::Surveys { .. }
             | Testimony::Surveyed { .. } => {}
         }

@@ -270,6 +270,7 @@ impl World {
             self.sample(id);
         }
         self.watch_turn(id, look, &out);
+        self.watch_done(id, &out);
         self.note_decisions(id);
         self.perform(id, out);
         self.watch_settled(id);
@@ -294,8 +295,10 @@ impl World {
             self.exercised(Row::Stalled);
         }
         self.watch_inbox(id, &taken.early);
+        self.watch_arrivals(id, &taken.early);
         if !taken.late.is_empty() {
             self.watch_inbox(id, &taken.late);
+            self.watch_arrivals(id, &taken.late);
         }
         let count = taken.early.len() + taken.late.len();
         for input in taken.early {
@@ -451,6 +454,7 @@ impl World {
             }
         }
         self.watch_death(id);
+        self.watch_end(id);
         let words = [Tag::Life as u64, u64::from(id.0), 0, death as u64];
         self.trace.note(now, &words, || {
             format!("{id} dies ({death:?}) for {down:?}")

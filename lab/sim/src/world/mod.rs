@@ -29,6 +29,7 @@ mod node;
 mod objects;
 mod outputs;
 mod poison;
+mod prompt;
 mod quiet;
 mod random;
 mod row;
@@ -67,6 +68,7 @@ use keeping::Keeping;
 use leading::Leading;
 use network::Network;
 use node::{Node, Nodes};
+use prompt::Prompt;
 use quiet::{Quiet, Rest};
 use quorate_session::{ClientSession, Preference, SessionConfig};
 use quorate_types::{ConnectionId, Duration, NodeId};
@@ -91,6 +93,7 @@ pub struct World {
     connections_made: u64,
     judge: Judge,
     leading: Leading,
+    prompt: Prompt,
     keeping: Keeping,
     quiet: Quiet,
     memory: Memory,
@@ -138,6 +141,7 @@ impl World {
             connections_made: 0,
             judge: Judge::new(liveness(&setup), &setup.view()),
             leading: Leading::new(&setup),
+            prompt: Prompt::new(&setup),
             keeping: Keeping::new(&setup),
             quiet,
             memory: stages::bounds(&setup),

@@ -137,6 +137,7 @@ impl World {
         let secret = super::clients::secret(nonce);
         client.session = ClientSession::new(client.config, addresses, nonce, secret, now.as_time());
         client.life = None;
+        self.prompt.dialling.answered(number);
         self.judge.ages.began(number);
         let opens = std::mem::take(&mut client.open);
         let old = client.connection.take();

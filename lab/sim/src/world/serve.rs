@@ -121,9 +121,11 @@ impl World {
     }
 
     fn tell_client(&mut self, number: u64, input: SessionInput) {
+        let why = self.watch_told(number, &input);
         let client = self.clients.get_mut(&number).expect("clients stay");
         let mut out = Vec::new();
         client.session.handle(self.now.as_time(), input, &mut out);
+        self.watch_dials(number, why, &out);
         self.perform_client(number, out);
     }
 
@@ -206,11 +208,7 @@ impl World {
             self.events
                 .push(self.now + latency, Event::Closed { connection: old });
         }
-        let node = address
-            .strip_prefix('n')
-            .and_then(|id| id.parse().ok())
-            .map(NodeId);
-        let node = node.expect("addresses are names of nodes");
+        let node = node_at(address).expect("addresses are names of nodes");
         let connection = self.new_connection(Some(number), node);
         self.clients
             .get_mut(&number)
@@ -556,4 +554,10 @@ impl World {
                 .push(self.now + after, Event::Broken { connection: id });
         }
     }
+}
+
+/// The node whose name is this address.
+pub(super) fn node_at(address: &str) -> Option<NodeId> {
+    let id = address.strip_prefix('n')?;
+    id.parse().ok().map(NodeId)
 }

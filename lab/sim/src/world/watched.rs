@@ -3,7 +3,7 @@
 
 use quorate_any::{AnyMessage, AnyOrdering};
 use quorate_ordering::{Decision, Effect, Effects, Event, Ordering, OrderingStatus, ReadId, Role};
-use quorate_types::{Batch, CommandId, Slot, Time, ViewId};
+use quorate_types::{Batch, Body, CommandId, Slot, Time, ViewId};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -30,6 +30,9 @@ pub(super) struct Seen {
     pub(super) reads: Vec<ReadSeen>,
     /// Commands submitted here, neither decided nor refused since.
     pub(super) unsettled: BTreeSet<CommandId>,
+    /// Slots that its replica has said to be past, and slots up to which it needs a snapshot, that nobody has looked at.
+    pub(super) survived: Vec<Slot>,
+    pub(super) needs: Vec<Slot>,
 }
 
 /// An ordering that is watched.
@@ -57,7 +60,13 @@ impl Ordering for Watched {
         match &event {
             Event::Submit { commands } => {
                 let ids = commands.iter().map(|command| command.id);
-                self.seen.borrow_mut().unsettled.extend(ids);
+                let past = commands.iter().filter_map(|command| match command.body {
+                    Body::Survived { slot, .. } => Some(slot),
+                    _ => None,
+                });
+                let mut seen = self.seen.borrow_mut();
+                seen.unsettled.extend(ids);
+                seen.survived.extend(past);
             }
             Event::Read { id, .. } => self.seen.borrow_mut().reads.push(ReadSeen::Asked(*id)),
             _ => {}
@@ -87,6 +96,7 @@ impl Ordering for Watched {
                     let given_up = ReadSeen::GivenUp(*read);
                     self.seen.borrow_mut().reads.push(given_up);
                 }
+                Effect::NeedSnapshot { upto } => self.seen.borrow_mut().needs.push(*upto),
                 Effect::Role(role) => self.seen.borrow_mut().role = Some(*role),
                 Effect::Refuse { command, .. } => {
                     self.seen.borrow_mut().unsettled.remove(command);

@@ -65,6 +65,8 @@ impl Judge {
             | Testimony::AsksConfirm { .. }
             | Testimony::Confirms { .. }
             | Testimony::AsksDecided { .. }
+            | Testimony::AsksPreVote { .. }
+            | Testimony::AnswersPreVote { .. }
             | Testimony::Nothing => Ok(()),
         }
     }

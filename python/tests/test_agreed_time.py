@@ -121,3 +121,30 @@ assert random.Random().random() == pickle.loads(pickle.dumps(random.Random(
 class Dice(random.Random): pass
 assert Dice(7).random() == random.Random(7).random()
 """)
+
+
+def test_what_a_class_drops_when_it_is_restored_does_not_depend_on_when_that_is() -> None:
+    run("""
+import time
+from quorate import _names
+_names.allow_package("__main__")
+class Expiring:
+    # As cachetools.TTLCache does it.
+    def __init__(self): self.until = {}
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        self.until = {key: end for key, end in self.until.items() if time.monotonic() < end}
+        self.drawn = random.random()
+    def __getstate__(self): return {"until": self.until}
+things = Expiring()
+things.until["a"] = time.monotonic() + 10
+_native.set_environment(WALL + 20 * 10**9, 1, 3, 3)
+before = random.random()
+image = _native.dump_state(things)
+copies = [_native.load_state(image) for _ in range(2)]
+assert copies[0].until == things.until and _native.dump_state(copies[0]) == image
+assert copies[0].drawn == copies[1].drawn
+assert time.monotonic() == (WALL + 20 * 10**9) / 1e9
+_native.set_environment(WALL + 20 * 10**9, 1, 3, 3)
+assert random.random() == before
+""")

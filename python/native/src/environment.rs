@@ -14,11 +14,13 @@ struct Environment {
     stream: Option<OutputReader>,
 }
 
-static CURRENT: Mutex<Environment> = Mutex::new(Environment {
+const NOWHERE: Environment = Environment {
     wall_ns: 0,
     seed: [0; 3],
     stream: None,
-});
+};
+
+static CURRENT: Mutex<Environment> = Mutex::new(NOWHERE);
 
 fn current() -> MutexGuard<'static, Environment> {
     CURRENT.lock().unwrap_or_else(PoisonError::into_inner)
@@ -31,6 +33,15 @@ pub(crate) fn enter(wall_ns: u64, entropy: u64, slot: u64, index: u32) {
     current.wall_ns = wall_ns;
     current.seed = [entropy, slot, u64::from(index)];
     current.stream = None;
+}
+
+/// Runs what must not depend on when it runs, such as reading a state: clocks stand at zero, and what is drawn is the same
+/// every time.
+pub(crate) fn apart<T>(run: impl FnOnce() -> T) -> T {
+    let outer = std::mem::replace(&mut *current(), NOWHERE);
+    let done = run();
+    *current() = outer;
+    done
 }
 
 /// What tells the call from all others.

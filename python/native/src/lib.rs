@@ -70,7 +70,7 @@ fn dump_state<'py>(py: Python<'py>, value: &Bound<'py, PyAny>) -> PyResult<Bound
 /// Decodes an object's state.
 #[pyfunction]
 fn load_state<'py>(py: Python<'py>, data: &[u8]) -> PyResult<Bound<'py, PyAny>> {
-    decode::state(py, data)
+    environment::apart(|| decode::state(py, data))
 }
 
 /// A set's shape as bytes, and its elements in the order in which Python goes through them.

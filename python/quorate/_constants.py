@@ -14,6 +14,7 @@ import ipaddress
 import pathlib
 import re
 import sys
+import types
 from typing import Any
 
 from quorate import _names
@@ -25,8 +26,10 @@ _KINDS = (
 )
 
 _may_be: dict[type, bool] = {}
-_known: dict[int, tuple[str, Any]] = {}
-_known_for: tuple[int, int] = (0, 0)
+_names_of: dict[int, tuple[Any, list[str]]] = {}
+_by_name: dict[str, Any] = {}
+_seen: set[str] = set()
+_modules_seen = 0
 
 
 def may_be(cls: type) -> bool:
@@ -39,18 +42,47 @@ def may_be(cls: type) -> bool:
     return found
 
 
+def see(name: str, module: types.ModuleType) -> None:
+    """Note what a module, which has just been imported, has under its names."""
+    if name in _seen or name.partition(".")[0] in sys.stdlib_module_names:
+        return
+    _seen.add(name)
+    for full, value in _names.values_of(name, module):
+        if may_be(type(value)):
+            _by_name[full] = value
+            # Who defined it ends its import before those that have it from there.
+            _names_of.setdefault(id(value), (value, []))[1].append(full)
+
+
+def _see_all() -> None:
+    """Note the modules that were imported while nobody looked."""
+    global _modules_seen
+    if len(sys.modules) != _modules_seen:
+        _modules_seen = len(sys.modules)
+        for name, module in sorted(sys.modules.items()):
+            spec = getattr(module, "__spec__", None)
+            if isinstance(module, types.ModuleType) and not getattr(spec, "_initializing", False):
+                see(name, module)
+
+
 def name_of(value: Any, cls: type) -> str | None:
     """The name of a constant; None for everything else."""
     if not may_be(cls):
         return None
-    known = _constants().get(id(value))
-    return known[0] if known is not None and known[1] is value else None
+    _see_all()
+    known, names = _names_of.get(id(value), (None, []))
+    if known is not value:
+        return None
+    allowed = next(filter(_names.is_allowed_module, names), None)
+    return allowed if allowed is not None and _cannot_change(value) else None
 
 
 def find(name: str) -> Any:
     """The value of a name of a module, or of a class in it."""
+    _see_all()
     found = _find_loaded(name)
     if found is None and _names.import_for(name):
+        _see_all()
         found = _find_loaded(name)
     if found is None:
         raise MalformedValue(f"{name} is gone: a snapshot still refers to it")
@@ -58,6 +90,8 @@ def find(name: str) -> Any:
 
 
 def _find_loaded(name: str) -> Any:
+    if name in _by_name and _names.is_allowed_module(name):
+        return _by_name[name]
     module_name, _, rest = name.rpartition(".")
     steps = [rest]
     while module_name and module_name not in sys.modules:
@@ -69,19 +103,6 @@ def _find_loaded(name: str) -> Any:
             return None
         found = vars(found)[step]
     return found if len(steps) <= 2 else None
-
-
-def _constants() -> dict[int, tuple[str, Any]]:
-    global _known, _known_for
-    now = len(sys.modules), len(_names.packages())
-    if now != _known_for:
-        _known_for = now
-        _known = {
-            id(value): (name, value)
-            for name, value in _names.global_values()
-            if may_be(type(value)) and _cannot_change(value)
-        }
-    return _known
 
 
 def _cannot_change(value: Any) -> bool:

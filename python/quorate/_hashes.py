@@ -13,7 +13,7 @@ from collections.abc import Callable
 from importlib import machinery
 from typing import Any
 
-from quorate import _native
+from quorate import _constants, _native
 
 
 def install() -> None:
@@ -72,6 +72,7 @@ def _watch(loader: Any) -> None:
         _native.begin_import(module.__name__)
         try:
             run(self, module)
+            _constants.see(module.__name__, module)
         finally:
             _native.end_import()
 

@@ -68,11 +68,16 @@ def global_values() -> Iterator[tuple[str, Any]]:
     """Names and values of the variables of loaded modules of allowed packages, and of the classes in them."""
     for module_name, module in sorted(sys.modules.items()):
         if module is not None and is_allowed_module(module_name):
-            for name, member in list(vars(module).items()):
-                yield f"{module_name}.{name}", member
-                if isinstance(member, type) and member.__module__ == module_name:
-                    for inner, value in list(vars(member).items()):
-                        yield f"{module_name}.{name}.{inner}", value
+            yield from values_of(module_name, module)
+
+
+def values_of(module_name: str, module: types.ModuleType) -> Iterator[tuple[str, Any]]:
+    """Names and values of the variables of a module, and of the classes that it defines."""
+    for name, member in list(vars(module).items()):
+        yield f"{module_name}.{name}", member
+        if isinstance(member, type) and member.__module__ == module_name:
+            for inner, value in list(vars(member).items()):
+                yield f"{module_name}.{name}.{inner}", value
 
 
 def name_of(cls: type) -> str:

@@ -229,6 +229,18 @@ class Ledger:
         self.kept += [Money.ZERO, ORIGIN, HOUR, HALF, Money(1)]
 
 
+def test_a_constant_is_what_the_module_had_when_it_was_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = Money.ZERO
+    assert _native.load_state(_native.dump_state([first]))[0] is first
+    # A class variable that is called a cache, which another process has not filled.
+    monkeypatch.setattr(Money, "ZERO", Money(0))
+    monkeypatch.setattr(Money, "cached", Money(7), raising=False)
+    assert _native.load_state(_native.dump_state([first]))[0] is first
+    for later in (Money.ZERO, vars(Money)["cached"]):
+        copy = _native.load_state(_native.dump_state([later]))[0]
+        assert copy == later and copy is not later
+
+
 def test_a_constant_that_is_stored_again_after_a_restore_is_the_one_that_was_stored_before() -> None:
     ledger, twin = Ledger(), Ledger()
     ledger.keep()

@@ -38,7 +38,7 @@ export PYO3_PYTHON ?= $(BIN)/python
 # User site packages and the caller's environment stay out of the virtual environment.
 export PYTHONNOUSERSITE := 1
 
-.PHONY: help build wheel wheel-test demo test test-fast check fix bench sim sim-ci zoo nemesis outage memory calm fuzz night docs
+.PHONY: help build wheel wheel-test demo test test-fast check fix bench sim sim-ci zoo nemesis outage memory calm foreign fuzz night docs
 .PHONY: venv cargo-present compile release fast-steps
 .PHONY: test-rust test-python test-sim check-rust check-tidy check-python check-shell
 
@@ -52,12 +52,12 @@ cargo-present:
 
 venv: $(VENV)/.ready ## make .venv with the pinned development tools
 
-$(VENV)/.ready: python/requirements-dev.txt
+$(VENV)/.ready: python/requirements-dev.txt python/requirements-foreign.txt
 	@command -v $(PYTHON) >/dev/null || { echo "python3 is missing: install Python 3.11 or later (apt install python3 python3-venv)" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "python3 is older than 3.11: set PYTHON=python3.11 or later" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "python's venv module is missing: apt install python3-venv" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --requirement python/requirements-dev.txt
+	$(BIN)/python -m pip install --quiet --requirement python/requirements-dev.txt --requirement python/requirements-foreign.txt
 	@touch $@
 
 # One selection of packages and targets for everything that tests run: another selection has other features, and cargo
@@ -160,6 +160,9 @@ outage: build ## how long writes and reads wait when the leader is killed (KILLS
 
 memory: build ## memory of two nodes while the third is dead and the load goes on: MINUTES=n
 	$(BIN)/python lab/nemesis/memory.py --minutes $(or $(MINUTES),10)
+
+foreign: compile ## random calls on classes of other packages, in host processes and in groups: CALLS=n, SEED=n
+	$(TREE) FOREIGN_CALLS=$(or $(CALLS),2000) FOREIGN_SEED=$(or $(SEED),1) $(BIN)/pytest -c python/pyproject.toml examples/foreign
 
 calm: build ## a loaded group without faults elects nobody: MINUTES=n
 	$(BIN)/python lab/nemesis/calm.py --minutes $(or $(MINUTES),20)

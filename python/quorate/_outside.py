@@ -147,7 +147,7 @@ def scopes(cls: type) -> Iterator[Scope]:
 
 
 def closed(cls: type) -> dict[str, tuple[types.FunctionType, Finding]]:
-    """Public methods of an installed class that change something outside and that no other method names.
+    """Public methods of an installed class that change something outside and that no others name.
 
     Of such a class only these cannot be called, for whoever uses it cannot mend it.
     """
@@ -161,9 +161,13 @@ def closed(cls: type) -> dict[str, tuple[types.FunctionType, Finding]]:
             continue
         scope = Scope.of(function, cls)
         finding = next(_findings(scope), None) if scope else None
-        others = (each.__code__.co_names for each in functions if each.__name__ != name)
-        if finding is not None and not any(name in names for names in others):
+        if finding is not None:
             found[name] = function, finding
+    named = {""}
+    while named:
+        others = (each.__code__.co_names for each in functions if each.__name__ not in found)
+        named = {name for names in others for name in names if name in found}
+        found = {name: each for name, each in found.items() if name not in named}
     return found
 
 

@@ -86,6 +86,12 @@ def _logger(value: logging.Logger) -> Parts:
     return "logging.Logger", () if value.name == "root" else (value.name,), None
 
 
+def _compile(pattern: Any, flags: int) -> re.Pattern[Any]:
+    """With the flags that were asked for, not those that follow: by these `re` knows what it has compiled."""
+    plain = re.compile(pattern)
+    return plain if plain.flags == flags else re.compile(pattern, flags & ~re.UNICODE)
+
+
 def _buffer(value: Any) -> Parts:
     """A file in memory: content, place, and how it ends its lines."""
     name = f"io.{type(value).__name__}"
@@ -181,7 +187,7 @@ MAKERS: dict[str, Callable[..., Any]] = {
     "io.BytesIO": _make_buffer(io.BytesIO),
     "weakref.ref": lambda *of: _content.new_reference(weakref.ref, *of),
     "logging.Logger": logging.getLogger,
-    "re.Pattern": re.compile,
+    "re.Pattern": _compile,
     "datetime.time": lambda *fields: datetime.time(*fields[:5], fold=fields[5]),
     "datetime.timezone": datetime.timezone,
     "zoneinfo.ZoneInfo": zoneinfo.ZoneInfo,

@@ -508,6 +508,11 @@ class Configured:
     def configure(cls, limit: int) -> None:
         cls.limit = limit
 
+    @classmethod
+    def configure_again(cls) -> None:
+        cls.limit = 0
+        cls.configure(1)
+
     def read(self) -> int:
         return self.limit
 

@@ -157,6 +157,18 @@ def test_a_method_in_c_is_bound_to_the_copy() -> None:
     assert match("aab").end() == 2
 
 
+@pytest.mark.parametrize("flags", [0, re.IGNORECASE, re.ASCII])
+def test_a_pattern_is_the_one_that_is_compiled_again(flags: int) -> None:
+    for text in ("a+ once", "(?s)a+ once", b"a+ once"):
+        pattern = re.compile(text, flags)
+        image = _native.dump_state([pattern])
+        re.purge()
+        copy = _native.load_state(image)[0]
+        assert copy.flags == pattern.flags
+        if not str(text).count("?") or not flags:
+            assert re.compile(text, flags) is copy
+
+
 def test_modules_that_reach_outside_are_refused() -> None:
     for name in ("os", "subprocess", "socket"):
         __import__(name)

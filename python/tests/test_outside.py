@@ -93,8 +93,8 @@ def test_a_class_that_keeps_state_outside_is_refused_with_place_and_way_out() ->
 
 
 def test_of_an_installed_class_only_the_method_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    of_class = vars(outside_subjects.Configured)["configure"]
-    monkeypatch.setattr(outside_subjects.Configured, "configure", of_class)
+    for name in ("configure", "configure_again"):
+        monkeypatch.setattr(outside_subjects.Configured, name, vars(outside_subjects.Configured)[name])
     assert prepared("outside_subjects:Configured", True)[0] == "unfit"
     monkeypatch.setattr(_outside, "_is_installed", lambda _: True)
     assert prepared("outside_subjects:Configured", True)[0] == "ready"

@@ -33,6 +33,7 @@ from quorate import (
     _raised,
     _reads,
     _state,
+    _values,
     _waiting,
 )
 from quorate._errors import NotReadOnly
@@ -143,9 +144,8 @@ class Host:
     def reads(self, number: int, target: Any) -> list[str]:
         """The methods that are reads now; clients ask for them when they connect."""
         cls = self._classes[number]
-        special = [name for name in sorted(_data_model.SPECIAL) if _data_model.defines(cls, name)]
-        methods = _reads.public_methods(cls) + special
-        return [method for method in methods if self.kind_of(number, method, target)]
+        names = [*_reads.public_methods(cls), *_data_model.special_of(cls), *_data_model.computed_of(cls)]
+        return [name for name in names if self.kind_of(number, name, target)]
 
     def wrote(self, target: Any, method: str, image: bytes | None) -> NotReadOnly:
         """The error of a method that is declared read-only and changed its object; names the attribute."""
@@ -457,6 +457,7 @@ def main() -> None:
     os.close(null)
     _limit_resources()
     _environment.install()
+    _values.read_as_host()
     _native.serve(stream, activity, Host(stream))
 
 

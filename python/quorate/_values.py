@@ -113,9 +113,15 @@ def build(tag: int, content: Any) -> Any:
 
 class _Reading(threading.local):
     is_lenient = False
+    is_host = False
 
 
 _reading = _Reading()
+
+
+def read_as_host() -> None:
+    """Values that this thread reads come from callers."""
+    _reading.is_host = True
 
 
 class Unknown:
@@ -175,14 +181,23 @@ def _build_date_time(local: int, offset: int | None, name: str | None, fold: boo
 
 
 def _build_data_class(cls: type, fields: dict[str, Any]) -> Any:
-    """Through __init__, so that what the class checks is checked for values that arrive, too."""
+    """Through __init__, so that what the class checks is checked for values that arrive, too.
+
+    A caller gets the fields as they were: what __init__ makes of its arguments was made before. A host
+    keeps to what __init__ makes of what a caller sends.
+    """
     if not dataclasses.is_dataclass(cls):
         raise MalformedValue(f"{_names.name_of(cls)} is not a data class")
     declared = dataclasses.fields(cls)
-    made = cls(**{field.name: fields.pop(field.name) for field in declared if field.init})
+    given = {field.name: fields.pop(field.name) for field in declared if field.init}
+    made = cls(**given)
     for field in declared:
         if not field.init:
             object.__setattr__(made, field.name, fields.pop(field.name))
     if fields:
         raise MalformedValue(f"{_names.name_of(cls)} has no field {next(iter(fields))!r}")
+    if not _reading.is_host:
+        for name, value in given.items():
+            if getattr(made, name, value) is not value:
+                object.__setattr__(made, name, value)
     return made

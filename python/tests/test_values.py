@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import quorate
-from quorate import _native
+from quorate import _native, _values
 
 
 @quorate.register
@@ -305,6 +305,26 @@ def test_cut_bytes_are_refused(value: Any) -> None:
 def test_hostile_bytes_are_refused(data: bytes) -> None:
     with pytest.raises(quorate.MalformedValue):
         _native.loads(data)
+
+
+@quorate.register
+@dataclass
+class Cents:
+    amount: int
+
+    def __post_init__(self) -> None:
+        if self.amount < 0:
+            raise ValueError("less than nothing")
+        self.amount *= 100
+
+
+def test_a_data_class_arrives_with_the_fields_that_it_had(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = _native.dumps(Cents(3))
+    assert _native.loads(data).amount == 300
+    monkeypatch.setattr(_values._reading, "is_host", True)
+    assert _native.loads(data).amount == 30_000, "a caller cannot get around what __init__ makes"
+    with pytest.raises(quorate.MalformedValue, match="less than nothing"):
+        _native.loads(data.replace(b"\x19\x01\x2c", b"\x39\x01\x2c"))
 
 
 def test_a_data_class_arrives_through_its_checks() -> None:

@@ -61,6 +61,17 @@ def defines(cls: type, name: str) -> bool:
     return _found(cls, name)[1] is not None
 
 
+def special_of(cls: type) -> list[str]:
+    """The special methods that objects of the class have."""
+    return [name for name in sorted(SPECIAL) if defines(cls, name)]
+
+
+def computed_of(cls: type) -> list[str]:
+    """The properties of the class, as they are asked for."""
+    names = [name for name in dir(cls) if not name.startswith("_")]
+    return [f".{name}" for name in names if isinstance(_found(cls, name)[1], property)]
+
+
 def _found(cls: type, name: str) -> tuple[bool, Any]:
     """Whether the class has the name, and what it has; what every object has does not count."""
     for base in cls.__mro__:

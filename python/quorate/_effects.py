@@ -67,8 +67,11 @@ class Proof(Calls):
     def prove(self, name: str) -> None:
         """Raises NotProven unless the method changes nothing."""
         cls = type(self.target)
-        found = _ambient.lookup(cls, name)
-        if found is None or not isinstance(found[1], types.FunctionType):
+        found = _ambient.lookup(cls, name.removeprefix("."))
+        member = found[1] if found is not None else None
+        if name.startswith(".") and isinstance(member, property):
+            member = member.fget
+        if found is None or not isinstance(member, types.FunctionType):
             raise NotProven("is not a plain method")
         for _ in range(ROUNDS_MAX):
             before = dict(self.heap.held)
@@ -76,7 +79,7 @@ class Proof(Calls):
             self._specials.clear()
             for special in ("__getattribute__", "__del__"):
                 self.ambient(special)
-            self.function(found[1], found[0], frozenset([This()]), None)
+            self.function(member, found[0], frozenset([This()]), None)
             # What things made hold, and what functions return, grows while bodies are read; all must be read
             # with what there is at the end.
             if before == self.heap.held and self._before == self._done:

@@ -190,7 +190,7 @@ class Proxy:
 
     def __dir__(self) -> list[str]:
         cls = self._quorate_flow.cls
-        return sorted(object.__dir__(self) if cls is None else {*_names_of(cls), *_special_of(cls)})
+        return sorted(object.__dir__(self) if cls is None else {*_names_of(cls), *names.special_of(cls)})
 
     def __copy__(self) -> Proxy:
         flow = self._quorate_flow
@@ -236,10 +236,6 @@ def _names_of(cls: type) -> set[str]:
     if code is not None:
         found |= {step.argval for step in dis.get_instructions(code) if step.opname == "STORE_ATTR"}
     return {name for name in found if not name.startswith("_")}
-
-
-def _special_of(cls: type) -> set[str]:
-    return {name for name in names.SPECIAL if names.defines(cls, name)}
 
 
 def check_name(cls: type | None, name: str) -> None:

@@ -31,7 +31,7 @@ def class_for(base: type[Proxy], cls: type | None) -> type[Proxy]:
 @functools.lru_cache(CLASSES_MAX)
 def _made(root: Any, cls: type) -> Any:
     is_async = root._is_async
-    defined = [name for name in sorted(names.SPECIAL) if names.defines(cls, name)]
+    defined = names.special_of(cls)
     special: dict[str, Any] = {name: (_awaited if is_async else _called)(name) for name in defined}
     if is_async:
         # Seen before those of the type by who asks for them by name, and never by the interpreter.

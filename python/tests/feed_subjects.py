@@ -16,6 +16,14 @@ class Feed:
     def __getitem__(self, index: int) -> int:
         return self.items[index]
 
+    @property
+    def first(self) -> int:
+        return self.items[0]
+
+    @property
+    def taken(self) -> int:
+        return self.items.pop()
+
     def stored(self) -> Any:
         return self.coming
 

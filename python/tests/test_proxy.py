@@ -293,6 +293,10 @@ def test_special_methods_that_are_shown_to_change_nothing_are_reads() -> None:
     with quorate.local(Feed) as feed:
         assert raw(feed, "__len__", "confirmed")() == 3
         assert raw(feed, "__getitem__", "confirmed")(1) == 2
+        assert raw(feed, ".first", "confirmed")() == 1
+        with pytest.raises(quorate.NotReadOnly):
+            raw(feed, ".taken", "confirmed")()
+        assert (feed.taken, feed.items) == (3, [1, 2])
 
 
 def test_a_read_does_not_use_up_an_iterator_of_the_state() -> None:

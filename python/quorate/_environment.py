@@ -195,6 +195,17 @@ def _install_time_zones() -> None:
     zoneinfo.reset_tzpath(to=[])
 
 
+class _Shared(random.SystemRandom):
+    """Behind the functions of `random`: keeps nothing from call to call, which a restart would lose."""
+
+    def gauss(self, mu: float = 0.0, sigma: float = 1.0) -> float:
+        self.gauss_next: float | None = None
+        try:
+            return super().gauss(mu, sigma)
+        finally:
+            self.gauss_next = None
+
+
 def _install_randomness() -> None:
     drawn = _native.agreed_bytes
     os.urandom = drawn
@@ -203,7 +214,7 @@ def _install_randomness() -> None:
     _random.Random = random.Random  # type: ignore[misc, assignment]
     # SystemRandom, and with it `secrets`, draws through this name.
     random._urandom = drawn  # type: ignore[attr-defined]
-    shared = random.SystemRandom()
+    shared = _Shared()
     for name in random.__all__:
         method = getattr(shared, name, None)
         if callable(method) and not isinstance(getattr(random, name), type):

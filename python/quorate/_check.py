@@ -68,6 +68,7 @@ class Method:
     is_agreed: bool = True
     is_kept: bool = True
     unguessed: str = ""
+    last_raised: str = ""
 
     def cells(self) -> list[str]:
         """The words of the row."""
@@ -236,7 +237,9 @@ class Check:
                 )
                 continue
             row.calls += 1
-            row.raised += step["how"] == "raised"
+            if step["how"] == "raised":
+                row.raised += 1
+                row.last_raised = step["shown"]
             is_changed = step["digest"] != before
             before = step["digest"]
             row.changed += is_changed

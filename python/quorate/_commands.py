@@ -99,13 +99,14 @@ def _print_found(found: list[Found]) -> None:
 
 def _print_unproven(methods: list[_check.Method], *, is_short: bool) -> None:
     for method in methods if not is_short else []:
+        place = f"{method.file}:{method.line}: " if method.file else ""
         if method.unguessed:
-            print(
-                f"{method.file}:{method.line}: {method.name} was not called: {method.unguessed}; see --calls"
-            )
+            print(f"{place}{method.name} was not called: {method.unguessed}; see --calls")
+        elif method.calls and method.calls == method.raised:
+            print(f"{place}{method.name} raised whenever it was called, as {method.last_raised}; see --calls")
         elif not method.kind and method.calls and not method.changed:
             words = f"{method.name} changed nothing, and is ordered because it {method.why}"
-            print(f"{method.file}:{method.line}: {words}: mark it @quorate.readonly if it never does")
+            print(f"{place}{words}: mark it @quorate.readonly if it never does")
 
 
 def _json(text: str | None, kind: type) -> Any:

@@ -48,17 +48,17 @@ class Guesser:
         self._weights: dict[tuple[str, str], list[float]] = {}
         self._chosen: list[tuple[tuple[str, str], int]] = []
 
-    def arguments(self, function: Callable[..., Any]) -> Arguments:
-        """Positional and named arguments of one call; raises NoGuess."""
+    def arguments(self, function: Callable[..., Any], *, is_constructor: bool = False) -> Arguments:
+        """Arguments of one call, of a constructor only those that it needs; raises NoGuess."""
         self._chosen = []
         hints = _hints(function)
         positional: list[Any] = []
         named: dict[str, Any] = {}
-        for parameter in inspect.signature(function).parameters.values():
+        for parameter in _parameters(function):
             if parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL):
                 continue
             has_default = parameter.default is not parameter.empty
-            if has_default and (named or self._random.random() < 0.5):
+            if has_default and (is_constructor or named or self._random.random() < 0.5):
                 continue
             value = self._argument(function, parameter, hints.get(parameter.name, parameter.empty))
             is_named = parameter.kind is parameter.KEYWORD_ONLY or bool(named)
@@ -165,6 +165,14 @@ class Guesser:
         if is_list:
             return values
         return frozenset(values) if name == "frozenset" else set(values)
+
+
+def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    try:
+        return list(inspect.signature(function).parameters.values())
+    except ValueError:
+        # Methods in C that do not tell: none, or one that is not said, is what most take.
+        return [inspect.Parameter("value", inspect.Parameter.POSITIONAL_ONLY, default=None)]
 
 
 def _hints(function: Any) -> dict[str, Any]:

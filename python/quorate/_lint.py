@@ -27,6 +27,11 @@ _THREADS = (
 )
 _NETWORK = ("network", "every replica would speak to the network", "do it in the client and pass the result")
 _PROCESSES = ("processes", "every replica would start a process", "do it in the client and pass the result")
+_IDENTITY = (
+    "process",
+    "in a group this is an agreed value, not the machine's",
+    "pass the real one as an argument",
+)
 _LOCALE = ("locale", "follows the locale of the process", "format with a fixed layout, such as f'{x:,.2f}'")
 
 _CALLS: dict[str, tuple[str, str, str]] = {
@@ -36,35 +41,17 @@ _CALLS: dict[str, tuple[str, str, str]] = {
         "`id` is an address: it differs between replicas",
         "use a number or name of your own",
     ),
-    "posix.getpid": (
-        "process",
-        "the process id differs between replicas",
-        "pass what you need as an argument",
-    ),
-    "posix.getppid": (
-        "process",
-        "the process id differs between replicas",
-        "pass what you need as an argument",
-    ),
-    "_thread.get_ident": (
-        "process",
-        "the thread id differs between replicas",
-        "pass what you need as an argument",
-    ),
-    "threading.get_ident": (
-        "process",
-        "the thread id differs between replicas",
-        "pass what you need as an argument",
-    ),
-    "threading.get_native_id": (
-        "process",
-        "the thread id differs between replicas",
-        "pass it as an argument",
-    ),
-    "threading.current_thread": ("process", "the thread differs between replicas", "pass it as an argument"),
+    "posix.getpid": _IDENTITY,
+    "posix.getppid": _IDENTITY,
+    "_thread.get_ident": _IDENTITY,
+    "threading.get_ident": _IDENTITY,
+    "_thread.get_native_id": _IDENTITY,
+    "threading.get_native_id": _IDENTITY,
+    "threading.current_thread": _IDENTITY,
+    "socket.gethostname": _IDENTITY,
+    "_socket.gethostname": _IDENTITY,
+    "platform.node": _IDENTITY,
     "os.getenv": ("environment", "the environment differs between replicas", "pass it to the constructor"),
-    "socket.gethostname": ("process", "the host's name differs between replicas", "pass it as an argument"),
-    "platform.node": ("process", "the host's name differs between replicas", "pass it as an argument"),
     "threading.Thread": _THREADS,
     "threading.Timer": _THREADS,
     "_thread.start_new_thread": _THREADS,
@@ -117,7 +104,10 @@ def lint(cls: type) -> list[Found]:
         found += (_found(each, scope, file) for each in _aliases(scope, lists))
         if _options.is_marked(scope.function) or scope.name.rpartition(".")[2] in _declared(cls):
             found += (_found(each, scope, file) for each in _writes(scope))
+    clocks = {(each.file, each.line) for each in found if each.rule == "clock"}
     for each in _outside.find_all(cls):
+        if (shown_path(each.path), each.line) in clocks:
+            continue
         reason = f"{each.what} is {each.how} in {each.function}, and is no part of the object"
         found.append(
             Found(
@@ -135,6 +125,9 @@ def lint(cls: type) -> list[Found]:
 
 def _found(place: _Place, scope: Scope, file: str) -> Found:
     node, level, rule, reason, fix = place
+    if rule == "process" or (rule == "address" and "site-packages" in scope.path):
+        # Of another package: a guard against recursion, say. Whether it shows is seen when the class runs.
+        level = "note"
     return Found(level, rule, file, getattr(node, "lineno", 0), scope.name, reason, fix)
 
 

@@ -16,7 +16,7 @@ import types
 from typing import Any, BinaryIO
 
 from quorate import _environment, _guesses, _host, _names, _native, _reads
-from quorate._errors import QuorateError
+from quorate._errors import QuorateError, UnsupportedValue
 
 CALL_SECONDS = 2.0
 """After that a call is taken for endless."""
@@ -79,7 +79,7 @@ class Trial:
         _native.set_environment(START_NS, 1, 0, 1)
         args, kwargs = request["args"], request["kwargs"]
         if request["guess_arguments"]:
-            args, kwargs = _guesses.Guesser(request["seed"]).arguments(self.cls)
+            args, kwargs = _guesses.Guesser(request["seed"]).arguments(self.cls, is_constructor=True)
         self.target = _host._construct(self.cls, args, kwargs)
         self.refused = _host._unfit_state({1: self.target}, self.cls) or ""
         if request["image"] is not None:
@@ -116,9 +116,8 @@ class Trial:
         signal.setitimer(signal.ITIMER_REAL, CALL_SECONDS, 0.1)
         _environment.refuse_effects(True)
         try:
-            result = self._call(method, args, kwargs)
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            told |= self._returned(result)
+            # What an iterator raises while it is sent is what the call raised.
+            told |= self._returned(self._call(method, args, kwargs))
         except _Endless:
             told |= {"how": "endless", "outcome": b"", "shown": ""}
         except BaseException as error:
@@ -150,7 +149,7 @@ class Trial:
     def _returned(self, result: Any) -> Answer:
         try:
             outcome = _native.dumps(result)
-        except Exception as error:
+        except UnsupportedValue as error:
             return {"how": "untold", "outcome": b"", "shown": str(error)[:300]}
         alias = isinstance(result, list | dict | set | bytearray) and self._is_alias(result, outcome)
         return {"how": "returned", "outcome": outcome, "shown": _shown(result), "alias": alias}

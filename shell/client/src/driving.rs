@@ -195,9 +195,18 @@ impl SharedDriver {
 
     /// Waits until the queue has room, at most for `slice`.
     pub(crate) fn await_room(&self, slice: Duration) {
-        self.drive(Instant::now() + slice, true, None, &mut |shared| {
-            shared.has_room()
-        });
+        let until = Instant::now() + slice;
+        if self.drive(until, true, &mut |driver| driver.has_room()) || self.has_room() {
+            return;
+        }
+        let mut queue = self.queue();
+        queue.waiters += 1;
+        let left = self.patience(until);
+        let (mut queue, _) = self
+            .room
+            .wait_timeout(queue, left)
+            .unwrap_or_else(PoisonError::into_inner);
+        queue.waiters -= 1;
     }
 
     /// Waits until every cell from `first` on is filled, at most for `slice` or until a signal comes; moves `first` to the first
@@ -213,24 +222,46 @@ impl SharedDriver {
             return true;
         }
         let until = Instant::now() + slice;
-        self.drive(until, cells.len() > 1, cells.last(), &mut is_over);
+        if self.drive(until, cells.len() > 1, &mut is_over) {
+            return is_over(self);
+        }
+        while !is_over(self) && Instant::now() < until {
+            // The cells are filled in nearly the order in which they were begun.
+            let next = cells.iter().find(|cell| !cell.is_filled());
+            let patience = self.patience(until);
+            if let Some(cell) = next {
+                cell.wait(Instant::now() + patience);
+            }
+            if self.poller.is_own_thread() {
+                break;
+            }
+        }
         is_over(self)
     }
 
     /// Waits until the connection is open or cannot be.
     pub(crate) fn await_open(&self, slice: Duration, is_over: &mut dyn FnMut() -> bool) {
-        self.drive(Instant::now() + slice, true, None, &mut |_| is_over());
+        self.drive(Instant::now() + slice, true, &mut |_| is_over());
     }
 
-    /// Reads and writes until `is_over`, until the time or until a signal comes. Where another thread does, waits for it at `cell`.
-    /// The eager drive also where the poller watches for other operations.
+    /// How long to wait for what another thread drives. The poller's own thread looks again soon: the other one may leave the
+    /// socket to it.
+    fn patience(&self, until: Instant) -> Duration {
+        let left = until.saturating_duration_since(Instant::now());
+        match self.poller.is_own_thread() {
+            true => left.min(LINGER),
+            false => left,
+        }
+    }
+
+    /// Reads and writes until `is_over`, until the time or until a signal comes. False, and nothing but what waits is sent, where
+    /// another thread drives. The eager drive also where the poller watches for other operations.
     fn drive(
         &self,
         until: Instant,
         is_eager: bool,
-        cell: Option<&Arc<CallCell>>,
         is_over: &mut dyn FnMut(&SharedDriver) -> bool,
-    ) {
+    ) -> bool {
         let mut core = self.core();
         self.turn(&mut core);
         let has_others = core.driver.is_watched() && core.driver.in_flight() > 1;
@@ -238,7 +269,7 @@ impl SharedDriver {
         if core.is_driven || !is_own || core.is_closed {
             self.plan(&core);
             self.tell(core);
-            return self.wait_for_others(until, cell, is_over);
+            return false;
         }
         core.is_driven = true;
         core.driver.lend();
@@ -267,34 +298,7 @@ impl SharedDriver {
         }
         self.plan(&core);
         self.tell(core);
-    }
-
-    /// Another thread reads the socket, or the poller does.
-    fn wait_for_others(
-        &self,
-        until: Instant,
-        cell: Option<&Arc<CallCell>>,
-        is_over: &mut dyn FnMut(&SharedDriver) -> bool,
-    ) {
-        if is_over(self) {
-            return;
-        }
-        // The poller's own thread looks again soon: the other one may leave the socket to it.
-        let until = match self.poller.is_own_thread() {
-            true => until.min(Instant::now() + LINGER),
-            false => until,
-        };
-        if let Some(cell) = cell {
-            return cell.wait(until);
-        }
-        let mut queue = self.queue();
-        queue.waiters += 1;
-        let left = until.saturating_duration_since(Instant::now());
-        let (mut queue, _) = self
-            .room
-            .wait_timeout(queue, left)
-            .unwrap_or_else(PoisonError::into_inner);
-        queue.waiters -= 1;
+        true
     }
 
     /// Takes an operation back that no replica has executed or will; says whether it did. It ends as if the client were closed.

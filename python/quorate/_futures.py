@@ -19,26 +19,37 @@ from quorate._log import logger
 class CallFuture(_native.Pending, Future[Any]):
     """The future of a call. The native half has its methods."""
 
-    # `concurrent.futures.wait` and `as_completed` look at these, which are made when they do.
+    # `concurrent.futures.wait` and `as_completed` look at these. Who holds the condition must see one
+    # state: what has ended is published under it.
 
     @property
     def _state(self) -> str:  # type: ignore[override]
-        if self.cancelled():
-            return "CANCELLED_AND_NOTIFIED"
-        return "FINISHED" if self.done() else "RUNNING"
+        if "_kept_condition" in self.__dict__:
+            published: str = self.__dict__.get("_published", "RUNNING")
+            return published
+        return self._ended() or "RUNNING"
 
     @property
     def _condition(self) -> threading.Condition:  # type: ignore[override]
-        made: threading.Condition = self.__dict__.setdefault("_kept_condition", threading.Condition())
-        return made
+        kept: threading.Condition | None = self.__dict__.get("_kept_condition")
+        if kept is None:
+            made = threading.Condition()
+            self.__dict__.setdefault("_kept_waiters", [])
+            kept = self.__dict__.setdefault("_kept_condition", made)
+            if kept is made:
+                self.add_done_callback(_publish)
+        return kept
 
     @property
     def _waiters(self) -> list[Any]:  # type: ignore[override]
-        kept: list[Any] | None = self.__dict__.get("_kept_waiters")
-        if kept is None:
-            kept = self.__dict__.setdefault("_kept_waiters", [])
-            self.add_done_callback(_tell_waiters)
-        return kept
+        with self._condition:
+            waiters: list[Any] = self.__dict__["_kept_waiters"]
+            return waiters
+
+    def _ended(self) -> str:
+        if self.cancelled():
+            return "CANCELLED_AND_NOTIFIED"
+        return "FINISHED" if self.done() else ""
 
     def set_running_or_notify_cancel(self) -> bool:
         """Whether it was not taken back: a call begins by itself."""
@@ -53,11 +64,12 @@ class CallFuture(_native.Pending, Future[Any]):
         raise TypeError("the future of a call cannot be given an exception")
 
     def __repr__(self) -> str:
-        return f"<future of a replicated call, {self._state.lower()}>"
+        return f"<future of a replicated call, {self._ended().lower() or 'running'}>"
 
 
-def _tell_waiters(future: Future[Any]) -> None:
+def _publish(future: CallFuture) -> None:
     with future._condition:
+        future.__dict__["_published"] = future._ended()
         for waiter in future._waiters:
             if future.cancelled():
                 waiter.add_cancelled(future)
@@ -105,6 +117,8 @@ class LoopCall(asyncio.Future[Any]):
         """Throw into a task that awaits it."""
         if self._steps is None:
             self._steps = self.__await__()
+            # The task ends before its first step: nobody will cancel what it would have awaited.
+            self.cancel()
         if isinstance(kind, BaseException):
             return self._steps.throw(kind)
         return self._steps.throw(kind, value, trace)

@@ -103,6 +103,22 @@ def test_futures_work_with_the_standard_library(counter: str) -> None:
         assert all(isinstance(future, concurrent.futures.Future) for future in futures)
 
 
+def test_who_holds_the_condition_of_a_future_sees_one_state(counter: str) -> None:
+    with quorate.connect(counter) as proxy:
+        futures = [quorate.submit(proxy.get) for _ in range(20)]
+        with contextlib.ExitStack() as stack:
+            for future in futures:
+                stack.enter_context(future._condition)
+            before = [future._state for future in futures]
+            deadline = time.monotonic() + 10
+            while not all(future.done() for future in futures):
+                assert time.monotonic() < deadline, "the background thread reads what nobody waits for"
+            assert [future._state for future in futures] == before
+        done, waiting = concurrent.futures.wait(futures, timeout=10)
+        assert (len(done), len(waiting)) == (20, 0)
+        assert {future._state for future in futures} == {"FINISHED"}
+
+
 def test_callbacks_of_futures_run_once_whenever_they_are_added(counter: str) -> None:
     with quorate.connect(counter) as proxy:
         heard: list[Any] = []

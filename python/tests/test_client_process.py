@@ -220,11 +220,35 @@ int getaddrinfo(const char *n, const char *s, const struct addrinfo *h, struct a
 """
 
 
-@pytest.mark.skipif(shutil.which("cc") is None, reason="a slow name service is written in C")
-def test_a_name_service_that_does_not_answer_overruns_no_timeout(tmp_path: Path) -> None:
-    (tmp_path / "slow.c").write_text(SLOW_NAMES)
-    library = tmp_path / "slow.so"
-    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, tmp_path / "slow.c"], check=True)
+@pytest.fixture(scope="module")
+def slow_names(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A library that makes the name service of a process slow."""
+    if shutil.which("cc") is None:
+        pytest.skip("a slow name service is written in C")
+    directory = tmp_path_factory.mktemp("names")
+    (directory / "slow.c").write_text(SLOW_NAMES)
+    library = directory / "slow.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, directory / "slow.c"], check=True)
+    return str(library)
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [(["status"], 4), (["call", "--read", "any"], 4)],
+)
+def test_a_command_overruns_no_timeout_for_a_name_service(
+    slow_names: str, words: list[str], code: int
+) -> None:
+    command = [_local.program(), words[0], "--endpoint", "quorate://nodes.example:7400", "--timeout", "0.5"]
+    command += [*words[1:], "counter", "get"] if words[0] == "call" else []
+    environment = {**os.environ, "LD_PRELOAD": slow_names}
+    begun = time.monotonic()
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=environment)
+    assert done.returncode == code, done.stderr
+    assert time.monotonic() - begun < 5
+
+
+def test_a_name_service_that_does_not_answer_overruns_no_timeout(slow_names: str) -> None:
     text = """
         import asyncio, time, quorate
         begun = time.monotonic()
@@ -241,7 +265,7 @@ def test_a_name_service_that_does_not_answer_overruns_no_timeout(tmp_path: Path)
         except quorate.Unavailable as error:
             print(time.monotonic() - begun, error)
         """
-    code, said, complained = outcome(program(text, LD_PRELOAD=str(library)))
+    code, said, complained = outcome(program(text, LD_PRELOAD=slow_names))
     assert (code, complained) == (0, "")
     lines = said.splitlines()
     assert len(lines) == 2

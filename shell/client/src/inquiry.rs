@@ -1,5 +1,6 @@
 //! One question to one node, without a session: what is your status?
 
+use crate::resolving::resolve_by;
 use crate::stream::ClientStream;
 use crate::{ConnectError, TlsClient, TlsProblem};
 use bytes::{Buf, Bytes, BytesMut};
@@ -9,7 +10,7 @@ use quorate_wire::{
     Frame, FrameReader, Hello, HelloRole, Kind, Reject, VERSION, VERSION_MIN, Welcome, put_frame,
 };
 use std::io::{self, ErrorKind};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 /// What a node says of itself.
@@ -60,11 +61,10 @@ fn ask(
     tls: Option<&TlsClient>,
 ) -> io::Result<NodeReport> {
     let end = Instant::now() + timeout;
-    let mut addresses = address.to_socket_addrs()?;
-    let resolved = addresses
-        .next()
-        .ok_or_else(|| io::Error::from(ErrorKind::NotFound))?;
-    let mut stream = ClientStream::new(TcpStream::connect_timeout(&resolved, timeout)?, tls)?;
+    let resolved = resolve_by(address, end)?;
+    let left = end.saturating_duration_since(Instant::now());
+    let left = left.max(Duration::from_millis(1));
+    let mut stream = ClientStream::new(TcpStream::connect_timeout(&resolved, left)?, tls)?;
     stream.socket().set_write_timeout(Some(timeout))?;
     let hello = Hello {
         version_min: VERSION_MIN,

@@ -1,6 +1,6 @@
 //! The address of a name, asked for on a thread of its own: a name service that does not answer holds up nobody's timeout.
 //!
-//! Called by the driver. Whoever asks for a name that is being looked up waits for that answer: one thread for each name.
+//! Called by the driver, and by questions to one node. Whoever asks for a name that is being looked up waits for that answer: one thread for each name.
 
 use crate::limits::{LOOKUP_WAITERS_MAX, LOOKUPS_MAX};
 use mio::net::UnixStream;
@@ -11,6 +11,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 type Found = Result<SocketAddr, String>;
 
@@ -26,7 +27,25 @@ pub(crate) struct Resolving {
 /// Where an answer goes: the channel carries it, the bell wakes the loop.
 struct Waiter {
     answer: Sender<Found>,
-    bell: std::os::unix::net::UnixStream,
+    /// `None` for who waits for the channel alone.
+    bell: Option<std::os::unix::net::UnixStream>,
+}
+
+/// The address of `host:port`, if it is known by `end`.
+pub(crate) fn resolve_by(address: &str, end: Instant) -> io::Result<SocketAddr> {
+    if let Ok(resolved) = address.parse() {
+        return Ok(resolved);
+    }
+    let (sender, answer) = channel();
+    let waiter = Waiter {
+        answer: sender,
+        bell: None,
+    };
+    ask(address, waiter)?;
+    match answer.recv_timeout(end.saturating_duration_since(Instant::now())) {
+        Ok(found) => found.map_err(|error| io::Error::new(ErrorKind::NotFound, error)),
+        Err(_) => Err(ErrorKind::TimedOut.into()),
+    }
 }
 
 /// Names that are being looked up by this process, with those who wait.
@@ -45,7 +64,7 @@ impl Resolving {
             address,
             Waiter {
                 answer: sender,
-                bell: far,
+                bell: Some(far),
             },
         )?;
         Ok(Resolving {
@@ -106,6 +125,6 @@ fn look_up(name: &str) {
     for mut waiter in lookups.remove(name).unwrap_or_default() {
         // Who gave up has dropped both ends.
         drop(waiter.answer.send(found.clone()));
-        drop(waiter.bell.write_all(&[1]));
+        drop(waiter.bell.as_mut().map(|bell| bell.write_all(&[1])));
     }
 }

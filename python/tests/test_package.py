@@ -115,15 +115,35 @@ class Account:
     def deposit(self, amount: int) -> int:
         return amount
 
+    def owner(self) -> str:
+        return ""
+
+async def later(number: int) -> int:
+    return number
+
+async def named() -> str:
+    return ""
+
+async def wait() -> None:
+    number, name = await quorate.agather(later(1), named())
+    reveal_type(number)
+    reveal_type(name)
+    reveal_type(await quorate.agather(*[later(1)]))
+
 with quorate.connect("quorate://a:1", Account) as account:
     reveal_type(account)
     reveal_type(account.deposit(1))
     reveal_type(quorate.submit(account.deposit, 1))
     reveal_type(quorate.weak(account))
     reveal_type(quorate.gather(quorate.submit(account.deposit, 1)))
+    both = quorate.gather(quorate.submit(account.deposit, 1), quorate.submit(account.owner))
+    reveal_type(both[0])
+    reveal_type(both[1])
+    reveal_type(quorate.options(account, timeout=1.0, level="any", retry=False))
     account.deposit("ten")
     account.withdraw(1)
     quorate.submit(account.deposit, "ten")
+    quorate.options(account, level="fresh")
 with quorate.local(Account) as test_account:
     reveal_type(test_account)
 """
@@ -141,15 +161,21 @@ def test_editors_and_checkers_see_the_class_through_the_proxy(tmp_path: Path) ->
     ).stdout
     revealed = [line.split('"')[1] for line in told.splitlines() if "Revealed type" in line]
     assert [r.replace("builtins.", "").replace("concurrent.futures._base.", "") for r in revealed] == [
+        "int",
+        "str",
+        "list[int]",
         "typed.Account",
         "int",
         "Future[int]",
         "typed.Account",
         "list[int]",
+        "int",
+        "str",
+        "typed.Account",
         "typed.Account",
     ], told
     errors = [line.rpartition("[")[2].rstrip("]") for line in told.splitlines() if "error:" in line]
-    assert errors == ["arg-type", "attr-defined", "arg-type"], told
+    assert errors == ["arg-type", "attr-defined", "arg-type", "arg-type"], told
 
 
 def test_private_names_and_attributes_are_refused_before_anything_is_sent() -> None:

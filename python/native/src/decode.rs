@@ -20,14 +20,14 @@ pub(crate) fn value<'py>(py: Python<'py>, data: &[u8]) -> PyResult<Bound<'py, Py
 
 /// Decodes a state.
 pub(crate) fn state<'py>(py: Python<'py>, data: &[u8]) -> PyResult<Bound<'py, PyAny>> {
-    whole(py, data, STATE_DEPTH_MAX, Some(Vec::new()))
+    whole(py, data, STATE_DEPTH_MAX, Some(Memory::default()))
 }
 
 fn whole<'py>(
     py: Python<'py>,
     data: &[u8],
     depth: u32,
-    memory: Option<Vec<Bound<'py, PyAny>>>,
+    memory: Option<Memory<'py>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let mut reader = Reader {
         py,
@@ -37,6 +37,9 @@ fn whole<'py>(
         memory,
     };
     let value = reader.item().map_err(|fault| fault.into_error(py, ""))?;
+    reader
+        .fill_late()
+        .map_err(|fault| fault.into_error(py, ""))?;
     reader.end().map_err(|fault| fault.into_error(py, ""))?;
     Ok(value)
 }
@@ -73,13 +76,42 @@ pub(crate) fn method<'a>(py: Python<'_>, data: &'a [u8]) -> PyResult<&'a str> {
     read().map_err(|fault| fault.into_error(py, ""))
 }
 
+/// What was met in a state.
+#[derive(Default)]
+struct Memory<'py> {
+    /// In the order in which it was met, and whether it is still without its state.
+    met: Vec<(Bound<'py, PyAny>, bool)>,
+    /// How often something was met again that has no state yet, and whose hash may follow from its state.
+    early: u64,
+    /// What waits for the hashes of such keys and elements.
+    late: Vec<Late<'py>>,
+}
+
+/// A container that is filled when everything else is.
+enum Late<'py> {
+    Set {
+        set: Bound<'py, PySet>,
+        shape: Vec<u8>,
+        elements: Vec<Bound<'py, PyAny>>,
+    },
+    Dict {
+        dict: Bound<'py, PyDict>,
+        items: Vec<[Bound<'py, PyAny>; 2]>,
+    },
+    /// An instance of a subclass of these.
+    Instance {
+        object: Bound<'py, PyAny>,
+        state: Bound<'py, PyAny>,
+    },
+}
+
 struct Reader<'a, 'py> {
     py: Python<'py>,
     hooks: &'py Hooks,
     scan: ItemScan<'a>,
     depth: u32,
-    /// Objects in the order in which they were met; `None` for travelling values.
-    memory: Option<Vec<Bound<'py, PyAny>>>,
+    /// `None` for travelling values.
+    memory: Option<Memory<'py>>,
 }
 
 impl<'a, 'py> Reader<'a, 'py> {
@@ -184,11 +216,23 @@ impl<'a, 'py> Reader<'a, 'py> {
 
     fn fill_dict(&mut self, dict: &Bound<'py, PyDict>, count: u64) -> Result<(), BadValue> {
         let count = self.scan.count(count)?;
+        let mut items = Vec::new();
         for _ in 0..count {
+            let early = self.early();
             let key = self.item()?;
-            dict.set_item(key, self.item()?)?;
+            // Later ones wait as well, for their order.
+            if items.is_empty() && early == self.early() {
+                dict.set_item(key, self.item()?)?;
+            } else {
+                items.push([key, self.item()?]);
+            }
         }
-        if dict.len() == count {
+        let length = dict.len() + items.len();
+        if let Some(memory) = self.memory.as_mut().filter(|_| !items.is_empty()) {
+            let dict = dict.clone();
+            memory.late.push(Late::Dict { dict, items });
+        }
+        if length == count {
             Ok(())
         } else {
             Err(BadValue::malformed("a key stands twice"))
@@ -210,31 +254,38 @@ impl<'a, 'py> Reader<'a, 'py> {
                 for item in &items {
                     set.add(item)?;
                 }
-                self.whole_set(set.len(), items.len())?;
+                whole_set(set.len(), items.len())?;
                 Ok(set.into_any())
             }
             TAG_FROZEN_SET => {
                 let count = self.scan.expect(ARRAY)?;
                 let items = self.items(count)?;
                 let set = PyFrozenSet::new(py, &items)?;
-                self.whole_set(set.len(), items.len())?;
+                whole_set(set.len(), items.len())?;
                 Ok(set.into_any())
             }
             TAG_LAID_SET if self.memory.is_some() => {
                 let set = PySet::empty(py)?;
                 self.remember(set.as_any());
+                let early = self.early();
                 let (shape, elements) = self.laid_set()?;
-                for element in &elements {
-                    set.add(element)?;
+                match self.memory.as_mut() {
+                    Some(memory) if memory.early != early => {
+                        let (set, shape) = (set.clone(), shape.to_vec());
+                        memory.late.push(Late::Set {
+                            set,
+                            shape,
+                            elements,
+                        });
+                    }
+                    _ => fill_set(&set, shape, &elements)?,
                 }
-                self.whole_set(set.len(), elements.len())?;
-                set_layout::lay_out(set.as_any(), shape, &elements)?;
                 Ok(set.into_any())
             }
             TAG_LAID_FROZEN_SET if self.memory.is_some() => {
                 let (shape, elements) = self.laid_set()?;
                 let set = PyFrozenSet::new(py, &elements)?;
-                self.whole_set(set.len(), elements.len())?;
+                whole_set(set.len(), elements.len())?;
                 // All empty ones are one object.
                 if !elements.is_empty() {
                     set_layout::lay_out(set.as_any(), shape, &elements)?;
@@ -268,14 +319,6 @@ impl<'a, 'py> Reader<'a, 'py> {
         Ok((shape, self.items(count)?))
     }
 
-    fn whole_set(&self, length: usize, count: usize) -> Result<(), BadValue> {
-        if length == count {
-            Ok(())
-        } else {
-            Err(BadValue::malformed("an element stands twice"))
-        }
-    }
-
     fn big_integer(&mut self, tag: u64) -> Result<Bound<'py, PyAny>, BadValue> {
         let length = self.scan.expect(BYTES)?;
         if self.memory.is_none() && length > INTEGER_BYTES_MAX as u64 {
@@ -307,6 +350,7 @@ impl<'a, 'py> Reader<'a, 'py> {
             numbers::give_number(&object, self.item()?.extract()?);
         }
         self.remember(&object);
+        let (number, early) = self.open_newest();
         let state = match self.scan.rest.first() {
             // Fields are not remembered: they were written as the instance's own.
             Some(first) if first >> 5 == MAP => {
@@ -317,24 +361,116 @@ impl<'a, 'py> Reader<'a, 'py> {
             }
             _ => self.item()?,
         };
-        self.hooks.fill.bind(self.py).call1((&object, state))?;
+        let Some(memory) = self.memory.as_mut() else {
+            return Ok(object);
+        };
+        let is_hashed = object.is_instance_of::<PyDict>() || object.is_instance_of::<PySet>();
+        if is_hashed && memory.early != early && !is_by_reduce(&state) {
+            let object = object.clone();
+            memory.late.push(Late::Instance { object, state });
+        } else {
+            self.hooks.fill.bind(self.py).call1((&object, state))?;
+        }
+        if let Some(memory) = &mut self.memory {
+            memory.met[number].1 = false;
+        }
         Ok(object)
+    }
+
+    /// Notes that what was remembered last is without its state. Returns its number, and how often such was met again.
+    fn open_newest(&mut self) -> (usize, u64) {
+        let Some(memory) = &mut self.memory else {
+            return (0, 0);
+        };
+        if let Some((_, is_open)) = memory.met.last_mut() {
+            *is_open = true;
+        }
+        (memory.met.len().saturating_sub(1), memory.early)
+    }
+
+    fn early(&self) -> u64 {
+        self.memory.as_ref().map_or(0, |memory| memory.early)
+    }
+
+    /// Fills what waited, in the order in which it was met.
+    fn fill_late(&mut self) -> Result<(), BadValue> {
+        let late = self
+            .memory
+            .as_mut()
+            .map(|memory| std::mem::take(&mut memory.late));
+        for each in late.into_iter().flatten() {
+            match each {
+                Late::Set {
+                    set,
+                    shape,
+                    elements,
+                } => fill_set(&set, &shape, &elements)?,
+                Late::Dict { dict, items } => {
+                    let length = dict.len() + items.len();
+                    for [key, value] in items {
+                        dict.set_item(key, value)?;
+                    }
+                    if dict.len() != length {
+                        return Err(BadValue::malformed("a key stands twice"));
+                    }
+                }
+                Late::Instance { object, state } => {
+                    self.hooks.fill.bind(self.py).call1((object, state))?;
+                }
+            }
+        }
+        Ok(())
     }
 
     fn again(&mut self) -> Result<Bound<'py, PyAny>, BadValue> {
         let number = self.scan.expect(UNSIGNED)?;
-        let known = self
-            .memory
-            .as_ref()
-            .and_then(|memory| memory.get(usize::try_from(number).ok()?));
-        known
-            .cloned()
-            .ok_or_else(|| BadValue::malformed("a reference to an object that was not met"))
+        let malformed = || BadValue::malformed("a reference to an object that was not met");
+        let memory = self.memory.as_mut().ok_or_else(malformed)?;
+        let number = usize::try_from(number).map_err(|_| malformed())?;
+        let (known, is_open) = memory.met.get(number).ok_or_else(malformed)?;
+        if *is_open && has_own_hash(known)? {
+            memory.early += 1;
+        }
+        Ok(known.clone())
     }
 
     fn remember(&mut self, object: &Bound<'py, PyAny>) {
         if let Some(memory) = &mut self.memory {
-            memory.push(object.clone());
+            memory.met.push((object.clone(), false));
         }
+    }
+}
+
+/// What a class says itself with `__reduce__`: it may need its parts at once.
+fn is_by_reduce(state: &Bound<'_, PyAny>) -> bool {
+    state
+        .cast_exact::<PyList>()
+        .is_ok_and(|parts| parts.len() == 4)
+}
+
+/// Whether an object is hashed by more than by being itself.
+fn has_own_hash(object: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let own = object.get_type().getattr("__hash__")?;
+    let plain = object.py().get_type::<PyAny>().getattr("__hash__")?;
+    Ok(!own.is_none() && !own.is(&plain))
+}
+
+fn fill_set(
+    set: &Bound<'_, PySet>,
+    shape: &[u8],
+    elements: &[Bound<'_, PyAny>],
+) -> Result<(), BadValue> {
+    for element in elements {
+        set.add(element)?;
+    }
+    whole_set(set.len(), elements.len())?;
+    Ok(set_layout::lay_out(set.as_any(), shape, elements)?)
+}
+
+fn whole_set(length: usize, count: usize) -> Result<(), BadValue> {
+    if length == count {
+        Ok(())
+    } else {
+        Err(BadValue::malformed("an element stands twice"))
     }
 }

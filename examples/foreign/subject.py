@@ -33,7 +33,7 @@ class Subject:
 
     >>> each = Subject("collections:deque", "append key; rotate 1; ~clear; index key|'x'")
     >>> each.draw(random.Random(3))
-    ('rotate', (1,), {})
+    ('append', (5,), {})
     """
 
     path: str

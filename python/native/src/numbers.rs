@@ -94,7 +94,7 @@ pub(crate) fn touch(object: &Bound<'_, PyAny>) {
 }
 
 #[derive(Default)]
-struct AddressHasher(u64);
+pub(crate) struct AddressHasher(u64);
 
 impl Hasher for AddressHasher {
     fn finish(&self) -> u64 {
@@ -114,7 +114,7 @@ impl Hasher for AddressHasher {
     }
 }
 
-type ByAddress<T> = HashMap<usize, T, BuildHasherDefault<AddressHasher>>;
+pub(crate) type ByAddress<T> = HashMap<usize, T, BuildHasherDefault<AddressHasher>>;
 
 struct Numbered {
     number: ffi::Py_hash_t,

@@ -5,11 +5,11 @@
 //! headers, alike in all versions that this package is for; `check` compares them with a set whose content is known.
 
 use crate::bad_value::BadValue;
+use crate::numbers::ByAddress;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyFrozenSet, PySet};
-use std::collections::HashMap;
 use std::sync::OnceLock;
 
 const SMALL: usize = 8;
@@ -102,7 +102,7 @@ pub(crate) fn lay_out(
         places,
     } = parse(shape).ok_or_else(malformed)?;
     // SAFETY: `object_of` has seen that this is a set, and nothing runs that could change it meanwhile.
-    let hashes: HashMap<usize, ffi::Py_hash_t> = unsafe { table_of(object) }
+    let hashes: ByAddress<ffi::Py_hash_t> = unsafe { table_of(object) }
         .iter()
         .filter(|entry| !entry.key.is_null() && entry.key as usize != taken)
         .map(|entry| (entry.key as usize, entry.hash))

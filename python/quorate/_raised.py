@@ -172,8 +172,7 @@ def exception_of(parts: list[Any], *, may_construct: bool = True) -> BaseExcepti
 
     `may_construct` allows to call its class where it cannot be made otherwise; a host does not, for a caller.
     """
-    class_name, message, args, traceback = parts[:4]
-    details: dict[str, Any] = parts[4] if len(parts) > 4 else {}
+    class_name, message, args, traceback, details = _checked(parts)
     cls = _class_of(class_name)
     made = None
     if cls is not None:
@@ -186,6 +185,25 @@ def exception_of(parts: list[Any], *, may_construct: bool = True) -> BaseExcepti
         made = stand_in(class_name, message, traceback, args, details)
     _attach(made, traceback, details)
     return made
+
+
+def _checked(parts: list[Any]) -> tuple[str, str, list[Any], str, dict[str, Any]]:
+    """The parts, without details that are of another kind than theirs."""
+    match parts:
+        case [str() as class_name, str() as message, list() as args, str() as traceback]:
+            return class_name, message, args, traceback, {}
+        case [str() as class_name, str() as message, list() as args, str() as traceback, dict() as told]:
+            kinds: dict[str, type] = {"attributes": dict, "notes": list, "bases": list}
+            details: dict[str, Any] = {
+                name: value for name, value in told.items() if isinstance(value, kinds.get(name, object))
+            }
+            for name in ("notes", "bases"):
+                if not all(isinstance(item, str) for item in details.get(name, ())):
+                    del details[name]
+            if not all(isinstance(name, str) for name in details.get("attributes", ())):
+                del details["attributes"]
+            return class_name, message, args, traceback, details
+    raise _errors.MalformedValue("an exception has other parts than these")
 
 
 def _without_init(
@@ -226,9 +244,9 @@ def _set_attributes(made: BaseException, details: dict[str, Any]) -> None:
 
 def _attach(made: BaseException, traceback: str, details: dict[str, Any]) -> None:
     for note in details.get("notes", ()):
-        made.add_note(note)
+        BaseException.add_note(made, note)
     if traceback:
-        made.add_note(f"raised by the replicated object:\n{traceback}")
+        BaseException.add_note(made, f"raised by the replicated object:\n{traceback}")
     if isinstance(details.get("cause"), BaseException):
         made.__cause__ = details["cause"]
     elif isinstance(details.get("context"), BaseException):

@@ -205,7 +205,7 @@ def build(tag: int, content: Any) -> Any:
             return _build_time(microseconds, offset, name, fold)
         case 60010, [list() as items, longest]:
             return deque(items, longest)
-        case 60011, [str() as kind, dict() as entries, factory]:
+        case 60011, [str() as kind, dict() as entries, str() | None as factory]:
             return _build_map(kind, entries, factory)
         case 60012, [str() as class_name, dict() as fields]:
             return _build_record(_names.expect(class_name), fields)

@@ -155,6 +155,38 @@ def test_a_part_of_an_unknown_class_does_not_hide_the_exception() -> None:
     assert _values.exception(_native.dumps(["builtins.ValueError", "x", [], ""])).args == ("x",)
 
 
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [],
+        ["builtins.ValueError"],
+        [1, "", [], "", {}],
+        ["builtins.ValueError", 1, [], "", {}],
+        ["builtins.ValueError", "", {}, "", {}],
+        ["builtins.ValueError", "", [], "", []],
+        ["builtins.ValueError", "", [], "", {}, 1],
+    ],
+)
+def test_parts_that_make_no_exception_are_refused(parts: list[Any]) -> None:
+    with pytest.raises(quorate.MalformedValue):
+        _values.exception(_native.dumps(parts))
+
+
+@pytest.mark.parametrize(
+    "details",
+    [
+        {"attributes": 1, "notes": "x", "bases": {}, "cause": 1, "context": [], "left out": 3, "new": 1},
+        {"attributes": {1: 2}, "notes": [1], "bases": [None]},
+        {"attributes": {"__class__": 1, "__traceback__": "x", "args": 3, "add_note": 4}, "notes": ["n"]},
+    ],
+)
+def test_details_of_another_kind_are_left_aside(details: dict[str, Any]) -> None:
+    for name in ("builtins.ValueError", "shop.Unknown"):
+        copy = _values.exception(_native.dumps([name, "text", ["text"], "", details]))
+        assert isinstance(copy, ValueError if name.startswith("builtins") else quorate.RemoteError)
+        assert copy.args == ("text",)
+
+
 def test_a_caller_cannot_have_a_host_call_the_class_of_an_exception() -> None:
     before = Overdrawn.made
     parts = [f"{__name__}.Overdrawn", "other text", ["A-1", 3], "", {}]

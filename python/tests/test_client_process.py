@@ -126,6 +126,21 @@ def test_an_interpreter_that_ends_with_calls_pending_is_silent_and_quick(counter
     assert time.monotonic() - begun < 10
 
 
+def test_an_event_loop_that_ends_with_calls_that_nobody_awaits_is_silent(counter: str) -> None:
+    text = """
+        import asyncio, sys, quorate
+        async def calls():
+            async with quorate.aconnect(sys.argv[1]) as counter:
+                kept = [counter.add(0) for _ in range(100)]
+                await counter.get()
+                kept += [counter.add(0) for _ in range(100)]
+            await asyncio.sleep(0.01)
+        for _ in range(5):
+            asyncio.run(calls())
+        """
+    assert outcome(program(text, counter)) == (0, "", "")
+
+
 def test_an_interpreter_that_ends_while_nobody_answers_is_silent_and_quick(tmp_path: Path) -> None:
     options = ["--port", "0", "--persist", "memory", "--dir", str(tmp_path / "data")]
     with _local.start_group("rust:counter", options, tmp_path) as ready:

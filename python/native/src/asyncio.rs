@@ -9,7 +9,7 @@ use crate::method::NativeMethod;
 use pyo3::exceptions::{PyStopAsyncIteration, PyStopIteration};
 use pyo3::intern;
 use pyo3::prelude::*;
-use quorate_client::{AnswerReader, CallEnd, Client, ConnectError};
+use quorate_client::{AnswerReader, CallCause, CallEnd, Client, ConnectError};
 use rustix::event::{EventfdFlags, eventfd};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -146,12 +146,23 @@ impl Inbox {
     }
 }
 
+impl Content {
+    /// Whether a call ended because this side closed the connection.
+    fn is_closed(&self) -> bool {
+        match self {
+            Content::Ended(Err(error), ..) => error.cause() == CallCause::ClientClosed,
+            Content::Ended(Ok(_), ..) | Content::Opened(_) => false,
+        }
+    }
+}
+
 impl Letter {
     fn deliver(self, py: Python<'_>, end: &LoopEnd) -> PyResult<()> {
         let future = self.future.bind(py);
         if future.call_method0(intern!(py, "done"))?.is_truthy()? {
             return Ok(());
         }
+        let is_closed = self.content.is_closed();
         let result = match self.content {
             Content::Opened(opened) => opened
                 .map(|()| py.None().into_bound(py))
@@ -173,6 +184,10 @@ impl Letter {
             Ok(value) => future.call_method1(intern!(py, "set_result"), (value,))?,
             Err(error) => future.call_method1(intern!(py, "set_exception"), (fit(py, error),))?,
         };
+        if is_closed {
+            // Who closes the connection need not be told that its calls have ended.
+            future.setattr(intern!(py, "_log_traceback"), false)?;
+        }
         Ok(())
     }
 }

@@ -291,6 +291,9 @@ def test_cut_bytes_are_refused(value: Any) -> None:
         b"\xd9\xea\x6a\x82\x82\x01\x02\x01\x01",  # a queue longer than it may be, and bytes left over
         b"\xd9\xea\x6b\x83\x61b\xa0\xf6",  # a map of an unknown kind
         b"\xd9\xea\x6b\x83\x67default\xa0\x01",  # a factory without a name
+        b"\xa1\x80\x00",  # a key that cannot be one
+        b"\xd9\x01\x02\x81\x80",  # an element that cannot be one
+        b"\xd9\xea\x62\x81\xa0",  # the same in a frozen set
         b"\xd9\xea\x6c\x82\x6eos.stat_result\xa0",  # a named tuple that is not known
         b"\xd9\xea\x6d\x82\x6ebuiltins.eval_\x00",  # a class that is not known
         b"\xd9\xea\x6e\x82\x64exec\x61x",  # a texted kind that is none

@@ -4,10 +4,11 @@
 //! states to `quorate._state`, which know the classes that are allowed.
 
 use crate::bad_value::BadValue;
-use crate::hooks::{Hooks, hooks};
+use crate::hooks::{self, Hooks, hooks};
 use crate::layout::*;
 use crate::numbers;
 use crate::set_layout;
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{
     PyBool, PyBytes, PyDict, PyFloat, PyFrozenSet, PyInt, PyList, PySet, PyString, PyTuple,
@@ -36,12 +37,22 @@ fn whole<'py>(
         depth,
         memory,
     };
-    let value = reader.item().map_err(|fault| fault.into_error(py, ""))?;
+    let value = reader.item().map_err(|fault| refusal(py, fault))?;
     reader
         .fill_late()
         .map_err(|fault| fault.into_error(py, ""))?;
     reader.end().map_err(|fault| fault.into_error(py, ""))?;
     Ok(value)
+}
+
+/// What does not decode, as an exception. A key or an element without a hash is malformed like everything else.
+#[cold]
+fn refusal(py: Python<'_>, fault: BadValue) -> PyErr {
+    let error = fault.into_error(py, "");
+    if error.is_instance_of::<PyTypeError>(py) {
+        return hooks::error(py, "MalformedValue", error.value(py).to_string());
+    }
+    error
 }
 
 /// A call: its method's name, and its arguments.
@@ -60,7 +71,7 @@ pub(crate) fn call<'a, 'py>(py: Python<'py>, data: &'a [u8]) -> PyResult<Decoded
         depth: VALUE_ITEM_DEPTH_MAX,
         memory: None,
     };
-    reader.call().map_err(|fault| fault.into_error(py, ""))
+    reader.call().map_err(|fault| refusal(py, fault))
 }
 
 /// The method of a call, without its arguments.

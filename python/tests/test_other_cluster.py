@@ -21,8 +21,8 @@ from quorate import _local
 
 CONFLICT = 7
 SECONDS = 60
-COMMAND_SECONDS = 10
-"""A command that has not opened its session looks for the own cluster for so long."""
+COMMAND_SECONDS = 600
+"""So long a command without a session looks for a node, unless another cluster is everywhere."""
 
 BELOW_EPHEMERAL = range(20_000, 32_000)
 ADMIN_ABOVE = 100

@@ -13,7 +13,7 @@ use quorate_session::{
     SessionOutput, Ticket,
 };
 use quorate_types::{ClusterId, GroupId, ObjectId, ReadLevel, Secret, Time, Value};
-use quorate_wire::{Frame, Kind, ObjectEntry, Reject, Welcome, answers};
+use quorate_wire::{Frame, Kind, ObjectEntry, Reject, RejectReason, Welcome, answers};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -78,6 +78,10 @@ pub struct Driver {
     cluster: Option<ClusterId>,
     /// The newest address at which another cluster answered since the own one did.
     foreign: Option<ConnectError>,
+    /// At which addresses that was. At most one for each member.
+    foreign_at: BTreeSet<String>,
+    /// Where the nodes of the group are: as the endpoint says, then as the newest welcome did.
+    members: Vec<String>,
     /// What was wrong with the certificates of an address when it was last dialled. Bounded by the
     /// members of the group and the endpoint's addresses.
     problems: BTreeMap<String, TlsProblem>,
@@ -121,6 +125,8 @@ impl Driver {
             addresses: endpoint.addresses.clone(),
             cluster: None,
             foreign: None,
+            foreign_at: BTreeSet::new(),
+            members: endpoint.addresses.clone(),
             problems: BTreeMap::new(),
         })
     }
@@ -143,8 +149,8 @@ impl Driver {
         self.session.in_flight()
     }
 
-    /// Why no session can open: a node rejected this client, or the certificates fit no address of the
-    /// endpoint.
+    /// Why no session can open: a node rejected this client, the certificates fit no address of the
+    /// endpoint, or another cluster answers at all of them.
     #[must_use]
     pub fn rejection(&self) -> Option<ConnectError> {
         if let Some((address, reject)) = &self.rejected {
@@ -152,6 +158,13 @@ impl Driver {
                 address: address.clone(),
                 reason: reject.text.clone(),
             });
+        }
+        if self
+            .members
+            .iter()
+            .all(|address| self.foreign_at.contains(address))
+        {
+            return self.foreign.clone();
         }
         let is_hopeless = |address| self.problems.get(address).is_some_and(TlsProblem::is_final);
         self.addresses
@@ -356,6 +369,11 @@ impl Driver {
                         return self.leave_foreign(pinned, welcome.cluster);
                     }
                     self.foreign = None;
+                    self.foreign_at.clear();
+                    if !welcome.members.is_empty() {
+                        let addresses = welcome.members.iter().map(|(_, address)| address.clone());
+                        self.members = addresses.collect();
+                    }
                     self.objects = welcome.objects;
                     self.note_welcome(welcome.node);
                     let input = SessionInput::Connected {
@@ -369,8 +387,12 @@ impl Driver {
             Kind::Reject => match Reject::take(&frame.body) {
                 Ok(reject) => {
                     let address = self.connection.as_ref().map(|c| c.address.clone());
+                    let address = address.unwrap_or_default();
+                    if is_passing(reject.reason) {
+                        return self.fail(&format!("{address}: {}", reject.text));
+                    }
                     let text = reject.text.clone();
-                    self.rejected = Some((address.unwrap_or_default(), reject));
+                    self.rejected = Some((address, reject));
                     self.fail(&text);
                 }
                 Err(error) => self.fail(&error.to_string()),
@@ -401,6 +423,21 @@ impl Driver {
         if let Some(Err(error)) = self.connection.as_mut().map(NodeConnection::flush) {
             self.fail_by(&error);
         }
+    }
+}
+
+/// Whether a node rejects for what it is itself and not for who asks: another node may answer, or the same one later.
+pub(crate) fn is_passing(reason: RejectReason) -> bool {
+    match reason {
+        RejectReason::Full | RejectReason::Stopping => true,
+        RejectReason::Version
+        | RejectReason::Cluster
+        | RejectReason::Group
+        | RejectReason::Identity
+        | RejectReason::StaleBoot
+        | RejectReason::Malformed
+        | RejectReason::Forbidden
+        | RejectReason::Other(_) => false,
     }
 }
 

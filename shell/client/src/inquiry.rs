@@ -1,5 +1,6 @@
 //! One question to one node, without a session: what is your status?
 
+use crate::driver::is_passing;
 use crate::resolving::resolve_by;
 use crate::stream::ClientStream;
 use crate::{ConnectError, TlsClient, TlsProblem};
@@ -25,7 +26,7 @@ pub struct NodeReport {
 /// Asks the node at `address` for its status, within `timeout`; sealed when there are certificates.
 ///
 /// # Errors
-/// [`ConnectError::Unanswered`] when it cannot be reached or does not answer in time,
+/// [`ConnectError::Unanswered`] when it cannot be reached, is full or stopping, or does not answer in time,
 /// [`ConnectError::Rejected`] when it turns the client away, [`ConnectError::Tls`] when certificates do
 /// not fit.
 pub fn node_status(
@@ -99,7 +100,11 @@ fn ask(
             }
             (Kind::Reject, _) => {
                 let reject = Reject::take(&frame.body).map_err(invalid)?;
-                return Err(io::Error::new(ErrorKind::PermissionDenied, reject.text));
+                let kind = match is_passing(reject.reason) {
+                    true => ErrorKind::ConnectionRefused,
+                    false => ErrorKind::PermissionDenied,
+                };
+                return Err(io::Error::new(kind, reject.text));
             }
             // Notices for clients may come between.
             (_, _) => {}

@@ -1,14 +1,19 @@
 //! A client whose address changes hands: another cluster listens where its own did.
 //!
 //! A node here is a thread that says Welcome for a cluster, opens sessions and answers every call with the number 1.
+//! Another one leaves before it opens a session: it stops, or it has no majority.
 
 use bytes::{Bytes, BytesMut};
-use quorate_client::{CallCause, CallError, Client, DriverOptions, Endpoint, Operation};
+use quorate_client::{
+    CallCause, CallError, Client, ConnectError, DriverOptions, Endpoint, Operation, node_status,
+};
 use quorate_types::{
     ClusterId, Duration, FromClient, GroupId, Incarnation, NodeId, ObjectId, Outcome, SessionId,
     ToClient, Value, ViewNumber,
 };
-use quorate_wire::{FrameReader, Kind, VERSION, Welcome, put_answer, put_frame, requests};
+use quorate_wire::{
+    FrameReader, Kind, Reject, RejectReason, VERSION, Welcome, put_answer, put_frame, requests,
+};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
@@ -74,6 +79,80 @@ fn serve(mut socket: TcpStream, cluster: ClusterId, calls_max: usize, calls: &At
             socket.write_all(&out).unwrap();
         }
     }
+}
+
+/// Much longer than a test may take: who waits for its end is seen.
+const LONG: std::time::Duration = std::time::Duration::from_secs(3600);
+
+/// Says Welcome for `cluster`, opens no session and closes with a reason.
+fn leave(mut socket: TcpStream, cluster: ClusterId, reason: RejectReason) {
+    let mut reader = FrameReader::new(1 << 20);
+    let count = socket.read(reader.space()).unwrap();
+    reader.filled(count);
+    let reject = Reject {
+        reason,
+        text: "this node stops".to_owned(),
+    };
+    let mut out = BytesMut::new();
+    put_frame(&mut out, Kind::Welcome, GROUP, |body| {
+        welcome(cluster).put(body);
+    });
+    put_frame(&mut out, Kind::Reject, GROUP, |body| reject.put(body));
+    socket.write_all(&out).unwrap();
+    // What the client still says would otherwise reset the connection before it has read.
+    drop(socket.shutdown(std::net::Shutdown::Write));
+    drop(std::io::copy(&mut socket, &mut std::io::sink()));
+}
+
+fn listen() -> (TcpListener, Endpoint) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let endpoint = format!("quorate://{}", listener.local_addr().unwrap());
+    (listener, endpoint.parse().unwrap())
+}
+
+#[test]
+fn a_client_that_comes_to_a_node_that_stops_goes_on_to_the_next() {
+    let (listener, endpoint) = listen();
+    std::thread::spawn(move || {
+        leave(listener.accept().unwrap().0, OWN, RejectReason::Stopping);
+        leave(listener.accept().unwrap().0, OWN, RejectReason::Full);
+        serve(listener.accept().unwrap().0, OWN, 1, &AtomicUsize::new(0));
+    });
+    let client = Client::connect(&endpoint, DriverOptions::default(), Some(LONG));
+    assert!(client.is_ok(), "{:?}", client.err());
+}
+
+#[test]
+fn a_question_to_a_node_that_stops_is_not_answered_and_not_rejected() {
+    let (listener, endpoint) = listen();
+    std::thread::spawn(move || leave(listener.accept().unwrap().0, OWN, RejectReason::Stopping));
+    let asked = node_status(&endpoint.addresses[0], GROUP, LONG, None);
+    let error = asked.expect_err("it stops");
+    assert!(matches!(error, ConnectError::Unanswered { .. }), "{error}");
+}
+
+#[test]
+fn a_client_without_a_session_that_finds_another_cluster_everywhere_gives_up_at_once() {
+    let (listener, endpoint) = listen();
+    std::thread::spawn(move || {
+        leave(listener.accept().unwrap().0, OWN, RejectReason::Stopping);
+        while let Ok((socket, _)) = listener.accept() {
+            leave(socket, OTHER, RejectReason::Stopping);
+        }
+    });
+    let client = Client::connect(&endpoint, DriverOptions::default(), Some(LONG));
+    let error = client.err().expect("there is no session");
+    assert!(
+        matches!(
+            error,
+            ConnectError::OtherCluster {
+                pinned: OWN,
+                found: OTHER,
+                ..
+            }
+        ),
+        "{error}"
+    );
 }
 
 #[test]

@@ -99,12 +99,14 @@ impl Driver {
     /// Another cluster answers: it is left before anything is sent to it.
     pub(super) fn leave_foreign(&mut self, pinned: ClusterId, found: ClusterId) {
         let address = self.connection.as_ref().map(|c| c.address.clone());
+        let address = address.unwrap_or_default();
         let error = ConnectError::OtherCluster {
-            address: address.clone().unwrap_or_default(),
+            address: address.clone(),
             pinned,
             found,
         };
-        self.note_unreached(&address.unwrap_or_default(), &error.to_string());
+        self.note_unreached(&address, &error.to_string());
+        self.foreign_at.insert(address);
         self.foreign = Some(error);
         self.hang_up();
         let input = SessionInput::OtherCluster { pinned, found };

@@ -121,7 +121,7 @@ class Group:
 
     def take_snapshot(self) -> None:
         """Have every replica take a snapshot at one agreed slot."""
-        command = [self.plan.quorate, "snapshot", "--endpoint", self.endpoint]
+        command = [self.plan.quorate, "snapshot", "--timeout", "60", "--endpoint", self.endpoint]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise OSError(f"quorate snapshot: {done.stderr.strip()}")

@@ -147,6 +147,17 @@ class Host:
         names = [*_reads.public_methods(cls), *_data_model.special_of(cls), *_data_model.computed_of(cls)]
         return [name for name in names if self.kind_of(number, name, target)]
 
+    def methods(self, number: int, target: Any) -> list[list[str]]:
+        """Each public method: how it is called, `read` or `call`, and the first line of its docstring."""
+        cls = self._classes[number]
+        told = []
+        for name in _reads.public_methods(cls):
+            method = getattr(cls, name)
+            kind = "read" if self.kind_of(number, name, target) else "call"
+            text = (inspect.getdoc(method) or "").partition("\n")[0]
+            told.append([_plain(name + _shown(cls, name)), kind, _plain(text)])
+        return told
+
     def wrote(self, target: Any, method: str, image: bytes | None) -> NotReadOnly:
         """The error of a method that is declared read-only and changed its object; names the attribute."""
         cls = type(target).__name__
@@ -306,6 +317,19 @@ def _construct(cls: type, args: list[Any], kwargs: dict[str, Any]) -> Any:
     except BaseException as error:
         reason = f"{cls.__name__}{_signature(cls)} raised {_one_line(error)}: see --args and --kwargs"
         raise Unfit("constructor", reason) from error
+
+
+def _shown(cls: type, name: str) -> str:
+    """A method's signature as its callers see it."""
+    try:
+        parameters = inspect.signature(getattr(cls, name))
+    except (TypeError, ValueError):
+        return "(...)"
+    is_bound = isinstance(inspect.getattr_static(cls, name), (staticmethod, classmethod))
+    shown = (
+        parameters if is_bound else parameters.replace(parameters=list(parameters.parameters.values())[1:])
+    )
+    return _ADDRESS.sub("", str(shown)).replace("'", "")
 
 
 def _signature(cls: type) -> str:

@@ -101,7 +101,7 @@ def start_group(class_path: str, options: list[str], directory: Path) -> Iterato
             if not line:
                 process.wait()
                 complaints.seek(0)
-                raise Unavailable(f"`quorate up` ended before it was ready:\n{complaints.read().strip()}")
+                raise Unavailable(f"`quorate up` ended before it was ready:\n{_words_of(complaints.read())}")
             yield json.loads(line)
         finally:
             process.terminate()
@@ -110,3 +110,12 @@ def start_group(class_path: str, options: list[str], directory: Path) -> Iterato
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+
+
+def _words_of(complaints: str) -> str:
+    """What a command that was asked for JSON said, for people."""
+    said = []
+    for line in complaints.strip().splitlines():
+        error = json.loads(line) if line.startswith("{") else {}
+        said.append(f"quorate: {error['message']}" if "message" in error else line)
+    return "\n".join(said)

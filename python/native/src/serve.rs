@@ -30,6 +30,9 @@ const OUT_OF_MEMORY: i32 = 86;
 /// A read of this name asks which methods are reads; no public method has it.
 const WHICH_READ: &str = "__quorate_reads__";
 
+/// A read of this name asks for all methods, with their signatures.
+const WHICH_METHODS: &str = "__quorate_methods__";
+
 /// Methods whose names are kept interned; a class has fewer.
 const METHODS_KNOWN_MAX: usize = 1024;
 
@@ -261,6 +264,10 @@ impl<'py> Server<'py> {
             self.tell_reads(object, &target)?;
             return Ok(None);
         }
+        if method == WHICH_METHODS {
+            self.tell_methods(object, &target)?;
+            return Ok(None);
+        }
         self.way(&target, method)?;
         let host = &self.host;
         let ask = || {
@@ -305,6 +312,16 @@ impl<'py> Server<'py> {
         self.outbox.0.extend_from_slice(&[RETURNED, 0, 0, 0, 0]);
         let names = PyList::new(self.host.py(), names)?;
         encode::value_into(&mut self.outbox.0, names.as_any(), "result")?;
+        self.close(start);
+        Ok(())
+    }
+
+    /// The methods that callers may name, each with its signature.
+    fn tell_methods(&mut self, object: u32, target: &Bound<'py, PyAny>) -> PyResult<()> {
+        let told = self.host.call_method1("methods", (object, target))?;
+        let start = self.outbox.0.len();
+        self.outbox.0.extend_from_slice(&[RETURNED, 0, 0, 0, 0]);
+        encode::value_into(&mut self.outbox.0, &told, "result")?;
         self.close(start);
         Ok(())
     }

@@ -2,6 +2,7 @@
 
 use crate::error::CliError;
 use crate::json;
+use crate::methods;
 use crate::print;
 use crate::seconds;
 use crate::tls::TlsArgs;
@@ -16,7 +17,7 @@ use std::sync::Arc;
 const WHICH_READ: &str = "__quorate_reads__";
 
 /// Call a method of a replicated object and print what it returns. Methods that change nothing are read, at the level
-/// `confirmed`.
+/// `confirmed`. Without a method, the object's methods are listed.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct CallArgs {
     /// The group, for example quorate://127.0.0.1:7400.
@@ -35,7 +36,7 @@ pub(crate) struct CallArgs {
     /// The object's name.
     object: String,
     /// The method's name.
-    method: String,
+    method: Option<String>,
     /// Arguments: JSON, or plain text for a word that is not JSON. Write `--` first if one begins with a dash.
     #[arg(value_name = "ARG", allow_negative_numbers = true)]
     arguments: Vec<String>,
@@ -63,8 +64,6 @@ enum Level {
 pub(crate) fn run(args: &CallArgs, as_json: bool) -> Result<(), CliError> {
     let arguments: Vec<Value> = args.arguments.iter().map(|word| json::word(word)).collect();
     let kwargs = json::named(&args.kwargs).map_err(CliError::usage)?;
-    let payload = call::encode(&args.method, &arguments, &kwargs)
-        .map_err(|error| CliError::usage(error.to_string()))?;
     let endpoint: Endpoint = args.endpoint.parse().map_err(CliError::endpoint)?;
     let timeout = seconds::duration(args.timeout);
     let options = DriverOptions {
@@ -76,8 +75,13 @@ pub(crate) fn run(args: &CallArgs, as_json: bool) -> Result<(), CliError> {
     let object = client
         .object(Some(&args.object))
         .map_err(CliError::connect)?;
+    let Some(method) = &args.method else {
+        return methods::list(&client, object, as_json);
+    };
+    let payload = call::encode(method, &arguments, &kwargs)
+        .map_err(|error| CliError::usage(error.to_string()))?;
     let level = match args.read {
-        None => proven(&client, object, &args.method),
+        None => proven(&client, object, method),
         Some(level) => Some(read_level(level)),
     };
     let operation = operation(object, payload.clone(), level);

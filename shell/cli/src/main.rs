@@ -7,9 +7,11 @@ mod bench;
 mod call;
 mod certs;
 mod check;
+mod completion;
 mod demo;
 mod error;
 mod json;
+mod methods;
 mod node;
 mod print;
 mod seconds;
@@ -19,7 +21,8 @@ mod table;
 mod tls;
 mod up;
 
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
+use error::CliError;
 use std::process::ExitCode;
 
 #[global_allocator]
@@ -31,7 +34,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
     name = "quorate",
     version,
     propagate_version = true,
-    subcommand_required = true
+    subcommand_required = true,
+    after_help = error::EXIT_CODES
 )]
 struct Cli {
     /// How results are printed.
@@ -62,12 +66,19 @@ enum Command {
     Status(status::StatusArgs),
     Bench(bench::BenchArgs),
     Demo(demo::DemoArgs),
+    Completion(completion::CompletionArgs),
     #[command(hide = true)]
     BenchUnreplicated(bench::UnreplicatedArgs),
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) if error.use_stderr() && asks_for_json() => {
+            return fail(&CliError::usage(error.to_string().trim_end()), true);
+        }
+        Err(error) => error.exit(),
+    };
     let as_json = cli.output == Format::Json;
     let result = match &cli.command {
         Command::Up(args) => up::run(args, as_json),
@@ -80,13 +91,28 @@ fn main() -> ExitCode {
         Command::Status(args) => status::run(args, as_json),
         Command::Bench(args) => bench::run(args, as_json),
         Command::Demo(args) => demo::run(args),
+        Command::Completion(args) => completion::run(args, Cli::command()),
         Command::BenchUnreplicated(args) => bench::serve_unreplicated(args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("quorate: {error}");
-            ExitCode::from(error.code)
-        }
+        Err(error) => fail(&error, as_json),
     }
+}
+
+fn fail(error: &CliError, as_json: bool) -> ExitCode {
+    if as_json {
+        eprintln!("{}", error.json());
+    } else {
+        eprintln!("quorate: {error}");
+    }
+    ExitCode::from(error.code)
+}
+
+/// Whether a command line that cannot be read asks for JSON all the same.
+fn asks_for_json() -> bool {
+    let words: Vec<String> = std::env::args().collect();
+    let asks = |pair: &[String]| ["-o", "--output"].contains(&&*pair[0]) && pair[1] == "json";
+    words.windows(2).any(asks)
+        || (words.iter()).any(|word| ["-ojson", "-o=json", "--output=json"].contains(&&**word))
 }

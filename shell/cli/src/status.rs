@@ -71,7 +71,8 @@ pub(crate) fn of_group(
     }))
 }
 
-fn first_report(
+/// The answer of the first node that gives one.
+pub(crate) fn first_report(
     endpoint: &Endpoint,
     timeout: Duration,
     tls: Option<&TlsClient>,
@@ -97,7 +98,8 @@ fn first_report(
     })
 }
 
-fn parse(report: &NodeReport) -> Result<Value, CliError> {
+/// The status document in a node's answer.
+pub(crate) fn parse(report: &NodeReport) -> Result<Value, CliError> {
     serde_json::from_slice(&report.status)
         .map_err(|error| CliError::failed(format!("a status document cannot be read: {error}")))
 }
@@ -216,6 +218,12 @@ fn concerns(node: &Value) -> Vec<String> {
     {
         concerns.push(format!(
             "does not confine its objects in full, see SECURITY.md: sandbox is {sandbox}"
+        ));
+    }
+    if let Value::String(why) = &node["snapshot_failed"]["reason"] {
+        let slot = &node["snapshot_failed"]["slot"];
+        concerns.push(format!(
+            "took no snapshot at slot {slot}, so its log grows: {why}"
         ));
     }
     if node["is_host_up"] == false {

@@ -76,3 +76,48 @@ fn the_demo_outside_a_checkout_says_where_it_stands() {
     assert!(text.contains("examples/demo.py is not in"), "{text}");
     assert!(text.contains("`make demo`"), "{text}");
 }
+
+#[test]
+fn an_error_with_json_is_one_object_that_says_what_to_do() {
+    let nowhere = "quorate://127.0.0.1:1";
+    let silent = ["status", "--endpoint", nowhere, "-o", "json"];
+    let mistyped = ["status", "--tiemout", "1", "-o", "json"];
+    for (words, name, code) in [(&silent[..], "no_quorum", 4), (&mistyped, "usage", 2)] {
+        let output = quorate(words);
+        assert_eq!(output.status.code(), Some(code), "{words:?}");
+        assert!(output.stdout.is_empty(), "{words:?}");
+        let error: Value = serde_json::from_slice(&output.stderr).unwrap();
+        assert_eq!(error["error"], name);
+        assert_eq!(error["exit_code"], code);
+        for text in ["message", "advice"] {
+            assert!(!error[text].as_str().unwrap().is_empty(), "{error}");
+        }
+    }
+}
+
+#[test]
+fn the_help_and_the_page_of_commands_list_the_same_exit_codes() {
+    let help = String::from_utf8(quorate(&["--help"]).stdout).unwrap();
+    let page = include_str!("../../../docs/commands.md");
+    for code in 0..8 {
+        let line = |text: &str, start: &str| text.lines().any(|line| line.starts_with(start));
+        assert!(line(&help, &format!("  {code}  ")), "{help}");
+        assert!(line(page, &format!("| {code} | ")), "{code}");
+    }
+}
+
+#[test]
+fn completions_are_scripts_that_their_shell_reads() {
+    for shell in ["bash", "zsh", "fish"] {
+        let script = quorate(&["completion", shell]);
+        assert!(script.status.success(), "{shell}");
+        let text = String::from_utf8(script.stdout).unwrap();
+        assert!(text.contains("snapshot"), "{shell}");
+        if shell == "bash" {
+            let asks = format!("{text}\ncomplete -p quorate");
+            let read = Command::new("bash").args(["-c", &asks]).output().unwrap();
+            let told = String::from_utf8_lossy(&read.stdout);
+            assert!(told.contains("-F _quorate"), "{told}");
+        }
+    }
+}

@@ -204,7 +204,7 @@ impl Node {
             } => self.snapshots.imaged(slot, images, digest),
             HostEvent::ImageFailed { slot, reason } => {
                 tracing::warn!(%slot, reason, "no snapshot: the objects' state cannot be encoded");
-                self.snapshots.forget(slot);
+                self.snapshots.fail(slot, reason);
                 self.feed(now, Input::SnapshotFailed { slot });
             }
             HostEvent::Restored { slot } => match self.snapshots.restored(slot) {

@@ -60,6 +60,8 @@ pub(crate) struct SnapshotQueue {
     images: BTreeMap<Slot, (Vec<ObjectImage>, [u8; 32])>,
     installing: Option<Installed>,
     waiting: usize,
+    /// The newest snapshot that failed since one was taken, and why.
+    failed: Option<(Slot, String)>,
 }
 
 impl SnapshotQueue {
@@ -84,6 +86,7 @@ impl SnapshotQueue {
             images: BTreeMap::new(),
             installing: None,
             waiting: 0,
+            failed: None,
         })
     }
 
@@ -118,6 +121,17 @@ impl SnapshotQueue {
             let reason = "earlier snapshot work is not finished".to_owned();
             self.report(SnapshotDone::NotTaken { slot, reason });
         }
+    }
+
+    /// The objects' half cannot be had.
+    pub(crate) fn fail(&mut self, slot: Slot, reason: String) {
+        self.forget(slot);
+        self.failed = Some((slot, reason));
+    }
+
+    /// The newest snapshot that failed since one was taken, and why.
+    pub(crate) fn failed(&self) -> Option<&(Slot, String)> {
+        self.failed.as_ref()
     }
 
     /// The snapshot at `slot` is given up.
@@ -176,6 +190,13 @@ impl SnapshotQueue {
         self.waiting = self.waiting.saturating_sub(1);
         if installed.is_some() {
             self.installing = installed;
+        }
+        match &finished {
+            SnapshotDone::Taken { .. } => self.failed = None,
+            SnapshotDone::NotTaken { slot, reason } => self.failed = Some((*slot, reason.clone())),
+            SnapshotDone::Piece { .. }
+            | SnapshotDone::Fetched { .. }
+            | SnapshotDone::NotFetched { .. } => {}
         }
         Some(finished)
     }

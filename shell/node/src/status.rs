@@ -49,6 +49,9 @@ pub struct NodeStatus {
     pub executed: u64,
     /// Slot of the newest durable snapshot.
     pub snapshot: u64,
+    /// The newest snapshot that failed here since one was taken.
+    #[serde(default)]
+    pub snapshot_failed: Option<SnapshotFailure>,
     /// Slot of the newest snapshot that a majority holds with equal digests.
     pub stable: u64,
     /// Last slot trimmed from the log.
@@ -101,6 +104,15 @@ pub struct NodeStatus {
     pub counts: Counts,
     /// Links to the other members.
     pub peers: Vec<PeerLink>,
+}
+
+/// A snapshot that was not taken.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct SnapshotFailure {
+    /// Of which slot.
+    pub slot: u64,
+    /// Why.
+    pub reason: String,
 }
 
 /// The view as status documents show it.
@@ -224,6 +236,13 @@ impl Node {
             decided: status.decided.0,
             executed: status.executed.0,
             snapshot: status.snapshot.0,
+            snapshot_failed: self
+                .snapshots
+                .failed()
+                .map(|(slot, reason)| SnapshotFailure {
+                    slot: slot.0,
+                    reason: reason.clone(),
+                }),
             stable: status.stable.0,
             trimmed: status.trimmed.0,
             lag: age.map(|_| status.lag),

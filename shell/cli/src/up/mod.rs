@@ -230,8 +230,7 @@ fn print_ready(plan: &Plan, statuses: &[NodeStatus], as_json: bool) -> Result<()
             .iter()
             .map(|node| serde_json::json!({"id": node.id, "pid": pid(node.id), "address": node.address, "admin": node.admin}))
             .collect();
-        let mut line =
-            serde_json::json!({"endpoint": plan.endpoint(), "nodes": nodes, "dir": plan.dir()});
+        let mut line = serde_json::json!({"endpoint": plan.endpoint(), "nodes": nodes, "dir": plan.dir(), "temporary": plan.is_temporary()});
         line["settings"] = settings::json(&plan.first);
         if let Some(tls) = &plan.tls {
             line["tls"] = serde_json::json!({"ca": tls.ca, "cert": tls.cert, "key": tls.key});
@@ -256,9 +255,14 @@ fn print_ready(plan: &Plan, statuses: &[NodeStatus], as_json: bool) -> Result<()
             .tls
             .as_ref()
             .map_or_else(String::new, |tls| format!("\n{}\n", tls.words()));
+        let keeps = if plan.is_temporary() {
+            "the data is in a temporary directory and goes when this ends; --dir DIR keeps it\n"
+        } else {
+            ""
+        };
         writeln!(
             stdout,
-            "{}\n\n{nodes}\n{tls}{}stop with Ctrl-C",
+            "{}\n\n{nodes}\n{tls}{}{keeps}stop with Ctrl-C",
             plan.endpoint(),
             settings::words(&plan.first, statuses)
         )

@@ -41,7 +41,7 @@ pub(super) struct Plan {
     /// No other `quorate up` uses the directory as long as this is open.
     _lock: File,
     /// Removes the directory when the group ends, if it was a temporary one.
-    _temporary: Option<TempDir>,
+    temporary: Option<TempDir>,
 }
 
 /// One node of it.
@@ -108,7 +108,7 @@ impl Plan {
             object: object.name,
             dir,
             _lock: lock,
-            _temporary: temporary,
+            temporary,
         })
     }
 
@@ -129,6 +129,11 @@ impl Plan {
 
     pub(super) fn dir(&self) -> &Path {
         &self.dir
+    }
+
+    /// Whether the directory goes when the group ends.
+    pub(super) fn is_temporary(&self) -> bool {
+        self.temporary.is_some()
     }
 
     /// The log file of a node.

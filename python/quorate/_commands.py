@@ -1,4 +1,4 @@
-"""`quorate check` and `quorate lint`, which the program `quorate` starts as ``python -m quorate._commands``.
+"""`quorate check`, `lint` and `proxy`, which the program `quorate` starts as ``python -m quorate._commands``.
 
 Exit codes: 0 no problems, 1 problems found, 2 the command or its arguments are wrong.
 """
@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import difflib
 import json
 import os
 import sys
+from pathlib import Path
 from typing import Any
 
-from quorate import _check, _lint
+from quorate import _check, _client_module, _lint
 from quorate._findings import Found, as_json, table
 
 USAGE = 2
@@ -47,6 +49,12 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("class_path", metavar="MODULE:CLASS")
         command.add_argument("-o", "--output", choices=("table", "json"), default="table")
         command.set_defaults(run=run)
+    proxy = commands.add_parser("proxy", help="write a client module that does without the class's own")
+    proxy.add_argument("class_path", metavar="MODULE:CLASS")
+    proxy.add_argument("-o", "--output", help="ignored: a module is no table")
+    proxy.add_argument("--out", help="the file; default: standard output")
+    proxy.add_argument("--check", action="store_true", help="compare the file with the class, change nothing")
+    proxy.set_defaults(run=_run_proxy)
     check.add_argument("--args", help="constructor arguments, a JSON list; default: made up where needed")
     check.add_argument("--kwargs", help="constructor keyword arguments, a JSON object")
     check.add_argument(
@@ -66,6 +74,23 @@ def _run_lint(options: Any) -> int:
     else:
         _print_found(found)
     return int(any(each.level == "problem" for each in found))
+
+
+def _run_proxy(options: Any) -> int:
+    text = _client_module.write(_lint.class_of(options.class_path, [os.getcwd()]), options.class_path)
+    if options.out is None:
+        if options.check:
+            raise _Usage("--check compares a file: name it with --out")
+        print(text, end="")
+        return 0
+    path = Path(options.out)
+    if not options.check:
+        path.write_text(text, "utf-8")
+        return 0
+    held = path.read_text("utf-8") if path.exists() else ""
+    was, is_now = held.splitlines(keepends=True), text.splitlines(keepends=True)
+    sys.stdout.writelines(difflib.unified_diff(was, is_now, str(path), options.class_path))
+    return int(held != text)
 
 
 def _run_check(options: Any) -> int:

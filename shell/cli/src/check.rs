@@ -85,7 +85,8 @@ pub(crate) fn python(
     command
 }
 
-fn not_started(error: &std::io::Error, command: &Command) -> CliError {
+/// Why the interpreter did not start.
+pub(crate) fn not_started(error: &std::io::Error, command: &Command) -> CliError {
     let interpreter = command.get_program().display();
     CliError::failed(format!(
         "{interpreter} cannot be run: {error}; name another with --python or QUORATE_PYTHON"

@@ -14,6 +14,7 @@ mod json;
 mod methods;
 mod node;
 mod print;
+mod proxy;
 mod seconds;
 mod snapshot;
 mod status;
@@ -63,6 +64,7 @@ enum Command {
     Call(call::CallArgs),
     Check(check::CheckArgs),
     Lint(check::LintArgs),
+    Proxy(proxy::ProxyArgs),
     Status(status::StatusArgs),
     Bench(bench::BenchArgs),
     Demo(demo::DemoArgs),
@@ -88,6 +90,7 @@ fn main() -> ExitCode {
         Command::Call(args) => call::run(args, as_json),
         Command::Check(args) => check::run(args, as_json),
         Command::Lint(args) => check::run_lint(args, as_json),
+        Command::Proxy(args) => proxy::run(args),
         Command::Status(args) => status::run(args, as_json),
         Command::Bench(args) => bench::run(args, as_json),
         Command::Demo(args) => demo::run(args),

@@ -411,6 +411,12 @@ impl<O: Ordering> Replica<O> {
         self.pipeline.executed(self.replicated.applied)
     }
 
+    /// The lowest slot whose snapshot helps, while the objects wait for one.
+    #[must_use]
+    pub fn awaited_snapshot(&self) -> Option<Slot> {
+        self.fetch.needed()
+    }
+
     /// The ordering protocol's instance, for questions of the owner.
     pub fn ordering(&self) -> &O {
         &self.ordering

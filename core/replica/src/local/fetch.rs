@@ -63,6 +63,11 @@ impl Fetch {
         self.needed.is_some()
     }
 
+    /// The lowest slot whose snapshot helps, while one is needed.
+    pub(crate) fn needed(&self) -> Option<Slot> {
+        self.needed
+    }
+
     pub(crate) fn is_installing(&self) -> bool {
         matches!(self.state, State::Installing { .. })
     }

@@ -126,7 +126,6 @@ impl World {
                 Input::HostDied { slot, index } => {
                     let (slot, index) = (*slot, *index);
                     prompt.down.insert(id, CallPlace { slot, index });
-                    prompt.fetching.stopped(id);
                 }
                 Input::Host { is_up: true } => {
                     prompt.down.remove(&id);
@@ -145,15 +144,9 @@ impl World {
             return;
         };
         let mut seen = running.seen.borrow_mut();
-        let (needs, survived) = (
-            std::mem::take(&mut seen.needs),
-            std::mem::take(&mut seen.survived),
-        );
+        let survived = std::mem::take(&mut seen.survived);
         let role = seen.role;
         drop(seen);
-        for upto in needs {
-            self.prompt.fetching.needs(id, upto);
-        }
         if let Some(at) = self.prompt.down.get(&id).copied()
             && let Some(past) = survived.into_iter().find(|slot| *slot >= at.slot)
         {
@@ -163,14 +156,10 @@ impl World {
         }
         let is_led = self.prompt.led.remove(&id);
         for output in out {
-            match output {
-                Output::Send { to, message, .. } => {
-                    for peer in to.iter() {
-                        self.watch_prompt(id, peer, message, is_led);
-                    }
+            if let Output::Send { to, message, .. } = output {
+                for peer in to.iter() {
+                    self.watch_prompt(id, peer, message, is_led);
                 }
-                Output::Quarantined(_) => self.prompt.fetching.stopped(id),
-                _ => {}
             }
         }
         let knows_leader = matches!(
@@ -183,9 +172,8 @@ impl World {
         if !self.prompt.fetching.is_watching(id) {
             return;
         }
-        let status = self.running(id).replica.status();
-        let lacks = status.executed < status.ordering.trimmed;
-        let judged = self.prompt.fetching.settled(id, status.is_fetching, lacks);
+        let needed = self.running(id).replica.awaited_snapshot();
+        let judged = self.prompt.fetching.settled(id, needed);
         self.judged(judged);
     }
 
@@ -198,8 +186,8 @@ impl World {
     ) {
         let now = self.now.0;
         match message {
-            PeerMessage::Replica(ReplicaMessage::Fetch { slot, offset: 0 }) => {
-                self.prompt.fetching.asked(id, peer, *slot);
+            PeerMessage::Replica(ReplicaMessage::Fetch { offset: 0, .. }) => {
+                self.prompt.fetching.asked(id, peer);
             }
             PeerMessage::Replica(_) => {}
             PeerMessage::Ordering { message, .. } => match message.testimony() {
@@ -229,7 +217,7 @@ impl World {
 
     /// A node's life has ended.
     pub(super) fn watch_end(&mut self, id: NodeId) {
-        self.prompt.fetching.died(id);
+        self.prompt.fetching.goes_on(id);
         self.prompt.standing.ended(id);
         self.prompt.down.remove(&id);
     }

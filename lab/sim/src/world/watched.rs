@@ -30,9 +30,8 @@ pub(super) struct Seen {
     pub(super) reads: Vec<ReadSeen>,
     /// Commands submitted here, neither decided nor refused since.
     pub(super) unsettled: BTreeSet<CommandId>,
-    /// Slots that its replica has said to be past, and slots up to which it needs a snapshot, that nobody has looked at.
+    /// Slots that its replica has said to be past, and that nobody has looked at.
     pub(super) survived: Vec<Slot>,
-    pub(super) needs: Vec<Slot>,
 }
 
 /// An ordering that is watched.
@@ -96,7 +95,6 @@ impl Ordering for Watched {
                     let given_up = ReadSeen::GivenUp(*read);
                     self.seen.borrow_mut().reads.push(given_up);
                 }
-                Effect::NeedSnapshot { upto } => self.seen.borrow_mut().needs.push(*upto),
                 Effect::Role(role) => self.seen.borrow_mut().role = Some(*role),
                 Effect::Refuse { command, .. } => {
                     self.seen.borrow_mut().unsettled.remove(command);

@@ -378,12 +378,19 @@ def _test_state(value: Any) -> None:
         image = _native.dump_state(value)
         again = _native.dump_state(_native.load_state(image))
     except Exception as error:
-        way_out = "leave it out of the state with __getstate__, or run with --no-snapshot"
-        raise Unfit("state", f"{error}; {way_out}") from error
+        # Of the object itself nothing can be left out.
+        is_itself = str(error).startswith("self: ")
+        way_out = _MAKE_OWN if is_itself else "leave it out of the state with __getstate__"
+        raise Unfit("state", f"{error}; {way_out}, or run with --no-snapshot") from error
     if image != again:
         raise Unfit(
-            "state", "the state changes when it is saved and restored: see __getstate__ and __setstate__"
+            "state",
+            "the state changes when it is saved and restored: see __getstate__ and __setstate__, "
+            f"{_MAKE_OWN}, or run with --no-snapshot",
         )
+
+
+_MAKE_OWN = "replicate a class of your own that keeps what this one is made of"
 
 
 def _find_state_outside(cls: type) -> None:

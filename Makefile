@@ -38,7 +38,7 @@ export PYO3_PYTHON ?= $(BIN)/python
 # User site packages and the caller's environment stay out of the virtual environment.
 export PYTHONNOUSERSITE := 1
 
-.PHONY: help build wheel wheel-test demo test test-fast check fix bench sim sim-ci zoo nemesis outage memory calm foreign fuzz night docs
+.PHONY: help build wheel wheel-test guide demo test test-fast check fix bench sim sim-ci zoo nemesis outage memory calm foreign fuzz night docs
 .PHONY: venv cargo-present compile release fast-steps
 .PHONY: test-rust test-python test-sim check-rust check-tidy check-python check-shell
 
@@ -178,3 +178,9 @@ night: compile ## fresh seeds for sim, zoo, nemesis and fuzz; keeps what fails i
 
 docs: cargo-present venv ## API documentation in target/doc
 	$(CARGO) doc --workspace --no-deps
+
+guide: docs/guide/requirements.txt ## the user's guide in target/guide, with tools of its own from docs/guide/requirements.txt
+	$(PYTHON) -m venv $(TARGET_DIR)/guide-tools
+	$(TARGET_DIR)/guide-tools/bin/python -m pip install --quiet --disable-pip-version-check --requirement $<
+	$(TARGET_DIR)/guide-tools/bin/sphinx-build -q -W -b html docs/guide $(TARGET_DIR)/guide
+	@echo "open $(TARGET_DIR)/guide/index.html"

@@ -75,7 +75,8 @@ fn a_node_that_differs_is_still_quarantined_after_a_restart_and_heals_from_the_o
     };
     // The log reaches its file by another process.
     while !(says("objects differ from the majority's") && says("healed: the objects")) {
-        assert!(since.elapsed().as_secs() < PATIENCE_S, "never said");
+        let log = std::fs::read_to_string(dir.path().join("node-3.log")).unwrap();
+        assert!(since.elapsed().as_secs() < PATIENCE_S, "never said: {log}");
     }
     assert_eq!(group.add("1"), "8");
     let agree = || {

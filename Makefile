@@ -78,7 +78,8 @@ build: cargo-present venv ## build for release into .venv: `quorate` on its bin,
 	@echo "building for release: about 5 minutes of CPU the first time, one after a small change"
 	@$(MAKE) --no-print-directory release && echo "built in $$SECONDS s: $(VENV)/bin/quorate, and the package quorate in $(VENV)"
 
-release: wheel
+release: cargo-present venv
+	$(BIN)/python python/packaging/quorate_build.py --profile release --out $(WHEELS)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps --no-index $(WHEELS)/*.whl
 
 wheel: cargo-present venv ## what people install, in target/wheels: the wheel with the program in it, and the sources

@@ -101,8 +101,10 @@ def build_sdist(sdist_directory: str, config_settings: dict[str, Any] | None = N
     listing = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
     sdist = Path(sdist_directory) / f"{stem}.tar.gz"
     with tarfile.open(sdist, "w:gz", format=tarfile.PAX_FORMAT) as archive:
-        for path in listing.stdout.split("\0")[:-1]:
-            archive.add(ROOT / path, f"{stem}/{path}", recursive=False)
+        tracked = [ROOT / path for path in listing.stdout.split("\0")[:-1]]
+        # What is deleted and not committed yet is no part of the sources.
+        for path in [path for path in tracked if os.path.lexists(path)]:
+            archive.add(path, f"{stem}/{path.relative_to(ROOT)}", recursive=False)
         told = tarfile.TarInfo(f"{stem}/PKG-INFO")
         told.size = len(metadata)
         archive.addfile(told, io.BytesIO(metadata))

@@ -54,9 +54,9 @@ _CARRIED = frozenset(
 _PLAIN_MEMBERS = (types.MemberDescriptorType, types.GetSetDescriptorType)
 
 
-def mark() -> tuple[int, int]:
+def mark() -> tuple[int, str, int]:
     """Changes when modules are loaded or packages are allowed, and with them the classes that there are."""
-    return len(sys.modules), len(_names.packages())
+    return len(sys.modules), next(reversed(sys.modules)), len(_names.packages())
 
 
 def classes() -> tuple[type, ...]:
@@ -65,7 +65,7 @@ def classes() -> tuple[type, ...]:
 
 
 @functools.lru_cache(maxsize=2)
-def _classes_at(_mark: tuple[int, int]) -> tuple[type, ...]:
+def _classes_at(_mark: tuple[int, str, int]) -> tuple[type, ...]:
     found: dict[int, type] = {}
     waiting: list[type] = [object]
     while waiting:
@@ -89,7 +89,7 @@ def is_own_function(function: types.FunctionType) -> bool:
 
 
 @functools.lru_cache(maxsize=2048)
-def _holders(name: str, _mark: tuple[int, int]) -> tuple[tuple[type, Any], ...]:
+def _holders(name: str, _mark: tuple[int, str, int]) -> tuple[tuple[type, Any], ...]:
     return tuple((cls, vars(cls)[name]) for cls in _classes_at(_mark) if name in vars(cls))
 
 

@@ -80,7 +80,7 @@ def find(target: Any, method: str) -> Finding:
 @dataclass(slots=True)
 class _Known:
     finding: Finding
-    mark: tuple[int, int]
+    mark: tuple[int, str, int]
     attributes: Callable[[Any], Any] | None
     types: tuple[type, ...]
     attempts: int

@@ -420,3 +420,11 @@ class Writes(Fields):
     def loop(self):
         while True:
             pass
+
+
+class Shelf:
+    def __init__(self) -> None:
+        self.books: dict[str, Any] = {"a": 1}
+
+    def find(self, name: str) -> Any:
+        return self.books[name]

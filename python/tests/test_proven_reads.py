@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import functools
 import inspect
 import json
@@ -19,13 +18,22 @@ import reading_subjects
 import subjects
 
 import quorate
-from quorate import _names, _native, _proxy, _reads
+from quorate import _names, _native, _proxy
 
 _names.register(reading_subjects.Fields)
 
 
 def own_methods(cls: type) -> list[str]:
     return [name for name, member in vars(cls).items() if not name.startswith("_") and callable(member)]
+
+
+def output_alone(program: str) -> str:
+    """What a program prints in a process that has no classes of other tests: any of them might be a key."""
+    paths = [str(Path(__file__).parent), str(Path(quorate.__file__).parent.parent)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+    return subprocess.run(
+        [sys.executable, "-c", program], check=True, stdout=subprocess.PIPE, text=True, env=environment
+    ).stdout
 
 
 @functools.cache
@@ -42,12 +50,7 @@ def findings() -> dict[str, dict[str, list[Any]]]:
             found[cls.__name__] = {name: [f.kind, f.reason, f.file, f.line] for name, f in each.items()}
         print(json.dumps(found))
     """
-    paths = [str(Path(__file__).parent), str(Path(quorate.__file__).parent.parent)]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
-    ended = subprocess.run(
-        [sys.executable, "-c", program], check=True, capture_output=True, text=True, env=environment
-    )
-    found: dict[str, dict[str, list[Any]]] = json.loads(ended.stdout)
+    found: dict[str, dict[str, list[Any]]] = json.loads(output_alone(program))
     return found
 
 
@@ -78,42 +81,28 @@ def test_what_is_proven_leaves_the_image_as_it_was(method: str) -> None:
     assert _native.dump_state(target) == before
 
 
-class Shelf:
-    def __init__(self) -> None:
-        self.books: dict[str, Any] = {"a": 1}
-
-    def find(self, name: str) -> Any:
-        return self.books[name]
-
-
-_names.register(Shelf)
-
-
-@pytest.fixture
-def alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the classes of packages that other tests have allowed: any of them might be a key."""
-    monkeypatch.setattr(_names, "_packages", {_names.package_of(Shelf)})
-    monkeypatch.setattr(_names, "_classes", {_names.name_of(Shelf): Shelf})
-
-
-@pytest.mark.usefixtures("alone")
 def test_a_proof_ends_when_an_attribute_gets_another_type() -> None:
-    shelf, reads = Shelf(), _reads.Reads()
-    assert reads.kind(shelf, 1, "find") == "proven"
-    shelf.books = collections.defaultdict(int)
-    assert reads.kind(shelf, 1, "find") == ""
+    output_alone("""if True:
+        import collections, reading_subjects
+        from quorate import _names, _reads
+        _names.register(reading_subjects.Shelf)
+        shelf, reads = reading_subjects.Shelf(), _reads.Reads()
+        assert reads.kind(shelf, 1, "find") == "proven"
+        shelf.books = collections.defaultdict(int)
+        assert reads.kind(shelf, 1, "find") == ""
+    """)
 
 
-@pytest.mark.usefixtures("alone")
 def test_a_method_whose_code_is_not_that_of_its_source_is_not_proven() -> None:
-    shelf = Shelf()
-    code = Shelf.find.__code__
-    assert _reads.find(shelf, "find").is_read
-    Shelf.find.__code__ = code.replace(co_consts=(*code.co_consts, "another"))
-    try:
-        assert "no source" in _reads.find(shelf, "find").reason
-    finally:
-        Shelf.find.__code__ = code
+    output_alone("""if True:
+        import reading_subjects
+        from quorate import _names, _reads
+        _names.register(reading_subjects.Shelf)
+        find = reading_subjects.Shelf.find
+        assert _reads.find(reading_subjects.Shelf(), "find").is_read
+        find.__code__ = find.__code__.replace(co_consts=(*find.__code__.co_consts, "another"))
+        assert "no source" in _reads.find(reading_subjects.Shelf(), "find").reason
+    """)
 
 
 def until(holds: Callable[[], bool], go_on: Callable[[], Any]) -> None:

@@ -31,7 +31,7 @@ pub use limits::Limits;
 pub use record::{Entry, Record};
 pub use status::{OrderingStatus, PeerStatus, Role};
 
-use quorate_types::{Slot, Time, ViewId};
+use quorate_types::{Batch, Slot, Time, ViewId};
 
 /// Orders the commands of one view of one group, at one node.
 pub trait Ordering {
@@ -58,6 +58,13 @@ pub trait Ordering {
     /// The end of the decided prefix. Cheaper than the whole status where that is asked for often.
     fn decided(&self) -> Slot {
         self.status().decided
+    }
+
+    /// What was decided for `slot`, while the log still holds it in memory. A protocol that cannot tell says `None`: only
+    /// reports to operators name calls by it.
+    fn batch(&self, slot: Slot) -> Option<&Batch> {
+        let _ = slot;
+        None
     }
 
     /// Panics when an invariant is broken.

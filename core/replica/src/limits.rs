@@ -100,6 +100,22 @@ pub const FETCH_DOUBLINGS: u32 = 3;
 /// A fetching peer that asks nothing for this long gives up its place.
 pub const FETCHER_PATIENCE: Duration = Duration::from_millis(5_000);
 
+/// Newest executed slots whose digests of outcomes a replica keeps: three seconds of five thousand slots a second, ten times
+/// as long as it takes to find that replicas differ.
+pub const OUTCOME_SLOTS: usize = 1 << 14;
+
+/// Calls in these slots whose hashes it keeps, in half a megabyte: with more calls the oldest slots are forgotten earlier.
+pub const OUTCOME_CALLS: usize = 1 << 16;
+
+/// How often a replica tells its digest while calls execute. Two of these spans and an exchange fit into a second.
+pub const OUTCOMES_EVERY: Duration = Duration::from_millis(200);
+
+/// The longest pause until a replica that differs from another asks all replicas again: nobody may be left to make a majority.
+pub const TRAIL_PAUSE_MAX: Duration = Duration::from_millis(5_000);
+
+/// After this a trail counts no more: its sender may have taken over another state meanwhile.
+pub const TRAIL_FRESH: Duration = Duration::from_millis(1_000);
+
 /// Time after a refusal until the report of a host's death is submitted again.
 pub const POISON_REPORT_EVERY: Duration = Duration::from_millis(500);
 

@@ -1,6 +1,6 @@
 //! The messages between replicas; those of ordering protocols pass through.
 
-use crate::DiskRoom;
+use crate::{DiskRoom, OutcomeTrail};
 use quorate_types::{Digest, SessionId, Slot, Value, ViewId, Wall};
 
 /// A message from node to node inside one group.
@@ -57,6 +57,20 @@ pub enum ReplicaMessage {
     Room {
         /// How much there is.
         room: DiskRoom,
+    },
+    /// The digest of all outcomes up to a slot that the sender has executed.
+    Outcomes {
+        /// The slot.
+        slot: Slot,
+        /// The rolling digest.
+        digest: u64,
+    },
+    /// Digests after the sender's newest slots: it differs from somebody, or was asked by one who does.
+    Trail {
+        /// Whether the sender wants the receiver's, from the same slot on.
+        asks: bool,
+        /// The digests.
+        trail: Box<OutcomeTrail>,
     },
     /// Asks for a piece of the receiver's newest agreed snapshot at or above `slot`, or of exactly `slot` if
     /// `offset` is not 0.

@@ -1,6 +1,6 @@
 //! The outputs of a replica.
 
-use crate::{ClockOffset, PeerMessage, Quarantine, SnapshotCore};
+use crate::{ClockOffset, OutcomeDifference, PeerMessage, Quarantine, SnapshotCore};
 use quorate_ordering::{ConflictingDecisions, Lane, Mark, ReadId, Record, Role};
 use quorate_types::{
     ConnectionId, Digest, NodeId, NodeSet, ObjectId, Slot, SlotCalls, Stamp, ToClient, Value,
@@ -120,6 +120,8 @@ pub enum Output<M> {
     Role(Role),
     /// This node's objects answer no calls any more: make that durable at once, so that it survives a restart.
     Quarantined(Quarantine),
+    /// Outcomes of a replica differ from those of others: name the call.
+    OutcomesDiffer(OutcomeDifference),
     /// The own clock or agreed time differs from a majority's clocks by more than the bound, or no longer
     /// does.
     ClocksDiffer(ClockOffset),

@@ -8,6 +8,7 @@ use crate::local::agreement::{Agreement, SnapshotReport};
 use crate::local::clocks::Clocks;
 use crate::local::connections::Connections;
 use crate::local::currency::Currency;
+use crate::local::drift::Drift;
 use crate::local::expiry::Expiry;
 use crate::local::fetch::Fetch;
 use crate::local::internal::Internals;
@@ -17,6 +18,7 @@ use crate::local::quarantine::ObjectsStanding;
 use crate::local::reads::Reads;
 use crate::local::storage::Storage;
 use crate::local::waiting::Waiting;
+use crate::objects::outcomes::Outcomes;
 use crate::objects::pipeline::Pipeline;
 use crate::objects::snapshots::Checkpoints;
 use crate::replicated::Replicated;
@@ -80,6 +82,7 @@ pub struct Replica<O: Ordering> {
     pub(crate) checkpoints: Checkpoints,
     pub(crate) agreement: Agreement,
     pub(crate) quarantine: ObjectsStanding,
+    pub(crate) drift: Drift,
     pub(crate) clocks: Clocks,
     pub(crate) fetch: Fetch,
     /// Commands of this turn, submitted at its end.
@@ -98,6 +101,7 @@ pub struct Replica<O: Ordering> {
 impl<O: Ordering> Replica<O> {
     /// Makes a replica over `ordering`, which has read its own log. The outputs must be performed like
     /// those of [`Replica::handle`].
+    // Longer than a screen: one line a field.
     pub fn new(
         config: ReplicaConfig,
         ordering: O,
@@ -122,6 +126,7 @@ impl<O: Ordering> Replica<O> {
             checkpoints: Checkpoints::default(),
             agreement: Agreement::default(),
             quarantine: ObjectsStanding::default(),
+            drift: Drift::default(),
             clocks: Clocks::default(),
             fetch: Fetch::default(),
             turn: Vec::new(),
@@ -139,7 +144,8 @@ impl<O: Ordering> Replica<O> {
         let snapshot = remembered.snapshot;
         if let Some(recovered) = &snapshot {
             replica.restore(&recovered.core);
-            replica.pipeline.replies_digest = recovered.core.replies_digest;
+            let (slot, digest) = (recovered.core.slot, recovered.core.replies_digest);
+            replica.pipeline.outcomes = Outcomes::after(slot, digest);
         }
         replica.agreement.find(remembered.others);
         replica.resume_quarantine(now, remembered.quarantine, &mut out);
@@ -200,6 +206,7 @@ impl<O: Ordering> Replica<O> {
                     self.repeat_report(NodeSet::only(peer), out);
                     self.clocks.tell_again();
                 }
+                self.drift.link_changed(peer);
                 self.fetch_link_changed(now, peer, state, out);
                 self.order(now, Event::Link { peer, state }, out);
             }
@@ -260,6 +267,7 @@ impl<O: Ordering> Replica<O> {
         self.tend_poison(now, out);
         self.tend_quarantine(now);
         self.tend_missed();
+        self.tend_drift(now, out);
         self.ask_for_reads(now, out);
         if !self.turn.is_empty() {
             // The next turn will bring about as many.
@@ -288,6 +296,7 @@ impl<O: Ordering> Replica<O> {
             self.expiry.next_wake(),
             self.agreement.next_wake(),
             self.quarantine.next_wake(),
+            self.drift_due_at(),
             self.fetch.next_wake(),
             self.own_poison.next_wake(),
             self.host_given_up_at(),

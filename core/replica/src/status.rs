@@ -1,6 +1,6 @@
 //! The status of a replica.
 
-use crate::{ClockOffset, Replica};
+use crate::{ClockOffset, OutcomeDifference, Replica};
 use quorate_ordering::{Ordering, OrderingStatus};
 use quorate_types::{Slot, Time};
 
@@ -54,6 +54,8 @@ pub struct ReplicaStatus {
     pub diverged: Option<Slot>,
     /// The slot at which no majority of replicas agrees on the state.
     pub frozen: Option<Slot>,
+    /// The newest difference between replicas' outcomes that was found since the node started.
+    pub difference: Option<OutcomeDifference>,
     /// How far the own clock and agreed time are from a majority's clocks.
     pub clocks: ClockOffset,
     /// The slot of the agreed snapshot with which this replica last healed.
@@ -75,7 +77,7 @@ impl<O: Ordering> Replica<O> {
             trimmed: ordering.trimmed,
             lag: ordering.known.since(executed),
             current_at: self.currency.since(executed),
-            digest: self.pipeline.replies_digest,
+            digest: self.pipeline.outcomes.digest(),
             sessions: self.replicated.sessions.len(),
             kept_bytes: self.replicated.kept.bytes(),
             connections: self.connections.len(),
@@ -90,6 +92,7 @@ impl<O: Ordering> Replica<O> {
             diverged: self.quarantine.diverged(),
             frozen: self.quarantine.frozen(),
             healed: self.quarantine.healed(),
+            difference: self.drift.found(),
             clocks: self.clocks.offset(),
             ordering,
         }

@@ -130,6 +130,10 @@ pub enum Plant {
     HealsWhereItDiffers,
     /// One replica's digest is taken for the agreed one.
     DigestOfOne,
+    /// What peers tell of their outcomes is not compared.
+    OutcomesNotCompared,
+    /// The own digest of outcomes is compared with those of a later slot.
+    OutcomesAtWrongSlot,
     /// A node whose log was lost votes again.
     LostLogUnnoticed,
     /// A node that has installed a snapshot waits for the answer to what it asked before.
@@ -186,7 +190,7 @@ pub enum Plant {
 
 impl Plant {
     /// All of them.
-    pub const ALL: [Plant; 88] = [
+    pub const ALL: [Plant; 90] = [
         Plant::AcknowledgeBeforeSync,
         Plant::PromiseBeforeSync,
         Plant::ForgetPromise,
@@ -249,6 +253,8 @@ impl Plant {
         Plant::QuarantineForgotten,
         Plant::HealsWhereItDiffers,
         Plant::DigestOfOne,
+        Plant::OutcomesNotCompared,
+        Plant::OutcomesAtWrongSlot,
         Plant::LostLogUnnoticed,
         Plant::TrimmedAskKept,
         Plant::StaleAskKept,

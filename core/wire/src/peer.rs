@@ -13,6 +13,7 @@ use quorate_replica::{DiskRoom, PeerMessage, ReplicaMessage};
 use quorate_types::Wall;
 
 mod paxos;
+mod trail;
 
 const ORDERING: u8 = 1;
 const REPLICA: u8 = 2;
@@ -115,7 +116,10 @@ const NO_SNAPSHOT: u8 = 6;
 const AGREED: u8 = 7;
 const CLOCK: u8 = 8;
 const ROOM: u8 = 9;
+const OUTCOMES: u8 = 10;
+const TRAIL: u8 = 11;
 
+// Longer than a screen: one arm a message.
 fn put_replica(buf: &mut BytesMut, message: &ReplicaMessage) {
     match message {
         ReplicaMessage::KeepAlive { session } => {
@@ -171,6 +175,16 @@ fn put_replica(buf: &mut BytesMut, message: &ReplicaMessage) {
             buf.put_u64_le(*total);
             put_bytes(buf, data);
         }
+        ReplicaMessage::Outcomes { slot, digest } => {
+            buf.put_u8(OUTCOMES);
+            put_slot(buf, *slot);
+            buf.put_u64_le(*digest);
+        }
+        ReplicaMessage::Trail { asks, trail } => {
+            buf.put_u8(TRAIL);
+            put_flag(buf, *asks);
+            trail::put_trail(buf, trail);
+        }
         ReplicaMessage::NoSnapshot { slot } => {
             buf.put_u8(NO_SNAPSHOT);
             put_slot(buf, *slot);
@@ -210,6 +224,14 @@ fn take_replica(r: &mut Reader<'_>) -> Result<ReplicaMessage, WireError> {
         FETCH => Ok(ReplicaMessage::Fetch {
             slot: take_slot(r)?,
             offset: r.counter("offset")?,
+        }),
+        OUTCOMES => Ok(ReplicaMessage::Outcomes {
+            slot: take_slot(r)?,
+            digest: r.u64("digest of outcomes")?,
+        }),
+        TRAIL => Ok(ReplicaMessage::Trail {
+            asks: r.flag("asks")?,
+            trail: Box::new(trail::take_trail(r)?),
         }),
         CHUNK => take_chunk(r),
         NO_SNAPSHOT => Ok(ReplicaMessage::NoSnapshot {

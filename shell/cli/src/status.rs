@@ -6,7 +6,7 @@ use crate::seconds;
 use crate::tls::TlsArgs;
 use clap::Args;
 use quorate_client::{ConnectError, Endpoint, NodeReport, TlsClient, node_status};
-use quorate_node::StuckCallStatus;
+use quorate_node::{DriftStatus, StuckCallStatus};
 use quorate_types::GroupId;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -173,6 +173,9 @@ fn table(document: &Value) -> String {
         }
     }
     for node in document["nodes"].as_array().into_iter().flatten() {
+        if let Ok(drift) = serde_json::from_value::<DriftStatus>(node["drift"].clone()) {
+            text.push_str(&format!("node {} found: {drift}\n", plain(&node["id"])));
+        }
         let stuck = serde_json::from_value::<StuckCallStatus>(node["stuck"].clone());
         if let Ok(stuck) = stuck {
             text.push_str(&format!("node {}: {stuck}\n", plain(&node["id"])));
@@ -264,6 +267,17 @@ mod tests {
         assert!(table.contains("differs from the majority's by -2500 ms: check its time service"));
         assert!(table.ends_with("sandbox is off"));
         assert!(!table.contains("frozen") && !table.contains("agreed time"));
+    }
+
+    #[test]
+    fn where_outcomes_differed_first_stands_below_the_table() {
+        let drift =
+            json!({"node": 3, "slot": 12, "is_exact": true, "object": "Account", "method": "add"});
+        let status = json!({"id": 2, "roles": ["replica"], "drift": drift});
+        let document = json!({"group": 1, "view": {"number": 1, "ordering": "multi-paxos"},
+            "leader": 1, "nodes": [line(2, "127.0.0.1:7401", Some(&status))]});
+        let last = "node 2 found: node 3 had another outcome than others, first at slot 12, in Account.add";
+        assert!(table(&document).ends_with(last));
     }
 
     #[test]

@@ -59,19 +59,15 @@ impl<'a> CallView<'a> {
     /// # Errors
     /// When the payload is not a call, or carries keyword arguments.
     pub fn parse(payload: &'a [u8]) -> Result<CallView<'a>, Mistake> {
-        let mut rest = payload;
-        let (kind, parts) = head(&mut rest)?;
-        if kind != major::ARRAY || parts != 3 {
-            return Err(malformed());
-        }
-        let (kind, length) = head(&mut rest)?;
-        if kind != major::TEXT {
-            return Err(malformed());
-        }
-        let name = take(&mut rest, length)?;
-        let method = std::str::from_utf8(name).map_err(|_| malformed())?;
+        let (method, rest) = take_method(payload)?;
         let arguments = Arguments::of_list(rest)?;
         Ok(CallView { method, arguments })
+    }
+
+    /// The name of the method alone, whatever its arguments are; `None` when the payload is not a call.
+    #[must_use]
+    pub fn method_of(payload: &'a [u8]) -> Option<&'a str> {
+        take_method(payload).ok().map(|(method, _)| method)
     }
 
     /// As [`CallView::parse`]; large arguments may be kept without a copy, by [`Arguments::value`].
@@ -83,6 +79,21 @@ impl<'a> CallView<'a> {
         view.arguments.source = Some(payload);
         Ok(view)
     }
+}
+
+fn take_method(payload: &[u8]) -> Result<(&str, &[u8]), Mistake> {
+    let mut rest = payload;
+    let (kind, parts) = head(&mut rest)?;
+    if kind != major::ARRAY || parts != 3 {
+        return Err(malformed());
+    }
+    let (kind, length) = head(&mut rest)?;
+    if kind != major::TEXT {
+        return Err(malformed());
+    }
+    let name = take(&mut rest, length)?;
+    let method = std::str::from_utf8(name).map_err(|_| malformed())?;
+    Ok((method, rest))
 }
 
 impl<'a> Arguments<'a> {

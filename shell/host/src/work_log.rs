@@ -297,8 +297,7 @@ impl WorkLog {
             slot,
             index: activity.index,
             object,
-            method: CallView::parse(payload)
-                .map_or_else(|_| "?".to_owned(), |call| call.method.to_owned()),
+            method: CallView::method_of(payload).unwrap_or("?").to_owned(),
         };
         self.entries
             .iter()

@@ -12,6 +12,7 @@ mod clock;
 mod config;
 mod descriptors;
 mod died_file;
+mod drift;
 mod error;
 mod executed_file;
 mod intake;
@@ -36,6 +37,7 @@ pub use config::{
     Hex, LimitsConfig, MemberConfig, NodeConfig, ObjectConfig, PersistConfig, ReadChecksConfig,
     SandboxConfig, SnapshotConfig, TlsConfig,
 };
+pub use drift::DriftStatus;
 pub use error::NodeError;
 pub use observing::group_ends;
 pub use start::run;

@@ -138,6 +138,16 @@ fn gauges(status: &NodeStatus) -> Vec<Line> {
             "Whether the objects differ from the majority's",
             u64::from(status.diverged.is_some()),
         ),
+        (
+            "frozen",
+            "Whether no majority agrees on the objects' state, so that they answer nothing",
+            u64::from(status.frozen.is_some()),
+        ),
+        (
+            "drift_slot",
+            "The newest slot at which a replica's outcomes were found to differ first; 0: none since the start",
+            status.drift.as_ref().map_or(0, |drift| drift.slot),
+        ),
         ("connections", "Connections open", counts.connections),
         ("clients", "Clients connected", counts.clients),
         ("sessions", "Sessions open in the group", counts.sessions),

@@ -1,11 +1,12 @@
 //! Performs the outputs of the replica, in order.
 
 use crate::clock::boot_time;
+use crate::drift::DriftStatus;
 use crate::node::Node;
 use crate::quarantine_file::hex;
 use quorate_any::AnyMessage;
 use quorate_ordering::Role;
-use quorate_replica::{ClockOffset, Output, Quarantine};
+use quorate_replica::{ClockOffset, OutcomeDifference, Output, Quarantine};
 use quorate_transport::FrameLane;
 use quorate_types::Time;
 use quorate_wire::{put_answer_shared, put_peer_shared};
@@ -83,6 +84,7 @@ impl Node {
             Output::Install { slot, digest } => self.snapshots.install(slot, digest),
             Output::Role(role) => self.role_changed(role),
             Output::Quarantined(quarantine) => self.quarantined(quarantine),
+            Output::OutcomesDiffer(difference) => self.outcomes_differ(&difference),
             Output::ClocksDiffer(offset) => self.clocks_differ(offset),
             Output::Healed { slot } => {
                 tracing::warn!(%slot, "healed: the objects hold the majority's snapshot and are served again");
@@ -107,6 +109,17 @@ impl Node {
                 "this node's clock or agreed time differs from a majority's clocks: correct the clocks; agreed time follows the majority"
             );
         }
+    }
+
+    fn outcomes_differ(&self, difference: &OutcomeDifference) {
+        let drift = DriftStatus::new(difference, &self.identity.view.objects);
+        tracing::warn!(
+            node = drift.node,
+            slot = drift.slot,
+            object = drift.object,
+            method = drift.method,
+            "{drift}: compare the nodes' code and packages, and look for what this method reads outside of its object"
+        );
     }
 
     fn quarantined(&mut self, quarantine: Quarantine) {

@@ -1,6 +1,7 @@
 //! The status of a node: one document for `/status`, for status frames and for metrics.
 
 use crate::clock::wall_time;
+use crate::drift::DriftStatus;
 use crate::journal::Journal;
 use crate::limits::CURRENT_WITHIN;
 use crate::node::Node;
@@ -71,6 +72,9 @@ pub struct NodeStatus {
     /// The slot of the majority's snapshot with which this replica last healed.
     #[serde(default)]
     pub healed: Option<u64>,
+    /// Where outcomes first differed, as far as this node has found since it started.
+    #[serde(default)]
+    pub drift: Option<DriftStatus>,
     /// Milliseconds by which this node's clock is off a majority's; 0 within a second.
     #[serde(default)]
     pub clock_off_ms: i64,
@@ -251,6 +255,10 @@ impl Node {
             diverged: status.diverged.map(|slot| slot.0),
             frozen: status.frozen.map(|slot| slot.0),
             healed: status.healed.map(|slot| slot.0),
+            drift: status
+                .difference
+                .as_ref()
+                .map(|difference| DriftStatus::new(difference, &identity.view.objects)),
             is_fetching: status.is_fetching,
             clock_off_ms: status.clocks.own / 1_000_000,
             agreed_ahead_ms: status.clocks.agreed / 1_000_000,

@@ -10,7 +10,7 @@ pub use quorate_paxos as paxos;
 use paxos::MultiPaxos;
 use quorate_acceptor::{ForeignRecord, Testimony};
 use quorate_ordering::{Config, Effects, Event, Ordering, OrderingStatus, Record};
-use quorate_types::{Slot, Time, ViewId};
+use quorate_types::{Batch, Slot, Time, ViewId};
 
 /// Which protocol orders a view.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -99,6 +99,12 @@ impl Ordering for AnyOrdering {
     fn decided(&self) -> Slot {
         match self {
             AnyOrdering::Paxos(instance) => instance.decided(),
+        }
+    }
+
+    fn batch(&self, slot: Slot) -> Option<&Batch> {
+        match self {
+            AnyOrdering::Paxos(instance) => instance.batch(slot),
         }
     }
 

@@ -8,7 +8,7 @@ use crate::{MultiPaxos, Part, Seat, UnsentVotes};
 use quorate_acceptor::{Backing, DurableAnswer, Verdict};
 use quorate_ordering::{Effect, Effects, Event, Lane, LinkState, Ordering, OrderingStatus};
 use quorate_types::zoo::{Plant, planted};
-use quorate_types::{Ballot, Digest, NodeId, NodeSet, Slot, Time, ViewId, Wall};
+use quorate_types::{Ballot, Batch, Digest, NodeId, NodeSet, Slot, Time, ViewId, Wall};
 
 /// The number of decided slots after which the watermark is written with the next vote.
 const UNRECORDED_MAX: u64 = 64;
@@ -86,6 +86,10 @@ impl Ordering for MultiPaxos {
 
     fn decided(&self) -> Slot {
         self.seat.acceptor.log.decided()
+    }
+
+    fn batch(&self, slot: Slot) -> Option<&Batch> {
+        self.seat.acceptor.log.chosen(slot)
     }
 
     fn check(&self) {

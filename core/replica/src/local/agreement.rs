@@ -5,7 +5,6 @@
 //! The log is trimmed below a slot when a majority holds the agreed snapshot durably.
 
 use crate::limits::{REPORT_EVERY, REPORTS_PER_REPLICA, SNAPSHOTS_KEPT};
-use crate::local::quarantine::Quarantine;
 use crate::{Output, PeerMessage, Replica, ReplicaMessage};
 use quorate_ordering::{Event, Lane, Ordering};
 use quorate_types::zoo::{Plant, planted};
@@ -41,9 +40,9 @@ pub(crate) struct Agreement {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Verdict {
+pub(crate) enum MajorityVerdict<D> {
     /// A majority took equal digests.
-    Agreed(Digest),
+    Agreed(D),
     /// No majority is possible any more.
     Split,
     /// More reports are needed.
@@ -183,31 +182,6 @@ impl Agreement {
         }
     }
 
-    /// Judges the reports of `view`'s replicas about `slot`. A replica that is stuck before the slot, at a
-    /// call that another survived, has no say until it reports this slot.
-    fn verdict(&self, view: &View, stuck: NodeSet, slot: Slot) -> Verdict {
-        let mut counts: BTreeMap<Digest, usize> = BTreeMap::new();
-        let mut heard = 0;
-        let mut voters = 0;
-        for node in view.replicas.iter() {
-            let report = self.report_of(node, slot);
-            voters += usize::from(report.is_some() || !stuck.contains(node));
-            let Some(report) = report else { continue };
-            heard += 1;
-            *counts.entry(report.digest).or_default() += 1;
-        }
-        let most = counts.into_iter().max_by_key(|(_, count)| *count);
-        let (unheard, majority) = (voters - heard, voters / 2 + 1);
-        match most {
-            Some((digest, count)) if count >= majority => Verdict::Agreed(digest),
-            Some((digest, _)) if planted(Plant::TrimByOne) || planted(Plant::DigestOfOne) => {
-                Verdict::Agreed(digest)
-            }
-            Some((_, count)) if count + unheard < majority => Verdict::Split,
-            Some(_) | None => Verdict::Open,
-        }
-    }
-
     /// Replicas of `view` that hold the snapshot at `slot` with this digest.
     fn holders_of(&self, view: &View, slot: Slot, digest: Digest) -> usize {
         let replicas = view.replicas.iter();
@@ -216,6 +190,35 @@ impl Agreement {
             report.is_some_and(|report| report.digest == digest)
         });
         equal.count()
+    }
+}
+
+/// Judges what `view`'s replicas took at one slot. A replica that is stuck before the slot, at a call that another survived, has
+/// no say until it reports this slot.
+pub(crate) fn verdict<D: Ord + Copy>(
+    view: &View,
+    stuck: NodeSet,
+    digest_of: impl Fn(NodeId) -> Option<D>,
+) -> MajorityVerdict<D> {
+    let mut counts: BTreeMap<D, usize> = BTreeMap::new();
+    let mut heard = 0;
+    let mut voters = 0;
+    for node in view.replicas.iter() {
+        let digest = digest_of(node);
+        voters += usize::from(digest.is_some() || !stuck.contains(node));
+        let Some(digest) = digest else { continue };
+        heard += 1;
+        *counts.entry(digest).or_default() += 1;
+    }
+    let most = counts.into_iter().max_by_key(|(_, count)| *count);
+    let (unheard, majority) = (voters - heard, voters / 2 + 1);
+    match most {
+        Some((digest, count)) if count >= majority => MajorityVerdict::Agreed(digest),
+        Some((digest, _)) if planted(Plant::TrimByOne) || planted(Plant::DigestOfOne) => {
+            MajorityVerdict::Agreed(digest)
+        }
+        Some((_, count)) if count + unheard < majority => MajorityVerdict::Split,
+        Some(_) | None => MajorityVerdict::Open,
     }
 }
 
@@ -298,15 +301,11 @@ impl<O: Ordering> Replica<O> {
 
     fn judge(&mut self, now: Time, slot: Slot, out: &mut Vec<Output<O::Message>>) {
         let stuck = self.replicated.poison.stuck(slot);
-        match self.agreement.verdict(&self.config.view, stuck, slot) {
-            Verdict::Agreed(digest) => self.agreed(now, slot, digest, out),
-            Verdict::Split => {
-                if self.quarantine.freeze(slot) {
-                    out.push(Output::Quarantined(Quarantine::Frozen { slot }));
-                    self.give_up_waits(out);
-                }
-            }
-            Verdict::Open => {}
+        let digest_of = |node| self.agreement.report_of(node, slot).map(|own| own.digest);
+        match verdict(&self.config.view, stuck, digest_of) {
+            MajorityVerdict::Agreed(digest) => self.agreed(now, slot, digest, out),
+            MajorityVerdict::Split => self.freeze(slot, out),
+            MajorityVerdict::Open => {}
         }
         self.agreement.keep_agreed(self.config.own, slot);
         // Once agreed, always agreed: each replica that installs the snapshot adds a copy.

@@ -144,6 +144,10 @@ impl<O: Ordering> Replica<O> {
                 self.clock_told(now, from, wall);
                 self.peer_clock_came(from);
             }
+            ReplicaMessage::Outcomes { slot, digest } => {
+                self.outcomes_told(from, slot, digest);
+            }
+            ReplicaMessage::Trail { asks, trail } => self.trail(now, from, asks, *trail, out),
             ReplicaMessage::Room { room } => self.peer_room(from, room),
             ReplicaMessage::Agreed { slot, digest } => self.agreed(now, slot, digest, out),
             ReplicaMessage::Fetch { slot, offset } => self.serve(now, from, slot, offset, out),

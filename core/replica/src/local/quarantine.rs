@@ -125,6 +125,14 @@ impl<O: Ordering> Replica<O> {
         self.begin_to_heal(now, out);
     }
 
+    /// No majority agrees on the objects' state at `slot`.
+    pub(crate) fn freeze(&mut self, slot: Slot, out: &mut Vec<Output<O::Message>>) {
+        if self.quarantine.freeze(slot) {
+            out.push(Output::Quarantined(Quarantine::Frozen { slot }));
+            self.give_up_waits(out);
+        }
+    }
+
     /// Executes nothing more, so that the next agreed snapshot is ahead of the objects, and fetches it.
     fn begin_to_heal(&mut self, now: Time, out: &mut Vec<Output<O::Message>>) {
         self.pipeline.hold(self.replicated.applied);

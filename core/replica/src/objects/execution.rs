@@ -95,7 +95,9 @@ impl<O: Ordering> Replica<O> {
             calls.admitted.len(),
             "one outcome for each call"
         );
-        self.pipeline.fold(slot, &outcomes);
+        self.pipeline
+            .outcomes
+            .fold(slot, &calls.admitted, &outcomes);
         if let Some(frozen) = self.checkpoints.frozen_table(slot) {
             let commands = calls.batch.commands();
             for (&index, outcome) in calls.admitted.iter().zip(&outcomes) {

@@ -4,5 +4,6 @@
 //! replicated state only as outcomes of their slots.
 
 pub(crate) mod execution;
+pub(crate) mod outcomes;
 pub(crate) mod pipeline;
 pub(crate) mod snapshots;

@@ -6,10 +6,10 @@
 //! snapshot is installed instead, so a hung host costs bounded memory.
 
 use crate::limits::{BACKLOG_BYTES, BACKLOG_CALLS, HANDED_BYTES, HANDED_CALLS};
+use crate::objects::outcomes::Outcomes;
 use crate::replicated::kept::Freed;
-use quorate_types::{Batch, Outcome, Slot, Stamp};
+use quorate_types::{Batch, Slot, Stamp};
 use std::collections::VecDeque;
-use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// Calls of one slot that execute.
 #[derive(Debug)]
@@ -56,8 +56,7 @@ pub(crate) struct Pipeline {
     held: Option<Slot>,
     /// The first slot that the objects must not get yet: their host died at a call of it in an earlier start.
     barred: Option<Slot>,
-    /// Rolling hash of every reply in slot order.
-    pub(crate) replies_digest: u64,
+    pub(crate) outcomes: Outcomes,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -198,21 +197,8 @@ impl Pipeline {
         if self.gap.is_some_and(|gap| gap.upto <= slot) {
             self.gap = None;
         }
-        self.replies_digest = replies_digest;
+        self.outcomes = Outcomes::after(slot, replies_digest);
         self.held = None;
-    }
-
-    /// Folds the outcomes of one executed slot into the rolling digest.
-    pub(crate) fn fold(&mut self, slot: Slot, outcomes: &[Outcome]) {
-        let mut digest = xxh3_64_with_seed(&slot.0.to_le_bytes(), self.replies_digest);
-        for outcome in outcomes {
-            digest = match outcome {
-                Outcome::Returned(value) => xxh3_64_with_seed(value, digest),
-                Outcome::Raised(value) => xxh3_64_with_seed(value, !digest),
-                Outcome::Skipped => digest.rotate_left(1),
-            };
-        }
-        self.replies_digest = digest;
     }
 
     /// Calls decided and not executed here.
@@ -281,32 +267,5 @@ impl Load {
     fn sub(&mut self, other: Load) {
         self.calls -= other.calls;
         self.bytes -= other.bytes;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use quorate_types::Value;
-
-    fn digest_of(slots: &[(u64, &'static str)]) -> u64 {
-        let mut pipeline = Pipeline::default();
-        for (slot, text) in slots {
-            let outcome = Outcome::Returned(Value::from_static(text.as_bytes()));
-            pipeline.fold(Slot(*slot), &[outcome]);
-        }
-        pipeline.replies_digest
-    }
-
-    #[test]
-    fn the_digest_tells_every_reply_its_slot_and_its_order() {
-        let digest = digest_of(&[(1, "a"), (2, "b")]);
-        assert_eq!(digest, digest_of(&[(1, "a"), (2, "b")]));
-        assert_ne!(digest, digest_of(&[(1, "x"), (2, "b")]), "an early reply");
-        assert_ne!(digest, digest_of(&[(1, "a"), (2, "x")]), "a late reply");
-        assert_ne!(digest, digest_of(&[(1, "a"), (3, "b")]), "another slot");
-        let mut raised = Pipeline::default();
-        raised.fold(Slot(1), &[Outcome::Raised(Value::from_static(b"a"))]);
-        assert_ne!(raised.replies_digest, digest_of(&[(1, "a")]));
     }
 }

@@ -203,7 +203,7 @@ impl<O: Ordering> Replica<O> {
         let Some(frozen) = taking.frozen.take() else {
             return;
         };
-        let replies_digest = self.pipeline.replies_digest;
+        let replies_digest = self.pipeline.outcomes.digest();
         let core = frozen.into_core(replies_digest, self.config.view.clone());
         taking.digest = core.digest();
         out.push(Output::FinishSnapshot {
@@ -258,6 +258,7 @@ impl<O: Ordering> Replica<O> {
             "only what a majority agrees on is installed"
         );
         self.pipeline.installed(slot, core.replies_digest);
+        self.drift.restored();
         if slot > self.replicated.applied {
             self.restore(core);
             self.checkpoints.taking = None;

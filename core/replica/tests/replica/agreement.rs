@@ -71,6 +71,7 @@ fn a_snapshot_that_no_majority_agrees_on_is_neither_sent_nor_installed() {
 #[test]
 fn a_replica_that_differs_fetches_the_majoritys_snapshot_and_serves_again() {
     let mut world = World::new(3);
+    world.loses_outcomes = true;
     let session = world.open(2, 5);
     world.nodes[2].objects.state ^= 666;
     world.call(2, 5, id(session, 1), "a");
@@ -128,6 +129,7 @@ fn a_replica_that_differs_heals_at_the_very_slot_at_which_it_differed() {
 #[test]
 fn a_quarantine_survives_a_restart_and_heals_after_it() {
     let mut world = World::new(3);
+    world.loses_outcomes = true;
     let session = world.open(2, 5);
     world.nodes[2].objects.state ^= 666;
     world.call(2, 5, id(session, 1), "a");
@@ -323,6 +325,7 @@ fn who_reports_a_snapshot_hears_that_it_is_agreed() {
 #[test]
 fn a_replica_that_stopped_before_it_noted_its_difference_is_told_again() {
     let mut world = World::new(3);
+    world.loses_outcomes = true;
     let session = world.open(2, 5);
     world.nodes[2].objects.state ^= 666;
     world.call(2, 5, id(session, 1), "a");
@@ -358,6 +361,7 @@ fn a_replica_that_stopped_before_it_noted_that_it_healed_finds_it_out() {
 #[test]
 fn frozen_objects_stay_frozen_over_a_restart() {
     let mut world = World::new(3);
+    world.loses_outcomes = true;
     let session = world.open(0, 5);
     world.nodes[1].objects.state = 1;
     world.nodes[2].objects.state = 2;

@@ -4,6 +4,7 @@
 mod admission;
 mod agreement;
 mod clocks;
+mod drift;
 mod fetching;
 mod kept;
 mod ownership;

@@ -74,6 +74,7 @@ fn the_log_is_trimmed_only_when_a_majority_holds_equal_snapshots() {
 #[test]
 fn a_replica_that_differs_from_the_majority_stops_serving_and_says_where() {
     let mut world = World::new(3);
+    world.loses_outcomes = true;
     let session = world.open(0, 5);
     world.nodes[2].objects.state = 666;
     world.call(2, 5, id(session, 1), "a");
@@ -111,6 +112,7 @@ fn a_diverged_replica_sends_waiting_clients_away_without_an_answer() {
     world.take_told(5);
     assert_eq!(world.nodes[0].replica.status().waiting, 1);
     let mut world = World::new(3);
+    world.loses_outcomes = true;
     let session = world.open(0, 5);
     world.nodes[0].objects.state = 666;
     world.call(0, 5, id(session, 1), "a");
@@ -129,6 +131,7 @@ fn a_diverged_replica_sends_waiting_clients_away_without_an_answer() {
 #[test]
 fn without_any_majority_the_objects_freeze_everywhere() {
     let mut world = World::new(3);
+    world.loses_outcomes = true;
     let session = world.open(0, 5);
     world.nodes[1].objects.state = 1;
     world.nodes[2].objects.state = 2;

@@ -1,6 +1,7 @@
 //! One message, record or snapshot for each seed; over many seeds, all of them.
 
 use crate::draw::Draw;
+use crate::drawn_replica::{digest, replica_message};
 use bytes::Bytes;
 use quorate_any::AnyMessage;
 use quorate_any::paxos::message::{
@@ -10,16 +11,15 @@ use quorate_any::paxos::message::{
 };
 use quorate_any::paxos::{Message, Promise, Vote};
 use quorate_ordering::{Entry, Record};
-use quorate_replica::{DiskRoom, PeerMessage, ReplicaMessage};
-use quorate_replica::{ReplyImage, SessionImage, SnapshotCore};
+use quorate_replica::{PeerMessage, ReplyImage, SessionImage, SnapshotCore};
 use quorate_types::*;
 use quorate_wire::{Hello, HelloRole, ObjectEntry, Reject, RejectReason, VERSION, Welcome};
 
-fn counter(draw: &mut Draw) -> u64 {
+pub(crate) fn counter(draw: &mut Draw) -> u64 {
     draw.of_any_size(63)
 }
 
-fn slot(draw: &mut Draw) -> Slot {
+pub(crate) fn slot(draw: &mut Draw) -> Slot {
     Slot(draw.of_any_size(47))
 }
 
@@ -27,7 +27,7 @@ fn node(draw: &mut Draw) -> NodeId {
     NodeId(draw.below(64) as u16)
 }
 
-fn session(draw: &mut Draw) -> SessionId {
+pub(crate) fn session(draw: &mut Draw) -> SessionId {
     SessionId(draw.of_any_size(63))
 }
 
@@ -54,7 +54,7 @@ fn id(draw: &mut Draw) -> CommandId {
     }
 }
 
-fn payload(draw: &mut Draw) -> Bytes {
+pub(crate) fn payload(draw: &mut Draw) -> Bytes {
     draw.bytes(40).into()
 }
 
@@ -364,55 +364,6 @@ fn other_message(draw: &mut Draw) -> Message {
             promised: ballot(draw),
             voted: slot(draw),
         }),
-    }
-}
-
-fn replica_message(draw: &mut Draw) -> ReplicaMessage {
-    match draw.below(9) {
-        0 => ReplicaMessage::KeepAlive {
-            session: session(draw),
-        },
-        1 => ReplicaMessage::KeptAlive {
-            session: session(draw),
-            is_alive: draw.flag(),
-        },
-        2 => ReplicaMessage::Durable {
-            slot: slot(draw),
-            digest: digest(draw),
-            bytes: counter(draw),
-        },
-        3 => ReplicaMessage::Fetch {
-            slot: slot(draw),
-            offset: counter(draw),
-        },
-        4 => {
-            let data = payload(draw);
-            let offset = draw.of_any_size(40);
-            ReplicaMessage::Chunk {
-                slot: slot(draw),
-                offset,
-                total: offset + data.len() as u64 + draw.below(3),
-                data,
-            }
-        }
-        6 => ReplicaMessage::Clock {
-            wall: Wall(draw.number()),
-        },
-        7 => ReplicaMessage::Room {
-            room: [DiskRoom::Plenty, DiskRoom::Scarce, DiskRoom::Full][draw.below(3) as usize],
-        },
-        5 => ReplicaMessage::Agreed {
-            slot: slot(draw),
-            digest: digest(draw),
-        },
-        _ => ReplicaMessage::NoSnapshot { slot: slot(draw) },
-    }
-}
-
-fn digest(draw: &mut Draw) -> Digest {
-    Digest {
-        replicated: draw.number(),
-        state: std::array::from_fn(|_| draw.number() as u8),
     }
 }
 

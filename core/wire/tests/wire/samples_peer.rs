@@ -9,7 +9,9 @@ use quorate_any::paxos::message::{
     TakeOver, Trimmed,
 };
 use quorate_any::paxos::{Message, Promise, Vote};
-use quorate_replica::{DiskRoom, PeerMessage, ReplicaMessage};
+use quorate_replica::{
+    DiskRoom, OutcomeHash, OutcomeStep, OutcomeTrail, PeerMessage, ReplicaMessage,
+};
 use quorate_types::*;
 use quorate_wire::{Kind, put_peer};
 
@@ -146,6 +148,22 @@ fn elections() -> Vec<(&'static str, Message)> {
     ]
 }
 
+fn trail() -> OutcomeTrail {
+    let step = |slot, digest, calls| OutcomeStep {
+        slot: Slot(slot),
+        digest,
+        calls,
+    };
+    let hash = |index, hash| OutcomeHash { index, hash };
+    OutcomeTrail {
+        after: Slot(77),
+        digest: 0x1111_2222_3333_4444,
+        upto: Slot(80),
+        steps: vec![step(78, 5, 1), step(80, 6, 2)],
+        calls: vec![hash(0, 7), hash(1, 8), hash(3, 9)],
+    }
+}
+
 fn promise_page() -> Promise {
     Promise {
         ballot: BALLOT,
@@ -272,6 +290,7 @@ pub(crate) const DIGEST: Digest = Digest {
     state: [0xdd; 32],
 };
 
+// Longer than a screen: one sample a message.
 pub(crate) fn replica() -> Vec<Sample> {
     [
         (
@@ -310,6 +329,20 @@ pub(crate) fn replica() -> Vec<Sample> {
             "replica_room",
             ReplicaMessage::Room {
                 room: DiskRoom::Full,
+            },
+        ),
+        (
+            "replica_outcomes",
+            ReplicaMessage::Outcomes {
+                slot: Slot(80),
+                digest: 0x0123_4567_89ab_cdef,
+            },
+        ),
+        (
+            "replica_trail",
+            ReplicaMessage::Trail {
+                asks: true,
+                trail: Box::new(trail()),
             },
         ),
         (

@@ -2,14 +2,15 @@
 //! library that computes otherwise on one machine.
 //!
 //! What differs is read by nobody, so every answer stays right and only digests tell. The node has to notice at a checkpoint,
-//! to keep its quarantine over restarts, and to heal from what a majority holds.
+//! and a wrong outcome within a second, to keep its quarantine over restarts, and to heal from what a majority holds.
 
-use super::World;
 use super::row::Row;
 use super::stages::TICK;
+use super::{Moment, World};
 use crate::checkers::Property;
-use quorate_replica::{Input, Quarantine};
-use quorate_types::{Digest, Duration, NodeId, Slot};
+use bytes::Bytes;
+use quorate_replica::{Input, OutcomeDifference, Quarantine};
+use quorate_types::{Call, CallPlace, Digest, Duration, NodeId, Outcome, Slot, ToClient};
 
 /// Between two checkpoints that are asked for while a node has to heal.
 const CHECKPOINT_EVERY: Duration = Duration::from_millis(1000);
@@ -21,24 +22,186 @@ pub(super) struct Diverged {
     node: NodeId,
     /// It has noticed.
     has_noticed: bool,
+    /// How it answered otherwise.
+    wrong: Wrong,
+}
+
+/// An outcome that is not the other replicas'.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wrong {
+    /// None: the state differs.
+    Nothing,
+    /// The next one will be.
+    Next,
+    /// The one of this call, in this life of the node; since when it could have been found.
+    Outcome {
+        place: CallPlace,
+        life: u64,
+        healthy_since: Option<Moment>,
+    },
+    /// It was found, or is gone with the node.
+    Past,
+}
+
+/// A wrong outcome is found so soon while all replicas and their links work.
+const FOUND_WITHIN: Duration = Duration::from_millis(1000);
+
+/// What a call did not return. It reaches no client, so that every answer stays right.
+const WRONG: &[u8] = b"wrong";
+
+/// Whether this tells a client an outcome that is wrong.
+pub(super) fn is_wrong(message: &ToClient) -> bool {
+    matches!(message, ToClient::Replied { outcome: Outcome::Raised(value), .. } if &value[..] == WRONG)
 }
 
 impl World {
     /// The objects of a node hold something that no call put there.
     pub(super) fn diverge(&mut self, id: NodeId) {
+        if self.may_differ(id) {
+            self.running(id).objects.alter();
+            self.differs(id, Wrong::Nothing);
+        }
+    }
+
+    /// The objects of a node answer the next call otherwise than they should.
+    pub(super) fn misanswer(&mut self, id: NodeId) {
+        if self.may_differ(id) {
+            self.differs(id, Wrong::Next);
+        }
+    }
+
+    fn differs(&mut self, node: NodeId, wrong: Wrong) {
+        self.harm.diverged = Some(Diverged {
+            node,
+            has_noticed: false,
+            wrong,
+        });
+    }
+
+    fn may_differ(&mut self, id: NodeId) -> bool {
         let is_small = self.setup.nodes < 3;
         let is_partial = self.harm.poison.is_partial(usize::from(self.setup.nodes));
         if is_small || is_partial || self.harm.diverged.is_some() || !self.nodes[&id].is_awake() {
+            return false;
+        }
+        self.may_maim(id)
+    }
+
+    /// Calls were executed: if the node's objects are to answer otherwise, they do.
+    pub(super) fn answer_otherwise(
+        &mut self,
+        id: NodeId,
+        slot: Slot,
+        calls: &[Call],
+        outcomes: &mut [Outcome],
+    ) {
+        let life = self.nodes[&id].life;
+        let Some(diverged) = &mut self.harm.diverged else {
+            return;
+        };
+        if diverged.node != id || diverged.wrong != Wrong::Next {
             return;
         }
-        if !self.may_maim(id) {
+        let mut answers = calls.iter().zip(outcomes);
+        let Some((call, outcome)) = answers.find(|(_, outcome)| **outcome != Outcome::Skipped)
+        else {
             return;
+        };
+        *outcome = Outcome::Raised(Bytes::from_static(WRONG));
+        let index = call.index;
+        diverged.wrong = Wrong::Outcome {
+            place: CallPlace { slot, index },
+            life,
+            healthy_since: None,
+        };
+    }
+
+    /// A node goes on from a majority's snapshot, with its digest: a wrong outcome that this covers differs no longer.
+    pub(super) fn wrong_is_replaced(&mut self, id: NodeId, upto: Slot) {
+        if let Some(diverged) = &mut self.harm.diverged
+            && diverged.node == id
+            && let Wrong::Outcome { place, .. } = diverged.wrong
+            && place.slot <= upto
+        {
+            diverged.wrong = Wrong::Past;
         }
-        self.running(id).objects.alter();
-        self.harm.diverged = Some(Diverged {
-            node: id,
-            has_noticed: false,
-        });
+    }
+
+    /// A wrong outcome must be found within a second in which nothing disturbs the replicas.
+    pub(super) fn watch_drift(&mut self) {
+        let Some(diverged) = self.harm.diverged else {
+            return;
+        };
+        let Wrong::Outcome {
+            place,
+            life,
+            healthy_since,
+        } = diverged.wrong
+        else {
+            return;
+        };
+        let is_gone = diverged.has_noticed || self.nodes[&diverged.node].life != life;
+        let since = healthy_since.unwrap_or(self.now);
+        let healthy_since = self.may_find(place.slot).then_some(since);
+        let wrong = match is_gone {
+            true => Wrong::Past,
+            false => Wrong::Outcome {
+                place,
+                life,
+                healthy_since,
+            },
+        };
+        self.harm.diverged = Some(Diverged { wrong, ..diverged });
+        if !is_gone && healthy_since.is_some_and(|since| self.now.since(since) > FOUND_WITHIN) {
+            let node = diverged.node;
+            let detail = format!("{node} had another outcome at {place:?}, and nobody finds it");
+            self.blame(Property::Digest, detail);
+        }
+    }
+
+    /// Whether all replicas have executed `slot`, work, and reach each other.
+    fn may_find(&self, slot: Slot) -> bool {
+        let works = |id: &NodeId| {
+            let node = &self.nodes[id];
+            let executed = node.running.as_ref().map(|own| own.replica.executed_upto());
+            let is_still =
+                node.hung > 0 || node.stalled.is_some() || node.slow > Duration::default();
+            node.is_awake() && !is_still && executed >= Some(slot)
+        };
+        let ids: Vec<NodeId> = self.setup.node_ids().collect();
+        let pairs = ids
+            .iter()
+            .flat_map(|one| ids.iter().map(move |other| (*one, *other)));
+        let mut pairs = pairs.filter(|(one, other)| one != other);
+        let network = &self.network;
+        ids.iter().all(works)
+            && pairs.all(|(one, other)| {
+                network.is_clear(one, other) && network.epoch(one, other).is_some()
+            })
+    }
+
+    /// A node names where outcomes differ: it must be the wrong one.
+    pub(super) fn difference_named(&mut self, id: NodeId, named: &OutcomeDifference) {
+        let wrong = self
+            .harm
+            .diverged
+            .map(|diverged| (diverged.node, diverged.wrong));
+        let is_right = match wrong {
+            Some((node, Wrong::Outcome { place, .. })) if named.is_exact => {
+                let index = named.call.as_ref().map(|call| call.index);
+                let is_call = index.is_none_or(|index| index == place.index);
+                named.node == node && named.slot == place.slot && is_call
+            }
+            Some((node, Wrong::Outcome { place, .. })) => {
+                named.node == node && named.slot >= place.slot
+            }
+            Some((node, Wrong::Past | Wrong::Nothing | Wrong::Next)) => named.node == node,
+            None => false,
+        };
+        if !is_right {
+            let detail = format!("{id} names {named:?}, but it is {wrong:?}");
+            self.blame(Property::Digest, detail);
+        }
     }
 
     /// A node gets a copy of its directory back. One that was taken while its objects differed brings the state that differs,
@@ -70,7 +233,11 @@ impl World {
         match &mut self.harm.diverged {
             Some(diverged) if is_diverged && diverged.node == id && !diverged.has_noticed => {
                 diverged.has_noticed = true;
-                self.exercised(Row::Diverged);
+                let row = match diverged.wrong {
+                    Wrong::Nothing => Row::Diverged,
+                    Wrong::Next | Wrong::Outcome { .. } | Wrong::Past => Row::Misanswered,
+                };
+                self.exercised(row);
             }
             Some(_) | None => {
                 let detail = format!("{id} quarantines its objects: {quarantine:?}");
@@ -104,9 +271,12 @@ impl World {
 
     /// Whether a node's objects differ still; asks for a checkpoint now and then, for nobody notices without one.
     pub(super) fn must_heal(&mut self) -> bool {
-        let Some(Diverged { node, .. }) = self.harm.diverged else {
+        let Some(Diverged { node, wrong, .. }) = self.harm.diverged else {
             return false;
         };
+        if matches!(wrong, Wrong::Outcome { .. }) {
+            return true;
+        }
         let images = |id: &NodeId| {
             let running = self.nodes[id].running.as_ref();
             running.map(|running| running.objects.images())

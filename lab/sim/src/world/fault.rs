@@ -193,6 +193,8 @@ pub enum Fault {
     Leave { node: Who, down: Duration },
     /// The objects hold something that no call put there.
     Diverge { node: NodeId },
+    /// The objects answer a call otherwise than they should.
+    Misanswer { node: NodeId },
     /// An operator asks for a snapshot.
     Checkpoint { node: NodeId },
     /// A client reaches nobody.

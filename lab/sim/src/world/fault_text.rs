@@ -178,6 +178,7 @@ fn local_fault(words: &[&str]) -> Option<Fault> {
             after: span_of(d)?,
             lasts: Lasts::Once,
         },
+        ["misanswer", n] => Fault::Misanswer { node: node_of(n)? },
         ["diverge", n] => Fault::Diverge { node: node_of(n)? },
         ["checkpoint", n] => Fault::Checkpoint { node: node_of(n)? },
         ["client-cut", client, "for", d] => Fault::ClientCut {
@@ -380,6 +381,7 @@ impl fmt::Display for Fault {
                 }
             }
             Fault::Diverge { node } => write!(f, "diverge {node}"),
+            Fault::Misanswer { node } => write!(f, "misanswer {node}"),
             Fault::Checkpoint { node } => write!(f, "checkpoint {node}"),
             Fault::ClientCut { client, span } => write!(f, "client-cut c{client} for {}", s(span)),
         }

@@ -72,6 +72,7 @@ impl World {
             }
             Fault::Leave { node, down } => self.strike(node, |world, id| world.leave(id, down)),
             Fault::Diverge { node } => self.diverge(node),
+            Fault::Misanswer { node } => self.misanswer(node),
             Fault::Poison {
                 kills,
                 after,
@@ -357,6 +358,7 @@ impl World {
             | Fault::WallJump { .. }
             | Fault::Leave { .. }
             | Fault::Diverge { .. }
+            | Fault::Misanswer { .. }
             | Fault::Poison { .. }
             | Fault::Checkpoint { .. } => {}
         }
@@ -531,6 +533,7 @@ fn struck_by(fault: &Fault) -> Option<Who> {
         | Fault::WallJump { .. }
         | Fault::Leave { .. }
         | Fault::Diverge { .. }
+        | Fault::Misanswer { .. }
         | Fault::Poison { .. }
         | Fault::Checkpoint { .. }
         | Fault::ClientCut { .. } => None,

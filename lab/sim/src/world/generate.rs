@@ -124,7 +124,9 @@ pub(super) fn schedule(setup: &Setup) -> Schedule {
     let is_poison = |timed: &Timed| matches!(timed.fault, Fault::Poison { .. });
     if faults.iter().any(is_poison) {
         // A poison call may keep some replicas. If one of the others diverged, no majority would agree and all would freeze.
-        faults.retain(|timed| !matches!(timed.fault, Fault::Diverge { .. }));
+        let differs =
+            |fault: &Fault| matches!(fault, Fault::Diverge { .. } | Fault::Misanswer { .. });
+        faults.retain(|timed| !differs(&timed.fault));
     }
     faults.sort_by_key(|timed| timed.at);
     Schedule {
@@ -274,9 +276,12 @@ impl Draw<'_> {
         faults
     }
 
-    /// Changes the objects of a node; perhaps asks for a checkpoint soon, which tells, and kills the node while it heals.
+    /// Changes the objects of a node, or what they answer; perhaps asks for a checkpoint soon, which tells, and kills the node while it heals.
     fn diverge(&mut self, at: u64, left: u64) -> Vec<Timed> {
         let node = self.node();
+        if self.random.below(2) == 0 {
+            return vec![timed(at, Fault::Misanswer { node })];
+        }
         let mut faults = vec![timed(at, Fault::Diverge { node })];
         let mut next = at;
         for _ in 0..self.random.below(3) {

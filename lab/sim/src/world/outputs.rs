@@ -3,6 +3,7 @@
 //! A node that is due to crash dies between two outputs, anywhere.
 
 use super::World;
+use super::diverging::is_wrong;
 use super::events::Event;
 use super::fault::KillStep;
 use super::life::Death;
@@ -58,9 +59,11 @@ impl World {
         self.reply(to, message);
     }
 
+    // Longer than a screen: one arm an output.
     fn perform_one(&mut self, id: NodeId, life: u64, output: Output<AnyMessage>) {
         match output {
             Output::Send { to, lane, message } => self.send_message(id, life, to, lane, &message),
+            Output::Reply { message, .. } if is_wrong(&message) => {}
             Output::Reply { to, message } => self.answer(id, to, &message),
             Output::Persist { mark, record } => {
                 self.watch_vote(id, &record);
@@ -118,6 +121,7 @@ impl World {
                 self.tell(id, || format!("{id} is {role:?}"));
             }
             Output::Quarantined(quarantine) => self.quarantined(id, quarantine),
+            Output::OutcomesDiffer(difference) => self.difference_named(id, &difference),
             Output::ClocksDiffer(offset) => {
                 self.tell(id, || format!("{id} sees clocks differ: {offset:?}"));
             }
@@ -370,7 +374,7 @@ impl World {
                 slot,
                 stamp,
                 calls,
-                outcomes,
+                mut outcomes,
             } => {
                 let words = [Tag::Work as u64, u64::from(id.0), slot.0];
                 self.trace.note(self.now, &words, || {
@@ -378,6 +382,7 @@ impl World {
                 });
                 let judged = self.judge.executed(id, slot, stamp, &calls, &outcomes);
                 self.judged(judged);
+                self.answer_otherwise(id, slot, &calls, &mut outcomes);
                 self.hand_in(id, Input::Executed { slot, outcomes });
             }
             Done::Queried { read, outcome } => self.hand_in(id, Input::Queried { read, outcome }),
@@ -398,6 +403,7 @@ impl World {
                 }
                 self.judge.moved(id, core.slot);
                 self.watch_installed(id, core.slot);
+                self.wrong_is_replaced(id, core.slot);
                 self.hand_in(
                     id,
                     Input::Installed {
@@ -441,6 +447,7 @@ fn step_of(output: &Output<AnyMessage>) -> Option<KillStep> {
         | Output::Discard { .. }
         | Output::Role(_)
         | Output::Quarantined(_)
+        | Output::OutcomesDiffer(_)
         | Output::ClocksDiffer(_)
         | Output::Healed { .. }
         | Output::Repaired

@@ -116,6 +116,10 @@ impl Ordering for Watched {
         self.inner.decided()
     }
 
+    fn batch(&self, slot: Slot) -> Option<&Batch> {
+        self.inner.batch(slot)
+    }
+
     fn check(&self) {
         self.inner.check();
     }

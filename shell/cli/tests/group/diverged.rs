@@ -89,3 +89,32 @@ fn a_node_that_differs_is_still_quarantined_after_a_restart_and_heals_from_the_o
         assert!(since.elapsed().as_secs() < PATIENCE_S, "{}", group.status());
     }
 }
+
+/// Claim rp-38.
+#[test]
+fn a_node_with_another_outcome_is_named_with_slot_and_method_and_heals() {
+    let dir = tempfile::tempdir().unwrap();
+    let words = ["--dir", dir.path().to_str().unwrap()];
+    assert_eq!(Group::start(&words).stop(), Some(0));
+    begin_otherwise(&dir.path().join("node-3.toml"));
+    let group = Group::start(&words);
+    let nodes = group.ready["nodes"].as_array().unwrap().clone();
+    // Whichever node answers, its objects execute this, and nobody takes a snapshot.
+    group.add("7");
+    for node in &nodes {
+        let status = status_when(node, "named", |status| status["drift"].is_object());
+        let drift = &status["drift"];
+        assert_eq!(drift["node"], 3, "{status}");
+        assert_eq!(drift["is_exact"], true, "{status}");
+        assert_eq!(
+            (&drift["object"], &drift["method"]),
+            (&Value::from("counter"), &Value::from("add"))
+        );
+        assert!(status["diverged"].is_null() || node["id"] == 3, "{status}");
+    }
+    status_when(&nodes[2], "healed", |status| status["healed"].is_u64());
+    let output = group.quorate(&["status"]);
+    let named = "node 3 had another outcome than others, first at slot";
+    assert!(text(&output.stdout).contains(named), "{output:?}");
+    assert_eq!(group.add("1"), "8");
+}

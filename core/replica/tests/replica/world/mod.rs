@@ -35,6 +35,8 @@ pub(crate) struct World {
     pub(crate) secrets: BTreeMap<SessionId, Secret>,
     /// Questions for snapshots are lost.
     pub(crate) loses_fetches: bool,
+    /// Digests of outcomes are lost, so that only snapshots show differences.
+    pub(crate) loses_outcomes: bool,
     mail: VecDeque<(usize, usize, PeerMessage<Message>)>,
 }
 
@@ -90,6 +92,7 @@ impl World {
             seen: Vec::new(),
             secrets: BTreeMap::new(),
             loses_fetches: false,
+            loses_outcomes: false,
             mail: VecDeque::new(),
         };
         for own in 0..usize::from(nodes) {
@@ -244,6 +247,15 @@ impl World {
                     && self.loses_fetches
                     && std::mem::discriminant(message) == kind
                 {
+                    continue;
+                }
+                let is_of_outcomes = matches!(
+                    &message,
+                    PeerMessage::Replica(
+                        ReplicaMessage::Outcomes { .. } | ReplicaMessage::Trail { .. }
+                    )
+                );
+                if self.loses_outcomes && is_of_outcomes {
                     continue;
                 }
                 let input = Input::Peer {

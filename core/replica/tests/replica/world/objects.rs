@@ -113,6 +113,7 @@ impl Objects {
             | Output::Discard { .. }
             | Output::Role(_)
             | Output::Quarantined(_)
+            | Output::OutcomesDiffer(_)
             | Output::ClocksDiffer(_)
             | Output::Healed { .. }
             | Output::Send { .. }

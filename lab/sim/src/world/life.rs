@@ -92,6 +92,7 @@ impl World {
             });
         let config = self.ordering_config(id, &found);
         let recall = found.recall();
+        let newest = found.storage.newest_snapshot();
         let mut objects = Objects::new(&self.setup.view().objects);
         let recovered = found
             .snapshot
@@ -107,7 +108,8 @@ impl World {
             .as_ref()
             .map_or(Slot::ZERO, |recovered| recovered.core.slot);
         self.judge.begun_at(id, slot);
-        self.judge.keeps(id, slot);
+        // A snapshot that was whole before the power was cut counts once it is known to be agreed.
+        self.judge.keeps(id, slot.max(newest));
         let now = self.now;
         let replica_config = self.replica_config(id, boot);
         let seen = Rc::new(RefCell::new(Seen::default()));

@@ -39,7 +39,7 @@ class Prisoner:
         return f"read {outcome(libc.open(b'/etc/shadow', 0))}, write {written}"
 
     def signal(self):
-        return outcome(libc.kill(os.getppid(), 0))
+        return outcome(libc.kill(libc.getppid(), 0))
 
     def ptrace(self):
         # The memory of the node; reading it changes nothing there.
@@ -48,7 +48,7 @@ class Prisoner:
 
         target = ctypes.create_string_buffer(8)
         own = Span(ctypes.addressof(target), 0)
-        read = libc.process_vm_readv(os.getppid(), ctypes.byref(own), 1, ctypes.byref(own), 1, 0)
+        read = libc.process_vm_readv(libc.getppid(), ctypes.byref(own), 1, ctypes.byref(own), 1, 0)
         return outcome(read)
 
     def fork(self):
@@ -65,7 +65,7 @@ class Prisoner:
         return errno.errorcode[error] if error else "through"
 
     def proc(self):
-        return outcome(libc.open(f"/proc/{os.getppid()}/environ".encode(), 0))
+        return outcome(libc.open(f"/proc/{libc.getppid()}/environ".encode(), 0))
 
     def environment(self):
         # Cargo gives variables to the test, which stands for the node: none of them belong here.

@@ -263,6 +263,7 @@ impl SharedDriver {
         is_over: &mut dyn FnMut(&SharedDriver) -> bool,
     ) -> bool {
         let mut core = self.core();
+        core.catch_up();
         self.turn(&mut core);
         let has_others = core.driver.is_watched() && core.driver.in_flight() > 1;
         let is_own = is_eager || !has_others || self.poller.is_own_thread();
@@ -469,6 +470,18 @@ impl Core {
             _ => LENT_MAX,
         };
         (!self.driver.is_watched()).then(|| Time(self.lent_at.0 + longest.as_nanos() as u64))
+    }
+
+    /// Reads what came while nobody looked at a connection that was lent, before anything is sent: a node that has stopped
+    /// meanwhile must get nothing whose outcome would be unknown.
+    fn catch_up(&mut self) {
+        let lingers = Time(self.lent_at.0 + LINGER.as_nanos() as u64);
+        if self.is_driven || self.is_closed || self.driver.is_watched() || boot_time() < lingers {
+            return;
+        }
+        if let Some((is_readable, _)) = until_ready(self.driver.socket(), Duration::ZERO) {
+            self.driver.ready_to(is_readable, false);
+        }
     }
 
     /// Tells who opened the client what came of it, once that is known.

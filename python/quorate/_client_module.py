@@ -17,14 +17,18 @@ from quorate import _data_model, _options, _reads
 
 _HEAD = '''"""The client of {path}, written by `quorate proxy {path}`: change the class and write it again.
 
-It needs the package quorate, and nothing of the module {module}. The group executes the methods, so
-none has a body here.
+It needs the package quorate, and nothing of the module {module}. The group executes the methods:
+here they only say how they are called.
 """
 
 from __future__ import annotations
 
 {imports}
 import quorate
+
+
+def _call_a_proxy() -> NoReturn:
+    raise TypeError("the group executes this method: call it on what connect() or aconnect() gives")
 '''
 
 _FOOT = '''
@@ -44,7 +48,7 @@ def aconnect(
     return cast("AbstractAsyncContextManager[Async{name}]", connection)
 '''
 
-_BODY = "        raise NotImplementedError"
+_BODY = "        _call_a_proxy()"
 _PLAIN = (int, float, str, bytes, bool, type(None))
 
 
@@ -55,7 +59,7 @@ def write(cls: type, path: str) -> str:
     imports = [
         *(f"import {module}" for module in sorted(writer.modules)),
         "from contextlib import AbstractAsyncContextManager",
-        "from typing import Any, cast",
+        "from typing import Any, NoReturn, cast",
     ]
     module = path.partition(":")[0]
     head = _HEAD.format(path=path, module=module, imports="\n".join(imports) + "\n")

@@ -68,7 +68,7 @@ import asyncio
 import datetime
 import sys
 
-from ledger_client import aconnect, connect
+from ledger_client import Ledger, aconnect, connect
 
 import quorate
 
@@ -88,6 +88,12 @@ with connect(sys.argv[1]) as ledger:
     first: int = quorate.submit(ledger.add, 4).result()
     assert first == 5
 assert asyncio.run(later()) == 6
+try:
+    Ledger().total()
+except TypeError as error:
+    assert "call it on what connect() or aconnect() gives" in str(error)
+else:
+    raise AssertionError("the class itself executed a method")
 assert "ledger" not in sys.modules
 """
 

@@ -47,6 +47,7 @@ from quorate._errors import (
     WaitsOutside,
 )
 from quorate._local import local
+from quorate._local_group import Comparison, LocalGroup
 from quorate._names import register
 from quorate._native import __version__
 from quorate._options import Freshness, Level, Options, Tls, readonly
@@ -55,10 +56,12 @@ from quorate._proxy import freshness, options, reading, weak
 __all__ = [
     "AsyncConnection",
     "Closed",
+    "Comparison",
     "Connection",
     "Forked",
     "Freshness",
     "Level",
+    "LocalGroup",
     "MalformedValue",
     "MethodSkipped",
     "NoSuchMethod",

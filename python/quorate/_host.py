@@ -25,6 +25,7 @@ from typing import Any, TypeVar
 from quorate import (
     _callables,
     _confinement,
+    _constructor,
     _data_model,
     _environment,
     _names,
@@ -94,7 +95,7 @@ class Host:
                 cls = _find_class(path, greeting["paths"])
                 _names.register(cls)
                 _native.set_environment(0, greeting["seed"], 0, number)
-                objects[number] = _construct(cls, args, kwargs)
+                objects[number] = _construct(cls, *_constructor.given(args, kwargs))
             except Unfit as unfit:
                 return _refusal(name, *unfit.args)
             unfit_state = _unfit_state(objects, cls) if greeting["snapshots"] else None

@@ -40,8 +40,38 @@ def program(text: str, *words: str, **environment: str) -> subprocess.Popen[str]
 
 
 def outcome(process: subprocess.Popen[str]) -> tuple[int, str, str]:
-    said, complained = process.communicate(timeout=30)
+    try:
+        said, complained = process.communicate(timeout=30)
+    finally:
+        process.kill()
     return process.returncode, said, complained
+
+
+def test_callbacks_that_call_close_or_cancel_hold_up_no_other_call(counter: str) -> None:
+    text = """
+        import sys, threading, quorate
+        heard, told = [], threading.Event()
+        def call(future):
+            heard.append(counter.add(1) > future.result())
+            if len(heard) == 300:
+                told.set()
+        connection = quorate.connect(sys.argv[1])
+        counter = connection.proxy
+        for _ in range(300):
+            quorate.submit(counter.add, 1).add_done_callback(call)
+        print(told.wait(20), all(heard))
+        closed = threading.Event()
+        def close(_):
+            for future in futures:
+                future.cancel()
+            connection.close()
+            closed.set()
+        futures = [quorate.submit(counter.add, 1) for _ in range(3000)]
+        for future in futures:
+            future.add_done_callback(close)
+        print(closed.wait(20))
+        """
+    assert outcome(program(text, counter)) == (0, "True True\nTrue\n", "")
 
 
 def test_a_forked_process_is_refused_and_its_parent_goes_on(counter: str) -> None:

@@ -32,7 +32,12 @@ def output_alone(program: str) -> str:
     paths = [str(Path(__file__).parent), str(Path(quorate.__file__).parent.parent)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
     return subprocess.run(
-        [sys.executable, "-c", program], check=True, stdout=subprocess.PIPE, text=True, env=environment
+        [sys.executable, "-c", program],
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment,
+        timeout=60,
     ).stdout
 
 
@@ -138,3 +143,21 @@ def test_a_read_whose_proof_no_longer_holds_is_ordered() -> None:
         assert quorate.submit(basket.count, "fig").result() == 0
         with pytest.raises(quorate.NotReadOnly, match="not shown to be"):
             quorate.reading(basket).count("fig")
+
+
+def test_many_reads_of_an_event_loop_whose_proof_no_longer_holds_are_all_ordered() -> None:
+    text = """if True:
+        import asyncio, quorate, subjects
+        from quorate._connect import AsyncProxy
+        from quorate._proxy import flow_of
+        async def deposits(proxy):
+            return await quorate.agather(*[proxy.deposit(1) for _ in range(2000)])
+        with quorate.local(subjects.Wallet, 0) as wallet:
+            flow = flow_of(wallet)
+            totals = []
+            for _ in range(5):
+                flow.proven.add("deposit")
+                totals += asyncio.run(deposits(AsyncProxy(flow)))
+            print(len(totals), sorted(totals) == list(range(1, 10_001)))
+    """
+    assert output_alone(text) == "10000 True\n"

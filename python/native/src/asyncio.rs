@@ -76,7 +76,9 @@ impl LoopEnd {
         let mut count = [0; 8];
         // The bell may have been answered before: then there is nothing to read, and perhaps nothing in the inbox.
         rustix::io::read(&self.inbox.bell, &mut count).ok();
-        for letter in std::mem::take(&mut *lock(&self.inbox.letters)) {
+        // Taken out before any is read: that runs Python, and whoever adds one meanwhile holds the connection.
+        let letters = std::mem::take(&mut *lock(&self.inbox.letters));
+        for letter in letters {
             if let Err(error) = letter.deliver(py, self) {
                 error.write_unraisable(py, None);
             }

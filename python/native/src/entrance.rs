@@ -38,7 +38,9 @@ pub(crate) fn run_callbacks() {
         return;
     }
     enter(|py| {
-        for future in std::mem::take(&mut *lock(&ENDED)) {
+        // Taken out before any runs: a callback may call, and what it waits for may end futures with callbacks.
+        let ended = std::mem::take(&mut *lock(&ENDED));
+        for future in ended {
             NativeFuture::call_back(future.bind(py));
         }
     });

@@ -299,9 +299,11 @@ impl Driver {
             return;
         };
         if is_writable {
-            let made = connection.on_connected();
             connection.on_writable();
-            if let Err(error) = made {
+            // Once the node has welcomed the client, reads and writes tell what is wrong with the socket.
+            if !connection.is_welcomed
+                && let Err(error) = connection.on_connected()
+            {
                 self.fail_by(&error);
                 return;
             }

@@ -18,7 +18,7 @@ use std::cell::RefCell;
 use std::fmt::Write;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
-use xxhash_rust::xxh3::Xxh3;
+use twox_hash::XxHash3_64;
 
 const NOW: Time = Time(0);
 
@@ -152,7 +152,7 @@ fn key(paxos: &MultiPaxos, disk: &[Record]) -> u64 {
     TEXT.with_borrow_mut(|text| {
         text.clear();
         write!(text, "{paxos:?} {disk:?}").expect("a string takes any text");
-        let mut digest = Xxh3::new();
+        let mut digest = XxHash3_64::new();
         for part in text.split("Mark(") {
             let unnumbered = part.trim_start_matches(|digit: char| digit.is_ascii_digit());
             unnumbered.hash(&mut digest);

@@ -8,7 +8,7 @@
 use crate::limits::{OUTCOME_CALLS, OUTCOME_SLOTS};
 use quorate_types::{Outcome, Slot};
 use std::collections::VecDeque;
-use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
+use twox_hash::XxHash3_64;
 
 /// The digest after one slot that has calls.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -85,10 +85,10 @@ impl Outcomes {
 
     /// Folds the outcomes of one executed slot into the digest; `indices` are the calls' places in the batch.
     pub(crate) fn fold(&mut self, slot: Slot, indices: &[u32], outcomes: &[Outcome]) {
-        let mut digest = xxh3_64_with_seed(&slot.0.to_le_bytes(), self.digest);
+        let mut digest = XxHash3_64::oneshot_with_seed(self.digest, &slot.0.to_le_bytes());
         for (&index, outcome) in indices.iter().zip(outcomes) {
             let hash = hash_of(outcome);
-            digest = xxh3_64_with_seed(&hash.to_le_bytes(), digest);
+            digest = XxHash3_64::oneshot_with_seed(digest, &hash.to_le_bytes());
             let hash = hash as u32;
             self.calls.push_back(OutcomeHash { index, hash });
         }
@@ -181,8 +181,8 @@ impl OutcomeTrail {
 
 fn hash_of(outcome: &Outcome) -> u64 {
     match outcome {
-        Outcome::Returned(value) => xxh3_64(value),
-        Outcome::Raised(value) => xxh3_64_with_seed(value, 1),
+        Outcome::Returned(value) => XxHash3_64::oneshot(value),
+        Outcome::Raised(value) => XxHash3_64::oneshot_with_seed(1, value),
         Outcome::Skipped => u64::MAX,
     }
 }

@@ -1,7 +1,8 @@
 //! The replica's part of a snapshot: everything except the objects' state.
 
 use quorate_types::{Ballot, Outcome, SecretHash, SessionId, Slot, Stamp, View};
-use xxhash_rust::xxh3::Xxh3;
+use std::hash::Hasher;
+use twox_hash::XxHash3_64;
 
 /// Sessions, view and digests after `slot`.
 #[derive(Clone, PartialEq, Debug)]
@@ -26,7 +27,7 @@ impl SnapshotCore {
     /// Hash of everything that replicas agree on at the slot; equal on all that applied the same log.
     #[must_use]
     pub fn digest(&self) -> u64 {
-        let mut digest = Canonical(Xxh3::new());
+        let mut digest = Canonical(XxHash3_64::new());
         digest.number(self.slot.0);
         digest.number(self.stamp.wall.0);
         digest.number(self.stamp.entropy);
@@ -41,26 +42,26 @@ impl SnapshotCore {
         for session in &self.sessions {
             digest.session(session);
         }
-        digest.0.digest()
+        digest.0.finish()
     }
 }
 
 /// Hashes fields in their order; a field of variable length comes after its length.
-struct Canonical(Xxh3);
+struct Canonical(XxHash3_64);
 
 impl Canonical {
     fn number(&mut self, number: u64) {
-        self.0.update(&number.to_le_bytes());
+        self.0.write(&number.to_le_bytes());
     }
 
     fn bytes(&mut self, bytes: &[u8]) {
         self.number(bytes.len() as u64);
-        self.0.update(bytes);
+        self.0.write(bytes);
     }
 
     fn session(&mut self, session: &SessionImage) {
         self.number(session.id.0);
-        self.0.update(session.hash.bytes());
+        self.0.write(session.hash.bytes());
         self.number(session.active.0);
         self.number(session.active_wall);
         self.number(session.floor);

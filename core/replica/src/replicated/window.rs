@@ -7,11 +7,11 @@ use crate::limits::{SEQUENCE_MAX, SESSION_WINDOW};
 use crate::{ReplyImage, SessionImage};
 use quorate_types::{ObjectId, Outcome, SecretHash, SessionId, Slot, Value};
 use std::collections::VecDeque;
-use xxhash_rust::xxh3::xxh3_64_with_seed;
+use twox_hash::XxHash3_64;
 
 /// A hash of payload and object, so that a sequence used twice is noticed.
 pub(crate) fn fingerprint(object: ObjectId, payload: &Value) -> u64 {
-    xxh3_64_with_seed(payload, u64::from(object.0))
+    XxHash3_64::oneshot_with_seed(u64::from(object.0), payload)
 }
 
 /// What a session remembers.

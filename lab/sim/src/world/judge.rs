@@ -33,7 +33,7 @@ use quorate_types::{
 use quorate_wire::encoded_batch;
 use serde_json::Value as Json;
 use std::collections::{BTreeMap, BTreeSet};
-use xxhash_rust::xxh3::xxh3_64;
+use twox_hash::XxHash3_64;
 
 /// What a checker says.
 pub(super) type Judged = Result<(), Violation>;
@@ -159,7 +159,7 @@ impl Forgetful {
 }
 
 fn fingerprint(batch: &Batch) -> Fingerprint {
-    xxh3_64(encoded_batch(batch))
+    XxHash3_64::oneshot(encoded_batch(batch))
 }
 
 fn broken(property: Property, detail: String) -> Judged {
@@ -554,8 +554,8 @@ impl Judge {
 
 fn reply_hash(outcome: &Outcome) -> u64 {
     match outcome {
-        Outcome::Returned(bytes) => xxh3_64(bytes),
-        Outcome::Raised(bytes) => !xxh3_64(bytes),
+        Outcome::Returned(bytes) => XxHash3_64::oneshot(bytes),
+        Outcome::Raised(bytes) => !XxHash3_64::oneshot(bytes),
         Outcome::Skipped => 1,
     }
 }

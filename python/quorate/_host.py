@@ -28,6 +28,7 @@ from quorate import (
     _constructor,
     _data_model,
     _environment,
+    _fingerprint,
     _names,
     _native,
     _outside,
@@ -107,10 +108,12 @@ class Host:
         if greeting["snapshots"]:
             # Without images no read is checked, so only what is declared is taken for one.
             self._reads = _reads.Reads()
+        fingerprint = _fingerprint.fingerprint()
         _environment.refuse_effects(True)
         checking = greeting["checks"] if greeting["snapshots"] else "never"
         liars = [(number, method) for number, method in greeting["liars"]]
-        answer = _native.dumps(["ready", confinement, platform.python_version(), _environment.real_pid()])
+        version, process = platform.python_version(), _environment.real_pid()
+        answer = _native.dumps(["ready", confinement, version, process, fingerprint])
         return answer, objects, checking, liars, greeting["quiet"]
 
     def _tell(self, text: str) -> None:

@@ -57,7 +57,7 @@ def test_a_group_starts_again_after_its_class_became_one_that_a_new_group_is_ref
         assert board.add("a") == 1
     module.write_text(UNCLEAN)
     with (
-        _local.start_group("board:Board", options, tmp_path) as ready,
+        _local.start_group("board:Board", [*options, "--accept-code"], tmp_path) as ready,
         quorate.connect(ready["endpoint"]) as board,
     ):
         assert board.add("b") == 2

@@ -58,7 +58,7 @@ def test_another_module_directory_is_used_from_the_next_start_on(tmp_path: Path)
     first, second = make_home(tmp_path, "first"), make_home(tmp_path, "second")
     with start(tmp_path / "data", first) as ready:
         assert called(ready) == ["first", 1]
-    with start(tmp_path / "data", second) as ready:
+    with start(tmp_path / "data", second, "--accept-code") as ready:
         assert called(ready) == ["second", 2]
 
 

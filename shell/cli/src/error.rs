@@ -33,7 +33,7 @@ Exit codes:
   4  no quorum: no node answers, or no majority; the call was not executed
   5  outcome unknown: the answer did not come in time; the call may have been executed, at most once
   6  rejected: certificates or versions do not fit
-  7  conflict: another cluster, another group's directory, or a request that this group never takes
+  7  conflict: another cluster, another group's directory, changed code, or a request that this group never takes
 
 With -o json an error is one JSON object on stderr: error, message, advice, exit_code.";
 

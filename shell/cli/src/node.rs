@@ -3,7 +3,7 @@
 use crate::error::CliError;
 use crate::print;
 use clap::{Args, Subcommand, ValueEnum};
-use quorate_node::{Hex, NodeConfig, NodeError};
+use quorate_node::{Hex, NodeConfig, NodeError, OtherCode};
 use quorate_storage::{Identity, Persist};
 use quorate_types::{ClusterId, Incarnation, NodeId};
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
@@ -62,6 +62,9 @@ struct RunArgs {
     /// Listen beyond loopback without TLS: anyone on the network can then read and forge messages.
     #[arg(long)]
     insecure: bool,
+    /// Go on with changed code, from a snapshot that no call follows in the log; else changed code is refused.
+    #[arg(long)]
+    accept_code: bool,
     /// The format of log lines.
     #[arg(long, env = "QUORATE_LOG_FORMAT", value_enum, default_value_t = LogFormat::Text)]
     log_format: LogFormat,
@@ -79,7 +82,8 @@ Exit codes:
   0  asked to stop
   1  the system or a peer refused something
   2  wrong usage, configuration, data directory or certificates
-  7  a peer tells another decision for a slot: the node refuses every later start, see docs/nodes.md";
+  7  the objects' code has changed, see --accept-code; or a peer tells another decision for a slot: the node refuses every
+     later start, see docs/nodes.md";
 
 /// Where a group keeps its log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum, Serialize)]
@@ -146,7 +150,11 @@ fn run_node(args: &RunArgs) -> Result<(), CliError> {
     start_logging(args)?;
     let mut config = NodeConfig::read(&args.config).map_err(|error| node_error(&error))?;
     config.insecure |= args.insecure;
-    match quorate_node::run(&config) {
+    let other = match args.accept_code {
+        true => OtherCode::Accepted,
+        false => OtherCode::Refused,
+    };
+    match quorate_node::run(&config, other) {
         Err(NodeError::Sighted { .. }) => Err(start_again()),
         ended => ended.map_err(|error| node_error(&error)),
     }

@@ -172,6 +172,7 @@ fn table(document: &Value) -> String {
             text.push_str(&format!("node {} {concern}\n", plain(&node["id"])));
         }
     }
+    text.push_str(&other_code(document));
     for node in document["nodes"].as_array().into_iter().flatten() {
         if let Ok(drift) = serde_json::from_value::<DriftStatus>(node["drift"].clone()) {
             text.push_str(&format!("node {} found: {drift}\n", plain(&node["id"])));
@@ -183,6 +184,24 @@ fn table(document: &Value) -> String {
     }
     text.pop();
     text
+}
+
+/// A line when the nodes' objects run different code.
+fn other_code(document: &Value) -> String {
+    let nodes = document["nodes"].as_array().into_iter().flatten();
+    let codes: Vec<(&Value, &str)> = nodes
+        .filter_map(|node| Some((&node["id"], node["code"].as_str()?)))
+        .collect();
+    if codes.windows(2).all(|pair| pair[0].1 == pair[1].1) {
+        return String::new();
+    }
+    let told = codes.iter().map(|(id, code)| format!("node {id} {code}"));
+    let told: Vec<String> = told.collect();
+    format!(
+        "the objects of these nodes run different code, so their outcomes may differ: {}: compare interpreter, packages and \
+         sources of the nodes\n",
+        told.join(", ")
+    )
 }
 
 /// What an operator should know about a node that the columns do not show.
@@ -267,6 +286,24 @@ mod tests {
         assert!(table.contains("differs from the majority's by -2500 ms: check its time service"));
         assert!(table.ends_with("sandbox is off"));
         assert!(!table.contains("frozen") && !table.contains("agreed time"));
+    }
+
+    #[test]
+    fn nodes_with_different_code_are_named_below_the_table() {
+        let table_of = |codes: [Option<&str>; 3]| {
+            let nodes = (1..).zip(codes).map(|(id, code)| {
+                line(id, "-", Some(&json!({"id": id, "roles": [], "code": code})))
+            });
+            let nodes: Vec<Value> = nodes.collect();
+            table(
+                &json!({"group": 1, "view": {"number": 1, "ordering": "multi-paxos"}, "leader": 1, "nodes": nodes}),
+            )
+        };
+        assert!(
+            table_of([Some("aa"), Some("aa"), Some("bb")])
+                .contains("node 1 aa, node 2 aa, node 3 bb")
+        );
+        assert!(!table_of([Some("aa"), None, Some("aa")]).contains("different code"));
     }
 
     #[test]

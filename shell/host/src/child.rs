@@ -6,7 +6,7 @@ use crate::error::HostError;
 use crate::limits::{OUTBOX_BYTES_MAX, READ_BYTES, READ_PER_POLL, START_PATIENCE};
 use crate::output;
 use crate::process_end::ProcessEnd;
-use crate::protocol::{Reply, put_hello, take_reply};
+use crate::protocol::{Greeted, Reply, put_hello, take_reply};
 use mio::{Interest, Token};
 use quorate_types::{ObjectId, Slot};
 use rustix::fd::OwnedFd;
@@ -236,7 +236,7 @@ fn hash_seed(seed: u64) -> u32 {
 }
 
 /// The first greeting: waited for, so that a wrong class or argument is told before anything is served.
-pub(crate) fn await_ready(process: &mut Process) -> Result<String, HostError> {
+pub(crate) fn await_ready(process: &mut Process) -> Result<Greeted, HostError> {
     let until = Instant::now() + START_PATIENCE;
     let mut poll = mio::Poll::new()?;
     poll.registry().register(
@@ -249,7 +249,7 @@ pub(crate) fn await_ready(process: &mut Process) -> Result<String, HostError> {
         let status = process.end_with_its_words();
         HostError::Ended(format!("{status}, {ended:?}"))
     };
-    let confinement = loop {
+    let greeted = loop {
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Err(HostError::Ended(format!(
@@ -262,7 +262,7 @@ pub(crate) fn await_ready(process: &mut Process) -> Result<String, HostError> {
             .read(&mut |first| reply = Some(first))
             .map_err(|e| ended(process, e))?;
         match reply {
-            Some(Reply::Ready { confinement }) => break confinement,
+            Some(Reply::Ready(greeted)) => break greeted,
             Some(Reply::Unfit { object, reason }) => {
                 return Err(HostError::Object {
                     name: object,
@@ -279,5 +279,5 @@ pub(crate) fn await_ready(process: &mut Process) -> Result<String, HostError> {
         }
     };
     poll.registry().deregister(&mut process.stream)?;
-    Ok(confinement)
+    Ok(greeted)
 }

@@ -174,6 +174,15 @@ impl Host {
         }
     }
 
+    /// The interpreter, packages and sources of the host process as JSON text, if objects run in one.
+    #[must_use]
+    pub fn fingerprint(&self) -> Option<&str> {
+        match &self.objects {
+            Objects::InProcess(_) => None,
+            Objects::OtherProcess(objects) => objects.fingerprint(),
+        }
+    }
+
     /// The host process that runs at present, if objects run in one.
     #[must_use]
     pub fn process_id(&self) -> Option<u32> {
@@ -185,10 +194,10 @@ impl Host {
 }
 
 /// Makes the objects once, tests their state, and lets them go: a wrong class path, constructor argument
-/// or state is told before a group is formed.
+/// or state is told before a group is formed. Returns the host's fingerprint.
 ///
 /// # Errors
 /// As [`Host::open`].
-pub fn check(config: HostConfig) -> Result<(), HostError> {
-    Host::open(config).map(drop)
+pub fn check(config: HostConfig) -> Result<Option<String>, HostError> {
+    Host::open(config).map(|host| host.fingerprint().map(str::to_owned))
 }

@@ -19,7 +19,7 @@ use crate::limits::{
 };
 use crate::outcomes::{SlotOutcomes, fit};
 use crate::process_end::{ProcessEnd, ended_read, reason};
-use crate::protocol::{Reply, put_restore};
+use crate::protocol::{Greeted, Reply, put_restore};
 use crate::scratch::Scratch;
 use crate::sending::{send_work, with_skipped};
 use crate::watch::Watch;
@@ -53,8 +53,8 @@ pub(crate) struct OtherProcess {
     ended_reads: EndedReads,
     /// The newest slot whose outcomes were told: what its calls print was printed.
     told: Slot,
-    /// How the process is confined, in its own words.
-    confinement: String,
+    /// What the process said of itself. Every later one has the same code.
+    greeted: Greeted,
     /// Methods that changed their object as reads.
     liars: BTreeSet<(ObjectId, String)>,
     /// Calls that are not executed, of slots after the base image.
@@ -106,13 +106,13 @@ impl OtherProcess {
         let scratch = Scratch::new(&config.scratch, waker)?;
         let told = config.quiet_upto;
         let mut process = Process::start(&config, &objects, &BTreeSet::new(), told)?;
-        let confinement = await_ready(&mut process)?;
+        let greeted = await_ready(&mut process)?;
         // Whatever changes in the objects' files from here on, they are there.
         let unkept_state = UnkeptState::Told;
         let mut host = OtherProcess {
             scratch,
             told,
-            confinement,
+            greeted,
             config: PythonConfig {
                 unkept_state,
                 ..config
@@ -284,7 +284,12 @@ impl OtherProcess {
 
     /// How the process is confined.
     pub(crate) fn confinement(&self) -> &str {
-        &self.confinement
+        &self.greeted.confinement
+    }
+
+    /// The interpreter, packages and sources of the process, if it told them.
+    pub(crate) fn fingerprint(&self) -> Option<&str> {
+        self.greeted.fingerprint.as_deref()
     }
 
     /// The process that works at present.
@@ -316,10 +321,7 @@ impl OtherProcess {
 
     fn take_reply(&mut self, reply: Reply) {
         match reply {
-            Reply::Ready { confinement } => {
-                self.confinement = confinement;
-                self.ready();
-            }
+            Reply::Ready(greeted) => self.ready(greeted),
             Reply::Unfit { object, reason } => {
                 self.life = Life::Over;
                 self.events.push(HostEvent::Down {
@@ -382,7 +384,11 @@ impl OtherProcess {
         }
     }
 
-    fn ready(&mut self) {
+    fn ready(&mut self, greeted: Greeted) {
+        if greeted.fingerprint != self.greeted.fingerprint {
+            return self.died(&ProcessEnd::OtherCode);
+        }
+        self.greeted = greeted;
         let Life::Starting { mut process, .. } = std::mem::replace(&mut self.life, Life::Over)
         else {
             return self.out_of_step();

@@ -20,6 +20,8 @@ pub(crate) enum ProcessEnd {
     },
     /// A call or a read ran longer than this.
     Late(Duration),
+    /// The files of its code have changed since the node started.
+    OtherCode,
 }
 
 /// Why the host is down.
@@ -38,6 +40,10 @@ pub(crate) fn reason(ended: &ProcessEnd, status: &str) -> String {
         ProcessEnd::Late(limit) => {
             format!("a call ran longer than --call-timeout allows, {limit:?}")
         }
+        ProcessEnd::OtherCode => "the objects' code has changed on the disk since this node started, and calls that are \
+            acknowledged would be executed again with it: put the old code back, or stop the group and start it \
+            with --accept-code"
+            .to_owned(),
     }
 }
 
@@ -48,7 +54,10 @@ pub(crate) fn ended_read(call: Option<&RunningCall>, ended: &ProcessEnd) -> Outc
         ProcessEnd::Late(limit) => format!(
             "`{method}` ran longer than {limit:?}, which --call-timeout allows, and was ended"
         ),
-        ProcessEnd::Stream(_) | ProcessEnd::Broken(_) | ProcessEnd::ReadWrote { .. } => {
+        ProcessEnd::Stream(_)
+        | ProcessEnd::Broken(_)
+        | ProcessEnd::ReadWrote { .. }
+        | ProcessEnd::OtherCode => {
             format!("`{method}` ended the host process")
         }
     };

@@ -35,10 +35,8 @@ const READ_WROTE: u8 = 0x89;
 /// What a host says.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Reply {
-    /// It can serve, and says how it is confined.
-    Ready {
-        confinement: String,
-    },
+    /// It can serve, and says how it is confined and which code it runs.
+    Ready(Greeted),
     /// It cannot serve this object.
     Unfit {
         object: String,
@@ -77,6 +75,15 @@ pub(crate) enum Reply {
         object: ObjectId,
         method: String,
     },
+}
+
+/// What a host that can serve says of itself.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Greeted {
+    /// How it is confined, in its own words.
+    pub(crate) confinement: String,
+    /// Its interpreter, packages and sources, as JSON text; `None` from a host that tells none.
+    pub(crate) fingerprint: Option<String>,
 }
 
 /// A host sent what the protocol does not have.
@@ -256,21 +263,27 @@ pub(crate) fn take_reply(bytes: &[u8]) -> Result<Option<(Reply, usize)>, Broken>
     Ok(Some((reply, 4 + length)))
 }
 
-/// `["ready", confinement, ...]` or `["unfit", object, kind, reason]`.
+/// `["ready", confinement, version, process, fingerprint]` or `["unfit", object, kind, reason]`.
 fn ready(body: &[u8]) -> Result<Reply, Broken> {
     // As a pair with empty keywords, the list reads like arguments.
     let pair = [&[0x82], body, &[0xa0]].concat();
     let mut parts = Arguments::parse(&pair).map_err(|_| Broken("an unreadable answer"))?;
-    let mut text = || {
+    let mut next = || {
         let item = parts.next_item().ok().flatten();
         item.and_then(|item| string_of(item))
             .map(|(text, _)| String::from_utf8_lossy(text).into_owned())
-            .ok_or(Broken("an unreadable answer"))
     };
+    let mut text = || next().ok_or(Broken("an unreadable answer"));
     match text()?.as_str() {
-        "ready" => Ok(Reply::Ready {
-            confinement: text()?,
-        }),
+        "ready" => {
+            let confinement = text()?;
+            let (_version, _process) = (next(), next());
+            let fingerprint = next();
+            Ok(Reply::Ready(Greeted {
+                confinement,
+                fingerprint,
+            }))
+        }
         "unfit" => {
             let (object, kind, reason) = (text()?, text()?, text()?);
             Ok(Reply::Unfit {
@@ -366,11 +379,15 @@ mod tests {
                 reason: "class: gone".to_owned(),
             })
         );
-        let confinement = "x".to_owned();
-        assert_eq!(
-            ready(b"\x83\x65ready\x61x\x01"),
-            Ok(Reply::Ready { confinement })
-        );
+        let greeted = |fingerprint: Option<&str>| {
+            Reply::Ready(Greeted {
+                confinement: "x".to_owned(),
+                fingerprint: fingerprint.map(str::to_owned),
+            })
+        };
+        assert_eq!(ready(b"\x83\x65ready\x61x\x01"), Ok(greeted(None)));
+        let told = b"\x85\x65ready\x61x\x61v\x01\x62{}";
+        assert_eq!(ready(told), Ok(greeted(Some("{}"))));
         assert!(ready(b"\x01").is_err());
     }
 }

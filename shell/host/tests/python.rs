@@ -582,7 +582,7 @@ fn a_state_that_cannot_be_kept_fails_its_snapshot_by_path_and_calls_go_on() {
 #[test]
 fn unfit_objects_are_refused_with_the_reason() {
     let refusal = |class: &str| match quorate_host::check(config(class)) {
-        Ok(()) => panic!("{class} was accepted"),
+        Ok(_) => panic!("{class} was accepted"),
         Err(HostError::Object { reason, .. }) => reason,
         Err(other) => panic!("{other}"),
     };

@@ -79,6 +79,29 @@ pub enum NodeError {
         /// The slot.
         slot: Slot,
     },
+    /// The objects' code is not the one that the group was made with: put that back, or accept the new one.
+    #[error(
+        "{dir}: the objects' code is not the one that this group runs with:\n{changes}\n\
+        calls that are acknowledged would be executed again with other code, so nothing was started: put the old code back, \
+        or start all nodes with --accept-code"
+    )]
+    OtherCode {
+        /// The data directory.
+        dir: PathBuf,
+        /// What changed, a line each.
+        changes: String,
+    },
+    /// Other code is accepted, but the log has calls that would be executed with it.
+    #[error(
+        "{dir}: --accept-code: the log has calls after the snapshot at {start} from which this node starts, and they would be \
+        executed again with other code: start with the old code, run `quorate snapshot`, stop, and then start with --accept-code"
+    )]
+    CodeNotCovered {
+        /// The data directory.
+        dir: PathBuf,
+        /// The snapshot's slot.
+        start: Slot,
+    },
     /// The process may open too few files: raise the limit.
     #[error(
         "this process may open {allowed} files and a node needs at least {needed}: raise the limit (ulimit -n, or LimitNOFILE= of its service)"
@@ -95,7 +118,7 @@ pub enum NodeError {
 }
 
 impl NodeError {
-    /// The exit code of the process: 2 for wrong usage, 7 for conflicting decisions, 1 for everything else.
+    /// The exit code of the process: 2 for wrong usage, 7 for conflicting decisions and other code, 1 for everything else.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self {
@@ -109,7 +132,10 @@ impl NodeError {
                 | StorageError::AlreadyInitialised(_)
                 | StorageError::Foreign { .. },
             ) => 2,
-            NodeError::Conflict { .. } | NodeError::Conflicted { .. } => 7,
+            NodeError::Conflict { .. }
+            | NodeError::Conflicted { .. }
+            | NodeError::OtherCode { .. }
+            | NodeError::CodeNotCovered { .. } => 7,
             NodeError::Host(_)
             | NodeError::Storage(_)
             | NodeError::Transport(_)

@@ -9,6 +9,7 @@ mod admin_listener;
 mod arguments;
 mod client_turns;
 mod clock;
+mod code_file;
 mod config;
 mod descriptors;
 mod died_file;
@@ -18,6 +19,7 @@ mod executed_file;
 mod intake;
 mod journal;
 mod limits;
+mod line_diff;
 mod metrics;
 mod node;
 mod observing;
@@ -33,6 +35,7 @@ mod stuck_call;
 mod timings;
 
 pub use arguments::{constructor_arguments, value_of_json};
+pub use code_file::{OtherCode, refuse_other_code};
 pub use config::{
     Hex, LimitsConfig, MemberConfig, NodeConfig, ObjectConfig, PersistConfig, ReadChecksConfig,
     SandboxConfig, SnapshotConfig, TlsConfig,

@@ -5,6 +5,7 @@
 use crate::admin;
 use crate::client_turns::ClientTurns;
 use crate::clock::{Entropy, boot_time};
+use crate::code_file::{CodeFile, FoundCode, OtherCode, short_hash};
 use crate::descriptors;
 use crate::died_file::DiedFile;
 use crate::executed_file::ExecutedFile;
@@ -40,15 +41,16 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Runs the node of `config` on this thread until it is asked to stop.
+/// Runs the node of `config` on this thread until it is asked to stop. `other` says what becomes of objects whose code
+/// has changed since the last start.
 ///
 /// # Errors
 /// Why it could not start, or had to stop.
-pub fn run(config: &NodeConfig) -> Result<(), NodeError> {
+pub fn run(config: &NodeConfig, other: OtherCode) -> Result<(), NodeError> {
     config.check_exposure().map_err(NodeError::Tls)?;
     let config = &descriptors::fitted(config)?;
     let mut directory = quorate_storage::Identity::open(&config.dir)?;
-    let mut node = assemble(config, &mut directory)?;
+    let mut node = assemble(config, &mut directory, other)?;
     node.watch()
         .map_err(system("cannot watch the object host"))?;
     let ended = node.run();
@@ -65,7 +67,11 @@ pub fn run(config: &NodeConfig) -> Result<(), NodeError> {
 }
 
 /// Opens and recovers everything that the node consists of.
-fn assemble(config: &NodeConfig, directory: &mut DataDirectory) -> Result<Node, NodeError> {
+fn assemble(
+    config: &NodeConfig,
+    directory: &mut DataDirectory,
+    other: OtherCode,
+) -> Result<Node, NodeError> {
     let mut identity = identify(config, directory)?;
     let tls = config.tls.as_ref().map(read_certificates).transpose()?;
     let signals = Signals::take().map_err(system("cannot take over signals"))?;
@@ -82,19 +88,15 @@ fn assemble(config: &NodeConfig, directory: &mut DataDirectory) -> Result<Node, 
     let admin = config.admin.map(serve).transpose()?;
     let executed_file = ExecutedFile::open(&config.dir, identity.group, identity.boot);
     let mut host = open_host(config, executed_file.earlier(), directory)?;
+    let code = found_code(config, &mut identity, &host, other)?;
     let (journal, past) = journal(config, &identity, directory, (&waker, &histograms))?;
     identity.observing = observing(config, directory)?;
     let names = object_names(&identity);
     let store = SnapshotStore::open(directory.snapshot_disk()?, ClusterId(config.cluster.0))?;
     let quarantine_file = QuarantineFile::in_directory(&config.dir, identity.group);
-    let (recovered, died_file) = begin(config, &store, past.whole_after(), &names, &mut host)?;
-    let remembered = Remembered {
-        earlier: executed_file.earlier(),
-        died: died_file.places(),
-        quarantine: quarantine_file.read()?,
-        agreed: past.agreed(),
-        ..recovered
-    };
+    let (mut remembered, died_file) = begin(config, &store, (&past, code), &names, &mut host)?;
+    remembered.earlier = executed_file.earlier();
+    remembered.quarantine = quarantine_file.read()?;
     // A start that was refused so far leaves a memory-mode node as able to vote as before.
     directory.mark_lived()?;
     let disks = (store, directory.disk().clone());
@@ -160,6 +162,21 @@ fn open_host(
         ),
     }
     Ok(host)
+}
+
+/// The code of the objects, compared with the pinned one. A group in memory starts empty: it executes nothing again.
+fn found_code(
+    config: &NodeConfig,
+    identity: &mut OwnIdentity,
+    host: &Host,
+    other: OtherCode,
+) -> Result<Option<FoundCode>, NodeError> {
+    identity.code = host.fingerprint().and_then(short_hash);
+    let told = host
+        .fingerprint()
+        .filter(|_| config.persist == crate::config::PersistConfig::Disk);
+    let file = CodeFile::in_directory(&config.dir, config.group_id());
+    told.map(|told| file.compare(told, other)).transpose()
 }
 
 /// What peers are told about this start: how much the node remembers, and how far its log is durable.
@@ -236,6 +253,7 @@ fn identify(config: &NodeConfig, directory: &DataDirectory) -> Result<OwnIdentit
         node: config.node_id(),
         incarnation: member.incarnation,
         boot: found.boot,
+        code: None,
         observing: None,
         view,
         started: boot_time(),
@@ -386,15 +404,21 @@ fn journal(
 fn begin(
     config: &NodeConfig,
     store: &SnapshotStore<quorate_storage::DirectoryDisk>,
-    whole_after: Option<Slot>,
+    (past, code): (&Past, Option<FoundCode>),
     names: &[String],
     host: &mut Host,
 ) -> Result<(Remembered, DiedFile), NodeError> {
-    let remembered = recover(config, store, whole_after, names, host)?;
-    let mut died_file = DiedFile::open(&config.dir, GroupId(config.group))?;
-    if let Some(recovered) = &remembered.snapshot {
-        died_file.begun_at(recovered.core.slot);
+    let mut remembered = recover(config, store, past.whole_after(), names, host)?;
+    let start = remembered.snapshot.as_ref().map(|held| held.core.slot);
+    if let Some(code) = code {
+        code.pin(past, start.unwrap_or(Slot::ZERO))?;
     }
+    let mut died_file = DiedFile::open(&config.dir, GroupId(config.group))?;
+    if let Some(start) = start {
+        died_file.begun_at(start);
+    }
+    remembered.died = died_file.places();
+    remembered.agreed = past.agreed();
     Ok((remembered, died_file))
 }
 

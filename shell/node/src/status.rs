@@ -20,6 +20,8 @@ pub(crate) struct OwnIdentity {
     pub(crate) incarnation: Incarnation,
     pub(crate) boot: u64,
     pub(crate) view: View,
+    /// The first digits of the hash of the objects' code, if their host told it.
+    pub(crate) code: Option<String>,
     /// Why this acceptor of the view must not vote.
     pub(crate) observing: Option<Observing>,
     pub(crate) started: Time,
@@ -88,6 +90,9 @@ pub struct NodeStatus {
     pub is_serving: bool,
     /// Whether the objects' host works.
     pub is_host_up: bool,
+    /// The first 16 digits of a hash of the objects' interpreter, packages and sources; `None` for Rust objects.
+    #[serde(default)]
+    pub code: Option<String>,
     /// How the host process is confined: `full`, `off`, or `partial:` and what is missing; `None` for Rust objects.
     #[serde(default)]
     pub sandbox: Option<String>,
@@ -264,6 +269,7 @@ impl Node {
             agreed_ahead_ms: status.clocks.agreed / 1_000_000,
             is_serving: status.is_serving && age.is_some_and(|age| age <= CURRENT_WITHIN),
             is_host_up: status.is_host_up,
+            code: identity.code.clone(),
             sandbox: self.host.confinement().map(str::to_owned),
             stuck: self.stuck(),
             // Enough to compare; the rest is for members, who know each other by it.

@@ -3,6 +3,7 @@
 //! Makes (or reuses) a directory for each node, starts each node as a process, prints the addresses once
 //! there is a leader, restarts nodes that die, and ends all nodes when it ends.
 
+mod last_snapshot;
 mod plan;
 mod rotating_log;
 mod settings;
@@ -59,9 +60,13 @@ pub(crate) struct UpArgs {
     /// Constructor keyword arguments, a JSON object.
     #[arg(long, value_name = "JSON")]
     pub(crate) kwargs: Option<String>,
+    /// Go on with changed code, from the snapshot that the group took when it was stopped. Without this a directory's
+    /// group does not start with code that has changed.
+    #[arg(long)]
+    pub(crate) accept_code: bool,
     /// Do not restart a node that dies.
     #[arg(long)]
-    no_restart: bool,
+    pub(crate) no_restart: bool,
     /// Take no snapshots: for objects whose state cannot be encoded.
     #[arg(long)]
     pub(crate) no_snapshot: bool,
@@ -94,21 +99,24 @@ pub(crate) struct UpArgs {
     pub(crate) tls: bool,
     /// Which log lines the nodes write to their log files.
     #[arg(long, env = "QUORATE_LOG", default_value = "info")]
-    log: String,
+    pub(crate) log: String,
 }
 
 pub(crate) fn run(args: &UpArgs, as_json: bool) -> Result<(), CliError> {
     let plan = Plan::make(args)?;
     // Its problems are warnings; what cannot be served is refused by the nodes.
     let _check = plan.is_new.then(|| ShortCheck::start(args)).flatten();
-    let mut supervisor = Supervisor::start(&plan, &args.log, !args.no_restart)?;
+    let mut supervisor = Supervisor::start(&plan, args)?;
     let Some(statuses) = wait_until_ready(&plan, args, &mut supervisor)? else {
         return Ok(());
     };
     print_ready(&plan, &statuses, as_json)?;
     loop {
         match supervisor.next(None) {
-            Happening::Stop => return Ok(()),
+            Happening::Stop => {
+                last_snapshot::take(&plan, &mut supervisor);
+                return Ok(());
+            }
             Happening::Died { node, how } => {
                 eprintln!(
                     "quorate: node {node} died ({how}), its log is {}",

@@ -63,7 +63,7 @@ impl Plan {
             true => UnkeptState::Refused,
             false => UnkeptState::Told,
         };
-        let object = object_config(args, unkept_state)?;
+        let (object, code) = object_config(args, unkept_state)?;
         // Before a new group is made: a port in use leaves nothing behind.
         let ports = if is_new { ports(args)? } else { Vec::new() };
         for (port, admin) in &ports {
@@ -84,7 +84,7 @@ impl Plan {
         let configs = if is_new {
             make_new(&dir, args, &object, &ports)?
         } else {
-            take_up(&dir, args, &object)?
+            take_up(&dir, args, &object, code.as_deref())?
         };
         for config in &configs {
             check_free(config.listen)?;
@@ -124,7 +124,7 @@ impl Plan {
 
     /// How to reach the nodes of a group with certificates.
     pub(super) fn client(&self) -> Option<&TlsClient> {
-        self.tls.as_ref().map(|files| &files.client)
+        self.tls.as_ref().map(|files| &*files.client)
     }
 
     pub(super) fn dir(&self) -> &Path {
@@ -172,17 +172,39 @@ impl Plan {
     }
 }
 
-/// The packages that are allowed: as given, else as the directory has them.
-fn allowed(args: &UpArgs) -> Vec<String> {
-    let held = args
-        .dir
-        .as_ref()
-        .filter(|_| args.allow.is_empty())
-        .and_then(|dir| NodeConfig::read(&config_path(dir, 1)).ok());
-    held.map_or_else(|| args.allow.clone(), |config| config.allow)
+/// The interpreter and the packages that are allowed: as given, else as the directory has them.
+fn runtime(args: &UpArgs) -> (Option<PathBuf>, Vec<String>) {
+    let dir = args.dir.as_ref();
+    let held = dir.and_then(|dir| NodeConfig::read(&config_path(dir, 1)).ok());
+    let (python, allow) = held.map_or_else(Default::default, |held| (held.python, held.allow));
+    let given = Some(&args.allow).filter(|given| !given.is_empty());
+    (
+        args.python.clone().or(python),
+        given.cloned().unwrap_or(allow),
+    )
 }
 
-fn object_config(args: &UpArgs, unkept_state: UnkeptState) -> Result<ObjectConfig, CliError> {
+/// A group of a directory goes on with the code that it was made with, unless other code is accepted.
+fn refuse_other_code(
+    args: &UpArgs,
+    configs: &[NodeConfig],
+    code: Option<&str>,
+) -> Result<(), CliError> {
+    if args.accept_code || args.persist == PersistArg::Memory {
+        return Ok(());
+    }
+    for config in configs {
+        quorate_node::refuse_other_code(&config.dir, config.group_id(), code)
+            .map_err(|error| node_error(&error))?;
+    }
+    Ok(())
+}
+
+/// The object, tried out, and what its host said of its code.
+fn object_config(
+    args: &UpArgs,
+    unkept_state: UnkeptState,
+) -> Result<(ObjectConfig, Option<String>), CliError> {
     let name = match args.class.split_once(':') {
         Some((module, class)) if !module.is_empty() && !class.is_empty() => class.to_owned(),
         Some(_) | None => {
@@ -202,15 +224,16 @@ fn object_config(args: &UpArgs, unkept_state: UnkeptState) -> Result<ObjectConfi
         class: args.class.clone(),
         arguments,
     };
+    let (interpreter, allow) = runtime(args);
     // Before anything is made: a wrong class leaves nothing behind.
-    quorate_host::check(HostConfig {
+    let code = quorate_host::check(HostConfig {
         objects: vec![spec],
         python: PythonConfig {
-            interpreter: args.python.clone(),
+            interpreter,
             paths: vec![here.clone()],
             with_snapshots: !args.no_snapshot,
             unkept_state,
-            allow: allowed(args),
+            allow,
             sandbox: match args.sandbox {
                 Some(SandboxArg::Off) => Sandbox::Off,
                 Some(SandboxArg::On) | None => Sandbox::On,
@@ -219,13 +242,14 @@ fn object_config(args: &UpArgs, unkept_state: UnkeptState) -> Result<ObjectConfi
         },
     })
     .map_err(|error| node_error(&NodeError::from(error)))?;
-    Ok(ObjectConfig {
+    let object = ObjectConfig {
         name,
         class: args.class.clone(),
         args: args.args.clone(),
         kwargs: args.kwargs.clone(),
         path: vec![here],
-    })
+    };
+    Ok((object, code))
 }
 
 fn make_dir(dir: &Path) -> Result<PathBuf, CliError> {
@@ -261,7 +285,12 @@ fn config_path(dir: &Path, node: u16) -> PathBuf {
 }
 
 /// An earlier run's group: the same class, and its nodes as they were.
-fn take_up(dir: &Path, args: &UpArgs, object: &ObjectConfig) -> Result<Vec<NodeConfig>, CliError> {
+fn take_up(
+    dir: &Path,
+    args: &UpArgs,
+    object: &ObjectConfig,
+    code: Option<&str>,
+) -> Result<Vec<NodeConfig>, CliError> {
     let first = NodeConfig::read(&config_path(dir, 1)).map_err(|error| node_error(&error))?;
     let conflict = |what: String| CliError {
         text: format!("{} holds another group: {what}", dir.display()),
@@ -300,13 +329,17 @@ fn take_up(dir: &Path, args: &UpArgs, object: &ObjectConfig) -> Result<Vec<NodeC
             "its first port is {port}, which clients and nodes know: leave --port out"
         )));
     }
-    let configs = first.members.iter().map(|member| {
+    let held = first.members.iter().map(|member| {
         let path = config_path(dir, member.node);
-        let held = NodeConfig::read(&path).map_err(|error| node_error(&error))?;
+        NodeConfig::read(&path).map_err(|error| node_error(&error))
+    });
+    let held = held.collect::<Result<Vec<_>, _>>()?;
+    refuse_other_code(args, &held, code)?;
+    let configs = held.into_iter().map(|held| {
         let mut config = held.clone();
         settings::apply(args, object, &mut config);
         if config != held {
-            write_config(&path, &config)?;
+            write_config(&config_path(dir, config.node), &config)?;
         }
         Ok(config)
     });

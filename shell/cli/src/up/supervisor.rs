@@ -1,5 +1,6 @@
 //! The nodes as processes: started, waited for, started again, ended.
 
+use super::UpArgs;
 use super::plan::{Plan, PlannedNode};
 use super::rotating_log::RotatingLog;
 use crate::error::{CliError, code};
@@ -7,7 +8,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::collections::BTreeMap;
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -47,6 +48,8 @@ pub(super) struct Supervisor {
     /// How long a node that ended by itself stays down when it does so again.
     pauses: BTreeMap<u16, Duration>,
     restarts: bool,
+    /// What first starts are told about changed code. A node that starts again has code that it pinned itself.
+    accepts_code: bool,
     sender: Sender<Report>,
     reports: Receiver<Report>,
     last_exit: Option<ExitStatus>,
@@ -61,13 +64,13 @@ struct Launch {
 
 impl Supervisor {
     /// Starts every node of the plan.
-    pub(super) fn start(plan: &Plan, filter: &str, restarts: bool) -> Result<Supervisor, CliError> {
+    pub(super) fn start(plan: &Plan, args: &UpArgs) -> Result<Supervisor, CliError> {
         let (sender, reports) = channel();
         watch_signals(sender.clone())?;
         let launch = |node: &PlannedNode| Launch {
             config: node.config.clone(),
             log: plan.log(node.id),
-            filter: filter.to_owned(),
+            filter: args.log.clone(),
         };
         let mut supervisor = Supervisor {
             launches: plan
@@ -78,7 +81,8 @@ impl Supervisor {
             running: BTreeMap::new(),
             due: BTreeMap::new(),
             pauses: BTreeMap::new(),
-            restarts,
+            restarts: !args.no_restart,
+            accepts_code: args.accept_code,
             sender,
             reports,
             last_exit: None,
@@ -86,6 +90,7 @@ impl Supervisor {
         for node in &plan.nodes {
             supervisor.launch(node.id)?;
         }
+        supervisor.accepts_code = false;
         Ok(supervisor)
     }
 
@@ -184,6 +189,9 @@ impl Supervisor {
                 "--supervised-by",
                 &std::process::id().to_string(),
             ])
+            .args(self.accepts_code.then_some("--accept-code"))
+            // A Ctrl-C at the terminal is this program's to pass on: the group takes a snapshot first.
+            .process_group(0)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())

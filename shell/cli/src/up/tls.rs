@@ -5,13 +5,14 @@ use crate::error::CliError;
 use quorate_client::TlsClient;
 use quorate_node::TlsConfig;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// What a client of the group brings.
 pub(super) struct ClientFiles {
     pub(super) ca: PathBuf,
     pub(super) cert: PathBuf,
     pub(super) key: PathBuf,
-    pub(super) client: TlsClient,
+    pub(super) client: Arc<TlsClient>,
 }
 
 impl ClientFiles {
@@ -23,7 +24,7 @@ impl ClientFiles {
             ca,
             cert,
             key,
-            client,
+            client: Arc::new(client),
         })
     }
 

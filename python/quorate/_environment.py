@@ -207,26 +207,18 @@ class _Shared(random.SystemRandom):
 
 
 def _install_randomness() -> None:
-    drawn = _native.agreed_bytes
-    os.urandom = drawn
-    os.getrandom = lambda size, flags=0: drawn(size)
-    # It draws its seed from the machine when it is made without one.
-    _random.Random = random.Random  # type: ignore[misc, assignment]
-    # SystemRandom, and with it `secrets`, draws through this name.
-    random._urandom = drawn  # type: ignore[attr-defined]
-    shared = _Shared()
-    for name in random.__all__:
-        method = getattr(shared, name, None)
-        if callable(method) and not isinstance(getattr(random, name), type):
-            setattr(random, name, method)
-    random._inst = shared
+    for owner, name, value in randomness():
+        setattr(owner, name, value)
 
+
+def randomness() -> list[tuple[Any, str, Any]]:
+    """What draws from the call's stream instead of from the machine: owner, name and replacement."""
+    drawn = _native.agreed_bytes
+    shared = _Shared()
     real_seed = random.Random.seed
 
     def seed(self: random.Random, a: Any = None, version: int = 2) -> None:
         real_seed(self, int.from_bytes(drawn(32), "big") if a is None else a, version)
-
-    random.Random.seed = seed  # type: ignore[method-assign]
 
     def uuid1(node: int | None = None, clock_seq: int | None = None) -> uuid.UUID:
         ticks = _native.agreed_time_ns() // 100 + 0x01B21DD213814000
@@ -242,4 +234,20 @@ def _install_randomness() -> None:
         )
         return uuid.UUID(fields=fields, version=1)
 
-    uuid.uuid1 = uuid1
+    functions = [
+        (random, name, getattr(shared, name))
+        for name in random.__all__
+        if callable(getattr(shared, name, None)) and not isinstance(getattr(random, name), type)
+    ]
+    return [
+        (os, "urandom", drawn),
+        (os, "getrandom", lambda size, flags=0: drawn(size)),
+        # It draws its seed from the machine when it is made without one.
+        (_random, "Random", random.Random),
+        # SystemRandom, and with it `secrets`, draws through this name.
+        (random, "_urandom", drawn),
+        *functions,
+        (random, "_inst", shared),
+        (random.Random, "seed", seed),
+        (uuid, "uuid1", uuid1),
+    ]

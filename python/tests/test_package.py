@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import quorate
-from quorate import _errors, _native
+from quorate import _errors, _native, testing
 from quorate._options import Options
 from quorate._proxy import Flow, Proxy
 
@@ -21,16 +21,18 @@ PACKAGE = Path(quorate.__file__).parent
 
 
 def test_public_names_live_in_init_and_nowhere_else() -> None:
-    own = {name for name in vars(quorate) if not name.startswith("_")} - {"annotations"} | {"__version__"}
+    own = {name for name in vars(quorate) if not name.startswith("_")} | {"__version__"}
+    own -= {"annotations", "testing"}
+    assert testing.__all__ == sorted(testing.__all__)
     assert own == set(quorate.__all__)
     assert quorate.__all__ == sorted(quorate.__all__)
     public_modules = [m.name for m in pkgutil.iter_modules([str(PACKAGE)]) if not m.name.startswith("_")]
-    assert public_modules == []
+    assert public_modules == ["testing"]
 
 
 def test_every_public_name_has_a_docstring_with_an_example() -> None:
-    for name in quorate.__all__:
-        thing = getattr(quorate, name)
+    things = [(name, getattr(quorate, name)) for name in quorate.__all__]
+    for name, thing in things + [(name, getattr(testing, name)) for name in testing.__all__]:
         if isinstance(thing, type) or inspect.isfunction(thing):
             text = inspect.getdoc(thing) or ""
             assert ">>>" in text or "::" in text, f"{name} shows no example"

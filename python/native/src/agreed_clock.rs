@@ -1,13 +1,15 @@
 //! The agreed time behind Python's own clocks.
 //!
 //! The C functions of `time` and `datetime.datetime` are replaced, not the objects that Python sees: the class stays the
-//! class, for C code too, and whoever imported a function earlier reads the agreed time as well. Only the host process
-//! installs this, once, before it imports anything of a user.
+//! class, for C code too, and whoever imported a function earlier reads the agreed time as well. The host process installs this
+//! for good, before it imports anything of a user. A test that keeps its objects in its own process swaps the clocks for the
+//! length of a call.
 
 use crate::environment::agreed_time_ns;
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::ffi;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use std::sync::OnceLock;
 
 const CLOCKS: [&str; 5] = [
@@ -28,53 +30,90 @@ struct FunctionObject {
 /// `time.gmtime` of C, for times that are given.
 static GMTIME: OnceLock<ffi::PyCFunction> = OnceLock::new();
 
+/// The clocks of this process, found once.
+static CLOCKS_FOUND: PyOnceLock<Vec<Swap>> = PyOnceLock::new();
+
+/// A function object of C, and the two functions that can stand behind it.
+struct Swap {
+    method: *mut ffi::PyMethodDef,
+    real: ffi::PyMethodDefPointer,
+    agreed: ffi::PyMethodDefPointer,
+}
+
+// SAFETY: definitions of methods live as long as their modules, and are changed under the interpreter lock only.
+unsafe impl Send for Swap {}
+// SAFETY: the same.
+unsafe impl Sync for Swap {}
+
 /// Makes the clocks of `time`, `datetime.now` and `datetime.utcnow` tell the agreed time, and `time.sleep` refuse.
 /// `date.today` and `datetime.today` read `time.time` themselves.
 #[pyfunction]
 pub(crate) fn install_agreed_clock(py: Python<'_>) -> PyResult<()> {
+    swap_agreed_clock(py, true)
+}
+
+/// Makes the clocks tell the agreed time, or the machine's again.
+#[pyfunction]
+pub(crate) fn swap_agreed_clock(py: Python<'_>, is_agreed: bool) -> PyResult<()> {
+    for swap in CLOCKS_FOUND.get_or_try_init(py, || find_clocks(py))? {
+        // SAFETY: not null, and the interpreter lock, which is held, orders this with every call.
+        unsafe {
+            (*swap.method).ml_meth = if is_agreed { swap.agreed } else { swap.real };
+        }
+    }
+    Ok(())
+}
+
+fn find_clocks(py: Python<'_>) -> PyResult<Vec<Swap>> {
     let time = py.import("time")?;
     let plain = |function| ffi::PyMethodDefPointer {
         PyCFunction: function,
     };
+    let mut found = Vec::new();
     for clock in CLOCKS {
-        replace(&time.getattr(clock)?, ffi::METH_NOARGS, plain(seconds))?;
+        found.push(find(
+            &time.getattr(clock)?,
+            ffi::METH_NOARGS,
+            plain(seconds),
+        )?);
         let clock_ns = time.getattr(format!("{clock}_ns"))?;
-        replace(&clock_ns, ffi::METH_NOARGS, plain(nanoseconds))?;
+        found.push(find(&clock_ns, ffi::METH_NOARGS, plain(nanoseconds))?);
     }
-    replace(&time.getattr("sleep")?, ffi::METH_O, plain(sleep))?;
-    let gmtime = replace(
+    found.push(find(&time.getattr("sleep")?, ffi::METH_O, plain(sleep))?);
+    let gmtime = find(
         &time.getattr("gmtime")?,
         ffi::METH_VARARGS,
         plain(of_gmtime),
     )?;
-    // SAFETY: `replace` has seen by the flags that this is the variant in use.
-    GMTIME.get_or_init(|| unsafe { gmtime.PyCFunction });
+    // SAFETY: `find` has seen by the flags that this is the variant in use.
+    GMTIME.get_or_init(|| unsafe { gmtime.real.PyCFunction });
+    found.push(gmtime);
     // TZ is UTC in the host, so both show the same.
-    replace(
+    found.push(find(
         &time.getattr("localtime")?,
         ffi::METH_VARARGS,
         plain(of_gmtime),
-    )?;
+    )?);
     let date_time = py.import("datetime")?.getattr("datetime")?;
     let with_names = ffi::METH_FASTCALL | ffi::METH_KEYWORDS | ffi::METH_CLASS;
-    replace(
+    found.push(find(
         &date_time.getattr("now")?,
         with_names,
         ffi::PyMethodDefPointer {
             PyCFunctionFastWithKeywords: now,
         },
-    )?;
+    )?);
     let without = ffi::METH_NOARGS | ffi::METH_CLASS;
-    replace(&date_time.getattr("utcnow")?, without, plain(utcnow))?;
-    Ok(())
+    found.push(find(&date_time.getattr("utcnow")?, without, plain(utcnow))?);
+    Ok(found)
 }
 
-/// Puts another C function behind a function object, if it is called in the way that is expected, and returns the old one.
-fn replace(
+/// What stands behind a function object of C, if it is called in the way that is expected.
+fn find(
     function: &Bound<'_, PyAny>,
     flags: i32,
-    replacement: ffi::PyMethodDefPointer,
-) -> PyResult<ffi::PyMethodDefPointer> {
+    agreed: ffi::PyMethodDefPointer,
+) -> PyResult<Swap> {
     let object = function.as_ptr();
     // SAFETY: the object is alive and the check reads its type only.
     let method = if unsafe { ffi::PyCFunction_Check(object) } == 1 {
@@ -90,9 +129,11 @@ fn replace(
                 "{function} of this Python is called in another way: the agreed time cannot be installed"
             )));
         }
-        let old = (*method).ml_meth;
-        (*method).ml_meth = replacement;
-        Ok(old)
+        Ok(Swap {
+            method,
+            real: (*method).ml_meth,
+            agreed,
+        })
     }
 }
 

@@ -27,6 +27,7 @@ mod method;
 mod numbers;
 mod pending;
 mod reads;
+mod rehearsal;
 mod serve;
 mod set_layout;
 mod type_slots;
@@ -124,6 +125,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(wait::die_with_parent, module)?)?;
     module.add_function(wrap_pyfunction!(confine::confine, module)?)?;
     module.add_function(wrap_pyfunction!(serve::serve, module)?)?;
+    module.add_function(wrap_pyfunction!(serve::dump_result, module)?)?;
+    module.add_function(wrap_pyfunction!(agreed_clock::swap_agreed_clock, module)?)?;
     module.add_function(wrap_pyfunction!(failures::call_causes, module)?)?;
     module.add_function(wrap_pyfunction!(client::after_fork, module)?)?;
     module.add_function(wrap_pyfunction!(entrance::leave, module)?)?;
@@ -133,5 +136,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<method::NativeMethod>()?;
     module.add_class::<pending::NativeFuture>()?;
     module.add_class::<asyncio::LoopEnd>()?;
+    module.add_class::<rehearsal::NativeRehearsal>()?;
     Ok(())
 }

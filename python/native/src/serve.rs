@@ -506,6 +506,21 @@ impl<'py> Server<'py> {
     }
 }
 
+/// Encodes what a method of `target` returned as a host does; raises as the call would have ended.
+#[pyfunction]
+pub(crate) fn dump_result<'py>(
+    value: &Bound<'py, PyAny>,
+    target: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let py = value.py();
+    let mut out = Vec::new();
+    agreed_text::forget_shown();
+    encode::result_into(&mut out, value, target, Draws::All)
+        .map_err(|error| of_a_result(py, error))?;
+    is_sendable(py, &out)?;
+    Ok(PyBytes::new(py, &out))
+}
+
 /// A result that cannot be sent: unlike an argument, it belongs to a call that was executed. What an iterator raises
 /// while it is drawn is what the call raised.
 #[cold]

@@ -1,0 +1,72 @@
+"""Tests without processes: a group of the real core in this process, and classes under faults.
+
+::
+
+    import quorate.testing
+
+    with quorate.testing.local(Account, "A-1", balance=100) as account:
+        assert account.deposit(10) == 110
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+from quorate._own_objects import ReplicasDiffer
+from quorate._rehearsed_group import RehearsedGroup, Settings
+
+__all__ = ["RehearsedGroup", "ReplicasDiffer", "local"]
+
+T = TypeVar("T")
+
+NODES_MAX = 9
+"""As many as a real group on one machine has."""
+
+
+def local(
+    cls: type[T],
+    /,
+    *positional: Any,
+    args: Sequence[Any] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    nodes: int = 3,
+    timeout: float = 10.0,
+    seed: int = 0,
+    snapshot_every: int = 100,
+    **named: Any,
+) -> RehearsedGroup[T]:
+    """Run a group in this process for the length of a block, which gets its object's proxy.
+
+    The replicas, their agreement and the client are those of real nodes; links, disks and time are simulated,
+    and `seed` determines them. So a call takes about a millisecond, and no program is needed. Calls have
+    agreed time and randomness. What a class keeps in its module is shared by the instances here, and no call
+    is kept from files and networks: `quorate.local` and `simulate` use processes.
+
+    ::
+
+        group = quorate.testing.local(Account, "A-1", balance=100)
+        with group as account:
+            account.deposit(10)
+            group.kill(group.leader)
+            assert account.deposit(10) == 120
+            group.step_clock(3600)
+
+    `timeout` is in virtual seconds. Raises ReplicasDiffer in a call that ended differently on two nodes.
+    """
+    if not isinstance(cls, type):
+        raise TypeError(f"quorate.testing.local takes a class, not {type(cls).__name__}")
+    for name, value in (("nodes", nodes), ("seed", seed), ("snapshot_every", snapshot_every)):
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise TypeError(f"{name} is a number, not {type(value).__name__}")
+    if not 1 <= nodes <= NODES_MAX:
+        raise ValueError(f"a group has 1 to {NODES_MAX} nodes, not {nodes}")
+    if not 0 <= seed < 1 << 64:
+        raise ValueError(f"a seed is at least 0 and below 2**64, not {seed}")
+    if snapshot_every < 1:
+        raise ValueError(f"a snapshot is due after at least one call, not {snapshot_every}")
+    if positional or named:
+        if args or kwargs:
+            raise TypeError("give the class's arguments either as they are, or by args and kwargs")
+        args, kwargs = positional, named
+    return RehearsedGroup(cls, (args, kwargs or {}), Settings(nodes, timeout, seed, snapshot_every))

@@ -296,7 +296,8 @@ impl ClientSession {
         if self.registration == Registration::Wanted {
             self.active_at = now;
         }
-        self.send_all(now, out);
+        self.send_calls(now, out);
+        self.send_requests(now, out);
         self.wake_hint = now;
     }
 
@@ -357,7 +358,8 @@ impl ClientSession {
                     self.full_nodes = 0;
                     self.open_at = None;
                     self.open_pause = self.config.retry_pause;
-                    self.send_all(now, out);
+                    // Requests need no session: they went out with the connection.
+                    self.send_calls(now, out);
                     self.wake_hint = now;
                 }
             }
@@ -420,12 +422,15 @@ impl ClientSession {
         });
     }
 
-    fn send_all(&mut self, now: Time, out: &mut Vec<SessionOutput>) {
+    fn send_calls(&mut self, now: Time, out: &mut Vec<SessionOutput>) {
         let calls: Vec<u64> = self.calls.iter_mut().map(|(n, _)| n).collect();
-        let requests: Vec<u64> = self.requests.iter_mut().map(|(n, _)| n).collect();
         for number in calls {
             self.send_one(now, Ticket::Call(number), out);
         }
+    }
+
+    fn send_requests(&mut self, now: Time, out: &mut Vec<SessionOutput>) {
+        let requests: Vec<u64> = self.requests.iter_mut().map(|(n, _)| n).collect();
         for number in requests {
             self.send_one(now, Ticket::Request(number), out);
         }

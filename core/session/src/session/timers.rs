@@ -8,9 +8,6 @@ use quorate_types::{Duration, FromClient, Time};
 impl ClientSession {
     pub(super) fn on_wake(&mut self, now: Time, out: &mut Vec<SessionOutput>) {
         self.fail_overdue(now, out);
-        if self.link != Link::Up {
-            self.fail_all(Cause::ConnectionLost, |pending| pending.is_spent(), out);
-        }
         match self.link {
             Link::Down { dial_at } if now >= dial_at => self.dial(now, out),
             Link::Dialling { until } if now >= until => {
@@ -24,6 +21,10 @@ impl ClientSession {
             }
             Link::Down { .. } | Link::Dialling { .. } => {}
             Link::Up => self.tend(now, out),
+        }
+        // Also where the connection was left just before, for its silence: the next one gets no second copy.
+        if self.link != Link::Up {
+            self.fail_all(Cause::ConnectionLost, Pending::is_spent, out);
         }
         self.wake_hint = self.due(now);
     }

@@ -1,9 +1,10 @@
 //! Operations that are sent once, and operations that are taken back.
 
-use crate::{SESSION, World, sequences};
+use crate::{SECRET, SESSION, World, sequences};
 use quorate_session::{Answer, Attempts, Cause, Failure, Operation, SessionOutput, Ticket};
 use quorate_types::{
-    Ask, CommandId, Duration, NodeId, ObjectId, Outcome, Refusal, ToClient, Value,
+    Ask, CommandId, Duration, FromClient, NodeId, ObjectId, Outcome, ReadLevel, Refusal, ToClient,
+    Value,
 };
 
 impl World {
@@ -46,6 +47,48 @@ fn a_call_that_is_sent_once_ends_with_its_connection_and_others_are_sent_again()
     assert_eq!(world.ended(), [(once, Err(lost()))]);
     world.connect(2);
     assert_eq!(sequences(&world.sent()), [1]);
+}
+
+#[test]
+fn a_call_that_is_sent_once_ends_when_its_node_is_left_for_its_silence() {
+    let mut world = World::open();
+    let once = world.call_once();
+    assert_eq!(sequences(&world.sent()), [1]);
+    world.now = world.now + Duration::from_millis(300);
+    world.wake();
+    assert_eq!(world.dialled(), ["b:1"]);
+    world.connect(2);
+    assert_eq!(sequences(&world.sent()), [], "not sent again");
+    assert_eq!(world.ended(), [(once, Err(lost()))]);
+}
+
+#[test]
+fn a_read_goes_out_once_on_a_connection_that_opens_a_session() {
+    let mut world = World::new();
+    let operation = Operation::Read {
+        object: ObjectId(0),
+        payload: Value::from_static(b"get"),
+        level: ReadLevel::Confirmed,
+    };
+    let deadline = world.now + Duration::from_millis(10_000);
+    (world.session)
+        .attempt(
+            world.now,
+            operation,
+            deadline,
+            Attempts::One,
+            &mut world.out,
+        )
+        .expect("there is room");
+    world.connect(1);
+    world.receive(ToClient::Opened {
+        hash: SECRET.hash(),
+        session: SESSION,
+        expiry: Duration::from_millis(30_000),
+    });
+    let is_read = |message: &FromClient| matches!(message, FromClient::Read { .. });
+    let reads = world.sent().into_iter().filter(is_read).count();
+    assert_eq!(reads, 1);
 }
 
 #[test]

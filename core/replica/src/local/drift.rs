@@ -87,9 +87,12 @@ impl Drift {
         self.told = None;
     }
 
-    fn suspect(&mut self, peer: NodeId) {
-        if self.suspects.is_empty() {
+    /// A peer differs. The first time all are asked at once: its trail may make a majority. One that was named before, or that
+    /// nobody can judge yet, does not shorten the pauses.
+    fn suspect(&mut self, now: Time, peer: NodeId) {
+        if !self.suspects.contains(peer) && !self.named.contains_key(&peer) {
             self.pause = OUTCOMES_EVERY;
+            self.ask_at = now;
         }
         self.suspects.insert(peer);
     }
@@ -120,7 +123,7 @@ impl<O: Ordering> Replica<O> {
         if !self.compares_outcomes() {
             return;
         }
-        self.compare_reached();
+        self.compare_reached(now);
         if self.has_untold_outcomes() && self.drift.tell_at <= now {
             let digest = self.pipeline.outcomes.digest();
             self.drift.told = Some(digest);
@@ -165,7 +168,7 @@ impl<O: Ordering> Replica<O> {
         }
     }
 
-    fn compare_reached(&mut self) {
+    fn compare_reached(&mut self, now: Time) {
         let executed = self.executed_upto();
         let mut different = NodeSet::empty();
         for (peer, heard) in &mut self.drift.heard {
@@ -181,7 +184,7 @@ impl<O: Ordering> Replica<O> {
             }
         }
         for peer in different.iter() {
-            self.drift.suspect(peer);
+            self.drift.suspect(now, peer);
         }
     }
 
@@ -227,10 +230,11 @@ impl<O: Ordering> Replica<O> {
         let first = differences.values().map(|first| first.slot);
         let slots: BTreeSet<Slot> = ends.chain(first).collect();
         for node in trails.keys() {
-            self.drift.suspects.remove(*node);
-        }
-        for node in differences.keys() {
-            self.drift.suspect(*node);
+            if differences.contains_key(node) {
+                self.drift.suspect(now, *node);
+            } else {
+                self.drift.suspects.remove(*node);
+            }
         }
         for slot in slots {
             let digest_of = |node| self.digest_at(node, slot, &own, &trails);

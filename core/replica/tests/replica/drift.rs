@@ -96,6 +96,25 @@ fn two_that_differ_wait_for_the_third_to_tell_who_is_right() {
 }
 
 #[test]
+fn two_that_differ_ask_more_and_more_seldom_while_the_third_is_away() {
+    let mut world = World::new(3);
+    let session = world.open(0, 5);
+    world.nodes[2].is_cut = true;
+    world.nodes[1].objects.state ^= 666;
+    world.call(0, 5, id(session, 1), "a");
+    let mut asked = [0; 2];
+    for half in &mut asked {
+        let before = world.trails_asked;
+        for _ in 0..300 {
+            world.pass(Duration::from_millis(100));
+        }
+        *half = world.trails_asked - before;
+    }
+    assert!(asked[0] < 60, "{asked:?} in half a minute each");
+    assert!((8..30).contains(&asked[1]), "{asked:?}: every five seconds");
+}
+
+#[test]
 fn what_is_told_of_a_slot_that_is_not_executed_yet_is_compared_later() {
     let mut world = World::new(3);
     let session = world.open(0, 5);

@@ -37,6 +37,8 @@ pub(crate) struct World {
     pub(crate) loses_fetches: bool,
     /// Digests of outcomes are lost, so that only snapshots show differences.
     pub(crate) loses_outcomes: bool,
+    /// Trails of outcomes that asked for those of others.
+    pub(crate) trails_asked: usize,
     mail: VecDeque<(usize, usize, PeerMessage<Message>)>,
 }
 
@@ -93,6 +95,7 @@ impl World {
             secrets: BTreeMap::new(),
             loses_fetches: false,
             loses_outcomes: false,
+            trails_asked: 0,
             mail: VecDeque::new(),
         };
         for own in 0..usize::from(nodes) {
@@ -255,6 +258,11 @@ impl World {
                         ReplicaMessage::Outcomes { .. } | ReplicaMessage::Trail { .. }
                     )
                 );
+                let asks = matches!(
+                    &message,
+                    PeerMessage::Replica(ReplicaMessage::Trail { asks: true, .. })
+                );
+                self.trails_asked += usize::from(asks);
                 if self.loses_outcomes && is_of_outcomes {
                     continue;
                 }

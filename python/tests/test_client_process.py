@@ -256,9 +256,17 @@ def test_ctrl_c_interrupts_calls_at_once(tmp_path: Path, use: str) -> None:
 
 
 SLOW_NAMES = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
 #include <netdb.h>
+#include <stdlib.h>
 #include <unistd.h>
+static int asked;
 int getaddrinfo(const char *n, const char *s, const struct addrinfo *h, struct addrinfo **r) {
+    int (*real)(const char *, const char *, const struct addrinfo *, struct addrinfo **) =
+        dlsym(RTLD_NEXT, "getaddrinfo");
+    if (asked++ && getenv("SLOW_ONCE"))
+        return real(n, s, h, r);
     sleep(20);
     return EAI_AGAIN;
 }
@@ -267,7 +275,7 @@ int getaddrinfo(const char *n, const char *s, const struct addrinfo *h, struct a
 
 @pytest.fixture(scope="module")
 def slow_names(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A library that makes the name service of a process slow."""
+    """A library that makes the name service of a process slow; with SLOW_ONCE only when it is asked first."""
     if shutil.which("cc") is None:
         pytest.skip("a slow name service is written in C")
     directory = tmp_path_factory.mktemp("names")
@@ -315,6 +323,34 @@ def test_a_name_service_that_does_not_answer_overruns_no_timeout(slow_names: str
     lines = said.splitlines()
     assert len(lines) == 2
     assert all(float(line.split()[0]) < 2 for line in lines), said
+
+
+def test_a_forked_process_does_not_wait_for_names_that_its_parent_looks_up(
+    slow_names: str, counter: str
+) -> None:
+    text = """
+        import os, pathlib, sys, threading, quorate
+        def connect():
+            return quorate.connect(sys.argv[1], timeout=5.0)
+        threading.Thread(target=connect, daemon=True).start()
+        def threads():
+            return [task.read_text() for task in pathlib.Path("/proc/self/task").glob("*/comm")]
+        while not any(name.startswith("quorate-resolve") for name in threads()):
+            pass
+        child = os.fork()
+        if child == 0:
+            try:
+                with connect() as own:
+                    print(own.get() >= 0, flush=True)
+            finally:
+                os._exit(0)
+        os.waitpid(child, 0)
+        os._exit(0)
+        """
+    one = counter.removeprefix("quorate://").split(",")[0].split("/")[0]
+    named = f"quorate://{one.replace('127.0.0.1', 'localhost')}/counter"
+    code, said, complained = outcome(program(text, named, LD_PRELOAD=slow_names, SLOW_ONCE="1"))
+    assert (code, said, complained) == (0, "True\n", "")
 
 
 def test_a_name_that_has_an_address_is_connected_to(counter: str) -> None:

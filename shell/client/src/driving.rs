@@ -5,8 +5,9 @@
 
 use crate::cell::{CallCell, CallEnd};
 use crate::driver::{Driver, DriverOptions, OperationOptions, boot_time};
+use crate::era::era;
 use crate::limits::{LENT_IDLE_MAX, LENT_MAX, LINGER, QUEUE_MAX};
-use crate::poller::{self, Poller};
+use crate::poller::Poller;
 use crate::{CallCause, CallError, ClientNote, ConnectError, Endpoint, Operation, Ticket};
 use mio::Token;
 use mio::event::Event;
@@ -102,7 +103,7 @@ impl SharedDriver {
         opened: Opened,
     ) -> std::io::Result<Arc<SharedDriver>> {
         let poller = Poller::current()?;
-        let era = poller::era();
+        let era = era();
         poller.add(|token| {
             let driver = Driver::new(endpoint, options, poller.registry(), token)?;
             Ok(Arc::new(SharedDriver {
@@ -129,7 +130,7 @@ impl SharedDriver {
 
     /// Whether this process was forked off since the client was opened: its socket and its locks are the parent's.
     pub(crate) fn is_foreign(&self) -> bool {
-        self.era != poller::era()
+        self.era != era()
     }
 
     pub(crate) fn look<T>(&self, look: impl FnOnce(&mut Driver) -> T) -> T {

@@ -11,6 +11,7 @@ mod connection;
 mod driver;
 mod driving;
 mod endpoint;
+mod era;
 mod error;
 mod inquiry;
 mod limits;
@@ -27,10 +28,10 @@ pub use client::{AnswerReader, Client, ClientOpening, PendingCall};
 pub use driver::{Driver, DriverOptions, Finished, OperationOptions};
 pub use driving::{ClientHooks, OperationId};
 pub use endpoint::{Endpoint, EndpointError};
+pub use era::after_fork;
 pub use error::{CallError, ConnectError};
 pub use inquiry::{NodeReport, node_status};
 pub use note::ClientNote;
-pub use poller::after_fork;
 pub use quorate_session::{
     Answer, Attempts, Cause, Failure, Operation, Preference, SessionConfig, Ticket,
 };

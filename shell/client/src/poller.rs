@@ -5,29 +5,18 @@
 
 use crate::driver::boot_time;
 use crate::driving::SharedDriver;
+use crate::era::Era;
 use crate::limits::EVENTS_MAX;
 use mio::{Events, Poll, Registry, Token, Waker};
 use quorate_types::Time;
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::ThreadId;
 use std::time::Duration;
 
 const WAKE: Token = Token(0);
-
-/// Counts forks: what was opened before this process was forked off belongs to its parent.
-static FORKS: AtomicU32 = AtomicU32::new(0);
-
-/// The time between two forks, with its own thread: a child has none of its parent's threads, and may find their locks held.
-struct Era {
-    poller: OnceLock<Poller>,
-    starting: Mutex<()>,
-    next: OnceLock<Box<Era>>,
-}
-
-static FIRST_ERA: Era = Era::new();
 
 pub(crate) struct Poller {
     registry: Registry,
@@ -44,33 +33,10 @@ struct Members {
     by_token: BTreeMap<Token, Weak<SharedDriver>>,
 }
 
-/// This process was forked off: the clients of its parent are not its own, and stay as they are.
-pub fn after_fork() {
-    FORKS.fetch_add(1, Ordering::Relaxed);
-}
-
-/// How many forks lie between the first process and this one.
-pub(crate) fn era() -> u32 {
-    FORKS.load(Ordering::Relaxed)
-}
-
-impl Era {
-    const fn new() -> Era {
-        Era {
-            poller: OnceLock::new(),
-            starting: Mutex::new(()),
-            next: OnceLock::new(),
-        }
-    }
-}
-
 impl Poller {
     /// The poller of this process, started if there is none.
     pub(crate) fn current() -> io::Result<&'static Poller> {
-        let mut current = &FIRST_ERA;
-        for _ in 0..era() {
-            current = current.next.get_or_init(|| Box::new(Era::new()));
-        }
+        let current = Era::current();
         let _one = current
             .starting
             .lock()

@@ -2,6 +2,7 @@
 //!
 //! Called by the driver, and by questions to one node. Whoever asks for a name that is being looked up waits for that answer: one thread for each name.
 
+use crate::era::Era;
 use crate::limits::{LOOKUP_WAITERS_MAX, LOOKUPS_MAX};
 use mio::net::UnixStream;
 use mio::{Interest, Registry, Token};
@@ -10,7 +11,7 @@ use std::io::{self, ErrorKind, Write};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Instant;
 
 type Found = Result<SocketAddr, String>;
@@ -24,8 +25,11 @@ pub(crate) struct Resolving {
     answer: Receiver<Found>,
 }
 
+/// Names that are being looked up by this process, with those who wait.
+pub(crate) type Lookups = BTreeMap<String, Vec<Waiter>>;
+
 /// Where an answer goes: the channel carries it, the bell wakes the loop.
-struct Waiter {
+pub(crate) struct Waiter {
     answer: Sender<Found>,
     /// `None` for who waits for the channel alone.
     bell: Option<std::os::unix::net::UnixStream>,
@@ -47,9 +51,6 @@ pub(crate) fn resolve_by(address: &str, end: Instant) -> io::Result<SocketAddr> 
         Err(_) => Err(ErrorKind::TimedOut.into()),
     }
 }
-
-/// Names that are being looked up by this process, with those who wait.
-static LOOKUPS: Mutex<BTreeMap<String, Vec<Waiter>>> = Mutex::new(BTreeMap::new());
 
 impl Resolving {
     /// Asks for `address`; the answer makes `token` readable.
@@ -93,7 +94,8 @@ impl Resolving {
 }
 
 fn ask(address: &str, waiter: Waiter) -> io::Result<()> {
-    let mut lookups = LOOKUPS.lock().unwrap_or_else(PoisonError::into_inner);
+    let era = Era::current();
+    let mut lookups = lookups_of(era);
     if let Some(waiting) = lookups.get_mut(address) {
         if waiting.len() >= LOOKUP_WAITERS_MAX {
             // The oldest of them has given up long ago.
@@ -109,20 +111,24 @@ fn ask(address: &str, waiter: Waiter) -> io::Result<()> {
     let name = address.to_string();
     std::thread::Builder::new()
         .name("quorate-resolve".into())
-        .spawn(move || look_up(&name))?;
+        .spawn(move || look_up(&name, era))?;
     lookups.insert(address.to_string(), vec![waiter]);
     Ok(())
 }
 
-fn look_up(name: &str) {
+fn lookups_of(era: &'static Era) -> MutexGuard<'static, Lookups> {
+    era.lookups.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn look_up(name: &str, era: &'static Era) {
     let found = match name.to_socket_addrs() {
         Ok(mut found) => found
             .next()
             .ok_or_else(|| "the name has no address".to_owned()),
         Err(error) => Err(error.to_string()),
     };
-    let mut lookups = LOOKUPS.lock().unwrap_or_else(PoisonError::into_inner);
-    for mut waiter in lookups.remove(name).unwrap_or_default() {
+    let waiting = lookups_of(era).remove(name).unwrap_or_default();
+    for mut waiter in waiting {
         // Who gave up has dropped both ends.
         drop(waiter.answer.send(found.clone()));
         drop(waiter.bell.as_mut().map(|bell| bell.write_all(&[1])));

@@ -137,7 +137,7 @@ impl SharedDriver {
         look(&mut self.core().driver)
     }
 
-    /// Takes an operation to be begun. Callers ask for room before; as many as there are threads may come above the bound.
+    /// Takes an operation to be begun. Threads ask for room before, and as many as there are may come above the bound.
     pub(crate) fn enqueue(
         &self,
         operation: Operation,
@@ -183,6 +183,7 @@ impl SharedDriver {
     /// Sends what waits at once. With `is_watched` nobody will wait for the answers here: the poller watches for them.
     pub(crate) fn flush(&self, is_watched: bool) {
         let mut core = self.core();
+        core.catch_up();
         if !core.is_driven && !core.driver.is_watched() {
             core.lent_at = boot_time();
             if is_watched {
@@ -375,6 +376,7 @@ impl SharedDriver {
     /// Something is due.
     pub(crate) fn visit(&self, now: Time) {
         let mut core = self.core();
+        core.catch_up();
         if !core.is_driven && core.lent_until().is_some_and(|until| until <= now) {
             core.driver.watch();
         }

@@ -18,6 +18,8 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
+use std::time::Instant;
 
 const GROUP: GroupId = GroupId(1);
 const OWN: ClusterId = ClusterId(0xa);
@@ -156,6 +158,41 @@ fn a_client_without_a_session_that_finds_another_cluster_everywhere_gives_up_at_
 }
 
 #[test]
+fn what_is_begun_on_an_idle_connection_goes_to_no_node_that_has_stopped() {
+    let (listener, endpoint) = listen();
+    let (give, given) = channel();
+    std::thread::spawn(move || {
+        let own = listener.accept().unwrap().0;
+        give.send(own.try_clone().unwrap()).unwrap();
+        serve(own, OWN, usize::MAX, &AtomicUsize::new(0));
+        while let Ok((socket, _)) = listener.accept() {
+            serve(socket, OTHER, usize::MAX, &AtomicUsize::new(0));
+        }
+    });
+    let client = Client::connect(&endpoint, DriverOptions::default(), None).unwrap();
+    assert!(client.perform(call()).is_ok());
+    let answered = Instant::now();
+    let node = given.recv().unwrap();
+    node.shutdown(std::net::Shutdown::Both).unwrap();
+    while answered.elapsed() < std::time::Duration::from_millis(5) {}
+    let (tell, told) = channel();
+    client.begin_with(call(), move |ended| tell.send(ended).unwrap());
+    let cause = CallCause::OtherCluster {
+        pinned: OWN,
+        found: OTHER,
+    };
+    let ended = told.recv().unwrap();
+    assert_eq!(ended, Err(CallError::NotExecuted(cause)), "it was not sent");
+}
+
+fn call() -> Operation {
+    Operation::Call {
+        object: ObjectId(0),
+        payload: Value::from_static(&[0x80]),
+    }
+}
+
+#[test]
 fn a_client_sends_nothing_to_another_cluster_and_says_which_two_they_are() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint: Endpoint = format!("quorate://{}", listener.local_addr().unwrap())
@@ -171,10 +208,6 @@ fn a_client_sends_nothing_to_another_cluster_and_says_which_two_they_are() {
         }
     });
     let client = Client::connect(&endpoint, DriverOptions::default(), None).unwrap();
-    let call = || Operation::Call {
-        object: ObjectId(0),
-        payload: Value::from_static(&[0x80]),
-    };
     assert!(client.perform(call()).is_ok());
     let cause = CallCause::OtherCluster {
         pinned: OWN,

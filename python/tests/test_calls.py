@@ -269,6 +269,24 @@ def test_calls_of_a_loop_that_were_not_sent_are_cancelled_and_never_executed(tmp
         assert asyncio.run(calls(endpoint, pids)) == 2048
 
 
+def test_an_event_loop_that_calls_without_end_goes_on_while_nobody_answers(tmp_path: Path) -> None:
+    async def calls(endpoint: str, pids: list[int]) -> int:
+        async with quorate.aconnect(endpoint, timeout=30.0) as proxy:
+            assert await proxy.get() == 0
+            stop(pids)
+            begun = time.monotonic()
+            many = [proxy.add(1) for _ in range(8000)]
+            await asyncio.sleep(0)
+            assert time.monotonic() - begun < 10, "the loop does not wait for room"
+            assert many.pop().cancel()
+            resume(pids)
+            assert sorted(await quorate.agather(*many)) == list(range(1, 8000))
+            return int(await proxy.get())
+
+    with stopped_group(tmp_path) as (endpoint, pids):
+        assert asyncio.run(calls(endpoint, pids)) == 7999
+
+
 def test_a_cancelled_call_that_was_sent_ends_the_waiting_and_others_go_on(counter: str) -> None:
     async def calls() -> None:
         async with quorate.aconnect(counter) as proxy:

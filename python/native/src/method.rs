@@ -59,7 +59,7 @@ pub(crate) struct NativeMethod {
     level: Option<ReadLevel>,
 }
 
-/// A call that can begin.
+/// A call that can begin, where there is room for it.
 struct Prepared<'a> {
     route: &'a NativeRoute,
     client: Arc<Client>,
@@ -179,6 +179,7 @@ impl NativeMethod {
         let py = slf.py();
         let prepared = slf.get().prepare(py, args, kwargs)?;
         let (client, options) = (prepared.client, prepared.route.options);
+        await_room(py, &client)?;
         let mut answered = perform(py, &client, prepared.operation, options);
         if let (Err(error), Some(word)) = (&answered, prepared.at_word)
             && word.is_taken_back(py, error)?
@@ -196,6 +197,7 @@ impl NativeMethod {
     ) -> PyResult<Bound<'py, PyAny>> {
         let py = slf.py();
         let prepared = slf.get().prepare(py, args, kwargs)?;
+        await_room(py, &prepared.client)?;
         let future = NativeFuture::make(py)?;
         let cell = Arc::new(CallCell::default());
         let client = prepared.client;
@@ -215,7 +217,8 @@ impl NativeMethod {
         Ok(future)
     }
 
-    /// Begins a call in the running event loop; the asyncio future has its end.
+    /// Begins a call in the running event loop; the asyncio future has its end. The loop never waits for room: what waits is bounded by
+    /// the futures that exist.
     fn begin_in_loop<'py>(
         slf: &Bound<'py, Self>,
         args: &Bound<'py, PyTuple>,
@@ -257,7 +260,7 @@ impl NativeMethod {
         Ok(value)
     }
 
-    /// What a call needs: how it is made, where it goes, and its bytes. There is room for it.
+    /// What a call needs: how it is made, where it goes, and its bytes.
     fn prepare<'a>(
         &'a self,
         py: Python<'_>,
@@ -269,7 +272,6 @@ impl NativeMethod {
         let native = route.client.get();
         let client = native.client(py)?;
         let payload = Bytes::from(encode::call_of(&self.head, args, kwargs)?);
-        await_room(py, &client)?;
         let object = native.object();
         let is_at_word =
             self.level.is_none() && route.proven.bind(py).contains(self.name.bind(py))?;

@@ -12,7 +12,7 @@ pub(crate) const WAITING_BYTES_MAX: usize = 32 << 20;
 /// Bytes read from a connection before others get a turn.
 pub(crate) const READ_TURN_BYTES: usize = 1 << 20;
 
-/// Operations handed to a client and not begun yet; more callers wait.
+/// Operations handed to a client and not begun yet; more callers wait, except event loops, whose futures bound what they hand over.
 pub(crate) const QUEUE_MAX: usize = 4096;
 
 /// Names that a process looks up at once, each on a thread: more than a group has members.

@@ -132,6 +132,29 @@ def test_a_process_that_multiprocessing_forks_may_end_in_order(counter: str) -> 
     assert (code, said, complained) == (0, "refused\n0 True\n", "")
 
 
+def test_a_process_that_is_forked_while_a_callback_runs_ends_at_once(counter: str) -> None:
+    text = """
+        import atexit, os, sys, threading, time
+        ends = []
+        atexit.register(lambda: print(time.monotonic() - ends[0] < 0.5, flush=True))
+        import quorate
+        atexit.register(lambda: ends.append(time.monotonic()))
+        connection = quorate.connect(sys.argv[1])
+        runs, forked = threading.Event(), threading.Event()
+        def callback(_):
+            runs.set()
+            forked.wait(20)
+        quorate.submit(connection.proxy.get).add_done_callback(callback)
+        runs.wait(20)
+        child = os.fork()
+        if child == 0:
+            sys.exit()
+        forked.set()
+        os.waitpid(child, 0)
+        """
+    assert outcome(program(text, counter)) == (0, "True\nTrue\n", "")
+
+
 @pytest.mark.parametrize(
     "begin",
     [

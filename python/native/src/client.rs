@@ -228,4 +228,5 @@ pub(crate) fn await_room(py: Python<'_>, client: &Client) -> PyResult<()> {
 #[pyfunction]
 pub(crate) fn after_fork() {
     quorate_client::after_fork();
+    entrance::after_fork();
 }

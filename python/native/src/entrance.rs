@@ -79,6 +79,18 @@ pub(crate) fn leave(py: Python<'_>) {
     });
 }
 
+/// This process was forked off: the threads that were inside are its parent's, and so are the callbacks that wait.
+pub(crate) fn after_fork() {
+    // A lock that another thread held at the fork is held for ever.
+    if let Ok(mut inside) = INSIDE.try_lock() {
+        inside.threads = 0;
+    }
+    let waiting = ENDED
+        .try_lock()
+        .map(|mut ended| std::mem::take(&mut *ended));
+    drop(waiting);
+}
+
 fn enter(run: impl FnOnce(Python<'_>)) {
     {
         let mut inside = lock(&INSIDE);
@@ -89,7 +101,10 @@ fn enter(run: impl FnOnce(Python<'_>)) {
     }
     // `None` when the interpreter ends after all.
     let _ = Python::try_attach(run);
-    lock(&INSIDE).threads -= 1;
+    let mut inside = lock(&INSIDE);
+    // A callback that forks comes out in both processes.
+    inside.threads = inside.threads.saturating_sub(1);
+    drop(inside);
     LEFT.notify_all();
 }
 

@@ -159,6 +159,13 @@ def test_a_result_that_does_not_come_in_time_raises_and_comes_later(tmp_path: Pa
         assert future.result(timeout=20) == 1
 
 
+@pytest.mark.parametrize("timeout", [1e12, 1e19, 1e300, float("inf")])
+def test_a_timeout_may_be_longer_than_any_clock(counter: str, timeout: float) -> None:
+    with quorate.connect(counter, timeout=min(timeout, 1e19)) as proxy:
+        future = quorate.submit(proxy.get)
+        assert future.result(timeout=timeout) == proxy.get()
+
+
 def stop(pids: list[int]) -> None:
     for pid in pids:
         os.kill(pid, signal.SIGSTOP)

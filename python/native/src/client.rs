@@ -19,6 +19,9 @@ use std::time::Duration;
 /// How long a waiting call leaves signals unseen that another thread took.
 pub(crate) const SIGNALS_EVERY: Duration = Duration::from_millis(50);
 
+/// The longest span that is kept: a century, which overflows no clock.
+pub(crate) const SPAN_MAX: Duration = Duration::from_secs(100 * 366 * 24 * 3600);
+
 /// A session with a group, and the object that is called.
 #[pyclass(frozen, name = "Client")]
 pub(crate) struct NativeClient {
@@ -182,9 +185,10 @@ fn hooks() -> ClientHooks {
     }
 }
 
-/// A span of time from Python.
+/// A span of time from Python; a longer one than [`SPAN_MAX`] never ends either.
 pub(crate) fn seconds(seconds: f64) -> PyResult<Duration> {
     Duration::try_from_secs_f64(seconds)
+        .map(|span| span.min(SPAN_MAX))
         .map_err(|error| PyValueError::new_err(format!("timeout: {error}")))
 }
 

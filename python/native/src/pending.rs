@@ -3,7 +3,7 @@
 //! An answer stays bytes until somebody asks for it, so the thread that reads the socket needs no interpreter.
 
 use crate::at_word::AtWord;
-use crate::client::{SIGNALS_EVERY, await_cells};
+use crate::client::{SIGNALS_EVERY, SPAN_MAX, await_cells};
 use crate::entrance;
 use crate::failures::{answer, call_error};
 use crate::hooks::call_hooks;
@@ -220,8 +220,9 @@ impl NativeFuture {
         let Some(timeout) = timeout else {
             return await_cells(py, &begun.client, &cells);
         };
-        let until =
-            Instant::now() + Duration::try_from_secs_f64(timeout.max(0.0)).unwrap_or_default();
+        // What no duration holds is longer than all of them.
+        let span = Duration::try_from_secs_f64(timeout.max(0.0)).unwrap_or(SPAN_MAX);
+        let until = Instant::now() + span.min(SPAN_MAX);
         let mut first = 0;
         loop {
             let left = until.saturating_duration_since(Instant::now());

@@ -136,6 +136,9 @@ def loop_end(loop: asyncio.AbstractEventLoop) -> _native.LoopEnd:
     """The end of an event loop at the clients of this process."""
     end = _ends.get(loop)
     if end is None:
+        # What ends for a loop that is closed would keep the loop and a descriptor.
+        for closed in [other for other in _ends if other.is_closed()]:
+            _ends.pop(closed).close()
         end = _ends[loop] = _native.LoopEnd()
         loop.add_reader(end.fileno(), end.receive)
     return end

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextlib
+import gc
 import json
 import os
 import signal
@@ -12,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -322,6 +324,29 @@ def test_one_connection_serves_one_event_loop_after_another() -> None:
         assert [asyncio.run(total()) for _ in range(3)] == [5, 5, 5]
         asyncio.run(overdraw())
         assert wallet.total() == 5
+
+
+def test_loops_that_end_before_their_calls_are_let_go(counter: str) -> None:
+    with quorate.connect(counter) as proxy:
+        shared: Any = AsyncProxy(flow_of(proxy))
+        loops: list[weakref.ref[asyncio.AbstractEventLoop]] = []
+
+        async def leave() -> None:
+            loops.append(weakref.ref(asyncio.get_running_loop()))
+            kept = [shared.add(0) for _ in range(50)]
+            await asyncio.sleep(0)
+            assert len(kept) == 50
+
+        for _ in range(20):
+            asyncio.run(leave())
+        descriptors = len(list(Path("/proc/self/fd").iterdir()))
+        for _ in range(20):
+            asyncio.run(leave())
+        assert proxy.get() == proxy.get(), "all of them have ended"
+        asyncio.run(leave())
+        gc.collect()
+        assert sum(loop() is not None for loop in loops) <= 3
+        assert len(list(Path("/proc/self/fd").iterdir())) <= descriptors + 3
 
 
 def test_a_connection_that_an_event_loop_cannot_make_raises_in_time_and_can_be_cancelled() -> None:

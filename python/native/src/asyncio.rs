@@ -28,7 +28,8 @@ pub(crate) struct LoopEnd {
 /// What has ended and the loop has not heard. Bounded by the futures that exist.
 struct Inbox {
     bell: OwnedFd,
-    letters: Mutex<Vec<Letter>>,
+    /// `None` once the loop is closed.
+    letters: Mutex<Option<Vec<Letter>>>,
 }
 
 struct Letter {
@@ -47,7 +48,7 @@ impl LoopEnd {
     fn new() -> PyResult<LoopEnd> {
         let bell = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC);
         let bell = bell.map_err(std::io::Error::from)?;
-        let letters = Mutex::default();
+        let letters = Mutex::new(Some(Vec::new()));
         Ok(LoopEnd {
             inbox: Arc::new(Inbox { bell, letters }),
             unsent: Mutex::default(),
@@ -71,14 +72,20 @@ impl LoopEnd {
         });
     }
 
+    /// The loop is closed: nobody hears what ends. The futures hold the loop, so they are let go.
+    fn close(&self) {
+        let unheard = lock(&self.inbox.letters).take();
+        drop(unheard);
+    }
+
     /// Resolves the futures of everything that has ended.
     fn receive(&self, py: Python<'_>) {
         let mut count = [0; 8];
         // The bell may have been answered before: then there is nothing to read, and perhaps nothing in the inbox.
         rustix::io::read(&self.inbox.bell, &mut count).ok();
         // Taken out before any is read: that runs Python, and whoever adds one meanwhile holds the connection.
-        let letters = std::mem::take(&mut *lock(&self.inbox.letters));
-        for letter in letters {
+        let letters = lock(&self.inbox.letters).as_mut().map(std::mem::take);
+        for letter in letters.into_iter().flatten() {
             if let Err(error) = letter.deliver(py, self) {
                 error.write_unraisable(py, None);
             }
@@ -138,6 +145,9 @@ impl Inbox {
     fn add(&self, letter: Letter) {
         let is_first = {
             let mut letters = lock(&self.letters);
+            let Some(letters) = letters.as_mut() else {
+                return;
+            };
             letters.push(letter);
             letters.len() == 1
         };

@@ -1,6 +1,7 @@
 //! Reads at the host's word: methods that no class declares to be reads, and the host has shown to be.
 //!
-//! The host may take its word back; then it refuses the read before it runs, and the client makes the call instead.
+//! The host may take its word back: it refuses the read before it runs, or saw that the read changed the object, and that replica is
+//! rebuilt. Nothing of the read counts, and the client makes the call instead.
 
 use crate::hooks::call_hooks;
 use bytes::Bytes;

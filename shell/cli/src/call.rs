@@ -87,7 +87,7 @@ pub(crate) fn run(args: &CallArgs, as_json: bool) -> Result<(), CliError> {
     let operation = operation(object, payload.clone(), level);
     let mut answer = client.perform(operation).map_err(CliError::call)?;
     if args.read.is_none() && is_no_read(&answer) {
-        // The host has changed its mind, and executed nothing.
+        // The host has changed its mind. If the read ran and changed something, that replica is rebuilt: nothing of it counts.
         let operation = Operation::Call { object, payload };
         answer = client.perform(operation).map_err(CliError::call)?;
     }

@@ -124,7 +124,7 @@ class LocalGroup(Generic[T]):
             # A test is where a method that wrongly claims to change nothing should be found.
             options += ["--check-reads", "all"]
             options += [word for package in plan.allow for word in ("--allow", package)]
-            ready = block.enter_context(start_group(plan.path, options, _folder(plan.cls)))
+            ready = block.enter_context(start_group(plan.path, options, folder_of(plan.cls)))
             block.callback(self._end_own)
             connection: Any = connect(ready["endpoint"], plan.cls, timeout=plan.timeout)
             self._proxy = block.enter_context(connection)
@@ -367,7 +367,7 @@ def _end(pid: int) -> None:
         os.close(descriptor)
 
 
-def _folder(cls: type) -> Path:
+def folder_of(cls: type) -> Path:
     """Where nodes find the class's top package."""
     try:
         file = Path(inspect.getfile(cls)).absolute()

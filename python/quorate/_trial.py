@@ -69,23 +69,37 @@ class Trial:
     def make(self) -> None:
         """The class, and an instance: made, or restored from an image. Raises Unfit."""
         request = self._request
+        self.find()
+        stir(request["stir"])
+        self.construct()
+        self.refused = _host._unfit_state({1: self.target}, self.cls) or ""
+        if request["image"] is not None:
+            # A host makes its objects too before it restores them.
+            self.restore(request["image"])
+
+    def find(self) -> None:
+        """The class, and what it may keep. Raises Unfit."""
+        request = self._request
         self._describer._places = _host._Places.of_this_process(request["paths"])
         sys.path[:0] = request["paths"]
         for package in request["allow"]:
             _host._allow([package])
         self.cls = _host._find_class(request["class"], request["paths"])
         _names.register(self.cls)
-        _stir(request["stir"])
+
+    def construct(self) -> None:
+        """An instance. Raises Unfit."""
+        request = self._request
         _native.set_environment(START_NS, 1, 0, 1)
         args, kwargs = request["args"], request["kwargs"]
         if request["guess_arguments"]:
             args, kwargs = _guesses.Guesser(request["seed"]).arguments(self.cls, is_constructor=True)
         self.target = _host._construct(self.cls, args, kwargs)
-        self.refused = _host._unfit_state({1: self.target}, self.cls) or ""
-        if request["image"] is not None:
-            # A host makes its objects too before it restores them.
-            with _names.restoring():
-                self.target = _native.load_state(request["image"])
+
+    def restore(self, image: bytes) -> None:
+        """An instance from an image."""
+        with _names.restoring():
+            self.target = _native.load_state(image)
 
     def image(self) -> bytes | None:
         """The state, None when it cannot be encoded."""
@@ -109,10 +123,13 @@ class Trial:
     def step(self, index: int, method: str, payload: bytes) -> Answer:
         """One call, and what came of it."""
         send(self._answers, {"at": method})
-        args, kwargs = _native.loads(payload)
         # As a batch of its own: time rises, and chance is that of the call.
         _native.set_environment(START_NS + (index + 1) * 1_000_000_007, 99, index + 1, 0)
-        told: Answer = {"method": method, "payload": payload, "alias": False}
+        return {"payload": payload} | self.perform(method, *_native.loads(payload))
+
+    def perform(self, method: str, args: list[Any], kwargs: dict[str, Any]) -> Answer:
+        """One call in the environment that there is."""
+        told: Answer = {"method": method, "alias": False}
         signal.setitimer(signal.ITIMER_REAL, CALL_SECONDS, 0.1)
         _environment.refuse_effects(True)
         try:
@@ -241,12 +258,12 @@ def _place(method: Any) -> tuple[str, int]:
     return (code.co_filename, code.co_firstlineno) if code else ("", 0)
 
 
-def _stir(seed: int) -> None:
+def stir(seed: int, count: int = 200) -> None:
     """Make memory untidy, so that addresses have another order than in the other processes."""
     if not seed:
         return
     chance = random.Random(seed)
-    blocks: list[Any] = [bytes(size) for size in range(0, 500, 8) for _ in range(200)]
+    blocks: list[Any] = [bytes(size) for size in range(0, 500, 8) for _ in range(count)]
     blocks += [[] for _ in range(500)]
     blocks += [{} for _ in range(500)]
     chance.shuffle(blocks)
@@ -258,7 +275,8 @@ def _stir(seed: int) -> None:
 _kept: list[Any] = []
 
 
-def _ring(_signal: int, _frame: Any) -> None:
+def ring(_signal: int, _frame: Any) -> None:
+    """The alarm of a call that takes too long."""
     raise _Endless
 
 
@@ -269,7 +287,7 @@ def main() -> None:
     null = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
         os.dup2(null, descriptor)
-    signal.signal(signal.SIGALRM, _ring)
+    signal.signal(signal.SIGALRM, ring)
     _environment.install()
     request = receive(requests)
     trial = Trial(request, answers)

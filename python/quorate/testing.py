@@ -10,13 +10,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from quorate import _simulate
 from quorate._own_objects import ReplicasDiffer
 from quorate._rehearsed_group import RehearsedGroup, Settings
+from quorate._simulate import Counterexample, Simulated
 
-__all__ = ["RehearsedGroup", "ReplicasDiffer", "local"]
+__all__ = ["Counterexample", "RehearsedGroup", "ReplicasDiffer", "Simulated", "local", "simulate"]
 
 T = TypeVar("T")
 
@@ -70,3 +72,52 @@ def local(
             raise TypeError("give the class's arguments either as they are, or by args and kwargs")
         args, kwargs = positional, named
     return RehearsedGroup(cls, (args, kwargs or {}), Settings(nodes, timeout, seed, snapshot_every))
+
+
+def simulate(
+    cls: type[T],
+    workload: Callable[..., Any] | None = None,
+    /,
+    *,
+    seeds: int | Iterable[int] = 10,
+    args: Sequence[Any] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    nodes: int = 3,
+    clients: int = 2,
+    calls: int = 60,
+    allow: Sequence[str] = (),
+    reads_source: bool = True,
+) -> Simulated:
+    """Run a class on the real core under crashes, cuts, copied calls and restores, once for each seed.
+
+    ::
+
+        def spend(random, account):
+            for _ in range(20):
+                account.deposit(random.randrange(100))
+                account.debit(random.randrange(200))
+
+        quorate.testing.simulate(Account, spend, args=["A-1"], seeds=20)
+
+    Every replica's object lives in a process of its own, and begins in a fresh one after a crash, as a real
+    host does. All replicas must execute a call alike, and agree on the state that it leaves. Then the class
+    runs alone, in the agreed order, in another process with another hash seed: what the group answered must
+    be what it answers, and no answer may be older than one that was known before its call began.
+
+    A workload gets a `random.Random` and a proxy, and is run for each client where the class is alone; the
+    calls that it makes there are those of the simulation. One that takes `random` only gives calls:
+    `(method, arguments)`. Without a workload, `calls` calls are made up, as `quorate check` does.
+
+    Raises Counterexample with the shortest run that was found: its steps, what came of them, and what to do.
+    A class in which no run shows a fault is read as `quorate lint` reads it, unless `reads_source` is False.
+    """
+    counts = {"nodes": (nodes, 1, NODES_MAX), "clients": (clients, 1, 64), "calls": (calls, 1, 2000)}
+    subject = _simulate.subject_of(
+        cls,
+        workload,
+        arguments=(args, kwargs or {}),
+        counts=counts,
+        allow=allow,
+        reads_source=reads_source,
+    )
+    return _simulate.simulate(subject, _simulate.seeds_of(seeds))

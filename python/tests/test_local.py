@@ -107,4 +107,4 @@ def test_wrong_options_are_refused_before_anything_starts() -> None:
         with pytest.raises(quorate.QuorateError, match=words):
             quorate.local(path)
     with pytest.raises(quorate.QuorateError, match="has no source"):
-        _local_group._folder(int)
+        _local_group.folder_of(int)

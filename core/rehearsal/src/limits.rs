@@ -11,7 +11,7 @@ pub const CALLERS_MAX: usize = 64;
 /// Schedule of one wait: a group that has work for longer than this makes no progress. A call takes about thirty.
 pub const STEPS_MAX: u64 = 2_000_000;
 
-/// EndedOperation operations that nobody has taken: their owner waits for each, so a few per client.
+/// Ended operations that nobody has taken: their owner waits for each, so a few per client.
 pub const ENDED_MAX: usize = 65_536;
 
 /// How long a link that carries nothing stands before both ends give it up.

@@ -9,9 +9,14 @@ pub struct Limits {
     pub batch_commands: usize,
     /// Bytes of one batch: a larger one delays the heartbeats of a slow link behind it.
     pub batch_bytes: usize,
+    /// Bytes from which a command is a batch of its own: it then lies alone in the frame that brings it, so that who keeps
+    /// its payload keeps no others and need not copy it.
+    pub large_bytes: usize,
     /// Undecided slots that the leader proposes at once, inside ω. Small, so that commands gather
     /// into batches while earlier ones are voted on.
     pub pipeline: usize,
+    /// The same while large commands come next, which do not gather.
+    pub pipeline_large: usize,
     /// Commands waiting at one node to be proposed or decided elsewhere; more are refused.
     pub queue_commands: usize,
     /// Bytes of those commands.
@@ -37,7 +42,9 @@ impl Default for Limits {
         Limits {
             batch_commands: 1024,
             batch_bytes: 1 << 20,
+            large_bytes: 32 << 10,
             pipeline: 8,
+            pipeline_large: 64,
             queue_commands: 1 << 16,
             queue_bytes: 64 << 20,
             credit_messages: 256,

@@ -7,7 +7,7 @@ use bytes::{Buf, BytesMut};
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
 use quorate_types::{FromClient, GroupId, NodeId};
-use quorate_wire::limits::{CLIENT_BODY_BYTES_MAX, HELLO_BODY_BYTES_MAX};
+use quorate_wire::limits::{CLIENT_BODY_BYTES_MAX, HELLO_BODY_BYTES_MAX, LARGE_FRAME_BYTES};
 use quorate_wire::{
     Frame, FrameReader, Hello, HelloRole, Kind, OpenFrame, VERSION, VERSION_MIN, begin_frame,
     end_frame, put_frame, put_request,
@@ -71,10 +71,11 @@ impl NodeConnection {
         })
     }
 
-    /// Queues a request; requests of one turn share a frame.
+    /// Queues a request; requests of one turn share a frame. A large one has its own, which the node keeps as it is.
     pub(crate) fn queue(&mut self, message: &FromClient) {
+        let is_large = matches!(message, FromClient::Call { payload, .. } if payload.len() >= LARGE_FRAME_BYTES);
         let open = match self.open.take() {
-            Some(open) if open.body_len(&self.out) >= FRAME_BYTES => {
+            Some(open) if is_large || open.body_len(&self.out) >= FRAME_BYTES => {
                 end_frame(&mut self.out, open);
                 begin_frame(&mut self.out, Kind::FromClient, self.group)
             }
@@ -82,7 +83,11 @@ impl NodeConnection {
             None => begin_frame(&mut self.out, Kind::FromClient, self.group),
         };
         put_request(&mut self.out, message);
-        self.open = Some(open);
+        if is_large {
+            end_frame(&mut self.out, open);
+        } else {
+            self.open = Some(open);
+        }
     }
 
     /// Queues a frame without a body, such as a request for the node's status.

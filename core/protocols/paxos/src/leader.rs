@@ -202,14 +202,20 @@ impl Leader {
         effects: &mut Effects<Message>,
     ) {
         loop {
+            let limits = &seat.config.limits;
+            let pipeline = if self.queue.is_large_next(limits) {
+                limits.pipeline_large
+            } else {
+                limits.pipeline
+            };
             let is_open = self.stage == LeaderStage::Steady
                 && self.transfer.is_none()
-                && self.in_flight.len() < seat.config.limits.pipeline
+                && self.in_flight.len() < pipeline
                 && self.next.since(seat.executed) <= seat.config.view.window;
             if !is_open || self.queue.is_empty() {
                 break;
             }
-            let (commands, origin) = self.queue.cut(&seat.config.limits);
+            let (commands, origin) = self.queue.cut(limits);
             let last = seat.acceptor.log.wall();
             let stamp = Stamp {
                 wall: wall.max(Wall(last.0 + 1)),

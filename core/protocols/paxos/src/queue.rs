@@ -70,17 +70,28 @@ impl Queue {
         }
     }
 
-    /// The commands of the next batch and their submitters. A single command of any size fits a batch.
+    /// Whether the next batch is one large command.
+    pub(crate) fn is_large_next(&self, limits: &Limits) -> bool {
+        let first = self.commands.front();
+        first.is_some_and(|command| command.weight() >= limits.large_bytes)
+    }
+
+    /// The commands of the next batch and their submitters. A single command of any size fits a batch, and a large one is alone
+    /// in its.
     pub(crate) fn cut(&mut self, limits: &Limits) -> (Vec<Command>, Origin) {
         let mut weight = 0;
         let mut count = 0;
         for command in self.commands.iter().take(limits.batch_commands) {
-            weight += command.weight();
-            if weight > limits.batch_bytes && count > 0 {
-                weight -= command.weight();
+            let is_large = command.weight() >= limits.large_bytes;
+            let is_full = is_large || weight + command.weight() > limits.batch_bytes;
+            if is_full && count > 0 {
                 break;
             }
+            weight += command.weight();
             count += 1;
+            if is_large {
+                break;
+            }
         }
         self.bytes -= weight;
         let commands = if count == self.commands.len() {
@@ -146,7 +157,7 @@ impl Queue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quorate_types::{Body, CommandId, SessionId};
+    use quorate_types::{Body, CommandId, ObjectId, SessionId};
 
     const OWN: Source = Source::Own(Fate::Unproposed);
     const FORWARDED: Source = Source::Forwarded {
@@ -196,5 +207,28 @@ mod tests {
         let (batch, origin) = queue.cut(&limits);
         assert_eq!((batch.len(), origin), (1, Origin::Own));
         assert_eq!(queue.len(), 1);
+    }
+
+    #[test]
+    fn a_large_command_is_a_batch_of_its_own_among_small_ones() {
+        let limits = Limits::default();
+        let mut mixed = commands(0..5);
+        for place in [2, 3] {
+            mixed[place].body = Body::Call {
+                object: ObjectId(1),
+                payload: vec![0; limits.large_bytes].into(),
+            };
+        }
+        let mut queue = Queue::default();
+        queue.push(OWN, mixed);
+        let mut sizes = Vec::new();
+        let mut large = Vec::new();
+        while !queue.is_empty() {
+            large.push(queue.is_large_next(&limits));
+            sizes.push(queue.cut(&limits).0.len());
+        }
+        assert_eq!(sizes, [2, 1, 1, 1]);
+        assert_eq!(large, [false, true, true, false]);
+        assert_eq!(queue.bytes, 0);
     }
 }

@@ -274,10 +274,17 @@ fn timing(r: &mut Random) -> Timing {
 }
 
 fn limits(r: &mut Random) -> Limits {
+    let batch_commands = r.between(1, 32) as usize;
+    let batch_bytes = r.between(1, 8) as usize * 1024;
+    let pipeline = r.between(1, 8) as usize;
+    // In a quarter of the seeds many calls are large.
+    let is_cut = batch_bytes % 4096 == 1024;
     Limits {
-        batch_commands: r.between(1, 32) as usize,
-        batch_bytes: r.between(1, 8) as usize * 1024,
-        pipeline: r.between(1, 8) as usize,
+        batch_commands,
+        batch_bytes,
+        large_bytes: if is_cut { 128 } else { 32 << 10 },
+        pipeline,
+        pipeline_large: 4 * pipeline,
         queue_commands: r.between(64, 1024) as usize,
         queue_bytes: 1 << 20,
         credit_messages: r.between(2, 64) as usize,

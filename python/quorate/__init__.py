@@ -23,6 +23,7 @@ from quorate._connect import (
     submit,
 )
 from quorate._errors import (
+    BudgetExceeded,
     Closed,
     Forked,
     MalformedValue,
@@ -55,6 +56,7 @@ from quorate._proxy import freshness, options, reading, weak
 
 __all__ = [
     "AsyncConnection",
+    "BudgetExceeded",
     "Closed",
     "Comparison",
     "Connection",

@@ -14,6 +14,7 @@
     │       ├── NotReadOnly        a method that is not known to be read-only, or wrote, was read
     │       ├── OtherCluster       another cluster answers at the addresses: connect anew if you mean it
     │       ├── MethodSkipped      the group decided to skip a call that ends every host
+    │       ├── BudgetExceeded     the call took more steps than --budget allows, and changed nothing
     │       ├── Forked             this connection belongs to the process that this one was forked off
     │       └── Closed             this connection was closed
     ├── OutcomeUnknown         it may have been executed: look before calling again
@@ -150,6 +151,16 @@ class MethodSkipped(Refused):
 
     >>> MethodSkipped.executed
     False
+    """
+
+    fault = "method"
+
+
+class BudgetExceeded(Refused):
+    """The call took more steps than `--budget` allows: it was ended everywhere, and has changed nothing.
+
+    >>> BudgetExceeded.executed, BudgetExceeded.fault
+    (False, 'method')
     """
 
     fault = "method"
@@ -318,6 +329,7 @@ for _class in (
     NotReadOnly,
     OtherCluster,
     MethodSkipped,
+    BudgetExceeded,
     Forked,
     Closed,
     OutcomeUnknown,

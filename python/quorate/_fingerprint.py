@@ -7,6 +7,7 @@ acknowledged calls would be executed again with other code. Nothing here decides
 from __future__ import annotations
 
 import ast
+import functools
 import hashlib
 import importlib
 import importlib.util
@@ -29,14 +30,15 @@ _LOADED_BEFORE = frozenset(sys.modules)
 """What the interpreter and this package import themselves."""
 
 
-def fingerprint() -> str:
-    """The interpreter, packages and sources of this process, as JSON.
+def fingerprint(budgets: dict[str, int]) -> str:
+    """The interpreter, packages and sources of this process, and steps that calls may take, as JSON.
 
-    >>> sorted(json.loads(fingerprint()))
-    ['hash', 'packages', 'python', 'sources']
+    >>> sorted(json.loads(fingerprint({"Account": 1000})))
+    ['budgets', 'hash', 'packages', 'python', 'sources']
     """
     own, packages = _loaded()
     told: dict[str, Any] = {
+        "budgets": budgets,
         "python": f"{platform.python_implementation()} {platform.python_version()}",
         "packages": {name: _version(name) for name in sorted(packages)},
         "sources": _described(_with_imports(own)),
@@ -53,21 +55,29 @@ def _loaded() -> tuple[dict[str, Path], set[str]]:
         file = getattr(module, "__file__", None)
         if name in _LOADED_BEFORE or not isinstance(file, str):
             continue
-        top = name.partition(".")[0]
-        if top == "quorate" or _lies_in(file, _standard()):
-            continue
-        if _lies_in(file, _installed()):
-            packages.add(top)
-        else:
+        if is_own(name, file):
             own[name] = Path(file)
+        elif _lies_in(file, _installed()) and not _lies_in(file, _standard()):
+            packages.add(name.partition(".")[0])
     return own, packages
 
 
+def is_own(name: str, file: str) -> bool:
+    """Whether a module is neither of the standard library, nor of an installed package, nor of this one.
+
+    >>> is_own("json", json.__file__), is_own("bank", "/srv/bank.py")
+    (False, True)
+    """
+    return name.partition(".")[0] != "quorate" and not _lies_in(file, [*_standard(), *_installed()])
+
+
+@functools.cache
 def _installed() -> list[str]:
     places = [*site.getsitepackages(), site.getusersitepackages()]
     return [*places, *(sysconfig.get_path(kind) for kind in ("purelib", "platlib"))]
 
 
+@functools.cache
 def _standard() -> list[str]:
     return [sysconfig.get_path(kind) for kind in ("stdlib", "platstdlib")]
 

@@ -18,6 +18,7 @@ import signal
 import struct
 import sys
 import sysconfig
+import types
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -35,17 +36,18 @@ from quorate import (
     _raised,
     _reads,
     _state,
+    _steps,
     _values,
     _waiting,
 )
-from quorate._errors import NotReadOnly
+from quorate._errors import BudgetExceeded, NotReadOnly
 
 T = TypeVar("T")
 
-Prepared = tuple[bytes, dict[int, Any], str, list[tuple[int, str]], int]
-"""Answer, objects, which reads are checked, methods that may not run as reads, and the quiet slots."""
+Prepared = tuple[bytes, dict[int, Any], str, list[tuple[int, str]], int, list[tuple[int, int]]]
+"""Answer, objects, which reads are checked, methods that may not run as reads, quiet slots, and budgets."""
 
-VERSION = 4
+VERSION = 5
 """Version of the protocol between node and host."""
 
 DESCRIPTORS_MAX = 1024
@@ -90,7 +92,10 @@ class Host:
             confinement = _confinement.confine(greeting["paths"], greeting["scratch"])
         objects: dict[int, Any] = {}
         _environment.refuse_effects(False)
-        for number, name, path, (args, kwargs) in greeting["objects"]:
+        budgets = {number: budget for number, _, _, _, budget in greeting["objects"]}
+        if any(budgets.values()):
+            _steps.install(path for _, _, path, _, _ in greeting["objects"])
+        for number, name, path, (args, kwargs), _ in greeting["objects"]:
             try:
                 _allow(greeting["allow"])
                 cls = _find_class(path, greeting["paths"])
@@ -108,13 +113,13 @@ class Host:
         if greeting["snapshots"]:
             # Without images no read is checked, so only what is declared is taken for one.
             self._reads = _reads.Reads()
-        fingerprint = _fingerprint.fingerprint()
+        fingerprint = _fingerprint.fingerprint({each[1]: each[4] for each in greeting["objects"]})
         _environment.refuse_effects(True)
         checking = greeting["checks"] if greeting["snapshots"] else "never"
         liars = [(number, method) for number, method in greeting["liars"]]
         version, process = platform.python_version(), _environment.real_pid()
         answer = _native.dumps(["ready", confinement, version, process, fingerprint])
-        return answer, objects, checking, liars, greeting["quiet"]
+        return answer, objects, checking, liars, greeting["quiet"], list(budgets.items())
 
     def _tell(self, text: str) -> None:
         """To the node's log, also while what objects print is dropped."""
@@ -174,6 +179,19 @@ class Host:
         return NotReadOnly(
             f"`{method}` of {cls} is declared read-only and changes {changed}: remove the declaration "
             "(@quorate.readonly, __quorate_reads__) or the change; this replica is rebuilt"
+        )
+
+    def spent(
+        self, target: Any, method: str, budget: int, ended: types.TracebackType | None
+    ) -> BudgetExceeded:
+        """The error of a call that took more steps than it may; the same on every replica."""
+        place = ""
+        while ended is not None:
+            place = f", in {os.path.basename(ended.tb_frame.f_code.co_filename)}:{ended.tb_lineno}"
+            ended = ended.tb_next
+        return BudgetExceeded(
+            f"`{_plain(method)}` of {type(target).__name__} took more than {budget} steps, which --budget "
+            f"allows{place}; it was ended and has changed nothing"
         )
 
     def freeze(self, objects: dict[int, Any], path: str) -> int:
@@ -418,7 +436,7 @@ def _one_line(error: BaseException) -> str:
 
 
 def _refusal(name: str, kind: str, reason: str) -> Prepared:
-    return _native.dumps(["unfit", name, kind, reason]), {}, "never", [], 0
+    return _native.dumps(["unfit", name, kind, reason]), {}, "never", [], 0, []
 
 
 def _write_image(objects: dict[int, Any], path: str, writer: int, stream: int, parent: int) -> None:

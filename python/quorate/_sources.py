@@ -13,6 +13,8 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
+from quorate import _steps
+
 UNKNOWN: Any = object()
 """A value that reading the source does not tell."""
 
@@ -114,7 +116,7 @@ def node_of(function: types.FunctionType) -> _Function | None:
 def _codes_in(file: str) -> dict[tuple[str, int], types.CodeType]:
     try:
         with open(file, encoding="utf-8") as source:
-            waiting = [compile(source.read(), file, "exec", dont_inherit=True)]
+            waiting = [_steps.compiled(source.read(), file)]
     except (OSError, SyntaxError, ValueError):
         return {}
     found = {}

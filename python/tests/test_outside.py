@@ -70,7 +70,7 @@ def prepared(class_path: str, with_snapshots: bool, refuses: bool = True) -> Any
         "quiet": 0,
         "checks": "sample",
         "liars": [],
-        "objects": [[1, "it", class_path, [[], {}]]],
+        "objects": [[1, "it", class_path, [[], {}], 0]],
     }
     before = list(sys.path)
     try:

@@ -26,6 +26,7 @@ pub(crate) mod reply {
     pub(crate) const RESTORED: u8 = 0x87;
     pub(crate) const RESTORE_FAILED: u8 = 0x88;
     pub(crate) const READ_WROTE: u8 = 0x89;
+    pub(crate) const SPENT: u8 = 0x8a;
 }
 
 /// How a call ended.
@@ -138,6 +139,13 @@ impl Outbox {
         self.u64(slot);
         self.u32(0);
         OpenOutcomes { start, count: 0 }
+    }
+
+    /// Takes back a frame with outcomes, and with it what was appended after `end`; returns that.
+    pub(crate) fn drop_part(&mut self, part: &OpenOutcomes, end: usize) -> Vec<u8> {
+        let last = self.0.split_off(end);
+        self.0.truncate(part.start);
+        last
     }
 
     /// One more outcome was appended. Returns whether the part is large enough to be sent.

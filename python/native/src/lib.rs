@@ -30,6 +30,7 @@ mod reads;
 mod rehearsal;
 mod serve;
 mod set_layout;
+mod steps;
 mod type_slots;
 mod wait;
 
@@ -131,6 +132,9 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(client::after_fork, module)?)?;
     module.add_function(wrap_pyfunction!(entrance::leave, module)?)?;
     module.add_function(wrap_pyfunction!(pending::gather_calls, module)?)?;
+    module.add_function(wrap_pyfunction!(steps::begin_steps, module)?)?;
+    module.add_function(wrap_pyfunction!(steps::end_steps, module)?)?;
+    module.add("Step", steps::step_type(module.py())?)?;
     module.add_class::<client::NativeClient>()?;
     module.add_class::<method::NativeRoute>()?;
     module.add_class::<method::NativeMethod>()?;

@@ -31,6 +31,7 @@ pub(crate) fn is_installed() -> bool {
 /// What is numbered from here to `end_import` belongs to a module.
 #[pyfunction]
 pub(crate) fn begin_import(module: &str) {
+    crate::steps::hold();
     if let Some(numbers) = numbers().as_mut() {
         numbers.imports.push(mix_text(1, module));
     }
@@ -39,6 +40,7 @@ pub(crate) fn begin_import(module: &str) {
 /// Ends what the last `begin_import` began.
 #[pyfunction]
 pub(crate) fn end_import() {
+    crate::steps::release();
     if let Some(numbers) = numbers().as_mut() {
         numbers.imports.pop();
     }

@@ -4,14 +4,16 @@
 //! `quorate._data_model` allows: public methods and attributes of their class, and the special methods that it defines. What needs no speed (making objects, snapshots, describing
 //! exceptions) is asked of the Python object `host`.
 
+mod budgets;
+
 use crate::activity::{QUERY, SharedActivity};
 use crate::encode::Draws;
 use crate::frames::{FrameBody, Inbox, Outbox, RAISED, RETURNED, reply, request};
 use crate::reads::{Checking, Declared, ReadGuard};
-use crate::{agreed_text, decode, encode, environment, hooks, layout, numbers, wait};
+use crate::{agreed_text, decode, encode, environment, hooks, layout, numbers, steps, wait};
 use pyo3::exceptions::{PyConnectionError, PyMemoryError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyList, PyString, PyTraceback, PyTuple};
 use quorate_types::PAYLOAD_BYTES_MAX;
 use std::collections::HashMap;
 use std::io::{ErrorKind, Write};
@@ -52,6 +54,8 @@ pub(crate) fn serve(fd: RawFd, activity_fd: RawFd, host: Bound<'_, PyAny>) -> Py
         stream: unsafe { UnixStream::from_raw_fd(fd) },
         outbox: Outbox::default(),
         objects: HashMap::new(),
+        budgets: Vec::new(),
+        ended_at: None,
         methods: HashMap::new(),
         reads: ReadGuard::new(),
         quiet_upto: None,
@@ -69,6 +73,10 @@ struct Server<'py> {
     stream: UnixStream,
     outbox: Outbox,
     objects: HashMap<u32, Bound<'py, PyAny>>,
+    /// Steps that a call of each object may take; a group has few objects.
+    budgets: Vec<(u32, i64)>,
+    /// Where the call that used up its budget was then.
+    ended_at: Option<Bound<'py, PyTraceback>>,
     /// How methods are called, by class and name.
     methods: HashMap<(usize, Box<str>), Way<'py>>,
     /// What a method returns that is not finished yet: coroutines and asynchronous generators.
@@ -165,12 +173,14 @@ impl<'py> Server<'py> {
             String,
             Vec<(u32, String)>,
             u64,
+            Vec<(u32, i64)>,
         );
-        let (answer, objects, checking, liars, quiet_upto): Prepared<'py> = self
+        let (answer, objects, checking, liars, quiet_upto, budgets): Prepared<'py> = self
             .host
             .call_method1("prepare", (PyBytes::new(self.host.py(), body),))?
             .extract()?;
         self.objects = objects;
+        self.budgets = budgets;
         // Reads ask for it too, for a cache by instance.
         let mut numbers: Vec<&u32> = self.objects.keys().collect();
         numbers.sort_unstable();
@@ -207,7 +217,10 @@ impl<'py> Server<'py> {
             let payload = body.bytes(length)?;
             environment::enter(self.wall_ns, entropy, self.slot, index);
             self.activity.begin(self.slot, index, object);
-            self.answer(object, payload)?;
+            let answer = self.outbox.0.len();
+            if self.is_spent_by(object, payload)? {
+                return self.tell_spent(&part, index, answer);
+            }
             if self.outbox.is_large_with_one_more(&mut part) {
                 // No call runs while the node is slow to read.
                 self.activity.idle();
@@ -287,7 +300,7 @@ impl<'py> Server<'py> {
             Declared::Proven => Draws::Fresh,
             Declared::Read | Declared::Call | Declared::Lied => Draws::All,
         };
-        let answered = self.answer(object, payload);
+        let answered = self.is_spent_by(object, payload);
         self.draws = Draws::All;
         answered?;
         if self.reads.is_unchanged(&before, &target)? {
@@ -344,6 +357,9 @@ impl<'py> Server<'py> {
             }
             Err(error) => {
                 self.outbox.0.truncate(start);
+                if steps::is_spent() {
+                    self.ended_at = error.traceback(self.host.py());
+                }
                 self.raised(start, error)?;
             }
         }

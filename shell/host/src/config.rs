@@ -2,9 +2,10 @@
 //!
 //! The node and `quorate up` fill it; everything below [`crate::Host`] reads it.
 
-use crate::limits::{CALL_TIMEOUT, HOST_MEMORY_BYTES};
+use crate::limits::{BUDGET_STEPS, CALL_TIMEOUT, HOST_MEMORY_BYTES};
 use bytes::Bytes;
 use quorate_types::{ObjectId, Slot};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -84,6 +85,8 @@ pub struct PythonConfig {
     pub unkept_state: UnkeptState,
     /// A call or a read that runs longer has its process killed; `None` for never.
     pub call_timeout: Option<Duration>,
+    /// Steps that a call of an object may take, 0 for as many as it likes; [`BUDGET_STEPS`] for one that is not named.
+    pub budgets: BTreeMap<ObjectId, u64>,
     /// Which reads are checked for having changed nothing.
     pub read_checks: ReadChecks,
     /// Address space that the process may use.
@@ -103,9 +106,16 @@ impl Default for PythonConfig {
             with_snapshots: true,
             unkept_state: UnkeptState::default(),
             call_timeout: Some(CALL_TIMEOUT),
+            budgets: BTreeMap::new(),
             read_checks: ReadChecks::Sample,
             memory_bytes_max: Some(HOST_MEMORY_BYTES),
         }
+    }
+}
+
+impl PythonConfig {
+    pub(crate) fn budget_of(&self, object: ObjectId) -> u64 {
+        self.budgets.get(&object).copied().unwrap_or(BUDGET_STEPS)
     }
 }
 

@@ -17,6 +17,10 @@ pub const HANG_REPORTED_AFTER: Duration = Duration::from_secs(1);
 /// wait unless told otherwise.
 pub const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Steps that a call may take unless told otherwise. Short rounds take some seconds then, less than [`CALL_TIMEOUT`], and a
+/// call that means to end takes a hundredth.
+pub const BUDGET_STEPS: u64 = 50_000_000;
+
 /// How long a read that ended its process is answered from memory: a client gives a silent node up after 4 s at
 /// most, and asks every node of a group of five until then.
 pub const ENDED_READ_KEPT: Duration = Duration::from_secs(20);

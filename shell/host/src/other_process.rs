@@ -21,7 +21,7 @@ use crate::outcomes::{SlotOutcomes, fit};
 use crate::process_end::{ProcessEnd, ended_read, reason};
 use crate::protocol::{Greeted, Reply, put_restore};
 use crate::scratch::Scratch;
-use crate::sending::{send_work, with_skipped};
+use crate::sending::{LeftOut, send_work, with_left_out};
 use crate::watch::Watch;
 use crate::work_log::{HostWork, Sent, WorkLog};
 use bytes::Bytes;
@@ -57,8 +57,8 @@ pub(crate) struct OtherProcess {
     greeted: Greeted,
     /// Methods that changed their object as reads.
     liars: BTreeSet<(ObjectId, String)>,
-    /// Calls that are not executed, of slots after the base image.
-    skips: BTreeSet<(Slot, u32)>,
+    /// Calls that are not executed, of slots after the base image: skipped ones, and those that took too many steps.
+    left_out: LeftOut,
     /// Outcomes of the slot that the process is executing.
     gathered: SlotOutcomes,
     /// Whether more replies may lie in the stream.
@@ -130,7 +130,7 @@ impl OtherProcess {
             last_death: None,
             ended_reads: EndedReads::default(),
             liars: BTreeSet::new(),
-            skips: BTreeSet::new(),
+            left_out: LeftOut::new(),
             gathered: SlotOutcomes::default(),
             is_unread: false,
         };
@@ -162,7 +162,7 @@ impl OtherProcess {
             None if slot > self.newest => Sent::NotYet,
             None => return,
         };
-        self.skips.insert((slot, index));
+        self.left_out.insert((slot, index), Outcome::Skipped);
         let is_down_for_it = self
             .last_death
             .as_ref()
@@ -241,7 +241,7 @@ impl OtherProcess {
             // The greeting or the image may be larger than what the socket takes at once.
             Life::Starting { process, .. } | Life::Restoring { process } => process.write(),
             Life::Up { process } => {
-                send_work(process, &mut self.work_log, &self.scratch, &self.skips)
+                send_work(process, &mut self.work_log, &self.scratch, &self.left_out)
             }
             Life::Waiting { .. } | Life::Over => return,
         };
@@ -357,6 +357,11 @@ impl OtherProcess {
                 }
             }
             Reply::ImageFailed { slot, reason } => self.image_failed(slot, reason),
+            Reply::Spent {
+                slot,
+                index,
+                outcome,
+            } => self.spent(slot, index, outcome),
             Reply::ReadWrote { object, method } => self.read_wrote(object, method),
         }
     }
@@ -373,7 +378,7 @@ impl OtherProcess {
                 is_news,
             )) if *asked == slot => {
                 if is_news {
-                    let outcomes = with_skipped(slot, calls, told, &self.skips);
+                    let outcomes = with_left_out(slot, calls, told, &self.left_out);
                     self.last_death = None;
                     self.watch.release();
                     self.told = self.told.max(slot);
@@ -413,6 +418,15 @@ impl OtherProcess {
         self.life = Life::Up { process };
         self.events.push(HostEvent::Up);
         self.flush();
+    }
+
+    /// As if the call had never begun: the next process gets all but that call.
+    fn spent(&mut self, slot: Slot, index: u32, outcome: Outcome) {
+        if self.work_log.executing().is_none_or(|(at, _)| at != slot) {
+            return self.out_of_step();
+        }
+        self.left_out.insert((slot, index), fit(outcome));
+        self.died(&ProcessEnd::Spent);
     }
 
     /// What the process has executed before the read is in the work log, so a new one has the right state.

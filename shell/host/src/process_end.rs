@@ -20,6 +20,8 @@ pub(crate) enum ProcessEnd {
     },
     /// A call or a read ran longer than this.
     Late(Duration),
+    /// A call took more steps than it may, and what it changed must go.
+    Spent,
     /// The files of its code have changed since the node started.
     OtherCode,
 }
@@ -40,6 +42,7 @@ pub(crate) fn reason(ended: &ProcessEnd, status: &str) -> String {
         ProcessEnd::Late(limit) => {
             format!("a call ran longer than --call-timeout allows, {limit:?}")
         }
+        ProcessEnd::Spent => "a call took more steps than --budget allows: the state is made anew without it".to_owned(),
         ProcessEnd::OtherCode => "the objects' code has changed on the disk since this node started, and calls that are \
             acknowledged would be executed again with it: put the old code back, or stop the group and start it \
             with --accept-code"
@@ -57,6 +60,7 @@ pub(crate) fn ended_read(call: Option<&RunningCall>, ended: &ProcessEnd) -> Outc
         ProcessEnd::Stream(_)
         | ProcessEnd::Broken(_)
         | ProcessEnd::ReadWrote { .. }
+        | ProcessEnd::Spent
         | ProcessEnd::OtherCode => {
             format!("`{method}` ended the host process")
         }

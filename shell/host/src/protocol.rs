@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Version of this protocol; a host that speaks another says so in its answer to the greeting.
-pub const HOST_PROTOCOL_VERSION: i64 = 4;
+pub const HOST_PROTOCOL_VERSION: i64 = 5;
 
 const HELLO: u8 = 1;
 const EXECUTE: u8 = 2;
@@ -31,6 +31,7 @@ const IMAGE_FAILED: u8 = 0x86;
 const RESTORED: u8 = 0x87;
 const RESTORE_FAILED: u8 = 0x88;
 const READ_WROTE: u8 = 0x89;
+const SPENT: u8 = 0x8a;
 
 /// What a host says.
 #[derive(Debug, PartialEq)]
@@ -69,6 +70,12 @@ pub(crate) enum Reply {
     RestoreFailed {
         slot: Slot,
         reason: String,
+    },
+    /// A call took more steps than it may and must leave no trace; the process executes nothing more.
+    Spent {
+        slot: Slot,
+        index: u32,
+        outcome: Outcome,
     },
     /// A method that is declared read-only changed its object; the process executes nothing more.
     ReadWrote {
@@ -154,7 +161,7 @@ pub(crate) fn put_hello(
         text(out, "objects");
         put_list(out, objects.len());
         for object in objects {
-            put_list(out, 4);
+            put_list(out, 5);
             put_int(out, i64::from(object.id.0));
             text(out, &object.name);
             text(out, &object.class);
@@ -162,6 +169,7 @@ pub(crate) fn put_hello(
                 [] => out.extend_from_slice(&[0x82, 0x80, 0xa0]),
                 pair => out.extend_from_slice(pair),
             }
+            put_int(out, config.budget_of(object.id).cast_signed());
         }
     });
 }
@@ -253,6 +261,11 @@ pub(crate) fn take_reply(bytes: &[u8]) -> Result<Option<(Reply, usize)>, Broken>
         RESTORE_FAILED => Reply::RestoreFailed {
             slot: Slot(body.u64()?),
             reason: body.text(),
+        },
+        SPENT => Reply::Spent {
+            slot: Slot(body.u64()?),
+            index: body.u32()?,
+            outcome: body.outcome()?,
         },
         READ_WROTE => Reply::ReadWrote {
             object: ObjectId(body.u32()?),
@@ -367,6 +380,22 @@ mod tests {
         assert!(take_reply(&whole).is_err());
         assert!(take_reply(&[0, 0, 0, 0]).is_err());
         assert!(take_reply(&[0xff, 0xff, 0xff, 0xff]).is_err());
+    }
+
+    #[test]
+    fn a_call_that_took_too_many_steps_is_told_with_its_place_and_outcome() {
+        let mut whole = vec![0, 0, 0, 0, SPENT];
+        whole.extend_from_slice(&7u64.to_le_bytes());
+        whole.extend_from_slice(&3u32.to_le_bytes());
+        whole.extend_from_slice(&[1, 1, 0, 0, 0, 0xf6]);
+        let length = whole.len() as u32 - 4;
+        whole[..4].copy_from_slice(&length.to_le_bytes());
+        let spent = Reply::Spent {
+            slot: Slot(7),
+            index: 3,
+            outcome: Outcome::Raised(Bytes::from_static(&[0xf6])),
+        };
+        assert_eq!(take_reply(&whole), Ok(Some((spent, whole.len()))));
     }
 
     #[test]

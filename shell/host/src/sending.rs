@@ -1,6 +1,6 @@
-//! Sends the work log to the host process, without the calls that the group decided to skip.
+//! Sends the work log to the host process, without the calls that the group decided to skip or that took too many steps.
 //!
-//! The outcome of a skipped call is inserted among those that the process sends. Only `other_process` calls it.
+//! The outcome of such a call is inserted among those that the process sends. Only `other_process` calls it.
 
 use crate::child::Process;
 use crate::process_end::ProcessEnd;
@@ -8,14 +8,17 @@ use crate::protocol::{put_execute, put_query, put_restore, put_snapshot};
 use crate::scratch::Scratch;
 use crate::work_log::{HostWork, WorkLog};
 use quorate_types::{Call, Outcome, Slot};
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
+
+/// Calls that no process gets, with their outcomes.
+pub(crate) type LeftOut = BTreeMap<(Slot, u32), Outcome>;
 
 /// Sends as much of the work that waits as the process takes.
 pub(crate) fn send_work(
     process: &mut Process,
     work_log: &mut WorkLog,
     scratch: &Scratch,
-    skips: &BTreeSet<(Slot, u32)>,
+    left_out: &LeftOut,
 ) -> Result<(), ProcessEnd> {
     loop {
         let id = process.id();
@@ -23,10 +26,10 @@ pub(crate) fn send_work(
         while let Some(outbox) = process.outbox() {
             match work_log.next_to_send() {
                 Some(HostWork::Execute { slot, stamp, calls }) => {
-                    let is_skipped = |call: &Call| skips.contains(&(*slot, call.index));
-                    if calls.iter().any(is_skipped) {
+                    let is_left_out = |call: &Call| left_out.contains_key(&(*slot, call.index));
+                    if calls.iter().any(is_left_out) {
                         let left: Vec<Call> =
-                            calls.iter().filter(|c| !is_skipped(c)).cloned().collect();
+                            calls.iter().filter(|c| !is_left_out(c)).cloned().collect();
                         put_execute(outbox, *slot, *stamp, &left);
                     } else {
                         put_execute(outbox, *slot, *stamp, calls);
@@ -54,23 +57,20 @@ pub(crate) fn send_work(
     }
 }
 
-/// Puts the outcome of each skipped call into its place among those that the process told.
-pub(crate) fn with_skipped(
+/// Puts the outcome of each call that was left out into its place among those that the process told.
+pub(crate) fn with_left_out(
     slot: Slot,
     calls: &[Call],
     told: Vec<Outcome>,
-    skips: &BTreeSet<(Slot, u32)>,
+    left_out: &LeftOut,
 ) -> Vec<Outcome> {
     if told.len() == calls.len() {
         return told;
     }
     let mut told = told.into_iter();
     let outcome = |call: &Call| {
-        if skips.contains(&(slot, call.index)) {
-            Some(Outcome::Skipped)
-        } else {
-            told.next()
-        }
+        let known = left_out.get(&(slot, call.index)).cloned();
+        known.or_else(|| told.next())
     };
     calls.iter().filter_map(outcome).collect()
 }

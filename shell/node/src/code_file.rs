@@ -34,6 +34,9 @@ pub(crate) struct Code {
     hash: String,
     /// Interpreter and version.
     python: String,
+    /// Steps that a call of each object may take.
+    #[serde(default)]
+    budgets: BTreeMap<String, u64>,
     /// Versions of the installed packages that the objects' modules import.
     packages: BTreeMap<String, String>,
     /// The objects' own modules.
@@ -95,13 +98,17 @@ impl CodeFile {
         let standing = match self.read()? {
             None => Standing::First,
             Some(pinned) if pinned == code => Standing::Same,
-            Some(pinned) if other == OtherCode::Refused => {
-                return Err(NodeError::OtherCode {
-                    dir: self.directory,
-                    changes: bounded(differences(&pinned, &code)).join("\n"),
-                });
-            }
-            Some(_) => Standing::Other,
+            Some(pinned) => match differences(&pinned, &code) {
+                // An earlier version of Quorate pinned less.
+                changes if changes.is_empty() => Standing::First,
+                changes if other == OtherCode::Refused => {
+                    return Err(NodeError::OtherCode {
+                        dir: self.directory,
+                        changes: bounded(changes).join("\n"),
+                    });
+                }
+                _ => Standing::Other,
+            },
         };
         let file = self;
         Ok(FoundCode {
@@ -193,6 +200,13 @@ fn differences(pinned: &Code, found: &Code) -> Vec<String> {
     let mut lines = Vec::new();
     if pinned.python != found.python {
         lines.push(format!("{} became {}", pinned.python, found.python));
+    }
+    for (name, after) in &found.budgets {
+        if let Some(before) = pinned.budgets.get(name).filter(|before| *before != after) {
+            lines.push(format!(
+                "the budget of {name}: {before} steps became {after}"
+            ));
+        }
     }
     let packages = pinned.packages.keys().chain(found.packages.keys());
     for name in packages.collect::<BTreeSet<_>>() {

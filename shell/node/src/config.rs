@@ -160,6 +160,9 @@ pub struct ObjectConfig {
     /// Constructor keyword arguments as a JSON object.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kwargs: Option<String>,
+    /// Steps that one of its calls may take: rounds of loops and starts of functions; 0 for as many as it likes.
+    #[serde(default = "budget")]
+    pub budget: u64,
     /// Directories in which Python looks for the module.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub path: Vec<PathBuf>,
@@ -256,6 +259,10 @@ fn host_memory() -> u64 {
     quorate_host::limits::HOST_MEMORY_BYTES
 }
 
+fn budget() -> u64 {
+    quorate_host::limits::BUDGET_STEPS
+}
+
 fn window() -> u64 {
     NodeConfig::WINDOW
 }
@@ -343,6 +350,9 @@ impl NodeConfig {
                     "objects[{index}].name: \"{}\" appears twice",
                     object.name
                 ));
+            }
+            if object.budget > i64::MAX.cast_unsigned() {
+                return Err(format!("objects[{index}].budget: takes at most 2^63 - 1"));
             }
             object
                 .arguments()
@@ -446,6 +456,10 @@ impl NodeConfig {
                 ReadChecksConfig::All => ReadChecks::All,
             },
             memory_bytes_max: (self.host_memory > 0).then_some(self.host_memory),
+            budgets: (0..)
+                .map(ObjectId)
+                .zip(self.objects.iter().map(|object| object.budget))
+                .collect(),
             allow: self.allow.clone(),
             sandbox: match self.sandbox {
                 SandboxConfig::On => Sandbox::On,

@@ -77,6 +77,10 @@ pub(crate) struct UpArgs {
     /// that ended every host. Default: 10, or as the directory has it.
     #[arg(long, env = "QUORATE_CALL_TIMEOUT", value_name = "SECONDS", value_parser = crate::seconds::span_or_never)]
     pub(crate) call_timeout: Option<f64>,
+    /// Steps that a call may take before it is ended on all replicas alike and undone: rounds of loops and starts of
+    /// functions, in the objects' own modules; 0 for as many as it likes. Default: 50000000, or as the directory has it.
+    #[arg(long, env = "QUORATE_BUDGET", value_name = "STEPS", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
+    pub(crate) budget: Option<u64>,
     /// Memory that a host process may use, such as 4GiB, or none. Default: 4GiB, or as the directory has it.
     #[arg(long, value_name = "BYTES", value_parser = settings::memory)]
     pub(crate) host_memory: Option<u64>,

@@ -6,6 +6,7 @@ use super::tls::{self, ClientFiles};
 use crate::error::{CliError, code};
 use crate::node::{PersistArg, hex, node_error, random};
 use quorate_client::TlsClient;
+use quorate_host::limits::BUDGET_STEPS;
 use quorate_host::{HostConfig, HostedObject, PythonConfig, Sandbox, UnkeptState};
 use quorate_node::{
     LimitsConfig, MemberConfig, NodeConfig, NodeError, ObjectConfig, ReadChecksConfig,
@@ -172,15 +173,17 @@ impl Plan {
     }
 }
 
-/// The interpreter and the packages that are allowed: as given, else as the directory has them.
-fn runtime(args: &UpArgs) -> (Option<PathBuf>, Vec<String>) {
+/// The interpreter, the packages that are allowed, and the steps of a call: as given, else as the directory has them.
+fn runtime(args: &UpArgs) -> (Option<PathBuf>, Vec<String>, u64) {
     let dir = args.dir.as_ref();
     let held = dir.and_then(|dir| NodeConfig::read(&config_path(dir, 1)).ok());
+    let budget = held.as_ref().map(|held| held.objects[0].budget);
     let (python, allow) = held.map_or_else(Default::default, |held| (held.python, held.allow));
     let given = Some(&args.allow).filter(|given| !given.is_empty());
     (
         args.python.clone().or(python),
         given.cloned().unwrap_or(allow),
+        args.budget.or(budget).unwrap_or(BUDGET_STEPS),
     )
 }
 
@@ -224,12 +227,13 @@ fn object_config(
         class: args.class.clone(),
         arguments,
     };
-    let (interpreter, allow) = runtime(args);
+    let (interpreter, allow, budget) = runtime(args);
     // Before anything is made: a wrong class leaves nothing behind.
     let code = quorate_host::check(HostConfig {
         objects: vec![spec],
         python: PythonConfig {
             interpreter,
+            budgets: [(ObjectId(0), budget)].into(),
             paths: vec![here.clone()],
             with_snapshots: !args.no_snapshot,
             unkept_state,
@@ -247,6 +251,7 @@ fn object_config(
         class: args.class.clone(),
         args: args.args.clone(),
         kwargs: args.kwargs.clone(),
+        budget,
         path: vec![here],
     };
     Ok((object, code))

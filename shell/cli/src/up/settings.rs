@@ -70,6 +70,9 @@ pub(super) fn apply(args: &UpArgs, object: &ObjectConfig, config: &mut NodeConfi
     if let Some(seconds) = args.call_timeout {
         config.call_timeout = seconds;
     }
+    if let Some(steps) = args.budget {
+        config.objects[0].budget = steps;
+    }
     if let Some(bytes) = args.host_memory {
         config.host_memory = bytes;
     }
@@ -122,6 +125,7 @@ pub(super) fn json(config: &NodeConfig) -> Value {
     json!({
         // JSON has no infinity: null is never.
         "call_timeout": config.call_timeout.is_finite().then_some(config.call_timeout),
+        "budget": config.objects[0].budget,
         "host_memory": config.host_memory,
         "sandbox": config.sandbox,
     })

@@ -28,7 +28,7 @@ impl OtherProcess {
                     self.events.push(HostEvent::Restored { slot });
                 }
                 self.work_log.rebase(slot, images);
-                self.forget_skips();
+                self.forget_left_out();
             }
             _ => self.out_of_step(),
         }
@@ -58,7 +58,7 @@ impl OtherProcess {
             return;
         };
         self.work_log.rebase(slot, images.clone());
-        self.forget_skips();
+        self.forget_left_out();
         if is_private {
             self.is_shortening = false;
             self.shorten_at = self.work_log.weight() + WORK_LOG_BYTES_MAX;
@@ -72,9 +72,9 @@ impl OtherProcess {
     }
 
     /// Calls before the base image are never sent again.
-    pub(super) fn forget_skips(&mut self) {
+    pub(super) fn forget_left_out(&mut self) {
         if let Some((base, _)) = self.work_log.base() {
-            self.skips.retain(|(slot, _)| slot > base);
+            self.left_out.retain(|(slot, _), _| slot > base);
         }
     }
 

@@ -1,0 +1,61 @@
+//! Calls that take more steps than their object's budget: ended, told to the node, and undone by it.
+
+use super::Server;
+use crate::frames::{OpenOutcomes, reply};
+use crate::{decode, steps};
+use pyo3::prelude::*;
+
+impl Server<'_> {
+    /// Answers a call within the budget of its object. Where it takes more steps, the answer says that instead.
+    #[inline]
+    pub(super) fn is_spent_by(&mut self, object: u32, payload: &[u8]) -> PyResult<bool> {
+        let start = self.outbox.0.len();
+        let found = self.budgets.iter().find(|(number, _)| *number == object);
+        let budget = found.map_or(0, |(_, budget)| *budget);
+        steps::begin(budget);
+        let answered = self.answer(object, payload);
+        let is_spent = steps::end();
+        answered?;
+        if is_spent {
+            self.outbox.0.truncate(start);
+            self.spent(start, object, payload, budget)?;
+        }
+        Ok(is_spent)
+    }
+
+    /// Appends the error of a call that took more steps than it may.
+    #[cold]
+    fn spent(&mut self, start: usize, object: u32, payload: &[u8], budget: i64) -> PyResult<()> {
+        let py = self.host.py();
+        let method = decode::method(py, payload)?;
+        let told = (
+            self.objects.get(&object),
+            method,
+            budget,
+            self.ended_at.take(),
+        );
+        let error = self.host.call_method1("spent", told);
+        let error = error.map_or_else(|failure| failure, PyErr::from_value);
+        self.raised(start, error)
+    }
+
+    /// Tells the node which call must leave no trace, and how it ended. The node replaces this process by one that does not
+    /// get the call.
+    #[cold]
+    pub(super) fn tell_spent(
+        &mut self,
+        part: &OpenOutcomes,
+        index: u32,
+        answer: usize,
+    ) -> PyResult<()> {
+        self.activity.idle();
+        let outcome = self.outbox.drop_part(part, answer);
+        let start = self.outbox.begin(reply::SPENT);
+        self.outbox.u64(self.slot);
+        self.outbox.u32(index);
+        self.outbox.0.extend_from_slice(&outcome);
+        self.outbox.end(start);
+        self.is_over = true;
+        Ok(())
+    }
+}

@@ -1,0 +1,157 @@
+"""A call that takes more steps than its budget is ended everywhere, and leaves no trace."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+import urllib.request
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from endless_subjects import Spinner
+
+import quorate
+from quorate import _local, _native, _steps
+
+HERE = Path(__file__).parent
+
+
+def start(*options: str) -> AbstractContextManager[dict[str, Any]]:
+    return _local.start_group("endless_subjects:Spinner", ["--port", "0", *options], HERE)
+
+
+def digests(ready: dict[str, Any]) -> set[str]:
+    """The digests of the replies on all nodes, as soon as all have executed the same."""
+    until = time.monotonic() + 30
+    found = told(ready)
+    while len({executed for executed, _ in found}) > 1:
+        assert time.monotonic() < until, found
+        found = told(ready)
+    return {digest for _, digest in found}
+
+
+def told(ready: dict[str, Any]) -> set[tuple[int, str]]:
+    found = set()
+    for node in ready["nodes"]:
+        with urllib.request.urlopen(f"http://{node['admin']}/status", timeout=20) as answer:
+            status = json.load(answer)
+        found.add((status["executed"], status["digest"]))
+    return found
+
+
+@pytest.mark.parametrize("method", ["spin", "swallow", "hold_on", "gather", "bounce"])
+def test_a_call_that_never_ends_is_ended_and_has_changed_nothing(method: str) -> None:
+    with (
+        start("--budget", "200000") as ready,
+        quorate.connect(ready["endpoint"], Spinner, timeout=60) as spinner,
+    ):
+        assert spinner.add() == 1
+        with pytest.raises(quorate.BudgetExceeded, match=f"`{method}` of Spinner took more than 200000"):
+            getattr(spinner, method)()
+        assert spinner.add() == 2
+        assert len(digests(ready)) == 1
+
+
+def test_the_message_says_where_the_call_was() -> None:
+    with (
+        start("--budget", "1000", "--nodes", "1") as ready,
+        quorate.connect(ready["endpoint"], Spinner, timeout=60) as spinner,
+        pytest.raises(quorate.BudgetExceeded, match=r", in endless_subjects.py:\d+; it was ended"),
+    ):
+        spinner.spin()
+
+
+def test_calls_before_and_after_in_one_batch_are_executed_once() -> None:
+    with (
+        start("--budget", "100000") as ready,
+        quorate.connect(ready["endpoint"], Spinner, timeout=60) as spinner,
+    ):
+        calls = [quorate.submit(spinner.spin if n == 5 else spinner.add) for n in range(10)]
+        outcomes: list[Any] = [call.exception(timeout=60) or call.result() for call in calls]
+        assert isinstance(outcomes.pop(5), quorate.BudgetExceeded)
+        assert sorted(outcomes) == list(range(1, 10))
+
+
+def test_a_start_from_the_log_ends_the_call_again(tmp_path: Path) -> None:
+    options = ["--budget", "50000", "--nodes", "1", "--dir", str(tmp_path), "--no-snapshot"]
+    with start(*options) as ready, quorate.connect(ready["endpoint"], Spinner, timeout=60) as spinner:
+        assert spinner.add() == 1
+        with pytest.raises(quorate.BudgetExceeded):
+            spinner.spin()
+    with start(*options) as ready, quorate.connect(ready["endpoint"], Spinner, timeout=60) as spinner:
+        assert spinner.add() == 2
+
+
+def test_a_budget_belongs_to_the_code_of_a_group(tmp_path: Path) -> None:
+    options = ["--nodes", "1", "--dir", str(tmp_path), "--persist", "disk"]
+    with start(*options, "--budget", "70000") as ready:
+        assert ready["settings"]["budget"] == 70000
+    with pytest.raises(quorate.Unavailable, match="the budget of Spinner: 70000 steps became 80000"):
+        start(*options, "--budget", "80000").__enter__()
+    with start(*options) as ready:
+        assert ready["settings"]["budget"] == 70000, "what was refused has changed nothing"
+
+
+def test_an_endless_read_is_ended_too() -> None:
+    with (
+        start("--budget", "100000", "--nodes", "1") as ready,
+        quorate.connect(ready["endpoint"], Spinner, timeout=60) as spinner,
+    ):
+        with pytest.raises(quorate.BudgetExceeded, match="`spin_reading` of Spinner"):
+            spinner.spin_reading()
+        assert spinner.total() == 0
+
+
+COUNTED = """
+def none():
+    pass
+def rounds(n):
+    "A docstring stays."
+    for _ in range(n):
+        pass
+    while n:
+        n -= 1
+def made(n):
+    return sum(x for x in [y for y in range(n)])
+def called(n):
+    return sorted(range(n), key=lambda x: -x)
+"""
+
+STEPS = """
+import sys
+from quorate import _native, _steps
+sys.path.insert(0, sys.argv[1])
+_steps.install(["counted_subject:None"])
+import counted_subject
+def steps(call, *args):
+    _native.begin_steps(10**6)
+    call(*args)
+    return _native.end_steps(10**6)
+found = counted_subject
+print(steps(found.none), steps(found.rounds, 10), steps(found.made, 10), steps(found.called, 10))
+print(found.rounds.__doc__)
+"""
+
+
+def test_rounds_and_starts_of_functions_are_counted_and_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / "counted_subject.py").write_text(COUNTED)
+    command = [sys.executable, "-c", STEPS, str(tmp_path)]
+    told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    assert told.splitlines() == ["1 21 21 11", "A docstring stays."]
+    assert not list(tmp_path.rglob("*.pyc")), "counted code is nobody else's"
+
+
+def test_a_budget_is_used_up_by_the_step_after_it() -> None:
+    step = _native.Step()
+    for steps, left in ((3, 3), (4, None)):
+        _native.begin_steps(3)
+        try:
+            for _ in range(steps):
+                assert ~step
+        except _steps.Spent:
+            assert left is None
+        assert _native.end_steps(3) == left

@@ -23,13 +23,16 @@ def test_a_group_answers(quorate_group):
     other = quorate_group("subjects:Wallet", args=[1], nodes=1)
     assert group.proxy.deposit(1) == 101
     assert other.proxy.deposit(1) == 2
-    ENDED.extend([group, other])
+    third = quorate_group(Wallet, 5, in_process=True)
+    third.kill(third.leader)
+    assert third.proxy.deposit(1) == 6
+    ENDED.extend([group, other, third])
 
 def test_groups_end_with_their_test():
-    assert len(ENDED) == 2
+    assert len(ENDED) == 3
     for group in ENDED:
         try:
-            group.endpoint
+            group.proxy
         except Exception as error:
             assert "does not run" in str(error)
         else:

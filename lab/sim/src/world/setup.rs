@@ -273,6 +273,9 @@ fn timing(r: &mut Random) -> Timing {
     }
 }
 
+/// Where many calls are large: between the weights of the workload's calls.
+const LARGE_BYTES: usize = 76;
+
 fn limits(r: &mut Random) -> Limits {
     let batch_commands = r.between(1, 32) as usize;
     let batch_bytes = r.between(1, 8) as usize * 1024;
@@ -282,7 +285,7 @@ fn limits(r: &mut Random) -> Limits {
     Limits {
         batch_commands,
         batch_bytes,
-        large_bytes: if is_cut { 128 } else { 32 << 10 },
+        large_bytes: if is_cut { LARGE_BYTES } else { 32 << 10 },
         pipeline,
         pipeline_large: 4 * pipeline,
         queue_commands: r.between(64, 1024) as usize,
@@ -311,5 +314,34 @@ fn network(r: &mut Random) -> NetworkSetup {
         is_holding: r.chance(500),
         stray_per_mille: *r.pick(&[0, 0, 2, 10]),
         patience: r.millis(500, 4000),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checkers::recorded::Call;
+    use crate::world::workload::payload;
+    use quorate_types::{Body, Command, CommandId, ObjectId, SessionId};
+
+    #[test]
+    fn some_calls_of_the_workload_are_large_where_calls_are_cut_and_some_are_not() {
+        let weight = |call: &Call| {
+            let (session, sequence) = (SessionId(1), 1);
+            let object = ObjectId(0);
+            let payload = payload(call);
+            Command {
+                id: CommandId { session, sequence },
+                acknowledged: 0,
+                body: Body::Call { object, payload },
+            }
+            .weight()
+        };
+        let put = Call::Put("k1".to_owned(), 3_000_017.into());
+        let (small, large) = (weight(&Call::Add(5)), weight(&put));
+        assert!(
+            small < LARGE_BYTES && large >= LARGE_BYTES,
+            "{small}, {large}"
+        );
     }
 }

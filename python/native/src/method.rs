@@ -5,7 +5,7 @@ use crate::at_word::AtWord;
 use crate::client::{NativeClient, await_cells, await_room, seconds};
 use crate::encode;
 use crate::failures::{Answered, answer, call_error};
-use crate::hooks::call_hooks;
+use crate::hooks::{self, call_hooks};
 use crate::pending::{Begun, NativeFuture};
 use bytes::Bytes;
 use pyo3::exceptions::PyValueError;
@@ -250,7 +250,7 @@ impl NativeMethod {
         answered: PyResult<Answered<'py>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let py = slf.py();
-        let (value, read) = answered?;
+        let (value, read) = answered.map_err(|error| named(error, slf))?;
         if let (Some((slot, age)), Some(route)) = (read, &slf.get().route) {
             route.get().freshness.note(slot, age);
         }
@@ -301,6 +301,19 @@ impl NativeMethod {
             at_word,
         })
     }
+}
+
+/// Who asks for many calls at once should know which of them was skipped.
+#[cold]
+fn named(error: PyErr, method: &Bound<'_, NativeMethod>) -> PyErr {
+    let py = method.py();
+    if !hooks::is_error(&error, py, "MethodSkipped") {
+        return error;
+    }
+    let name = method.get().name.bind(py);
+    let text =
+        format!("the group skipped the call of `{name}`: it ends every process that executes it");
+    hooks::error(py, "MethodSkipped", text)
 }
 
 /// Runs an operation and waits for its answer.

@@ -1,6 +1,7 @@
 //! `quorate call`: one call of one method, its result on stdout.
 
 use crate::error::CliError;
+use crate::hindrance::explained;
 use crate::json;
 use crate::methods;
 use crate::print;
@@ -66,12 +67,16 @@ pub(crate) fn run(args: &CallArgs, as_json: bool) -> Result<(), CliError> {
     let kwargs = json::named(&args.kwargs).map_err(CliError::usage)?;
     let endpoint: Endpoint = args.endpoint.parse().map_err(CliError::endpoint)?;
     let timeout = seconds::duration(args.timeout);
+    let tls = args.tls.read()?;
     let options = DriverOptions {
         timeout,
-        tls: args.tls.read()?,
+        tls: tls.clone(),
         ..DriverOptions::default()
     };
-    let client = Client::connect(&endpoint, options, Some(timeout)).map_err(CliError::connect)?;
+    let explain = |error| explained(error, &endpoint, tls.as_deref());
+    let client = Client::connect(&endpoint, options, Some(timeout))
+        .map_err(|error| explain(CliError::connect(error)))?;
+    let unanswered = |error| explain(CliError::call(error));
     let object = client
         .object(Some(&args.object))
         .map_err(CliError::connect)?;
@@ -85,20 +90,20 @@ pub(crate) fn run(args: &CallArgs, as_json: bool) -> Result<(), CliError> {
         Some(level) => Some(read_level(level)),
     };
     let operation = operation(object, payload.clone(), level);
-    let mut answer = client.perform(operation).map_err(CliError::call)?;
+    let mut answer = client.perform(operation).map_err(unanswered)?;
     if args.read.is_none() && is_no_read(&answer) {
         // The host has changed its mind. If the read ran and changed something, that replica is rebuilt: nothing of it counts.
         let operation = Operation::Call { object, payload };
-        answer = client.perform(operation).map_err(CliError::call)?;
+        answer = client.perform(operation).map_err(unanswered)?;
     }
     let result = match answer {
         Answer::Read { outcome, slot, age } => {
             if args.read == Some(Level::Any) {
                 eprintln!("as of slot {}, {} ms old", slot.0, age.as_millis());
             }
-            result_of(outcome)?
+            result_of(outcome, method)?
         }
-        Answer::Called(outcome) => result_of(outcome)?,
+        Answer::Called(outcome) => result_of(outcome, method)?,
         Answer::Checkpointed(slot) => Value::Int(slot.0.cast_signed()),
     };
     if as_json {
@@ -172,12 +177,12 @@ pub(crate) fn perform(
         .perform(Operation::Call { object, payload })
         .map_err(CliError::call)?
     {
-        Answer::Called(outcome) | Answer::Read { outcome, .. } => result_of(outcome),
+        Answer::Called(outcome) | Answer::Read { outcome, .. } => result_of(outcome, method),
         Answer::Checkpointed(slot) => Ok(Value::Int(slot.0.cast_signed())),
     }
 }
 
-fn result_of(outcome: Outcome) -> Result<Value, CliError> {
+fn result_of(outcome: Outcome, method: &str) -> Result<Value, CliError> {
     match outcome {
         Outcome::Returned(bytes) => value::decode(&bytes)
             .map_err(|error| CliError::failed(format!("the result cannot be read: {error}"))),
@@ -185,9 +190,9 @@ fn result_of(outcome: Outcome) -> Result<Value, CliError> {
             Ok(raised) => CliError::failed(format!("{}: {}", raised.class, raised.message)),
             Err(error) => CliError::failed(format!("the exception cannot be read: {error}")),
         }),
-        Outcome::Skipped => Err(CliError::failed(
-            "the group skipped the call: it ends every process that executes it",
-        )),
+        Outcome::Skipped => Err(CliError::failed(format!(
+            "the group skipped the call of `{method}`: it ends every process that executes it"
+        ))),
     }
 }
 

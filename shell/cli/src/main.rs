@@ -10,6 +10,7 @@ mod check;
 mod completion;
 mod demo;
 mod error;
+mod hindrance;
 mod json;
 mod methods;
 mod node;

@@ -10,8 +10,12 @@ const PATIENCE_S: u64 = 30;
 
 /// The only object begins with another number at this node than at the others.
 fn begin_otherwise(config: &Path) {
+    begin_with(config, "[100]");
+}
+
+fn begin_with(config: &Path, args: &str) {
     let mut changed = NodeConfig::read(config).unwrap();
-    changed.objects[0].args = Some("[100]".to_owned());
+    changed.objects[0].args = Some(args.to_owned());
     std::fs::write(config, changed.to_toml()).unwrap();
 }
 
@@ -117,4 +121,23 @@ fn a_node_with_another_outcome_is_named_with_slot_and_method_and_heals() {
     let named = "node 3 had another outcome than others, first at slot";
     assert!(text(&output.stdout).contains(named), "{output:?}");
     assert_eq!(group.add("1"), "8");
+}
+
+#[test]
+fn a_call_of_a_frozen_object_fails_with_object_slot_and_method() {
+    let dir = tempfile::tempdir().unwrap();
+    let words = ["--dir", dir.path().to_str().unwrap()];
+    assert_eq!(Group::start(&words).stop(), Some(0));
+    begin_with(&dir.path().join("node-2.toml"), "[100]");
+    begin_with(&dir.path().join("node-3.toml"), "[200]");
+    let group = Group::start(&words);
+    let nodes = group.ready["nodes"].as_array().unwrap().clone();
+    group.add("7");
+    for node in &nodes {
+        status_when(node, "frozen", |status| status["frozen"].is_u64());
+    }
+    let output = group.quorate(&["call", "counter", "add", "1", "--timeout", "1"]);
+    let said = text(&output.stderr);
+    assert!(said.contains("the objects are frozen at slot"), "{said}");
+    assert!(said.contains("in counter.add"), "{said}");
 }

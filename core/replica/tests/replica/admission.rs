@@ -2,7 +2,7 @@
 
 use crate::world::{World, call, id, refused};
 use quorate_ordering::Effect;
-use quorate_replica::{Input, Output, limits};
+use quorate_replica::{CheckpointPolicy, Input, Output, Snapshots, limits};
 use quorate_types::{
     Ask, ConnectionId, FromClient, ObjectId, Refusal, SessionId, Time, ToClient, Value, Wall,
 };
@@ -302,4 +302,38 @@ fn time_goes_on_for_the_objects_where_recovered_batches_were_stamped_out_of_orde
     assert_eq!(stamps(0).len(), 2);
     assert!(stamps(0)[0] < stamps(0)[1], "{:?}", stamps(0));
     assert_eq!(stamps(0), stamps(1));
+}
+
+#[test]
+fn what_a_hung_object_was_sent_and_what_waits_for_it_are_bounded_in_bytes_too() {
+    let never = CheckpointPolicy {
+        bytes: u64::MAX,
+        bytes_large: u64::MAX,
+        bytes_hard: u64::MAX,
+        ..CheckpointPolicy::default()
+    };
+    let mut world = World::with(3, |config| config.snapshots = Snapshots::Every(never));
+    let session = world.open(0, 5);
+    world.nodes[2].objects.answers_left = Some(0);
+    let text = "a".repeat(4 << 20);
+    let calls = (limits::BACKLOG_BYTES / text.len()) as u64 + 1;
+    for sequence in 1..=calls {
+        world.decide(vec![call(session, sequence, sequence - 1, &text)]);
+    }
+    let sent = world.nodes[2].objects.unanswered();
+    assert!(
+        (1..=limits::HANDED_BYTES / text.len()).contains(&sent),
+        "{sent}"
+    );
+    let next = id(session, calls + 1);
+    world.call(2, 6, next, "a");
+    assert_eq!(
+        world.take_told(6),
+        [refused(Ask::Call(next), Refusal::Overloaded)]
+    );
+    world.call(1, 6, next, "a");
+    assert!(
+        world.outcome(6).is_some(),
+        "the others have executed everything"
+    );
 }

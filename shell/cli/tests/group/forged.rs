@@ -1,11 +1,13 @@
 //! Strangers that come as a node: what a client is told does not make it one.
 
-use crate::{Group, pid};
+use crate::{Group, http, pid};
 use bytes::{Bytes, BytesMut};
-use quorate_types::{ClusterId, GroupId, Incarnation, NodeId, Nonce, Reach, Recall};
+use quorate_types::{
+    ClusterId, FromClient, GroupId, Incarnation, NodeId, Nonce, Reach, Recall, Secret,
+};
 use quorate_wire::{
     Frame, FrameReader, Hello, HelloRole, Kind, Reject, RejectReason, VERSION, VERSION_MIN,
-    Welcome, limits, put_frame, put_proof, take_challenge,
+    Welcome, limits, put_frame, put_proof, put_request, take_challenge,
 };
 use serde_json::Value;
 use std::io::{Read, Write};
@@ -103,4 +105,67 @@ fn what_clients_are_told_forges_no_hello_of_a_node() {
         assert_eq!(after["up"], true);
     }
     assert!(welcomes.iter().any(|told| told.node == NodeId(1)));
+}
+
+/// Whether the text has the secret as it is, in hexadecimal digits, or as numbers.
+fn shows(text: &[u8], secret: &str) -> bool {
+    let bytes: [u8; 16] = secret.as_bytes().try_into().unwrap();
+    let hexadecimal: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    let text = String::from_utf8_lossy(text);
+    text.contains(secret)
+        || text.contains(&hexadecimal)
+        || text.contains(&hexadecimal.to_uppercase())
+        || text.contains(&u128::from_le_bytes(bytes).to_string())
+        || text.contains(&format!("{bytes:?}"))
+}
+
+#[test]
+fn the_secret_of_a_session_is_in_no_log_no_status_no_metric_and_no_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let words = [
+        "--dir",
+        directory.path().to_str().unwrap(),
+        "--log",
+        "trace",
+    ];
+    let mut group = Group::start(&words);
+    let secret = "of one session !";
+    assert!(shows(format!("\u{1}{secret}\u{2}").as_bytes(), secret));
+    let leader = group.leader();
+    let role = HelloRole::Client { group: GROUP };
+    let (mut socket, welcome) = greet(&leader, None, role);
+    assert_eq!(welcome.kind, Kind::Welcome);
+    let mut frame = BytesMut::new();
+    put_frame(&mut frame, Kind::FromClient, GROUP, |body| {
+        let secret = Secret::new(secret.as_bytes().try_into().unwrap());
+        put_request(body, &FromClient::Open { secret });
+    });
+    socket.write_all(&frame).unwrap();
+    assert_eq!(next_frame(&mut socket).kind, Kind::ToClient, "it is open");
+    let snapshot = group.quorate(&["snapshot"]);
+    assert!(snapshot.status.success(), "{snapshot:?}");
+    let status = group.status();
+    assert!(!shows(status.to_string().as_bytes(), secret));
+    for node in status["nodes"].as_array().unwrap() {
+        let metrics = http(node["admin"].as_str().unwrap(), "/metrics");
+        assert!(metrics.contains("quorate_sessions"), "{metrics}");
+        assert!(!shows(metrics.as_bytes(), secret));
+    }
+    group.stop();
+    assert!(!shows(group.rest_of_stderr().as_bytes(), secret));
+    let mut left = vec![directory.path().to_owned()];
+    let mut files = 0;
+    while let Some(path) = left.pop() {
+        if path.is_dir() {
+            let entries = std::fs::read_dir(path).unwrap();
+            left.extend(entries.map(|entry| entry.unwrap().path()));
+        } else if path.is_file() {
+            files += 1;
+            assert!(!shows(&std::fs::read(&path).unwrap(), secret), "{path:?}");
+        }
+    }
+    assert!(
+        files >= 9,
+        "logs, snapshots and identities of three nodes: {files}"
+    );
 }

@@ -66,6 +66,11 @@ impl Objects {
         }
     }
 
+    /// Answers that have not left: of slots that were sent to the objects and count as not executed.
+    pub(crate) fn unanswered(&self) -> usize {
+        self.inputs.len()
+    }
+
     /// What the objects answer next.
     pub(crate) fn next(&mut self) -> Option<Input<Message>> {
         match &mut self.answers_left {

@@ -145,6 +145,45 @@ def test_rounds_and_starts_of_functions_are_counted_and_nothing_else(tmp_path: P
     assert not list(tmp_path.rglob("*.pyc")), "counted code is nobody else's"
 
 
+INSTALLED = """
+import sys
+from quorate import _fingerprint, _native, _steps
+sys.path.insert(0, sys.argv[1])
+_fingerprint._installed = lambda: [sys.argv[1]]
+_steps.install(["served.objects:None"])
+from served import beside, objects
+import other
+for module in (objects, beside, other):
+    _native.begin_steps(10**6)
+    module.rounds(10)
+    print(_native.end_steps(10**6))
+"""
+
+
+def test_the_whole_package_of_a_class_is_counted_where_it_is_installed_and_no_other(tmp_path: Path) -> None:
+    (tmp_path / "served").mkdir()
+    for module in ("served/__init__", "served/objects", "served/beside", "other"):
+        (tmp_path / f"{module}.py").write_text(COUNTED)
+    command = [sys.executable, "-c", INSTALLED, str(tmp_path)]
+    told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    assert told.split() == ["21", "21", "0"]
+
+
+def test_what_runs_while_modules_import_each_other_is_not_counted() -> None:
+    step = _native.Step()
+    _native.begin_steps(10)
+    assert ~step
+    _native.begin_import("outer")
+    assert ~step
+    _native.begin_import("inner")
+    assert ~step
+    _native.end_import()
+    assert ~step
+    _native.end_import()
+    assert ~step
+    assert _native.end_steps(10) == 2
+
+
 def test_a_budget_is_used_up_by_the_step_after_it() -> None:
     step = _native.Step()
     for steps, left in ((3, 3), (4, None)):

@@ -146,6 +146,15 @@ def test_time_and_chance_are_agreed_in_calls_and_the_machines_outside() -> None:
     assert state == random.getstate()
 
 
+def test_steps_of_a_clock_add_up() -> None:
+    group = quorate.testing.local(Clocked)
+    with group as clocked:
+        began = clocked.now()
+        for _ in range(3):
+            group.step_clock(3600.0)
+        assert 3 * 3600 - 60 < clocked.now() - began < 3 * 3600 + 60
+
+
 def test_a_seed_determines_a_group() -> None:
     def run(seed: int) -> list[Any]:
         group = quorate.testing.local(Wallet, seed=seed)

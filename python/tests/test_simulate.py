@@ -16,8 +16,9 @@ from simulated_subjects import Box, Limit
 
 import quorate
 from quorate import _native, _simulate
-from quorate._plans import Plan, draw, shrink
-from quorate._simulated_run import Executed, Failed, History, Operation, _judge_order
+from quorate._lives import Source
+from quorate._plans import Plan, Step, draw, shrink
+from quorate._simulated_run import Executed, Failed, History, Operation, Run, _judge_order
 from quorate.testing import Counterexample, Simulated, simulate
 
 SOUND = [cls.__name__ for cls in sound_classes.SOUND]
@@ -188,6 +189,24 @@ def test_a_workload_without_an_end_is_refused() -> None:
         simulate(sound_classes.Account, endless, seeds=1)
 
 
+@pytest.mark.parametrize("node", [1, 2, 3])
+def test_a_node_that_is_down_at_the_end_begins_again_and_is_compared(node: int) -> None:
+    counts = {"nodes": (3, 1, 9), "clients": (1, 1, 1), "calls": (8, 1, 8)}
+    subject = _simulate.subject_of(
+        simulated_subjects.Shortened,
+        None,
+        arguments=((), {}),
+        counts=counts,
+        allow=(),
+        reads_source=False,
+    )
+    calls = [Step("call", payload=_native.dump_call("add", (value,), {})) for value in range(8)]
+    steps = (*calls, Step("snapshot", pause=0.5), Step("crash", node=node, pause=1.0))
+    request = _simulate._request(subject, watches_aliases=False)
+    with Source(request, 1) as source, pytest.raises(Failed, match=r"the states of nodes 1 and \d differ"):
+        Run(Plan(1, 3, 1, 100, 0, steps), source).run()
+
+
 def operation(number: int, ended_before: int, value: bytes, *, slot: int = 0) -> Operation:
     payload = _native.dump_call("add", (), {})
     return Operation(0, 0, (slot == 0, number), payload, ended_before, "returned", value, slot)
@@ -210,6 +229,10 @@ def test_an_order_that_is_not_linearizable_is_refused() -> None:
     _judge_order(History(dict(calls), overlapping, {}, {}, 0))
     with pytest.raises(Failed, match="older than one before it"):
         _judge_order(History(dict(calls), [operation(2, 0, b"b"), operation(1, 1, b"a")], {}, {}, 0))
+    # The answer of one that overlaps, and is older, does not make the newer one unknown.
+    late = [operation(2, 0, b"b"), operation(1, 0, b"a"), operation(1, 2, b"r", slot=1)]
+    with pytest.raises(Failed, match="older than one before it"):
+        _judge_order(History(dict(calls), late, {}, {}, 0))
     with pytest.raises(Failed, match="not that of its call"):
         _judge_order(History(dict(calls), [operation(1, 0, b"b")], {}, {}, 0))
     with pytest.raises(Failed, match="executed twice"):

@@ -64,6 +64,8 @@ def test_a_group_that_was_cut_off_and_killed_ends_within_its_time() -> None:
         group.cut(2)
     with group as wallet:
         assert wallet.total() == 0, "a group that starts again begins anew"
+        group.kill(1)
+        assert wallet.deposit(1) == 1, "what its earlier nodes lost does not count"
 
 
 ARGUMENTS: list[tuple[list[Any], dict[str, Any]]] = [

@@ -13,7 +13,7 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
-from quorate import _names, _pure_names
+from quorate import _names, _pure_names, _standard
 
 _CARRIED = frozenset(
     [
@@ -122,7 +122,9 @@ def others_with_computed(name: str) -> type | None:
 def _counts(cls: type) -> bool:
     """Whether a state can hold instances: of the standard library only what snapshots carry."""
     top = cls.__module__.partition(".")[0]
-    return top in _CARRIED if top in sys.stdlib_module_names else top != "quorate"
+    if top not in sys.stdlib_module_names:
+        return top != "quorate"
+    return top in _CARRIED or cls in _standard.STANDARD or _standard.is_harmless_module(cls.__module__)
 
 
 def lookup(cls: type, name: str, after: type | None = None) -> tuple[type, Any] | None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 import collections
+import math
 import string
 import types
 from typing import TYPE_CHECKING, Any
 
-from quorate import _ambient, _pure_names
+from quorate import _ambient, _pure_names, _sources
 from quorate._purity import (
     NOTHING,
     PLAIN,
@@ -37,6 +38,13 @@ _TUPLES = frozenset(
 )
 _WALKS = frozenset(
     ["sorted", "reversed", "islice", "takewhile", "dropwhile", "filterfalse", "filter", "chain"]
+)
+
+_HOOKS_OF_COPY = ("__copy__", "__deepcopy__", "__reduce__", "__reduce_ex__")
+_GIVES_ANYTHING = (abs, round, divmod, pow, math.floor, math.ceil, math.trunc)
+_ROUNDING = (
+    *("__abs__", "__round__", "__divmod__", "__rdivmod__", "__pow__", "__rpow__"),
+    *("__floor__", "__ceil__", "__trunc__"),
 )
 
 Given = tuple[tuple[Atoms, ...], dict[str, Atoms]]
@@ -69,6 +77,7 @@ class Calls:
         ) -> Atoms: ...
         def type_of(self, atom: Atom) -> type | None: ...
         def ambient(self, *names: str) -> None: ...
+        def defines(self, *names: str) -> bool: ...
         def is_generated(self, cls: type, member: Any) -> bool: ...
         def special(self, reader: Reader, node: ast.AST, atoms: Atoms, names: tuple[str, ...]) -> None: ...
         def attribute(self, reader: Reader, node: ast.Attribute, atom: Atom, name: str) -> Atoms: ...
@@ -133,6 +142,8 @@ class Calls:
 
     def _super(self, reader: Reader, node: ast.Call, name: str) -> Atoms:
         given = self._given(reader, node)
+        if node.func.value.args:  # type: ignore[attr-defined]
+            reader.fail(f"calls `{_shown(node)}`, which is not followed", node)
         for atom in reader.receiver:
             cls = self.type_of(atom) or reader.owner
             found = _ambient.lookup(cls, name, after=reader.owner) if cls and reader.owner else None
@@ -142,6 +153,7 @@ class Calls:
             if isinstance(member, types.FunctionType):
                 return self.function(member, owner, reader.receiver, given)
             if name == "__init__" and reader.is_new(reader.receiver):
+                self._fill(reader, node, owner, given)
                 return PLAIN
         reader.fail(f"calls `super().{name}`, which is not followed", node)
 
@@ -200,7 +212,8 @@ class Calls:
         if found is None or _ambient.lookup(cls, "__getattr__") is not None:
             reader.fail(f"calls `{_shown(node)}`, which is known only in the call", node)
         owner, member = found
-        if isinstance(member, types.FunctionType) and name not in getattr(self._live(atom), "__dict__", {}):
+        is_shadowed = name in getattr(self._live(atom), "__dict__", {}) or self._is_bound(name, cls, owner)
+        if isinstance(member, types.FunctionType) and not is_shadowed:
             return self.function(member, owner, frozenset([atom]), given)
         if isinstance(member, staticmethod | classmethod):
             return self._of_namespace(reader, node, cls, name, given)
@@ -209,6 +222,10 @@ class Calls:
                 return self._of_container(reader, node, atom, owner, name, given)
             reader.fail(f"calls `{_shown(node)}`, a method of {owner.__name__} that may change it", node)
         reader.fail(f"calls `{_shown(node)}`, which is not followed", node)
+
+    def _is_bound(self, name: str, *classes: type) -> bool:
+        """Whether instances may have something of their own in the place of a method."""
+        return any(_sources.is_stored_beside(cls, name) for cls in (type(self.target), *classes))
 
     def _live(self, atom: Atom) -> Any:
         return value_at(self.target, atom.path) if isinstance(atom, This) else None
@@ -239,6 +256,9 @@ class Calls:
         self, reader: Reader, node: ast.Call, atom: Atom, cls: type, name: str, given: Given
     ) -> Atoms:
         self._pass(reader, node, name, given)
+        if name not in ("keys", "values", "items", "copy"):
+            # It compares, adds up or looks for what is inside.
+            self.ambient(*_pure_names.CONVERSIONS)
         held = self.heap.held.get(atom.site, NOTHING) if isinstance(atom, New) else UNKNOWN
         both = self.heap.all_in(atom.site) if isinstance(atom, New) else UNKNOWN
         if name in ("count", "index", "total", "isdisjoint", "issubset", "issuperset"):
@@ -287,6 +307,8 @@ class Calls:
         members = list(_ambient.own_members(name))
         if not members and name not in _pure_names.HARMLESS:
             reader.fail(f"calls `{_shown(node)}`, which is known only in the call", node)
+        if members and self._is_bound(name, *(cls for cls, _ in members)):
+            reader.fail(f"calls `{_shown(node)}`; some instances have a `{name}` of their own", node)
         for cls, member in members:
             if not isinstance(member, types.FunctionType):
                 reader.fail(f"calls `{_shown(node)}`; `{name}` of {cls.__name__} is no plain method", node)
@@ -317,14 +339,11 @@ class Calls:
         if _in(value, _pure_names.CONVERTING):
             for atoms in (*positional, *named.values()):
                 self.special(reader, node, atoms, _pure_names.CONVERSIONS)
-            is_plain = all(atoms <= PLAIN for atoms in positional)
-            is_arithmetic = value in (abs, round, divmod, pow)
-            return reader.made(node, None, UNKNOWN) if is_arithmetic and not is_plain else _result_of(value)
+            is_plain = value not in _GIVES_ANYTHING or all(atoms <= PLAIN for atoms in positional)
+            return _result_of(value) if is_plain else self._new_unless(reader, node, _ROUNDING)
         if _in(value, _pure_names.COPYING):
-            self.ambient(
-                "__copy__", "__deepcopy__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__"
-            )
-            return reader.made(node, None, UNKNOWN)
+            self.ambient("__getstate__", "__setstate__")
+            return self._new_unless(reader, node, _HOOKS_OF_COPY)
         if _in(value, _pure_names.GATHERING):
             return self._gather(reader, node, value, given)
         if value is dict:
@@ -338,6 +357,11 @@ class Calls:
         if isinstance(value, type):
             return self._construct(reader, node, value, given)
         reader.fail(f"calls `{ast.unparse(node.func)}`, which is not known to change nothing", node)
+
+    def _new_unless(self, reader: Reader, node: ast.Call, specials: tuple[str, ...]) -> Atoms:
+        """Something new, if no class has a special method for it, which may return what it was given."""
+        self.ambient(*specials)
+        return UNKNOWN if self.defines(*specials) else reader.made(node, None, UNKNOWN)
 
     def _pairs(self, reader: Reader, node: ast.Call, atoms: Atoms) -> None:
         """What a dict is made of: a mapping, or pairs, of which each is gone through."""
@@ -365,9 +389,10 @@ class Calls:
                 if _in(value, _pure_names.CONVERTING):
                     self.ambient(*_pure_names.CONVERSIONS)
                     continue
-                if isinstance(
-                    value, types.MethodDescriptorType
-                ) and value.__name__ in _pure_names.METHODS.get(value.__objclass__, ()):
+                if isinstance(value, types.MethodDescriptorType) and value.__name__ in (
+                    _pure_names.METHODS.get(value.__objclass__, frozenset()) - _pure_names.CONSUMING
+                ):
+                    self.ambient(*_pure_names.CONVERSIONS)
                     continue
             elif isinstance(atom, Callback | Plain):
                 continue
@@ -396,6 +421,8 @@ class Calls:
             for atoms in iterables[upto:]:
                 self.special(reader, node, atoms, _pure_names.CONVERSIONS)
         self.special(reader, node, held, _pure_names.CONVERSIONS)
+        if name == "sum" and len(positional) > 1:
+            named["start"] = positional[1]
         return self._gathered(reader, node, value, held, named)
 
     def _gathered(
@@ -413,7 +440,8 @@ class Calls:
             is_own = any(True for each in ("__add__", "__radd__") for _ in _ambient.own_members(each))
             # Without a start the sum of containers is an error.
             kind = float if len(node.args) == 1 and not named else None
-            return UNKNOWN if is_own else reader.made(node, kind, held)
+            # Of nothing the sum is the start itself.
+            return UNKNOWN if is_own else reader.made(node, kind, held) | rest
         if name in _TUPLES:
             return reader.made(node, zip, reader.made(node, tuple, held | PLAIN, "pair"))
         if name in _WALKS:
@@ -450,7 +478,7 @@ class Calls:
                 _ambient.is_own(base) for base, _ in [_ambient.lookup(cls, "_missing_") or (object, None)]
             ):
                 reader.fail(f"`{cls.__name__}` has _missing_", node)
-            return PLAIN if issubclass(cls, int | str) else UNKNOWN
+            return UNKNOWN
         made = reader.made(node, cls, held)
         for hook in ("__new__", "__init__", "__post_init__"):
             found = _ambient.lookup(cls, hook)
@@ -464,7 +492,26 @@ class Calls:
                 self.heap.put(next(getattr(atom, "site", 0) for atom in made), UNKNOWN)
             elif isinstance(member, types.FunctionType):
                 self.function(member, owner, made, given if hook == "__init__" else self._unknowns(member))
+        for hook in ("__new__", "__init__"):
+            found = _ambient.lookup(cls, hook)
+            if found is not None and not isinstance(found[1], types.FunctionType):
+                self._fill(reader, node, found[0], given)
         return made
+
+    def _fill(self, reader: Reader, node: ast.Call, base: type, given: Given) -> None:
+        """A type of Python takes what an instance of a subclass is made of."""
+        positional, named = given
+        for atoms in (*positional, *named.values()):
+            self.special(reader, node, atoms, _pure_names.CONVERSIONS)
+        if not issubclass(base, (*_pure_names.CONTAINERS, bytes)):
+            return
+        for atoms in positional:
+            if issubclass(base, dict):
+                self._pairs(reader, node, atoms)
+            else:
+                self.special(reader, node, self.items(reader, node, atoms), _pure_names.CONVERSIONS)
+        if "*" in named and not issubclass(base, dict):
+            reader.fail(f"`{_shown(node)}` goes through things of unknown type", node)
 
     def _factories(self, reader: Reader, node: ast.Call, cls: type) -> None:
         for each in getattr(cls, "__dataclass_fields__", {}).values():

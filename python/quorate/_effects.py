@@ -8,6 +8,8 @@ another type. Types of items in containers are never known.
 from __future__ import annotations
 
 import ast
+import datetime
+import functools
 import types
 from typing import Any
 
@@ -44,6 +46,19 @@ _TRUSTED = frozenset(["enum", "dataclasses", "functools", "collections", "abc", 
 
 _DECORATORS = (_options.readonly, property, staticmethod, classmethod)
 _COMPARISONS = ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__hash__")
+_FORMATTING = ("__format__", "__str__", "__repr__", "__int__", "__float__", "__index__")
+_BEYOND_PLAIN = _pure_names.CONSUMING | {"format", "format_map", "translate", "tzinfo", "__mod__"}
+_RUNNING_CODE = (
+    property,
+    staticmethod,
+    classmethod,
+    functools.partialmethod,
+    functools.singledispatchmethod,
+    functools.cached_property,
+    type(functools.lru_cache(len)),
+)
+"""Special methods of these kinds are not followed: they call functions that are not looked for in them."""
+
 _OPERATORS = {
     "Add": "add", "Sub": "sub", "Mult": "mul", "Div": "truediv", "FloorDiv": "floordiv", "Mod": "mod",
     "Pow": "pow", "LShift": "lshift", "RShift": "rshift", "BitOr": "or", "BitXor": "xor", "BitAnd": "and",
@@ -77,8 +92,8 @@ class Proof(Calls):
             before = dict(self.heap.held)
             self._before, self._done = self._done, {}
             self._specials.clear()
-            for special in ("__getattribute__", "__del__"):
-                self.ambient(special)
+            self.ambient("__getattribute__", "__del__")
+            self._zones()
             self.function(member, found[0], frozenset([This()]), None)
             # What things made hold, and what functions return, grows while bodies are read; all must be read
             # with what there is at the end.
@@ -190,7 +205,16 @@ class Proof(Calls):
                 continue
             self._specials.add(name)
             for cls, member in _ambient.own_members(name):
+                if isinstance(member, _RUNNING_CODE):
+                    raise NotProven(f"`{name}` of {cls.__name__} may run code")
                 if isinstance(member, types.FunctionType) and not self.is_generated(cls, member):
+                    self.function(member, cls, UNKNOWN, self._unknowns(member))
+
+    def _zones(self) -> None:
+        """What any use of a time, which is plain otherwise, may run."""
+        for name in ("utcoffset", "dst", "tzname", "fromutc"):
+            for cls, member in _ambient.own_members(name):
+                if issubclass(cls, datetime.tzinfo) and isinstance(member, types.FunctionType):
                     self.function(member, cls, UNKNOWN, self._unknowns(member))
 
     def is_generated(self, cls: type, member: Any) -> bool:
@@ -205,14 +229,15 @@ class Proof(Calls):
     def _unknowns(self, function: types.FunctionType) -> tuple[tuple[Atoms, ...], dict[str, Atoms]]:
         code = function.__code__
         count = max(code.co_argcount - 1, 0)
-        return (UNKNOWN,) * count, {}
+        return (UNKNOWN,) * count, {"*": UNKNOWN}
 
     def special(self, reader: Reader, node: ast.AST, atoms: Atoms, names: tuple[str, ...]) -> None:
         """An operator is used on this."""
         if not atoms <= PLAIN:
             self.ambient(*names)
 
-    def _defines(self, *names: str) -> bool:
+    def defines(self, *names: str) -> bool:
+        """Whether a class of which an unknown value can be has one of these special methods."""
         return any(True for name in names for _ in _ambient.own_members(name))
 
     # ---- attributes ----
@@ -220,6 +245,8 @@ class Proof(Calls):
     def attribute(self, reader: Reader, node: ast.Attribute, atom: Atom, name: str) -> Atoms:
         """What an attribute can be, not called."""
         if isinstance(atom, Plain):
+            if name in _BEYOND_PLAIN:
+                reader.fail(f"`{ast.unparse(node)}` may run code", node)
             # Other attributes are an error.
             return PLAIN if any(hasattr(each, name) for each in _pure_names.SCALARS) else NOTHING
         elif isinstance(atom, Known):
@@ -307,6 +334,9 @@ class Proof(Calls):
                     and isinstance(atom, Known)
                     and issubclass(cls, _pure_names.METACLASSES[2])
                 ):
+                    if cls is not None and _ambient.is_own(cls):
+                        # Of a subclass of a list, say, which may have others than the list.
+                        self.ambient("__len__", "__length_hint__", "__reversed__", "__getitem__")
                     found |= UNKNOWN
                 else:
                     reader.fail(
@@ -340,11 +370,11 @@ class Proof(Calls):
             kinds = {atom.kind for atom in right if isinstance(atom, New)}
             if kinds != {tuple} or len(right) != len(kinds):
                 reader.fail(f"{_shown(node)} may be the formatting of a text with a defaultdict", node)
-        names = (f"__{name}__", f"__r{name}__", "__format__", "__str__", "__repr__")
+        names = (f"__{name}__", f"__r{name}__", *_FORMATTING)
         self.special(reader, node, left | right, names)
         if left | right <= PLAIN:
             return PLAIN
-        if self._defines(f"__{name}__", f"__r{name}__", f"__i{name}__"):
+        if self.defines(f"__{name}__", f"__r{name}__", f"__i{name}__"):
             # It may return what it was given.
             return UNKNOWN
         # A number and something else give no container, except by `*`.
@@ -369,7 +399,7 @@ class Proof(Calls):
             if isinstance(atom, Plain):
                 result |= self.binary(reader, node, PLAIN, added)
             elif isinstance(atom, New):
-                if self._defines(f"__i{_OPERATORS[type(node.op).__name__]}__"):
+                if self.defines(f"__i{_OPERATORS[type(node.op).__name__]}__"):
                     reader.fail(f"{_shown(node)} may change what it is given", node)
                 held = UNKNOWN if atom.kind is float else self.items(reader, node.value, added)
                 self.special(reader, node, added, ("__add__", "__radd__", *_COMPARISONS))
@@ -391,7 +421,7 @@ class Proof(Calls):
             self.special(reader, node, left | right, ("__eq__", "__hash__"))
             return True
         self.special(reader, node, left | right, _COMPARISONS)
-        return left | right <= PLAIN or not self._defines(*_COMPARISONS[:-1])
+        return left | right <= PLAIN or not self.defines(*_COMPARISONS[:-1])
 
     def _contains(self, reader: Reader, node: ast.AST, atom: Atom) -> None:
         if isinstance(atom, Plain) or (
@@ -420,6 +450,14 @@ class Proof(Calls):
                 ("_thread", "RLock"),
             ):
                 reader.fail(f"uses `with {_shown(node)}`", node)
+
+    def may_raise(self, atoms: Atoms) -> bool:
+        """Whether what is raised is made for that."""
+        return all(
+            isinstance(atom, New)
+            or (isinstance(atom, Known) and isinstance(self.heap.known[atom.number], type))
+            for atom in atoms
+        )
 
     def may_store(self, reader: Reader, target: ast.Attribute | ast.Subscript, base: Atoms) -> bool:
         """Whether an attribute or item of something made here can be bound."""

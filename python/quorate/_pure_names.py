@@ -185,6 +185,7 @@ for _scalar in SCALARS:
 CONSUMING = frozenset(
     [
         "join",
+        "from_bytes",
         "union",
         "difference",
         "intersection",

@@ -226,9 +226,10 @@ class Reader:
             self.value(node.msg)
 
     def _on_Raise(self, node: ast.Raise) -> None:
-        for part in (node.exc, node.cause):
-            if part is not None:
-                self.value(part)
+        if node.cause is not None:
+            self.value(node.cause)
+        if node.exc is not None and not self.effects.may_raise(self.value(node.exc)):
+            self.fail(f"raises `{ast.unparse(node.exc)}`, which gets cause and context by that", node)
 
     def _on_Try(self, node: ast.Try) -> None:
         self.block(node.body)
@@ -236,7 +237,7 @@ class Reader:
             if handler.type is not None:
                 self.value(handler.type)
             if handler.name:
-                self.bind(handler.name, UNKNOWN)
+                self.bind(handler.name, self.made(handler, None, UNKNOWN))
             self.block(handler.body)
         self.block(node.orelse)
         self.block(node.finalbody)
@@ -252,6 +253,7 @@ class Reader:
         for target in node.targets:
             if isinstance(target, ast.Subscript) and self.is_new(self.value(target.value)):
                 self.value(target.slice)
+                self.effects.ambient("__delitem__", "__hash__", "__eq__")
             elif not isinstance(target, ast.Name) or target.id not in self.locals:
                 self.fail(f"deletes `{ast.unparse(target)}`", node)
 
@@ -350,7 +352,8 @@ class Reader:
     def _of_Subscript(self, node: ast.Subscript) -> Atoms:
         base = self.value(node.value)
         keys = self.value(node.slice)
-        self.effects.special(self, node, keys, ("__hash__", "__eq__", "__index__"))
+        # The keys that a dict has are asked too whether they are equal.
+        self.effects.special(self, node, keys | base, ("__hash__", "__eq__", "__index__"))
         for atom in base:
             if isinstance(atom, New) and atom.kind in (collections.defaultdict, None):
                 # A defaultdict gets the key.
@@ -399,8 +402,7 @@ class Reader:
             right = self.value(comparator)
             plain = plain and self.effects.compare(self, node, operator, left, right)
             left = right
-        # A comparison of arrays, say, is a new array.
-        return PLAIN if plain else self.made(node, None, UNKNOWN)
+        return PLAIN if plain else UNKNOWN
 
     def _of_JoinedStr(self, node: ast.JoinedStr) -> Atoms:
         for each in node.values:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import dataclasses
+import dis
 import functools
 import inspect
 import os
@@ -125,6 +126,26 @@ def _codes_in(file: str) -> dict[tuple[str, int], types.CodeType]:
         found[code.co_name, code.co_firstlineno] = code
         waiting.extend(each for each in code.co_consts if isinstance(each, types.CodeType))
     return found
+
+
+@functools.cache
+def _stored_in(file: str) -> frozenset[str]:
+    return frozenset(
+        each.argval
+        for code in _codes_in(file).values()
+        for each in dis.get_instructions(code)
+        if each.opname == "STORE_ATTR"
+    )
+
+
+def is_stored_beside(cls: type, name: str) -> bool:
+    """Whether code of the class's module binds an attribute of that name: an instance may have another.
+
+    >>> is_stored_beside(Scope, "module"), is_stored_beside(Scope, "reached")
+    (True, False)
+    """
+    file = getattr(sys.modules.get(cls.__module__), "__file__", None)
+    return file is not None and name in _stored_in(file)
 
 
 class Scope:

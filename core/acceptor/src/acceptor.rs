@@ -87,6 +87,9 @@ pub struct Acceptor {
     is_vote_doubted: bool,
     /// The decided watermark last written.
     recorded: Slot,
+    /// A snapshot took it past slots, and no base says so yet: votes that it wrote there may be for other batches than the decided
+    /// ones.
+    is_jump_unstated: bool,
     /// The newest snapshot for which the log may be trimmed, restated by each base.
     agreed: Option<(Slot, Digest)>,
     /// Writes and the answers that wait for them.
@@ -110,6 +113,7 @@ impl Acceptor {
             unknown: BTreeSet::new(),
             is_vote_doubted: false,
             recorded: Slot::ZERO,
+            is_jump_unstated: false,
             agreed: None,
             gate: Gate::new(view, persistence),
             log: SlotLog::default(),
@@ -382,10 +386,17 @@ impl Acceptor {
         self.log.decided().since(self.recorded)
     }
 
-    /// Writes the decided watermark if it has risen and there is a disk. Nothing waits for this write.
+    /// A snapshot replaces everything up to `upto`, which is above the decided prefix.
+    pub fn jump(&mut self, upto: Slot) {
+        self.log.jump(upto);
+        self.is_jump_unstated = !planted(Plant::WatermarkOverJump);
+    }
+
+    /// Writes the decided watermark if it has risen and there is a disk. Nothing waits for this write. It waits itself for a base
+    /// if a snapshot replaced slots: it would make every vote that was written there a decision after a restart.
     pub fn record_decided<M>(&mut self, effects: &mut Effects<M>) {
         let upto = self.log.decided();
-        if upto > self.recorded {
+        if upto > self.recorded && !self.is_jump_unstated {
             self.recorded = upto;
             self.gate.write(|| Entry::Decided { upto }, effects);
         }
@@ -397,6 +408,7 @@ impl Acceptor {
     #[must_use]
     pub fn base(&mut self) -> Vec<Record> {
         self.recorded = self.log.trimmed();
+        self.is_jump_unstated = false;
         let ballot = if planted(Plant::BaseWithoutPromise) {
             Ballot::ZERO
         } else {

@@ -186,11 +186,13 @@ pub enum Plant {
     EachRefusalLeaves,
     /// A replica whose host is down says that its objects are past the call.
     SurvivalToldWhileDown,
+    /// A damaged acceptor that a snapshot took past slots calls them decided in its log, where votes for other batches stand.
+    WatermarkOverJump,
 }
 
 impl Plant {
     /// All of them.
-    pub const ALL: [Plant; 90] = [
+    pub const ALL: [Plant; 91] = [
         Plant::AcknowledgeBeforeSync,
         Plant::PromiseBeforeSync,
         Plant::ForgetPromise,
@@ -281,6 +283,7 @@ impl Plant {
         Plant::HintCountsAsAnswer,
         Plant::EachRefusalLeaves,
         Plant::SurvivalToldWhileDown,
+        Plant::WatermarkOverJump,
     ];
 
     /// Plants that show only where several faults meet: the simulator is given more seeds to find them.

@@ -367,7 +367,7 @@ impl MultiPaxos {
         if matches!(&self.part, Part::Leader(leader) if !leader.in_flight.is_empty()) {
             self.step_down(now, effects);
         }
-        self.seat.acceptor.log.jump(upto);
+        self.seat.acceptor.jump(upto);
         self.seat.delivered = upto;
         self.seat.discard(effects);
         self.seat.learner.known = self.seat.learner.known.max(upto);

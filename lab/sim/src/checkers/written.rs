@@ -5,7 +5,7 @@
 //! and votes as they leave. A vote in a slot that the acceptor knows to be decided needs no record; the world tells none
 //! of those.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use quorate_types::{Ballot, NodeId, Slot};
 
@@ -29,6 +29,16 @@ pub struct Log {
     chosen: BTreeMap<Slot, Fingerprint>,
     decided: Slot,
     trimmed: Slot,
+    lost: LostRecords,
+}
+
+/// Which records damage has taken from a log.
+#[derive(Clone, Debug, Default)]
+pub struct LostRecords {
+    /// Some of these slots.
+    pub slots: BTreeSet<Slot>,
+    /// Any: then no watermark of the log counts.
+    pub is_anywhere: bool,
 }
 
 /// A record, its batch by fingerprint.
@@ -79,15 +89,51 @@ impl Log {
         let chosen = self.chosen.get(&slot).copied();
         chosen.or(newest.map(|(_, value)| *value))
     }
+
+    /// Looks whether the watermark covers, above `from`, only slots of which the records hold what is decided.
+    fn check_watermark(
+        &self,
+        node: NodeId,
+        from: Slot,
+        value: impl Fn(Slot) -> Option<Fingerprint>,
+    ) -> Result<(), Violation> {
+        if self.lost.is_anywhere {
+            return Ok(());
+        }
+        let covered = (from.max(self.trimmed).0 + 1..=self.decided.0).map(Slot);
+        let mut whole = covered.filter(|slot| !self.lost.slots.contains(slot));
+        let wrong =
+            whole.find(|slot| self.held(*slot).is_none() || self.held(*slot) != value(*slot));
+        let Some(slot) = wrong else {
+            return Ok(());
+        };
+        broken(format!(
+            "{node} has written that slots up to {} are decided, and holds {:x?} for {slot}, where {:x?} was decided",
+            self.decided,
+            self.held(slot),
+            value(slot)
+        ))
+    }
 }
 
 impl Written {
-    /// Takes note that an entry is durable at `node`.
-    pub fn wrote(&mut self, node: NodeId, entry: Entry) {
-        self.logs.entry(node).or_default().take(entry);
+    /// Takes note that an entry is durable at `node`. `value` knows what is decided.
+    ///
+    /// # Errors
+    /// [`Property::Remembered`] when it is a watermark above records of another value, or of none.
+    pub fn wrote(
+        &mut self,
+        node: NodeId,
+        entry: Entry,
+        value: impl Fn(Slot) -> Option<Fingerprint>,
+    ) -> Result<(), Violation> {
+        let log = self.logs.entry(node).or_default();
+        let before = log.decided;
+        log.take(entry);
+        log.check_watermark(node, before, value)
     }
 
-    /// Takes note of what `node` finds when it starts; nothing else is durable there. `value` knows what is decided.
+    /// Takes note of what `node` finds when it starts, and of what it cannot read; nothing else is durable there.
     ///
     /// # Errors
     /// [`Property::Remembered`] when the watermark covers a slot whose records hold another value, or none.
@@ -95,24 +141,15 @@ impl Written {
         &mut self,
         node: NodeId,
         entries: impl IntoIterator<Item = Entry>,
-        is_damaged: bool,
+        lost: LostRecords,
         value: impl Fn(Slot) -> Option<Fingerprint>,
     ) -> Result<(), Violation> {
-        let mut log = Log::default();
-        entries.into_iter().for_each(|entry| log.take(entry));
-        let covered = (log.trimmed.0 + 1..=log.decided.0).map(Slot);
-        let wrong = covered
-            .filter(|_| !is_damaged)
-            .find(|slot| log.held(*slot).is_none() || log.held(*slot) != value(*slot));
-        let judged = match wrong {
-            None => Ok(()),
-            Some(slot) => broken(format!(
-                "{node} restarts with slots up to {} decided and holds {:x?} for {slot}, where {:x?} was decided",
-                log.decided,
-                log.held(slot),
-                value(slot)
-            )),
+        let mut log = Log {
+            lost,
+            ..Log::default()
         };
+        entries.into_iter().for_each(|entry| log.take(entry));
+        let judged = log.check_watermark(node, Slot::ZERO, value);
         self.logs.insert(node, log);
         judged
     }
@@ -220,10 +257,15 @@ mod tests {
 
     const A: NodeId = NodeId(1);
 
+    /// A record that is no watermark.
+    fn write(seen: &mut Written, entry: Entry) {
+        seen.wrote(A, entry, |_| None).unwrap();
+    }
+
     #[test]
     fn what_is_told_was_written_in_that_very_ballot() {
         let mut seen = Written::default();
-        seen.wrote(A, Entry::Vote(Slot(1), ballot(2), 7));
+        write(&mut seen, Entry::Vote(Slot(1), ballot(2), 7));
         seen.told_promise(A, ballot(2)).unwrap();
         seen.told_vote(A, Slot(1), ballot(2)).unwrap();
         assert!(seen.told_promise(A, ballot(3)).is_err());
@@ -238,8 +280,8 @@ mod tests {
     fn a_survey_that_leaves_out_a_vote_or_a_promise_is_found() {
         let mut seen = Written::default();
         seen.surveyed(A, Ballot::ZERO, Slot(0)).unwrap();
-        seen.wrote(A, Entry::Vote(Slot(1), ballot(2), 7));
-        seen.wrote(A, Entry::Promise(ballot(3)));
+        write(&mut seen, Entry::Vote(Slot(1), ballot(2), 7));
+        write(&mut seen, Entry::Promise(ballot(3)));
         assert_eq!(seen.votes(A), [(Slot(1), (ballot(2), 7))].into());
         seen.surveyed(A, ballot(3), Slot(1)).unwrap();
         assert!(seen.surveyed(A, ballot(3), Slot(0)).is_err());
@@ -249,9 +291,14 @@ mod tests {
     #[test]
     fn a_start_on_less_takes_back_what_was_written() {
         let mut seen = Written::default();
-        seen.wrote(A, Entry::Vote(Slot(1), ballot(2), 7));
-        seen.found(A, [Entry::Promise(ballot(2))], true, |_| None)
-            .unwrap();
+        write(&mut seen, Entry::Vote(Slot(1), ballot(2), 7));
+        seen.found(
+            A,
+            [Entry::Promise(ballot(2))],
+            LostRecords::default(),
+            |_| None,
+        )
+        .unwrap();
         seen.told_promise(A, ballot(2)).unwrap();
         assert!(seen.told_vote(A, Slot(1), ballot(2)).is_err());
     }
@@ -259,19 +306,39 @@ mod tests {
     #[test]
     fn a_watermark_above_records_of_another_value_is_found() {
         let old = [Entry::Vote(Slot(1), ballot(1), 7), Entry::Decided(Slot(1))];
-        let decided = |_| Some(8);
-        assert!(Written::default().found(A, old, false, decided).is_err());
-        Written::default().found(A, old, true, decided).unwrap();
         let whole = [old[0], Entry::Chosen(Slot(1), 8), old[1]];
-        Written::default().found(A, whole, false, decided).unwrap();
         let gone = [Entry::Decided(Slot(1))];
-        assert!(Written::default().found(A, gone, false, decided).is_err());
+        let found = |entries: &[Entry], lost| {
+            Written::default().found(A, entries.iter().copied(), lost, |_| Some(8))
+        };
+        assert!(found(&old, LostRecords::default()).is_err());
+        found(&whole, LostRecords::default()).unwrap();
+        assert!(found(&gone, LostRecords::default()).is_err());
+        let slots = |slots: &[u64]| LostRecords {
+            slots: slots.iter().copied().map(Slot).collect(),
+            is_anywhere: false,
+        };
+        assert!(found(&old, slots(&[2])).is_err(), "nothing of it is lost");
+        found(&old, slots(&[1])).unwrap();
+        let anywhere = LostRecords {
+            is_anywhere: true,
+            ..LostRecords::default()
+        };
+        found(&old, anywhere).unwrap();
+    }
+
+    #[test]
+    fn a_watermark_is_looked_at_when_it_is_written() {
+        let mut seen = Written::default();
+        write(&mut seen, Entry::Vote(Slot(1), ballot(1), 7));
+        let decided = |_| Some(8);
+        assert!(seen.wrote(A, Entry::Decided(Slot(1)), decided).is_err());
     }
 
     #[test]
     fn a_base_restates_the_promise_and_the_watermarks_of_what_it_replaces() {
         let mut seen = Written::default();
-        seen.wrote(A, Entry::Promise(ballot(2)));
+        write(&mut seen, Entry::Promise(ballot(2)));
         let base = |promise, decided, trimmed| {
             [
                 Entry::Promise(promise),

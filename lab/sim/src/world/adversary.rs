@@ -54,6 +54,8 @@ struct Mood {
     /// Messages that are late, and those of them that ask what is decided or tell it.
     late: u64,
     late_learning: u64,
+    /// Answers to damaged nodes that are late.
+    late_surveys: u64,
     /// Deliveries that pick among all messages and not the oldest.
     disorder: u64,
     /// Messages that are lost, and that arrive twice.
@@ -112,7 +114,9 @@ impl Adversary {
                 group: super::durable::GROUP,
                 number: view.number,
             },
-            mood: mood(&mut random).with_relapses(seed),
+            mood: mood(&mut random)
+                .with_relapses(seed)
+                .with_long_repairs(seed),
             now: Moment(1_000_000_000),
             players: players.collect(),
             posted: Vec::new(),
@@ -268,6 +272,8 @@ impl Adversary {
             SLOW
         } else if is_learning {
             self.mood.late.max(self.mood.late_learning)
+        } else if matches!(said, Message::Surveyed(_)) {
+            self.mood.late.max(self.mood.late_surveys)
         } else {
             self.mood.late
         };
@@ -565,6 +571,7 @@ fn mood(random: &mut Random) -> Mood {
         crash: *random.pick(&[0, 2, 6, 15]),
         links: *random.pick(&[0, 5, 20, 40]),
         damage: *random.pick(&[0, 0, 200, 500]),
+        late_surveys: 0,
         relapse: 0,
     }
 }

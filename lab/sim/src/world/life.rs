@@ -91,6 +91,7 @@ impl World {
                 )
             });
         let config = self.ordering_config(id, &found);
+        let damage = found.past.damage.clone();
         let recall = found.recall();
         let newest = found.storage.newest_snapshot();
         let mut objects = Objects::new(&self.setup.view().objects);
@@ -152,7 +153,7 @@ impl World {
             fetched: None,
             turns: 0,
         }));
-        let judged = self.judge.found(id, &records, has_lost);
+        let judged = self.judge.found(id, &records, &damage, has_lost);
         self.judged(judged);
         if self.setup.persistence == Persistence::Disk && !has_lost {
             let judged = self.judge.restarted(id, promised, &records);

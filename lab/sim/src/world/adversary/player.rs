@@ -107,14 +107,14 @@ impl Adversary {
         self.note(Tag::Life, id, || {
             format!("{id} starts, boot {boot}, lost {:?}", past.damage)
         });
-        let records = past.records.clone();
+        let (records, damage) = (past.records.clone(), past.damage.clone());
         let ordering = AnyOrdering::new(Protocol::Paxos, config, past.records, now)
             .expect("a log holds its own group's records");
         let promised = ordering.status().promised;
         self.player(id).ordering = Some(ordering);
         self.judge.begun_at(id, slot);
         self.judge.keeps(id, slot);
-        let found = self.judge.found(id, &records, has_lost);
+        let found = self.judge.found(id, &records, &damage, has_lost);
         self.judged(found);
         if self.setup.persistence == Persistence::Disk && !has_lost {
             let restarted = self.judge.restarted(id, promised, &records);
@@ -126,6 +126,9 @@ impl Adversary {
         self.happen(id, Event::Executed { slot });
         for peer in self.others(id) {
             self.link(id, peer);
+        }
+        if damage.needs_survey() {
+            self.falls_behind_in_repair(id);
         }
     }
 

@@ -1,4 +1,7 @@
-//! A log that is damaged, repaired and damaged again.
+//! Logs that are damaged for long, and logs that are damaged, repaired and damaged again.
+//!
+//! A node whose newest promise is lost, and which no later vote shows, learns and takes snapshots until all others have told it what
+//! they know. Where these answers are late, much happens meanwhile.
 //!
 //! A node whose newest promise is lost goes on, because a later vote shows it. It dies in the moment in which its log is
 //! repaired, and the next start finds that just these votes are lost too. Faults that are drawn one by one hardly ever meet so.
@@ -13,6 +16,9 @@ use quorate_types::{Ballot, NodeId, Slot};
 /// Repairs in a thousand of which a node dies, in the runs that are about it.
 const DEADLY: u64 = 800;
 
+/// Answers to damaged nodes in a thousand that are late, in the runs that are about long repairs.
+const LATE: u64 = 950;
+
 impl Mood {
     /// Makes some runs about relapses: they need deaths and damage.
     pub(super) fn with_relapses(mut self, seed: u64) -> Mood {
@@ -23,17 +29,47 @@ impl Mood {
         }
         self
     }
+
+    /// Makes some runs about repairs that take long.
+    pub(super) fn with_long_repairs(mut self, seed: u64) -> Mood {
+        self.late_surveys = *Random::new(seed, "surveys", 0).pick(&[0, 0, LATE]);
+        if self.late_surveys > 0 {
+            self.crash = self.crash.max(8);
+            self.damage = self.damage.max(500);
+        }
+        self
+    }
 }
 
 impl Adversary {
-    /// The place of a node's newest promise, if only votes show it beside that, and this run is about relapses.
+    /// The place of a node's newest promise, if only votes show it beside that, and this run is about relapses; or if nothing shows it,
+    /// and this run is about long repairs.
     pub(super) fn tempting(&self, id: NodeId) -> Option<usize> {
         let disk = &self.players[&id].disk;
         let place = disk.iter().rposition(is_promise)?;
         let later = &disk[place..];
         let is_shown = later.iter().any(|kept| vote_of(kept).is_some());
         let is_restated = later.iter().any(|kept| matches!(kept, Kept::Base(_)));
-        (self.mood.relapse > 0 && is_shown && !is_restated).then_some(place)
+        let is_wanted = match is_shown {
+            true => self.mood.relapse > 0,
+            false => self.mood.late_surveys > 0,
+        };
+        (is_wanted && !is_restated).then_some(place)
+    }
+
+    /// A node that asks the others what it can have promised hears little in the runs that are about long repairs: they go on and trim
+    /// what it lacks.
+    pub(super) fn falls_behind_in_repair(&mut self, id: NodeId) {
+        if self.mood.late_surveys == 0 {
+            return;
+        }
+        self.slow.insert(id);
+        for _ in 0..self.random.between(0, 3) {
+            self.submit_one();
+            self.calm();
+            self.snapshot();
+        }
+        self.slow.remove(&id);
     }
 
     /// A node's log is repaired: says whether it dies of that.

@@ -80,7 +80,7 @@ impl Adversary {
     }
 
     /// Prompt messages arrive and commits end until nothing is left to do, or the scheduler loses patience.
-    fn calm(&mut self) {
+    pub(super) fn calm(&mut self) {
         for _ in 0..self.random.between(20, 200) {
             let prompt = self
                 .posted

@@ -1,18 +1,20 @@
 //! Tells the checkers what acceptors make durable, and what they find of it at a start.
 
 use super::{Judge, Judged, fingerprint};
-use crate::checkers::agreement::Remembered;
-use crate::checkers::written::Entry;
-use quorate_ordering::{Entry as Noted, Record};
-use quorate_types::{Ballot, NodeId, Slot};
-use std::collections::BTreeSet;
+use crate::checkers::agreement::{Fingerprint, Remembered};
+use crate::checkers::chosen::Chosen;
+use crate::checkers::written::{Entry, LostRecords};
+use quorate_ordering::{Damage, Entry as Noted, Record};
+use quorate_types::{Ballot, Batch, NodeId, Slot};
+use std::collections::{BTreeMap, BTreeSet};
 
 impl Judge {
     /// Records are durable at `node`.
     pub(in super::super) fn wrote(&mut self, node: NodeId, record: &Record) -> Judged {
         let entry = entry_of(record);
         if let Some(written) = &mut self.written {
-            written.wrote(node, entry);
+            let (log, chosen) = (&self.log, &self.chosen);
+            written.wrote(node, entry, |slot| decided(log, chosen, slot))?;
         }
         match entry {
             Entry::Vote(slot, ballot, value) => self.chosen.voted(node, slot, ballot, value),
@@ -31,11 +33,12 @@ impl Judge {
         written.map_or(Ok(()), |written| written.replaced(node, upto, &base))
     }
 
-    /// `node` begins a life with these records.
+    /// `node` begins a life with these records, of which damage took others; it has lost something or not.
     pub(in super::super) fn found(
         &mut self,
         node: NodeId,
         records: &[Record],
+        damage: &Damage,
         is_damaged: bool,
     ) -> Judged {
         if is_damaged {
@@ -43,7 +46,7 @@ impl Judge {
         } else {
             self.damaged.remove(&node);
         }
-        let decided = records.iter().filter_map(|record| match &record.entry {
+        let upto = records.iter().filter_map(|record| match &record.entry {
             Noted::Decided { upto } | Noted::Trimmed { upto } => Some(*upto),
             Noted::Promise { .. }
             | Noted::Vote { .. }
@@ -51,18 +54,17 @@ impl Judge {
             | Noted::Agreed { .. } => None,
         });
         let known = self.decided_by.entry(node).or_default();
-        *known = decided.max().unwrap_or_default().max(*known);
+        *known = upto.max().unwrap_or_default().max(*known);
         let Some(written) = &mut self.written else {
             return Ok(());
         };
-        // A leader that waits for a snapshot decides and hands nothing up: then only the votes say what was decided.
         let (log, chosen) = (&self.log, &self.chosen);
         let entries = records.iter().map(entry_of);
-        written.found(node, entries, is_damaged, |slot| {
-            log.get(&slot)
-                .map(fingerprint)
-                .or_else(|| chosen.value(slot))
-        })
+        let lost = LostRecords {
+            slots: damage.slots().clone(),
+            is_anywhere: damage.is_anywhere(),
+        };
+        written.found(node, entries, lost, |slot| decided(log, chosen, slot))
     }
 
     /// `node` knows every slot up to `slot` to be decided, handed up or not.
@@ -129,6 +131,12 @@ impl Judge {
         holds.promised = holds.promised.min(promised);
         self.agreement.restarted(node, &holds)
     }
+}
+
+/// A leader that waits for a snapshot decides and hands nothing up: then only the votes say what was decided.
+fn decided(log: &BTreeMap<Slot, Batch>, chosen: &Chosen, slot: Slot) -> Option<Fingerprint> {
+    let handed_up = log.get(&slot).map(fingerprint);
+    handed_up.or_else(|| chosen.value(slot))
 }
 
 fn entry_of(record: &Record) -> Entry {

@@ -214,6 +214,11 @@ impl Judge {
         *kept = slot.max(*kept);
     }
 
+    /// The newest snapshot that was ever durable at `node`.
+    pub(super) fn newest_kept(&self, node: NodeId) -> Option<Slot> {
+        self.snapshots.get(&node).copied()
+    }
+
     /// A snapshot that `node` took itself, with this digest, is durable there.
     pub(super) fn took(&mut self, node: NodeId, slot: Slot, digest: Digest) {
         let takers = self.takers.entry((slot, digest)).or_default();

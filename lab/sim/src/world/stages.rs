@@ -149,13 +149,7 @@ impl World {
         let found: Vec<(NodeId, DiskFound)> = alive
             .filter_map(|node| Some((node.id, node.disks.fork().start().ok()?)))
             .collect();
-        // A start may begin with an older snapshot than the newest that is there, which covers what others have trimmed.
-        let newest = |(_, found): &(NodeId, DiskFound)| found.storage.newest_snapshot();
-        let mut snapshots: Vec<Slot> = found.iter().map(newest).collect();
-        snapshots.sort_unstable();
-        let majority = self.setup.view().replica_majority();
-        let spare = snapshots.len().checked_sub(majority);
-        let covered = spare.map_or(Slot::ZERO, |spare| snapshots[spare]);
+        let covered = self.covered(&found);
         // A node that lost records is in no quorum before it has heard the others.
         let acceptors = self.setup.acceptors();
         let disks: Vec<(NodeId, BTreeSet<CommandId>)> = found
@@ -170,6 +164,26 @@ impl World {
             let judged = self.judge.check_disks(&disks, quorum);
             self.judged(judged);
         }
+    }
+
+    /// What the snapshots of a majority cover, which lets others trim. A start may begin with an older one than the newest that is
+    /// there. A disk that was harmed counts with what it had held: the others of that majority hold it.
+    fn covered(&self, found: &[(NodeId, DiskFound)]) -> Slot {
+        let newest = |id: NodeId| {
+            let found = found.iter().find(|(node, _)| *node == id);
+            let there = found.map_or(Slot::ZERO, |(_, found)| found.storage.newest_snapshot());
+            let is_harmed = self.harm.maimed.contains(&id);
+            there.max(
+                self.judge
+                    .newest_kept(id)
+                    .filter(|_| is_harmed)
+                    .unwrap_or_default(),
+            )
+        };
+        let mut snapshots: Vec<Slot> = self.nodes.ids().map(newest).collect();
+        snapshots.sort_unstable();
+        let spare = snapshots.len() - self.setup.view().replica_majority();
+        snapshots[spare]
     }
 
     fn read_everything(&mut self) {

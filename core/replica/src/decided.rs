@@ -228,11 +228,15 @@ impl<O: Ordering> Replica<O> {
                     self.checkpoint_landed();
                 }
             }
-            Body::Died { .. } | Body::Survived { .. } | Body::Retry { .. } | Body::Skip { .. } => {
+            Body::Died { .. }
+            | Body::Survived { .. }
+            | Body::Retry { .. }
+            | Body::Keep { .. }
+            | Body::Skip { .. } => {
                 let is_own = self.internals.landed(command.id) == Some(Purpose::Poison);
                 self.apply_poison(slot, command, out);
                 if is_own {
-                    self.own_poison.landed(&command.body);
+                    self.own_poison.landed(slot, &command.body);
                 }
             }
             Body::Call { .. } => unreachable!("calls are admitted in runs"),
@@ -284,6 +288,7 @@ impl<O: Ordering> Replica<O> {
                 place: CallPlace { slot, index },
                 number,
             }),
+            Body::Keep { .. } => self.replicated.poison.keep_before(decided),
             Body::Skip { slot, index } if slot < decided => {
                 self.skip(CallPlace { slot, index }, out);
             }

@@ -21,7 +21,7 @@ pub use input::Input;
 pub use local::agreement::SnapshotReport;
 pub use local::clocks::ClockOffset;
 pub use local::drift::{DifferentCall, OutcomeDifference};
-pub use local::poison::EarlierLives;
+pub use local::poison::{EarlierDeaths, EarlierLives};
 pub use local::quarantine::Quarantine;
 pub use local::storage::DiskRoom;
 pub use message::{PeerMessage, ReplicaMessage};

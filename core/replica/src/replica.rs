@@ -13,7 +13,7 @@ use crate::local::expiry::Expiry;
 use crate::local::fetch::Fetch;
 use crate::local::internal::Internals;
 use crate::local::line::PlaceLine;
-use crate::local::poison::{EarlierLives, OwnPoison};
+use crate::local::poison::{EarlierDeaths, EarlierLives, OwnPoison};
 use crate::local::quarantine::ObjectsStanding;
 use crate::local::reads::Reads;
 use crate::local::storage::Storage;
@@ -54,8 +54,8 @@ pub struct Remembered {
     pub quarantine: Option<Quarantine>,
     /// Calls that earlier starts may have executed.
     pub earlier: EarlierLives,
-    /// Calls at which the hosts of earlier starts died for good. Those that the snapshot covers mean nothing.
-    pub died: Vec<CallPlace>,
+    /// Calls at which the hosts of earlier starts died for good.
+    pub died: EarlierDeaths,
 }
 
 /// Executes what an [`Ordering`] decides, at most once, and answers clients.
@@ -366,6 +366,7 @@ impl<O: Ordering> Replica<O> {
             Effect::Current { slot, at } => {
                 let executed = self.pipeline.handed_out(self.replicated.applied);
                 self.currency.note(slot, at, executed);
+                self.own_poison.heard();
             }
             Effect::Repaired => out.push(Output::Repaired),
             Effect::Conflict(conflict) => out.push(Output::Conflict(conflict)),
@@ -418,6 +419,13 @@ impl<O: Ordering> Replica<O> {
     #[must_use]
     pub fn executed_upto(&self) -> Slot {
         self.pipeline.executed(self.replicated.applied)
+    }
+
+    /// A start that begins with the state of this slot or a later one needs to know nothing of those before this start. `None` while
+    /// this start does not know it itself, or knew all.
+    #[must_use]
+    pub fn earlier_starts_end(&self) -> Option<Slot> {
+        self.own_poison.kept_at()
     }
 
     /// The lowest slot whose snapshot helps, while the objects wait for one.

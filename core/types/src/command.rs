@@ -114,6 +114,12 @@ pub enum Body {
         /// Its index in the batch of that slot.
         index: u32,
     },
+    /// A replica that does not know which calls its earlier starts answered, or reported that their hosts died at, is
+    /// about to execute them again: reports skip no call of an earlier slot any more.
+    Keep {
+        /// The node of the replica.
+        reporter: NodeId,
+    },
     /// Skips one call without reports, at an operator's request. Where it is not executed yet, it counts as
     /// executed with the outcome [`crate::Outcome::Skipped`].
     Skip {
@@ -141,6 +147,7 @@ impl Command {
                 | Body::Died { .. }
                 | Body::Survived { .. }
                 | Body::Retry { .. }
+                | Body::Keep { .. }
                 | Body::Skip { .. } => 0,
             }
     }

@@ -186,13 +186,17 @@ pub enum Plant {
     EachRefusalLeaves,
     /// A replica whose host is down says that its objects are past the call.
     SurvivalToldWhileDown,
+    /// A start executes before any peer can have told it that its data directory is an older copy.
+    CopyExecutesUnheard,
+    /// A start whose data directory lost what earlier ones had noted takes what it finds there for all that they reported.
+    LostReportsTrusted,
     /// A damaged acceptor that a snapshot took past slots calls them decided in its log, where votes for other batches stand.
     WatermarkOverJump,
 }
 
 impl Plant {
     /// All of them.
-    pub const ALL: [Plant; 91] = [
+    pub const ALL: [Plant; 93] = [
         Plant::AcknowledgeBeforeSync,
         Plant::PromiseBeforeSync,
         Plant::ForgetPromise,
@@ -283,6 +287,8 @@ impl Plant {
         Plant::HintCountsAsAnswer,
         Plant::EachRefusalLeaves,
         Plant::SurvivalToldWhileDown,
+        Plant::CopyExecutesUnheard,
+        Plant::LostReportsTrusted,
         Plant::WatermarkOverJump,
     ];
 

@@ -41,6 +41,7 @@ fn encode(batch: &Batch) -> Bytes {
         | Body::Died { .. }
         | Body::Survived { .. }
         | Body::Retry { .. }
+        | Body::Keep { .. }
         | Body::Skip { .. } => COMMAND_BYTES_MIN,
     });
     let mut buf = BytesMut::with_capacity(HEAD_BYTES + calls.sum::<usize>());
@@ -162,6 +163,7 @@ const SKIP: u8 = 8;
 const DIED: u8 = 9;
 const SURVIVED: u8 = 10;
 const RETRY: u8 = 11;
+const KEEP: u8 = 12;
 
 #[inline]
 pub(crate) fn put_command(buf: &mut BytesMut, command: &Command) {
@@ -187,11 +189,17 @@ pub(crate) fn put_command(buf: &mut BytesMut, command: &Command) {
         Body::Died { .. } => DIED,
         Body::Survived { .. } => SURVIVED,
         Body::Retry { .. } => RETRY,
+        Body::Keep { .. } => KEEP,
     };
     buf.put_u8(tag);
     put_command_id(buf, command.id);
     buf.put_u64_le(command.acknowledged);
-    match &command.body {
+    put_fields(buf, &command.body);
+}
+
+/// What follows the head of a command that is no call.
+fn put_fields(buf: &mut BytesMut, body: &Body) {
+    match body {
         Body::Call { .. } | Body::Close | Body::Checkpoint => {}
         Body::Open { hash } => put_secret_hash(buf, *hash),
         Body::Expire { session, judged_by } => {
@@ -228,6 +236,7 @@ pub(crate) fn put_command(buf: &mut BytesMut, command: &Command) {
             put_slot(buf, *slot);
             buf.put_u32_le(*index);
         }
+        Body::Keep { reporter } => put_node(buf, *reporter),
         Body::Skip { slot, index } => {
             put_slot(buf, *slot);
             buf.put_u32_le(*index);
@@ -288,6 +297,9 @@ fn take_other(r: &mut Reader<'_>, tag: u8) -> Result<Command, WireError> {
             reporter: take_node(r)?,
             slot: take_slot(r)?,
             index: r.u32("index")?,
+        },
+        KEEP => Body::Keep {
+            reporter: take_node(r)?,
         },
         SKIP => Body::Skip {
             slot: take_slot(r)?,

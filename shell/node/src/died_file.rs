@@ -2,13 +2,14 @@
 //!
 //! A report that a host died at a call may be decided after the node has started again. The next start must know of
 //! it before it executes the call, or the group could skip a call that was answered. So the file is synced before
-//! the replica hears of the death. In normal operation it is absent.
+//! the replica hears of the death. In normal operation it is absent. Where starts ran on another state of the directory, it says
+//! that their calls are unknown.
 
 use crate::NodeError;
 use crate::limits::DEATHS_NOTED_MAX;
+use quorate_replica::EarlierDeaths;
 use quorate_types::{CallPlace, GroupId, Slot};
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -18,9 +19,28 @@ use std::path::{Path, PathBuf};
 pub(crate) struct DiedFile {
     directory: PathBuf,
     path: PathBuf,
+    notes: Notes,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+struct Notes {
     /// At most [`DEATHS_NOTED_MAX`].
     places: BTreeSet<CallPlace>,
+    /// The calls of starts that ran on another state of the directory are unknown.
+    unknown: Option<Unknown>,
 }
+
+/// Which calls are unknown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Unknown {
+    /// Any.
+    All,
+    /// Those before this slot.
+    Before(Slot),
+}
+
+/// How a line begins that is no call.
+const UNKNOWN: &str = "unknown";
 
 impl DiedFile {
     /// Reads what the lives before have left.
@@ -40,57 +60,73 @@ impl DiedFile {
             Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
             Err(error) => return Err(unreadable(error.to_string())),
         };
-        let places = text.lines().map(place_of).collect::<Option<_>>();
-        let places =
-            places.ok_or_else(|| unreadable("a line in it is no slot and index".into()))?;
+        let notes = Notes::read(&text);
+        let notes = notes.ok_or_else(|| unreadable("a line in it is no slot and index".into()))?;
         Ok(DiedFile {
             directory: directory.to_owned(),
             path,
-            places,
+            notes,
         })
     }
 
     /// The calls.
-    pub(crate) fn places(&self) -> Vec<CallPlace> {
-        self.places.iter().copied().collect()
+    pub(crate) fn deaths(&self) -> EarlierDeaths {
+        match self.notes.unknown {
+            Some(_) => EarlierDeaths::Unknown,
+            None => EarlierDeaths::At(self.notes.places.iter().copied().collect()),
+        }
+    }
+
+    /// Makes it durable that starts ran of which this directory knows nothing.
+    pub(crate) fn forget(&mut self) -> io::Result<()> {
+        self.notes.unknown = Some(Unknown::All);
+        self.write()
+    }
+
+    /// All of those starts executed no call from `slot` on, and a snapshot of it or a later one is durable: a start that begins with it needs
+    /// to know no more.
+    pub(crate) fn bound(&mut self, slot: Slot) {
+        if self.notes.unknown == Some(Unknown::All) {
+            self.notes.unknown = Some(Unknown::Before(slot));
+            warn_unless(&self.path, self.write());
+        }
     }
 
     /// Makes it durable that a host died at a call.
     pub(crate) fn remember(&mut self, place: CallPlace) -> io::Result<()> {
-        if self.places.contains(&place) {
+        let places = &mut self.notes.places;
+        if places.contains(&place) {
             return Ok(());
         }
-        if self.places.len() >= DEATHS_NOTED_MAX {
+        if places.len() >= DEATHS_NOTED_MAX {
             return Err(io::Error::other("too many such calls are noted"));
         }
-        self.places.insert(place);
+        places.insert(place);
         self.write().inspect_err(|_| {
-            self.places.remove(&place);
+            self.notes.places.remove(&place);
         })
     }
 
-    /// This start begins with the state after `slot`. A call that was only executed or skipped since stays noted: the
+    /// This start begins with the state after `slot`, or a later one, and so does the next, whichever snapshot is damaged then. A call that was only executed or skipped since stays noted: the
     /// next start may execute it before it has learned again what the group decided about it.
     pub(crate) fn begun_at(&mut self, slot: Slot) {
-        if self.places.first().is_none_or(|first| first.slot > slot) {
+        let before = self.notes.clone();
+        let is_over =
+            |unknown: &mut Unknown| matches!(unknown, Unknown::Before(end) if *end <= slot);
+        self.notes.unknown.take_if(is_over);
+        self.notes.places.retain(|place| place.slot > slot);
+        if self.notes == before {
             return;
         }
-        self.places.retain(|place| place.slot > slot);
-        let outcome = match self.places.is_empty() {
+        let outcome = match self.notes == Notes::default() {
             true => std::fs::remove_file(&self.path),
             false => self.write(),
         };
-        if let Err(error) = outcome {
-            // The next start asks the group before it executes the call: that takes longer, and is right.
-            tracing::warn!(path = %self.path.display(), %error, "cannot forget the calls at which hosts died");
-        }
+        warn_unless(&self.path, outcome);
     }
 
     fn write(&self) -> io::Result<()> {
-        let mut text = String::new();
-        for place in &self.places {
-            writeln!(text, "{} {}", place.slot.0, place.index).expect("a string takes any text");
-        }
+        let text = self.notes.text();
         let fresh = self.path.with_extension("new");
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(true);
@@ -102,12 +138,43 @@ impl DiedFile {
     }
 }
 
-fn place_of(line: &str) -> Option<CallPlace> {
-    let (slot, index) = line.split_once(' ')?;
-    Some(CallPlace {
-        slot: Slot(slot.parse().ok()?),
-        index: index.parse().ok()?,
-    })
+/// The next start asks the group before it executes the calls: that takes longer, and is right.
+fn warn_unless(path: &Path, outcome: io::Result<()>) {
+    if let Err(error) = outcome {
+        tracing::warn!(path = %path.display(), %error, "cannot forget the calls at which hosts died");
+    }
+}
+
+impl Notes {
+    fn read(text: &str) -> Option<Notes> {
+        let mut notes = Notes::default();
+        for line in text.lines() {
+            match line.split_once(' ') {
+                None if line == UNKNOWN => notes.unknown = Some(Unknown::All),
+                None => return None,
+                Some((UNKNOWN, slot)) => {
+                    notes.unknown = Some(Unknown::Before(Slot(slot.parse().ok()?)));
+                }
+                Some((slot, index)) => {
+                    notes.places.insert(CallPlace {
+                        slot: Slot(slot.parse().ok()?),
+                        index: index.parse().ok()?,
+                    });
+                }
+            }
+        }
+        Some(notes)
+    }
+
+    fn text(&self) -> String {
+        let unknown = self.unknown.map(|unknown| match unknown {
+            Unknown::All => format!("{UNKNOWN}\n"),
+            Unknown::Before(slot) => format!("{UNKNOWN} {}\n", slot.0),
+        });
+        let places = self.places.iter();
+        let places = places.map(|place| format!("{} {}\n", place.slot.0, place.index));
+        unknown.into_iter().chain(places).collect()
+    }
 }
 
 #[cfg(test)]
@@ -122,16 +189,38 @@ mod tests {
             slot: Slot(slot),
             index,
         };
-        assert_eq!(open().places(), []);
+        let known = |places: &[CallPlace]| EarlierDeaths::At(places.to_vec());
+        assert_eq!(open().deaths(), known(&[]));
         let mut first = open();
         first.remember(at(9, 2)).unwrap();
         first.remember(at(7, 0)).unwrap();
-        assert_eq!(open().places(), [at(7, 0), at(9, 2)]);
+        assert_eq!(open().deaths(), known(&[at(7, 0), at(9, 2)]));
         let mut second = open();
         second.begun_at(Slot(8));
-        assert_eq!(open().places(), [at(9, 2)]);
+        assert_eq!(open().deaths(), known(&[at(9, 2)]));
         second.begun_at(Slot(9));
-        assert_eq!(open().places(), []);
+        assert_eq!(open().deaths(), known(&[]));
+        assert!(!directory.path().join("died-1").exists());
+    }
+
+    #[test]
+    fn calls_of_starts_elsewhere_stay_unknown_until_a_start_begins_behind_all_of_them() {
+        let directory = tempfile::tempdir().unwrap();
+        let open = || DiedFile::open(directory.path(), GroupId(1)).unwrap();
+        let place = CallPlace {
+            slot: Slot(30),
+            index: 1,
+        };
+        open().remember(place).unwrap();
+        open().forget().unwrap();
+        open().begun_at(Slot(20));
+        assert_eq!(open().deaths(), EarlierDeaths::Unknown);
+        open().bound(Slot(25));
+        open().bound(Slot(40));
+        open().begun_at(Slot(24));
+        assert_eq!(open().deaths(), EarlierDeaths::Unknown);
+        open().begun_at(Slot(25));
+        assert_eq!(open().deaths(), EarlierDeaths::At(vec![place]));
     }
 
     #[test]

@@ -284,6 +284,10 @@ impl Node {
                     bytes,
                 } => {
                     tracing::info!(%slot, bytes, "snapshot durable");
+                    if let Some(end) = self.replica.earlier_starts_end().filter(|end| *end <= slot)
+                    {
+                        self.died_file.bound(end);
+                    }
                     self.feed(
                         now,
                         Input::SnapshotTaken {

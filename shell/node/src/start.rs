@@ -26,7 +26,7 @@ use quorate_any::{AnyOrdering, Protocol};
 use quorate_host::{Host, HostEvent, ObjectImage, UnkeptState};
 use quorate_ordering::{Config, Past, Standing};
 use quorate_replica::{
-    EarlierLives, Recovered, Remembered, Replica, ReplicaConfig, SnapshotReport,
+    EarlierDeaths, EarlierLives, Recovered, Remembered, Replica, ReplicaConfig, SnapshotReport,
 };
 use quorate_storage::{DataDirectory, Log, MemoryLoss, PeerMemory, SnapshotStore};
 use quorate_transport::{Own, PeerAddress, Settings, Tls, Transport};
@@ -56,6 +56,10 @@ pub fn run(config: &NodeConfig, other: OtherCode) -> Result<(), NodeError> {
     let ended = node.run();
     if let Err(error @ NodeError::Sighted { sighting, .. }) = &ended {
         tracing::warn!(%error, "starting again");
+        // First: whoever starts with a higher boot must know that it knows nothing of the lower ones.
+        DiedFile::open(&config.dir, config.group_id())?
+            .forget()
+            .map_err(system("cannot note that earlier starts are unknown"))?;
         note_sighting(&mut directory, *sighting)?;
     }
     if let Err(NodeError::Conflict { conflict, .. }) = &ended {
@@ -94,7 +98,9 @@ fn assemble(
     let names = object_names(&identity);
     let store = SnapshotStore::open(directory.snapshot_disk()?, ClusterId(config.cluster.0))?;
     let quarantine_file = QuarantineFile::in_directory(&config.dir, identity.group);
-    let (mut remembered, died_file) = begin(config, &store, (&past, code), &names, &mut host)?;
+    let loss = directory.identity().loss;
+    let found = (&past, code);
+    let (mut remembered, died_file) = begin(config, &store, found, &names, &mut host, loss)?;
     remembered.earlier = executed_file.earlier();
     remembered.quarantine = quarantine_file.read()?;
     // A start that was refused so far leaves a memory-mode node as able to vote as before.
@@ -407,6 +413,7 @@ fn begin(
     (past, code): (&Past, Option<FoundCode>),
     names: &[String],
     host: &mut Host,
+    loss: Option<MemoryLoss>,
 ) -> Result<(Remembered, DiedFile), NodeError> {
     let mut remembered = recover(config, store, past.whole_after(), names, host)?;
     let start = remembered.snapshot.as_ref().map(|held| held.core.slot);
@@ -415,9 +422,13 @@ fn begin(
     }
     let mut died_file = DiedFile::open(&config.dir, GroupId(config.group))?;
     if let Some(start) = start {
-        died_file.begun_at(start);
+        let others = remembered.others.iter().map(|other| other.slot);
+        died_file.begun_at(others.fold(start, Slot::min));
     }
-    remembered.died = died_file.places();
+    remembered.died = match loss {
+        Some(_) => EarlierDeaths::Unknown,
+        None => died_file.deaths(),
+    };
     remembered.agreed = past.agreed();
     Ok((remembered, died_file))
 }

@@ -1,7 +1,8 @@
 //! This node's part in poison calls: reports that its host died at one, or that it is past one.
 //!
 //! The effect of reports is replicated state, in `replicated/poison.rs`. A replica whose host died at a call
-//! that another replica survived takes over that replica's snapshot; `docs/sessions.md` has the rule.
+//! that another replica survived takes over that replica's snapshot; `docs/sessions.md` has the rule. What an earlier start
+//! reported binds this one, and so does what no file tells of it: this start executes nothing that may yet be skipped for it.
 
 use crate::limits::{HEAL_EVERY, POISON_REPORT_EVERY};
 use crate::local::internal::Purpose;
@@ -24,9 +25,31 @@ pub enum EarlierLives {
     Unknown,
 }
 
+/// The calls at which the hosts of earlier starts of this node died for good.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum EarlierDeaths {
+    /// These. Those that the snapshot covers mean nothing.
+    At(Vec<CallPlace>),
+    /// Starts of which the data directory knows nothing may have reported any.
+    Unknown,
+}
+
+impl Default for EarlierDeaths {
+    fn default() -> EarlierDeaths {
+        EarlierDeaths::At(Vec::new())
+    }
+}
+
 /// This node's reports, and the snapshot that it waits for.
 #[derive(Debug, Default)]
 pub(crate) struct OwnPoison {
+    /// No leader with a quorum has heard this start yet. The data directory may be an older copy, which knows nothing of what
+    /// was reported since; its peers tell it when they hear it first.
+    is_unheard: bool,
+    /// Earlier starts may have reported deaths at any call, as far as this one knows.
+    is_unsure: bool,
+    /// Where this start had all earlier calls kept.
+    kept_at: Option<Slot>,
     earlier: EarlierLives,
     /// The call at which the own host died for good, until the host works again.
     died_at: Option<CallPlace>,
@@ -41,28 +64,63 @@ pub(crate) struct OwnPoison {
 
 #[derive(Debug)]
 struct Unsaid {
-    place: CallPlace,
-    kind: Kind,
+    word: Word,
     is_submitted: bool,
     due: Time,
 }
 
+/// What a report says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Kind {
-    Died,
-    Survived,
-    Retry,
+enum Word {
+    Died(CallPlace),
+    Survived(CallPlace),
+    Retry(CallPlace),
+    Keep,
+}
+
+impl Word {
+    fn of(body: &Body) -> Option<Word> {
+        match *body {
+            Body::Died { slot, index, .. } => Some(Word::Died(CallPlace { slot, index })),
+            Body::Survived { slot, index, .. } => Some(Word::Survived(CallPlace { slot, index })),
+            Body::Retry { slot, index, .. } => Some(Word::Retry(CallPlace { slot, index })),
+            Body::Keep { .. } => Some(Word::Keep),
+            Body::Call { .. }
+            | Body::Open { .. }
+            | Body::Close
+            | Body::Expire { .. }
+            | Body::Lead { .. }
+            | Body::Read { .. }
+            | Body::Checkpoint
+            | Body::Skip { .. } => None,
+        }
+    }
 }
 
 impl OwnPoison {
     pub(crate) fn new(remembered: &Remembered) -> OwnPoison {
         let begun = remembered.snapshot.as_ref().map(|begun| begun.core.slot);
-        let died = remembered.died.iter().copied();
+        let (is_unsure, places) = match &remembered.died {
+            EarlierDeaths::At(places) => (false, &places[..]),
+            EarlierDeaths::Unknown => (!planted(Plant::LostReportsTrusted), &[][..]),
+        };
+        let places = places.iter().copied();
         OwnPoison {
-            earlier: remembered.earlier,
-            barred: died.filter(|place| Some(place.slot) > begun).collect(),
+            is_unheard: remembered.earlier != EarlierLives::None
+                && !planted(Plant::CopyExecutesUnheard),
+            is_unsure,
+            earlier: match is_unsure {
+                true => EarlierLives::Unknown,
+                false => remembered.earlier,
+            },
+            barred: places.filter(|place| Some(place.slot) > begun).collect(),
             ..OwnPoison::default()
         }
+    }
+
+    /// A leader with a quorum has heard this start.
+    pub(crate) fn heard(&mut self) {
+        self.is_unheard = false;
     }
 
     /// The report may not be decided: it is submitted again after a while.
@@ -91,6 +149,9 @@ impl OwnPoison {
 
     /// The first slot that must not be executed yet.
     pub(crate) fn barred(&self) -> Option<Slot> {
+        if self.is_unheard || self.is_unsure {
+            return Some(Slot::ZERO);
+        }
         self.barred.first().map(|place| place.slot)
     }
 
@@ -99,37 +160,37 @@ impl OwnPoison {
         self.barred.retain(|place| place.slot > slot);
         self.died_at = None;
         self.stranded = None;
-        self.report.take_if(|report| report.kind == Kind::Died);
+        self.report
+            .take_if(|report| matches!(report.word, Word::Died(_)));
     }
 
     /// A report of this start is decided.
-    pub(crate) fn landed(&mut self, body: &Body) {
-        let (kind, slot, index) = match *body {
-            Body::Died { slot, index, .. } => (Kind::Died, slot, index),
-            Body::Survived { slot, index, .. } => (Kind::Survived, slot, index),
-            Body::Retry { slot, index, .. } => (Kind::Retry, slot, index),
-            Body::Call { .. }
-            | Body::Open { .. }
-            | Body::Close
-            | Body::Expire { .. }
-            | Body::Lead { .. }
-            | Body::Read { .. }
-            | Body::Checkpoint
-            | Body::Skip { .. } => return,
+    pub(crate) fn landed(&mut self, decided: Slot, body: &Body) {
+        let Some(word) = Word::of(body) else {
+            return;
         };
-        let place = CallPlace { slot, index };
-        if kind == Kind::Retry {
+        match word {
             // The log counts reports by slot.
-            self.barred.retain(|barred| barred.slot != slot);
+            Word::Retry(place) => self.barred.retain(|barred| barred.slot != place.slot),
+            // Earlier starts executed nothing from this slot on: it was not decided while they ran.
+            Word::Keep => {
+                self.is_unsure = false;
+                self.kept_at = Some(decided);
+                self.earlier = EarlierLives::Upto(decided.previous());
+            }
+            Word::Died(_) | Word::Survived(_) => {}
         }
-        self.report
-            .take_if(|report| report.kind == kind && report.place == place);
+        self.report.take_if(|report| report.word == word);
     }
 
-    fn want(&mut self, now: Time, place: CallPlace, kind: Kind) {
+    /// Where this start had all earlier calls kept.
+    pub(crate) fn kept_at(&self) -> Option<Slot> {
+        self.kept_at
+    }
+
+    fn want(&mut self, now: Time, word: Word) {
         self.report = Some(Unsaid {
-            place,
-            kind,
+            word,
             is_submitted: false,
             due: now,
         });
@@ -140,17 +201,15 @@ impl<O: Ordering> Replica<O> {
     /// The own host died for good.
     pub(crate) fn host_died(&mut self, now: Time, place: CallPlace) {
         self.own_poison.died_at = Some(place);
-        self.own_poison.want(now, place, Kind::Died);
+        self.own_poison.want(now, Word::Died(place));
     }
 
     /// The own host works: nothing is to be reported, and it continues unless a snapshot is being installed.
     pub(crate) fn host_works(&mut self) {
         self.own_poison.died_at = None;
-        if let Some(report) = &self.own_poison.report
-            && report.kind == Kind::Died
-        {
-            self.own_poison.report = None;
-        }
+        self.own_poison
+            .report
+            .take_if(|report| matches!(report.word, Word::Died(_)));
         if self.own_poison.stranded.take().is_some() && !self.fetch.is_installing() {
             self.pipeline.release();
         }
@@ -164,7 +223,7 @@ impl<O: Ordering> Replica<O> {
             && self.is_replica()
             && let Some(place) = self.replicated.poison.to_tell(own, self.reached())
         {
-            self.own_poison.want(now, place, Kind::Survived);
+            self.own_poison.want(now, Word::Survived(place));
         }
         self.submit_report(now);
         let is_survived = |place| self.replicated.poison.has_survivor(place);
@@ -190,19 +249,23 @@ impl<O: Ordering> Replica<O> {
         died_at.map_or(executed, |at| executed.min(at.slot.previous()))
     }
 
-    /// Takes the reports of earlier starts back, so that the calls can be executed again.
+    /// Takes the reports of earlier starts back, so that the calls can be executed again: those that are known, or all.
     fn tend_barred(&mut self, now: Time) {
         let poison = &self.replicated.poison;
         self.own_poison
             .barred
             .retain(|place| !poison.is_kept(*place));
         let barred = &self.own_poison.barred;
-        (self.own_poison.report)
-            .take_if(|report| report.kind == Kind::Retry && !barred.contains(&report.place));
-        if self.own_poison.report.is_none()
-            && let Some(&place) = self.own_poison.barred.first()
-        {
-            self.own_poison.want(now, place, Kind::Retry);
+        (self.own_poison.report).take_if(
+            |report| matches!(report.word, Word::Retry(place) if !barred.contains(&place)),
+        );
+        if self.own_poison.report.is_some() {
+            return;
+        }
+        if self.own_poison.earlier == EarlierLives::Unknown && self.is_replica() {
+            self.own_poison.want(now, Word::Keep);
+        } else if let Some(&place) = self.own_poison.barred.first() {
+            self.own_poison.want(now, Word::Retry(place));
         }
     }
 
@@ -218,9 +281,8 @@ impl<O: Ordering> Replica<O> {
         }
         report.is_submitted = true;
         report.due = now + POISON_REPORT_EVERY;
-        let CallPlace { slot, index } = report.place;
-        let body = match report.kind {
-            Kind::Died => Body::Died {
+        let body = match report.word {
+            Word::Died(CallPlace { slot, index }) => Body::Died {
                 reporter,
                 slot,
                 index,
@@ -230,16 +292,17 @@ impl<O: Ordering> Replica<O> {
                     EarlierLives::Unknown => true,
                 },
             },
-            Kind::Survived => Body::Survived {
+            Word::Survived(CallPlace { slot, index }) => Body::Survived {
                 reporter,
                 slot,
                 index,
             },
-            Kind::Retry => Body::Retry {
+            Word::Retry(CallPlace { slot, index }) => Body::Retry {
                 reporter,
                 slot,
                 index,
             },
+            Word::Keep => Body::Keep { reporter },
         };
         self.submit(Purpose::Poison, body);
     }

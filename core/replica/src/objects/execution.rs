@@ -15,7 +15,8 @@ use quorate_types::{
 impl<O: Ordering> Replica<O> {
     /// Sends the objects as many calls as they may hold, then the queries that this makes possible.
     pub(crate) fn hand_out(&mut self, now: Time, out: &mut Vec<Output<O::Message>>) {
-        self.pipeline.bar(self.own_poison.barred());
+        let barred = self.own_poison.barred();
+        self.pipeline.bar(barred.filter(|_| self.is_replica()));
         while let Some(work) = self.pipeline.next() {
             match work {
                 Work::Calls(calls) if self.is_replica() => self.execute(calls, out),

@@ -15,9 +15,9 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct PoisonCalls {
     slots: BTreeMap<Slot, Reports>,
-    /// The highest slot whose reports were forgotten. Who reports something about a slot up to here may not say all that it has
-    /// said before.
-    forgotten: Slot,
+    /// Reports skip nothing up to this slot: reports about it were forgotten, or a replica does not know what its earlier starts
+    /// said and answered.
+    kept_upto: Slot,
 }
 
 /// Who says something about which call. Reports of one replica count in the order of their numbers, which its command ids
@@ -208,6 +208,15 @@ impl PoisonCalls {
         self.bound();
     }
 
+    /// A replica may have answered any call before `slot`, or may do so from now on: reports never skip one there.
+    pub(crate) fn keep_before(&mut self, slot: Slot) {
+        self.kept_upto = self.kept_upto.max(slot.previous());
+        for (_, reports) in self.slots.range_mut(..slot) {
+            reports.is_kept = true;
+        }
+        self.bound();
+    }
+
     /// The call is skipped by decision.
     pub(crate) fn skipped(&mut self, place: CallPlace) {
         self.about(place.slot).skip(place.index);
@@ -216,7 +225,7 @@ impl PoisonCalls {
 
     /// The reports about a slot. A host was down in a slot after a forgotten one, so its replica is past that.
     fn about(&mut self, slot: Slot) -> &mut Reports {
-        let is_kept = slot <= self.forgotten;
+        let is_kept = slot <= self.kept_upto;
         self.slots.entry(slot).or_insert_with(|| Reports {
             is_kept,
             ..Reports::default()
@@ -232,7 +241,7 @@ impl PoisonCalls {
     /// Whether reports never skip the call.
     pub(crate) fn is_kept(&self, place: CallPlace) -> bool {
         let reports = self.slots.get(&place.slot);
-        reports.is_some_and(|reports| reports.is_kept)
+        place.slot <= self.kept_upto || reports.is_some_and(|reports| reports.is_kept)
     }
 
     /// Replicas that are known not to be past a call up to `slot` that another one survived: they cannot take
@@ -281,7 +290,7 @@ impl PoisonCalls {
         let surplus = settled.len().saturating_sub(POISON_CALLS);
         for slot in &settled[..surplus] {
             self.slots.remove(slot);
-            self.forgotten = self.forgotten.max(*slot);
+            self.kept_upto = self.kept_upto.max(*slot);
         }
     }
 
@@ -414,6 +423,25 @@ mod tests {
         assert!(calls.is_kept(late.place));
         assert_eq!(calls.died(replicas, by(other, 1), Death::First), []);
         assert_eq!(calls.died(replicas, by(one, 4), Death::First), []);
+    }
+
+    #[test]
+    fn nothing_is_skipped_before_the_slot_in_which_a_replica_had_all_calls_kept() {
+        let (one, other, replicas, mut calls) = pair();
+        assert_eq!(calls.died(replicas, by(one, 1), Death::First), []);
+        calls.keep_before(SLOT.next());
+        assert!(calls.is_kept(by(one, 1).place));
+        assert_eq!(calls.died(replicas, by(other, 1), Death::First), []);
+        let later = |reporter| Report {
+            place: CallPlace {
+                slot: SLOT.next(),
+                index: 0,
+            },
+            ..by(reporter, 2)
+        };
+        assert_eq!(calls.died(replicas, later(one), Death::First), []);
+        let last = later(other);
+        assert_eq!(calls.died(replicas, last, Death::First), [last.place]);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::world::{Objects, value};
 use crate::world::{World, call, config, id, meta};
-use quorate_replica::{EarlierLives, Input, Output, Remembered};
+use quorate_replica::{EarlierDeaths, EarlierLives, Input, Output, Remembered};
 use quorate_types::{Body, CallPlace, Duration, NodeId, Outcome, Slot};
 
 fn digests(world: &World) -> Vec<u64> {
@@ -163,7 +163,7 @@ fn a_start_executes_a_call_at_which_the_host_of_an_earlier_start_died_after_its_
     objects.is_immune = true;
     let remembered = Remembered {
         earlier: EarlierLives::Upto(executed),
-        died: vec![place],
+        died: EarlierDeaths::At(vec![place]),
         ..Remembered::default()
     };
     world.shared.borrow_mut().holds_submissions = true;
@@ -183,6 +183,91 @@ fn a_start_executes_a_call_at_which_the_host_of_an_earlier_start_died_after_its_
     world.pass(Duration::from_millis(5_000));
     let skips = |(_, output): &(usize, Output<u32>)| matches!(output, Output::Skip { .. });
     assert!(!world.seen.iter().any(skips), "it may be answered");
+}
+
+/// What a node with the files of an earlier start remembers.
+fn lived(earlier: EarlierLives, died: EarlierDeaths) -> Remembered {
+    Remembered {
+        earlier,
+        died,
+        ..Remembered::default()
+    }
+}
+
+/// Its directory may be an older copy, and peers say so when they hear it first. Claim rp-49.
+#[test]
+fn a_start_after_another_one_executes_nothing_before_a_leader_has_heard_it() {
+    let mut world = World::new(3);
+    let session = world.open(0, 5);
+    world.call(0, 5, id(session, 1), "a");
+    let executed = world.nodes[0].replica.status().executed;
+    world.nodes.pop();
+    let remembered = lived(EarlierLives::Upto(executed), EarlierDeaths::default());
+    world.add_remembering(config(3, 2), remembered, Objects::default());
+    let status = world.nodes[2].replica.status();
+    assert_eq!(status.applied, world.shared.borrow().last());
+    let executes =
+        |(at, output): &(usize, Output<u32>)| *at == 2 && matches!(output, Output::Execute { .. });
+    world.seen.clear();
+    world.pass(Duration::from_millis(1_000));
+    assert!(!world.seen.iter().any(executes));
+    world.follow(2, 0);
+    assert!(world.seen.iter().any(executes));
+    let digests = digests(&world);
+    assert_eq!(digests[2], digests[0]);
+}
+
+/// Claim rp-49.
+#[test]
+fn a_start_on_an_older_directory_executes_nothing_before_all_calls_are_kept_that_lost_starts_may_have_reported()
+ {
+    let mut world = World::new(2);
+    let session = world.open(0, 5);
+    world.nodes[0].objects.answers_left = Some(0);
+    world.call(1, 5, id(session, 1), "poison");
+    assert!(!world.nodes[1].replica.status().is_host_up, "it reports");
+    world.nodes.pop();
+    let mut objects = Objects::default();
+    objects.is_immune = true;
+    world.shared.borrow_mut().holds_submissions = true;
+    let remembered = lived(EarlierLives::None, EarlierDeaths::Unknown);
+    world.add_remembering(config(2, 1), remembered, objects);
+    world.follow(1, 0);
+    let handed = |(at, output): &(usize, Output<u32>)| match output {
+        Output::Execute { slot, .. } if *at == 1 => Some(*slot),
+        _ => None,
+    };
+    world.seen.clear();
+    let submitted = world.shared.borrow().submitted.clone();
+    let keep = submitted.into_iter().map(|(_, command)| command);
+    let mut keep = keep.filter(|command| matches!(command.body, Body::Keep { .. }));
+    let keep = keep.next().expect("it asks for all earlier calls");
+    assert_eq!(world.seen.iter().find_map(handed), None, "a report stands");
+    let kept = world.decide(vec![keep]);
+    world.run();
+    let slot = world.seen.iter().find_map(handed);
+    assert!(slot.is_some_and(|slot| slot < kept), "{slot:?}");
+    world.shared.borrow_mut().holds_submissions = false;
+    world.nodes[0].objects.answers_left = None;
+    world.pass(Duration::from_millis(5_000));
+    let skips = |(_, output): &(usize, Output<u32>)| matches!(output, Output::Skip { .. });
+    assert!(!world.seen.iter().any(skips), "it may be answered");
+}
+
+/// Claim rp-50.
+#[test]
+fn a_start_that_does_not_know_what_earlier_ones_answered_has_new_calls_skipped_all_the_same() {
+    let mut world = World::new(2);
+    let session = world.open(0, 5);
+    world.call(0, 5, id(session, 1), "a");
+    world.nodes.pop();
+    let remembered = lived(EarlierLives::Unknown, EarlierDeaths::default());
+    world.add_remembering(config(2, 1), remembered, Objects::default());
+    world.follow(1, 0);
+    world.call(0, 5, id(session, 2), "poison");
+    assert_eq!(world.outcome(5), Some(Outcome::Skipped));
+    world.call(0, 5, id(session, 1), "a");
+    assert!(matches!(world.outcome(5), Some(Outcome::Returned(_))));
 }
 
 /// Claim rp-29.

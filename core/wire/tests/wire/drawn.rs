@@ -179,7 +179,7 @@ pub(crate) fn answer(draw: &mut Draw) -> ToClient {
 }
 
 fn command(draw: &mut Draw) -> Command {
-    let body = match draw.below(11) {
+    let body = match draw.below(12) {
         0 => Body::Call {
             object: object(draw),
             payload: payload(draw),
@@ -215,6 +215,9 @@ fn command(draw: &mut Draw) -> Command {
             reporter: node(draw),
             slot: slot(draw),
             index: draw.of_any_size(32) as u32,
+        },
+        10 => Body::Keep {
+            reporter: node(draw),
         },
         _ => Body::Skip {
             slot: slot(draw),

@@ -53,6 +53,9 @@ fn commands() -> Vec<Command> {
             slot: Slot(81),
             index: 3,
         },
+        Body::Keep {
+            reporter: NodeId(2),
+        },
     ]
     .map(|body| Command {
         id: ID,

@@ -97,6 +97,7 @@ impl World {
         let image = Image {
             disks,
             quarantine: self.nodes[&id].quarantine,
+            notes: self.nodes[&id].notes.after(self.nodes[&id].answered),
             diverged: self.harm.diverged,
         };
         self.harm.images.insert(index, image);
@@ -122,6 +123,7 @@ impl World {
         let node = self.node(id);
         node.disks = image.disks;
         node.quarantine = image.quarantine;
+        node.notes = image.notes;
         node.is_old_copy = true;
     }
 

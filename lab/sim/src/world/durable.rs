@@ -64,6 +64,8 @@ pub(super) struct DiskFound {
     pub past: Past,
     /// It no longer has all that it promised and voted for, and knows it.
     pub has_forgotten: bool,
+    /// Files of its directory were lost once, or are older than what its peers have seen.
+    pub has_loss: bool,
     /// The whole snapshot to start from, its digest and its size.
     pub snapshot: Option<(Snapshot, [u8; 32], u64)>,
     /// The other whole snapshots.
@@ -195,6 +197,7 @@ impl Disks {
             past,
             has_forgotten: (identity.get().loss.is_some() && !planted(Plant::LostLogUnnoticed))
                 || (self.persistence == Persistence::Memory && has_lived),
+            has_loss: identity.get().loss.is_some(),
             snapshot,
             others,
         })

@@ -8,6 +8,7 @@ use super::fault::{KillStep, Who};
 use super::life::Death;
 use super::network::Hit;
 use super::node::Doom;
+use super::notes::Notes;
 use super::poison::Poison;
 use super::row::{Exercised, Row};
 use quorate_ordering::Role;
@@ -54,6 +55,8 @@ pub(super) struct Image {
     pub disks: Disks,
     /// What the node had noted of its objects.
     pub quarantine: Option<Quarantine>,
+    /// What it had noted of its lives.
+    pub notes: Notes,
     /// Whose objects differed or had differed, and whether it had noticed.
     pub diverged: Option<Diverged>,
 }

@@ -112,6 +112,8 @@ pub(super) struct Judge {
     damaged: BTreeSet<NodeId>,
     /// Places whose call took effect somewhere.
     executed: BTreeSet<(Slot, u32)>,
+    /// Before which slot each start of a node had all calls kept.
+    keeps: BTreeMap<(NodeId, u16), Slot>,
     /// Calls that the group skipped, by their places.
     skipped: BTreeMap<(Slot, u32), CommandId>,
     /// Who executes.
@@ -194,6 +196,7 @@ impl Judge {
             forgetful: BTreeMap::new(),
             damaged: BTreeSet::new(),
             executed: BTreeSet::new(),
+            keeps: BTreeMap::new(),
             skipped: BTreeMap::new(),
             replicas: view.replicas,
             stamps: BTreeMap::new(),
@@ -324,6 +327,7 @@ impl Judge {
             return Ok(());
         }
         self.log.insert(slot, batch.clone());
+        self.note_keeps(slot, batch);
         if self.has_quorum(slot) {
             return Ok(());
         }

@@ -110,6 +110,7 @@ impl Ledger {
             | Body::Died { .. }
             | Body::Survived { .. }
             | Body::Retry { .. }
+            | Body::Keep { .. }
             | Body::Skip { .. } => {}
         }
     }

@@ -122,14 +122,16 @@ impl World {
                 .expect("a disk holds its own group's records"),
             seen.clone(),
         );
-        node.died.retain(|place| place.slot > slot);
+        let others = found.others.iter().map(|other| other.slot);
+        let oldest = others.fold(slot, Slot::min);
+        let (earlier, died) = node.notes.begin(oldest, found.has_loss);
         let remembered = Remembered {
             snapshot: recovered,
             others: found.others,
             agreed,
             quarantine: node.quarantine,
-            earlier: node.earlier,
-            died: node.died.clone(),
+            earlier,
+            died,
         };
         let (replica, outputs) = Replica::new(replica_config, ordering, remembered, time);
         let promised = replica.status().ordering.promised;
@@ -426,11 +428,10 @@ impl World {
             return;
         };
         let answered = std::mem::take(&mut node.answered);
-        node.earlier = match (death, node.earlier) {
-            (Death::PowerCut, _) | (Death::Killed, EarlierLives::Unknown) => EarlierLives::Unknown,
-            (Death::Killed, EarlierLives::None) => EarlierLives::Upto(answered),
-            (Death::Killed, EarlierLives::Upto(upto)) => EarlierLives::Upto(upto.max(answered)),
-        };
+        node.notes = node.notes.after(answered);
+        if death == Death::PowerCut {
+            node.notes.earlier = EarlierLives::Unknown;
+        }
         node.stall_due = None;
         node.stalled = None;
         node.life += 1;

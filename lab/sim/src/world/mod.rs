@@ -26,6 +26,7 @@ mod links;
 mod log_thread;
 mod network;
 mod node;
+mod notes;
 mod objects;
 mod outputs;
 mod poison;
@@ -175,9 +176,8 @@ impl World {
             let clock = Clock::new(random.millis(0, 5_000_000), drift, wall_ms);
             let node = Node {
                 quarantine: None,
-                earlier: quorate_replica::EarlierLives::None,
+                notes: notes::Notes::default(),
                 answered: quorate_types::Slot::ZERO,
-                died: Vec::new(),
                 id,
                 disks: durable::Disks::init(id.0, self.setup.persistence),
                 clock,

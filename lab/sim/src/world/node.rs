@@ -3,6 +3,7 @@
 use super::clock::{Clock, Moment};
 use super::durable::{Disks, Storage};
 use super::fault::BadCall;
+use super::notes::Notes;
 use super::objects::Objects;
 use super::random::Random;
 use super::row::Row;
@@ -11,8 +12,8 @@ use super::watched::{Seen, Watched};
 use bytes::Bytes;
 use quorate_any::AnyMessage;
 use quorate_ordering::Role;
-use quorate_replica::{EarlierLives, Input, Quarantine, Replica, SnapshotCore};
-use quorate_types::{Ballot, CallPlace, Duration, NodeId, Recall, Slot};
+use quorate_replica::{Input, Quarantine, Replica, SnapshotCore};
+use quorate_types::{Ballot, Duration, NodeId, Recall, Slot};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -55,12 +56,10 @@ pub(super) struct Node {
     pub doom: Option<Doom>,
     /// The note that its objects must answer nobody; on disk, and durable at once.
     pub quarantine: Option<Quarantine>,
-    /// What its earlier lives may have answered.
-    pub earlier: EarlierLives,
+    /// What its lives executed and at which calls their hosts died, as far as it knows.
+    pub notes: Notes,
     /// How far its objects had executed when this life last answered a client.
     pub answered: Slot,
-    /// Calls at which its hosts died for good, and which are in no snapshot from which it began; on disk, and durable at once.
-    pub died: Vec<CallPlace>,
     /// Its own choices.
     pub random: Random,
 }

@@ -79,6 +79,7 @@ impl World {
                 self.running(id).storage.log.discard(upto, base);
             }
             Output::Execute { slot, stamp, calls } => {
+                self.watch_handed(id, slot);
                 let calls = calls.to_vec();
                 let objects = &mut self.running(id).objects;
                 objects.push(Work::Execute { slot, stamp, calls });
@@ -299,6 +300,10 @@ impl World {
                 Ok(bytes) => {
                     self.judge.keeps(id, slot);
                     self.judge.took(id, slot, whole);
+                    let end = self.running(id).replica.earlier_starts_end();
+                    if let Some(end) = end.filter(|end| *end <= slot) {
+                        self.node(id).notes.bound(end);
+                    }
                     let taken = Input::SnapshotTaken {
                         slot,
                         digest,

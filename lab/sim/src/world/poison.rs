@@ -139,7 +139,7 @@ impl World {
             NextHost::Starts | NextHost::Restores => self.host_starts_soon(id),
             NextHost::Waits => {
                 lethal.died.insert(id);
-                self.node(id).died.push(place);
+                self.node(id).notes.died.push(place);
                 let CallPlace { slot, index } = place;
                 self.hand_in(id, Input::HostDied { slot, index });
             }
@@ -195,7 +195,8 @@ impl World {
             Input::Executed { slot, .. } => Some(*slot),
             _ => None,
         });
-        let is_first = |slot: &Slot| match node.earlier {
+        let earlier = self.earlier(id);
+        let is_first = |slot: &Slot| match earlier {
             EarlierLives::None => true,
             EarlierLives::Upto(upto) => *slot > upto,
             EarlierLives::Unknown => false,
@@ -302,7 +303,7 @@ impl World {
     fn may_report(&self, id: NodeId, slot: Slot) -> bool {
         let node = &self.nodes[&id];
         !node.is_wiped
-            && match node.earlier {
+            && match self.earlier(id) {
                 EarlierLives::None => true,
                 EarlierLives::Upto(upto) => slot > upto,
                 EarlierLives::Unknown => false,

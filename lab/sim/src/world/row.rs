@@ -82,6 +82,7 @@ rows! {
     PoisonInReports 15 "node lost between a host's last death and the skip";
     PoisonInSlot 10 "innocent calls in the slot of a call that ends hosts";
     PoisonTwice 5 "hosts down at two calls of one slot";
+    NotesLost 10 "calls executed whose reports the node had lost";
     PoisonInReplay 2 "another host dies at a call that was answered";
     Left 10 "node leaves in good order";
     LeaderLeft 5 "leader leaves in good order";

@@ -88,6 +88,8 @@ impl World {
                 }
             })
         });
+        // Others have lived with this identity, and noted elsewhere what they did.
+        node.notes.lose();
         // What cannot be noted is told again at the next start.
         if noted.is_ok() && sighting.finding == Finding::OlderCopy {
             node.is_old_copy = false;

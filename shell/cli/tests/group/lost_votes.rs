@@ -120,6 +120,7 @@ fn a_node_whose_directory_is_an_older_copy_is_told_by_its_peers_and_observes_unt
     let why = group.status()["nodes"][1]["observes"].clone();
     assert!(why.as_str().unwrap().contains("older copy"), "{why}");
     assert_eq!(group.add("4"), "7");
+    executes_though_it_lost_its_notes(&group, &home);
     assert_eq!(group.stop(), Some(0));
 
     put_back(&newest, &home);
@@ -128,7 +129,20 @@ fn a_node_whose_directory_is_an_older_copy_is_told_by_its_peers_and_observes_unt
     let status = group.status();
     let roles = status["nodes"][1]["roles"].to_string();
     assert!(roles.contains("acceptor"), "{status}");
+    executes_though_it_lost_its_notes(&group, &home);
     assert_eq!(group.stop(), Some(0));
+}
+
+/// Node 2 knows that it does not know at which calls its hosts died, and executes what the others execute all the same. Claim rp-49.
+fn executes_though_it_lost_its_notes(group: &Group, home: &Path) {
+    let notes = std::fs::read_to_string(home.join("died-1")).unwrap();
+    assert!(notes.starts_with("unknown"), "{notes}");
+    let executed = |node: usize| group.status()["nodes"][node]["executed"].as_u64().unwrap();
+    let least = executed(0);
+    let begun = std::time::Instant::now();
+    while executed(1) < least {
+        assert!(begun.elapsed().as_secs() < 20, "it never executes");
+    }
 }
 
 /// Flips a bit in the record of the log whose payload holds `needle`.

@@ -162,10 +162,12 @@ impl World {
         Wall(self.now.0 + (1 << 60))
     }
 
-    /// Lets node `at` know who leads.
+    /// Lets node `at` know who leads, and that this leader has heard it.
     pub(crate) fn follow(&mut self, at: usize, leader: usize) {
         let leader = Some(NodeId(leader as u16));
         self.effect(at, Effect::Role(Role::Follower { leader }));
+        let (slot, now) = (self.shared.borrow().last(), self.now);
+        self.effect(at, Effect::Current { slot, at: now });
         self.run();
     }
 

@@ -3,7 +3,7 @@
 use super::{Judge, Judged, broken};
 use crate::checkers::Property;
 use crate::checkers::at_most_once::Place;
-use quorate_types::{Body, CommandId, NodeId, NodeSet, Slot};
+use quorate_types::{Batch, Body, CommandId, NodeId, NodeSet, Slot};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What the log says about the hosts that died in a slot.
@@ -68,6 +68,21 @@ impl Judge {
         self.once.is_executed(call)
     }
 
+    /// Takes note of the starts that had all calls before `slot` kept.
+    pub(super) fn note_keeps(&mut self, slot: Slot, batch: &Batch) {
+        for command in batch.commands() {
+            if let Body::Keep { reporter } = command.body {
+                let boot = (command.id.sequence >> 32) as u16;
+                self.keeps.entry((reporter, boot)).or_insert(slot);
+            }
+        }
+    }
+
+    /// The slot before which a start of a node had all calls kept.
+    pub(in super::super) fn kept_by(&self, node: NodeId, boot: u64) -> Option<Slot> {
+        self.keeps.get(&(node, boot as u16)).copied()
+    }
+
     /// The reports in the log about a slot.
     pub(in super::super) fn deaths(&self, of: Slot) -> Deaths {
         let mut deaths = Deaths::default();
@@ -90,6 +105,7 @@ impl Judge {
                 Body::Retry { reporter, slot, .. } if *slot == of => {
                     deaths.say(*reporter, number, None);
                 }
+                Body::Keep { .. } => deaths.is_kept = true,
                 Body::Survived { reporter, slot, .. } if *slot == of => {
                     deaths.is_kept = true;
                     deaths.say(*reporter, number, None);

@@ -440,6 +440,29 @@ fn a_peer_that_is_slow_has_no_more_bytes_in_flight_than_its_credit() {
     assert_eq!(proposed_to(&sent, 3), [7], "its credit is back");
 }
 
+/// Claim mp-27.
+#[test]
+fn small_commands_behind_large_ones_wait_for_the_pipeline_of_small_ones() {
+    let mut config = config();
+    config.limits.large_bytes = 1000;
+    config.limits.pipeline = 2;
+    config.limits.pipeline_large = 4;
+    let (mut node, ballot) = leader(config);
+    node.receive(2, promise(ballot, 0));
+    let payload = |sequence| vec![0; if sequence <= 3 { 1000 } else { 10 }];
+    let commands = (1..=5).map(|sequence| call(1, sequence, &payload(sequence)));
+    let commands = commands.collect();
+    let sent = node.event(Event::Submit { commands });
+    assert_eq!(accepts(&sent), 3, "the small ones gather");
+    let (first, last) = (Slot(1), Slot(2));
+    let accepted = Message::Accepted(Accepted {
+        ballot,
+        first,
+        last,
+    });
+    assert_eq!(accepts(&node.receive(2, accepted)), 1, "both in one slot");
+}
+
 /// Claim mp-36.
 #[test]
 fn a_leader_that_was_answered_in_vain_by_everybody_pauses_before_it_asks_again() {

@@ -112,3 +112,36 @@ impl KeptDisk {
         older.map(report).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quorate_ordering::Entry;
+    use quorate_types::{Ballot, Batch, ViewId};
+
+    fn vote(slot: u64) -> Record {
+        Record {
+            view: ViewId::default(),
+            entry: Entry::Vote {
+                slot: Slot(slot),
+                ballot: Ballot::ZERO,
+                batch: Batch::noop(),
+            },
+        }
+    }
+
+    #[test]
+    fn a_write_that_a_crash_took_holds_up_none_of_the_next_life() {
+        let mut disk = KeptDisk::default();
+        disk.write(Mark(6), vote(1));
+        disk.sync(Mark(6));
+        disk.write(Mark(7), vote(2));
+        disk.crash();
+        // The marks of a life begin anew.
+        disk.write(Mark(1), vote(3));
+        disk.sync(Mark(1));
+        assert_eq!(disk.records, [vote(1), vote(3)]);
+        disk.discard(Slot(1), vec![vote(4)]);
+        assert_eq!(disk.records, [vote(3), vote(4)], "nothing waits before it");
+    }
+}

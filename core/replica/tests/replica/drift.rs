@@ -115,6 +115,27 @@ fn two_that_differ_ask_more_and_more_seldom_while_the_third_is_away() {
 }
 
 #[test]
+fn two_that_have_asked_for_long_are_judged_within_a_second_of_the_third() {
+    let mut world = World::new(3);
+    let session = world.open(0, 5);
+    world.nodes[2].is_cut = true;
+    world.nodes[1].objects.state ^= 666;
+    world.call(0, 5, id(session, 1), "a");
+    // Each asks every five seconds by then, and what it heard last counts no more.
+    for _ in 0..290 {
+        world.pass(Duration::from_millis(100));
+    }
+    world.loses_fetches = true;
+    world.nodes[2].is_cut = false;
+    for (one, other) in [(0, 2), (1, 2), (2, 0), (2, 1)] {
+        world.link_up(one, other);
+    }
+    second(&mut world);
+    assert!(world.nodes[1].replica.status().diverged.is_some());
+    assert_eq!(world.nodes[0].replica.status().diverged, None);
+}
+
+#[test]
 fn what_is_told_of_a_slot_that_is_not_executed_yet_is_compared_later() {
     let mut world = World::new(3);
     let session = world.open(0, 5);

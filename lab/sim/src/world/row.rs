@@ -86,7 +86,7 @@ rows! {
     PoisonInReplay 2 "another host dies at a call that was answered";
     Left 10 "node leaves in good order";
     LeaderLeft 5 "leader leaves in good order";
-    Diverged 5 "objects of a replica found to differ";
+    Diverged 2 "objects of a replica found to differ";
     Misanswered 5 "replica found whose objects answered otherwise";
     Checkpointed 10 "operator asks for a snapshot";
     ClientCut 10 "client cut off";

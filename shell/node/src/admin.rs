@@ -22,16 +22,19 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use tokio_rustls::rustls::ServerConfig;
 
-/// Listens and serves until the process ends.
+/// Listens, if an address is given, and serves until the process ends. The address with the port that it got.
 ///
 /// # Errors
 /// When the address cannot be had.
 pub(crate) fn serve(
-    address: SocketAddr,
+    address: Option<SocketAddr>,
     tls: Option<&Tls>,
     asker: Asker,
     histograms: Histograms,
-) -> Result<SocketAddr, NodeError> {
+) -> Result<Option<SocketAddr>, NodeError> {
+    let Some(address) = address else {
+        return Ok(None);
+    };
     let refused = |error| NodeError::System("cannot listen on the admin address", error);
     let listener = TcpListener::bind(address).map_err(|error| match error.kind() {
         io::ErrorKind::AddrInUse => quorate_transport::TransportError::InUse(address).into(),
@@ -52,7 +55,7 @@ pub(crate) fn serve(
         .name("admin".to_owned())
         .spawn(move || runtime.block_on(run(listener, tls, (asker, histograms))))
         .map_err(refused)?;
-    Ok(bound)
+    Ok(Some(bound))
 }
 
 async fn run(

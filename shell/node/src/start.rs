@@ -88,8 +88,7 @@ fn assemble(
     settings.pasts = remembered(directory);
     let mut transport = Transport::listen(settings, registry, waker.clone(), now)?;
     let ((asker, questions), histograms) = (questions(waker.clone()), Histograms::new());
-    let serve = |address| admin::serve(address, tls.as_ref(), asker, histograms.clone());
-    let admin = config.admin.map(serve).transpose()?;
+    let admin = admin::serve(config.admin, tls.as_ref(), asker, histograms.clone())?;
     let executed_file = ExecutedFile::open(&config.dir, identity.group, identity.boot);
     let mut host = open_host(config, executed_file.earlier(), directory)?;
     let code = found_code(config, &mut identity, &host, other)?;
@@ -98,9 +97,8 @@ fn assemble(
     let names = object_names(&identity);
     let store = SnapshotStore::open(directory.snapshot_disk()?, ClusterId(config.cluster.0))?;
     let quarantine_file = QuarantineFile::in_directory(&config.dir, identity.group);
-    let loss = directory.identity().loss;
-    let found = (&past, code);
-    let (mut remembered, died_file) = begin(config, &store, found, &names, &mut host, loss)?;
+    let found = (&past, code, directory.identity().loss);
+    let (mut remembered, died_file) = begin(config, &store, found, &names, &mut host)?;
     remembered.earlier = executed_file.earlier();
     remembered.quarantine = quarantine_file.read()?;
     // A start that was refused so far leaves a memory-mode node as able to vote as before.
@@ -410,10 +408,9 @@ fn journal(
 fn begin(
     config: &NodeConfig,
     store: &SnapshotStore<quorate_storage::DirectoryDisk>,
-    (past, code): (&Past, Option<FoundCode>),
+    (past, code, loss): (&Past, Option<FoundCode>, Option<MemoryLoss>),
     names: &[String],
     host: &mut Host,
-    loss: Option<MemoryLoss>,
 ) -> Result<(Remembered, DiedFile), NodeError> {
     let mut remembered = recover(config, store, past.whole_after(), names, host)?;
     let start = remembered.snapshot.as_ref().map(|held| held.core.slot);

@@ -86,7 +86,7 @@ class Host:
             "quiet": 0,
             "checks": "all",
             "liars": [],
-            "objects": [[1, "object", subject.path, [list(subject.args), dict(subject.kwargs)]]],
+            "objects": [[1, "object", subject.path, [list(subject.args), dict(subject.kwargs)], 0]],
         }
         self._send(_HELLO, _native.dumps(hello))
         answer = _native.loads(self._receive(_READY))

@@ -75,7 +75,7 @@ endef
 # ---- what users run ----
 
 build: cargo-present venv ## build for release into .venv: `quorate` on its bin, the Python package importable
-	@echo "building for release: about 5 minutes of CPU the first time, one after a small change"
+	@echo "building for release: about 4 minutes of CPU the first time, two after a small change"
 	@$(MAKE) --no-print-directory release && echo "built in $$SECONDS s: $(VENV)/bin/quorate, and the package quorate in $(VENV)"
 
 release: cargo-present venv

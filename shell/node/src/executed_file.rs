@@ -1,15 +1,14 @@
-//! How far this node's objects had executed when anybody was told, for the next start: a line in the data directory.
+//! How far this node's objects had executed when anybody was told, for the next start: a number in the data directory.
 //!
-//! A replica may report a call as new to it only if none of its starts can have answered it. The line is written before the
-//! answers of a turn leave, without a sync, so it survives the process but not the machine. A turn without answers writes it
+//! A replica may report a call as new to it only if none of its starts can have answered it. The number is set before the
+//! answers of a turn leave, without a sync, so it survives the process but not the machine. A turn without answers sets it
 //! only where the objects print: their next start repeats nothing that they had printed. After a restart of the machine, or
-//! without the line, nothing is known, and the replica is told so.
+//! without the file, nothing is known, and the replica is told so.
 
+use quorate_lasting::{LastingNumber, OWNER_BYTES};
 use quorate_replica::EarlierLives;
 use quorate_types::{GroupId, Slot};
-use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 /// The id of this start of the machine.
@@ -19,15 +18,15 @@ const MACHINE_BOOT: &str = "/proc/sys/kernel/random/boot_id";
 #[derive(Debug)]
 pub(crate) struct ExecutedFile {
     path: PathBuf,
-    file: Option<File>,
+    file: Option<LastingNumber>,
     machine_boot: String,
     earlier: EarlierLives,
-    /// `None`: the line is not of this start.
+    /// `None`: the number is not of this start.
     written: Option<Slot>,
 }
 
 impl ExecutedFile {
-    /// Reads the line of the last start; `boot` counts the starts of the directory from 1.
+    /// Reads the number of the last start; `boot` counts the starts of the directory from 1.
     pub(crate) fn open(directory: &Path, group: GroupId, boot: u64) -> ExecutedFile {
         let machine_boot = std::fs::read_to_string(MACHINE_BOOT).unwrap_or_default();
         let path = directory.join(format!("executed-{}", group.0));
@@ -35,8 +34,9 @@ impl ExecutedFile {
     }
 
     fn of_machine(path: PathBuf, machine_boot: String, boot: u64) -> ExecutedFile {
-        let earlier = match std::fs::read_to_string(&path) {
-            Ok(line) => earlier_of(&line, &machine_boot),
+        let earlier = match quorate_lasting::read(&path) {
+            Ok(Some((owner, upto))) if is_of(&machine_boot, owner) => earlier_of(upto),
+            Ok(_) => EarlierLives::Unknown,
             Err(error) if error.kind() == io::ErrorKind::NotFound && boot <= 1 => {
                 EarlierLives::None
             }
@@ -67,7 +67,7 @@ impl ExecutedFile {
         match self.write(slot) {
             Ok(()) => self.written = Some(slot),
             Err(error) => {
-                // An old line must not be taken for a true one.
+                // An old number must not be taken for a true one.
                 tracing::warn!(path = %self.path.display(), %error, "cannot write how far the objects have executed");
                 let _ = std::fs::write(&self.path, "unknown\n");
             }
@@ -81,27 +81,33 @@ impl ExecutedFile {
             // Once unknown, always unknown: this life does not know what the ones before it did.
             EarlierLives::Unknown => Slot(u64::MAX),
         };
-        let line = format!("{} {:020}\n", self.machine_boot, upto.0);
-        if self.file.is_none() {
-            let options = OpenOptions::new()
-                .write(true)
-                .create(true)
-                .truncate(false)
-                .clone();
-            self.file = Some(options.open(&self.path)?);
+        match &mut self.file {
+            Some(file) => file.set(upto.0),
+            None => {
+                let owner = owner(&self.machine_boot);
+                self.file = Some(LastingNumber::create(&self.path, &owner, upto.0)?);
+                Ok(())
+            }
         }
-        let file = self.file.as_ref().expect("opened above");
-        file.write_all_at(line.as_bytes(), 0)
     }
 }
 
-fn earlier_of(line: &str, machine_boot: &str) -> EarlierLives {
-    let mut words = line.split_whitespace();
-    let same_machine_boot = !machine_boot.is_empty() && words.next() == Some(machine_boot);
-    let upto = words.next().and_then(|upto| upto.parse().ok());
-    match upto.filter(|_| same_machine_boot) {
-        Some(u64::MAX) | None => EarlierLives::Unknown,
-        Some(upto) => EarlierLives::Upto(Slot(upto)),
+/// The start of the machine that a number is of, as it stands in the file.
+fn owner(machine_boot: &str) -> [u8; OWNER_BYTES] {
+    let mut owner = [b' '; OWNER_BYTES];
+    let length = machine_boot.len().min(OWNER_BYTES);
+    owner[..length].copy_from_slice(&machine_boot.as_bytes()[..length]);
+    owner
+}
+
+fn is_of(machine_boot: &str, found: [u8; OWNER_BYTES]) -> bool {
+    !machine_boot.is_empty() && found == owner(machine_boot)
+}
+
+fn earlier_of(upto: u64) -> EarlierLives {
+    match upto {
+        u64::MAX => EarlierLives::Unknown,
+        upto => EarlierLives::Upto(Slot(upto)),
     }
 }
 
@@ -154,8 +160,18 @@ mod tests {
     }
 
     #[test]
-    fn a_later_start_without_the_line_knows_nothing() {
+    fn a_later_start_without_the_number_knows_nothing() {
         let directory = tempfile::tempdir().unwrap();
+        assert_eq!(
+            open(directory.path(), "m", 2).earlier(),
+            EarlierLives::Unknown
+        );
+    }
+    #[test]
+    fn a_file_that_holds_no_number_tells_nothing() {
+        let directory = tempfile::tempdir().unwrap();
+        open(directory.path(), "m", 1).note(Slot(7));
+        std::fs::write(directory.path().join("executed-1"), "unknown\n").unwrap();
         assert_eq!(
             open(directory.path(), "m", 2).earlier(),
             EarlierLives::Unknown

@@ -7,25 +7,26 @@ image: what differs was not kept. One more has another hash seed: what differs f
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO, cast
+from typing import Any
 
 from quorate import _lint, _native
 from quorate._findings import Found, in_order, shown_path
-from quorate._trial import receive, send
+from quorate._trials import Reply, ask
 
 TURN_OF_CLOCK_SECONDS = 1.1
 """Between a call and its repetition: a clock that shows seconds shows others then."""
 
-PROCESS_SECONDS_MAX = 60.0
+LEFT_OUT_MAX = 32
+"""Methods that end their process or do not end: each costs a process and up to three seconds."""
 
 SEED = 1
 OTHER_SEED = 2
+
+OF_MODULE = ("assigns the variable ", "declares a global variable")
+"""How reasons begin that speak of a variable of a module."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +70,23 @@ class Method:
     is_kept: bool = True
     unguessed: str = ""
     last_raised: str = ""
+    unseen: int = 0
+    """Calls before or after which the state could not be taken: nobody knows whether they changed it."""
+    is_outside: bool = False
+    """Whether it changes what is no part of the object, such as a variable of a module."""
+    ended: str = ""
+    """Why it is left out: it does not end, or ends its process."""
+
+    @property
+    def changed_nothing(self) -> bool:
+        """Whether no call has changed anything, as far as that shows."""
+        return self.calls > 0 and not (self.changed or self.unseen or self.is_outside)
 
     def cells(self) -> list[str]:
         """The words of the row."""
-        reads = self.kind or ("no" if self.changed or not self.calls else "no (changed nothing)")
-        if not self.calls:
-            return [self.name, self.kind or "no", "-", "-", "-", "not called"]
+        reads = self.kind or ("no (changed nothing)" if self.changed_nothing else "no")
+        if self.ended or not self.calls:
+            return [self.name, self.kind or "no", "-", "-", "-", self.ended or "not called"]
         raised = f", {self.raised} raised" if self.raised else ""
         words = ["yes" if each else "NO" for each in (self.is_told, self.is_agreed, self.is_kept)]
         if not self.is_agreed:
@@ -115,6 +127,8 @@ class Check:
         for each in self._found:
             self._lines.setdefault(each.function.rpartition(".")[2], each.line)
         first = self._explore()
+        for name, why in first["unguessed"].items():
+            self._methods[name].unguessed = why
         ended = time.monotonic()
         steps = first["steps"]
         self._judge(first)
@@ -141,70 +155,44 @@ class Check:
     # ---- the processes ----
 
     def _explore(self) -> dict[str, Any]:
+        """The first process; methods that do not end, or end it, are named and left out."""
         without: list[str] = []
         while True:
             calls = [[name, _native.dumps([args, kwargs])] for name, args, kwargs in self._plan.given]
             calls = [call for call in calls if call[0] not in without]
             request = {"does": "explore", "calls": calls, "without": without, "count": self._plan.calls}
-            told, at = self._ask({**request, "keeps_images": True}, SEED, stir=0)
-            if told is None and at and len(without) < 32:
-                self._problem(
-                    at, "ends", f"`{at}` ends the process that executes it", "raise an exception instead"
-                )
-                without.append(at)
-                continue
-            if told is None:
-                raise Unfit("the process that makes the object ended")
-            if told["unfit"]:
+            reply = self._ask({**request, "keeps_images": True}, SEED, stir=0)
+            told = reply.answer
+            self._learn(reply.methods)
+            if told is not None and told["unfit"]:
                 raise Unfit(": ".join(told["unfit"]))
-            self._learn(told)
-            last = told["steps"][-1] if told["steps"] else None
-            if last is None or last["how"] != "endless" or len(without) >= 32:
+            is_last = len(without) >= LEFT_OUT_MAX
+            if told is None:
+                if is_last or not reply.method:
+                    raise Unfit(reply.reason)
+                self._leave_out(reply.method, reply.rule, reply.words, reply.fix)
+                without.append(reply.method)
+                continue
+            steps = told["steps"]
+            if is_last or not steps or steps[-1]["how"] != "endless":
                 return told
-            name = last["method"]
-            self._problem(name, "endless", f"`{name}` does not end within two seconds", "bound its loops")
+            name = steps[-1]["method"]
+            self._leave_out(name, "endless", "does not end within two seconds", "bound its loops")
             without.append(name)
 
-    def _ask(self, more: dict[str, Any], seed: int, *, stir: int) -> tuple[dict[str, Any] | None, str]:
-        """What a process answers, and the method that it called last."""
+    def _leave_out(self, name: str, rule: str, words: str, fix: str) -> None:
+        if name in self._methods:
+            self._methods[name].ended = "does not end" if rule == "endless" else "ends its process"
+        self._problem(name, rule, f"`{name}` {words}", fix)
+
+    def _ask(self, more: dict[str, Any], seed: int, *, stir: int) -> Reply:
+        """What comes of a request to a process of its own."""
         plan = self._plan
         request = {"class": plan.path, "paths": plan.paths, "allow": plan.allow, "stir": stir, "seed": 7}
-        request |= {
-            "args": plan.args or [],
-            "kwargs": plan.kwargs or {},
-            "image": None,
-            "keeps_images": False,
-        }
-        request |= {
-            "guess_arguments": plan.args is None and plan.kwargs is None,
-            "compares_states": False,
-            "from": 0,
-        }
-        environment = {**os.environ, "PYTHONHASHSEED": str(seed), "TZ": "UTC", "LC_ALL": "C.UTF-8"}
-        package = os.path.dirname(os.path.dirname(__file__))
-        environment["PYTHONPATH"] = os.pathsep.join([package, os.environ.get("PYTHONPATH", "")]).rstrip(
-            os.pathsep
-        )
-        process = subprocess.Popen(
-            [sys.executable, "-m", "quorate._trial"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env=environment,
-        )
-        assert process.stdin is not None
-        assert process.stdout is not None
-        at = ""
-        with process, process.stdin, process.stdout:
-            send(cast(BinaryIO, process.stdin), request | more)
-            try:
-                while (told := receive(cast(BinaryIO, process.stdout))) is not None:
-                    if "at" not in told:
-                        return told, at
-                    at = told["at"]
-            finally:
-                process.kill()
-        return None, at
+        request |= {"args": plan.args or [], "kwargs": plan.kwargs or {}, "image": None, "from": 0}
+        request |= {"guess_arguments": plan.args is None and plan.kwargs is None}
+        request |= {"keeps_images": False, "compares_states": False}
+        return ask(request | more, seed)
 
     def _points(self, count: int) -> list[int]:
         """Where restored objects take over."""
@@ -215,19 +203,24 @@ class Check:
 
     # ---- what it means ----
 
-    def _learn(self, told: dict[str, Any]) -> None:
-        for each in told["methods"]:
+    def _learn(self, methods: list[dict[str, Any]]) -> None:
+        for each in methods:
             file = shown_path(each["file"])
             row = Method(each["name"], each["kind"], each["why"], file, each["line"])
+            row.is_outside = each["why"].startswith(OF_MODULE) or any(
+                found.rule == "outside"
+                and (found.file, found.line) == (shown_path(each["why_file"]), each["why_line"])
+                for found in self._found
+            )
             self._methods.setdefault(each["name"], row)
-        for name, why in told["unguessed"].items():
-            self._methods[name].unguessed = why
 
     def _judge(self, told: dict[str, Any]) -> None:
         """What shows in the first process alone."""
-        if told["state"] and not any(each.rule == "outside" for each in self._found):
-            self._problem("__init__", "state", told["state"].splitlines()[0], "see docs/state.md")
-        before = _native.digest(told["first"])
+        is_kept = told["first"] != b""
+        if told["state"] and not (is_kept and any(each.rule == "outside" for each in self._found)):
+            words = "" if is_kept else "the state is not kept: "
+            self._problem("__init__", "state", words + told["state"].splitlines()[0], "see docs/state.md")
+        before = _native.digest(told["first"]) if is_kept else b""
         for step in told["steps"]:
             name = step["method"]
             row = self._methods.get(name)
@@ -240,9 +233,14 @@ class Check:
             if step["how"] == "raised":
                 row.raised += 1
                 row.last_raised = step["shown"]
-            is_changed = step["digest"] != before
+            is_seen = before != b"" and step["digest"] != b""
+            is_changed = is_seen and step["digest"] != before
+            if not step["digest"]:
+                row.is_kept = False
+                self._lost(name, step["unkept"], is_new=before != b"")
             before = step["digest"]
             row.changed += is_changed
+            row.unseen += not is_seen
             if step["how"] == "untold":
                 row.is_told = False
                 reason = f"`{name}` returns what cannot be sent: {step['shown']}"
@@ -254,12 +252,19 @@ class Check:
                 reason = f"`{name}` returns a part of the object itself: in a group the caller gets a copy"
                 self._note(name, "alias", reason, "return a copy")
 
+    def _lost(self, name: str, why: str, *, is_new: bool) -> None:
+        """The state after a call cannot be kept; only of the first call is that news."""
+        if is_new:
+            reason = f"the state that `{name}` leaves is not kept: {why}"
+            self._problem(name, "state", reason, "leave it out with __getstate__, see docs/state.md")
+
     def _compare_restored(self, steps: list[dict[str, Any]], begin: int, image: bytes) -> None:
         more = self._replaying(steps, begin) | {"image": image}
-        told, at = self._ask(more, SEED, stir=3)
+        reply = self._ask(more, SEED, stir=3)
+        told = reply.answer
         if told is None or told["unfit"]:
-            why = told["unfit"][1] if told else "the process ended"
-            self._kept(at or "__init__", f"the state could not be restored: {why}")
+            why = told["unfit"][1] if told else reply.reason
+            self._kept(reply.method or "__init__", f"the state could not be restored: {why}")
             return
         for mine, theirs in zip(steps, told["steps"], strict=False):
             name = mine["method"]
@@ -271,7 +276,10 @@ class Check:
                 return
 
     def _compare_repeated(self, steps: list[dict[str, Any]]) -> None:
-        told, _ = self._ask(self._replaying(steps, 0), SEED, stir=5)
+        reply = self._ask(self._replaying(steps, 0), SEED, stir=5)
+        told = reply.answer
+        if told is None:
+            self._differs(reply.method or "__init__", f"when all is repeated {reply.reason}")
         for mine, theirs in zip(steps, told["steps"] if told and not told["unfit"] else [], strict=False):
             name = mine["method"]
             if not _is_same(mine, theirs):
@@ -281,7 +289,7 @@ class Check:
                 self._differs(name, reason)
 
     def _compare_other_seed(self, steps: list[dict[str, Any]]) -> None:
-        told, _ = self._ask({**self._replaying(steps, 0), "compares_states": False}, OTHER_SEED, stir=5)
+        told = self._ask({**self._replaying(steps, 0), "compares_states": False}, OTHER_SEED, stir=5).answer
         for mine, theirs in zip(steps, told["steps"] if told and not told["unfit"] else [], strict=False):
             name = mine["method"]
             row = self._methods.get(name)

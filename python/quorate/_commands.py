@@ -111,7 +111,7 @@ def _run_check(options: Any) -> int:
         if not options.short:
             print(table(_check.TITLES, _check.rows(report.methods)), end="\n\n")
         _print_found(report.found)
-        _print_unproven(report.methods, is_short=options.short)
+        _print_unproven(report, is_short=options.short)
     return int(report.problems > 0)
 
 
@@ -122,14 +122,18 @@ def _print_found(found: list[Found]) -> None:
         print("nothing found")
 
 
-def _print_unproven(methods: list[_check.Method], *, is_short: bool) -> None:
-    for method in methods if not is_short else []:
+def _print_unproven(report: _check.Report, *, is_short: bool) -> None:
+    told = {each.function.rpartition(".")[2] for each in report.found if each.rule == "outside"}
+    for method in report.methods if not is_short else []:
         place = f"{method.file}:{method.line}: " if method.file else ""
         if method.unguessed:
             print(f"{place}{method.name} was not called: {method.unguessed}; see --calls")
         elif method.calls and method.calls == method.raised:
             print(f"{place}{method.name} raised whenever it was called, as {method.last_raised}; see --calls")
-        elif not method.kind and method.calls and not method.changed:
+        elif method.is_outside and method.calls and not method.changed and method.name not in told:
+            words = f"{method.name} changed nothing of the object, and is ordered because it {method.why}"
+            print(f"{place}{words}: a variable of a module is no part of the state, and no snapshot has it")
+        elif not method.kind and method.changed_nothing:
             words = f"{method.name} changed nothing, and is ordered because it {method.why}"
             print(f"{place}{words}: mark it @quorate.readonly if it never does")
 
@@ -140,10 +144,16 @@ def _json(text: str | None, kind: type) -> Any:
     try:
         value = json.loads(text)
     except ValueError as error:
-        raise _Usage(f"'{text}' is not JSON: {error}") from error
+        raise _Usage(f"'{text}' is not JSON ({error}); {_example(kind)}") from error
     if not isinstance(value, kind):
-        raise _Usage(f"'{text}' is not a JSON {'list' if kind is list else 'object'}")
+        what = "list" if kind is list else "object"
+        raise _Usage(f"'{text}' is not a JSON {what}; {_example(kind)}")
     return value
+
+
+def _example(kind: type) -> str:
+    words = """--args '["A-1", 100]'""" if kind is list else """--kwargs '{"balance": 100}'"""
+    return f"write for example {words}; text is in double quotes"
 
 
 def _given(path: str | None) -> list[tuple[str, list[Any], dict[str, Any]]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -13,13 +14,34 @@ from quorate import _native
 from quorate._errors import QuorateError, UnsupportedValue
 from quorate._replica_process import REQUEST_BYTES_MAX
 from quorate._trial import send
+from quorate._trials import ENDLESS, Answers, NoAnswer
 
 ANSWER_SECONDS = 30.0
-"""A call ends within two seconds, or is ended: what takes so long answers no more."""
+"""For what is no call, such as a constructor."""
+
+CALL_SECONDS_MAX = 5.0
+"""For a call and the image of what it left: the alarm inside ends a loop in Python after two seconds."""
 
 
 class LifeEnded(Exception):
-    """The process of a life has ended, or answers no more."""
+    """The process of a life has ended, or it did not go on and was ended."""
+
+    def __init__(self, *, is_stuck: bool) -> None:
+        super().__init__()
+        self.is_stuck = is_stuck
+
+    def reason(self, method: str, ends: str) -> str:
+        """What the method did; `ends` says in words whose process it ended.
+
+        >>> LifeEnded(is_stuck=False).reason("quit", "ends the process that executes it")
+        '`quit` ends the process that executes it'
+        """
+        return f"`{method}` {ENDLESS if self.is_stuck else ends}"
+
+    @property
+    def fix(self) -> str:
+        """What to do."""
+        return "bound its loops" if self.is_stuck else "raise an exception instead"
 
 
 class Life:
@@ -28,18 +50,35 @@ class Life:
     def __init__(self, connection: socket.socket) -> None:
         connection.settimeout(ANSWER_SECONDS)
         self._connection = connection
-        self._stream = cast(BinaryIO, connection.makefile("rwb"))
+        self._stream = cast(BinaryIO, connection.makefile("wb"))
+        self._answers = Answers(
+            connection.fileno(), call_seconds=CALL_SECONDS_MAX, step_seconds=ANSWER_SECONDS
+        )
+
+    @property
+    def method(self) -> str:
+        """The method that it called last of those that it made up."""
+        return self._answers.method
 
     def ask(self, *message: Any) -> Any:
         """Ask for something and wait; raises LifeEnded."""
+        self._answers.is_calling = message[0] in ("call", "read")
         try:
             send(self._stream, list(message))
-            head = self._stream.read(4)
-            if len(head) == 4:
-                return _native.loads(self._stream.read(int.from_bytes(head, "little")))
-        except (OSError, TimeoutError):
-            pass
-        raise LifeEnded
+            return self._answers.next()
+        except NoAnswer as why:
+            if why.is_stuck:
+                self._kill()
+            raise LifeEnded(is_stuck=why.is_stuck) from None
+        except OSError:
+            raise LifeEnded(is_stuck=False) from None
+
+    def _kill(self) -> None:
+        """A process that does not go on would not see that its connection is closed."""
+        pid = self._answers.said.get("pid")
+        with contextlib.suppress(ProcessLookupError):
+            if pid is not None:
+                os.kill(pid, signal.SIGKILL)
 
     def close(self) -> None:
         """End the process."""

@@ -30,6 +30,17 @@ class ReplicaTrial(_trial.Trial):
         super().__init__(request, cast(BinaryIO, None))
         self._proofs = _reads.Reads()
         self._watches = request["watches_aliases"]
+        self._makes_up = False
+
+    def begin(self, stream: BinaryIO) -> None:
+        """What is said from here on goes to the other side."""
+        self._answers = stream
+        super().say("pid", _environment.real_pid())
+
+    def say(self, word: str, content: Any) -> None:
+        """The other side knows which calls it asks for; it does not know those that are made up here."""
+        if self._makes_up:
+            super().say(word, content)
 
     def answer(self, message: list[Any]) -> Any:
         """What the other side asks for: a word, and what belongs to it."""
@@ -87,7 +98,7 @@ class ReplicaTrial(_trial.Trial):
     def _on_explore(self, seed: int, count: int) -> list[bytes]:
         """Calls that are made up."""
         self._request |= {"seed": seed, "count": count, "calls": [], "without": []}
-        self._answers = cast(BinaryIO, open(os.devnull, "wb"))  # noqa: SIM115  (until the process ends)
+        self._makes_up = True
         payloads = []
         for step in self.explore()["steps"]:
             args, kwargs = _native.loads(step["payload"])
@@ -114,8 +125,9 @@ class ReplicaTrial(_trial.Trial):
 def _live(trial: ReplicaTrial, connection: socket.socket) -> None:
     """Answers until the other side closes the connection."""
     stream = cast(BinaryIO, connection.makefile("rwb"))
+    trial.begin(stream)
     while (message := receive(stream)) is not None:
-        send(stream, trial.answer(message))
+        send(stream, ["answer", trial.answer(message)])
 
 
 def main() -> None:

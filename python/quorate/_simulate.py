@@ -7,7 +7,7 @@ import inspect
 import itertools
 import random
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from typing import Any, cast
 
 from quorate import _data_model, _lint, _names, _native, _values
@@ -17,6 +17,7 @@ from quorate._local import class_path
 from quorate._local_group import folder_of
 from quorate._options import Options
 from quorate._plans import START_NS, Plan, draw, shrink
+from quorate._progress import Progress
 from quorate._proxy import Flow, Method, Proxy
 from quorate._simulated_run import Failed, Run, judge
 
@@ -92,8 +93,9 @@ def simulate(subject: Subject, seeds: Iterable[int]) -> Simulated:
     with (
         Source(_request(subject, watches_aliases=False), GROUP_HASHES) as group,
         Source(_request(subject, watches_aliases=True), ALONE_HASHES) as alone,
+        Progress() as progress,
     ):
-        done = _Simulation(subject, group, alone).run(seeds)
+        done = _Simulation(subject, group, alone, progress).run(seeds)
     if subject.reads_source:
         _read_source(subject.cls)
     return done
@@ -133,8 +135,10 @@ class _Example:
 
 
 class _Simulation:
-    def __init__(self, subject: Subject, group: Source, alone: Source) -> None:
+    def __init__(self, subject: Subject, group: Source, alone: Source, progress: Progress) -> None:
         self._subject, self._group, self._alone = subject, group, alone
+        self._progress = progress
+        self._of_how_many = ""
         self._reads: dict[str, str] = {}
         self._calls = self._crashes = self._cuts = self._restores = self._seeds = 0
 
@@ -142,6 +146,7 @@ class _Simulation:
         """Run all seeds, some at a time: those are judged alone when clocks have gone on."""
         with self._life() as life:
             self._reads = life.ask("kinds")
+        self._of_how_many = f" of {len(seeds)}" if isinstance(seeds, Sized) else ""
         waiting = iter(seeds)
         while batch := list(itertools.islice(waiting, BATCH)):
             self._run_some(batch)
@@ -150,6 +155,7 @@ class _Simulation:
     def _run_some(self, seeds: list[int]) -> None:
         done = []
         for seed in seeds:
+            self._progress.show(f"{self._shown()}; running seed {seed}")
             plan = draw(seed, self._subject.nodes, self._drawn_calls(seed), self._reads)
             run = Run(plan, self._group)
             try:
@@ -157,6 +163,7 @@ class _Simulation:
             except Failed as failed:
                 self._tell(_Example(plan, run.shown(), failed))
             self._count(plan)
+        self._progress.show(f"{self._shown()}; running the same calls alone")
         _wait_for_clocks()
         for plan, run, history in done:
             self._restores += history.restores
@@ -164,6 +171,10 @@ class _Simulation:
                 judge(history, self._alone, ALONE_STIR + plan.seed % 1000)
             except Failed as failed:
                 self._tell(_Example(plan, run.shown(), failed))
+
+    def _shown(self) -> str:
+        """How far it is, for whoever watches."""
+        return f"{self._seeds}{self._of_how_many} seeds, {self._calls} calls, {self._crashes} crashes"
 
     def _count(self, plan: Plan) -> None:
         kinds = [step.kind for step in plan.steps]
@@ -186,9 +197,10 @@ class _Simulation:
         with self._life() as life:
             try:
                 made: list[bytes] = life.ask("explore", seed % (1 << 31), self._subject.calls)
-            except LifeEnded:
-                text = "a call that was made up ends the process that executes it: `quorate check` names it"
-                raise Counterexample(text, seed, "", text) from None
+            except LifeEnded as ended:
+                reason = ended.reason(life.method, "ends the process that executes it")
+                text = f"{reason}\nwhat to do: {ended.fix}; the call was made up, as `quorate check` does"
+                raise Counterexample(text, seed, life.method, reason) from None
         if not made:
             raise ValueError("no calls can be made up for this class: give a workload")
         return made
@@ -212,6 +224,7 @@ class _Simulation:
 
     def _tell(self, first: _Example) -> None:
         """Shrink the run and raise what it shows."""
+        self._progress.show(f"seed {first.plan.seed} shows a fault; looking for a shorter run")
         best = first
         needs_clocks = False
 
@@ -319,10 +332,9 @@ class _RecordingFlow(Flow):
         index = len(self.payloads)
         try:
             told: dict[str, Any] = self.life.ask("call", [START_NS + index, 1, index, 0], payload)
-        except LifeEnded:
-            raise Counterexample(
-                f"`{method}` ends the process that executes it", None, method, "it ends its process"
-            ) from None
+        except LifeEnded as ended:
+            reason = ended.reason(method, "ends the process that executes it")
+            raise Counterexample(f"{reason}\nwhat to do: {ended.fix}", None, method, reason) from None
         # A method that only an instance could have had: a misspelt workload is no test.
         name, _, text = told["shown"].partition(": ")
         if told["how"] == "raised" and name.endswith(".NoSuchMethod"):

@@ -188,9 +188,9 @@ class Replicas:
     def _ask(self, node: int, method: str, *message: Any) -> Any:
         try:
             return self._lives[node].ask(*message)
-        except LifeEnded:
-            reason = f"`{method}` ended the process of node {node}"
-            raise Failed(method, reason, "raise an exception instead", self.step) from None
+        except LifeEnded as ended:
+            reason = ended.reason(method, f"ended the process of node {node}")
+            raise Failed(method, reason, ended.fix, self.step) from None
 
     def _judge_alone(self, payload: bytes, told: dict[str, Any]) -> None:
         method = method_of(payload)
@@ -329,11 +329,12 @@ def judge(history: History, source: Source, stir: int) -> None:
     """Compare a run with an object alone, in the agreed order; raises Failed."""
     _judge_order(history)
     life = source.begin()
+    method = "__init__"
     try:
         life.ask("make", stir, None)
         for _, step, payload, place, theirs in _in_order(history):
-            told = life.ask("call", place, payload)
             method = method_of(payload)
+            told = life.ask("call", place, payload)
             if theirs is not None and _outcome(told) != _outcome(theirs):
                 reason = f"`{method}` {_both(theirs, 'in the group', told, 'where the class runs alone')}"
                 raise Failed(method, reason, f"{AGREE}; sort sets before their order shows", step)
@@ -343,8 +344,9 @@ def judge(history: History, source: Source, stir: int) -> None:
                     "in a group the caller has a copy"
                 )
                 raise Failed(method, reason, "return a copy", step)
-    except LifeEnded:
-        raise Failed("__init__", "the class ends its process where it runs alone", AGREE) from None
+    except LifeEnded as ended:
+        reason = ended.reason(method, "ends its process where the class runs alone")
+        raise Failed(method, reason, AGREE) from None
     finally:
         life.close()
 

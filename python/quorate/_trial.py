@@ -47,7 +47,7 @@ def send(stream: BinaryIO, message: Any) -> None:
 
 
 def receive(stream: BinaryIO) -> Any:
-    """Read a message; None when the stream has ended."""
+    """Read a request; None when the stream has ended."""
     head = stream.read(4)
     if len(head) < 4:
         return None
@@ -61,6 +61,7 @@ class Trial:
         self._request, self._answers = request, answers
         self._describer = _host.Host(-1)
         self._images_left = IMAGES_BYTES_MAX
+        self._unkept = ""
         self._returned_earlier: dict[int, tuple[Any, bytes]] = {}
         self.cls: type = object
         self.target: Any = None
@@ -101,11 +102,16 @@ class Trial:
         with _names.restoring():
             self.target = _native.load_state(image)
 
+    def say(self, word: str, content: Any) -> None:
+        """Tell the other side what happens: it ends this process when nothing does."""
+        send(self._answers, [word, content])
+
     def image(self) -> bytes | None:
         """The state, None when it cannot be encoded."""
         try:
             return _native.dump_state(self.target)
-        except Exception:
+        except Exception as error:
+            self._unkept = str(error)[:300] or type(error).__name__
             return None
 
     def methods(self) -> list[Answer]:
@@ -116,13 +122,13 @@ class Trial:
             file, line = _place(getattr(self.cls, name))
             told.append(
                 {"name": name, "kind": finding.kind, "why": finding.reason, "file": file, "line": line}
-                | {"why_line": finding.line}
+                | {"why_file": finding.file, "why_line": finding.line}
             )
         return told
 
     def step(self, index: int, method: str, payload: bytes) -> Answer:
         """One call, and what came of it."""
-        send(self._answers, {"at": method})
+        self.say("calls", method)
         # As a batch of its own: time rises, and chance is that of the call.
         _native.set_environment(START_NS + (index + 1) * 1_000_000_007, 99, index + 1, 0)
         return {"payload": payload} | self.perform(method, *_native.loads(payload))
@@ -148,8 +154,10 @@ class Trial:
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
             _environment.refuse_effects(False)
+        self.say("called", method)
         image = self.image()
         told["digest"] = _native.digest(image) if image is not None else b""
+        told["unkept"] = self._unkept if image is None else ""
         told["image"] = b""
         if image is not None and self._request["keeps_images"] and len(image) <= self._images_left:
             self._images_left -= len(image)
@@ -290,23 +298,25 @@ def main() -> None:
     signal.signal(signal.SIGALRM, ring)
     _environment.install()
     request = receive(requests)
+    # Not even a loop in C is left behind by a check that was ended.
+    _native.die_with_parent(request["parent"])
     trial = Trial(request, answers)
     try:
         trial.make()
     except _host.Unfit as unfit:
-        send(answers, {"unfit": list(unfit.args)})
+        trial.say("answer", {"unfit": list(unfit.args)})
         return
     except _guesses.NoGuess as error:
-        send(answers, {"unfit": ["constructor", f"{error}: give --args"]})
+        trial.say("answer", {"unfit": ["constructor", f"{error}: give --args"]})
         return
-    told: Answer = {"first": trial.image() or b"", "methods": [], "unfit": None}
+    told: Answer = {"first": trial.image() or b"", "unfit": None}
     if request["does"] == "explore":
-        told["methods"] = trial.methods()
+        trial.say("methods", trial.methods())
         told["state"] = trial.refused
         told |= trial.explore()
     else:
         told |= trial.replay()
-    send(answers, told)
+    trial.say("answer", told)
 
 
 if __name__ == "__main__":

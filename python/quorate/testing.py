@@ -108,6 +108,8 @@ def simulate(
     calls that it makes there are those of the simulation. One that takes `random` only gives calls:
     `(method, arguments)`. Without a workload, `calls` calls are made up, as `quorate check` does.
 
+    On a terminal a line says how far it is.
+
     Raises Counterexample with the shortest run that was found: its steps, what came of them, and what to do.
     A class in which no run shows a fault is read as `quorate lint` reads it, unless `reads_source` is False.
     """

@@ -103,3 +103,31 @@ class Shortened:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.values = state["values"][:3]
+
+
+class Unbounded:
+    """It loops in C, where no signal is heard."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def total(self) -> int:
+        self.calls += 1
+        return sum(range(10**12))
+
+
+class Restored:
+    """It loops in C once it was restored; the first time is the test of its state."""
+
+    restores = 0
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def total(self) -> int:
+        self.calls += 1
+        return sum(range(10**12 if Restored.restores > 1 else 1))
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        Restored.restores += 1
+        vars(self).update(state)

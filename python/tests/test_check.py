@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import subprocess
 import sys
 from collections.abc import Callable
@@ -86,6 +87,71 @@ def test_methods_that_end_the_process_or_never_return_are_named_and_left_out() -
     assert "Callable" in rows["apply"].unguessed
 
 
+def test_methods_that_hear_no_signal_are_named_and_the_others_are_checked() -> None:
+    report = _check.check(plan("odd_classes:Endless", calls=40))
+    assert {each.function: each.rule for each in report.found} == {
+        "Endless.in_c": "endless",
+        "Endless.stubborn": "endless",
+    }
+    assert all("loops in C" in each.reason and each.line > 0 for each in report.found)
+    rows = {method.name: method.cells() for method in report.methods}
+    assert rows["in_c"][-1] == rows["stubborn"][-1] == "does not end"
+    assert rows["count"][:-1] == ["count", "no", "yes", "yes", "yes"]
+
+
+def test_a_check_that_is_killed_leaves_no_process() -> None:
+    package = str(Path(quorate.__file__).parent.parent)
+    # A loaded machine gives the loop little time: nothing but the end of the check is to end it.
+    patience = "_trials.Answers.__init__.__kwdefaults__['call_seconds'] = 600.0"
+    script = (
+        f"from quorate import _commands, _trials; {patience}; _commands.main(['check', 'odd_classes:OnlyC'])"
+    )
+    command = [sys.executable, "-c", script]
+    with subprocess.Popen(command, cwd=HERE, env={**os.environ, "PYTHONPATH": package}) as check:
+        children = Path(f"/proc/{check.pid}/task/{check.pid}/children")
+        while not (pids := children.read_text().split()):
+            assert check.poll() is None
+        child = os.pidfd_open(int(pids[0]))
+        # So much time is spent in the loop only.
+        while cpu_seconds(int(pids[0])) < 1.0:
+            assert not select.select([child], [], [], 0.05)[0], "the check has ended it before"
+        check.kill()
+    try:
+        assert select.select([child], [], [], 30.0)[0], "the process of the check goes on"
+    finally:
+        os.close(child)
+
+
+def cpu_seconds(process: int) -> float:
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[11]) / os.sysconf("SC_CLK_TCK")
+
+
+def test_a_state_that_cannot_be_kept_is_said_with_the_reason() -> None:
+    report = _check.check(plan("odd_classes:Filed", reads_source=False))
+    assert [(each.function, each.rule) for each in report.found] == [("Filed.__init__", "state")]
+    assert "the state is not kept: self.file: TextIOWrapper" in report.found[0].reason
+    rows = {method.name: method.cells() for method in report.methods}
+    assert [rows[name][4] for name in ("add", "count")] == ["NO", "NO"]
+    assert "changed nothing" not in rows["add"][1]
+
+
+def test_a_state_that_a_method_makes_unfit_is_said_with_the_method() -> None:
+    report = _check.check(plan("odd_classes:Opening"))
+    assert [(each.function, each.rule) for each in report.found] == [("Opening.open", "state")]
+    assert "the state that `open` leaves is not kept: self.held[0]" in report.found[0].reason
+
+
+def test_a_method_that_assigns_a_variable_of_its_module_is_not_advised_to_be_a_read() -> None:
+    ended = run("check", "odd_classes:Counted")
+    names = ("seen", "total", "shown")
+    said = {name: [line for line in ended.stdout.splitlines() if name in line] for name in names}
+    assert not any("@quorate.readonly" in line for name in ("seen", "total") for line in said[name])
+    assert any("is no part of the object" in line for line in said["seen"]), ended.stdout
+    assert any("a variable of a module is no part" in line for line in said["total"]), ended.stdout
+    assert any("@quorate.readonly" in line for line in said["shown"]), ended.stdout
+
+
 def run(*words: str) -> subprocess.CompletedProcess[str]:
     package = str(Path(quorate.__file__).parent.parent)
     environment = {**os.environ, "PYTHONPATH": package}
@@ -112,6 +178,8 @@ def test_the_exit_code_tells_problems_from_wrong_words() -> None:
     assert {each["rule"] for each in json.loads(ended.stdout)["found"]} == {"kept", "outside"}
     assert run("lint", "planted_faults:Queue").returncode == 1
     assert run("lint", "planted_faults:Journal").returncode == 0, "a note is no problem"
+    wrong = run("check", "sound_classes:Dice", "--args", "A-1").stderr
+    assert "write for example --args '[\"A-1\", 100]'; text is in double quotes" in wrong
     for words in (["check", "nowhere:Dice"], ["check", "sound_classes:Dice", "--args", "3"], ["check"]):
         assert run(*words).returncode == 2
 

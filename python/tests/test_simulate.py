@@ -15,7 +15,7 @@ import sound_classes
 from simulated_subjects import Box, Limit
 
 import quorate
-from quorate import _native, _simulate
+from quorate import _lives, _native, _simulate
 from quorate._lives import Source
 from quorate._plans import Plan, Step, draw, shrink
 from quorate._simulated_run import Executed, Failed, History, Operation, Run, _judge_order
@@ -123,8 +123,22 @@ def test_other_faults_are_named(name: str, method: str, words: str) -> None:
 def test_a_method_that_ends_its_process_is_named() -> None:
     with pytest.raises(Counterexample, match="ends the process"):
         simulate(simulated_subjects.Quitter, lambda _chance: [("quit",)], seeds=1)
-    with pytest.raises(Counterexample, match="made up ends the process"):
+    with pytest.raises(Counterexample, match=r"(?s)`quit` ends the process.*made up") as caught:
         simulate(simulated_subjects.Quitter, seeds=1)
+    assert caught.value.method == "quit"
+
+
+@pytest.mark.parametrize(
+    ("name", "workload"),
+    [("Unbounded", None), ("Unbounded", lambda _chance: [("total",)]), ("Restored", None)],
+)
+def test_a_method_that_hears_no_signal_is_ended_and_named(
+    name: str, workload: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_lives, "CALL_SECONDS_MAX", 1.0)
+    with pytest.raises(Counterexample, match="`total` does not end, and no signal ends it") as caught:
+        simulate(getattr(simulated_subjects, name), workload, seeds=3, calls=20, reads_source=False)
+    assert caught.value.method == "total"
 
 
 def test_a_class_without_methods_is_not_taken_for_sound() -> None:

@@ -17,7 +17,7 @@ import pytest
 import quorate
 from quorate import _local
 
-FAILED, USAGE, NOT_FOUND, NO_QUORUM = 1, 2, 3, 4
+FAILED, USAGE, NOT_FOUND, NO_QUORUM, CONFLICT = 1, 2, 3, 4, 7
 SECONDS = 20
 LARGEST_CALL = (8 << 20) - (4 << 10)
 """Bytes of a method's name and arguments together."""
@@ -47,6 +47,18 @@ def quorate_says(*words: str) -> tuple[int, str]:
     return done.returncode, done.stderr
 
 
+def test_an_interpreter_that_cannot_serve_is_named_in_words(tmp_path: Path) -> None:
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\necho \"$0: No module named 'quorate'\" >&2\nexit 1\n")
+    python.chmod(0o755)
+    exit_code, complaint = quorate_says("up", "bank:Account", "--port", "0", "--python", str(python))
+    assert exit_code == FAILED
+    assert "No module named 'quorate'" in complaint
+    assert f"its interpreter is {python}" in complaint
+    assert "the host process ended (exit status: 1)" in complaint
+    assert "Stream(" not in complaint
+
+
 def call(group: Running, *words: str) -> tuple[int, str]:
     return quorate_says("call", "--endpoint", group.endpoint, *words)
 
@@ -66,7 +78,16 @@ def total(group: Running) -> int:
         (["up", "rust:counter", "--nods", "3"], USAGE, "--nods"),
         (["up", "rust:counter", "--nodes", "0"], USAGE, "--nodes"),
         (["up", "rust:counter", "--persist", "paper"], USAGE, "paper"),
-        (["up", "rust:counter", "--args", "[1"], USAGE, "--args"),
+        (
+            ["up", "rust:counter", "--args", "[1"],
+            USAGE,
+            "write for example --args '[\"A-1\", 100]'",
+        ),
+        (["up", "rust:counter", "--args", "A-1"], USAGE, "text is in double quotes"),
+        (["up", "rust:counter", "--kwargs", "7"], USAGE, "write for example --kwargs '{"),
+        (["up", "rust:counter", "--budget", "-1"], USAGE, "takes a number of steps"),
+        (["up", "rust:counter", "--nodes", "-1"], USAGE, "-1 is not in 1..=9"),
+        (["status", "--endpoint", "quorate://127.0.0.1:99999"], USAGE, "up to 65535"),
         (["up", "rust:counter", "--args", '["many"]'], USAGE, "`start` is not an integer"),
         (["frobnicate"], USAGE, "frobnicate"),
         (["call", "--endpoint", "http://127.0.0.1:1", "counter", "get"], USAGE, "quorate://host:port"),
@@ -91,6 +112,7 @@ def test_a_wrong_command_names_its_cause(words: list[str], code: int, cause: str
     ("words", "code", "cause"),
     [
         (["counter", "halve"], FAILED, "no method `halve`"),
+        (["counter", "--kwargs", "n", "add"], USAGE, "write for example"),
         (["counter", "__class__"], FAILED, "__class__"),
         (["counter", "_number"], FAILED, "_number"),
         (["counter", "add", "many"], FAILED, "`n` is not an integer"),
@@ -180,8 +202,45 @@ def test_a_directory_is_made_once(tmp_path: Path) -> None:
     words = ["node", "init", "--dir", str(tmp_path / "data"), "--node", "1"]
     assert quorate_says(*words)[0] == 0
     exit_code, complaint = quorate_says(*words)
-    assert exit_code == USAGE
+    assert exit_code == CONFLICT
     assert str(tmp_path / "data") in complaint
+    (tmp_path / "used").mkdir()
+    (tmp_path / "used" / "notes.txt").write_text("mine")
+    exit_code, complaint = quorate_says("node", "init", "--dir", str(tmp_path / "used"), "--node", "1")
+    assert exit_code == CONFLICT
+    assert "is not empty" in complaint
+
+
+def test_a_group_takes_no_directory_that_others_use(tmp_path: Path) -> None:
+    used = tmp_path / "used"
+    used.mkdir()
+    (used / "notes.txt").write_text("mine")
+    exit_code, complaint = quorate_says("up", "rust:counter", "--port", "0", "--dir", str(used))
+    assert exit_code == CONFLICT
+    assert "holds what no group has made: notes.txt" in complaint
+    assert [path.name for path in used.iterdir()] == ["notes.txt"]
+
+
+def test_parts_of_a_group_are_not_taken_for_another_ones_files(tmp_path: Path) -> None:
+    half = tmp_path / "half"
+    assert quorate_says("node", "init", "--dir", str(half / "node-1"), "--node", "1")[0] == 0
+    exit_code, complaint = quorate_says("up", "rust:counter", "--port", "0", "--dir", str(half))
+    assert exit_code == CONFLICT
+    assert "a start that was interrupted" in complaint
+    assert "node-1.toml" in complaint
+
+
+@pytest.mark.parametrize("words", [["up", "rust:counter", "--port", "0"], ["node", "init", "--node", "1"]])
+def test_a_directory_that_cannot_be_made_is_explained(words: list[str], tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for path, code, said in (
+        (str(tmp_path / "file"), CONFLICT, "is a file, and a directory is needed"),
+        (str(tmp_path / "file" / "below"), FAILED, "a part of its path is a file"),
+        ("/proc/quorate", FAILED, "takes no directories"),
+    ):
+        exit_code, complaint = quorate_says(*words, "--dir", path)
+        assert (exit_code, said in complaint) == (code, True), complaint
+        assert "os error" not in complaint
 
 
 def test_a_directory_of_another_cluster_is_not_used(group: Running, tmp_path: Path) -> None:

@@ -65,6 +65,15 @@ def test_the_message_says_where_the_call_was() -> None:
         spinner.spin()
 
 
+def test_the_command_advises_what_to_do_about_the_budget() -> None:
+    with start("--budget", "1000", "--nodes", "1") as ready:
+        words = ["call", "--endpoint", ready["endpoint"], "Spinner", "spin", "-o", "json"]
+        ended = subprocess.run([_local.program(), *words], capture_output=True, text=True, check=False)
+    told = json.loads(ended.stderr)
+    assert told["message"].startswith("quorate.BudgetExceeded: `spin`")
+    assert "bound the method's loops" in told["advice"] and "--budget" in told["advice"]
+
+
 def test_calls_before_and_after_in_one_batch_are_executed_once() -> None:
     with (
         start("--budget", "100000") as ready,

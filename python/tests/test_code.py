@@ -95,6 +95,8 @@ def test_a_refused_start_ends_with_the_exit_code_of_a_conflict(place: Place) -> 
         ended = subprocess.run([*command, *options], capture_output=True, text=True, timeout=60, check=False)
         assert ended.returncode == 7, ended.stderr
         assert "# another line" in ended.stderr
+    advice = json.loads(ended.stderr.splitlines()[-1])["advice"]
+    assert advice == "put the old code back, or start all nodes with --accept-code"
 
 
 def test_code_is_not_accepted_while_the_log_has_calls_after_the_snapshot(place: Place) -> None:

@@ -75,6 +75,15 @@ def test_a_call_without_a_method_lists_the_methods(board: Running) -> None:
     assert table[3].split() == ["read()", "->", "list[str]", "read", "All", "lines."]
 
 
+def test_a_misspelt_method_is_told_with_those_that_there_are(board: Running) -> None:
+    told = board.quorate("call", "Board", "raed")
+    assert told.returncode == 1
+    assert "did you mean `read`? (its methods: add, jam, read)" in told.stderr
+    as_json = json.loads(board.quorate("call", "Board", "raed", "-o", "json").stderr)
+    assert as_json["advice"] == "`quorate call OBJECT` lists the object's methods"
+    assert "did you mean" not in board.quorate("call", "Board", "withdraw").stderr
+
+
 def test_a_snapshot_is_on_the_disks_of_a_majority_when_the_command_returns(board: Running) -> None:
     for _ in range(5):
         board.quorate("call", "Board", "add", "x")

@@ -3,6 +3,13 @@
 use crate::hooks;
 use pyo3::prelude::*;
 
+/// How a refusal ends that says nothing but that.
+const NO_MORE: &str = " is not supported";
+
+/// What a caller does about an argument of which nothing more is known.
+const WAY_OUT: &str =
+    ": send what is needed of it as plain values or as a data class, see docs/values.md";
+
 /// A refusal; the path grows from the refused part outwards while it travels up.
 #[derive(Debug)]
 pub(crate) struct BadValue {
@@ -56,7 +63,10 @@ impl BadValue {
                 } else {
                     format!("{path}: ")
                 };
-                hooks::error(py, "UnsupportedValue", format!("{place}{what}"))
+                // What a class or the state says has its own way out, and outcomes are the same on all replicas.
+                let is_bare = matches!(root, "args" | "kwargs") && what.ends_with(NO_MORE);
+                let way_out = if is_bare { WAY_OUT } else { "" };
+                hooks::error(py, "UnsupportedValue", format!("{place}{what}{way_out}"))
             }
             Reason::Malformed(what) => hooks::error(py, "MalformedValue", what),
             Reason::Python(error) => error,

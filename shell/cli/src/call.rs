@@ -29,7 +29,7 @@ pub(crate) struct CallArgs {
     )]
     endpoint: String,
     /// Seconds to wait for the answer.
-    #[arg(long, default_value_t = 10.0, value_parser = seconds::span)]
+    #[arg(long, default_value_t = 10.0, value_parser = seconds::span, allow_negative_numbers = true)]
     timeout: f64,
     /// Read without logging: the method must change nothing.
     #[arg(long, value_enum)]
@@ -96,16 +96,26 @@ pub(crate) fn run(args: &CallArgs, as_json: bool) -> Result<(), CliError> {
         let operation = Operation::Call { object, payload };
         answer = client.perform(operation).map_err(unanswered)?;
     }
-    let result = match answer {
+    let outcome = match answer {
         Answer::Read { outcome, slot, age } => {
             if args.read == Some(Level::Any) {
                 eprintln!("as of slot {}, {} ms old", slot.0, age.as_millis());
             }
-            result_of(outcome, method)?
+            outcome
         }
-        Answer::Called(outcome) => result_of(outcome, method)?,
-        Answer::Checkpointed(slot) => Value::Int(slot.0.cast_signed()),
+        Answer::Called(outcome) => outcome,
+        Answer::Checkpointed(slot) => {
+            return Err(CliError::failed(format!(
+                "the node answered with a snapshot, of slot {}",
+                slot.0
+            )));
+        }
     };
+    let is_unknown = is_raised(&outcome, "quorate.NoSuchMethod");
+    let result = result_of(outcome, method).map_err(|error| match is_unknown {
+        true => methods::unknown(error, &client, object, method),
+        false => error,
+    })?;
     if as_json {
         print::line(format_args!("{{\"result\":{result}}}"))?;
     } else {
@@ -144,14 +154,17 @@ fn proven(client: &Client, object: ObjectId, method: &str) -> Option<ReadLevel> 
 }
 
 fn is_no_read(answer: &Answer) -> bool {
-    let Answer::Read {
-        outcome: Outcome::Raised(bytes),
-        ..
-    } = answer
-    else {
-        return false;
-    };
-    Raised::decode(bytes).is_ok_and(|raised| raised.class == "quorate.NotReadOnly")
+    match answer {
+        Answer::Read { outcome, .. } => is_raised(outcome, "quorate.NotReadOnly"),
+        Answer::Called(_) | Answer::Checkpointed(_) => false,
+    }
+}
+
+fn is_raised(outcome: &Outcome, class: &str) -> bool {
+    match outcome {
+        Outcome::Raised(bytes) => Raised::decode(bytes).is_ok_and(|raised| raised.class == class),
+        Outcome::Returned(_) | Outcome::Skipped => false,
+    }
 }
 
 /// Calls a method of the endpoint's object with words as arguments.
@@ -187,12 +200,10 @@ fn result_of(outcome: Outcome, method: &str) -> Result<Value, CliError> {
         Outcome::Returned(bytes) => value::decode(&bytes)
             .map_err(|error| CliError::failed(format!("the result cannot be read: {error}"))),
         Outcome::Raised(bytes) => Err(match Raised::decode(&bytes) {
-            Ok(raised) => CliError::failed(format!("{}: {}", raised.class, raised.message)),
+            Ok(raised) => CliError::raised(&raised),
             Err(error) => CliError::failed(format!("the exception cannot be read: {error}")),
         }),
-        Outcome::Skipped => Err(CliError::failed(format!(
-            "the group skipped the call of `{method}`: it ends every process that executes it"
-        ))),
+        Outcome::Skipped => Err(CliError::skipped(method)),
     }
 }
 

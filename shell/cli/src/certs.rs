@@ -3,7 +3,8 @@
 //! A node's certificate carries its number as a name, so that no other holder of a certificate can
 //! pass for it. Keys are readable by their owner only. Nothing that exists is overwritten.
 
-use crate::error::{CliError, code};
+use crate::directory;
+use crate::error::CliError;
 use crate::print;
 use clap::Args;
 use quorate_transport::node_name;
@@ -31,7 +32,7 @@ pub(crate) struct CertsArgs {
     #[arg(long)]
     dir: PathBuf,
     /// The number of nodes.
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..64))]
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..64), allow_negative_numbers = true)]
     nodes: u16,
     /// A name or address under which clients reach nodes; may be given several times.
     #[arg(long = "host", default_values_t = ["localhost".to_owned(), "127.0.0.1".to_owned(), "::1".to_owned()])]
@@ -52,8 +53,7 @@ pub(crate) fn run(args: &CertsArgs, as_json: bool) -> Result<(), CliError> {
 
 /// Writes the files of `nodes` nodes and one client below `dir`; their paths.
 pub(crate) fn make(dir: &Path, nodes: u16, hosts: &[String]) -> Result<Vec<PathBuf>, CliError> {
-    std::fs::create_dir_all(dir)
-        .map_err(|error| CliError::failed(format!("cannot make {}: {error}", dir.display())))?;
+    std::fs::create_dir_all(dir).map_err(|error| directory::refused(dir, &error))?;
     let mut written = Vec::new();
     let mut write = |name: &str, pem: &str, key: &str| -> Result<(), CliError> {
         for (ending, text, mode) in [("pem", pem, 0o644), ("key", key, 0o600)] {
@@ -138,10 +138,10 @@ fn write_new(path: &Path, text: &str, mode: u32) -> Result<(), CliError> {
         .open(path);
     let written = opened.and_then(|mut file| file.write_all(text.as_bytes()));
     written.map_err(|error| match error.kind() {
-        std::io::ErrorKind::AlreadyExists => CliError {
-            text: format!("{} exists and is not overwritten", path.display()),
-            code: code::CONFLICT,
-        },
+        std::io::ErrorKind::AlreadyExists => {
+            CliError::conflict(format!("{} exists and is not overwritten", path.display()))
+                .advise("remove the certificates that are there, or name another --dir")
+        }
         _ => CliError::failed(format!("cannot write {}: {error}", path.display())),
     })
 }

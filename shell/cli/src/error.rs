@@ -1,6 +1,10 @@
 //! How a command ends when it does not succeed: one line for people, one exit code and one JSON object for scripts.
 
 use quorate_client::{CallCause, CallError, ConnectError, EndpointError};
+use quorate_host::HostError;
+use quorate_node::NodeError;
+use quorate_storage::StorageError;
+use quorate_wire::value::Raised;
 
 /// A failed command.
 #[derive(Debug, thiserror::Error)]
@@ -10,6 +14,8 @@ pub(crate) struct CliError {
     pub(crate) text: String,
     /// The process's exit code.
     pub(crate) code: u8,
+    /// What to do next, where more is known than the exit code says.
+    advice: Option<String>,
 }
 
 /// Exit codes, the same for every command.
@@ -33,7 +39,8 @@ Exit codes:
   4  no quorum: no node answers, or no majority; the call was not executed
   5  outcome unknown: the answer did not come in time; the call may have been executed, at most once
   6  rejected: certificates or versions do not fit
-  7  conflict: another cluster, another group's directory, changed code, or a request that this group never takes
+  7  conflict: another cluster, a directory or file that is there already, changed code, or a request that this group
+     never takes
 
 With -o json an error is one JSON object on stderr: error, message, advice, exit_code.";
 
@@ -52,7 +59,7 @@ impl CliError {
     }
 
     /// What to do next, as far as the exit code alone says it.
-    fn advice(&self) -> &'static str {
+    fn usual_advice(&self) -> &'static str {
         match self.code {
             code::USAGE => "correct the command; `quorate COMMAND --help` lists its options",
             code::NOT_FOUND => "name an object that the group has",
@@ -66,38 +73,123 @@ impl CliError {
         }
     }
 
+    /// The same error with what to do about it.
+    pub(crate) fn advise(self, advice: impl Into<String>) -> CliError {
+        CliError {
+            advice: Some(advice.into()),
+            ..self
+        }
+    }
+
     /// The error for scripts.
     pub(crate) fn json(&self) -> serde_json::Value {
         serde_json::json!({
             "error": self.name(),
             "message": self.text,
-            "advice": self.advice(),
+            "advice": self.advice.as_deref().unwrap_or_else(|| self.usual_advice()),
             "exit_code": self.code,
         })
     }
 
-    /// The work failed.
-    pub(crate) fn failed(text: impl Into<String>) -> CliError {
+    /// An error with one of the exit codes.
+    pub(crate) fn with_code(code: u8, text: impl Into<String>) -> CliError {
         CliError {
             text: text.into(),
-            code: code::FAILED,
+            code,
+            advice: None,
         }
+    }
+
+    /// The work failed.
+    pub(crate) fn failed(text: impl Into<String>) -> CliError {
+        CliError::with_code(code::FAILED, text)
     }
 
     /// Something that the command needs does not exist.
     pub(crate) fn not_found(text: impl Into<String>) -> CliError {
-        CliError {
-            text: text.into(),
-            code: code::NOT_FOUND,
-        }
+        CliError::with_code(code::NOT_FOUND, text)
     }
 
     /// The command was called wrongly.
     pub(crate) fn usage(text: impl Into<String>) -> CliError {
-        CliError {
-            text: text.into(),
-            code: code::USAGE,
-        }
+        CliError::with_code(code::USAGE, text)
+    }
+
+    /// What is there is not what the command means, and it fails again.
+    pub(crate) fn conflict(text: impl Into<String>) -> CliError {
+        CliError::with_code(code::CONFLICT, text)
+    }
+
+    /// A node that could not start or had to stop, with the exit code that says whose fault it was.
+    pub(crate) fn node(error: &NodeError) -> CliError {
+        let told = CliError::with_code(error.exit_code(), error.to_string());
+        let advice = match error {
+            NodeError::OtherCode { .. } => {
+                "put the old code back, or start all nodes with --accept-code"
+            }
+            NodeError::CodeNotCovered { .. } => {
+                "start with the old code, run `quorate snapshot`, stop, and start with --accept-code"
+            }
+            NodeError::Host(HostError::Ended(_)) => {
+                "read what the interpreter says; it needs the package quorate: name another one with --python or QUORATE_PYTHON"
+            }
+            NodeError::Host(HostError::Object { .. }) => {
+                "correct the class or its arguments; `quorate check MODULE:CLASS` says more"
+            }
+            NodeError::Storage(StorageError::AlreadyInitialised(_)) => {
+                "start it with `quorate node run`, or name another directory"
+            }
+            NodeError::Storage(StorageError::NotEmpty(_)) => {
+                "name a directory that is empty or does not exist"
+            }
+            NodeError::Conflict { .. } | NodeError::Conflicted { .. } => {
+                "stop the group, keep the data directories of all nodes and report this"
+            }
+            NodeError::Forgotten { .. } => "put the newest data directory back",
+            NodeError::Descriptors { .. } => {
+                "raise the limit: ulimit -n, or LimitNOFILE= of its service"
+            }
+            NodeError::Config { .. } | NodeError::Identity(_) | NodeError::Tls(_) => {
+                "correct the configuration of the node"
+            }
+            NodeError::Storage(_)
+            | NodeError::Transport(_)
+            | NodeError::Host(_)
+            | NodeError::Unreadable(_)
+            | NodeError::Sighted { .. }
+            | NodeError::System(..) => return told,
+        };
+        told.advise(advice)
+    }
+
+    /// What a method raised, or the host in its place.
+    pub(crate) fn raised(raised: &Raised) -> CliError {
+        let told = CliError::failed(format!("{}: {}", raised.class, raised.message));
+        told.advise(match raised.class.as_str() {
+            "quorate.BudgetExceeded" => {
+                "give the call less to do, or bound the method's loops; `--budget STEPS` with --accept-code allows the group more"
+            }
+            "quorate.NoSuchMethod" => "`quorate call OBJECT` lists the object's methods",
+            "quorate.NotReadOnly" => "call it without --read",
+            "quorate.UnsupportedResult" => {
+                "it was executed: let the method return plain values, data classes, or classes that are registered"
+            }
+            "quorate.WaitsOutside" => {
+                "it was executed up to there: do in the client what waits for something outside of the object"
+            }
+            "quorate.ReadEnded" => {
+                "it changed nothing: correct the method, or start the nodes with a longer --call-timeout"
+            }
+            _ => "the method raised this, and what it changed before stays: correct the arguments or the class",
+        })
+    }
+
+    /// A call that the group skipped.
+    pub(crate) fn skipped(method: &str) -> CliError {
+        CliError::failed(format!(
+            "the group skipped the call of `{method}`: every process that executed it died or ran into --call-timeout;              it has changed nothing, and the nodes' logs name its slot"
+        ))
+        .advise("correct the method, or start all nodes with a longer --call-timeout: the same call would be skipped again")
     }
 
     /// A malformed endpoint.
@@ -115,10 +207,7 @@ impl CliError {
             ConnectError::OtherCluster { .. } => code::CONFLICT,
             ConnectError::System(_) => code::FAILED,
         };
-        CliError {
-            text: error.to_string(),
-            code,
-        }
+        CliError::with_code(code, error.to_string())
     }
 
     /// A call without an answer.
@@ -130,9 +219,6 @@ impl CliError {
             CallError::Invalid(_) => code::CONFLICT,
             CallError::Closed | CallError::Forked => code::FAILED,
         };
-        CliError {
-            text: error.to_string(),
-            code,
-        }
+        CliError::with_code(code, error.to_string())
     }
 }

@@ -10,7 +10,9 @@ pub(crate) fn list(text: &str) -> Result<Vec<Value>, String> {
         Ok(_) => Err(format!(
             "'{text}' is not a JSON list; write for example '[1, \"two\"]'"
         )),
-        Err(error) => Err(format!("'{text}' is not JSON: {error}")),
+        Err(error) => Err(format!(
+            "'{text}' is not JSON ({error}); write for example '[1, \"two\"]'"
+        )),
     }
 }
 
@@ -24,7 +26,9 @@ pub(crate) fn named(text: &str) -> Result<Vec<(String, Value)>, String> {
         Ok(_) => Err(format!(
             "'{text}' is not a JSON object; write for example '{{\"n\": 1}}'"
         )),
-        Err(error) => Err(format!("'{text}' is not JSON: {error}")),
+        Err(error) => Err(format!(
+            "'{text}' is not JSON ({error}); write for example '{{\"n\": 1}}'"
+        )),
     }
 }
 

@@ -9,6 +9,7 @@ mod certs;
 mod check;
 mod completion;
 mod demo;
+mod directory;
 mod error;
 mod hindrance;
 mod json;

@@ -1,4 +1,4 @@
-//! What an object can be asked: the list that `quorate call OBJECT` prints.
+//! What an object can be asked: the list that `quorate call OBJECT` prints, and what a misspelt method is told.
 
 use crate::error::CliError;
 use crate::print;
@@ -10,8 +10,80 @@ use quorate_wire::value::{self, Value, call};
 /// A read of this name asks a host for the methods; see docs/host-protocol.md.
 const WHICH_METHODS: &str = "__quorate_methods__";
 
+/// A longer name is no misspelt one.
+const NAME_LETTERS_MAX: usize = 64;
+
 /// Prints the methods of the object, as a table or as a JSON list.
 pub(crate) fn list(client: &Client, object: ObjectId, as_json: bool) -> Result<(), CliError> {
+    let methods = ask(client, object)?;
+    if as_json {
+        let methods = methods.iter().map(|[method, kind, text]| {
+            serde_json::json!({"method": method, "kind": kind, "description": text})
+        });
+        return print::line(serde_json::Value::Array(methods.collect()));
+    }
+    let rows: Vec<Vec<String>> = methods.into_iter().map(|parts| parts.to_vec()).collect();
+    print::line(table(&["METHOD", "KIND", ""], &rows).trim_end())
+}
+
+/// The error of a call of a method that the object has not: with those that it has, and the one that was probably meant.
+pub(crate) fn unknown(error: CliError, client: &Client, object: ObjectId, name: &str) -> CliError {
+    let methods = ask(client, object).unwrap_or_default();
+    let names = methods.iter().map(|[signature, _, _]| {
+        let (name, _) = signature
+            .split_once('(')
+            .unwrap_or((signature.as_str(), ""));
+        name
+    });
+    let names: Vec<&str> = names.collect();
+    if names.is_empty() {
+        return error;
+    }
+    let meant = nearest(name, &names);
+    let meant = meant.map_or_else(String::new, |meant| format!("; did you mean `{meant}`?"));
+    let all = names.join(", ");
+    let mut told = error;
+    told.text = format!("{}{meant} (its methods: {all})", told.text);
+    told
+}
+
+/// The name with the fewest letters that differ, if there are few.
+fn nearest<'a>(name: &str, names: &[&'a str]) -> Option<&'a str> {
+    let letters = name.chars().count();
+    let far = names.iter().map(|other| (distance(name, other), *other));
+    let near = far.filter(|(far, _)| letters <= NAME_LETTERS_MAX && *far <= letters / 3 + 1);
+    near.min().map(|(_, other)| other)
+}
+
+/// Letters to insert, remove, replace or swap between two names.
+fn distance(one: &str, other: &str) -> usize {
+    let (one, other): (Vec<char>, Vec<char>) = (one.chars().collect(), other.chars().collect());
+    let mut rows = vec![vec![0; other.len() + 1]; one.len() + 1];
+    for line in 0..=one.len() {
+        for column in 0..=other.len() {
+            rows[line][column] = match (line.checked_sub(1), column.checked_sub(1)) {
+                (None, _) | (_, None) => line + column,
+                (Some(above), Some(left)) => {
+                    let replaced = rows[above][left] + usize::from(one[above] != other[left]);
+                    let is_swapped = above > 0
+                        && left > 0
+                        && one[above] == other[left - 1]
+                        && one[above - 1] == other[left];
+                    let swapped = match is_swapped {
+                        true => rows[above - 1][left - 1] + 1,
+                        false => usize::MAX,
+                    };
+                    let shorter = rows[above][column].min(rows[line][left]) + 1;
+                    replaced.min(swapped).min(shorter)
+                }
+            };
+        }
+    }
+    rows[one.len()][other.len()]
+}
+
+/// Each method with its signature, `read` or `call`, and what it does in a line.
+fn ask(client: &Client, object: ObjectId) -> Result<Vec<[String; 3]>, CliError> {
     let question = call::encode(WHICH_METHODS, &[], &[])
         .map_err(|error| CliError::failed(error.to_string()))?;
     let operation = Operation::Read {
@@ -31,22 +103,11 @@ pub(crate) fn list(client: &Client, object: ObjectId, as_json: bool) -> Result<(
     let Ok(Value::List(methods)) = value::decode(&bytes) else {
         return Err(CliError::failed("the list of methods cannot be read"));
     };
-    if as_json {
-        let methods = methods.iter().filter_map(|method| match method {
-            Value::List(parts) => parts_of(parts),
-            _ => None,
-        });
-        let methods = methods.map(|[method, kind, text]| {
-            serde_json::json!({"method": method, "kind": kind, "description": text})
-        });
-        return print::line(serde_json::Value::Array(methods.collect()));
-    }
-    let rows = methods.iter().filter_map(|method| match method {
-        Value::List(parts) => parts_of(parts).map(|parts| parts.map(str::to_owned).to_vec()),
+    let methods = methods.iter().filter_map(|method| match method {
+        Value::List(parts) => parts_of(parts).map(|parts| parts.map(str::to_owned)),
         _ => None,
     });
-    let rows: Vec<Vec<String>> = rows.collect();
-    print::line(table(&["METHOD", "KIND", ""], &rows).trim_end())
+    Ok(methods.collect())
 }
 
 /// Signature, `read` or `call`, and what it does in a line.
@@ -54,5 +115,27 @@ fn parts_of(parts: &[Value]) -> Option<[&str; 3]> {
     match parts {
         [Value::Text(method), Value::Text(kind), Value::Text(text)] => Some([method, kind, text]),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_name_is_the_one_that_was_meant() {
+        let names = ["balance", "debit", "deposit"];
+        assert_eq!(nearest("depsoit", &names), Some("deposit"));
+        assert_eq!(nearest("raed", &["add", "read"]), Some("read"));
+        assert_eq!(nearest("balanc", &names), Some("balance"));
+        assert_eq!(nearest("withdraw", &names), None);
+        assert_eq!(nearest("", &names), None);
+        let far = [
+            ("abc", "abc"),
+            ("", "abc"),
+            ("kitten", "sitting"),
+            ("ab", "ba"),
+        ];
+        assert_eq!(far.map(|(one, other)| distance(one, other)), [0, 3, 3, 1]);
     }
 }

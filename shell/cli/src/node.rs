@@ -1,5 +1,6 @@
 //! `quorate node init` and `quorate node run`: one node, its directory and its process.
 
+use crate::directory;
 use crate::error::CliError;
 use crate::print;
 use clap::{Args, Subcommand, ValueEnum};
@@ -38,11 +39,11 @@ enum Verb {
 /// Make the data directory of a new node, once, and print its incarnation for the configurations.
 #[derive(Args, Clone, Debug)]
 struct InitArgs {
-    /// The directory; it must be empty or not exist.
+    /// The directory; it must be empty or not exist, else the exit code is 7.
     #[arg(long)]
     dir: PathBuf,
     /// The node's number, below 64.
-    #[arg(long, value_parser = clap::value_parser!(u16).range(0..64))]
+    #[arg(long, value_parser = clap::value_parser!(u16).range(0..64), allow_negative_numbers = true)]
     node: u16,
     /// The cluster, 16 hexadecimal digits, the same for all its nodes. Default: a random one.
     #[arg(long, value_parser = parse_hex)]
@@ -81,7 +82,7 @@ const RUN_EXIT_CODES: &str = "\
 Exit codes:
   0  asked to stop
   1  the system or a peer refused something
-  2  wrong usage, configuration, data directory or certificates
+  2  wrong usage, configuration or certificates; a data directory that is not this node's
   7  the objects' code has changed, see --accept-code; or a peer tells another decision for a slot: the node refuses every
      later start, see docs/nodes.md";
 
@@ -117,6 +118,7 @@ fn init(args: &InitArgs, as_json: bool) -> Result<(), CliError> {
         None => random()?,
     };
     let persist = args.persist.as_storage();
+    directory::make(&args.dir)?;
     let made = Identity::init(
         &args.dir,
         ClusterId(cluster),
@@ -124,7 +126,7 @@ fn init(args: &InitArgs, as_json: bool) -> Result<(), CliError> {
         Incarnation(random()?),
         persist,
     );
-    let identity = made.map_err(|error| node_error(&NodeError::from(error)))?;
+    let identity = made.map_err(|error| CliError::node(&NodeError::from(error)))?;
     let cluster = format!("{:016x}", identity.cluster.0);
     let incarnation = format!("{:016x}", identity.incarnation.0);
     if as_json {
@@ -148,7 +150,7 @@ fn run_node(args: &RunArgs) -> Result<(), CliError> {
         die_with(parent)?;
     }
     start_logging(args)?;
-    let mut config = NodeConfig::read(&args.config).map_err(|error| node_error(&error))?;
+    let mut config = NodeConfig::read(&args.config).map_err(|error| CliError::node(&error))?;
     config.insecure |= args.insecure;
     let other = match args.accept_code {
         true => OtherCode::Accepted,
@@ -156,7 +158,7 @@ fn run_node(args: &RunArgs) -> Result<(), CliError> {
     };
     match quorate_node::run(&config, other) {
         Err(NodeError::Sighted { .. }) => Err(start_again()),
-        ended => ended.map_err(|error| node_error(&error)),
+        ended => ended.map_err(|error| CliError::node(&error)),
     }
 }
 
@@ -228,14 +230,6 @@ impl PersistArg {
             PersistArg::Disk => quorate_node::PersistConfig::Disk,
             PersistArg::Memory => quorate_node::PersistConfig::Memory,
         }
-    }
-}
-
-/// A node that could not start or had to stop, with the exit code that says whose fault it was.
-pub(crate) fn node_error(error: &NodeError) -> CliError {
-    CliError {
-        text: error.to_string(),
-        code: error.exit_code(),
     }
 }
 

@@ -34,7 +34,7 @@ pub(crate) struct SnapshotArgs {
     )]
     endpoint: String,
     /// Seconds to wait for the answer.
-    #[arg(long, default_value_t = 10.0, value_parser = seconds::span)]
+    #[arg(long, default_value_t = 10.0, value_parser = seconds::span, allow_negative_numbers = true)]
     timeout: f64,
     #[command(flatten)]
     tls: TlsArgs,
@@ -68,12 +68,12 @@ pub(crate) fn run(args: &SnapshotArgs, as_json: bool) -> Result<(), CliError> {
             Progress::Nowhere | Progress::Somewhere => {}
         }
         if Instant::now() >= end {
-            return Err(CliError {
-                text: format!(
-                    "no majority held the snapshot of slot {slot} within {timeout:?}; it may still be written"
-                ),
-                code: code::OUTCOME_UNKNOWN,
-            });
+            let text = format!(
+                "no majority held the snapshot of slot {slot} within {timeout:?}; it may still be written"
+            );
+            return Err(CliError::with_code(code::OUTCOME_UNKNOWN, text).advise(
+                "see in `quorate status` whether a majority has it, or give it a longer --timeout",
+            ));
         }
         std::thread::sleep(LOOK_EVERY);
     }

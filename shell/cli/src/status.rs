@@ -22,7 +22,7 @@ pub(crate) struct StatusArgs {
     )]
     endpoint: String,
     /// Seconds to wait for the answer of each node.
-    #[arg(long, default_value_t = 2.0, value_parser = seconds::span)]
+    #[arg(long, default_value_t = 2.0, value_parser = seconds::span, allow_negative_numbers = true)]
     timeout: f64,
     #[command(flatten)]
     tls: TlsArgs,
@@ -92,10 +92,7 @@ pub(crate) fn first_report(
         return Err(CliError::connect(error));
     }
     let text = format!("no node of {endpoint} answers (last: {last})");
-    Err(CliError {
-        text,
-        code: code::NO_QUORUM,
-    })
+    Err(CliError::with_code(code::NO_QUORUM, text))
 }
 
 /// The status document in a node's answer.

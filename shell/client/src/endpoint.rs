@@ -28,6 +28,9 @@ pub enum EndpointError {
     /// An address lacks its port, or the port is not a number.
     #[error("'{0}' is not an address: write host:port")]
     Address(String),
+    /// The port is a number that no port has.
+    #[error("'{0}' is not an address: a port is a number up to 65535")]
+    Port(String),
 }
 
 impl std::str::FromStr for Endpoint {
@@ -46,8 +49,14 @@ impl std::str::FromStr for Endpoint {
             let port = address
                 .rsplit_once(':')
                 .filter(|(host, _)| !host.is_empty());
-            if port.is_none_or(|(_, port)| port.parse::<u16>().is_err()) {
-                return Err(EndpointError::Address(address.clone()));
+            let is_number =
+                |port: &str| !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit());
+            match port {
+                Some((_, port)) if port.parse::<u16>().is_ok() => {}
+                Some((_, port)) if is_number(port) => {
+                    return Err(EndpointError::Port(address.clone()));
+                }
+                Some(_) | None => return Err(EndpointError::Address(address.clone())),
             }
         }
         Ok(Endpoint {
@@ -92,5 +101,9 @@ mod tests {
         );
         assert_eq!(wrong("quorate://a:1,b"), EndpointError::Address("b".into()));
         assert_eq!(wrong("quorate://:1/X"), EndpointError::Address(":1".into()));
+        assert_eq!(wrong("quorate://a:x"), EndpointError::Address("a:x".into()));
+        let port = wrong("quorate://a:99999/X");
+        assert_eq!(port, EndpointError::Port("a:99999".into()));
+        assert!(port.to_string().contains("up to 65535"), "{port}");
     }
 }

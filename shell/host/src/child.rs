@@ -5,7 +5,7 @@ use crate::config::{HostedObject, PythonConfig, Sandbox};
 use crate::error::HostError;
 use crate::limits::{OUTBOX_BYTES_MAX, READ_BYTES, READ_PER_POLL, START_PATIENCE};
 use crate::output;
-use crate::process_end::ProcessEnd;
+use crate::process_end::{ProcessEnd, reason};
 use crate::protocol::{Greeted, Reply, put_hello, take_reply};
 use mio::{Interest, Token};
 use quorate_types::{ObjectId, Slot};
@@ -247,7 +247,7 @@ pub(crate) fn await_ready(process: &mut Process) -> Result<Greeted, HostError> {
     let mut ready = mio::Events::with_capacity(4);
     let ended = |process: &mut Process, ended: ProcessEnd| {
         let status = process.end_with_its_words();
-        HostError::Ended(format!("{status}, {ended:?}"))
+        HostError::Ended(reason(&ended, &status))
     };
     let greeted = loop {
         let left = until.saturating_duration_since(Instant::now());

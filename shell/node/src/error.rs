@@ -118,7 +118,8 @@ pub enum NodeError {
 }
 
 impl NodeError {
-    /// The exit code of the process: 2 for wrong usage, 7 for conflicting decisions and other code, 1 for everything else.
+    /// The exit code of the process: 2 for wrong usage; 7 for a directory that exists, conflicting decisions and other code; 1 for
+    /// everything else.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self {
@@ -126,13 +127,11 @@ impl NodeError {
             | NodeError::Identity(_)
             | NodeError::Tls(_)
             | NodeError::Host(HostError::Object { .. } | HostError::Mixed(..))
-            | NodeError::Storage(
-                StorageError::NotInitialised(_)
-                | StorageError::NotEmpty(_)
-                | StorageError::AlreadyInitialised(_)
-                | StorageError::Foreign { .. },
-            ) => 2,
-            NodeError::Conflict { .. }
+            | NodeError::Storage(StorageError::NotInitialised(_) | StorageError::Foreign { .. }) => {
+                2
+            }
+            NodeError::Storage(StorageError::NotEmpty(_) | StorageError::AlreadyInitialised(_))
+            | NodeError::Conflict { .. }
             | NodeError::Conflicted { .. }
             | NodeError::OtherCode { .. }
             | NodeError::CodeNotCovered { .. } => 7,

@@ -14,7 +14,7 @@ pub(crate) struct BenchArgs {
     #[arg(long, conflicts_with = "local")]
     pub(super) endpoint: Option<String>,
     /// Start a group of this many nodes on this machine for the run.
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=9))]
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=9), allow_negative_numbers = true)]
     pub(super) local: u16,
     /// What to call: rust:counter, rust:register, rust:kv, or module:Class.method.
     #[arg(long, default_value = "rust:counter")]
@@ -26,22 +26,27 @@ pub(crate) struct BenchArgs {
     #[arg(long, default_value = "[1]")]
     pub(super) call_args: String,
     /// Clients, each with its own connection and session.
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024), allow_negative_numbers = true)]
     pub(super) clients: u32,
     /// Calls that each client keeps in flight.
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4096), allow_negative_numbers = true)]
     pub(super) window: u32,
     /// Bytes of the value in each call, for objects that take one.
-    #[arg(long, default_value_t = 16)]
+    #[arg(long, default_value_t = 16, allow_negative_numbers = true)]
     pub(super) size: usize,
     /// Keys that kv calls spread over.
-    #[arg(long, default_value_t = 10_000)]
+    #[arg(long, default_value_t = 10_000, allow_negative_numbers = true)]
     pub(super) keys: u64,
     /// Bytes to fill a kv object with before the run.
-    #[arg(long, default_value_t = 0, value_name = "BYTES")]
+    #[arg(
+        long,
+        default_value_t = 0,
+        value_name = "BYTES",
+        allow_negative_numbers = true
+    )]
     pub(super) fill: u64,
     /// Share of reads among the calls, 0 to 1.
-    #[arg(long, default_value_t = 0.0, value_parser = share)]
+    #[arg(long, default_value_t = 0.0, value_parser = share, allow_negative_numbers = true)]
     pub(super) read_ratio: f64,
     /// How fresh reads are.
     #[arg(long, value_enum, default_value_t = ReadsArg::Confirmed)]
@@ -50,10 +55,10 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_enum, default_value_t = PersistArg::Disk)]
     pub(super) persist: PersistArg,
     /// Seconds to measure.
-    #[arg(long, default_value_t = 10.0, value_parser = seconds::span)]
+    #[arg(long, default_value_t = 10.0, value_parser = seconds::span, allow_negative_numbers = true)]
     pub(super) seconds: f64,
     /// Seconds of load before the measurement.
-    #[arg(long, default_value_t = 2.0, value_parser = seconds::span_or_none)]
+    #[arg(long, default_value_t = 2.0, value_parser = seconds::span_or_none, allow_negative_numbers = true)]
     pub(super) warmup: f64,
     /// Measure the object without replication as well, in the same run.
     #[arg(long)]

@@ -42,17 +42,17 @@ pub(crate) struct UpArgs {
     /// `module:Class` in Python, or rust:counter, rust:register, rust:kv.
     pub(crate) class: String,
     /// The number of nodes.
-    #[arg(long, env = "QUORATE_NODES", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=9))]
+    #[arg(long, env = "QUORATE_NODES", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=9), allow_negative_numbers = true)]
     pub(crate) nodes: u16,
     /// Where the group keeps its log.
     #[arg(long, env = "QUORATE_PERSIST", value_enum, default_value_t = PersistArg::Disk)]
     pub(crate) persist: PersistArg,
-    /// The group's directory, kept for the next start. Default: a temporary one.
+    /// The group's directory, kept for the next start: a new or empty one, or that of an earlier start. Default: a temporary one.
     #[arg(long, env = "QUORATE_DIR")]
     pub(crate) dir: Option<PathBuf>,
     /// The first node's port; the others follow, and admin ports are 100 above. 0 picks free ports. Default: 7400, or
     /// as the directory has it.
-    #[arg(long, env = "QUORATE_PORT")]
+    #[arg(long, env = "QUORATE_PORT", allow_negative_numbers = true)]
     pub(crate) port: Option<u16>,
     /// Constructor arguments, a JSON list.
     #[arg(long, value_name = "JSON", allow_hyphen_values = true)]
@@ -75,11 +75,11 @@ pub(crate) struct UpArgs {
     pub(crate) no_check: bool,
     /// Seconds that a call or a read may take, or `never`: then its host process is ended, and the group skips a call
     /// that ended every host. Default: 10, or as the directory has it.
-    #[arg(long, env = "QUORATE_CALL_TIMEOUT", value_name = "SECONDS", value_parser = crate::seconds::span_or_never)]
+    #[arg(long, env = "QUORATE_CALL_TIMEOUT", value_name = "SECONDS", value_parser = crate::seconds::span_or_never, allow_negative_numbers = true)]
     pub(crate) call_timeout: Option<f64>,
     /// Steps that a call may take before it is ended on all replicas alike and undone: rounds of loops and starts of
     /// functions, in the objects' own modules; 0 for as many as it likes. Default: 50000000, or as the directory has it.
-    #[arg(long, env = "QUORATE_BUDGET", value_name = "STEPS", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
+    #[arg(long, env = "QUORATE_BUDGET", value_name = "STEPS", value_parser = settings::steps, allow_negative_numbers = true)]
     pub(crate) budget: Option<u64>,
     /// Memory that a host process may use, such as 4GiB, or none. Default: 4GiB, or as the directory has it.
     #[arg(long, value_name = "BYTES", value_parser = settings::memory)]

@@ -3,11 +3,12 @@
 use super::UpArgs;
 use super::settings::{self, SandboxArg};
 use super::tls::{self, ClientFiles};
+use crate::directory;
 use crate::error::{CliError, code};
-use crate::node::{PersistArg, hex, node_error, random};
+use crate::node::{PersistArg, hex, random};
 use quorate_client::TlsClient;
 use quorate_host::limits::BUDGET_STEPS;
-use quorate_host::{HostConfig, HostedObject, PythonConfig, Sandbox, UnkeptState};
+use quorate_host::{HostConfig, HostError, HostedObject, PythonConfig, Sandbox, UnkeptState};
 use quorate_node::{
     LimitsConfig, MemberConfig, NodeConfig, NodeError, ObjectConfig, ReadChecksConfig,
     SandboxConfig, SnapshotConfig, constructor_arguments,
@@ -18,7 +19,6 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use std::fs::File;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
@@ -72,7 +72,7 @@ impl Plan {
             check_free(loopback(*admin))?;
         }
         let (dir, temporary) = match &args.dir {
-            Some(dir) => (make_dir(dir)?, None),
+            Some(dir) => (directory::make(dir)?, None),
             None => {
                 let made = tempfile::Builder::new().prefix("quorate-").tempdir();
                 let made = made.map_err(|error| {
@@ -82,6 +82,9 @@ impl Plan {
             }
         };
         let lock = lock(&dir)?;
+        if is_new {
+            directory::refuse_used(&dir)?;
+        }
         let configs = if is_new {
             make_new(&dir, args, &object, &ports)?
         } else {
@@ -144,32 +147,33 @@ impl Plan {
 
     /// The message when no leader is elected in time.
     pub(super) fn never_ready(&self, said: &str) -> CliError {
-        CliError {
-            text: format!(
-                "the group did not become ready: {said}; logs are in {}",
-                self.dir.display()
-            ),
-            code: code::NO_QUORUM,
-        }
+        let dir = self.dir.display();
+        let text = format!("the group did not become ready: {said}; logs are in {dir}");
+        CliError::with_code(code::NO_QUORUM, text).advise(format!(
+            "read the logs node-*.log in {dir}, and start it again"
+        ))
     }
 
     /// What to say when a majority forgot what it voted for.
     pub(super) fn forgotten(&self, persist: PersistArg) -> CliError {
         let dir = self.dir.display();
-        let text = match persist {
-            PersistArg::Memory => format!(
-                "the group of {dir} kept its state in memory only, and a majority of its nodes stopped: the state is lost, \
-                 and the group does not start again with empty state; use another --dir, or --persist disk"
+        let (text, advice) = match persist {
+            PersistArg::Memory => (
+                format!(
+                    "the group of {dir} kept its state in memory only, and a majority of its nodes stopped: the state is lost, \
+                     and the group does not start again with empty state; use another --dir, or --persist disk"
+                ),
+                "name another --dir, or --persist disk",
             ),
-            PersistArg::Disk => format!(
-                "a majority of the nodes of {dir} have lost votes that they had written, so the group does not start: \
-                 acknowledged calls may be lost; put the newest data directories back"
+            PersistArg::Disk => (
+                format!(
+                    "a majority of the nodes of {dir} have lost votes that they had written, so the group does not start: \
+                     acknowledged calls may be lost; put the newest data directories back"
+                ),
+                "put the newest data directories back",
             ),
         };
-        CliError {
-            text,
-            code: code::NO_QUORUM,
-        }
+        CliError::with_code(code::NO_QUORUM, text).advise(advice)
     }
 }
 
@@ -198,9 +202,34 @@ fn refuse_other_code(
     }
     for config in configs {
         quorate_node::refuse_other_code(&config.dir, config.group_id(), code)
-            .map_err(|error| node_error(&error))?;
+            .map_err(|error| CliError::node(&error))?;
     }
     Ok(())
+}
+
+/// Why the object cannot be served. What an interpreter without the package says is passed on as it is, and says little.
+fn unserved(error: HostError, python: &Path) -> CliError {
+    let has_ended = matches!(error, HostError::Ended(_));
+    let mut told = CliError::node(&NodeError::from(error));
+    if has_ended {
+        told.text = format!(
+            "{}; its interpreter is {}, and what that said stands above: if the package quorate is missing there, name \
+             another one with --python or QUORATE_PYTHON",
+            told.text,
+            python.display()
+        );
+    }
+    told
+}
+
+/// What is wrong with the constructor's arguments, and how they are written.
+fn wrong_arguments(error: &str) -> CliError {
+    let example = match error.starts_with("kwargs") {
+        true => r#"--kwargs '{"balance": 100}'"#,
+        false => r#"--args '["A-1", 100]'"#,
+    };
+    let advice = format!("write for example {example}; text is in double quotes");
+    CliError::usage(format!("--{error}; {advice}")).advise(advice)
 }
 
 /// The object, tried out, and what its host said of its code.
@@ -218,7 +247,7 @@ fn object_config(
         }
     };
     let arguments = constructor_arguments(args.args.as_deref(), args.kwargs.as_deref())
-        .map_err(|error| CliError::usage(format!("--{error}")))?;
+        .map_err(|error| wrong_arguments(&error))?;
     let here = std::env::current_dir()
         .map_err(|error| CliError::failed(format!("no current directory: {error}")))?;
     let spec = HostedObject {
@@ -228,6 +257,7 @@ fn object_config(
         arguments,
     };
     let (interpreter, allow, budget) = runtime(args);
+    let python = quorate_host::interpreter(interpreter.as_deref());
     // Before anything is made: a wrong class leaves nothing behind.
     let code = quorate_host::check(HostConfig {
         objects: vec![spec],
@@ -245,7 +275,7 @@ fn object_config(
             ..PythonConfig::default()
         },
     })
-    .map_err(|error| node_error(&NodeError::from(error)))?;
+    .map_err(|error| unserved(error, &python))?;
     let object = ObjectConfig {
         name,
         class: args.class.clone(),
@@ -257,16 +287,6 @@ fn object_config(
     Ok((object, code))
 }
 
-fn make_dir(dir: &Path) -> Result<PathBuf, CliError> {
-    let mut builder = std::fs::DirBuilder::new();
-    builder
-        .recursive(true)
-        .mode(0o700)
-        .create(dir)
-        .and_then(|()| dir.canonicalize())
-        .map_err(|error| CliError::failed(format!("cannot make {}: {error}", dir.display())))
-}
-
 /// Locks the directory itself, so that removing a file in it does not let a second group in.
 fn lock(dir: &Path) -> Result<File, CliError> {
     let failed =
@@ -274,13 +294,11 @@ fn lock(dir: &Path) -> Result<File, CliError> {
     let opened = File::open(dir).map_err(failed)?;
     match flock(&opened, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(opened),
-        Err(Errno::WOULDBLOCK) => Err(CliError {
-            text: format!(
-                "{} is in use by another `quorate up`: stop that one, or choose another --dir",
-                dir.display()
-            ),
-            code: code::CONFLICT,
-        }),
+        Err(Errno::WOULDBLOCK) => Err(CliError::conflict(format!(
+            "{} is in use by another `quorate up`: stop that one, or choose another --dir",
+            dir.display()
+        ))
+        .advise("stop the other `quorate up`, or choose another --dir")),
         Err(error) => Err(failed(error.into())),
     }
 }
@@ -296,10 +314,10 @@ fn take_up(
     object: &ObjectConfig,
     code: Option<&str>,
 ) -> Result<Vec<NodeConfig>, CliError> {
-    let first = NodeConfig::read(&config_path(dir, 1)).map_err(|error| node_error(&error))?;
-    let conflict = |what: String| CliError {
-        text: format!("{} holds another group: {what}", dir.display()),
-        code: code::CONFLICT,
+    let first = NodeConfig::read(&config_path(dir, 1)).map_err(|error| CliError::node(&error))?;
+    let conflict = |what: String| {
+        CliError::conflict(format!("{} holds another group: {what}", dir.display()))
+            .advise("start it with the options that it was made with, or choose another --dir")
     };
     let held = &first.objects[0];
     if held.class != object.class {
@@ -336,7 +354,7 @@ fn take_up(
     }
     let held = first.members.iter().map(|member| {
         let path = config_path(dir, member.node);
-        NodeConfig::read(&path).map_err(|error| node_error(&error))
+        NodeConfig::read(&path).map_err(|error| CliError::node(&error))
     });
     let held = held.collect::<Result<Vec<_>, _>>()?;
     refuse_other_code(args, &held, code)?;
@@ -379,7 +397,7 @@ fn make_new(
             Incarnation(random()?),
             args.persist.as_storage(),
         );
-        let identity = made.map_err(|error| node_error(&NodeError::from(error)))?;
+        let identity = made.map_err(|error| CliError::node(&NodeError::from(error)))?;
         members.push(MemberConfig {
             node,
             incarnation: hex(identity.incarnation.0),

@@ -46,6 +46,16 @@ pub(crate) fn memory(word: &str) -> Result<u64, String> {
     may_be.contains(&bytes).then_some(bytes).ok_or_else(wrong)
 }
 
+/// Steps of a call; the upper end is what TOML can write.
+pub(crate) fn steps(word: &str) -> Result<u64, String> {
+    let steps: Option<u64> = word.parse().ok();
+    let wrong =
+        || "takes a number of steps, such as 50000000, or 0 for as many as a call likes".to_owned();
+    steps
+        .filter(|steps| i64::try_from(*steps).is_ok())
+        .ok_or_else(wrong)
+}
+
 /// The name of a package: the first part of its modules' names.
 pub(crate) fn package(word: &str) -> Result<String, String> {
     let mut letters = word.chars();
@@ -140,6 +150,15 @@ mod tests {
         assert_eq!(package("networkx"), Ok("networkx".to_owned()));
         for word in ["", "networkx.classes", "3d", "a-b", "a b"] {
             assert!(package(word).is_err(), "{word}");
+        }
+    }
+
+    #[test]
+    fn steps_are_a_number_that_may_be_zero() {
+        assert_eq!(steps("0"), Ok(0));
+        assert_eq!(steps("50000000"), Ok(50_000_000));
+        for word in ["", "-1", "many", "1e6", "9223372036854775808"] {
+            assert!(steps(word).is_err(), "{word}");
         }
     }
 

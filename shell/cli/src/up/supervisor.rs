@@ -165,13 +165,14 @@ impl Supervisor {
             line.strip_prefix("quorate: ").unwrap_or(line)
         });
         let code = self.last_exit.and_then(|status| status.code());
-        CliError {
-            text: format!("node {node} did not start, it ended with {how}; it said last: {last}"),
-            code: code
-                .and_then(|code| u8::try_from(code).ok())
-                .filter(|code| *code != 0)
-                .unwrap_or(1),
-        }
+        let code = code
+            .and_then(|code| u8::try_from(code).ok())
+            .filter(|code| *code != 0);
+        let text = format!("node {node} did not start, it ended with {how}; it said last: {last}");
+        CliError::with_code(code.unwrap_or(code::FAILED), text).advise(format!(
+            "do what it says; its log is {}",
+            plan.log(node).display()
+        ))
     }
 
     fn launch(&mut self, node: u16) -> Result<u32, CliError> {

@@ -150,3 +150,17 @@ class Basket:
 
     def forgive(self) -> None:
         self.counts = collections.defaultdict(int, self.counts)
+
+
+class Wild:
+    """It can be made another on each replica."""
+
+    def __init__(self) -> None:
+        self.calls, self.where = 0, 0
+
+    def differ(self) -> None:
+        self.where = id(self)
+
+    def add(self) -> int:
+        self.calls += 1
+        return self.calls

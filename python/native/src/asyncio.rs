@@ -189,7 +189,13 @@ impl Letter {
                     py.detach(|| word.client.flush(AnswerReader::Background));
                     return Ok(());
                 }
-                NativeMethod::settle(method.bind(py), answered)
+                let settled = NativeMethod::settle(method.bind(py), answered);
+                if let Err(error) = &settled
+                    && method.get().is_explained_later(py, future, error)?
+                {
+                    return Ok(());
+                }
+                settled
             }
         };
         match result {

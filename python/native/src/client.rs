@@ -5,6 +5,7 @@
 use crate::asyncio::LoopEnd;
 use crate::entrance;
 use crate::failures::{call_error, connect_error};
+use crate::inquiry::{Inquiry, Said};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use quorate_client::{
@@ -29,6 +30,9 @@ pub(crate) struct NativeClient {
     /// The object's name; `None` for the only one.
     name: Option<String>,
     object: OnceLock<ObjectId>,
+    inquiry: Inquiry,
+    /// How long a call may take that says nothing else.
+    timeout: Duration,
 }
 
 /// What a connection is made of.
@@ -53,16 +57,11 @@ impl NativeClient {
         tls: Option<[PathBuf; 3]>,
     ) -> PyResult<NativeClient> {
         let way = Way::new(py, endpoint, timeout, name, anyone, tls)?;
-        let Way {
-            endpoint,
-            options,
-            timeout,
-            name,
-        } = way;
-        let opened = py.detach(|| Client::open(&endpoint, options, hooks(), timeout));
+        let options = way.options.clone();
+        let opened = py.detach(|| Client::open(&way.endpoint, options, hooks(), way.timeout));
         let (client, opening) = opened.map_err(|error| connect_error(py, &error))?;
         await_open(py, &client, &opening)?;
-        let made = NativeClient::of(client, name);
+        let made = NativeClient::of(client, way);
         made.find_object(py)?;
         Ok(made)
     }
@@ -81,10 +80,11 @@ impl NativeClient {
     ) -> PyResult<Py<NativeClient>> {
         let way = Way::new(py, endpoint, timeout, name, false, tls)?;
         let told = end.opened(future);
+        let options = way.options.clone();
         let opened =
-            py.detach(|| Client::open_with(&way.endpoint, way.options, hooks(), way.timeout, told));
+            py.detach(|| Client::open_with(&way.endpoint, options, hooks(), way.timeout, told));
         let client = opened.map_err(|error| connect_error(py, &error))?;
-        Py::new(py, NativeClient::of(client, way.name))
+        Py::new(py, NativeClient::of(client, way))
     }
 
     /// Looks the object up, on a connection that is open.
@@ -104,6 +104,11 @@ impl NativeClient {
         py.detach(|| client.withdraw(OperationId(number)))
     }
 
+    /// What every node says of itself: number, address, and status document if it answers within so many seconds.
+    fn statuses<'py>(&self, py: Python<'py>, patience: f64) -> PyResult<Vec<Said<'py>>> {
+        Ok(self.inquiry.ask(py, seconds(patience)?))
+    }
+
     /// Ends the session.
     fn close(&self, py: Python<'_>) {
         let client = self.place().take();
@@ -116,12 +121,19 @@ impl NativeClient {
 }
 
 impl NativeClient {
-    fn of(client: Client, name: Option<String>) -> NativeClient {
+    fn of(client: Client, way: Way) -> NativeClient {
         NativeClient {
             client: Mutex::new(Some(Arc::new(client))),
-            name,
+            name: way.name,
             object: OnceLock::new(),
+            inquiry: Inquiry::new(way.endpoint, way.options.tls),
+            timeout: way.timeout,
         }
+    }
+
+    /// How long a call may take that says nothing else.
+    pub(crate) fn timeout(&self) -> Duration {
+        self.timeout
     }
 
     /// The client, unless it was closed or belongs to another process.

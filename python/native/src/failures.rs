@@ -6,6 +6,10 @@ use pyo3::types::PyBytes;
 use quorate_client::{Answer, CallCause, CallEnd, CallError, ConnectError};
 use quorate_types::Outcome;
 
+/// What a skipped call did, and what to do.
+pub(crate) const SKIPPED: &str = "every process that executed it died or ran into --call-timeout; it has changed nothing, and \
+    the nodes' logs name its slot: correct the method, or start all nodes with a longer --call-timeout";
+
 /// The value of an answer, with slot and age in nanoseconds where it is that of a read.
 pub(crate) type Answered<'py> = (Bound<'py, PyAny>, Option<(u64, u64)>);
 
@@ -30,7 +34,7 @@ fn value_of<'py>(py: Python<'py>, outcome: &Outcome) -> PyResult<Bound<'py, PyAn
         Outcome::Skipped => Err(hooks::error(
             py,
             "MethodSkipped",
-            "the call was skipped by decision: it ends every process that executes it".to_owned(),
+            format!("the group skipped the call: {SKIPPED}"),
         )),
     }
 }

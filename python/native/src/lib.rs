@@ -22,6 +22,7 @@ mod failures;
 mod forbidden_calls;
 mod frames;
 mod hooks;
+mod inquiry;
 mod layout;
 mod method;
 mod numbers;

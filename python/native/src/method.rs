@@ -4,7 +4,7 @@ use crate::asyncio::LoopEnd;
 use crate::at_word::AtWord;
 use crate::client::{NativeClient, await_cells, await_room, seconds};
 use crate::encode;
-use crate::failures::{Answered, answer, call_error};
+use crate::failures::{Answered, SKIPPED, answer, call_error};
 use crate::hooks::{self, call_hooks};
 use crate::pending::{Begun, NativeFuture};
 use bytes::Bytes;
@@ -58,6 +58,9 @@ pub(crate) struct NativeMethod {
     /// `None`: a call, or a read while the host says that it is one.
     level: Option<ReadLevel>,
 }
+
+/// The module that explains why a call is late; error, client and the call's timeout in seconds.
+type Late<'py> = (Bound<'py, PyModule>, (Py<PyAny>, Py<NativeClient>, f64));
 
 /// A call that can begin, where there is room for it.
 struct Prepared<'a> {
@@ -186,7 +189,7 @@ impl NativeMethod {
         {
             answered = perform(py, &client, word.call(), options);
         }
-        NativeMethod::settle(slf, answered)
+        NativeMethod::settle(slf, answered).map_err(|error| slf.get().explained(py, error))
     }
 
     /// Begins a call; the future has its end.
@@ -260,6 +263,54 @@ impl NativeMethod {
         Ok(value)
     }
 
+    /// The error with what the nodes say that keeps calls from their answers; asks them if a deadline has passed.
+    #[cold]
+    pub(crate) fn explained(&self, py: Python<'_>, error: PyErr) -> PyErr {
+        let asked = self.hindrance(py, &error).and_then(|hindrance| {
+            hindrance.map_or(Ok(()), |(module, more)| {
+                module.call_method1(intern!(py, "explain"), more).map(drop)
+            })
+        });
+        if let Err(failure) = asked {
+            failure.write_unraisable(py, None);
+        }
+        error
+    }
+
+    /// As [`explained`](NativeMethod::explained), in a thread that gives `future` the error then; false if it may have it at once.
+    pub(crate) fn is_explained_later(
+        &self,
+        py: Python<'_>,
+        future: &Bound<'_, PyAny>,
+        error: &PyErr,
+    ) -> PyResult<bool> {
+        let Some((module, (error, client, timeout))) = self.hindrance(py, error)? else {
+            return Ok(false);
+        };
+        let more = (future, error, client, timeout);
+        module
+            .call_method1(intern!(py, "explain_later"), more)?
+            .is_truthy()
+    }
+
+    /// The module that explains, and the error with client and timeout; `None` for errors that need no explanation.
+    fn hindrance<'py>(&self, py: Python<'py>, error: &PyErr) -> PyResult<Option<Late<'py>>> {
+        let is_late = ["TimedOut", "Unavailable"]
+            .iter()
+            .any(|class| hooks::is_error(error, py, class));
+        let Some(route) = self.route.as_ref().map(Py::get).filter(|_| is_late) else {
+            return Ok(None);
+        };
+        let timeout = route.options.timeout;
+        let timeout = timeout.unwrap_or_else(|| route.client.get().timeout());
+        let more = (
+            error.value(py).clone().into_any().unbind(),
+            route.client.clone_ref(py),
+            timeout.as_secs_f64(),
+        );
+        Ok(Some((py.import("quorate._hindrance")?, more)))
+    }
+
     /// What a call needs: how it is made, where it goes, and its bytes.
     fn prepare<'a>(
         &'a self,
@@ -311,8 +362,7 @@ fn named(error: PyErr, method: &Bound<'_, NativeMethod>) -> PyErr {
         return error;
     }
     let name = method.get().name.bind(py);
-    let text =
-        format!("the group skipped the call of `{name}`: it ends every process that executes it");
+    let text = format!("the group skipped the call of `{name}`: {SKIPPED}");
     hooks::error(py, "MethodSkipped", text)
 }
 

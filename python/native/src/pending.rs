@@ -90,10 +90,14 @@ impl NativeFuture {
     /// What the method returned, once it has; raises what it raised.
     #[pyo3(signature = (timeout=None))]
     fn result<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Bound<'py, PyAny>> {
-        match self.read(py, timeout)? {
-            Ok(value) => Ok(value),
-            Err(error) => Err(PyErr::from_value(error)),
-        }
+        let error = match self.read(py, timeout)? {
+            Ok(value) => return Ok(value),
+            Err(error) => PyErr::from_value(error),
+        };
+        Err(match self.begun.get() {
+            Some(begun) => begun.method.get().explained(py, error),
+            None => error,
+        })
     }
 
     /// What the method raised, once it has ended; None if it returned.
@@ -294,12 +298,15 @@ pub(crate) fn gather_calls<'py>(
         match call.get().read_ended(py, begun(call))? {
             Ok(value) => results.append(value)?,
             Err(error) => {
-                first_error.get_or_insert(error);
+                first_error.get_or_insert((error, call));
             }
         }
     }
     match first_error {
-        Some(error) => Err(PyErr::from_value(error)),
+        Some((error, call)) => {
+            let method = begun(call).method.get();
+            Err(method.explained(py, PyErr::from_value(error)))
+        }
         None => Ok(Some(results)),
     }
 }

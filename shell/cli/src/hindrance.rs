@@ -1,6 +1,7 @@
-//! What keeps a call from its answer, as the nodes' status says: object, slot and method.
+//! What keeps a call from its answer, as the nodes' status says: object, slot and method, or the nodes that are down.
 //!
-//! A client hears only that no replica serves. Whoever reads its error should know which call holds the group up.
+//! A client hears only that no replica serves. Whoever reads its error should know which call holds the group up. Python's
+//! clients say the same by `quorate._hindrance`.
 
 use crate::error::{CliError, code};
 use crate::status;
@@ -17,30 +18,72 @@ pub(crate) fn explained(error: CliError, endpoint: &Endpoint, tls: Option<&TlsCl
     let mut told = error;
     if matches!(told.code, code::NO_QUORUM | code::OUTCOME_UNKNOWN)
         && let Ok(document) = status::of_group(endpoint, ANSWER_MAX, tls)
-        && let Some(why) = hindrance(&document)
+        && let Some(found) = hindrance(&document)
     {
-        told.text = format!("{}: {why}", told.text);
+        told.text = format!("{}: {}", told.text, found.why);
+        if let Some(to_do) = found.to_do {
+            told = told.advise(to_do);
+        }
     }
     told
 }
 
+/// What is in the way, and what is done about it where that is not the usual thing.
+#[derive(PartialEq, Eq, Debug)]
+struct Hindrance {
+    why: String,
+    to_do: Option<String>,
+}
+
 /// What keeps the objects of a group from answering, as far as its status shows.
-fn hindrance(document: &Value) -> Option<String> {
+fn hindrance(document: &Value) -> Option<Hindrance> {
     let nodes = document["nodes"].as_array()?;
     let stuck = nodes
         .iter()
         .find_map(|node| serde_json::from_value::<StuckCallStatus>(node["stuck"].clone()).ok());
     if let Some(stuck) = stuck {
-        return Some(stuck.to_string());
+        return Some(Hindrance {
+            why: stuck.to_string(),
+            to_do: Some(stuck.to_do),
+        });
     }
-    let frozen = nodes.iter().find_map(|node| node["frozen"].as_u64())?;
+    let Some(frozen) = nodes.iter().find_map(|node| node["frozen"].as_u64()) else {
+        return missing(nodes).map(|why| Hindrance { why, to_do: None });
+    };
     let drift = nodes
         .iter()
         .find_map(|node| serde_json::from_value::<DriftStatus>(node["drift"].clone()).ok());
     let first = drift.map_or_else(String::new, |drift| format!("; {drift}"));
-    Some(format!(
-        "the objects are frozen at slot {frozen}, because no majority agrees on their state{first}; see docs/snapshots.md"
-    ))
+    let to_do = "an operator must choose whose state counts, see docs/snapshots.md";
+    Some(Hindrance {
+        why: format!(
+            "the objects are frozen at slot {frozen}, because no majority agrees on their state{first}; {to_do}"
+        ),
+        to_do: Some(to_do.to_owned()),
+    })
+}
+
+/// The nodes that do not answer.
+fn missing(nodes: &[Value]) -> Option<String> {
+    let down: Vec<String> = (nodes.iter().filter(|node| node["up"] == false))
+        .map(|node| {
+            let address = node["address"].as_str().unwrap_or_default();
+            format!("node {} ({address})", node["id"])
+        })
+        .collect();
+    let (verb, them) = match down.len() {
+        0 => return None,
+        1 => ("does", "it"),
+        _ => ("do", "them"),
+    };
+    let names = down.join(" and ");
+    Some(match 2 * (nodes.len() - down.len()) <= nodes.len() {
+        true => format!(
+            "no majority of {} nodes answers, for {names} {verb} not: start {them} again",
+            nodes.len()
+        ),
+        false => format!("{names} {verb} not answer"),
+    })
 }
 
 #[cfg(test)]
@@ -54,7 +97,7 @@ mod tests {
             json!({"node": 3, "slot": 12, "is_exact": true, "object": "Account", "method": "add"});
         let document =
             json!({"nodes": [{"id": 1, "frozen": null}, {"id": 2, "frozen": 12, "drift": drift}]});
-        let told = hindrance(&document).expect("it is frozen");
+        let told = hindrance(&document).expect("it is frozen").why;
         assert!(told.contains("frozen at slot 12"), "{told}");
         assert!(told.contains("Account.add"), "{told}");
     }
@@ -65,11 +108,32 @@ mod tests {
         let told = hindrance(&json!({"nodes": [{"id": 1, "stuck": stuck}]}));
         assert!(
             told.expect("it is held up")
+                .why
                 .contains("Account.hang of slot 12")
         );
         assert_eq!(
             hindrance(&json!({"nodes": [{"id": 1, "stuck": null, "frozen": null}]})),
             None
+        );
+    }
+
+    #[test]
+    fn nodes_that_do_not_answer_are_named_with_what_that_means() {
+        let node = |id: u16, up: bool| json!({"id": id, "up": up, "address": format!("a:{id}")});
+        let of = |ups: [bool; 3]| {
+            let nodes: Vec<Value> = (1..).zip(ups).map(|(id, up)| node(id, up)).collect();
+            hindrance(&json!({"nodes": nodes})).map(|found| found.why)
+        };
+        assert_eq!(of([true; 3]), None);
+        assert_eq!(
+            of([true, true, false]).as_deref(),
+            Some("node 3 (a:3) does not answer")
+        );
+        assert_eq!(
+            of([true, false, false]).as_deref(),
+            Some(
+                "no majority of 3 nodes answers, for node 2 (a:2) and node 3 (a:3) do not: start them again"
+            )
         );
     }
 }

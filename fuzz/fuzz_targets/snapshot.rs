@@ -1,4 +1,4 @@
-//! Snapshots, as they come and with their checksum put right.
+//! Snapshots, and the replica's part alone.
 #![no_main]
 #![expect(
     dead_code,

@@ -6,11 +6,10 @@ use crate::rehearsal::Rehearsal;
 use crate::running::digest_of;
 use bytes::Bytes;
 use quorate_any::AnyMessage;
-use quorate_replica::{Input, PeerMessage, ReplicaMessage, SnapshotCore};
+use quorate_replica::{Input, PeerMessage, ReplicaMessage};
 use quorate_types::{Digest, NodeId, NodeSet, Slot, Value};
-use quorate_wire::{Snapshot, SnapshotEncoder};
+use quorate_wire::{NamedImage, Snapshot, small_snapshot};
 use std::collections::VecDeque;
-use std::convert::Infallible;
 
 impl Rehearsal {
     /// Keeps the snapshot once both of its parts are there.
@@ -24,7 +23,7 @@ impl Rehearsal {
         };
         let (core, agreed) = live.cores.remove(&slot).expect("looked a moment ago");
         let digest = digest_of(&core, &image);
-        let bytes = encoded(&core, &name, &image);
+        let bytes = small_snapshot(&core, &[NamedImage { name, image }]);
         let size = bytes.len() as u64;
         self.node(id)
             .disk
@@ -109,17 +108,4 @@ impl Rehearsal {
         };
         inbox.push_back(input);
     }
-}
-
-fn encoded(core: &SnapshotCore, name: &str, image: &Bytes) -> Bytes {
-    let mut file = Vec::with_capacity(image.len() + 512);
-    let sink = |piece: &[u8]| {
-        file.extend_from_slice(piece);
-        Ok::<(), Infallible>(())
-    };
-    let Ok(mut encoder) = SnapshotEncoder::begin(sink, core, 1);
-    let Ok(()) = encoder.object(name, image.len() as u64);
-    let Ok(()) = encoder.image(image);
-    let Ok(_) = encoder.finish();
-    file.into()
 }

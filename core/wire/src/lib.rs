@@ -45,6 +45,7 @@ pub use peer::{put_peer, put_peer_shared, take_peer};
 pub use reach::{put_reach, put_sighting, take_reach, take_sighting};
 pub use record::{put_record, take_record};
 pub use snapshot::{
-    NamedImage, SNAPSHOT_HEAD_BYTES, SNAPSHOT_VERSION, Snapshot, SnapshotEncoder, SnapshotHead,
-    put_snapshot_core, snapshot_bytes, take_snapshot_core,
+    IMAGE_HEAD_BYTES, NamedImage, SNAPSHOT_HEAD_BYTES, SNAPSHOT_VERSION, Snapshot, SnapshotHead,
+    image_head, put_snapshot_core, small_snapshot, snapshot_front, snapshot_front_bytes,
+    take_snapshot_core,
 };

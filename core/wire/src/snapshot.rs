@@ -1,4 +1,4 @@
-//! Bytes of a snapshot: a head, the replica's own part, one image per object, a checksum.
+//! Bytes of a snapshot: a head, the replica's own part, the objects' names, then one image per object.
 //!
 //! | bytes | field |
 //! | --- | --- |
@@ -8,12 +8,13 @@
 //! | 8..12 | length of the core, little-endian |
 //! | 12..16 | number of objects, little-endian |
 //! | … | the core |
-//! | … | per object: name behind its length (2 bytes), length of the image (8 bytes), image |
-//! | last 4 | crc32c of everything before, little-endian |
+//! | … | per object: name behind its length (2 bytes) |
+//! | … | per object: its number (4 bytes, big-endian), length of the image (8 bytes, big-endian), image |
 //!
-//! Written front to back by a [`SnapshotEncoder`], so that no image need be in memory whole; the
-//! replica's part is readable from the front alone ([`SnapshotHead`]). Knows nothing of what an
-//! image holds, and of no file: the storage performs.
+//! What follows the *front* (all up to the names) is what the digest of the objects' state is the hash of, so that whoever
+//! keeps a snapshot need not hash the images again. There is no checksum: a file is covered by its hash and this digest, a
+//! message by its frame, and a fetched snapshot is compared with the agreed digest. Knows nothing of what an image holds, and of
+//! no file: the storage performs.
 
 use crate::WireError;
 use crate::client::{put_outcome, take_outcome};
@@ -26,16 +27,18 @@ use crate::words::{
 };
 use bytes::{BufMut, Bytes, BytesMut};
 use quorate_replica::{ReplyImage, SessionImage, SnapshotCore};
-use quorate_types::{Stamp, Wall};
+use quorate_types::{ObjectId, Stamp, Wall};
 
 /// The version of the layout that this build writes.
-pub const SNAPSHOT_VERSION: u16 = 4;
+pub const SNAPSHOT_VERSION: u16 = 5;
 
 /// Bytes of a snapshot's head.
 pub const SNAPSHOT_HEAD_BYTES: usize = 16;
 
+/// Bytes before each image: the object's number and the image's length.
+pub const IMAGE_HEAD_BYTES: usize = 12;
+
 const MAGIC: [u8; 4] = *b"QSNP";
-const CHECKSUM_BYTES: usize = 4;
 
 /// What the first bytes of a snapshot say about the rest.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -100,25 +103,25 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Reads a whole snapshot. Images are slices of `bytes`.
+    /// Reads a whole snapshot. Images are slices of `bytes`. Bytes that were changed may go unnoticed: who holds them checks their
+    /// hash, or compares the digests of what was read.
     ///
     /// # Errors
-    /// When the bytes are not a snapshot, or were changed.
+    /// When the bytes are not a snapshot.
     pub fn take(bytes: &Bytes) -> Result<Snapshot, WireError> {
         let mut r = Reader::new(bytes);
         let head = SnapshotHead::take(r.array("snapshot head")?)?;
-        // The head alone is longer than a checksum.
-        let summed = bytes.len() - CHECKSUM_BYTES;
-        if crc32c::crc32c(&bytes[..summed]).to_le_bytes() != bytes[summed..] {
-            return Err(WireError::Inconsistent {
-                what: "a snapshot's checksum does not match",
-            });
-        }
         let core = take_snapshot_core(&r.slice("snapshot core", head.core_bytes as usize)?)?;
+        let names = take_names(&mut r, head.objects)?;
         let mut objects = Vec::new();
-        for _ in 0..head.objects {
-            let name = r.text("object name", NAME_BYTES_MAX)?;
-            let length = r.u64("image length")?;
+        for (number, name) in (0..).zip(names) {
+            let written = u32::from_be_bytes(*r.array("object number")?);
+            if written != number {
+                return Err(WireError::Inconsistent {
+                    what: "images of a snapshot are not in the order of its objects",
+                });
+            }
+            let length = u64::from_be_bytes(*r.array("image length")?);
             let length = usize::try_from(length).map_err(|_| WireError::OutOfRange {
                 what: "image length",
                 value: length,
@@ -126,16 +129,19 @@ impl Snapshot {
             let image = r.slice("image", length)?;
             objects.push(NamedImage { name, image });
         }
-        let _: &[u8; CHECKSUM_BYTES] = r.array("checksum")?;
         r.end("snapshot")?;
         Ok(Snapshot { core, objects })
     }
 }
 
-/// Writes a snapshot front to back into `sink`, piece by piece, and sums it up on the way.
-///
-/// The pieces must keep what was announced: the writer panics when they do not, because what it has
-/// written by then is no snapshot.
+fn take_names(r: &mut Reader<'_>, objects: u32) -> Result<Vec<String>, WireError> {
+    (0..objects)
+        .map(|_| r.text("object name", NAME_BYTES_MAX))
+        .collect()
+}
+
+/// The front of a snapshot: everything before the images. They follow in the order of `names`, each behind its
+/// [`image_head`].
 ///
 /// ```
 /// # use quorate_types::*;
@@ -151,109 +157,68 @@ impl Snapshot {
 /// #     },
 /// #     lead_ballot: Ballot::ZERO, lead_slot: Slot::ZERO, sessions: vec![],
 /// # };
-/// use quorate_wire::{Snapshot, SnapshotEncoder};
-/// let mut file = Vec::new();
-/// let sink = |piece: &[u8]| { file.extend_from_slice(piece); Ok::<(), std::io::Error>(()) };
-/// let mut writer = SnapshotEncoder::begin(sink, &core, 1)?;
-/// writer.object("account", 5)?;
-/// writer.image(b"st")?;
-/// writer.image(b"ate")?;
-/// writer.finish()?;
+/// use quorate_wire::{Snapshot, image_head, snapshot_front};
+/// let front = snapshot_front(&core, ["account"]);
+/// let file = [&front[..], &image_head(ObjectId(0), 5), b"st", b"ate"].concat();
 /// let read = Snapshot::take(&file.into())?;
 /// assert_eq!(read.core, core);
 /// assert_eq!(&read.objects[0].image[..], b"state");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct SnapshotEncoder<S> {
-    sink: S,
-    checksum: u32,
-    objects_left: u32,
-    image_left: u64,
-    bytes: u64,
-}
-
-impl<E, S: FnMut(&[u8]) -> Result<(), E>> SnapshotEncoder<S> {
-    /// Writes the head and the replica's own part; `objects` images must follow.
-    ///
-    /// # Errors
-    /// Those of `sink`.
-    pub fn begin(sink: S, core: &SnapshotCore, objects: u32) -> Result<SnapshotEncoder<S>, E> {
-        let mut buf = BytesMut::new();
-        buf.put_slice(&MAGIC);
-        buf.put_u16_le(SNAPSHOT_VERSION);
-        buf.put_u16_le(0);
-        buf.put_u32_le(0);
-        buf.put_u32_le(objects);
-        put_snapshot_core(&mut buf, core);
-        let core_bytes = u32::try_from(buf.len() - SNAPSHOT_HEAD_BYTES)
-            .expect("the session table is bounded far below 4 GiB");
-        buf[8..12].copy_from_slice(&core_bytes.to_le_bytes());
-        let mut writer = SnapshotEncoder {
-            sink,
-            checksum: 0,
-            objects_left: objects,
-            image_left: 0,
-            bytes: 0,
-        };
-        writer.write(&buf)?;
-        Ok(writer)
-    }
-
-    /// Begins the image of the next object, of `length` bytes.
-    ///
-    /// # Errors
-    /// Those of `sink`.
-    pub fn object(&mut self, name: &str, length: u64) -> Result<(), E> {
-        assert_eq!(self.image_left, 0, "the image before is not whole");
-        assert!(self.objects_left > 0, "more objects than announced");
-        self.objects_left -= 1;
-        self.image_left = length;
-        let mut buf = BytesMut::new();
-        put_name(&mut buf, name, NAME_BYTES_MAX);
-        buf.put_u64_le(length);
-        self.write(&buf)
-    }
-
-    /// Writes a piece of the image begun last.
-    ///
-    /// # Errors
-    /// Those of `sink`.
-    pub fn image(&mut self, piece: &[u8]) -> Result<(), E> {
-        let left = self.image_left.checked_sub(piece.len() as u64);
-        self.image_left = left.expect("an image is longer than announced");
-        self.write(piece)
-    }
-
-    /// Writes the checksum; says how many bytes the snapshot has.
-    ///
-    /// # Errors
-    /// Those of `sink`.
-    pub fn finish(mut self) -> Result<u64, E> {
-        assert_eq!(self.image_left, 0, "the last image is not whole");
-        assert_eq!(self.objects_left, 0, "fewer objects than announced");
-        let checksum = self.checksum.to_le_bytes();
-        self.write(&checksum)?;
-        Ok(self.bytes)
-    }
-
-    fn write(&mut self, piece: &[u8]) -> Result<(), E> {
-        self.checksum = crc32c::crc32c_append(self.checksum, piece);
-        self.bytes += piece.len() as u64;
-        (self.sink)(piece)
-    }
-}
-
-/// Bytes of the snapshot of this core and of objects with these names and lengths of images.
 #[must_use]
-pub fn snapshot_bytes<'a>(
-    core: &SnapshotCore,
-    objects: impl Iterator<Item = (&'a str, u64)>,
-) -> u64 {
-    let mut encoded = BytesMut::new();
-    put_snapshot_core(&mut encoded, core);
-    let ends = SNAPSHOT_HEAD_BYTES + encoded.len() + CHECKSUM_BYTES;
-    let images = objects.map(|(name, length)| (2 + name.len() + 8) as u64 + length);
-    ends as u64 + images.sum::<u64>()
+pub fn snapshot_front<'a>(core: &SnapshotCore, names: impl IntoIterator<Item = &'a str>) -> Bytes {
+    let mut buf = BytesMut::new();
+    buf.put_slice(&MAGIC);
+    buf.put_u16_le(SNAPSHOT_VERSION);
+    buf.put_u16_le(0);
+    buf.put_u64_le(0);
+    put_snapshot_core(&mut buf, core);
+    let core_bytes = u32::try_from(buf.len() - SNAPSHOT_HEAD_BYTES)
+        .expect("the session table is bounded far below 4 GiB");
+    buf[8..12].copy_from_slice(&core_bytes.to_le_bytes());
+    let mut objects: u32 = 0;
+    for name in names {
+        put_name(&mut buf, name, NAME_BYTES_MAX);
+        objects += 1;
+    }
+    buf[12..16].copy_from_slice(&objects.to_le_bytes());
+    buf.freeze()
+}
+
+/// How many of a snapshot's bytes are its front.
+///
+/// # Errors
+/// When the bytes do not begin as a snapshot does.
+pub fn snapshot_front_bytes(bytes: &Bytes) -> Result<usize, WireError> {
+    let mut r = Reader::new(bytes);
+    let head = SnapshotHead::take(r.array("snapshot head")?)?;
+    r.slice("snapshot core", head.core_bytes as usize)?;
+    take_names(&mut r, head.objects)?;
+    Ok(r.at())
+}
+
+/// What stands before the image of `length` bytes of the object `number`.
+#[must_use]
+pub fn image_head(number: ObjectId, length: u64) -> [u8; IMAGE_HEAD_BYTES] {
+    let mut head = [0; IMAGE_HEAD_BYTES];
+    head[..4].copy_from_slice(&number.0.to_be_bytes());
+    head[4..].copy_from_slice(&length.to_be_bytes());
+    head
+}
+
+/// A whole snapshot of small images.
+#[must_use]
+pub fn small_snapshot(core: &SnapshotCore, objects: &[NamedImage]) -> Bytes {
+    let mut whole = BytesMut::new();
+    whole.put_slice(&snapshot_front(
+        core,
+        objects.iter().map(|object| object.name.as_str()),
+    ));
+    for (number, object) in (0..).zip(objects) {
+        whole.put_slice(&image_head(ObjectId(number), object.image.len() as u64));
+        whole.put_slice(&object.image);
+    }
+    whole.freeze()
 }
 
 /// Appends the replica's own part of a snapshot.

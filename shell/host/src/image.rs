@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use quorate_types::ObjectId;
+use quorate_wire::image_head;
 
 /// An encoded state: pieces, front to back. They may be shared with the state itself, so that a large state is not in memory
 /// twice while it is written.
@@ -75,13 +76,13 @@ pub struct ObjectImage {
 }
 
 /// The digest by value of all objects, as [`crate::HostEvent::Imaged`] tells it: equal states give equal
-/// digests on every replica. `images` ascend by object.
+/// digests on every replica. `images` ascend by object. It is the BLAKE3 of what follows the front of a snapshot, which is so
+/// hashed once.
 #[must_use]
 pub fn images_digest(images: &[ObjectImage]) -> [u8; 32] {
     let mut hasher = blake3::Hasher::new();
     for ObjectImage { object, image } in images {
-        hasher.update(&object.0.to_be_bytes());
-        hasher.update(&(image.len() as u64).to_be_bytes());
+        hasher.update(&image_head(*object, image.len() as u64));
         for piece in image.pieces() {
             hasher.update(piece);
         }

@@ -7,10 +7,10 @@ use mio::Waker;
 use quorate_host::{ObjectImage, images_digest};
 use quorate_replica::{ReplicaMessage, SnapshotCore};
 use quorate_storage::{
-    DirectoryDisk, DirectoryFile, KeptSnapshot, PeerMemory, SnapshotStore, StorageError,
+    BodySize, DirectoryDisk, DirectoryFile, KeptSnapshot, PeerMemory, SnapshotStore, StorageError,
 };
 use quorate_types::{Digest, GroupId, NodeId, ObjectId, PeerPast, Slot};
-use quorate_wire::{Snapshot, SnapshotEncoder, snapshot_bytes};
+use quorate_wire::{IMAGE_HEAD_BYTES, Snapshot, image_head, snapshot_front, snapshot_front_bytes};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 
@@ -173,26 +173,26 @@ impl Worker {
         digest: [u8; 32],
         agreed: Slot,
     ) -> Result<u64, StorageError> {
-        let count = u32::try_from(images.len()).expect("a group has few objects");
-        let name = |image: &ObjectImage| self.names[image.object.0 as usize].as_str();
-        let objects = images
+        let front = snapshot_front(core, self.names.iter().map(String::as_str));
+        let behind = images
             .iter()
-            .map(|image| (name(image), image.image.len() as u64));
-        let bytes = snapshot_bytes(core, objects);
+            .map(|image| (IMAGE_HEAD_BYTES + image.image.len()) as u64);
+        let size = BodySize {
+            front: front.len() as u64,
+            whole: front.len() as u64 + behind.sum::<u64>(),
+        };
         self.store
-            .save_from(self.group, core.slot, digest, bytes, agreed, |sink| {
-                let mut writer = SnapshotEncoder::begin(sink, core, count)?;
-                for image in images {
-                    writer.object(name(image), image.image.len() as u64)?;
-                    for piece in image.image.pieces() {
-                        writer.image(piece)?;
+            .save_from(self.group, core.slot, digest, size, agreed, |sink| {
+                sink(&front)?;
+                for ObjectImage { object, image } in images {
+                    sink(&image_head(*object, image.len() as u64))?;
+                    for piece in image.pieces() {
+                        sink(piece)?;
                     }
                 }
-                let written = writer.finish()?;
-                assert_eq!(written, bytes, "a snapshot is as long as was said");
                 Ok(())
             })?;
-        Ok(bytes)
+        Ok(size.whole)
     }
 
     fn read(&mut self, to: NodeId, slot: Slot, offset: u64, length: u32) -> SnapshotDone {
@@ -285,10 +285,17 @@ impl Worker {
                 "it holds {held:?}, and a majority agreed on {agreed:?}"
             ));
         }
-        let saved = self.store.save(self.group, slot, digest, &bytes, slot);
+        let front = snapshot_front_bytes(&bytes).map_err(|error| error.to_string())?;
+        let size = BodySize {
+            front: front as u64,
+            whole: bytes.len() as u64,
+        };
+        let saved = self
+            .store
+            .save_from(self.group, slot, digest, size, slot, |sink| sink(&bytes));
         self.let_removed_go();
         saved.map_err(|error: StorageError| error.to_string())?;
-        let bytes = bytes.len() as u64;
+        let bytes = size.whole;
         Ok((
             images,
             Installed {
@@ -307,14 +314,13 @@ pub(crate) fn open(
 ) -> Result<(SnapshotCore, Vec<ObjectImage>), String> {
     let snapshot = Snapshot::take(bytes).map_err(|error| error.to_string())?;
     let mut images = Vec::new();
-    for object in snapshot.objects {
-        let number = names.iter().position(|name| *name == object.name);
-        let number = number.ok_or_else(|| {
-            format!(
-                "it holds an object named {} that this group lacks",
+    for (number, object) in snapshot.objects.into_iter().enumerate() {
+        if names.get(number) != Some(&object.name) {
+            return Err(format!(
+                "its object number {number} is named {}, and this group's is not",
                 object.name
-            )
-        })?;
+            ));
+        }
         images.push(ObjectImage {
             object: ObjectId(u32::try_from(number).expect("a group has few objects")),
             image: object.image.into(),
@@ -383,7 +389,9 @@ mod tests {
             object: ObjectId(0),
             image: vec![1; 1000].into(),
         };
-        let done = worker.save(&core(Slot(slot)), &[image], [0; 32], Slot(slot));
+        let images = [image];
+        let digest = images_digest(&images);
+        let done = worker.save(&core(Slot(slot)), &images, digest, Slot(slot));
         assert!(matches!(done, SnapshotDone::Taken { .. }));
     }
 

@@ -5,13 +5,11 @@
 //! Where the file system or the alignment does not allow it, each part is written through the cache and synced.
 //! Called by `DirectoryFile`. Nothing is durable before the file is synced.
 
+use crate::aligned::{ALIGNMENT, AlignedMemory, is_aligned};
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
-
-/// What positions, lengths and memory of direct writes must be multiples of on common devices.
-const ALIGNMENT: usize = 4096;
 
 /// Bytes of one direct write: cheap enough, and a third of a millisecond at a common device.
 const PART_BYTES: usize = 256 << 10;
@@ -21,21 +19,10 @@ const PART_BYTES: usize = 256 << 10;
 pub(crate) enum Aside {
     /// Not needed so far.
     Unopened,
-    /// Direct writes from this memory.
-    Direct(File, AlignedMemory),
+    /// Direct writes; those of data that is not aligned come from this memory.
+    Direct(File, Option<AlignedMemory>),
     /// The file system refuses direct writes.
     Cached,
-}
-
-/// AlignedMemory of which a part of `PART_BYTES` begins at a multiple of `ALIGNMENT`.
-#[derive(Debug)]
-pub(crate) struct AlignedMemory(Vec<u8>);
-
-impl AlignedMemory {
-    fn aligned(&mut self) -> &mut [u8] {
-        let skip = self.0.as_ptr().align_offset(ALIGNMENT);
-        &mut self.0[skip..skip + PART_BYTES]
-    }
 }
 
 impl Aside {
@@ -58,15 +45,19 @@ impl Aside {
         }
         if let Aside::Unopened = self {
             let opened = open_direct(file);
-            *self = opened.map_or(Aside::Cached, |file| {
-                Aside::Direct(file, AlignedMemory(vec![0; PART_BYTES + ALIGNMENT]))
-            });
+            *self = opened.map_or(Aside::Cached, |file| Aside::Direct(file, None));
         }
         let Aside::Direct(file, memory) = self else {
             return Ok(false);
         };
-        let aligned = &mut memory.aligned()[..part.len()];
-        aligned.copy_from_slice(part);
+        let aligned = if is_aligned(part) {
+            part
+        } else {
+            let memory = memory.get_or_insert_with(|| AlignedMemory::new(PART_BYTES));
+            memory.clear();
+            memory.extend(part);
+            memory.bytes()
+        };
         match file.write_all_at(aligned, at) {
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
                 *self = Aside::Cached;

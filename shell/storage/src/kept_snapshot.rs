@@ -9,10 +9,10 @@ use bytes::Bytes;
 
 use crate::disk::DiskFile;
 use crate::limits::{SECTOR_BYTES, SNAPSHOT_CHUNK_BYTES};
-use crate::snapshot_body::BODY;
+use crate::snapshot_body::{BODY, BodyHash};
 use crate::snapshot_file::FileHead;
 
-/// A snapshot whose hash was right when it was opened.
+/// A snapshot whose hashes were right when it was opened.
 #[derive(Debug)]
 pub struct KeptSnapshot<F> {
     file: F,
@@ -35,19 +35,19 @@ impl<F: DiskFile> KeptSnapshot<F> {
         let Some(head) = FileHead::decode(&part) else {
             return Ok(None);
         };
-        if !is_right(&head) || head.received != head.bytes || length != BODY + head.bytes {
+        let bytes = head.size.whole;
+        if !is_right(&head) || head.received != bytes || length != BODY + bytes {
             return Ok(None);
         }
-        let mut hasher = blake3::Hasher::new();
+        let mut hash = BodyHash::new(head.size.front);
         let mut at = BODY;
         while at < length {
             part.resize((length - at).min(SNAPSHOT_CHUNK_BYTES as u64) as usize, 0);
             file.read_at(at, &mut part)?;
-            hasher.update(&part);
+            hash.update(&part);
             at += part.len() as u64;
         }
-        let is_whole = *hasher.finalize().as_bytes() == head.hash;
-        let bytes = head.bytes;
+        let is_whole = hash.is_of(head.size, &head.hash, &head.digest);
         Ok(is_whole.then_some(KeptSnapshot { file, bytes }))
     }
 

@@ -24,6 +24,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod aligned;
 mod aside;
 mod copies;
 mod directory;
@@ -70,5 +71,6 @@ pub use remover::{RemovalStep, Removals};
 pub use requests::{LogInbox, LogRequest};
 pub use sim_disk::{DiskOperation, Fault, SimDisk, SimFile};
 pub use snapshot::{Offer, PieceSink, Receiving, SnapshotStore, Verified};
+pub use snapshot_body::BodySize;
 pub use spare::{Prepared, SpareJob};
 pub use writer::{CommitTook, LogWriter, Refused};

@@ -1,6 +1,6 @@
 //! Snapshots: whole states of a group at a slot, each in a file that appears at once or not at all.
 //!
-//! A snapshot is written under a temporary name, synced, renamed, and the directory synced; it is chosen only if its hash is
+//! A snapshot is written under a temporary name, synced, renamed, and the directory synced; it is chosen only if its hashes are
 //! right. It never chooses a part or a damaged file. Called by the node, on a thread of its own, and by the simulator.
 
 use std::io;
@@ -12,23 +12,21 @@ use crate::disk::{Disk, DiskFile, read_whole};
 use crate::error::{StorageError, is_full};
 use crate::kept_snapshot::KeptSnapshot;
 use crate::limits::{RECEIVED_NOTE_BYTES, SECTOR_BYTES, SNAPSHOTS_KEPT};
-use crate::snapshot_body::{BODY, BodyWriter};
-use crate::snapshot_file::{FileHead, name, parse, part_name};
+use crate::snapshot_body::{BODY, BodyHash, BodySize, BodyWriter};
+use crate::snapshot_file::{FileHead, is_of_layout_before, name, parse, part_name};
 
 const TEMPORARY: &str = "temp-";
 
 /// Takes the next piece of a snapshot.
 pub type PieceSink<'a> = dyn FnMut(&[u8]) -> Result<(), StorageError> + 'a;
 
-/// A snapshot whose hash has been found right.
+/// A snapshot whose hashes have been found right.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verified {
     /// The last slot whose effects it holds.
     pub slot: Slot,
     /// The digest of the state, as it was given to `save`.
     pub digest: [u8; 32],
-    /// BLAKE3 of `bytes`: what a receiver names in `Offer`.
-    pub hash: [u8; 32],
     /// The state.
     pub bytes: Bytes,
 }
@@ -56,12 +54,18 @@ pub struct SnapshotStore<D> {
 }
 
 impl<D: Disk> SnapshotStore<D> {
-    /// Opens the store and removes what a crash has left half written. Parts of received snapshots stay.
+    /// Opens the store and removes what a crash has left half written. Parts of received snapshots stay. Snapshots of an earlier
+    /// layout are refused, not taken for damaged ones.
     pub fn open(disk: D, cluster: ClusterId) -> Result<SnapshotStore<D>, StorageError> {
         let store = SnapshotStore { disk, cluster };
         for name in store.names()? {
             if name.starts_with(TEMPORARY) {
                 store.remove(&name)?;
+            } else if parse(&name, "snap-").is_some() && store.is_of_layout_before(&name) {
+                return Err(StorageError::Layout(format!(
+                    "{} is a snapshot of layout 1, and this build reads layout 2",
+                    store.disk.place(&name)
+                )));
             }
         }
         Ok(store)
@@ -77,17 +81,21 @@ impl<D: Disk> SnapshotStore<D> {
         bytes: &[u8],
         agreed: Slot,
     ) -> Result<(), StorageError> {
-        let size = bytes.len() as u64;
+        let size = BodySize {
+            front: bytes.len() as u64,
+            whole: bytes.len() as u64,
+        };
         self.save_from(group, slot, digest, size, agreed, |sink| sink(bytes))
     }
 
-    /// As `save`, of `size` bytes that `pieces` hands over front to back: they are in memory a part at a time.
+    /// As `save`, of bytes that `pieces` hands over front to back: they are in memory a part at a time. Those behind the front
+    /// are not hashed: `digest` is their BLAKE3.
     pub fn save_from(
         &self,
         group: GroupId,
         slot: Slot,
         digest: [u8; 32],
-        size: u64,
+        size: BodySize,
         agreed: Slot,
         pieces: impl FnOnce(&mut PieceSink<'_>) -> Result<(), StorageError>,
     ) -> Result<(), StorageError> {
@@ -97,8 +105,8 @@ impl<D: Disk> SnapshotStore<D> {
             slot,
             digest,
             hash: [0; 32],
-            bytes: size,
-            received: size,
+            size,
+            received: size.whole,
         };
         let temporary = format!("{TEMPORARY}{}", name(group, slot));
         self.remove_if_there(&temporary)?;
@@ -237,7 +245,10 @@ impl<D: Disk> SnapshotStore<D> {
             slot: offer.slot,
             digest: offer.digest,
             hash: offer.hash,
-            bytes: offer.bytes,
+            size: BodySize {
+                front: offer.bytes,
+                whole: offer.bytes,
+            },
             received: 0,
         };
         let (file, head) = match self.resume(&part, &fresh) {
@@ -276,8 +287,8 @@ impl<D: Disk> SnapshotStore<D> {
             received: 0,
             ..head
         } == *fresh
-            && head.received <= head.bytes;
-        (same && file.bytes().ok()? == BODY + head.bytes).then_some((file, head))
+            && head.received <= head.size.whole;
+        (same && file.bytes().ok()? == BODY + head.size.whole).then_some((file, head))
     }
 
     fn write(
@@ -286,10 +297,10 @@ impl<D: Disk> SnapshotStore<D> {
         mut head: FileHead,
         pieces: impl FnOnce(&mut PieceSink<'_>) -> Result<(), StorageError>,
     ) -> Result<(), StorageError> {
-        let size = head.bytes;
-        let wrap = |error: io::Error| failed(&self.disk.place(temporary), size, &error);
-        let mut file = self.disk.create(temporary, BODY + size).map_err(wrap)?;
-        let mut body = BodyWriter::new(&mut file, size);
+        let whole = head.size.whole;
+        let wrap = |error: io::Error| failed(&self.disk.place(temporary), whole, &error);
+        let mut file = self.disk.create(temporary, BODY + whole).map_err(wrap)?;
+        let mut body = BodyWriter::new(&mut file, head.size);
         pieces(&mut |piece: &[u8]| body.take(piece).map_err(wrap))?;
         head.hash = body.finish().map_err(wrap)?;
         file.write_at(0, &head.encode()).map_err(wrap)?;
@@ -323,17 +334,28 @@ impl<D: Disk> SnapshotStore<D> {
 
     fn verify(&self, group: GroupId, slot: Slot, content: Vec<u8>) -> Option<Verified> {
         let head = FileHead::decode(&content)?;
-        let is_whole = head.received == head.bytes && content.len() as u64 == BODY + head.bytes;
+        let whole = head.size.whole;
+        let is_whole = head.received == whole && content.len() as u64 == BODY + whole;
         if !is_whole || !self.is_right_place(&head, group, slot) {
             return None;
         }
         let bytes = Bytes::from(content).slice(SECTOR_BYTES..);
-        (*blake3::hash(&bytes).as_bytes() == head.hash).then_some(Verified {
-            slot,
-            digest: head.digest,
-            hash: head.hash,
-            bytes,
-        })
+        let mut hash = BodyHash::new(head.size.front);
+        hash.update(&bytes);
+        hash.is_of(head.size, &head.hash, &head.digest)
+            .then_some(Verified {
+                slot,
+                digest: head.digest,
+                bytes,
+            })
+    }
+
+    /// A file that cannot be read is judged when its content is asked for.
+    fn is_of_layout_before(&self, name: &str) -> bool {
+        let mut sector = vec![0; SECTOR_BYTES];
+        let file = self.disk.open(name);
+        let read = file.and_then(|file| file.read_at(0, &mut sector));
+        read.is_ok() && is_of_layout_before(&sector)
     }
 
     fn names(&self) -> Result<Vec<String>, StorageError> {
@@ -396,7 +418,7 @@ impl<D: Disk> Receiving<D> {
     /// Takes the bytes at `offset()`.
     pub fn write(&mut self, chunk: &[u8]) -> Result<(), StorageError> {
         let size = chunk.len() as u64;
-        if self.offset + size > self.head.bytes {
+        if self.offset + size > self.head.size.whole {
             return Err(StorageError::BadSnapshot(
                 "more bytes than were offered".into(),
             ));
@@ -425,10 +447,10 @@ impl<D: Disk> Receiving<D> {
 
     /// Checks the hash and makes the snapshot one of the store. A wrong one is removed: fetch it from another node.
     pub fn finish(mut self) -> Result<Verified, StorageError> {
-        if self.offset < self.head.bytes {
+        if self.offset < self.head.size.whole {
             return Err(StorageError::BadSnapshot(format!(
                 "{} of {} bytes",
-                self.offset, self.head.bytes
+                self.offset, self.head.size.whole
             )));
         }
         self.note()?;

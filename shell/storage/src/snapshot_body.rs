@@ -1,8 +1,9 @@
-//! The body of a snapshot file, written front to back from pieces of any size and hashed on the way.
+//! The body of a snapshot file, written front to back from pieces of any size, its front hashed on the way.
 //!
-//! It gathers the pieces into parts of whole pages, which pass the system's cache. Called by `SnapshotStore` only; it knows
+//! It gathers the pieces into aligned parts of whole pages, which pass the system's cache. Called by `SnapshotStore` only; it knows
 //! no head and makes nothing durable.
 
+use crate::aligned::{ALIGNMENT, AlignedMemory};
 use crate::disk::DiskFile;
 use crate::limits::{SECTOR_BYTES, SNAPSHOT_CHUNK_BYTES};
 use std::io;
@@ -10,27 +11,78 @@ use std::io;
 /// Where the body begins in the file.
 pub(crate) const BODY: u64 = SECTOR_BYTES as u64;
 
-const PAGE_BYTES: usize = 4096;
+/// How many bytes a body has, and which hash covers them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BodySize {
+    /// Bytes at its begin that the file's own hash covers.
+    pub front: u64,
+    /// All bytes. Those behind the front, if there are any, are what the digest of the state is the BLAKE3 of.
+    pub whole: u64,
+}
+
+/// BLAKE3 of the front of a body, and of what is behind it.
+pub(crate) struct BodyHash {
+    front_left: u64,
+    front: blake3::Hasher,
+    rest: blake3::Hasher,
+}
+
+impl BodyHash {
+    pub(crate) fn new(front: u64) -> BodyHash {
+        BodyHash {
+            front_left: front,
+            front: blake3::Hasher::new(),
+            rest: blake3::Hasher::new(),
+        }
+    }
+
+    /// Takes the next bytes.
+    pub(crate) fn update(&mut self, bytes: &[u8]) {
+        let rest = self.update_front(bytes);
+        self.rest.update(rest);
+    }
+
+    /// Takes of the next bytes those of the front, and returns the others.
+    fn update_front<'b>(&mut self, bytes: &'b [u8]) -> &'b [u8] {
+        let now = usize::try_from(self.front_left).unwrap_or(usize::MAX);
+        let (front, rest) = bytes.split_at(bytes.len().min(now));
+        self.front.update(front);
+        self.front_left -= front.len() as u64;
+        rest
+    }
+
+    fn front(&self) -> [u8; 32] {
+        *self.front.finalize().as_bytes()
+    }
+
+    /// Whether a body of this size is the one with this hash and this digest, once all of it was taken.
+    pub(crate) fn is_of(&self, size: BodySize, hash: &[u8; 32], digest: &[u8; 32]) -> bool {
+        let is_rest_right = size.front == size.whole || self.rest.finalize().as_bytes() == digest;
+        self.front_left == 0 && self.front() == *hash && is_rest_right
+    }
+}
 
 pub(crate) struct BodyWriter<'a, F> {
     file: &'a mut F,
     size: u64,
-    hasher: blake3::Hasher,
+    hash: BodyHash,
     /// Bytes of the body that are in the file.
     written: u64,
     /// Those that follow, less than a part.
-    part: Vec<u8>,
+    part: AlignedMemory,
 }
 
 impl<F: DiskFile> BodyWriter<'_, F> {
-    /// The body of `size` bytes of `file`.
-    pub(crate) fn new(file: &mut F, size: u64) -> BodyWriter<'_, F> {
+    /// The body of `file`.
+    pub(crate) fn new(file: &mut F, size: BodySize) -> BodyWriter<'_, F> {
+        assert!(size.front <= size.whole, "the front is a part of the body");
+        let room = size.whole.min(SNAPSHOT_CHUNK_BYTES as u64) as usize;
         BodyWriter {
             file,
-            size,
-            hasher: blake3::Hasher::new(),
+            size: size.whole,
+            hash: BodyHash::new(size.front),
             written: 0,
-            part: Vec::new(),
+            part: AlignedMemory::new(room),
         }
     }
 
@@ -41,11 +93,11 @@ impl<F: DiskFile> BodyWriter<'_, F> {
             piece.len() as u64 <= self.size - taken,
             "a snapshot is longer than was said"
         );
-        self.hasher.update(piece);
+        self.hash.update_front(piece);
         while !piece.is_empty() {
             let room = self.part_bytes() - self.part.len();
             let (now, later) = piece.split_at(piece.len().min(room));
-            self.part.extend_from_slice(now);
+            self.part.extend(now);
             piece = later;
             if self.part.len() == self.part_bytes() {
                 self.write_part()?;
@@ -54,31 +106,31 @@ impl<F: DiskFile> BodyWriter<'_, F> {
         Ok(())
     }
 
-    /// The hash of the body, all of which is in the file.
+    /// The hash of the front of the body, all of which is in the file.
     pub(crate) fn finish(self) -> io::Result<[u8; 32]> {
         assert!(self.part.is_empty(), "a snapshot is shorter than was said");
         assert_eq!(self.written, self.size, "every byte is written");
-        Ok(*self.hasher.finalize().as_bytes())
+        Ok(self.hash.front())
     }
 
     /// Bytes of the part that comes next: up to the end of a page first, then whole pages, then what is left.
     fn part_bytes(&self) -> usize {
         let left = usize::try_from(self.size - self.written).unwrap_or(usize::MAX);
         if self.written == 0 {
-            left.min(PAGE_BYTES - SECTOR_BYTES)
-        } else if left < PAGE_BYTES {
+            left.min(ALIGNMENT - SECTOR_BYTES)
+        } else if left < ALIGNMENT {
             left
         } else {
-            left.min(SNAPSHOT_CHUNK_BYTES) / PAGE_BYTES * PAGE_BYTES
+            left.min(SNAPSHOT_CHUNK_BYTES) / ALIGNMENT * ALIGNMENT
         }
     }
 
     fn write_part(&mut self) -> io::Result<()> {
         let at = BODY + self.written;
-        if self.part.len().is_multiple_of(PAGE_BYTES) {
-            self.file.write_aside(at, &self.part)?;
+        if self.part.len().is_multiple_of(ALIGNMENT) {
+            self.file.write_aside(at, self.part.bytes())?;
         } else {
-            self.file.write_at(at, &self.part)?;
+            self.file.write_at(at, self.part.bytes())?;
         }
         self.written += self.part.len() as u64;
         self.part.clear();
@@ -101,12 +153,21 @@ mod tests {
                 let content = &content[..size];
                 let disk = SimDisk::new();
                 let mut file = disk.create("a", BODY + size as u64).expect("room");
-                let mut body = BodyWriter::new(&mut file, size as u64);
+                let front = size / 3;
+                let body_size = BodySize {
+                    front: front as u64,
+                    whole: size as u64,
+                };
+                let mut body = BodyWriter::new(&mut file, body_size);
+                let mut read_back = BodyHash::new(body_size.front);
                 for piece in content.chunks(piece) {
                     body.take(piece).expect("room");
+                    read_back.update(piece);
                 }
                 let hash = body.finish().expect("room");
-                assert_eq!(hash, *blake3::hash(content).as_bytes());
+                let (front, rest) = content.split_at(front);
+                assert_eq!(hash, *blake3::hash(front).as_bytes());
+                assert!(read_back.is_of(body_size, &hash, blake3::hash(rest).as_bytes()));
                 let mut read = vec![0; size];
                 file.read_at(BODY, &mut read).expect("it is there");
                 assert_eq!(read, content);

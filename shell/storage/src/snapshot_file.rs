@@ -1,11 +1,15 @@
-//! The head of a snapshot file: one sector that names what follows, with the hash of it.
+//! The head of a snapshot file: one sector that names what follows, with the hashes of it.
 
 use quorate_types::{ClusterId, GroupId, Slot};
 
 use crate::limits::SECTOR_BYTES;
 use crate::sector::{u32_at, u64_at};
+use crate::snapshot_body::BodySize;
 
-const MAGIC: &[u8; 8] = b"QUORSNP1";
+const MAGIC: &[u8; 8] = b"QUORSNP2";
+
+/// What heads of layout 1 began with: one hash covered the whole body.
+const MAGIC_BEFORE: &[u8; 8] = b"QUORSNP1";
 
 /// What a snapshot file says of itself. The body follows at `SECTOR_BYTES`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,12 +17,12 @@ pub(crate) struct FileHead {
     pub(crate) cluster: ClusterId,
     pub(crate) group: GroupId,
     pub(crate) slot: Slot,
-    /// The caller's digest of the state.
+    /// The caller's digest of the state: BLAKE3 of what is behind the front, if anything is.
     pub(crate) digest: [u8; 32],
-    /// BLAKE3 of the body.
+    /// BLAKE3 of the front.
     pub(crate) hash: [u8; 32],
-    /// Bytes of the whole body.
-    pub(crate) bytes: u64,
+    /// Bytes of the body.
+    pub(crate) size: BodySize,
     /// Bytes of it that are durable: all in a snapshot, fewer in one that is being received.
     pub(crate) received: u64,
 }
@@ -30,10 +34,11 @@ impl FileHead {
         out[12..16].copy_from_slice(&self.group.0.to_le_bytes());
         out[16..24].copy_from_slice(&self.cluster.0.to_le_bytes());
         out[24..32].copy_from_slice(&self.slot.0.to_le_bytes());
-        out[32..40].copy_from_slice(&self.bytes.to_le_bytes());
+        out[32..40].copy_from_slice(&self.size.whole.to_le_bytes());
         out[40..48].copy_from_slice(&self.received.to_le_bytes());
         out[48..80].copy_from_slice(&self.digest);
         out[80..112].copy_from_slice(&self.hash);
+        out[112..120].copy_from_slice(&self.size.front.to_le_bytes());
         let checksum = crc32c::crc32c(&out[4..]);
         out[0..4].copy_from_slice(&checksum.to_le_bytes());
         out
@@ -44,16 +49,26 @@ impl FileHead {
             return None;
         }
         let sector = &sector[..SECTOR_BYTES];
-        (u32_at(sector, 0) == crc32c::crc32c(&sector[4..])).then(|| FileHead {
+        let size = BodySize {
+            front: u64_at(sector, 112),
+            whole: u64_at(sector, 32),
+        };
+        let is_right = u32_at(sector, 0) == crc32c::crc32c(&sector[4..]);
+        (is_right && size.front <= size.whole).then(|| FileHead {
             group: GroupId(u32_at(sector, 12)),
             cluster: ClusterId(u64_at(sector, 16)),
             slot: Slot(u64_at(sector, 24)),
-            bytes: u64_at(sector, 32),
+            size,
             received: u64_at(sector, 40),
             digest: sector[48..80].try_into().expect("32 bytes"),
             hash: sector[80..112].try_into().expect("32 bytes"),
         })
     }
+}
+
+/// Whether a file with this first sector was written by a build that knew only the layout before.
+pub(crate) fn is_of_layout_before(sector: &[u8]) -> bool {
+    sector[4..].starts_with(MAGIC_BEFORE)
 }
 
 pub(crate) fn name(group: GroupId, slot: Slot) -> String {

@@ -542,6 +542,6 @@ fn snapshot() -> Sample {
         image: Bytes::from_static(b"state"),
     }];
     sample("snapshot", Reader::Snapshot, |buf| {
-        buf.put_slice(&readers::write_snapshot(&Snapshot { core, objects }));
+        buf.put_slice(&small_snapshot(&core, &objects));
     })
 }

@@ -8,12 +8,12 @@ use bytes::{Buf, Bytes};
 use quorate_ordering::{Damage, LostRecord, Past, Record};
 use quorate_replica::{SnapshotCore, SnapshotReport};
 use quorate_storage::{
-    GroupCommit, Identity, IdentityFile, Log, Persist, RecoveredRecord, SimDisk, SnapshotStore,
-    StorageError, StorageLimits,
+    BodySize, GroupCommit, Identity, IdentityFile, Log, Persist, PieceSink, RecoveredRecord,
+    SimDisk, SnapshotStore, StorageError, StorageLimits,
 };
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{ClusterId, Digest, GroupId, Incarnation, NodeId, Persistence, Slot};
-use quorate_wire::{Snapshot, SnapshotEncoder, take_record};
+use quorate_wire::{NamedImage, Snapshot, small_snapshot, snapshot_front_bytes, take_record};
 
 const CLUSTER: ClusterId = ClusterId(7);
 /// The only group of a world.
@@ -294,19 +294,15 @@ impl Storage {
         digest: [u8; 32],
         agreed: Slot,
     ) -> Result<u64, StorageError> {
-        let mut file = Vec::new();
-        let sink = |piece: &[u8]| {
-            file.extend_from_slice(piece);
-            Ok::<(), std::convert::Infallible>(())
-        };
-        let Ok(mut writer) = SnapshotEncoder::begin(sink, core, images.len() as u32);
-        for (spec, image) in core.view.objects.iter().zip(images) {
-            let Ok(()) = writer.object(&spec.name, image.len() as u64);
-            let Ok(()) = writer.image(image);
-        }
-        let Ok(bytes) = writer.finish();
-        self.keep(core.slot, digest, file.into(), agreed)?;
-        Ok(bytes)
+        let objects = core.view.objects.iter().zip(images);
+        let objects = objects.map(|(spec, image)| NamedImage {
+            name: spec.name.clone(),
+            image: image.clone(),
+        });
+        let bytes = small_snapshot(core, &objects.collect::<Vec<_>>());
+        let size = bytes.len() as u64;
+        self.keep(core.slot, digest, bytes, agreed)?;
+        Ok(size)
     }
 
     /// Makes a fetched snapshot durable.
@@ -321,7 +317,14 @@ impl Storage {
         agreed: Slot,
     ) -> Result<(), StorageError> {
         if !planted(Plant::SnapshotNotDurable) {
-            self.snapshots.save(GROUP, slot, digest, &bytes, agreed)?;
+            let front = snapshot_front_bytes(&bytes).expect("it was written or read whole here");
+            let size = BodySize {
+                front: front as u64,
+                whole: bytes.len() as u64,
+            };
+            let put = |sink: &mut PieceSink<'_>| sink(&bytes);
+            self.snapshots
+                .save_from(GROUP, slot, digest, size, agreed, put)?;
         }
         self.serve(slot, bytes, agreed);
         Ok(())

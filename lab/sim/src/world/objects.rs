@@ -6,7 +6,7 @@
 use super::workload::payload;
 use crate::checkers::recorded::Call as Recorded;
 use bytes::Bytes;
-use quorate_host::{CallView, Environment, Object, create};
+use quorate_host::{CallView, Environment, Object, ObjectImage, create, images_digest};
 use quorate_ordering::ReadId;
 use quorate_replica::SnapshotCore;
 use quorate_types::{
@@ -404,10 +404,9 @@ fn fresh(specs: &[ObjectSpec]) -> BTreeMap<ObjectId, Box<dyn Object>> {
 
 /// The digest by value of all images.
 pub(super) fn digest(images: &[Bytes]) -> [u8; 32] {
-    let mut hasher = blake3::Hasher::new();
-    for image in images {
-        hasher.update(&(image.len() as u64).to_be_bytes());
-        hasher.update(image);
-    }
-    *hasher.finalize().as_bytes()
+    let images = (0..).zip(images).map(|(number, image)| ObjectImage {
+        object: ObjectId(number),
+        image: image.clone().into(),
+    });
+    images_digest(&images.collect::<Vec<_>>())
 }

@@ -428,6 +428,12 @@ impl<O: Ordering> Replica<O> {
         self.own_poison.kept_at()
     }
 
+    /// The slot of this node's newest snapshot that is agreed: older ones are of use only to peers that are fetching them.
+    #[must_use]
+    pub fn agreed_snapshot(&self) -> Slot {
+        self.agreement.kept()
+    }
+
     /// The lowest slot whose snapshot helps, while the objects wait for one.
     #[must_use]
     pub fn awaited_snapshot(&self) -> Option<Slot> {

@@ -12,6 +12,8 @@ pub struct Image {
     pieces: Vec<Bytes>,
     /// Invariant: the sum over `pieces`.
     len: usize,
+    /// Bytes of the pieces that are shared with the state. Invariant: at most `len`.
+    shared: usize,
 }
 
 impl Image {
@@ -21,6 +23,18 @@ impl Image {
             self.len += piece.len();
             self.pieces.push(piece);
         }
+    }
+
+    /// Appends a piece that is a part of the state itself: holding it takes memory only once the state has let go of it.
+    pub fn push_shared(&mut self, piece: Bytes) {
+        self.shared += piece.len();
+        self.push(piece);
+    }
+
+    /// Bytes of all pieces that are shared with the state.
+    #[must_use]
+    pub fn shared(&self) -> usize {
+        self.shared
     }
 
     /// Bytes of all pieces.

@@ -16,6 +16,7 @@ mod died_file;
 mod drift;
 mod error;
 mod executed_file;
+mod held_snapshots;
 mod intake;
 mod journal;
 mod limits;

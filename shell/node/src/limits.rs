@@ -54,6 +54,14 @@ pub(crate) const SPARE_LISTS: usize = 64;
 /// asked for by peers. The replica asks for no more at a time.
 pub(crate) const SNAPSHOT_JOBS: usize = 256;
 
+/// Bytes of a snapshot held in memory that the objects' state does not share. At most four such snapshots are there at once: the
+/// two newest, the agreed one and the one being taken.
+pub(crate) const HELD_COPIED_MAX: usize = 32 << 20;
+
+/// How long a peer that reads a snapshot from memory may be silent before the snapshot gives way to a newer agreed one: more
+/// than twice as long as a fetch waits for a piece over the slowest link.
+pub(crate) const HELD_FOR_READERS: Duration = Duration::from_secs(20);
+
 /// Snapshots that are open for peers: one for each peer that fetches from here at the same time.
 pub(crate) const OUTGOING_MAX: usize = 2;
 

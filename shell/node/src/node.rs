@@ -163,6 +163,7 @@ impl Node {
                 break;
             }
         }
+        self.snapshots.agreed(self.replica.agreed_snapshot());
         self.answer_questions(now);
         if let Some(journal) = &self.journal {
             self.transport.set_commit(journal.newest_commit());

@@ -1,5 +1,6 @@
 //! The thread that writes, reads and checks snapshots. It knows neither the replica nor the loop.
 
+use crate::held_snapshots::{HeldSnapshots, is_worth_holding};
 use crate::limits::{OUTGOING_MAX, SNAPSHOT_BYTES_MAX};
 use crate::snapshots::{Installed, SnapshotDone, SnapshotResult};
 use bytes::Bytes;
@@ -7,16 +8,18 @@ use mio::Waker;
 use quorate_host::{ObjectImage, images_digest};
 use quorate_replica::{ReplicaMessage, SnapshotCore};
 use quorate_storage::{
-    BodySize, DirectoryDisk, DirectoryFile, KeptSnapshot, PeerMemory, SnapshotStore, StorageError,
+    BodySize, DirectoryDisk, DirectoryFile, KeptSnapshot, PeerMemory, PieceSink, SNAPSHOTS_KEPT,
+    SnapshotStore, StorageError,
 };
 use quorate_types::{Digest, GroupId, NodeId, ObjectId, PeerPast, Slot};
 use quorate_wire::{IMAGE_HEAD_BYTES, Snapshot, image_head, snapshot_front, snapshot_front_bytes};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
+use std::time::Instant;
 
 /// One piece of work.
 pub(crate) enum ThreadJob {
-    /// Write a snapshot of this node.
+    /// Keep a snapshot of this node.
     Save {
         core: Box<SnapshotCore>,
         images: Vec<ObjectImage>,
@@ -24,6 +27,8 @@ pub(crate) enum ThreadJob {
         /// The newest agreed one, which stays.
         agreed: Slot,
     },
+    /// The snapshot of this node at `slot` is the newest that is agreed.
+    Agreed { slot: Slot },
     /// Read a piece for a peer.
     Read {
         to: NodeId,
@@ -53,6 +58,8 @@ struct Incoming {
 
 pub(crate) struct Worker {
     store: SnapshotStore<DirectoryDisk>,
+    /// What a node that persists to memory holds there instead of in `store`.
+    held: Option<HeldSnapshots>,
     /// The data directory.
     home: DirectoryDisk,
     group: GroupId,
@@ -69,6 +76,7 @@ pub(crate) struct Worker {
 impl Worker {
     pub(crate) fn new(
         (store, home): (SnapshotStore<DirectoryDisk>, DirectoryDisk),
+        held: Option<HeldSnapshots>,
         group: GroupId,
         names: Vec<String>,
         reports: Sender<SnapshotResult>,
@@ -76,6 +84,7 @@ impl Worker {
     ) -> Worker {
         Worker {
             store,
+            held,
             home,
             group,
             names,
@@ -95,7 +104,13 @@ impl Worker {
                     images,
                     digest,
                     agreed,
-                } => Some((self.save(&core, &images, digest, agreed), None)),
+                } => Some((self.save(&core, images, digest, agreed), None)),
+                ThreadJob::Agreed { slot } => {
+                    if let Some(held) = &mut self.held {
+                        held.agreed(slot, Instant::now());
+                    }
+                    None
+                }
                 ThreadJob::Read {
                     to,
                     slot,
@@ -144,14 +159,14 @@ impl Worker {
     fn save(
         &mut self,
         core: &SnapshotCore,
-        images: &[ObjectImage],
+        images: Vec<ObjectImage>,
         digest: [u8; 32],
         agreed: Slot,
     ) -> SnapshotDone {
         let slot = core.slot;
-        let written = self.write(core, images, digest, agreed);
+        let kept = self.keep(core, images, digest, agreed);
         self.let_removed_go();
-        match written {
+        match kept {
             // A peer that fetches an older one goes on with it as long as it is kept here.
             Ok(bytes) => SnapshotDone::Taken {
                 slot,
@@ -165,11 +180,11 @@ impl Worker {
         }
     }
 
-    /// Writes the snapshot piece by piece: beside the objects' own memory it takes none of its size.
-    fn write(
-        &self,
+    /// Holds the snapshot, or writes it piece by piece: beside the objects' own memory it takes none of its size.
+    fn keep(
+        &mut self,
         core: &SnapshotCore,
-        images: &[ObjectImage],
+        images: Vec<ObjectImage>,
         digest: [u8; 32],
         agreed: Slot,
     ) -> Result<u64, StorageError> {
@@ -181,18 +196,38 @@ impl Worker {
             front: front.len() as u64,
             whole: front.len() as u64 + behind.sum::<u64>(),
         };
-        self.store
-            .save_from(self.group, core.slot, digest, size, agreed, |sink| {
-                sink(&front)?;
-                for ObjectImage { object, image } in images {
-                    sink(&image_head(*object, image.len() as u64))?;
-                    for piece in image.pieces() {
-                        sink(piece)?;
-                    }
-                }
-                Ok(())
-            })?;
+        let slot = core.slot;
+        match &mut self.held {
+            Some(held) if is_worth_holding(&front, &images) => {
+                held.hold(slot, front, images);
+                self.store.let_go(self.group, slot)?;
+            }
+            Some(_) | None => {
+                self.store
+                    .save_from(self.group, slot, digest, size, agreed, |sink| {
+                        put_body(sink, &front, &images)
+                    })?;
+                self.held.iter_mut().for_each(|held| held.let_go(slot));
+            }
+        }
+        self.let_older_go(agreed)?;
         Ok(size.whole)
+    }
+
+    /// Keeps of both kinds together the newest snapshots and the agreed one, as the store does of its own.
+    fn let_older_go(&mut self, agreed: Slot) -> Result<(), StorageError> {
+        let Some(held) = &mut self.held else {
+            return Ok(());
+        };
+        let mut slots = self.store.slots(self.group)?;
+        slots.extend(held.slots());
+        slots.sort_unstable();
+        let older = slots.iter().rev().skip(SNAPSHOTS_KEPT);
+        for slot in older.filter(|slot| **slot != agreed) {
+            held.let_go(*slot);
+            self.store.let_go(self.group, *slot)?;
+        }
+        Ok(())
     }
 
     fn read(&mut self, to: NodeId, slot: Slot, offset: u64, length: u32) -> SnapshotDone {
@@ -202,6 +237,16 @@ impl Worker {
     }
 
     fn piece(&mut self, slot: Slot, offset: u64, length: u32) -> Option<ReplicaMessage> {
+        if let Some(held) = &mut self.held
+            && let Some((data, total)) = held.read(slot, (offset, length), Instant::now())
+        {
+            return (!data.is_empty()).then_some(ReplicaMessage::Chunk {
+                slot,
+                offset,
+                total,
+                data,
+            });
+        }
         let place = self.outgoing.iter().position(|(held, _)| *held == slot);
         let place = match place {
             Some(place) => place,
@@ -293,8 +338,12 @@ impl Worker {
         let saved = self
             .store
             .save_from(self.group, slot, digest, size, slot, |sink| sink(&bytes));
+        let kept = saved.and_then(|()| {
+            self.held.iter_mut().for_each(|held| held.let_go(slot));
+            self.let_older_go(slot)
+        });
         self.let_removed_go();
-        saved.map_err(|error: StorageError| error.to_string())?;
+        kept.map_err(|error: StorageError| error.to_string())?;
         let bytes = size.whole;
         Ok((
             images,
@@ -305,6 +354,22 @@ impl Worker {
             },
         ))
     }
+}
+
+/// Hands over the bytes of a snapshot, front to back.
+fn put_body(
+    sink: &mut PieceSink<'_>,
+    front: &[u8],
+    images: &[ObjectImage],
+) -> Result<(), StorageError> {
+    sink(front)?;
+    for ObjectImage { object, image } in images {
+        sink(&image_head(*object, image.len() as u64))?;
+        for piece in image.pieces() {
+            sink(piece)?;
+        }
+    }
+    Ok(())
 }
 
 /// A snapshot's bytes as the replica's part and the objects' images, by number.
@@ -339,6 +404,7 @@ pub(crate) fn open(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use quorate_host::Image;
     use quorate_types::{
         Ballot, ClusterId, Incarnation, Member, NodeSet, Persistence, Quorums, Stamp, View,
         ViewNumber,
@@ -375,30 +441,37 @@ mod tests {
         }
     }
 
-    fn worker(directory: &Path) -> Worker {
+    fn worker(directory: &Path, held: Option<HeldSnapshots>) -> Worker {
         let disk = || DirectoryDisk::open(directory).unwrap();
         let store = SnapshotStore::open(disk(), ClusterId(7)).unwrap();
         let poll = mio::Poll::new().unwrap();
         let waker = Arc::new(Waker::new(poll.registry(), mio::Token(0)).unwrap());
         let names = vec!["it".to_owned()];
-        Worker::new((store, disk()), GROUP, names, channel().0, waker)
+        Worker::new((store, disk()), held, GROUP, names, channel().0, waker)
     }
 
     fn save(worker: &mut Worker, slot: u64) {
-        let image = ObjectImage {
-            object: ObjectId(0),
-            image: vec![1; 1000].into(),
-        };
-        let images = [image];
+        save_image(worker, slot, vec![1; 1000].into());
+    }
+
+    fn save_image(worker: &mut Worker, slot: u64, image: Image) {
+        let object = ObjectId(0);
+        let images = vec![ObjectImage { object, image }];
         let digest = images_digest(&images);
-        let done = worker.save(&core(Slot(slot)), &images, digest, Slot(slot));
+        let done = worker.save(&core(Slot(slot)), images, digest, Slot(slot));
         assert!(matches!(done, SnapshotDone::Taken { .. }));
+    }
+
+    fn save_shared(worker: &mut Worker, slot: u64) {
+        let mut image = Image::default();
+        image.push_shared(vec![2; 5000].into());
+        save_image(worker, slot, image);
     }
 
     #[test]
     fn a_snapshot_that_newer_ones_have_replaced_is_held_open_for_no_peer() {
         let directory = tempfile::tempdir().unwrap();
-        let mut worker = worker(directory.path());
+        let mut worker = worker(directory.path(), None);
         save(&mut worker, 10);
         assert!(worker.piece(Slot(10), 0, 100).is_some());
         save(&mut worker, 11);
@@ -407,5 +480,30 @@ mod tests {
         assert!(worker.outgoing.is_empty(), "its space is free");
         assert!(worker.piece(Slot(10), 200, 100).is_none());
         assert!(worker.piece(Slot(12), 0, 100).is_some());
+    }
+
+    #[test]
+    fn in_memory_what_the_objects_share_is_in_no_file_and_is_sent_like_one() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut worker = worker(directory.path(), Some(HeldSnapshots::default()));
+        save_shared(&mut worker, 10);
+        save(&mut worker, 11);
+        assert_eq!(worker.store.slots(GROUP).unwrap(), [Slot(11)]);
+        let Some(ReplicaMessage::Chunk { total, data, .. }) = worker.piece(Slot(10), 0, 1 << 20)
+        else {
+            panic!("it is held");
+        };
+        assert_eq!(total, data.len() as u64);
+        let (read, images) = open(&data, &worker.names).unwrap();
+        assert_eq!((read, images[0].image.len()), (core(Slot(10)), 5000));
+        save_shared(&mut worker, 12);
+        assert!(worker.piece(Slot(10), 0, 100).is_none(), "two are kept");
+        save_shared(&mut worker, 13);
+        let files = worker.store.slots(GROUP).unwrap();
+        assert!(files.is_empty(), "two of both kinds together");
+        save(&mut worker, 13);
+        assert_eq!(worker.store.slots(GROUP).unwrap(), [Slot(13)]);
+        let held: Vec<Slot> = worker.held.iter().flat_map(|held| held.slots()).collect();
+        assert_eq!(held, [Slot(12)], "the newest state of a slot counts");
     }
 }

@@ -4,6 +4,8 @@
 //! writes, reads and checks snapshots; calls never wait for it. A fetched snapshot is checked and made
 //! durable before the objects get it.
 
+use crate::config::PersistConfig;
+use crate::held_snapshots::HeldSnapshots;
 use crate::limits::SNAPSHOT_JOBS;
 use crate::snapshot_thread::{ThreadJob, Worker};
 use bytes::Bytes;
@@ -59,6 +61,8 @@ pub(crate) struct SnapshotQueue {
     cores: BTreeMap<Slot, (SnapshotCore, Slot)>,
     images: BTreeMap<Slot, (Vec<ObjectImage>, [u8; 32])>,
     installing: Option<Installed>,
+    /// The newest agreed snapshot that the thread knows of; it is told where that frees memory.
+    agreed: Option<Slot>,
     waiting: usize,
     /// The newest snapshot that failed since one was taken, and why.
     failed: Option<(Slot, String)>,
@@ -67,6 +71,7 @@ pub(crate) struct SnapshotQueue {
 impl SnapshotQueue {
     /// Starts the thread.
     pub(crate) fn start(
+        persist: PersistConfig,
         disks: (SnapshotStore<DirectoryDisk>, DirectoryDisk),
         group: GroupId,
         names: Vec<String>,
@@ -74,7 +79,9 @@ impl SnapshotQueue {
     ) -> io::Result<SnapshotQueue> {
         let (jobs, taken) = sync_channel(SNAPSHOT_JOBS);
         let (own, reports) = channel();
-        let worker = Worker::new(disks, group, names, own.clone(), waker);
+        let is_memory = persist == PersistConfig::Memory;
+        let held = is_memory.then(HeldSnapshots::default);
+        let worker = Worker::new(disks, held, group, names, own.clone(), waker);
         std::thread::Builder::new()
             .name("snapshots".to_owned())
             .spawn(move || worker.run(&taken))?;
@@ -85,6 +92,7 @@ impl SnapshotQueue {
             cores: BTreeMap::new(),
             images: BTreeMap::new(),
             installing: None,
+            agreed: is_memory.then_some(Slot::ZERO),
             waiting: 0,
             failed: None,
         })
@@ -140,6 +148,14 @@ impl SnapshotQueue {
         self.images.remove(&slot);
         self.installing
             .take_if(|installed| installed.core.slot == slot);
+    }
+
+    /// The newest snapshot of this node that is agreed is at `slot`.
+    pub(crate) fn agreed(&mut self, slot: Slot) {
+        let is_news = self.agreed.is_some_and(|known| slot > known);
+        if is_news && self.jobs.try_send(ThreadJob::Agreed { slot }).is_ok() {
+            self.agreed = Some(slot);
+        }
     }
 
     /// Reads a piece for a peer. One that is refused is asked for again.

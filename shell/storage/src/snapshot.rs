@@ -208,6 +208,11 @@ impl<D: Disk> SnapshotStore<D> {
         kept.map_err(|error| StorageError::io(format!("read {}", self.disk.place(&name)), &error))
     }
 
+    /// Removes the snapshot of `group` at `slot`, if it is here.
+    pub fn let_go(&self, group: GroupId, slot: Slot) -> Result<(), StorageError> {
+        self.remove_if_there(&name(group, slot))
+    }
+
     /// Slots of the snapshots of `group`, rising, without a look at their content.
     pub fn slots(&self, group: GroupId) -> Result<Vec<Slot>, StorageError> {
         let names = self.names()?;

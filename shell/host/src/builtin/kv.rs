@@ -213,7 +213,7 @@ fn encode(entries: &OrdMap<Key, Bytes>) -> Image {
         out.put_slice(content);
         if value.len() >= SHARE_MIN {
             image.push(out.split().freeze());
-            image.push(value.clone());
+            image.push_shared(value.clone());
         } else {
             out.put_slice(value);
             if out.len() >= PIECE_BYTES {

@@ -17,7 +17,7 @@ from typing import Any
 from quorate import _check, _client_module, _lint
 from quorate._findings import Found, as_json, table
 
-USAGE = 2
+FAILED, USAGE = 1, 2
 
 
 def main(words: list[str] | None = None) -> int:
@@ -27,11 +27,21 @@ def main(words: list[str] | None = None) -> int:
     try:
         return int(options.run(options))
     except (LookupError, _Usage) as error:
-        print(f"quorate: {error.args[0]}", file=sys.stderr)
-        return USAGE
+        return _failed(options, USAGE, str(error.args[0]))
     except _check.Unfit as error:
-        print(f"quorate: {error}", file=sys.stderr)
-        return 1
+        return _failed(options, FAILED, str(error))
+
+
+def _failed(options: Any, code: int, message: str) -> int:
+    """Say what is wrong, in the form of all commands; the exit code."""
+    if options.output != "json":
+        print(f"quorate: {message}", file=sys.stderr)
+        return code
+    advice = "correct the command" if code == USAGE else "correct the class, or give it other arguments"
+    error = "usage" if code == USAGE else "failed"
+    told = {"advice": advice, "error": error, "exit_code": code, "message": message}
+    print(json.dumps(told), file=sys.stderr)
+    return code
 
 
 class _Usage(Exception):

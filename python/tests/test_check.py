@@ -184,6 +184,28 @@ def test_the_exit_code_tells_problems_from_wrong_words() -> None:
         assert run(*words).returncode == 2
 
 
+def test_errors_are_objects_where_json_is_asked_for() -> None:
+    for words, code, error in (
+        (["nowhere:Dice"], 2, "usage"),
+        (["sound_classes:Dice", "--args", "[1, 2, 3]"], 1, "failed"),
+    ):
+        ended = run("check", *words, "-o", "json")
+        told = json.loads(ended.stderr)
+        assert (ended.returncode, told["error"], told["exit_code"]) == (code, error, code)
+        assert told["message"] and told["advice"]
+
+
+def test_an_interpreter_without_the_package_is_named(tmp_path: Path) -> None:
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nexec "{sys.executable}" -I -S "$@"\n')
+    python.chmod(0o755)
+    for command in ("check", "lint", "proxy"):
+        words = [_local.program(), command, "sound_classes:Dice", "--python", str(python)]
+        ended = subprocess.run(words, cwd=HERE, capture_output=True, text=True, check=False)
+        assert ended.returncode == 1
+        assert ended.stderr.startswith("quorate: the package quorate is not installed for ")
+
+
 def test_the_program_has_both_commands() -> None:
     for words in (["lint", "planted_faults:Queue"], ["check", "--short", "planted_faults:Ticket"]):
         package = str(Path(quorate.__file__).parent.parent)

@@ -70,7 +70,20 @@ pub(crate) fn run_lint(args: &LintArgs, as_json: bool) -> Result<(), CliError> {
     Err(not_started(&command.exec(), &command))
 }
 
-/// `python -m quorate._commands WORD CLASS`.
+/// What an interpreter runs as `python -m quorate._commands`, with words for the case that it has no such package.
+const COMMANDS: &str = "\
+import sys
+try:
+    from quorate import _commands
+except ModuleNotFoundError as error:
+    if error.name != 'quorate':
+        raise
+    sys.exit(f'quorate: the package quorate is not installed for {sys.executable}: '
+             'name another interpreter with --python or QUORATE_PYTHON')
+sys.exit(_commands.main(sys.argv[1:]))
+";
+
+/// The Python half of a command, for a class.
 pub(crate) fn python(
     named: Option<&std::path::Path>,
     word: &str,
@@ -78,7 +91,7 @@ pub(crate) fn python(
     as_json: bool,
 ) -> Command {
     let mut command = Command::new(quorate_host::interpreter(named));
-    command.args(["-m", "quorate._commands", word, class]);
+    command.args(["-c", COMMANDS, word, class]);
     if as_json {
         command.args(["-o", "json"]);
     }

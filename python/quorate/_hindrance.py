@@ -51,7 +51,11 @@ def explain_later(
         if not future.done():
             future.set_exception(error)
 
-    asked = future.get_loop().run_in_executor(_askers.pool(), explain, error, client, timeout)
+    try:
+        asked = future.get_loop().run_in_executor(_askers.pool(), explain, error, client, timeout)
+    except RuntimeError:
+        # The interpreter ends, and starts no threads.
+        return False
     asked.add_done_callback(tell)
     return True
 

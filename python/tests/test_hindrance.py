@@ -6,12 +6,14 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 from subjects import Wallet, Wild
 
 import quorate
+from quorate import _errors, _hindrance
 
 NO_MAJORITY = (
     r"no majority of 3 nodes answers, for node \d \(.*\) and node \d \(.*\) do not: start them again"
@@ -55,6 +57,20 @@ async def in_a_loop(group: quorate.LocalGroup[Wallet]) -> None:
         told: list[Any] = await asyncio.gather(*calls, return_exceptions=True)
         assert time.monotonic() - begun < 20
         assert all("no majority of 3 nodes answers" in str(error) for error in told), told
+
+
+def test_an_error_is_given_at_once_where_no_thread_can_ask(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = ThreadPoolExecutor(1)
+    ended.shutdown()
+    monkeypatch.setattr(_hindrance._askers, "_pool", ended)
+    error = _errors.of_call("outcome_unknown", "deadline_passed", "late")
+    nobody: Any = None
+
+    async def later() -> bool:
+        future = asyncio.get_running_loop().create_future()
+        return _hindrance.explain_later(future, error, nobody, 1.0)
+
+    assert asyncio.run(later()) is False
 
 
 def test_frozen_objects_are_said_to_be_frozen() -> None:

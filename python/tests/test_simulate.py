@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import random
 import re
+import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -15,7 +17,7 @@ import sound_classes
 from simulated_subjects import Box, Limit
 
 import quorate
-from quorate import _lives, _native, _simulate
+from quorate import _lives, _native, _progress, _simulate
 from quorate._lives import Source
 from quorate._plans import Plan, Step, draw, shrink
 from quorate._simulated_run import Executed, Failed, History, Operation, Run, _judge_order
@@ -139,6 +141,20 @@ def test_a_method_that_hears_no_signal_is_ended_and_named(
     with pytest.raises(Counterexample, match="`total` does not end, and no signal ends it") as caught:
         simulate(getattr(simulated_subjects, name), workload, seeds=3, calls=20, reads_source=False)
     assert caught.value.method == "total"
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_terminal_shows_how_far_it_is_and_is_left_clean(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = Terminal()
+    monkeypatch.setattr(sys, "stderr", seen)
+    simulate(sound_classes.Dice, seeds=2, calls=10)
+    assert "0 of 2 seeds, 0 calls, 0 crashes; running seed 0" in seen.getvalue()
+    assert "2 of 2 seeds" in seen.getvalue()
+    assert seen.getvalue().endswith(_progress.CLEAR)
 
 
 def test_a_class_without_methods_is_not_taken_for_sound() -> None:

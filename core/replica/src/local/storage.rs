@@ -24,6 +24,9 @@ pub enum DiskRoom {
 /// A scarce disk asks for a checkpoint after this part of the log that otherwise makes one due.
 const SHORTAGE_PART: u64 = 16;
 
+/// It does not wait for the next time to ask when this part has been written: a busy group fills what is left within a second.
+const SHORTAGE_PART_AT_ONCE: u64 = 2;
+
 /// What is known of the log's room.
 #[derive(Debug)]
 pub(crate) struct Storage {
@@ -57,6 +60,10 @@ impl<O: Ordering> Replica<O> {
             self.tell_room(others, out);
         }
         self.storage.is_offered &= room == DiskRoom::Full;
+        if !was_full && room == DiskRoom::Full {
+            // The log's reserve has a place for a checkpoint, and calls are refused from here on: nothing else makes room.
+            self.storage.ask_at = Time::default();
+        }
         self.leave_to_who_has_room();
     }
 
@@ -119,9 +126,11 @@ impl<O: Ordering> Replica<O> {
         let Snapshots::Every(policy) = self.config.snapshots else {
             return false;
         };
-        let is_needed = self.storage.room > DiskRoom::Plenty
-            && now >= self.storage.ask_at
-            && self.has_log_grown(policy, SHORTAGE_PART);
+        let is_short = self.storage.room > DiskRoom::Plenty;
+        let is_time = now >= self.storage.ask_at;
+        let is_needed = is_short
+            && ((is_time && self.has_log_grown(policy, SHORTAGE_PART))
+                || self.has_log_grown(policy, SHORTAGE_PART_AT_ONCE));
         if is_needed {
             self.storage.ask_at = now + SHORTAGE_EVERY;
         }

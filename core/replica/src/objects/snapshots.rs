@@ -47,7 +47,7 @@ pub(crate) struct Checkpoints {
     trimmed: Weight,
     is_submitted: bool,
     taking: Option<Taking>,
-    /// The newest checkpoint decided; the next one waits for it to become stable.
+    /// The newest checkpoint that was decided while no snapshot was being taken here; the next one waits for it to become stable.
     decided: Slot,
     /// Clients that asked for a checkpoint.
     pub(crate) requests: Vec<(ConnectionId, u64)>,
@@ -124,15 +124,17 @@ impl<O: Ordering> Replica<O> {
             || self.log_bytes(policy) >= policy.bytes_hard
     }
 
-    /// Whether the last checkpoint is done with, and the log since has a `part`-th of the bytes that make the next one due.
+    /// Whether the last checkpoint is done with, and the log since has a `part`-th of the bytes that make the next one due. One
+    /// that is not stable counts as done with after twice as many: replicas that were busy took no snapshot at it.
     pub(crate) fn has_log_grown(&self, policy: CheckpointPolicy, part: u64) -> bool {
         let image = self.agreement.own().map_or(0, |own| own.bytes);
         let enough = policy
             .bytes
             .max(image.saturating_mul(policy.image_percent) / 100);
         let kept = &self.checkpoints;
-        let is_last_done = kept.taking.is_none() && self.agreement.stable() >= kept.decided;
-        is_last_done && self.log_bytes(policy) >= enough / part
+        let is_stable = self.agreement.stable() >= kept.decided;
+        let wanted = enough.saturating_mul(if is_stable { 1 } else { 2 });
+        kept.taking.is_none() && self.log_bytes(policy) >= wanted / part
     }
 
     /// What the log since the last checkpoint counts.
@@ -165,7 +167,9 @@ impl<O: Ordering> Replica<O> {
     pub(crate) fn checkpoint_decided(&mut self, slot: Slot, out: &mut Vec<Output<O::Message>>) {
         let kept = &mut self.checkpoints;
         kept.last = kept.total;
-        kept.decided = slot;
+        if kept.taking.is_none() {
+            kept.decided = slot;
+        }
         kept.marks.push_back((slot, kept.total));
         if kept.marks.len() > REPORTS_PER_REPLICA {
             kept.marks.pop_front();

@@ -3,7 +3,9 @@
 use crate::world::{World, id, refused, secret};
 use quorate_ordering::Effect;
 use quorate_replica::{CheckpointPolicy, DiskRoom, Input, PeerMessage, ReplicaMessage, Snapshots};
-use quorate_types::{Ask, FromClient, LinkEpoch, NodeId, ReadLevel, Refusal, Slot, ToClient};
+use quorate_types::{
+    Ask, FromClient, LinkEpoch, NodeId, ReadLevel, Refusal, SessionId, Slot, ToClient,
+};
 
 fn room(world: &mut World, node: usize, room: DiskRoom) {
     world.input(node, Input::Storage { room });
@@ -108,6 +110,108 @@ fn a_short_disk_of_any_node_brings_a_snapshot_before_it_is_due() {
         );
         assert_eq!(taken(&world), first, "a slot more is no reason for another");
     }
+}
+
+/// Snapshots that are due after 64 slots.
+fn every_64_slots() -> CheckpointPolicy {
+    CheckpointPolicy {
+        commands: 1_000_000,
+        bytes: 64 * 1024,
+        bytes_large: 64 * 1024,
+        image_percent: 0,
+        slot_bytes: 1024,
+        ..CheckpointPolicy::default()
+    }
+}
+
+/// Three nodes, of which the first found its disk short and had a snapshot taken: its slot, and the session.
+fn with_a_snapshot_for_a_short_disk() -> (World, SessionId, Slot) {
+    let policy = every_64_slots();
+    let mut world = World::with(3, |config| config.snapshots = Snapshots::Every(policy));
+    let session = world.open(0, 5);
+    for sequence in 1..=20 {
+        world.call(0, 5, id(session, sequence), "a");
+    }
+    let room = DiskRoom::Scarce;
+    world.input(0, Input::Storage { room });
+    world.call(0, 5, id(session, 21), "a");
+    let first = world.nodes[0].replica.status().snapshot;
+    assert!(first > Slot::ZERO);
+    (world, session, first)
+}
+
+#[test]
+fn a_short_disk_that_fills_fast_brings_the_next_snapshot_without_a_pause() {
+    let (mut world, session, first) = with_a_snapshot_for_a_short_disk();
+    for sequence in 22..=50 {
+        world.call(0, 5, id(session, sequence), "a");
+        assert_eq!(
+            world.nodes[0].replica.status().snapshot,
+            first,
+            "{sequence}"
+        );
+    }
+    for sequence in 51..=54 {
+        world.call(0, 5, id(session, sequence), "a");
+    }
+    assert!(world.nodes[0].replica.status().snapshot > first);
+}
+
+#[test]
+fn nodes_that_ask_for_snapshots_at_the_same_time_ask_again_later() {
+    let policy = every_64_slots();
+    let mut world = World::with(3, |config| config.snapshots = Snapshots::Every(policy));
+    let session = world.open(0, 5);
+    for sequence in 1..=20 {
+        world.call(0, 5, id(session, sequence), "a");
+    }
+    let room = DiskRoom::Scarce;
+    (0..3).for_each(|node| world.input(node, Input::Storage { room }));
+    world.run();
+    let first = world.nodes[0].replica.status().snapshot;
+    assert!(first > Slot::ZERO);
+    for sequence in 21..=60 {
+        world.call(0, 5, id(session, sequence), "a");
+    }
+    assert!(world.nodes[0].replica.status().snapshot > first);
+}
+
+#[test]
+fn a_checkpoint_at_which_most_replicas_were_busy_holds_no_later_one_up() {
+    let policy = every_64_slots();
+    let mut world = World::with(3, |config| config.snapshots = Snapshots::Every(policy));
+    let session = world.open(0, 5);
+    for node in [1, 2] {
+        world.nodes[node].objects.answers_left = Some(0);
+    }
+    world.say(0, 5, FromClient::Checkpoint { request: 1 });
+    world.say(0, 5, FromClient::Checkpoint { request: 2 });
+    for node in [1, 2] {
+        world.nodes[node].objects.answers_left = None;
+    }
+    world.run();
+    let (alone, stable) = {
+        let status = world.nodes[0].replica.status();
+        (status.snapshot, status.stable)
+    };
+    assert!(stable < alone, "only the first node took the second one");
+    for sequence in 1..=130 {
+        world.call(0, 5, id(session, sequence), "a");
+    }
+    assert!(world.nodes[0].replica.status().stable > alone);
+}
+
+#[test]
+fn a_disk_that_becomes_full_brings_a_snapshot_at_once_while_there_is_a_reserve() {
+    let (mut world, session, first) = with_a_snapshot_for_a_short_disk();
+    for sequence in 22..=27 {
+        world.call(0, 5, id(session, sequence), "a");
+    }
+    assert_eq!(world.nodes[0].replica.status().snapshot, first);
+    let room = DiskRoom::Full;
+    world.input(0, Input::Storage { room });
+    world.run();
+    assert!(world.nodes[0].replica.status().snapshot > first);
 }
 
 /// Claim rp-19.

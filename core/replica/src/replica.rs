@@ -364,7 +364,7 @@ impl<O: Ordering> Replica<O> {
             } => self.reads.confirmed(read, barrier, until),
             Effect::Unconfirmed { read } => self.unconfirmed(read, out),
             Effect::Current { slot, at } => {
-                let executed = self.pipeline.handed_out(self.replicated.applied);
+                let executed = self.pipeline.executed(self.replicated.applied);
                 self.currency.note(slot, at, executed);
                 self.own_poison.heard();
             }

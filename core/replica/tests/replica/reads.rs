@@ -232,6 +232,29 @@ fn any_state_is_as_old_as_what_the_objects_have_and_not_as_what_is_applied() {
 
 /// Claim rp-33.
 #[test]
+fn a_replica_knows_the_age_of_its_state_while_its_objects_execute_what_is_newer() {
+    let mut world = World::new(1);
+    let session = world.open(0, 5);
+    let (slot, known_at) = (world.shared.borrow().last(), world.now);
+    let at = known_at;
+    world.effect(0, Effect::Current { slot, at });
+    world.nodes[0].objects.answers_left = Some(0);
+    world.call(0, 5, id(session, 1), "a");
+    for _ in 0..3 {
+        world.pass(Duration::from_millis(250));
+        let (slot, at) = (world.shared.borrow().last(), world.now);
+        world.effect(0, Effect::Current { slot, at });
+        let status = world.nodes[0].replica.status();
+        assert_eq!((status.lag, status.current_at), (1, Some(known_at)));
+    }
+    world.nodes[0].objects.answers_left = None;
+    world.run();
+    let status = world.nodes[0].replica.status();
+    assert_eq!((status.lag, status.current_at), (0, Some(world.now)));
+}
+
+/// Claim rp-33.
+#[test]
 fn a_replica_that_never_knew_itself_current_answers_no_read_of_any_state() {
     let mut world = World::new(2);
     world.link_up(0, 1);

@@ -5,6 +5,7 @@
 use std::io;
 
 use quorate_types::{ClusterId, NodeId};
+use rustix::io::Errno;
 
 /// The one error type of this crate. Each variant says what the caller may do next.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -98,10 +99,15 @@ impl StorageError {
     }
 }
 
-/// True if `error` says that there is no room, which passes, unlike every other failure to write.
+/// True if `error` says that there is no room, or no descriptor for another file: that passes, unlike every other failure to write.
 pub(crate) fn is_full(error: &io::Error) -> bool {
-    matches!(
+    let is_kind = matches!(
         error.kind(),
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
-    )
+    );
+    let no_descriptor = [Errno::MFILE, Errno::NFILE].map(Errno::raw_os_error);
+    is_kind
+        || error
+            .raw_os_error()
+            .is_some_and(|error| no_descriptor.contains(&error))
 }

@@ -1,11 +1,14 @@
 //! Crowds that hold connections: they take the places of clients from their own address, and nothing else of a node.
 
-use crate::{Group, is_alive, pid};
+use crate::{Group, QUORATE, is_alive, pid};
 use bytes::{Bytes, BytesMut};
 use quorate_types::{FromClient, GroupId, SessionId};
 use quorate_wire::{Hello, HelloRole, Kind, VERSION, VERSION_MIN, put_frame, put_request};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::process::Command;
+use std::time::Instant;
 
 /// Files that a node of these tests may open: fewer than the crowd has connections.
 const FILES: &str = "400";
@@ -114,4 +117,79 @@ fn millions_of_closes_in_a_few_frames_keep_no_call_waiting_and_no_memory() {
     // The frames themselves wait at the node: 40 MiB.
     let grown = resident(pid(&node)) - before.min(resident(pid(&node)));
     assert!(grown < 120, "{grown} MiB for frames of 40");
+}
+
+/// The soft and the hard limit of a process's open files.
+fn limits_of_files(pid: u32) -> (String, String) {
+    let limits = std::fs::read_to_string(format!("/proc/{pid}/limits")).unwrap();
+    let line = limits
+        .lines()
+        .find(|line| line.starts_with("Max open files"));
+    let mut fields = line.unwrap().split_whitespace().skip(3);
+    let mut next = || fields.next().unwrap().to_owned();
+    (next(), next())
+}
+
+#[test]
+fn a_node_takes_all_files_that_the_hard_limit_allows_it() {
+    let few = || {
+        let mut command = Command::new("sh");
+        command.args(["-c", r#"ulimit -S -n 200; exec "$0" "$@""#, QUORATE]);
+        command
+    };
+    let group = Group::start_by(few, &["--nodes", "1"]);
+    let (soft, hard) = limits_of_files(pid(&group.leader()));
+    assert_eq!(soft, hard);
+    assert_ne!(soft, "200", "that is fewer than a node needs to start");
+}
+
+/// Sets the soft limit of a process's open files.
+fn limit_files(pid: u32, files: &str) {
+    let status = Command::new("prlimit")
+        .args(["--pid", &pid.to_string(), &format!("--nofile={files}:")])
+        .status();
+    assert!(status.unwrap().success());
+}
+
+fn segments(dir: &Path) -> usize {
+    let entries = std::fs::read_dir(dir.join("node-1/log")).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names.filter(|name| name.starts_with("log-0")).count()
+}
+
+#[test]
+fn a_node_without_a_free_descriptor_begins_its_next_segment_and_then_refuses_calls_until_it_has_some()
+ {
+    use quorate_client::{CallCause, CallError, Client, DriverOptions, Operation};
+    let dir = tempfile::tempdir().unwrap();
+    let group = Group::start(&["--nodes", "1", "--dir", dir.path().to_str().unwrap()]);
+    let node = pid(&group.leader());
+    let endpoint = group.endpoint().parse().unwrap();
+    let client = Client::connect(&endpoint, DriverOptions::default(), None).unwrap();
+    let object = client.object(Some("counter")).unwrap();
+    // It is ordered and logged like any other, and refused by the object.
+    let large = quorate_wire::value::Value::Bytes(vec![0; 1 << 20]);
+    let payload = quorate_wire::value::call::encode("add", &[large], &[]).unwrap();
+    let call = || {
+        let payload = payload.clone();
+        client.perform(Operation::Call { object, payload })
+    };
+    call().unwrap();
+    let is_free = |file: &u32| !Path::new(&format!("/proc/{node}/fd/{file}")).exists();
+    let free = (0..).find(is_free).unwrap();
+    limit_files(node, &free.to_string());
+    let before = segments(dir.path());
+    let refused = (0..100).find_map(|_| call().err());
+    let is_expected = matches!(
+        refused,
+        None | Some(CallError::NotExecuted(CallCause::StorageFull))
+    );
+    assert!(is_expected, "{refused:?}");
+    assert!(segments(dir.path()) > before);
+    limit_files(node, "1024");
+    let begun = Instant::now();
+    while let Err(refused) = call() {
+        assert!(begun.elapsed().as_secs() < 30, "{refused}");
+    }
+    assert_eq!(pid(&group.leader()), node, "it never ended");
 }

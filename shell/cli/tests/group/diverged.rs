@@ -1,9 +1,10 @@
 //! A node whose objects differ from the majority's, over a restart.
 
-use crate::{Group, http, pid, signal, text};
+use crate::{Group, Nodes, QUORATE, http, pid, signal, text};
 use quorate_node::NodeConfig;
 use serde_json::Value;
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
 const PATIENCE_S: u64 = 30;
@@ -123,21 +124,56 @@ fn a_node_with_another_outcome_is_named_with_slot_and_method_and_heals() {
     assert_eq!(group.add("1"), "8");
 }
 
+/// A group of which no two nodes began alike, once all of them have found that out; and the slot.
+fn frozen(dir: &Path) -> (Group, u64) {
+    let words = ["--dir", dir.to_str().unwrap()];
+    assert_eq!(Group::start(&words).stop(), Some(0));
+    begin_with(&dir.join("node-2.toml"), "[100]");
+    begin_with(&dir.join("node-3.toml"), "[200]");
+    let group = Group::start(&words);
+    group.add("7");
+    let nodes = group.ready["nodes"].as_array().unwrap();
+    let mut slots = nodes.iter().map(|node| {
+        let status = status_when(node, "frozen", |status| status["frozen"].is_u64());
+        status["frozen"].as_u64().unwrap()
+    });
+    let slot = slots.next().unwrap();
+    assert!(slots.all(|other| other == slot));
+    (group, slot)
+}
+
 #[test]
 fn a_call_of_a_frozen_object_fails_with_object_slot_and_method() {
     let dir = tempfile::tempdir().unwrap();
-    let words = ["--dir", dir.path().to_str().unwrap()];
-    assert_eq!(Group::start(&words).stop(), Some(0));
-    begin_with(&dir.path().join("node-2.toml"), "[100]");
-    begin_with(&dir.path().join("node-3.toml"), "[200]");
-    let group = Group::start(&words);
-    let nodes = group.ready["nodes"].as_array().unwrap().clone();
-    group.add("7");
-    for node in &nodes {
-        status_when(node, "frozen", |status| status["frozen"].is_u64());
-    }
+    let (group, slot) = frozen(dir.path());
     let output = group.quorate(&["call", "counter", "add", "1", "--timeout", "1"]);
     let said = text(&output.stderr);
-    assert!(said.contains("the objects are frozen at slot"), "{said}");
+    assert!(
+        said.contains(&format!("the objects are frozen at slot {slot}")),
+        "{said}"
+    );
     assert!(said.contains("in counter.add"), "{said}");
+}
+
+/// Claim rp-26.
+#[test]
+fn objects_that_are_frozen_are_so_after_a_restart_that_hears_of_no_other_node() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut group, slot) = frozen(dir.path());
+    for node in group.ready["nodes"].as_array().unwrap() {
+        signal(pid(node), "KILL");
+    }
+    group.stop();
+    let config = dir.path().join("node-1.toml");
+    let child = Command::new(QUORATE)
+        .args(["node", "run", "--config", config.to_str().unwrap()])
+        .stderr(Stdio::null())
+        .spawn();
+    let _alone = Nodes(vec![child.unwrap()]);
+    let node = &group.ready["nodes"][0];
+    let status = status_when(node, "up again", |status| status["id"] == 1);
+    assert_eq!(status["frozen"], slot, "{status}");
+    assert_eq!(status["is_serving"], false, "{status}");
+    let ready = http(node["admin"].as_str().unwrap(), "/readyz");
+    assert!(ready.starts_with("HTTP/1.1 503"), "{ready}");
 }

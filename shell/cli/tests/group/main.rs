@@ -212,8 +212,13 @@ fn a_node_in_memory_mode_comes_back_as_an_observer_and_a_majority_does_not_form_
     assert_eq!(group.add("5"), "5");
     let killed = group.leader();
     signal(pid(&killed), "KILL");
-    group.wait_for("never votes again");
+    let ends = "a second death ends the group and its state is lost";
+    group.wait_for(&format!("never votes again: {ends}"));
     assert_eq!(group.add("5"), "10");
+    let since = std::time::Instant::now();
+    while !text(&group.quorate(&["status"]).stdout).contains(ends) {
+        assert!(since.elapsed().as_secs() < 60, "status never says it");
+    }
     assert_eq!(group.stop(), Some(0));
     let all = [&["up", "rust:counter", "-o", "json"], &words[..]].concat();
     let again = run(&all);

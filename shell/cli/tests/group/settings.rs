@@ -1,8 +1,10 @@
 //! Options of `quorate up` on a directory that has a group already: they hold, or they are refused.
 
 use crate::{Group, run, text};
+use std::fs::OpenOptions;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::time::Instant;
 
 fn config(dir: &Path, node: u16) -> String {
     std::fs::read_to_string(dir.join(format!("node-{node}.toml"))).unwrap()
@@ -57,4 +59,28 @@ fn another_port_than_that_of_the_directory_is_refused() {
     assert_eq!(refused.status.code(), Some(7));
     let said = text(&refused.stderr);
     assert!(said.contains("leave --port out"), "{said}");
+}
+
+#[test]
+fn the_full_log_of_a_node_is_put_aside_and_a_new_one_begun() {
+    const FULL: u64 = 16 << 20;
+    let home = tempfile::tempdir().unwrap();
+    let words = ["--nodes", "1", "--dir", home.path().to_str().unwrap()];
+    Group::start(&words).stop();
+    let log = home.path().join("node-1.log");
+    let file = OpenOptions::new().append(true).open(&log).unwrap();
+    file.set_len(FULL).unwrap();
+    let mut group = Group::start(&words);
+    let aside = home.path().join("node-1.log.1");
+    let begun = Instant::now();
+    // What a node says reaches its file by another process.
+    while !aside.exists() {
+        assert!(begun.elapsed().as_secs() < 30, "the log grows on");
+    }
+    group.stop();
+    assert_eq!(std::fs::metadata(&aside).unwrap().len(), FULL);
+    let said = std::fs::read_to_string(&log).unwrap();
+    assert!(said.contains("leading"), "{said}");
+    let mode = std::fs::metadata(&log).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
 }

@@ -89,6 +89,27 @@ fn a_fetch_turns_to_another_peer_as_soon_as_the_link_to_the_asked_one_goes_down(
 }
 
 #[test]
+fn a_fetch_waits_twice_as_long_after_each_piece_that_did_not_come_up_to_a_bound() {
+    let (mut world, _, _) = with_one_behind();
+    world.loses_fetches = true;
+    world.input(2, Input::Wake);
+    world.run();
+    assert_eq!(world.fetches_asked, 1);
+    let mut asked_at = Vec::new();
+    for second in 1..40 {
+        let before = world.fetches_asked;
+        world.pass(Duration::from_millis(1_000));
+        if world.fetches_asked > before {
+            asked_at.push(second);
+        }
+    }
+    assert_eq!(asked_at, [1, 3, 7, 15, 23, 31, 39]);
+    world.loses_fetches = false;
+    world.pass(Duration::from_millis(8_000));
+    assert_caught_up(&world);
+}
+
+#[test]
 fn a_fetch_goes_on_from_another_peer_that_holds_the_same_snapshot() {
     let (mut world, _, slot) = with_one_behind();
     world.nodes[2].is_cut = true;

@@ -35,6 +35,8 @@ pub(crate) struct World {
     pub(crate) secrets: BTreeMap<SessionId, Secret>,
     /// Questions for snapshots are lost.
     pub(crate) loses_fetches: bool,
+    /// Questions for snapshots that nodes asked.
+    pub(crate) fetches_asked: usize,
     /// Digests of outcomes are lost, so that only snapshots show differences.
     pub(crate) loses_outcomes: bool,
     /// Trails of outcomes that asked for those of others.
@@ -94,6 +96,7 @@ impl World {
             seen: Vec::new(),
             secrets: BTreeMap::new(),
             loses_fetches: false,
+            fetches_asked: 0,
             loses_outcomes: false,
             trails_asked: 0,
             mail: VecDeque::new(),
@@ -249,10 +252,12 @@ impl World {
                 };
                 let kind = std::mem::discriminant(&fetch);
                 if let PeerMessage::Replica(message) = &message
-                    && self.loses_fetches
                     && std::mem::discriminant(message) == kind
                 {
-                    continue;
+                    self.fetches_asked += 1;
+                    if self.loses_fetches {
+                        continue;
+                    }
                 }
                 let is_of_outcomes = matches!(
                     &message,

@@ -6,10 +6,12 @@ are over, the load ends and the history, the object and the replicas are judged.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ages import Ages
 from catalogue import CATALOGUE
 from checker import judge
 from fault import Fault, Scene
@@ -19,7 +21,7 @@ from outages import Outage, answered_between, outage, p99_ms, slowed
 from recording import Recording
 from verdict import Verdict, show_progress
 from waiting import NeverHappened, hold, wait_until
-from workload import Workload
+from workload import Texts, Workload
 
 WHOLE_S = 30.0
 """After the last fault is healed the group is whole again; a restart on a loaded machine is part of it."""
@@ -72,11 +74,14 @@ class Campaign:
         history = self.directory / "history.jsonl"
         with Recording(history) as recording:
             load = Load(self.group.endpoint, self.workload, recording, self.clients, self.seed)
-            with load:
+            ages = self._ages()
+            with load, ages or contextlib.nullcontext():
                 wait_until(lambda: recording.counts()[0] > 20 * self.clients, 30.0, "a running load")
                 is_whole = self._all(names, recording, until_ns)
                 hold(CALM_S)
             self._judge_load(load, recording)
+            if ages is not None:
+                self.verdict.check(f"{self.title} told ages are true", ages.lies, ages.describe())
             if is_whole:
                 self._judge_object(recording)
             recording.flush()
@@ -87,6 +92,14 @@ class Campaign:
             seen = outage(operations, each.injected_ns, each.whole_ns)
             outages.setdefault(each.name, []).append(seen)
         return outages
+
+    def _ages(self) -> Ages | None:
+        if not isinstance(self.workload, Texts):
+            return None
+        name = self.group.plan.served.name
+        addresses = {member.number: self.group.network.listen(member.number) for member in self.group}
+        nodes = {number: f"quorate://{address}/{name}" for number, address in addresses.items()}
+        return Ages(self.group.endpoint, nodes)
 
     def _all(self, names: list[str], recording: Recording, until_ns: int | None) -> bool:
         """Whether the group was whole after each of them."""

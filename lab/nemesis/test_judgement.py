@@ -8,6 +8,7 @@ from typing import cast
 
 import pytest
 
+from ages import SLACK_NS, Ages, Marks, Told
 from catalogue import CATALOGUE, chosen, described, title_of, usual
 from fault import Scene
 from faults_clients import Descriptors
@@ -197,3 +198,24 @@ def test_nodes_get_their_own_commands_back_when_a_fault_ends_halfway(monkeypatch
         fault.prepare(scene)
     fault.heal(scene)
     assert [member.command for member in members] == [["quorate", "node", "run"]] * 3
+
+
+def test_an_age_that_begins_after_a_mark_that_is_missing_was_acknowledged_is_told() -> None:
+    """What is older than it must be is no lie, and a mark that nobody acknowledged is none either."""
+    marks = Marks("age-0", [10 * MS, 20 * MS, 30 * MS])
+    asked = 100 * MS
+
+    def told(seen: int, age_ns: int) -> Told:
+        return Told(2, asked, seen, age_ns)
+
+    assert told(2, asked - 30 * MS).lie(marks) is None
+    assert told(2, 2 * asked).lie(marks) is None
+    assert told(3, 0).lie(marks) is None
+    assert told(4, 0).lie(marks) is None
+    young = told(1, asked - 20 * MS - SLACK_NS - 1).lie(marks)
+    assert young is not None
+    assert "node 2" in young
+    ages = Ages("", {})
+    ages.judge(told(1, 0), marks)
+    ages.judge(told(3, 0), marks)
+    assert (ages.answers, len(ages.lies), ages.stalest_ns) == (2, 1, 80 * MS)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
 import urllib.request
 from contextlib import AbstractContextManager
@@ -91,3 +93,18 @@ def test_a_sandbox_that_is_switched_off_is_off_from_the_next_start_on_and_stays(
     for options, is_off in ((["--sandbox", "off"], True), ([], True), (["--sandbox", "on"], False)):
         with start(tmp_path / "data", home, *options) as ready:
             assert (sandbox(ready) == "off") is is_off, options
+
+
+def test_what_a_call_may_take_is_told_to_people_also_where_nobody_chose_it(tmp_path: Path) -> None:
+    home = make_home(tmp_path, "home")
+    command = [_local.program(), "up", "place:Place", "--nodes", "1", "--port", "0"]
+    environment = {**os.environ, "QUORATE_PYTHON": sys.executable}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=home, env=environment) as up:
+        assert up.stdout is not None
+        said = ""
+        while "stop with Ctrl-C" not in said:
+            line = up.stdout.readline()
+            assert line, said
+            said += line
+        up.terminate()
+    assert "a call may take 10 s (--call-timeout), its host 4096 MiB of memory (--host-memory)" in said

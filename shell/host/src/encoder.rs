@@ -6,7 +6,7 @@
 use crate::builtin::create;
 use crate::config::HostedObject;
 use crate::image::{ObjectImage, images_digest};
-use crate::limits::{ENCODER_NICENESS, IMAGES_PENDING_MAX};
+use crate::limits::{ENCODER_NICENESS, IMAGES_PENDING_MAX, LARGE_IMAGE_BYTES};
 use crate::object::{FrozenState, Object};
 use mio::Waker;
 use quorate_types::{ObjectId, Slot};
@@ -96,19 +96,26 @@ impl Encoder {
 }
 
 fn work(inbox: &Receiver<EncoderJob>, outbox: &SyncSender<EncoderDone>, waker: &Waker) {
-    // A refusal only means that encoding competes with calls at equal priority.
-    let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), ENCODER_NICENESS);
+    // How large the last state was says how large the next one is.
+    let mut image_bytes = 0;
     while let Ok(job) = inbox.recv() {
         let done = match job {
-            EncoderJob::Encode { slot, frozen } => encode(slot, frozen),
+            EncoderJob::Encode { slot, frozen } => {
+                let (bytes, done) = behind_calls(image_bytes, || encode(slot, frozen));
+                image_bytes = bytes;
+                done
+            }
             EncoderJob::Restore {
                 slot,
                 specs,
                 images,
-            } => EncoderDone::Restored {
-                slot,
-                outcome: restore(&specs, &images),
-            },
+            } => {
+                image_bytes = bytes_of(&images);
+                EncoderDone::Restored {
+                    slot,
+                    outcome: behind_calls(image_bytes, || restore(&specs, &images)),
+                }
+            }
             EncoderJob::Drop(object) => {
                 drop(object);
                 continue;
@@ -122,7 +129,30 @@ fn work(inbox: &Receiver<EncoderJob>, outbox: &SyncSender<EncoderDone>, waker: &
     }
 }
 
-fn encode(slot: Slot, frozen: Vec<(ObjectId, FrozenState)>) -> EncoderDone {
+/// Works for states of `image_bytes` while calls come first, on a thread of its own, because a thread that has given way may
+/// not take that back. For a large state it competes with calls at equal priority: the log grows until it is done.
+fn behind_calls<T: Send>(image_bytes: usize, work: impl FnOnce() -> T + Send) -> T {
+    if image_bytes >= LARGE_IMAGE_BYTES {
+        return work();
+    }
+    std::thread::scope(|scope| {
+        let nice = scope.spawn(|| {
+            let thread = Some(rustix::thread::gettid());
+            // A refusal only means that this competes with calls at equal priority.
+            let _ = rustix::process::setpriority_process(thread, ENCODER_NICENESS);
+            work()
+        });
+        nice.join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+fn bytes_of(images: &[ObjectImage]) -> usize {
+    images.iter().map(|image| image.image.len()).sum()
+}
+
+/// The images of these states, and how many bytes they have.
+fn encode(slot: Slot, frozen: Vec<(ObjectId, FrozenState)>) -> (usize, EncoderDone) {
     let images: Vec<ObjectImage> = frozen
         .into_iter()
         .map(|(object, state)| ObjectImage {
@@ -131,11 +161,13 @@ fn encode(slot: Slot, frozen: Vec<(ObjectId, FrozenState)>) -> EncoderDone {
         })
         .collect();
     let digest = images_digest(&images);
-    EncoderDone::Encoded {
+    let bytes = bytes_of(&images);
+    let done = EncoderDone::Encoded {
         slot,
         images,
         digest,
-    }
+    };
+    (bytes, done)
 }
 
 fn restore(specs: &[HostedObject], images: &[ObjectImage]) -> Result<LiveObjects, String> {
@@ -153,4 +185,23 @@ fn restore(specs: &[HostedObject], images: &[ObjectImage]) -> Result<LiveObjects
             Ok((spec.id, object))
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn niceness() -> i32 {
+        let thread = Some(rustix::thread::gettid());
+        rustix::process::getpriority_process(thread).expect("it is this thread")
+    }
+
+    #[test]
+    fn work_for_small_states_gives_way_to_calls_and_for_large_ones_does_not() {
+        let own = niceness();
+        let small = behind_calls(LARGE_IMAGE_BYTES - 1, niceness);
+        assert_eq!(small, own.max(ENCODER_NICENESS));
+        assert_eq!(behind_calls(LARGE_IMAGE_BYTES, niceness), own);
+        assert_eq!(niceness(), own, "what gave way has ended");
+    }
 }

@@ -6,6 +6,10 @@ use std::time::Duration;
 /// third one is refused: the replica tries again at its next snapshot.
 pub const IMAGES_PENDING_MAX: usize = 2;
 
+/// From this size of the state on, encoding does not give way to calls: with busy cores it would take seconds, and the log would
+/// grow in them by more than the state.
+pub const LARGE_IMAGE_BYTES: usize = 256 << 20;
+
 /// Niceness of the threads that encode: calls come first.
 pub const ENCODER_NICENESS: i32 = 10;
 

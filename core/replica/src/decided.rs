@@ -7,6 +7,7 @@
 use crate::limits::LINE_RETRY_MIN;
 use crate::local::clients::{opened_in, refuse, reply};
 use crate::local::internal::Purpose;
+use crate::local::reset::NamedState;
 use crate::objects::pipeline::{Calls, Work};
 use crate::replicated::kept::Freed;
 use crate::replicated::poison::{Death, Report};
@@ -49,7 +50,7 @@ impl<O: Ordering> Replica<O> {
             return;
         }
         self.replicated.stamped(batch.stamp());
-        let (admitted, mut checkpoint) = self.admit(slot, &batch, out);
+        let (admitted, mut checkpoint, reset) = self.admit(slot, &batch, out);
         if checkpoint && planted(Plant::SnapshotAtWrongSlot) {
             checkpoint = false;
             self.checkpoint_decided(slot, out);
@@ -67,7 +68,9 @@ impl<O: Ordering> Replica<O> {
         } else {
             self.free_replies(slot);
         }
-        if checkpoint {
+        if let Some(reset) = reset {
+            self.reset_decided(slot, reset, out);
+        } else if checkpoint {
             self.checkpoint_decided(slot, out);
         }
     }
@@ -85,16 +88,16 @@ impl<O: Ordering> Replica<O> {
         }
     }
 
-    /// Returns which calls execute, and whether the slot has a checkpoint.
+    /// Returns which calls execute, whether the slot has a checkpoint, and the reset that has an effect.
     fn admit(
         &mut self,
         slot: Slot,
         batch: &Batch,
         out: &mut Vec<Output<O::Message>>,
-    ) -> (Vec<u32>, bool) {
+    ) -> (Vec<u32>, bool, Option<NamedState>) {
         let commands = batch.commands();
         let mut admitted = Vec::with_capacity(commands.len());
-        let mut checkpoint = false;
+        let (mut checkpoint, mut reset) = (false, None);
         let mut at = 0;
         while at < commands.len() {
             let command = &commands[at];
@@ -112,10 +115,11 @@ impl<O: Ordering> Replica<O> {
             } else {
                 checkpoint |= command.body == Body::Checkpoint;
                 self.apply_meta(slot, at, command, out);
+                reset = reset.or(self.begin_reset(slot, command, out));
                 at += 1;
             }
         }
-        (admitted, checkpoint)
+        (admitted, checkpoint, reset)
     }
 
     /// Admits a run of calls of one session, and settles their waits if no outcome will follow.
@@ -228,6 +232,12 @@ impl<O: Ordering> Replica<O> {
                     self.checkpoint_landed();
                 }
             }
+            // After all calls of the slot: `begin_reset`.
+            Body::Reset { .. } => {}
+            Body::Thaw { slot } => {
+                self.internals.landed(command.id);
+                self.replicated.reset.ends(*slot);
+            }
             Body::Died { .. }
             | Body::Survived { .. }
             | Body::Retry { .. }
@@ -302,7 +312,9 @@ impl<O: Ordering> Replica<O> {
             | Body::Expire { .. }
             | Body::Lead { .. }
             | Body::Read { .. }
-            | Body::Checkpoint => {}
+            | Body::Checkpoint
+            | Body::Reset { .. }
+            | Body::Thaw { .. } => {}
         }
     }
 

@@ -143,6 +143,12 @@ pub(crate) const CLOCKS_WITHOUT_SHORTAGE: u32 = 2;
 /// How often a replica that differs from the majority asks for a checkpoint ahead of its objects.
 pub const HEAL_EVERY: Duration = Duration::from_millis(5_000);
 
+/// After so long a replica says again that a majority holds the state of a reset: what it said may be lost with a leader.
+pub const THAW_EVERY: Duration = Duration::from_millis(500);
+
+/// Resets of operators that wait for their slot at one node: one is meant, the others are repetitions.
+pub const RESETS_WAITING: usize = 16;
+
 /// Expiries proposed in one sweep: a mass expiry is spread over several batches.
 pub const EXPIRIES_PER_SWEEP: usize = 1024;
 

@@ -162,6 +162,7 @@ impl<O: Ordering> Replica<O> {
                 digest,
                 bytes: recovered.bytes,
             };
+            replica.shows_at_reset(now, report.slot, digest, &mut out);
             // A log that begins after this slot does not show that the snapshot is agreed: it begins there too when all of
             // it was lost. Only what the log says of agreed snapshots counts.
             replica.report_snapshot(now, report, &mut out);
@@ -266,6 +267,7 @@ impl<O: Ordering> Replica<O> {
         self.tend_log(now);
         self.tend_poison(now, out);
         self.tend_quarantine(now);
+        self.tend_reset(now, out);
         self.tend_missed();
         self.tend_drift(now, out);
         self.ask_for_reads(now, out);

@@ -2,7 +2,7 @@
 
 use crate::{ClockOffset, OutcomeDifference, Replica};
 use quorate_ordering::{Ordering, OrderingStatus};
-use quorate_types::{Slot, Time};
+use quorate_types::{Digest, Slot, Time};
 
 /// A replica's state for status pages, metrics and tests.
 #[derive(Clone, PartialEq, Debug)]
@@ -17,6 +17,8 @@ pub struct ReplicaStatus {
     pub executed: Slot,
     /// The newest durable snapshot of this node; slot 0 if it has none.
     pub snapshot: Slot,
+    /// What that snapshot holds.
+    pub snapshot_digest: Option<Digest>,
     /// The newest snapshot that a majority holds with equal digests.
     pub stable: Slot,
     /// The last slot trimmed from the log.
@@ -54,6 +56,8 @@ pub struct ReplicaStatus {
     pub diverged: Option<Slot>,
     /// The slot at which no majority of replicas agrees on the state.
     pub frozen: Option<Slot>,
+    /// The slot of the operator's reset through which these objects have to come.
+    pub reset: Option<Slot>,
     /// The newest difference between replicas' outcomes that was found since the node started.
     pub difference: Option<OutcomeDifference>,
     /// How far the own clock and agreed time are from a majority's clocks.
@@ -73,6 +77,7 @@ impl<O: Ordering> Replica<O> {
             applied: self.replicated.applied,
             executed,
             snapshot: self.agreement.own().map_or(Slot::ZERO, |own| own.slot),
+            snapshot_digest: self.agreement.own().map(|own| own.digest),
             stable: self.agreement.stable(),
             trimmed: ordering.trimmed,
             lag: ordering.known.since(executed),
@@ -91,6 +96,7 @@ impl<O: Ordering> Replica<O> {
             is_fetching: self.fetch.is_active(),
             diverged: self.quarantine.diverged(),
             frozen: self.quarantine.frozen(),
+            reset: self.quarantine.reset().map(|own| own.slot()),
             healed: self.quarantine.healed(),
             difference: self.drift.found(),
             clocks: self.clocks.offset(),

@@ -1,6 +1,6 @@
 //! Operations that have no answer yet, in the order in which they were begun.
 
-use quorate_types::{ObjectId, ReadLevel, Time, Value};
+use quorate_types::{Digest, NodeId, ObjectId, ReadLevel, Slot, Time, Value};
 use std::collections::VecDeque;
 
 /// Names an operation of one client for as long as the client lives.
@@ -44,6 +44,17 @@ pub enum Operation {
     },
     /// A snapshot on every replica.
     Checkpoint,
+    /// In a frozen group, the state of one replica for every replica.
+    Reset {
+        /// The node of the replica.
+        node: NodeId,
+        /// The start of that node.
+        boot: u64,
+        /// The slot of its snapshot.
+        slot: Slot,
+        /// What that snapshot holds.
+        digest: Digest,
+    },
 }
 
 impl Operation {
@@ -51,7 +62,7 @@ impl Operation {
     pub(crate) fn payload_len(&self) -> usize {
         match self {
             Operation::Call { payload, .. } | Operation::Read { payload, .. } => payload.len(),
-            Operation::Checkpoint => 0,
+            Operation::Checkpoint | Operation::Reset { .. } => 0,
         }
     }
 }

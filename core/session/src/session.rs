@@ -227,7 +227,7 @@ impl ClientSession {
         }
         let ticket = match pending.operation {
             Operation::Call { .. } => Ticket::Call(self.calls.push(pending)),
-            Operation::Read { .. } | Operation::Checkpoint => {
+            Operation::Read { .. } | Operation::Checkpoint | Operation::Reset { .. } => {
                 Ticket::Request(self.requests.push(pending))
             }
         };
@@ -500,6 +500,18 @@ impl ClientSession {
                 },
             }),
             Operation::Checkpoint => Some(FromClient::Checkpoint { request: number }),
+            &Operation::Reset {
+                node,
+                boot,
+                slot,
+                digest,
+            } => Some(FromClient::Reset {
+                request: number,
+                node,
+                boot,
+                slot,
+                digest,
+            }),
             Operation::Call { .. } => None,
         }
     }

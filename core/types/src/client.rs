@@ -1,6 +1,8 @@
 //! What clients and replicas say to each other once they are connected.
 
-use crate::{CommandId, Duration, NodeId, ObjectId, Secret, SecretHash, SessionId, Slot, Value};
+use crate::{
+    CommandId, Digest, Duration, NodeId, ObjectId, Secret, SecretHash, SessionId, Slot, Value,
+};
 
 /// A client's request to the replica that it is connected to.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -57,6 +59,20 @@ pub enum FromClient {
     Checkpoint {
         /// The number of the request on this connection.
         request: u64,
+    },
+    /// An operator's word in a frozen group: the state of one replica becomes every replica's. Answered by
+    /// [`ToClient::Checkpointed`] with the slot after which that replica's state counts.
+    Reset {
+        /// The number of the request on this connection.
+        request: u64,
+        /// The node of the replica.
+        node: NodeId,
+        /// The start of that node.
+        boot: u64,
+        /// The slot of its snapshot, at or after the one at which the objects froze.
+        slot: Slot,
+        /// What that snapshot holds.
+        digest: Digest,
     },
 }
 
@@ -194,6 +210,10 @@ pub enum Refusal {
     StorageFull,
     /// This replica has not executed what this client has seen elsewhere: ask another.
     Behind,
+    /// Nothing is to be reset: the objects here are not frozen. Nothing has changed.
+    NotFrozen,
+    /// The replica named has no snapshot with this digest at this slot, as far as is known here. Nothing has changed.
+    NoSuchSnapshot,
 }
 
 impl Refusal {
@@ -211,7 +231,9 @@ impl Refusal {
             | Refusal::TooLarge
             | Refusal::NoSnapshots
             | Refusal::StorageFull
-            | Refusal::Behind => false,
+            | Refusal::Behind
+            | Refusal::NotFrozen
+            | Refusal::NoSuchSnapshot => false,
         }
     }
 }

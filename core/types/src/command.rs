@@ -1,6 +1,6 @@
 //! Commands and the batches in which they are ordered.
 
-use crate::{Ballot, NodeId, ObjectId, SecretHash, SessionId, Slot, Wall};
+use crate::{Ballot, Digest, NodeId, ObjectId, SecretHash, SessionId, Slot, Wall};
 use bytes::Bytes;
 use std::fmt;
 use std::sync::Arc;
@@ -128,6 +128,24 @@ pub enum Body {
         /// Its index in the batch of that slot.
         index: u32,
     },
+    /// At an operator's request, the state of one replica becomes every replica's: no majority agrees. All stop after this
+    /// command's slot, and go on from the state that the replica has there. It does nothing where an earlier one has ended and
+    /// `slot` is not after it.
+    Reset {
+        /// The node whose state counts.
+        node: NodeId,
+        /// Its start; a later one does not speak for it.
+        boot: u64,
+        /// The slot of a snapshot of that node.
+        slot: Slot,
+        /// What it holds. If it holds something else by now, the node says nothing and the objects stay frozen.
+        digest: Digest,
+    },
+    /// A majority of the replicas holds the state that the [`Body::Reset`] of this slot made theirs: the objects may answer.
+    Thaw {
+        /// The slot of the reset.
+        slot: Slot,
+    },
 }
 
 impl Command {
@@ -148,7 +166,9 @@ impl Command {
                 | Body::Survived { .. }
                 | Body::Retry { .. }
                 | Body::Keep { .. }
-                | Body::Skip { .. } => 0,
+                | Body::Skip { .. }
+                | Body::Reset { .. }
+                | Body::Thaw { .. } => 0,
             }
     }
 }

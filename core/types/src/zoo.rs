@@ -192,11 +192,17 @@ pub enum Plant {
     LostReportsTrusted,
     /// A damaged acceptor that a snapshot took past slots calls them decided in its log, where votes for other batches stand.
     WatermarkOverJump,
+    /// Objects that hold something else than the state that an operator chose are served with the others.
+    ResetThawsOthers,
+    /// A replica that goes on from a snapshot does not know that an operator has chosen a state before it.
+    ResetForgotten,
+    /// The objects answer from the state that an operator chose before a majority holds it.
+    ThawWithoutMajority,
 }
 
 impl Plant {
     /// All of them.
-    pub const ALL: [Plant; 93] = [
+    pub const ALL: [Plant; 96] = [
         Plant::AcknowledgeBeforeSync,
         Plant::PromiseBeforeSync,
         Plant::ForgetPromise,
@@ -290,6 +296,9 @@ impl Plant {
         Plant::CopyExecutesUnheard,
         Plant::LostReportsTrusted,
         Plant::WatermarkOverJump,
+        Plant::ResetThawsOthers,
+        Plant::ResetForgotten,
+        Plant::ThawWithoutMajority,
     ];
 
     /// Plants that show only where several faults meet: the simulator is given more seeds to find them.

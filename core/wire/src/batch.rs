@@ -10,8 +10,9 @@ use crate::codec::{Reader, detach, put_bytes, put_count, put_flag};
 use crate::frame_pieces::SharedBody;
 use crate::limits::{LARGE_FRAME_BYTES, SHARE_BYTES_MIN};
 use crate::words::{
-    put_ballot, put_command_id, put_node, put_secret_hash, put_session, put_slot, take_ballot,
-    take_command_id, take_node, take_secret_hash, take_session, take_slot,
+    put_ballot, put_command_id, put_digest, put_node, put_secret_hash, put_session, put_slot,
+    take_ballot, take_command_id, take_digest, take_node, take_secret_hash, take_session,
+    take_slot,
 };
 use bytes::{BufMut, Bytes, BytesMut};
 use quorate_types::{Batch, Body, Command, Stamp, Wall};
@@ -42,7 +43,9 @@ fn encode(batch: &Batch) -> Bytes {
         | Body::Survived { .. }
         | Body::Retry { .. }
         | Body::Keep { .. }
-        | Body::Skip { .. } => COMMAND_BYTES_MIN,
+        | Body::Skip { .. }
+        | Body::Reset { .. }
+        | Body::Thaw { .. } => COMMAND_BYTES_MIN,
     });
     let mut buf = BytesMut::with_capacity(HEAD_BYTES + calls.sum::<usize>());
     put_head(&mut buf, batch);
@@ -164,6 +167,8 @@ const DIED: u8 = 9;
 const SURVIVED: u8 = 10;
 const RETRY: u8 = 11;
 const KEEP: u8 = 12;
+const RESET: u8 = 13;
+const THAW: u8 = 14;
 
 #[inline]
 pub(crate) fn put_command(buf: &mut BytesMut, command: &Command) {
@@ -190,6 +195,8 @@ pub(crate) fn put_command(buf: &mut BytesMut, command: &Command) {
         Body::Survived { .. } => SURVIVED,
         Body::Retry { .. } => RETRY,
         Body::Keep { .. } => KEEP,
+        Body::Reset { .. } => RESET,
+        Body::Thaw { .. } => THAW,
     };
     buf.put_u8(tag);
     put_command_id(buf, command.id);
@@ -241,6 +248,18 @@ fn put_fields(buf: &mut BytesMut, body: &Body) {
             put_slot(buf, *slot);
             buf.put_u32_le(*index);
         }
+        Body::Reset {
+            node,
+            boot,
+            slot,
+            digest,
+        } => {
+            put_node(buf, *node);
+            buf.put_u64_le(*boot);
+            put_slot(buf, *slot);
+            put_digest(buf, digest);
+        }
+        Body::Thaw { slot } => put_slot(buf, *slot),
     }
 }
 
@@ -304,6 +323,15 @@ fn take_other(r: &mut Reader<'_>, tag: u8) -> Result<Command, WireError> {
         SKIP => Body::Skip {
             slot: take_slot(r)?,
             index: r.u32("index")?,
+        },
+        RESET => Body::Reset {
+            node: take_node(r)?,
+            boot: r.counter("boot")?,
+            slot: take_slot(r)?,
+            digest: take_digest(r)?,
+        },
+        THAW => Body::Thaw {
+            slot: take_slot(r)?,
         },
         tag => {
             return Err(WireError::UnknownTag {

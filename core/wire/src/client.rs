@@ -7,14 +7,14 @@ use crate::WireError;
 use crate::codec::{Reader, detach, in_range, put_bytes, put_count};
 use crate::frame_pieces::SharedBody;
 use crate::limits::{COUNTER_LIMIT, LARGE_FRAME_BYTES, SHARE_BYTES_MIN};
+use crate::refusal::{put_refusal, take_refusal};
 use crate::words::{
-    put_command_id, put_node, put_secret_hash, put_session, put_slot, take_command_id, take_node,
-    take_secret_hash, take_session, take_slot,
+    put_command_id, put_digest, put_node, put_secret_hash, put_session, put_slot, take_command_id,
+    take_digest, take_node, take_secret_hash, take_session, take_slot,
 };
 use bytes::{BufMut, Bytes, BytesMut};
 use quorate_types::{
-    Ask, CommandId, Duration, FromClient, ObjectId, Outcome, ReadLevel, Refusal, Secret, SessionId,
-    ToClient,
+    Ask, CommandId, Duration, FromClient, ObjectId, Outcome, ReadLevel, Secret, SessionId, ToClient,
 };
 
 const OPEN: u8 = 1;
@@ -24,6 +24,7 @@ const KEEP_ALIVE: u8 = 4;
 const CLOSE: u8 = 5;
 const CHECKPOINT: u8 = 6;
 const ATTACH: u8 = 7;
+const RESET: u8 = 8;
 
 /// Bytes of a call behind its tag, without the payload.
 pub(crate) const CALL_BYTES: usize = 32;
@@ -93,6 +94,20 @@ pub fn put_request(buf: &mut BytesMut, message: &FromClient) {
         FromClient::Checkpoint { request } => {
             buf.put_u8(CHECKPOINT);
             buf.put_u64_le(*request);
+        }
+        FromClient::Reset {
+            request,
+            node,
+            boot,
+            slot,
+            digest,
+        } => {
+            buf.put_u8(RESET);
+            buf.put_u64_le(*request);
+            put_node(buf, *node);
+            buf.put_u64_le(*boot);
+            put_slot(buf, *slot);
+            put_digest(buf, digest);
         }
     }
 }
@@ -288,6 +303,13 @@ fn take_request(r: &mut Reader<'_>) -> Result<FromClient, WireError> {
         }),
         CHECKPOINT => Ok(FromClient::Checkpoint {
             request: r.u64("request number")?,
+        }),
+        RESET => Ok(FromClient::Reset {
+            request: r.u64("request number")?,
+            node: take_node(r)?,
+            boot: r.counter("boot")?,
+            slot: take_slot(r)?,
+            digest: take_digest(r)?,
         }),
         tag => Err(WireError::UnknownTag {
             what: "request",
@@ -530,53 +552,4 @@ fn take_ask(r: &mut Reader<'_>) -> Result<Ask, WireError> {
         4 => Ok(Ask::Session(take_session(r)?)),
         tag => Err(WireError::UnknownTag { what: "ask", tag }),
     }
-}
-
-const REFUSALS: [Refusal; 13] = [
-    Refusal::NotOrdered,
-    Refusal::Unknown,
-    Refusal::Overloaded,
-    Refusal::SessionExpired,
-    Refusal::ReplyGone,
-    Refusal::SequenceReused,
-    Refusal::NoSuchObject,
-    Refusal::NotServing,
-    Refusal::NoLeader,
-    Refusal::TooLarge,
-    Refusal::NoSnapshots,
-    Refusal::StorageFull,
-    Refusal::Behind,
-];
-
-pub(crate) fn put_refusal(buf: &mut BytesMut, refusal: Refusal) {
-    buf.put_u8(refusal_number(refusal));
-}
-
-fn refusal_number(refusal: Refusal) -> u8 {
-    match refusal {
-        Refusal::NotOrdered => 1,
-        Refusal::Unknown => 2,
-        Refusal::Overloaded => 3,
-        Refusal::SessionExpired => 4,
-        Refusal::ReplyGone => 5,
-        Refusal::SequenceReused => 6,
-        Refusal::NoSuchObject => 7,
-        Refusal::NotServing => 8,
-        Refusal::NoLeader => 9,
-        Refusal::TooLarge => 10,
-        Refusal::NoSnapshots => 11,
-        Refusal::StorageFull => 12,
-        Refusal::Behind => 13,
-    }
-}
-
-pub(crate) fn take_refusal(r: &mut Reader<'_>) -> Result<Refusal, WireError> {
-    let tag = r.u8("refusal")?;
-    usize::from(tag)
-        .checked_sub(1)
-        .and_then(|index| REFUSALS.get(index).copied())
-        .ok_or(WireError::UnknownTag {
-            what: "refusal",
-            tag,
-        })
 }

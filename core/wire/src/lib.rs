@@ -22,6 +22,7 @@ mod link_proof;
 mod peer;
 mod reach;
 mod record;
+mod refusal;
 mod snapshot;
 pub mod value;
 mod view;

@@ -30,7 +30,7 @@ use quorate_replica::{ReplyImage, SessionImage, SnapshotCore};
 use quorate_types::{ObjectId, Stamp, Wall};
 
 /// The version of the layout that this build writes.
-pub const SNAPSHOT_VERSION: u16 = 5;
+pub const SNAPSHOT_VERSION: u16 = 6;
 
 /// Bytes of a snapshot's head.
 pub const SNAPSHOT_HEAD_BYTES: usize = 16;
@@ -155,7 +155,7 @@ fn take_names(r: &mut Reader<'_>, objects: u32) -> Result<Vec<String>, WireError
 /// #         quorums: Quorums::majority(1).unwrap(), window: 8, persistence: Persistence::Memory,
 /// #         objects: vec![],
 /// #     },
-/// #     lead_ballot: Ballot::ZERO, lead_slot: Slot::ZERO, sessions: vec![],
+/// #     lead_ballot: Ballot::ZERO, lead_slot: Slot::ZERO, reset: Slot::ZERO, sessions: vec![],
 /// # };
 /// use quorate_wire::{Snapshot, image_head, snapshot_front};
 /// let front = snapshot_front(&core, ["account"]);
@@ -230,6 +230,7 @@ pub fn put_snapshot_core(buf: &mut BytesMut, core: &SnapshotCore) {
     put_view(buf, &core.view);
     put_ballot(buf, core.lead_ballot);
     put_slot(buf, core.lead_slot);
+    put_slot(buf, core.reset);
     put_list(buf, &core.sessions, put_image);
 }
 
@@ -250,6 +251,7 @@ pub fn take_snapshot_core(bytes: &Bytes) -> Result<SnapshotCore, WireError> {
         view: take_view(&mut r)?,
         lead_ballot: take_ballot(&mut r)?,
         lead_slot: take_slot(&mut r)?,
+        reset: take_slot(&mut r)?,
         sessions: r.list("sessions", SESSIONS_MAX, SESSION_BYTES_MIN, take_image)?,
     };
     r.end("snapshot core")?;

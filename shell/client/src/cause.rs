@@ -47,6 +47,14 @@ pub enum CallCause {
     /// Snapshots are off in this group.
     #[error("this group runs without snapshots")]
     NoSnapshots,
+    /// Nothing is frozen there: no reset is to be made.
+    #[error("the objects are not frozen, and nothing has changed")]
+    NotFrozen,
+    /// The replica named has no such snapshot, as far as the node that was asked knows.
+    #[error(
+        "the replica has no snapshot with this digest at this slot any more, and nothing has changed"
+    )]
+    NoSuchSnapshot,
     /// This node's storage is full; another may have room.
     #[error("the storage is full, nothing has happened")]
     StorageFull,
@@ -67,7 +75,7 @@ pub enum CallCause {
 
 impl CallCause {
     /// Every cause.
-    pub const ALL: [CallCause; 16] = [
+    pub const ALL: [CallCause; 18] = [
         CallCause::DeadlinePassed,
         CallCause::ConnectionLost,
         CallCause::NotOrdered,
@@ -81,6 +89,8 @@ impl CallCause {
         CallCause::NoLeader,
         CallCause::TooLarge,
         CallCause::NoSnapshots,
+        CallCause::NotFrozen,
+        CallCause::NoSuchSnapshot,
         CallCause::StorageFull,
         CallCause::OtherCluster {
             pinned: ClusterId(0),
@@ -106,6 +116,8 @@ impl CallCause {
             CallCause::NoLeader => "no_leader",
             CallCause::TooLarge => "too_large",
             CallCause::NoSnapshots => "no_snapshots",
+            CallCause::NotFrozen => "not_frozen",
+            CallCause::NoSuchSnapshot => "no_such_snapshot",
             CallCause::StorageFull => "storage_full",
             CallCause::OtherCluster { .. } => "other_cluster",
             CallCause::ClientClosed => "client_closed",
@@ -118,7 +130,9 @@ impl CallCause {
             CallCause::SequenceReused
             | CallCause::NoSuchObject
             | CallCause::TooLarge
-            | CallCause::NoSnapshots => true,
+            | CallCause::NoSnapshots
+            | CallCause::NotFrozen
+            | CallCause::NoSuchSnapshot => true,
             CallCause::DeadlinePassed
             | CallCause::ConnectionLost
             | CallCause::NotOrdered
@@ -153,6 +167,8 @@ impl From<Failure> for CallCause {
                 Refusal::NoLeader => CallCause::NoLeader,
                 Refusal::TooLarge => CallCause::TooLarge,
                 Refusal::NoSnapshots => CallCause::NoSnapshots,
+                Refusal::NotFrozen => CallCause::NotFrozen,
+                Refusal::NoSuchSnapshot => CallCause::NoSuchSnapshot,
                 Refusal::StorageFull => CallCause::StorageFull,
             },
         }

@@ -301,7 +301,8 @@ fn weight(request: &Result<FromClient, WireError>) -> usize {
             | FromClient::Attach { .. }
             | FromClient::KeepAlive { .. }
             | FromClient::Close { .. }
-            | FromClient::Checkpoint { .. },
+            | FromClient::Checkpoint { .. }
+            | FromClient::Reset { .. },
         )
         | Err(_) => 0,
     }
@@ -313,7 +314,7 @@ pub(crate) fn debt_of(request: &FromClient) -> u32 {
     match request {
         FromClient::Call { .. } | FromClient::Read { .. } => 0,
         FromClient::Attach { .. } | FromClient::KeepAlive { .. } | FromClient::Close { .. } => 1,
-        FromClient::Open { .. } | FromClient::Checkpoint { .. } => 4,
+        FromClient::Open { .. } | FromClient::Checkpoint { .. } | FromClient::Reset { .. } => 4,
     }
 }
 
@@ -335,7 +336,9 @@ pub(crate) fn is_wrong(answer: &ToClient) -> bool {
         | Refusal::NotServing
         | Refusal::NoLeader
         | Refusal::StorageFull
-        | Refusal::Behind => false,
+        | Refusal::Behind
+        | Refusal::NotFrozen
+        | Refusal::NoSuchSnapshot => false,
     }
 }
 

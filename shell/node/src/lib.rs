@@ -44,6 +44,7 @@ pub use config::{
 pub use drift::DriftStatus;
 pub use error::NodeError;
 pub use observing::group_ends;
+pub use quarantine_file::digest_of_text;
 pub use start::run;
 pub use status::{Counts, NodeStatus, PeerLink, ViewStatus};
 pub use stuck_call::StuckCallStatus;

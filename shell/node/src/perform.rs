@@ -87,7 +87,7 @@ impl Node {
             Output::OutcomesDiffer(difference) => self.outcomes_differ(&difference),
             Output::ClocksDiffer(offset) => self.clocks_differ(offset),
             Output::Healed { slot } => {
-                tracing::warn!(%slot, "healed: the objects hold the majority's snapshot and are served again");
+                tracing::warn!(%slot, "healed: the objects hold the state that counts, and are served again");
                 self.quarantine_file.forget();
             }
         }
@@ -130,7 +130,7 @@ impl Node {
             ),
             Quarantine::Frozen { slot } => tracing::error!(
                 %slot,
-                "no majority of replicas agrees on the objects' state: they answer no calls; keep all data directories and choose the replica whose state counts"
+                "no majority of replicas agrees on the objects' state: they answer no calls; keep all data directories, and choose the replica whose state counts with `quorate object reset --from NODE`"
             ),
         }
         self.quarantine_file.remember(quarantine);

@@ -137,10 +137,17 @@ fn digest_of([replicated, state]: &[String; 2]) -> Option<Digest> {
     })
 }
 
-/// A digest as logs show it.
+/// A digest as logs and status documents show it.
 pub(crate) fn hex(digest: &Digest) -> String {
     let [replicated, state] = halves(digest);
     format!("{replicated}:{state}")
+}
+
+/// The digest that a status document shows.
+#[must_use]
+pub fn digest_of_text(text: &str) -> Option<Digest> {
+    let (replicated, state) = text.split_once(':')?;
+    digest_of(&[replicated.to_owned(), state.to_owned()])
 }
 
 #[cfg(test)]
@@ -170,6 +177,13 @@ mod tests {
         open().forget();
         open().forget();
         assert_eq!(open().read().unwrap(), None);
+    }
+
+    #[test]
+    fn a_digest_is_read_back_from_its_text() {
+        assert_eq!(digest_of_text(&hex(&digest(0xfe))), Some(digest(0xfe)));
+        assert_eq!(digest_of_text("12"), None);
+        assert_eq!(digest_of_text("12:34"), None);
     }
 
     #[test]

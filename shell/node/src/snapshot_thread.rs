@@ -437,6 +437,7 @@ mod tests {
             },
             lead_ballot: Ballot::ZERO,
             lead_slot: Slot::ZERO,
+            reset: Slot::ZERO,
             sessions: Vec::new(),
         }
     }

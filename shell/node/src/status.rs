@@ -6,6 +6,7 @@ use crate::journal::Journal;
 use crate::limits::CURRENT_WITHIN;
 use crate::node::Node;
 use crate::observing::Observing;
+use crate::quarantine_file::hex;
 use crate::stuck_call::StuckCallStatus;
 use bytes::Bytes;
 use quorate_ordering::Role;
@@ -52,6 +53,9 @@ pub struct NodeStatus {
     pub executed: u64,
     /// Slot of the newest durable snapshot.
     pub snapshot: u64,
+    /// What that snapshot holds: two hashes in hexadecimal digits.
+    #[serde(default)]
+    pub snapshot_digest: Option<String>,
     /// The newest snapshot that failed here since one was taken.
     #[serde(default)]
     pub snapshot_failed: Option<SnapshotFailure>,
@@ -71,6 +75,9 @@ pub struct NodeStatus {
     pub diverged: Option<u64>,
     /// The slot at which no majority agrees.
     pub frozen: Option<u64>,
+    /// The slot of the operator's reset whose state these objects are waiting for or fetching.
+    #[serde(default)]
+    pub reset: Option<u64>,
     /// The slot of the majority's snapshot with which this replica last healed.
     #[serde(default)]
     pub healed: Option<u64>,
@@ -245,6 +252,7 @@ impl Node {
             decided: status.decided.0,
             executed: status.executed.0,
             snapshot: status.snapshot.0,
+            snapshot_digest: status.snapshot_digest.as_ref().map(hex),
             snapshot_failed: self
                 .snapshots
                 .failed()
@@ -259,6 +267,7 @@ impl Node {
             digest: format!("{:016x}", status.digest),
             diverged: status.diverged.map(|slot| slot.0),
             frozen: status.frozen.map(|slot| slot.0),
+            reset: status.reset.map(|slot| slot.0),
             healed: status.healed.map(|slot| slot.0),
             drift: status
                 .difference

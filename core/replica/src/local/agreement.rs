@@ -76,6 +76,11 @@ impl Agreement {
         agreed.map(|(_, digest)| *digest)
     }
 
+    /// Whether a digest is agreed at `slot` or later, as far as that is known.
+    pub(crate) fn is_agreed_since(&self, slot: Slot) -> bool {
+        self.agreed.back().is_some_and(|(at, _)| *at >= slot)
+    }
+
     /// The snapshot to send to a peer that needs one at or above `slot`: the newest that is kept here and agreed.
     pub(crate) fn servable(&self, own: NodeId, slot: Slot) -> Option<(Slot, Digest)> {
         let kept = self.agreed.iter().rev().copied();
@@ -241,7 +246,13 @@ impl<O: Ordering> Replica<O> {
         if to.is_empty() || self.quarantine.is_diverged() {
             return;
         }
-        let own = self.agreement.own.map(|own| ReplicaMessage::Durable {
+        // What is held at a reset counts only if it is what the operator chose.
+        let is_told = |own: &SnapshotReport| {
+            self.quarantine.reset().is_none()
+                || self.agreement.agreed_at(own.slot) == Some(own.digest)
+        };
+        let own = self.agreement.own.filter(is_told);
+        let own = own.map(|own| ReplicaMessage::Durable {
             slot: own.slot,
             digest: own.digest,
             bytes: own.bytes,
@@ -264,12 +275,17 @@ impl<O: Ordering> Replica<O> {
         }
         let own = self.agreement.own;
         let is_stable = own.is_none_or(|own| own.slot <= self.agreement.stable);
-        if is_stable || self.quarantine.is_set() {
+        if is_stable || self.is_silent() {
             self.agreement.report_at = None;
         } else {
             self.agreement.report_at = Some(now + REPORT_EVERY);
             self.repeat_report(self.other_replicas(), out);
         }
+    }
+
+    /// Whether these objects have no say: they differ, or nobody does.
+    fn is_silent(&self) -> bool {
+        self.quarantine.is_set() && self.quarantine.reset().is_none()
     }
 
     /// A peer's snapshot is durable there.
@@ -288,7 +304,7 @@ impl<O: Ordering> Replica<O> {
         self.fetch_reported(now, from, report.slot, out);
         // Who reports may lack the reports of others, and nobody may be left to repeat them.
         if let Some(digest) = self.agreement.agreed_at(report.slot)
-            && !self.quarantine.is_set()
+            && !self.is_silent()
         {
             let slot = report.slot;
             out.push(Output::Send {
@@ -302,7 +318,12 @@ impl<O: Ordering> Replica<O> {
     fn judge(&mut self, now: Time, slot: Slot, out: &mut Vec<Output<O::Message>>) {
         let stuck = self.replicated.poison.stuck(slot);
         let digest_of = |node| self.agreement.report_of(node, slot).map(|own| own.digest);
-        match verdict(&self.config.view, stuck, digest_of) {
+        // Up to a reset it is the operator who has judged.
+        let verdict = match slot <= self.replicated.reset.slot() {
+            true => MajorityVerdict::Open,
+            false => verdict(&self.config.view, stuck, digest_of),
+        };
+        match verdict {
             MajorityVerdict::Agreed(digest) => self.agreed(now, slot, digest, out),
             MajorityVerdict::Split => self.freeze(slot, out),
             MajorityVerdict::Open => {}
@@ -342,6 +363,7 @@ impl<O: Ordering> Replica<O> {
         }
         self.agreement.keep_agreed(self.config.own, slot);
         match self.agreement.report_of(self.config.own, slot) {
+            Some(_) if slot <= self.replicated.reset.slot() => {}
             Some(own) if own.digest != digest => {
                 self.diverged(now, slot, own.digest, digest, out);
             }

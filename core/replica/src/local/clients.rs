@@ -68,6 +68,7 @@ impl<O: Ordering> Replica<O> {
                 }
             }
             FromClient::Checkpoint { request } => self.client_checkpoint(from, request, out),
+            FromClient::Reset { .. } => self.client_reset(from, &message, out),
         }
     }
 
@@ -359,6 +360,9 @@ impl<O: Ordering> Replica<O> {
             Some(Purpose::Checkpoint) => self.checkpoint_refused(refusal, out),
             Some(Purpose::Poison) => self.own_poison.lost_sight(),
             Some(Purpose::Read(read)) => self.unconfirmed(read, out),
+            Some(Purpose::Reset(to, request)) => self.reset_refused((to, request), refusal, out),
+            // It is said again.
+            Some(Purpose::Thaw) => {}
             None if id.sequence == 0 => drop(self.closes.remove(&id.session)),
             None => self.call_refused(id, refusal, out),
         }

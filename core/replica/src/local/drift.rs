@@ -228,7 +228,9 @@ impl<O: Ordering> Replica<O> {
             .values()
             .flat_map(|(_, trail)| [trail.after, trail.upto]);
         let first = differences.values().map(|first| first.slot);
-        let slots: BTreeSet<Slot> = ends.chain(first).collect();
+        // Up to a reset the replicas differed, and an operator has said who counts.
+        let reset = self.replicated.reset.slot();
+        let slots: BTreeSet<Slot> = ends.chain(first).filter(|slot| *slot > reset).collect();
         for node in trails.keys() {
             if differences.contains_key(node) {
                 self.drift.suspect(now, *node);

@@ -193,7 +193,9 @@ impl<O: Ordering> Replica<O> {
 
     /// Whether the objects need a snapshot in any case.
     fn is_held(&self) -> bool {
-        self.quarantine.is_diverged() || self.own_poison.is_stranded()
+        self.quarantine.is_diverged()
+            || self.quarantine.reset().is_some()
+            || self.own_poison.is_stranded()
     }
 
     /// The peer asked last did not help: the next one may, but a round without help ends in a pause.
@@ -556,7 +558,7 @@ impl<O: Ordering> Replica<O> {
 
     fn servable(&self, slot: Slot, offset: u64) -> Option<(Slot, Digest)> {
         let own = self.config.own;
-        if self.quarantine.is_set() {
+        if self.quarantine.is_set() && self.quarantine.reset().is_none() {
             None
         } else if offset == 0 {
             self.agreement.servable(own, slot)

@@ -1,7 +1,7 @@
 //! Commands that the replica itself submits, with ids that no other submission has.
 
 use quorate_ordering::ReadId;
-use quorate_types::{Body, Command, CommandId, NodeId, SecretHash, SessionId};
+use quorate_types::{Body, Command, CommandId, ConnectionId, NodeId, SecretHash, SessionId};
 use std::collections::BTreeMap;
 
 /// The purpose of an internal command.
@@ -19,6 +19,10 @@ pub(crate) enum Purpose {
     Poison,
     /// Marks the place of a group of ordered reads.
     Read(ReadId),
+    /// An operator's reset, at this request of a client.
+    Reset(ConnectionId, u64),
+    /// Says that a majority holds the state of a reset.
+    Thaw,
 }
 
 /// Internal commands that are being ordered.

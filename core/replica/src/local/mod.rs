@@ -16,5 +16,6 @@ pub(crate) mod line;
 pub(crate) mod poison;
 pub(crate) mod quarantine;
 pub(crate) mod reads;
+pub(crate) mod reset;
 pub(crate) mod storage;
 pub(crate) mod waiting;

@@ -92,7 +92,9 @@ impl Word {
             | Body::Lead { .. }
             | Body::Read { .. }
             | Body::Checkpoint
-            | Body::Skip { .. } => None,
+            | Body::Skip { .. }
+            | Body::Reset { .. }
+            | Body::Thaw { .. } => None,
         }
     }
 }

@@ -2,11 +2,12 @@
 //! if no majority agrees.
 //!
 //! The node remembers it over a restart. A replica that differs stops executing and heals: it asks for a
-//! checkpoint, fetches the agreed snapshot and continues from it. Frozen objects stay frozen, because
-//! nobody can say which state is right. The node's votes count all the same.
+//! checkpoint, fetches the agreed snapshot and continues from it. Frozen objects stay frozen until an operator
+//! says which state counts (`reset.rs`), because nobody else can. The node's votes count all the same.
 
 use crate::limits::HEAL_EVERY;
 use crate::local::clients::refuse;
+use crate::local::reset::OwnReset;
 use crate::{Output, Replica};
 use quorate_ordering::Ordering;
 use quorate_types::zoo::{Plant, planted};
@@ -41,7 +42,11 @@ pub(crate) struct ObjectsStanding {
     /// healed: until then a restart may begin with an older snapshot of this node.
     is_noted: bool,
     /// When a replica that differs asks for a checkpoint again.
-    checkpoint_at: Option<Time>,
+    pub(crate) checkpoint_at: Option<Time>,
+    /// The operator's reset through which frozen objects have to come. Invariant: set only with [`Quarantine::Frozen`].
+    reset: Option<OwnReset>,
+    /// Resets that were submitted here and are not decided.
+    pub(crate) resets_waiting: usize,
 }
 
 impl ObjectsStanding {
@@ -68,12 +73,30 @@ impl ObjectsStanding {
         }
     }
 
+    /// The reset through which these objects have to come.
+    pub(crate) fn reset(&self) -> Option<OwnReset> {
+        self.reset
+    }
+
+    pub(crate) fn reset_mut(&mut self) -> Option<&mut OwnReset> {
+        self.reset.as_mut()
+    }
+
+    /// Frozen objects, and those that differed or knew of nothing, have to come through a reset. It named a snapshot at `slot`.
+    pub(crate) fn begin_reset(&mut self, slot: Slot, reset: OwnReset) {
+        let frozen = self.frozen().unwrap_or(slot);
+        self.state = Some(Quarantine::Frozen { slot: frozen });
+        self.reset = Some(reset);
+        self.checkpoint_at = None;
+    }
+
     pub(crate) fn healed(&self) -> Option<Slot> {
         self.healed
     }
 
     pub(crate) fn next_wake(&self) -> Option<Time> {
-        self.checkpoint_at
+        let thaw_at = self.reset.and_then(|reset| reset.thaw_at());
+        Time::earlier(self.checkpoint_at, thaw_at)
     }
 
     /// No majority is possible at `slot`; returns whether that is new.
@@ -96,7 +119,14 @@ impl<O: Ordering> Replica<O> {
     ) {
         let remembered = remembered.filter(|_| !planted(Plant::QuarantineForgotten));
         self.quarantine.state = remembered;
+        let (reset, begun) = (self.replicated.reset.slot(), self.replicated.applied);
         match remembered {
+            // Only replicas that had come through the reset took snapshots after it.
+            Some(Quarantine::Frozen { slot }) if slot < reset && begun > reset => self.heal(reset),
+            Some(Quarantine::Frozen { slot }) if slot < reset => {
+                self.quarantine.begin_reset(slot, OwnReset::at(reset));
+                self.pipeline.stop(Some(reset));
+            }
             None | Some(Quarantine::Frozen { .. }) => {}
             Some(Quarantine::Diverged { .. }) if self.replicated.applied == Slot::ZERO => {
                 self.heal(Slot::ZERO);
@@ -160,6 +190,8 @@ impl<O: Ordering> Replica<O> {
             healed: Some(slot),
             is_noted: true,
             checkpoint_at: None,
+            reset: None,
+            resets_waiting: self.quarantine.resets_waiting,
         };
     }
 

@@ -54,6 +54,8 @@ pub(crate) struct Pipeline {
     /// The objects are about to be restored: they get no calls beyond this slot, whatever is applied
     /// meanwhile.
     held: Option<Slot>,
+    /// Nothing after this slot is sent to the objects: another state may replace theirs there.
+    stop: Option<Slot>,
     /// The first slot that the objects must not get yet: their host died at a call of it in an earlier start.
     barred: Option<Slot>,
     pub(crate) outcomes: Outcomes,
@@ -78,7 +80,9 @@ impl Pipeline {
             return None;
         }
         let front = self.queue.front()?;
-        if self.barred.is_some_and(|barred| front.slot() >= barred) {
+        if self.barred.is_some_and(|barred| front.slot() >= barred)
+            || self.stop.is_some_and(|stop| front.slot() > stop)
+        {
             return None;
         }
         let load = front.load();
@@ -136,12 +140,13 @@ impl Pipeline {
 
     /// The highest slot whose calls, and those of all before, were sent to the objects.
     pub(crate) fn handed_out(&self, applied: Slot) -> Slot {
-        match (self.held, self.gap, self.queue.front()) {
+        let upto = match (self.held, self.gap, self.queue.front()) {
             (Some(held), _, _) => held,
             (None, Some(gap), _) => gap.after,
             (None, None, Some(work)) => work.slot().previous(),
             (None, None, None) => applied,
-        }
+        };
+        self.stop.map_or(upto, |stop| upto.min(stop))
     }
 
     /// Whether more calls are decided and not executed than admission allows.
@@ -170,6 +175,11 @@ impl Pipeline {
             self.queued.sub(work.load());
             self.queue.pop_front();
         }
+    }
+
+    /// Sends the objects nothing after `slot`, or everything again.
+    pub(crate) fn stop(&mut self, slot: Option<Slot>) {
+        self.stop = slot;
     }
 
     /// Sends the objects no slot from this one on.

@@ -65,6 +65,13 @@ impl Checkpoints {
         self.is_submitted
     }
 
+    /// Whether the snapshot at `slot` is being taken.
+    pub(crate) fn is_taking(&self, slot: Slot) -> bool {
+        self.taking
+            .as_ref()
+            .is_some_and(|taking| taking.slot == slot)
+    }
+
     pub(crate) fn failed(&mut self, slot: Slot) {
         if self.taking.as_ref().map(|taking| taking.slot) == Some(slot) {
             self.taking = None;
@@ -165,9 +172,11 @@ impl<O: Ordering> Replica<O> {
 
     /// Every replica takes a snapshot after `slot`, unless it is still busy with an earlier one.
     pub(crate) fn checkpoint_decided(&mut self, slot: Slot, out: &mut Vec<Output<O::Message>>) {
+        // Objects that have to come through a reset stand still: they take the snapshot at its slot and no other.
+        let is_still = self.quarantine.reset().is_some_and(|own| own.slot() < slot);
         let kept = &mut self.checkpoints;
         kept.last = kept.total;
-        if kept.taking.is_none() {
+        if kept.taking.is_none() && !is_still {
             kept.decided = slot;
         }
         kept.marks.push_back((slot, kept.total));
@@ -179,6 +188,7 @@ impl<O: Ordering> Replica<O> {
         }
         let is_possible = matches!(self.config.snapshots, Snapshots::Every(_))
             && self.is_replica()
+            && !is_still
             && self.checkpoints.taking.is_none()
             && !self.quarantine.is_diverged();
         if is_possible {
@@ -232,6 +242,7 @@ impl<O: Ordering> Replica<O> {
         let Some(taking) = taking else { return };
         let replicated = taking.digest;
         let digest = Digest { replicated, state };
+        self.shows_at_reset(now, slot, digest, out);
         let report = SnapshotReport {
             slot,
             digest,
@@ -268,8 +279,9 @@ impl<O: Ordering> Replica<O> {
             self.checkpoints.taking = None;
             self.forget_passed_asks(out);
         } else {
-            if self.quarantine.is_diverged() {
+            if self.quarantine.is_diverged() || self.quarantine.reset().is_some() {
                 // These objects' answers may differ from the group's.
+                self.checkpoints.forget_own();
                 self.replicated.sessions.overwrite(&core.sessions);
             } else {
                 self.replicated.sessions.adopt(&core.sessions);
@@ -287,6 +299,10 @@ impl<O: Ordering> Replica<O> {
         if self.quarantine.is_diverged() {
             self.agreement.forget(self.config.own);
             self.heal(slot);
+        } else if self.quarantine.is_set() {
+            self.agreement.forget(self.config.own);
+            self.installed_at_reset(slot, out);
+            self.shows_at_reset(now, slot, digest, out);
         }
         self.answer_passed_waits(out);
         let report = SnapshotReport {

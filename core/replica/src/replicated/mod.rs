@@ -7,6 +7,7 @@
 pub(crate) mod expiry;
 pub(crate) mod kept;
 pub(crate) mod poison;
+pub(crate) mod reset;
 pub(crate) mod sessions;
 pub(crate) mod snapshot;
 pub(crate) mod window;
@@ -17,6 +18,7 @@ use kept::KeptReplies;
 use poison::PoisonCalls;
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{SessionId, Slot, Stamp, View, Wall};
+use reset::LastReset;
 use sessions::{Sessions, Table};
 
 /// The state after the slot `applied`, except outcomes that are still missing.
@@ -29,6 +31,7 @@ pub(crate) struct Replicated {
     pub(crate) sessions: Sessions,
     pub(crate) lead: Lead,
     pub(crate) poison: PoisonCalls,
+    pub(crate) reset: LastReset,
     /// Replies after the last executed slot, not the last applied one.
     pub(crate) kept: KeptReplies,
 }
@@ -40,6 +43,7 @@ pub(crate) struct Frozen {
     stamp: Stamp,
     pub(crate) table: Table,
     lead: Lead,
+    reset: Slot,
 }
 
 impl Replicated {
@@ -51,6 +55,7 @@ impl Replicated {
             sessions: Sessions::new(sessions_max),
             lead: Lead::default(),
             poison: PoisonCalls::default(),
+            reset: LastReset::default(),
             kept: KeptReplies::new(kept),
         }
     }
@@ -70,6 +75,7 @@ impl Replicated {
                 slot: core.lead_slot,
             },
             poison: PoisonCalls::default(),
+            reset: LastReset::restored(core),
             kept: KeptReplies::restored(kept, &core.sessions),
         }
     }
@@ -104,6 +110,7 @@ impl Replicated {
             stamp: self.stamp,
             table: self.sessions.freeze(),
             lead: self.lead,
+            reset: self.reset.slot(),
         }
     }
 
@@ -128,6 +135,7 @@ impl Frozen {
             view,
             lead_ballot: self.lead.ballot,
             lead_slot: self.lead.slot,
+            reset: self.reset,
             sessions: if planted(Plant::SessionsNotInSnapshot) {
                 Vec::new()
             } else {

@@ -19,6 +19,8 @@ pub struct SnapshotCore {
     pub lead_ballot: Ballot,
     /// The slot of its `Lead`: expiries judged before it have no effect.
     pub lead_slot: Slot,
+    /// The slot of the newest operator's reset; slot 0 if there was none.
+    pub reset: Slot,
     /// All open sessions, ascending by id.
     pub sessions: Vec<SessionImage>,
 }
@@ -38,6 +40,7 @@ impl SnapshotCore {
         digest.number(u64::from(self.lead_ballot.node.0));
         digest.number(self.lead_ballot.boot);
         digest.number(self.lead_slot.0);
+        digest.number(self.reset.0);
         digest.number(self.sessions.len() as u64);
         for session in &self.sessions {
             digest.session(session);

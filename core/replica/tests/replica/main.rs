@@ -10,6 +10,7 @@ mod kept;
 mod ownership;
 mod poison;
 mod reads;
+mod reset;
 mod restoring;
 mod sessions;
 mod snapshots;

@@ -134,7 +134,7 @@ impl ClientSession {
                 ReadLevel::Any | ReadLevel::Loose => true,
                 ReadLevel::Ordered | ReadLevel::Confirmed | ReadLevel::Lease => false,
             },
-            Operation::Call { .. } | Operation::Checkpoint => false,
+            Operation::Call { .. } | Operation::Checkpoint | Operation::Reset { .. } => false,
         })
     }
 
@@ -207,7 +207,9 @@ fn is_final(refusal: Refusal) -> bool {
         | Refusal::SequenceReused
         | Refusal::NoSuchObject
         | Refusal::TooLarge
-        | Refusal::NoSnapshots => true,
+        | Refusal::NoSnapshots
+        | Refusal::NotFrozen
+        | Refusal::NoSuchSnapshot => true,
         Refusal::NotOrdered
         | Refusal::Unknown
         | Refusal::Overloaded

@@ -4,10 +4,10 @@ use crate::WireError;
 use crate::batch::{
     BATCH_BYTES_MIN, put_batch, put_batch_shared, put_command, take_batch, take_commands,
 };
-use crate::client::{put_refusal, take_refusal};
 use crate::codec::{Reader, put_flag, put_list, put_option};
 use crate::frame_pieces::SharedBody;
 use crate::limits::ENTRIES_MAX;
+use crate::refusal::{put_refusal, take_refusal};
 use crate::words::{
     BALLOT_BYTES, put_ballot, put_command_id, put_node, put_slot, take_ballot, take_command_id,
     take_node, take_slot,

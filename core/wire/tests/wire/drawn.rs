@@ -71,7 +71,7 @@ fn outcome(draw: &mut Draw) -> Outcome {
 }
 
 fn refusal(draw: &mut Draw) -> Refusal {
-    const ALL: [Refusal; 13] = [
+    const ALL: [Refusal; 15] = [
         Refusal::NotOrdered,
         Refusal::Unknown,
         Refusal::Overloaded,
@@ -85,8 +85,10 @@ fn refusal(draw: &mut Draw) -> Refusal {
         Refusal::NoSnapshots,
         Refusal::StorageFull,
         Refusal::Behind,
+        Refusal::NotFrozen,
+        Refusal::NoSuchSnapshot,
     ];
-    ALL[draw.below(13) as usize]
+    ALL[draw.below(15) as usize]
 }
 
 fn secret(draw: &mut Draw) -> Secret {
@@ -102,7 +104,7 @@ pub(crate) fn request(draw: &mut Draw) -> FromClient {
         ReadLevel::Any,
         ReadLevel::Loose,
     ];
-    match draw.below(7) {
+    match draw.below(8) {
         0 => FromClient::Open {
             secret: secret(draw),
         },
@@ -128,6 +130,13 @@ pub(crate) fn request(draw: &mut Draw) -> FromClient {
         5 => FromClient::Attach {
             session: session(draw),
             secret: secret(draw),
+        },
+        6 => FromClient::Reset {
+            request: draw.number(),
+            node: node(draw),
+            boot: counter(draw),
+            slot: slot(draw),
+            digest: digest(draw),
         },
         _ => FromClient::Checkpoint {
             request: draw.number(),
@@ -179,7 +188,7 @@ pub(crate) fn answer(draw: &mut Draw) -> ToClient {
 }
 
 fn command(draw: &mut Draw) -> Command {
-    let body = match draw.below(12) {
+    let body = match draw.below(14) {
         0 => Body::Call {
             object: object(draw),
             payload: payload(draw),
@@ -219,6 +228,13 @@ fn command(draw: &mut Draw) -> Command {
         10 => Body::Keep {
             reporter: node(draw),
         },
+        11 => Body::Reset {
+            node: node(draw),
+            boot: counter(draw),
+            slot: slot(draw),
+            digest: digest(draw),
+        },
+        12 => Body::Thaw { slot: slot(draw) },
         _ => Body::Skip {
             slot: slot(draw),
             index: draw.of_any_size(32) as u32,
@@ -473,6 +489,7 @@ pub(crate) fn snapshot_core(draw: &mut Draw) -> SnapshotCore {
         view: view(draw),
         lead_ballot: ballot(draw),
         lead_slot: slot(draw),
+        reset: slot(draw),
         sessions,
     }
 }

@@ -181,8 +181,8 @@ fn versions_meet_where_both_speak_one() {
         extra: Bytes::new(),
     };
     assert_eq!(hello(1, 1).common_version(), None);
-    assert_eq!(hello(2, 9).common_version(), Some(VERSION));
-    assert_eq!(hello(VERSION + 1, 9).common_version(), None);
+    assert_eq!(hello(2, VERSION + 1).common_version(), Some(VERSION));
+    assert_eq!(hello(VERSION + 1, VERSION + 2).common_version(), None);
     assert_eq!(hello(5, 2).common_version(), None);
     assert_eq!(hello(0, 0).common_version(), None);
 }

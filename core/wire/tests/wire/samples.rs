@@ -243,6 +243,19 @@ fn requests_of_clients() -> Vec<Sample> {
         ("request_close", FromClient::Close { session: SESSION }),
         ("request_checkpoint", FromClient::Checkpoint { request: 13 }),
         (
+            "request_reset",
+            FromClient::Reset {
+                request: 13,
+                node: NodeId(2),
+                boot: 9,
+                slot: Slot(80),
+                digest: Digest {
+                    replicated: 0x99aa,
+                    state: [7; 32],
+                },
+            },
+        ),
+        (
             "request_attach",
             FromClient::Attach {
                 session: SESSION,
@@ -310,6 +323,10 @@ fn answers_to_clients() -> Vec<Sample> {
         (
             "answer_refused_storage",
             refused(Ask::Call(ID), Refusal::StorageFull),
+        ),
+        (
+            "answer_refused_reset",
+            refused(Ask::Request(13), Refusal::NoSuchSnapshot),
         ),
         (
             "answer_kept_alive",
@@ -525,6 +542,7 @@ fn snapshot() -> Sample {
         view,
         lead_ballot: BALLOT,
         lead_slot: Slot(41),
+        reset: Slot(17),
         sessions: vec![SessionImage {
             id: SESSION,
             hash: SECRET_HASH,

@@ -56,6 +56,16 @@ fn commands() -> Vec<Command> {
         Body::Keep {
             reporter: NodeId(2),
         },
+        Body::Reset {
+            node: NodeId(2),
+            boot: 9,
+            slot: Slot(80),
+            digest: Digest {
+                replicated: 0x99aa,
+                state: [7; 32],
+            },
+        },
+        Body::Thaw { slot: Slot(81) },
     ]
     .map(|body| Command {
         id: ID,

@@ -92,7 +92,8 @@ impl World {
             | FromClient::Attach { .. }
             | FromClient::Read { .. }
             | FromClient::Close { .. }
-            | FromClient::Checkpoint { .. } => return,
+            | FromClient::Checkpoint { .. }
+            | FromClient::Reset { .. } => return,
         };
         self.note_life(number, session);
     }

@@ -111,7 +111,9 @@ impl Ledger {
             | Body::Survived { .. }
             | Body::Retry { .. }
             | Body::Keep { .. }
-            | Body::Skip { .. } => {}
+            | Body::Skip { .. }
+            | Body::Reset { .. }
+            | Body::Thaw { .. } => {}
         }
     }
 

@@ -241,7 +241,8 @@ impl Server {
                 }
                 FromClient::Attach { .. }
                 | FromClient::Close { .. }
-                | FromClient::Checkpoint { .. } => {}
+                | FromClient::Checkpoint { .. }
+                | FromClient::Reset { .. } => {}
             }
         }
     }

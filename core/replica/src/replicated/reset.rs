@@ -1,0 +1,85 @@
+//! The newest operator's reset: where all replicas took over one replica's state, and whether a majority holds it.
+//!
+//! Both are decided commands, so all replicas know the same. Nobody answers between them.
+
+use crate::SnapshotCore;
+use quorate_types::Slot;
+use quorate_types::zoo::{Plant, planted};
+
+/// The newest reset that is in force. Invariant: once it is over, only a snapshot after it can be named by the next one, and so
+/// no state that lacks what was answered since.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct LastReset {
+    /// The slot of its command; slot 0: there was none.
+    slot: Slot,
+    /// A majority holds the state that it chose.
+    is_over: bool,
+}
+
+impl Default for LastReset {
+    fn default() -> LastReset {
+        LastReset {
+            slot: Slot::ZERO,
+            is_over: true,
+        }
+    }
+}
+
+impl LastReset {
+    /// As a snapshot tells it. Only objects that may answer take snapshots after the slot of a reset.
+    pub(crate) fn restored(core: &SnapshotCore) -> LastReset {
+        if planted(Plant::ResetForgotten) {
+            return LastReset::default();
+        }
+        LastReset {
+            slot: core.reset,
+            is_over: core.slot > core.reset,
+        }
+    }
+
+    /// The slot of its command.
+    pub(crate) fn slot(self) -> Slot {
+        self.slot
+    }
+
+    pub(crate) fn is_over(self) -> bool {
+        self.is_over
+    }
+
+    /// Whether a reset that names a snapshot at `named` has an effect.
+    pub(crate) fn may_follow(self, named: Slot) -> bool {
+        !self.is_over || named > self.slot
+    }
+
+    /// A reset is decided in `slot` and has an effect.
+    pub(crate) fn begins(&mut self, slot: Slot) {
+        assert!(slot > self.slot, "resets are decided in slot order");
+        *self = LastReset {
+            slot,
+            is_over: false,
+        };
+    }
+
+    /// A majority holds the state that the reset of `slot` chose.
+    pub(crate) fn ends(&mut self, slot: Slot) {
+        self.is_over |= slot == self.slot;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reset_that_is_over_is_followed_only_by_one_that_names_a_later_snapshot() {
+        let mut last = LastReset::default();
+        assert!(last.may_follow(Slot(3)));
+        last.begins(Slot(7));
+        assert!(last.may_follow(Slot(3)), "nobody has answered since");
+        last.ends(Slot(6));
+        assert!(last.may_follow(Slot(3)), "that was another one");
+        last.ends(Slot(7));
+        assert!(!last.may_follow(Slot(3)) && !last.may_follow(Slot(7)));
+        assert!(last.may_follow(Slot(8)));
+    }
+}

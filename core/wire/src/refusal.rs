@@ -1,0 +1,59 @@
+//! Bytes of refusals: one number each, to clients and between nodes.
+
+use crate::WireError;
+use crate::codec::Reader;
+use bytes::{BufMut, BytesMut};
+use quorate_types::Refusal;
+
+const REFUSALS: [Refusal; 15] = [
+    Refusal::NotOrdered,
+    Refusal::Unknown,
+    Refusal::Overloaded,
+    Refusal::SessionExpired,
+    Refusal::ReplyGone,
+    Refusal::SequenceReused,
+    Refusal::NoSuchObject,
+    Refusal::NotServing,
+    Refusal::NoLeader,
+    Refusal::TooLarge,
+    Refusal::NoSnapshots,
+    Refusal::StorageFull,
+    Refusal::Behind,
+    Refusal::NotFrozen,
+    Refusal::NoSuchSnapshot,
+];
+
+pub(crate) fn put_refusal(buf: &mut BytesMut, refusal: Refusal) {
+    buf.put_u8(refusal_number(refusal));
+}
+
+fn refusal_number(refusal: Refusal) -> u8 {
+    match refusal {
+        Refusal::NotOrdered => 1,
+        Refusal::Unknown => 2,
+        Refusal::Overloaded => 3,
+        Refusal::SessionExpired => 4,
+        Refusal::ReplyGone => 5,
+        Refusal::SequenceReused => 6,
+        Refusal::NoSuchObject => 7,
+        Refusal::NotServing => 8,
+        Refusal::NoLeader => 9,
+        Refusal::TooLarge => 10,
+        Refusal::NoSnapshots => 11,
+        Refusal::StorageFull => 12,
+        Refusal::Behind => 13,
+        Refusal::NotFrozen => 14,
+        Refusal::NoSuchSnapshot => 15,
+    }
+}
+
+pub(crate) fn take_refusal(r: &mut Reader<'_>) -> Result<Refusal, WireError> {
+    let tag = r.u8("refusal")?;
+    usize::from(tag)
+        .checked_sub(1)
+        .and_then(|index| REFUSALS.get(index).copied())
+        .ok_or(WireError::UnknownTag {
+            what: "refusal",
+            tag,
+        })
+}

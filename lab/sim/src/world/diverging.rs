@@ -58,7 +58,7 @@ impl World {
     /// The objects of a node hold something that no call put there.
     pub(super) fn diverge(&mut self, id: NodeId) {
         if self.may_differ(id) {
-            self.running(id).objects.alter();
+            self.running(id).objects.alter(1);
             self.differs(id, Wrong::Nothing);
         }
     }
@@ -80,7 +80,8 @@ impl World {
 
     fn may_differ(&mut self, id: NodeId) -> bool {
         let is_small = self.setup.nodes < 3;
-        let is_partial = self.harm.poison.is_partial(usize::from(self.setup.nodes));
+        let is_partial =
+            self.harm.freezing.began || self.harm.poison.is_partial(usize::from(self.setup.nodes));
         if is_small || is_partial || self.harm.diverged.is_some() || !self.nodes[&id].is_awake() {
             return false;
         }
@@ -229,6 +230,9 @@ impl World {
     /// A node says that its objects answer nobody: only one that differs may, and once, unless it goes back.
     pub(super) fn quarantined(&mut self, id: NodeId, quarantine: Quarantine) {
         self.node(id).quarantine = Some(quarantine);
+        if self.harm.freezing.began {
+            return self.froze(id, quarantine);
+        }
         let is_diverged = matches!(quarantine, Quarantine::Diverged { .. });
         match &mut self.harm.diverged {
             Some(diverged) if is_diverged && diverged.node == id && !diverged.has_noticed => {
@@ -253,6 +257,10 @@ impl World {
             return;
         };
         let status = running.replica.status();
+        if self.harm.freezing.began && self.judge.last_reset().1 {
+            // It may start with the state that an operator chose.
+            return;
+        }
         if status.diverged.is_none() && status.frozen.is_none() {
             let detail =
                 format!("{id} starts and trusts its objects, which it had noted as {noted:?}");
@@ -271,6 +279,9 @@ impl World {
 
     /// Whether a node's objects differ still; asks for a checkpoint now and then, for nobody notices without one.
     pub(super) fn must_heal(&mut self) -> bool {
+        if self.harm.freezing.began {
+            return self.is_split();
+        }
         let Some(Diverged { node, wrong, .. }) = self.harm.diverged else {
             return false;
         };

@@ -193,6 +193,8 @@ pub enum Fault {
     Leave { node: Who, down: Duration },
     /// The objects hold something that no call put there.
     Diverge { node: NodeId },
+    /// The objects of every node hold something else; an operator sees to it once they are frozen.
+    Differ,
     /// The objects answer a call otherwise than they should.
     Misanswer { node: NodeId },
     /// An operator asks for a snapshot.

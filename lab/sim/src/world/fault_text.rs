@@ -179,6 +179,7 @@ fn local_fault(words: &[&str]) -> Option<Fault> {
             lasts: Lasts::Once,
         },
         ["misanswer", n] => Fault::Misanswer { node: node_of(n)? },
+        ["differ"] => Fault::Differ,
         ["diverge", n] => Fault::Diverge { node: node_of(n)? },
         ["checkpoint", n] => Fault::Checkpoint { node: node_of(n)? },
         ["client-cut", client, "for", d] => Fault::ClientCut {
@@ -380,6 +381,7 @@ impl fmt::Display for Fault {
                     Lasts::Once => f.write_str(" once"),
                 }
             }
+            Fault::Differ => f.write_str("differ"),
             Fault::Diverge { node } => write!(f, "diverge {node}"),
             Fault::Misanswer { node } => write!(f, "misanswer {node}"),
             Fault::Checkpoint { node } => write!(f, "checkpoint {node}"),

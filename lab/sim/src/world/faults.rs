@@ -72,6 +72,7 @@ impl World {
             }
             Fault::Leave { node, down } => self.strike(node, |world, id| world.leave(id, down)),
             Fault::Diverge { node } => self.diverge(node),
+            Fault::Differ => self.differ_everywhere(),
             Fault::Misanswer { node } => self.misanswer(node),
             Fault::Poison {
                 kills,
@@ -358,6 +359,7 @@ impl World {
             | Fault::WallJump { .. }
             | Fault::Leave { .. }
             | Fault::Diverge { .. }
+            | Fault::Differ
             | Fault::Misanswer { .. }
             | Fault::Poison { .. }
             | Fault::Checkpoint { .. } => {}
@@ -533,6 +535,7 @@ fn struck_by(fault: &Fault) -> Option<Who> {
         | Fault::WallJump { .. }
         | Fault::Leave { .. }
         | Fault::Diverge { .. }
+        | Fault::Differ
         | Fault::Misanswer { .. }
         | Fault::Poison { .. }
         | Fault::Checkpoint { .. }

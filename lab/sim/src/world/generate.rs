@@ -128,6 +128,7 @@ pub(super) fn schedule(setup: &Setup) -> Schedule {
             |fault: &Fault| matches!(fault, Fault::Diverge { .. } | Fault::Misanswer { .. });
         faults.retain(|timed| !differs(&timed.fault));
     }
+    faults.extend(differs_everywhere(&setup, &faults, until_ms));
     faults.sort_by_key(|timed| timed.at);
     Schedule {
         seed: setup.seed,
@@ -136,6 +137,24 @@ pub(super) fn schedule(setup: &Setup) -> Schedule {
         until: Duration::from_millis(until_ms),
         faults,
     }
+}
+
+/// In some runs nothing but this makes objects differ, and it makes all of them. Where a node is gone for ever, the others cannot
+/// know that no majority is possible any more.
+fn differs_everywhere(setup: &Setup, faults: &[Timed], until_ms: u64) -> Option<Timed> {
+    let mut random = Random::new(setup.seed, "freeze", 0);
+    let hinders = |timed: &Timed| {
+        matches!(
+            timed.fault,
+            Fault::Diverge { .. }
+                | Fault::Misanswer { .. }
+                | Fault::Poison { .. }
+                | Fault::Wipe { .. }
+        )
+    };
+    let is_possible = setup.nodes >= 3 && setup.persistence == Persistence::Disk;
+    let is_drawn = random.chance(300) && is_possible && !faults.iter().any(hinders);
+    is_drawn.then(|| timed(random.between(CALM_MS, until_ms - 300), Fault::Differ))
 }
 
 /// Sizes from 1 to 7, usually 3 or 5; some groups with unequal quorums, some with replicas that do not vote.

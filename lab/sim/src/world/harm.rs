@@ -5,6 +5,7 @@ use super::World;
 use super::diverging::Diverged;
 use super::durable::Disks;
 use super::fault::{KillStep, Who};
+use super::freezing::Freezing;
 use super::life::Death;
 use super::network::Hit;
 use super::node::Doom;
@@ -38,6 +39,8 @@ pub(super) struct Harm {
     pub copied: BTreeSet<NodeId>,
     /// The node whose objects differ, or did.
     pub diverged: Option<Diverged>,
+    /// Objects of all nodes that differ, or did.
+    pub freezing: Freezing,
     /// Calls that end hosts.
     pub poison: Poison,
     /// Traps that have not sprung.

@@ -4,6 +4,7 @@
 //! no status of the code under test but for sizes.
 
 mod group;
+mod resets;
 mod skips;
 mod told;
 mod verdict;
@@ -100,6 +101,7 @@ pub(super) struct Judge {
     snapshots: BTreeMap<NodeId, Slot>,
     /// Who took a snapshot, by slot and digest.
     takers: BTreeMap<(Slot, Digest), NodeSet>,
+    resets: resets::Resets,
     /// Who told votes, by slot and ballot.
     voters: BTreeMap<(Slot, Ballot), NodeSet>,
     /// How many votes decide.
@@ -190,6 +192,7 @@ impl Judge {
             log: BTreeMap::new(),
             snapshots: BTreeMap::new(),
             takers: BTreeMap::new(),
+            resets: resets::Resets::default(),
             voters: BTreeMap::new(),
             quorum: view.quorums.phase2(),
             replica_majority: view.replica_majority(),
@@ -226,6 +229,7 @@ impl Judge {
     pub(super) fn took(&mut self, node: NodeId, slot: Slot, digest: Digest) {
         let takers = self.takers.entry((slot, digest)).or_default();
         takers.insert(node);
+        self.holds(node, slot, digest);
     }
 
     /// Who took a snapshot at `slot` with this digest.
@@ -328,6 +332,7 @@ impl Judge {
         }
         self.log.insert(slot, batch.clone());
         self.note_keeps(slot, batch);
+        self.note_resets(slot, batch)?;
         if self.has_quorum(slot) {
             return Ok(());
         }

@@ -14,6 +14,7 @@ mod events;
 mod fault;
 mod fault_text;
 mod faults;
+mod freezing;
 mod generate;
 mod harm;
 mod judge;

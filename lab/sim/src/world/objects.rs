@@ -14,6 +14,10 @@ use quorate_types::{
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+/// The map, and a key of it that nobody calls.
+const MAP: ObjectId = ObjectId(3);
+const ODD_KEY: &str = "nobody's";
+
 /// Ends of a host at one call, one after another, until no other is started.
 const DEATHS_MAX: u32 = 3;
 
@@ -162,9 +166,16 @@ impl Objects {
         }
     }
 
+    /// What the map holds at the key that nobody calls.
+    pub(super) fn oddity(&self) -> Outcome {
+        let get = payload(&Recorded::Get(ODD_KEY.to_owned()));
+        let view = CallView::parse(&get).expect("the workload makes calls");
+        self.objects[&MAP].read(view)
+    }
+
     /// Changes the map by itself, at a key that nobody calls.
-    pub(super) fn alter(&mut self) {
-        let map = ObjectId(3);
+    pub(super) fn alter(&mut self, value: i64) {
+        let map = MAP;
         let call = Call {
             id: CommandId {
                 session: SessionId(0),
@@ -172,7 +183,7 @@ impl Objects {
             },
             object: map,
             index: 0,
-            payload: payload(&Recorded::Put("nobody's".to_owned(), 1.into())),
+            payload: payload(&Recorded::Put(ODD_KEY.to_owned(), value.into())),
         };
         self.apply(Stamp::default(), &call);
     }

@@ -248,6 +248,7 @@ impl World {
                 let saved = running.storage.keep(slot, held.state, bytes.clone(), slot);
                 if saved.is_ok() {
                     self.judge.keeps(id, slot);
+                    self.judge.holds(id, slot, held);
                     if self.springs(id, KillStep::Install) {
                         return;
                     }

@@ -396,6 +396,9 @@ impl World {
 
     /// Whether so many took a snapshot with this digest that it is agreed: a majority of those that are not stuck before it.
     pub(super) fn is_agreed(&self, slot: Slot, digest: Digest) -> bool {
+        if let Some(chosen) = self.judge.chosen_at(slot) {
+            return chosen == Some(digest);
+        }
         let takers = self.judge.takers(slot, digest);
         let stuck = self.harm.poison.stuck(slot);
         let voters = self

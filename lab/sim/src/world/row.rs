@@ -88,6 +88,8 @@ rows! {
     LeaderLeft 5 "leader leaves in good order";
     Diverged 2 "objects of a replica found to differ";
     Misanswered 5 "replica found whose objects answered otherwise";
+    Frozen 10 "objects of a replica frozen";
+    ResetEnded 3 "operator's reset of frozen objects ended";
     Checkpointed 10 "operator asks for a snapshot";
     ClientCut 10 "client cut off";
     CallCopied 10 "copy of a call sent by somebody else";

@@ -119,6 +119,7 @@ impl World {
             Stage::Settle { since } => self.settle(since),
             _ => {}
         }
+        self.tend_freezing();
     }
 
     fn is_idle(&self) -> bool {

@@ -6,7 +6,7 @@ use crate::checkers::agreement::{Fingerprint, Promise};
 use crate::checkers::phase_one::{Own, Page};
 use quorate_acceptor::Testimony;
 use quorate_any::AnyMessage;
-use quorate_replica::PeerMessage;
+use quorate_replica::{PeerMessage, ReplicaMessage};
 use quorate_types::{Ballot, Batch, NodeId, Slot};
 
 impl Judge {
@@ -17,8 +17,12 @@ impl Judge {
         life: u64,
         message: &PeerMessage<AnyMessage>,
     ) -> Judged {
-        let PeerMessage::Ordering { message, .. } = message else {
-            return Ok(());
+        let message = match message {
+            PeerMessage::Ordering { message, .. } => message,
+            PeerMessage::Replica(ReplicaMessage::Agreed { slot, digest }) => {
+                return self.tells_agreed(node, *slot, *digest);
+            }
+            PeerMessage::Replica(_) => return Ok(()),
         };
         match message.testimony() {
             Testimony::Opens { ballot } => self.opened(node, life, ballot),

@@ -15,6 +15,7 @@ mod hindrance;
 mod json;
 mod methods;
 mod node;
+mod object;
 mod print;
 mod proxy;
 mod seconds;
@@ -62,6 +63,7 @@ enum Command {
     Up(up::UpArgs),
     Node(node::NodeArgs),
     Snapshot(snapshot::SnapshotArgs),
+    Object(object::ObjectArgs),
     Certs(certs::CertsArgs),
     Call(call::CallArgs),
     Check(check::CheckArgs),
@@ -88,6 +90,7 @@ fn main() -> ExitCode {
         Command::Up(args) => up::run(args, as_json),
         Command::Node(args) => node::run(args, as_json),
         Command::Snapshot(args) => snapshot::run(args, as_json),
+        Command::Object(args) => object::run(args, as_json),
         Command::Certs(args) => certs::run(args, as_json),
         Command::Call(args) => call::run(args, as_json),
         Command::Check(args) => check::run(args, as_json),

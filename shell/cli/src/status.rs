@@ -214,7 +214,11 @@ fn concerns(node: &Value) -> Vec<String> {
     }
     if let Some(slot) = node["frozen"].as_u64() {
         concerns.push(format!(
-            "is frozen at slot {slot}: no majority agrees on the objects' state there: compare the nodes' code"
+            "is frozen at slot {slot}: no majority agrees on the objects' state there: {}",
+            match node["reset"].as_u64() {
+                None => "compare the nodes' code, then choose whose state counts: quorate object reset --from NODE".to_owned(),
+                Some(reset) => format!("a reset was decided in slot {reset}, and no majority holds its state yet"),
+            }
         ));
     }
     let clocks = [

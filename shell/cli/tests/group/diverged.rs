@@ -177,3 +177,49 @@ fn objects_that_are_frozen_are_so_after_a_restart_that_hears_of_no_other_node() 
     let ready = http(node["admin"].as_str().unwrap(), "/readyz");
     assert!(ready.starts_with("HTTP/1.1 503"), "{ready}");
 }
+
+fn reset(group: &Group, words: &[&str]) -> std::process::Output {
+    let endpoint = group.endpoint().to_owned();
+    crate::run(&[&["object", "reset", "--endpoint", endpoint.as_str()], words].concat())
+}
+
+/// Claim rp-51.
+#[test]
+fn an_operator_ends_a_freeze_with_the_state_of_one_node_and_a_restart_does_not_bring_it_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let words = ["--dir", dir.path().to_str().unwrap()];
+    assert_eq!(Group::start(&words).stop(), Some(0));
+    begin_with(&dir.path().join("node-2.toml"), "[100]");
+    begin_with(&dir.path().join("node-3.toml"), "[200]");
+    let mut group = Group::start(&words);
+    let nodes = group.ready["nodes"].as_array().unwrap().clone();
+    let early = reset(&group, &["--from", "2", "--yes"]);
+    assert_eq!(early.status.code(), Some(7), "{early:?}");
+    assert!(text(&early.stderr).contains("not frozen"), "{early:?}");
+    group.add("7");
+    for node in &nodes {
+        status_when(node, "frozen", |status| status["frozen"].is_u64());
+    }
+    let unknown = reset(&group, &["--from", "9", "--yes"]);
+    assert_eq!(unknown.status.code(), Some(3), "{unknown:?}");
+    let unasked = reset(&group, &["--from", "2"]);
+    assert_eq!(unasked.status.code(), Some(2), "{unasked:?}");
+    assert!(text(&unasked.stderr).contains("may be lost"), "{unasked:?}");
+
+    let done = reset(&group, &["--from", "2", "--yes"]);
+    assert_eq!(done.status.code(), Some(0), "{done:?}");
+    let slot: u64 = text(&done.stdout).trim().parse().unwrap();
+    assert_eq!(group.add("1"), "108", "the state of node 2 counts");
+    for node in &nodes {
+        let status = status_when(node, "let go on", |status| status["frozen"].is_null());
+        assert!(status["executed"].as_u64() >= Some(slot), "{status}");
+    }
+    assert_eq!(group.stop(), Some(0));
+    let group = Group::start(&words);
+    assert_eq!(group.add("1"), "109");
+    for node in group.ready["nodes"].as_array().unwrap() {
+        status_when(node, "sound", |status| {
+            status["frozen"].is_null() && status["is_serving"] == true
+        });
+    }
+}

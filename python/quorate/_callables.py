@@ -205,6 +205,9 @@ def reduction(value: Any) -> Parts | str | object | None:
     if isinstance(reduced, str):
         return global_value(value, f"{cls.__module__}.{reduced}")
     made_by, arguments, *rest = reduced
+    if made_by is _reconstructor and _content.root_of(cls) is not None:
+        # What `object.__reduce__` says by itself.
+        return None
     if made_by is cls and may_be_copied(value):
         return COPIED
     kind = "reduce"
@@ -242,6 +245,7 @@ def _callable_of(name: str) -> Any:
     return getattr(cls, short) if is_class_method else None
 
 
+_reconstructor: Any = vars(copyreg)["_reconstructor"]
 COPIED = object()
 
 

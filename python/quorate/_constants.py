@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import decimal
 import enum
 import fractions
+import functools
 import ipaddress
 import pathlib
 import re
 import sys
 import types
+import uuid
 from typing import Any
 
-from quorate import _names
+from quorate import _content, _names
 from quorate._errors import MalformedValue
 
 _KINDS = (
@@ -25,7 +28,17 @@ _KINDS = (
     *(pathlib.PurePath, ipaddress.IPv4Address, ipaddress.IPv6Address, complex, range),
 )
 
+_FIXED = (
+    *(type(None), bool, int, float, complex, str, bytes, decimal.Decimal, datetime.timedelta, uuid.UUID),
+    *(type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType, enum.Enum),
+)
+_DEPTH_MAX = 16
+
+marked: set[type] = set()
+"""Classes of markers: of `MISSING = Missing()`, without fields, one may only know that it is this one."""
 _may_be: dict[type, bool] = {}
+_imported_with: dict[int, dict[str, Any]] = {}
+"""Fields of constants when their modules had been imported."""
 _names_of: dict[int, tuple[Any, list[str]]] = {}
 _by_name: dict[str, Any] = {}
 _seen: set[str] = set()
@@ -48,10 +61,35 @@ def see(name: str, module: types.ModuleType) -> None:
         return
     _seen.add(name)
     for full, value in _names.values_of(name, module):
-        if may_be(type(value)):
+        is_marker = _is_marker(value)
+        if is_marker:
+            marked.add(type(value))
+        if is_marker or may_be(type(value)):
             _by_name[full] = value
             # Who defined it ends its import before those that have it from there.
             _names_of.setdefault(id(value), (value, []))[1].append(full)
+            _imported_with.setdefault(id(value), _fields_of(value))
+
+
+def _is_marker(value: Any) -> bool:
+    """Whether nothing tells an instance from others but that it is this one."""
+    cls = type(value)
+    is_own = bool(cls.__flags__ & _content._HEAP_TYPE) and not _is_standard(cls)
+    if not is_own or may_be(cls) or isinstance(value, type) or _content.root_of(cls) is not object:
+        return False
+    has_hooks = any(hook in vars(base) for base in cls.__mro__[:-1] for hook in _HOOKS)
+    return not has_hooks and not _fields_of(value)
+
+
+_HOOKS = ("__getstate__", "__setstate__", "__reduce__", "__reduce_ex__", "__getattribute__")
+
+
+def _fields_of(value: Any) -> dict[str, Any]:
+    try:
+        return _content.fields_of(value)
+    except Exception:
+        # Then it cannot be kept by fields either.
+        return {}
 
 
 def _see_all() -> None:
@@ -67,9 +105,9 @@ def _see_all() -> None:
 
 def name_of(value: Any, cls: type) -> str | None:
     """The name of a constant; None for everything else."""
-    if not may_be(cls):
-        return None
     _see_all()
+    if not may_be(cls) and cls not in marked:
+        return None
     known, names = _names_of.get(id(value), (None, []))
     if known is not value:
         return None
@@ -106,9 +144,42 @@ def _find_loaded(name: str) -> Any:
 
 
 def _cannot_change(value: Any) -> bool:
-    """Whether nothing inside it can change either: then it has a hash."""
+    """Whether it is as it was imported, and nothing inside it can change either."""
     try:
         hash(value)
     except Exception:
         return False
-    return True
+    return _is_fixed(value, _DEPTH_MAX)
+
+
+def _is_fixed(value: Any, depth: int) -> bool:
+    cls = type(value)
+    if depth == 0:
+        return False
+    if isinstance(value, tuple | frozenset):
+        items = tuple.__iter__(value) if isinstance(value, tuple) else frozenset.__iter__(value)
+        if not all(_is_fixed(item, depth - 1) for item in items):
+            return False
+    if isinstance(value, _FIXED) or _is_standard(cls):
+        # Paths and such fill in what follows from the rest.
+        return isinstance(value, _FIXED) or may_be(cls)
+    if not may_be(cls) and cls not in marked:
+        return False
+    fields, before = _fields_of(value), _imported_with.get(id(value))
+    known, _ = _names_of.get(id(value), (None, []))
+    if known is value and before is not None and not _is_same(cls, fields, before):
+        return False
+    return (may_be(cls) or not fields) and all(_is_fixed(item, depth - 1) for item in fields.values())
+
+
+def _is_standard(cls: type) -> bool:
+    # Of some classes the module is a property, and no text.
+    return str(getattr(cls, "__module__", "")).partition(".")[0] in sys.stdlib_module_names
+
+
+def _is_same(cls: type, fields: dict[str, Any], before: dict[str, Any]) -> bool:
+    """Whether fields are those of the import, except for properties that were calculated since."""
+    missing = object()
+    return all(fields.get(name, missing) is item for name, item in before.items()) and all(
+        isinstance(getattr(cls, name, None), functools.cached_property) for name in fields.keys() - before
+    )

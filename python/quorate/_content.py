@@ -112,6 +112,23 @@ def _fill_exception(value: BaseException, items: Any) -> None:
     value.args, value.__cause__, value.__context__, value.__suppress_context__ = items
 
 
+def _raised_root(cls: type) -> Root:
+    """Of an exception whose class keeps more than arguments: what it keeps are attributes that can be set."""
+    names = sorted(name for name, member in vars(cls).items() if type(member) is types.MemberDescriptorType)
+
+    def items(value: BaseException) -> Any:
+        return [*_exception_items(value), [getattr(value, name) for name in names]]
+
+    def fill(value: BaseException, content: Any) -> None:
+        *rest, own = content
+        _fill_exception(value, rest)
+        for name, item in zip(names, own, strict=True):
+            if item is not None:
+                setattr(value, name, item)
+
+    return Root(_nothing, cls.__new__, items, fill)
+
+
 def _new_partial(cls: type) -> Any:
     return functools.partial.__new__(cls, _nothing)
 
@@ -182,6 +199,7 @@ ROOTS: dict[type, Root] = {
     _random.Random: Root(_nothing, random.Random.__new__, random.Random.getstate, random.Random.setstate),
     functools.partial: Root(_nothing, _new_partial, _partial_items, _fill_partial),
     BaseException: Root(_nothing, BaseException.__new__, _exception_items, _fill_exception),
+    **{cls: _raised_root(cls) for cls in (AttributeError, NameError, ImportError, StopIteration, SystemExit)},
     # Calls are executed in one thread.
     threading.local: Root(_nothing, threading.local.__new__),
     weakref.ref: Root(lambda v: (weakref.ref.__call__(v), v.__callback__), new_reference),
@@ -259,7 +277,7 @@ def fields_of(value: Any) -> dict[str, Any]:
     >>> fields_of(Slotted())
     {'_Slotted__hidden': 1}
     """
-    fields = dict(getattr(value, "__dict__", ()))
+    fields = dict(getattr(value, "__dict__", ()) if _has_plain_dict(type(value)) else _dict_of(value))
     for name, slot in slots_of(type(value)).items():
         try:
             fields[name] = slot.__get__(value)
@@ -310,4 +328,29 @@ def _way(cls: type, name: str) -> Callable[[Any, str, Any], None]:
 
 
 def _set_in_dict(value: Any, name: str, item: Any) -> None:
-    value.__dict__[name] = item
+    fields: Any = value.__dict__ if _has_plain_dict(type(value)) else _dict_of(value)
+    fields[name] = item
+
+
+_DICT_OF_INSTANCES = (types.GetSetDescriptorType, types.MemberDescriptorType)
+_has_dict: dict[type, bool] = {}
+
+
+def _has_plain_dict(cls: type) -> bool:
+    """Whether `__dict__` of instances is theirs, and no property that a class has under this name."""
+    found = _has_dict.get(cls)
+    if found is None:
+        member = next((vars(base)["__dict__"] for base in cls.__mro__ if "__dict__" in vars(base)), None)
+        found = _has_dict[cls] = member is None or isinstance(member, _DICT_OF_INSTANCES)
+    return found
+
+
+def _dict_of(value: Any) -> Any:
+    """The fields of an instance whose class tells something else about them."""
+    for base in type(value).__mro__:
+        member = vars(base).get("__dict__")
+        if isinstance(member, _DICT_OF_INSTANCES):
+            return member.__get__(value)
+    if type(value).__dictoffset__ == 0:
+        return {}
+    raise TypeError("its class has another __dict__ than its instances")

@@ -19,7 +19,7 @@ import struct
 import sys
 import sysconfig
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -35,6 +35,7 @@ from quorate import (
     _outside,
     _raised,
     _reads,
+    _sources,
     _state,
     _steps,
     _values,
@@ -146,19 +147,19 @@ class Host:
 
     def kind_of(self, number: int, method: str, target: Any) -> _reads.Kind:
         """Whether the method changes nothing: declared by the class, or proven as the object is now."""
-        if _data_model.is_readonly(self._classes[number], method):
+        if _data_model.is_readonly(type(target), method):
             return "declared"
         return self._reads.kind(target, number, method) if self._reads is not None else ""
 
     def reads(self, number: int, target: Any) -> list[str]:
         """The methods that are reads now; clients ask for them when they connect."""
-        cls = self._classes[number]
+        cls = type(target)
         names = [*_reads.public_methods(cls), *_data_model.special_of(cls), *_data_model.computed_of(cls)]
         return [name for name in names if self.kind_of(number, name, target)]
 
     def methods(self, number: int, target: Any) -> list[list[str]]:
         """Each public method: how it is called, `read` or `call`, and the first line of its docstring."""
-        cls = self._classes[number]
+        cls = type(target)
         told = []
         for name in _reads.public_methods(cls):
             method = getattr(cls, name)
@@ -202,7 +203,7 @@ class Host:
         parent = _environment.real_pid()
         child = os.fork()
         if child == 0:
-            _write_image(objects, path, writer, self._stream, parent)
+            _write_image(objects, path, writer, self._stream, parent, classes=self._classes)
         os.close(writer)
         self._children[reader] = child
         _environment.refuse_effects(True)
@@ -228,7 +229,7 @@ class Host:
         finally:
             gc.enable()
         for number, cls in self._classes.items():
-            if type(objects.get(number)) is not cls:
+            if not _may_stand_for(objects.get(number), cls):
                 raise ValueError(f"the image of object {number} holds no {cls.__name__}")
         return objects
 
@@ -439,7 +440,15 @@ def _refusal(name: str, kind: str, reason: str) -> Prepared:
     return _native.dumps(["unfit", name, kind, reason]), {}, "never", [], 0, []
 
 
-def _write_image(objects: dict[int, Any], path: str, writer: int, stream: int, parent: int) -> None:
+def _write_image(
+    objects: dict[int, Any],
+    path: str,
+    writer: int,
+    stream: int,
+    parent: int,
+    *,
+    classes: Mapping[int, type] = types.MappingProxyType({}),
+) -> None:
     """Runs in the forked process and never returns."""
     code = 1
     try:
@@ -452,6 +461,7 @@ def _write_image(objects: dict[int, Any], path: str, writer: int, stream: int, p
             _environment.refuse_effects(True)
             file.write(struct.pack("<I", len(objects)))
             for number in sorted(objects):
+                _check_class(objects[number], classes.get(number))
                 image = _native.dump_state(objects[number])
                 file.write(struct.pack("<IQ", number, len(image)))
                 file.write(image)
@@ -463,6 +473,22 @@ def _write_image(objects: dict[int, Any], path: str, writer: int, stream: int, p
     finally:
         # Whatever was raised, and wherever: this process must not go on as a second host.
         os._exit(code)
+
+
+def _may_stand_for(made: Any, cls: type) -> bool:
+    """Whether this can be what became of an instance of the class: some change their own class."""
+    if type(made) is cls:
+        return True
+    changes = any(_sources.is_stored_beside(each, "__class__") for each in (cls, type(made)))
+    return changes and _names.is_allowed(type(made))
+
+
+def _check_class(value: Any, cls: type | None) -> None:
+    if cls is not None and not _may_stand_for(value, cls):
+        told = f"{_names.name_of(cls)} has become a {_names.name_of(type(value))}"
+        raise ValueError(
+            f"{told}, which no start could know: assign self.__class__ in the module of the class"
+        )
 
 
 def _check_image(value: Any, image: bytes) -> None:

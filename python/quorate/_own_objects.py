@@ -106,14 +106,14 @@ class OwnObjects:
     # ---- inside ----
 
     def _kind(self, target: Any, method: str) -> str:
-        if _data_model.is_readonly(self._cls, method):
+        if _data_model.is_readonly(type(target), method):
             return "declared"
         return self.reads.kind(target, 1, method)
 
     def _call(self, target: Any, payload: bytes) -> tuple[bool, bytes]:
         method, args, kwargs = _native.loads(payload)
         try:
-            way = _data_model.way_of(self._cls, method)
+            way = _data_model.way_of(type(target), method)
             result = way(target, *args, **kwargs) if way else getattr(target, method)(*args, **kwargs)
             if isinstance(result, types.CoroutineType | types.AsyncGeneratorType):
                 result = _waiting.finish(result, f"{self._cls.__name__}.{method}")

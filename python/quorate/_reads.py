@@ -80,6 +80,7 @@ def find(target: Any, method: str) -> Finding:
 @dataclass(slots=True)
 class _Known:
     finding: Finding
+    cls: type
     mark: tuple[int, str, int]
     attributes: Callable[[Any], Any] | None
     types: tuple[type, ...]
@@ -106,6 +107,7 @@ class Reads:
         paths = [".".join(path) for path in finding.guards]
         self._known[number, method] = _Known(
             finding,
+            type(target),
             _ambient.mark(),
             operator.attrgetter(*paths) if paths else None,
             tuple(finding.guards.values()),
@@ -114,6 +116,9 @@ class Reads:
         return finding.kind
 
     def _holds(self, known: _Known, target: Any) -> bool:
+        if known.cls is not type(target):
+            # Some objects change their own class.
+            return False
         if known.finding.kind != "proven":
             return True
         if known.mark != _ambient.mark():

@@ -7,6 +7,7 @@ with it: no file, no socket, no running thread.
 from __future__ import annotations
 
 import collections
+import dataclasses
 import datetime
 import functools
 import gc
@@ -144,10 +145,29 @@ STANDARD: dict[type, Callable[[Any], Parts]] = {
     datetime.timezone: lambda v: ("datetime.timezone", v.__getinitargs__(), None),
     zoneinfo.ZoneInfo: lambda v: ("zoneinfo.ZoneInfo", (v.key,), None),
 }
+WITH_FIELDS = (collections.OrderedDict, collections.Counter, random.Random, random.SystemRandom)
+"""Kinds above whose instances can have fields beside their content."""
+
+
+def fields_of(value: Any) -> dict[str, Any]:
+    """What somebody has bound on an instance of a kind above.
+
+    >>> generator = random.Random(1)
+    >>> generator.name = "dice"
+    >>> fields_of(generator)
+    {'name': 'dice'}
+    """
+    if type(value) not in WITH_FIELDS:
+        return {}
+    # It is in what getstate tells.
+    return {name: item for name, item in vars(value).items() if name != "gauss_next"}
+
+
 _VIEWS: dict[type, str] = {type({}.keys()): "keys", type({}.values()): "values", type({}.items()): "items"}
 # What a view or a proxy shows is the one thing that it refers to.
 STANDARD |= dict.fromkeys(_VIEWS, lambda v: (f"dict.{_VIEWS[type(v)]}", (gc.get_referents(v)[0],), None))
 STANDARD[types.MappingProxyType] = lambda v: ("types.MappingProxyType", (gc.get_referents(v)[0],), None)
+STANDARD[type(dataclasses.MISSING)] = lambda _: ("dataclasses.MISSING", (), None)
 STANDARD[types.GenericAlias] = lambda v: ("types.GenericAlias", (v.__origin__, v.__args__), None)
 STANDARD |= dict.fromkeys(
     (pathlib.PurePosixPath, pathlib.PureWindowsPath, pathlib.PosixPath, pathlib.WindowsPath), _path
@@ -162,6 +182,7 @@ STANDARD |= dict.fromkeys(
 )
 
 MAKERS: dict[str, Callable[..., Any]] = {
+    "dataclasses.MISSING": lambda: dataclasses.MISSING,
     "collections.deque": lambda maxlen: collections.deque(maxlen=maxlen),
     "collections.defaultdict": collections.defaultdict,
     "collections.OrderedDict": collections.OrderedDict,

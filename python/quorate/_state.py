@@ -11,6 +11,7 @@ import enum
 import io
 import sys
 import types
+import weakref
 from typing import Any
 
 from quorate import _arrays, _callables, _constants, _content, _nameless, _names, _standard
@@ -27,16 +28,30 @@ def take_apart(value: Any) -> Parts | str:
     """The parts of an object, or why it cannot be kept."""
     cls = type(value)
     plain = _plain.get(cls)
-    if plain is not None:
+    if plain is not None and cls not in _constants.marked:
         return plain, (), _content.fields_of(value)
     standard = _standard.STANDARD.get(cls)
     constant = _constants.name_of(value, cls)
     if constant is not None:
         return "global", (constant,), None
     try:
-        return standard(value) if standard is not None else _take_apart(value, cls)
+        if standard is not None:
+            return _standard_parts(value, standard(value))
+        return _take_apart(value, cls)
     except Exception as error:
         return f"{cls.__name__} cannot be taken apart: {type(error).__name__}: {error}"
+
+
+def _standard_parts(value: Any, parts: Parts) -> Parts:
+    """With the fields that somebody gave to an instance of the standard library."""
+    name, arguments, state = parts
+    fields = _standard.fields_of(value)
+    return (name, arguments, [fields, state]) if fields else parts
+
+
+def _stands_for_more(cls: type) -> bool:
+    """Whether an instance is a key to what its class keeps."""
+    return issubclass(cls, weakref.finalize)
 
 
 def _take_apart(value: Any, cls: type) -> Parts | str:
@@ -45,6 +60,8 @@ def _take_apart(value: Any, cls: type) -> Parts | str:
         return named
     if cls is object:
         return _callables.global_value(value)
+    if _stands_for_more(cls):
+        return f"{cls.__name__} is not supported, for what it will call is kept by its class"
     standard = _standard.class_name(cls)
     if standard is not None:
         return _instance(value, cls, standard)
@@ -192,7 +209,7 @@ def fill(value: Any, state: Any) -> None:
     elif isinstance(value, io.IOBase):
         value.__setstate__(state)  # type: ignore[attr-defined]
     elif type(value) in _standard.STANDARD:
-        _fill_items(value, state)
+        _fill_standard(value, state)
     elif isinstance(state, dict):
         _content.set_fields(value, state)
     elif len(state) == 1:
@@ -206,6 +223,20 @@ def fill(value: Any, state: Any) -> None:
             _set_state(value, fields)
         else:
             _content.set_fields(value, fields)
+
+
+def _fill_standard(value: Any, state: Any) -> None:
+    # Items are lists, and the state of a generator is a tuple: a dict in front is of fields.
+    has_fields = (
+        type(value) in _standard.WITH_FIELDS
+        and isinstance(state, list)
+        and len(state) == 2
+        and isinstance(state[0], dict)
+    )
+    fields, items = state if has_fields else ({}, state)
+    if items is not None:
+        _fill_items(value, items)
+    _content.set_fields(value, fields)
 
 
 def _fill_reduced(value: Any, state: list[Any]) -> None:

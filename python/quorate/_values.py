@@ -91,7 +91,9 @@ def _reduce_date_time(value: datetime.datetime) -> tuple[int, Any] | None:
     offset, zone = value.utcoffset(), value.tzinfo
     if zone is not None and not isinstance(zone, (_TimeZone, zoneinfo.ZoneInfo)):
         return None
-    local = (value.replace(tzinfo=None, fold=0) - _EPOCH) // _MICROSECOND
+    # Not with methods of a subclass, which may calculate otherwise.
+    parts = (value.year, value.month, value.day, value.hour, value.minute, value.second, value.microsecond)
+    local = (_DateTime(*parts) - _EPOCH) // _MICROSECOND
     name = zone.key if isinstance(zone, zoneinfo.ZoneInfo) else None
     return DATE_TIME, [local, None if offset is None else offset // _MICROSECOND, name, bool(value.fold)]
 

@@ -8,11 +8,20 @@ those that lie beside it.
 
 from __future__ import annotations
 
+import array
 import ast
+import calendar
 import collections
+import contextvars
+import csv
+import decimal
 import inspect
+import io
+import queue
 import sys
+import threading
 import types
+import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +29,20 @@ from typing import Any
 from quorate import _sources
 from quorate._sources import UNKNOWN, Scope, package_of
 
-_CONTAINERS = (list, dict, set, bytearray, collections.deque, collections.UserDict, collections.UserList)
+_CONTAINERS = (
+    *(list, dict, set, bytearray, collections.deque, collections.UserDict, collections.UserList),
+    *(array.array, collections.ChainMap),
+    *(weakref.WeakSet, weakref.WeakKeyDictionary, weakref.WeakValueDictionary),
+)
+_CHANGING_METHODS_OF: dict[type, frozenset[str]] = {
+    io.StringIO: frozenset(("write", "writelines", "truncate")),
+    io.BytesIO: frozenset(("write", "writelines", "truncate")),
+    queue.Queue: frozenset(("put", "put_nowait", "get", "get_nowait")),
+    threading.Event: frozenset(("set", "clear")),
+    contextvars.ContextVar: frozenset(("set",)),
+}
+_SETTINGS = (decimal.setcontext, calendar.setfirstweekday, csv.register_dialect, csv.unregister_dialect)
+"""Functions of the standard library that change it for everybody."""
 _CHANGING_METHODS = frozenset(
     [
         "append",
@@ -69,6 +91,7 @@ _CHANGING_FUNCTIONS = frozenset(
         "insort_left",
         "insort_right",
         "shuffle",
+        "iadd",
     ]
 )
 
@@ -110,8 +133,28 @@ def find(cls: type) -> Finding | None:
 
 def find_all(cls: type) -> Iterator[Finding]:
     """All changes to something outside that the methods of a class can reach by name."""
+    owners: dict[type, None] = {}
     for scope in scopes(cls):
         yield from _findings(scope)
+        if scope.owner is not None and scope.owner not in owners:
+            owners[scope.owner] = None
+            yield from _descriptors(scope.owner)
+
+
+def _descriptors(owner: type) -> Iterator[Finding]:
+    """Attributes of a class that keep the values of all instances in themselves."""
+    for name, member in vars(owner).items():
+        cls = type(member)
+        if not hasattr(cls, "__set__") or package_of(cls) != package_of(owner):
+            continue
+        scope = Scope.of(inspect.getattr_static(cls, "__set__"), cls)
+        if scope is None:
+            continue
+        for node in scope.nodes():
+            if is_change(scope, node):
+                what = f"{owner.__qualname__}.{name}"
+                yield Finding(what, "changed", scope.name, scope.file, node.lineno, scope.path)
+                break
 
 
 def scopes(cls: type) -> Iterator[Scope]:
@@ -177,7 +220,7 @@ def _is_installed(cls: type) -> bool:
 
 
 def _findings(scope: Scope) -> Iterator[Finding]:
-    places = [*_stores(scope), *_calls(scope), *_defaults(scope)]
+    places = [*_stores(scope), *_calls(scope), *_defaults(scope), *_context(scope)]
     undoing = {
         id(node) for each in scope.nodes() if isinstance(each, ast.Try) for node in _walk(each.finalbody)
     }
@@ -235,10 +278,12 @@ def _calls(scope: Scope) -> Iterator[_Place]:
             value, label = scope.resolve(ast.Attribute(node.target.value, node.target.attr, ast.Load()))
             if label and isinstance(value, _CONTAINERS):
                 yield node, label, "changed"
+        yield from _methods(node, scope)
         if not isinstance(node, ast.Call):
             continue
         function, label = scope.resolve(node.func)
         yield from _numpy_calls(node, function, label)
+        yield from _settings(node, scope)
         if isinstance(node.func, ast.Attribute):
             value, label = scope.resolve(node.func.value)
             if label and _changes(value, node.func.attr, scope):
@@ -249,12 +294,50 @@ def _calls(scope: Scope) -> Iterator[_Place]:
         value, label = scope.resolve(node.args[0])
         if not label or value is UNKNOWN:
             continue
-        if called in _CHANGING_FUNCTIONS and isinstance(value, _CONTAINERS):
+        is_unbound = _is_unbound(node, scope)
+        if (called in _CHANGING_FUNCTIONS or is_unbound) and isinstance(value, _CONTAINERS):
             yield node, label, "changed"
         elif called == "next" and hasattr(value, "__next__"):
             yield node, label, "advanced"
         elif called in ("setattr", "delattr"):
             yield node, label, "changed"
+
+
+def _methods(node: ast.AST, scope: Scope) -> Iterator[_Place]:
+    """A method that changes a container: called, given on, or under another name."""
+    if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
+        value, label = scope.resolve(node.value)
+        if label and isinstance(value, _CONTAINERS) and node.attr in _CHANGING_METHODS:
+            yield node, label, "changed"
+
+
+def _is_unbound(node: ast.Call, scope: Scope) -> bool:
+    """Whether it is a call such as `list.append(items, 1)`."""
+    return _is_changing_call(node) and isinstance(scope.named(node.func.value), type)  # type: ignore[attr-defined]
+
+
+def _settings(node: ast.Call, scope: Scope) -> Iterator[_Place]:
+    """What belongs to the process: another one would not have it after a restart."""
+    # A constructor runs again at each start.
+    function = scope.named(node.func) if scope.function.__name__ != "__init__" else UNKNOWN
+    if any(function is each for each in _SETTINGS):
+        yield node, f"{function.__module__.lstrip('_')}.{function.__name__}", "called"
+
+
+def _context(scope: Scope) -> Iterator[_Place]:
+    """Stores into decimal.getcontext(), unless the function has a context of its own."""
+    if scope.function.__name__ == "__init__":
+        return
+    called = {id(scope.named(node.func)) for node in scope.nodes() if isinstance(node, ast.Call)}
+    if id(decimal.localcontext) in called:
+        return
+    for node in scope.nodes():
+        if isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store):
+            base: Any = node
+            while isinstance(base, ast.Attribute | ast.Subscript):
+                base = base.value
+            if isinstance(base, ast.Call) and scope.named(base.func) is decimal.getcontext:
+                yield node, "decimal.getcontext()", "changed"
 
 
 def _numpy_calls(node: ast.Call, function: Any, label: str) -> Iterator[_Place]:
@@ -273,6 +356,9 @@ def _changes(value: Any, method: str, caller: Scope) -> bool:
     """Whether calling this method of a value outside changes it."""
     if isinstance(value, _CONTAINERS):
         return method in _CHANGING_METHODS
+    for kind, methods in _CHANGING_METHODS_OF.items():
+        if isinstance(value, kind):
+            return method in methods and not _is_put_back(value, caller)
     if hasattr(type(value), "getrandbits") or _is_numpy_generator(value):
         return True
     cls = type(value)
@@ -280,6 +366,15 @@ def _changes(value: Any, method: str, caller: Scope) -> bool:
         return False
     scope = Scope.of(getattr(cls, method, None), cls)
     return scope is not None and any(is_change(scope, node) for node in scope.nodes())
+
+
+def _is_put_back(value: Any, caller: Scope) -> bool:
+    """Whether a context variable is reset in the same function."""
+    calls = (node.func for node in caller.nodes() if isinstance(node, ast.Call))
+    return isinstance(value, contextvars.ContextVar) and any(
+        isinstance(func, ast.Attribute) and func.attr == "reset" and caller.resolve(func.value)[0] is value
+        for func in calls
+    )
 
 
 def _is_numpy_generator(value: Any) -> bool:

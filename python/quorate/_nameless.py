@@ -38,9 +38,24 @@ def take_apart(value: types.FunctionType) -> Parts | str | None:
     cells = value.__closure__ or ()
     _announced.update(map(id, cells))
     held = [[cell.cell_contents] if _is_filled(cell) else [] for cell in cells]
-    named = [value.__name__, value.__qualname__, value.__module__, value.__doc__]
+    named = [value.__name__, value.__qualname__, value.__module__, value.__doc__, _annotations_of(value)]
     state = [held, value.__defaults__, value.__kwdefaults__, value.__dict__, named]
     return "code", (module, code.co_qualname, places.index(code), cells), state
+
+
+def _annotations_of(value: types.FunctionType) -> dict[str, Any]:
+    """Those that have a way into a state: texts, and classes of Python and of the object's packages."""
+    return {
+        name: each
+        for name, each in value.__annotations__.items()
+        if each is None
+        or type(each) is str
+        or any(each is cls for cls in _PLAIN)
+        or (isinstance(each, type) and _names.is_allowed(each))
+    }
+
+
+_PLAIN: tuple[Any, ...] = (int, float, str, bytes, bool, list, dict, set, tuple, frozenset)
 
 
 def take_cell_apart(value: types.CellType) -> Parts | str:
@@ -68,7 +83,9 @@ def fill(function: types.FunctionType, state: list[Any]) -> None:
         if content:
             cell.cell_contents = content[0]
     function.__dict__.update(fields)
-    function.__name__, function.__qualname__, function.__module__, function.__doc__ = named
+    # Images of earlier versions have no annotations.
+    function.__name__, function.__qualname__, function.__module__, function.__doc__, *rest = named
+    function.__annotations__ = rest[0] if rest else {}
 
 
 def find(module: str, *steps: Any) -> Any:

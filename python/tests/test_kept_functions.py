@@ -241,3 +241,11 @@ def test_weak_references_refer_to_the_copy() -> None:
     del held
     assert (reference(), dict(table), list(group)) == (None, {}, [])
     assert copy_of([reference])[0]() is None
+
+
+def test_annotations_of_functions_in_functions_are_kept() -> None:
+    def handle(number: int, of: Callable[[], int]) -> None: ...
+
+    handle.__annotations__["own"] = Holder
+    before = dict(handle.__annotations__)
+    assert copy_of([handle])[0].__annotations__ == before

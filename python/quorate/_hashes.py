@@ -7,6 +7,7 @@ found from then on, and constant sets do not tell how the file with the compiled
 from __future__ import annotations
 
 import collections
+import functools
 import gc
 import types
 from collections.abc import Callable
@@ -18,6 +19,10 @@ from quorate import _constants, _native
 
 def install() -> None:
     """Replace the hashes of this process by agreed ones."""
+    # Their entries hold hashes of their own; one that is not found any more is freed twice.
+    for each in gc.get_objects():
+        if isinstance(each, functools._lru_cache_wrapper):
+            each.cache_clear()
     containers = _containers()
     # An OrderedDict finds its items by their hashes.
     items = {id(each): _items(each) for each in containers if isinstance(each, collections.OrderedDict)}

@@ -159,3 +159,22 @@ def assert_no_divergence(ready: dict[str, Any]) -> None:
         text=True,
     ).stdout
     assert "diverged" not in shown, shown
+
+
+def test_a_cache_that_was_filled_before_may_overflow_afterwards() -> None:
+    script = """
+import functools
+from quorate import _environment
+@functools.lru_cache(4)
+def name(cls): return cls.__name__
+name(int), name(str), name(list)
+_environment.install()
+for _ in range(300):
+    for cls in [type(f"A{n}", (), {}) for n in range(30)]: name(cls)
+print("ended")
+"""
+    env = {**os.environ, "PYTHONMALLOC": "debug"}
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False, env=env
+    )
+    assert (done.returncode, done.stdout) == (0, "ended\n"), done.stderr

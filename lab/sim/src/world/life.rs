@@ -300,10 +300,10 @@ impl World {
             self.exercised(Row::Stalled);
         }
         self.watch_inbox(id, &taken.early);
-        self.watch_arrivals(id, &taken.early);
+        self.watch_arrivals(id, taken.look.at, &taken.early);
         if !taken.late.is_empty() {
             self.watch_inbox(id, &taken.late);
-            self.watch_arrivals(id, &taken.late);
+            self.watch_arrivals(id, now.at, &taken.late);
         }
         let count = taken.early.len() + taken.late.len();
         for input in taken.early {

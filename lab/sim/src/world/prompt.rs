@@ -4,6 +4,7 @@
 //! Called by the world's turns and clients; it changes nothing.
 
 use super::World;
+use super::clock::Moment;
 use super::setup::Setup;
 use crate::checkers::Property;
 use crate::checkers::dialling::{Dialling, Why};
@@ -29,6 +30,8 @@ pub(super) struct Prompt {
     down: BTreeMap<NodeId, CallPlace>,
     /// Nodes that heard a leader in this turn.
     led: BTreeSet<NodeId>,
+    /// The look at its clock by which a node judged the last messages. A node that stalls after it answers late.
+    looked: BTreeMap<NodeId, Moment>,
 }
 
 impl Prompt {
@@ -43,6 +46,7 @@ impl Prompt {
             standing: Standing::new(setup.limits.chunk_slots as u64, within),
             down: BTreeMap::new(),
             led: BTreeSet::new(),
+            looked: BTreeMap::new(),
         }
     }
 
@@ -112,14 +116,22 @@ impl World {
         }
     }
 
-    /// A node is about to handle what has arrived.
-    pub(super) fn watch_arrivals(&mut self, id: NodeId, inbox: &[Input<AnyMessage>]) {
+    /// A node is about to handle what has arrived, by the clock as it stood at `looked`.
+    pub(super) fn watch_arrivals(
+        &mut self,
+        id: NodeId,
+        looked: Moment,
+        inbox: &[Input<AnyMessage>],
+    ) {
         let running = self.nodes[&id].running.as_ref();
         let decided = running.map_or(Slot::ZERO, |running| running.replica.ordering().decided());
         let prompt = &mut self.prompt;
         for input in inbox {
             match input {
-                Input::Peer { from, message, .. } => prompt.arrived(id, decided, *from, message),
+                Input::Peer { from, message, .. } => {
+                    prompt.looked.insert(id, looked);
+                    prompt.arrived(id, decided, *from, message);
+                }
                 Input::Link { .. } | Input::Installed { .. } | Input::InstallFailed { .. } => {
                     prompt.fetching.goes_on(id);
                 }
@@ -195,8 +207,9 @@ impl World {
                     attempt,
                     is_granted: false,
                 } => {
-                    let ask = (peer, attempt);
-                    self.prompt.standing.denied(now, id, ask);
+                    let judged = self.prompt.looked.get(&id);
+                    let since = judged.map_or(now, |looked| looked.0);
+                    self.prompt.standing.denied(since, id, (peer, attempt));
                 }
                 Testimony::AnswersPreVote {
                     attempt,

@@ -151,10 +151,11 @@ fn limit_files(pid: u32, files: &str) {
     assert!(status.unwrap().success());
 }
 
-fn segments(dir: &Path) -> usize {
+/// The name of the newest file of the log that begins with `kind`; older ones may have been trimmed.
+fn newest(dir: &Path, kind: &str) -> Option<String> {
     let entries = std::fs::read_dir(dir.join("node-1/log")).unwrap();
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    names.filter(|name| name.starts_with("log-0")).count()
+    names.filter(|name| name.starts_with(kind)).max()
 }
 
 #[test]
@@ -175,17 +176,24 @@ fn a_node_without_a_free_descriptor_begins_its_next_segment_and_then_refuses_cal
         client.perform(Operation::Call { object, payload })
     };
     call().unwrap();
+    let begun = Instant::now();
+    while newest(dir.path(), "next-").is_none() {
+        assert!(
+            begun.elapsed().as_secs() < 30,
+            "the next segment is prepared"
+        );
+    }
     let is_free = |file: &u32| !Path::new(&format!("/proc/{node}/fd/{file}")).exists();
     let free = (0..).find(is_free).unwrap();
     limit_files(node, &free.to_string());
-    let before = segments(dir.path());
+    let before = newest(dir.path(), "log-");
     let refused = (0..100).find_map(|_| call().err());
     let is_expected = matches!(
         refused,
         None | Some(CallError::NotExecuted(CallCause::StorageFull))
     );
     assert!(is_expected, "{refused:?}");
-    assert!(segments(dir.path()) > before);
+    assert!(newest(dir.path(), "log-") > before);
     limit_files(node, "1024");
     let begun = Instant::now();
     while let Err(refused) = call() {

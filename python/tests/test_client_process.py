@@ -222,8 +222,10 @@ def test_an_interpreter_that_ends_while_nobody_answers_is_silent_and_quick(tmp_p
                 os.kill(pid, signal.SIGCONT)
 
 
+# Who starts the tests in the background may have them ignore Ctrl-C, and programs inherit that.
 INTERRUPTED = """
-    import sys, time, quorate
+    import signal, sys, time, quorate
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         print("ready", flush=True)
         {act}

@@ -94,8 +94,8 @@ def hindrance(nodes: list[tuple[int, str, dict[str, Any] | None]]) -> str:
         drift = next((status["drift"] for status in told if status.get("drift")), None)
         return (
             f"the objects are frozen at slot {frozen}, because no majority agrees on their state"
-            f"{_drift(drift) if drift else ''}; an operator must choose whose state counts, "
-            "see docs/snapshots.md"
+            f"{_drift(drift) if drift else ''}; an operator must choose whose state "
+            "counts: quorate object reset --from NODE"
         )
     down = [f"node {number} ({address})" for number, address, status in nodes if status is None]
     if not down:

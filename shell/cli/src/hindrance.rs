@@ -54,7 +54,7 @@ fn hindrance(document: &Value) -> Option<Hindrance> {
         .iter()
         .find_map(|node| serde_json::from_value::<DriftStatus>(node["drift"].clone()).ok());
     let first = drift.map_or_else(String::new, |drift| format!("; {drift}"));
-    let to_do = "an operator must choose whose state counts, see docs/snapshots.md";
+    let to_do = "an operator must choose whose state counts: quorate object reset --from NODE";
     Some(Hindrance {
         why: format!(
             "the objects are frozen at slot {frozen}, because no majority agrees on their state{first}; {to_do}"

@@ -17,6 +17,9 @@ const CHECKPOINT_EVERY: Duration = Duration::from_millis(1000);
 const LOOKS_EVERY: Duration = Duration::from_millis(500);
 const PATIENCE: Duration = Duration::from_millis(6_000);
 
+/// A node that has so many decided slots to execute answers late.
+const BEHIND: u64 = 256;
+
 /// Once everything else is mended, the nodes are in one state within this.
 const MENDED_WITHIN: Duration = Duration::from_millis(60_000);
 
@@ -90,6 +93,17 @@ impl World {
         is_noted || oddities.any(|oddity| Some(oddity) != first)
     }
 
+    /// Nodes execute what could not be trimmed while no snapshot was agreed. One that starts with all of it owes
+    /// its clients nothing until it is through.
+    fn executes_again(&self) -> bool {
+        let mut running = self.nodes.values().filter_map(|node| node.running.as_ref());
+        self.harm.freezing.began
+            && running.any(|running| {
+                let status = running.replica.status();
+                status.ordering.decided.since(status.executed) > BEHIND
+            })
+    }
+
     /// Asks for checkpoints while nodes differ, and speaks for the operator once they are frozen.
     pub(super) fn tend_freezing(&mut self) {
         let (last, is_over) = self.judge.last_reset();
@@ -104,7 +118,7 @@ impl World {
             }
             return;
         }
-        if is_split {
+        if is_split || self.executes_again() {
             let since = *self.harm.freezing.calm_since.get_or_insert(self.now);
             self.harm.freezing.is_excused = true;
             self.judge.liveness.faults_began();
@@ -114,7 +128,9 @@ impl World {
                     "nodes never come to one state".to_owned(),
                 );
             }
-            self.mend_split();
+            if is_split {
+                self.mend_split();
+            }
         } else if std::mem::take(&mut self.harm.freezing.is_excused) {
             self.harm.freezing.calm_since = None;
             self.faults_stopped();

@@ -63,7 +63,7 @@ impl World {
     fn perform_one(&mut self, id: NodeId, life: u64, output: Output<AnyMessage>) {
         match output {
             Output::Send { to, lane, message } => self.send_message(id, life, to, lane, &message),
-            Output::Reply { message, .. } if is_wrong(&message) => {}
+            Output::Reply { to, message } if is_wrong(&message) => self.loses_answer(to),
             Output::Reply { to, message } => self.answer(id, to, &message),
             Output::Persist { mark, record } => {
                 self.watch_vote(id, &record);

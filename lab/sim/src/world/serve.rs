@@ -531,6 +531,16 @@ impl World {
         }
     }
 
+    /// An answer never comes to its client. The connection goes with it: no client waits on one that works for what the node
+    /// has sent already.
+    pub(super) fn loses_answer(&mut self, to: ConnectionId) {
+        if let Some(connection) = self.connections.get_mut(&to) {
+            connection.is_broken = true;
+            let at = self.now + self.network.latency();
+            self.events.push(at, Event::Broken { connection: to });
+        }
+    }
+
     /// A process that ends closes its connections; a machine without power does not.
     pub(super) fn connections_of_the_dead(&mut self, dead: NodeId, death: Death) {
         let ids: Vec<ConnectionId> = self

@@ -59,8 +59,10 @@ pub(super) struct Leading {
     confirm: usize,
     /// How many acceptors besides the leader decide with it.
     decide: usize,
-    /// When the heartbeats that ask for a lease left: by ballot and number, in true time.
+    /// By which look at the leader's clock the heartbeats that ask for a lease were made: by ballot and number, in true time.
     beats: BTreeMap<(Ballot, u64), Moment>,
+    /// The newest look at its clock that a node's turn was judged by.
+    looked: BTreeMap<NodeId, Moment>,
     /// Who promised a ballot.
     promised: BTreeMap<Ballot, NodeSet>,
     /// How many promises make a leader.
@@ -102,6 +104,7 @@ impl Leading {
             confirm: quorums.confirm() - 1,
             decide: quorums.phase2() - 1,
             beats: BTreeMap::new(),
+            looked: BTreeMap::new(),
             promised: BTreeMap::new(),
             phase1: quorums.phase1(),
             overtaken: timing.heartbeat.0 * OVERTAKEN_HEARTBEATS + setup.network.slowest().0 * 2,
@@ -145,8 +148,10 @@ impl Leading {
                 if self.beats.len() > 4096 {
                     self.beats.pop_first();
                 }
-                self.beats.entry((ballot, beat)).or_insert(now);
-                let until = self.bound_until(clock, now);
+                // The leader counts its lease from the clock that it had read, however long it stood still then.
+                let asked = self.looked.get(&node).copied().unwrap_or(now);
+                self.beats.entry((ballot, beat)).or_insert(asked);
+                let until = self.bound_until(clock, asked);
                 self.leases.granted(now.0, node, ballot, until);
                 self.leases.leads(ballot);
                 return self.leadership.spoke(now.0, node, ballot);
@@ -290,6 +295,7 @@ impl World {
 
     /// A node has handled everything that had arrived, by this look at its clock.
     pub(super) fn watch_turn(&mut self, id: NodeId, look: Look, out: &[Output<AnyMessage>]) {
+        self.leading.looked.insert(id, look.at);
         let node = &self.nodes[&id];
         let (clock, life) = (node.clock, node.life);
         let Some(running) = &node.running else {

@@ -13,7 +13,7 @@ import sysconfig
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from quorate import _host, _options, _outside, _sources
+from quorate import _host, _options, _outside, _settings, _sources
 from quorate._findings import Found, Level, in_order, shown_path
 from quorate._sources import UNKNOWN, Scope
 
@@ -93,6 +93,7 @@ def lint(cls: type) -> list[Found]:
     found: list[Found] = []
     sets = _attributes_of(cls, _is_set)
     lists = _attributes_of(cls, _is_container)
+    loggers = _attributes_of(cls, _is_logger)
     for scope in _outside.scopes(cls):
         if scope.path.startswith(_STANDARD):
             # What data classes and such have wrapped.
@@ -102,6 +103,7 @@ def lint(cls: type) -> list[Found]:
             found += (_found(each, scope, file) for each in search(scope))
         found += (_found(each, scope, file) for each in _set_orders(scope, sets))
         found += (_found(each, scope, file) for each in _aliases(scope, lists))
+        found += (_found(each, scope, file) for each in _loggers(scope, loggers))
         if _options.is_marked(scope.function) or scope.name.rpartition(".")[2] in _declared(cls):
             found += (_found(each, scope, file) for each in _writes(scope))
     clocks = {(each.file, each.line) for each in found if each.rule == "clock"}
@@ -355,6 +357,17 @@ def _aliases(scope: Scope, containers: set[str]) -> Iterator[_Place]:
         if isinstance(value, ast.Attribute) and scope.is_self(value.value) and value.attr in containers:
             reason = f"returns `self.{value.attr}` itself; in a group the caller gets a copy of it"
             yield node, "note", "alias", reason, "return a copy"
+
+
+def _is_logger(node: ast.expr | None) -> bool:
+    return isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == "getLogger"
+
+
+def _loggers(scope: Scope, held: set[str]) -> Iterator[_Place]:
+    """Changes to what is logged: no answer follows from them, so they are no reason to refuse a class."""
+    reason = "changes what this process logs; a replica that restarts logs as its module says"
+    for node in _settings.of_loggers(scope, held):
+        yield node, "note", "logging", reason, "set it in the module or in the constructor"
 
 
 def _writes(scope: Scope) -> Iterator[_Place]:

@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import array
 import ast
-import calendar
 import collections
 import contextvars
-import csv
-import decimal
 import inspect
 import io
+import logging
+import os
 import queue
 import sys
 import threading
@@ -26,12 +25,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from quorate import _sources
+from quorate import _settings, _sources
 from quorate._sources import UNKNOWN, Scope, package_of
 
 _CONTAINERS = (
     *(list, dict, set, bytearray, collections.deque, collections.UserDict, collections.UserList),
-    *(array.array, collections.ChainMap),
+    *(array.array, collections.ChainMap, type(os.environ)),
     *(weakref.WeakSet, weakref.WeakKeyDictionary, weakref.WeakValueDictionary),
 )
 _CHANGING_METHODS_OF: dict[type, frozenset[str]] = {
@@ -41,8 +40,6 @@ _CHANGING_METHODS_OF: dict[type, frozenset[str]] = {
     threading.Event: frozenset(("set", "clear")),
     contextvars.ContextVar: frozenset(("set",)),
 }
-_SETTINGS = (decimal.setcontext, calendar.setfirstweekday, csv.register_dialect, csv.unregister_dialect)
-"""Functions of the standard library that change it for everybody."""
 _CHANGING_METHODS = frozenset(
     [
         "append",
@@ -220,7 +217,7 @@ def _is_installed(cls: type) -> bool:
 
 
 def _findings(scope: Scope) -> Iterator[Finding]:
-    places = [*_stores(scope), *_calls(scope), *_defaults(scope), *_context(scope)]
+    places = [*_stores(scope), *_calls(scope), *_defaults(scope), *_settings.settings(scope)]
     undoing = {
         id(node) for each in scope.nodes() if isinstance(each, ast.Try) for node in _walk(each.finalbody)
     }
@@ -283,7 +280,6 @@ def _calls(scope: Scope) -> Iterator[_Place]:
             continue
         function, label = scope.resolve(node.func)
         yield from _numpy_calls(node, function, label)
-        yield from _settings(node, scope)
         if isinstance(node.func, ast.Attribute):
             value, label = scope.resolve(node.func.value)
             if label and _changes(value, node.func.attr, scope):
@@ -316,30 +312,6 @@ def _is_unbound(node: ast.Call, scope: Scope) -> bool:
     return _is_changing_call(node) and isinstance(scope.named(node.func.value), type)  # type: ignore[attr-defined]
 
 
-def _settings(node: ast.Call, scope: Scope) -> Iterator[_Place]:
-    """What belongs to the process: another one would not have it after a restart."""
-    # A constructor runs again at each start.
-    function = scope.named(node.func) if scope.function.__name__ != "__init__" else UNKNOWN
-    if any(function is each for each in _SETTINGS):
-        yield node, f"{function.__module__.lstrip('_')}.{function.__name__}", "called"
-
-
-def _context(scope: Scope) -> Iterator[_Place]:
-    """Stores into decimal.getcontext(), unless the function has a context of its own."""
-    if scope.function.__name__ == "__init__":
-        return
-    called = {id(scope.named(node.func)) for node in scope.nodes() if isinstance(node, ast.Call)}
-    if id(decimal.localcontext) in called:
-        return
-    for node in scope.nodes():
-        if isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store):
-            base: Any = node
-            while isinstance(base, ast.Attribute | ast.Subscript):
-                base = base.value
-            if isinstance(base, ast.Call) and scope.named(base.func) is decimal.getcontext:
-                yield node, "decimal.getcontext()", "changed"
-
-
 def _numpy_calls(node: ast.Call, function: Any, label: str) -> Iterator[_Place]:
     is_method = isinstance(function, types.MethodType | types.BuiltinMethodType)
     if label and is_method and _is_numpy_generator(function.__self__):
@@ -359,6 +331,9 @@ def _changes(value: Any, method: str, caller: Scope) -> bool:
     for kind, methods in _CHANGING_METHODS_OF.items():
         if isinstance(value, kind):
             return method in methods and not _is_put_back(value, caller)
+    if isinstance(value, logging.Logger):
+        # No answer follows from what is logged.
+        return False
     if hasattr(type(value), "getrandbits") or _is_numpy_generator(value):
         return True
     cls = type(value)

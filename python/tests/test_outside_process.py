@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import abc
 import array
 import contextvars
+import csv
 import decimal
+import functools
 import io
+import logging
+import os
 import queue
 import threading
+import warnings
 import weakref
 from collections.abc import Callable
 from typing import Any, ClassVar
+from xml.etree import ElementTree
 
 import pytest
 
-from quorate import _outside
+from quorate import _lint, _outside
 
 CURRENT = contextvars.ContextVar("CURRENT", default=0)
 SHOWN = io.StringIO()
@@ -97,6 +104,75 @@ class ByArray:
         NUMBERS.append(1)
 
 
+class Shape(abc.ABC):  # noqa: B024 - it has no methods
+    """What methods register classes with."""
+
+
+@functools.singledispatch
+def show(value: Any) -> str:
+    return str(value)
+
+
+class ByWarnings:
+    def be_strict(self) -> None:
+        warnings.simplefilter("error")
+
+
+class ByFilterUnderAnotherName:
+    def be_strict(self) -> None:
+        from warnings import filterwarnings as let  # noqa: PLC0415
+
+        let("error")
+
+
+class ByDialect:
+    def write_wide(self) -> None:
+        csv.register_dialect("wide", delimiter=";")
+
+
+class ByNamespace:
+    def name(self) -> None:
+        ElementTree.register_namespace("x", "urn:x")
+
+
+class ByAbstractClass:
+    def accept(self, cls: type) -> None:
+        Shape.register(cls)
+
+
+class ByImportedAbstractClass:
+    def accept(self, cls: type) -> None:
+        from collections.abc import Sequence  # noqa: PLC0415
+
+        Sequence.register(cls)
+
+
+class ByDispatch:
+    def teach(self) -> None:
+        show.register(int, str)
+
+
+class ByDecoratedDispatch:
+    def teach(self) -> None:
+        @show.register
+        def _(value: float) -> str:
+            return f"{value:.1f}"
+
+
+class ByDispatchOfMethods:
+    @functools.singledispatchmethod
+    def show(self, value: Any) -> str:
+        return str(value)
+
+    def teach(self) -> None:
+        type(self).show.register(int, str)  # type: ignore[attr-defined]
+
+
+class ByEnvironment:
+    def choose(self) -> None:
+        os.environ["MODE"] = "1"
+
+
 class ByMethodUnderAnotherName:
     items: ClassVar[list[int]] = []
 
@@ -141,6 +217,16 @@ class Sound:
         token = CURRENT.set(1)
         CURRENT.reset(token)
 
+    def be_strict_for_a_moment(self) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+
+    def register(self, name: str) -> None:
+        self.items.append(len(name))
+
+    def join(self) -> None:
+        self.register("ada")
+
     def look(self) -> tuple[str, bool, Any]:
         return SHOWN.getvalue(), IS_OPEN.is_set(), KNOWN.get("x")
 
@@ -157,3 +243,35 @@ def test_what_a_method_leaves_in_its_process_is_found(cls: type) -> None:
 
 def test_what_is_put_back_or_made_again_at_each_start_raises_no_alarm() -> None:
     assert list(_outside.find_all(Sound)) == []
+
+
+LOG = logging.getLogger(__name__)
+
+
+class Loud:
+    def __init__(self) -> None:
+        self.log = logging.getLogger("loud")
+        self.log.setLevel(logging.INFO)
+
+    def of_module(self) -> None:
+        LOG.setLevel(logging.DEBUG)
+
+    def of_object(self) -> None:
+        self.log.addHandler(logging.NullHandler())
+
+    def of_name(self) -> None:
+        logging.getLogger("x").addFilter(logging.Filter())
+
+    def of_all(self) -> None:
+        logging.basicConfig(level=logging.DEBUG)
+
+    def speak(self) -> None:
+        LOG.info("spoken")
+        self.log.warning("spoken")
+
+
+def test_what_a_method_changes_in_the_log_is_noted_and_no_reason_to_refuse_its_class() -> None:
+    assert _outside.find(Loud) is None
+    told = {each.function.rpartition(".")[2]: each for each in _lint.lint(Loud) if each.rule == "logging"}
+    assert set(told) == {"of_module", "of_object", "of_name", "of_all"}
+    assert {each.level for each in told.values()} == {"note"}

@@ -114,10 +114,14 @@ def _fill_exception(value: BaseException, items: Any) -> None:
 
 def _raised_root(cls: type) -> Root:
     """Of an exception whose class keeps more than arguments: what it keeps are attributes that can be set."""
-    names = sorted(name for name, member in vars(cls).items() if type(member) is types.MemberDescriptorType)
+    names = sorted(
+        name
+        for name, member in vars(cls).items()
+        if type(member) is types.MemberDescriptorType or name == "characters_written"
+    )
 
     def items(value: BaseException) -> Any:
-        return [*_exception_items(value), [getattr(value, name) for name in names]]
+        return [*_exception_items(value), [getattr(value, name, None) for name in names]]
 
     def fill(value: BaseException, content: Any) -> None:
         *rest, own = content
@@ -161,6 +165,11 @@ def _fields_of(*names: str) -> Callable[[Any], tuple[Any, ...]]:
     return lambda value: tuple(getattr(value, name) for name in names)
 
 
+_RAISED = (
+    *(AttributeError, NameError, ImportError, StopIteration, SystemExit, OSError, SyntaxError),
+    *(UnicodeEncodeError, UnicodeDecodeError, UnicodeTranslateError),
+)
+
 ROOTS: dict[type, Root] = {
     object: Root(_nothing, object.__new__),
     int: Root(lambda v: (int.__int__(v),), int.__new__),
@@ -199,7 +208,11 @@ ROOTS: dict[type, Root] = {
     _random.Random: Root(_nothing, random.Random.__new__, random.Random.getstate, random.Random.setstate),
     functools.partial: Root(_nothing, _new_partial, _partial_items, _fill_partial),
     BaseException: Root(_nothing, BaseException.__new__, _exception_items, _fill_exception),
-    **{cls: _raised_root(cls) for cls in (AttributeError, NameError, ImportError, StopIteration, SystemExit)},
+    # Its members cannot be set later.
+    BaseExceptionGroup: Root(
+        _fields_of("message", "exceptions"), BaseExceptionGroup.__new__, _exception_items, _fill_exception
+    ),
+    **{cls: _raised_root(cls) for cls in _RAISED},
     # Calls are executed in one thread.
     threading.local: Root(_nothing, threading.local.__new__),
     weakref.ref: Root(lambda v: (weakref.ref.__call__(v), v.__callback__), new_reference),

@@ -12,9 +12,9 @@ import io
 import sys
 import types
 import weakref
-from typing import Any
+from typing import Any, ParamSpec, TypeVar, TypeVarTuple
 
-from quorate import _arrays, _callables, _constants, _content, _nameless, _names, _standard
+from quorate import _aliases, _arrays, _callables, _constants, _content, _nameless, _names, _standard
 from quorate._errors import MalformedValue
 
 Parts = tuple[str, tuple[Any, ...], Any]
@@ -22,6 +22,7 @@ Parts = tuple[str, tuple[Any, ...], Any]
 _plain: dict[type, str] = {}
 """Classes of which an instance is its fields and nothing else: most instances are of a few such classes."""
 _BY_REDUCE = "by reduce"
+_TYPE_VARIABLES = (TypeVar, ParamSpec, TypeVarTuple)
 
 
 def take_apart(value: Any) -> Parts | str:
@@ -55,10 +56,12 @@ def _stands_for_more(cls: type) -> bool:
 
 
 def _take_apart(value: Any, cls: type) -> Parts | str:
+    if _aliases.is_alias(cls):
+        return _aliases.take_apart(value)
     named = _named(value, cls)
     if named is not None:
         return named
-    if cls is object:
+    if cls is object or cls in _TYPE_VARIABLES:
         return _callables.global_value(value)
     if _stands_for_more(cls):
         return f"{cls.__name__} is not supported, for what it will call is kept by its class"
@@ -192,6 +195,7 @@ _KINDS: dict[str, Any] = {
     "bound": _callables.make_bound,
     "reduce": _callables.make_reduced,
     "new": _callables.make_new,
+    "alias": _aliases.make,
     "numpy.dtype": _arrays.make_dtype,
     "numpy.view": _arrays.make_view,
     "numpy.read-only": _arrays.make_read_only,

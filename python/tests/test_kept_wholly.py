@@ -10,7 +10,7 @@ import os
 import random
 import weakref
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, Literal, Optional, TypeVar, Union
 
 import pytest
 import subjects
@@ -77,6 +77,20 @@ class Reduced(dict[str, int]):
 
     def __reduce__(self) -> Any:
         return copyreg._reconstructor, (Reduced, dict, dict(self)), vars(self)  # type: ignore[attr-defined]
+
+
+class Unreachable(OSError):
+    def __init__(self, number: int, text: str) -> None:
+        super().__init__(number, text)
+        self.tries = [1]
+
+
+T = TypeVar("T")
+
+
+class Box(Generic[T]):
+    def __init__(self, item: T) -> None:
+        self.item = item
 
 
 class OddDate(datetime.datetime):
@@ -146,13 +160,59 @@ def test_what_the_class_object_says_of_an_instance_counts_less_than_its_fields()
         ImportError("x", name="n", path="p"),
         StopIteration(5),
         SystemExit(3),
+        FileNotFoundError(2, "absent", "here", None, "there"),
+        OSError("only a text"),
+        BlockingIOError(11, "again", 7),
+        Unreachable(113, "no route"),
+        UnicodeDecodeError("utf-8", b"a\xff", 1, 2, "invalid start"),
+        UnicodeEncodeError("ascii", "aü", 1, 2, "ordinal"),
+        UnicodeTranslateError("aü", 1, 2, "odd"),
+        IndentationError("unexpected", ("a.py", 3, 1, "  x", 3, 4)),
     ],
     ids=lambda error: type(error).__name__,
 )
 def test_what_an_exception_keeps_beside_its_arguments_is_kept(error: Any) -> None:
     copy = copy_of([error])[0]
-    for name in ("args", "name", "obj", "path", "value", "code"):
-        assert getattr(copy, name, None) == getattr(error, name, None)
+    assert (type(copy), str(copy), repr(copy)) == (type(error), str(error), repr(error))
+    for name in dir(error):
+        if not callable(getattr(error, name, None)) and name != "__dict__":
+            assert getattr(copy, name, None) == getattr(error, name, None)
+
+
+def test_a_group_of_exceptions_is_kept_with_its_members() -> None:
+    lost = FileNotFoundError(2, "absent", "here")
+    group = ExceptionGroup("all", [lost, ExceptionGroup("some", [ValueError(1), KeyError("k")])])
+    group.add_note("noted")
+    kept, same = copy_of([group, lost])
+    assert (str(kept), kept.__notes__, kept.exceptions[0]) == ("all (2 sub-exceptions)", ["noted"], same)
+    assert (same.errno, same.filename) == (2, "here")
+    assert [repr(each) for each in kept.exceptions[1].exceptions] == ["ValueError(1)", "KeyError('k')"]
+    assert kept.split(KeyError)[0].exceptions[0].exceptions[0].args == ("k",)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        Box[int],
+        Box[None],
+        Box[Box[str]],
+        Box[T],  # type: ignore[valid-type]
+        Box[int | None],
+        Optional[int],  # noqa: UP045 - what people write
+        Union[int, str],  # noqa: UP007
+        Literal["a", 1],
+        dict[str, Box[int]],
+    ],
+    ids=str,
+)
+def test_a_type_with_arguments_is_kept(made: Any) -> None:
+    assert copy_of([made])[0] == made
+
+
+def test_an_instance_that_was_made_by_a_type_with_arguments_is_kept() -> None:
+    box = Box[int](3)
+    copy = copy_of([box])[0]
+    assert (copy.item, copy.__orig_class__) == (3, Box[int])
 
 
 def image_of(value: Any, path: Path, classes: dict[int, type]) -> str:

@@ -63,6 +63,13 @@ _ADDRESS = re.compile(
 """How texts show where something lies: in hexadecimal, and in decimal where they say what it is."""
 
 
+TOLD_MAX = 1000
+"""Characters that are told of an error of one line."""
+
+_TOO_DEEP = "nesting this deep"
+_SHALLOWER = "; keep what is linked one to the next in a list or a dict, as numbers or keys of the next"
+
+
 class Unfit(Exception):
     """An object that cannot be served: (kind, reason)."""
 
@@ -404,7 +411,7 @@ def _test_state(value: Any) -> None:
         # Of the object itself nothing can be left out.
         is_itself = str(error).startswith("self: ")
         way_out = _MAKE_OWN if is_itself else "leave it out of the state with __getstate__"
-        raise Unfit("state", f"{error}; {way_out}, or run with --no-snapshot") from error
+        raise Unfit("state", f"{_cut(str(error))}; {way_out}, or run with --no-snapshot") from error
     if image != again:
         raise Unfit(
             "state",
@@ -433,7 +440,14 @@ def _refusing(text: str) -> staticmethod[..., Any]:
 
 def _one_line(error: BaseException) -> str:
     name = type(error).__name__
-    return _plain(_attempt(lambda: f"{name}: {error}".splitlines()[0][:1000], f"{name} without a text"))
+    return _plain(_attempt(lambda: _cut(f"{name}: {error}".splitlines()[0]), f"{name} without a text"))
+
+
+def _cut(text: str) -> str:
+    """Begin and end of a text: where a path begins, and what is wrong at its end."""
+    if len(text) > TOLD_MAX:
+        text = f"{text[: TOLD_MAX // 2]} ... {text[-TOLD_MAX // 2 :]}"
+    return text + _SHALLOWER if _TOO_DEEP in text else text
 
 
 def _refusal(name: str, kind: str, reason: str) -> Prepared:

@@ -102,6 +102,25 @@ def test_an_image_that_restores_to_another_state_fails_when_it_is_taken(tmp_path
     assert reason == "ValueError: tests.test_images.Shifting changes when it is saved and restored"
 
 
+class Nested:
+    def __init__(self) -> None:
+        self.inside: list[Any] = []
+        for _ in range(5000):
+            self.inside = [self.inside]
+
+
+def test_a_state_that_is_nested_too_deeply_is_told_with_its_reason_and_the_way_out(tmp_path: Path) -> None:
+    code, reason = write_image(nested := Nested(), tmp_path / "image")
+    assert code == 1
+    with pytest.raises(_host.Unfit) as refused:
+        _host._test_state(nested)
+    for text in (reason.removeprefix("UnsupportedValue: "), refused.value.args[1]):
+        assert text.startswith("self.inside[0][0]") and len(text) < 1500
+        assert (
+            "nesting this deep" in text and "keep what is linked one to the next in a list or a dict" in text
+        )
+
+
 def test_a_whole_image_is_in_the_file(tmp_path: Path) -> None:
     assert write_image(Forgetful(), tmp_path / "image") == (0, "")
     count, number, length = struct.unpack_from("<IIQ", (data := (tmp_path / "image").read_bytes()))

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -247,37 +247,65 @@ def interrupted_after(process: subprocess.Popen[str], pause: float) -> float:
     return float(said) - sent
 
 
+def is_interrupted_at_once(
+    text: str, pause: float, words: Sequence[str] = (), stopped: Sequence[int] = ()
+) -> bool:
+    """Whether one of three such programs is: a loaded machine may hold up one or the other."""
+    for _ in range(3):
+        taken = interrupted_after(program(text, *words), pause)
+        for pid in stopped:
+            os.kill(pid, signal.SIGCONT)
+        if taken < 0.1:
+            return True
+    return False
+
+
 def test_ctrl_c_interrupts_a_connect_at_once() -> None:
     act = "quorate.connect('quorate://127.0.0.1:1/counter', timeout=30.0)"
-    taken = [interrupted_after(program(INTERRUPTED.format(act=act)), 0.3) for _ in range(3)]
-    assert min(taken) < 0.1
+    assert is_interrupted_at_once(INTERRUPTED.format(act=act), 0.3)
 
 
 def test_ctrl_c_interrupts_a_connect_of_an_event_loop_at_once() -> None:
     act = """__import__("asyncio").run(
             quorate.aconnect('quorate://127.0.0.1:1/counter', timeout=30.0).__aenter__())"""
-    taken = [interrupted_after(program(INTERRUPTED.format(act=act)), 0.5) for _ in range(3)]
-    assert min(taken) < 0.1
+    assert is_interrupted_at_once(INTERRUPTED.format(act=act), 0.5)
 
 
-@pytest.mark.parametrize("use", ["{}()", "quorate.gather(*[quorate.submit({}) for _ in range(3000)])"])
-def test_ctrl_c_interrupts_calls_at_once(tmp_path: Path, use: str) -> None:
-    options = ["--port", "0", "--persist", "memory", "--dir", str(tmp_path / "data")]
-    act = f"""
-        import os, signal
+UNANSWERED = """
+        import asyncio, os, signal
+        def stop():
+            for pid in sys.argv[2:]:
+                os.kill(int(pid), signal.SIGSTOP)
+        async def wait():
+            async with quorate.aconnect(sys.argv[1], timeout=30.0) as own:
+                stop()
+                await own.get()
         counter = quorate.connect(sys.argv[1], timeout=30.0).proxy
-        for pid in sys.argv[2:]:
-            os.kill(int(pid), signal.SIGSTOP)
-        {use.format("counter.get")}"""
-    with _local.start_group("rust:counter", options, tmp_path) as ready:
-        pids = [int(node["pid"]) for node in ready["nodes"]]
-        words = [ready["endpoint"], *map(str, pids)]
-        taken = []
-        for _ in range(3):
-            taken.append(interrupted_after(program(INTERRUPTED.format(act=act), *words), 0.5))
-            for pid in pids:
-                os.kill(pid, signal.SIGCONT)
-    assert min(taken) < 0.1
+        {use}"""
+
+
+@pytest.fixture(scope="module")
+def stoppable(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, list[int]]]:
+    """The endpoint of a counter, and the processes of its nodes."""
+    directory = tmp_path_factory.mktemp("stoppable")
+    options = ["--port", "0", "--persist", "memory", "--dir", str(directory / "data")]
+    with _local.start_group("rust:counter", options, directory) as ready:
+        yield ready["endpoint"], [int(node["pid"]) for node in ready["nodes"]]
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "stop(); counter.get()",
+        "stop(); quorate.submit(counter.get).result()",
+        "stop(); quorate.gather(*[quorate.submit(counter.get) for _ in range(3000)])",
+        "asyncio.run(wait())",
+    ],
+)
+def test_ctrl_c_interrupts_calls_at_once(stoppable: tuple[str, list[int]], use: str) -> None:
+    endpoint, pids = stoppable
+    text = INTERRUPTED.format(act=UNANSWERED.format(use=use))
+    assert is_interrupted_at_once(text, 0.5, [endpoint, *map(str, pids)], pids)
 
 
 SLOW_NAMES = """

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import http.client
 import socket
-import ssl
-import subprocess
 import time
-import urllib.request
 from pathlib import Path
 
 import pytest
@@ -82,42 +78,3 @@ def test_a_low_soft_limit_of_files_is_raised_to_the_hard_one(tmp_path: Path) -> 
         deadline = time.monotonic() + SECONDS
         while (held := len(list(Path(f"/proc/{node['pid']}/fd").iterdir()))) < CROWD:
             assert time.monotonic() < deadline, f"{held} files are open"
-
-
-def test_an_admin_port_that_others_reach_answers_only_who_brings_a_certificate(tmp_path: Path) -> None:
-    data = tmp_path / "data"
-    options = ["--tls", "--nodes", "1", "--port", "0", "--dir", str(data)]
-    with _local.start_group("rust:counter", options, tmp_path) as ready:
-        files, (_, port) = ready["tls"], admin_of(ready)
-    config = data / "node-1.toml"
-    lines = config.read_text().splitlines()
-    opened = [f'admin = "0.0.0.0:{port}"' if line.startswith("admin") else line for line in lines]
-    config.write_text("\n".join(opened))
-    node = subprocess.Popen(
-        [_local.program(), "node", "run", "--config", str(config)], stderr=subprocess.DEVNULL
-    )
-    try:
-        sealed = ssl.create_default_context(cafile=files["ca"])
-        sealed.check_hostname = False
-        stranger = ssl.create_default_context(cafile=files["ca"])
-        stranger.check_hostname = False
-        sealed.load_cert_chain(files["cert"], files["key"])
-        url = f"https://127.0.0.1:{port}/livez"
-        deadline = time.monotonic() + SECONDS
-        while (code := answered(url, sealed)) is None:
-            assert time.monotonic() < deadline, "nobody answers by TLS"
-        assert code == 200
-        assert answered(url, stranger) is None
-        assert answered(url.replace("https", "http"), None) is None
-    finally:
-        node.terminate()
-        node.wait()
-
-
-def answered(url: str, context: ssl.SSLContext | None) -> int | None:
-    """The code of an answer, if there is one."""
-    try:
-        with urllib.request.urlopen(url, timeout=SECONDS / 4, context=context) as answer:
-            return int(answer.status)
-    except (OSError, http.client.HTTPException):
-        return None

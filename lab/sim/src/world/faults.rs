@@ -495,6 +495,11 @@ impl World {
                 self.change_rules(*id, *other, |rules| *rules = Rules::default());
             }
         }
+        // What is judged from here on is what the transport promises: a link that is up loses nothing. Connections that lost
+        // something in a fault begin anew, as streams do.
+        for (one, other) in self.network.holed() {
+            self.break_link(one, other);
+        }
         for client in self.clients.values_mut() {
             client.cut = 0;
         }

@@ -74,6 +74,8 @@ struct Direction {
 struct Link {
     epoch: u64,
     is_up: bool,
+    /// A message of this epoch was lost: no stream of bytes loses one and goes on.
+    is_holed: bool,
 }
 
 /// All links.
@@ -124,13 +126,31 @@ impl Network {
     }
 
     /// Whether a message arrives, as the links are now.
-    pub(super) fn delivers(&self, packet: &Packet) -> bool {
+    pub(super) fn delivers(&mut self, packet: &Packet) -> bool {
         let is_carried = if packet.is_stray {
             !self.is_punctual
         } else {
             self.epoch(packet.from, packet.to) == Some(packet.epoch)
         };
-        is_carried && self.is_open(packet.from, packet.to)
+        let is_open = self.is_open(packet.from, packet.to);
+        if is_carried && !is_open && !packet.is_stray {
+            self.is_lost(packet.from, packet.to);
+        }
+        is_carried && is_open
+    }
+
+    /// A message of a link that is up is lost.
+    fn is_lost(&mut self, from: NodeId, to: NodeId) {
+        self.links.entry(pair(from, to)).or_default().is_holed = true;
+    }
+
+    /// The links that are up and have lost a message.
+    pub(super) fn holed(&self) -> Vec<(NodeId, NodeId)> {
+        let holed = self
+            .links
+            .iter()
+            .filter(|(_, link)| link.is_up && link.is_holed);
+        holed.map(|(pair, _)| *pair).collect()
     }
 
     /// How long a silent link is kept.
@@ -170,6 +190,7 @@ impl Network {
         *link = Link {
             epoch: self.epochs,
             is_up: true,
+            is_holed: false,
         };
         LinkEpoch(self.epochs)
     }
@@ -219,11 +240,14 @@ impl Network {
             direction.hits[Hit::Blocked as usize] += 1;
             if self.setup.is_holding && direction.held.len() < HELD_MAX {
                 direction.held.push_back((lane, packet));
+            } else {
+                self.is_lost(from, to);
             }
             return;
         }
         if self.random.below(100) < rules.loss {
             direction.hits[Hit::Lost as usize] += 1;
+            self.is_lost(from, to);
             return;
         }
         if rules.garble > 0 && self.random.below(100) < rules.garble {

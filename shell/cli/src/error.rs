@@ -187,7 +187,7 @@ impl CliError {
     /// A call that the group skipped.
     pub(crate) fn skipped(method: &str) -> CliError {
         CliError::failed(format!(
-            "the group skipped the call of `{method}`: every process that executed it died or ran into --call-timeout;              it has changed nothing, and the nodes' logs name its slot"
+            "the group skipped the call of `{method}`: every process that executed it died or ran into --call-timeout; it has changed nothing, and the nodes' logs name its slot"
         ))
         .advise("correct the method, or start all nodes with a longer --call-timeout: the same call would be skipped again")
     }

@@ -6,6 +6,7 @@ use crate::table::table;
 use quorate_client::{Answer, Client, Operation};
 use quorate_types::{ObjectId, Outcome, ReadLevel};
 use quorate_wire::value::{self, Value, call};
+use strsim::osa_distance;
 
 /// A read of this name asks a host for the methods; see docs/host-protocol.md.
 const WHICH_METHODS: &str = "__quorate_methods__";
@@ -50,36 +51,11 @@ pub(crate) fn unknown(error: CliError, client: &Client, object: ObjectId, name: 
 /// The name with the fewest letters that differ, if there are few.
 fn nearest<'a>(name: &str, names: &[&'a str]) -> Option<&'a str> {
     let letters = name.chars().count();
-    let far = names.iter().map(|other| (distance(name, other), *other));
+    let far = names
+        .iter()
+        .map(|other| (osa_distance(name, other), *other));
     let near = far.filter(|(far, _)| letters <= NAME_LETTERS_MAX && *far <= letters / 3 + 1);
     near.min().map(|(_, other)| other)
-}
-
-/// Letters to insert, remove, replace or swap between two names.
-fn distance(one: &str, other: &str) -> usize {
-    let (one, other): (Vec<char>, Vec<char>) = (one.chars().collect(), other.chars().collect());
-    let mut rows = vec![vec![0; other.len() + 1]; one.len() + 1];
-    for line in 0..=one.len() {
-        for column in 0..=other.len() {
-            rows[line][column] = match (line.checked_sub(1), column.checked_sub(1)) {
-                (None, _) | (_, None) => line + column,
-                (Some(above), Some(left)) => {
-                    let replaced = rows[above][left] + usize::from(one[above] != other[left]);
-                    let is_swapped = above > 0
-                        && left > 0
-                        && one[above] == other[left - 1]
-                        && one[above - 1] == other[left];
-                    let swapped = match is_swapped {
-                        true => rows[above - 1][left - 1] + 1,
-                        false => usize::MAX,
-                    };
-                    let shorter = rows[above][column].min(rows[line][left]) + 1;
-                    replaced.min(swapped).min(shorter)
-                }
-            };
-        }
-    }
-    rows[one.len()][other.len()]
 }
 
 /// Each method with its signature, `read` or `call`, and what it does in a line.
@@ -130,12 +106,5 @@ mod tests {
         assert_eq!(nearest("balanc", &names), Some("balance"));
         assert_eq!(nearest("withdraw", &names), None);
         assert_eq!(nearest("", &names), None);
-        let far = [
-            ("abc", "abc"),
-            ("", "abc"),
-            ("kitten", "sitting"),
-            ("ab", "ba"),
-        ];
-        assert_eq!(far.map(|(one, other)| distance(one, other)), [0, 3, 3, 1]);
     }
 }

@@ -22,6 +22,8 @@ R3 = TypeVar("R3")
 R4 = TypeVar("R4")
 
 CONNECT_SECONDS = 10.0
+SECONDS_MAX = 1e19
+"""More than any clock tells, and what the native half can count."""
 """Time to find a leader, and for each call, unless another is given."""
 
 
@@ -86,9 +88,22 @@ def connect(
     Raises Unavailable when no majority answers in time, NotFound when there is no such object, and
     Refused when certificates do not fit, saying what to try.
     """
-    if cls is not None:
-        _names.register(cls)
+    cls = _checked(cls, timeout)
     return Connection(_open(endpoint, cls, timeout, tls), cls, Origin(endpoint, timeout, tls))
+
+
+def _checked(cls: Any, timeout: Any) -> type | None:
+    """Refuse what cannot be meant, and register the class, which may be one with arguments."""
+    if isinstance(timeout, bool | str) or not hasattr(type(timeout), "__float__"):
+        raise TypeError(f"timeout is a number of seconds, not {type(timeout).__name__}")
+    if not 0 < timeout <= SECONDS_MAX:
+        raise ValueError(f"timeout {timeout}: use seconds above 0 and at most {SECONDS_MAX:g}")
+    found = _names.class_of(cls)
+    if found is None:
+        return None
+    if not isinstance(found, type):
+        raise TypeError(f"{cls!r} is not a class: give the one whose methods the object has")
+    return _names.register(found)
 
 
 def _open(endpoint: str, cls: type | None, timeout: float, tls: Tls | None) -> _native.Client:
@@ -182,8 +197,7 @@ def aconnect(
     >>> aconnect("quorate://127.0.0.1:7400/Account")  # doctest: +ELLIPSIS
     <quorate.AsyncConnection object at ...>
     """
-    if cls is not None:
-        _names.register(cls)
+    cls = _checked(cls, timeout)
     return AsyncConnection(endpoint, cls, timeout, tls)
 
 

@@ -117,7 +117,8 @@ class Host:
                 return _refusal(name, "state", unfit_state)
             if unfit_state is not None:
                 self._tell(f"warning: object {name}: {unfit_state}")
-            self._classes[number] = cls
+            # Some make an instance of another class below them.
+            self._classes[number] = type(objects[number])
         if greeting["snapshots"]:
             # Without images no read is checked, so only what is declared is taken for one.
             self._reads = _reads.Reads()
@@ -315,6 +316,11 @@ def _find_class(path: str, paths: list[str]) -> type:
     module_name, colon, class_name = path.partition(":")
     if not colon or not module_name or not class_name:
         raise Unfit("class path", f"{path!r} is not MODULE:CLASS, such as bank:Account")
+    if "/" in module_name or module_name.endswith(".py"):
+        name = os.path.basename(module_name).removesuffix(".py")
+        raise Unfit(
+            "module", f"{module_name!r} is no module: name it without its file, as in {name}:{class_name}"
+        )
     try:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
@@ -328,12 +334,15 @@ def _find_class(path: str, paths: list[str]) -> type:
     except BaseException as error:
         raise Unfit("module", f"importing {module_name!r} raised {_one_line(error)}") from error
     found: Any = module
-    for step in class_name.split("."):
+    for step in class_name.partition("[")[0].split("."):
         found = getattr(found, step, None)
+    # Of a type with arguments, such as `Box[int]`, the class is replicated.
+    found = _names.class_of(found)
     if not isinstance(found, type):
         known = [name for name, member in vars(module).items() if _is_own_class(member, module_name)]
         hint = f"; its classes: {', '.join(known)}" if known else ""
-        raise Unfit("class", f"module {module_name!r} has no class {class_name!r}{hint}")
+        is_other = f": it is a {type(found).__name__}" if found is not None else ""
+        raise Unfit("class", f"module {module_name!r} has no class {class_name!r}{is_other}{hint}")
     return found
 
 
@@ -343,10 +352,15 @@ def _is_own_class(member: Any, module_name: str) -> bool:
 
 def _construct(cls: type, args: list[Any], kwargs: dict[str, Any]) -> Any:
     try:
-        return cls(*args, **kwargs)
+        made = cls(*args, **kwargs)
     except BaseException as error:
         reason = f"{cls.__name__}{_signature(cls)} raised {_one_line(error)}: see --args and --kwargs"
         raise Unfit("constructor", reason) from error
+    if cls not in type(made).__mro__ and not _may_stand_for(made, cls):
+        kind = _names.name_of(type(made))
+        reason = f"{cls.__name__}{_signature(cls)} made a {kind}: replicate what it is to make"
+        raise Unfit("constructor", reason)
+    return made
 
 
 def _shown(cls: type, name: str) -> str:

@@ -380,6 +380,8 @@ def _writes(scope: Scope) -> Iterator[_Place]:
 
 def class_of(path: str, paths: list[str]) -> type:
     """The class that MODULE:CLASS names; raises LookupError with what is wrong."""
+    if path.startswith("rust:"):
+        raise LookupError(f"{path} is built in, and is no class of Python")
     sys.path[:0] = [each for each in paths if each not in sys.path]
     try:
         return _host._find_class(path, paths)

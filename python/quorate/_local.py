@@ -84,7 +84,7 @@ def local(
     Raises TypeError or ValueError for wrong options, UnsupportedValue for arguments that cannot be sent, and
     QuorateError for a class that nodes cannot import.
     """
-    found = find_class(cls) if isinstance(cls, str) else cls
+    found = find_class(cls) if isinstance(cls, str) else _names.class_of(cls)
     _check_options(nodes, persist, timeout, allow)
     if positional or named:
         if args or kwargs:
@@ -106,6 +106,8 @@ def _check_options(nodes: int, persist: str, timeout: float, allow: Sequence[str
         raise ValueError(f'persist is "memory" or "disk", not {persist!r}')
     if isinstance(timeout, bool) or not isinstance(timeout, int | float):
         raise TypeError(f"timeout is a number of seconds, not {type(timeout).__name__}")
+    if not timeout > 0:
+        raise ValueError(f"timeout {timeout}: use seconds above 0")
     if isinstance(allow, str) or not all(isinstance(package, str) for package in allow):
         raise TypeError("allow is a list of the names of packages")
 
@@ -140,6 +142,7 @@ def find_class(path: str) -> type:
             found = getattr(found, step)
     except (ImportError, AttributeError) as error:
         raise QuorateError(f"there is no class {path}: {error}") from error
+    found = _names.class_of(found)
     if not isinstance(found, type):
         raise QuorateError(f"{path} is a {type(found).__name__}, not a class")
     return found

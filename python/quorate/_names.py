@@ -11,6 +11,7 @@ import contextlib
 import importlib
 import sys
 import types
+import typing
 from collections.abc import Iterator
 from typing import Any, TypeVar
 
@@ -35,6 +36,16 @@ def register(cls: type[C]) -> type[C]:
     _classes[name_of(cls)] = cls
     allow_package(cls.__module__)
     return cls
+
+
+def class_of(value: Any) -> Any:
+    """The class that a type with arguments is made of; everything else is what it is.
+
+    >>> class_of(list[int]), class_of(int), class_of(3)
+    (<class 'list'>, <class 'int'>, 3)
+    """
+    origin = typing.get_origin(value)
+    return origin if isinstance(origin, type) else value
 
 
 def allow_package(module: str) -> None:

@@ -291,6 +291,7 @@ class _Alone:
         reason = self._life.ask("make", ALONE_STIR, None)
         if reason is not None:
             self.__exit__()
+            reason = reason.replace("--args and --kwargs", "args= and kwargs=")
             raise Counterexample(f"the class cannot begin: {reason}", None, "__init__", reason)
         return self._life
 
@@ -388,6 +389,7 @@ def subject_of(
     reads_source: bool,
 ) -> Subject:
     """What is asked for, when it can be; raises TypeError and ValueError."""
+    cls = _names.class_of(cls)
     if not isinstance(cls, type):
         raise TypeError(f"simulate takes a class, not {type(cls).__name__}")
     if workload is not None and not callable(workload):

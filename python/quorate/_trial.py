@@ -94,7 +94,11 @@ class Trial:
         _native.set_environment(START_NS, 1, 0, 1)
         args, kwargs = request["args"], request["kwargs"]
         if request["guess_arguments"]:
-            args, kwargs = _guesses.Guesser(request["seed"]).arguments(self.cls, is_constructor=True)
+            guesser = _guesses.Guesser(request["seed"])
+            try:
+                args, kwargs = guesser.arguments(self.cls, is_constructor=True)
+            except _guesses.NoGuess as error:
+                raise _host.Unfit("constructor", f"{error}: see --args and --kwargs") from error
         self.target = _host._construct(self.cls, args, kwargs)
 
     def restore(self, image: bytes) -> None:
@@ -111,7 +115,7 @@ class Trial:
         try:
             return _native.dump_state(self.target)
         except Exception as error:
-            self._unkept = str(error)[:300] or type(error).__name__
+            self._unkept = _host._cut(str(error)) or type(error).__name__
             return None
 
     def methods(self) -> list[Answer]:
@@ -305,9 +309,6 @@ def main() -> None:
         trial.make()
     except _host.Unfit as unfit:
         trial.say("answer", {"unfit": list(unfit.args)})
-        return
-    except _guesses.NoGuess as error:
-        trial.say("answer", {"unfit": ["constructor", f"{error}: give --args"]})
         return
     told: Answer = {"first": trial.image() or b"", "unfit": None}
     if request["does"] == "explore":

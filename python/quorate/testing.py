@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from quorate import _simulate
+from quorate import _names, _simulate
 from quorate._own_objects import ReplicasDiffer
 from quorate._rehearsed_group import RehearsedGroup, Settings
 from quorate._simulate import Counterexample, Simulated
@@ -56,6 +56,7 @@ def local(
 
     `timeout` is in virtual seconds. Raises ReplicasDiffer in a call that ended differently on two nodes.
     """
+    cls = _names.class_of(cls)
     if not isinstance(cls, type):
         raise TypeError(f"quorate.testing.local takes a class, not {type(cls).__name__}")
     for name, value in (("nodes", nodes), ("seed", seed), ("snapshot_every", snapshot_every)):

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import odd_targets
 import pytest
 from subjects import Overdrawn, Wallet
 
@@ -166,6 +167,48 @@ def test_a_timeout_may_be_longer_than_any_clock(counter: str, timeout: float) ->
     with quorate.connect(counter, timeout=min(timeout, 1e19)) as proxy:
         future = quorate.submit(proxy.get)
         assert future.result(timeout=timeout) == proxy.get()
+
+
+@pytest.mark.parametrize(
+    ("timeout", "error"),
+    [
+        (0, ValueError),
+        (-1, ValueError),
+        (float("nan"), ValueError),
+        (float("inf"), ValueError),
+        (1e300, ValueError),
+        ("soon", TypeError),
+        (None, TypeError),
+        (True, TypeError),
+    ],
+)
+def test_a_connection_is_not_begun_with_a_timeout_that_no_clock_has(timeout: Any, error: type) -> None:
+    for begin in (quorate.connect, quorate.aconnect):
+        with pytest.raises(
+            error, match=r"use seconds above 0 and at most 1e\+19|is a number of seconds, not"
+        ):
+            begin("quorate://127.0.0.1:1/counter", timeout=timeout)
+
+
+def test_who_waits_for_no_time_is_told_at_once(counter: str) -> None:
+    with quorate.connect(counter) as proxy:
+        for timeout in (0, -1, float("-inf")):
+            future = quorate.submit(proxy.get)
+            begun = time.monotonic()
+            # It may be answered by then.
+            with contextlib.suppress(TimeoutError):
+                future.result(timeout=timeout)
+            assert time.monotonic() - begun < 5
+            assert future.result() == proxy.get()
+
+
+def test_a_class_with_type_arguments_gives_its_methods(counter: str) -> None:
+    with quorate.connect(counter, odd_targets.Box[int]) as proxy:
+        assert "put" in dir(proxy)
+        assert repr(proxy) == "<replicated Box>"
+    wrong: Any = odd_targets.twice
+    with pytest.raises(TypeError, match="is not a class"):
+        quorate.connect(counter, wrong)
 
 
 def stop(pids: list[int]) -> None:

@@ -17,7 +17,7 @@ import pytest
 import sound_classes
 
 import quorate
-from quorate import _check, _guesses, _lint, _local
+from quorate import _check, _commands, _guesses, _lint, _local
 
 HERE = str(Path(__file__).parent)
 SOUND = [cls.__name__ for cls in sound_classes.SOUND]
@@ -182,6 +182,62 @@ def test_the_exit_code_tells_problems_from_wrong_words() -> None:
     assert "write for example --args '[\"A-1\", 100]'; text is in double quotes" in wrong
     for words in (["check", "nowhere:Dice"], ["check", "sound_classes:Dice", "--args", "3"], ["check"]):
         assert run(*words).returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        ("nowhere:Dice", "there is no module 'nowhere'"),
+        ("odd_targets", "is not MODULE:CLASS"),
+        ("odd_targets:Absent", "has no class 'Absent'; its classes: "),
+        ("odd_targets:twice", "has no class 'twice': it is a function; its classes: "),
+        ("odd_targets:THREE", "has no class 'THREE': it is a int; its classes: "),
+        ("odd_targets.py:Box", "name it without its file, as in odd_targets:Box"),
+        ("./odd_targets:Box", "name it without its file, as in odd_targets:Box"),
+        ("raising:X", "importing 'raising' raised RuntimeError: at import"),
+        ("lacking:X", "needs 'nowhere_at_all', which is not installed for "),
+        ("rust:counter", "is built in, and is no class of Python"),
+    ],
+)
+def test_what_is_no_class_is_refused_with_the_reason(
+    target: str,
+    said: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / "raising.py").write_text('raise RuntimeError("at import")')
+    (tmp_path / "lacking.py").write_text("import nowhere_at_all")
+    monkeypatch.chdir(tmp_path)
+    for command in (["lint"], ["check", "--short"]):
+        assert _commands.main([*command, target]) == 2
+        assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("Choosy", "raised ValueError: port 7400, not"),
+        ("Unguessed", "no Callable can be made up: see --args and --kwargs"),
+        ("Abstract", "Can't instantiate abstract class Abstract"),
+        ("Leaving", "raised SystemExit: 3"),
+        ("Factory", "made a builtins.int: replicate what it is to make"),
+    ],
+)
+def test_a_class_that_cannot_be_made_is_refused_with_the_reason(
+    name: str, said: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(HERE)
+    assert _commands.main(["check", "--short", f"odd_targets:{name}"]) == 1
+    assert said in capsys.readouterr().err
+
+
+def test_a_class_with_type_arguments_and_a_factory_of_a_subclass_are_checked(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(HERE)
+    for name in ("Box[int]", "Numbers", "Chooser", "Guessed"):
+        assert _commands.main(["check", "--short", f"odd_targets:{name}"]) == 0, capsys.readouterr()
 
 
 def test_errors_are_objects_where_json_is_asked_for() -> None:

@@ -92,6 +92,7 @@ def test_wrong_options_are_refused_before_anything_starts() -> None:
         (TypeError, "nodes is a number", {"nodes": "3"}),
         (ValueError, "memory", {"persist": "cloud"}),
         (TypeError, "timeout is a number", {"timeout": "1"}),
+        (ValueError, "use seconds above 0", {"timeout": 0}),
         (TypeError, "allow is a list", {"allow": "numpy"}),
     ]
     for error, words, options in wrong:

@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
+import odd_targets
 import pytest
 from subjects import Overdrawn, Wallet
 
@@ -182,6 +183,11 @@ def test_a_read_that_writes_is_named_and_undone() -> None:
         ):
             reader.look()
         assert reader.value() == 0
+
+
+def test_a_class_may_be_given_with_type_arguments() -> None:
+    with quorate.testing.local(odd_targets.Numbers) as numbers:
+        assert [numbers.put(1), numbers.put(2)] == [1, 2]
 
 
 def test_what_cannot_be_is_refused_with_the_reason(group: quorate.testing.RehearsedGroup[Wallet]) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import odd_targets
 import planted_faults
 import pytest
 import simulated_subjects
@@ -155,6 +156,24 @@ def test_a_terminal_shows_how_far_it_is_and_is_left_clean(monkeypatch: pytest.Mo
     assert "0 of 2 seeds, 0 calls, 0 crashes; running seed 0" in seen.getvalue()
     assert "2 of 2 seeds" in seen.getvalue()
     assert seen.getvalue().endswith(_progress.CLEAR)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("Choosy", "cannot begin: .*port 7400.*see args= and kwargs="),
+        ("Unguessed", "cannot begin: no Callable can be made up: see args= and kwargs="),
+        ("Abstract", "cannot begin: .*Can't instantiate abstract class"),
+        ("Leaving", "cannot begin: .*SystemExit: 3"),
+    ],
+)
+def test_a_class_that_cannot_be_made_is_told_with_the_reason(name: str, said: str) -> None:
+    with pytest.raises(Counterexample, match=said):
+        simulate(getattr(odd_targets, name), seeds=1)
+
+
+def test_a_class_with_type_arguments_is_simulated() -> None:
+    assert simulate(odd_targets.Numbers, seeds=1, calls=10).seeds == 1
 
 
 def test_a_class_without_methods_is_not_taken_for_sound() -> None:

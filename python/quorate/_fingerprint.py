@@ -88,11 +88,9 @@ def _lies_in(file: str, places: list[str]) -> bool:
     >>> _lies_in(json.__file__, _standard()), _lies_in("/lib/python3/site-packages/a.py", ["/lib/python3"])
     (True, False)
     """
-    for place in places:
-        if file.startswith(place.rstrip("/") + "/"):
-            rest = file[len(place) :]
-            return "site-packages" not in rest and "dist-packages" not in rest
-    return False
+    # A virtual environment has its installed packages inside of a directory of its standard library.
+    below = (file[len(place) :] for place in places if file.startswith(place.rstrip("/") + "/"))
+    return any("site-packages" not in rest and "dist-packages" not in rest for rest in below)
 
 
 def _version(package: str) -> str:

@@ -2,9 +2,30 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 
 from quorate import _fingerprint
+
+INSTALLED = """
+import json, time
+from quorate import _fingerprint
+import networkx, sortedcontainers
+begun = time.process_time()
+told = json.loads(_fingerprint.fingerprint({}))
+print(json.dumps([told["packages"], sorted(told["sources"]), time.process_time() - begun]))
+"""
+
+
+def test_of_an_installed_package_the_version_belongs_to_the_code_and_no_source() -> None:
+    done = subprocess.run([sys.executable, "-c", INSTALLED], capture_output=True, text=True, check=True)
+    packages, sources, seconds = json.loads(done.stdout)
+    assert set(packages) >= {"networkx", "sortedcontainers"}
+    assert all(version[0].isdigit() for version in packages.values())
+    assert [name for name in sources if name.partition(".")[0] in packages] == []
+    assert seconds < 2, "the sources of packages are not read"
 
 
 def test_what_a_package_imports_by_relative_names_belongs_to_the_code(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ END_SECONDS = 10.0
 LOOK_EVERY = 0.01
 
 _HEAD_BYTES = 80
-_MAGIC = b"QUORSNP2"
+_MAGIC = b"QUORSNP3"
 
 _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 

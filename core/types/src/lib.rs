@@ -10,6 +10,7 @@ mod command;
 mod digest;
 mod ids;
 mod link_proof;
+mod parts;
 mod reach;
 mod secret;
 mod slot;
@@ -26,6 +27,7 @@ pub use ids::{
     ClusterId, ConnectionId, GroupId, Incarnation, LinkEpoch, NodeId, NodeSet, ObjectId, SessionId,
 };
 pub use link_proof::{LinkKey, LinkProof, LinkSide, Nonce};
+pub use parts::{PART_ENTRY_BYTES, PARTS_HEAD_BYTES, PartsCheck, PartsList, PartsWriter};
 pub use reach::{Finding, PeerPast, Reach, Recall, Sighting};
 pub use secret::{Secret, SecretHash};
 pub use slot::Slot;

@@ -1,4 +1,4 @@
-//! Bytes of a snapshot: a head, the replica's own part, the objects' names, then one image per object.
+//! Bytes of a snapshot: a head, the replica's own part, the objects' names, a list of parts, then one image per object.
 //!
 //! | bytes | field |
 //! | --- | --- |
@@ -9,11 +9,12 @@
 //! | 12..16 | number of objects, little-endian |
 //! | … | the core |
 //! | … | per object: name behind its length (2 bytes) |
+//! | … | [list](quorate_types::PartsList) of the parts of what follows |
 //! | … | per object: its number (4 bytes, big-endian), length of the image (8 bytes, big-endian), image |
 //!
-//! What follows the *front* (all up to the names) is what the digest of the objects' state is the hash of, so that whoever
-//! keeps a snapshot need not hash the images again. There is no checksum: a file is covered by its hash and this digest, a
-//! message by its frame, and a fetched snapshot is compared with the agreed digest. Knows nothing of what an image holds, and of
+//! The digest of the objects' state is that of the list behind the *front* (all up to the names), which has the hash of each part,
+//! so that whoever keeps a snapshot need not hash the images again. There is no checksum: a file is covered by its hash and this
+//! digest, a message by its frame, and a fetched snapshot is compared with the agreed digest. Knows nothing of what an image holds, and of
 //! no file: the storage performs.
 
 use crate::WireError;
@@ -27,10 +28,10 @@ use crate::words::{
 };
 use bytes::{BufMut, Bytes, BytesMut};
 use quorate_replica::{ReplyImage, SessionImage, SnapshotCore};
-use quorate_types::{ObjectId, Stamp, Wall};
+use quorate_types::{ObjectId, PART_ENTRY_BYTES, PARTS_HEAD_BYTES, PartsWriter, Stamp, Wall};
 
 /// The version of the layout that this build writes.
-pub const SNAPSHOT_VERSION: u16 = 6;
+pub const SNAPSHOT_VERSION: u16 = 7;
 
 /// Bytes of a snapshot's head.
 pub const SNAPSHOT_HEAD_BYTES: usize = 16;
@@ -103,8 +104,8 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Reads a whole snapshot. Images are slices of `bytes`. Bytes that were changed may go unnoticed: who holds them checks their
-    /// hash, or compares the digests of what was read.
+    /// Reads a whole snapshot. Images are slices of `bytes`. Bytes that were changed may go unnoticed: who holds them checks the
+    /// parts, and compares their digest.
     ///
     /// # Errors
     /// When the bytes are not a snapshot.
@@ -113,6 +114,7 @@ impl Snapshot {
         let head = SnapshotHead::take(r.array("snapshot head")?)?;
         let core = take_snapshot_core(&r.slice("snapshot core", head.core_bytes as usize)?)?;
         let names = take_names(&mut r, head.objects)?;
+        pass_parts(&mut r)?;
         let mut objects = Vec::new();
         for (number, name) in (0..).zip(names) {
             let written = u32::from_be_bytes(*r.array("object number")?);
@@ -140,8 +142,22 @@ fn take_names(r: &mut Reader<'_>, objects: u32) -> Result<Vec<String>, WireError
         .collect()
 }
 
-/// The front of a snapshot: everything before the images. They follow in the order of `names`, each behind its
-/// [`image_head`].
+/// Passes over the list of parts, which is for who checks them.
+fn pass_parts(r: &mut Reader<'_>) -> Result<(), WireError> {
+    let count = u64::from_be_bytes(*r.array::<PARTS_HEAD_BYTES>("number of parts")?);
+    let bytes = usize::try_from(count)
+        .ok()
+        .and_then(|count| count.checked_mul(PART_ENTRY_BYTES))
+        .ok_or(WireError::OutOfRange {
+            what: "number of parts",
+            value: count,
+        })?;
+    r.slice("list of parts", bytes)?;
+    Ok(())
+}
+
+/// The front of a snapshot: everything before the list of parts. The images follow that in the order of `names`, each behind
+/// its [`image_head`].
 ///
 /// ```
 /// # use quorate_types::*;
@@ -159,7 +175,10 @@ fn take_names(r: &mut Reader<'_>, objects: u32) -> Result<Vec<String>, WireError
 /// # };
 /// use quorate_wire::{Snapshot, image_head, snapshot_front};
 /// let front = snapshot_front(&core, ["account"]);
-/// let file = [&front[..], &image_head(ObjectId(0), 5), b"st", b"ate"].concat();
+/// let images = [&image_head(ObjectId(0), 5)[..], b"st", b"ate"].concat();
+/// let mut parts = PartsWriter::default();
+/// parts.loose(&images);
+/// let file = [&front[..], parts.finish().bytes(), &images].concat();
 /// let read = Snapshot::take(&file.into())?;
 /// assert_eq!(read.core, core);
 /// assert_eq!(&read.objects[0].image[..], b"state");
@@ -206,18 +225,23 @@ pub fn image_head(number: ObjectId, length: u64) -> [u8; IMAGE_HEAD_BYTES] {
     head
 }
 
-/// A whole snapshot of small images.
+/// A whole snapshot of small images, which are one part.
 #[must_use]
 pub fn small_snapshot(core: &SnapshotCore, objects: &[NamedImage]) -> Bytes {
+    let mut images = BytesMut::new();
+    for (number, object) in (0..).zip(objects) {
+        images.put_slice(&image_head(ObjectId(number), object.image.len() as u64));
+        images.put_slice(&object.image);
+    }
+    let mut parts = PartsWriter::default();
+    parts.loose(&images);
     let mut whole = BytesMut::new();
     whole.put_slice(&snapshot_front(
         core,
         objects.iter().map(|object| object.name.as_str()),
     ));
-    for (number, object) in (0..).zip(objects) {
-        whole.put_slice(&image_head(ObjectId(number), object.image.len() as u64));
-        whole.put_slice(&object.image);
-    }
+    whole.put_slice(parts.finish().bytes());
+    whole.put_slice(&images);
     whole.freeze()
 }
 

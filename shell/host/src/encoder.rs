@@ -5,11 +5,11 @@
 
 use crate::builtin::create;
 use crate::config::HostedObject;
-use crate::image::{ObjectImage, images_digest};
+use crate::image::{ObjectImage, images_list};
 use crate::limits::{ENCODER_NICENESS, IMAGES_PENDING_MAX, LARGE_IMAGE_BYTES};
 use crate::object::{FrozenState, Object};
 use mio::Waker;
-use quorate_types::{ObjectId, Slot};
+use quorate_types::{ObjectId, PartsList, Slot};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -39,7 +39,7 @@ pub(crate) enum EncoderDone {
     Encoded {
         slot: Slot,
         images: Vec<ObjectImage>,
-        digest: [u8; 32],
+        parts: PartsList,
     },
     Restored {
         slot: Slot,
@@ -160,12 +160,12 @@ fn encode(slot: Slot, frozen: Vec<(ObjectId, FrozenState)>) -> (usize, EncoderDo
             image: state(),
         })
         .collect();
-    let digest = images_digest(&images);
+    let parts = images_list(&images);
     let bytes = bytes_of(&images);
     let done = EncoderDone::Encoded {
         slot,
         images,
-        digest,
+        parts,
     };
     (bytes, done)
 }

@@ -2,7 +2,7 @@
 
 use crate::image::ObjectImage;
 use quorate_ordering::ReadId;
-use quorate_types::{ObjectId, Outcome, Slot};
+use quorate_types::{ObjectId, Outcome, PartsList, Slot};
 use std::time::Duration;
 
 /// What the host has to tell.
@@ -28,8 +28,8 @@ pub enum HostEvent {
         slot: Slot,
         /// One image per object, ascending by object.
         images: Vec<ObjectImage>,
-        /// blake3 over all images: equal on replicas whose objects are equal by value.
-        digest: [u8; 32],
+        /// Their parts. The digest is equal on replicas whose objects are equal by value.
+        parts: PartsList,
     },
     /// The state at `slot` could not be frozen or encoded; calls go on.
     ImageFailed {

@@ -172,11 +172,11 @@ impl InProcess {
                 EncoderDone::Encoded {
                     slot,
                     images,
-                    digest,
+                    parts,
                 } => self.events.push(HostEvent::Imaged {
                     slot,
                     images,
-                    digest,
+                    parts,
                 }),
                 EncoderDone::Restored { slot, outcome } => self.restored(slot, outcome),
             }

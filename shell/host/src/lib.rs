@@ -37,6 +37,6 @@ pub use config::{HostConfig, HostedObject, PythonConfig, ReadChecks, Sandbox, Un
 pub use error::HostError;
 pub use event::{HostEvent, RunningCall, StuckCall, StuckUntil};
 pub use host::{Host, check};
-pub use image::{Image, ObjectImage, images_digest};
+pub use image::{Image, ObjectImage, SharedPiece, images_list};
 pub use object::{Environment, FrozenState, Object, RestoreError};
 pub use protocol::HOST_PROTOCOL_VERSION;

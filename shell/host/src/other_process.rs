@@ -257,7 +257,7 @@ impl OtherProcess {
         }
         while let Some(loaded) = self.scratch.take() {
             match loaded.outcome {
-                Ok((images, digest)) => self.imaged(loaded.slot, images, digest),
+                Ok((images, parts)) => self.imaged(loaded.slot, images, parts),
                 Err(reason) => self.image_failed(loaded.slot, reason),
             }
         }

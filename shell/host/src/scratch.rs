@@ -1,10 +1,10 @@
 //! Images that a snapshot process has written: read and digested on a side thread.
 
-use crate::image::{ObjectImage, images_digest};
+use crate::image::{ObjectImage, images_list};
 use crate::limits::ENCODER_NICENESS;
 use bytes::Bytes;
 use mio::Waker;
-use quorate_types::{ObjectId, Slot};
+use quorate_types::{ObjectId, PartsList, Slot};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 /// Images by slot, or why there are none.
 pub(crate) struct Loaded {
     pub(crate) slot: Slot,
-    pub(crate) outcome: Result<(Vec<ObjectImage>, [u8; 32]), String>,
+    pub(crate) outcome: Result<(Vec<ObjectImage>, PartsList), String>,
 }
 
 /// Reads image files. At most as many at once as the host process makes.
@@ -88,13 +88,13 @@ impl Drop for Scratch {
     }
 }
 
-fn read(path: &Path) -> std::io::Result<(Vec<ObjectImage>, [u8; 32])> {
+fn read(path: &Path) -> std::io::Result<(Vec<ObjectImage>, PartsList)> {
     let file = Bytes::from(std::fs::read(path)?);
     let images = parse(&file).ok_or_else(|| {
         std::io::Error::new(std::io::ErrorKind::InvalidData, "the image is cut short")
     })?;
-    let digest = images_digest(&images);
-    Ok((images, digest))
+    let parts = images_list(&images);
+    Ok((images, parts))
 }
 
 /// Count (4 bytes), then per object its number (4), its image's length (8) and its image.

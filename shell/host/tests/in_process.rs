@@ -93,7 +93,7 @@ fn a_restored_host_continues_from_the_image_and_has_its_digest() {
         matches!(seen[0], HostEvent::Executed { .. }),
         "the call comes first"
     );
-    let Some(HostEvent::Imaged { images, digest, .. }) = seen.pop() else {
+    let Some(HostEvent::Imaged { images, parts, .. }) = seen.pop() else {
         panic!("the image follows")
     };
     let mut other = host_of("rust:kv").unwrap();
@@ -110,10 +110,10 @@ fn a_restored_host_continues_from_the_image_and_has_its_digest() {
         outcome: returned_int(50),
     }));
     let copied = seen.iter().find_map(|event| match event {
-        HostEvent::Imaged { digest, .. } => Some(*digest),
+        HostEvent::Imaged { parts, .. } => Some(parts.clone()),
         _ => None,
     });
-    assert_eq!(copied, Some(digest));
+    assert_eq!(copied, Some(parts));
 }
 
 #[test]

@@ -110,7 +110,7 @@ fn kill(host: &Host) {
 
 fn image(host: &mut Host) -> (Vec<ObjectImage>, [u8; 32]) {
     until(host, |event| match event {
-        HostEvent::Imaged { images, digest, .. } => Some((images.clone(), *digest)),
+        HostEvent::Imaged { images, parts, .. } => Some((images.clone(), parts.digest())),
         HostEvent::ImageFailed { reason, .. } => panic!("{reason}"),
         _ => None,
     })

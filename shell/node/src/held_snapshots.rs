@@ -24,11 +24,12 @@ struct HeldSnapshot {
     read: Option<Instant>,
 }
 
-/// Whether a snapshot with this front is held: most of it is shared with the objects, and what is not is small.
-pub(crate) fn is_worth_holding(front: &Bytes, images: &[ObjectImage]) -> bool {
+/// Whether a snapshot with so many bytes before its images is held: most of it is shared with the objects, and what is not is
+/// small.
+pub(crate) fn is_worth_holding(before: usize, images: &[ObjectImage]) -> bool {
     let shared: usize = images.iter().map(|image| image.image.shared()).sum();
     let whole: usize = images.iter().map(|image| image.image.len()).sum();
-    let copied = front.len() + whole - shared;
+    let copied = before + whole - shared;
     copied <= shared.min(HELD_COPIED_MAX)
 }
 
@@ -39,8 +40,14 @@ impl HeldSnapshots {
     }
 
     /// Holds a snapshot, in place of another one of the same slot.
-    pub(crate) fn hold(&mut self, slot: Slot, front: Bytes, images: Vec<ObjectImage>) {
-        let mut pieces = vec![front];
+    pub(crate) fn hold(
+        &mut self,
+        slot: Slot,
+        front: Bytes,
+        parts: Bytes,
+        images: Vec<ObjectImage>,
+    ) {
+        let mut pieces = vec![front, parts];
         for ObjectImage { object, image } in images {
             let head = image_head(object, image.len() as u64);
             pieces.push(Bytes::copy_from_slice(&head));
@@ -113,15 +120,15 @@ impl HeldSnapshot {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quorate_host::Image;
+    use quorate_host::{Image, SharedPiece};
     use quorate_types::ObjectId;
 
     fn images(shared: usize, copied: usize) -> Vec<ObjectImage> {
         let mut image = Image::default();
         image.push(vec![1; copied].into());
-        image.push_shared(vec![2; shared / 2].into());
+        image.push_shared(&SharedPiece::new(vec![2; shared / 2].into()));
         image.push(vec![3; 10].into());
-        image.push_shared(vec![4; shared - shared / 2].into());
+        image.push_shared(&SharedPiece::new(vec![4; shared - shared / 2].into()));
         let object = ObjectId(0);
         vec![ObjectImage { object, image }]
     }
@@ -132,6 +139,7 @@ mod tests {
             held.hold(
                 Slot(*slot),
                 Bytes::from_static(b"front"),
+                Bytes::from_static(b"list"),
                 images(20_000, 50),
             );
         }
@@ -144,7 +152,7 @@ mod tests {
 
     #[test]
     fn pieces_of_any_size_make_the_whole() {
-        let mut whole = b"front".to_vec();
+        let mut whole = b"frontlist".to_vec();
         let image = &images(20_000, 50)[0];
         whole.extend_from_slice(&image_head(image.object, image.image.len() as u64));
         whole.extend_from_slice(&image.image.whole());
@@ -179,11 +187,10 @@ mod tests {
 
     #[test]
     fn only_what_is_mostly_shared_is_held() {
-        let front = Bytes::from(vec![0; 100]);
-        assert!(is_worth_holding(&front, &images(20_000, 50)));
-        assert!(!is_worth_holding(&front, &images(20_000, 30_000)));
-        assert!(!is_worth_holding(&front, &images(0, 0)));
+        assert!(is_worth_holding(100, &images(20_000, 50)));
+        assert!(!is_worth_holding(100, &images(20_000, 30_000)));
+        assert!(!is_worth_holding(100, &images(0, 0)));
         let shared = 2 * HELD_COPIED_MAX;
-        assert!(!is_worth_holding(&front, &images(shared, HELD_COPIED_MAX)));
+        assert!(!is_worth_holding(100, &images(shared, HELD_COPIED_MAX)));
     }
 }

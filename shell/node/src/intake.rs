@@ -200,8 +200,8 @@ impl Node {
             HostEvent::Imaged {
                 slot,
                 images,
-                digest,
-            } => self.snapshots.imaged(slot, images, digest),
+                parts,
+            } => self.snapshots.imaged(slot, images, parts),
             HostEvent::ImageFailed { slot, reason } => {
                 tracing::warn!(%slot, reason, "no snapshot: the objects' state cannot be encoded");
                 self.snapshots.fail(slot, reason);

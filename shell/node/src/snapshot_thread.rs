@@ -5,13 +5,13 @@ use crate::limits::{OUTGOING_MAX, SNAPSHOT_BYTES_MAX};
 use crate::snapshots::{Installed, SnapshotDone, SnapshotResult};
 use bytes::Bytes;
 use mio::Waker;
-use quorate_host::{ObjectImage, images_digest};
+use quorate_host::ObjectImage;
 use quorate_replica::{ReplicaMessage, SnapshotCore};
 use quorate_storage::{
     BodySize, DirectoryDisk, DirectoryFile, KeptSnapshot, PeerMemory, PieceSink, SNAPSHOTS_KEPT,
     SnapshotStore, StorageError,
 };
-use quorate_types::{Digest, GroupId, NodeId, ObjectId, PeerPast, Slot};
+use quorate_types::{Digest, GroupId, NodeId, ObjectId, PartsCheck, PartsList, PeerPast, Slot};
 use quorate_wire::{IMAGE_HEAD_BYTES, Snapshot, image_head, snapshot_front, snapshot_front_bytes};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
@@ -23,7 +23,7 @@ pub(crate) enum ThreadJob {
     Save {
         core: Box<SnapshotCore>,
         images: Vec<ObjectImage>,
-        digest: [u8; 32],
+        parts: PartsList,
         /// The newest agreed one, which stays.
         agreed: Slot,
     },
@@ -102,9 +102,9 @@ impl Worker {
                 ThreadJob::Save {
                     core,
                     images,
-                    digest,
+                    parts,
                     agreed,
-                } => Some((self.save(&core, images, digest, agreed), None)),
+                } => Some((self.save(&core, images, &parts, agreed), None)),
                 ThreadJob::Agreed { slot } => {
                     if let Some(held) = &mut self.held {
                         held.agreed(slot, Instant::now());
@@ -160,17 +160,17 @@ impl Worker {
         &mut self,
         core: &SnapshotCore,
         images: Vec<ObjectImage>,
-        digest: [u8; 32],
+        parts: &PartsList,
         agreed: Slot,
     ) -> SnapshotDone {
         let slot = core.slot;
-        let kept = self.keep(core, images, digest, agreed);
+        let kept = self.keep(core, images, parts, agreed);
         self.let_removed_go();
         match kept {
             // A peer that fetches an older one goes on with it as long as it is kept here.
             Ok(bytes) => SnapshotDone::Taken {
                 slot,
-                digest,
+                digest: parts.digest(),
                 bytes,
             },
             Err(error) => SnapshotDone::NotTaken {
@@ -185,27 +185,29 @@ impl Worker {
         &mut self,
         core: &SnapshotCore,
         images: Vec<ObjectImage>,
-        digest: [u8; 32],
+        parts: &PartsList,
         agreed: Slot,
     ) -> Result<u64, StorageError> {
         let front = snapshot_front(core, self.names.iter().map(String::as_str));
+        let before = front.len() + parts.bytes().len();
         let behind = images
             .iter()
             .map(|image| (IMAGE_HEAD_BYTES + image.image.len()) as u64);
         let size = BodySize {
             front: front.len() as u64,
-            whole: front.len() as u64 + behind.sum::<u64>(),
+            whole: before as u64 + behind.sum::<u64>(),
         };
         let slot = core.slot;
         match &mut self.held {
-            Some(held) if is_worth_holding(&front, &images) => {
-                held.hold(slot, front, images);
+            Some(held) if is_worth_holding(before, &images) => {
+                held.hold(slot, front, parts.bytes().clone(), images);
                 self.store.let_go(self.group, slot)?;
             }
             Some(_) | None => {
+                let digest = parts.digest();
                 self.store
                     .save_from(self.group, slot, digest, size, agreed, |sink| {
-                        put_body(sink, &front, &images)
+                        put_body(sink, &front, parts.bytes(), &images)
                     })?;
                 self.held.iter_mut().for_each(|held| held.let_go(slot));
             }
@@ -320,7 +322,12 @@ impl Worker {
         if core.slot != slot {
             return Err(format!("it holds {} and was sent as {slot}", core.slot));
         }
-        let digest = images_digest(&images);
+        let front = snapshot_front_bytes(&bytes).map_err(|error| error.to_string())?;
+        let mut parts = PartsCheck::default();
+        parts.update(&bytes[front..]);
+        let digest = parts
+            .digest()
+            .ok_or("a part of it is not what its list says")?;
         let held = Digest {
             replicated: core.digest(),
             state: digest,
@@ -330,7 +337,6 @@ impl Worker {
                 "it holds {held:?}, and a majority agreed on {agreed:?}"
             ));
         }
-        let front = snapshot_front_bytes(&bytes).map_err(|error| error.to_string())?;
         let size = BodySize {
             front: front as u64,
             whole: bytes.len() as u64,
@@ -360,9 +366,11 @@ impl Worker {
 fn put_body(
     sink: &mut PieceSink<'_>,
     front: &[u8],
+    parts: &[u8],
     images: &[ObjectImage],
 ) -> Result<(), StorageError> {
     sink(front)?;
+    sink(parts)?;
     for ObjectImage { object, image } in images {
         sink(&image_head(*object, image.len() as u64))?;
         for piece in image.pieces() {
@@ -404,7 +412,7 @@ pub(crate) fn open(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quorate_host::Image;
+    use quorate_host::{Image, SharedPiece, images_list};
     use quorate_types::{
         Ballot, ClusterId, Incarnation, Member, NodeSet, Persistence, Quorums, Stamp, View,
         ViewNumber,
@@ -458,14 +466,14 @@ mod tests {
     fn save_image(worker: &mut Worker, slot: u64, image: Image) {
         let object = ObjectId(0);
         let images = vec![ObjectImage { object, image }];
-        let digest = images_digest(&images);
-        let done = worker.save(&core(Slot(slot)), images, digest, Slot(slot));
+        let parts = images_list(&images);
+        let done = worker.save(&core(Slot(slot)), images, &parts, Slot(slot));
         assert!(matches!(done, SnapshotDone::Taken { .. }));
     }
 
     fn save_shared(worker: &mut Worker, slot: u64) {
         let mut image = Image::default();
-        image.push_shared(vec![2; 5000].into());
+        image.push_shared(&SharedPiece::new(vec![2; 5000].into()));
         save_image(worker, slot, image);
     }
 
@@ -481,6 +489,48 @@ mod tests {
         assert!(worker.outgoing.is_empty(), "its space is free");
         assert!(worker.piece(Slot(10), 200, 100).is_none());
         assert!(worker.piece(Slot(12), 0, 100).is_some());
+    }
+
+    #[test]
+    fn a_fetched_snapshot_with_a_changed_byte_is_not_installed() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut worker = worker(directory.path(), Some(HeldSnapshots::default()));
+        let slot = Slot(10);
+        let mut image = Image::default();
+        image.push(vec![1; 100].into());
+        image.push_shared(&SharedPiece::new(vec![2; 5000].into()));
+        image.push(vec![3; 10].into());
+        let object = ObjectId(0);
+        let agreed = Digest {
+            replicated: core(slot).digest(),
+            state: images_list(&[ObjectImage {
+                object,
+                image: image.clone(),
+            }])
+            .digest(),
+        };
+        save_image(&mut worker, 10, image.clone());
+        let Some(ReplicaMessage::Chunk { total, data, .. }) = worker.piece(slot, 0, 1 << 20) else {
+            panic!("it is held");
+        };
+        let front = snapshot_front_bytes(&data).unwrap();
+        let behind = [
+            front,
+            front + 10,
+            front + 50,
+            data.len() - 3000,
+            data.len() - 1,
+        ];
+        for at in behind {
+            let mut changed = data.to_vec();
+            changed[at] ^= 1;
+            worker.store_piece(slot, 0, total, &changed.into());
+            assert!(worker.check(slot, agreed).is_err(), "byte {at}");
+        }
+        worker.store_piece(slot, 0, total, &data);
+        let (images, installed) = worker.check(slot, agreed).expect("it is the agreed one");
+        assert_eq!(images[0].image, image);
+        assert_eq!((installed.digest, installed.bytes), (agreed.state, total));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use mio::Waker;
 use quorate_host::ObjectImage;
 use quorate_replica::{ReplicaMessage, SnapshotCore};
 use quorate_storage::{DirectoryDisk, SnapshotStore};
-use quorate_types::{Digest, GroupId, NodeId, PeerPast, Slot};
+use quorate_types::{Digest, GroupId, NodeId, PartsList, PeerPast, Slot};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
@@ -59,7 +59,7 @@ pub(crate) struct SnapshotQueue {
     /// Halves that wait for their other half. The replica has one snapshot under way at a time, and
     /// what is older than a finished one is dropped.
     cores: BTreeMap<Slot, (SnapshotCore, Slot)>,
-    images: BTreeMap<Slot, (Vec<ObjectImage>, [u8; 32])>,
+    images: BTreeMap<Slot, (Vec<ObjectImage>, PartsList)>,
     installing: Option<Installed>,
     /// The newest agreed snapshot that the thread knows of; it is told where that frees memory.
     agreed: Option<Slot>,
@@ -99,8 +99,8 @@ impl SnapshotQueue {
     }
 
     /// The objects' half.
-    pub(crate) fn imaged(&mut self, slot: Slot, images: Vec<ObjectImage>, digest: [u8; 32]) {
-        self.images.insert(slot, (images, digest));
+    pub(crate) fn imaged(&mut self, slot: Slot, images: Vec<ObjectImage>, parts: PartsList) {
+        self.images.insert(slot, (images, parts));
         self.join(slot);
     }
 
@@ -116,13 +116,13 @@ impl SnapshotQueue {
             return;
         }
         let (core, agreed) = self.cores.remove(&slot).expect("looked up above");
-        let (images, digest) = self.images.remove(&slot).expect("looked up above");
+        let (images, parts) = self.images.remove(&slot).expect("looked up above");
         self.cores.retain(|older, _| *older > slot);
         self.images.retain(|older, _| *older > slot);
         let job = ThreadJob::Save {
             core: Box::new(core),
             images,
-            digest,
+            parts,
             agreed,
         };
         if !self.submit(job) {

@@ -63,7 +63,7 @@ impl<D: Disk> SnapshotStore<D> {
                 store.remove(&name)?;
             } else if parse(&name, "snap-").is_some() && store.is_of_layout_before(&name) {
                 return Err(StorageError::Layout(format!(
-                    "{} is a snapshot of layout 1, and this build reads layout 2",
+                    "{} is a snapshot of a layout before 3, which this build reads",
                     store.disk.place(&name)
                 )));
             }
@@ -89,7 +89,7 @@ impl<D: Disk> SnapshotStore<D> {
     }
 
     /// As `save`, of bytes that `pieces` hands over front to back: they are in memory a part at a time. Those behind the front
-    /// are not hashed: `digest` is their BLAKE3.
+    /// are not hashed: they begin with the list of parts of which `digest` is the digest.
     pub fn save_from(
         &self,
         group: GroupId,

@@ -6,6 +6,7 @@
 use crate::aligned::{ALIGNMENT, AlignedMemory};
 use crate::disk::DiskFile;
 use crate::limits::{SECTOR_BYTES, SNAPSHOT_CHUNK_BYTES};
+use quorate_types::PartsCheck;
 use std::io;
 
 /// Where the body begins in the file.
@@ -16,15 +17,15 @@ pub(crate) const BODY: u64 = SECTOR_BYTES as u64;
 pub struct BodySize {
     /// Bytes at its begin that the file's own hash covers.
     pub front: u64,
-    /// All bytes. Those behind the front, if there are any, are what the digest of the state is the BLAKE3 of.
+    /// All bytes. Those behind the front, if there are any, are a list of parts, whose digest is that of the state, and its parts.
     pub whole: u64,
 }
 
-/// BLAKE3 of the front of a body, and of what is behind it.
+/// BLAKE3 of the front of a body, and a check of the parts behind it.
 pub(crate) struct BodyHash {
     front_left: u64,
     front: blake3::Hasher,
-    rest: blake3::Hasher,
+    rest: PartsCheck,
 }
 
 impl BodyHash {
@@ -32,7 +33,7 @@ impl BodyHash {
         BodyHash {
             front_left: front,
             front: blake3::Hasher::new(),
-            rest: blake3::Hasher::new(),
+            rest: PartsCheck::default(),
         }
     }
 
@@ -57,7 +58,7 @@ impl BodyHash {
 
     /// Whether a body of this size is the one with this hash and this digest, once all of it was taken.
     pub(crate) fn is_of(&self, size: BodySize, hash: &[u8; 32], digest: &[u8; 32]) -> bool {
-        let is_rest_right = size.front == size.whole || self.rest.finalize().as_bytes() == digest;
+        let is_rest_right = size.front == size.whole || self.rest.digest() == Some(*digest);
         self.front_left == 0 && self.front() == *hash && is_rest_right
     }
 }
@@ -142,18 +143,30 @@ impl<F: DiskFile> BodyWriter<'_, F> {
 mod tests {
     use super::*;
     use crate::{Disk, SimDisk};
+    use quorate_types::{PART_ENTRY_BYTES, PARTS_HEAD_BYTES, PartsWriter};
+
+    /// A body of `size` bytes, how many of them are its front, and the digest of the rest, which is one part behind its list.
+    fn body(size: usize) -> (Vec<u8>, usize, [u8; 32]) {
+        let content: Vec<u8> = (0..size).map(|i| i as u8).collect();
+        let mut parts = PartsWriter::default();
+        let front = size / 3;
+        let Some(part) = (size - front).checked_sub(PARTS_HEAD_BYTES + PART_ENTRY_BYTES) else {
+            return (content, size, [0; 32]);
+        };
+        parts.loose(&content[size - part..]);
+        let parts = parts.finish();
+        let whole = [&content[..front], parts.bytes(), &content[size - part..]].concat();
+        (whole, front, parts.digest())
+    }
 
     #[test]
     fn pieces_of_any_size_make_the_same_file() {
-        let content: Vec<u8> = (0..3 * SNAPSHOT_CHUNK_BYTES + 777)
-            .map(|i| i as u8)
-            .collect();
-        for size in [0, 1, 3583, 3584, 3585, 7680, 9000, content.len()] {
+        let most = 3 * SNAPSHOT_CHUNK_BYTES + 777;
+        for size in [0, 1, 3583, 3584, 3585, 7680, 9000, most] {
             for piece in [1000, 4096, 2 * SNAPSHOT_CHUNK_BYTES] {
-                let content = &content[..size];
+                let (content, front, digest) = body(size);
                 let disk = SimDisk::new();
                 let mut file = disk.create("a", BODY + size as u64).expect("room");
-                let front = size / 3;
                 let body_size = BodySize {
                     front: front as u64,
                     whole: size as u64,
@@ -165,9 +178,8 @@ mod tests {
                     read_back.update(piece);
                 }
                 let hash = body.finish().expect("room");
-                let (front, rest) = content.split_at(front);
-                assert_eq!(hash, *blake3::hash(front).as_bytes());
-                assert!(read_back.is_of(body_size, &hash, blake3::hash(rest).as_bytes()));
+                assert_eq!(hash, *blake3::hash(&content[..front]).as_bytes());
+                assert!(read_back.is_of(body_size, &hash, &digest));
                 let mut read = vec![0; size];
                 file.read_at(BODY, &mut read).expect("it is there");
                 assert_eq!(read, content);

@@ -6,10 +6,10 @@ use crate::limits::SECTOR_BYTES;
 use crate::sector::{u32_at, u64_at};
 use crate::snapshot_body::BodySize;
 
-const MAGIC: &[u8; 8] = b"QUORSNP2";
+const MAGIC: &[u8; 8] = b"QUORSNP3";
 
-/// What heads of layout 1 began with: one hash covered the whole body.
-const MAGIC_BEFORE: &[u8; 8] = b"QUORSNP1";
+/// What heads of layout 1, in which one hash covered the whole body, and of layout 2, without lists of parts, began with.
+const MAGICS_BEFORE: [&[u8; 8]; 2] = [b"QUORSNP1", b"QUORSNP2"];
 
 /// What a snapshot file says of itself. The body follows at `SECTOR_BYTES`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub(crate) struct FileHead {
     pub(crate) cluster: ClusterId,
     pub(crate) group: GroupId,
     pub(crate) slot: Slot,
-    /// The caller's digest of the state: BLAKE3 of what is behind the front, if anything is.
+    /// The caller's digest of the state: that of the parts behind the front, if there are any.
     pub(crate) digest: [u8; 32],
     /// BLAKE3 of the front.
     pub(crate) hash: [u8; 32],
@@ -66,9 +66,10 @@ impl FileHead {
     }
 }
 
-/// Whether a file with this first sector was written by a build that knew only the layout before.
+/// Whether a file with this first sector was written by a build that knew only a layout before.
 pub(crate) fn is_of_layout_before(sector: &[u8]) -> bool {
-    sector[4..].starts_with(MAGIC_BEFORE)
+    let is_of = |magic: &[u8; 8]| sector[4..].starts_with(magic);
+    MAGICS_BEFORE.into_iter().any(is_of)
 }
 
 pub(crate) fn name(group: GroupId, slot: Slot) -> String {

@@ -1,7 +1,7 @@
 //! What covers which bytes of a snapshot file: the file's own hash the front, the digest of the state the rest.
 
 use quorate_storage::{BodySize, SimDisk, SnapshotStore, StorageError};
-use quorate_types::{ClusterId, GroupId, Slot};
+use quorate_types::{ClusterId, GroupId, PartsWriter, Slot};
 
 const CLUSTER: ClusterId = ClusterId(7);
 const GROUP: GroupId = GroupId(3);
@@ -23,9 +23,14 @@ fn save(disk: &SimDisk, content: &[u8], digest: [u8; 32]) -> SnapshotStore<SimDi
 }
 
 fn content() -> (Vec<u8>, [u8; 32]) {
-    let content: Vec<u8> = (0..9000_u32).map(|at| (at % 251) as u8).collect();
-    let digest = *blake3::hash(&content[1000..]).as_bytes();
-    (content, digest)
+    let bytes: Vec<u8> = (0..9000_u32).map(|at| (at % 251) as u8).collect();
+    let (front, rest) = bytes.split_at(1000);
+    let mut parts = PartsWriter::default();
+    for part in rest.chunks(3000) {
+        parts.part(part.len() as u64, blake3::hash(part).as_bytes());
+    }
+    let parts = parts.finish();
+    ([front, parts.bytes(), rest].concat(), parts.digest())
 }
 
 /// Whether both ways of reading it take the snapshot.
@@ -39,7 +44,8 @@ fn is_taken(store: &SnapshotStore<SimDisk>) -> bool {
 #[test]
 fn a_damaged_byte_is_found_in_the_front_and_behind_it() {
     let (content, digest) = content();
-    for at in [0, 999, 1000, 5000, 8999] {
+    let last = content.len() as u64 - 1;
+    for at in [0, 999, 1000, 1010, 5000, last] {
         let disk = SimDisk::new();
         let store = save(&disk, &content, digest);
         assert!(is_taken(&store));
@@ -57,17 +63,19 @@ fn images_that_are_not_those_of_the_digest_are_never_read_back() {
 }
 
 #[test]
-fn a_snapshot_of_the_layout_before_is_refused_and_not_removed() {
+fn a_snapshot_of_a_layout_before_is_refused_and_not_removed() {
     let disk = SimDisk::new();
     let (content, digest) = content();
     drop(save(&disk, &content, digest));
-    // The last byte of the magic: `2` becomes `1`, and `2` again.
-    disk.flip(NAME, 11, 3);
-    let opened = SnapshotStore::open(disk.clone(), CLUSTER);
-    let Err(StorageError::Layout(reason)) = opened else {
-        panic!("{opened:?}");
-    };
-    assert!(reason.contains(NAME), "{reason}");
-    disk.flip(NAME, 11, 3);
+    // The last byte of the magic: `3` becomes `2` or `1`, and `3` again.
+    for bits in [1, 2] {
+        disk.flip(NAME, 11, bits);
+        let opened = SnapshotStore::open(disk.clone(), CLUSTER);
+        let Err(StorageError::Layout(reason)) = opened else {
+            panic!("{opened:?}");
+        };
+        assert!(reason.contains(NAME), "{reason}");
+        disk.flip(NAME, 11, bits);
+    }
     assert!(is_taken(&SnapshotStore::open(disk, CLUSTER).unwrap()));
 }

@@ -2,13 +2,14 @@
 //! is the one encoding of what it read. Shared by the tests here and the fuzz targets in `fuzz/`.
 
 use bytes::{Bytes, BytesMut};
+use quorate_types::{ObjectId, PartsCheck};
 use quorate_wire::value::{self, Raised, Value, call};
 use quorate_wire::{
-    Frame, FrameError, FrameReader, Hello, Kind, Reject, Snapshot, Welcome, answers, put_answer,
-    put_challenge, put_frame, put_peer, put_proof, put_reach, put_record, put_request,
-    put_sighting, put_snapshot_core, requests, small_snapshot, snapshot_front,
-    snapshot_front_bytes, take_challenge, take_peer, take_proof, take_reach, take_record,
-    take_sighting, take_snapshot_core,
+    Frame, FrameError, FrameReader, Hello, Kind, Reject, Snapshot, Welcome, answers, image_head,
+    put_answer, put_challenge, put_frame, put_peer, put_proof, put_reach, put_record, put_request,
+    put_sighting, put_snapshot_core, requests, snapshot_front, snapshot_front_bytes,
+    take_challenge, take_peer, take_proof, take_reach, take_record, take_sighting,
+    take_snapshot_core,
 };
 
 /// Longest body that the frame reader is given leave to read.
@@ -184,15 +185,23 @@ pub(crate) fn record(input: &[u8]) {
     }
 }
 
-/// A snapshot, and the replica's part alone.
+/// A snapshot, a list of parts, and the replica's part alone.
 pub(crate) fn snapshot(input: &[u8]) {
     let whole = Bytes::copy_from_slice(input);
     if let Ok(read) = Snapshot::take(&whole) {
-        assert_eq!(small_snapshot(&read.core, &read.objects), whole);
         let front = snapshot_front_bytes(&whole).expect("the whole was read");
         let names = read.objects.iter().map(|object| object.name.as_str());
         assert_eq!(snapshot_front(&read.core, names), whole[..front]);
+        let images = (0..).zip(&read.objects).flat_map(|(number, object)| {
+            let head = image_head(ObjectId(number), object.image.len() as u64);
+            [&head, &object.image[..]].concat()
+        });
+        let images: Vec<u8> = images.collect();
+        assert!(whole.ends_with(&images));
     }
+    let mut parts = PartsCheck::default();
+    parts.update(input);
+    let _ = parts.digest();
     let core = Bytes::copy_from_slice(input);
     if let Ok(read) = take_snapshot_core(&core) {
         let mut written = BytesMut::new();

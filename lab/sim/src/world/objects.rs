@@ -6,7 +6,7 @@
 use super::workload::payload;
 use crate::checkers::recorded::Call as Recorded;
 use bytes::Bytes;
-use quorate_host::{CallView, Environment, Object, ObjectImage, create, images_digest};
+use quorate_host::{CallView, Environment, Object, ObjectImage, create, images_list};
 use quorate_ordering::ReadId;
 use quorate_replica::SnapshotCore;
 use quorate_types::{
@@ -419,5 +419,5 @@ pub(super) fn digest(images: &[Bytes]) -> [u8; 32] {
         object: ObjectId(number),
         image: image.clone().into(),
     });
-    images_digest(&images.collect::<Vec<_>>())
+    images_list(&images.collect::<Vec<_>>()).digest()
 }

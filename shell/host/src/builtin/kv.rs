@@ -6,7 +6,7 @@ use crate::arguments::{
     Arguments, CallView, Mistake, NONE, StringKind, mistake, put_list, put_string, raised,
     returned_bool, returned_int, string_of, unknown_method,
 };
-use crate::image::Image;
+use crate::image::{Image, SharedPiece};
 use crate::object::{Environment, FrozenState, Object, RestoreError};
 use bytes::{BufMut, Bytes, BytesMut};
 use imbl::OrdMap;
@@ -19,7 +19,8 @@ const RANGE_MAX: usize = 10_000;
 /// Bytes of entries after which one `range` ends, for the same reason.
 const RANGE_BYTES_MAX: usize = 512 << 10;
 
-/// Values from this size on are shared with the image instead of copied into it.
+/// Values from this size on are shared with the image instead of copied into it. Replicas must agree on it, because each is a
+/// part of its own in the digest.
 const SHARE_MIN: usize = 4 << 10;
 
 /// Bytes of a piece of the image that holds smaller ones.
@@ -35,7 +36,32 @@ const FILL_BYTES_MAX: i64 = 1 << 30;
 /// `len()`, `fill(count, size)` -> number of keys.
 #[derive(Clone, Default, Debug)]
 pub struct Kv {
-    entries: OrdMap<Key, Bytes>,
+    entries: OrdMap<Key, Stored>,
+}
+
+/// A value, and for a large one its hash.
+#[derive(Clone, Debug)]
+enum Stored {
+    Small(Bytes),
+    Large(SharedPiece),
+}
+
+impl Stored {
+    fn bytes(&self) -> &Bytes {
+        match self {
+            Stored::Small(bytes) => bytes,
+            Stored::Large(piece) => piece.bytes(),
+        }
+    }
+}
+
+impl From<Bytes> for Stored {
+    fn from(bytes: Bytes) -> Stored {
+        match bytes.len() >= SHARE_MIN {
+            true => Stored::Large(SharedPiece::new(bytes)),
+            false => Stored::Small(bytes),
+        }
+    }
 }
 
 /// Text sorts before bytes, each by content.
@@ -55,8 +81,8 @@ impl Kv {
         let key = Key::of(arguments.item("key")?, "key")?;
         let value = arguments.value("value")?;
         arguments.finish()?;
-        let previous = self.entries.insert(key, value);
-        Ok(returned_or_none(previous))
+        let previous = self.entries.insert(key, value.into());
+        Ok(returned_or_none(previous.as_ref()))
     }
 
     fn delete(&mut self, mut arguments: Arguments<'_>) -> Result<Outcome, Mistake> {
@@ -70,7 +96,7 @@ impl Kv {
         let (more, kind) = string_of(arguments.item("string")?)
             .ok_or_else(|| mistake("TypeError", "only strings can be appended".to_owned()))?;
         arguments.finish()?;
-        let present = match self.entries.get(&key).map(|v| string_of(v)) {
+        let present = match self.entries.get(&key).map(|v| string_of(v.bytes())) {
             None => &[][..],
             Some(Some((content, present))) if present == kind => content,
             Some(_) => {
@@ -81,7 +107,7 @@ impl Kv {
         let joined = [present, more].concat();
         let mut encoded = Vec::with_capacity(joined.len() + 9);
         put_string(&mut encoded, kind, &joined);
-        self.entries.insert(key, encoded.into());
+        self.entries.insert(key, Bytes::from(encoded).into());
         Ok(returned_int(joined.len() as i64))
     }
 
@@ -104,7 +130,7 @@ impl Kv {
                 &vec![number as u8; size as usize],
             );
             self.entries
-                .insert(Key(StringKind::Text, key), value.into());
+                .insert(Key(StringKind::Text, key), Bytes::from(value).into());
         }
         Ok(returned_int(self.entries.len() as i64))
     }
@@ -112,7 +138,7 @@ impl Kv {
     fn get(&self, mut arguments: Arguments<'_>) -> Result<Outcome, Mistake> {
         let key = Key::of(arguments.item("key")?, "key")?;
         arguments.finish()?;
-        Ok(returned_or_none(self.entries.get(&key).cloned()))
+        Ok(returned_or_none(self.entries.get(&key)))
     }
 
     /// Pairs with `start <= key < end`.
@@ -136,7 +162,7 @@ impl Kv {
                 .take(limit)
                 .take_while(|(key, value)| {
                     let is_room = bytes < RANGE_BYTES_MAX;
-                    bytes += key.1.len() + value.len();
+                    bytes += key.1.len() + value.bytes().len();
                     is_room
                 })
                 .collect()
@@ -146,7 +172,7 @@ impl Kv {
         for (Key(kind, content), value) in found {
             put_list(&mut out, 2);
             put_string(&mut out, *kind, content);
-            out.extend_from_slice(value);
+            out.extend_from_slice(value.bytes());
         }
         Ok(Outcome::Returned(out.into()))
     }
@@ -194,13 +220,14 @@ impl Object for Kv {
     }
 }
 
-fn returned_or_none(value: Option<Bytes>) -> Outcome {
-    Outcome::Returned(value.unwrap_or(Bytes::from_static(NONE)))
+fn returned_or_none(value: Option<&Stored>) -> Outcome {
+    let none = || Bytes::from_static(NONE);
+    Outcome::Returned(value.map_or_else(none, |value| value.bytes().clone()))
 }
 
 /// Per entry: kind (1 byte), length of key and of value (4 bytes each, big-endian), key, value.
-/// Large values are pieces of the image as they are in the map.
-fn encode(entries: &OrdMap<Key, Bytes>) -> Image {
+/// Large values are pieces of the image as they are in the map, with their hashes.
+fn encode(entries: &OrdMap<Key, Stored>) -> Image {
     let mut image = Image::default();
     let mut out = BytesMut::with_capacity(PIECE_BYTES);
     for (Key(kind, content), value) in entries {
@@ -209,15 +236,18 @@ fn encode(entries: &OrdMap<Key, Bytes>) -> Image {
             StringKind::Bytes => 1,
         });
         out.put_u32(content.len() as u32);
-        out.put_u32(value.len() as u32);
+        out.put_u32(value.bytes().len() as u32);
         out.put_slice(content);
-        if value.len() >= SHARE_MIN {
-            image.push(out.split().freeze());
-            image.push_shared(value.clone());
-        } else {
-            out.put_slice(value);
-            if out.len() >= PIECE_BYTES {
+        match value {
+            Stored::Large(piece) => {
                 image.push(out.split().freeze());
+                image.push_shared(piece);
+            }
+            Stored::Small(bytes) => {
+                out.put_slice(bytes);
+                if out.len() >= PIECE_BYTES {
+                    image.push(out.split().freeze());
+                }
             }
         }
     }
@@ -225,7 +255,7 @@ fn encode(entries: &OrdMap<Key, Bytes>) -> Image {
     image
 }
 
-fn decode(mut image: &[u8]) -> Result<OrdMap<Key, Bytes>, RestoreError> {
+fn decode(mut image: &[u8]) -> Result<OrdMap<Key, Stored>, RestoreError> {
     let cut = || RestoreError::new("the image of a kv is cut short");
     let mut entries = OrdMap::new();
     while let Some((kind, rest)) = image.split_first() {
@@ -240,7 +270,7 @@ fn decode(mut image: &[u8]) -> Result<OrdMap<Key, Bytes>, RestoreError> {
         let value_length = u32::from_be_bytes([v0, v1, v2, v3]) as usize;
         let (key, rest) = rest.split_at_checked(key_length).ok_or_else(cut)?;
         let (value, rest) = rest.split_at_checked(value_length).ok_or_else(cut)?;
-        entries.insert(Key(kind, key.into()), Bytes::copy_from_slice(value));
+        entries.insert(Key(kind, key.into()), Bytes::copy_from_slice(value).into());
         image = rest;
     }
     Ok(entries)

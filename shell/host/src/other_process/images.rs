@@ -5,7 +5,7 @@ use crate::event::HostEvent;
 use crate::image::ObjectImage;
 use crate::limits::WORK_LOG_BYTES_MAX;
 use crate::work_log::HostWork;
-use quorate_types::Slot;
+use quorate_types::{PartsList, Slot};
 
 impl OtherProcess {
     pub(super) fn restored(&mut self, slot: Slot) {
@@ -53,7 +53,7 @@ impl OtherProcess {
         }
     }
 
-    pub(super) fn imaged(&mut self, slot: Slot, images: Vec<ObjectImage>, digest: [u8; 32]) {
+    pub(super) fn imaged(&mut self, slot: Slot, images: Vec<ObjectImage>, parts: PartsList) {
         let Some(is_private) = self.work_log.snapshot_ended(slot) else {
             return;
         };
@@ -66,7 +66,7 @@ impl OtherProcess {
             self.events.push(HostEvent::Imaged {
                 slot,
                 images,
-                digest,
+                parts,
             });
         }
     }

@@ -238,11 +238,19 @@ impl<O: Ordering> Replica<O> {
                 self.internals.landed(command.id);
                 self.replicated.reset.ends(*slot);
             }
-            Body::Died { .. }
-            | Body::Survived { .. }
-            | Body::Retry { .. }
-            | Body::Keep { .. }
-            | Body::Skip { .. } => {
+            Body::Skip {
+                slot: named,
+                index,
+                is_unsafe,
+            } => {
+                let asked = self.internals.landed(command.id);
+                let place = CallPlace {
+                    slot: *named,
+                    index: *index,
+                };
+                self.skip_decided(slot, place, *is_unsafe, asked, out);
+            }
+            Body::Died { .. } | Body::Survived { .. } | Body::Retry { .. } | Body::Keep { .. } => {
                 let is_own = self.internals.landed(command.id) == Some(Purpose::Poison);
                 self.apply_poison(slot, command, out);
                 if is_own {
@@ -253,7 +261,7 @@ impl<O: Ordering> Replica<O> {
         }
     }
 
-    /// Applies reports about poison calls, and decisions to skip one. Each must name a call in an earlier slot.
+    /// Applies reports about poison calls. Each must name a call in an earlier slot.
     fn apply_poison(
         &mut self,
         decided: Slot,
@@ -298,10 +306,7 @@ impl<O: Ordering> Replica<O> {
                 place: CallPlace { slot, index },
                 number,
             }),
-            Body::Keep { .. } => self.replicated.poison.keep_before(decided),
-            Body::Skip { slot, index } if slot < decided => {
-                self.skip(CallPlace { slot, index }, out);
-            }
+            Body::Keep { reporter } => self.replicated.poison.keep_before(reporter, decided),
             Body::Died { .. }
             | Body::Survived { .. }
             | Body::Retry { .. }

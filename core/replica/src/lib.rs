@@ -28,5 +28,6 @@ pub use message::{PeerMessage, ReplicaMessage};
 pub use objects::outcomes::{OutcomeHash, OutcomeStep, OutcomeTrail};
 pub use output::Output;
 pub use replica::{Recovered, Remembered, Replica};
+pub use replicated::poison::PoisonReports;
 pub use replicated::snapshot::{ReplyImage, SessionImage, SnapshotCore};
-pub use status::ReplicaStatus;
+pub use status::{PoisonStanding, ReplicaStatus};

@@ -149,6 +149,9 @@ pub const THAW_EVERY: Duration = Duration::from_millis(500);
 /// Resets of operators that wait for their slot at one node: one is meant, the others are repetitions.
 pub const RESETS_WAITING: usize = 16;
 
+/// Operators' words about poison calls that wait for their slot at one node: one is meant, the others are repetitions.
+pub const SKIPS_WAITING: usize = 16;
+
 /// Expiries proposed in one sweep: a mass expiry is spread over several batches.
 pub const EXPIRIES_PER_SWEEP: usize = 1024;
 

@@ -1,8 +1,8 @@
 //! The status of a replica.
 
-use crate::{ClockOffset, OutcomeDifference, Replica};
+use crate::{ClockOffset, OutcomeDifference, PoisonReports, Replica};
 use quorate_ordering::{Ordering, OrderingStatus};
-use quorate_types::{Digest, Slot, Time};
+use quorate_types::{Digest, ObjectId, Slot, Time, Value};
 
 /// A replica's state for status pages, metrics and tests.
 #[derive(Clone, PartialEq, Debug)]
@@ -58,12 +58,23 @@ pub struct ReplicaStatus {
     pub frozen: Option<Slot>,
     /// The slot of the operator's reset through which these objects have to come.
     pub reset: Option<Slot>,
+    /// The calls of one slot at which hosts of replicas are down for good, as far as the log tells it here.
+    pub poison: Vec<PoisonStanding>,
     /// The newest difference between replicas' outcomes that was found since the node started.
     pub difference: Option<OutcomeDifference>,
     /// How far the own clock and agreed time are from a majority's clocks.
     pub clocks: ClockOffset,
     /// The slot of the agreed snapshot with which this replica last healed.
     pub healed: Option<Slot>,
+}
+
+/// A call at which hosts are down.
+#[derive(Clone, PartialEq, Debug)]
+pub struct PoisonStanding {
+    /// What the replicas have said.
+    pub reports: PoisonReports,
+    /// The object and the payload, while the call is the next one to be executed here.
+    pub call: Option<(ObjectId, Value)>,
 }
 
 impl<O: Ordering> Replica<O> {
@@ -98,6 +109,7 @@ impl<O: Ordering> Replica<O> {
             frozen: self.quarantine.frozen(),
             reset: self.quarantine.reset().map(|own| own.slot()),
             healed: self.quarantine.healed(),
+            poison: self.poison_standing(),
             difference: self.drift.found(),
             clocks: self.clocks.offset(),
             ordering,

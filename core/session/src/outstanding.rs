@@ -55,6 +55,15 @@ pub enum Operation {
         /// What that snapshot holds.
         digest: Digest,
     },
+    /// The skip of a call at which objects stand still.
+    Skip {
+        /// The slot of the call.
+        slot: Slot,
+        /// Its index in the batch of that slot.
+        index: u32,
+        /// Even if a replica may have executed it.
+        is_unsafe: bool,
+    },
 }
 
 impl Operation {
@@ -62,7 +71,7 @@ impl Operation {
     pub(crate) fn payload_len(&self) -> usize {
         match self {
             Operation::Call { payload, .. } | Operation::Read { payload, .. } => payload.len(),
-            Operation::Checkpoint | Operation::Reset { .. } => 0,
+            Operation::Checkpoint | Operation::Reset { .. } | Operation::Skip { .. } => 0,
         }
     }
 }

@@ -227,9 +227,10 @@ impl ClientSession {
         }
         let ticket = match pending.operation {
             Operation::Call { .. } => Ticket::Call(self.calls.push(pending)),
-            Operation::Read { .. } | Operation::Checkpoint | Operation::Reset { .. } => {
-                Ticket::Request(self.requests.push(pending))
-            }
+            Operation::Read { .. }
+            | Operation::Checkpoint
+            | Operation::Reset { .. }
+            | Operation::Skip { .. } => Ticket::Request(self.requests.push(pending)),
         };
         self.send_one(now, ticket, out);
         Some(ticket)
@@ -511,6 +512,16 @@ impl ClientSession {
                 boot,
                 slot,
                 digest,
+            }),
+            &Operation::Skip {
+                slot,
+                index,
+                is_unsafe,
+            } => Some(FromClient::Skip {
+                request: number,
+                slot,
+                index,
+                is_unsafe,
             }),
             Operation::Call { .. } => None,
         }

@@ -74,6 +74,18 @@ pub enum FromClient {
         /// What that snapshot holds.
         digest: Digest,
     },
+    /// An operator's word about a call at which objects stand still. Answered by [`ToClient::Checkpointed`] with the slot of
+    /// the call once the group skips it.
+    Skip {
+        /// The number of the request on this connection.
+        request: u64,
+        /// The slot of the call.
+        slot: Slot,
+        /// Its index in the batch of that slot.
+        index: u32,
+        /// It is skipped even if a replica may have executed it.
+        is_unsafe: bool,
+    },
 }
 
 /// How fresh the answer of a read must be.
@@ -214,6 +226,12 @@ pub enum Refusal {
     NotFrozen,
     /// The replica named has no snapshot with this digest at this slot, as far as is known here. Nothing has changed.
     NoSuchSnapshot,
+    /// Nothing is to be skipped: the objects here do not stand still at this call, and no host is down at it. Nothing has changed.
+    NoStuckCall,
+    /// Not every replica has reported that its host died at the call before it answered it. Nothing has changed.
+    NotSkipped,
+    /// The objects are frozen: first an operator must choose their state. Nothing has changed.
+    Frozen,
 }
 
 impl Refusal {
@@ -233,7 +251,10 @@ impl Refusal {
             | Refusal::StorageFull
             | Refusal::Behind
             | Refusal::NotFrozen
-            | Refusal::NoSuchSnapshot => false,
+            | Refusal::NoSuchSnapshot
+            | Refusal::NoStuckCall
+            | Refusal::NotSkipped
+            | Refusal::Frozen => false,
         }
     }
 }

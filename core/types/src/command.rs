@@ -120,13 +120,15 @@ pub enum Body {
         /// The node of the replica.
         reporter: NodeId,
     },
-    /// Skips one call without reports, at an operator's request. Where it is not executed yet, it counts as
-    /// executed with the outcome [`crate::Outcome::Skipped`].
+    /// An operator asks for the skip of one call. It counts as executed with the outcome [`crate::Outcome::Skipped`].
     Skip {
         /// The slot of the command to skip.
         slot: Slot,
         /// Its index in the batch of that slot.
         index: u32,
+        /// Whatever the replicas have reported, the call is skipped where it is not executed yet. Without this the command
+        /// changes nothing: its place in the log shows whether the reports before it have the call skipped.
+        is_unsafe: bool,
     },
     /// At an operator's request, the state of one replica becomes every replica's: no majority agrees. All stop after this
     /// command's slot, and go on from the state that the replica has there. It does nothing where an earlier one has ended and

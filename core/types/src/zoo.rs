@@ -198,11 +198,15 @@ pub enum Plant {
     ResetForgotten,
     /// The objects answer from the state that an operator chose before a majority holds it.
     ThawWithoutMajority,
+    /// An operator's word skips a call also where it was not to, because a replica may have executed it.
+    SkipAlwaysUnsafe,
+    /// Only the node that an operator asked skips the call.
+    SkipOnlyWhereAsked,
 }
 
 impl Plant {
     /// All of them.
-    pub const ALL: [Plant; 96] = [
+    pub const ALL: [Plant; 98] = [
         Plant::AcknowledgeBeforeSync,
         Plant::PromiseBeforeSync,
         Plant::ForgetPromise,
@@ -299,6 +303,8 @@ impl Plant {
         Plant::ResetThawsOthers,
         Plant::ResetForgotten,
         Plant::ThawWithoutMajority,
+        Plant::SkipAlwaysUnsafe,
+        Plant::SkipOnlyWhereAsked,
     ];
 
     /// Plants that show only where several faults meet: the simulator is given more seeds to find them.

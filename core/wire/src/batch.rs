@@ -244,9 +244,14 @@ fn put_fields(buf: &mut BytesMut, body: &Body) {
             buf.put_u32_le(*index);
         }
         Body::Keep { reporter } => put_node(buf, *reporter),
-        Body::Skip { slot, index } => {
+        Body::Skip {
+            slot,
+            index,
+            is_unsafe,
+        } => {
             put_slot(buf, *slot);
             buf.put_u32_le(*index);
+            put_flag(buf, *is_unsafe);
         }
         Body::Reset {
             node,
@@ -323,6 +328,7 @@ fn take_other(r: &mut Reader<'_>, tag: u8) -> Result<Command, WireError> {
         SKIP => Body::Skip {
             slot: take_slot(r)?,
             index: r.u32("index")?,
+            is_unsafe: r.flag("unsafe skip")?,
         },
         RESET => Body::Reset {
             node: take_node(r)?,

@@ -4,7 +4,7 @@
 //! The hot path of a node: a call and its reply cost one copy of the payload each way.
 
 use crate::WireError;
-use crate::codec::{Reader, detach, in_range, put_bytes, put_count};
+use crate::codec::{Reader, detach, in_range, put_bytes, put_count, put_flag};
 use crate::frame_pieces::SharedBody;
 use crate::limits::{COUNTER_LIMIT, LARGE_FRAME_BYTES, SHARE_BYTES_MIN};
 use crate::refusal::{put_refusal, take_refusal};
@@ -25,6 +25,7 @@ const CLOSE: u8 = 5;
 const CHECKPOINT: u8 = 6;
 const ATTACH: u8 = 7;
 const RESET: u8 = 8;
+const SKIP: u8 = 9;
 
 /// Bytes of a call behind its tag, without the payload.
 pub(crate) const CALL_BYTES: usize = 32;
@@ -51,6 +52,7 @@ pub(crate) const CALL_BYTES: usize = 32;
 /// assert_eq!(read.len(), 2);
 /// # Ok::<(), quorate_wire::WireError>(())
 /// ```
+// Longer than a screen: one arm a request.
 #[inline]
 pub fn put_request(buf: &mut BytesMut, message: &FromClient) {
     match message {
@@ -108,6 +110,18 @@ pub fn put_request(buf: &mut BytesMut, message: &FromClient) {
             buf.put_u64_le(*boot);
             put_slot(buf, *slot);
             put_digest(buf, digest);
+        }
+        FromClient::Skip {
+            request,
+            slot,
+            index,
+            is_unsafe,
+        } => {
+            buf.put_u8(SKIP);
+            buf.put_u64_le(*request);
+            put_slot(buf, *slot);
+            buf.put_u32_le(*index);
+            put_flag(buf, *is_unsafe);
         }
     }
 }
@@ -310,6 +324,12 @@ fn take_request(r: &mut Reader<'_>) -> Result<FromClient, WireError> {
             boot: r.counter("boot")?,
             slot: take_slot(r)?,
             digest: take_digest(r)?,
+        }),
+        SKIP => Ok(FromClient::Skip {
+            request: r.u64("request number")?,
+            slot: take_slot(r)?,
+            index: r.u32("index")?,
+            is_unsafe: r.flag("unsafe skip")?,
         }),
         tag => Err(WireError::UnknownTag {
             what: "request",

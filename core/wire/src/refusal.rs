@@ -5,7 +5,7 @@ use crate::codec::Reader;
 use bytes::{BufMut, BytesMut};
 use quorate_types::Refusal;
 
-const REFUSALS: [Refusal; 15] = [
+const REFUSALS: [Refusal; 18] = [
     Refusal::NotOrdered,
     Refusal::Unknown,
     Refusal::Overloaded,
@@ -21,6 +21,9 @@ const REFUSALS: [Refusal; 15] = [
     Refusal::Behind,
     Refusal::NotFrozen,
     Refusal::NoSuchSnapshot,
+    Refusal::NoStuckCall,
+    Refusal::NotSkipped,
+    Refusal::Frozen,
 ];
 
 pub(crate) fn put_refusal(buf: &mut BytesMut, refusal: Refusal) {
@@ -44,6 +47,9 @@ fn refusal_number(refusal: Refusal) -> u8 {
         Refusal::Behind => 13,
         Refusal::NotFrozen => 14,
         Refusal::NoSuchSnapshot => 15,
+        Refusal::NoStuckCall => 16,
+        Refusal::NotSkipped => 17,
+        Refusal::Frozen => 18,
     }
 }
 

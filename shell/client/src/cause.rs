@@ -55,6 +55,17 @@ pub enum CallCause {
         "the replica has no snapshot with this digest at this slot any more, and nothing has changed"
     )]
     NoSuchSnapshot,
+    /// The objects do not stand still at the call named: no skip is to be made.
+    #[error("the objects do not stand still at this call, and nothing has changed")]
+    NoStuckCall,
+    /// Not every replica has reported that its host died at the call.
+    #[error(
+        "not every replica has reported that its host died at the call before it could answer it, and nothing has changed"
+    )]
+    NotSkipped,
+    /// An operator must choose the objects' state first.
+    #[error("the objects are frozen, and nothing has changed")]
+    Frozen,
     /// This node's storage is full; another may have room.
     #[error("the storage is full, nothing has happened")]
     StorageFull,
@@ -75,7 +86,7 @@ pub enum CallCause {
 
 impl CallCause {
     /// Every cause.
-    pub const ALL: [CallCause; 18] = [
+    pub const ALL: [CallCause; 21] = [
         CallCause::DeadlinePassed,
         CallCause::ConnectionLost,
         CallCause::NotOrdered,
@@ -91,6 +102,9 @@ impl CallCause {
         CallCause::NoSnapshots,
         CallCause::NotFrozen,
         CallCause::NoSuchSnapshot,
+        CallCause::NoStuckCall,
+        CallCause::NotSkipped,
+        CallCause::Frozen,
         CallCause::StorageFull,
         CallCause::OtherCluster {
             pinned: ClusterId(0),
@@ -118,6 +132,9 @@ impl CallCause {
             CallCause::NoSnapshots => "no_snapshots",
             CallCause::NotFrozen => "not_frozen",
             CallCause::NoSuchSnapshot => "no_such_snapshot",
+            CallCause::NoStuckCall => "no_stuck_call",
+            CallCause::NotSkipped => "not_skipped",
+            CallCause::Frozen => "frozen",
             CallCause::StorageFull => "storage_full",
             CallCause::OtherCluster { .. } => "other_cluster",
             CallCause::ClientClosed => "client_closed",
@@ -132,7 +149,10 @@ impl CallCause {
             | CallCause::TooLarge
             | CallCause::NoSnapshots
             | CallCause::NotFrozen
-            | CallCause::NoSuchSnapshot => true,
+            | CallCause::NoSuchSnapshot
+            | CallCause::NoStuckCall
+            | CallCause::NotSkipped
+            | CallCause::Frozen => true,
             CallCause::DeadlinePassed
             | CallCause::ConnectionLost
             | CallCause::NotOrdered
@@ -169,6 +189,9 @@ impl From<Failure> for CallCause {
                 Refusal::NoSnapshots => CallCause::NoSnapshots,
                 Refusal::NotFrozen => CallCause::NotFrozen,
                 Refusal::NoSuchSnapshot => CallCause::NoSuchSnapshot,
+                Refusal::NoStuckCall => CallCause::NoStuckCall,
+                Refusal::NotSkipped => CallCause::NotSkipped,
+                Refusal::Frozen => CallCause::Frozen,
                 Refusal::StorageFull => CallCause::StorageFull,
             },
         }

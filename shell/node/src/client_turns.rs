@@ -302,7 +302,8 @@ fn weight(request: &Result<FromClient, WireError>) -> usize {
             | FromClient::KeepAlive { .. }
             | FromClient::Close { .. }
             | FromClient::Checkpoint { .. }
-            | FromClient::Reset { .. },
+            | FromClient::Reset { .. }
+            | FromClient::Skip { .. },
         )
         | Err(_) => 0,
     }
@@ -314,7 +315,10 @@ pub(crate) fn debt_of(request: &FromClient) -> u32 {
     match request {
         FromClient::Call { .. } | FromClient::Read { .. } => 0,
         FromClient::Attach { .. } | FromClient::KeepAlive { .. } | FromClient::Close { .. } => 1,
-        FromClient::Open { .. } | FromClient::Checkpoint { .. } | FromClient::Reset { .. } => 4,
+        FromClient::Open { .. }
+        | FromClient::Checkpoint { .. }
+        | FromClient::Reset { .. }
+        | FromClient::Skip { .. } => 4,
     }
 }
 
@@ -338,7 +342,10 @@ pub(crate) fn is_wrong(answer: &ToClient) -> bool {
         | Refusal::StorageFull
         | Refusal::Behind
         | Refusal::NotFrozen
-        | Refusal::NoSuchSnapshot => false,
+        | Refusal::NoSuchSnapshot
+        | Refusal::NoStuckCall
+        | Refusal::NotSkipped
+        | Refusal::Frozen => false,
     }
 }
 

@@ -25,6 +25,7 @@ mod metrics;
 mod node;
 mod observing;
 mod perform;
+mod poison_call;
 mod quarantine_file;
 mod questions;
 mod signals;
@@ -44,6 +45,7 @@ pub use config::{
 pub use drift::DriftStatus;
 pub use error::NodeError;
 pub use observing::group_ends;
+pub use poison_call::{PoisonCallStatus, UNSAFE_SKIP_LOSES};
 pub use quarantine_file::digest_of_text;
 pub use start::run;
 pub use status::{Counts, NodeStatus, PeerLink, ViewStatus};

@@ -6,6 +6,7 @@ use crate::journal::Journal;
 use crate::limits::CURRENT_WITHIN;
 use crate::node::Node;
 use crate::observing::Observing;
+use crate::poison_call::PoisonCallStatus;
 use crate::quarantine_file::hex;
 use crate::stuck_call::StuckCallStatus;
 use bytes::Bytes;
@@ -106,6 +107,9 @@ pub struct NodeStatus {
     /// The call that keeps the objects from going on.
     #[serde(default)]
     pub stuck: Option<StuckCallStatus>,
+    /// The calls of one slot at which hosts of nodes are down for good.
+    #[serde(default)]
+    pub poison: Vec<PoisonCallStatus>,
     /// The first four of the 16 hexadecimal digits of the incarnation of the data directory.
     pub incarnation: String,
     /// Which start of the directory this is.
@@ -281,6 +285,9 @@ impl Node {
             code: identity.code.clone(),
             sandbox: self.host.confinement().map(str::to_owned),
             stuck: self.stuck(),
+            poison: (status.poison.iter())
+                .map(|standing| PoisonCallStatus::new(standing, &identity.view.objects))
+                .collect(),
             // Enough to compare; the rest is for members, who know each other by it.
             incarnation: format!("{:04x}", identity.incarnation.0 >> 48),
             boot: identity.boot,

@@ -2,8 +2,9 @@
 //!
 //! The log, the status document and `/readyz` show it.
 
+use crate::poison_call::skip_command;
 use quorate_host::{StuckCall, StuckUntil};
-use quorate_types::{ObjectSpec, Slot};
+use quorate_types::{CallPlace, ObjectSpec};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -16,6 +17,9 @@ pub struct StuckCallStatus {
     pub method: String,
     /// The slot of the call; `None` for a read.
     pub slot: Option<u64>,
+    /// Its index in the batch of that slot.
+    #[serde(default)]
+    pub index: Option<u32>,
     /// Milliseconds since it began; repeats after a restart of the host are included.
     pub since_ms: u64,
     /// What happens next, and what to do.
@@ -26,18 +30,21 @@ impl StuckCallStatus {
     pub(crate) fn new(stuck: &StuckCall, objects: &[ObjectSpec]) -> StuckCallStatus {
         let number = stuck.call.object.0;
         let object = objects.get(number as usize);
+        let index = stuck.call.index;
+        let place = stuck.call.slot.map(|slot| CallPlace { slot, index });
         StuckCallStatus {
             object: object.map_or_else(|| number.to_string(), |object| object.name.clone()),
             method: stuck.call.method.clone(),
-            slot: stuck.call.slot.map(|slot| slot.0),
+            slot: place.map(|place| place.slot.0),
+            index: place.map(|place| place.index),
             since_ms: u64::try_from(stuck.since.as_millis()).unwrap_or(u64::MAX),
-            to_do: to_do(stuck.held, stuck.call.slot),
+            to_do: to_do(stuck.held, place),
         }
     }
 }
 
-fn to_do(held: StuckUntil, slot: Option<Slot>) -> String {
-    match (held, slot) {
+fn to_do(held: StuckUntil, place: Option<CallPlace>) -> String {
+    match (held, place) {
         (StuckUntil::Timeout(limit), Some(_)) => format!(
             "its host is ended after --call-timeout, {limit:?}; after three tries the group skips the call if it ended \
              every host: correct the method, or restart all nodes with a longer --call-timeout"
@@ -46,16 +53,23 @@ fn to_do(held: StuckUntil, slot: Option<Slot>) -> String {
             "the read is ended after --call-timeout, {limit:?}, and answered with an error: correct the method, or \
              restart the nodes with a longer --call-timeout"
         ),
-        (StuckUntil::Endless, _) => {
-            "nothing ends it, because --call-timeout is never: restart all nodes with a --call-timeout"
-                .to_owned()
-        }
-        (StuckUntil::Down, _) => {
+        (StuckUntil::Endless, place) => format!(
+            "nothing ends it, because --call-timeout is never: restart all nodes with a --call-timeout{}",
+            or_skip(place)
+        ),
+        (StuckUntil::Down, place) => format!(
             "its host stays down until every replica has reported this and the group skips the call, or a snapshot of \
-             another node is past it: see that all nodes run"
-                .to_owned()
-        }
+             another node is past it: see that all nodes run{}",
+            or_skip(place)
+        ),
     }
+}
+
+/// The last resort.
+fn or_skip(place: Option<CallPlace>) -> String {
+    place.map_or_else(String::new, |place| {
+        format!("; if that cannot be: {}", skip_command(place))
+    })
 }
 
 impl fmt::Display for StuckCallStatus {
@@ -64,6 +78,7 @@ impl fmt::Display for StuckCallStatus {
             object,
             method,
             slot,
+            index: _,
             since_ms,
             to_do,
         } = self;
@@ -83,7 +98,7 @@ impl fmt::Display for StuckCallStatus {
 mod tests {
     use super::*;
     use quorate_host::RunningCall;
-    use quorate_types::ObjectId;
+    use quorate_types::{ObjectId, Slot};
     use std::time::Duration;
 
     #[test]
@@ -111,6 +126,12 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("--call-timeout, 10s"), "{text}");
+        stuck.held = StuckUntil::Endless;
+        let text = StuckCallStatus::new(&stuck, &[]).to_string();
+        assert!(
+            text.ends_with("if that cannot be: quorate object skip 12:0 --unsafe"),
+            "{text}"
+        );
         stuck.call.slot = None;
         let text = StuckCallStatus::new(&stuck, &[]).to_string();
         assert!(text.starts_with("the read 0.hang"), "{text}");

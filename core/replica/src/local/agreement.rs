@@ -187,6 +187,19 @@ impl Agreement {
         }
     }
 
+    /// Forgets that a digest is agreed at a slot, unless `stands` says that it is.
+    fn retract(&mut self, stands: impl Fn(&Agreement, Slot, Digest) -> bool) {
+        let agreed = std::mem::take(&mut self.agreed);
+        let agreed = agreed
+            .into_iter()
+            .filter(|(slot, digest)| stands(self, *slot, *digest));
+        self.agreed = agreed.collect();
+        let kept = self
+            .kept
+            .filter(|(slot, digest)| stands(self, *slot, *digest));
+        self.kept = kept;
+    }
+
     /// Replicas of `view` that hold the snapshot at `slot` with this digest.
     fn holders_of(&self, view: &View, slot: Slot, digest: Digest) -> usize {
         let replicas = view.replicas.iter();
@@ -347,6 +360,22 @@ impl<O: Ordering> Replica<O> {
         }
     }
 
+    /// Where an operator had a call skipped in any case, the replicas that were past it no longer make a majority without those
+    /// that were stuck before it: these are past it too, with another state.
+    fn may_be_agreed(&self, agreement: &Agreement, slot: Slot, digest: Digest) -> bool {
+        let view = &self.config.view;
+        !self.replicated.poison.is_forced_over(slot)
+            || slot <= self.replicated.reset.slot()
+            || agreement.holders_of(view, slot, digest) >= view.replica_majority()
+    }
+
+    /// An operator has had a call skipped in any case: what only a survivor of it made agreed is so no more.
+    pub(crate) fn retract_agreed(&mut self) {
+        let mut agreement = std::mem::take(&mut self.agreement);
+        agreement.retract(|agreement, slot, digest| self.may_be_agreed(agreement, slot, digest));
+        self.agreement = agreement;
+    }
+
     /// A majority took `digest` at `slot`, according to the reports received here or to a peer.
     pub(crate) fn agreed(
         &mut self,
@@ -355,6 +384,9 @@ impl<O: Ordering> Replica<O> {
         digest: Digest,
         out: &mut Vec<Output<O::Message>>,
     ) {
+        if !self.may_be_agreed(&self.agreement, slot, digest) {
+            return;
+        }
         self.agreement.note_agreed(slot, digest);
         let own = self.agreement.own.map(|own| own.slot);
         let found = self.agreement.take_found(slot, digest);

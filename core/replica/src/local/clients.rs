@@ -9,8 +9,8 @@ use crate::{Output, Replica, Snapshots};
 use quorate_ordering::{Ordering, Role};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{
-    Ask, Body, Command, CommandId, ConnectionId, Duration, FromClient, ObjectId, Refusal, Secret,
-    SecretHash, SessionId, Slot, Time, ToClient, Value,
+    Ask, Body, CallPlace, Command, CommandId, ConnectionId, Duration, FromClient, ObjectId,
+    Refusal, Secret, SecretHash, SessionId, Slot, Time, ToClient, Value,
 };
 
 impl<O: Ordering> Replica<O> {
@@ -69,6 +69,15 @@ impl<O: Ordering> Replica<O> {
             }
             FromClient::Checkpoint { request } => self.client_checkpoint(from, request, out),
             FromClient::Reset { .. } => self.client_reset(from, &message, out),
+            FromClient::Skip {
+                request,
+                slot,
+                index,
+                is_unsafe,
+            } => {
+                let place = CallPlace { slot, index };
+                self.client_skip((from, request), place, is_unsafe, out);
+            }
         }
     }
 
@@ -363,6 +372,7 @@ impl<O: Ordering> Replica<O> {
             Some(Purpose::Reset(to, request)) => self.reset_refused((to, request), refusal, out),
             // It is said again.
             Some(Purpose::Thaw) => {}
+            Some(Purpose::Skip(to, request)) => refuse(out, to, Ask::Request(request), refusal),
             None if id.sequence == 0 => drop(self.closes.remove(&id.session)),
             None => self.call_refused(id, refusal, out),
         }

@@ -23,6 +23,8 @@ pub(crate) enum Purpose {
     Reset(ConnectionId, u64),
     /// Says that a majority holds the state of a reset.
     Thaw,
+    /// An operator's word about a poison call, at this request of a client.
+    Skip(ConnectionId, u64),
 }
 
 /// Internal commands that are being ordered.
@@ -61,6 +63,14 @@ impl Internals {
             return None;
         }
         self.waiting.remove(&id.sequence)
+    }
+
+    /// Operators' words about poison calls that are being ordered.
+    pub(crate) fn skips(&self) -> usize {
+        let purposes = self.waiting.values();
+        purposes
+            .filter(|purpose| matches!(purpose, Purpose::Skip(..)))
+            .count()
     }
 
     /// A snapshot covered slots: commands in flight may have been decided in them.

@@ -17,5 +17,6 @@ pub(crate) mod poison;
 pub(crate) mod quarantine;
 pub(crate) mod reads;
 pub(crate) mod reset;
+mod skip;
 pub(crate) mod storage;
 pub(crate) mod waiting;

@@ -8,7 +8,7 @@
 use crate::limits::{BACKLOG_BYTES, BACKLOG_CALLS, HANDED_BYTES, HANDED_CALLS};
 use crate::objects::outcomes::Outcomes;
 use crate::replicated::kept::Freed;
-use quorate_types::{Batch, Slot, Stamp};
+use quorate_types::{Batch, CallPlace, Command, Slot, Stamp};
 use std::collections::VecDeque;
 
 /// Calls of one slot that execute.
@@ -116,6 +116,26 @@ impl Pipeline {
             }
         }
         false
+    }
+
+    /// The first slot that is not executed, if it has calls.
+    fn front(&self) -> Option<&Calls> {
+        let queued = self.queue.iter().find_map(|work| match work {
+            Work::Calls(calls) => Some(calls),
+            Work::Snapshot(_) => None,
+        });
+        self.handed.front().or(queued)
+    }
+
+    /// A call for which the objects stand still: it executes in the first slot that is not executed.
+    pub(crate) fn open_call(&self, place: CallPlace) -> Option<&Command> {
+        let front = self.front().filter(|calls| calls.slot == place.slot)?;
+        let is_open = front.admitted.contains(&place.index);
+        front
+            .batch
+            .commands()
+            .get(place.index as usize)
+            .filter(|_| is_open)
     }
 
     /// Takes the calls of `slot` whose outcomes came; `None` for a slot that is past.

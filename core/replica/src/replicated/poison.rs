@@ -18,6 +18,25 @@ pub(crate) struct PoisonCalls {
     /// Reports skip nothing up to this slot: reports about it were forgotten, or a replica does not know what its earlier starts
     /// said and answered.
     kept_upto: Slot,
+    /// The replicas that had calls kept which they may have answered.
+    keepers: NodeSet,
+    /// From the first call that an operator had skipped in any case to the newest such word.
+    forced: Option<(Slot, Slot)>,
+}
+
+/// What replicas have said about a call at which a host is down, as far as the log tells it here.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PoisonReports {
+    /// The call.
+    pub place: CallPlace,
+    /// Their hosts are down at it.
+    pub down: NodeSet,
+    /// They may have answered it, in this start or an earlier one.
+    pub may_have_answered: NodeSet,
+    /// Their objects are past it.
+    pub survived: NodeSet,
+    /// They have said nothing that counts.
+    pub unreported: NodeSet,
 }
 
 /// Who says something about which call. Reports of one replica count in the order of their numbers, which its command ids
@@ -38,6 +57,8 @@ struct Reports {
     skipped: BTreeSet<u32>,
     /// Its effects may have been seen: no reports skip a call of it any more.
     is_kept: bool,
+    /// Who may have been asked about its effects.
+    answered: NodeSet,
 }
 
 /// The newest report of a replica about a slot.
@@ -159,7 +180,10 @@ impl PoisonCalls {
         }
         let reports = self.about(slot);
         // An old report is true about the lives before it all the same.
-        reports.is_kept |= death == Death::Again;
+        if death == Death::Again {
+            reports.is_kept = true;
+            reports.answered.insert(reporter);
+        }
         let standing = if reports.skipped.contains(&index) {
             Standing::Over
         } else {
@@ -205,14 +229,17 @@ impl PoisonCalls {
         reports.note(report, Standing::Survived);
         // An old report is true all the same: the effects of the call may have been seen.
         reports.is_kept = true;
+        reports.answered.insert(report.reporter);
         self.bound();
     }
 
     /// A replica may have answered any call before `slot`, or may do so from now on: reports never skip one there.
-    pub(crate) fn keep_before(&mut self, slot: Slot) {
+    pub(crate) fn keep_before(&mut self, reporter: NodeId, slot: Slot) {
         self.kept_upto = self.kept_upto.max(slot.previous());
+        self.keepers.insert(reporter);
         for (_, reports) in self.slots.range_mut(..slot) {
             reports.is_kept = true;
+            reports.answered.insert(reporter);
         }
         self.bound();
     }
@@ -223,11 +250,31 @@ impl PoisonCalls {
         self.bound();
     }
 
+    /// In `decided` an operator has a call skipped in any case. Replicas that were past it no longer judge alone what the state
+    /// was between the two.
+    pub(crate) fn forces(&mut self, place: CallPlace, decided: Slot) {
+        let first = self
+            .forced
+            .map_or(place.slot, |(first, _)| first.min(place.slot));
+        self.forced = Some((first, decided));
+    }
+
+    /// Whether an operator had a call skipped in any case that was decided at or before `slot`, by a word at or after it.
+    pub(crate) fn is_forced_over(&self, slot: Slot) -> bool {
+        self.forced
+            .is_some_and(|(first, last)| (first..=last).contains(&slot))
+    }
+
     /// The reports about a slot. A host was down in a slot after a forgotten one, so its replica is past that.
     fn about(&mut self, slot: Slot) -> &mut Reports {
         let is_kept = slot <= self.kept_upto;
+        let answered = match is_kept {
+            true => self.keepers,
+            false => NodeSet::empty(),
+        };
         self.slots.entry(slot).or_insert_with(|| Reports {
             is_kept,
+            answered,
             ..Reports::default()
         })
     }
@@ -236,6 +283,53 @@ impl PoisonCalls {
     pub(crate) fn has_survivor(&self, place: CallPlace) -> bool {
         let reports = self.slots.get(&place.slot);
         reports.is_some_and(Reports::has_survivor)
+    }
+
+    /// Whether the group skips the call, as far as that is remembered.
+    pub(crate) fn is_skipped(&self, place: CallPlace) -> bool {
+        let reports = self.slots.get(&place.slot);
+        reports.is_some_and(|reports| reports.skipped.contains(&place.index))
+    }
+
+    /// Whether a host is down at the call.
+    pub(crate) fn is_anybody_down(&self, place: CallPlace) -> bool {
+        let reports = self.slots.get(&place.slot);
+        reports.is_some_and(|reports| {
+            let mut nodes = reports.newest.keys();
+            nodes.any(|node| reports.down_at(*node) == Some(place.index))
+        })
+    }
+
+    /// The calls of the first slot in which hosts are down, and what `replicas` have said about them.
+    pub(crate) fn reports(&self, replicas: NodeSet) -> Vec<PoisonReports> {
+        let mut slots = self.slots.iter();
+        let Some((slot, reports)) = slots.find(|(_, reports)| !reports.is_passable()) else {
+            return Vec::new();
+        };
+        let who = |holds: &dyn Fn(NodeId) -> bool| -> NodeSet {
+            replicas.iter().filter(|node| holds(*node)).collect()
+        };
+        let down: BTreeSet<u32> = reports
+            .newest
+            .keys()
+            .filter_map(|node| reports.down_at(*node))
+            .collect();
+        let survived = who(&|node| reports.standing(node) == Some(Standing::Survived));
+        let of = |index| PoisonReports {
+            place: CallPlace { slot: *slot, index },
+            down: who(&|node| reports.down_at(node) == Some(index)),
+            may_have_answered: who(&|node| {
+                reports.answered.contains(node) && !survived.contains(node)
+            }),
+            survived,
+            unreported: who(&|node| {
+                matches!(
+                    reports.standing(node),
+                    None | Some(Standing::Retries | Standing::Over)
+                )
+            }),
+        };
+        down.into_iter().map(of).collect()
     }
 
     /// Whether reports never skip the call.
@@ -429,7 +523,7 @@ mod tests {
     fn nothing_is_skipped_before_the_slot_in_which_a_replica_had_all_calls_kept() {
         let (one, other, replicas, mut calls) = pair();
         assert_eq!(calls.died(replicas, by(one, 1), Death::First), []);
-        calls.keep_before(SLOT.next());
+        calls.keep_before(one, SLOT.next());
         assert!(calls.is_kept(by(one, 1).place));
         assert_eq!(calls.died(replicas, by(other, 1), Death::First), []);
         let later = |reporter| Report {

@@ -13,6 +13,7 @@ mod reads;
 mod reset;
 mod restoring;
 mod sessions;
+mod skip;
 mod snapshots;
 mod storage;
 mod world;

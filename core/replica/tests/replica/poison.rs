@@ -369,6 +369,7 @@ fn reports_about_different_slots_and_about_calls_not_decided_yet_skip_nothing() 
     world.decide(vec![meta(Body::Skip {
         slot: later,
         index: 0,
+        is_unsafe: true,
     })]);
     world.decide(vec![call(session, 3, 0, "c")]);
     for node in &mut world.nodes {
@@ -401,7 +402,11 @@ fn an_operator_skips_a_call_without_the_evidence() {
         commands.iter().any(|c| matches!(c.body, Body::Call { .. }))
     });
     let slot = slot.expect("the call is decided");
-    world.decide(vec![meta(Body::Skip { slot, index: 0 })]);
+    world.decide(vec![meta(Body::Skip {
+        slot,
+        index: 0,
+        is_unsafe: true,
+    })]);
     assert_eq!(world.outcome(5), Some(Outcome::Skipped));
 }
 

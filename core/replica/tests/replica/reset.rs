@@ -103,6 +103,20 @@ fn calls_ordered_since_the_named_snapshot_are_executed_on_the_state_that_counts(
     );
 }
 
+#[test]
+fn no_call_is_skipped_while_the_objects_are_frozen() {
+    let (mut world, _, slot) = frozen();
+    let message = FromClient::Skip {
+        request: 8,
+        slot,
+        index: 0,
+        is_unsafe: true,
+    };
+    world.say(0, 77, message);
+    let ask = Ask::Request(8);
+    assert_eq!(world.take_told(77), [refused(ask, Refusal::Frozen)]);
+}
+
 /// Claim rp-52.
 #[test]
 fn nobody_answers_before_a_majority_holds_the_state_that_counts() {

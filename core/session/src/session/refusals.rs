@@ -134,7 +134,10 @@ impl ClientSession {
                 ReadLevel::Any | ReadLevel::Loose => true,
                 ReadLevel::Ordered | ReadLevel::Confirmed | ReadLevel::Lease => false,
             },
-            Operation::Call { .. } | Operation::Checkpoint | Operation::Reset { .. } => false,
+            Operation::Call { .. }
+            | Operation::Checkpoint
+            | Operation::Reset { .. }
+            | Operation::Skip { .. } => false,
         })
     }
 
@@ -209,7 +212,10 @@ fn is_final(refusal: Refusal) -> bool {
         | Refusal::TooLarge
         | Refusal::NoSnapshots
         | Refusal::NotFrozen
-        | Refusal::NoSuchSnapshot => true,
+        | Refusal::NoSuchSnapshot
+        | Refusal::NoStuckCall
+        | Refusal::NotSkipped
+        | Refusal::Frozen => true,
         Refusal::NotOrdered
         | Refusal::Unknown
         | Refusal::Overloaded

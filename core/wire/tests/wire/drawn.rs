@@ -71,7 +71,7 @@ fn outcome(draw: &mut Draw) -> Outcome {
 }
 
 fn refusal(draw: &mut Draw) -> Refusal {
-    const ALL: [Refusal; 15] = [
+    const ALL: [Refusal; 18] = [
         Refusal::NotOrdered,
         Refusal::Unknown,
         Refusal::Overloaded,
@@ -87,8 +87,11 @@ fn refusal(draw: &mut Draw) -> Refusal {
         Refusal::Behind,
         Refusal::NotFrozen,
         Refusal::NoSuchSnapshot,
+        Refusal::NoStuckCall,
+        Refusal::NotSkipped,
+        Refusal::Frozen,
     ];
-    ALL[draw.below(15) as usize]
+    ALL[draw.below(18) as usize]
 }
 
 fn secret(draw: &mut Draw) -> Secret {
@@ -104,7 +107,7 @@ pub(crate) fn request(draw: &mut Draw) -> FromClient {
         ReadLevel::Any,
         ReadLevel::Loose,
     ];
-    match draw.below(8) {
+    match draw.below(9) {
         0 => FromClient::Open {
             secret: secret(draw),
         },
@@ -137,6 +140,12 @@ pub(crate) fn request(draw: &mut Draw) -> FromClient {
             boot: counter(draw),
             slot: slot(draw),
             digest: digest(draw),
+        },
+        7 => FromClient::Skip {
+            request: draw.number(),
+            slot: slot(draw),
+            index: draw.of_any_size(32) as u32,
+            is_unsafe: draw.flag(),
         },
         _ => FromClient::Checkpoint {
             request: draw.number(),
@@ -238,6 +247,7 @@ fn command(draw: &mut Draw) -> Command {
         _ => Body::Skip {
             slot: slot(draw),
             index: draw.of_any_size(32) as u32,
+            is_unsafe: draw.flag(),
         },
     };
     Command {

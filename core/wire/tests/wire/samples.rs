@@ -256,6 +256,15 @@ fn requests_of_clients() -> Vec<Sample> {
             },
         ),
         (
+            "request_skip",
+            FromClient::Skip {
+                request: 13,
+                slot: Slot(81),
+                index: 3,
+                is_unsafe: true,
+            },
+        ),
+        (
             "request_attach",
             FromClient::Attach {
                 session: SESSION,
@@ -327,6 +336,10 @@ fn answers_to_clients() -> Vec<Sample> {
         (
             "answer_refused_reset",
             refused(Ask::Request(13), Refusal::NoSuchSnapshot),
+        ),
+        (
+            "answer_refused_skip",
+            refused(Ask::Request(13), Refusal::NotSkipped),
         ),
         (
             "answer_kept_alive",

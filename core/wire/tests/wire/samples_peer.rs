@@ -36,6 +36,7 @@ fn commands() -> Vec<Command> {
         Body::Skip {
             slot: Slot(81),
             index: 3,
+            is_unsafe: true,
         },
         Body::Died {
             reporter: NodeId(2),

@@ -93,7 +93,8 @@ impl World {
             | FromClient::Read { .. }
             | FromClient::Close { .. }
             | FromClient::Checkpoint { .. }
-            | FromClient::Reset { .. } => return,
+            | FromClient::Reset { .. }
+            | FromClient::Skip { .. } => return,
         };
         self.note_life(number, session);
     }

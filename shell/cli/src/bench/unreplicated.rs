@@ -242,7 +242,8 @@ impl Server {
                 FromClient::Attach { .. }
                 | FromClient::Close { .. }
                 | FromClient::Checkpoint { .. }
-                | FromClient::Reset { .. } => {}
+                | FromClient::Reset { .. }
+                | FromClient::Skip { .. } => {}
             }
         }
     }

@@ -16,6 +16,8 @@ pub(crate) struct Objects {
     inputs: VecDeque<Input<Message>>,
     /// Slots that wait for their execution, while the host is dead.
     work: VecDeque<(Slot, Vec<Call>)>,
+    /// Slots whose state is to be frozen once the host executes again.
+    freezes: VecDeque<Slot>,
     skipped: BTreeSet<(Slot, u32)>,
     /// Where the host died.
     died_at: Option<(Slot, u32)>,
@@ -99,11 +101,10 @@ impl Objects {
                 let outcome = value(self.state);
                 self.inputs.push_back(Input::Queried { read, outcome });
             }
-            Output::TakeSnapshot { .. } if self.died_at.is_some() => {}
-            Output::TakeSnapshot { slot } => {
-                self.frozen
-                    .insert(slot, (self.state, self.executed.clone()));
+            Output::TakeSnapshot { slot } if self.died_at.is_some() => {
+                self.freezes.push_back(slot);
             }
+            Output::TakeSnapshot { slot } => self.freeze(slot),
             Output::FinishSnapshot { core, .. } => self.finish(*core),
             Output::StoreChunk { slot, data, .. } => {
                 let image = IMAGES.with_borrow(|images| images.get(usize::from(data[0])).cloned());
@@ -134,11 +135,31 @@ impl Objects {
         self.inputs.push_back(Input::HostDied { slot, index });
     }
 
+    fn freeze(&mut self, slot: Slot) {
+        self.frozen
+            .insert(slot, (self.state, self.executed.clone()));
+    }
+
     /// Executes what waits, up to a call that kills the host.
     fn work_on(&mut self) {
+        self.work_upto_death();
+        while self.died_at.is_none()
+            && let Some(slot) = self.freezes.pop_front()
+        {
+            self.freeze(slot);
+        }
+    }
+
+    fn work_upto_death(&mut self) {
         while self.died_at.is_none()
             && let Some((slot, calls)) = self.work.pop_front()
         {
+            while let Some(&freeze) = self.freezes.front()
+                && freeze < slot
+            {
+                self.freezes.pop_front();
+                self.freeze(freeze);
+            }
             let kills = |call: &&Call| {
                 let is_skipped = self.skipped.contains(&(slot, call.index));
                 let survives = |word: &&str| word.as_bytes() == &call.payload[..];
@@ -210,6 +231,7 @@ impl Objects {
         self.state = image.state;
         self.executed = image.executed.clone();
         self.work.clear();
+        self.freezes.clear();
         if self.died_at.take().is_some() {
             self.inputs.push_back(Input::Host { is_up: true });
         }

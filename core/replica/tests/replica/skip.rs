@@ -1,0 +1,183 @@
+//! An operator's word about a call at which replicas stand still.
+
+use crate::world::{World, id, refused};
+use quorate_replica::{DiskRoom, Input};
+use quorate_types::{
+    Ask, Body, CallPlace, Duration, FromClient, NodeId, NodeSet, Outcome, Refusal, Slot, ToClient,
+};
+
+const OPERATOR: u64 = 77;
+
+/// The newest call in the log.
+fn newest_call(world: &World) -> CallPlace {
+    let shared = world.shared.borrow();
+    let mut slots = (1..=shared.last().0).rev();
+    let is_call = |slot: &u64| {
+        let commands = shared.log[*slot as usize - 1].commands();
+        commands.iter().any(|c| matches!(c.body, Body::Call { .. }))
+    };
+    let slot = Slot(slots.find(is_call).expect("a call is decided"));
+    CallPlace { slot, index: 0 }
+}
+
+/// What node `at` answers an operator.
+fn skip(world: &mut World, at: usize, place: CallPlace, is_unsafe: bool) -> Vec<ToClient> {
+    let CallPlace { slot, index } = place;
+    let message = FromClient::Skip {
+        request: 4,
+        slot,
+        index,
+        is_unsafe,
+    };
+    world.say(at, OPERATOR, message);
+    world.take_told(OPERATOR)
+}
+
+fn refusal(refusal: Refusal) -> [ToClient; 1] {
+    [refused(Ask::Request(4), refusal)]
+}
+
+fn done(place: CallPlace) -> [ToClient; 1] {
+    [ToClient::Checkpointed {
+        request: 4,
+        slot: place.slot,
+    }]
+}
+
+fn assert_all_agree(world: &mut World) {
+    let (first, digest) = (
+        world.nodes[0].objects.state,
+        world.nodes[0].replica.status().digest,
+    );
+    for (at, node) in world.nodes.iter().enumerate() {
+        let status = node.replica.status();
+        assert!(status.is_serving, "n{at} {status:?}");
+        assert_eq!(
+            (node.objects.state, status.digest),
+            (first, digest),
+            "n{at}"
+        );
+        assert_eq!(status.poison, [], "n{at}");
+    }
+    let slot = world.checkpoint(0);
+    for node in &world.nodes {
+        assert_eq!(node.replica.status().stable, slot);
+    }
+}
+
+/// Claim rp-54.
+#[test]
+fn a_call_that_not_all_have_reported_is_skipped_only_by_an_operator_who_says_so() {
+    let mut world = World::new(3);
+    let session = world.open(0, 5);
+    world.call(0, 5, id(session, 1), "a");
+    let executed = newest_call(&world);
+    world.take_told(5);
+    world.shared.borrow_mut().deaf.insert(2);
+    world.call(0, 5, id(session, 2), "poison");
+    let place = newest_call(&world);
+
+    let length = world.shared.borrow().last();
+    let undecided = CallPlace {
+        slot: Slot(length.0 + 5),
+        index: 0,
+    };
+    let other = CallPlace { index: 1, ..place };
+    for wrong in [executed, undecided, other] {
+        for is_unsafe in [false, true] {
+            let told = skip(&mut world, 0, wrong, is_unsafe);
+            assert_eq!(told, refusal(Refusal::NoStuckCall), "{wrong:?}");
+        }
+    }
+    assert_eq!(world.shared.borrow().last(), length, "nothing is ordered");
+
+    let told = skip(&mut world, 1, place, false);
+    assert_eq!(told, refusal(Refusal::NotSkipped));
+    assert_eq!(world.outcome(5), None);
+    let standing = world.nodes[0].replica.status().poison;
+    let [standing] = &standing[..] else {
+        panic!("{standing:?}");
+    };
+    let reports = standing.reports;
+    assert_eq!(reports.place, place);
+    assert_eq!(reports.down, [NodeId(0), NodeId(1)].into_iter().collect());
+    assert_eq!(reports.unreported, NodeSet::only(NodeId(2)));
+    assert!(reports.survived.is_empty() && reports.may_have_answered.is_empty());
+    assert!(standing.call.is_some(), "it stands at the call");
+
+    assert_eq!(skip(&mut world, 1, place, true), done(place));
+    assert_eq!(world.outcome(5), Some(Outcome::Skipped));
+    for is_unsafe in [false, true] {
+        let length = world.shared.borrow().last();
+        assert_eq!(skip(&mut world, 0, place, is_unsafe), done(place), "again");
+        assert_eq!(world.shared.borrow().last(), length);
+    }
+    world.shared.borrow_mut().deaf.remove(&2);
+    world.run();
+    assert_all_agree(&mut world);
+}
+
+/// Claim rp-54.
+#[test]
+fn a_call_that_all_have_reported_is_skipped_already_when_an_operator_asks() {
+    let mut world = World::new(3);
+    let session = world.open(0, 5);
+    world.call(0, 5, id(session, 1), "poison");
+    let place = newest_call(&world);
+    assert_eq!(world.outcome(5), Some(Outcome::Skipped));
+    for at in 0..3 {
+        assert_eq!(skip(&mut world, at, place, false), done(place));
+    }
+}
+
+/// Claim rp-54.
+#[test]
+fn nothing_is_skipped_where_it_cannot_be_ordered() {
+    let mut world = World::new(2);
+    let session = world.open(0, 5);
+    world.shared.borrow_mut().deaf.insert(1);
+    world.call(0, 5, id(session, 1), "poison");
+    let place = newest_call(&world);
+    let room = DiskRoom::Full;
+    world.input(0, Input::Storage { room });
+    let told = skip(&mut world, 0, place, true);
+    assert_eq!(told, refusal(Refusal::StorageFull));
+    let room = DiskRoom::Plenty;
+    world.input(0, Input::Storage { room });
+    assert_eq!(skip(&mut world, 0, place, true), done(place));
+}
+
+/// Claim rp-55.
+#[test]
+fn a_replica_that_has_executed_what_an_operator_skips_differs_and_heals_from_the_others() {
+    let mut world = World::new(3);
+    world.nodes[2].objects.is_immune = true;
+    let session = world.open(2, 5);
+    world.call(2, 5, id(session, 1), "a");
+    world.nodes[2].is_cut = true;
+    world.call(2, 5, id(session, 2), "poison");
+    assert!(matches!(world.outcome(5), Some(Outcome::Returned(_))));
+    let place = newest_call(&world);
+    let told = skip(&mut world, 0, place, false);
+    assert_eq!(told, refusal(Refusal::NotSkipped));
+    let standing = world.nodes[0].replica.status().poison;
+    assert_eq!(standing[0].reports.survived, NodeSet::only(NodeId(2)));
+
+    assert_eq!(skip(&mut world, 0, place, true), done(place));
+    world.call(0, 6, id(session, 3), "b");
+    assert!(matches!(world.outcome(6), Some(Outcome::Returned(_))));
+    assert_ne!(world.nodes[2].objects.state, world.nodes[0].objects.state);
+    world.nodes[2].is_cut = false;
+    world.link_up(0, 2);
+    world.link_up(1, 2);
+    world.link_up(2, 0);
+    world.link_up(2, 1);
+    world.checkpoint(0);
+    for _ in 0..3 {
+        world.pass(Duration::from_millis(5_000));
+    }
+    assert!(world.nodes[2].replica.status().healed.is_some());
+    assert_all_agree(&mut world);
+    world.call(2, 6, id(session, 2), "poison");
+    assert_eq!(world.outcome(6), Some(Outcome::Skipped));
+}

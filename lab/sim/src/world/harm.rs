@@ -12,6 +12,7 @@ use super::node::Doom;
 use super::notes::Notes;
 use super::poison::Poison;
 use super::row::{Exercised, Row};
+use super::skipping::Skipping;
 use quorate_ordering::Role;
 use quorate_replica::Quarantine;
 use quorate_types::{Ballot, Duration, NodeId, Slot};
@@ -43,6 +44,8 @@ pub(super) struct Harm {
     pub freezing: Freezing,
     /// Calls that end hosts.
     pub poison: Poison,
+    /// What an operator says about them.
+    pub skipping: Skipping,
     /// Traps that have not sprung.
     pub traps: Vec<Trap>,
     /// What lasting faults of the network must show, by their index.

@@ -42,6 +42,7 @@ mod setup;
 mod shape;
 mod shrink;
 mod sightings;
+mod skipping;
 mod stages;
 mod stall;
 mod trace;

@@ -64,7 +64,10 @@ impl World {
         match output {
             Output::Send { to, lane, message } => self.send_message(id, life, to, lane, &message),
             Output::Reply { to, message } if is_wrong(&message) => self.loses_answer(to),
-            Output::Reply { to, message } => self.answer(id, to, &message),
+            Output::Reply { to, message } => {
+                self.answers_operator(id, to, &message);
+                self.answer(id, to, &message);
+            }
             Output::Persist { mark, record } => {
                 self.watch_vote(id, &record);
                 self.running(id).storage.log.append(mark, record);

@@ -221,17 +221,11 @@ impl World {
 
     /// Looks at the calls at which hosts are down, and helps where the group cannot.
     pub(super) fn tend_poison(&mut self) {
-        let open: Vec<CommandId> = self
-            .harm
-            .poison
-            .calls
-            .iter()
-            .filter(|(_, lethal)| lethal.place.is_some() && !lethal.kills.is_empty())
-            .map(|(call, _)| *call)
-            .collect();
-        for call in open {
+        for (call, place) in self.open_poison() {
             let lethal = self.harm.poison.calls[&call];
-            let place = lethal.place.expect("looked a moment ago");
+            if self.harm.skipping.is_forced(place) {
+                continue;
+            }
             let is_helpless = !self.judge.is_skipped(call) && self.is_helpless(&lethal, place);
             let since = lethal.helpless.filter(|_| is_helpless);
             if since.is_some_and(|since| self.now.since(since) >= HELP_AFTER)
@@ -244,6 +238,31 @@ impl World {
             let lethal = self.harm.poison.calls.get_mut(&call);
             lethal.expect("calls stay").helpless = helpless;
         }
+    }
+
+    /// The calls that ended a host and go on to do so.
+    pub(super) fn open_poison(&self) -> Vec<(CommandId, CallPlace)> {
+        let calls = self.harm.poison.calls.iter();
+        calls
+            .filter(|(_, lethal)| !lethal.kills.is_empty())
+            .filter_map(|(call, lethal)| Some((*call, lethal.place?)))
+            .collect()
+    }
+
+    /// Whether a call can be skipped in any case and all replicas agree on it: nobody has executed it, and nobody will. There is a
+    /// reason to: some replica is away, or the rules let nobody go on.
+    pub(super) fn is_harmless_to_skip(
+        &self,
+        call: CommandId,
+        place: CallPlace,
+        is_away: bool,
+    ) -> bool {
+        let lethal = &self.harm.poison.calls[&call];
+        let ends_all = self.nodes.ids().all(|id| lethal.kills.contains(id));
+        ends_all
+            && lethal.lasts == Lasts::Always
+            && !self.judge.is_executed(call)
+            && (is_away || self.is_helpless(lethal, place))
     }
 
     /// Whether the rules let nobody go on: neither can the call be skipped, nor are there enough that are past it.
@@ -343,6 +362,7 @@ impl World {
         let mut placed = Vec::new();
         for (call, lethal) in others {
             match lethal.place {
+                Some(place) if self.harm.skipping.is_forced(place) => {}
                 Some(place) => placed.push((*call, place)),
                 None => lethal.kills = NodeSet::empty(),
             }

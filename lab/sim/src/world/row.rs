@@ -84,6 +84,8 @@ rows! {
     PoisonTwice 5 "hosts down at two calls of one slot";
     NotesLost 10 "calls executed whose reports the node had lost";
     PoisonInReplay 2 "another host dies at a call that was answered";
+    SkipRefused 10 "operator told why a call is not skipped";
+    SkipForced 5 "operator has a call skipped that not all have reported";
     Left 10 "node leaves in good order";
     LeaderLeft 5 "leader leaves in good order";
     Diverged 2 "objects of a replica found to differ";

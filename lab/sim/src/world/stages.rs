@@ -99,6 +99,7 @@ impl World {
         self.watch_health();
         self.watch_drift();
         self.tend_poison();
+        self.tend_skipping();
         self.tell_reaches();
         match self.stage {
             Stage::Faults if self.now.0 >= self.schedule.until.0 => {

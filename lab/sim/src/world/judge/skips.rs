@@ -3,7 +3,7 @@
 use super::{Judge, Judged, broken};
 use crate::checkers::Property;
 use crate::checkers::at_most_once::Place;
-use quorate_types::{Batch, Body, CommandId, NodeId, NodeSet, Slot};
+use quorate_types::{Batch, Body, CallPlace, CommandId, NodeId, NodeSet, Slot};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What the log says about the hosts that died in a slot.
@@ -15,7 +15,7 @@ pub(in super::super) struct Deaths {
     newest: BTreeMap<NodeId, (u64, Option<u32>)>,
     /// Whether anybody is past the slot or may have answered it.
     pub is_kept: bool,
-    /// The calls at which hosts were down when all were down in the slot.
+    /// The calls at which hosts were down when all were down in the slot, and those that an operator had skipped in any case.
     pub skipped: BTreeSet<u32>,
 }
 
@@ -106,6 +106,13 @@ impl Judge {
                     deaths.say(*reporter, number, None);
                 }
                 Body::Keep { .. } => deaths.is_kept = true,
+                Body::Skip {
+                    slot,
+                    index,
+                    is_unsafe: true,
+                } if *slot == of => {
+                    deaths.skipped.insert(*index);
+                }
                 Body::Survived { reporter, slot, .. } if *slot == of => {
                     deaths.is_kept = true;
                     deaths.say(*reporter, number, None);
@@ -116,8 +123,13 @@ impl Judge {
         deaths
     }
 
+    /// Whether the group skips a call, by the log.
+    pub(in super::super) fn is_skip_decided(&self, place: CallPlace) -> bool {
+        self.deaths(place.slot).skipped.contains(&place.index)
+    }
+
     /// When each call that was skipped was, the host of every one of `replicas` was down in its slot and one at the call, by
-    /// their own reports in the log.
+    /// their own reports in the log, unless an operator had it skipped in any case.
     pub(super) fn check_skips(&self) -> Judged {
         for ((slot, index), call) in &self.skipped {
             let deaths = self.deaths(*slot);

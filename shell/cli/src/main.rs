@@ -19,6 +19,7 @@ mod object;
 mod print;
 mod proxy;
 mod seconds;
+mod skip;
 mod snapshot;
 mod status;
 mod table;

@@ -3,6 +3,7 @@
 use crate::error::{CliError, code};
 use crate::print;
 use crate::seconds;
+use crate::skip;
 use crate::status;
 use crate::tls::TlsArgs;
 use clap::{Args, Subcommand};
@@ -37,6 +38,7 @@ pub(crate) struct ObjectArgs {
 #[derive(Subcommand, Clone, Debug)]
 enum ObjectCommand {
     Reset(ResetArgs),
+    Skip(skip::SkipArgs),
 }
 
 /// Let frozen objects go on from the state of one node.
@@ -71,6 +73,7 @@ struct ResetArgs {
 pub(crate) fn run(args: &ObjectArgs, as_json: bool) -> Result<(), CliError> {
     match &args.command {
         ObjectCommand::Reset(args) => reset(args, as_json),
+        ObjectCommand::Skip(args) => skip::run(args, as_json),
     }
 }
 

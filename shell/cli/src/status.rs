@@ -6,10 +6,13 @@ use crate::seconds;
 use crate::tls::TlsArgs;
 use clap::Args;
 use quorate_client::{ConnectError, Endpoint, NodeReport, TlsClient, node_status};
-use quorate_node::{DriftStatus, StuckCallStatus};
+use quorate_node::{DriftStatus, PoisonCallStatus, StuckCallStatus};
 use quorate_types::GroupId;
 use serde_json::{Value, json};
 use std::time::Duration;
+
+/// The endpoint of commands that name none.
+const USUAL_ENDPOINT: &str = "quorate://127.0.0.1:7400";
 
 /// Show a group's leader, and how far each node has decided and executed.
 #[derive(Args, Clone, Debug)]
@@ -67,8 +70,31 @@ pub(crate) fn of_group(
         "group": newest["group"],
         "view": newest["view"],
         "leader": newest["leader"],
+        "poison": poison(&newest, &nodes, endpoint),
         "nodes": nodes,
     }))
+}
+
+/// The calls at which hosts are down, as the newest node tells it: object and method as any node knows them, and a command that
+/// names the group.
+fn poison(newest: &Value, nodes: &[Value], endpoint: &Endpoint) -> Vec<PoisonCallStatus> {
+    let of = |status: &Value| -> Vec<PoisonCallStatus> {
+        serde_json::from_value(status["poison"].clone()).unwrap_or_default()
+    };
+    let mut calls = of(newest);
+    for call in &mut calls {
+        let known = nodes.iter().flat_map(&of).find(|known| {
+            (known.slot, known.index) == (call.slot, call.index) && known.object.is_some()
+        });
+        if let Some(known) = known {
+            (call.object, call.method) = (known.object, known.method);
+        }
+        let endpoint = endpoint.to_string();
+        if endpoint.trim_end_matches('/') != USUAL_ENDPOINT {
+            call.command = format!("{} --endpoint {endpoint}", call.command);
+        }
+    }
+    calls
 }
 
 /// The answer of the first node that gives one.
@@ -106,7 +132,7 @@ fn line(node: u16, address: &str, status: Option<&Value>) -> Value {
         return json!({
             "id": node, "up": false, "pid": null, "address": address, "roles": [], "ballot": null,
             "observes": null, "decided": null, "executed": null, "snapshot": null, "trimmed": null, "lag": null,
-            "digest": null, "stuck": null,
+            "digest": null, "stuck": null, "poison": [],
         });
     };
     let mut line = status.clone();
@@ -177,6 +203,11 @@ fn table(document: &Value) -> String {
         let stuck = serde_json::from_value::<StuckCallStatus>(node["stuck"].clone());
         if let Ok(stuck) = stuck {
             text.push_str(&format!("node {}: {stuck}\n", plain(&node["id"])));
+        }
+    }
+    for call in document["poison"].as_array().into_iter().flatten() {
+        if let Ok(call) = serde_json::from_value::<PoisonCallStatus>(call.clone()) {
+            text.push_str(&format!("{call}; {}\n", call.to_do()));
         }
     }
     text.pop();

@@ -153,6 +153,13 @@ fn a_call_of_a_frozen_object_fails_with_object_slot_and_method() {
         "{said}"
     );
     assert!(said.contains("in counter.add"), "{said}");
+    let place = slot.to_string();
+    let words = ["object", "skip", "--endpoint", group.endpoint(), &place];
+    let skip = crate::run(&words);
+    assert_eq!(skip.status.code(), Some(7), "{skip:?}");
+    let said = text(&skip.stderr);
+    assert!(said.contains(&format!("frozen at slot {slot}")), "{said}");
+    assert!(said.contains("quorate object reset --from NODE"), "{said}");
 }
 
 /// Claim rp-26.

@@ -26,6 +26,8 @@ DRAWN_SEEDS ?= 250
 FAST_SEEDS ?= 250
 # Integration tests that start no process and open no socket.
 FAST_TESTS := scripts late_messages replica session wire files log lives group_commit pledge repository
+# Python tests that run many classes, one after the other; with the examples they take as long as all others.
+CLASS_TESTS := python/tests/test_check.py python/tests/test_simulate.py
 # The commit's first seven digits as a number, or the number after the largest of those where no commit is known.
 COMMIT := $(shell git rev-parse HEAD 2>/dev/null | cut -c1-7)
 FROM ?= $(shell printf '%d' 0x$(or $(COMMIT),10000000))
@@ -40,7 +42,7 @@ export PYTHONNOUSERSITE := 1
 
 .PHONY: help build wheel wheel-test guide demo test test-fast check fix bench sim sim-ci zoo nemesis outage memory calm foreign fuzz night docs
 .PHONY: venv cargo-present compile release fast-steps
-.PHONY: test-rust test-python test-sim check-rust check-tidy check-python check-shell
+.PHONY: test-rust test-python test-python-groups test-python-classes test-sim check-rust check-tidy check-python check-shell
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{ printf "  %-10s %s\n", $$1, $$2 }'
@@ -102,8 +104,15 @@ test: test-rust test-python test-sim ## unit, scenario, property, Python, README
 test-rust: compile
 	$(TREE) $(CARGO) test --workspace
 
+# Two halves at a time: most of these tests wait for processes that they have started.
 test-python: compile
-	$(TREE) $(BIN)/pytest -c python/pyproject.toml python/tests python/quorate examples
+	+$(MAKE) --no-print-directory --jobs=2 --output-sync=target test-python-groups test-python-classes
+
+test-python-groups:
+	$(TREE) $(BIN)/pytest -c python/pyproject.toml python/tests $(addprefix --ignore=,$(CLASS_TESTS))
+
+test-python-classes:
+	$(TREE) $(BIN)/pytest -c python/pyproject.toml $(CLASS_TESTS) python/quorate examples
 	$(TREE) $(BIN)/pytest lab/nemesis
 
 test-sim: compile

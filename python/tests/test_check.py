@@ -32,11 +32,11 @@ def plan(path: str, **more: Any) -> _check.Plan:
 
 @pytest.fixture(scope="module")
 def reports() -> Callable[[str], _check.Report]:
-    """Reports by class, two checks at a time: each is a handful of processes."""
+    """Reports by class, three checks at a time: each is a handful of processes, and waits a second."""
     plans = {name: plan(f"planted_faults:{name}") for name in planted_faults.FAULTS}
     plans |= {name: plan(f"sound_classes:{name}") for name in SOUND}
     plans |= {f"{name} unread": plan(f"planted_faults:{name}", reads_source=False) for name in UNREAD}
-    with ThreadPoolExecutor(2) as pool:
+    with ThreadPoolExecutor(3) as pool:
         found = dict(zip(plans, pool.map(_check.check, plans.values()), strict=True))
     return found.__getitem__
 

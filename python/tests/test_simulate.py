@@ -45,8 +45,8 @@ def found(cls: type, *args: Any, **options: Any) -> Counterexample | Simulated:
 
 @pytest.fixture(scope="module")
 def results(short: None) -> Callable[[str], Counterexample | Simulated]:
-    """What came of each class, two at a time: each is a handful of processes."""
-    with ThreadPoolExecutor(2) as pool:
+    """What came of each class, three at a time: each is a handful of processes, and waits a second."""
+    with ThreadPoolExecutor(3) as pool:
         classes = {name: getattr(planted_faults, name) for name in BY_RUNNING}
         begun = {name: pool.submit(found, cls, seeds=5, reads_source=False) for name, cls in classes.items()}
         begun |= {name: pool.submit(found, getattr(sound_classes, name), seeds=2) for name in SOUND}

@@ -41,7 +41,7 @@ from quorate import (
     _values,
     _waiting,
 )
-from quorate._errors import BudgetExceeded, NotReadOnly
+from quorate._errors import BudgetExceeded, MalformedValue, NotReadOnly
 
 T = TypeVar("T")
 
@@ -420,7 +420,7 @@ def _test_states(objects: dict[int, Any]) -> None:
 def _test_state(value: Any) -> None:
     try:
         image = _native.dump_state(value)
-        again = _native.dump_state(_native.load_state(image))
+        again = _native.dump_state(_reloaded(image))
     except Exception as error:
         # Of the object itself nothing can be left out.
         is_itself = str(error).startswith("self: ")
@@ -434,6 +434,21 @@ def _test_state(value: Any) -> None:
         )
 
 
+def _reloaded(image: bytes) -> Any:
+    """What comes of an image that this process has just written."""
+    try:
+        return _native.load_state(image)
+    except MalformedValue as error:
+        if error.__traceback__ is None or error.__traceback__.tb_next is not None:
+            # A part says of itself that it cannot be made.
+            raise
+        # The length of a container stands before what is in it.
+        raise ValueError(f"the state changes while it is read ({error}): {_UNSTABLE}") from error
+
+
+_UNSTABLE = (
+    "a __getstate__, a __reduce__ or an iterator in it takes something out of a container of the state"
+)
 _MAKE_OWN = "replicate a class of your own that keeps what this one is made of"
 
 
@@ -521,7 +536,7 @@ def _check_class(value: Any, cls: type | None) -> None:
 
 def _check_image(value: Any, image: bytes) -> None:
     """What no start could read would otherwise be found when the log that the image replaces is gone."""
-    if _native.dump_state(_native.load_state(image)) != image:
+    if _native.dump_state(_reloaded(image)) != image:
         raise ValueError(f"{_names.name_of(type(value))} changes when it is saved and restored")
 
 

@@ -121,6 +121,31 @@ def test_a_state_that_is_nested_too_deeply_is_told_with_its_reason_and_the_way_o
         )
 
 
+class Shy:
+    def __init__(self, owner: list[Any]) -> None:
+        self.owner = owner
+
+    def __getstate__(self) -> dict[str, Any]:
+        if len(self.owner) > 1:
+            self.owner.pop()
+        return {"owner": self.owner}
+
+
+class Shrinking:
+    def __init__(self) -> None:
+        self.items: list[Any] = []
+        self.items += [Shy(self.items), 1, 2, 3]
+
+
+def test_a_state_that_changes_while_it_is_read_is_refused_with_what_changes_it(tmp_path: Path) -> None:
+    code, reason = write_image(Shrinking(), tmp_path / "image")
+    with pytest.raises(_host.Unfit) as refused:
+        _host._test_state(Shrinking())
+    assert code == 1
+    for text in (reason, refused.value.args[1]):
+        assert "__getstate__" in text and "container" in text
+
+
 def test_a_whole_image_is_in_the_file(tmp_path: Path) -> None:
     assert write_image(Forgetful(), tmp_path / "image") == (0, "")
     count, number, length = struct.unpack_from("<IIQ", (data := (tmp_path / "image").read_bytes()))

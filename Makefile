@@ -106,6 +106,7 @@ test-rust: compile
 
 # Two halves at a time: most of these tests wait for processes that they have started.
 test-python: compile
+	@echo "the Python tests run in two halves, each of which is shown when it has ended: about four minutes on two cores"
 	+$(MAKE) --no-print-directory --jobs=2 --output-sync=target test-python-groups test-python-classes
 
 test-python-groups:

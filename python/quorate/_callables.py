@@ -11,13 +11,14 @@ import enum
 import importlib
 import inspect
 import io
+import itertools
 import random
 import re
 import sys
 import types
 from typing import Any
 
-from quorate import _constants, _content, _nameless, _names, _standard, _values
+from quorate import _arrays, _constants, _content, _nameless, _names, _standard, _values
 from quorate._errors import MalformedValue
 
 Parts = tuple[str, tuple[Any, ...], Any]
@@ -219,6 +220,8 @@ def reduction(value: Any) -> Parts | str | object | None:
         return f"{cls.__name__} is not supported, for it is made by {name}, which is in no allowed package"
     more: list[Any] = [*rest, None, None, None]
     state, items, pairs = more[:3]
+    if name.partition(".")[0] in _arrays.PACKAGES:
+        arguments, state = _arrays.marked(tuple(arguments)), _arrays.marked(state)
     if state is None and items is None and pairs is None:
         return kind, (name, tuple(arguments)), None
     listed = [list(items or ()), [list(pair) for pair in pairs or ()]]
@@ -336,7 +339,15 @@ def make_new(name: str, arguments: tuple[Any, ...]) -> Any:
 
 def global_value(value: Any, name: str | None = None) -> Parts | str:
     """An instance that an allowed module has under a name, and that is told apart by being it."""
-    for found in [name] if name else _names.names_of(value):
-        if _constants.find(found) is value:
+    # Some classes say that they lie where their documents show them.
+    for found in itertools.chain([name] if name else [], _names.names_of(value)):
+        if _is_named(value, found):
             return "global", (found,), None
     return f"{type(value).__name__} is not supported, for no allowed module has it by a name"
+
+
+def _is_named(value: Any, name: str) -> bool:
+    try:
+        return _constants.find(name) is value
+    except MalformedValue:
+        return False

@@ -31,7 +31,7 @@ def take_apart(value: Any) -> Parts | str:
     plain = _plain.get(cls)
     if plain is not None and cls not in _constants.marked:
         return plain, (), _content.fields_of(value)
-    standard = _standard.STANDARD.get(cls)
+    standard = _standard.STANDARD.get(cls) or _arrays.MARKS.get(cls)
     constant = _constants.name_of(value, cls)
     if constant is not None:
         return "global", (constant,), None

@@ -74,6 +74,39 @@ def test_a_view_shares_the_memory_of_its_array_after_a_restore() -> None:
     assert (rows[2, 1], last[1], turned[1, 2]) == (99, 99, 99)
 
 
+PARTS = [
+    *(
+        np.s_[1:],
+        np.s_[::-1],
+        np.s_[::2],
+        np.s_[2:3],
+        np.s_[4:4],
+        np.s_[1:3, 1:3],
+        np.s_[:, 1],
+        np.s_[1],
+        np.s_[1:2],
+    ),
+    *(np.s_[:, ::-1], np.s_[2, 1:]),
+]
+
+
+@pytest.mark.parametrize("part", PARTS, ids=str)
+def test_a_view_of_a_part_of_an_array_of_objects_shares_its_memory(part: Any) -> None:
+    for turned in (False, True):
+        cells = np.array([[{"at": (row, column)} for column in range(4)] for row in range(5)], dtype=object)
+        held = cells.T if turned else cells
+        cells, view = copy_of([cells, held[part]])
+        assert np.array_equal(view, (cells.T if turned else cells)[part])
+        if view.size:
+            view[...] = None
+            assert (cells == None).sum() == view.size  # noqa: E711
+    line = np.array(list("abcdef"), dtype=object)
+    if not isinstance(part, tuple) and part != 1:
+        line, view = copy_of([line, line[part]])
+        line[...] = "z"
+        assert set(view.tolist()) <= {"z"}
+
+
 def test_a_read_only_array_stays_so() -> None:
     fixed = np.arange(3)
     fixed.flags.writeable = False
@@ -102,6 +135,15 @@ def test_arrays_scalars_and_types_come_back_whole(value: Any) -> None:
     assert repr(copy) == repr(value)
     if isinstance(value, np.ndarray):
         assert (copy.dtype, copy.flags.f_contiguous) == (value.dtype, value.flags.f_contiguous)
+
+
+def test_a_missing_value_stays_the_one_that_numpy_has() -> None:
+    cells = np.array([np.nan, "a", np.nan], dtype=object)
+    copy = copy_of([cells])[0]
+    assert [cell is np.nan for cell in copy] == [True, False, True]  # noqa: PLW0177
+    for each in (cells, copy):
+        each[1] = np.nan
+    assert _native.dump_state(cells) == _native.dump_state(copy)
 
 
 def test_a_generator_of_numpy_goes_on_where_it_was() -> None:

@@ -79,6 +79,15 @@ class Reduced(dict[str, int]):
         return copyreg._reconstructor, (Reduced, dict, dict(self)), vars(self)  # type: ignore[attr-defined]
 
 
+class Absent:
+    def __reduce__(self) -> str:
+        return "ABSENT"
+
+
+ABSENT = Absent()
+Absent.__module__ = f"{__name__}.documented"
+
+
 class Unreachable(OSError):
     def __init__(self, number: int, text: str) -> None:
         super().__init__(number, text)
@@ -122,6 +131,10 @@ def test_fields_of_an_instance_of_the_standard_library_are_kept(value: Any) -> N
 
 def test_a_marker_of_a_class_without_fields_stays_itself() -> None:
     assert copy_of([MISSING, dataclasses.MISSING]) == [MISSING, dataclasses.MISSING]
+
+
+def test_a_marker_whose_class_says_that_it_lies_elsewhere_stays_itself() -> None:
+    assert copy_of([ABSENT, ABSENT]) == [ABSENT, ABSENT]
 
 
 def test_what_was_bound_on_a_constant_is_kept() -> None:

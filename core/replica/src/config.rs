@@ -75,6 +75,9 @@ pub struct CheckpointPolicy {
     /// Bytes of the log since the last checkpoint as percent of the last image: a large image is
     /// written less often.
     pub image_percent: u64,
+    /// Bytes of an image from which on a linked replica that lags a little is waited for before the log is trimmed: to fetch the
+    /// snapshot takes it much longer than to learn the slots.
+    pub bytes_dear: u64,
     /// Commands since the last checkpoint at which one is due, however few bytes they have.
     pub commands_hard: u64,
     /// Bytes since the last checkpoint at which one is due, however few commands there are and however large the image is,
@@ -92,6 +95,7 @@ impl Default for CheckpointPolicy {
             bytes: 16 << 20,
             bytes_large: 64 << 20,
             image_percent: 100,
+            bytes_dear: 64 << 20,
             commands_hard: 5_000_000,
             bytes_hard: 1 << 30,
             slot_bytes: 1024,

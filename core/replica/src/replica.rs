@@ -264,6 +264,7 @@ impl<O: Ordering> Replica<O> {
 
     fn end_turn(&mut self, now: Time, wall: Wall, entropy: u64, out: &mut Vec<Output<O::Message>>) {
         self.tend_sessions(now);
+        self.tend_trim(out);
         self.tend_log(now);
         self.tend_poison(now, out);
         self.tend_quarantine(now);

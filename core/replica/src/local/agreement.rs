@@ -5,7 +5,7 @@
 //! The log is trimmed below a slot when a majority holds the agreed snapshot durably.
 
 use crate::limits::{REPORT_EVERY, REPORTS_PER_REPLICA, SNAPSHOTS_KEPT};
-use crate::{Output, PeerMessage, Replica, ReplicaMessage};
+use crate::{Output, PeerMessage, Replica, ReplicaMessage, Snapshots};
 use quorate_ordering::{Event, Lane, Ordering};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{Digest, NodeId, NodeSet, Slot, Time, View};
@@ -36,6 +36,10 @@ pub(crate) struct Agreement {
     /// The newest snapshot of this node that is agreed. It is kept until a newer one is.
     kept: Option<(Slot, Digest)>,
     stable: Slot,
+    /// The stable snapshot for which the log is to be trimmed, once no linked replica lags a little behind it.
+    untrimmed: Option<(Slot, Digest)>,
+    /// The newest snapshot for which the log may be trimmed.
+    trimmed: Slot,
     report_at: Option<Time>,
 }
 
@@ -58,6 +62,11 @@ impl Agreement {
     /// The newest snapshot that a majority holds with the agreed digest.
     pub(crate) fn stable(&self) -> Slot {
         self.stable
+    }
+
+    /// The newest snapshot for which the log may be trimmed.
+    pub(crate) fn trimmed(&self) -> Slot {
+        self.trimmed
     }
 
     pub(crate) fn next_wake(&self) -> Option<Time> {
@@ -355,9 +364,39 @@ impl<O: Ordering> Replica<O> {
         if is_held && slot > self.agreement.stable {
             self.agreement.stable = slot;
             self.checkpoints.became_stable(slot);
-            self.raise(Event::Trimmable { slot, digest });
-            self.forget_note(slot, out);
+            self.agreement.untrimmed = Some((slot, digest));
         }
+        self.tend_trim(out);
+    }
+
+    /// Trims the log for the newest stable snapshot. A linked replica that does not hold it yet may lack slots before it, and would
+    /// have to fetch it. Where that is dear, it is waited for until the log has grown by half an image.
+    pub(crate) fn tend_trim(&mut self, out: &mut Vec<Output<O::Message>>) {
+        let Some((slot, digest)) = self.agreement.untrimmed else {
+            return;
+        };
+        let holders = self.agreement.holders(slot);
+        let mut others = self.other_replicas().iter();
+        let is_waited_for = others.any(|node| !holders.contains(node) && self.is_linked(node));
+        if is_waited_for && self.may_trim_later() {
+            return;
+        }
+        self.agreement.untrimmed = None;
+        self.agreement.trimmed = slot;
+        self.raise(Event::Trimmable { slot, digest });
+        self.forget_note(slot, out);
+    }
+
+    /// Whether the log may keep what a stable snapshot covers for a while.
+    fn may_trim_later(&self) -> bool {
+        let Snapshots::Every(policy) = self.config.snapshots else {
+            return false;
+        };
+        let image = self.agreement.own.map_or(0, |own| own.bytes);
+        image >= policy.bytes_dear
+            && self.log_after_stable() < image / 2
+            && self.has_plenty_of_room()
+            && !self.quarantine.is_set()
     }
 
     /// Where an operator had a call skipped in any case, the replicas that were past it no longer make a majority without those

@@ -264,6 +264,11 @@ impl<O: Ordering> Replica<O> {
         }
     }
 
+    /// Whether the link to `peer` is up, or was never known to go down.
+    pub(crate) fn is_linked(&self, peer: NodeId) -> bool {
+        !self.fetch.down.contains(peer)
+    }
+
     /// A peer whose link went down will not answer. A peer whose link is new has lost the question, or may be the only one that
     /// has the snapshot.
     pub(crate) fn fetch_link_changed(

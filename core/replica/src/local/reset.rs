@@ -288,7 +288,7 @@ impl<O: Ordering> Replica<O> {
         }
         // What was told until here is of states that count no more.
         self.drift.restored();
-        self.forget_note(self.agreement.stable(), out);
+        self.forget_note(self.agreement.trimmed(), out);
     }
 
     /// A fetched state is in the objects while they were frozen. One after the slot of the newest reset is of replicas that answer.

@@ -120,6 +120,11 @@ impl<O: Ordering> Replica<O> {
         self.storage.room < DiskRoom::Full
     }
 
+    /// Whether this node's disk has more than enough room.
+    pub(crate) fn has_plenty_of_room(&self) -> bool {
+        self.storage.room == DiskRoom::Plenty
+    }
+
     /// At the end of a turn: whether this node's disk needs a checkpoint that would otherwise not be due. Every node asks for its own
     /// disk; a small part of the log must have grown, because on a disk that others fill a checkpoint makes no room.
     pub(crate) fn needs_checkpoint(&mut self, now: Time) -> bool {

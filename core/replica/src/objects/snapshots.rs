@@ -108,6 +108,11 @@ impl<O: Ordering> Replica<O> {
             || total.commands - trimmed.commands >= self.config.log_commands_max
     }
 
+    /// Bytes of the log after the newest stable snapshot.
+    pub(crate) fn log_after_stable(&self) -> u64 {
+        self.checkpoints.total.bytes - self.checkpoints.trimmed.bytes
+    }
+
     /// At the end of a turn: the leader asks for a checkpoint when one is due, and every node when its disk needs one.
     pub(crate) fn tend_log(&mut self, now: Time) {
         if self.checkpoints.is_submitted {
@@ -312,7 +317,7 @@ impl<O: Ordering> Replica<O> {
         };
         self.report_snapshot(now, report, out);
         // It may have been stable before these objects healed: no later word of it comes.
-        self.forget_note(self.agreement.stable(), out);
+        self.forget_note(self.agreement.trimmed(), out);
     }
 
     /// Refuses requests whose slot a snapshot covered: their answer is not known here.

@@ -1,11 +1,13 @@
 //! When snapshots are taken, who agrees on them, and what follows when nobody does.
 
-use crate::world::{World, call, id, payload, refused};
+use crate::world::{IMAGE_BYTES, World, call, id, payload, refused};
+use quorate_ordering::LinkState;
 use quorate_replica::{
     CheckpointPolicy, Input, Output, PeerMessage, Quarantine, ReplicaMessage, Snapshots,
 };
 use quorate_types::{
-    Ask, Body, Digest, Duration, FromClient, LinkEpoch, NodeId, ReadLevel, Refusal, Slot, ToClient,
+    Ask, Body, Digest, Duration, FromClient, LinkEpoch, NodeId, ReadLevel, Refusal, SessionId,
+    Slot, ToClient,
 };
 
 fn trimmable(world: &World) -> Vec<(usize, Slot)> {
@@ -68,6 +70,54 @@ fn the_log_is_trimmed_only_when_a_majority_holds_equal_snapshots() {
     world.nodes[2].is_cut = false;
     world.link_up(0, 2);
     assert_eq!(world.nodes[2].replica.status().stable, slot);
+}
+
+/// Three replicas of which one is linked and hears nothing, while the others hold a snapshot: its slot.
+fn one_lags(bytes_dear: u64) -> (World, SessionId, Slot) {
+    let policy = CheckpointPolicy {
+        commands: u64::MAX,
+        bytes_dear,
+        ..CheckpointPolicy::default()
+    };
+    let mut world = World::with(3, |config| config.snapshots = Snapshots::Every(policy));
+    let session = world.open(0, 5);
+    world.nodes[2].is_cut = true;
+    let slot = world.checkpoint(0);
+    assert_eq!(world.nodes[0].replica.status().stable, slot);
+    (world, session, slot)
+}
+
+#[test]
+fn the_log_of_a_dear_image_waits_for_a_replica_that_lags_until_it_has_the_snapshot() {
+    let (world, _, slot) = one_lags(IMAGE_BYTES + (1 << 20));
+    assert_eq!(trimmable(&world), [(1, slot), (0, slot)], "it is cheap");
+    let (mut world, _, slot) = one_lags(IMAGE_BYTES / 2);
+    assert_eq!(trimmable(&world), []);
+    world.nodes[2].is_cut = false;
+    for peer in 0..2 {
+        world.link_up(2, peer);
+    }
+    let trimmed: Vec<(usize, Slot)> = trimmable(&world);
+    assert!(trimmed.contains(&(0, slot)) && trimmed.contains(&(1, slot)));
+}
+
+#[test]
+fn the_log_of_a_dear_image_waits_for_no_link_that_is_down_and_for_half_an_image_at_most() {
+    let (mut world, _, slot) = one_lags(IMAGE_BYTES / 2);
+    let (peer, state) = (NodeId(2), LinkState::Down);
+    world.input(0, Input::Link { peer, state });
+    world.run();
+    assert_eq!(trimmable(&world), [(0, slot)]);
+    let (mut world, session, slot) = one_lags(IMAGE_BYTES / 2);
+    let text = "a".repeat(IMAGE_BYTES as usize / 8);
+    for sequence in 1..=3 {
+        world.call(0, 5, id(session, sequence), &text);
+    }
+    assert_eq!(trimmable(&world), []);
+    for sequence in 4..=6 {
+        world.call(0, 5, id(session, sequence), &text);
+    }
+    assert!(trimmable(&world).contains(&(0, slot)));
 }
 
 /// Claim rp-15.

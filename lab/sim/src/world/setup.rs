@@ -137,6 +137,7 @@ impl Setup {
                 bytes: r.between(0, 4000),
                 bytes_large: 16 << 10,
                 image_percent: 100,
+                bytes_dear: 4000,
                 commands_hard: r.between(200, 2000),
                 bytes_hard: 64 << 10,
                 // The blocks of these logs are as small as their batches.

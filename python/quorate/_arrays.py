@@ -34,12 +34,17 @@ MARKS: dict[type, Any] = {_Mark: take_mark_apart}
 
 
 def marked(value: Any) -> Any:
-    """With a mark for each `numpy.nan` in a tuple, and in lists of it, which are made for this only."""
+    """With a mark for each `numpy.nan` in a tuple, and in lists of it, which are made for this only.
+
+    Slices are copied: who shares one says nothing of the state, and does not share it after a restore.
+    """
     nan = getattr(sys.modules.get("numpy"), "nan", None)
     if nan is None:
         return value
     if value is nan:
         return _NAN
+    if type(value) is slice:
+        return slice(value.start, value.stop, value.step)
     if type(value) is tuple:
         return tuple(map(marked, value))
     if type(value) is list and any(each is nan for each in value):

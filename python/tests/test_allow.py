@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import quorate
-from quorate import _local, _names, _native
+from quorate import _arrays, _local, _names, _native
 
 HERE = Path(__file__).parent
 
@@ -144,6 +144,12 @@ def test_a_missing_value_stays_the_one_that_numpy_has() -> None:
     for each in (cells, copy):
         each[1] = np.nan
     assert _native.dump_state(cells) == _native.dump_state(copy)
+
+
+def test_a_slice_that_objects_of_pandas_share_is_kept_by_value() -> None:
+    shared = slice(0, 1)
+    (told,) = _arrays.marked((shared,))
+    assert told == shared and told is not shared
 
 
 def test_a_generator_of_numpy_goes_on_where_it_was() -> None:

@@ -147,7 +147,9 @@ class OtherCluster(Refused):
 
 
 class MethodSkipped(Refused):
-    """The group decided to skip the call: it ends every process that executes it.
+    """The group skips the call: it ends every process that executes it, or an operator had it skipped.
+
+    With ``quorate object skip --unsafe`` a replica may have executed it: it heals from the majority.
 
     >>> MethodSkipped.executed
     False

@@ -102,3 +102,36 @@ def test_an_operator_skips_a_call_that_a_lost_node_has_not_reported(tmp_path: Pa
                 break
             assert time.monotonic() < until, nodes
         assert wallet.deposit(1) == 3
+
+
+def hangs(endpoint: str) -> dict[str, Any]:
+    """The call that does not return, once a node that is up tells of it."""
+    until = time.monotonic() + PATIENCE_S
+    while True:
+        document = status(endpoint)
+        stuck: list[dict[str, Any]] = [node["stuck"] for node in document["nodes"] if node["stuck"]]
+        if stuck:
+            return stuck[0]
+        assert time.monotonic() < until, document
+
+
+def test_an_operator_skips_a_call_that_nothing_ends(tmp_path: Path) -> None:
+    options = ["--dir", str(tmp_path), "--port", "0", "--call-timeout", "never"]
+    with (
+        _local.start_group("subjects:Wallet", options, HERE) as ready,
+        quorate.connect(ready["endpoint"], Wallet, timeout=120) as wallet,
+    ):
+        endpoint = ready["endpoint"].rsplit("/", 1)[0]
+        assert wallet.deposit(1) == 1
+        endless = quorate.submit(wallet.hang)
+        call = hangs(endpoint)
+        place = f"{call['slot']}:{call['index']}"
+        assert (call["object"], call["method"]) == ("Wallet", "hang")
+        assert f"quorate object skip {place} --unsafe" in call["to_do"]
+        refused = command(endpoint, "object", "skip", place)
+        assert refused.returncode == 7 and "Wallet.hang" in refused.stderr, refused
+        done = command(endpoint, "object", "skip", place, "--unsafe")
+        assert done.returncode == 0, done
+        with pytest.raises(quorate.MethodSkipped):
+            endless.result(timeout=PATIENCE_S)
+        assert wallet.deposit(1) == 2

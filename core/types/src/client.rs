@@ -228,7 +228,8 @@ pub enum Refusal {
     NoSuchSnapshot,
     /// Nothing is to be skipped: the objects here do not stand still at this call, and no host is down at it. Nothing has changed.
     NoStuckCall,
-    /// Not every replica has reported that its host died at the call before it answered it. Nothing has changed.
+    /// Not every replica has reported that its host died at the call before it answered it; or, where it was to be skipped all the
+    /// same, a majority is past it. Nothing has changed.
     NotSkipped,
     /// The objects are frozen: first an operator must choose their state. Nothing has changed.
     Frozen,

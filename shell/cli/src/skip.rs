@@ -105,7 +105,7 @@ pub(crate) fn run(args: &SkipArgs, as_json: bool) -> Result<(), CliError> {
         }
         Err(error) => {
             let seen = status::of_group(&endpoint, ANSWER_MAX, tls.as_deref()).map_or(seen, Seen);
-            return Err(seen.refused(error, slot, index));
+            return Err(seen.refused(error, (slot, index), is_unsafe));
         }
     }
     if as_json {
@@ -181,9 +181,9 @@ impl Seen {
     }
 
     /// The error of a refused request: what it was about, who is in the way, and what to try.
-    fn refused(&self, error: CallError, slot: u64, index: u32) -> CliError {
+    fn refused(&self, error: CallError, (slot, index): (u64, u32), is_unsafe: bool) -> CliError {
         match error {
-            CallError::Invalid(CallCause::NotSkipped) => self.not_skipped(slot, index),
+            CallError::Invalid(CallCause::NotSkipped) => self.not_skipped(slot, index, is_unsafe),
             CallError::Invalid(CallCause::NoStuckCall) => self.no_stuck_call(slot, index),
             CallError::Invalid(CallCause::Frozen) => self.frozen(),
             CallError::NotExecuted(CallCause::StorageFull) => CliError::call(error)
@@ -204,7 +204,7 @@ impl Seen {
         .advise(to_do)
     }
 
-    fn not_skipped(&self, slot: u64, index: u32) -> CliError {
+    fn not_skipped(&self, slot: u64, index: u32, is_unsafe: bool) -> CliError {
         let call = self.poison();
         let call = call
             .into_iter()
@@ -224,8 +224,12 @@ impl Seen {
                 }
             }
         };
+        let last = match is_unsafe {
+            true => "A majority of the nodes is past the call: nothing skips it".to_owned(),
+            false => format!("With --unsafe, {UNSAFE_SKIP_LOSES}"),
+        };
         CliError::conflict(format!(
-            "not skipped, and nothing has changed: {what}. What to do: {to_do}. With --unsafe, {UNSAFE_SKIP_LOSES}"
+            "not skipped, and nothing has changed: {what}. What to do: {to_do}. {last}"
         ))
         .advise(to_do)
     }
@@ -298,7 +302,7 @@ mod tests {
 
     #[test]
     fn a_refusal_names_the_call_the_nodes_the_command_and_what_may_be_lost() {
-        let refused = seen().refused(CallError::Invalid(CallCause::NotSkipped), 12, 1);
+        let refused = seen().refused(CallError::Invalid(CallCause::NotSkipped), (12, 1), false);
         assert_eq!(refused.code, code::CONFLICT);
         for words in [
             "Account.add of slot 12, index 1",
@@ -319,7 +323,7 @@ mod tests {
     fn what_is_not_decided_or_past_already_is_not_skipped() {
         let text = |slot| {
             let error = CallError::Invalid(CallCause::NoStuckCall);
-            seen().refused(error, slot, 0).text
+            seen().refused(error, (slot, 0), false).text
         };
         assert!(text(21).contains("slot 21 is not decided yet, the newest is 20"));
         assert!(text(9).contains("past slot 9 at node 1 and node 2"));

@@ -6,6 +6,7 @@ use quorate_host::CallView;
 use quorate_replica::PoisonStanding;
 use quorate_types::{CallPlace, NodeSet, ObjectSpec};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::fmt;
 
 /// What an operator's skip may cost.
@@ -88,7 +89,7 @@ impl PoisonCallStatus {
     pub fn to_do(&self) -> String {
         let first = if !self.survived.is_empty() {
             format!(
-                "see that {} runs: the others take over its state",
+                "keep {} running: the others take over that state",
                 named(&self.survived)
             )
         } else if !self.unreported.is_empty() {
@@ -100,7 +101,17 @@ impl PoisonCallStatus {
             "start all nodes with more memory or corrected code: the call is executed again"
                 .to_owned()
         };
-        format!("{first}; if that cannot be: {}", self.command)
+        match self.is_settled() {
+            true => first,
+            false => format!("{first}; if that cannot be: {}", self.command),
+        }
+    }
+
+    /// Whether a majority is past the call: then nothing skips it.
+    fn is_settled(&self) -> bool {
+        let nodes = self.down.iter().chain(&self.survived);
+        let nodes: BTreeSet<u16> = nodes.chain(&self.unreported).copied().collect();
+        2 * self.survived.len() > nodes.len()
     }
 }
 
@@ -168,5 +179,15 @@ mod tests {
                 .ends_with("if that cannot be: quorate object skip 12:3 --unsafe")
         );
         assert!(status.to_do().starts_with("start node 3"));
+        let settled = PoisonCallStatus {
+            down: vec![1],
+            survived: vec![2, 3],
+            unreported: Vec::new(),
+            ..status
+        };
+        assert_eq!(
+            settled.to_do(),
+            "keep node 2 and node 3 running: the others take over that state"
+        );
     }
 }

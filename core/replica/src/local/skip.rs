@@ -63,9 +63,13 @@ impl<O: Ordering> Replica<O> {
         out: &mut Vec<Output<O::Message>>,
     ) {
         let poison = &self.replicated.poison;
-        let has_effect = poison.is_skipped(place) || is_unsafe && self.stand_still_at(place);
+        // A majority that is past the call has its effect for good: the others take over that state. A replica that does not
+        // remember all reports is past the call itself.
+        let is_settled = poison.survivors(place) >= self.config.view.replica_majority();
+        let is_forced = (is_unsafe || planted(Plant::SkipAlwaysUnsafe)) && !is_settled;
+        let has_effect =
+            poison.is_skipped(place) || is_unsafe && is_forced && self.stand_still_at(place);
         let is_heard = asked.is_some() || !planted(Plant::SkipOnlyWhereAsked);
-        let is_forced = is_unsafe || planted(Plant::SkipAlwaysUnsafe);
         if is_forced && is_heard && place.slot < decided {
             self.skip(place, out);
             self.replicated.poison.forces(place, decided);
@@ -76,7 +80,7 @@ impl<O: Ordering> Replica<O> {
         };
         let ask = Ask::Request(request);
         let slot = place.slot;
-        match (has_effect, is_unsafe) {
+        match (has_effect, is_forced) {
             (true, _) => reply(out, to, ToClient::Checkpointed { request, slot }),
             // The objects went on meanwhile.
             (false, true) => refuse(out, to, ask, Refusal::NoStuckCall),

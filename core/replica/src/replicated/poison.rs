@@ -291,6 +291,17 @@ impl PoisonCalls {
         reports.is_some_and(|reports| reports.skipped.contains(&place.index))
     }
 
+    /// The replicas that have said that they are past the call.
+    pub(crate) fn survivors(&self, place: CallPlace) -> usize {
+        let reports = self.slots.get(&place.slot);
+        reports.map_or(0, |reports| {
+            let newest = reports.newest.values();
+            newest
+                .filter(|said| said.standing == Standing::Survived)
+                .count()
+        })
+    }
+
     /// Whether a host is down at the call.
     pub(crate) fn is_anybody_down(&self, place: CallPlace) -> bool {
         let reports = self.slots.get(&place.slot);

@@ -147,6 +147,33 @@ fn nothing_is_skipped_where_it_cannot_be_ordered() {
     assert_eq!(skip(&mut world, 0, place, true), done(place));
 }
 
+/// Claim rp-54.
+#[test]
+fn a_call_that_a_majority_is_past_is_never_skipped_and_the_others_take_over_its_state() {
+    let mut world = World::new(3);
+    for at in 1..3 {
+        world.nodes[at].objects.is_immune = true;
+    }
+    world.loses_fetches = true;
+    let session = world.open(1, 5);
+    world.call(1, 5, id(session, 1), "poison");
+    let survived = world.outcome(5);
+    assert!(matches!(survived, Some(Outcome::Returned(_))));
+    let place = newest_call(&world);
+    for is_unsafe in [false, true] {
+        let told = skip(&mut world, 0, place, is_unsafe);
+        assert_eq!(told, refusal(Refusal::NotSkipped));
+    }
+    assert!(!world.nodes[0].replica.status().is_host_up);
+    world.loses_fetches = false;
+    for _ in 0..3 {
+        world.pass(Duration::from_millis(5_000));
+    }
+    assert_all_agree(&mut world);
+    world.call(0, 6, id(session, 1), "poison");
+    assert_eq!(world.outcome(6), survived);
+}
+
 /// Claim rp-55.
 #[test]
 fn a_replica_that_has_executed_what_an_operator_skips_differs_and_heals_from_the_others() {

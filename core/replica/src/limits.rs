@@ -73,7 +73,8 @@ pub const HANDED_BYTES: usize = 32 << 20;
 pub const BACKLOG_CALLS: usize = 1 << 18;
 
 /// Weight of calls decided and not executed above which admission answers `Overloaded`, and the calls
-/// that a stable snapshot covers are dropped from the queue and the snapshot is fetched instead.
+/// that a stable snapshot covers are dropped from the queue and the snapshot is fetched instead. They are not dropped below half of
+/// the image's weight: executing them costs less than a larger image, which is in memory several times while it comes.
 pub const BACKLOG_BYTES: usize = 128 << 20;
 
 /// Newest snapshots of this node that its disk keeps besides the agreed one.

@@ -217,7 +217,8 @@ impl<O: Ordering> Replica<O> {
             self.fetch.done();
         }
         let stable = self.agreement.stable();
-        if self.pipeline.shed(stable, self.replicated.applied) {
+        let image = self.agreement.own().map_or(0, |own| own.bytes);
+        if self.pipeline.shed(stable, self.replicated.applied, image) {
             self.need_snapshot(now, stable, out);
         }
     }

@@ -2,8 +2,8 @@
 //!
 //! The meta layer never waits for the objects. It queues admitted calls; the objects get as many as they
 //! may hold; outcomes come back in the same order. A queued slot shares its batch with the ordering's log.
-//! When the queue passes its bound and a stable snapshot covers its front, that part is dropped and the
-//! snapshot is installed instead, so a hung host costs bounded memory.
+//! When the queue passes its bound, which is larger where the image is, and a stable snapshot covers its front, that part is
+//! dropped and the snapshot is installed instead, so a hung host costs bounded memory.
 
 use crate::limits::{BACKLOG_BYTES, BACKLOG_CALLS, HANDED_BYTES, HANDED_CALLS};
 use crate::objects::outcomes::Outcomes;
@@ -175,11 +175,18 @@ impl Pipeline {
         load.calls > BACKLOG_CALLS || load.bytes > BACKLOG_BYTES
     }
 
-    /// Drops queued work up to the stable snapshot `upto` when the queue is past its bound. Returns
+    /// Whether the queue is past its bound, and not much smaller than an image of `image` bytes, which would come instead.
+    fn is_worth_an_image(&self, image: u64) -> bool {
+        let load = self.queued.plus(self.handed_load);
+        let bytes_max = (image / 2).max(BACKLOG_BYTES as u64);
+        load.calls > BACKLOG_CALLS || load.bytes as u64 > bytes_max
+    }
+
+    /// Drops queued work up to the stable snapshot `upto` when the queue is past its bound, for images of `image` bytes. Returns
     /// whether the objects' state must come from a snapshot at or above `upto`.
-    pub(crate) fn shed(&mut self, upto: Slot, applied: Slot) -> bool {
+    pub(crate) fn shed(&mut self, upto: Slot, applied: Slot, image: u64) -> bool {
         let covers = self.queue.front().is_some_and(|work| work.slot() <= upto);
-        if !covers || !self.is_behind() {
+        if !covers || !self.is_worth_an_image(image) {
             return false;
         }
         let after = self.handed_out(applied);
@@ -297,5 +304,50 @@ impl Load {
     fn sub(&mut self, other: Load) {
         self.calls -= other.calls;
         self.bytes -= other.bytes;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quorate_types::{Body, CommandId, ObjectId, Value};
+
+    /// A pipeline with `slots` slots of one call of 1 MiB each, the first of them slot 1.
+    fn queued(slots: u64) -> Pipeline {
+        let payload = Value::from(vec![0; 1 << 20]);
+        let mut pipeline = Pipeline::default();
+        for slot in 1..=slots {
+            let (object, payload) = (ObjectId(0), payload.clone());
+            let command = Command {
+                id: CommandId::default(),
+                acknowledged: 0,
+                body: Body::Call { object, payload },
+            };
+            let stamp = Stamp::default();
+            pipeline.push(Work::Calls(Calls {
+                slot: Slot(slot),
+                stamp,
+                batch: Batch::new(stamp, vec![command]),
+                admitted: vec![0],
+                skipped: Vec::new(),
+                freed_before: Vec::new(),
+                freed: Vec::new(),
+            }));
+        }
+        pipeline
+    }
+
+    #[test]
+    fn a_backlog_is_executed_where_a_much_larger_image_would_come_instead() {
+        let slots = (BACKLOG_BYTES >> 20) as u64 + 10;
+        let bytes = slots << 20;
+        let (upto, applied) = (Slot(slots - 5), Slot(slots));
+        let mut pipeline = queued(slots);
+        assert!(pipeline.is_behind(), "no more calls are admitted");
+        assert!(!pipeline.shed(upto, applied, 3 * bytes));
+        assert_eq!(pipeline.backlog() as u64, slots);
+        assert!(pipeline.shed(upto, applied, bytes));
+        assert_eq!(pipeline.backlog(), 5);
+        assert!(queued(slots).shed(upto, applied, 0), "however small it is");
     }
 }

@@ -7,10 +7,10 @@
 use crate::limits::LINE_RETRY_MIN;
 use crate::local::clients::{opened_in, refuse, reply};
 use crate::local::internal::Purpose;
-use crate::local::reset::NamedState;
 use crate::objects::pipeline::{Calls, Work};
 use crate::replicated::kept::Freed;
 use crate::replicated::poison::{Death, Report};
+use crate::replicated::reset::NamedState;
 use crate::replicated::sessions::Opening;
 use crate::replicated::window::{Admission, fingerprint};
 use crate::{Output, Replica};
@@ -234,9 +234,9 @@ impl<O: Ordering> Replica<O> {
             }
             // After all calls of the slot: `begin_reset`.
             Body::Reset { .. } => {}
-            Body::Thaw { slot } => {
+            Body::Thaw { slot, digest } => {
                 self.internals.landed(command.id);
-                self.replicated.reset.ends(*slot);
+                self.reset_ended(*slot, *digest);
             }
             Body::Skip {
                 slot: named,

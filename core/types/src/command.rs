@@ -147,6 +147,8 @@ pub enum Body {
     Thaw {
         /// The slot of the reset.
         slot: Slot,
+        /// What is held there: whoever reads the log again knows it from here.
+        digest: Digest,
     },
 }
 

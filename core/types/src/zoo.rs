@@ -202,11 +202,15 @@ pub enum Plant {
     SkipAlwaysUnsafe,
     /// Only the node that an operator asked skips the call.
     SkipOnlyWhereAsked,
+    /// The end of a reset does not say what its state is.
+    ThawTellsNothing,
+    /// Objects that fetch the state of a reset, or begin there, go on before its end is decided.
+    InstalledAnswersBeforeThaw,
 }
 
 impl Plant {
     /// All of them.
-    pub const ALL: [Plant; 98] = [
+    pub const ALL: [Plant; 100] = [
         Plant::AcknowledgeBeforeSync,
         Plant::PromiseBeforeSync,
         Plant::ForgetPromise,
@@ -305,6 +309,8 @@ impl Plant {
         Plant::ThawWithoutMajority,
         Plant::SkipAlwaysUnsafe,
         Plant::SkipOnlyWhereAsked,
+        Plant::ThawTellsNothing,
+        Plant::InstalledAnswersBeforeThaw,
     ];
 
     /// Plants that show only where several faults meet: the simulator is given more seeds to find them.

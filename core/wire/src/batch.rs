@@ -264,7 +264,10 @@ fn put_fields(buf: &mut BytesMut, body: &Body) {
             put_slot(buf, *slot);
             put_digest(buf, digest);
         }
-        Body::Thaw { slot } => put_slot(buf, *slot),
+        Body::Thaw { slot, digest } => {
+            put_slot(buf, *slot);
+            put_digest(buf, digest);
+        }
     }
 }
 
@@ -338,6 +341,7 @@ fn take_other(r: &mut Reader<'_>, tag: u8) -> Result<Command, WireError> {
         },
         THAW => Body::Thaw {
             slot: take_slot(r)?,
+            digest: take_digest(r)?,
         },
         tag => {
             return Err(WireError::UnknownTag {

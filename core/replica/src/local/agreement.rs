@@ -185,7 +185,7 @@ impl Agreement {
         self.kept.take_if(is_replaced);
     }
 
-    fn note_agreed(&mut self, slot: Slot, digest: Digest) {
+    pub(crate) fn note_agreed(&mut self, slot: Slot, digest: Digest) {
         if self.agreed_at(slot).is_some() {
             return;
         }

@@ -369,7 +369,7 @@ impl<O: Ordering> Replica<O> {
             Some(Purpose::Checkpoint) => self.checkpoint_refused(refusal, out),
             Some(Purpose::Poison) => self.own_poison.lost_sight(),
             Some(Purpose::Read(read)) => self.unconfirmed(read, out),
-            Some(Purpose::Reset(to, request)) => self.reset_refused((to, request), refusal, out),
+            Some(Purpose::Reset(to, request)) => refuse(out, to, Ask::Request(request), refusal),
             // It is said again.
             Some(Purpose::Thaw) => {}
             Some(Purpose::Skip(to, request)) => refuse(out, to, Ask::Request(request), refusal),

@@ -73,6 +73,13 @@ impl Internals {
             .count()
     }
 
+    /// Operators' resets that are being ordered.
+    pub(crate) fn resets(&self) -> usize {
+        let purposes = self.waiting.values();
+        let resets = purposes.filter(|purpose| matches!(purpose, Purpose::Reset(..)));
+        resets.count()
+    }
+
     /// A snapshot covered slots: commands in flight may have been decided in them.
     pub(crate) fn forget(&mut self) {
         self.waiting.clear();

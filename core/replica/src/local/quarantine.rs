@@ -45,8 +45,6 @@ pub(crate) struct ObjectsStanding {
     pub(crate) checkpoint_at: Option<Time>,
     /// The operator's reset through which frozen objects have to come. Invariant: set only with [`Quarantine::Frozen`].
     reset: Option<OwnReset>,
-    /// Resets that were submitted here and are not decided.
-    pub(crate) resets_waiting: usize,
 }
 
 impl ObjectsStanding {
@@ -119,14 +117,11 @@ impl<O: Ordering> Replica<O> {
     ) {
         let remembered = remembered.filter(|_| !planted(Plant::QuarantineForgotten));
         self.quarantine.state = remembered;
-        let (reset, begun) = (self.replicated.reset.slot(), self.replicated.applied);
+        let reset = self.replicated.reset.slot();
         match remembered {
+            _ if !self.replicated.reset.is_over() => self.await_thaw(out),
             // Only replicas that had come through the reset took snapshots after it.
-            Some(Quarantine::Frozen { slot }) if slot < reset && begun > reset => self.heal(reset),
-            Some(Quarantine::Frozen { slot }) if slot < reset => {
-                self.quarantine.begin_reset(slot, OwnReset::at(reset));
-                self.pipeline.stop(Some(reset));
-            }
+            Some(Quarantine::Frozen { slot }) if slot <= reset => self.heal(reset),
             None | Some(Quarantine::Frozen { .. }) => {}
             Some(Quarantine::Diverged { .. }) if self.replicated.applied == Slot::ZERO => {
                 self.heal(Slot::ZERO);
@@ -191,7 +186,6 @@ impl<O: Ordering> Replica<O> {
             is_noted: true,
             checkpoint_at: None,
             reset: None,
-            resets_waiting: self.quarantine.resets_waiting,
         };
     }
 

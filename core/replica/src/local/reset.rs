@@ -8,25 +8,13 @@
 use crate::limits::{HEAL_EVERY, RESETS_WAITING, THAW_EVERY};
 use crate::local::clients::{refuse, reply};
 use crate::local::internal::Purpose;
+use crate::replicated::reset::NamedState;
 use crate::{Output, Quarantine, Replica, Snapshots};
 use quorate_ordering::Ordering;
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{
-    Ask, Body, Command, ConnectionId, Digest, FromClient, NodeId, Refusal, Slot, Time, ToClient,
+    Ask, Body, Command, ConnectionId, Digest, FromClient, Refusal, Slot, Time, ToClient,
 };
-
-/// The state that an operator chose: what a node, in one of its starts, holds in its snapshot at a slot.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct NamedState {
-    /// The node.
-    pub(crate) node: NodeId,
-    /// Its start.
-    pub(crate) boot: u64,
-    /// The slot of the snapshot.
-    pub(crate) slot: Slot,
-    /// What it holds.
-    pub(crate) digest: Digest,
-}
 
 /// A reset that this replica has not come through.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -85,17 +73,19 @@ impl<O: Ordering> Replica<O> {
             slot,
             digest,
         };
+        if self.quarantine.frozen().is_none()
+            && let Some(slot) = self.replicated.reset.slot_of(named)
+        {
+            // It was asked for again, and has had its effect.
+            return reply(out, from, ToClient::Checkpointed { request, slot });
+        }
         let held = self.agreement.report_of(named.node, named.slot);
-        // At the slot of a reset nobody reports what does not count, and the named replica compares.
-        let is_untold = self.quarantine.reset().map(|own| own.slot) == Some(named.slot);
-        let is_held = held.map_or(is_untold, |report| report.digest == named.digest);
+        // While a reset is under way nobody reports what does not count, and the named replica compares.
+        let is_held = self.quarantine.reset().is_some()
+            || held.is_some_and(|report| report.digest == named.digest);
         let refusal = if matches!(self.config.snapshots, Snapshots::Disabled) {
             Some(Refusal::NoSnapshots)
-        } else if self
-            .quarantine
-            .frozen()
-            .is_none_or(|_| self.is_answered_for())
-        {
+        } else if self.quarantine.frozen().is_none() || self.is_answered_for() {
             Some(Refusal::NotFrozen)
         } else if !is_held
             || self.quarantine.frozen() > Some(named.slot)
@@ -105,7 +95,7 @@ impl<O: Ordering> Replica<O> {
             Some(Refusal::NoSuchSnapshot)
         } else if !self.can_order() {
             Some(Refusal::StorageFull)
-        } else if self.quarantine.resets_waiting >= RESETS_WAITING {
+        } else if self.internals.resets() >= RESETS_WAITING {
             Some(Refusal::Overloaded)
         } else {
             None
@@ -113,7 +103,6 @@ impl<O: Ordering> Replica<O> {
         if let Some(refusal) = refusal {
             return refuse(out, from, Ask::Request(request), refusal);
         }
-        self.quarantine.resets_waiting += 1;
         let body = Body::Reset {
             node,
             boot,
@@ -126,17 +115,6 @@ impl<O: Ordering> Replica<O> {
     /// Whether a reset is over, and this replica only has to take over its state.
     fn is_answered_for(&self) -> bool {
         self.quarantine.reset().is_some() && self.replicated.reset.is_over()
-    }
-
-    /// The ordering refused an operator's reset.
-    pub(crate) fn reset_refused(
-        &mut self,
-        (to, request): (ConnectionId, u64),
-        refusal: Refusal,
-        out: &mut Vec<Output<O::Message>>,
-    ) {
-        self.quarantine.resets_waiting = self.quarantine.resets_waiting.saturating_sub(1);
-        refuse(out, to, Ask::Request(request), refusal);
     }
 
     /// A command is decided: if it is a reset that has an effect, it returns the state that was named. Depends on the log alone.
@@ -155,34 +133,36 @@ impl<O: Ordering> Replica<O> {
         else {
             return None;
         };
-        let has_effect = slot < decided
-            && self.config.view.replicas.contains(node)
-            && self.replicated.reset.slot() < decided
-            && self.replicated.reset.may_follow(slot);
-        if let Some(Purpose::Reset(to, request)) = self.internals.landed(command.id) {
-            self.quarantine.resets_waiting = self.quarantine.resets_waiting.saturating_sub(1);
-            match has_effect {
-                true => reply(
-                    out,
-                    to,
-                    ToClient::Checkpointed {
-                        request,
-                        slot: decided,
-                    },
-                ),
-                false => refuse(out, to, Ask::Request(request), Refusal::NotFrozen),
-            }
-        }
-        if !has_effect {
-            return None;
-        }
-        self.replicated.reset.begins(decided);
-        Some(NamedState {
+        let named = NamedState {
             node,
             boot,
             slot,
             digest,
-        })
+        };
+        let has_effect = slot < decided
+            && self.config.view.replicas.contains(node)
+            && self.replicated.reset.slot() < decided
+            && self.replicated.reset.may_follow(slot);
+        if has_effect {
+            self.replicated.reset.begins(decided, named);
+        }
+        if let Some(Purpose::Reset(to, request)) = self.internals.landed(command.id) {
+            match self.replicated.reset.slot_of(named) {
+                Some(slot) => reply(out, to, ToClient::Checkpointed { request, slot }),
+                None => refuse(out, to, Ask::Request(request), Refusal::NotFrozen),
+            }
+        }
+        has_effect.then_some(named)
+    }
+
+    /// A majority holds what the reset of `slot` chose. A node that lost what it knew of that learns it from the log.
+    pub(crate) fn reset_ended(&mut self, slot: Slot, digest: Digest) {
+        if slot == self.replicated.reset.slot() {
+            self.replicated.reset.ends(slot);
+            if !planted(Plant::ThawTellsNothing) {
+                self.agreement.note_agreed(slot, digest);
+            }
+        }
     }
 
     /// All calls up to `decided` are queued: takes a snapshot after them, and goes no further. Who knew of no freeze stops too.
@@ -203,7 +183,8 @@ impl<O: Ordering> Replica<O> {
             self.give_up_waits(out);
         }
         let reset = OwnReset {
-            decides: is_named && is_held && !was_diverged,
+            // What is being installed is held on disk, and the objects have something else.
+            decides: is_named && is_held && !was_diverged && !self.fetch.is_installing(),
             ..OwnReset::at(decided)
         };
         self.quarantine.begin_reset(named.slot, reset);
@@ -247,6 +228,11 @@ impl<O: Ordering> Replica<O> {
         if self.quarantine.checkpoint_at.is_none() {
             self.quarantine.checkpoint_at = Some(now + HEAL_EVERY);
         }
+        if self.replicated.reset.is_over()
+            && let Some(own) = self.quarantine.reset_mut()
+        {
+            own.thaw_at = None;
+        }
         let agreed = self.agreement.agreed_at(reset.slot);
         let is_right = !self.is_replica()
             || agreed.is_some() && (agreed == reset.shown || planted(Plant::ResetThawsOthers));
@@ -277,7 +263,11 @@ impl<O: Ordering> Replica<O> {
         if let Some(own) = self.quarantine.reset_mut() {
             own.thaw_at = Some(now + THAW_EVERY);
         }
-        self.submit(Purpose::Thaw, Body::Thaw { slot: reset.slot });
+        let slot = reset.slot;
+        let Some(digest) = self.agreement.agreed_at(slot) else {
+            return;
+        };
+        self.submit(Purpose::Thaw, Body::Thaw { slot, digest });
     }
 
     fn thaw(&mut self, slot: Slot, out: &mut Vec<Output<O::Message>>) {
@@ -291,26 +281,35 @@ impl<O: Ordering> Replica<O> {
         self.forget_note(self.agreement.trimmed(), out);
     }
 
-    /// A fetched state is in the objects while they were frozen. One after the slot of the newest reset is of replicas that answer.
+    /// These objects begin at the slot of a reset that is not over, or have fetched the state there: they wait for its end, as
+    /// those do that executed up to it.
+    pub(crate) fn await_thaw(&mut self, out: &mut Vec<Output<O::Message>>) {
+        if planted(Plant::InstalledAnswersBeforeThaw) {
+            return;
+        }
+        let slot = self.replicated.reset.slot();
+        if self.quarantine.frozen().is_none() {
+            out.push(Output::Quarantined(Quarantine::Frozen { slot }));
+            self.give_up_waits(out);
+        }
+        self.quarantine.begin_reset(slot, OwnReset::at(slot));
+        self.pipeline.stop(Some(slot));
+    }
+
+    /// A fetched state is in the objects. One after the slot of the newest reset is of replicas that answer.
     pub(crate) fn installed_at_reset(&mut self, slot: Slot, out: &mut Vec<Output<O::Message>>) {
-        let reset = self.replicated.reset.slot();
-        if self
-            .quarantine
-            .frozen()
-            .is_some_and(|frozen| frozen < reset)
-            && slot > reset
-        {
-            self.thaw(reset, out);
-        } else if self
-            .quarantine
-            .frozen()
-            .is_some_and(|frozen| frozen < reset)
-            && self.quarantine.reset().is_none_or(|own| own.slot < reset)
-        {
+        let reset = self.replicated.reset;
+        let own = self.quarantine.reset();
+        if !reset.is_over() && own.is_none_or(|own| own.slot < reset.slot()) {
             // The command was in the slots that the snapshot covers.
-            let own = OwnReset::at(reset);
-            self.quarantine.begin_reset(slot, own);
-            self.pipeline.stop(Some(reset.max(slot)));
+            self.await_thaw(out);
+        } else if slot > reset.slot()
+            && self
+                .quarantine
+                .frozen()
+                .is_some_and(|frozen| frozen <= reset.slot())
+        {
+            self.thaw(reset.slot(), out);
         }
     }
 }

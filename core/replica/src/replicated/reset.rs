@@ -3,8 +3,21 @@
 //! Both are decided commands, so all replicas know the same. Nobody answers between them.
 
 use crate::SnapshotCore;
-use quorate_types::Slot;
 use quorate_types::zoo::{Plant, planted};
+use quorate_types::{Digest, NodeId, Slot};
+
+/// The state that an operator chose: what a node, in one of its starts, holds in its snapshot at a slot.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct NamedState {
+    /// The node.
+    pub(crate) node: NodeId,
+    /// Its start.
+    pub(crate) boot: u64,
+    /// The slot of the snapshot.
+    pub(crate) slot: Slot,
+    /// What it holds.
+    pub(crate) digest: Digest,
+}
 
 /// The newest reset that is in force. Invariant: once it is over, only a snapshot after it can be named by the next one, and so
 /// no state that lacks what was answered since.
@@ -12,6 +25,8 @@ use quorate_types::zoo::{Plant, planted};
 pub(crate) struct LastReset {
     /// The slot of its command; slot 0: there was none.
     slot: Slot,
+    /// What it chose, unless a snapshot covered it: whoever asks for it again is told its slot.
+    named: Option<NamedState>,
     /// A majority holds the state that it chose.
     is_over: bool,
 }
@@ -20,6 +35,7 @@ impl Default for LastReset {
     fn default() -> LastReset {
         LastReset {
             slot: Slot::ZERO,
+            named: None,
             is_over: true,
         }
     }
@@ -33,6 +49,7 @@ impl LastReset {
         }
         LastReset {
             slot: core.reset,
+            named: None,
             is_over: core.slot > core.reset,
         }
     }
@@ -46,16 +63,22 @@ impl LastReset {
         self.is_over
     }
 
+    /// The slot of its command, if it chose this.
+    pub(crate) fn slot_of(self, named: NamedState) -> Option<Slot> {
+        (self.named == Some(named)).then_some(self.slot)
+    }
+
     /// Whether a reset that names a snapshot at `named` has an effect.
     pub(crate) fn may_follow(self, named: Slot) -> bool {
         !self.is_over || named > self.slot
     }
 
     /// A reset is decided in `slot` and has an effect.
-    pub(crate) fn begins(&mut self, slot: Slot) {
+    pub(crate) fn begins(&mut self, slot: Slot, named: NamedState) {
         assert!(slot > self.slot, "resets are decided in slot order");
         *self = LastReset {
             slot,
+            named: Some(named),
             is_over: false,
         };
     }
@@ -74,7 +97,16 @@ mod tests {
     fn a_reset_that_is_over_is_followed_only_by_one_that_names_a_later_snapshot() {
         let mut last = LastReset::default();
         assert!(last.may_follow(Slot(3)));
-        last.begins(Slot(7));
+        let named = NamedState {
+            node: NodeId(1),
+            boot: 1,
+            slot: Slot(3),
+            digest: Digest::default(),
+        };
+        assert_eq!(last.slot_of(named), None);
+        last.begins(Slot(7), named);
+        assert_eq!(last.slot_of(named), Some(Slot(7)));
+        assert_eq!(last.slot_of(NamedState { boot: 2, ..named }), None);
         assert!(last.may_follow(Slot(3)), "nobody has answered since");
         last.ends(Slot(6));
         assert!(last.may_follow(Slot(3)), "that was another one");

@@ -262,3 +262,46 @@ fn a_replica_that_missed_the_reset_and_whose_slots_are_trimmed_takes_over_what_c
     world.pass(Duration::from_millis(6_000));
     assert_all_go_on_from(&mut world, session, state);
 }
+
+/// Claim rp-52.
+#[test]
+fn a_reset_that_is_asked_for_again_after_its_end_is_told_its_slot_and_changes_nothing() {
+    let (mut world, session, _) = frozen();
+    let named = held(&world, 1);
+    let state = world.nodes[1].objects.state;
+    let slot = reset(&mut world, 0, 1);
+    let last = world.shared.borrow().last();
+    for at in 0..3 {
+        world.say(at, 77, ask(1, named));
+        let told = ToClient::Checkpointed { request: 8, slot };
+        assert_eq!(world.take_told(77), [told], "n{at}");
+    }
+    assert_eq!(world.shared.borrow().last(), last, "nothing is ordered");
+    assert_all_go_on_from(&mut world, session, state);
+}
+
+/// `world`'s third node starts again at the slot of a reset, knows of no freeze, and reaches none of the others.
+fn restart_alone(world: &mut World, slot: Slot) {
+    let image = world.nodes[2].objects.images[&slot].clone();
+    let remembered = Remembered {
+        snapshot: Some(image.recovered()),
+        ..Remembered::default()
+    };
+    world.nodes.truncate(2);
+    world.add_remembering(config(3, 2), remembered, Objects::restored(&image));
+}
+
+/// Claim rp-52.
+#[test]
+fn objects_that_begin_where_a_reset_is_answer_nobody_before_they_know_its_end_and_the_log_alone_tells_it()
+ {
+    let (mut world, _, _) = frozen();
+    let slot = reset(&mut world, 0, 2);
+    restart_alone(&mut world, slot);
+    let status = world.nodes[2].replica.status();
+    assert_eq!((status.reset, status.is_serving), (Some(slot), false));
+    world.follow(2, 0);
+    world.pass(Duration::from_millis(2_500));
+    let status = world.nodes[2].replica.status();
+    assert_eq!((status.reset, status.frozen), (None, None), "{status:?}");
+}

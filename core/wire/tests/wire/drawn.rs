@@ -243,7 +243,10 @@ fn command(draw: &mut Draw) -> Command {
             slot: slot(draw),
             digest: digest(draw),
         },
-        12 => Body::Thaw { slot: slot(draw) },
+        12 => Body::Thaw {
+            slot: slot(draw),
+            digest: digest(draw),
+        },
         _ => Body::Skip {
             slot: slot(draw),
             index: draw.of_any_size(32) as u32,

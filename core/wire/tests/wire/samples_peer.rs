@@ -66,7 +66,13 @@ fn commands() -> Vec<Command> {
                 state: [7; 32],
             },
         },
-        Body::Thaw { slot: Slot(81) },
+        Body::Thaw {
+            slot: Slot(81),
+            digest: Digest {
+                replicated: 0x99ab,
+                state: [8; 32],
+            },
+        },
     ]
     .map(|body| Command {
         id: ID,

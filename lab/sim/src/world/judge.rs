@@ -101,6 +101,8 @@ pub(super) struct Judge {
     snapshots: BTreeMap<NodeId, Slot>,
     /// Who took a snapshot, by slot and digest.
     takers: BTreeMap<(Slot, Digest), NodeSet>,
+    /// The snapshot that a node was keeping when it ended.
+    cut_short: BTreeMap<NodeId, (Slot, Digest)>,
     resets: resets::Resets,
     /// Who told votes, by slot and ballot.
     voters: BTreeMap<(Slot, Ballot), NodeSet>,
@@ -192,6 +194,7 @@ impl Judge {
             log: BTreeMap::new(),
             snapshots: BTreeMap::new(),
             takers: BTreeMap::new(),
+            cut_short: BTreeMap::new(),
             resets: resets::Resets::default(),
             voters: BTreeMap::new(),
             quorum: view.quorums.phase2(),
@@ -230,6 +233,18 @@ impl Judge {
         let takers = self.takers.entry((slot, digest)).or_default();
         takers.insert(node);
         self.holds(node, slot, digest);
+    }
+
+    /// `node` ended while it kept a snapshot that it took: a start may find it whole.
+    pub(super) fn cut_short(&mut self, node: NodeId, slot: Slot, digest: Digest) {
+        self.cut_short.insert(node, (slot, digest));
+    }
+
+    /// `node` starts, and finds this snapshot on its disk.
+    pub(super) fn starts_with(&mut self, node: NodeId, slot: Slot, digest: Digest) {
+        if self.cut_short.remove(&node) == Some((slot, digest)) {
+            self.took(node, slot, digest);
+        }
     }
 
     /// Who took a snapshot at `slot` with this digest.

@@ -17,7 +17,7 @@ use quorate_replica::{
     EarlierLives, Input, Output, Recovered, Remembered, Replica, ReplicaConfig, Snapshots,
 };
 use quorate_storage::StorageError;
-use quorate_types::{Duration, NodeId, Persistence, Slot, Time};
+use quorate_types::{Digest, Duration, NodeId, Persistence, Slot, Time};
 use quorate_wire::Snapshot;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -109,6 +109,13 @@ impl World {
             .as_ref()
             .map_or(Slot::ZERO, |recovered| recovered.core.slot);
         self.judge.begun_at(id, slot);
+        if let Some(recovered) = &recovered {
+            let held = Digest {
+                replicated: recovered.core.digest(),
+                state: recovered.digest,
+            };
+            self.judge.starts_with(id, slot, held);
+        }
         // A snapshot that was whole before the power was cut counts once it is known to be agreed.
         self.judge.keeps(id, slot.max(newest));
         let now = self.now;

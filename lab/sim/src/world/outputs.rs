@@ -83,6 +83,11 @@ impl World {
             }
             Output::Execute { slot, stamp, calls } => {
                 self.watch_handed(id, slot);
+                // The calls of a reset's own slot are before it.
+                self.judged(
+                    self.judge
+                        .goes_on(id, slot.previous(), "executes what follows"),
+                );
                 let calls = calls.to_vec();
                 let objects = &mut self.running(id).objects;
                 objects.push(Work::Execute { slot, stamp, calls });
@@ -316,6 +321,7 @@ impl World {
                     self.hand_in(id, taken);
                 }
                 Err(error) if error.is_fatal() || is_power_cut(&error) => {
+                    self.judge.cut_short(id, slot, whole);
                     self.stop(id, &error, Row::SaveCut);
                     return;
                 }

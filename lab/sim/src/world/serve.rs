@@ -479,6 +479,12 @@ impl World {
             let Some(connection) = self.connections.get(&id).copied() else {
                 return;
             };
+            if let ToClient::Read { slot, .. } = &message {
+                self.judged(
+                    self.judge
+                        .goes_on(connection.node, *slot, "answers a read at"),
+                );
+            }
             if let ToClient::Replied { id, outcome } = &message {
                 let judged = self.judge.replied(*id, outcome);
                 self.judged(judged);

@@ -33,6 +33,21 @@ impl Judge {
         (self.resets.last, self.resets.is_over)
     }
 
+    /// The objects of `node` are handed what was decided in `slot`, or answer a read with what they hold after it.
+    pub(in super::super) fn goes_on(&self, node: NodeId, slot: Slot, how: &str) -> Judged {
+        let resets = &self.resets;
+        if resets.is_over || slot < resets.last || resets.last == Slot::ZERO {
+            return Ok(());
+        }
+        broken(
+            Property::Durability,
+            format!(
+                "{node} {how} {slot}, and the end of the reset of {} is not decided",
+                resets.last
+            ),
+        )
+    }
+
     /// What counts at `slot`, if an operator has judged there.
     pub(in super::super) fn chosen_at(&self, slot: Slot) -> Option<Option<Digest>> {
         let chosen = self.resets.chosen.get(&slot);
@@ -54,7 +69,7 @@ impl Judge {
                         (resets.last, resets.is_over) = (slot, false);
                     }
                 }
-                Body::Thaw { slot: ended } if ended == self.resets.last => self.thaws(ended)?,
+                Body::Thaw { slot: ended, .. } if ended == self.resets.last => self.thaws(ended)?,
                 _ => {}
             }
         }

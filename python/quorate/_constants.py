@@ -12,7 +12,9 @@ import decimal
 import enum
 import fractions
 import functools
+import importlib
 import ipaddress
+import math
 import pathlib
 import re
 import sys
@@ -64,7 +66,8 @@ def see(name: str, module: types.ModuleType) -> None:
         is_marker = _is_marker(value)
         if is_marker:
             marked.add(type(value))
-        if is_marker or may_be(type(value)):
+        is_nan = type(value) is float and math.isnan(value)
+        if is_marker or is_nan or may_be(type(value)):
             _by_name[full] = value
             # Who defined it ends its import before those that have it from there.
             _names_of.setdefault(id(value), (value, []))[1].append(full)
@@ -124,6 +127,29 @@ def find(name: str) -> Any:
         found = _find_loaded(name)
     if found is None:
         raise MalformedValue(f"{name} is gone: a snapshot still refers to it")
+    return found
+
+
+_NANS = ("math.nan", "numpy.nan")
+
+
+def nan_name(value: float) -> str | None:
+    """The name that `math`, `numpy` or a module of an allowed package has for a number that is none."""
+    for name in _NANS:
+        module, _, short = name.rpartition(".")
+        if getattr(sys.modules.get(module), short, None) is value:
+            return name
+    _see_all()
+    known, names = _names_of.get(id(value), (None, []))
+    return next(filter(_names.is_allowed_module, names), None) if known is value else None
+
+
+def find_nan(name: str) -> float:
+    """The float of that name."""
+    module, _, short = name.rpartition(".")
+    found = getattr(importlib.import_module(module), short) if name in _NANS else find(name)
+    if not isinstance(found, float) or not math.isnan(found):
+        raise MalformedValue(f"{name} is a number now: a snapshot refers to it as none")
     return found
 
 

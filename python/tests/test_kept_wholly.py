@@ -6,8 +6,10 @@ import collections
 import copyreg
 import dataclasses
 import datetime
+import math
 import os
 import random
+import struct
 import weakref
 from pathlib import Path
 from typing import Any, Generic, Literal, Optional, TypeVar, Union
@@ -26,6 +28,7 @@ class Missing:
 
 
 MISSING = Missing()
+UNKNOWN = float("nan")
 
 
 class Point(collections.namedtuple("Point", "x y")):
@@ -265,3 +268,53 @@ def test_an_object_that_changed_its_class_has_the_reads_of_what_it_became() -> N
 def test_a_time_of_a_class_that_calculates_in_its_own_way_travels() -> None:
     told = _native.loads(_native.dumps(OddDate(2026, 1, 2, 3)))
     assert told == datetime.datetime(2026, 1, 2, 3)
+
+
+def test_a_number_that_is_none_keeps_its_bits_and_is_the_one_that_its_module_has() -> None:
+    for text in ("fff8000000000000", "7ff80000deadbeef"):
+        (number,) = struct.unpack(">d", bytes.fromhex(text))
+        assert struct.pack(">d", copy_of([number])[0]).hex() == text
+    one, other = [math.nan, UNKNOWN], copy_of([math.nan, UNKNOWN])
+    assert list(map(id, other)) == [id(math.nan), id(UNKNOWN)]
+    for each in (one, other):
+        each.append(math.nan)
+    assert one.count(math.nan) == other.count(math.nan) == 2
+    assert _native.dump_state(one) == _native.dump_state(other)
+
+
+class Shy:
+    def __init__(self, owner: Any) -> None:
+        self.owner = owner
+
+    def __getstate__(self) -> dict[str, Any]:
+        self.owner.clear()
+        return {}
+
+
+def test_what_changes_while_it_is_read_is_refused_by_its_path() -> None:
+    items: list[Any] = []
+    items += [Shy(items), 1, 2]
+    named: dict[str, Any] = {}
+    named.update(a=Shy(named), b=1)
+    for value in (items, named):
+        with pytest.raises(
+            quorate.UnsupportedValue, match=r"^self\.held: what is in this container changes it"
+        ):
+            _native.dump_state(Holder(value))
+
+
+class Holder:
+    def __init__(self, held: Any) -> None:
+        self.held = held
+
+
+def test_a_result_that_changes_while_it_is_written_is_refused() -> None:
+    given: list[Any] = []
+
+    def drawn() -> Any:
+        given.pop()
+        yield 1
+
+    given += [drawn(), 2, 3]
+    with pytest.raises(quorate.UnsupportedValue, match="changes it while it is read"):
+        _native.dumps(given)

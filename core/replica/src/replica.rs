@@ -23,7 +23,7 @@ use crate::objects::pipeline::Pipeline;
 use crate::objects::snapshots::Checkpoints;
 use crate::replicated::Replicated;
 use crate::{Input, Output, PeerMessage, Quarantine, ReplicaConfig, SnapshotCore};
-use quorate_ordering::{Decision, Effect, Effects, Event, LinkState, Ordering, Role};
+use quorate_ordering::{Decision, Effect, Effects, Event, LinkState, Mark, Ordering, Role};
 use quorate_types::{
     CallPlace, Command, ConnectionId, Digest, FromClient, NodeId, NodeSet, SecretHash, SessionId,
     Slot, Time, Wall,
@@ -82,6 +82,10 @@ pub struct Replica<O: Ordering> {
     pub(crate) checkpoints: Checkpoints,
     pub(crate) agreement: Agreement,
     pub(crate) quarantine: ObjectsStanding,
+    /// The newest write; none in memory mode.
+    pub(crate) written: Mark,
+    /// The newest write that is durable.
+    pub(crate) durable: Mark,
     pub(crate) drift: Drift,
     pub(crate) clocks: Clocks,
     pub(crate) fetch: Fetch,
@@ -126,6 +130,8 @@ impl<O: Ordering> Replica<O> {
             checkpoints: Checkpoints::default(),
             agreement: Agreement::default(),
             quarantine: ObjectsStanding::default(),
+            written: Mark::default(),
+            durable: Mark::default(),
             drift: Drift::default(),
             clocks: Clocks::default(),
             fetch: Fetch::default(),
@@ -211,7 +217,7 @@ impl<O: Ordering> Replica<O> {
                 self.fetch_link_changed(now, peer, state, out);
                 self.order(now, Event::Link { peer, state }, out);
             }
-            Input::Persisted { mark } => self.order(now, Event::Persisted { mark }, out),
+            Input::Persisted { mark } => self.persisted(now, mark, out),
             Input::Executed { slot, outcomes } => self.executed(slot, outcomes, out),
             Input::Queried { read, outcome } => self.queried(now, read, outcome, out),
             Input::SnapshotTaken {
@@ -262,9 +268,16 @@ impl<O: Ordering> Replica<O> {
         }
     }
 
+    fn persisted(&mut self, now: Time, mark: Mark, out: &mut Vec<Output<O::Message>>) {
+        self.durable = mark;
+        self.order(now, Event::Persisted { mark }, out);
+    }
+
     fn end_turn(&mut self, now: Time, wall: Wall, entropy: u64, out: &mut Vec<Output<O::Message>>) {
+        // Before this turn trims: what was trimmed until here has reached the log.
+        self.tend_note(out);
         self.tend_sessions(now);
-        self.tend_trim(out);
+        self.tend_trim();
         self.tend_log(now);
         self.tend_poison(now, out);
         self.tend_quarantine(now);
@@ -354,7 +367,10 @@ impl<O: Ordering> Replica<O> {
                 let message = PeerMessage::Ordering { view, message };
                 out.push(Output::Send { to, lane, message });
             }
-            Effect::Persist { mark, record } => out.push(Output::Persist { mark, record }),
+            Effect::Persist { mark, record } => {
+                self.written = mark;
+                out.push(Output::Persist { mark, record });
+            }
             Effect::Decide {
                 slot,
                 decision: Decision::Batch(batch),

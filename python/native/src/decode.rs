@@ -304,9 +304,9 @@ impl<'a, 'py> Reader<'a, 'py> {
                 Ok(set.into_any())
             }
             TAG_NAN if self.memory.is_some() => {
-                let nan = PyFloat::new(py, f64::from_bits(NAN_BITS)).into_any();
+                let content = self.item()?;
+                let nan = self.nan(&content)?;
                 self.remember(&nan);
-                self.item()?;
                 Ok(nan)
             }
             TAG_POSITIVE | TAG_NEGATIVE => self.big_integer(tag),
@@ -317,6 +317,23 @@ impl<'a, 'py> Reader<'a, 'py> {
                 Ok(self.hooks.build.bind(py).call1((tag, content))?)
             }
         }
+    }
+
+    /// By the name that a module has for it, by its bits, or the usual one.
+    fn nan(&self, content: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>, BadValue> {
+        if let Ok(name) = content.cast_exact::<PyString>() {
+            return Ok(self.hooks.find_nan.bind(self.py).call1((name,))?);
+        }
+        let bits = if content.is_none() {
+            NAN_BITS
+        } else {
+            content.extract::<u64>()?
+        };
+        let number = f64::from_bits(bits);
+        if !number.is_nan() {
+            return Err(BadValue::malformed("a number stands where none may"));
+        }
+        Ok(PyFloat::new(self.py, number).into_any())
     }
 
     /// The shape of a set, and its elements in the order in which Python went through them.

@@ -126,6 +126,9 @@ pub(crate) fn state(value: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
 
 const TOO_DEEP: &str = "nesting this deep, as in a value that contains itself, is not supported";
 
+const CHANGED: &str = "what is in this container changes it while it is read: see __getstate__, __reduce__ and \
+                       iterators there; this is not supported";
+
 struct Walker<'py> {
     hooks: &'py Hooks,
     depth: u32,
@@ -194,12 +197,7 @@ impl<'py> Walker<'py> {
         if let Ok(float) = value.cast_exact::<PyFloat>() {
             let number = float.value();
             if number.is_nan() && self.memory.is_some() {
-                if !self.is_known(out, value) {
-                    self.remember(value);
-                    put_head(out, TAG, TAG_NAN);
-                    out.push(NULL);
-                }
-                return Ok(());
+                return self.put_nan(out, value, number);
             }
             let bits = if number.is_nan() {
                 NAN_BITS
@@ -225,11 +223,31 @@ impl<'py> Walker<'py> {
         Ok(())
     }
 
+    /// A number that is none is equal to nothing, and found in a list by being it: so it is remembered, and one that a
+    /// module has by a name (`math.nan`) is kept by that name, because the next call may store it again.
+    fn put_nan(&mut self, out: &mut Vec<u8>, value: &Bound<'py, PyAny>, number: f64) -> Done {
+        if self.is_known(out, value) {
+            return Ok(());
+        }
+        self.remember(value);
+        put_head(out, TAG, TAG_NAN);
+        let name = self.hooks.nan_name.bind(value.py()).call1((value,))?;
+        if let Ok(name) = name.cast_exact::<PyString>() {
+            return put_string(out, name);
+        }
+        match number.to_bits() {
+            NAN_BITS => out.push(NULL),
+            // Its sign and its payload can be asked for.
+            bits => put_head(out, UNSIGNED, bits),
+        }
+        Ok(())
+    }
+
     fn put_nested(&mut self, out: &mut Vec<u8>, value: &Bound<'py, PyAny>) -> Done {
         if let Ok(tuple) = value.cast_exact::<PyTuple>() {
             put_head(out, TAG, TAG_TUPLE);
             put_head(out, ARRAY, tuple.len() as u64);
-            return self.put_each(out, tuple.iter());
+            return self.put_each(out, tuple.iter()).map(|_| ());
         }
         if let Ok(set) = value.cast_exact::<PyFrozenSet>() {
             if self.memory.is_some() {
@@ -243,8 +261,10 @@ impl<'py> Walker<'py> {
         }
         if let Ok(list) = value.cast_exact::<PyList>() {
             self.remember(value);
-            put_head(out, ARRAY, list.len() as u64);
-            return self.put_each(out, list.iter());
+            let count = list.len();
+            put_head(out, ARRAY, count as u64);
+            let written = self.put_each(out, list.iter())?;
+            return self.check_unchanged(written == count, list.len() == count);
         }
         if let Ok(dict) = value.cast_exact::<PyDict>() {
             self.remember(value);
@@ -265,22 +285,31 @@ impl<'py> Walker<'py> {
         &mut self,
         out: &mut Vec<u8>,
         items: impl Iterator<Item = Bound<'py, PyAny>>,
-    ) -> Done {
+    ) -> Result<usize, Box<BadValue>> {
+        let mut written = 0;
         for (index, item) in items.enumerate() {
             self.put(out, &item)
                 .map_err(|fault| fault.within(format!("[{index}]")))?;
+            written += 1;
         }
-        Ok(())
+        Ok(written)
+    }
+
+    /// Refuses a container that what is in it has changed: its length is written already.
+    fn check_unchanged(&self, is_whole: bool, is_same: bool) -> Done {
+        if is_whole && (is_same || self.memory.is_none()) {
+            return Ok(());
+        }
+        Err(BadValue::unsupported(CHANGED))
     }
 
     fn put_dict(&mut self, out: &mut Vec<u8>, dict: &Bound<'py, PyDict>) -> Done {
-        put_head(out, MAP, dict.len() as u64);
-        if self.memory.is_some() {
-            return self.put_entries(out, dict.iter());
-        }
-        // Collected first: drawing an iterator that the dict holds may change the dict.
+        let count = dict.len();
+        put_head(out, MAP, count as u64);
+        // Collected first: what is in the dict may change the dict while it is written.
         let entries: Vec<_> = dict.iter().collect();
-        self.put_entries(out, entries.into_iter())
+        self.put_entries(out, entries.into_iter())?;
+        self.check_unchanged(true, dict.len() == count)
     }
 
     fn put_entries(

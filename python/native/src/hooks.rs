@@ -18,6 +18,9 @@ pub(crate) struct Hooks {
     pub(crate) make: Py<PyAny>,
     /// (object, state) -> None.
     pub(crate) fill: Py<PyAny>,
+    /// a float that is no number -> the name that a module has for it, or None; and back.
+    pub(crate) nan_name: Py<PyAny>,
+    pub(crate) find_nan: Py<PyAny>,
 }
 
 impl Hooks {
@@ -36,6 +39,7 @@ pub(crate) fn hooks(py: Python<'_>) -> PyResult<&Hooks> {
     HOOKS.get_or_try_init(py, || {
         let values = py.import("quorate._values")?;
         let state = py.import("quorate._state")?;
+        let constants = py.import("quorate._constants")?;
         Ok(Hooks {
             reduce: values.getattr("reduce")?.unbind(),
             build: values.getattr("build")?.unbind(),
@@ -43,6 +47,8 @@ pub(crate) fn hooks(py: Python<'_>) -> PyResult<&Hooks> {
             take_apart: state.getattr("take_apart")?.unbind(),
             make: state.getattr("make")?.unbind(),
             fill: state.getattr("fill")?.unbind(),
+            nan_name: constants.getattr("nan_name")?.unbind(),
+            find_nan: constants.getattr("find_nan")?.unbind(),
         })
     })
 }

@@ -38,7 +38,8 @@ pub(crate) const TAG_AGAIN: u64 = 60_017;
 pub(crate) const TAG_LAID_SET: u64 = 60_018;
 /// Only in states: a frozenset with its layout.
 pub(crate) const TAG_LAID_FROZEN_SET: u64 = 60_019;
-/// Only in states: a float that is no number, and not equal to itself, so it matters which one it is; null.
+/// Only in states: a float that is no number, and not equal to itself, so it matters which one it is: its name, its bits,
+/// or null for the usual bits.
 pub(crate) const TAG_NAN: u64 = 60_020;
 
 /// Levels of nesting of a travelling value.

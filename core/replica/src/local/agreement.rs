@@ -90,6 +90,12 @@ impl Agreement {
         self.agreed.back().is_some_and(|(at, _)| *at >= slot)
     }
 
+    /// What is agreed at `slot` and later, as far as that is known.
+    pub(crate) fn agreed_since(&self, slot: Slot) -> impl Iterator<Item = (Slot, Digest)> {
+        let agreed = self.agreed.iter().copied();
+        agreed.filter(move |(at, _)| *at >= slot)
+    }
+
     /// The snapshot to send to a peer that needs one at or above `slot`: the newest that is kept here and agreed.
     pub(crate) fn servable(&self, own: NodeId, slot: Slot) -> Option<(Slot, Digest)> {
         let kept = self.agreed.iter().rev().copied();
@@ -353,11 +359,11 @@ impl<O: Ordering> Replica<O> {
         self.agreement.keep_agreed(self.config.own, slot);
         // Once agreed, always agreed: each replica that installs the snapshot adds a copy.
         if let Some(digest) = self.agreement.agreed_at(slot) {
-            self.try_trim(slot, digest, out);
+            self.try_trim(slot, digest);
         }
     }
 
-    fn try_trim(&mut self, slot: Slot, digest: Digest, out: &mut Vec<Output<O::Message>>) {
+    fn try_trim(&mut self, slot: Slot, digest: Digest) {
         let view = &self.config.view;
         let holders = self.agreement.holders_of(view, slot, digest);
         let is_held = holders >= view.replica_majority() || planted(Plant::TrimByOne);
@@ -366,12 +372,12 @@ impl<O: Ordering> Replica<O> {
             self.checkpoints.became_stable(slot);
             self.agreement.untrimmed = Some((slot, digest));
         }
-        self.tend_trim(out);
+        self.tend_trim();
     }
 
     /// Trims the log for the newest stable snapshot. A linked replica that does not hold it yet may lack slots before it, and would
     /// have to fetch it. Where that is dear, it is waited for until the log has grown by half an image.
-    pub(crate) fn tend_trim(&mut self, out: &mut Vec<Output<O::Message>>) {
+    pub(crate) fn tend_trim(&mut self) {
         let Some((slot, digest)) = self.agreement.untrimmed else {
             return;
         };
@@ -384,7 +390,6 @@ impl<O: Ordering> Replica<O> {
         self.agreement.untrimmed = None;
         self.agreement.trimmed = slot;
         self.raise(Event::Trimmable { slot, digest });
-        self.forget_note(slot, out);
     }
 
     /// Whether the log may keep what a stable snapshot covers for a while.

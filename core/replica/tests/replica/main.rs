@@ -16,4 +16,5 @@ mod sessions;
 mod skip;
 mod snapshots;
 mod storage;
+mod thaw;
 mod world;

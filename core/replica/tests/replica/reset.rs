@@ -8,7 +8,7 @@ use quorate_types::{
 };
 
 /// Three nodes whose objects hold three different states and are frozen. Says at which slot.
-fn frozen() -> (World, SessionId, Slot) {
+pub(crate) fn frozen() -> (World, SessionId, Slot) {
     let mut world = World::new(3);
     world.loses_outcomes = true;
     let session = world.open(0, 5);
@@ -24,12 +24,12 @@ fn frozen() -> (World, SessionId, Slot) {
 }
 
 /// What node `at` holds in its newest snapshot.
-fn held(world: &World, at: usize) -> (Slot, Digest) {
+pub(crate) fn held(world: &World, at: usize) -> (Slot, Digest) {
     let status = world.nodes[at].replica.status();
     (status.snapshot, status.snapshot_digest.expect("it has one"))
 }
 
-fn ask(at: usize, (slot, digest): (Slot, Digest)) -> FromClient {
+pub(crate) fn ask(at: usize, (slot, digest): (Slot, Digest)) -> FromClient {
     FromClient::Reset {
         request: 8,
         node: NodeId(at as u16),
@@ -40,7 +40,7 @@ fn ask(at: usize, (slot, digest): (Slot, Digest)) -> FromClient {
 }
 
 /// The operator asks node `at` for the state of node `from`; the slot that it is told.
-fn reset(world: &mut World, at: usize, from: usize) -> Slot {
+pub(crate) fn reset(world: &mut World, at: usize, from: usize) -> Slot {
     let named = held(world, from);
     world.say(at, 77, ask(from, named));
     let told = world.take_told(77);
@@ -50,7 +50,7 @@ fn reset(world: &mut World, at: usize, from: usize) -> Slot {
     slot
 }
 
-fn assert_all_go_on_from(world: &mut World, session: SessionId, state: u64) {
+pub(crate) fn assert_all_go_on_from(world: &mut World, session: SessionId, state: u64) {
     for at in 0..3 {
         let status = world.nodes[at].replica.status();
         assert_eq!((status.frozen, status.reset), (None, None), "n{at}");

@@ -202,15 +202,13 @@ pub enum Plant {
     SkipAlwaysUnsafe,
     /// Only the node that an operator asked skips the call.
     SkipOnlyWhereAsked,
-    /// The end of a reset does not say what its state is.
-    ThawTellsNothing,
     /// Objects that fetch the state of a reset, or begin there, go on before its end is decided.
     InstalledAnswersBeforeThaw,
 }
 
 impl Plant {
     /// All of them.
-    pub const ALL: [Plant; 100] = [
+    pub const ALL: [Plant; 99] = [
         Plant::AcknowledgeBeforeSync,
         Plant::PromiseBeforeSync,
         Plant::ForgetPromise,
@@ -309,7 +307,6 @@ impl Plant {
         Plant::ThawWithoutMajority,
         Plant::SkipAlwaysUnsafe,
         Plant::SkipOnlyWhereAsked,
-        Plant::ThawTellsNothing,
         Plant::InstalledAnswersBeforeThaw,
     ];
 

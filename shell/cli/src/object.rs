@@ -83,6 +83,9 @@ fn reset(args: &ResetArgs, as_json: bool) -> Result<(), CliError> {
     let tls = args.tls.read()?;
     let group = Group::of(&endpoint, tls.as_deref())?;
     let chosen = Chosen::of(&group.status_of(args.from)?)?;
+    if let Some(refusal) = still_answers(&group.statuses(), &chosen) {
+        return Err(refusal);
+    }
     let options = DriverOptions {
         timeout,
         tls: tls.clone(),
@@ -169,15 +172,20 @@ impl<'a> Group<'a> {
         Ok(chosen)
     }
 
+    /// What the nodes say that answer in time.
+    fn statuses(&self) -> Vec<Value> {
+        let asked = self.members.iter();
+        let reports = asked
+            .filter_map(|(_, address)| node_status(address, GroupId(1), ANSWER_MAX, self.tls).ok());
+        reports
+            .filter_map(|report| status::parse(&report).ok())
+            .collect()
+    }
+
     /// Waits until the objects of a majority answer again.
     fn await_end(&self, chosen: &Chosen, slot: u64, end: Instant) -> Result<(), CliError> {
         loop {
-            let statuses: Vec<Value> = (self.members.iter())
-                .filter_map(|(_, address)| {
-                    node_status(address, GroupId(1), ANSWER_MAX, self.tls).ok()
-                })
-                .filter_map(|report| status::parse(&report).ok())
-                .collect();
+            let statuses = self.statuses();
             if 2 * go_on(&statuses, slot) > self.members.len() {
                 return Ok(());
             }
@@ -196,6 +204,25 @@ impl<'a> Group<'a> {
             std::thread::sleep(LOOK_EVERY);
         }
     }
+}
+
+/// The error if a node answers calls after the slot at which the chosen one froze: a majority has agreed without that one.
+fn still_answers(statuses: &[Value], chosen: &Chosen) -> Option<CliError> {
+    let answers = |status: &&Value| {
+        status["frozen"].is_null()
+            && status["diverged"].is_null()
+            && status["is_serving"] == true
+            && status["executed"].as_u64() >= Some(chosen.frozen)
+    };
+    let node = &statuses.iter().find(answers)?["id"];
+    let (froze, slot) = (chosen.node, chosen.frozen);
+    let told = CliError::conflict(format!(
+        "node {node} answers calls after slot {slot}, at which node {froze} froze: a majority agrees without node {froze}, and a \
+         reset would take back what was answered; nothing has changed"
+    ));
+    Some(told.advise(format!(
+        "restart node {froze} with an empty data directory where nodes can join, or look at `quorate status`"
+    )))
 }
 
 /// Nodes that are past the reset of `slot` and not frozen.
@@ -289,6 +316,24 @@ mod tests {
             .unwrap();
         assert_eq!(refused.code, code::CONFLICT);
         assert!(refused.text.contains("node 2 are not frozen"), "{refused}");
+    }
+
+    #[test]
+    fn nobody_is_chosen_while_a_node_answers_after_the_freeze() {
+        let node = |frozen: Value, executed: u64, is_serving: bool| json!({"id": 3, "frozen": frozen, "diverged": null, "executed": executed, "is_serving": is_serving});
+        let chosen = Chosen::of(&json!({"id": 2, "boot": 1, "frozen": 7})).expect("it is frozen");
+        let silent = [
+            node(json!(7), 9, false),
+            node(Value::Null, 6, true),
+            node(Value::Null, 9, false),
+        ];
+        assert!(still_answers(&silent, &chosen).is_none());
+        let refused = still_answers(&[node(Value::Null, 7, true)], &chosen).expect("it answers");
+        assert_eq!(refused.code, code::CONFLICT);
+        assert!(
+            refused.text.contains("node 3 answers calls after slot 7"),
+            "{refused}"
+        );
     }
 
     #[test]

@@ -9,9 +9,9 @@ use crate::limits::HEAL_EVERY;
 use crate::local::clients::refuse;
 use crate::local::reset::OwnReset;
 use crate::{Output, Replica};
-use quorate_ordering::Ordering;
+use quorate_ordering::{Mark, Ordering};
 use quorate_types::zoo::{Plant, planted};
-use quorate_types::{Ask, CommandId, Digest, Refusal, Slot, Time};
+use quorate_types::{Ask, CommandId, Digest, Persistence, Refusal, Slot, Time};
 
 /// Why a node's objects answer no calls; the node keeps it over a restart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -41,6 +41,8 @@ pub(crate) struct ObjectsStanding {
     /// Whether the node's file of the quarantine exists. It stays until the log is trimmed for the snapshot that
     /// healed: until then a restart may begin with an older snapshot of this node.
     is_noted: bool,
+    /// The newest write when the log was told of that snapshot.
+    told_after: Option<Mark>,
     /// When a replica that differs asks for a checkpoint again.
     pub(crate) checkpoint_at: Option<Time>,
     /// The operator's reset through which frozen objects have to come. Invariant: set only with [`Quarantine::Frozen`].
@@ -125,7 +127,8 @@ impl<O: Ordering> Replica<O> {
             None | Some(Quarantine::Frozen { .. }) => {}
             Some(Quarantine::Diverged { .. }) if self.replicated.applied == Slot::ZERO => {
                 self.heal(Slot::ZERO);
-                self.forget_note(Slot::ZERO, out);
+                self.quarantine.is_noted = false;
+                out.push(Output::Healed { slot: Slot::ZERO });
             }
             Some(Quarantine::Diverged { .. }) => self.begin_to_heal(now, out),
         }
@@ -184,17 +187,27 @@ impl<O: Ordering> Replica<O> {
             state: None,
             healed: Some(slot),
             is_noted: true,
+            told_after: None,
             checkpoint_at: None,
             reset: None,
         };
     }
 
-    /// The next start begins with the snapshot at `stable`.
-    pub(crate) fn forget_note(&mut self, stable: Slot, out: &mut Vec<Output<O::Message>>) {
-        if let Some(slot) = self.quarantine.healed
-            && slot <= stable
-            && std::mem::take(&mut self.quarantine.is_noted)
-        {
+    /// At the end of a turn: the log is told by now to begin with the snapshot at `stable`. Once that is on disk, the next start
+    /// begins with it, and the note goes. What is written after it is on disk later.
+    pub(crate) fn tend_note(&mut self, out: &mut Vec<Output<O::Message>>) {
+        let stable = self.agreement.trimmed();
+        let keeps_nothing = self.config.view.persistence == Persistence::Memory;
+        let standing = &mut self.quarantine;
+        let Some(slot) = standing.healed.filter(|slot| *slot <= stable) else {
+            return;
+        };
+        if !standing.is_noted {
+            return;
+        }
+        let told = *standing.told_after.get_or_insert(self.written);
+        if keeps_nothing || self.durable > told {
+            standing.is_noted = false;
             out.push(Output::Healed { slot });
         }
     }

@@ -159,9 +159,7 @@ impl<O: Ordering> Replica<O> {
     pub(crate) fn reset_ended(&mut self, slot: Slot, digest: Digest) {
         if slot == self.replicated.reset.slot() {
             self.replicated.reset.ends(slot);
-            if !planted(Plant::ThawTellsNothing) {
-                self.agreement.note_agreed(slot, digest);
-            }
+            self.agreement.note_agreed(slot, digest);
         }
     }
 
@@ -172,19 +170,20 @@ impl<O: Ordering> Replica<O> {
         named: NamedState,
         out: &mut Vec<Output<O::Message>>,
     ) {
-        let own = self.agreement.report_of(self.config.own, named.slot);
-        let is_held = own.is_some_and(|own| own.digest == named.digest);
-        let is_named = (named.node, named.boot) == (self.config.own, self.config.boot);
+        let decides = self.may_decide(named);
         let was_frozen = self.quarantine.frozen().is_some();
         let was_diverged = self.quarantine.is_diverged();
+        if self.quarantine.reset().is_some() && !self.fetch.is_installing() {
+            // What an earlier reset chose is fetched no more: these objects may be the ones that count.
+            self.fetch.done();
+        }
         if !was_frozen {
             let frozen = Quarantine::Frozen { slot: named.slot };
             out.push(Output::Quarantined(frozen));
             self.give_up_waits(out);
         }
         let reset = OwnReset {
-            // What is being installed is held on disk, and the objects have something else.
-            decides: is_named && is_held && !was_diverged && !self.fetch.is_installing(),
+            decides,
             ..OwnReset::at(decided)
         };
         self.quarantine.begin_reset(named.slot, reset);
@@ -201,6 +200,28 @@ impl<O: Ordering> Replica<O> {
             // These objects stand still somewhere before: they wait for the chosen state, not for a majority's.
             self.checkpoints.forget_own();
         }
+    }
+
+    /// Whether this replica is the one that was named, in that start, and the objects still are what it had then. Not while they
+    /// are about to get another state, nor where a majority is known to have agreed on something else: that group answers.
+    fn may_decide(&self, named: NamedState) -> bool {
+        let own = |slot| {
+            let report = self.agreement.report_of(self.config.own, slot);
+            report.map(|report| report.digest)
+        };
+        let is_named = (named.node, named.boot) == (self.config.own, self.config.boot);
+        // At the slot of a reset that has not ended it was an operator who judged.
+        let pending = self.quarantine.reset().map(|own| own.slot);
+        let is_odd = self.quarantine.frozen().is_some_and(|frozen| {
+            let agreed = self.agreement.agreed_since(frozen);
+            let mut agreed = agreed.filter(|(slot, _)| Some(*slot) != pending);
+            agreed.any(|(slot, digest)| own(slot) != Some(digest))
+        });
+        is_named
+            && own(named.slot) == Some(named.digest)
+            && !self.quarantine.is_diverged()
+            && !self.fetch.is_installing()
+            && !is_odd
     }
 
     /// The objects hold this at `slot`, durably.
@@ -239,7 +260,7 @@ impl<O: Ordering> Replica<O> {
         if is_right && !self.fetch.is_installing() {
             let is_held = self.agreement.stable() >= reset.slot;
             if self.replicated.reset.is_over() {
-                self.thaw(reset.slot, out);
+                self.thaw(reset.slot);
             } else if is_held || planted(Plant::ThawWithoutMajority) {
                 self.say_thaw(now, reset);
             }
@@ -270,7 +291,7 @@ impl<O: Ordering> Replica<O> {
         self.submit(Purpose::Thaw, Body::Thaw { slot, digest });
     }
 
-    fn thaw(&mut self, slot: Slot, out: &mut Vec<Output<O::Message>>) {
+    fn thaw(&mut self, slot: Slot) {
         self.heal(slot);
         self.pipeline.stop(None);
         if !self.own_poison.is_stranded() {
@@ -278,7 +299,6 @@ impl<O: Ordering> Replica<O> {
         }
         // What was told until here is of states that count no more.
         self.drift.restored();
-        self.forget_note(self.agreement.trimmed(), out);
     }
 
     /// These objects begin at the slot of a reset that is not over, or have fetched the state there: they wait for its end, as
@@ -309,7 +329,7 @@ impl<O: Ordering> Replica<O> {
                 .frozen()
                 .is_some_and(|frozen| frozen <= reset.slot())
         {
-            self.thaw(reset.slot(), out);
+            self.thaw(reset.slot());
         }
     }
 }

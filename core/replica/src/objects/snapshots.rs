@@ -316,8 +316,6 @@ impl<O: Ordering> Replica<O> {
             bytes,
         };
         self.report_snapshot(now, report, out);
-        // It may have been stable before these objects healed: no later word of it comes.
-        self.forget_note(self.agreement.trimmed(), out);
     }
 
     /// Refuses requests whose slot a snapshot covered: their answer is not known here.

@@ -15,6 +15,8 @@ pub(super) enum Event {
     Start { node: NodeId },
     /// A node that was to die after some outputs dies whatever it did.
     Doom { node: NodeId, life: u64 },
+    /// All machines lose their power.
+    AllLosePower,
     /// A node hands in what has arrived.
     Turn { node: NodeId, life: u64 },
     /// A node's replica wants to be woken.
@@ -145,6 +147,7 @@ impl World {
         match event {
             Event::Start { node } => self.start(node),
             Event::Doom { node, life } => self.doomed(node, life),
+            Event::AllLosePower => self.all_lose_power(),
             Event::Turn { node, life } => self.turn(node, life),
             Event::Alarm { node, life } => self.alarm(node, life),
             Event::Committed { node, life } => self.committed(node, life),

@@ -114,7 +114,7 @@ impl World {
         }
     }
 
-    fn blackout(&mut self, down: Duration) {
+    pub(super) fn blackout(&mut self, down: Duration) {
         let nodes: Vec<NodeId> = self.nodes.ids().collect();
         for node in nodes {
             self.die(node, Death::PowerCut, down);

@@ -3,12 +3,16 @@
 //! What differs is read by nobody, so every answer stays right. The nodes have to freeze or to heal, to come to one state after
 //! the operator's word, and to go on; what an operator would see of that decides what this one does.
 
+use super::events::Event;
+use super::random::Random;
 use super::row::Row;
 use super::stages::TICK;
 use super::{Moment, World};
 use crate::checkers::Property;
 use quorate_replica::{Input, Quarantine};
-use quorate_types::{ConnectionId, Duration, FromClient, NodeId, Persistence, Slot};
+use quorate_types::{
+    Batch, Body, Command, ConnectionId, Duration, FromClient, NodeId, Persistence, Slot,
+};
 
 /// Between two checkpoints that are asked for while nodes differ.
 const CHECKPOINT_EVERY: Duration = Duration::from_millis(1000);
@@ -22,6 +26,10 @@ const BEHIND: u64 = 256;
 
 /// Once everything else is mended, the nodes are in one state within this.
 const MENDED_WITHIN: Duration = Duration::from_millis(60_000);
+
+/// How often, in a thousand ends of a reset, all machines lose their power then, and how soon.
+const LOSE_POWER_PER_MILLE: u64 = 400;
+const POWER_LASTS_MAX: Duration = Duration::from_millis(4);
 
 /// The operator's connection, which no client has.
 const OPERATOR: ConnectionId = ConnectionId(1 << 41);
@@ -73,6 +81,27 @@ impl World {
             let detail = format!("{id} is {quarantine:?} after the reset of {last}");
             self.blame(Property::Digest, detail);
         }
+    }
+
+    /// A batch is decided somewhere, before it is judged. All that nodes know of a reset only from each other is gone if they all
+    /// lose their power a moment after its end: so in some runs they do.
+    pub(super) fn watch_thaw(&mut self, slot: Slot, batch: &Batch) {
+        let (last, is_over) = self.judge.last_reset();
+        let ends =
+            |command: &Command| matches!(command.body, Body::Thaw { slot, .. } if slot == last);
+        if is_over || !self.harm.freezing.began || !batch.commands().iter().any(ends) {
+            return;
+        }
+        let mut random = Random::new(self.setup.seed, "thaw", slot.0);
+        if random.chance(LOSE_POWER_PER_MILLE) {
+            let at = self.now + Duration(random.below(POWER_LASTS_MAX.0));
+            self.events.push(at, Event::AllLosePower);
+        }
+    }
+
+    pub(super) fn all_lose_power(&mut self) {
+        self.judge.liveness.faults_began();
+        self.blackout(CHECKPOINT_EVERY);
     }
 
     /// Nodes hold different states, or have noted that they do.

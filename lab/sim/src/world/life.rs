@@ -362,6 +362,7 @@ impl World {
                 format!("{id} decides {slot} {batch:?}")
             });
             self.judge.ages.decided(self.now.0, slot);
+            self.watch_thaw(slot, &batch);
             let judged = self.judge.decided(id, slot, &batch);
             self.judged(judged);
             self.watch_decided(id, slot, &batch);

@@ -69,21 +69,27 @@ impl Judge {
                         (resets.last, resets.is_over) = (slot, false);
                     }
                 }
-                Body::Thaw { slot: ended, .. } if ended == self.resets.last => self.thaws(ended)?,
+                Body::Thaw {
+                    slot: ended,
+                    digest,
+                } if ended == self.resets.last && !self.resets.is_over => {
+                    self.thaws(ended, digest)?;
+                }
                 _ => {}
             }
         }
         Ok(())
     }
 
-    fn thaws(&mut self, slot: Slot) -> Judged {
+    fn thaws(&mut self, slot: Slot, told: Digest) -> Judged {
         self.resets.is_over = true;
-        let digest = self
-            .resets
-            .chosen
-            .get(&slot)
-            .and_then(|(_, digest)| *digest);
-        let holders = digest.and_then(|digest| self.resets.holders.get(&(slot, digest)).copied());
+        let chosen = self.resets.chosen.get(&slot);
+        let digest = chosen.and_then(|(_, digest)| *digest);
+        if digest != Some(told) {
+            let detail = format!("the reset of {slot} ends with {told:?}, it chose {digest:?}");
+            return broken(Property::Digest, detail);
+        }
+        let holders = self.resets.holders.get(&(slot, told)).copied();
         let holders = holders.unwrap_or_default();
         if holders.len() >= self.replica_majority {
             return Ok(());

@@ -1,0 +1,211 @@
+//! The end of a reset: what the log alone tells a start, who may answer before it, and what a repeated or late request does.
+
+use crate::reset::{ask, assert_all_go_on_from, frozen, held, reset};
+use crate::world::{Objects, World, id, meta, refused, view};
+use quorate_ordering::{Effect, Entry, Mark, Record};
+use quorate_replica::{Input, Output, Quarantine, Remembered, ReplicaConfig};
+use quorate_types::{
+    Ask, Ballot, Body, Digest, Duration, NodeId, Persistence, Refusal, Slot, ToClient,
+};
+
+/// All nodes start again, with their snapshots at these slots and notes.
+fn restart_all(world: &mut World, starts: [(Slot, Option<Quarantine>); 3]) {
+    let nodes = std::mem::take(&mut world.nodes);
+    for (at, (slot, quarantine)) in starts.into_iter().enumerate() {
+        let image = &nodes[at].objects.images[&slot];
+        let remembered = Remembered {
+            snapshot: Some(image.recovered()),
+            quarantine,
+            ..Remembered::default()
+        };
+        let config = ReplicaConfig::new(NodeId(at as u16), 2, view(3));
+        world.add_remembering(config, remembered, Objects::restored(image));
+    }
+    world.lead(0);
+    for at in 1..3 {
+        world.follow(at, 0);
+    }
+    for (one, other) in [(0, 1), (0, 2), (1, 2)] {
+        world.link_up(one, other);
+        world.link_up(other, one);
+    }
+    world.pass(Duration::from_millis(2_500));
+}
+
+/// Claim rp-53.
+#[test]
+fn after_all_have_stopped_the_log_alone_tells_what_an_operator_chose() {
+    for from in 0..3 {
+        let (mut world, session, slot) = frozen();
+        let state = world.nodes[from].objects.state;
+        reset(&mut world, 0, from);
+        let noted = Some(Quarantine::Frozen { slot });
+        restart_all(&mut world, [(slot, noted); 3]);
+        assert_all_go_on_from(&mut world, session, state);
+    }
+}
+
+/// Claim rp-52.
+#[test]
+fn a_start_at_the_reset_answers_only_once_the_log_has_told_it_the_end() {
+    let (mut world, session, _) = frozen();
+    let state = world.nodes[1].objects.state;
+    let at = reset(&mut world, 0, 1);
+    world.shared.borrow_mut().deaf.extend([0, 1, 2]);
+    restart_all(&mut world, [(at, None); 3]);
+    for node in 0..3 {
+        let status = world.nodes[node].replica.status();
+        assert_eq!(status.reset, Some(at), "n{node}");
+        world.call(node, 7, id(session, 2), "b");
+        let ask = Ask::Call(id(session, 2));
+        assert_eq!(world.take_told(7), [refused(ask, Refusal::NotServing)]);
+    }
+    world.shared.borrow_mut().deaf.clear();
+    world.pass(Duration::from_millis(2_500));
+    assert_all_go_on_from(&mut world, session, state);
+}
+
+/// Claim rp-52.
+#[test]
+fn who_knew_of_no_freeze_and_installs_what_was_chosen_waits_for_the_end() {
+    let (mut world, session, slot) = frozen();
+    let state = world.nodes[0].objects.state;
+    let at = reset(&mut world, 0, 0);
+    // It starts with what it had before the freeze, which nobody has noted, and its peers have trimmed all up to the reset.
+    let image = world.nodes[2].objects.images[&slot].clone();
+    assert!(slot < at);
+    world.nodes.truncate(2);
+    world.shared.borrow_mut().trimmed = at;
+    world.shared.borrow_mut().deaf.insert(2);
+    let remembered = Remembered {
+        snapshot: Some(image.recovered()),
+        ..Remembered::default()
+    };
+    let config = ReplicaConfig::new(NodeId(2), 2, view(3));
+    world.add_remembering(config, remembered, Objects::restored(&image));
+    world.follow(2, 0);
+    world.link_up(0, 2);
+    world.link_up(1, 2);
+    world.link_up(2, 0);
+    world.effect(2, Effect::NeedSnapshot { upto: at });
+    world.pass(Duration::from_millis(2_500));
+    let status = world.nodes[2].replica.status();
+    assert_eq!((status.applied, status.reset), (at, Some(at)), "{status:?}");
+    assert!(!status.is_serving);
+    world.shared.borrow_mut().deaf.clear();
+    world.pass(Duration::from_millis(2_500));
+    assert_all_go_on_from(&mut world, session, state);
+}
+
+/// Claim rp-51.
+#[test]
+fn a_request_that_is_sent_again_after_the_end_is_told_what_it_did() {
+    let (mut world, _, _) = frozen();
+    let named = held(&world, 2);
+    let slot = reset(&mut world, 0, 2);
+    for asked in 0..3 {
+        world.say(asked, 77, ask(2, named));
+        let told = ToClient::Checkpointed { request: 8, slot };
+        assert_eq!(world.take_told(77), [told], "n{asked}");
+    }
+}
+
+/// Claim rp-51.
+#[test]
+fn after_a_reset_that_decides_nothing_a_start_that_heard_no_reports_takes_another() {
+    let (mut world, session, slot) = frozen();
+    let (named, digest) = held(&world, 1);
+    let state = world.nodes[1].objects.state;
+    // The start that is named is gone.
+    world.decide(vec![meta(Body::Reset {
+        node: NodeId(1),
+        boot: 9,
+        slot: named,
+        digest,
+    })]);
+    let at = held(&world, 0).0;
+    assert!(at > slot);
+    let noted = Some(Quarantine::Frozen { slot });
+    restart_all(&mut world, [(at, noted), (slot, noted), (slot, noted)]);
+    let mut request = ask(1, held(&world, 1));
+    if let quorate_types::FromClient::Reset { boot, .. } = &mut request {
+        *boot = 2;
+    }
+    world.say(2, 77, request);
+    assert!(matches!(
+        world.take_told(77)[..],
+        [ToClient::Checkpointed { .. }]
+    ));
+    assert_all_go_on_from(&mut world, session, state);
+}
+
+/// Claim rp-51.
+#[test]
+fn a_replica_that_knows_of_a_majority_without_it_decides_nothing() {
+    let (mut world, _, _) = frozen();
+    let named = held(&world, 2);
+    let agreed = quorate_replica::ReplicaMessage::Agreed {
+        slot: named.0,
+        digest: Digest {
+            replicated: 1,
+            state: [2; 32],
+        },
+    };
+    world.input(
+        2,
+        Input::Peer {
+            from: NodeId(0),
+            link: quorate_types::LinkEpoch(1),
+            message: quorate_replica::PeerMessage::Replica(agreed),
+        },
+    );
+    let slot = reset(&mut world, 0, 2);
+    for at in 0..3 {
+        let status = world.nodes[at].replica.status();
+        assert_eq!(status.reset, Some(slot), "n{at} waits for another word");
+    }
+}
+
+/// Claim rp-53.
+#[test]
+fn the_note_of_a_freeze_stays_until_what_replaces_it_is_on_disk() {
+    let (mut world, _, slot) = frozen();
+    let noted = Some(Quarantine::Frozen { slot });
+    let nodes = std::mem::take(&mut world.nodes);
+    for (at, node) in nodes.iter().enumerate() {
+        let image = &node.objects.images[&slot];
+        let remembered = Remembered {
+            snapshot: Some(image.recovered()),
+            quarantine: noted,
+            ..Remembered::default()
+        };
+        let mut view = view(3);
+        view.persistence = Persistence::Disk;
+        let config = ReplicaConfig::new(NodeId(at as u16), 1, view);
+        world.add_remembering(config, remembered, Objects::restored(image));
+    }
+    world.lead(0);
+    for (one, other) in [(0, 1), (0, 2), (1, 2)] {
+        world.link_up(one, other);
+        world.link_up(other, one);
+    }
+    let at = reset(&mut world, 0, 0);
+    world.pass(Duration::from_millis(2_500));
+    assert_eq!(world.nodes[1].replica.status().frozen, None);
+    let healed = (1, Output::Healed { slot: at });
+    assert!(!world.seen.contains(&healed));
+    let entry = Entry::Promise {
+        ballot: Ballot::default(),
+    };
+    let view = quorate_types::ViewId {
+        group: quorate_types::GroupId(1),
+        number: quorate_types::ViewNumber(1),
+    };
+    let record = Record { view, entry };
+    let mark = Mark(4);
+    world.effect(1, Effect::Persist { mark, record });
+    world.end_turn(1);
+    assert!(!world.seen.contains(&healed));
+    world.input(1, Input::Persisted { mark });
+    assert!(world.seen.contains(&healed));
+}

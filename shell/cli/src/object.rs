@@ -221,7 +221,7 @@ fn still_answers(statuses: &[Value], chosen: &Chosen) -> Option<CliError> {
          reset would take back what was answered; nothing has changed"
     ));
     Some(told.advise(format!(
-        "restart node {froze} with an empty data directory where nodes can join, or look at `quorate status`"
+        "look at `quorate status`; the group goes on without node {froze}, which can be stopped"
     )))
 }
 

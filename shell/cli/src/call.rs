@@ -1,12 +1,12 @@
 //! `quorate call`: one call of one method, its result on stdout.
 
 use crate::error::CliError;
+use crate::group::GroupArgs;
 use crate::hindrance::explained;
 use crate::json;
 use crate::methods;
 use crate::print;
 use crate::seconds;
-use crate::tls::TlsArgs;
 use bytes::Bytes;
 use clap::{Args, ValueEnum};
 use quorate_client::{Answer, Client, DriverOptions, Endpoint, Operation, TlsClient};
@@ -21,13 +21,6 @@ const WHICH_READ: &str = "__quorate_reads__";
 /// `confirmed`. Without a method, the object's methods are listed.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct CallArgs {
-    /// The group, for example quorate://127.0.0.1:7400.
-    #[arg(
-        long,
-        env = "QUORATE_ENDPOINT",
-        default_value = "quorate://127.0.0.1:7400"
-    )]
-    endpoint: String,
     /// Seconds to wait for the answer.
     #[arg(long, default_value_t = 10.0, value_parser = seconds::span, allow_negative_numbers = true)]
     timeout: f64,
@@ -45,7 +38,7 @@ pub(crate) struct CallArgs {
     #[arg(long, default_value = "{}", value_name = "JSON")]
     kwargs: String,
     #[command(flatten)]
-    tls: TlsArgs,
+    group: GroupArgs,
 }
 
 /// How fresh a read is.
@@ -65,17 +58,10 @@ enum Level {
 pub(crate) fn run(args: &CallArgs, as_json: bool) -> Result<(), CliError> {
     let arguments: Vec<Value> = args.arguments.iter().map(|word| json::word(word)).collect();
     let kwargs = json::named(&args.kwargs).map_err(CliError::usage)?;
-    let endpoint: Endpoint = args.endpoint.parse().map_err(CliError::endpoint)?;
+    let access = args.group.read()?;
     let timeout = seconds::duration(args.timeout);
-    let tls = args.tls.read()?;
-    let options = DriverOptions {
-        timeout,
-        tls: tls.clone(),
-        ..DriverOptions::default()
-    };
-    let explain = |error| explained(error, &endpoint, tls.as_deref());
-    let client = Client::connect(&endpoint, options, Some(timeout))
-        .map_err(|error| explain(CliError::connect(error)))?;
+    let explain = |error| explained(error, &access.endpoint, access.tls());
+    let client = access.connect(timeout).map_err(explain)?;
     let unanswered = |error| explain(CliError::call(error));
     let object = client
         .object(Some(&args.object))

@@ -11,6 +11,7 @@ mod completion;
 mod demo;
 mod directory;
 mod error;
+mod group;
 mod hindrance;
 mod json;
 mod methods;

@@ -1,13 +1,13 @@
 //! `quorate object reset`: an operator says whose state counts, where no majority agrees.
 
 use crate::error::{CliError, code};
+use crate::group::GroupArgs;
 use crate::print;
 use crate::seconds;
 use crate::skip;
 use crate::status;
-use crate::tls::TlsArgs;
 use clap::{Args, Subcommand};
-use quorate_client::{Answer, Client, DriverOptions, Endpoint, Operation, TlsClient, node_status};
+use quorate_client::{Answer, Client, Endpoint, Operation, TlsClient, node_status};
 use quorate_node::digest_of_text;
 use quorate_types::{GroupId, NodeId, Slot};
 use serde_json::Value;
@@ -55,18 +55,11 @@ struct ResetArgs {
     /// Do not ask before it is done.
     #[arg(long)]
     yes: bool,
-    /// The group, for example quorate://127.0.0.1:7400.
-    #[arg(
-        long,
-        env = "QUORATE_ENDPOINT",
-        default_value = "quorate://127.0.0.1:7400"
-    )]
-    endpoint: String,
     /// Seconds to wait until the objects answer again.
     #[arg(long, default_value_t = 30.0, value_parser = seconds::span)]
     timeout: f64,
     #[command(flatten)]
-    tls: TlsArgs,
+    group: GroupArgs,
 }
 
 /// Runs the command.
@@ -78,20 +71,14 @@ pub(crate) fn run(args: &ObjectArgs, as_json: bool) -> Result<(), CliError> {
 }
 
 fn reset(args: &ResetArgs, as_json: bool) -> Result<(), CliError> {
-    let endpoint: Endpoint = args.endpoint.parse().map_err(CliError::endpoint)?;
+    let access = args.group.read()?;
     let timeout = seconds::duration(args.timeout);
-    let tls = args.tls.read()?;
-    let group = Group::of(&endpoint, tls.as_deref())?;
+    let group = Group::of(&access.endpoint, access.tls())?;
     let chosen = Chosen::of(&group.status_of(args.from)?)?;
     if let Some(refusal) = still_answers(&group.statuses(), &chosen) {
         return Err(refusal);
     }
-    let options = DriverOptions {
-        timeout,
-        tls: tls.clone(),
-        ..DriverOptions::default()
-    };
-    let client = Client::connect(&endpoint, options, Some(timeout)).map_err(CliError::connect)?;
+    let client = access.connect(timeout)?;
     let chosen = group.with_snapshot(chosen, &client, Instant::now() + timeout)?;
     if !args.yes {
         confirm(&chosen)?;

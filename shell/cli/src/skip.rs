@@ -1,12 +1,12 @@
 //! `quorate object skip`: the group leaves out a call at which its objects stand still.
 
 use crate::error::{CliError, code};
+use crate::group::GroupArgs;
 use crate::print;
 use crate::seconds;
 use crate::status;
-use crate::tls::TlsArgs;
 use clap::Args;
-use quorate_client::{Answer, CallCause, CallError, Client, DriverOptions, Endpoint, Operation};
+use quorate_client::{Answer, CallCause, CallError, Operation};
 use quorate_node::{PoisonCallStatus, StuckCallStatus, UNSAFE_SKIP_LOSES};
 use quorate_types::Slot;
 use serde_json::Value;
@@ -37,18 +37,11 @@ pub(crate) struct SkipArgs {
     /// Skip it although a replica may have executed it.
     #[arg(long = "unsafe")]
     is_unsafe: bool,
-    /// The group, for example quorate://127.0.0.1:7400.
-    #[arg(
-        long,
-        env = "QUORATE_ENDPOINT",
-        default_value = "quorate://127.0.0.1:7400"
-    )]
-    endpoint: String,
     /// Seconds to wait until the skip is decided.
     #[arg(long, default_value_t = 30.0, value_parser = seconds::span)]
     timeout: f64,
     #[command(flatten)]
-    tls: TlsArgs,
+    group: GroupArgs,
 }
 
 /// A call as it is named on the command line.
@@ -79,20 +72,18 @@ fn place(text: &str) -> Result<Named, String> {
 
 /// Runs the command.
 pub(crate) fn run(args: &SkipArgs, as_json: bool) -> Result<(), CliError> {
-    let endpoint: Endpoint = args.endpoint.parse().map_err(CliError::endpoint)?;
+    let access = args.group.read()?;
     let timeout = seconds::duration(args.timeout);
-    let tls = args.tls.read()?;
-    let seen = Seen(status::of_group(&endpoint, ANSWER_MAX, tls.as_deref())?);
+    let seen = Seen(status::of_group(
+        &access.endpoint,
+        ANSWER_MAX,
+        access.tls(),
+    )?);
     let slot = args.call.slot;
     let index = seen.index(args.call)?;
     // Where no node stands still at the call, nothing is forced: it may be skipped already.
     let is_unsafe = args.is_unsafe && seen.stands_still(slot, index);
-    let options = DriverOptions {
-        timeout,
-        tls: tls.clone(),
-        ..DriverOptions::default()
-    };
-    let client = Client::connect(&endpoint, options, Some(timeout)).map_err(CliError::connect)?;
+    let client = access.connect(timeout)?;
     let operation = Operation::Skip {
         slot: Slot(slot),
         index,
@@ -104,7 +95,8 @@ pub(crate) fn run(args: &SkipArgs, as_json: bool) -> Result<(), CliError> {
             return Err(CliError::failed("the node did not answer with a slot"));
         }
         Err(error) => {
-            let seen = status::of_group(&endpoint, ANSWER_MAX, tls.as_deref()).map_or(seen, Seen);
+            let seen =
+                status::of_group(&access.endpoint, ANSWER_MAX, access.tls()).map_or(seen, Seen);
             return Err(seen.refused(error, (slot, index), is_unsafe));
         }
     }

@@ -1,12 +1,12 @@
 //! `quorate snapshot`: every replica takes a snapshot at one agreed slot.
 
 use crate::error::{CliError, code};
+use crate::group::GroupArgs;
 use crate::print;
 use crate::seconds;
 use crate::status;
-use crate::tls::TlsArgs;
 use clap::Args;
-use quorate_client::{Answer, Client, DriverOptions, Endpoint, Operation, TlsClient, node_status};
+use quorate_client::{Answer, Client, Endpoint, Operation, TlsClient, node_status};
 use quorate_types::GroupId;
 use serde_json::Value;
 use std::time::{Duration, Instant};
@@ -26,37 +26,24 @@ const ASK_AGAIN: Duration = Duration::from_secs(2);
 /// Take a snapshot on every replica at one agreed slot, and print the slot once a majority holds the snapshot on disk.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct SnapshotArgs {
-    /// The group, for example quorate://127.0.0.1:7400.
-    #[arg(
-        long,
-        env = "QUORATE_ENDPOINT",
-        default_value = "quorate://127.0.0.1:7400"
-    )]
-    endpoint: String,
     /// Seconds to wait for the answer.
     #[arg(long, default_value_t = 10.0, value_parser = seconds::span, allow_negative_numbers = true)]
     timeout: f64,
     #[command(flatten)]
-    tls: TlsArgs,
+    group: GroupArgs,
 }
 
 /// Prints the slot once a majority holds the snapshot on its disks, each with the same digest.
 pub(crate) fn run(args: &SnapshotArgs, as_json: bool) -> Result<(), CliError> {
-    let endpoint: Endpoint = args.endpoint.parse().map_err(CliError::endpoint)?;
+    let access = args.group.read()?;
     let timeout = seconds::duration(args.timeout);
     let end = Instant::now() + timeout;
-    let tls = args.tls.read()?;
-    let options = DriverOptions {
-        timeout,
-        tls: tls.clone(),
-        ..DriverOptions::default()
-    };
-    let client = Client::connect(&endpoint, options, Some(timeout)).map_err(CliError::connect)?;
+    let client = access.connect(timeout)?;
     let mut slot = ask(&client)?;
     let mut asked = Instant::now();
-    let mut nodes = Nodes::of(&endpoint, tls.as_deref())?;
+    let mut nodes = Nodes::of(&access.endpoint, access.tls())?;
     loop {
-        let statuses = nodes.look(slot, tls.as_deref());
+        let statuses = nodes.look(slot, access.tls());
         match progress(&statuses, slot) {
             Progress::Durable => break,
             Progress::Failed(why) => return Err(CliError::failed(why)),

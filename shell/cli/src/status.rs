@@ -1,9 +1,9 @@
 //! `quorate status`: the view, who leads, and how far each node is.
 
 use crate::error::{CliError, code};
+use crate::group::{GroupArgs, USUAL_ENDPOINT};
 use crate::print;
 use crate::seconds;
-use crate::tls::TlsArgs;
 use clap::Args;
 use quorate_client::{ConnectError, Endpoint, NodeReport, TlsClient, node_status};
 use quorate_node::{DriftStatus, PoisonCallStatus, StuckCallStatus};
@@ -11,31 +11,24 @@ use quorate_types::GroupId;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// The endpoint of commands that name none.
-const USUAL_ENDPOINT: &str = "quorate://127.0.0.1:7400";
-
 /// Show a group's leader, and how far each node has decided and executed.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct StatusArgs {
-    /// The group, for example quorate://127.0.0.1:7400.
-    #[arg(
-        long,
-        env = "QUORATE_ENDPOINT",
-        default_value = "quorate://127.0.0.1:7400"
-    )]
-    endpoint: String,
     /// Seconds to wait for the answer of each node.
     #[arg(long, default_value_t = 2.0, value_parser = seconds::span, allow_negative_numbers = true)]
     timeout: f64,
     #[command(flatten)]
-    tls: TlsArgs,
+    group: GroupArgs,
 }
 
 /// Prints the status of the whole group; fails when no node answers.
 pub(crate) fn run(args: &StatusArgs, as_json: bool) -> Result<(), CliError> {
-    let endpoint: Endpoint = args.endpoint.parse().map_err(CliError::endpoint)?;
-    let tls = args.tls.read()?;
-    let document = of_group(&endpoint, seconds::duration(args.timeout), tls.as_deref())?;
+    let access = args.group.read()?;
+    let document = of_group(
+        &access.endpoint,
+        seconds::duration(args.timeout),
+        access.tls(),
+    )?;
     if as_json {
         print::line(document)?;
     } else {

@@ -1,0 +1,55 @@
+//! The group that a command is about: where its nodes are, and what this client shows them.
+
+use crate::error::CliError;
+use crate::tls::TlsArgs;
+use clap::Args;
+use quorate_client::{Client, DriverOptions, Endpoint, TlsClient};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The endpoint of commands that name none.
+pub(crate) const USUAL_ENDPOINT: &str = "quorate://127.0.0.1:7400";
+
+/// Options of every command about a group that runs.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct GroupArgs {
+    /// The group, for example quorate://127.0.0.1:7400.
+    #[arg(long, env = "QUORATE_ENDPOINT", default_value = USUAL_ENDPOINT)]
+    endpoint: String,
+    #[command(flatten)]
+    tls: TlsArgs,
+}
+
+/// A group as its options name it. No node was asked yet.
+pub(crate) struct GroupAccess {
+    /// Where its nodes are.
+    pub(crate) endpoint: Endpoint,
+    tls: Option<Arc<TlsClient>>,
+}
+
+impl GroupArgs {
+    /// Reads the endpoint and the certificates.
+    pub(crate) fn read(&self) -> Result<GroupAccess, CliError> {
+        Ok(GroupAccess {
+            endpoint: self.endpoint.parse().map_err(CliError::endpoint)?,
+            tls: self.tls.read()?,
+        })
+    }
+}
+
+impl GroupAccess {
+    /// The certificates, if there are any.
+    pub(crate) fn tls(&self) -> Option<&TlsClient> {
+        self.tls.as_deref()
+    }
+
+    /// A client of the group. It may take as long to connect as each of its calls may.
+    pub(crate) fn connect(&self, timeout: Duration) -> Result<Client, CliError> {
+        let options = DriverOptions {
+            timeout,
+            tls: self.tls.clone(),
+            ..DriverOptions::default()
+        };
+        Client::connect(&self.endpoint, options, Some(timeout)).map_err(CliError::connect)
+    }
+}

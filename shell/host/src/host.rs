@@ -1,7 +1,7 @@
 //! The host of a group's objects: calls, queries, snapshots and restores go in, [`HostEvent`]s come out.
 //!
-//! Work is done in the order in which it is handed in. Nothing here blocks: Rust objects execute at once,
-//! Python objects in a separate process. The host refuses nothing that the log decided: while the process
+//! Work is done in the order in which it is handed in. Nothing here blocks: Rust objects execute on
+//! the caller's thread, Python objects in a separate process. The host refuses nothing that the log decided: while the process
 //! is down, work waits until it is back.
 
 use crate::config::{HostConfig, HostedObject};
@@ -104,10 +104,11 @@ impl Host {
         }
     }
 
-    /// Sends what was handed in to where it is executed. Call once per turn, after the outputs.
+    /// Has what was handed in executed: Rust objects do it before this returns. Call after handing in work, and after sending what
+    /// does not depend on it.
     pub fn flush(&mut self) {
         match &mut self.objects {
-            Objects::InProcess(_) => {}
+            Objects::InProcess(objects) => objects.flush(),
             Objects::OtherProcess(objects) => objects.flush(),
         }
     }

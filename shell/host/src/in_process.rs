@@ -1,4 +1,4 @@
-//! Rust objects: executed at once, on the node's own thread.
+//! Rust objects: executed on the node's own thread, once it has sent what does not depend on them.
 //!
 //! Encoding and restoring happen on a side thread. While a restore runs, work waits in order.
 
@@ -24,9 +24,10 @@ pub(crate) struct InProcess {
     objects: LiveObjects,
     encoder: Encoder,
     events: Vec<HostEvent>,
-    /// The restore under way. Invariant: work waits only while this is `Some`.
+    /// The restore under way.
     restoring: Option<Slot>,
-    /// Bounded by the replica's execution window, which counts slots handed out and not answered.
+    /// What was handed in since the last flush, or waits for the restore. Bounded by the replica's execution window, which counts
+    /// slots handed out and not answered.
     waiting: VecDeque<Work>,
     /// Calls that are not executed; an entry goes with its slot.
     skips: BTreeSet<(Slot, u32)>,
@@ -68,10 +69,45 @@ impl InProcess {
     }
 
     pub(crate) fn execute(&mut self, slot: Slot, stamp: Stamp, calls: SlotCalls) {
-        if self.restoring.is_some() {
-            self.waiting.push_back(Work::Execute(slot, stamp, calls));
-            return;
+        self.waiting.push_back(Work::Execute(slot, stamp, calls));
+    }
+
+    /// A call that waits or comes next is not executed; one that was executed stays so.
+    pub(crate) fn skip(&mut self, slot: Slot, index: u32) {
+        // What was handed in before comes first.
+        self.flush();
+        if slot > self.executed {
+            self.skips.insert((slot, index));
         }
+    }
+
+    pub(crate) fn query(&mut self, read: ReadId, object: ObjectId, payload: Bytes) {
+        self.waiting.push_back(Work::Query(read, object, payload));
+    }
+
+    pub(crate) fn take_snapshot(&mut self, slot: Slot) {
+        self.waiting.push_back(Work::Snapshot(slot));
+    }
+
+    pub(crate) fn restore(&mut self, slot: Slot, images: Vec<ObjectImage>) {
+        self.waiting.push_back(Work::Restore(slot, images));
+    }
+
+    /// Does what waits, up to the next restore.
+    pub(crate) fn flush(&mut self) {
+        while self.restoring.is_none()
+            && let Some(work) = self.waiting.pop_front()
+        {
+            match work {
+                Work::Execute(slot, stamp, calls) => self.execute_now(slot, stamp, &calls),
+                Work::Query(read, object, payload) => self.query_now(read, object, &payload),
+                Work::Snapshot(slot) => self.freeze(slot),
+                Work::Restore(slot, images) => self.begin_restore(slot, images),
+            }
+        }
+    }
+
+    fn execute_now(&mut self, slot: Slot, stamp: Stamp, calls: &SlotCalls) {
         let mut outcomes = SlotOutcomes::default();
         for call in calls.iter() {
             outcomes.push(self.apply(slot, stamp, call));
@@ -79,13 +115,6 @@ impl InProcess {
         let outcomes = outcomes.take();
         self.executed = slot;
         self.events.push(HostEvent::Executed { slot, outcomes });
-    }
-
-    /// A call that waits or comes next is not executed; one that was executed stays so.
-    pub(crate) fn skip(&mut self, slot: Slot, index: u32) {
-        if slot > self.executed {
-            self.skips.insert((slot, index));
-        }
     }
 
     fn apply(&mut self, slot: Slot, stamp: Stamp, call: CallRef<'_>) -> Outcome {
@@ -106,12 +135,8 @@ impl InProcess {
         }
     }
 
-    pub(crate) fn query(&mut self, read: ReadId, object: ObjectId, payload: Bytes) {
-        if self.restoring.is_some() {
-            self.waiting.push_back(Work::Query(read, object, payload));
-            return;
-        }
-        let outcome = match (self.objects.get(&object), CallView::parse(&payload)) {
+    fn query_now(&mut self, read: ReadId, object: ObjectId, payload: &Bytes) {
+        let outcome = match (self.objects.get(&object), CallView::parse(payload)) {
             (Some(object), Ok(view)) => object.read(view),
             (Some(_), Err(mistake)) => mistake.into(),
             (None, _) => no_such_object(object),
@@ -120,11 +145,7 @@ impl InProcess {
         self.events.push(HostEvent::Queried { read, outcome });
     }
 
-    pub(crate) fn take_snapshot(&mut self, slot: Slot) {
-        if self.restoring.is_some() {
-            self.waiting.push_back(Work::Snapshot(slot));
-            return;
-        }
+    fn freeze(&mut self, slot: Slot) {
         let frozen = self
             .objects
             .iter()
@@ -142,11 +163,7 @@ impl InProcess {
         }
     }
 
-    pub(crate) fn restore(&mut self, slot: Slot, images: Vec<ObjectImage>) {
-        if self.restoring.is_some() {
-            self.waiting.push_back(Work::Restore(slot, images));
-            return;
-        }
+    fn begin_restore(&mut self, slot: Slot, images: Vec<ObjectImage>) {
         let job = EncoderJob::Restore {
             slot,
             specs: self.specs.clone(),
@@ -198,14 +215,7 @@ impl InProcess {
             }
             Err(reason) => self.events.push(HostEvent::RestoreFailed { slot, reason }),
         }
-        for work in std::mem::take(&mut self.waiting) {
-            match work {
-                Work::Execute(slot, stamp, calls) => self.execute(slot, stamp, calls),
-                Work::Query(read, object, payload) => self.query(read, object, payload),
-                Work::Snapshot(slot) => self.take_snapshot(slot),
-                Work::Restore(slot, images) => self.restore(slot, images),
-            }
-        }
+        self.flush();
     }
 }
 

@@ -40,6 +40,7 @@ fn next_events(host: &mut Host) -> Vec<HostEvent> {
         .unwrap();
     let mut events = Vec::new();
     loop {
+        host.flush();
         host.poll(&mut events);
         if !events.is_empty() {
             return events;

@@ -157,6 +157,8 @@ impl Node {
                 let dir = self.dir.clone();
                 return Err(NodeError::Conflict { dir, conflict });
             }
+            // What others and the log's thread wait for leaves before the objects take their time.
+            self.flush(now)?;
             self.host.flush();
             now = self.take_host(now);
             if !self.is_fed && self.outputs.is_empty() {
@@ -165,13 +167,18 @@ impl Node {
         }
         self.snapshots.agreed(self.replica.agreed_snapshot());
         self.answer_questions(now);
-        if let Some(journal) = &self.journal {
-            self.transport.set_commit(journal.newest_commit());
-        }
         if let Some(pasts) = self.transport.pasts_to_note(now)
             && self.snapshots.remember(pasts)
         {
             self.transport.pasts_noted(now);
+        }
+        self.flush(now)
+    }
+
+    /// Sends what is queued for clients and peers, and hands the log's thread what is to be written.
+    fn flush(&mut self, now: Time) -> Result<(), NodeError> {
+        if let Some(journal) = &self.journal {
+            self.transport.set_commit(journal.newest_commit());
         }
         // Answers leave after what they rest on is noted.
         if std::mem::take(&mut self.is_answering) || self.host.prints() {

@@ -164,3 +164,30 @@ class Wild:
     def add(self) -> int:
         self.calls += 1
         return self.calls
+
+
+class Link:
+    def __init__(self, value: int, following: Link | None) -> None:
+        self.value = value
+        self.following = following
+
+
+class Chain:
+    """A list in which each object knows the next one."""
+
+    def __init__(self) -> None:
+        self.head: Link | None = None
+        self.length = 0
+
+    def push(self, *values: int) -> int:
+        for value in values:
+            self.head = Link(value, self.head)
+        self.length += len(values)
+        return self.length
+
+    def total(self) -> int:
+        link, total = self.head, 0
+        while link is not None:
+            total += link.value
+            link = link.following
+        return total

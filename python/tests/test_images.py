@@ -105,7 +105,7 @@ def test_an_image_that_restores_to_another_state_fails_when_it_is_taken(tmp_path
 class Nested:
     def __init__(self) -> None:
         self.inside: list[Any] = []
-        for _ in range(5000):
+        for _ in range(1_000_001):
             self.inside = [self.inside]
 
 

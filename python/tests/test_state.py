@@ -129,11 +129,3 @@ def test_a_class_outside_of_the_allowed_packages_is_not_made() -> None:
     hostile = b"\xd9\xea\x70\x83\x69os.system\xd9\xea\x61\x81\x62ls\xf6"
     with pytest.raises(quorate.MalformedValue, match="gone"):
         _native.load_state(hostile)
-
-
-def test_a_long_chain_is_refused_and_not_a_crash() -> None:
-    bank = Bank()
-    for _ in range(100_000):
-        bank.loop = [bank.loop]
-    with pytest.raises(quorate.UnsupportedValue, match="nesting"):
-        _native.dump_state(bank)

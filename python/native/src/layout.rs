@@ -43,16 +43,19 @@ pub(crate) const TAG_LAID_FROZEN_SET: u64 = 60_019;
 pub(crate) const TAG_NAN: u64 = 60_020;
 
 /// Levels of nesting of a travelling value.
-pub(crate) const VALUE_DEPTH_MAX: u32 = 64;
+pub(crate) const VALUE_DEPTH_MAX: usize = 64;
 /// The same in items of CBOR: a level may be a tag, its content, and a map in that.
-pub(crate) const VALUE_ITEM_DEPTH_MAX: u32 = 3 * VALUE_DEPTH_MAX;
+pub(crate) const VALUE_ITEM_DEPTH_MAX: usize = 3 * VALUE_DEPTH_MAX;
 /// Bytes of a travelling value, where writing ends: more than any node takes, so that a value is not written
 /// whole which refers to a large part of itself a million times.
 pub(crate) const VALUE_BYTES_MAX: usize = 16 << 20;
 /// Bytes of an integer in a travelling value.
 pub(crate) const INTEGER_BYTES_MAX: usize = 64 << 10;
-/// Levels of nesting of a state: a level costs below 1 KiB of the 8 MiB stack.
-pub(crate) const STATE_DEPTH_MAX: u32 = 4_000;
+/// Levels of nesting of a state. A level costs about 100 bytes while it is written or read, and nothing of the thread's
+/// stack; what makes new levels for ever, such as a `__getstate__` that nests its own result, ends here.
+pub(crate) const STATE_DEPTH_MAX: usize = 1_000_000;
+/// The same in what is open while a state is read.
+pub(crate) const STATE_ITEM_DEPTH_MAX: usize = 3 * STATE_DEPTH_MAX;
 /// Values inside one travelling value.
 pub(crate) const VALUE_ITEMS_MAX: u32 = 1 << 20;
 

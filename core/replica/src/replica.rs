@@ -391,7 +391,10 @@ impl<O: Ordering> Replica<O> {
             Effect::Conflict(conflict) => out.push(Output::Conflict(conflict)),
             Effect::NeedSnapshot { upto } => self.need_snapshot(now, upto, out),
             Effect::Refuse { command, refusal } => self.refused(command, refusal, out),
-            Effect::Discard { upto, base } => out.push(Output::Discard { upto, base }),
+            Effect::Discard { upto, base } => {
+                self.log_told(&base);
+                out.push(Output::Discard { upto, base });
+            }
         }
     }
 

@@ -9,7 +9,7 @@ use crate::limits::HEAL_EVERY;
 use crate::local::clients::refuse;
 use crate::local::reset::OwnReset;
 use crate::{Output, Replica};
-use quorate_ordering::{Mark, Ordering};
+use quorate_ordering::{Entry, Mark, Ordering, Record};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{Ask, CommandId, Digest, Persistence, Refusal, Slot, Time};
 
@@ -41,8 +41,8 @@ pub(crate) struct ObjectsStanding {
     /// Whether the node's file of the quarantine exists. It stays until the log is trimmed for the snapshot that
     /// healed: until then a restart may begin with an older snapshot of this node.
     is_noted: bool,
-    /// The newest write when the log was told of that snapshot.
-    told_after: Option<Mark>,
+    /// The agreed snapshot that the log was last told to begin with, and the newest write by then.
+    told: Option<(Slot, Mark)>,
     /// When a replica that differs asks for a checkpoint again.
     pub(crate) checkpoint_at: Option<Time>,
     /// The operator's reset through which frozen objects have to come. Invariant: set only with [`Quarantine::Frozen`].
@@ -187,26 +187,41 @@ impl<O: Ordering> Replica<O> {
             state: None,
             healed: Some(slot),
             is_noted: true,
-            told_after: None,
+            told: self.quarantine.told,
             checkpoint_at: None,
             reset: None,
         };
     }
 
-    /// At the end of a turn: the log is told by now to begin with the snapshot at `stable`. Once that is on disk, the next start
-    /// begins with it, and the note goes. What is written after it is on disk later.
+    /// The log is told to begin with these records. It is not while it is damaged, however much is trimmed meanwhile.
+    pub(crate) fn log_told(&mut self, base: &[Record]) {
+        let mut entries = base.iter().map(|record| &record.entry);
+        let agreed = entries.find_map(|entry| match entry {
+            Entry::Agreed { slot, .. } => Some(*slot),
+            _ => None,
+        });
+        self.quarantine.told = agreed
+            .map(|slot| (slot, self.written))
+            .or(self.quarantine.told);
+    }
+
+    /// At the end of a turn: once it is on disk that the log begins with the snapshot that healed or a later one, the next start
+    /// begins with that, and the note goes. What is written after it is on disk later.
     pub(crate) fn tend_note(&mut self, out: &mut Vec<Output<O::Message>>) {
-        let stable = self.agreement.trimmed();
-        let keeps_nothing = self.config.view.persistence == Persistence::Memory;
+        let begins = match self.config.view.persistence {
+            Persistence::Memory => Some(self.agreement.trimmed()),
+            Persistence::Disk => {
+                let told = self.quarantine.told;
+                told.filter(|(_, after)| self.durable > *after)
+                    .map(|(slot, _)| slot)
+            }
+        };
         let standing = &mut self.quarantine;
-        let Some(slot) = standing.healed.filter(|slot| *slot <= stable) else {
+        let Some(slot) = standing.healed.filter(|slot| Some(*slot) <= begins) else {
             return;
         };
-        if !standing.is_noted {
-            return;
-        }
-        let told = *standing.told_after.get_or_insert(self.written);
-        if keeps_nothing || self.durable > told {
+        // The file has room for one quarantine: while there is one, it notes that.
+        if standing.is_noted && !standing.is_set() {
             standing.is_noted = false;
             out.push(Output::Healed { slot });
         }

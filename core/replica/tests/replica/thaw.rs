@@ -5,7 +5,7 @@ use crate::world::{Objects, World, id, meta, refused, view};
 use quorate_ordering::{Effect, Entry, Mark, Record};
 use quorate_replica::{Input, Output, Quarantine, Remembered, ReplicaConfig};
 use quorate_types::{
-    Ask, Ballot, Body, Digest, Duration, NodeId, Persistence, Refusal, Slot, ToClient,
+    Ask, Ballot, Body, Digest, Duration, NodeId, Persistence, Refusal, SessionId, Slot, ToClient,
 };
 
 /// All nodes start again, with their snapshots at these slots and notes.
@@ -166,10 +166,9 @@ fn a_replica_that_knows_of_a_majority_without_it_decides_nothing() {
     }
 }
 
-/// Claim rp-53.
-#[test]
-fn the_note_of_a_freeze_stays_until_what_replaces_it_is_on_disk() {
-    let (mut world, _, slot) = frozen();
+/// Frozen nodes with logs on disks, the end of whose reset in the slot that is returned is not on disk yet.
+fn thawed_on_disk() -> (World, SessionId, Slot) {
+    let (mut world, session, slot) = frozen();
     let noted = Some(Quarantine::Frozen { slot });
     let nodes = std::mem::take(&mut world.nodes);
     for (at, node) in nodes.iter().enumerate() {
@@ -192,20 +191,73 @@ fn the_note_of_a_freeze_stays_until_what_replaces_it_is_on_disk() {
     let at = reset(&mut world, 0, 0);
     world.pass(Duration::from_millis(2_500));
     assert_eq!(world.nodes[1].replica.status().frozen, None);
-    let healed = (1, Output::Healed { slot: at });
-    assert!(!world.seen.contains(&healed));
-    let entry = Entry::Promise {
-        ballot: Ballot::default(),
-    };
+    assert!(!world.seen.contains(&(1, Output::Healed { slot: at })));
+    (world, session, at)
+}
+
+fn record(entry: Entry) -> Record {
     let view = quorate_types::ViewId {
         group: quorate_types::GroupId(1),
         number: quorate_types::ViewNumber(1),
     };
-    let record = Record { view, entry };
-    let mark = Mark(4);
-    world.effect(1, Effect::Persist { mark, record });
-    world.end_turn(1);
-    assert!(!world.seen.contains(&healed));
-    world.input(1, Input::Persisted { mark });
+    Record { view, entry }
+}
+
+/// The log of node `at` is told to begin with the snapshot at `slot`.
+fn tell_log(world: &mut World, at: usize, slot: Slot) {
+    let digest = Digest::default();
+    let base = vec![record(Entry::Agreed { slot, digest })];
+    world.effect(at, Effect::Discard { upto: slot, base });
+    world.end_turn(at);
+}
+
+/// Node `at` writes something, and then that is on disk.
+fn write(world: &mut World, at: usize, mark: Mark) {
+    let ballot = Ballot::default();
+    let record = record(Entry::Promise { ballot });
+    world.effect(at, Effect::Persist { mark, record });
+    world.end_turn(at);
+    world.input(at, Input::Persisted { mark });
+}
+
+/// Claim rp-53.
+#[test]
+fn the_note_of_a_freeze_stays_until_what_replaces_it_is_on_disk() {
+    let (mut world, _, slot) = thawed_on_disk();
+    let healed = (1, Output::Healed { slot });
+    write(&mut world, 1, Mark(4));
+    assert!(
+        !world.seen.contains(&healed),
+        "a damaged log keeps its begin"
+    );
+    tell_log(&mut world, 1, slot.previous());
+    write(&mut world, 1, Mark(5));
+    assert!(!world.seen.contains(&healed), "that is an earlier snapshot");
+    tell_log(&mut world, 1, slot);
+    assert!(!world.seen.contains(&healed), "that is not on disk");
+    write(&mut world, 1, Mark(6));
     assert!(world.seen.contains(&healed));
+}
+
+/// Claim rp-53.
+#[test]
+fn the_note_of_a_freeze_stays_when_that_of_an_earlier_one_may_go() {
+    let (mut world, session, _) = thawed_on_disk();
+    for at in 0..3 {
+        world.nodes[at].objects.state = at as u64;
+    }
+    world.call(0, 6, id(session, 9), "c");
+    let slot = world.checkpoint(0);
+    let quarantine = Quarantine::Frozen { slot };
+    for at in 0..3 {
+        let noted = (at, Output::Quarantined(quarantine));
+        assert!(world.seen.contains(&noted), "n{at}");
+    }
+    world.seen.clear();
+    tell_log(&mut world, 1, slot);
+    write(&mut world, 1, Mark(4));
+    world.pass(Duration::from_millis(2_500));
+    assert_eq!(world.nodes[1].replica.status().frozen, Some(slot));
+    let forgotten = |(_, output): &(usize, _)| matches!(output, Output::Healed { .. });
+    assert!(!world.seen.iter().any(forgotten), "{:?}", world.seen);
 }

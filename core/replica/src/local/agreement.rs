@@ -5,6 +5,7 @@
 //! The log is trimmed below a slot when a majority holds the agreed snapshot durably.
 
 use crate::limits::{REPORT_EVERY, REPORTS_PER_REPLICA, SNAPSHOTS_KEPT};
+use crate::objects::snapshots::Weight;
 use crate::{Output, PeerMessage, Replica, ReplicaMessage, Snapshots};
 use quorate_ordering::{Event, Lane, Ordering};
 use quorate_types::zoo::{Plant, planted};
@@ -37,10 +38,19 @@ pub(crate) struct Agreement {
     kept: Option<(Slot, Digest)>,
     stable: Slot,
     /// The stable snapshot for which the log is to be trimmed, once no linked replica lags a little behind it.
-    untrimmed: Option<(Slot, Digest)>,
+    untrimmed: Option<Untrimmed>,
     /// The newest snapshot for which the log may be trimmed.
     trimmed: Slot,
     report_at: Option<Time>,
+}
+
+/// A stable snapshot for which the log is not trimmed yet.
+#[derive(Clone, Copy, Debug)]
+struct Untrimmed {
+    slot: Slot,
+    digest: Digest,
+    /// Where the log is kept from: at the first snapshot since the last trim. A newer one does not prolong the wait.
+    since: Weight,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -370,7 +380,12 @@ impl<O: Ordering> Replica<O> {
         if is_held && slot > self.agreement.stable {
             self.agreement.stable = slot;
             self.checkpoints.became_stable(slot);
-            self.agreement.untrimmed = Some((slot, digest));
+            let before = self.agreement.untrimmed.map(|waiting| waiting.since);
+            self.agreement.untrimmed = Some(Untrimmed {
+                slot,
+                digest,
+                since: before.unwrap_or(self.checkpoints.at_stable()),
+            });
         }
         self.tend_trim();
     }
@@ -378,13 +393,18 @@ impl<O: Ordering> Replica<O> {
     /// Trims the log for the newest stable snapshot. A linked replica that does not hold it yet may lack slots before it, and would
     /// have to fetch it. Where that is dear, it is waited for until the log has grown by half an image.
     pub(crate) fn tend_trim(&mut self) {
-        let Some((slot, digest)) = self.agreement.untrimmed else {
+        let Some(Untrimmed {
+            slot,
+            digest,
+            since,
+        }) = self.agreement.untrimmed
+        else {
             return;
         };
         let holders = self.agreement.holders(slot);
         let mut others = self.other_replicas().iter();
         let is_waited_for = others.any(|node| !holders.contains(node) && self.is_linked(node));
-        if is_waited_for && self.may_trim_later() {
+        if is_waited_for && self.may_trim_later(since) {
             return;
         }
         self.agreement.untrimmed = None;
@@ -392,14 +412,14 @@ impl<O: Ordering> Replica<O> {
         self.raise(Event::Trimmable { slot, digest });
     }
 
-    /// Whether the log may keep what a stable snapshot covers for a while.
-    fn may_trim_later(&self) -> bool {
+    /// Whether the log may keep what a stable snapshot covers for a while; it is kept since then.
+    fn may_trim_later(&self, since: Weight) -> bool {
         let Snapshots::Every(policy) = self.config.snapshots else {
             return false;
         };
         let image = self.agreement.own.map_or(0, |own| own.bytes);
         image >= policy.bytes_dear
-            && self.log_after_stable() < image / 2
+            && self.log_after(policy, since) < image / 2
             && self.has_plenty_of_room()
             && !self.quarantine.is_set()
     }

@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 
 /// The total weight of the log since this node started, when a checkpoint was decided.
 #[derive(Clone, Copy, Debug, Default)]
-struct Weight {
+pub(crate) struct Weight {
     commands: u64,
     bytes: u64,
     slots: u64,
@@ -94,6 +94,11 @@ impl Checkpoints {
         }
     }
 
+    /// The log up to the newest stable snapshot.
+    pub(crate) fn at_stable(&self) -> Weight {
+        self.trimmed
+    }
+
     /// The objects' state must not be kept: drops the snapshot that is being taken.
     pub(crate) fn forget_own(&mut self) {
         self.taking = None;
@@ -108,9 +113,10 @@ impl<O: Ordering> Replica<O> {
             || total.commands - trimmed.commands >= self.config.log_commands_max
     }
 
-    /// Bytes of the log after the newest stable snapshot.
-    pub(crate) fn log_after_stable(&self) -> u64 {
-        self.checkpoints.total.bytes - self.checkpoints.trimmed.bytes
+    /// What the log counts since `then`: a slot of few bytes takes room too.
+    pub(crate) fn log_after(&self, policy: CheckpointPolicy, then: Weight) -> u64 {
+        let total = self.checkpoints.total;
+        (total.bytes - then.bytes).max((total.slots - then.slots) * policy.slot_bytes)
     }
 
     /// At the end of a turn: the leader asks for a checkpoint when one is due, and every node when its disk needs one.
@@ -151,8 +157,7 @@ impl<O: Ordering> Replica<O> {
 
     /// What the log since the last checkpoint counts.
     fn log_bytes(&self, policy: CheckpointPolicy) -> u64 {
-        let (total, last) = (self.checkpoints.total, self.checkpoints.last);
-        (total.bytes - last.bytes).max((total.slots - last.slots) * policy.slot_bytes)
+        self.log_after(policy, self.checkpoints.last)
     }
 
     /// Submits a checkpoint unless one is being ordered.

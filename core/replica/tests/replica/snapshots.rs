@@ -120,6 +120,20 @@ fn the_log_of_a_dear_image_waits_for_no_link_that_is_down_and_for_half_an_image_
     assert!(trimmable(&world).contains(&(0, slot)));
 }
 
+#[test]
+fn the_log_of_a_dear_image_waits_no_longer_where_snapshots_follow_each_other() {
+    let (mut world, session, _) = one_lags(IMAGE_BYTES / 2);
+    let text = "a".repeat(IMAGE_BYTES as usize / 8);
+    for sequence in 1..=8 {
+        world.call(0, 5, id(session, sequence), &text);
+        let slot = world.checkpoint(0);
+        assert_eq!(world.nodes[0].replica.status().stable, slot);
+    }
+    let of_first = |(at, _): &&(usize, Slot)| *at == 0;
+    let trimmed = trimmable(&world);
+    assert!(trimmed.iter().any(|trim| of_first(&trim)), "{trimmed:?}");
+}
+
 /// Claim rp-15.
 #[test]
 fn a_replica_that_differs_from_the_majority_stops_serving_and_says_where() {

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import type_checkers
 
 from quorate import _commands, _local
 
@@ -123,6 +124,63 @@ def test_strict_checkers_accept_a_written_client_and_its_user(shop: Path) -> Non
     command = [sys.executable, "-m", "mypy", "--strict", "ledger_client.py", "user.py"]
     told = subprocess.run(command, cwd=shop, capture_output=True, text=True, check=False)
     assert told.returncode == 0, told.stdout
+
+
+TYPED_USER = """
+from ledger_client import aconnect, connect
+
+import quorate
+
+with connect("quorate://a:1") as ledger:
+    reveal_type(ledger.add(7))
+    reveal_type(quorate.gather(quorate.submit(ledger.add, 7)))
+    reveal_type(ledger.newest)
+    ledger.add("seven")
+    ledger.total("mean")
+    quorate.submit(ledger.add, "seven")
+
+
+async def later() -> None:
+    async with aconnect("quorate://a:1") as ledger:
+        reveal_type(await ledger.add(7))
+        reveal_type(await ledger.newest)
+        count, total = await quorate.agather(ledger.add(7), ledger.total())
+        reveal_type(count)
+        reveal_type(total)
+        await ledger.add("seven")
+        await quorate.agather(ledger.add(at=7))
+"""
+WRONG = (
+    'ledger.add("seven")',
+    'ledger.total("mean")',
+    'quorate.submit(ledger.add, "seven")',
+    'await ledger.add("seven")',
+    "await quorate.agather(ledger.add(at=7))",
+)
+REVEALED = ["int", "list[int]", "int", "int", "int", "int", "float | None"]
+
+
+def test_mypy_sees_the_class_through_a_written_client_also_in_asyncio(shop: Path) -> None:
+    (shop / "user.py").write_text(TYPED_USER)
+    command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "user.py"]
+    told = subprocess.run(command, cwd=shop, capture_output=True, text=True, check=False).stdout.splitlines()
+    revealed = [line.split('"')[1].replace("builtins.", "") for line in told if "Revealed type" in line]
+    assert revealed == REVEALED, told
+    lines = TYPED_USER.splitlines()
+    wrong = [lines[int(line.split(":")[1]) - 1].strip() for line in told if "error:" in line]
+    assert list(dict.fromkeys(wrong)) == list(WRONG), told
+
+
+def test_pyright_sees_the_class_through_a_written_client_also_in_asyncio(shop: Path) -> None:
+    (shop / "user.py").write_text(TYPED_USER)
+    told = type_checkers.pyright(shop, "ledger_client.py", "user.py")
+    assert told.revealed == REVEALED, told
+    assert list(dict.fromkeys(line for _, line in told.errors)) == list(WRONG), told
+
+
+def test_pyright_has_nothing_against_a_written_client_and_its_user(shop: Path) -> None:
+    (shop / "user.py").write_text(USER)
+    assert type_checkers.pyright(shop, "ledger_client.py", "user.py") == type_checkers.Told()
 
 
 def test_a_written_client_copies_signatures_and_leaves_open_what_is_foreign(shop: Path) -> None:

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+import type_checkers
 
 import quorate
 from quorate import _errors, _native, testing
@@ -109,6 +110,7 @@ def test_the_module_runs_the_program_with_this_interpreter(
     assert told == f"{sys.executable} status -o json\n"
 
 
+SAID_TWICE = ("reportUnknownMemberType", "reportUnusedImport")
 TYPED = """
 import quorate
 from concurrent.futures import Future
@@ -178,6 +180,21 @@ def test_editors_and_checkers_see_the_class_through_the_proxy(tmp_path: Path) ->
     ], told
     errors = [line.rpartition("[")[2].rstrip("]") for line in told.splitlines() if "error:" in line]
     assert errors == ["arg-type", "attr-defined", "arg-type", "arg-type"], told
+
+
+def test_pyright_sees_the_class_through_a_proxy_and_through_what_gathers_its_calls(tmp_path: Path) -> None:
+    (tmp_path / "typed.py").write_text(TYPED)
+    told = type_checkers.pyright(tmp_path, "typed.py")
+    assert told.revealed == [
+        *("int", "str", "list[int]", "Account", "int", "Future[int]", "Account", "list[int]", "int", "str"),
+        *("Account", "Account"),
+    ], told
+    assert [error for error in told.errors if error[0] not in SAID_TWICE] == [
+        ("reportArgumentType", 'account.deposit("ten")'),
+        ("reportAttributeAccessIssue", "account.withdraw(1)"),
+        ("reportArgumentType", 'quorate.submit(account.deposit, "ten")'),
+        ("reportArgumentType", 'quorate.options(account, level="fresh")'),
+    ], told
 
 
 def test_private_names_and_attributes_are_refused_before_anything_is_sent() -> None:

@@ -7,6 +7,7 @@
 use crate::limits::LINE_RETRY_MIN;
 use crate::local::clients::{opened_in, refuse, reply};
 use crate::local::internal::Purpose;
+use crate::local::waiting::Line;
 use crate::objects::pipeline::{Calls, Work};
 use crate::replicated::kept::Freed;
 use crate::replicated::poison::{Death, Report};
@@ -17,8 +18,8 @@ use crate::{Output, Replica};
 use quorate_ordering::Ordering;
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{
-    Ask, Batch, Body, CallPlace, Command, CommandId, Refusal, SecretHash, SessionId, Slot, Stamp,
-    ToClient,
+    Ask, Batch, Body, CallPlace, Command, CommandId, ObjectId, Refusal, SecretHash, SessionId,
+    Slot, Stamp, ToClient, Value,
 };
 use std::ops::Range;
 
@@ -143,7 +144,7 @@ impl<O: Ordering> Replica<O> {
                 unreachable!("a run holds calls");
             };
             let sequence = command.id.sequence;
-            let print = fingerprint(*object, payload);
+            let print = print_of(line.as_deref(), sequence, *object, payload);
             let met = match &mut session {
                 None => Err(Refusal::SessionExpired),
                 Some(_) if object.0 as usize >= objects => Err(Refusal::NoSuchObject),
@@ -417,9 +418,15 @@ impl<O: Ordering> Replica<O> {
     }
 }
 
+/// The fingerprint of a decided call: computed before, if it was submitted here.
+fn print_of(line: Option<&Line>, sequence: u64, object: ObjectId, payload: &Value) -> u64 {
+    let known = line.and_then(|line| line.fingerprint(sequence, object, payload));
+    known.unwrap_or_else(|| fingerprint(object, payload))
+}
+
 /// The submission was decided; its callers now wait for the outcome.
 fn continue_waiting(
-    line: &mut Option<&mut crate::local::waiting::Line>,
+    line: &mut Option<&mut Line>,
     sequence: u64,
     fingerprint: u64,
     landed: &mut usize,

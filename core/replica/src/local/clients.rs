@@ -235,7 +235,7 @@ impl<O: Ordering> Replica<O> {
             Joined::Later => Ok(()),
             Joined::First => {
                 if admission == Admission::New {
-                    self.waiting.submitted(id.session, id.sequence);
+                    self.waiting.submitted(id, object, payload.clone());
                     self.turn.push(Command {
                         id,
                         acknowledged,

@@ -5,7 +5,7 @@
 //! wait is kept: a second submission could be refused although the first is not.
 
 use crate::limits::{CALLS_IN_FLIGHT, SESSION_WINDOW, WAITERS_PER_CALL};
-use quorate_types::{ConnectionId, SessionId};
+use quorate_types::{CommandId, ConnectionId, ObjectId, SessionId, Value};
 use std::collections::{BTreeMap, VecDeque};
 
 /// All calls of this node's clients that have no answer yet.
@@ -31,7 +31,8 @@ struct Wait {
     connection: Option<ConnectionId>,
     /// Retries on other connections.
     others: Vec<ConnectionId>,
-    is_submitted: bool,
+    /// The call, if it was submitted here and is neither decided nor refused. The fingerprint is its own.
+    submitted: Option<(ObjectId, Value)>,
 }
 
 /// The result of adding a wait.
@@ -86,10 +87,10 @@ impl Waiting {
     }
 
     /// Notes that the call of a [`Joined::First`] is submitted.
-    pub(crate) fn submitted(&mut self, session: SessionId, sequence: u64) {
-        let line = self.lines.get_mut(&session).expect("somebody waits");
-        let wait = line.wait_mut(sequence).expect("somebody waits");
-        wait.is_submitted = true;
+    pub(crate) fn submitted(&mut self, id: CommandId, object: ObjectId, payload: Value) {
+        let line = self.lines.get_mut(&id.session).expect("somebody waits");
+        let wait = line.wait_mut(id.sequence).expect("somebody waits");
+        wait.submitted = Some((object, payload));
         self.in_flight += 1;
     }
 
@@ -119,7 +120,7 @@ impl Waiting {
         let Some(mut line) = self.lines.remove(&session) else {
             return Vec::new();
         };
-        self.in_flight -= line.waits.iter().filter(|wait| wait.is_submitted).count();
+        self.in_flight -= line.submitted();
         line.take_all()
     }
 
@@ -155,9 +156,7 @@ impl Waiting {
 
     pub(crate) fn check(&self) {
         let lines = self.lines.values();
-        let submitted: usize = lines
-            .map(|line| line.waits.iter().filter(|wait| wait.is_submitted).count())
-            .sum();
+        let submitted: usize = lines.map(Line::submitted).sum();
         assert_eq!(submitted, self.in_flight);
         for line in self.lines.values() {
             assert!(line.waits.front().is_some_and(|wait| !wait.is_idle()));
@@ -192,17 +191,37 @@ impl Line {
         self.waits.get_mut(usize::try_from(offset).ok()?)
     }
 
+    /// Submissions that are neither decided nor refused.
+    fn submitted(&self) -> usize {
+        let waits = self.waits.iter();
+        waits.filter(|wait| wait.submitted.is_some()).count()
+    }
+
+    /// The fingerprint of a decided call that is this node's own submission, by the memory of its payload: it is not read again.
+    pub(crate) fn fingerprint(
+        &self,
+        sequence: u64,
+        object: ObjectId,
+        payload: &Value,
+    ) -> Option<u64> {
+        let offset = sequence.checked_sub(self.first)?;
+        let wait = self.waits.get(usize::try_from(offset).ok()?)?;
+        let (to, own) = wait.submitted.as_ref()?;
+        let is_same = *to == object && own.as_ptr_range() == payload.as_ptr_range();
+        is_same.then_some(wait.fingerprint)
+    }
+
     /// The command is decided: returns whether this node had submitted it.
     pub(crate) fn decided(&mut self, sequence: u64, fingerprint: u64) -> bool {
         self.wait_mut(sequence)
             .filter(|wait| wait.fingerprint == fingerprint)
-            .is_some_and(|wait| std::mem::take(&mut wait.is_submitted))
+            .is_some_and(|wait| wait.submitted.take().is_some())
     }
 
     /// Ordering refused the command: returns whether this node had submitted it.
     pub(crate) fn refused(&mut self, sequence: u64) -> bool {
         self.wait_mut(sequence)
-            .is_some_and(|wait| std::mem::take(&mut wait.is_submitted))
+            .is_some_and(|wait| wait.submitted.take().is_some())
     }
 
     /// Ends the wait for a command with this fingerprint; tells each connection.
@@ -256,7 +275,7 @@ impl Line {
 
 impl Wait {
     fn is_idle(&self) -> bool {
-        self.connection.is_none() && !self.is_submitted
+        self.connection.is_none() && self.submitted.is_none()
     }
 
     fn has(&self, connection: ConnectionId) -> bool {
@@ -282,5 +301,32 @@ impl Wait {
             .take()
             .into_iter()
             .chain(self.others.drain(..))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_memory_that_was_submitted_has_the_known_fingerprint() {
+        let (session, object) = (SessionId(1), ObjectId(0));
+        let id = CommandId {
+            session,
+            sequence: 7,
+        };
+        let payload = Value::from(vec![1; 100]);
+        let mut waiting = Waiting::default();
+        waiting.join(session, 7, 42, ConnectionId(1));
+        waiting.submitted(id, object, payload.clone());
+        let line = waiting.line(session).expect("somebody waits");
+        assert_eq!(line.fingerprint(7, object, &payload), Some(42));
+        assert_eq!(line.fingerprint(7, ObjectId(1), &payload), None);
+        assert_eq!(line.fingerprint(7, object, &payload.slice(1..)), None);
+        assert_eq!(line.fingerprint(8, object, &payload), None);
+        let copy = Value::copy_from_slice(&payload);
+        assert_eq!(line.fingerprint(7, object, &copy), None);
+        assert!(line.decided(7, 42), "it was submitted here");
+        assert_eq!(line.fingerprint(7, object, &payload), None);
     }
 }

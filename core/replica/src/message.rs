@@ -24,11 +24,15 @@ pub enum ReplicaMessage {
     KeepAlive {
         /// The session.
         session: SessionId,
+        /// Rises with each keepalive that the sender forwards, over its starts too.
+        number: u64,
     },
     /// From the leader: the keepalive counts.
     KeptAlive {
         /// The session.
         session: SessionId,
+        /// The number of the keepalive: a late answer says nothing about another one.
+        number: u64,
         /// Whether the session is open; if not, it is expired or about to expire.
         is_alive: bool,
     },

@@ -126,7 +126,7 @@ impl<O: Ordering> Replica<O> {
             closes: BTreeSet::new(),
             internals: Internals::new(config.own, config.boot),
             reads: Reads::default(),
-            expiry: Expiry::default(),
+            expiry: Expiry::new(config.boot),
             checkpoints: Checkpoints::default(),
             agreement: Agreement::default(),
             quarantine: ObjectsStanding::default(),

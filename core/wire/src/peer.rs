@@ -122,13 +122,19 @@ const TRAIL: u8 = 11;
 // Longer than a screen: one arm a message.
 fn put_replica(buf: &mut BytesMut, message: &ReplicaMessage) {
     match message {
-        ReplicaMessage::KeepAlive { session } => {
+        ReplicaMessage::KeepAlive { session, number } => {
             buf.put_u8(KEEP_ALIVE);
             put_session(buf, *session);
+            buf.put_u64_le(*number);
         }
-        ReplicaMessage::KeptAlive { session, is_alive } => {
+        ReplicaMessage::KeptAlive {
+            session,
+            number,
+            is_alive,
+        } => {
             buf.put_u8(KEPT_ALIVE);
             put_session(buf, *session);
+            buf.put_u64_le(*number);
             put_flag(buf, *is_alive);
         }
         ReplicaMessage::Durable {
@@ -196,9 +202,11 @@ fn take_replica(r: &mut Reader<'_>) -> Result<ReplicaMessage, WireError> {
     match r.u8("replica message")? {
         KEEP_ALIVE => Ok(ReplicaMessage::KeepAlive {
             session: take_session(r)?,
+            number: r.counter("keepalive number")?,
         }),
         KEPT_ALIVE => Ok(ReplicaMessage::KeptAlive {
             session: take_session(r)?,
+            number: r.counter("keepalive number")?,
             is_alive: r.flag("life")?,
         }),
         DURABLE => Ok(ReplicaMessage::Durable {

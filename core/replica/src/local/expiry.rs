@@ -19,12 +19,24 @@ use quorate_types::{
 use std::collections::{BTreeMap, VecDeque};
 
 /// The signs of life that this node knows as the leader, and those it forwarded to the leader.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Expiry {
     /// This node's own leadership, while it lasts.
     term: Option<Term>,
-    /// Keepalives that this node forwarded, and the connections that wait for the answer.
-    forwarded: BTreeMap<SessionId, ConnectionId>,
+    /// Keepalives that this node forwarded without an answer.
+    forwarded: BTreeMap<SessionId, Forwarded>,
+    /// Of the newest keepalive that was forwarded: the start in the high bits, a count in the low 32.
+    number: u64,
+}
+
+/// A connection that waits for answers to keepalives that were forwarded.
+#[derive(Debug)]
+struct Forwarded {
+    waiter: ConnectionId,
+    /// The first one without an answer. Answers to earlier ones may be copies, or for a connection that ended, and say
+    /// nothing about this one.
+    first: u64,
+    last: u64,
 }
 
 #[derive(Debug)]
@@ -44,6 +56,47 @@ struct Term {
 }
 
 impl Expiry {
+    /// Numbers of keepalives that earlier starts forwarded are below those of this one.
+    pub(crate) fn new(boot: u64) -> Expiry {
+        Expiry {
+            term: None,
+            forwarded: BTreeMap::new(),
+            number: boot << 32,
+        }
+    }
+
+    /// The number under which a keepalive of this connection is forwarded.
+    fn forward(&mut self, session: SessionId, waiter: ConnectionId) -> u64 {
+        self.number += 1;
+        let number = self.number;
+        let waits = self.forwarded.get_mut(&session);
+        if let Some(waits) = waits.filter(|waits| waits.waiter == waiter) {
+            waits.last = number;
+        } else {
+            let waits = Forwarded {
+                waiter,
+                first: number,
+                last: number,
+            };
+            self.forwarded.insert(session, waits);
+        }
+        number
+    }
+
+    /// The connection whose keepalive had this number, if it waits for the answer.
+    fn answered(&mut self, session: SessionId, number: u64) -> Option<ConnectionId> {
+        let waits = self.forwarded.get_mut(&session)?;
+        if !(waits.first..=waits.last).contains(&number) {
+            return None;
+        }
+        let waiter = waits.waiter;
+        waits.first = number + 1;
+        if number == waits.last {
+            self.forwarded.remove(&session);
+        }
+        Some(waiter)
+    }
+
     pub(crate) fn lead_refused(&mut self) {
         if let Some(term) = &mut self.term {
             term.is_lead_submitted = false;
@@ -85,7 +138,7 @@ impl Expiry {
 
     /// The connection ended: it needs no answer to a keepalive any more.
     pub(crate) fn disconnected(&mut self, connection: ConnectionId) {
-        self.forwarded.retain(|_, waiter| *waiter != connection);
+        self.forwarded.retain(|_, waits| waits.waiter != connection);
     }
 
     pub(crate) fn next_wake(&self) -> Option<Time> {
@@ -237,11 +290,11 @@ impl<O: Ordering> Replica<O> {
             refuse(out, connection, Ask::Session(session), Refusal::Overloaded);
             return;
         }
-        self.expiry.forwarded.insert(session, connection);
+        let number = self.expiry.forward(session, connection);
         out.push(Output::Send {
             to: NodeSet::only(leader),
             lane: Lane::Urgent,
-            message: PeerMessage::Replica(ReplicaMessage::KeepAlive { session }),
+            message: PeerMessage::Replica(ReplicaMessage::KeepAlive { session, number }),
         });
     }
 
@@ -259,10 +312,14 @@ impl<O: Ordering> Replica<O> {
         let is_alive = self.replicated.sessions.session(session).is_some();
         match keeper {
             Keeper::Client(connection) => kept_alive(connection, session, is_alive, out),
-            Keeper::Peer(node) => out.push(Output::Send {
+            Keeper::Peer(node, number) => out.push(Output::Send {
                 to: NodeSet::only(node),
                 lane: Lane::Urgent,
-                message: PeerMessage::Replica(ReplicaMessage::KeptAlive { session, is_alive }),
+                message: PeerMessage::Replica(ReplicaMessage::KeptAlive {
+                    session,
+                    number,
+                    is_alive,
+                }),
             }),
         }
     }
@@ -271,10 +328,11 @@ impl<O: Ordering> Replica<O> {
     pub(crate) fn forwarded_keepalive_answered(
         &mut self,
         session: SessionId,
+        number: u64,
         is_alive: bool,
         out: &mut Vec<Output<O::Message>>,
     ) {
-        if let Some(connection) = self.expiry.forwarded.remove(&session) {
+        if let Some(connection) = self.expiry.answered(session, number) {
             kept_alive(connection, session, is_alive, out);
         }
     }

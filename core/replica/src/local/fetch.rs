@@ -118,12 +118,17 @@ impl<O: Ordering> Replica<O> {
         out: &mut Vec<Output<O::Message>>,
     ) {
         match message {
-            ReplicaMessage::KeepAlive { session } => {
-                self.keepalive(now, session, crate::local::reads::Keeper::Peer(from), out);
+            ReplicaMessage::KeepAlive { session, number } => {
+                let keeper = crate::local::reads::Keeper::Peer(from, number);
+                self.keepalive(now, session, keeper, out);
             }
-            ReplicaMessage::KeptAlive { session, is_alive } => {
+            ReplicaMessage::KeptAlive {
+                session,
+                number,
+                is_alive,
+            } => {
                 if self.leader() == Some(from) {
-                    self.forwarded_keepalive_answered(session, is_alive, out);
+                    self.forwarded_keepalive_answered(session, number, is_alive, out);
                 }
             }
             ReplicaMessage::Durable {

@@ -23,8 +23,8 @@ pub(crate) struct Read {
 pub(crate) enum Keeper {
     /// A client connected here.
     Client(ConnectionId),
-    /// A replica that forwarded it.
-    Peer(NodeId),
+    /// A replica that forwarded it, and the number that it gave it.
+    Peer(NodeId, u64),
 }
 
 /// How a group learns its barrier.

@@ -229,6 +229,7 @@ fn a_forwarded_keepalive_that_is_lost_can_be_sent_again() {
     assert_eq!(keep_alive(&mut world, 1, session), [kept]);
     let stray = PeerMessage::Replica(quorate_replica::ReplicaMessage::KeptAlive {
         session,
+        number: 1 << 32 | 1,
         is_alive: false,
     });
     world.input(
@@ -240,6 +241,38 @@ fn a_forwarded_keepalive_that_is_lost_can_be_sent_again() {
         },
     );
     assert_eq!(world.take_told(5), [], "only the leader is believed");
+}
+
+#[test]
+fn a_copy_of_an_answer_acknowledges_no_later_keepalive() {
+    let mut world = world(2);
+    let session = world.open(1, 5);
+    let kept = || ToClient::KeptAlive { session };
+    assert_eq!(keep_alive(&mut world, 1, session), [kept()]);
+    let answer = |number: u64| quorate_replica::Input::Peer {
+        from: quorate_types::NodeId(0),
+        link: quorate_types::LinkEpoch(1),
+        message: PeerMessage::Replica(quorate_replica::ReplicaMessage::KeptAlive {
+            session,
+            number: (1 << 32) | number,
+            is_alive: true,
+        }),
+    };
+    world.nodes[0].is_cut = true;
+    assert_eq!(keep_alive(&mut world, 1, session), []);
+    assert_eq!(keep_alive(&mut world, 1, session), []);
+    world.input(1, answer(1));
+    assert_eq!(
+        world.take_told(5),
+        [],
+        "the leader has not heard the later one"
+    );
+    world.input(1, answer(2));
+    assert_eq!(world.take_told(5), [kept()]);
+    world.input(1, answer(2));
+    assert_eq!(world.take_told(5), []);
+    world.input(1, answer(3));
+    assert_eq!(world.take_told(5), [kept()]);
 }
 
 /// Claim rp-27.

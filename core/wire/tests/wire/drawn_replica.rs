@@ -9,9 +9,11 @@ pub(crate) fn replica_message(draw: &mut Draw) -> ReplicaMessage {
     match draw.below(11) {
         0 => ReplicaMessage::KeepAlive {
             session: session(draw),
+            number: counter(draw),
         },
         1 => ReplicaMessage::KeptAlive {
             session: session(draw),
+            number: counter(draw),
             is_alive: draw.flag(),
         },
         2 => ReplicaMessage::Durable {

@@ -315,12 +315,16 @@ pub(crate) fn replica() -> Vec<Sample> {
     [
         (
             "replica_keep_alive",
-            ReplicaMessage::KeepAlive { session: SESSION },
+            ReplicaMessage::KeepAlive {
+                session: SESSION,
+                number: 81,
+            },
         ),
         (
             "replica_kept_alive",
             ReplicaMessage::KeptAlive {
                 session: SESSION,
+                number: 81,
                 is_alive: true,
             },
         ),

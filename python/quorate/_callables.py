@@ -232,7 +232,8 @@ def _call_name(made_by: Any) -> str:
     owner = getattr(made_by, "__self__", None)
     if isinstance(owner, type):
         return f"{_names.name_of(owner)}.{made_by.__name__}"
-    return f"{made_by.__module__}.{made_by.__qualname__}"
+    module = made_by.__module__
+    return f"{_names.home_of(module) if isinstance(module, str) else module}.{made_by.__qualname__}"
 
 
 def _callable_of(name: str) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import _random
 import array
+import ast
 import collections
 import datetime
 import functools
@@ -172,6 +173,7 @@ _RAISED = (
 
 ROOTS: dict[type, Root] = {
     object: Root(_nothing, object.__new__),
+    ast.AST: Root(_nothing, ast.AST.__new__),
     int: Root(lambda v: (int.__int__(v),), int.__new__),
     float: Root(lambda v: (float.__float__(v),), float.__new__),
     complex: Root(_fields_of("real", "imag"), complex.__new__),

@@ -57,7 +57,16 @@ def allow_package(module: str) -> None:
 
 def package_of(cls: type) -> str:
     """The top package of a class."""
-    return cls.__module__.partition(".")[0]
+    return home_of(cls.__module__).partition(".")[0]
+
+
+def home_of(module: str) -> str:
+    """Where a module is loaded that calls itself so: some C extensions leave their package out."""
+    if module in sys.modules:
+        return module
+    beneath = f".{module}"
+    homes = (name for name in sorted(sys.modules) if name.endswith(beneath) and is_allowed_module(name))
+    return next(homes, module)
 
 
 def packages() -> set[str]:
@@ -93,7 +102,7 @@ def values_of(module_name: str, module: types.ModuleType) -> Iterator[tuple[str,
 
 def name_of(cls: type) -> str:
     """The name of a class on the wire."""
-    return f"{cls.__module__}.{cls.__qualname__}"
+    return f"{home_of(cls.__module__)}.{cls.__qualname__}"
 
 
 def is_allowed(cls: type) -> bool:
@@ -168,6 +177,8 @@ def _own(module: Any, path: list[str]) -> Any:
         type(found).__name__ == "cython_function_or_method"
     )
     is_own = (isinstance(found, type) or is_function) and (
-        (found.__module__, found.__qualname__) == (module.__name__, ".".join(path))
+        found.__qualname__ == ".".join(path)
+        and isinstance(found.__module__, str)
+        and home_of(found.__module__) == module.__name__
     )
     return found if is_own else None

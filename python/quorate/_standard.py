@@ -6,6 +6,7 @@ with it: no file, no socket, no running thread.
 
 from __future__ import annotations
 
+import ast
 import collections
 import dataclasses
 import datetime
@@ -249,6 +250,11 @@ _CLASSES = frozenset(
         *("ipaddress.IPv4Address", "ipaddress.IPv6Address", "ipaddress.IPv4Network", "ipaddress.IPv6Network"),
         *("ipaddress.IPv4Interface", "ipaddress.IPv6Interface", "datetime.datetime", "_weakrefset.WeakSet"),
         *("_thread._local",),
+        *(
+            f"ast.{name}"
+            for name, node in vars(ast).items()
+            if isinstance(node, type) and issubclass(node, ast.AST)
+        ),
     )
 )
 """Classes that say with __reduce__ how they are made, and are kept by their fields all the same."""
@@ -318,14 +324,18 @@ _MODULES = frozenset(
 _BUILTINS = frozenset(
     [
         "abs",
+        "aiter",
         "all",
+        "anext",
         "any",
         "ascii",
         "bin",
         "callable",
         "chr",
+        "dir",
         "divmod",
         "format",
+        "hasattr",
         "hash",
         "hex",
         "id",

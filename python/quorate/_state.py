@@ -68,7 +68,7 @@ def _take_apart(value: Any, cls: type) -> Parts | str:
     standard = _standard.class_name(cls)
     if standard is not None:
         return _instance(value, cls, standard)
-    is_ours = _names.is_allowed_module(cls.__module__) or _names.is_allowed(cls)
+    is_ours = _names.is_allowed_module(_names.package_of(cls)) or _names.is_allowed(cls)
     if not is_ours and not _standard.is_harmless_module(cls.__module__):
         return _not_allowed(cls)
     name = _names.name_of(cls)

@@ -249,3 +249,14 @@ def test_annotations_of_functions_in_functions_are_kept() -> None:
     handle.__annotations__["own"] = Holder
     before = dict(handle.__annotations__)
     assert copy_of([handle])[0].__annotations__ == before
+
+
+@pytest.mark.parametrize("function", [hasattr, dir, aiter, anext])
+def test_builtin_functions_that_touch_only_their_arguments_are_kept(function: Any) -> None:
+    assert _native.load_state(_native.dump_state([function]))[0] is function
+
+
+@pytest.mark.parametrize("function", [eval, exec, compile, open, __import__, globals, getattr, setattr])
+def test_builtin_functions_that_run_code_or_touch_the_machine_are_refused(function: Any) -> None:
+    with pytest.raises(quorate.UnsupportedValue, match="is not supported"):
+        _native.dump_state([function])

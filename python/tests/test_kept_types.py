@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import _thread
 import array
+import ast
 import collections
+import copyreg
 import datetime
 import functools
 import itertools
 import queue
 import sqlite3
+import sys
+import types
 from decimal import Decimal
 from typing import Any
 
@@ -269,3 +273,42 @@ def test_the_base_that_keeps_content_in_c_is_found_by_the_size_of_instances() ->
     assert _content.root_of(type(itertools.chain())) is None
     partial = grown(Later(max, 1))
     assert _content.ROOTS[functools.partial].items(partial) == [max, (1,), {}]  # type: ignore[misc]
+
+
+class Unshown:
+    """Stands for a class of a C extension that its module does not show."""
+
+    __slots__ = ("word",)
+    word: str
+
+
+def make_unshown(word: str) -> Unshown:
+    made = Unshown()
+    made.word = word
+    return made
+
+
+def test_an_instance_is_kept_whose_extension_leaves_out_the_package_that_it_lies_in(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # As `regex` does: its patterns are of a class `_regex.Pattern`, which no module has.
+    extension = types.ModuleType("outer_package._extension")
+    monkeypatch.setattr(extension, "make_unshown", make_unshown, raising=False)
+    for one in (Unshown, make_unshown):
+        monkeypatch.setattr(one, "__module__", "_extension")
+    monkeypatch.setitem(copyreg.dispatch_table, Unshown, lambda one: (make_unshown, (one.word,)))
+    with pytest.raises(quorate.UnsupportedValue, match="its package is not allowed"):
+        _native.dump_state([make_unshown("a")])
+    monkeypatch.setitem(sys.modules, "outer_package._extension", extension)
+    _names.allow_package("outer_package")
+    image = _native.dump_state([make_unshown("a")])
+    assert b"outer_package._extension.make_unshown" in image
+    assert _native.load_state(image)[0].word == "a"
+
+
+def test_a_syntax_tree_is_kept() -> None:
+    tree = ast.parse("def f(x):\n    if x: raise ValueError(1)\n    return [y for y in x]\n")
+    image = _native.dump_state(tree)
+    restored = _native.load_state(image)
+    assert ast.dump(restored, include_attributes=True) == ast.dump(tree, include_attributes=True)
+    assert _native.dump_state(restored) == image

@@ -20,7 +20,8 @@ const ANSWER_MAX: Duration = Duration::from_millis(500);
 /// Nodes that did not answer are asked again in every so many looks.
 const SILENT_EVERY: u32 = 32;
 
-/// After so long without a replica that holds the snapshot, another one is asked for.
+/// After so long without a replica that holds the snapshot, another one is asked for; then after twice as long, and so on,
+/// for a replica that is still writing the one before leaves it out.
 const ASK_AGAIN: Duration = Duration::from_secs(2);
 
 /// Take a snapshot on every replica at one agreed slot, and print the slot once a majority holds the snapshot on disk.
@@ -39,31 +40,32 @@ pub(crate) fn run(args: &SnapshotArgs, as_json: bool) -> Result<(), CliError> {
     let timeout = seconds::duration(args.timeout);
     let end = Instant::now() + timeout;
     let client = access.connect(timeout)?;
-    let mut slot = ask(&client)?;
-    let mut asked = Instant::now();
+    // Any that is taken from here on will do: one that was asked for again may be of a later slot than the one that comes.
+    let wanted = ask(&client)?;
+    let (mut asked, mut patience) = (Instant::now(), ASK_AGAIN);
     let mut nodes = Nodes::of(&access.endpoint, access.tls())?;
-    loop {
-        let statuses = nodes.look(slot, access.tls());
-        match progress(&statuses, slot) {
-            Progress::Durable => break,
+    let slot = loop {
+        let statuses = nodes.look(wanted, access.tls());
+        match progress(&statuses, wanted) {
+            Progress::Durable(slot) => break slot,
             Progress::Failed(why) => return Err(CliError::failed(why)),
             // Replicas that were busy with an earlier snapshot leave one out.
-            Progress::Nowhere if asked.elapsed() >= ASK_AGAIN => {
-                slot = ask(&client)?;
-                asked = Instant::now();
+            Progress::Nowhere if asked.elapsed() >= patience => {
+                ask(&client)?;
+                (asked, patience) = (Instant::now(), 2 * patience);
             }
             Progress::Nowhere | Progress::Somewhere => {}
         }
         if Instant::now() >= end {
             let text = format!(
-                "no majority held the snapshot of slot {slot} within {timeout:?}; it may still be written"
+                "no majority held the snapshot of slot {wanted} within {timeout:?}; it may still be written"
             );
             return Err(CliError::with_code(code::OUTCOME_UNKNOWN, text).advise(
                 "see in `quorate status` whether a majority has it, or give it a longer --timeout",
             ));
         }
         std::thread::sleep(LOOK_EVERY);
-    }
+    };
     if as_json {
         print::line(serde_json::json!({"slot": slot}))
     } else {
@@ -126,8 +128,8 @@ impl Nodes {
 /// How far a snapshot is.
 #[derive(PartialEq, Eq, Debug)]
 enum Progress {
-    /// A majority holds it.
-    Durable,
+    /// A majority holds it, or one of this later slot.
+    Durable(u64),
     /// So many replicas failed that no majority can.
     Failed(String),
     /// Some replica holds it.
@@ -136,8 +138,9 @@ enum Progress {
 }
 
 fn progress(statuses: &[Value], slot: u64) -> Progress {
-    if statuses.iter().any(|node| reached(&node["stable"], slot)) {
-        return Progress::Durable;
+    let stable = statuses.iter().filter_map(|node| node["stable"].as_u64());
+    if let Some(stable) = stable.max().filter(|stable| *stable >= slot) {
+        return Progress::Durable(stable);
     }
     let failed: Vec<String> = (statuses.iter())
         .map(|node| (node, &node["snapshot_failed"]))
@@ -183,7 +186,8 @@ mod tests {
         let one = [node(1, 9, 4, None), node(2, 4, 4, None)];
         assert_eq!(progress(&one, 9), Progress::Somewhere);
         assert_eq!(progress(&one, 10), Progress::Nowhere);
-        assert_eq!(progress(&[node(1, 9, 9, None)], 9), Progress::Durable);
+        assert_eq!(progress(&[node(1, 9, 9, None)], 9), Progress::Durable(9));
+        assert_eq!(progress(&[node(1, 12, 11, None)], 9), Progress::Durable(11));
         assert_eq!(progress(&[], 9), Progress::Nowhere);
     }
 

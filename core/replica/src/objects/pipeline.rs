@@ -350,4 +350,27 @@ mod tests {
         assert_eq!(pipeline.backlog(), 5);
         assert!(queued(slots).shed(upto, applied, 0), "however small it is");
     }
+
+    #[test]
+    fn calls_that_the_objects_hold_count_as_backlog_and_the_first_of_them_is_open() {
+        let slots = (BACKLOG_BYTES >> 20) as u64 + 1;
+        let mut pipeline = queued(slots);
+        for _ in 0..2 {
+            let Some(Work::Calls(calls)) = pipeline.next() else {
+                panic!("the objects may have two slots");
+            };
+            pipeline.hand(calls);
+        }
+        let call = |slot, index| CallPlace {
+            slot: Slot(slot),
+            index,
+        };
+        assert!(pipeline.open_call(call(1, 0)).is_some());
+        assert!(
+            pipeline.open_call(call(2, 0)).is_none(),
+            "it is not reached"
+        );
+        assert!(pipeline.open_call(call(1, 1)).is_none(), "no such call");
+        assert!(pipeline.shed(Slot(slots), Slot(slots), 0));
+    }
 }

@@ -569,4 +569,20 @@ mod tests {
         assert_eq!(calls.died(replicas, report(one, kept), Death::First), []);
         assert_eq!(calls.died(replicas, report(other, kept), Death::First), []);
     }
+
+    #[test]
+    fn words_of_operators_cover_the_slots_from_the_first_call_to_the_newest_word() {
+        let place = |slot| CallPlace {
+            slot: Slot(slot),
+            index: 0,
+        };
+        let mut calls = PoisonCalls::default();
+        assert!(!calls.is_forced_over(Slot(0)));
+        calls.forces(place(4), Slot(6));
+        calls.forces(place(7), Slot(9));
+        let covered: Vec<u64> = (0..12)
+            .filter(|slot| calls.is_forced_over(Slot(*slot)))
+            .collect();
+        assert_eq!(covered, [4, 5, 6, 7, 8, 9]);
+    }
 }

@@ -3,7 +3,7 @@
 use crate::world::{IMAGE_BYTES, World, call, id, payload, refused};
 use quorate_ordering::LinkState;
 use quorate_replica::{
-    CheckpointPolicy, Input, Output, PeerMessage, Quarantine, ReplicaMessage, Snapshots,
+    CheckpointPolicy, DiskRoom, Input, Output, PeerMessage, Quarantine, ReplicaMessage, Snapshots,
 };
 use quorate_types::{
     Ask, Body, Digest, Duration, FromClient, LinkEpoch, NodeId, ReadLevel, Refusal, SessionId,
@@ -118,6 +118,16 @@ fn the_log_of_a_dear_image_waits_for_no_link_that_is_down_and_for_half_an_image_
         world.call(0, 5, id(session, sequence), &text);
     }
     assert!(trimmable(&world).contains(&(0, slot)));
+}
+
+#[test]
+fn the_log_of_a_dear_image_waits_for_nobody_where_a_disk_is_short_of_room() {
+    let (mut world, _, slot) = one_lags(IMAGE_BYTES / 2);
+    assert_eq!(trimmable(&world), []);
+    let room = DiskRoom::Scarce;
+    world.input(0, Input::Storage { room });
+    world.run();
+    assert_eq!(trimmable(&world), [(0, slot)]);
 }
 
 #[test]

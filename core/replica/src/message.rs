@@ -100,4 +100,11 @@ pub enum ReplicaMessage {
         /// The slot asked for.
         slot: Slot,
     },
+    /// The sender's objects differ, and it finds no agreed snapshot: at slots after `after` and up to `upto` it has no say.
+    NoSay {
+        /// The last slot that its objects have executed.
+        after: Slot,
+        /// It takes over no state before this slot.
+        upto: Slot,
+    },
 }

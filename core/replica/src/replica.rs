@@ -13,6 +13,7 @@ use crate::local::expiry::Expiry;
 use crate::local::fetch::Fetch;
 use crate::local::internal::Internals;
 use crate::local::line::PlaceLine;
+use crate::local::no_say::NoSay;
 use crate::local::poison::{EarlierDeaths, EarlierLives, OwnPoison};
 use crate::local::quarantine::ObjectsStanding;
 use crate::local::reads::Reads;
@@ -82,6 +83,7 @@ pub struct Replica<O: Ordering> {
     pub(crate) checkpoints: Checkpoints,
     pub(crate) agreement: Agreement,
     pub(crate) quarantine: ObjectsStanding,
+    pub(crate) no_say: NoSay,
     /// The newest write; none in memory mode.
     pub(crate) written: Mark,
     /// The newest write that is durable.
@@ -130,6 +132,7 @@ impl<O: Ordering> Replica<O> {
             checkpoints: Checkpoints::default(),
             agreement: Agreement::default(),
             quarantine: ObjectsStanding::default(),
+            no_say: NoSay::default(),
             written: Mark::default(),
             durable: Mark::default(),
             drift: Drift::default(),
@@ -214,6 +217,7 @@ impl<O: Ordering> Replica<O> {
                     self.clocks.tell_again();
                 }
                 self.drift.link_changed(peer);
+                self.no_say.link_changed(peer);
                 self.fetch_link_changed(now, peer, state, out);
                 self.order(now, Event::Link { peer, state }, out);
             }

@@ -118,6 +118,7 @@ const CLOCK: u8 = 8;
 const ROOM: u8 = 9;
 const OUTCOMES: u8 = 10;
 const TRAIL: u8 = 11;
+const NO_SAY: u8 = 12;
 
 // Longer than a screen: one arm a message.
 fn put_replica(buf: &mut BytesMut, message: &ReplicaMessage) {
@@ -195,6 +196,11 @@ fn put_replica(buf: &mut BytesMut, message: &ReplicaMessage) {
             buf.put_u8(NO_SNAPSHOT);
             put_slot(buf, *slot);
         }
+        ReplicaMessage::NoSay { after, upto } => {
+            buf.put_u8(NO_SAY);
+            put_slot(buf, *after);
+            put_slot(buf, *upto);
+        }
     }
 }
 
@@ -244,6 +250,10 @@ fn take_replica(r: &mut Reader<'_>) -> Result<ReplicaMessage, WireError> {
         CHUNK => take_chunk(r),
         NO_SNAPSHOT => Ok(ReplicaMessage::NoSnapshot {
             slot: take_slot(r)?,
+        }),
+        NO_SAY => Ok(ReplicaMessage::NoSay {
+            after: take_slot(r)?,
+            upto: take_slot(r)?,
         }),
         tag => Err(WireError::UnknownTag {
             what: "replica message",

@@ -146,6 +146,15 @@ impl Agreement {
             .collect()
     }
 
+    /// The newest slot at which two replicas reported different digests.
+    pub(crate) fn newest_difference(&self) -> Option<Slot> {
+        let mut digests: BTreeMap<Slot, Digest> = BTreeMap::new();
+        let reports = self.reports.values().flatten();
+        let odd = reports
+            .filter(|report| *digests.entry(report.slot).or_insert(report.digest) != report.digest);
+        odd.map(|report| report.slot).max()
+    }
+
     /// Removes all reports of `node`.
     pub(crate) fn forget(&mut self, node: NodeId) {
         self.reports.remove(&node);
@@ -237,24 +246,27 @@ impl Agreement {
 }
 
 /// Judges what `view`'s replicas took at one slot. A replica that is stuck before the slot, at a call that another survived, has
-/// no say until it reports this slot.
+/// no say until it reports this slot, and those past the call make the majority. A replica that differs and is `silent` is not
+/// waited for, but the majority is one of all.
 pub(crate) fn verdict<D: Ord + Copy>(
     view: &View,
-    stuck: NodeSet,
+    (stuck, silent): (NodeSet, NodeSet),
     digest_of: impl Fn(NodeId) -> Option<D>,
 ) -> MajorityVerdict<D> {
     let mut counts: BTreeMap<D, usize> = BTreeMap::new();
-    let mut heard = 0;
+    let mut unheard = 0;
     let mut voters = 0;
     for node in view.replicas.iter() {
-        let digest = digest_of(node);
-        voters += usize::from(digest.is_some() || !stuck.contains(node));
-        let Some(digest) = digest else { continue };
-        heard += 1;
-        *counts.entry(digest).or_default() += 1;
+        if let Some(digest) = digest_of(node) {
+            voters += 1;
+            *counts.entry(digest).or_default() += 1;
+        } else if !stuck.contains(node) {
+            voters += 1;
+            unheard += usize::from(!silent.contains(node));
+        }
     }
     let most = counts.into_iter().max_by_key(|(_, count)| *count);
-    let (unheard, majority) = (voters - heard, voters / 2 + 1);
+    let majority = voters / 2 + 1;
     match most {
         Some((digest, count)) if count >= majority => MajorityVerdict::Agreed(digest),
         Some((digest, _)) if planted(Plant::TrimByOne) || planted(Plant::DigestOfOne) => {
@@ -337,6 +349,7 @@ impl<O: Ordering> Replica<O> {
         if self.agreement.report_of(from, report.slot).is_none() {
             self.fetch_missed(report.slot);
         }
+        self.no_say.reported(from, report.slot);
         self.agreement.note(from, report);
         self.judge(now, report.slot, out);
         self.fetch_reported(now, from, report.slot, out);
@@ -353,13 +366,13 @@ impl<O: Ordering> Replica<O> {
         }
     }
 
-    fn judge(&mut self, now: Time, slot: Slot, out: &mut Vec<Output<O::Message>>) {
-        let stuck = self.replicated.poison.stuck(slot);
+    pub(crate) fn judge(&mut self, now: Time, slot: Slot, out: &mut Vec<Output<O::Message>>) {
+        let absent = (self.replicated.poison.stuck(slot), self.without_say(slot));
         let digest_of = |node| self.agreement.report_of(node, slot).map(|own| own.digest);
         // Up to a reset it is the operator who has judged.
         let verdict = match slot <= self.replicated.reset.slot() {
             true => MajorityVerdict::Open,
-            false => verdict(&self.config.view, stuck, digest_of),
+            false => verdict(&self.config.view, absent, digest_of),
         };
         match verdict {
             MajorityVerdict::Agreed(digest) => self.agreed(now, slot, digest, out),

@@ -243,8 +243,8 @@ impl<O: Ordering> Replica<O> {
             let Some(at_slot) = digest_of(self.config.own) else {
                 continue;
             };
-            let stuck = self.replicated.poison.stuck(slot);
-            match verdict(&self.config.view, stuck, digest_of) {
+            let absent = (self.replicated.poison.stuck(slot), self.without_say(slot));
+            match verdict(&self.config.view, absent, digest_of) {
                 MajorityVerdict::Agreed(agreed) if agreed == at_slot => {
                     let odd = differences.iter().filter(|(_, first)| first.slot <= slot);
                     for (&node, &first) in odd {

@@ -164,8 +164,12 @@ impl<O: Ordering> Replica<O> {
             } => self.chunk(now, from, slot, offset, total, data, out),
             ReplicaMessage::NoSnapshot { .. } => {
                 if self.fetch.waits_for(from) {
+                    self.no_say.is_refused(from);
                     self.was_no_help(now, out);
                 }
+            }
+            ReplicaMessage::NoSay { after, upto } => {
+                self.peer_has_no_say(now, from, (after, upto), out);
             }
         }
     }
@@ -210,6 +214,7 @@ impl<O: Ordering> Replica<O> {
             self.ask_another(now, out);
         } else {
             self.fetch.pause(now);
+            self.tell_no_say(now, out);
         }
     }
 
@@ -243,6 +248,7 @@ impl<O: Ordering> Replica<O> {
 
     fn ask(&mut self, now: Time, peer: NodeId, needed: Slot, out: &mut Vec<Output<O::Message>>) {
         let before = self.fetch.last.replace(peer);
+        self.no_say.asks(peer, self.agreement.newest_difference());
         let resumed = match self.fetch.state {
             State::Pulling {
                 slot,
@@ -359,10 +365,14 @@ impl<O: Ordering> Replica<O> {
             .iter()
             .filter(|node| holders.contains(*node))
             .collect();
+        // A round asks those that reported one first, and then the others: they may not have reported it here.
         let candidates = if known.is_empty() {
             others.iter().collect()
-        } else {
+        } else if self.fetch.refusals < known.len() || known.len() == others.len() {
             known
+        } else {
+            let unknown = others.iter().filter(|node| !holders.contains(*node));
+            unknown.collect()
         };
         let leader = self.leader();
         let mut order: Vec<NodeId> = candidates;
@@ -542,16 +552,19 @@ impl<O: Ordering> Replica<O> {
             .retain(|_, asked| now.since(*asked) < FETCHER_PATIENCE);
         let has_place =
             self.fetch.serving.len() < FETCHERS || self.fetch.serving.contains_key(&from);
-        match self.servable(slot, offset) {
-            Some((slot, digest)) if has_place => {
+        let servable = self.servable(slot, offset);
+        if let Some((slot, digest)) = servable
+            && offset == 0
+        {
+            out.push(Output::Send {
+                to: NodeSet::only(from),
+                lane: Lane::Bulk,
+                message: PeerMessage::Replica(ReplicaMessage::Agreed { slot, digest }),
+            });
+        }
+        match servable {
+            Some((slot, _)) if has_place => {
                 self.fetch.serving.insert(from, now);
-                if offset == 0 {
-                    out.push(Output::Send {
-                        to: NodeSet::only(from),
-                        lane: Lane::Bulk,
-                        message: PeerMessage::Replica(ReplicaMessage::Agreed { slot, digest }),
-                    });
-                }
                 out.push(Output::SendChunk {
                     to: from,
                     slot,

@@ -13,6 +13,7 @@ pub(crate) mod expiry;
 pub(crate) mod fetch;
 pub(crate) mod internal;
 pub(crate) mod line;
+pub(crate) mod no_say;
 pub(crate) mod poison;
 pub(crate) mod quarantine;
 pub(crate) mod reads;

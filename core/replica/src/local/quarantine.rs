@@ -163,6 +163,7 @@ impl<O: Ordering> Replica<O> {
 
     /// Executes nothing more, so that the next agreed snapshot is ahead of the objects, and fetches it.
     fn begin_to_heal(&mut self, now: Time, out: &mut Vec<Output<O::Message>>) {
+        self.no_say.begin();
         self.pipeline.hold(self.replicated.applied);
         self.checkpoints.forget_own();
         self.quarantine.checkpoint_at = Some(now);
@@ -228,10 +229,12 @@ impl<O: Ordering> Replica<O> {
     }
 
     /// This node's snapshot at `slot` is the majority's, and its objects have exactly this state: the node
-    /// stopped after it had installed the snapshot and before it had recorded that it healed.
+    /// stopped after it had installed the snapshot and before it had recorded that it healed. Who has promised to have no say
+    /// after this slot waits for a later one.
     pub(crate) fn found_right(&mut self, slot: Slot) {
         let held = self.pipeline.handed_out(self.replicated.applied);
-        if self.quarantine.is_diverged() && held == slot && !self.fetch.is_installing() {
+        let may_heal = !self.fetch.is_installing() && !self.no_say.is_promised();
+        if self.quarantine.is_diverged() && held == slot && may_heal {
             self.pipeline.release();
             self.fetch.done();
             self.heal(slot);

@@ -7,6 +7,7 @@ mod clocks;
 mod drift;
 mod fetching;
 mod kept;
+mod no_say;
 mod ownership;
 mod poison;
 mod reads;

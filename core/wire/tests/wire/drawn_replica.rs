@@ -6,7 +6,7 @@ use quorate_replica::{DiskRoom, OutcomeHash, OutcomeStep, OutcomeTrail, ReplicaM
 use quorate_types::{Digest, Slot, Wall};
 
 pub(crate) fn replica_message(draw: &mut Draw) -> ReplicaMessage {
-    match draw.below(11) {
+    match draw.below(12) {
         0 => ReplicaMessage::KeepAlive {
             session: session(draw),
             number: counter(draw),
@@ -52,6 +52,10 @@ pub(crate) fn replica_message(draw: &mut Draw) -> ReplicaMessage {
         9 => ReplicaMessage::Trail {
             asks: draw.flag(),
             trail: Box::new(trail(draw)),
+        },
+        10 => ReplicaMessage::NoSay {
+            after: slot(draw),
+            upto: slot(draw),
         },
         _ => ReplicaMessage::NoSnapshot { slot: slot(draw) },
     }

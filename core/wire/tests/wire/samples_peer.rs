@@ -389,6 +389,13 @@ pub(crate) fn replica() -> Vec<Sample> {
             "replica_no_snapshot",
             ReplicaMessage::NoSnapshot { slot: Slot(80) },
         ),
+        (
+            "replica_no_say",
+            ReplicaMessage::NoSay {
+                after: Slot(70),
+                upto: Slot(80),
+            },
+        ),
     ]
     .map(|(name, message)| {
         sample(name, Reader::Message(Kind::Peer), |buf| {

@@ -41,6 +41,10 @@ pub(crate) struct World {
     pub(crate) loses_outcomes: bool,
     /// Trails of outcomes that asked for those of others.
     pub(crate) trails_asked: usize,
+    /// Words of nodes that have no say are lost.
+    pub(crate) loses_no_say: bool,
+    /// Those words: who said them, after and up to which slot they count.
+    pub(crate) no_say: Vec<(usize, Slot, Slot)>,
     mail: VecDeque<(usize, usize, PeerMessage<Message>)>,
 }
 
@@ -99,6 +103,8 @@ impl World {
             fetches_asked: 0,
             loses_outcomes: false,
             trails_asked: 0,
+            loses_no_say: false,
+            no_say: Vec::new(),
             mail: VecDeque::new(),
         };
         for own in 0..usize::from(nodes) {
@@ -272,6 +278,12 @@ impl World {
                 self.trails_asked += usize::from(asks);
                 if self.loses_outcomes && is_of_outcomes {
                     continue;
+                }
+                if let PeerMessage::Replica(ReplicaMessage::NoSay { after, upto }) = &message {
+                    self.no_say.push((from, *after, *upto));
+                    if self.loses_no_say {
+                        continue;
+                    }
                 }
                 let input = Input::Peer {
                     from: NodeId(from as u16),

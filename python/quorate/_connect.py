@@ -22,9 +22,10 @@ R3 = TypeVar("R3")
 R4 = TypeVar("R4")
 
 CONNECT_SECONDS = 10.0
+"""Time to find a leader, and for each call, unless another is given."""
+
 SECONDS_MAX = 1e19
 """More than any clock tells, and what the native half can count."""
-"""Time to find a leader, and for each call, unless another is given."""
 
 
 class Connection(Generic[T]):

@@ -23,6 +23,8 @@ pub(crate) struct Fetch {
     last: Option<NodeId>,
     /// Peers whose link went down: nothing is asked of them while another is left.
     down: NodeSet,
+    /// Peers whose link is up.
+    up: NodeSet,
     /// The agreed digest at the slot of the snapshot that is being fetched.
     expected: Digest,
     /// Answers without a useful piece since the last pause: after a round of all peers, a pause.
@@ -276,9 +278,9 @@ impl<O: Ordering> Replica<O> {
         }
     }
 
-    /// Whether the link to `peer` is up, or was never known to go down.
+    /// Whether the link to `peer` is up.
     pub(crate) fn is_linked(&self, peer: NodeId) -> bool {
-        !self.fetch.down.contains(peer)
+        self.fetch.up.contains(peer)
     }
 
     /// A peer whose link went down will not answer. A peer whose link is new has lost the question, or may be the only one that
@@ -293,11 +295,13 @@ impl<O: Ordering> Replica<O> {
         match state {
             LinkState::Up(_) => {
                 self.fetch.down = self.fetch.down.without(peer);
+                self.fetch.up.insert(peer);
                 self.may_have_snapshot(now, peer, out);
             }
             LinkState::Down => {
                 self.peer_room(peer, DiskRoom::Plenty);
                 self.fetch.down.insert(peer);
+                self.fetch.up = self.fetch.up.without(peer);
                 if self.fetch.waits_for(peer) {
                     self.ask_another(now, out);
                 }

@@ -74,12 +74,22 @@ fn the_log_is_trimmed_only_when_a_majority_holds_equal_snapshots() {
 
 /// Three replicas of which one is linked and hears nothing, while the others hold a snapshot: its slot.
 fn one_lags(bytes_dear: u64) -> (World, SessionId, Slot) {
+    one_is_cut(bytes_dear, |world| {
+        for peer in 0..2 {
+            world.link_up(peer, 2);
+        }
+    })
+}
+
+/// Three replicas after these links came up, of which one hears nothing, while the others hold a snapshot: its slot.
+fn one_is_cut(bytes_dear: u64, link: impl Fn(&mut World)) -> (World, SessionId, Slot) {
     let policy = CheckpointPolicy {
         commands: u64::MAX,
         bytes_dear,
         ..CheckpointPolicy::default()
     };
     let mut world = World::with(3, |config| config.snapshots = Snapshots::Every(policy));
+    link(&mut world);
     let session = world.open(0, 5);
     world.nodes[2].is_cut = true;
     let slot = world.checkpoint(0);
@@ -103,6 +113,8 @@ fn the_log_of_a_dear_image_waits_for_a_replica_that_lags_until_it_has_the_snapsh
 
 #[test]
 fn the_log_of_a_dear_image_waits_for_no_link_that_is_down_and_for_half_an_image_at_most() {
+    let (world, _, slot) = one_is_cut(IMAGE_BYTES / 2, |_| {});
+    assert_eq!(trimmable(&world), [(1, slot), (0, slot)], "it was never up");
     let (mut world, _, slot) = one_lags(IMAGE_BYTES / 2);
     let (peer, state) = (NodeId(2), LinkState::Down);
     world.input(0, Input::Link { peer, state });

@@ -586,14 +586,18 @@ impl<O: Ordering> Replica<O> {
 
     fn servable(&self, slot: Slot, offset: u64) -> Option<(Slot, Digest)> {
         let own = self.config.own;
-        if self.quarantine.is_set() && self.quarantine.reset().is_none() {
-            None
-        } else if offset == 0 {
-            self.agreement.servable(own, slot)
-        } else {
-            let digest = self.agreement.agreed_at(slot)?;
-            let is_kept = self.agreement.is_kept(own, slot, digest);
-            is_kept.then_some((slot, digest))
-        }
+        let is_mute = self.quarantine.is_set() && self.quarantine.reset().is_none();
+        // Who is frozen still has what an operator chose before, which others may need to come as far.
+        let chosen = self.replicated.reset.slot();
+        let is_help = slot == chosen || slot < chosen && offset == 0;
+        let slot = match is_mute {
+            true if self.quarantine.is_diverged() || !is_help => return None,
+            true => chosen,
+            false if offset == 0 => return self.agreement.servable(own, slot),
+            false => slot,
+        };
+        let digest = self.agreement.agreed_at(slot)?;
+        let is_kept = self.agreement.is_kept(own, slot, digest);
+        is_kept.then_some((slot, digest))
     }
 }

@@ -32,6 +32,15 @@ pub enum Quarantine {
     },
 }
 
+impl Quarantine {
+    /// The slot at which digests were compared.
+    fn slot(self) -> Slot {
+        match self {
+            Quarantine::Diverged { slot, .. } | Quarantine::Frozen { slot } => slot,
+        }
+    }
+}
+
 /// Whether the objects may answer, and the state of healing.
 #[derive(Debug, Default)]
 pub(crate) struct ObjectsStanding {
@@ -47,6 +56,8 @@ pub(crate) struct ObjectsStanding {
     pub(crate) checkpoint_at: Option<Time>,
     /// The operator's reset through which frozen objects have to come. Invariant: set only with [`Quarantine::Frozen`].
     reset: Option<OwnReset>,
+    /// What an earlier start noted after the slot of that reset, or others showed: it holds once the objects have come through it.
+    later: Option<Quarantine>,
 }
 
 impl ObjectsStanding {
@@ -83,11 +94,24 @@ impl ObjectsStanding {
     }
 
     /// Frozen objects, and those that differed or knew of nothing, have to come through a reset. It named a snapshot at `slot`.
-    pub(crate) fn begin_reset(&mut self, slot: Slot, reset: OwnReset) {
-        let frozen = self.frozen().unwrap_or(slot);
-        self.state = Some(Quarantine::Frozen { slot: frozen });
+    /// Returns what is to be noted.
+    pub(crate) fn begin_reset(&mut self, slot: Slot, reset: OwnReset) -> Option<Quarantine> {
+        let noted = self.later.or(self.state);
+        self.later = noted.filter(|noted| noted.slot() > reset.slot());
+        let frozen = self.frozen().filter(|_| self.later.is_none());
+        let is_noted = self.later.is_some() || frozen.is_some();
+        let state = Quarantine::Frozen {
+            slot: frozen.unwrap_or(slot),
+        };
+        self.state = Some(state);
         self.reset = Some(reset);
         self.checkpoint_at = None;
+        (!is_noted).then_some(state)
+    }
+
+    /// What holds after the reset through which the objects have come.
+    pub(crate) fn take_later(&mut self) -> Option<Quarantine> {
+        self.later.take()
     }
 
     pub(crate) fn healed(&self) -> Option<Slot> {
@@ -99,11 +123,17 @@ impl ObjectsStanding {
         Time::earlier(self.checkpoint_at, thaw_at)
     }
 
-    /// No majority is possible at `slot`; returns whether that is new.
+    /// No majority is possible at `slot`; returns whether that is new. Objects that have to come through an earlier reset are
+    /// frozen there afterwards.
     pub(crate) fn freeze(&mut self, slot: Slot) -> bool {
-        let is_new = self.state.is_none();
+        let reset = self.reset.map(|reset| reset.slot());
+        let state = match reset {
+            Some(_) => &mut self.later,
+            None => &mut self.state,
+        };
+        let is_new = state.is_none() && Some(slot) > reset;
         if is_new {
-            self.state = Some(Quarantine::Frozen { slot });
+            *state = Some(Quarantine::Frozen { slot });
         }
         is_new
     }
@@ -131,6 +161,19 @@ impl<O: Ordering> Replica<O> {
                 out.push(Output::Healed { slot: Slot::ZERO });
             }
             Some(Quarantine::Diverged { .. }) => self.begin_to_heal(now, out),
+        }
+    }
+
+    /// What an earlier start noted after a reset holds again: this one has come through the reset.
+    pub(crate) fn resume_later(
+        &mut self,
+        now: Time,
+        later: Quarantine,
+        out: &mut Vec<Output<O::Message>>,
+    ) {
+        self.quarantine.state = Some(later);
+        if self.quarantine.is_diverged() {
+            self.begin_to_heal(now, out);
         }
     }
 
@@ -191,6 +234,7 @@ impl<O: Ordering> Replica<O> {
             told: self.quarantine.told,
             checkpoint_at: None,
             reset: None,
+            later: None,
         };
     }
 

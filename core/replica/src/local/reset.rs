@@ -9,7 +9,7 @@ use crate::limits::{HEAL_EVERY, RESETS_WAITING, THAW_EVERY};
 use crate::local::clients::{refuse, reply};
 use crate::local::internal::Purpose;
 use crate::replicated::reset::NamedState;
-use crate::{Output, Quarantine, Replica, Snapshots};
+use crate::{Output, Replica, Snapshots};
 use quorate_ordering::Ordering;
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{
@@ -177,16 +177,16 @@ impl<O: Ordering> Replica<O> {
             // What an earlier reset chose is fetched no more: these objects may be the ones that count.
             self.fetch.done();
         }
-        if !was_frozen {
-            let frozen = Quarantine::Frozen { slot: named.slot };
-            out.push(Output::Quarantined(frozen));
-            self.give_up_waits(out);
-        }
         let reset = OwnReset {
             decides,
             ..OwnReset::at(decided)
         };
-        self.quarantine.begin_reset(named.slot, reset);
+        if let Some(noted) = self.quarantine.begin_reset(named.slot, reset) {
+            out.push(Output::Quarantined(noted));
+        }
+        if !was_frozen {
+            self.give_up_waits(out);
+        }
         self.pipeline.stop(Some(decided));
         // What an earlier reset made these objects wait for counts no more.
         if was_frozen && !self.own_poison.is_stranded() && !self.fetch.is_installing() {
@@ -260,7 +260,7 @@ impl<O: Ordering> Replica<O> {
         if is_right && !self.fetch.is_installing() {
             let is_held = self.agreement.stable() >= reset.slot;
             if self.replicated.reset.is_over() {
-                self.thaw(reset.slot);
+                self.thaw(now, reset.slot, out);
             } else if is_held || planted(Plant::ThawWithoutMajority) {
                 self.say_thaw(now, reset);
             }
@@ -291,7 +291,8 @@ impl<O: Ordering> Replica<O> {
         self.submit(Purpose::Thaw, Body::Thaw { slot, digest });
     }
 
-    fn thaw(&mut self, slot: Slot) {
+    fn thaw(&mut self, now: Time, slot: Slot, out: &mut Vec<Output<O::Message>>) {
+        let later = self.quarantine.take_later();
         self.heal(slot);
         self.pipeline.stop(None);
         if !self.own_poison.is_stranded() {
@@ -299,6 +300,9 @@ impl<O: Ordering> Replica<O> {
         }
         // What was told until here is of states that count no more.
         self.drift.restored();
+        if let Some(later) = later {
+            self.resume_later(now, later, out);
+        }
     }
 
     /// These objects begin at the slot of a reset that is not over, or have fetched the state there: they wait for its end, as
@@ -309,15 +313,21 @@ impl<O: Ordering> Replica<O> {
         }
         let slot = self.replicated.reset.slot();
         if self.quarantine.frozen().is_none() {
-            out.push(Output::Quarantined(Quarantine::Frozen { slot }));
             self.give_up_waits(out);
         }
-        self.quarantine.begin_reset(slot, OwnReset::at(slot));
+        if let Some(noted) = self.quarantine.begin_reset(slot, OwnReset::at(slot)) {
+            out.push(Output::Quarantined(noted));
+        }
         self.pipeline.stop(Some(slot));
     }
 
     /// A fetched state is in the objects. One after the slot of the newest reset is of replicas that answer.
-    pub(crate) fn installed_at_reset(&mut self, slot: Slot, out: &mut Vec<Output<O::Message>>) {
+    pub(crate) fn installed_at_reset(
+        &mut self,
+        now: Time,
+        slot: Slot,
+        out: &mut Vec<Output<O::Message>>,
+    ) {
         let reset = self.replicated.reset;
         let own = self.quarantine.reset();
         if !reset.is_over() && own.is_none_or(|own| own.slot < reset.slot()) {
@@ -329,7 +339,7 @@ impl<O: Ordering> Replica<O> {
                 .frozen()
                 .is_some_and(|frozen| frozen <= reset.slot())
         {
-            self.thaw(reset.slot());
+            self.thaw(now, reset.slot(), out);
         }
     }
 }

@@ -312,7 +312,7 @@ impl<O: Ordering> Replica<O> {
         } else if self.quarantine.is_set() {
             self.agreement.forget(self.config.own);
         }
-        self.installed_at_reset(slot, out);
+        self.installed_at_reset(now, slot, out);
         self.shows_at_reset(now, slot, digest, out);
         self.answer_passed_waits(out);
         let report = SnapshotReport {

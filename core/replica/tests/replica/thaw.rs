@@ -261,3 +261,120 @@ fn the_note_of_a_freeze_stays_when_that_of_an_earlier_one_may_go() {
     let forgotten = |(_, output): &(usize, _)| matches!(output, Output::Healed { .. });
     assert!(!world.seen.iter().any(forgotten), "{:?}", world.seen);
 }
+
+/// Frozen nodes that a reset in the first slot helped, and that were frozen again in the second.
+fn frozen_twice() -> (World, SessionId, Slot, Slot) {
+    let (mut world, session, _) = frozen();
+    let at = reset(&mut world, 0, 0);
+    for at in 0..3 {
+        world.nodes[at].objects.state = at as u64;
+    }
+    world.call(0, 6, id(session, 9), "c");
+    let again = world.checkpoint(0);
+    for at in 0..3 {
+        assert_eq!(world.nodes[at].replica.status().frozen, Some(again));
+    }
+    (world, session, at, again)
+}
+
+/// Claim rp-53.
+#[test]
+fn a_start_at_or_before_a_reset_does_not_forget_a_freeze_after_it() {
+    for is_before in [false, true] {
+        let (mut world, session, at, again) = frozen_twice();
+        let mut images = world.nodes[0].objects.images.keys().copied();
+        let begin = match is_before {
+            true => images.find(|slot| *slot < at).expect("of the first freeze"),
+            false => at,
+        };
+        let noted = Some(Quarantine::Frozen { slot: again });
+        world.seen.clear();
+        restart_all(&mut world, [(begin, noted); 3]);
+        for node in 0..3 {
+            let status = world.nodes[node].replica.status();
+            assert_eq!((status.frozen, status.reset), (Some(again), None));
+            assert!(!status.is_serving, "n{node}");
+            let is_other = |(n, output): &(usize, Output<u32>)| {
+                let noted = Output::Quarantined(Quarantine::Frozen { slot: again });
+                *n == node && matches!(output, Output::Quarantined(_)) && *output != noted
+            };
+            assert!(!world.seen.iter().any(is_other), "n{node} notes another");
+        }
+        world.checkpoint(0);
+        let state = world.nodes[1].objects.state;
+        let mut request = ask(1, held(&world, 1));
+        if let quorate_types::FromClient::Reset { boot, .. } = &mut request {
+            *boot = 2;
+        }
+        world.say(2, 77, request);
+        world.pass(Duration::from_millis(2_500));
+        assert_all_go_on_from(&mut world, session, state);
+    }
+}
+
+/// Claim rp-53.
+#[test]
+fn a_start_at_a_reset_does_not_forget_that_it_differed_after_it() {
+    let (mut world, session, _) = frozen();
+    let at = reset(&mut world, 0, 0);
+    world.call(0, 6, id(session, 9), "c");
+    let image = world.nodes[2].objects.images[&at].clone();
+    let (own, agreed) = (Digest::default(), Digest::default());
+    let slot = at.next();
+    world.nodes.truncate(2);
+    let remembered = Remembered {
+        snapshot: Some(image.recovered()),
+        quarantine: Some(Quarantine::Diverged { slot, own, agreed }),
+        ..Remembered::default()
+    };
+    world.seen.clear();
+    world.loses_fetches = true;
+    let config = ReplicaConfig::new(NodeId(2), 2, view(3));
+    world.add_remembering(config, remembered, Objects::restored(&image));
+    world.follow(2, 0);
+    world.pass(Duration::from_millis(2_500));
+    let status = world.nodes[2].replica.status();
+    assert_eq!((status.diverged, status.reset), (Some(slot), None));
+    let notes = |(n, output): &(usize, Output<u32>)| {
+        *n == 2 && matches!(output, Output::Quarantined(_) | Output::Healed { .. })
+    };
+    assert!(!world.seen.iter().any(notes), "its note stays");
+    world.loses_fetches = false;
+    for _ in 0..3 {
+        world.pass(Duration::from_millis(5_000));
+    }
+    let state = world.nodes[0].objects.state;
+    assert_all_go_on_from(&mut world, session, state);
+}
+
+/// Claim rp-53.
+#[test]
+fn who_comes_through_a_reset_late_is_frozen_where_the_others_were_frozen_after_it() {
+    let mut world = World::new(5);
+    world.loses_outcomes = true;
+    let session = world.open(0, 5);
+    for at in 0..5 {
+        world.nodes[at].objects.state = at as u64;
+    }
+    world.call(0, 5, id(session, 1), "a");
+    world.checkpoint(0);
+    world.nodes[4].is_cut = true;
+    let at = reset(&mut world, 0, 0);
+    for node in 0..4 {
+        world.nodes[node].objects.state = node as u64;
+    }
+    world.call(0, 6, id(session, 9), "c");
+    let again = world.checkpoint(0);
+    assert_eq!(world.nodes[0].replica.status().frozen, Some(again));
+    assert_eq!(world.nodes[4].replica.status().reset, Some(at));
+    world.nodes[4].is_cut = false;
+    for peer in 0..4 {
+        world.link_up(peer, 4);
+        world.link_up(4, peer);
+    }
+    world.pass(Duration::from_millis(2_500));
+    let status = world.nodes[4].replica.status();
+    assert_eq!((status.frozen, status.reset), (Some(again), None));
+    let noted = Output::Quarantined(Quarantine::Frozen { slot: again });
+    assert!(world.seen.contains(&(4, noted)));
+}

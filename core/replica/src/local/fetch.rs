@@ -369,14 +369,10 @@ impl<O: Ordering> Replica<O> {
             .iter()
             .filter(|node| holders.contains(*node))
             .collect();
-        // A round asks those that reported one first, and then the others: they may not have reported it here.
         let candidates = if known.is_empty() {
             others.iter().collect()
-        } else if self.fetch.refusals < known.len() || known.len() == others.len() {
-            known
         } else {
-            let unknown = others.iter().filter(|node| !holders.contains(*node));
-            unknown.collect()
+            known
         };
         let leader = self.leader();
         let mut order: Vec<NodeId> = candidates;

@@ -208,6 +208,12 @@ impl Seen {
                     .stuck()
                     .find(|(_, stuck)| (stuck.slot, stuck.index) == (Some(slot), Some(index)));
                 match at {
+                    Some((node, stuck)) if is_unsafe => (
+                        format!("node {node}: {stuck}"),
+                        format!(
+                            "restart node {node} with a --call-timeout: it takes over the others' state if the call ends its host"
+                        ),
+                    ),
                     Some((node, stuck)) => (format!("node {node}: {stuck}"), stuck.to_do),
                     None => (
                         format!("no node stands still at slot {slot}, index {index}"),
@@ -307,6 +313,20 @@ mod tests {
         let advice = refused.json()["advice"].as_str().unwrap().to_owned();
         assert!(
             advice.contains("quorate object skip 12:1 --unsafe"),
+            "{advice}"
+        );
+    }
+
+    #[test]
+    fn who_hangs_at_a_call_that_a_majority_is_past_is_named() {
+        let stuck = json!({"object": "Account", "method": "hang", "slot": 12, "index": 0, "since_ms": 8200, "to_do": "wait"});
+        let seen = Seen(json!({"poison": [], "nodes": [{"id": 1, "up": true, "stuck": stuck}]}));
+        let error = CallError::Invalid(CallCause::NotSkipped);
+        let refused = seen.refused(error, (12, 0), true);
+        assert!(refused.text.contains("nothing skips it"), "{refused}");
+        let advice = refused.json()["advice"].as_str().unwrap().to_owned();
+        assert!(
+            advice.starts_with("restart node 1 with a --call-timeout"),
             "{advice}"
         );
     }

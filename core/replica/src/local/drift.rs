@@ -87,6 +87,18 @@ impl Drift {
         self.told = None;
     }
 
+    /// Peers that are past a slot, as they have told since their links came up.
+    pub(crate) fn past(&self, slot: Slot) -> NodeSet {
+        let heard = self.heard.iter();
+        heard
+            .filter(|(_, heard)| {
+                let told = heard.newest.or(heard.oldest);
+                told.is_some_and(|(told, _)| told >= slot)
+            })
+            .map(|(node, _)| *node)
+            .collect()
+    }
+
     /// A peer differs. The first time all are asked at once: its trail may make a majority. One that was named before, or that
     /// nobody can judge yet, does not shorten the pauses.
     fn suspect(&mut self, now: Time, peer: NodeId) {

@@ -109,9 +109,9 @@ impl ObjectsStanding {
         (!is_noted).then_some(state)
     }
 
-    /// What holds after the reset through which the objects have come.
-    pub(crate) fn take_later(&mut self) -> Option<Quarantine> {
-        self.later.take()
+    /// What holds after the reset of `slot`, through which the objects have come. It may be a later one than they waited for.
+    pub(crate) fn take_later(&mut self, slot: Slot) -> Option<Quarantine> {
+        self.later.take().filter(|later| later.slot() > slot)
     }
 
     pub(crate) fn healed(&self) -> Option<Slot> {

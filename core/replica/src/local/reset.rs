@@ -292,7 +292,7 @@ impl<O: Ordering> Replica<O> {
     }
 
     fn thaw(&mut self, now: Time, slot: Slot, out: &mut Vec<Output<O::Message>>) {
-        let later = self.quarantine.take_later();
+        let later = self.quarantine.take_later(slot);
         self.heal(slot);
         self.pipeline.stop(None);
         if !self.own_poison.is_stranded() {

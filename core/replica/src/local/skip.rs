@@ -29,6 +29,8 @@ impl<O: Ordering> Replica<O> {
             Some(Refusal::Frozen)
         } else if !self.stand_still_at(place) {
             Some(Refusal::NoStuckCall)
+        } else if is_unsafe && self.is_past_elsewhere(place.slot) {
+            Some(Refusal::NotSkipped)
         } else if !self.can_order() {
             Some(Refusal::StorageFull)
         } else if self.internals.skips() >= SKIPS_WAITING {
@@ -51,6 +53,16 @@ impl<O: Ordering> Replica<O> {
     /// Whether the own objects, or those of a replica that said so, do not get past a call.
     fn stand_still_at(&self, place: CallPlace) -> bool {
         self.pipeline.open_call(place).is_some() || self.replicated.poison.is_anybody_down(place)
+    }
+
+    /// Whether a majority of the replicas has executed a slot, as far as this one has heard. Where no host died nobody reports
+    /// that he is past a call, and the log tells nothing of it; the node at which the objects hang is the one that is asked.
+    fn is_past_elsewhere(&self, slot: Slot) -> bool {
+        let (told, held) = (self.drift.past(slot), self.agreement.holders(slot));
+        let others = self.other_replicas();
+        let past = others.iter();
+        let past = past.filter(|node| told.contains(*node) || held.contains(*node));
+        past.count() >= self.config.view.replica_majority()
     }
 
     /// An operator's word is decided.

@@ -550,6 +550,15 @@ mod tests {
     }
 
     #[test]
+    fn who_had_calls_kept_may_have_answered_one_that_is_reported_later() {
+        let (one, other, replicas, mut calls) = pair();
+        calls.keep_before(one, SLOT.next());
+        assert_eq!(calls.died(replicas, by(other, 1), Death::First), []);
+        let reports = calls.reports(replicas);
+        assert_eq!(reports[0].may_have_answered, NodeSet::only(one));
+    }
+
+    #[test]
     fn a_slot_stays_forgotten_when_an_earlier_one_is_forgotten_after_it() {
         let (one, other, replicas, mut calls) = pair();
         let many = POISON_CALLS as u64;

@@ -1,5 +1,6 @@
 //! Outcomes are compared while calls execute: who differs is found without a snapshot.
 
+use crate::reset::reset;
 use crate::world::{Objects, World, config, id};
 use quorate_replica::{OutcomeDifference, Output, Quarantine};
 use quorate_types::{Duration, NodeId, Slot};
@@ -187,4 +188,36 @@ fn a_replica_that_starts_from_a_snapshot_goes_on_with_its_digest() {
         matches!(output, Output::Quarantined(Quarantine::Diverged { .. }))
     };
     assert!(!world.seen.iter().any(is_quarantined));
+}
+
+/// Claim rp-52.
+#[test]
+fn what_differed_before_a_reset_is_not_asked_about_after_it() {
+    let mut world = World::new(3);
+    let session = world.open(0, 5);
+    for at in 0..3 {
+        world.nodes[at].objects.state = at as u64;
+    }
+    world.nodes[1].is_cut = true;
+    world.call(0, 5, id(session, 1), "a");
+    second(&mut world);
+    let asked = world.trails_asked;
+    assert!(asked > 0, "two differ, and the third does not judge");
+    world.loses_outcomes = true;
+    world.nodes[1].is_cut = false;
+    let slot = world.checkpoint(0);
+    assert_eq!(world.nodes[0].replica.status().frozen, Some(slot));
+    reset(&mut world, 0, 0);
+    world.loses_outcomes = false;
+    world.seen.clear();
+    let asked = world.trails_asked;
+    for sequence in 2..4 {
+        world.call(1, 6, id(session, sequence), "b");
+        second(&mut world);
+    }
+    assert_eq!(world.nodes[0].replica.status().frozen, None);
+    assert_eq!(world.trails_asked, asked);
+    for at in 0..3 {
+        assert_eq!(differences(&world, at), [], "n{at}");
+    }
 }

@@ -1,9 +1,10 @@
 //! A replica that differs and finds no agreed snapshot has no say, so that the others learn when no majority is possible.
 
-use crate::world::{World, id};
+use crate::reset::{assert_all_go_on_from, reset};
+use crate::world::{World, call, id};
 use quorate_ordering::LinkState;
 use quorate_replica::{Input, PeerMessage, ReplicaMessage};
-use quorate_types::{Digest, Duration, LinkEpoch, NodeId, SessionId, Slot};
+use quorate_types::{Digest, Duration, FromClient, LinkEpoch, NodeId, SessionId, Slot, ToClient};
 
 /// The outcomes of `n2` differ from the others', and it knows that. Says how far it has executed.
 fn with_one_that_differs(world: &mut World) -> (SessionId, Slot) {
@@ -209,4 +210,77 @@ fn nobody_freezes_at_a_slot_before_one_that_is_agreed() {
     report(&mut world, 0, 1, Slot(9), 1);
     report(&mut world, 0, 4, Slot(9), 2);
     assert_eq!(frozen(&world)[0], None);
+}
+
+/// Claim rp-56.
+#[test]
+fn an_operator_gets_all_three_going_where_one_has_no_say() {
+    for from in 0..2 {
+        let mut world = World::new(3);
+        let (session, _) = with_no_majority(&mut world);
+        seconds(&mut world, 4);
+        assert!(frozen(&world)[from].is_some() && !world.no_say.is_empty());
+        let state = world.nodes[from].objects.state;
+        reset(&mut world, 0, from);
+        seconds(&mut world, 6);
+        assert_all_go_on_from(&mut world, session, state);
+    }
+}
+
+/// Claim rp-56.
+#[test]
+fn an_operator_gets_two_that_differ_and_one_that_is_stuck_going() {
+    for from in [0, 2] {
+        let mut world = World::new(3);
+        let (session, _) = with_one_that_differs(&mut world);
+        world.nodes[0].objects.is_immune = true;
+        world.nodes[2].objects.is_immune = true;
+        world.call(0, 5, id(session, 3), "poison");
+        seconds(&mut world, 4);
+        assert!(frozen(&world)[from].is_some());
+        assert!(!world.nodes[1].replica.status().is_host_up);
+        let state = world.nodes[from].objects.state;
+        reset(&mut world, 0, from);
+        seconds(&mut world, 6);
+        assert_all_go_on_from(&mut world, session, state);
+    }
+}
+
+/// Claim rp-55.
+#[test]
+fn an_operator_gets_all_going_where_one_is_stuck_and_another_differs() {
+    let mut world = World::new(3);
+    let (session, last) = with_one_that_differs(&mut world);
+    // The call is decided before the checkpoint that could show who is right.
+    world.shared.borrow_mut().holds_submissions = true;
+    world.pass(Duration::from_millis(200));
+    assert_eq!(world.nodes[2].replica.status().diverged, Some(last));
+    world.nodes[0].objects.is_immune = true;
+    let slot = world.decide(vec![call(session, 3, 0, "poison")]);
+    let mut shared = world.shared.borrow_mut();
+    shared.holds_submissions = false;
+    let held = std::mem::take(&mut shared.submitted);
+    drop(shared);
+    world.decide(held.into_iter().map(|(_, command)| command).collect());
+    seconds(&mut world, 4);
+    // One waits for a snapshot of the only one that is past the call, and no majority agrees on one.
+    let stable = world.nodes.iter().map(|node| node.replica.status().stable);
+    assert_eq!(stable.max(), Some(Slot::ZERO));
+    let skip = FromClient::Skip {
+        request: 4,
+        slot,
+        index: 0,
+        is_unsafe: true,
+    };
+    world.say(1, 77, skip);
+    assert!(matches!(
+        world.take_told(77)[..],
+        [ToClient::Checkpointed { .. }]
+    ));
+    seconds(&mut world, 8);
+    assert!(frozen(&world)[0].is_some());
+    let state = world.nodes[0].objects.state;
+    reset(&mut world, 0, 0);
+    seconds(&mut world, 6);
+    assert_all_go_on_from(&mut world, session, state);
 }

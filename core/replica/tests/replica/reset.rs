@@ -262,3 +262,29 @@ fn a_replica_that_missed_the_reset_and_whose_slots_are_trimmed_takes_over_what_c
     world.pass(Duration::from_millis(6_000));
     assert_all_go_on_from(&mut world, session, state);
 }
+
+/// Claim rp-51.
+#[test]
+fn what_an_operator_did_not_choose_freezes_nobody_who_has_not_heard_of_the_reset() {
+    let mut world = World::new(5);
+    world.loses_outcomes = true;
+    let session = world.open(0, 5);
+    for at in 0..5 {
+        world.nodes[at].objects.state = at as u64;
+    }
+    world.call(0, 5, id(session, 1), "a");
+    world.shared.borrow_mut().deaf.insert(4);
+    world.nodes[4].is_cut = true;
+    world.checkpoint(0);
+    world.loses_fetches = true;
+    let at = reset(&mut world, 0, 0);
+    world.nodes[4].is_cut = false;
+    for peer in 0..4 {
+        world.link_up(peer, 4);
+    }
+    for peer in 0..4 {
+        let status = world.nodes[peer].replica.status();
+        assert_eq!((status.reset, status.snapshot), (Some(at), at), "n{peer}");
+    }
+    assert_eq!(world.nodes[4].replica.status().frozen, None);
+}

@@ -1,6 +1,6 @@
 //! An operator's word about a call at which replicas stand still.
 
-use crate::world::{World, id, refused};
+use crate::world::{World, call, id, refused};
 use quorate_replica::{DiskRoom, Input};
 use quorate_types::{
     Ask, Body, CallPlace, Duration, FromClient, NodeId, NodeSet, Outcome, Refusal, Slot, ToClient,
@@ -207,4 +207,110 @@ fn a_replica_that_has_executed_what_an_operator_skips_differs_and_heals_from_the
     assert_all_agree(&mut world);
     world.call(2, 6, id(session, 2), "poison");
     assert_eq!(world.outcome(6), Some(Outcome::Skipped));
+}
+
+/// Claim rp-54.
+#[test]
+fn a_call_that_is_not_to_be_executed_is_none_at_which_the_objects_stand() {
+    let mut world = World::new(3);
+    let session = world.open(0, 5);
+    world.call(0, 5, id(session, 1), "a");
+    for node in &mut world.nodes {
+        node.objects.answers_left = Some(0);
+    }
+    let slot = world.decide(vec![
+        call(session, 1, 0, "executed before"),
+        call(session, 2, 0, "b"),
+    ]);
+    let [done_before, open] = [0, 1].map(|index| CallPlace { slot, index });
+    let length = world.shared.borrow().last();
+    let told = skip(&mut world, 0, done_before, true);
+    assert_eq!(told, refusal(Refusal::NoStuckCall));
+    assert_eq!(world.shared.borrow().last(), length, "nothing is ordered");
+    assert_eq!(skip(&mut world, 0, open, true), done(open));
+}
+
+/// Claim rp-55.
+#[test]
+fn what_only_a_survivor_made_agreed_replaces_no_state_without_the_skipped_call() {
+    let mut world = World::new(3);
+    world.nodes[2].objects.is_immune = true;
+    world.loses_fetches = true;
+    let session = world.open(2, 5);
+    world.call(2, 5, id(session, 1), "poison");
+    let place = newest_call(&world);
+    let slot = world.checkpoint(2);
+    assert_eq!(world.nodes[2].replica.status().snapshot, slot);
+    // It waits for a snapshot, and for its objects.
+    world.nodes[1].objects.answers_left = Some(0);
+    assert_eq!(skip(&mut world, 0, place, true), done(place));
+    world.loses_fetches = false;
+    world.pass(Duration::from_millis(1_500));
+    world.nodes[1].objects.answers_left = None;
+    for _ in 0..3 {
+        world.pass(Duration::from_millis(5_000));
+    }
+    assert_all_agree(&mut world);
+    for at in 0..3 {
+        world.call(at, 6, id(session, 1), "poison");
+        assert_eq!(world.outcome(6), Some(Outcome::Skipped), "n{at}");
+    }
+}
+
+/// Claim rp-54.
+#[test]
+fn a_call_of_the_same_slot_is_skipped_by_reports_from_before_and_after_an_operators_word() {
+    let mut world = World::new(3);
+    world.nodes[1].objects.survives = vec!["poison one"];
+    world.shared.borrow_mut().deaf.insert(2);
+    let session = world.open(0, 5);
+    let slot = world.decide(vec![
+        call(session, 1, 0, "poison one"),
+        call(session, 2, 0, "poison two"),
+    ]);
+    let place = CallPlace { slot, index: 0 };
+    assert_eq!(skip(&mut world, 0, place, true), done(place));
+    world.shared.borrow_mut().deaf.remove(&2);
+    for _ in 0..3 {
+        world.pass(Duration::from_millis(5_000));
+    }
+    assert_all_agree(&mut world);
+}
+
+/// Claim rp-54.
+#[test]
+fn a_call_that_hangs_at_one_replica_is_never_skipped_once_a_majority_has_executed_it() {
+    for is_held in [false, true] {
+        let mut world = World::new(3);
+        world.loses_outcomes = is_held;
+        let session = world.open(0, 5);
+        // Nothing ends the host of node 0, so nobody reports anything.
+        world.nodes[0].objects.answers_left = Some(0);
+        world.call(0, 5, id(session, 1), "a");
+        let place = newest_call(&world);
+        world.call(1, 6, id(session, 1), "a");
+        assert!(matches!(world.outcome(6), Some(Outcome::Returned(_))));
+        if is_held {
+            world.checkpoint(1);
+        }
+        world.pass(Duration::from_millis(200));
+        let length = world.shared.borrow().last();
+        let told = skip(&mut world, 0, place, true);
+        assert_eq!(told, refusal(Refusal::NotSkipped));
+        assert_eq!(world.shared.borrow().last(), length, "nothing is ordered");
+        assert_eq!(world.outcome(5), None);
+    }
+}
+
+/// Claim rp-55.
+#[test]
+fn a_call_that_hangs_at_one_replica_is_skipped_while_no_majority_has_executed_it() {
+    let mut world = World::new(3);
+    let session = world.open(0, 5);
+    world.nodes[2].is_cut = true;
+    world.nodes[0].objects.answers_left = Some(0);
+    world.call(0, 5, id(session, 1), "a");
+    let place = newest_call(&world);
+    world.pass(Duration::from_millis(200));
+    assert_eq!(skip(&mut world, 0, place, true), done(place));
 }

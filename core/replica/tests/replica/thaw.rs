@@ -5,7 +5,8 @@ use crate::world::{Objects, World, id, meta, refused, view};
 use quorate_ordering::{Effect, Entry, Mark, Record};
 use quorate_replica::{Input, Output, Quarantine, Remembered, ReplicaConfig};
 use quorate_types::{
-    Ask, Ballot, Body, Digest, Duration, NodeId, Persistence, Refusal, SessionId, Slot, ToClient,
+    Ask, Ballot, Body, Command, Digest, Duration, NodeId, Persistence, Refusal, SessionId, Slot,
+    ToClient,
 };
 
 /// All nodes start again, with their snapshots at these slots and notes.
@@ -377,4 +378,121 @@ fn who_comes_through_a_reset_late_is_frozen_where_the_others_were_frozen_after_i
     assert_eq!((status.frozen, status.reset), (Some(again), None));
     let noted = Output::Quarantined(Quarantine::Frozen { slot: again });
     assert!(world.seen.contains(&(4, noted)));
+}
+
+/// An operator has chosen the state of node 0, and that a majority holds it is submitted and not decided: returns that command.
+fn reset_without_end(world: &mut World) -> (Slot, Command) {
+    world.shared.borrow_mut().holds_submissions = true;
+    world.say(0, 77, ask(0, held(world, 0)));
+    decide_submitted(world, |body| matches!(body, Body::Reset { .. }));
+    let slot = world.shared.borrow().last();
+    let mut shared = world.shared.borrow_mut();
+    let mut submitted = shared.submitted.iter().map(|(_, command)| command);
+    let thaw = submitted.find(|command| matches!(command.body, Body::Thaw { .. }));
+    let thaw = thaw.expect("a majority holds what was chosen").clone();
+    shared.submitted.clear();
+    (slot, thaw)
+}
+
+/// Decides what nodes have submitted of this kind.
+fn decide_submitted(world: &mut World, is_meant: impl Fn(&Body) -> bool) {
+    let submitted = std::mem::take(&mut world.shared.borrow_mut().submitted);
+    let commands = submitted.into_iter().map(|(_, command)| command);
+    let commands: Vec<Command> = commands.filter(|command| is_meant(&command.body)).collect();
+    assert!(!commands.is_empty());
+    world.decide(commands);
+}
+
+/// Claim rp-52.
+#[test]
+fn who_takes_over_a_later_state_when_it_learns_the_end_of_a_reset_answers_after_that() {
+    let mut world = World::new(4);
+    world.loses_outcomes = true;
+    let session = world.open(0, 5);
+    for at in 0..4 {
+        world.nodes[at].objects.state = at as u64 % 2;
+    }
+    world.call(0, 5, id(session, 1), "a");
+    world.checkpoint(0);
+    // It holds what is chosen, and hears nothing of that.
+    world.nodes[2].is_cut = true;
+    let (slot, thaw) = reset_without_end(&mut world);
+    world.shared.borrow_mut().deaf.insert(2);
+    world.shared.borrow_mut().holds_submissions = false;
+    world.decide(vec![thaw]);
+    world.call(0, 6, id(session, 9), "c");
+    let later = world.checkpoint(0);
+    assert_eq!(world.nodes[0].replica.status().stable, later);
+    world.nodes[2].objects.answers_left = Some(0);
+    world.nodes[2].is_cut = false;
+    for peer in [0, 1, 3] {
+        world.link_up(peer, 2);
+        world.link_up(2, peer);
+    }
+    world.pass(Duration::from_millis(1_500));
+    let state = world.nodes[0].objects.state;
+    assert_eq!(world.nodes[2].objects.state, state, "it is being restored");
+    world.shared.borrow_mut().deaf.remove(&2);
+    world.run();
+    let status = world.nodes[2].replica.status();
+    assert_eq!((status.reset, status.is_serving), (Some(slot), false));
+    world.nodes[2].objects.answers_left = None;
+    world.run();
+    assert_all_go_on_from(&mut world, session, state);
+}
+
+/// Claim rp-52.
+#[test]
+fn who_waits_for_a_survivors_state_at_the_end_of_a_reset_gets_it_after_that() {
+    let (mut world, session, frozen) = frozen();
+    let (_, thaw) = reset_without_end(&mut world);
+    world.loses_fetches = true;
+    let died = Slot(frozen.0 - 1);
+    world.nodes[1].objects.dies_again(died, 0);
+    world.run();
+    decide_submitted(&mut world, |body| matches!(body, Body::Died { .. }));
+    decide_submitted(&mut world, |body| matches!(body, Body::Survived { .. }));
+    world.shared.borrow_mut().holds_submissions = false;
+    world.decide(vec![thaw]);
+    assert_eq!(world.nodes[1].replica.status().reset, None);
+    for sequence in 8..10 {
+        world.call(0, 6, id(session, sequence), "c");
+    }
+    world.loses_fetches = false;
+    for _ in 0..4 {
+        world.pass(Duration::from_millis(5_000));
+    }
+    let state = world.nodes[0].objects.state;
+    assert_all_go_on_from(&mut world, session, state);
+}
+
+/// Claim rp-53.
+#[test]
+fn a_freeze_that_a_later_reset_has_ended_holds_for_nobody_who_comes_through_the_earlier_one() {
+    let (mut world, session, at, again) = frozen_twice();
+    let image = world.nodes[2].objects.images[&at].clone();
+    world.nodes.truncate(2);
+    let second = reset(&mut world, 0, 0);
+    assert!(second > again);
+    world.call(0, 6, id(session, 10), "c");
+    let later = world.checkpoint(0);
+    assert_eq!(world.nodes[0].replica.status().stable, later);
+    let state = world.nodes[0].objects.state;
+    world.shared.borrow_mut().trimmed = later;
+    let remembered = Remembered {
+        snapshot: Some(image.recovered()),
+        quarantine: Some(Quarantine::Frozen { slot: again }),
+        ..Remembered::default()
+    };
+    let config = ReplicaConfig::new(NodeId(2), 2, view(3));
+    world.add_remembering(config, remembered, Objects::restored(&image));
+    world.follow(2, 0);
+    for peer in 0..2 {
+        world.link_up(peer, 2);
+        world.link_up(2, peer);
+    }
+    for _ in 0..3 {
+        world.pass(Duration::from_millis(5_000));
+    }
+    assert_all_go_on_from(&mut world, session, state);
 }

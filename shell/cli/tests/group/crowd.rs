@@ -175,33 +175,41 @@ fn a_node_without_a_free_descriptor_begins_its_next_segment_and_then_refuses_cal
         let payload = payload.clone();
         client.perform(Operation::Call { object, payload })
     };
-    call().unwrap();
-    let begun = Instant::now();
-    while newest(dir.path(), "next-").is_none() {
-        assert!(
-            begun.elapsed().as_secs() < 30,
-            "the next segment is prepared"
+    let until_taken = || {
+        let begun = Instant::now();
+        while let Err(refused) = call() {
+            assert!(begun.elapsed().as_secs() < 30, "{refused}");
+        }
+    };
+    // The file of the next segment is seen before it is ready: if the descriptors are taken between, the log waits before that segment.
+    let has_begun = (0..20).any(|_| {
+        until_taken();
+        let begun = Instant::now();
+        while newest(dir.path(), "next-").is_none() {
+            assert!(
+                begun.elapsed().as_secs() < 30,
+                "the next segment is prepared"
+            );
+        }
+        let is_free = |file: &u32| !Path::new(&format!("/proc/{node}/fd/{file}")).exists();
+        let free = (0..).find(is_free).unwrap();
+        limit_files(node, &free.to_string());
+        let before = newest(dir.path(), "log-");
+        let refused = (0..100).find_map(|_| call().err());
+        // The call whose commit needs the segment is held until there is one, so its outcome is not known before.
+        let is_expected = matches!(
+            refused,
+            None | Some(
+                CallError::NotExecuted(CallCause::StorageFull)
+                    | CallError::OutcomeUnknown(CallCause::DeadlinePassed)
+            )
         );
-    }
-    let is_free = |file: &u32| !Path::new(&format!("/proc/{node}/fd/{file}")).exists();
-    let free = (0..).find(is_free).unwrap();
-    limit_files(node, &free.to_string());
-    let before = newest(dir.path(), "log-");
-    let refused = (0..100).find_map(|_| call().err());
-    // The call whose commit needs the segment is held until there is one, so its outcome is not known before.
-    let is_expected = matches!(
-        refused,
-        None | Some(
-            CallError::NotExecuted(CallCause::StorageFull)
-                | CallError::OutcomeUnknown(CallCause::DeadlinePassed)
-        )
-    );
-    assert!(is_expected, "{refused:?}");
-    assert!(newest(dir.path(), "log-") > before);
-    limit_files(node, "1024");
-    let begun = Instant::now();
-    while let Err(refused) = call() {
-        assert!(begun.elapsed().as_secs() < 30, "{refused}");
-    }
+        assert!(is_expected, "{refused:?}");
+        let has_begun = newest(dir.path(), "log-") > before;
+        limit_files(node, "1024");
+        has_begun
+    });
+    assert!(has_begun, "a prepared segment is begun without a descriptor");
+    until_taken();
     assert_eq!(pid(&group.leader()), node, "it never ended");
 }

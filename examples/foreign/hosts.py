@@ -98,7 +98,9 @@ class Host:
         """Call the object."""
         payload = _native.dump_call(method, args, kwargs)
         wall = _START_NS + slot * 1_000_000
-        head = struct.pack("<QQQIIII", slot, wall, slot * 7919, 1, 0, 1, len(payload))
+        head = struct.pack(
+            "<QQQIIBQQII", slot, wall, slot * 7919, 1, 0, 0, 1, slot, 1, len(payload)
+        )
         self._send(_EXECUTE, head + payload)
         body = self._receive(_EXECUTED)
         _, _, raised, length = struct.unpack_from("<QIBI", body)

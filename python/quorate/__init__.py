@@ -13,6 +13,7 @@ Errors form one tree under `QuorateError`; see `quorate.QuorateError`.
 
 from __future__ import annotations
 
+from quorate._calling import Caller, caller, park
 from quorate._connect import (
     AsyncConnection,
     Connection,
@@ -24,6 +25,7 @@ from quorate._connect import (
 )
 from quorate._errors import (
     BudgetExceeded,
+    CallerGone,
     Closed,
     Forked,
     MalformedValue,
@@ -31,10 +33,12 @@ from quorate._errors import (
     NoSuchMethod,
     NotExecuted,
     NotFound,
+    NotInCall,
     NotReadOnly,
     OtherCluster,
     OutcomeUnknown,
     Overloaded,
+    ParkLost,
     QuorateError,
     ReadEnded,
     Refused,
@@ -57,6 +61,8 @@ from quorate._proxy import freshness, options, reading, weak
 __all__ = [
     "AsyncConnection",
     "BudgetExceeded",
+    "Caller",
+    "CallerGone",
     "Closed",
     "Comparison",
     "Connection",
@@ -69,11 +75,13 @@ __all__ = [
     "NoSuchMethod",
     "NotExecuted",
     "NotFound",
+    "NotInCall",
     "NotReadOnly",
     "Options",
     "OtherCluster",
     "OutcomeUnknown",
     "Overloaded",
+    "ParkLost",
     "QuorateError",
     "ReadEnded",
     "Refused",
@@ -89,11 +97,13 @@ __all__ = [
     "__version__",
     "aconnect",
     "agather",
+    "caller",
     "connect",
     "freshness",
     "gather",
     "local",
     "options",
+    "park",
     "reading",
     "readonly",
     "register",

@@ -46,6 +46,9 @@ SPECIAL = COMPARISONS | OPERATORS | IN_PLACE | UNARY | CONVERSIONS | CONTAINER |
 
 Kind = Literal["method", "plain", "computed"]
 
+ON_SESSION_END = "on_session_end"
+"""What an object does when the session of a caller that it knows is over. No caller may name it."""
+
 
 def defines(cls: type, name: str) -> bool:
     """Whether the class, or one that it extends, defines a special method that can be called.
@@ -127,7 +130,8 @@ def way_of(cls: type, name: str) -> Callable[..., Any] | None:
     if defines(cls, name):
         return None
     has, member = _found(cls, name)
-    if name.startswith("_") or not name.isidentifier() or isinstance(member, type):
+    is_private = name.startswith("_") or name == ON_SESSION_END
+    if is_private or not name.isidentifier() or isinstance(member, type):
         raise NoSuchMethod(f"{cls.__name__} has no public method `{name}`")
     return None if has and kind_of(cls, name) == "method" else _caller_of(cls, name)
 

@@ -23,6 +23,9 @@
     ├── ReadEnded              a read ran too long or crashed: it was ended and changed nothing
     ├── UnsupportedResult      (also TypeError)           executed: what the method returned cannot be sent
     ├── WaitsOutside       (also RuntimeError)        executed up to where an async method waits
+    ├── NotInCall          (also RuntimeError)        caller() or park() where nobody calls
+    ├── CallerGone         (also LookupError)         executed: it answered a call that does not wait
+    ├── ParkLost           (also RuntimeError)        executed: it called park() and returned something else
     ├── RemoteError            executed: the method raised an exception that is unknown here
     └── MalformedValue         (also ValueError)          bytes that do not encode a value
 """
@@ -243,6 +246,39 @@ class WaitsOutside(QuorateError, RuntimeError):
     fault = "method"
 
 
+class NotInCall(QuorateError, RuntimeError):
+    """`quorate.caller()` or `quorate.park()` was used where nobody calls, as in a read or a program.
+
+    >>> NotInCall.executed, NotInCall.fault
+    (True, 'method')
+    """
+
+    executed = True
+    fault = "method"
+
+
+class CallerGone(QuorateError, LookupError):
+    """A method answered a call that does not wait: it was answered already, or its client's session is over.
+
+    >>> CallerGone.executed, CallerGone.fault
+    (True, 'method')
+    """
+
+    executed = True
+    fault = "method"
+
+
+class ParkLost(QuorateError, RuntimeError):
+    """A method called `quorate.park()` and returned something else. What it changed stays.
+
+    >>> ParkLost.executed, ParkLost.fault
+    (True, 'method')
+    """
+
+    executed = True
+    fault = "method"
+
+
 class RemoteError(QuorateError):
     """The method raised an exception whose class is unknown here.
 
@@ -340,6 +376,9 @@ for _class in (
     ReadEnded,
     UnsupportedResult,
     WaitsOutside,
+    NotInCall,
+    CallerGone,
+    ParkLost,
     RemoteError,
     MalformedValue,
 ):

@@ -48,7 +48,7 @@ T = TypeVar("T")
 Prepared = tuple[bytes, dict[int, Any], str, list[tuple[int, str]], int, list[tuple[int, int]]]
 """Answer, objects, which reads are checked, methods that may not run as reads, quiet slots, and budgets."""
 
-VERSION = 5
+VERSION = 6
 """Version of the protocol between node and host."""
 
 DESCRIPTORS_MAX = 1024
@@ -203,15 +203,23 @@ class Host:
             f"allows{place}; it was ended and has changed nothing"
         )
 
-    def freeze(self, objects: dict[int, Any], path: str) -> int:
-        """Fork a process that writes the image; its end is the end of the returned pipe."""
+    def hook_raised(self, number: int, error: BaseException) -> None:
+        """What an object does at the end of a session has no caller who would be told."""
+        cls = self._classes[number].__name__
+        self._tell(f"warning: {cls}.on_session_end raised {_one_line(error)}")
+
+    def freeze(self, objects: dict[int, Any], heads: dict[int, bytes], path: str) -> int:
+        """Fork a process that writes the image; its end is the end of the returned pipe.
+
+        Before each object's image stand its parked calls.
+        """
         _environment.refuse_effects(False)
         reader, writer = os.pipe()
         sys.stderr.flush()
         parent = _environment.real_pid()
         child = os.fork()
         if child == 0:
-            _write_image(objects, path, writer, self._stream, parent, classes=self._classes)
+            _write_image(objects, path, writer, self._stream, parent, classes=self._classes, heads=heads)
         os.close(writer)
         self._children[reader] = child
         _environment.refuse_effects(True)
@@ -491,6 +499,7 @@ def _write_image(
     parent: int,
     *,
     classes: Mapping[int, type] = types.MappingProxyType({}),
+    heads: Mapping[int, bytes] = types.MappingProxyType({}),
 ) -> None:
     """Runs in the forked process and never returns."""
     code = 1
@@ -506,7 +515,9 @@ def _write_image(
             for number in sorted(objects):
                 _check_class(objects[number], classes.get(number))
                 image = _native.dump_state(objects[number])
-                file.write(struct.pack("<IQ", number, len(image)))
+                head = heads.get(number, b"")
+                file.write(struct.pack("<IQ", number, len(head) + len(image)))
+                file.write(head)
                 file.write(image)
                 if _has_room(len(image)):
                     _check_image(objects[number], image)

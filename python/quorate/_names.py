@@ -38,6 +38,12 @@ def register(cls: type[C]) -> type[C]:
     return cls
 
 
+def keep(cls: type[C]) -> type[C]:
+    """Allow instances of one class alone to be kept in states."""
+    _classes[name_of(cls)] = cls
+    return cls
+
+
 def class_of(value: Any) -> Any:
     """The class that a type with arguments is made of; everything else is what it is.
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from quorate import _ambient, _options
+from quorate import _ambient, _data_model, _options
 from quorate._effects import Proof
 from quorate._purity import NotProven
 
@@ -50,7 +50,8 @@ def public_methods(cls: type) -> list[str]:
     >>> public_methods(int)[:2]
     ['as_integer_ratio', 'bit_count']
     """
-    names = [name for name in dir(cls) if not name.startswith("_")]
+    hidden = _data_model.ON_SESSION_END
+    names = [name for name in dir(cls) if not name.startswith("_") and name != hidden]
     return [
         name
         for name in names

@@ -56,6 +56,8 @@ def reduce(value: Any, in_state: bool) -> tuple[int, Any] | str | None:
     # In states a data class goes in parts, like every instance: cycles, and no __init__ on the way back.
     if in_state:
         return None
+    if cls.__module__ == "quorate._calling":
+        return "a Caller stays in its group: return its token, or a number of your own"
     if dataclasses.is_dataclass(cls) and _names.is_allowed(cls):
         fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
         return DATA_CLASS, (_names.name_of(cls), fields)

@@ -12,7 +12,10 @@ use quorate_replica::{
     CheckpointPolicy, Input, Output, PeerMessage, Recovered, Remembered, Replica, ReplicaConfig,
     Snapshots,
 };
-use quorate_types::{Digest, Duration, NodeId, Slot, SlotCalls, Stamp, Time, ToClient, Wall};
+use quorate_types::{
+    Digest, Duration, NodeId, Slot, SlotResults, SlotSteps, Stamp, StepRef, StepResult, Time,
+    ToClient, Wall,
+};
 use quorate_wire::Snapshot;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -222,9 +225,9 @@ impl Rehearsal {
                 self.schedule.push(at, durable);
             }
             Output::Discard { upto, base } => self.node(id).disk.discard(upto, base),
-            Output::Execute { slot, stamp, calls } => {
-                let outcomes = self.execute(id, slot, stamp, &calls, objects);
-                inbox.push_back(Input::Executed { slot, outcomes });
+            Output::Execute { slot, stamp, steps } => {
+                let results = self.execute(id, slot, stamp, &steps, objects);
+                inbox.push_back(Input::Executed { slot, results });
             }
             Output::Query { read, payload, .. } => {
                 let stamp = self.live(id).stamp;
@@ -273,22 +276,28 @@ impl Rehearsal {
         id: NodeId,
         slot: Slot,
         stamp: Stamp,
-        calls: &SlotCalls,
+        steps: &SlotSteps,
         objects: &mut dyn RehearsedObjects,
-    ) -> Vec<quorate_types::Outcome> {
+    ) -> SlotResults {
         self.live(id).stamp = stamp;
-        let outcomes = calls.iter().map(|call| {
-            let executed = ExecutedCall {
-                caller: self.caller_of(call.id.session),
-                sequence: call.id.sequence,
-                slot,
-                index: call.index,
-                stamp,
-                payload: call.payload,
-            };
-            objects.execute(id, &executed)
+        let steps = steps.iter().map(|step| match step {
+            StepRef::Call(call) => {
+                let executed = ExecutedCall {
+                    caller: self.caller_of(call.id.session),
+                    sequence: call.id.sequence,
+                    slot,
+                    index: call.index,
+                    stamp,
+                    payload: call.payload,
+                };
+                StepResult::Answered(objects.execute(id, &executed))
+            }
+            StepRef::End(_) => StepResult::Done,
         });
-        outcomes.collect()
+        SlotResults {
+            steps: steps.collect(),
+            answers: Vec::new(),
+        }
     }
 
     fn answer(&mut self, to: quorate_types::ConnectionId, message: ToClient) {

@@ -23,7 +23,7 @@ use quorate_types::{
 };
 use std::ops::Range;
 
-/// Kept replies that decided slots freed and that no slot with calls has taken along.
+/// Kept replies that decided slots freed and that no slot with steps has taken along.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct FreedReplies {
     /// By slots before this one.
@@ -89,7 +89,7 @@ impl<O: Ordering> Replica<O> {
         }
     }
 
-    /// Returns which calls execute, whether the slot has a checkpoint, and the reset that has an effect.
+    /// Returns which commands are steps of the objects, whether the slot has a checkpoint, and the reset that has an effect.
     fn admit(
         &mut self,
         slot: Slot,
@@ -115,7 +115,9 @@ impl<O: Ordering> Replica<O> {
                 at = end;
             } else {
                 checkpoint |= command.body == Body::Checkpoint;
-                self.apply_meta(slot, at, command, out);
+                if self.apply_meta(slot, at, command, out) && !planted(Plant::EndNotTold) {
+                    admitted.push(at as u32);
+                }
                 reset = reset.or(self.begin_reset(slot, command, out));
                 at += 1;
             }
@@ -149,13 +151,14 @@ impl<O: Ordering> Replica<O> {
                 None => Err(Refusal::SessionExpired),
                 Some(_) if object.0 as usize >= objects => Err(Refusal::NoSuchObject),
                 Some(session) => match session.admit(sequence, command.acknowledged, print) {
-                    Admission::New => {
-                        admitted.push(index as u32);
+                    met @ (Admission::New | Admission::InFlight | Admission::Parked) => {
+                        if met == Admission::New {
+                            admitted.push(index as u32);
+                        }
                         continue_waiting(&mut line, sequence, print, &mut landed);
-                        continue;
-                    }
-                    Admission::InFlight => {
-                        continue_waiting(&mut line, sequence, print, &mut landed);
+                        if met == Admission::Parked {
+                            park_waiting(&mut line, command.id, out);
+                        }
                         continue;
                     }
                     Admission::Answered if planted(Plant::DuplicateExecutes) => {
@@ -194,13 +197,14 @@ impl<O: Ordering> Replica<O> {
         }
     }
 
+    /// Applies a command that is no call. Returns whether it ended a session: the objects hear of it in its place.
     fn apply_meta(
         &mut self,
         slot: Slot,
         index: usize,
         command: &Command,
         out: &mut Vec<Output<O::Message>>,
-    ) {
+    ) -> bool {
         match &command.body {
             Body::Open { hash } => {
                 self.internals.landed(command.id);
@@ -208,13 +212,13 @@ impl<O: Ordering> Replica<O> {
             }
             Body::Close => {
                 self.closes.remove(&command.id.session);
-                self.end_session(command.id.session, out);
+                return self.end_session(command.id.session, out);
             }
             Body::Expire { session, judged_by } => {
                 self.internals.landed(command.id);
                 self.expiry.expiry_decided(*session, command.id);
                 if self.replicated.is_expired(*session, *judged_by) {
-                    self.end_session(*session, out);
+                    return self.end_session(*session, out);
                 }
             }
             Body::Lead { ballot } => {
@@ -260,6 +264,7 @@ impl<O: Ordering> Replica<O> {
             }
             Body::Call { .. } => unreachable!("calls are admitted in runs"),
         }
+        false
     }
 
     /// Applies reports about poison calls. Each must name a call in an earlier slot.
@@ -357,11 +362,14 @@ impl<O: Ordering> Replica<O> {
         }
     }
 
-    fn end_session(&mut self, session: SessionId, out: &mut Vec<Output<O::Message>>) {
-        if self.replicated.sessions.close(session) {
+    /// Says whether there was such a session.
+    fn end_session(&mut self, session: SessionId, out: &mut Vec<Output<O::Message>>) -> bool {
+        let was_open = self.replicated.sessions.close(session);
+        if was_open {
             self.freed.here.push(Freed::Ended(session));
             self.session_is_over(session, out);
         }
+        was_open
     }
 
     fn session_is_over(&mut self, session: SessionId, out: &mut Vec<Output<O::Message>>) {
@@ -395,6 +403,10 @@ impl<O: Ordering> Replica<O> {
                 };
                 let refusal = match admission {
                     Admission::New | Admission::InFlight => continue,
+                    Admission::Parked => {
+                        line.park(sequence, |to| reply(out, to, ToClient::Parked { id }));
+                        continue;
+                    }
                     Admission::Answered => None,
                     Admission::Gone => Some(Refusal::ReplyGone),
                     Admission::Reused => Some(Refusal::SequenceReused),
@@ -433,6 +445,13 @@ fn continue_waiting(
 ) {
     if let Some(line) = line {
         *landed += usize::from(line.decided(sequence, fingerprint));
+    }
+}
+
+/// Tells the callers of a call that it is parked.
+fn park_waiting<M>(line: &mut Option<&mut Line>, id: CommandId, out: &mut Vec<Output<M>>) {
+    if let Some(line) = line {
+        line.park(id.sequence, |to| reply(out, to, ToClient::Parked { id }));
     }
 }
 

@@ -2,7 +2,9 @@
 
 use crate::{DiskRoom, PeerMessage, SnapshotCore};
 use quorate_ordering::{LinkState, Mark, ReadId};
-use quorate_types::{ConnectionId, FromClient, LinkEpoch, NodeId, Outcome, Slot, Wall};
+use quorate_types::{
+    ConnectionId, FromClient, LinkEpoch, NodeId, Outcome, Slot, SlotResults, Wall,
+};
 
 /// One input of a replica. In each turn the node passes everything that has arrived, then one
 /// [`Input::TurnEnd`], and then performs the outputs.
@@ -41,12 +43,12 @@ pub enum Input<M> {
         /// The highest durable write.
         mark: Mark,
     },
-    /// The objects executed the calls of [`crate::Output::Execute`] for `slot`, in that order.
+    /// The objects executed the steps of [`crate::Output::Execute`] for `slot`, in that order.
     Executed {
         /// The slot; slots come back in the order in which they were sent out.
         slot: Slot,
-        /// One outcome per call, in the calls' order.
-        outcomes: Vec<Outcome>,
+        /// What came of them.
+        results: SlotResults,
     },
     /// The objects answered a query.
     Queried {

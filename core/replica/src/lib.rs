@@ -29,5 +29,5 @@ pub use objects::outcomes::{OutcomeHash, OutcomeStep, OutcomeTrail};
 pub use output::Output;
 pub use replica::{Recovered, Remembered, Replica};
 pub use replicated::poison::PoisonReports;
-pub use replicated::snapshot::{ReplyImage, SessionImage, SnapshotCore};
+pub use replicated::snapshot::{ReplyImage, ReplyState, SessionImage, SnapshotCore};
 pub use status::{PoisonStanding, ReplicaStatus};

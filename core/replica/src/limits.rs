@@ -150,6 +150,10 @@ pub const THAW_EVERY: Duration = Duration::from_millis(500);
 /// Resets of operators that wait for their slot at one node: one is meant, the others are repetitions.
 pub const RESETS_WAITING: usize = 16;
 
+/// What the answer of a call that was parked counts for beside its value: the entry that stays until its session ends. A session
+/// keeps 32,768 of them at most, which with its window and all parked calls fit into an image of it.
+pub(crate) const WOKEN_BYTES: usize = 512;
+
 /// Operators' words about poison calls that wait for their slot at one node: one is meant, the others are repetitions.
 pub const SKIPS_WAITING: usize = 16;
 

@@ -3,7 +3,7 @@
 use crate::{ClockOffset, OutcomeDifference, PeerMessage, Quarantine, SnapshotCore};
 use quorate_ordering::{ConflictingDecisions, Lane, Mark, ReadId, Record, Role};
 use quorate_types::{
-    ConnectionId, Digest, NodeId, NodeSet, ObjectId, Slot, SlotCalls, Stamp, ToClient, Value,
+    ConnectionId, Digest, NodeId, NodeSet, ObjectId, Slot, SlotSteps, Stamp, ToClient, Value,
 };
 
 /// One output of a replica. Outputs must be performed in order.
@@ -43,15 +43,15 @@ pub enum Output<M> {
         /// The records that must be durable first.
         base: Vec<Record>,
     },
-    /// Execute these calls after everything sent out before; answer with [`crate::Input::Executed`]. There
-    /// is one only for slots that have calls.
+    /// Execute these steps after everything sent out before; answer with [`crate::Input::Executed`]. There
+    /// is one only for slots that have steps.
     Execute {
-        /// The slot of the calls.
+        /// The slot of the steps.
         slot: Slot,
         /// The environment all replicas agree on.
         stamp: Stamp,
-        /// The calls, in this order.
-        calls: SlotCalls,
+        /// The steps, in this order.
+        steps: SlotSteps,
     },
     /// The group decided to skip this call: unless its outcome was reported already, it is not executed and
     /// its outcome is [`quorate_types::Outcome::Skipped`]. This comes just before the slot's

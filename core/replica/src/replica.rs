@@ -222,7 +222,7 @@ impl<O: Ordering> Replica<O> {
                 self.order(now, Event::Link { peer, state }, out);
             }
             Input::Persisted { mark } => self.persisted(now, mark, out),
-            Input::Executed { slot, outcomes } => self.executed(slot, outcomes, out),
+            Input::Executed { slot, results } => self.executed(slot, results, out),
             Input::Queried { read, outcome } => self.queried(now, read, outcome, out),
             Input::SnapshotTaken {
                 slot,

@@ -7,6 +7,9 @@ use quorate_types::Duration;
 /// milliseconds stay well below what a person notices, and cost a node twelve connections a second.
 pub(crate) const DIAL_DOUBLINGS: u32 = 3;
 
+/// Calls that wait in the group at once: as many as a replica answers to one session without dropping an answer.
+pub(crate) const PARKED_MAX: usize = 4096;
+
 /// What a session may be told; the default suits a client in the same building as the group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SessionConfig {

@@ -1,7 +1,7 @@
 //! Operations that have no answer yet, in the order in which they were begun.
 
 use quorate_types::{Digest, NodeId, ObjectId, ReadLevel, Slot, Time, Value};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 /// Names an operation of one client for as long as the client lives.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -99,6 +99,8 @@ pub(crate) struct Pending {
     pub(crate) full_nodes: usize,
     /// When to send it again after a refusal; `None` while it waits for an answer.
     pub(crate) resend_at: Option<Time>,
+    /// Refusals since it was parked, each of which doubles the pause: many calls may wait for long.
+    pub(crate) parked_refusals: u32,
 }
 
 impl Pending {
@@ -119,6 +121,8 @@ pub(crate) struct Outstanding {
     first: u64,
     entries: VecDeque<Option<Pending>>,
     count: usize,
+    /// Calls that wait in the group. They hold nothing up: those after them are acknowledged without them.
+    parked: BTreeMap<u64, Pending>,
 }
 
 impl Outstanding {
@@ -127,6 +131,7 @@ impl Outstanding {
             first,
             entries: VecDeque::new(),
             count: 0,
+            parked: BTreeMap::new(),
         }
     }
 
@@ -137,8 +142,29 @@ impl Outstanding {
         self.first + self.entries.len() as u64 - 1
     }
 
+    /// A call waits in the group: no timer of this client ends that.
+    pub(crate) fn park(&mut self, number: u64) {
+        if let Some(mut pending) = self.take_entry(number) {
+            pending.deadline = Time(u64::MAX);
+            pending.resend_at = None;
+            self.parked.insert(number, pending);
+        } else if let Some(pending) = self.parked.get_mut(&number) {
+            pending.parked_refusals = 0;
+        }
+    }
+
+    /// Calls that wait in the group.
+    pub(crate) fn parked(&self) -> usize {
+        self.parked.len()
+    }
+
     /// Takes the operation out; `None` if it was answered before.
     pub(crate) fn take(&mut self, number: u64) -> Option<Pending> {
+        self.take_entry(number)
+            .or_else(|| self.parked.remove(&number))
+    }
+
+    fn take_entry(&mut self, number: u64) -> Option<Pending> {
         let index = usize::try_from(number.checked_sub(self.first)?).ok()?;
         let taken = self.entries.get_mut(index)?.take();
         if taken.is_some() {
@@ -152,11 +178,19 @@ impl Outstanding {
     }
 
     pub(crate) fn pending_mut(&mut self, number: u64) -> Option<&mut Pending> {
+        if self.parked.contains_key(&number) {
+            return self.parked.get_mut(&number);
+        }
         let index = usize::try_from(number.checked_sub(self.first)?).ok()?;
         self.entries.get_mut(index)?.as_mut()
     }
 
-    /// Every number below this one is answered.
+    /// Whether the operation waits in the group.
+    pub(crate) fn is_parked(&self, number: u64) -> bool {
+        self.parked.contains_key(&number)
+    }
+
+    /// Every number below this one is answered or parked.
     pub(crate) fn first(&self) -> u64 {
         self.first
     }
@@ -166,14 +200,22 @@ impl Outstanding {
         self.first + self.entries.len() as u64
     }
 
+    /// How many there are beside those that are parked.
     pub(crate) fn len(&self) -> usize {
         self.count
     }
 
+    /// All, those that are parked last.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (u64, &mut Pending)> {
         let first = self.first;
         let entries = self.entries.iter_mut().enumerate();
-        entries.filter_map(move |(i, entry)| Some((first + i as u64, entry.as_mut()?)))
+        let entries =
+            entries.filter_map(move |(i, entry)| Some((first + i as u64, entry.as_mut()?)));
+        entries.chain(
+            self.parked
+                .iter_mut()
+                .map(|(number, pending)| (*number, pending)),
+        )
     }
 
     /// The earliest deadline.
@@ -183,7 +225,7 @@ impl Outstanding {
 
     /// When the first refused operation is sent again.
     pub(crate) fn next_resend(&self) -> Option<Time> {
-        let pending = self.entries.iter().flatten();
+        let pending = self.entries.iter().flatten().chain(self.parked.values());
         pending.filter_map(|p| p.resend_at).min()
     }
 }

@@ -3,7 +3,7 @@
 mod refusals;
 mod timers;
 
-use crate::limits::DIAL_DOUBLINGS;
+use crate::limits::{DIAL_DOUBLINGS, PARKED_MAX};
 use crate::outstanding::{Attempts, Outstanding, Pending};
 use crate::route::Route;
 use crate::{Answer, Cause, Failure, Operation, Preference, SessionConfig, Ticket};
@@ -164,7 +164,7 @@ impl ClientSession {
         self.full_nodes >= self.route.len().max(1)
     }
 
-    /// Operations without an answer.
+    /// Operations without an answer, beside calls that wait in the group.
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.calls.len() + self.requests.len()
@@ -218,6 +218,7 @@ impl ClientSession {
             copies: 0,
             full_nodes: 0,
             resend_at: None,
+            parked_refusals: 0,
         };
         if pending.operation.payload_len() > PAYLOAD_BYTES_MAX {
             // No node accepts it. It gets a request's number: a call's number would leave a gap in the session.
@@ -240,7 +241,9 @@ impl ClientSession {
     #[must_use]
     pub fn has_room(&self) -> bool {
         let span = self.calls.next_number() - self.calls.first();
-        self.in_flight() < self.config.in_flight_max && span < 2 * self.config.in_flight_max as u64
+        self.in_flight() < self.config.in_flight_max
+            && span < 2 * self.config.in_flight_max as u64
+            && self.calls.parked() < PARKED_MAX
     }
 
     /// Takes an operation back that no replica has executed or will; says whether it did. Its number stays unused.
@@ -253,6 +256,18 @@ impl ClientSession {
             .pending_mut(number)
             .is_some_and(|pending| !pending.is_in_doubt());
         is_unsent && of_kind.take(number).is_some()
+    }
+
+    /// What is said when the client is closed while calls of it wait in the group: without its session nobody is served in its
+    /// place. Other sessions may expire.
+    #[must_use]
+    pub fn farewell(&self) -> Option<FromClient> {
+        match self.registration {
+            Registration::Open { id, .. } if self.link == Link::Up && self.calls.parked() > 0 => {
+                Some(FromClient::Close { session: id })
+            }
+            Registration::Open { .. } | Registration::Wanted => None,
+        }
     }
 
     /// Takes one input to its end.
@@ -341,6 +356,7 @@ impl ClientSession {
             ToClient::Opened { .. }
             | ToClient::Full { .. }
             | ToClient::Replied { .. }
+            | ToClient::Parked { .. }
             | ToClient::Read { .. }
             | ToClient::Checkpointed { .. }
             | ToClient::KeptAlive { .. } => self.route.answered(),
@@ -376,6 +392,7 @@ impl ClientSession {
                     self.finish_call(number, Ok(Answer::Called(outcome)), out);
                 }
             }
+            ToClient::Parked { id } => self.on_parked(now, id),
             ToClient::Read {
                 request,
                 slot,
@@ -395,6 +412,13 @@ impl ClientSession {
             ToClient::Refused { ask, refusal } => self.on_refused(now, ask, refusal, out),
             ToClient::KeptAlive { .. } => self.unanswered_keepalive = None,
             ToClient::Leader { leader } => self.on_leader(now, leader, out),
+        }
+    }
+
+    fn on_parked(&mut self, now: Time, id: CommandId) {
+        if let Some(number) = self.call_number(id) {
+            self.calls.park(number);
+            self.wake_hint = now;
         }
     }
 

@@ -130,6 +130,12 @@ pub enum ToClient {
         /// The value returned or the exception raised.
         outcome: Outcome,
     },
+    /// A call was executed and waits: another call will answer it. Its reply follows on this connection, or is asked for
+    /// again on another.
+    Parked {
+        /// The id of the call.
+        id: CommandId,
+    },
     /// A read's answer.
     Read {
         /// The number of the read.

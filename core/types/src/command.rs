@@ -152,6 +152,29 @@ pub enum Body {
     },
 }
 
+impl Body {
+    /// The session that a command with this content may end; `id` is the command's.
+    #[must_use]
+    pub fn ended_session(&self, id: CommandId) -> Option<SessionId> {
+        match self {
+            Body::Close => Some(id.session),
+            Body::Expire { session, .. } => Some(*session),
+            Body::Call { .. }
+            | Body::Open { .. }
+            | Body::Lead { .. }
+            | Body::Read { .. }
+            | Body::Checkpoint
+            | Body::Died { .. }
+            | Body::Survived { .. }
+            | Body::Retry { .. }
+            | Body::Keep { .. }
+            | Body::Skip { .. }
+            | Body::Reset { .. }
+            | Body::Thaw { .. } => None,
+        }
+    }
+}
+
 impl Command {
     /// The weight of this command in queues and windows, in bytes: payload and a fixed part.
     #[must_use]

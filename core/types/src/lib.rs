@@ -10,11 +10,12 @@ mod command;
 mod digest;
 mod ids;
 mod link_proof;
+mod parked;
 mod parts;
 mod reach;
 mod secret;
 mod slot;
-mod slot_calls;
+mod slot_steps;
 mod time;
 mod view;
 pub mod zoo;
@@ -27,10 +28,13 @@ pub use ids::{
     ClusterId, ConnectionId, GroupId, Incarnation, LinkEpoch, NodeId, NodeSet, ObjectId, SessionId,
 };
 pub use link_proof::{LinkKey, LinkProof, LinkSide, Nonce};
+pub use parked::{NotParkedCalls, ParkedCalls};
 pub use parts::{PART_ENTRY_BYTES, PARTS_HEAD_BYTES, PartsCheck, PartsList, PartsWriter};
 pub use reach::{Finding, PeerPast, Reach, Recall, Sighting};
 pub use secret::{Secret, SecretHash};
 pub use slot::Slot;
-pub use slot_calls::{Call, CallRef, SlotCalls};
+pub use slot_steps::{
+    Call, CallRef, LaterAnswer, SessionEnd, SlotResults, SlotSteps, Step, StepRef, StepResult,
+};
 pub use time::{Duration, Time, Wall};
 pub use view::{Member, ObjectSpec, Persistence, Quorums, QuorumsError, View, ViewId, ViewNumber};

@@ -204,11 +204,35 @@ pub enum Plant {
     SkipOnlyWhereAsked,
     /// Objects that fetch the state of a reset, or begin there, go on before its end is decided.
     InstalledAnswersBeforeThaw,
+    /// An object's image holds none of its parked calls.
+    ParkedNotInImage,
+    /// Snapshots hold no answers of calls that were parked.
+    WokenNotInSnapshot,
+    /// Snapshots hold no parked calls of sessions.
+    ParkedNotInSnapshot,
+    /// The answer of a parked call is kept only where somebody waits for it.
+    WokenOnlyWhereAwaited,
+    /// A parked call that comes again is ordered and executed again.
+    ParkedExecutesAgain,
+    /// Who asks again for a parked call is told that it waits, and never its answer.
+    ParkedNotJoined,
+    /// What a client acknowledges drops the parked calls before it.
+    AcknowledgedDropsParked,
+    /// What a client acknowledges drops calls before it that are not executed yet.
+    AcknowledgedDropsPending,
+    /// The objects hear of no session's end.
+    EndNotTold,
+    /// Parked calls outlive their session in the table of their object.
+    EndKeepsParked,
+    /// Of those who wait, the last one is served first.
+    NewestTakerFirst,
+    /// A fetched snapshot ends no call that is parked here.
+    MergeKeepsParked,
 }
 
 impl Plant {
     /// All of them.
-    pub const ALL: [Plant; 99] = [
+    pub const ALL: [Plant; 111] = [
         Plant::AcknowledgeBeforeSync,
         Plant::PromiseBeforeSync,
         Plant::ForgetPromise,
@@ -308,6 +332,18 @@ impl Plant {
         Plant::SkipAlwaysUnsafe,
         Plant::SkipOnlyWhereAsked,
         Plant::InstalledAnswersBeforeThaw,
+        Plant::ParkedNotInImage,
+        Plant::WokenNotInSnapshot,
+        Plant::ParkedNotInSnapshot,
+        Plant::WokenOnlyWhereAwaited,
+        Plant::ParkedExecutesAgain,
+        Plant::ParkedNotJoined,
+        Plant::AcknowledgedDropsParked,
+        Plant::AcknowledgedDropsPending,
+        Plant::EndNotTold,
+        Plant::EndKeepsParked,
+        Plant::NewestTakerFirst,
+        Plant::MergeKeepsParked,
     ];
 
     /// Plants that show only where several faults meet: the simulator is given more seeds to find them.

@@ -374,6 +374,7 @@ const KEPT_ALIVE: u8 = 5;
 const CHECKPOINTED: u8 = 6;
 const LEADER: u8 = 7;
 const FULL: u8 = 8;
+const PARKED: u8 = 9;
 
 /// Appends one message to a client to the body of a frame of kind `ToClient`.
 #[inline]
@@ -403,6 +404,10 @@ pub fn put_answer(buf: &mut BytesMut, message: &ToClient) {
             put_slot(buf, *slot);
             buf.put_u64_le(age.0);
             put_outcome(buf, outcome);
+        }
+        ToClient::Parked { id } => {
+            buf.put_u8(PARKED);
+            put_command_id(buf, *id);
         }
         ToClient::Full { hash, retry_after } => {
             buf.put_u8(FULL);
@@ -484,6 +489,9 @@ fn take_answer(r: &mut Reader<'_>) -> Result<ToClient, WireError> {
             slot: take_slot(r)?,
             age: Duration(r.u64("age")?),
             outcome: take_outcome(r)?,
+        }),
+        PARKED => Ok(ToClient::Parked {
+            id: take_command_id(r)?,
         }),
         FULL => Ok(ToClient::Full {
             hash: take_secret_hash(r)?,

@@ -12,7 +12,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use quorate_types::{ClusterId, GroupId, Incarnation, NodeId, NodeSet, ObjectId, ViewNumber};
 
 /// The newest protocol version that this build speaks.
-pub const VERSION: u16 = 13;
+pub const VERSION: u16 = 14;
 
 /// The oldest protocol version that this build speaks.
 pub const VERSION_MIN: u16 = 13;

@@ -45,7 +45,7 @@ pub const ENTRIES_MAX: usize = 1 << 16;
 /// Sessions in one snapshot: a million clients, each with its window.
 pub const SESSIONS_MAX: usize = 1 << 20;
 
-/// Kept replies of one session in a snapshot: no client has more calls in flight.
+/// Replies of one session in a snapshot: its window, its parked calls and their answers are fewer.
 pub const REPLIES_MAX: usize = 1 << 16;
 
 /// Counters (sequences, rounds, views) on the wire lie below this number, so that no sum of two

@@ -19,7 +19,7 @@
 
 use crate::WireError;
 use crate::client::{put_outcome, take_outcome};
-use crate::codec::{Reader, put_list, put_name, put_option};
+use crate::codec::{Reader, put_list, put_name};
 use crate::limits::{NAME_BYTES_MAX, OBJECTS_MAX, REPLIES_MAX, SESSIONS_MAX};
 use crate::view::{put_view, take_view};
 use crate::words::{
@@ -27,11 +27,11 @@ use crate::words::{
     take_session, take_slot,
 };
 use bytes::{BufMut, Bytes, BytesMut};
-use quorate_replica::{ReplyImage, SessionImage, SnapshotCore};
+use quorate_replica::{ReplyImage, ReplyState, SessionImage, SnapshotCore};
 use quorate_types::{ObjectId, PART_ENTRY_BYTES, PARTS_HEAD_BYTES, PartsWriter, Stamp, Wall};
 
 /// The version of the layout that this build writes.
-pub const SNAPSHOT_VERSION: u16 = 7;
+pub const SNAPSHOT_VERSION: u16 = 8;
 
 /// Bytes of a snapshot's head.
 pub const SNAPSHOT_HEAD_BYTES: usize = 16;
@@ -287,6 +287,11 @@ pub fn take_snapshot_core(bytes: &Bytes) -> Result<SnapshotCore, WireError> {
     Ok(core)
 }
 
+const REPLY_GONE: u8 = 0;
+const REPLY_KEPT: u8 = 1;
+const REPLY_PARKED: u8 = 2;
+const REPLY_WOKEN: u8 = 3;
+
 fn put_image(buf: &mut BytesMut, session: &SessionImage) {
     put_session(buf, session.id);
     put_secret_hash(buf, session.hash);
@@ -296,7 +301,16 @@ fn put_image(buf: &mut BytesMut, session: &SessionImage) {
     put_list(buf, &session.replies, |buf, reply| {
         buf.put_u64_le(reply.sequence);
         buf.put_u64_le(reply.fingerprint);
-        put_option(buf, reply.outcome.as_ref(), put_outcome);
+        let (tag, outcome) = match &reply.state {
+            ReplyState::Gone => (REPLY_GONE, None),
+            ReplyState::Kept(outcome) => (REPLY_KEPT, Some(outcome)),
+            ReplyState::Parked => (REPLY_PARKED, None),
+            ReplyState::Woken(outcome) => (REPLY_WOKEN, Some(outcome)),
+        };
+        buf.put_u8(tag);
+        if let Some(outcome) = outcome {
+            put_outcome(buf, outcome);
+        }
     });
 }
 
@@ -312,18 +326,32 @@ fn take_image(r: &mut Reader<'_>) -> Result<SessionImage, WireError> {
             Ok(ReplyImage {
                 sequence: r.counter("sequence")?,
                 fingerprint: r.u64("fingerprint")?,
-                outcome: r.option("outcome", take_outcome)?,
+                state: take_reply_state(r)?,
             })
         })?,
     };
-    let mut floor = image.floor;
+    let mut last = 0;
     for reply in &image.replies {
-        if reply.sequence <= floor {
+        let stands_apart = match &reply.state {
+            ReplyState::Parked | ReplyState::Woken(_) => true,
+            ReplyState::Gone | ReplyState::Kept(_) => false,
+        };
+        if reply.sequence <= last || reply.sequence <= image.floor && !stands_apart {
             return Err(WireError::Inconsistent {
                 what: "replies of a session are not in order",
             });
         }
-        floor = reply.sequence;
+        last = reply.sequence;
     }
     Ok(image)
+}
+
+fn take_reply_state(r: &mut Reader<'_>) -> Result<ReplyState, WireError> {
+    match r.u8("reply")? {
+        REPLY_GONE => Ok(ReplyState::Gone),
+        REPLY_KEPT => Ok(ReplyState::Kept(take_outcome(r)?)),
+        REPLY_PARKED => Ok(ReplyState::Parked),
+        REPLY_WOKEN => Ok(ReplyState::Woken(take_outcome(r)?)),
+        tag => Err(WireError::UnknownTag { what: "reply", tag }),
+    }
 }

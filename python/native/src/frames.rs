@@ -33,6 +33,19 @@ pub(crate) mod reply {
 pub(crate) const RETURNED: u8 = 0;
 /// It raised.
 pub(crate) const RAISED: u8 = 1;
+/// It waits: a later step answers it.
+pub(crate) const PARKED: u8 = 2;
+/// A step that is no call was done.
+pub(crate) const DONE: u8 = 3;
+/// The answer to a parked call, which belongs to the step before it.
+pub(crate) const ANSWER: u8 = 4;
+
+/// A step: a call.
+pub(crate) const STEP_CALL: u8 = 0;
+/// The end of a session.
+pub(crate) const STEP_END: u8 = 1;
+/// The same, of which no object is told.
+pub(crate) const STEP_END_UNTOLD: u8 = 2;
 
 /// Outcomes of one slot are sent on when they are this large, so that neither side holds all of them.
 const PART_BYTES: usize = 1 << 20;
@@ -148,9 +161,9 @@ impl Outbox {
         last
     }
 
-    /// One more outcome was appended. Returns whether the part is large enough to be sent.
-    pub(crate) fn is_large_with_one_more(&self, part: &mut OpenOutcomes) -> bool {
-        part.count += 1;
+    /// So many entries more were appended. Returns whether the part is large enough to be sent.
+    pub(crate) fn is_large_with(&self, part: &mut OpenOutcomes, entries: u32) -> bool {
+        part.count += entries;
         self.0.len() - part.start > PART_BYTES
     }
 

@@ -5,17 +5,18 @@
 //! exceptions) is asked of the Python object `host`.
 
 mod budgets;
+mod sessions;
 
 use crate::activity::{QUERY, SharedActivity};
 use crate::encode::Draws;
 use crate::frames::{FrameBody, Inbox, Outbox, RAISED, RETURNED, reply, request};
 use crate::reads::{Checking, Declared, ReadGuard};
-use crate::{agreed_text, decode, encode, environment, hooks, layout, numbers, steps, wait};
+use crate::{agreed_text, decode, encode, environment, hooks, layout, numbers, steps, turn, wait};
 use pyo3::exceptions::{PyConnectionError, PyMemoryError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString, PyTraceback, PyTuple};
-use quorate_types::PAYLOAD_BYTES_MAX;
-use std::collections::HashMap;
+use quorate_types::{PAYLOAD_BYTES_MAX, ParkedCalls};
+use std::collections::{BTreeMap, HashMap};
 use std::io::{ErrorKind, Write};
 use std::os::fd::{AsRawFd, FromRawFd, RawFd};
 use std::os::unix::net::UnixStream;
@@ -212,16 +213,12 @@ impl<'py> Server<'py> {
         let mut part = self.outbox.begin_part(self.slot);
         for _ in 0..count {
             let index = body.u32()?;
-            let object = body.u32()?;
-            let length = body.u32()? as usize;
-            let payload = body.bytes(length)?;
             environment::enter(self.wall_ns, entropy, self.slot, index);
-            self.activity.begin(self.slot, index, object);
             let answer = self.outbox.0.len();
-            if self.is_spent_by(object, payload)? {
+            let Some(entries) = self.step(body, index)? else {
                 return self.tell_spent(&part, index, answer);
-            }
-            if self.outbox.is_large_with_one_more(&mut part) {
+            };
+            if self.outbox.is_large_with(&mut part, entries) {
                 // No call runs while the node is slow to read.
                 self.activity.idle();
                 self.outbox.end_part(&part, reply::OUTCOMES);
@@ -345,12 +342,16 @@ impl<'py> Server<'py> {
         self.outbox.0.extend_from_slice(&[RETURNED, 0, 0, 0, 0]);
         agreed_text::forget_shown();
         let ended = self.call(object, payload).and_then(|(value, target)| {
+            if turn::parks() {
+                return self.parked(start, &value).map(|()| true);
+            }
             encode::result_into(&mut self.outbox.0, &value, &target, self.draws)
                 .map_err(|error| of_a_result(value.py(), error))?;
-            is_sendable(value.py(), &self.outbox.0[start + 5..])
+            is_sendable(value.py(), &self.outbox.0[start + 5..]).map(|()| false)
         });
         match ended {
-            Ok(()) => self.close(start),
+            Ok(true) => {}
+            Ok(false) => self.close(start),
             // Whether memory suffices depends on the machine, so it is no outcome.
             Err(error) if error.is_instance_of::<PyMemoryError>(self.host.py()) => {
                 std::process::exit(OUT_OF_MEMORY)
@@ -471,7 +472,12 @@ impl<'py> Server<'py> {
         // What was answered so far must not wait for the fork.
         self.flush()?;
         let objects: HashMap<u32, Bound<'py, PyAny>> = self.objects.clone();
-        match self.host.call_method1("freeze", (objects, path)) {
+        let py = self.host.py();
+        let heads = objects
+            .keys()
+            .map(|number| (*number, PyBytes::new(py, &turn::head(*number))));
+        let heads: HashMap<u32, Bound<'py, PyBytes>> = heads.collect();
+        match self.host.call_method1("freeze", (objects, heads, path)) {
             Ok(fd) => self.children.push((slot, fd.extract()?)),
             Err(error) => {
                 self.outbox
@@ -504,14 +510,24 @@ impl<'py> Server<'py> {
         let py = self.host.py();
         let slot = body.u64()?;
         let images = PyList::empty(py);
+        let mut parked = BTreeMap::new();
         for _ in 0..body.u32()? {
             let object = body.u32()?;
             let length = body.u64()? as usize;
-            images.append((object, PyBytes::new(py, body.bytes(length)?)))?;
+            let mut image = body.bytes(length)?;
+            let Ok(calls) = ParkedCalls::take_from(&mut image) else {
+                let text =
+                    format!("the image of object {object} does not begin with its parked calls");
+                self.outbox.note(reply::RESTORE_FAILED, slot, &text);
+                return Ok(());
+            };
+            parked.insert(object, calls);
+            images.append((object, PyBytes::new(py, image)))?;
         }
         match self.host.call_method1("restore", (images,)) {
             Ok(objects) => {
                 self.objects = objects.extract()?;
+                turn::restored(parked);
                 self.outbox.note(reply::RESTORED, slot, "");
             }
             Err(error) => self
@@ -549,7 +565,7 @@ fn of_a_result(py: Python<'_>, error: PyErr) -> PyErr {
 }
 
 /// Refuses a result that no client could be told, or that another replica would tell otherwise.
-fn is_sendable(py: Python<'_>, result: &[u8]) -> PyResult<()> {
+pub(crate) fn is_sendable(py: Python<'_>, result: &[u8]) -> PyResult<()> {
     let bytes = result.len();
     let text = if bytes > PAYLOAD_BYTES_MAX {
         format!(

@@ -340,6 +340,7 @@ impl SharedDriver {
         let (begun, opening) = {
             let mut core = self.core();
             core.is_closed = true;
+            core.driver.say_farewell();
             core.driver.hang_up();
             (std::mem::take(&mut core.begun), core.opening.take())
         };

@@ -3,7 +3,7 @@
 //! Three words of 8 bytes: number of the activity; slot (0 while idle, all ones for a query); index in the
 //! upper half and object in the lower. The node reads it, the host writes it.
 
-use quorate_types::Slot;
+use quorate_types::{ObjectId, Slot};
 use rustix::fd::OwnedFd;
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::io::pread;
@@ -14,8 +14,10 @@ pub(crate) struct Activity {
     /// Rises with each call.
     pub(crate) number: u64,
     pub(crate) doing: Doing,
-    /// Index of the call in its batch; the lower half of a query's id.
+    /// Index of the step in its batch; the lower half of a query's id.
     pub(crate) index: u32,
+    /// Whose code runs.
+    pub(crate) object: ObjectId,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,5 +52,6 @@ pub(crate) fn read(memory: &OwnedFd) -> Activity {
             slot => Doing::Call(Slot(slot)),
         },
         index: (words[2] >> 32) as u32,
+        object: ObjectId(words[2] as u32),
     }
 }

@@ -7,15 +7,12 @@ use crate::builtin::create;
 use crate::config::HostedObject;
 use crate::image::{ObjectImage, images_list};
 use crate::limits::{ENCODER_NICENESS, IMAGES_PENDING_MAX, LARGE_IMAGE_BYTES};
-use crate::object::{FrozenState, Object};
+use crate::live::{LiveObject, LiveObjects};
+use crate::object::FrozenState;
 use mio::Waker;
 use quorate_types::{ObjectId, PartsList, Slot};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-
-/// LiveObjects by number.
-pub(crate) type LiveObjects = BTreeMap<ObjectId, Box<dyn Object>>;
 
 /// What the side thread is asked to do.
 pub(crate) enum EncoderJob {
@@ -31,7 +28,7 @@ pub(crate) enum EncoderJob {
         images: Vec<ObjectImage>,
     },
     /// Free this, which may be large.
-    Drop(Box<dyn Object>),
+    Drop(LiveObject),
 }
 
 /// The result of a job.
@@ -174,7 +171,8 @@ fn restore(specs: &[HostedObject], images: &[ObjectImage]) -> Result<LiveObjects
     specs
         .iter()
         .map(|spec| {
-            let mut object = create(spec.builtin(), &spec.arguments).map_err(|e| e.to_string())?;
+            let made = create(spec.builtin(), &spec.arguments).map_err(|e| e.to_string())?;
+            let mut object = LiveObject::new(made);
             let image = images
                 .iter()
                 .find(|image| image.object == spec.id)

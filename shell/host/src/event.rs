@@ -2,18 +2,18 @@
 
 use crate::image::ObjectImage;
 use quorate_ordering::ReadId;
-use quorate_types::{ObjectId, Outcome, PartsList, Slot};
+use quorate_types::{ObjectId, Outcome, PartsList, Slot, SlotResults};
 use std::time::Duration;
 
 /// What the host has to tell.
 #[derive(Clone, PartialEq, Debug)]
 pub enum HostEvent {
-    /// The calls of `slot` were executed; slots come in the order in which they were handed in.
+    /// The steps of `slot` were executed; slots come in the order in which they were handed in.
     Executed {
         /// The slot of the batch.
         slot: Slot,
-        /// One outcome per call.
-        outcomes: Vec<Outcome>,
+        /// What came of them.
+        results: SlotResults,
     },
     /// A query was answered.
     Queried {

@@ -13,7 +13,7 @@ use crate::other_process::OtherProcess;
 use bytes::Bytes;
 use mio::{Poll, Token, Waker};
 use quorate_ordering::ReadId;
-use quorate_types::{ObjectId, Slot, SlotCalls, Stamp};
+use quorate_types::{ObjectId, Slot, SlotSteps, Stamp};
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -62,12 +62,12 @@ impl Host {
         })
     }
 
-    /// Executes `calls` after everything handed in before.
-    pub fn execute(&mut self, slot: Slot, stamp: Stamp, calls: impl Into<SlotCalls>) {
-        let calls = calls.into();
+    /// Executes `steps` after everything handed in before.
+    pub fn execute(&mut self, slot: Slot, stamp: Stamp, steps: impl Into<SlotSteps>) {
+        let steps = steps.into();
         match &mut self.objects {
-            Objects::InProcess(objects) => objects.execute(slot, stamp, calls),
-            Objects::OtherProcess(objects) => objects.execute(slot, stamp, calls),
+            Objects::InProcess(objects) => objects.execute(slot, stamp, steps),
+            Objects::OtherProcess(objects) => objects.execute(slot, stamp, steps),
         }
     }
 

@@ -82,6 +82,13 @@ impl Image {
         }
     }
 
+    /// Appends all pieces of another image.
+    pub(crate) fn append_all(&mut self, other: Image) {
+        self.len += other.len;
+        self.shared += other.shared;
+        self.pieces.extend(other.pieces);
+    }
+
     /// Bytes of all pieces that are shared with the state.
     #[must_use]
     pub fn shared(&self) -> usize {

@@ -2,20 +2,20 @@
 //!
 //! Encoding and restoring happen on a side thread. While a restore runs, work waits in order.
 
-use crate::arguments::{CallView, raised};
+use crate::arguments::CallView;
 use crate::builtin::create;
 use crate::config::HostedObject;
-use crate::encoder::{Encoder, EncoderDone, EncoderJob, LiveObjects};
+use crate::encoder::{Encoder, EncoderDone, EncoderJob};
 use crate::error::HostError;
 use crate::event::HostEvent;
 use crate::image::ObjectImage;
-use crate::object::Environment;
-use crate::outcomes::{SlotOutcomes, fit};
+use crate::live::{LiveObject, LiveObjects, no_such_object};
+use crate::outcomes::{fit, fitting};
 use bytes::Bytes;
 use mio::Waker;
 use quorate_ordering::ReadId;
-use quorate_types::{CallRef, ObjectId, Outcome, Slot, SlotCalls, Stamp};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use quorate_types::{ObjectId, Outcome, Slot, SlotResults, SlotSteps, Stamp, StepResult};
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 /// The Rust objects of one group.
@@ -36,7 +36,7 @@ pub(crate) struct InProcess {
 }
 
 enum Work {
-    Execute(Slot, Stamp, SlotCalls),
+    Execute(Slot, Stamp, SlotSteps),
     Query(ReadId, ObjectId, Bytes),
     Snapshot(Slot),
     Restore(Slot, Vec<ObjectImage>),
@@ -47,14 +47,14 @@ impl InProcess {
         specs: Vec<HostedObject>,
         waker: Arc<Waker>,
     ) -> Result<InProcess, HostError> {
-        let mut objects = BTreeMap::new();
+        let mut objects = LiveObjects::default();
         for spec in &specs {
             let object =
                 create(spec.builtin(), &spec.arguments).map_err(|e| HostError::Object {
                     name: spec.name.clone(),
                     reason: e.to_string(),
                 })?;
-            objects.insert(spec.id, object);
+            objects.insert(spec.id, LiveObject::new(object));
         }
         Ok(InProcess {
             specs,
@@ -68,8 +68,8 @@ impl InProcess {
         })
     }
 
-    pub(crate) fn execute(&mut self, slot: Slot, stamp: Stamp, calls: SlotCalls) {
-        self.waiting.push_back(Work::Execute(slot, stamp, calls));
+    pub(crate) fn execute(&mut self, slot: Slot, stamp: Stamp, steps: SlotSteps) {
+        self.waiting.push_back(Work::Execute(slot, stamp, steps));
     }
 
     /// A call that waits or comes next is not executed; one that was executed stays so.
@@ -99,7 +99,7 @@ impl InProcess {
             && let Some(work) = self.waiting.pop_front()
         {
             match work {
-                Work::Execute(slot, stamp, calls) => self.execute_now(slot, stamp, &calls),
+                Work::Execute(slot, stamp, steps) => self.execute_now(slot, stamp, &steps),
                 Work::Query(read, object, payload) => self.query_now(read, object, &payload),
                 Work::Snapshot(slot) => self.freeze(slot),
                 Work::Restore(slot, images) => self.begin_restore(slot, images),
@@ -107,36 +107,23 @@ impl InProcess {
         }
     }
 
-    fn execute_now(&mut self, slot: Slot, stamp: Stamp, calls: &SlotCalls) {
-        let mut outcomes = SlotOutcomes::default();
-        for call in calls.iter() {
-            outcomes.push(self.apply(slot, stamp, call));
+    fn execute_now(&mut self, slot: Slot, stamp: Stamp, steps: &SlotSteps) {
+        let mut done = SlotResults::default();
+        done.steps.reserve_exact(steps.len());
+        for step in steps.iter() {
+            if self.skips.remove(&(slot, step.index())) && step.call().is_some() {
+                done.steps.push(StepResult::Answered(Outcome::Skipped));
+            } else {
+                self.objects.step(slot, stamp, step, &mut done);
+            }
         }
-        let outcomes = outcomes.take();
+        let results = fitting(done);
         self.executed = slot;
-        self.events.push(HostEvent::Executed { slot, outcomes });
-    }
-
-    fn apply(&mut self, slot: Slot, stamp: Stamp, call: CallRef<'_>) -> Outcome {
-        if self.skips.remove(&(slot, call.index)) {
-            return Outcome::Skipped;
-        }
-        let env = Environment {
-            stamp,
-            index: call.index,
-        };
-        match (
-            self.objects.get_mut(&call.object),
-            CallView::parse_shared(call.payload),
-        ) {
-            (Some(object), Ok(view)) => object.apply(view, &env),
-            (Some(_), Err(mistake)) => mistake.into(),
-            (None, _) => no_such_object(call.object),
-        }
+        self.events.push(HostEvent::Executed { slot, results });
     }
 
     fn query_now(&mut self, read: ReadId, object: ObjectId, payload: &Bytes) {
-        let outcome = match (self.objects.get(&object), CallView::parse(payload)) {
+        let outcome = match (self.objects.get(object), CallView::parse(payload)) {
             (Some(object), Ok(view)) => object.read(view),
             (Some(_), Err(mistake)) => mistake.into(),
             (None, _) => no_such_object(object),
@@ -149,7 +136,7 @@ impl InProcess {
         let frozen = self
             .objects
             .iter()
-            .map(|(id, object)| (*id, object.snapshot()))
+            .map(|(id, object)| (id, object.snapshot()))
             .collect();
         if self
             .encoder
@@ -217,11 +204,4 @@ impl InProcess {
         }
         self.flush();
     }
-}
-
-fn no_such_object(object: ObjectId) -> Outcome {
-    raised(
-        "LookupError",
-        format!("this group has no object number {}", object.0),
-    )
 }

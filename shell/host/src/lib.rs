@@ -16,6 +16,7 @@ mod host;
 mod image;
 mod in_process;
 pub mod limits;
+mod live;
 mod object;
 mod other_process;
 mod outcomes;
@@ -24,6 +25,7 @@ mod process_end;
 mod protocol;
 mod scratch;
 mod sending;
+mod turn;
 mod watch;
 mod work_log;
 
@@ -31,12 +33,14 @@ pub use arguments::{
     Arguments, CallView, Mistake, NONE, call_payload, raised, returned_bool, returned_int,
     returned_none, unknown_method,
 };
-pub use builtin::{Counter, CreateError, Kv, Register, create};
+pub use builtin::{Counter, CreateError, Kv, Register, WaitingQueue, create};
 pub use child::interpreter;
 pub use config::{HostConfig, HostedObject, PythonConfig, ReadChecks, Sandbox, UnkeptState};
 pub use error::HostError;
 pub use event::{HostEvent, RunningCall, StuckCall, StuckUntil};
 pub use host::{Host, check};
 pub use image::{Image, ObjectImage, SharedPiece, images_list};
+pub use live::{LiveObject, LiveObjects, overloaded};
 pub use object::{Environment, FrozenState, Object, RestoreError};
 pub use protocol::HOST_PROTOCOL_VERSION;
+pub use turn::{Ending, Turn};

@@ -45,6 +45,9 @@ pub const OUTPUT_BYTES_PER_S: u64 = 8 << 10;
 /// Longest line; a longer one is cut.
 pub const OUTPUT_LINE_BYTES_MAX: usize = 4 << 10;
 
+/// Calls of a group that may be parked: each holds a client's attention and a place in every image.
+pub const PARKED_MAX: usize = 10_000;
+
 /// Methods that are remembered for having changed their object as reads; a class has fewer.
 pub const LIARS_MAX: usize = 256;
 

@@ -6,7 +6,8 @@
 
 use crate::arguments::CallView;
 use crate::image::Image;
-use quorate_types::{Outcome, Stamp};
+use crate::turn::{Ending, Turn};
+use quorate_types::{Outcome, SessionId, Stamp};
 
 /// What every replica agrees on about the moment of one call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -68,6 +69,17 @@ pub type FrozenState = Box<dyn FnOnce() -> Image + Send>;
 pub trait Object: Send {
     /// Executes a call that may change the state. Equal states and equal inputs give equal outcomes.
     fn apply(&mut self, call: CallView<'_>, env: &Environment) -> Outcome;
+
+    /// Like [`Object::apply`], for objects that let callers wait or answer those who do.
+    fn run(&mut self, call: CallView<'_>, env: &Environment, turn: &mut Turn<'_>) -> Ending {
+        let _ = turn;
+        Ending::Now(self.apply(call, env))
+    }
+
+    /// A session is over that the object knows by [`Turn::caller`], and its parked calls are gone: what it owns is free.
+    fn session_ended(&mut self, session: SessionId, env: &Environment, turn: &mut Turn<'_>) {
+        let _ = (session, env, turn);
+    }
 
     /// Answers a call that changes nothing; a method that would change something is refused here.
     fn read(&self, call: CallView<'_>) -> Outcome;

@@ -17,9 +17,9 @@ use crate::limits::{
     ACTIVITY_INTERVAL, DEATHS_AT_ONE_CALL_MAX, LIARS_MAX, RESTART_DELAY, RESTART_DELAY_MAX,
     START_PATIENCE, WORK_LOG_BYTES_MAX,
 };
-use crate::outcomes::{SlotOutcomes, fit};
+use crate::outcomes::{SlotGathering, fit};
 use crate::process_end::{ProcessEnd, ended_read, reason};
-use crate::protocol::{Greeted, Reply, put_restore};
+use crate::protocol::{Greeted, Reply, Told, put_restore};
 use crate::scratch::Scratch;
 use crate::sending::{LeftOut, send_work, with_left_out};
 use crate::watch::Watch;
@@ -27,7 +27,7 @@ use crate::work_log::{HostWork, Sent, WorkLog};
 use bytes::Bytes;
 use mio::{Interest, Registry, Token, Waker};
 use quorate_ordering::ReadId;
-use quorate_types::{ObjectId, Outcome, Slot, SlotCalls, Stamp};
+use quorate_types::{ObjectId, Outcome, Slot, SlotSteps, Stamp};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -59,8 +59,8 @@ pub(crate) struct OtherProcess {
     liars: BTreeSet<(ObjectId, String)>,
     /// Calls that are not executed, of slots after the base image: skipped ones, and those that took too many steps.
     left_out: LeftOut,
-    /// Outcomes of the slot that the process is executing.
-    gathered: SlotOutcomes,
+    /// Results of the slot that the process is executing.
+    gathered: SlotGathering,
     /// Whether more replies may lie in the stream.
     is_unread: bool,
 }
@@ -131,7 +131,7 @@ impl OtherProcess {
             ended_reads: EndedReads::default(),
             liars: BTreeSet::new(),
             left_out: LeftOut::new(),
-            gathered: SlotOutcomes::default(),
+            gathered: SlotGathering::default(),
             is_unread: false,
         };
         host.register(&mut process)?;
@@ -139,11 +139,11 @@ impl OtherProcess {
         Ok(host)
     }
 
-    pub(crate) fn execute(&mut self, slot: Slot, stamp: Stamp, calls: SlotCalls) {
+    pub(crate) fn execute(&mut self, slot: Slot, stamp: Stamp, steps: SlotSteps) {
         self.newest = slot;
         // The work log outlives the slot's batch: it must not keep that in memory.
-        let calls = calls.to_vec();
-        self.work_log.push(HostWork::Execute { slot, stamp, calls });
+        let steps = steps.to_vec();
+        self.work_log.push(HostWork::Execute { slot, stamp, steps });
         if self.config.with_snapshots
             && !self.is_shortening
             && self.work_log.weight() > self.shorten_at
@@ -330,16 +330,16 @@ impl OtherProcess {
                     is_final: true,
                 });
             }
-            Reply::Outcomes { slot, outcomes } => match self.work_log.executing() {
-                Some((asked, count)) if asked == slot => {
-                    outcomes.into_iter().for_each(|one| self.gathered.push(one));
-                    if self.gathered.len() > count {
+            Reply::Outcomes { slot, told } => match self.work_log.executing() {
+                Some((asked, steps)) if asked == slot => {
+                    let count = steps.len();
+                    if !self.gathered.extend(told) || self.gathered.len() > count {
                         self.out_of_step();
                     }
                 }
                 Some(_) | None => self.out_of_step(),
             },
-            Reply::Executed { slot, outcomes } => self.executed(slot, outcomes),
+            Reply::Executed { slot, told } => self.executed(slot, told),
             Reply::Queried { read, outcome } => match self.work_log.answer() {
                 Some((HostWork::Query { read: asked, .. }, _)) if *asked == read => {
                     self.watch.release();
@@ -366,26 +366,22 @@ impl OtherProcess {
         }
     }
 
-    /// The process has executed a slot; these are the last of its outcomes.
-    fn executed(&mut self, slot: Slot, last: Vec<Outcome>) {
-        last.into_iter().for_each(|one| self.gathered.push(one));
+    /// The process has executed a slot; these are the last of its results.
+    fn executed(&mut self, slot: Slot, last: Vec<Told>) {
+        let is_in_order = self.gathered.extend(last);
         let told = self.gathered.take();
-        match self.work_log.answer() {
-            Some((
-                HostWork::Execute {
-                    slot: asked, calls, ..
-                },
-                is_news,
-            )) if *asked == slot => {
-                if is_news {
-                    let outcomes = with_left_out(slot, calls, told, &self.left_out);
-                    self.last_death = None;
-                    self.watch.release();
-                    self.told = self.told.max(slot);
-                    self.events.push(HostEvent::Executed { slot, outcomes });
-                }
-            }
-            _ => self.out_of_step(),
+        let asked = self.work_log.executing().filter(|(at, _)| *at == slot);
+        let results = asked
+            .filter(|_| is_in_order)
+            .and_then(|(_, steps)| with_left_out(slot, steps, told, &self.left_out));
+        let Some(results) = results else {
+            return self.out_of_step();
+        };
+        if let Some((_, true)) = self.work_log.answer() {
+            self.last_death = None;
+            self.watch.release();
+            self.told = self.told.max(slot);
+            self.events.push(HostEvent::Executed { slot, results });
         }
     }
 

@@ -7,20 +7,31 @@ use crate::arguments::{Arguments, StringKind, put_int, put_list, put_map, put_st
 use crate::config::{HostedObject, PythonConfig, Sandbox, UnkeptState};
 use crate::image::ObjectImage;
 use crate::limits::REPLY_BYTES_MAX;
+use crate::sending::LeftOut;
 use bytes::Bytes;
 use quorate_ordering::ReadId;
-use quorate_types::{Call, ObjectId, Outcome, Slot, Stamp};
+use quorate_types::{Call, CommandId, ObjectId, Outcome, SessionId, Slot, Stamp, Step, StepResult};
 use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Version of this protocol; a host that speaks another says so in its answer to the greeting.
-pub const HOST_PROTOCOL_VERSION: i64 = 5;
+pub const HOST_PROTOCOL_VERSION: i64 = 6;
 
 const HELLO: u8 = 1;
 const EXECUTE: u8 = 2;
 const QUERY: u8 = 3;
 const SNAPSHOT: u8 = 4;
 const RESTORE: u8 = 5;
+
+const STEP_CALL: u8 = 0;
+const STEP_END: u8 = 1;
+const STEP_END_UNTOLD: u8 = 2;
+
+const TOLD_RETURNED: u8 = 0;
+const TOLD_RAISED: u8 = 1;
+const TOLD_PARKED: u8 = 2;
+const TOLD_DONE: u8 = 3;
+const TOLD_ANSWER: u8 = 4;
 
 const READY: u8 = 0x81;
 const OUTCOMES: u8 = 0x82;
@@ -43,15 +54,15 @@ pub(crate) enum Reply {
         object: String,
         reason: String,
     },
-    /// The next outcomes of a slot; others follow.
+    /// The next results of a slot; others follow.
     Outcomes {
         slot: Slot,
-        outcomes: Vec<Outcome>,
+        told: Vec<Told>,
     },
-    /// The last outcomes of a slot.
+    /// The last results of a slot.
     Executed {
         slot: Slot,
-        outcomes: Vec<Outcome>,
+        told: Vec<Told>,
     },
     Queried {
         read: ReadId,
@@ -82,6 +93,15 @@ pub(crate) enum Reply {
         object: ObjectId,
         method: String,
     },
+}
+
+/// One entry of what came of a slot, in the order in which it came.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Told {
+    /// The result of the next step.
+    Result(StepResult),
+    /// The answer to a parked call; it belongs to the step before it.
+    Answer(CommandId, Outcome),
 }
 
 /// What a host that can serve says of itself.
@@ -174,19 +194,53 @@ pub(crate) fn put_hello(
     });
 }
 
-pub(crate) fn put_execute(out: &mut Vec<u8>, slot: Slot, stamp: Stamp, calls: &[Call]) {
+/// Work for the objects. A call that is left out is not sent; of the end of a session that is, no object is told.
+pub(crate) fn put_execute(
+    out: &mut Vec<u8>,
+    slot: Slot,
+    stamp: Stamp,
+    steps: &[Step],
+    left_out: &LeftOut,
+) {
+    let is_left_out = |step: &Step| left_out.contains_key(&(slot, step.index()));
+    let sent = |step: &&Step| step.call().is_none() || !is_left_out(step);
+    let count = match left_out.is_empty() {
+        true => steps.len(),
+        false => steps.iter().filter(sent).count(),
+    };
     frame(out, EXECUTE, |out| {
         out.extend_from_slice(&slot.0.to_le_bytes());
         out.extend_from_slice(&stamp.wall.0.to_le_bytes());
         out.extend_from_slice(&stamp.entropy.to_le_bytes());
-        out.extend_from_slice(&(calls.len() as u32).to_le_bytes());
-        for call in calls {
-            out.extend_from_slice(&call.index.to_le_bytes());
-            out.extend_from_slice(&call.object.0.to_le_bytes());
-            out.extend_from_slice(&(call.payload.len() as u32).to_le_bytes());
-            out.extend_from_slice(&call.payload);
+        out.extend_from_slice(&(count as u32).to_le_bytes());
+        for step in steps {
+            let is_left_out = !left_out.is_empty() && is_left_out(step);
+            if is_left_out && step.call().is_some() {
+                continue;
+            }
+            out.extend_from_slice(&step.index().to_le_bytes());
+            match step {
+                Step::Call(call) => put_call(out, call),
+                Step::End(end) => {
+                    out.push(if is_left_out {
+                        STEP_END_UNTOLD
+                    } else {
+                        STEP_END
+                    });
+                    out.extend_from_slice(&end.session.0.to_le_bytes());
+                }
+            }
         }
     });
+}
+
+fn put_call(out: &mut Vec<u8>, call: &Call) {
+    out.push(STEP_CALL);
+    out.extend_from_slice(&call.id.session.0.to_le_bytes());
+    out.extend_from_slice(&call.id.sequence.to_le_bytes());
+    out.extend_from_slice(&call.object.0.to_le_bytes());
+    out.extend_from_slice(&(call.payload.len() as u32).to_le_bytes());
+    out.extend_from_slice(&call.payload);
 }
 
 pub(crate) fn put_query(out: &mut Vec<u8>, read: ReadId, object: ObjectId, payload: &[u8]) {
@@ -237,12 +291,12 @@ pub(crate) fn take_reply(bytes: &[u8]) -> Result<Option<(Reply, usize)>, Broken>
     let reply = match frame[0] {
         READY => ready(body.0)?,
         OUTCOMES => {
-            let (slot, outcomes) = body.outcomes()?;
-            Reply::Outcomes { slot, outcomes }
+            let (slot, told) = body.told()?;
+            Reply::Outcomes { slot, told }
         }
         EXECUTED => {
-            let (slot, outcomes) = body.outcomes()?;
-            Reply::Executed { slot, outcomes }
+            let (slot, told) = body.told()?;
+            Reply::Executed { slot, told }
         }
         QUERIED => Reply::Queried {
             read: ReadId(body.u64()?),
@@ -334,14 +388,33 @@ impl<'a> Body<'a> {
         String::from_utf8_lossy(self.0).into_owned()
     }
 
-    fn outcomes(&mut self) -> Result<(Slot, Vec<Outcome>), Broken> {
+    fn told(&mut self) -> Result<(Slot, Vec<Told>), Broken> {
         let slot = Slot(self.u64()?);
         let count = self.u32()?;
-        let mut outcomes = Vec::with_capacity((count as usize).min(self.0.len() / 5));
+        let mut told = Vec::with_capacity((count as usize).min(self.0.len()));
         for _ in 0..count {
-            outcomes.push(self.outcome()?);
+            told.push(match self.0.first() {
+                Some(&TOLD_PARKED) => self.plain(StepResult::Parked)?,
+                Some(&TOLD_DONE) => self.plain(StepResult::Done)?,
+                Some(&TOLD_ANSWER) => self.answer()?,
+                Some(_) | None => Told::Result(StepResult::Answered(self.outcome()?)),
+            });
         }
-        Ok((slot, outcomes))
+        Ok((slot, told))
+    }
+
+    fn plain(&mut self, result: StepResult) -> Result<Told, Broken> {
+        self.bytes(1)?;
+        Ok(Told::Result(result))
+    }
+
+    fn answer(&mut self) -> Result<Told, Broken> {
+        self.bytes(1)?;
+        let id = CommandId {
+            session: SessionId(self.u64()?),
+            sequence: self.u64()?,
+        };
+        Ok(Told::Answer(id, self.outcome()?))
     }
 
     fn outcome(&mut self) -> Result<Outcome, Broken> {
@@ -350,8 +423,8 @@ impl<'a> Body<'a> {
         // Copied: a kept reply must not hold the whole buffer it came in.
         let value = Bytes::copy_from_slice(self.bytes(length)?);
         match kind {
-            0 => Ok(Outcome::Returned(value)),
-            1 => Ok(Outcome::Raised(value)),
+            TOLD_RETURNED => Ok(Outcome::Returned(value)),
+            TOLD_RAISED => Ok(Outcome::Raised(value)),
             _ => Err(Broken("an outcome of unknown kind")),
         }
     }
@@ -372,9 +445,10 @@ mod tests {
         for length in 0..whole.len() {
             assert_eq!(take_reply(&whole[..length]), Ok(None));
         }
-        let outcomes = vec![Outcome::Returned(Bytes::from_static(&[0xf6]))];
+        let outcome = Outcome::Returned(Bytes::from_static(&[0xf6]));
+        let told = vec![Told::Result(StepResult::Answered(outcome))];
         let slot = Slot(7);
-        let reply = Reply::Executed { slot, outcomes };
+        let reply = Reply::Executed { slot, told };
         assert_eq!(take_reply(&whole), Ok(Some((reply, whole.len()))));
         whole[4] = 0x7f;
         assert!(take_reply(&whole).is_err());

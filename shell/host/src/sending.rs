@@ -1,13 +1,13 @@
 //! Sends the work log to the host process, without the calls that the group decided to skip or that took too many steps.
 //!
-//! The outcome of such a call is inserted among those that the process sends. Only `other_process` calls it.
+//! The outcome of such a call is inserted among the results that the process sends. Only `other_process` calls it.
 
 use crate::child::Process;
 use crate::process_end::ProcessEnd;
 use crate::protocol::{put_execute, put_query, put_restore, put_snapshot};
 use crate::scratch::Scratch;
 use crate::work_log::{HostWork, WorkLog};
-use quorate_types::{Call, Outcome, Slot};
+use quorate_types::{Outcome, Slot, SlotResults, Step, StepResult};
 use std::collections::BTreeMap;
 
 /// Calls that no process gets, with their outcomes.
@@ -25,15 +25,8 @@ pub(crate) fn send_work(
         let mut is_all_sent = false;
         while let Some(outbox) = process.outbox() {
             match work_log.next_to_send() {
-                Some(HostWork::Execute { slot, stamp, calls }) => {
-                    let is_left_out = |call: &Call| left_out.contains_key(&(*slot, call.index));
-                    if calls.iter().any(is_left_out) {
-                        let left: Vec<Call> =
-                            calls.iter().filter(|c| !is_left_out(c)).cloned().collect();
-                        put_execute(outbox, *slot, *stamp, &left);
-                    } else {
-                        put_execute(outbox, *slot, *stamp, calls);
-                    }
+                Some(HostWork::Execute { slot, stamp, steps }) => {
+                    put_execute(outbox, *slot, *stamp, steps, left_out);
                 }
                 Some(HostWork::Query {
                     read,
@@ -57,20 +50,34 @@ pub(crate) fn send_work(
     }
 }
 
-/// Puts the outcome of each call that was left out into its place among those that the process told.
+/// Puts the outcome of each call that was left out into its place among the results that the process told, and names the steps
+/// that answered parked calls by their index: the process tells them by their place. `None` when it told more or less.
 pub(crate) fn with_left_out(
     slot: Slot,
-    calls: &[Call],
-    told: Vec<Outcome>,
+    steps: &[Step],
+    mut told: SlotResults,
     left_out: &LeftOut,
-) -> Vec<Outcome> {
-    if told.len() == calls.len() {
-        return told;
+) -> Option<SlotResults> {
+    if left_out.is_empty() && told.answers.is_empty() {
+        return (told.steps.len() == steps.len()).then_some(told);
     }
-    let mut told = told.into_iter();
-    let outcome = |call: &Call| {
-        let known = left_out.get(&(slot, call.index)).cloned();
-        known.or_else(|| told.next())
+    let outcome_of = |step: &Step| {
+        let outcome = left_out.get(&(slot, step.index()))?;
+        step.call().map(|_| outcome.clone())
     };
-    calls.iter().filter_map(outcome).collect()
+    let sent = steps.iter().filter(|step| outcome_of(step).is_none());
+    let sent: Vec<u32> = sent.map(Step::index).collect();
+    if told.steps.len() != sent.len() {
+        return None;
+    }
+    for answer in &mut told.answers {
+        answer.by = sent[answer.by as usize];
+    }
+    let mut results = told.steps.into_iter();
+    let result = |step: &Step| {
+        let known = outcome_of(step).map(StepResult::Answered);
+        known.or_else(|| results.next())
+    };
+    told.steps = steps.iter().filter_map(result).collect();
+    Some(told)
 }

@@ -79,6 +79,7 @@ impl Watch {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use quorate_types::ObjectId;
 
     #[test]
     fn a_call_is_reported_after_a_second_and_again_when_its_span_has_doubled() {
@@ -88,6 +89,7 @@ mod tests {
             number: 7,
             doing: Doing::Query,
             index: 0,
+            object: ObjectId(0),
         };
         let mut reported = Vec::new();
         for second in 0..=9 {
@@ -107,6 +109,7 @@ mod tests {
             number: 1,
             doing: Doing::Query,
             index: 0,
+            object: ObjectId(0),
         };
         watch.look(activity, began);
         let later = began + Duration::from_secs(60);

@@ -9,7 +9,7 @@ use crate::event::RunningCall;
 use crate::image::ObjectImage;
 use bytes::Bytes;
 use quorate_ordering::ReadId;
-use quorate_types::{Call, ObjectId, Slot, Stamp};
+use quorate_types::{ObjectId, Slot, Stamp, Step};
 use std::collections::VecDeque;
 
 /// One thing that the process was asked to do.
@@ -17,7 +17,7 @@ pub(crate) enum HostWork {
     Execute {
         slot: Slot,
         stamp: Stamp,
-        calls: Vec<Call>,
+        steps: Vec<Step>,
     },
     Query {
         read: ReadId,
@@ -31,6 +31,9 @@ pub(crate) enum HostWork {
         images: Vec<ObjectImage>,
     },
 }
+
+/// What runs at the end of a session.
+const ON_SESSION_END: &str = "on_session_end";
 
 /// Whether a process has a piece of work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -85,7 +88,7 @@ impl WorkLog {
         own.map(|is_private| *is_private = false).is_some()
     }
 
-    /// Whether the calls of `slot` have no outcome yet, and if so whether the present process has them.
+    /// Whether the steps of `slot` have no result yet, and if so whether the present process has them.
     pub(crate) fn open_execution(&self, slot: Slot) -> Option<Sent> {
         let is_open = |entry: &Entry| match entry.work {
             HostWork::Execute { slot: at, .. } => at == slot && !entry.is_told,
@@ -157,8 +160,8 @@ impl WorkLog {
         None
     }
 
-    /// The slot and the number of calls of the execution that is answered next, if that comes next.
-    pub(crate) fn executing(&self) -> Option<(Slot, usize)> {
+    /// The slot and the steps of the execution that is answered next, if that comes next.
+    pub(crate) fn executing(&self) -> Option<(Slot, &[Step])> {
         let owed = self.entries.range(self.answered..self.sent);
         let next = owed.into_iter().find(|entry| match entry.work {
             HostWork::Snapshot { .. } => false,
@@ -166,7 +169,7 @@ impl WorkLog {
             HostWork::Execute { .. } | HostWork::Restore { .. } => true,
         })?;
         match &next.work {
-            HostWork::Execute { slot, calls, .. } => Some((*slot, calls.len())),
+            HostWork::Execute { slot, steps, .. } => Some((*slot, steps)),
             HostWork::Query { .. } | HostWork::Snapshot { .. } | HostWork::Restore { .. } => None,
         }
     }
@@ -293,19 +296,25 @@ impl WorkLog {
 
     /// Names the call that the activity shows.
     pub(crate) fn running_call(&self, activity: Activity) -> Option<RunningCall> {
-        let named = |slot, object, payload: &Bytes| RunningCall {
+        let named = |slot, object, method: &str| RunningCall {
             slot,
             index: activity.index,
             object,
-            method: CallView::method_of(payload).unwrap_or("?").to_owned(),
+            method: method.to_owned(),
         };
+        let method_of = |payload| CallView::method_of(payload).unwrap_or("?");
         self.entries
             .iter()
             .find_map(|entry| match (&entry.work, activity.doing) {
-                (HostWork::Execute { slot, calls, .. }, Doing::Call(at)) if *slot == at => calls
-                    .iter()
-                    .find(|call| call.index == activity.index)
-                    .map(|call| named(Some(at), call.object, &call.payload)),
+                (HostWork::Execute { slot, steps, .. }, Doing::Call(at)) if *slot == at => {
+                    let mut steps = steps.iter();
+                    let step = steps.find(|step| step.index() == activity.index)?;
+                    let (object, method) = match step {
+                        Step::Call(call) => (call.object, method_of(&call.payload)),
+                        Step::End(_) => (activity.object, ON_SESSION_END),
+                    };
+                    Some(named(Some(at), object, method))
+                }
                 (
                     HostWork::Query {
                         read,
@@ -314,7 +323,7 @@ impl WorkLog {
                     },
                     Doing::Query,
                 ) if !entry.is_told && is_shown(*read, activity) => {
-                    Some(named(None, *object, payload))
+                    Some(named(None, *object, method_of(payload)))
                 }
                 _ => None,
             })
@@ -329,8 +338,13 @@ fn is_shown(read: ReadId, activity: Activity) -> bool {
 fn weight(work: &HostWork) -> usize {
     const FIXED: usize = 64;
     match work {
-        HostWork::Execute { calls, .. } => {
-            FIXED + calls.iter().map(|c| FIXED + c.payload.len()).sum::<usize>()
+        HostWork::Execute { steps, .. } => {
+            let payload = |step: &Step| step.call().map_or(0, |call| call.payload.len());
+            FIXED
+                + steps
+                    .iter()
+                    .map(|step| FIXED + payload(step))
+                    .sum::<usize>()
         }
         HostWork::Query { payload, .. } => FIXED + payload.len(),
         HostWork::Snapshot { .. } | HostWork::Restore { .. } => FIXED,
@@ -347,7 +361,7 @@ mod tests {
             work_log.push(HostWork::Execute {
                 slot: Slot(slot),
                 stamp: Stamp::default(),
-                calls: Vec::new(),
+                steps: Vec::new(),
             });
         }
         work_log

@@ -143,7 +143,7 @@ fn after<T>(
 /// What a method returned, as text.
 fn told(host: &mut Host, slot: u64, method: &str) -> String {
     after(host, slot, method, |event| match event {
-        HostEvent::Executed { outcomes, .. } => match &outcomes[0] {
+        HostEvent::Executed { results, .. } => match results.outcomes().next().unwrap() {
             Outcome::Returned(value) => {
                 let length = usize::from(value[0] == 0x78);
                 Some(String::from_utf8_lossy(&value[1 + length..]).into_owned())
@@ -221,7 +221,7 @@ fn a_call_that_takes_all_memory_ends_its_host_and_is_named() {
             call,
             is_final: true,
         } => Some((reason, call.unwrap().method)),
-        HostEvent::Executed { outcomes, .. } => panic!("{outcomes:?}"),
+        HostEvent::Executed { results, .. } => panic!("{results:?}"),
         _ => None,
     });
     assert!(reason.contains("--host-memory"), "{reason}");

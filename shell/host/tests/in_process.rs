@@ -66,7 +66,7 @@ fn calls_and_queries_are_answered_in_the_order_handed_in() {
         [
             HostEvent::Executed {
                 slot: Slot(1),
-                outcomes: vec![returned_int(2), returned_int(5)],
+                results: vec![returned_int(2), returned_int(5)].into(),
             },
             HostEvent::Queried {
                 read: ReadId(9),
@@ -74,9 +74,10 @@ fn calls_and_queries_are_answered_in_the_order_handed_in() {
             },
         ]
     );
-    let HostEvent::Executed { outcomes, .. } = &events[2] else {
+    let HostEvent::Executed { results, .. } = &events[2] else {
         panic!("{events:?}")
     };
+    let outcomes: Vec<&Outcome> = results.outcomes().collect();
     assert!(matches!(outcomes[..], [Outcome::Raised(_)]), "no object 4");
 }
 

@@ -59,9 +59,9 @@ fn outcomes(host: &mut Host, slot: u64, calls: Vec<Call>) -> Vec<Outcome> {
         host.poll(&mut events);
         for event in events.drain(..) {
             match event {
-                HostEvent::Executed { slot: at, outcomes } => {
+                HostEvent::Executed { slot: at, results } => {
                     assert_eq!(at, Slot(slot));
-                    return outcomes;
+                    return results.outcomes().cloned().collect();
                 }
                 HostEvent::Down { reason, .. } => panic!("{reason}"),
                 HostEvent::Hanging { .. } => {}

@@ -190,9 +190,9 @@ impl Node {
 
     fn host_event(&mut self, event: HostEvent, now: Time) {
         match event {
-            HostEvent::Executed { slot, outcomes } => {
+            HostEvent::Executed { slot, results } => {
                 self.timings.executed(now, slot);
-                self.feed(now, Input::Executed { slot, outcomes })
+                self.feed(now, Input::Executed { slot, results })
             }
             HostEvent::Queried { read, outcome } => {
                 self.feed(now, Input::Queried { read, outcome })

@@ -57,7 +57,7 @@ impl Node {
                     journal.discard(upto, &base);
                 }
             }
-            Output::Execute { slot, stamp, calls } => self.host.execute(slot, stamp, calls),
+            Output::Execute { slot, stamp, steps } => self.host.execute(slot, stamp, steps),
             Output::Skip { slot, index } => {
                 tracing::warn!(%slot, index, "the group skips a call");
                 self.host.skip(slot, index);

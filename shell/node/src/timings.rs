@@ -120,14 +120,15 @@ impl Timings {
 
     /// The replica has put this out.
     pub(crate) fn put_out<M>(&mut self, now: Time, output: &Output<M>) {
-        if let Output::Execute { slot, calls, .. } = output {
+        if let Output::Execute { slot, steps, .. } = output {
             let is_timed_slot = slot.0.is_multiple_of(TIMED_SLOTS);
             if is_timed_slot {
-                self.histograms.batch.observe(calls.len() as f64);
+                self.histograms.batch.observe(steps.len() as f64);
             }
             // A node without clients has nothing to look for.
             if !self.arrived.is_empty() {
-                for call in calls.iter().filter(|call| is_timed(call.id)) {
+                let calls = steps.iter().filter_map(|step| step.call());
+                for call in calls.filter(|call| is_timed(call.id)) {
                     if let Some(since) = self.arrived.get(&call.id) {
                         self.histograms.commit.observe(seconds(now, *since));
                     }
@@ -179,7 +180,7 @@ fn seconds(now: Time, since: Time) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quorate_types::{ConnectionId, ObjectId, Outcome, SessionId, SlotCalls, Value};
+    use quorate_types::{ConnectionId, ObjectId, Outcome, SessionId, SlotSteps, Value};
 
     const ID: CommandId = CommandId {
         session: SessionId(9),
@@ -209,7 +210,7 @@ mod tests {
         let execute: Output<()> = Output::Execute {
             slot: Slot(TIMED_SLOTS),
             stamp: quorate_types::Stamp::default(),
-            calls: SlotCalls::from(vec![quorate_types::Call {
+            steps: SlotSteps::from(vec![quorate_types::Call {
                 index: 0,
                 id: ID,
                 object: ObjectId(0),

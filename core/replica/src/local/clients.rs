@@ -197,7 +197,10 @@ impl<O: Ordering> Replica<O> {
         payload: Value,
         out: &mut Vec<Output<O::Message>>,
     ) -> Result<(), Refusal> {
-        self.admits_calls()?;
+        self.serves_objects()?;
+        if self.is_leaving() {
+            return Err(Refusal::NotServing);
+        }
         self.admits_request(object, &payload)?;
         if id.sequence == 0 || id.sequence > SEQUENCE_MAX {
             return Err(Refusal::SequenceReused);
@@ -205,8 +208,8 @@ impl<O: Ordering> Replica<O> {
         self.is_attached(from, id.session)?;
         let print = fingerprint(object, &payload);
         let admission = self.look(id, acknowledged, print)?;
-        if admission == Admission::New && !self.can_order() {
-            return Err(Refusal::StorageFull);
+        if admission == Admission::New {
+            self.admits_calls()?;
         }
         // The client cannot acknowledge more before its lowest call has an answer.
         let is_lowest = id.sequence == acknowledged + 1;
@@ -227,11 +230,15 @@ impl<O: Ordering> Replica<O> {
             Admission::Gone => return Err(Refusal::ReplyGone),
             Admission::Reused => return Err(Refusal::SequenceReused),
             Admission::Beyond => return Err(Refusal::Overloaded),
-            Admission::New | Admission::InFlight => {}
+            Admission::New | Admission::InFlight | Admission::Parked => {}
         }
         match self.waiting.join(id.session, id.sequence, print, from) {
             Joined::Full => Err(Refusal::Overloaded),
             Joined::Reused => Err(Refusal::SequenceReused),
+            Joined::First | Joined::Later if admission == Admission::Parked => {
+                self.join_parked(from, id, out);
+                Ok(())
+            }
             Joined::Later => Ok(()),
             Joined::First => {
                 if admission == Admission::New {
@@ -245,6 +252,23 @@ impl<O: Ordering> Replica<O> {
                 Ok(())
             }
         }
+    }
+
+    /// A connection waits for a parked call with those that do already.
+    fn join_parked(
+        &mut self,
+        from: ConnectionId,
+        id: CommandId,
+        out: &mut Vec<Output<O::Message>>,
+    ) {
+        if let Some(line) = self.waiting.line(id.session) {
+            if planted(Plant::ParkedNotJoined) {
+                line.give_up(id.sequence, |_| {});
+            }
+            line.park(id.sequence, |_| {});
+        }
+        self.waiting.landed(id.session, 0);
+        reply(out, from, ToClient::Parked { id });
     }
 
     /// How the call would be treated, as far as this replica has applied the log.
@@ -271,10 +295,10 @@ impl<O: Ordering> Replica<O> {
         Ok(())
     }
 
+    /// Refuses calls that would have to be ordered while there is no room for more.
     fn admits_calls(&self) -> Result<(), Refusal> {
-        self.serves_objects()?;
-        if self.is_leaving() {
-            return Err(Refusal::NotServing);
+        if !self.can_order() {
+            return Err(Refusal::StorageFull);
         }
         if self.pipeline.is_behind() || self.is_log_full() {
             return Err(Refusal::Overloaded);

@@ -22,6 +22,8 @@ pub(crate) struct Line {
     /// Sequence of the first wait.
     first: u64,
     waits: VecDeque<Wait>,
+    /// Waits for calls that are parked: the calls after them do not wait for these.
+    parked: BTreeMap<u64, Wait>,
 }
 
 #[derive(Debug, Default)]
@@ -60,6 +62,7 @@ impl Waiting {
         let is_full = self.in_flight >= CALLS_IN_FLIGHT;
         let line = self.lines.entry(session).or_default();
         let Some(wait) = line.place(sequence) else {
+            self.tidy(session);
             return Joined::Full;
         };
         let joined = if wait.is_idle() {
@@ -110,7 +113,7 @@ impl Waiting {
             return;
         };
         line.shrink();
-        if line.waits.is_empty() {
+        if line.waits.is_empty() && line.parked.is_empty() {
             self.lines.remove(&session);
         }
     }
@@ -124,6 +127,22 @@ impl Waiting {
         line.take_all()
     }
 
+    /// Takes all waits for calls that are parked.
+    pub(crate) fn take_parked(&mut self) -> Vec<(CommandId, ConnectionId)> {
+        let mut taken = Vec::new();
+        for (&session, line) in &mut self.lines {
+            for (sequence, mut wait) in std::mem::take(&mut line.parked) {
+                let id = CommandId { session, sequence };
+                taken.extend(wait.take().map(|to| (id, to)));
+            }
+        }
+        if !taken.is_empty() {
+            self.lines
+                .retain(|_, line| !line.waits.is_empty() || !line.parked.is_empty());
+        }
+        taken
+    }
+
     /// Sessions with a wait.
     pub(crate) fn sessions(&self) -> Vec<SessionId> {
         self.lines.keys().copied().collect()
@@ -133,7 +152,7 @@ impl Waiting {
     pub(crate) fn disconnected(&mut self, connection: ConnectionId, sessions: &[SessionId]) {
         for &session in sessions {
             if let Some(line) = self.lines.get_mut(&session) {
-                for wait in &mut line.waits {
+                for wait in line.waits.iter_mut().chain(line.parked.values_mut()) {
                     wait.forget(connection);
                 }
             }
@@ -145,7 +164,10 @@ impl Waiting {
     pub(crate) fn len(&self) -> usize {
         let lines = self.lines.values();
         lines
-            .map(|line| line.waits.iter().filter(|wait| !wait.is_idle()).count())
+            .map(|line| {
+                let waits = line.waits.iter().chain(line.parked.values());
+                waits.filter(|wait| !wait.is_idle()).count()
+            })
             .sum()
     }
 
@@ -159,14 +181,32 @@ impl Waiting {
         let submitted: usize = lines.map(Line::submitted).sum();
         assert_eq!(submitted, self.in_flight);
         for line in self.lines.values() {
-            assert!(line.waits.front().is_some_and(|wait| !wait.is_idle()));
+            let first = line.waits.front();
+            assert!(first.is_some_and(|wait| !wait.is_idle()) || !line.parked.is_empty());
+            assert!(first.is_none_or(|wait| !wait.is_idle()));
+            assert!(line.parked.values().all(|wait| !wait.is_idle()));
         }
     }
 }
 
 impl Line {
+    /// The call is parked: tells who waits for it, and keeps them apart.
+    pub(crate) fn park(&mut self, sequence: u64, mut tell: impl FnMut(ConnectionId)) {
+        let Some(wait) = self.wait_mut(sequence) else {
+            return;
+        };
+        wait.connections().for_each(&mut tell);
+        let wait = std::mem::take(wait);
+        if !wait.is_idle() {
+            self.parked.insert(sequence, wait);
+        }
+    }
+
     /// The wait of `sequence`, made if it fits.
     fn place(&mut self, sequence: u64) -> Option<&mut Wait> {
+        if self.parked.contains_key(&sequence) {
+            return self.parked.get_mut(&sequence);
+        }
         if self.waits.is_empty() {
             self.first = sequence;
         }
@@ -187,13 +227,16 @@ impl Line {
     }
 
     fn wait_mut(&mut self, sequence: u64) -> Option<&mut Wait> {
+        if self.parked.contains_key(&sequence) {
+            return self.parked.get_mut(&sequence);
+        }
         let offset = sequence.checked_sub(self.first)?;
         self.waits.get_mut(usize::try_from(offset).ok()?)
     }
 
     /// Submissions that are neither decided nor refused.
     fn submitted(&self) -> usize {
-        let waits = self.waits.iter();
+        let waits = self.waits.iter().chain(self.parked.values());
         waits.filter(|wait| wait.submitted.is_some()).count()
     }
 
@@ -249,15 +292,20 @@ impl Line {
     /// Every wait: sequence and fingerprint.
     pub(crate) fn all(&self) -> Vec<(u64, u64)> {
         let waits = self.waits.iter().zip(self.first..);
+        let parked = self.parked.iter().map(|(sequence, wait)| (wait, *sequence));
         waits
+            .chain(parked)
             .filter(|(wait, _)| !wait.is_idle())
             .map(|(wait, sequence)| (sequence, wait.fingerprint))
             .collect()
     }
 
     fn take_all(&mut self) -> Vec<(u64, ConnectionId)> {
+        let parked = std::mem::take(&mut self.parked);
+        let parked = parked.into_iter().map(|(sequence, wait)| (wait, sequence));
         let waits = self.waits.drain(..).zip(self.first..);
         waits
+            .chain(parked)
             .flat_map(|(mut wait, sequence)| {
                 let connections: Vec<_> = wait.take().collect();
                 connections.into_iter().map(move |to| (sequence, to))
@@ -266,6 +314,7 @@ impl Line {
     }
 
     fn shrink(&mut self) {
+        self.parked.retain(|_, wait| !wait.is_idle());
         while self.waits.front().is_some_and(Wait::is_idle) {
             self.waits.pop_front();
             self.first += 1;
@@ -294,6 +343,10 @@ impl Wait {
         if self.connection == Some(connection) {
             self.connection = self.others.pop();
         }
+    }
+
+    fn connections(&self) -> impl Iterator<Item = ConnectionId> {
+        self.connection.iter().chain(&self.others).copied()
     }
 
     fn take(&mut self) -> impl Iterator<Item = ConnectionId> {

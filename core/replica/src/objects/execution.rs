@@ -4,12 +4,11 @@ use crate::limits::{BEHIND_MAX, HOST_DOWN_MAX, KEEPALIVES_WAITING};
 use crate::local::clients::{refuse, reply};
 use crate::local::reads::{Query, Read, Ready, Way};
 use crate::objects::pipeline::{Calls, Work};
-use crate::replicated::sessions;
 use crate::{Output, Replica};
 use quorate_ordering::{Event, Ordering, ReadId};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{
-    Ask, Body, CommandId, Duration, Outcome, ReadLevel, Refusal, Slot, SlotCalls, Time, ToClient,
+    Ask, Body, Duration, Outcome, ReadLevel, Refusal, Slot, SlotSteps, Time, ToClient,
 };
 
 impl<O: Ordering> Replica<O> {
@@ -33,7 +32,7 @@ impl<O: Ordering> Replica<O> {
         self.refuse_unserved(now, out);
     }
 
-    /// Refuses reads that wait for objects which may never go on, so that clients ask another node: its answered keepalives
+    /// Refuses parked calls, and reads that wait for objects which may never go on, so that clients ask another node: its answered keepalives
     /// hide from them that nothing else is answered. What a working host has is answered, and one that ended may start
     /// again soon.
     fn refuse_unserved(&mut self, now: Time, out: &mut Vec<Output<O::Message>>) {
@@ -48,6 +47,9 @@ impl<O: Ordering> Replica<O> {
         for read in reads {
             let ask = Ask::Request(read.request);
             refuse(out, read.to, ask, Refusal::NotServing);
+        }
+        for (id, to) in self.waiting.take_parked() {
+            refuse(out, to, Ask::Call(id), Refusal::NotServing);
         }
     }
 
@@ -66,105 +68,9 @@ impl<O: Ordering> Replica<O> {
         out.push(Output::Execute {
             slot: calls.slot,
             stamp: calls.stamp,
-            calls: SlotCalls::of_batch(calls.batch.clone(), calls.admitted.clone()),
+            steps: SlotSteps::of_batch(calls.batch.clone(), calls.admitted.clone()),
         });
         self.pipeline.hand(calls);
-    }
-
-    /// A node without objects keeps no replies; it records only that the calls were executed.
-    fn pass(&mut self, calls: &Calls) {
-        for &index in &calls.admitted {
-            let id = calls.batch.commands()[index as usize].id;
-            if let Some(session) = self.replicated.sessions.session_mut(id.session) {
-                session.record(id.sequence, None);
-            }
-        }
-    }
-
-    /// The objects executed a slot: keeps the replies, answers the callers that wait, and sends more calls.
-    pub(crate) fn executed(
-        &mut self,
-        slot: Slot,
-        outcomes: Vec<Outcome>,
-        out: &mut Vec<Output<O::Message>>,
-    ) {
-        let Some(calls) = self.pipeline.finish(slot) else {
-            return;
-        };
-        assert_eq!(
-            outcomes.len(),
-            calls.admitted.len(),
-            "one outcome for each call"
-        );
-        self.pipeline
-            .outcomes
-            .fold(slot, &calls.admitted, &outcomes);
-        if let Some(frozen) = self.checkpoints.frozen_table(slot) {
-            let commands = calls.batch.commands();
-            for (&index, outcome) in calls.admitted.iter().zip(&outcomes) {
-                let id = commands[index as usize].id;
-                sessions::record(frozen, id.session, id.sequence, Some(outcome.clone()));
-            }
-        }
-        let dropped = self.keep_replies(&calls, &outcomes);
-        self.record(&calls, outcomes, out);
-        for id in dropped {
-            if let Some(frozen) = self.checkpoints.frozen_table(slot) {
-                sessions::drop_reply(frozen, id);
-            }
-            if let Some(session) = self.replicated.sessions.session_mut(id.session) {
-                session.drop_reply(id.sequence);
-            }
-        }
-    }
-
-    /// Counts the replies of a slot. Returns those for which there is no more room.
-    fn keep_replies(&mut self, calls: &Calls, outcomes: &[Outcome]) -> Vec<CommandId> {
-        let kept = &mut self.replicated.kept;
-        for freed in &calls.freed_before {
-            kept.free(*freed);
-        }
-        let commands = calls.batch.commands();
-        let mut dropped = Vec::new();
-        for (&index, outcome) in calls.admitted.iter().zip(outcomes) {
-            dropped.extend(kept.keep(commands[index as usize].id, outcome));
-        }
-        for freed in &calls.freed {
-            kept.free(*freed);
-        }
-        dropped
-    }
-
-    fn record(&mut self, calls: &Calls, outcomes: Vec<Outcome>, out: &mut Vec<Output<O::Message>>) {
-        let commands = calls.batch.commands();
-        let is_served = !self.quarantine.is_set();
-        let mut outcomes = outcomes.into_iter();
-        let mut at = 0;
-        while at < calls.admitted.len() {
-            let id = commands[calls.admitted[at] as usize].id.session;
-            let mut session = self.replicated.sessions.session_mut(id);
-            let mut line = self.waiting.line(id).filter(|_| is_served);
-            while let Some(&index) = calls.admitted.get(at)
-                && commands[index as usize].id.session == id
-            {
-                let outcome = outcomes.next().expect("counted by the caller");
-                let command = commands[index as usize].id;
-                let is_lost = planted(Plant::SkipLosesReply) && outcome == Outcome::Skipped;
-                if let Some(line) = line.as_mut().filter(|_| !is_lost) {
-                    let print = session
-                        .as_ref()
-                        .and_then(|session| session.print(command.sequence));
-                    answer(line, command, print, &outcome, out);
-                }
-                if let Some(session) = &mut session {
-                    session.record(command.sequence, Some(outcome).filter(|_| !is_lost));
-                }
-                at += 1;
-            }
-            if line.is_some() {
-                self.waiting.landed(id, 0);
-            }
-        }
     }
 
     /// Accepts a client's read, or returns its refusal. A read of any state waits a little for the slot `after`.
@@ -341,24 +247,5 @@ impl<O: Ordering> Replica<O> {
     /// Whether another keepalive may wait for its confirmation.
     pub(crate) fn has_room_for_keepalive(&self) -> bool {
         self.reads.keepalives() < KEEPALIVES_WAITING
-    }
-}
-
-/// Sends the outcome of a command to the callers that wait. Without a fingerprint the client has
-/// acknowledged the command; callers that still wait get the outcome all the same.
-fn answer<M>(
-    line: &mut crate::local::waiting::Line,
-    id: CommandId,
-    print: Option<u64>,
-    outcome: &Outcome,
-    out: &mut Vec<Output<M>>,
-) {
-    let mut tell = |to| {
-        let outcome = outcome.clone();
-        reply(out, to, ToClient::Replied { id, outcome });
-    };
-    match print {
-        Some(print) => line.answer(id.sequence, print, &mut tell),
-        None => line.give_up(id.sequence, &mut tell),
     }
 }

@@ -6,4 +6,5 @@
 pub(crate) mod execution;
 pub(crate) mod outcomes;
 pub(crate) mod pipeline;
+pub(crate) mod results;
 pub(crate) mod snapshots;

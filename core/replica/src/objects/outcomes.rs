@@ -6,7 +6,7 @@
 //! kept, and a hash of each of their outcomes: with them two replicas find where they began to differ.
 
 use crate::limits::{OUTCOME_CALLS, OUTCOME_SLOTS};
-use quorate_types::{Outcome, Slot};
+use quorate_types::{LaterAnswer, Outcome, Slot, SlotResults, StepResult};
 use std::collections::VecDeque;
 use twox_hash::XxHash3_64;
 
@@ -83,17 +83,21 @@ impl Outcomes {
         self.digest
     }
 
-    /// Folds the outcomes of one executed slot into the digest; `indices` are the calls' places in the batch.
-    pub(crate) fn fold(&mut self, slot: Slot, indices: &[u32], outcomes: &[Outcome]) {
+    /// Folds the results of one executed slot into the digest; `indices` are the steps' places in the batch.
+    pub(crate) fn fold(&mut self, slot: Slot, indices: &[u32], results: &SlotResults) {
         let mut digest = XxHash3_64::oneshot_with_seed(self.digest, &slot.0.to_le_bytes());
-        for (&index, outcome) in indices.iter().zip(outcomes) {
-            let hash = hash_of(outcome);
+        let mut answers = results.answers.iter().peekable();
+        for (&index, result) in indices.iter().zip(&results.steps) {
+            let mut hash = result.outcome().map_or_else(|| no_outcome(result), hash_of);
+            while let Some(answer) = answers.next_if(|answer| answer.by <= index) {
+                hash = hash_of_answer(hash, answer);
+            }
             digest = XxHash3_64::oneshot_with_seed(digest, &hash.to_le_bytes());
             let hash = hash as u32;
             self.calls.push_back(OutcomeHash { index, hash });
         }
         self.digest = digest;
-        let calls = outcomes.len() as u32;
+        let calls = results.steps.len() as u32;
         self.steps.push_back(OutcomeStep {
             slot,
             digest,
@@ -187,10 +191,25 @@ fn hash_of(outcome: &Outcome) -> u64 {
     }
 }
 
+/// Of a step that has none.
+fn no_outcome(result: &StepResult) -> u64 {
+    match result {
+        StepResult::Parked => u64::MAX - 1,
+        StepResult::Done | StepResult::Answered(_) => u64::MAX - 2,
+    }
+}
+
+/// What a step answered besides belongs to it.
+fn hash_of_answer(seed: u64, answer: &LaterAnswer) -> u64 {
+    let LaterAnswer { id, outcome, .. } = answer;
+    let numbers = [id.session.0, id.sequence, hash_of(outcome)].map(u64::to_le_bytes);
+    XxHash3_64::oneshot_with_seed(seed, numbers.as_flattened())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quorate_types::Value;
+    use quorate_types::{CommandId, SessionId, Value};
 
     fn returned(text: &'static str) -> Outcome {
         Outcome::Returned(Value::from_static(text.as_bytes()))
@@ -199,7 +218,7 @@ mod tests {
     fn executed(slots: &[(u64, &'static str)]) -> Outcomes {
         let mut outcomes = Outcomes::default();
         for (slot, text) in slots {
-            outcomes.fold(Slot(*slot), &[0], &[returned(text)]);
+            outcomes.fold(Slot(*slot), &[0], &vec![returned(text)].into());
         }
         outcomes
     }
@@ -216,16 +235,52 @@ mod tests {
         assert_ne!(digest, digest_of(&[(1, "a"), (2, "x")]), "a late reply");
         assert_ne!(digest, digest_of(&[(1, "a"), (3, "b")]), "another slot");
         let mut raised = Outcomes::default();
-        raised.fold(Slot(1), &[0], &[Outcome::Raised(Value::from_static(b"a"))]);
+        let raises = Outcome::Raised(Value::from_static(b"a"));
+        raised.fold(Slot(1), &[0], &vec![raises].into());
         assert_ne!(raised.digest(), digest_of(&[(1, "a")]));
+    }
+
+    #[test]
+    fn the_digest_tells_who_parks_and_whom_each_step_answers() {
+        let answer = |by, sequence, text| LaterAnswer {
+            by,
+            id: CommandId {
+                session: SessionId(1),
+                sequence,
+            },
+            outcome: returned(text),
+        };
+        let folded = |steps: [StepResult; 2], answers: &[LaterAnswer]| {
+            let mut outcomes = Outcomes::default();
+            let results = SlotResults {
+                steps: steps.to_vec(),
+                answers: answers.to_vec(),
+            };
+            outcomes.fold(Slot(1), &[3, 5], &results);
+            outcomes.digest()
+        };
+        let done = || [StepResult::Done, StepResult::Answered(returned("a"))];
+        let parks = [StepResult::Parked, StepResult::Answered(returned("a"))];
+        let all = [
+            folded(done(), &[]),
+            folded(parks, &[]),
+            folded(done(), &[answer(3, 1, "x")]),
+            folded(done(), &[answer(5, 1, "x")]),
+            folded(done(), &[answer(5, 2, "x")]),
+            folded(done(), &[answer(5, 1, "y")]),
+            folded(done(), &[answer(5, 1, "x"), answer(5, 2, "x")]),
+            folded(done(), &[answer(5, 2, "x"), answer(5, 1, "x")]),
+        ];
+        let distinct: std::collections::BTreeSet<u64> = all.into_iter().collect();
+        assert_eq!(distinct.len(), all.len(), "{all:x?}");
     }
 
     #[test]
     fn the_first_difference_is_named_with_its_call() {
         let outcomes = |odd: &'static str| {
             let mut outcomes = executed(&[(1, "a"), (4, "b")]);
-            outcomes.fold(Slot(6), &[2, 5], &[returned("c"), returned(odd)]);
-            outcomes.fold(Slot(7), &[0], &[returned("d")]);
+            outcomes.fold(Slot(6), &[2, 5], &vec![returned("c"), returned(odd)].into());
+            outcomes.fold(Slot(7), &[0], &vec![returned("d")].into());
             outcomes
         };
         let own = outcomes("x").trail(Slot(1), Slot(7));
@@ -251,14 +306,18 @@ mod tests {
     fn a_digest_goes_on_from_a_snapshot_and_old_slots_are_forgotten() {
         let whole = executed(&[(1, "a"), (2, "b")]);
         let mut later = Outcomes::after(Slot(1), digest_of(&[(1, "a")]));
-        later.fold(Slot(2), &[0], &[returned("b")]);
+        later.fold(Slot(2), &[0], &vec![returned("b")].into());
         assert_eq!(whole.digest(), later.digest());
         assert_eq!(later.at(Slot(0)), None);
         assert_eq!(later.at(Slot(1)), whole.at(Slot(1)));
 
         let mut many = Outcomes::default();
         for slot in 1..=OUTCOME_SLOTS as u64 + 3 {
-            many.fold(Slot(slot), &[0, 1], &[returned("a"), Outcome::Skipped]);
+            many.fold(
+                Slot(slot),
+                &[0, 1],
+                &vec![returned("a"), Outcome::Skipped].into(),
+            );
         }
         assert_eq!(many.after, Slot(3));
         assert_eq!(many.steps.len(), OUTCOME_SLOTS);

@@ -8,7 +8,7 @@
 use crate::limits::{BACKLOG_BYTES, BACKLOG_CALLS, HANDED_BYTES, HANDED_CALLS};
 use crate::objects::outcomes::Outcomes;
 use crate::replicated::kept::Freed;
-use quorate_types::{Batch, CallPlace, Command, Slot, Stamp};
+use quorate_types::{Batch, Body, CallPlace, Command, CommandId, Slot, Stamp};
 use std::collections::VecDeque;
 
 /// Calls of one slot that execute.
@@ -18,9 +18,9 @@ pub(crate) struct Calls {
     /// The environment that all replicas agree on.
     pub(crate) stamp: Stamp,
     pub(crate) batch: Batch,
-    /// The commands of the batch that are calls and execute now, ascending.
+    /// The commands of the batch that are steps of the objects, ascending: calls that execute now, and ends of sessions.
     pub(crate) admitted: Vec<u32>,
-    /// Those of them that the group decided to skip.
+    /// Those among them that the group decided to skip.
     pub(crate) skipped: Vec<u32>,
     /// Kept replies that were freed in earlier slots, since the last slot that had calls.
     pub(crate) freed_before: Vec<Freed>,
@@ -127,15 +127,10 @@ impl Pipeline {
         self.handed.front().or(queued)
     }
 
-    /// A call for which the objects stand still: it executes in the first slot that is not executed.
+    /// A step for which the objects stand still: it is of the first slot that is not executed.
     pub(crate) fn open_call(&self, place: CallPlace) -> Option<&Command> {
         let front = self.front().filter(|calls| calls.slot == place.slot)?;
-        let is_open = front.admitted.contains(&place.index);
-        front
-            .batch
-            .commands()
-            .get(place.index as usize)
-            .filter(|_| is_open)
+        front.step(place.index)
     }
 
     /// Takes the calls of `slot` whose outcomes came; `None` for a slot that is past.
@@ -258,11 +253,28 @@ impl Pipeline {
 impl Calls {
     /// Marks one call; says whether it is one that executes and was not marked before.
     fn skip(&mut self, index: u32) -> bool {
-        let is_new = self.admitted.contains(&index) && !self.skipped.contains(&index);
+        let is_new = self.step(index).is_some() && !self.skipped.contains(&index);
         if is_new {
             self.skipped.push(index);
         }
         is_new
+    }
+
+    /// The command with this index, if it is a step.
+    fn step(&self, index: u32) -> Option<&Command> {
+        let is_step = self.admitted.contains(&index);
+        let command = self.batch.commands().get(index as usize);
+        command.filter(|_| is_step)
+    }
+
+    /// The steps that are calls: the place of each among all steps, and its id.
+    pub(crate) fn calls(&self) -> impl Iterator<Item = (usize, CommandId)> {
+        let commands = self.batch.commands();
+        let steps = self.admitted.iter().map(|index| &commands[*index as usize]);
+        let calls = steps
+            .enumerate()
+            .filter(|(_, command)| matches!(command.body, Body::Call { .. }));
+        calls.map(|(place, command)| (place, command.id))
     }
 
     fn load(&self) -> Load {
@@ -310,7 +322,7 @@ impl Load {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quorate_types::{Body, CommandId, ObjectId, Value};
+    use quorate_types::{ObjectId, Value};
 
     /// A pipeline with `slots` slots of one call of 1 MiB each, the first of them slot 1.
     fn queued(slots: u64) -> Pipeline {

@@ -292,15 +292,13 @@ impl<O: Ordering> Replica<O> {
             if self.quarantine.is_diverged() || self.quarantine.reset().is_some() {
                 // These objects' answers may differ from the group's.
                 self.checkpoints.forget_own();
-                self.replicated.sessions.overwrite(&core.sessions);
-            } else {
-                self.replicated.sessions.adopt(&core.sessions);
             }
+            self.replicated.sessions.merge(&core.sessions);
             self.replicated.kept = KeptReplies::restored(self.config.kept, &core.sessions);
             let later = |taking: &mut Taking| taking.slot <= slot;
             self.checkpoints.taking.take_if(later);
             if let Some(table) = self.checkpoints.frozen_table(slot) {
-                sessions::adopt(table, &core.sessions);
+                sessions::merge(table, &core.sessions);
             }
         }
         self.fetched(now, slot, out);

@@ -4,7 +4,8 @@
 //! replica than on another. So this ledger follows the slots in the order of execution: it depends on the log alone, all
 //! replicas drop the same replies, and a snapshot's sessions are enough to go on from.
 
-use crate::{KeptLimits, ReplyImage, SessionImage};
+use crate::limits::WOKEN_BYTES;
+use crate::{KeptLimits, ReplyImage, ReplyState, SessionImage};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{CommandId, Outcome, SessionId};
 use std::cmp::Reverse;
@@ -19,11 +20,13 @@ pub(crate) enum Freed {
     Ended(SessionId),
 }
 
-/// The large replies of one session.
+/// The large replies of one session, and all those of calls that were parked.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 struct Held {
     /// Bytes by sequence.
     replies: BTreeMap<u64, usize>,
+    /// The same of calls that were parked: what is acknowledged around them frees none of them.
+    woken: BTreeMap<u64, usize>,
     bytes: usize,
 }
 
@@ -52,15 +55,18 @@ impl KeptReplies {
         let mut kept = KeptReplies::new(limits);
         for image in images {
             for ReplyImage {
-                sequence, outcome, ..
+                sequence, state, ..
             } in &image.replies
             {
                 let id = CommandId {
                     session: image.id,
                     sequence: *sequence,
                 };
-                let bytes = outcome.as_ref().map_or(0, weight);
-                kept.add(id, bytes);
+                match state {
+                    ReplyState::Kept(outcome) => kept.add(id, weight(outcome)),
+                    ReplyState::Woken(outcome) => kept.add_woken(id, outcome),
+                    ReplyState::Gone | ReplyState::Parked => {}
+                }
             }
         }
         kept
@@ -70,16 +76,26 @@ impl KeptReplies {
     /// group those of the session that holds most.
     pub(crate) fn keep(&mut self, id: CommandId, outcome: &Outcome) -> Vec<CommandId> {
         let bytes = weight(outcome);
-        let mut dropped = Vec::new();
         if bytes < self.limits.counted_min {
-            return dropped;
+            return Vec::new();
         }
         self.add(id, bytes);
+        self.make_room(id.session)
+    }
+
+    /// The answer of a parked call is kept. Returns the replies that are dropped for it.
+    pub(crate) fn keep_woken(&mut self, id: CommandId, outcome: &Outcome) -> Vec<CommandId> {
+        self.add_woken(id, outcome);
+        self.make_room(id.session)
+    }
+
+    fn make_room(&mut self, session: SessionId) -> Vec<CommandId> {
+        let mut dropped = Vec::new();
         if planted(Plant::KeptRepliesUnbounded) {
             return dropped;
         }
-        while self.of(id.session) > self.limits.session_bytes {
-            dropped.extend(self.drop_first(id.session));
+        while self.of(session) > self.limits.session_bytes {
+            dropped.extend(self.drop_first(session));
         }
         while self.bytes > self.limits.group_bytes
             && let Some((_, Reverse(largest))) = self.order.last().copied()
@@ -98,10 +114,20 @@ impl KeptReplies {
         }
     }
 
+    fn add_woken(&mut self, id: CommandId, outcome: &Outcome) {
+        // Nothing acknowledges it, so small ones count too.
+        let bytes = weight(outcome) + WOKEN_BYTES;
+        self.change(id.session, |held| {
+            let before = held.woken.insert(id.sequence, bytes);
+            held.bytes = held.bytes + bytes - before.unwrap_or(0);
+        });
+    }
+
     fn drop_first(&mut self, session: SessionId) -> Option<CommandId> {
         let mut dropped = None;
         self.change(session, |held| {
-            if let Some((sequence, bytes)) = held.replies.pop_first() {
+            let first = held.replies.pop_first();
+            if let Some((sequence, bytes)) = first.or_else(|| held.woken.pop_first()) {
                 held.bytes -= bytes;
                 dropped = Some(CommandId { session, sequence });
             }
@@ -115,7 +141,7 @@ impl KeptReplies {
                 if self.held.contains_key(&session) {
                     self.change(session, |held| {
                         held.replies = held.replies.split_off(&(sequence + 1));
-                        held.bytes = held.replies.values().sum();
+                        held.bytes = held.replies.values().chain(held.woken.values()).sum();
                     });
                 }
             }
@@ -128,7 +154,7 @@ impl KeptReplies {
         let before = held.bytes;
         change(held);
         let after = held.bytes;
-        if held.replies.is_empty() {
+        if held.replies.is_empty() && held.woken.is_empty() {
             self.held.remove(&session);
         }
         self.order.remove(&(before, Reverse(session)));
@@ -169,7 +195,8 @@ impl KeptReplies {
     pub(crate) fn check(&self) {
         let sum: usize = self.held.values().map(|held| held.bytes).sum();
         assert_eq!(sum, self.bytes, "every kept byte is counted");
-        assert_eq!(self.order.len(), self.held.len());
+        let with_bytes = self.held.values().filter(|held| held.bytes > 0);
+        assert_eq!(self.order.len(), with_bytes.count());
         assert!(
             self.bytes <= self.limits.group_bytes,
             "kept replies stay in their bound"

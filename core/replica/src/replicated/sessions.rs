@@ -3,9 +3,9 @@
 //! The current table and a frozen copy share sessions until one of them changes, so a checkpoint costs one
 //! pointer per session. Only decided commands change the table.
 
-use crate::SessionImage;
 use crate::limits::ORDER_SLACK;
 use crate::replicated::window::Session;
+use crate::{ReplyState, SessionImage};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{CommandId, Outcome, SecretHash, SessionId, Slot};
 use std::collections::{BTreeMap, BTreeSet};
@@ -159,18 +159,9 @@ impl Sessions {
         self.table.clone()
     }
 
-    /// Takes outcomes that are missing here from a snapshot of earlier slots.
-    pub(crate) fn adopt(&mut self, images: &[SessionImage]) {
-        adopt(&mut self.table, images);
-    }
-
-    /// Takes every outcome of a snapshot and replaces the own ones.
-    pub(crate) fn overwrite(&mut self, images: &[SessionImage]) {
-        for image in images {
-            if let Some(session) = self.session_mut(image.id) {
-                session.overwrite(image);
-            }
-        }
+    /// The objects have the state of a snapshot of earlier slots.
+    pub(crate) fn merge(&mut self, images: &[SessionImage]) {
+        merge(&mut self.table, images);
     }
 
     pub(crate) fn check(&self) {
@@ -182,19 +173,26 @@ impl Sessions {
     }
 }
 
-/// Takes outcomes that are missing in `table` from a snapshot of earlier slots.
-pub(crate) fn adopt(table: &mut Table, images: &[SessionImage]) {
+/// Makes what `table` says of executed commands that of a snapshot of earlier slots.
+pub(crate) fn merge(table: &mut Table, images: &[SessionImage]) {
     for image in images {
         if let Some(session) = table.get_mut(&image.id) {
-            Arc::make_mut(session).adopt(image);
+            Arc::make_mut(session).merge(image);
         }
     }
 }
 
-/// Writes an outcome into a frozen table.
-pub(crate) fn record(table: &mut Table, id: SessionId, sequence: u64, outcome: Option<Outcome>) {
-    if let Some(session) = table.get_mut(&id) {
-        Arc::make_mut(session).record(sequence, outcome);
+/// Records in a frozen table what came of a command.
+pub(crate) fn record(table: &mut Table, id: CommandId, state: ReplyState) {
+    if let Some(session) = table.get_mut(&id.session) {
+        Arc::make_mut(session).record(id.sequence, state);
+    }
+}
+
+/// A parked command of a frozen table has its answer.
+pub(crate) fn wake(table: &mut Table, id: CommandId, outcome: Outcome) {
+    if let Some(session) = table.get_mut(&id.session) {
+        Arc::make_mut(session).wake(id.sequence, outcome);
     }
 }
 

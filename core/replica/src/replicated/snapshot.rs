@@ -72,17 +72,28 @@ impl Canonical {
         for reply in &session.replies {
             self.number(reply.sequence);
             self.number(reply.fingerprint);
-            match &reply.outcome {
-                None => self.number(0),
-                Some(Outcome::Skipped) => self.number(1),
-                Some(Outcome::Returned(value)) => {
-                    self.number(2);
-                    self.bytes(value);
+            match &reply.state {
+                ReplyState::Gone => self.number(0),
+                ReplyState::Kept(outcome) => self.outcome(outcome),
+                ReplyState::Parked => self.number(4),
+                ReplyState::Woken(outcome) => {
+                    self.number(5);
+                    self.outcome(outcome);
                 }
-                Some(Outcome::Raised(value)) => {
-                    self.number(3);
-                    self.bytes(value);
-                }
+            }
+        }
+    }
+
+    fn outcome(&mut self, outcome: &Outcome) {
+        match outcome {
+            Outcome::Skipped => self.number(1),
+            Outcome::Returned(value) => {
+                self.number(2);
+                self.bytes(value);
+            }
+            Outcome::Raised(value) => {
+                self.number(3);
+                self.bytes(value);
             }
         }
     }
@@ -99,9 +110,10 @@ pub struct SessionImage {
     pub active: Slot,
     /// Wall time (ns) of its newest command's batch.
     pub active_wall: u64,
-    /// Every sequence up to this one was executed and its reply acknowledged or dropped.
+    /// Every sequence up to this one was executed and its reply acknowledged or dropped, unless it is among `replies`.
     pub floor: u64,
-    /// Executed sequences above the floor, ascending, with payload fingerprint and outcome.
+    /// Executed sequences, ascending, with payload fingerprint and reply: those above the floor, and up to it those that are
+    /// parked or woken.
     pub replies: Vec<ReplyImage>,
 }
 
@@ -112,6 +124,30 @@ pub struct ReplyImage {
     pub sequence: u64,
     /// Hash of its payload, so that a reused sequence is noticed.
     pub fingerprint: u64,
-    /// The outcome; `None` if it is no longer kept.
-    pub outcome: Option<Outcome>,
+    /// What is kept of its reply.
+    pub state: ReplyState,
+}
+
+/// What a session keeps of an executed command.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ReplyState {
+    /// Nothing.
+    Gone,
+    /// Its outcome, until the client acknowledges it.
+    Kept(Outcome),
+    /// It is parked: there is no outcome yet.
+    Parked,
+    /// It was parked, and this is its outcome.
+    Woken(Outcome),
+}
+
+impl ReplyState {
+    /// The outcome, if it is kept.
+    #[must_use]
+    pub fn outcome(&self) -> Option<&Outcome> {
+        match self {
+            ReplyState::Kept(outcome) | ReplyState::Woken(outcome) => Some(outcome),
+            ReplyState::Gone | ReplyState::Parked => None,
+        }
+    }
 }

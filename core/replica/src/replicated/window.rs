@@ -4,9 +4,10 @@
 //! so that it is equal on every replica. The table of sessions calls it.
 
 use crate::limits::{SEQUENCE_MAX, SESSION_WINDOW};
-use crate::{ReplyImage, SessionImage};
+use crate::{ReplyImage, ReplyState, SessionImage};
+use quorate_types::zoo::{Plant, planted};
 use quorate_types::{ObjectId, Outcome, SecretHash, SessionId, Slot, Value};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use twox_hash::XxHash3_64;
 
 /// A hash of payload and object, so that a sequence used twice is noticed.
@@ -23,10 +24,13 @@ pub(crate) struct Session {
     pub(crate) active: Slot,
     /// Wall time (ns) of that command's batch.
     pub(crate) active_wall: u64,
-    /// Every sequence up to this one is acknowledged or given up by the client.
+    /// Every sequence up to this one is acknowledged or given up by the client, or stands apart.
     floor: u64,
     /// Sequence `floor + 1 + i`. Invariant: at most `SESSION_WINDOW` long.
     window: VecDeque<Entry>,
+    /// Calls up to the floor that are parked or woken, or not executed yet and may park: they hold up no others. What is
+    /// kept of it after a slot is executed depends on the log alone, however far the floor was ahead of that.
+    apart: BTreeMap<u64, Entry>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -42,9 +46,7 @@ enum Reply {
     /// Admitted, not executed yet.
     Pending,
     /// Executed.
-    Kept(Outcome),
-    /// Executed; no reply is kept.
-    Gone,
+    Executed(ReplyState),
 }
 
 /// How a command of the session is treated.
@@ -54,6 +56,8 @@ pub(crate) enum Admission {
     New,
     /// It is admitted and waits for its outcome.
     InFlight,
+    /// It was executed and waits for the call that answers it.
+    Parked,
     /// It was executed and its reply is kept.
     Answered,
     /// It was executed or given up; no reply is kept.
@@ -72,13 +76,15 @@ impl Session {
             active_wall: wall,
             floor: 0,
             window: VecDeque::new(),
+            apart: BTreeMap::new(),
         }
     }
 
     /// Returns how a command would be treated, and changes nothing.
     pub(crate) fn look(&self, sequence: u64, fingerprint: u64) -> Admission {
         if sequence <= self.floor {
-            return Admission::Gone;
+            let entry = self.apart.get(&sequence);
+            return entry.map_or(Admission::Gone, |entry| entry.meets(fingerprint));
         }
         let offset = sequence - self.floor - 1;
         if offset >= SESSION_WINDOW {
@@ -140,7 +146,10 @@ impl Session {
             return;
         }
         let passed = (upto - self.floor).min(self.window.len() as u64);
-        self.window.drain(..passed as usize);
+        let passed = self.window.drain(..passed as usize).zip(self.floor + 1..);
+        let apart = passed.filter(|(entry, _)| entry.stands_apart());
+        self.apart
+            .extend(apart.map(|(entry, sequence)| (sequence, entry)));
         self.floor = upto;
     }
 
@@ -153,75 +162,113 @@ impl Session {
     /// The kept reply of `sequence`.
     pub(crate) fn reply(&self, sequence: u64) -> Option<&Outcome> {
         match &self.entry(sequence)?.reply {
-            Reply::Kept(outcome) => Some(outcome),
-            Reply::Never | Reply::Pending | Reply::Gone => None,
+            Reply::Executed(state) => state.outcome(),
+            Reply::Never | Reply::Pending => None,
         }
     }
 
-    /// Keeps the outcome of an admitted command, or records that there is none to keep. It is dropped if the
-    /// client acknowledged the command before it was executed here.
-    pub(crate) fn record(&mut self, sequence: u64, outcome: Option<Outcome>) {
-        let Some(offset) = sequence.checked_sub(self.floor + 1) else {
-            return;
-        };
-        if let Some(entry) = self.window.get_mut(offset as usize)
-            && entry.reply == Reply::Pending
-        {
-            entry.reply = outcome.map_or(Reply::Gone, Reply::Kept);
-        }
+    /// Records what came of an admitted command. Its reply is dropped if the client acknowledged the command before it was
+    /// executed here.
+    pub(crate) fn record(&mut self, sequence: u64, state: ReplyState) {
+        let is_pending = |entry: &Entry| entry.reply == Reply::Pending;
+        self.set(sequence, is_pending, state);
+    }
+
+    /// A parked command has its answer.
+    pub(crate) fn wake(&mut self, sequence: u64, outcome: Outcome) {
+        let is_parked = |entry: &Entry| entry.reply == Reply::Executed(ReplyState::Parked);
+        self.set(sequence, is_parked, ReplyState::Woken(outcome));
     }
 
     /// Drops a kept reply: its sequence stays used.
     pub(crate) fn drop_reply(&mut self, sequence: u64) {
-        let offset = sequence.checked_sub(self.floor + 1);
-        if let Some(entry) = offset.and_then(|offset| self.window.get_mut(offset as usize))
-            && matches!(entry.reply, Reply::Kept(_))
-        {
-            entry.reply = Reply::Gone;
+        self.set(
+            sequence,
+            |entry| entry.outcome().is_some(),
+            ReplyState::Gone,
+        );
+    }
+
+    /// Changes an entry if it is so. Of those that stand apart, one stays only while it is parked or woken.
+    fn set(&mut self, sequence: u64, is_so: impl Fn(&Entry) -> bool, state: ReplyState) {
+        let Some(entry) = self.entry_mut(sequence).filter(|entry| is_so(entry)) else {
+            return;
+        };
+        entry.reply = Reply::Executed(state);
+        if !entry.stands_apart() {
+            self.apart.remove(&sequence);
         }
     }
 
-    /// Fingerprint of a sequence above the floor.
+    /// Fingerprint of a sequence that is remembered.
     pub(crate) fn print(&self, sequence: u64) -> Option<u64> {
         Some(self.entry(sequence)?.fingerprint)
     }
 
     fn entry(&self, sequence: u64) -> Option<&Entry> {
-        let offset = sequence.checked_sub(self.floor.checked_add(1)?)?;
-        self.window.get(usize::try_from(offset).ok()?)
+        match sequence.checked_sub(self.floor.checked_add(1)?) {
+            Some(offset) => self.window.get(usize::try_from(offset).ok()?),
+            None => self.apart.get(&sequence),
+        }
     }
 
-    /// How many commands wait for their outcome.
+    fn entry_mut(&mut self, sequence: u64) -> Option<&mut Entry> {
+        match sequence.checked_sub(self.floor.checked_add(1)?) {
+            Some(offset) => self.window.get_mut(usize::try_from(offset).ok()?),
+            None => self.apart.get_mut(&sequence),
+        }
+    }
+
+    /// How many commands wait for their execution.
     pub(crate) fn pending(&self) -> usize {
         self.window
             .iter()
+            .chain(self.apart.values())
             .filter(|entry| entry.reply == Reply::Pending)
             .count()
     }
 
-    /// Takes outcomes that are missing here from the same session in a snapshot.
-    pub(crate) fn adopt(&mut self, image: &SessionImage) {
+    /// The objects have the state of a snapshot, up to which this session is admitted: what was executed up to there is as the
+    /// same session in the snapshot says. Commands admitted after it stay as they are.
+    pub(crate) fn merge(&mut self, image: &SessionImage) {
+        let has = |sequence: u64| {
+            let found = image
+                .replies
+                .binary_search_by_key(&sequence, |r| r.sequence);
+            found.is_ok()
+        };
+        // Executed, and acknowledged with its reply.
+        self.apart
+            .retain(|sequence, _| *sequence > image.floor || has(*sequence));
         for reply in &image.replies {
-            self.record(reply.sequence, reply.outcome.clone());
-            if reply.outcome.is_none() {
-                self.drop_reply(reply.sequence);
+            let entry = Entry {
+                fingerprint: reply.fingerprint,
+                reply: Reply::Executed(reply.state.clone()),
+            };
+            let is_parked = |own: &Entry| own.reply == Reply::Executed(ReplyState::Parked);
+            if planted(Plant::MergeKeepsParked) && self.entry(reply.sequence).is_some_and(is_parked)
+            {
+                continue;
             }
-        }
-    }
-
-    /// Takes all outcomes from the same session in a snapshot.
-    pub(crate) fn overwrite(&mut self, image: &SessionImage) {
-        for reply in &image.replies {
-            let offset = reply.sequence.checked_sub(self.floor + 1);
-            if let Some(entry) = offset.and_then(|offset| self.window.get_mut(offset as usize)) {
-                entry.reply = reply.outcome.clone().map_or(Reply::Gone, Reply::Kept);
+            if reply.sequence > self.floor {
+                if let Some(own) = self.entry_mut(reply.sequence) {
+                    *own = entry;
+                }
+            } else if entry.stands_apart() {
+                self.apart.insert(reply.sequence, entry);
+            } else {
+                self.apart.remove(&reply.sequence);
             }
         }
     }
 
     /// The session as a snapshot keeps it.
     pub(crate) fn image(&self, id: SessionId) -> SessionImage {
-        let replies = self.window.iter().zip(self.floor + 1..);
+        let apart = self
+            .apart
+            .iter()
+            .map(|(sequence, entry)| (entry, *sequence));
+        let replies = apart.chain(self.window.iter().zip(self.floor + 1..));
         SessionImage {
             id,
             hash: self.hash,
@@ -229,8 +276,7 @@ impl Session {
             active_wall: self.active_wall,
             floor: self.floor,
             replies: replies
-                .filter(|(entry, _)| entry.reply != Reply::Never)
-                .map(|(entry, sequence)| entry.image(sequence))
+                .filter_map(|(entry, sequence)| entry.image(sequence))
                 .collect(),
         }
     }
@@ -241,13 +287,15 @@ impl Session {
         session.floor = image.floor;
         for reply in &image.replies {
             session.admit(reply.sequence, 0, reply.fingerprint);
-            session.record(reply.sequence, reply.outcome.clone());
         }
+        session.merge(image);
         session
     }
 
     pub(crate) fn check(&self) {
         assert!(self.window.len() as u64 <= SESSION_WINDOW);
+        assert!(self.apart.keys().all(|sequence| *sequence <= self.floor));
+        assert!(self.apart.values().all(Entry::stands_apart));
     }
 }
 
@@ -264,20 +312,53 @@ impl Entry {
             Reply::Never => Admission::New,
             _ if self.fingerprint != fingerprint => Admission::Reused,
             Reply::Pending => Admission::InFlight,
-            Reply::Kept(_) => Admission::Answered,
-            Reply::Gone => Admission::Gone,
+            Reply::Executed(ReplyState::Parked) if planted(Plant::ParkedExecutesAgain) => {
+                Admission::New
+            }
+            Reply::Executed(ReplyState::Parked) => Admission::Parked,
+            Reply::Executed(ReplyState::Kept(_) | ReplyState::Woken(_)) => Admission::Answered,
+            Reply::Executed(ReplyState::Gone) => Admission::Gone,
         }
     }
 
-    fn image(&self, sequence: u64) -> ReplyImage {
-        ReplyImage {
+    /// Whether it is kept although the client has acknowledged what is around it.
+    fn stands_apart(&self) -> bool {
+        match &self.reply {
+            Reply::Pending => !planted(Plant::AcknowledgedDropsPending),
+            Reply::Executed(state) => match state {
+                ReplyState::Parked if planted(Plant::AcknowledgedDropsParked) => false,
+                ReplyState::Parked | ReplyState::Woken(_) => true,
+                ReplyState::Kept(_) | ReplyState::Gone => false,
+            },
+            Reply::Never => false,
+        }
+    }
+
+    fn outcome(&self) -> Option<&Outcome> {
+        match &self.reply {
+            Reply::Executed(state) => state.outcome(),
+            Reply::Never | Reply::Pending => None,
+        }
+    }
+
+    /// As a snapshot keeps it; it waits for all that are pending.
+    fn image(&self, sequence: u64) -> Option<ReplyImage> {
+        let Reply::Executed(state) = &self.reply else {
+            return None;
+        };
+        let is_left_out = match state {
+            ReplyState::Woken(_) => planted(Plant::WokenNotInSnapshot),
+            ReplyState::Parked => planted(Plant::ParkedNotInSnapshot),
+            ReplyState::Kept(_) | ReplyState::Gone => false,
+        };
+        if is_left_out {
+            return None;
+        }
+        Some(ReplyImage {
             sequence,
             fingerprint: self.fingerprint,
-            outcome: match &self.reply {
-                Reply::Kept(outcome) => Some(outcome.clone()),
-                Reply::Never | Reply::Pending | Reply::Gone => None,
-            },
-        }
+            state: state.clone(),
+        })
     }
 }
 
@@ -293,13 +374,17 @@ mod tests {
         Outcome::Returned(Value::from_static(text.as_bytes()))
     }
 
+    fn kept(text: &'static str) -> ReplyState {
+        ReplyState::Kept(returned(text))
+    }
+
     #[test]
     fn a_sequence_is_admitted_once_in_any_order() {
         let mut session = session();
         assert_eq!(session.admit(3, 0, 30), Admission::New);
         assert_eq!(session.admit(1, 0, 10), Admission::New);
         assert_eq!(session.admit(3, 0, 30), Admission::InFlight);
-        session.record(3, Some(returned("x")));
+        session.record(3, kept("x"));
         assert_eq!(session.admit(3, 0, 30), Admission::Answered);
         assert_eq!(session.reply(3), Some(&returned("x")));
         assert_eq!(session.admit(2, 0, 20), Admission::New);
@@ -309,7 +394,7 @@ mod tests {
     fn an_acknowledged_reply_is_gone_and_its_sequence_stays_used() {
         let mut session = session();
         session.admit(1, 0, 10);
-        session.record(1, Some(returned("x")));
+        session.record(1, kept("x"));
         assert_eq!(session.admit(2, 1, 20), Admission::New);
         assert_eq!(session.admit(1, 0, 10), Admission::Gone);
         assert_eq!(session.reply(1), None);
@@ -320,7 +405,7 @@ mod tests {
         let mut session = session();
         session.admit(1, 0, 10);
         assert_eq!(session.admit(1, 0, 11), Admission::Reused);
-        session.record(1, Some(returned("x")));
+        session.record(1, kept("x"));
         assert_eq!(session.admit(1, 0, 11), Admission::Reused);
     }
 
@@ -332,7 +417,7 @@ mod tests {
         assert_eq!(session.admit(0, u64::MAX, 1), Admission::Gone);
         assert_eq!(session.admit(u64::MAX, u64::MAX, 1), Admission::Beyond);
         assert_eq!(session.admit(SEQUENCE_MAX, u64::MAX, 1), Admission::New);
-        session.record(SEQUENCE_MAX, Some(returned("x")));
+        session.record(SEQUENCE_MAX, kept("x"));
         assert_eq!(session.reply(SEQUENCE_MAX), Some(&returned("x")));
         assert_eq!(session.admit(5, 0, 1), Admission::Gone);
         session.check();
@@ -343,7 +428,7 @@ mod tests {
         let mut session = session();
         for sequence in [2, 5, 3] {
             session.admit(sequence, 1, sequence * 10);
-            session.record(sequence, Some(returned("x")));
+            session.record(sequence, kept("x"));
         }
         let restored = Session::restored(&session.image(SessionId(9)));
         assert_eq!(restored, session);

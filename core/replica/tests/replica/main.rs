@@ -9,6 +9,7 @@ mod fetching;
 mod kept;
 mod no_say;
 mod ownership;
+mod parked;
 mod poison;
 mod reads;
 mod reset;

@@ -143,6 +143,26 @@ fn the_log_of_a_dear_image_waits_for_nobody_where_a_disk_is_short_of_room() {
 }
 
 #[test]
+fn the_log_of_a_dear_image_waits_for_nobody_where_the_objects_are_frozen() {
+    let (mut world, session, slot) = one_lags(IMAGE_BYTES / 2);
+    world.loses_outcomes = true;
+    world.nodes[1].objects.state ^= 777;
+    world.call(0, 5, id(session, 1), "a");
+    let upto = world.checkpoint(0);
+    assert_eq!(trimmable(&world), []);
+    let (after, from, link) = (slot, NodeId(2), LinkEpoch(1));
+    let message = PeerMessage::Replica(ReplicaMessage::NoSay { after, upto });
+    let said = Input::Peer {
+        from,
+        link,
+        message,
+    };
+    world.input(0, said);
+    assert_eq!(world.nodes[0].replica.status().frozen, Some(upto));
+    assert_eq!(trimmable(&world), [(0, slot)]);
+}
+
+#[test]
 fn the_log_of_a_dear_image_waits_no_longer_where_snapshots_follow_each_other() {
     let (mut world, session, _) = one_lags(IMAGE_BYTES / 2);
     let text = "a".repeat(IMAGE_BYTES as usize / 8);
@@ -397,6 +417,6 @@ fn the_replicas_part_waits_for_outcomes_and_holds_none_of_later_slots() {
     };
     let sequences: Vec<u64> = image.replies.iter().map(|reply| reply.sequence).collect();
     assert_eq!(sequences, [1], "acknowledged only later");
-    assert!(image.replies[0].outcome.is_some());
+    assert!(image.replies[0].state.outcome().is_some());
     assert_eq!(payload("a"), "a");
 }

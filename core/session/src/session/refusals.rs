@@ -1,6 +1,7 @@
 //! Handling of refusals: end the operation, send it again later, or send it to another node.
 
 use super::{ClientSession, Link, Registration, SessionOutput};
+use crate::limits::DIAL_DOUBLINGS;
 use crate::outstanding::{Attempts, Pending};
 use crate::{Failure, Operation};
 use quorate_types::zoo::{Plant, planted};
@@ -152,13 +153,31 @@ impl ClientSession {
 
     /// Sends an operation or an open that was refused for the moment again after a pause.
     pub(super) fn delay(&mut self, now: Time, ask: Ask) {
-        let at = now + self.config.retry_pause;
+        let pause = self.pause_of(ask);
+        let at = now + pause;
         if let Some(pending) = self.pending_mut(ask) {
             pending.resend_at = Some(at);
         } else if let Ask::Open(_) = ask {
             self.delay_open(now);
         }
         self.wake_hint = self.wake_hint.min(at);
+    }
+
+    /// How long to wait before an operation is sent again. One that is parked is in no hurry, and there may be many.
+    fn pause_of(&mut self, ask: Ask) -> Duration {
+        let (pause, longest) = (self.config.retry_pause, self.config.silence_max);
+        let number = match ask {
+            Ask::Call(id) => self.call_number(id),
+            Ask::Request(_) | Ask::Open(_) | Ask::Session(_) => None,
+        };
+        let Some(number) = number.filter(|number| self.calls.is_parked(*number)) else {
+            return pause;
+        };
+        self.calls.pending_mut(number).map_or(pause, |pending| {
+            let doublings = pending.parked_refusals.min(DIAL_DOUBLINGS);
+            pending.parked_refusals = pending.parked_refusals.saturating_add(1);
+            Duration((pause.0 << doublings).min(longest.0))
+        })
     }
 
     /// Room for a session comes when another one ends, which takes long: the pauses grow, up to half of the shortest

@@ -3,7 +3,7 @@
 use crate::draw::Draw;
 use crate::drawn;
 use bytes::BytesMut;
-use quorate_replica::{ReplyImage, SessionImage, SnapshotCore};
+use quorate_replica::{ReplyImage, ReplyState, SessionImage, SnapshotCore};
 use quorate_types::*;
 use quorate_wire::{WireError, put_snapshot_core, take_snapshot_core};
 
@@ -31,7 +31,7 @@ fn sound() -> SnapshotCore {
     let reply = |sequence| ReplyImage {
         sequence,
         fingerprint: 0,
-        outcome: None,
+        state: ReplyState::Gone,
     };
     let session = |id| SessionImage {
         id: SessionId(id),
@@ -56,6 +56,10 @@ fn assert_refused(what: &'static str, break_it: impl Fn(&mut SnapshotCore)) {
 fn replies_stand_in_order_above_the_floor() {
     let what = "replies of a session are not in order";
     assert_refused(what, |core| core.sessions[0].replies[0].sequence = 5);
+    let mut parked = sound();
+    parked.sessions[0].replies[0].sequence = 5;
+    parked.sessions[0].replies[0].state = ReplyState::Parked;
+    assert_eq!(read(&parked).as_ref(), Ok(&parked), "it stands apart");
     assert_refused(what, |core| core.sessions[1].replies[0].sequence = 8);
     assert_refused(what, |core| core.sessions[1].replies.reverse());
 }

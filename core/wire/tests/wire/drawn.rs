@@ -11,7 +11,7 @@ use quorate_any::paxos::message::{
 };
 use quorate_any::paxos::{Message, Promise, Vote};
 use quorate_ordering::{Entry, Record};
-use quorate_replica::{PeerMessage, ReplyImage, SessionImage, SnapshotCore};
+use quorate_replica::{PeerMessage, ReplyImage, ReplyState, SessionImage, SnapshotCore};
 use quorate_types::*;
 use quorate_wire::{Hello, HelloRole, ObjectEntry, Reject, RejectReason, VERSION, Welcome};
 
@@ -67,6 +67,15 @@ fn outcome(draw: &mut Draw) -> Outcome {
         0 => Outcome::Returned(payload(draw)),
         1 => Outcome::Raised(payload(draw)),
         _ => Outcome::Skipped,
+    }
+}
+
+fn reply_state(draw: &mut Draw) -> ReplyState {
+    match draw.below(4) {
+        0 => ReplyState::Gone,
+        1 => ReplyState::Kept(outcome(draw)),
+        2 => ReplyState::Parked,
+        _ => ReplyState::Woken(outcome(draw)),
     }
 }
 
@@ -154,7 +163,8 @@ pub(crate) fn request(draw: &mut Draw) -> FromClient {
 }
 
 pub(crate) fn answer(draw: &mut Draw) -> ToClient {
-    match draw.below(8) {
+    match draw.below(9) {
+        8 => ToClient::Parked { id: id(draw) },
         0 => ToClient::Opened {
             hash: secret(draw).hash(),
             session: session(draw),
@@ -488,7 +498,7 @@ pub(crate) fn snapshot_core(draw: &mut Draw) -> SnapshotCore {
                 ReplyImage {
                     sequence,
                     fingerprint: draw.number(),
-                    outcome: draw.option(outcome),
+                    state: reply_state(draw),
                 }
             }),
         }

@@ -5,7 +5,7 @@ use crate::readers;
 use crate::samples_peer::{DIGEST, batch, ordering, replica};
 use bytes::{BufMut, Bytes, BytesMut};
 use quorate_ordering::{Entry, Record};
-use quorate_replica::{ReplyImage, SessionImage, SnapshotCore};
+use quorate_replica::{ReplyImage, ReplyState, SessionImage, SnapshotCore};
 use quorate_types::*;
 use quorate_wire::value::{
     DataInstance, DateTime, Deque, EnumMember, Extended, MapKind, MapOf, Numbers, Raised, Sign,
@@ -294,6 +294,7 @@ fn answers_to_clients() -> Vec<Sample> {
                 expiry: Duration::from_millis(30_000),
             },
         ),
+        ("answer_parked", ToClient::Parked { id: ID }),
         (
             "answer_full",
             ToClient::Full {
@@ -540,10 +541,11 @@ fn snapshot() -> Sample {
             arguments: Bytes::from_static(b"\x80\xa0"),
         }],
     };
-    let reply = |sequence, outcome| ReplyImage {
+    let ten = Outcome::Returned(Bytes::from_static(b"\x0a"));
+    let reply = |sequence, state| ReplyImage {
         sequence,
         fingerprint: 0xf0f0,
-        outcome,
+        state,
     };
     let core = SnapshotCore {
         slot: Slot(80),
@@ -563,8 +565,10 @@ fn snapshot() -> Sample {
             active_wall: 0x1122_3300,
             floor: 5,
             replies: vec![
-                reply(6, None),
-                reply(7, Some(Outcome::Returned(Bytes::from_static(b"\x0a")))),
+                reply(2, ReplyState::Parked),
+                reply(4, ReplyState::Woken(ten.clone())),
+                reply(6, ReplyState::Gone),
+                reply(7, ReplyState::Kept(ten)),
             ],
         }],
     };

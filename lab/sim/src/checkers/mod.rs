@@ -27,6 +27,7 @@ pub mod model;
 pub mod order;
 pub mod phase_one;
 pub mod recorded;
+pub mod rendezvous;
 mod search;
 pub mod standing;
 mod timeline;
@@ -79,6 +80,8 @@ pub enum Property {
     AgreedTime,
     /// A read of any state tells no smaller age than its state has, and no client goes back behind what it has read.
     AnyState,
+    /// Calls that wait are answered once, in their order, and none is forgotten.
+    Rendezvous,
     /// Replicas that executed the same hold the same.
     Digest,
     /// A client that nobody answers tries all nodes, and pauses in between.

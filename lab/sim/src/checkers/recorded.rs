@@ -47,6 +47,10 @@ pub enum Call {
     Debit(i64),
     /// `balance()`: the balance.
     Balance,
+    /// `put(item)` of a queue. No history has it: a taker's answer comes with another's call.
+    Offer(i64),
+    /// `get()` of a queue.
+    Take,
 }
 
 /// What is wrong with a recorded call.
@@ -160,16 +164,21 @@ impl Call {
             Self::Deposit(_) => "deposit",
             Self::Debit(_) => "debit",
             Self::Balance => "balance",
+            Self::Offer(_) => "put",
+            Self::Take => "get",
         }
     }
 
     /// The arguments as a history has them.
     pub fn args(&self) -> Vec<Value> {
         match self {
-            Self::Read | Self::Sum | Self::Balance => vec![],
+            Self::Read | Self::Sum | Self::Balance | Self::Take => vec![],
             Self::Write(value) => vec![value.clone()],
             Self::Cas(expected, new) => vec![expected.clone(), new.clone()],
-            Self::Add(amount) | Self::Deposit(amount) | Self::Debit(amount) => {
+            Self::Add(amount)
+            | Self::Deposit(amount)
+            | Self::Debit(amount)
+            | Self::Offer(amount) => {
                 vec![Value::from(*amount)]
             }
             Self::Get(key) | Self::Delete(key) => vec![Value::from(key.as_str())],
@@ -186,6 +195,7 @@ impl Call {
             }
             Self::Read | Self::Write(_) | Self::Cas(..) | Self::Add(_) | Self::Sum => None,
             Self::Deposit(_) | Self::Debit(_) | Self::Balance => None,
+            Self::Offer(_) | Self::Take => None,
         }
     }
 }
@@ -217,6 +227,7 @@ impl Model for RecordedObject {
             }
             Call::Debit(amount) if *amount > number => (state.clone(), Value::Bool(false)),
             Call::Debit(amount) => (Value::from(number.wrapping_sub(*amount)), Value::Bool(true)),
+            Call::Offer(_) | Call::Take => unreachable!("no history has a queue"),
         }
     }
 
@@ -226,6 +237,7 @@ impl Model for RecordedObject {
             Call::Cas(..) | Call::Debit(_) | Call::Delete(_) => reply == Some(&Value::Bool(false)),
             Call::Write(_) | Call::Put(..) | Call::Append(..) => false,
             Call::Add(_) | Call::Deposit(_) => false,
+            Call::Offer(_) | Call::Take => false,
         }
     }
 
@@ -236,6 +248,7 @@ impl Model for RecordedObject {
             Call::Delete(_) if reply == Some(&Value::Bool(false)) => Some(Value::Null),
             Call::Cas(..) | Call::Delete(_) | Call::Write(_) | Call::Put(..) => None,
             Call::Append(..) | Call::Add(_) | Call::Deposit(_) | Call::Debit(_) => None,
+            Call::Offer(_) | Call::Take => None,
         }
     }
 
@@ -245,6 +258,7 @@ impl Model for RecordedObject {
             Call::Delete(_) => Some(Value::Null),
             Call::Append(..) | Call::Add(_) | Call::Deposit(_) | Call::Debit(_) => None,
             Call::Read | Call::Get(_) | Call::Sum | Call::Balance => None,
+            Call::Offer(_) | Call::Take => None,
         }
     }
 }

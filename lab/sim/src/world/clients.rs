@@ -31,6 +31,8 @@ pub(super) struct Client {
     pub has_felt_cut: bool,
     /// It only reads.
     pub is_reader: bool,
+    /// It only calls the queue.
+    pub is_waiter: bool,
     /// Its own choices.
     pub random: Random,
     /// What every session of it is told.
@@ -43,6 +45,14 @@ pub(super) struct Client {
     pub put_off: Vec<Event>,
     /// When its session wants to be woken, as far as that is scheduled.
     pub alarm: Option<Moment>,
+}
+
+impl Client {
+    /// Its calls that take an item, and have none yet.
+    pub(super) fn takes(&self) -> usize {
+        let open = self.open.values();
+        open.filter(|open| open.takes()).count()
+    }
 }
 
 /// The secret of a client that draws `nonce`.

@@ -10,7 +10,9 @@ use super::{Moment, World};
 use crate::checkers::Property;
 use bytes::Bytes;
 use quorate_replica::{Input, OutcomeDifference, Quarantine};
-use quorate_types::{Call, CallPlace, Digest, Duration, NodeId, Outcome, Slot, ToClient};
+use quorate_types::{
+    CallPlace, Digest, Duration, NodeId, Outcome, Slot, SlotResults, Step, StepResult, ToClient,
+};
 
 /// Between two checkpoints that are asked for while a node has to heal.
 const CHECKPOINT_EVERY: Duration = Duration::from_millis(1000);
@@ -93,8 +95,8 @@ impl World {
         &mut self,
         id: NodeId,
         slot: Slot,
-        calls: &[Call],
-        outcomes: &mut [Outcome],
+        steps: &[Step],
+        results: &mut SlotResults,
     ) {
         let life = self.nodes[&id].life;
         let Some(diverged) = &mut self.harm.diverged else {
@@ -103,13 +105,16 @@ impl World {
         if diverged.node != id || diverged.wrong != Wrong::Next {
             return;
         }
-        let mut answers = calls.iter().zip(outcomes);
-        let Some((call, outcome)) = answers.find(|(_, outcome)| **outcome != Outcome::Skipped)
-        else {
+        let mut answers = steps.iter().zip(&mut results.steps);
+        let is_executed = |result: &StepResult| {
+            let outcome = result.outcome();
+            outcome.is_some_and(|outcome| *outcome != Outcome::Skipped)
+        };
+        let Some((step, result)) = answers.find(|(_, result)| is_executed(result)) else {
             return;
         };
-        *outcome = Outcome::Raised(Bytes::from_static(WRONG));
-        let index = call.index;
+        *result = StepResult::Answered(Outcome::Raised(Bytes::from_static(WRONG)));
+        let index = step.index();
         diverged.wrong = Wrong::Outcome {
             place: CallPlace { slot, index },
             life,

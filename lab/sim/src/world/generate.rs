@@ -133,6 +133,7 @@ pub(super) fn schedule(setup: &Setup) -> Schedule {
     Schedule {
         seed: setup.seed,
         clients: None,
+        waiters: setup.draw_waiters(),
         shape: Some(shape),
         until: Duration::from_millis(until_ms),
         faults,

@@ -4,6 +4,7 @@
 //! no status of the code under test but for sizes.
 
 mod group;
+mod replies;
 mod resets;
 mod skips;
 mod told;
@@ -11,7 +12,7 @@ mod verdict;
 mod writes;
 
 use super::clock::Moment;
-use super::workload::{self, Drawn};
+use super::workload::{self, Drawn, QUEUE};
 use crate::checkers::ages::Ages;
 use crate::checkers::agreement::{Agreement, Fingerprint};
 use crate::checkers::at_most_once::{AtMostOnce, Place};
@@ -20,6 +21,7 @@ use crate::checkers::durability::Durability;
 use crate::checkers::liveness::Liveness;
 use crate::checkers::phase_one::PhaseOne;
 use crate::checkers::recorded::Call;
+use crate::checkers::rendezvous::Rendezvous;
 use crate::checkers::vouching::Vouching;
 use crate::checkers::witness::{LogWitness, ReadReply};
 use crate::checkers::written::Written;
@@ -28,8 +30,8 @@ use crate::history::{Recorded, Recorder};
 use bytes::Bytes;
 use group::{Group, GroupCall};
 use quorate_types::{
-    Ballot, Batch, CommandId, Digest, NodeId, NodeSet, ObjectId, Outcome, Persistence, ReadLevel,
-    Slot, Stamp, View,
+    Ballot, Batch, CommandId, Digest, LaterAnswer, NodeId, NodeSet, ObjectId, Outcome, Persistence,
+    ReadLevel, Slot, SlotResults, Stamp, Step, View,
 };
 use quorate_wire::encoded_batch;
 use serde_json::Value as Json;
@@ -60,6 +62,11 @@ impl Open {
         self.drawn.is_any()
     }
 
+    /// Whether it waits for an item of the queue.
+    pub(super) fn takes(&self) -> bool {
+        self.drawn.call == Call::Take
+    }
+
     /// Whether a lease's answer is enough for it.
     pub(super) fn wants_lease(&self) -> bool {
         self.drawn.level == Some(ReadLevel::Lease)
@@ -86,6 +93,7 @@ pub(super) struct Judge {
     once: AtMostOnce,
     durability: Durability,
     witness: LogWitness<Group>,
+    rendezvous: Rendezvous,
     recorder: Recorder,
     /// How old reads of any state may be.
     pub ages: Ages,
@@ -185,6 +193,7 @@ impl Judge {
             once: AtMostOnce::default(),
             durability: Durability::default(),
             witness: LogWitness::new(Group),
+            rendezvous: Rendezvous::default(),
             recorder: Recorder::default(),
             ages: Ages::default(),
             liveness,
@@ -357,28 +366,38 @@ impl Judge {
         )
     }
 
-    /// `node` applied calls to its objects.
+    /// `node` took steps with its objects.
     pub(super) fn executed(
         &mut self,
         node: NodeId,
         slot: Slot,
         stamp: Stamp,
-        calls: &[quorate_types::Call],
-        outcomes: &[Outcome],
+        steps: &[Step],
+        results: &SlotResults,
     ) -> Judged {
         self.stamped(node, slot, stamp)?;
-        for (call, outcome) in calls.iter().zip(outcomes) {
+        for (step, result) in steps.iter().zip(&results.steps) {
+            let Some(call) = step.call() else { continue };
             let place = Place {
                 slot,
                 index: call.index as usize,
             };
-            if *outcome == Outcome::Skipped {
+            if result.outcome() == Some(&Outcome::Skipped) {
                 self.skipped(node, call.id, place)?;
                 continue;
             }
             self.executed.insert((slot, call.index));
-            self.once
-                .executed(node, call.id, place, reply_hash(outcome))?;
+            let hash = match result.outcome().filter(|_| call.object != QUEUE) {
+                Some(outcome) => reply_hash(outcome),
+                None => WAITS,
+            };
+            self.once.executed(node, call.id, place, hash)?;
+            if let Some(outcome) = result.outcome() {
+                self.taken(call.id, outcome, Some(node))?;
+            }
+        }
+        for LaterAnswer { id, outcome, .. } in &results.answers {
+            self.taken(*id, outcome, Some(node))?;
         }
         Ok(())
     }
@@ -427,9 +446,12 @@ impl Judge {
         self.payloads.insert(key, drawn.call.clone());
         self.operations += 1;
         let number = self.operations;
-        self.liveness.invoked(now.0, client, number);
+        // A taker's answer is owed once there is an item: `feed_takers`.
+        if drawn.call != Call::Take {
+            self.liveness.invoked(now.0, client, number);
+        }
         let name = workload::OBJECTS[drawn.object.0 as usize].0;
-        let recorded = (!drawn.is_any()).then(|| {
+        let recorded = (!drawn.is_any() && drawn.object != QUEUE).then(|| {
             self.recorder
                 .invoked(now.0, client, name, drawn.call.clone())
         });
@@ -522,25 +544,6 @@ impl Judge {
         )
     }
 
-    /// A client, or whoever sent a copy of its call, got a reply.
-    pub(super) fn replied(&mut self, id: CommandId, outcome: &Outcome) -> Judged {
-        let Some((_, call)) = self.calls.get(&id) else {
-            return broken(
-                Property::AtMostOnce,
-                format!("{id} was answered and never called"),
-            );
-        };
-        match outcome {
-            Outcome::Skipped => self.once.told_skipped(id)?,
-            Outcome::Returned(_) | Outcome::Raised(_) => {
-                self.witness.replied(id, workload::result(call, outcome))?;
-                self.once.acknowledged(id, reply_hash(outcome))?;
-            }
-        }
-        self.durability.acknowledged(id);
-        Ok(())
-    }
-
     /// The commands of decided slots up to `upto`: what a snapshot there covers.
     pub(super) fn commands_upto(&self, upto: Slot) -> BTreeSet<CommandId> {
         self.log
@@ -580,6 +583,9 @@ impl Judge {
         self.once.executions()
     }
 }
+
+/// In place of the reply's hash, where another call may give the reply.
+const WAITS: u64 = 2;
 
 fn reply_hash(outcome: &Outcome) -> u64 {
     match outcome {

@@ -20,6 +20,9 @@ struct Session {
     seen: BTreeSet<u64>,
 }
 
+/// Sessions that end, by the place of the command that ends each.
+pub(super) type Ends = BTreeMap<(Slot, u32), SessionId>;
+
 /// A session that a slot of the log ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ended {
@@ -37,6 +40,7 @@ pub(super) struct Ledger {
     lead: (Ballot, Slot),
     effective: Places,
     ended: Vec<Ended>,
+    ends: Ends,
 }
 
 /// The places at which calls of `log` take effect in a group that keeps at most `capacity` sessions.
@@ -48,6 +52,15 @@ pub(super) fn effective(log: &BTreeMap<Slot, Batch>, capacity: usize) -> Places 
     ledger.effective
 }
 
+/// The sessions that `log` ends in a group that keeps at most `capacity`.
+pub(super) fn ends(log: &BTreeMap<Slot, Batch>, capacity: usize) -> Ends {
+    let mut ledger = Ledger::new(capacity);
+    for (slot, batch) in log {
+        ledger.apply(*slot, batch);
+    }
+    ledger.ends
+}
+
 impl Ledger {
     /// A group without sessions that keeps at most `capacity`.
     pub(super) fn new(capacity: usize) -> Ledger {
@@ -57,6 +70,7 @@ impl Ledger {
             lead: (Ballot::ZERO, Slot::ZERO),
             effective: Places::new(),
             ended: Vec::new(),
+            ends: Ends::new(),
         }
     }
 
@@ -93,13 +107,16 @@ impl Ledger {
                 let session = command.id.session;
                 if self.sessions.remove(&session).is_some() {
                     self.ended.push(Ended::Closed(session));
+                    self.ends.insert((slot, index), session);
                 }
             }
             Body::Expire { session, judged_by } => {
                 let known = self.sessions.get(session);
                 let is_silent = known.is_some_and(|known| known.active <= *judged_by);
                 if is_silent && *judged_by >= self.lead.1 {
-                    self.sessions.remove(session);
+                    if self.sessions.remove(session).is_some() {
+                        self.ends.insert((slot, index), *session);
+                    }
                     self.ended.push(Ended::Expired(*session));
                 }
             }

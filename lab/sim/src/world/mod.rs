@@ -132,6 +132,8 @@ impl World {
             setup.sessions_max += clients.saturating_sub(setup.clients) as usize;
             setup.clients = clients;
         }
+        setup.waiters = schedule.waiters;
+        setup.sessions_max += schedule.waiters as usize;
         let quiet = Quiet::draw(&mut setup);
         let seed = setup.seed;
         let mut world = World {
@@ -208,7 +210,7 @@ impl World {
 
     fn make_clients(&mut self) {
         let addresses: Vec<String> = self.setup.node_ids().map(|node| node.to_string()).collect();
-        for number in 1..=self.setup.clients {
+        for number in 1..=self.setup.clients + self.setup.waiters {
             let mut random = Random::new(self.setup.seed, "client", number);
             let config = SessionConfig {
                 preference: if number > self.setup.load.readers && random.chance(700) {
@@ -244,6 +246,7 @@ impl World {
                     cut: 0,
                     has_felt_cut: false,
                     is_reader: number <= self.setup.load.readers,
+                    is_waiter: number > self.setup.clients,
                     random,
                     config,
                     life: None,

@@ -6,13 +6,14 @@
 use super::workload::payload;
 use crate::checkers::recorded::Call as Recorded;
 use bytes::Bytes;
-use quorate_host::{CallView, Environment, Object, ObjectImage, create, images_list};
+use quorate_host::{CallView, LiveObject, LiveObjects, ObjectImage, create, images_list};
 use quorate_ordering::ReadId;
 use quorate_replica::SnapshotCore;
 use quorate_types::{
-    Call, CallPlace, CommandId, ObjectId, ObjectSpec, Outcome, SessionId, Slot, Stamp,
+    Call, CallPlace, CommandId, ObjectId, ObjectSpec, Outcome, SessionId, Slot, SlotResults, Stamp,
+    Step, StepRef, StepResult,
 };
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 
 /// The map, and a key of it that nobody calls.
 const MAP: ObjectId = ObjectId(3);
@@ -24,14 +25,14 @@ const DEATHS_MAX: u32 = 3;
 /// A piece of work for the objects.
 #[derive(Debug)]
 pub(super) enum Work {
-    /// Execute calls.
+    /// Execute steps.
     Execute {
         /// Their slot.
         slot: Slot,
         /// The agreed environment.
         stamp: Stamp,
-        /// The calls.
-        calls: Vec<Call>,
+        /// The steps.
+        steps: Vec<Step>,
     },
     /// Answer a read.
     Query {
@@ -61,16 +62,16 @@ pub(super) enum Work {
 /// What came of it.
 #[derive(Debug)]
 pub(super) enum Done {
-    /// Calls were executed.
+    /// Steps were executed.
     Executed {
         /// Their slot.
         slot: Slot,
         /// The agreed environment.
         stamp: Stamp,
-        /// The calls.
-        calls: Vec<Call>,
-        /// One outcome each.
-        outcomes: Vec<Outcome>,
+        /// The steps.
+        steps: Vec<Step>,
+        /// What came of them.
+        results: SlotResults,
     },
     /// A read was answered.
     Queried {
@@ -106,8 +107,8 @@ pub(super) enum Done {
         id: CommandId,
         /// Its place in the log.
         place: CallPlace,
-        /// Calls of its slot.
-        calls: usize,
+        /// Steps of its slot.
+        steps: usize,
         /// Whether another host is started.
         next: NextHost,
     },
@@ -138,7 +139,7 @@ enum Host {
 /// The objects of one node, and the work that waits for them.
 pub(super) struct Objects {
     specs: Vec<ObjectSpec>,
-    objects: BTreeMap<ObjectId, Box<dyn Object>>,
+    objects: LiveObjects,
     queue: VecDeque<Work>,
     host: Host,
     /// The call that ended the last host, and how many in a row.
@@ -146,7 +147,7 @@ pub(super) struct Objects {
     /// Calls that are left out when their slot is executed.
     skips: BTreeSet<CallPlace>,
     /// What was executed since the state from which another host begins.
-    past: Vec<(Slot, Vec<Call>)>,
+    past: Vec<(Slot, Vec<Step>)>,
     /// Another host has not yet executed that again: it may die at it.
     is_replaying: bool,
 }
@@ -170,7 +171,7 @@ impl Objects {
     pub(super) fn oddity(&self) -> Outcome {
         let get = payload(&Recorded::Get(ODD_KEY.to_owned()));
         let view = CallView::parse(&get).expect("the workload makes calls");
-        self.objects[&MAP].read(view)
+        self.live(MAP).read(view)
     }
 
     /// Changes the map by itself, at a key that nobody calls.
@@ -185,7 +186,14 @@ impl Objects {
             index: 0,
             payload: payload(&Recorded::Put(ODD_KEY.to_owned(), value.into())),
         };
-        self.apply(Stamp::default(), &call);
+        let step = StepRef::Call(call.borrowed());
+        let mut unheard = SlotResults::default();
+        self.objects
+            .step(Slot::ZERO, Stamp::default(), step, &mut unheard);
+    }
+
+    fn live(&self, object: ObjectId) -> &LiveObject {
+        self.objects.get(object).expect("the view lists the object")
     }
 
     /// Adds work. Says whether it brings a host back that was down for good.
@@ -259,11 +267,11 @@ impl Objects {
     /// The first call that ends a host, of what is executed again and of the next piece of work.
     fn next_death(&self, is_lethal: impl Fn(CommandId) -> bool) -> Option<Done> {
         let again = self.past.iter().filter(|_| self.is_replaying);
-        let mut again = again.map(|(slot, calls)| (*slot, calls));
+        let mut again = again.map(|(slot, steps)| (*slot, steps));
         again
-            .find_map(|(slot, calls)| self.death_in(slot, calls, &is_lethal))
+            .find_map(|(slot, steps)| self.death_in(slot, steps, &is_lethal))
             .or_else(|| match self.queue.front()? {
-                Work::Execute { slot, calls, .. } => self.death_in(*slot, calls, &is_lethal),
+                Work::Execute { slot, steps, .. } => self.death_in(*slot, steps, &is_lethal),
                 Work::Query { .. } | Work::Freeze { .. } | Work::Restore { .. } => None,
             })
     }
@@ -271,17 +279,17 @@ impl Objects {
     fn death_in(
         &self,
         slot: Slot,
-        calls: &[Call],
+        steps: &[Step],
         is_lethal: impl Fn(CommandId) -> bool,
     ) -> Option<Done> {
         let at = |index| CallPlace { slot, index };
-        let mut calls_left = calls.iter();
+        let mut calls_left = steps.iter().filter_map(Step::call);
         let lethal =
             calls_left.find(|call| is_lethal(call.id) && !self.skips.contains(&at(call.index)))?;
         Some(Done::Died {
             id: lethal.id,
             place: at(lethal.index),
-            calls: calls.len(),
+            steps: steps.len(),
             next: NextHost::Starts,
         })
     }
@@ -318,26 +326,24 @@ impl Objects {
         }
         self.is_replaying = false;
         Some(match self.queue.pop_front()? {
-            Work::Execute { slot, stamp, calls } => {
+            Work::Execute { slot, stamp, steps } => {
                 self.deaths = None;
-                let executes = |call: &Call| {
-                    let index = call.index;
-                    !self.skips.contains(&CallPlace { slot, index })
-                };
-                let runs: Vec<bool> = calls.iter().map(executes).collect();
-                let outcomes = calls.iter().zip(runs);
-                let outcomes = outcomes
-                    .map(|(call, runs)| match runs {
-                        true => self.apply(stamp, call),
-                        false => Outcome::Skipped,
-                    })
-                    .collect();
-                self.past.push((slot, calls.clone()));
+                let mut results = SlotResults::default();
+                for step in &steps {
+                    let index = step.index();
+                    if self.skips.contains(&CallPlace { slot, index }) {
+                        results.steps.push(StepResult::Answered(Outcome::Skipped));
+                    } else {
+                        self.objects
+                            .step(slot, stamp, step.borrowed(), &mut results);
+                    }
+                }
+                self.past.push((slot, steps.clone()));
                 Done::Executed {
                     slot,
                     stamp,
-                    calls,
-                    outcomes,
+                    steps,
+                    results,
                 }
             }
             Work::Query {
@@ -346,7 +352,7 @@ impl Objects {
                 payload,
             } => {
                 let view = CallView::parse(&payload).expect("the workload makes calls");
-                let outcome = self.objects[&object].read(view);
+                let outcome = self.live(object).read(view);
                 Done::Queried { read, outcome }
             }
             Work::Freeze { slot } => {
@@ -371,44 +377,35 @@ impl Objects {
         })
     }
 
-    fn apply(&mut self, stamp: Stamp, call: &Call) -> Outcome {
-        let view = CallView::parse(&call.payload).expect("the workload makes calls");
-        let env = Environment {
-            stamp,
-            index: call.index,
-        };
-        let object = self.objects.get_mut(&call.object);
-        object.expect("the view lists the object").apply(view, &env)
-    }
-
     /// The encoded state of each object.
     pub(super) fn images(&self) -> Vec<Bytes> {
-        self.objects
-            .values()
-            .map(|object| object.snapshot()().whole())
+        let objects = self.objects.iter();
+        objects
+            .map(|(_, object)| object.snapshot()().whole())
             .collect()
     }
 
     /// Takes over `images`; says their digest, or `None` when they cannot be read.
     pub(super) fn restore(&mut self, images: &[Bytes]) -> Option<[u8; 32]> {
-        let mut objects = fresh(&self.specs);
-        if objects.len() != images.len() {
+        if self.specs.len() != images.len() {
             return None;
         }
-        for (object, image) in objects.values_mut().zip(images) {
+        let restored = fresh(&self.specs).into_iter().zip(images);
+        let restored = restored.map(|((id, mut object), image)| {
             object.restore(image).ok()?;
-        }
-        self.objects = objects;
+            Some((id, object))
+        });
+        self.objects = restored.collect::<Option<LiveObjects>>()?;
         self.past.clear();
         Some(digest(images))
     }
 }
 
-fn fresh(specs: &[ObjectSpec]) -> BTreeMap<ObjectId, Box<dyn Object>> {
+fn fresh(specs: &[ObjectSpec]) -> LiveObjects {
     let made = specs.iter().enumerate().map(|(number, spec)| {
         let class = spec.class.strip_prefix("rust:").expect("a built-in object");
         let object = create(class, &spec.arguments).expect("the setup names built-ins");
-        (ObjectId(number as u32), object)
+        (ObjectId(number as u32), LiveObject::new(object))
     });
     made.collect()
 }

@@ -81,16 +81,16 @@ impl World {
                 self.judged(judged.and_then(|()| self.judge.replaces(id, upto, &base)));
                 self.running(id).storage.log.discard(upto, base);
             }
-            Output::Execute { slot, stamp, calls } => {
+            Output::Execute { slot, stamp, steps } => {
                 self.watch_handed(id, slot);
                 // The calls of a reset's own slot are before it.
                 self.judged(
                     self.judge
                         .goes_on(id, slot.previous(), "executes what follows"),
                 );
-                let calls = calls.to_vec();
+                let steps = steps.to_vec();
                 let objects = &mut self.running(id).objects;
-                objects.push(Work::Execute { slot, stamp, calls });
+                objects.push(Work::Execute { slot, stamp, steps });
             }
             Output::Skip { slot, index } => self.skip(id, CallPlace { slot, index }),
             Output::Query {
@@ -388,17 +388,17 @@ impl World {
             Done::Executed {
                 slot,
                 stamp,
-                calls,
-                mut outcomes,
+                steps,
+                mut results,
             } => {
                 let words = [Tag::Work as u64, u64::from(id.0), slot.0];
                 self.trace.note(self.now, &words, || {
-                    format!("{id} executes {slot} {calls:?}")
+                    format!("{id} executes {slot} {steps:?}")
                 });
-                let judged = self.judge.executed(id, slot, stamp, &calls, &outcomes);
+                let judged = self.judge.executed(id, slot, stamp, &steps, &results);
                 self.judged(judged);
-                self.answer_otherwise(id, slot, &calls, &mut outcomes);
-                self.hand_in(id, Input::Executed { slot, outcomes });
+                self.answer_otherwise(id, slot, &steps, &mut results);
+                self.hand_in(id, Input::Executed { slot, results });
             }
             Done::Queried { read, outcome } => self.hand_in(id, Input::Queried { read, outcome }),
             Done::Frozen { slot, images } => {
@@ -432,9 +432,9 @@ impl World {
             Done::Died {
                 id: call,
                 place,
-                calls,
+                steps,
                 next,
-            } => self.host_died(id, call, place, calls, next),
+            } => self.host_died(id, call, place, steps, next),
         }
     }
 }

@@ -118,14 +118,14 @@ impl World {
         id: NodeId,
         call: CommandId,
         place: CallPlace,
-        calls: usize,
+        steps: usize,
         next: NextHost,
     ) {
         let words = [Tag::Work as u64, u64::from(id.0), place.slot.0, 1];
         self.trace.note(self.now, &words, || {
             format!("{id}'s host dies at {call} in {place:?}: {next:?}")
         });
-        if calls > 1 {
+        if steps > 1 {
             self.felt(id, Row::PoisonInSlot);
         }
         if self.running(id).objects.has_executed(place.slot) {
@@ -357,18 +357,20 @@ impl World {
             return;
         }
         self.harm.poison.wanted.clear();
-        let others = self.harm.poison.calls.iter_mut();
+        let others = self.harm.poison.calls.iter();
         let others = others.filter(|(_, lethal)| !lethal.kills.is_empty());
-        let mut placed = Vec::new();
-        for (call, lethal) in others {
-            match lethal.place {
-                Some(place) if self.harm.skipping.is_forced(place) => {}
-                Some(place) => placed.push((*call, place)),
-                None => lethal.kills = NodeSet::empty(),
+        let others: Vec<_> = others.map(|(call, lethal)| (*call, lethal.place)).collect();
+        for (call, place) in others {
+            match place {
+                // A report that is on its way may skip it: hosts that worked again would execute it meanwhile.
+                Some(place)
+                    if self.harm.skipping.is_forced(place) || !self.is_never_skipped(place) => {}
+                Some(place) => self.disarm(call, place),
+                None => {
+                    let lethal = self.harm.poison.calls.get_mut(&call);
+                    lethal.expect("calls stay").kills = NodeSet::empty();
+                }
             }
-        }
-        for (call, place) in placed {
-            self.disarm(call, place);
         }
     }
 

@@ -95,6 +95,7 @@ impl World {
             ToClient::Opened { .. }
             | ToClient::Full { .. }
             | ToClient::Replied { .. }
+            | ToClient::Parked { .. }
             | ToClient::Read { .. }
             | ToClient::Checkpointed { .. }
             | ToClient::KeptAlive { .. } => self.prompt.dialling.answered(number),

@@ -1,7 +1,7 @@
 //! What goes wrong and when, as text that a person reads and edits and a run replays.
 //!
 //! One line a fault, `at 12.345s partition n1 -> n2 for 3.000s`; `#` begins a comment. The lines before the first fault
-//! say what else a run needs: `seed 7`, `clients 3`, `until 20.000s`, and the `shape` of its group. Refuses any line it does not fully understand.
+//! say what else a run needs: `seed 7`, `clients 3`, `waiters 2`, `until 20.000s`, and the `shape` of its group. Refuses any line it does not fully understand.
 //! Times are whole milliseconds, so that text and memory agree.
 
 use super::clock::Moment;
@@ -18,6 +18,8 @@ pub struct Schedule {
     pub seed: u64,
     /// How many clients work; `None`: as the seed says.
     pub clients: Option<u64>,
+    /// How many clients beside them only call the queue.
+    pub waiters: u64,
     /// The kind of group and its load; `None`: three or five voters, as the seed says.
     pub shape: Option<Shape>,
     /// When the last fault has ended and everything is mended.
@@ -58,6 +60,7 @@ impl Schedule {
     /// Names the first line that is not understood, or the one that is missing.
     pub fn parse(text: &str) -> Result<Schedule, ScheduleError> {
         let (mut seed, mut clients, mut shape, mut until) = (None, None, None, None);
+        let mut waiters = 0;
         let mut faults = Vec::new();
         for (index, raw) in text.lines().enumerate() {
             let content = raw.split('#').next().unwrap_or("").trim();
@@ -66,6 +69,7 @@ impl Schedule {
                 [] => Some(()),
                 ["seed", number] => number.parse().ok().map(|number| seed = Some(number)),
                 ["clients", number] => number.parse().ok().map(|number| clients = Some(number)),
+                ["waiters", number] => number.parse().ok().map(|number| waiters = number),
                 ["shape", words @ ..] => Shape::parse(words).map(|found| shape = Some(found)),
                 ["until", span] => span_of(span).map(|span| until = Some(span)),
                 ["at", time, fault @ ..] => timed(time, fault).map(|timed| faults.push(timed)),
@@ -80,6 +84,7 @@ impl Schedule {
         Ok(Schedule {
             seed: seed.ok_or(ScheduleError::Missing("seed"))?,
             clients,
+            waiters,
             shape,
             until: until.ok_or(ScheduleError::Missing("until"))?,
             faults,
@@ -119,6 +124,9 @@ impl fmt::Display for Schedule {
         writeln!(f, "seed {}", self.seed)?;
         if let Some(clients) = self.clients {
             writeln!(f, "clients {clients}")?;
+        }
+        if self.waiters > 0 {
+            writeln!(f, "waiters {}", self.waiters)?;
         }
         if let Some(shape) = &self.shape {
             writeln!(f, "{shape}")?;

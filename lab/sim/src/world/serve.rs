@@ -58,11 +58,16 @@ impl World {
         let load = self.setup.load;
         let is_calm = self.stage.is_calm();
         let client = self.clients.get_mut(&number).expect("clients stay");
-        let is_busy = client.open.len() as u64 >= load.depth;
+        let takes = client.takes();
+        // The others' load is what the limits of a run suit.
+        let depth = if client.is_waiter { 1 } else { load.depth };
+        let is_busy = (client.open.len() - takes) as u64 >= depth;
         if is_busy || !self.stage.wants_operations() {
             return;
         }
-        let drawn = if client.is_reader {
+        let drawn = if client.is_waiter {
+            client.workload.draw_waiting(takes)
+        } else if client.is_reader {
             client.workload.draw_read()
         } else {
             client.workload.draw()

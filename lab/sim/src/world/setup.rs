@@ -26,6 +26,8 @@ pub(super) struct Setup {
     pub persistence: Persistence,
     /// How many clients work.
     pub clients: u64,
+    /// Clients beside them that only call the queue.
+    pub waiters: u64,
     /// Spans of the ordering.
     pub timing: Timing,
     /// Bounds of the ordering.
@@ -129,6 +131,7 @@ impl Setup {
             quorums: Quorums::majority(usize::from(nodes)).expect("there are nodes"),
             persistence,
             clients,
+            waiters: 0,
             timing: timing(r),
             window: limits.pipeline as u64 + r.between(0, 56),
             limits,
@@ -176,6 +179,17 @@ impl Setup {
                 readers: 0,
                 ghosts_per_mille: *r.pick(&[0, 20, 100]),
             },
+        }
+    }
+
+    /// How many clients wait for each other: some in half of the runs. Nobody does where so few replies are kept that an answer may
+    /// go before its taker has heard it.
+    pub(super) fn draw_waiters(&self) -> u64 {
+        let mut random = Random::new(self.seed, "waiters", 0);
+        if random.chance(500) && self.kept == KeptLimits::default() {
+            random.between(1, 3)
+        } else {
+            0
         }
     }
 

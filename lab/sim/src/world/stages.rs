@@ -4,7 +4,7 @@ use super::durable::DiskFound;
 use super::events::Event;
 use super::life::Death;
 use super::setup::Setup;
-use super::workload::{Drawn, OBJECTS};
+use super::workload::{Drawn, RECORDED};
 use super::{Moment, World};
 use crate::checkers::Property;
 use crate::checkers::memory::Memory;
@@ -35,7 +35,7 @@ pub(super) enum Stage {
     /// Everything is mended, clients work.
     Calm { since: Moment },
     /// Clients wait for their last answers.
-    Drain,
+    Drain { since: Moment },
     /// All nodes lost power and come back.
     Dark { until: Moment },
     /// Clients work again and read everything.
@@ -107,8 +107,11 @@ impl World {
                 self.faults_stopped();
                 self.stage = Stage::Calm { since: self.now };
             }
-            Stage::Calm { since } if self.now.since(since) >= CALM => self.stage = Stage::Drain,
-            Stage::Drain if self.is_idle() => self.darken(),
+            Stage::Calm { since } if self.now.since(since) >= CALM => {
+                self.stage = Stage::Drain { since: self.now };
+            }
+            Stage::Drain { .. } if self.is_idle() => self.darken(),
+            Stage::Drain { since } => self.feed_takers(since),
             Stage::Dark { until } if self.now >= until => {
                 self.faults_stopped();
                 self.stage = Stage::Last { since: self.now };
@@ -125,6 +128,24 @@ impl World {
 
     fn is_idle(&self) -> bool {
         self.clients.values().all(|client| client.open.is_empty())
+    }
+
+    /// Nobody works any more: offers items until all takers have one.
+    fn feed_takers(&mut self, since: Moment) {
+        let mut waiters = self.clients.iter().filter(|(_, client)| client.is_waiter);
+        if !waiters.clone().any(|(_, client)| client.takes() > 0) {
+            return;
+        }
+        if self.now.since(since) > CONVERGED_WITHIN {
+            let detail = "takers wait for ever though items are offered".to_owned();
+            return self.blame(Property::Rendezvous, detail);
+        }
+        let free = waiters.find(|(_, client)| client.open.len() == client.takes());
+        if let Some(number) = free.map(|(number, _)| *number) {
+            let client = self.clients.get_mut(&number).expect("found above");
+            let drawn = client.workload.draw_offer();
+            self.begin(number, drawn, NEVER);
+        }
     }
 
     /// All nodes lose power at once; in memory mode nobody does, for nothing would be left.
@@ -191,7 +212,7 @@ impl World {
     fn read_everything(&mut self) {
         let clients: Vec<u64> = self.clients.keys().copied().collect();
         for number in clients {
-            for object in (0..OBJECTS.len() as u32).map(ObjectId) {
+            for object in (0..RECORDED as u32).map(ObjectId) {
                 let client = self.clients.get_mut(&number).expect("clients stay");
                 let call = client.workload.read_of(object);
                 let level = Some(ReadLevel::Confirmed);
@@ -214,6 +235,7 @@ impl World {
                 Some((node.id, status.decided, status.executed, status.digest))
             })
             .collect();
+        self.feed_takers(since);
         let last = self.judge.last_decided();
         let has_converged = states.iter().all(|(_, _, executed, _)| *executed == last);
         let unsettled = self.unsettled();

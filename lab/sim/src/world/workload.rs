@@ -10,12 +10,22 @@ use quorate_wire::value::{self, Value, call};
 use serde_json::{Value as Json, json};
 
 /// Name and class of each object, in the order of the view.
-pub(super) const OBJECTS: [(&str, &str); 4] = [
+pub(super) const OBJECTS: [(&str, &str); 5] = [
     ("counter/a", "counter"),
     ("counter/b", "counter"),
     ("register/r", "register"),
     ("kv/m", "kv"),
+    ("queue/q", "queue"),
 ];
+
+/// So many of them, the first ones, are in histories.
+pub(super) const RECORDED: usize = 4;
+
+/// The last one: clients that wait call it, and no others.
+pub(super) const QUEUE: ObjectId = ObjectId(RECORDED as u32);
+
+/// Calls of one client that may wait at once.
+const TAKES_MAX: usize = 3;
 
 /// Keys of the map that hold numbers, and keys that hold text.
 const KEYS: u64 = 4;
@@ -68,7 +78,7 @@ impl Workload {
 
     /// The next operation of a client that only reads.
     pub(super) fn draw_read(&mut self) -> Drawn {
-        let object = ObjectId(self.random.below(OBJECTS.len() as u64) as u32);
+        let object = ObjectId(self.random.below(RECORDED as u64) as u32);
         let level = *self
             .random
             .pick(&[ReadLevel::Confirmed, ReadLevel::Lease, ReadLevel::Lease]);
@@ -81,7 +91,7 @@ impl Workload {
 
     /// The next operation.
     pub(super) fn draw(&mut self) -> Drawn {
-        let object = ObjectId(self.random.below(OBJECTS.len() as u64) as u32);
+        let object = ObjectId(self.random.below(RECORDED as u64) as u32);
         if self.random.chance(self.reads_per_mille) {
             let level = match self.random.below(20) {
                 0..=8 => ReadLevel::Confirmed,
@@ -100,6 +110,29 @@ impl Workload {
         Drawn {
             object,
             call: self.write_of(object),
+            level: None,
+        }
+    }
+
+    /// The next operation of a client that waits, of whose calls so many do so already.
+    pub(super) fn draw_waiting(&mut self, waiting: usize) -> Drawn {
+        if waiting < TAKES_MAX && self.random.chance(500) {
+            return Drawn {
+                object: QUEUE,
+                call: Call::Take,
+                level: None,
+            };
+        }
+        self.draw_offer()
+    }
+
+    /// An item for whoever waits.
+    pub(super) fn draw_offer(&mut self) -> Drawn {
+        self.written += 1;
+        let item = self.client * 1_000_000 + self.written;
+        Drawn {
+            object: QUEUE,
+            call: Call::Offer(item as i64),
             level: None,
         }
     }

@@ -10,28 +10,32 @@ impl Server<'_> {
     #[inline]
     pub(super) fn is_spent_by(&mut self, object: u32, payload: &[u8]) -> PyResult<bool> {
         let start = self.outbox.0.len();
-        let found = self.budgets.iter().find(|(number, _)| *number == object);
-        let budget = found.map_or(0, |(_, budget)| *budget);
-        steps::begin(budget);
+        steps::begin(self.budget_of(object));
         let answered = self.answer(object, payload);
         let is_spent = steps::end();
         answered?;
         if is_spent {
             self.outbox.0.truncate(start);
-            self.spent(start, object, payload, budget)?;
+            let method = decode::method(self.host.py(), payload)?;
+            self.spent(start, object, method)?;
         }
         Ok(is_spent)
     }
 
+    /// Steps that one call of an object may take; 0 for any number.
+    #[inline]
+    pub(super) fn budget_of(&self, object: u32) -> i64 {
+        let found = self.budgets.iter().find(|(number, _)| *number == object);
+        found.map_or(0, |(_, budget)| *budget)
+    }
+
     /// Appends the error of a call that took more steps than it may.
     #[cold]
-    fn spent(&mut self, start: usize, object: u32, payload: &[u8], budget: i64) -> PyResult<()> {
-        let py = self.host.py();
-        let method = decode::method(py, payload)?;
+    pub(super) fn spent(&mut self, start: usize, object: u32, method: &str) -> PyResult<()> {
         let told = (
             self.objects.get(&object),
             method,
-            budget,
+            self.budget_of(object),
             self.ended_at.take(),
         );
         let error = self.host.call_method1("spent", told);

@@ -292,8 +292,8 @@ impl Server {
 
     fn answer(&mut self, event: HostEvent) -> Result<(), CliError> {
         match event {
-            HostEvent::Executed { outcomes, .. } => {
-                for outcome in outcomes {
+            HostEvent::Executed { results, .. } => {
+                for outcome in results.outcomes().cloned() {
                     let Some((index, id)) = self.asked.pop_front() else {
                         break;
                     };

@@ -123,6 +123,17 @@ impl Driver {
         }
     }
 
+    /// The client is closed for good: says what its node should know.
+    pub(crate) fn say_farewell(&mut self) {
+        if let Some(farewell) = self.session.farewell()
+            && let Some(connection) = &mut self.connection
+        {
+            connection.queue(&farewell);
+            // What does not go now is not waited for: the session expires.
+            let _ = connection.flush();
+        }
+    }
+
     /// Whether the loop watches the socket; else the caller that lent it does.
     pub(crate) fn is_watched(&self) -> bool {
         self.is_watched

@@ -359,6 +359,29 @@ mod tests {
     }
 
     #[test]
+    fn a_large_value_that_was_appended_to_is_hashed_anew() {
+        let text = |length| {
+            let mut encoded = Vec::new();
+            put_string(&mut encoded, StringKind::Text, &vec![b'a'; length]);
+            encoded
+        };
+        let digest = |kv: &Kv| {
+            let (object, image) = (quorate_types::ObjectId(3), kv.snapshot()());
+            crate::image::images_list(&[crate::ObjectImage { object, image }]).digest()
+        };
+        let (mut kv, mut whole) = (Kv::default(), Kv::default());
+        apply(&mut kv, "put", &[b"\x61k", &text(3 * SHARE_MIN)]);
+        let before = digest(&kv);
+        let length = returned_int(3 * SHARE_MIN as i64 + 1);
+        assert_eq!(apply(&mut kv, "append", &[b"\x61k", &text(1)]), length);
+        apply(&mut whole, "put", &[b"\x61k", &text(3 * SHARE_MIN + 1)]);
+        assert_ne!(digest(&kv), before);
+        assert_eq!(digest(&kv), digest(&whole));
+        let value = apply(&mut kv, "get", &[b"\x61k"]);
+        assert_eq!(value, Outcome::Returned(text(3 * SHARE_MIN + 1).into()));
+    }
+
+    #[test]
     fn a_range_of_large_values_ends_early_and_never_empty() {
         let mut kv = Kv::default();
         apply(&mut kv, "fill", &[b"\x18\x64", b"\x1a\x00\x04\x00\x00"]);

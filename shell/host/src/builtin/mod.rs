@@ -1,5 +1,5 @@
-//! The objects that every node can serve without a host process: `rust:counter`, `rust:register`
-//! and `rust:kv`. They serve as examples of [`crate::Object`], as load for measurements and as
+//! The objects that every node can serve without a host process: `rust:counter`, `rust:register`,
+//! `rust:kv` and `rust:queue`. They serve as examples of [`crate::Object`], as load for measurements and as
 //! subjects of the simulator.
 
 use crate::arguments::Arguments;
@@ -7,17 +7,19 @@ use crate::object::Object;
 
 mod counter;
 mod kv;
+mod queue;
 mod register;
 
 pub use counter::Counter;
 pub use kv::Kv;
+pub use queue::WaitingQueue;
 pub use register::Register;
 
 /// Why an object could not be made.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum CreateError {
     /// There is no such built-in object.
-    #[error("no built-in object `{0}`: use rust:counter, rust:register or rust:kv")]
+    #[error("no built-in object `{0}`: use rust:counter, rust:register, rust:kv or rust:queue")]
     Unknown(String),
     /// The constructor's arguments do not fit.
     #[error("rust:{class} cannot be made with these arguments: {reason}")]
@@ -45,6 +47,9 @@ pub fn create(class: &str, arguments: &[u8]) -> Result<Box<dyn Object>, CreateEr
         "kv" => arguments
             .finish()
             .map(|()| Box::new(Kv::default()) as Box<dyn Object>),
+        "queue" => arguments
+            .finish()
+            .map(|()| Box::new(WaitingQueue::default()) as Box<dyn Object>),
         unknown => return Err(CreateError::Unknown(format!("rust:{unknown}"))),
     };
     made.map_err(|mistake| refused(mistake.message))

@@ -3,7 +3,7 @@
 mod objects;
 mod ordering;
 
-pub(crate) use objects::{IMAGE_BYTES, Objects, value};
+pub(crate) use objects::{IMAGE_BYTES, Objects, value, woken};
 pub(crate) use ordering::{Instant, Shared};
 
 use quorate_ordering::{Effect, LinkState, Role};

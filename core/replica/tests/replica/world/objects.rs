@@ -2,7 +2,9 @@
 
 use super::Message;
 use quorate_replica::{Input, Output, Recovered, ReplicaMessage, SnapshotCore};
-use quorate_types::{Call, CommandId, Digest, Outcome, Slot, Value};
+use quorate_types::{
+    Call, CommandId, Digest, LaterAnswer, Outcome, Slot, SlotResults, Step, StepResult, Value,
+};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Length of every image, so that it takes three pieces.
@@ -13,9 +15,11 @@ pub(crate) struct Objects {
     /// Hash of all calls so far.
     pub(crate) state: u64,
     pub(crate) executed: BTreeSet<CommandId>,
+    /// Calls `park` that no call `wake` has answered.
+    pub(crate) parked: VecDeque<CommandId>,
     inputs: VecDeque<Input<Message>>,
     /// Slots that wait for their execution, while the host is dead.
-    work: VecDeque<(Slot, Vec<Call>)>,
+    work: VecDeque<(Slot, Vec<Step>)>,
     /// Slots whose state is to be frozen once the host executes again.
     freezes: VecDeque<Slot>,
     skipped: BTreeSet<(Slot, u32)>,
@@ -27,7 +31,7 @@ pub(crate) struct Objects {
     pub(crate) survives: Vec<&'static str>,
     /// How many answers still leave; `None` is no bound.
     pub(crate) answers_left: Option<usize>,
-    frozen: BTreeMap<Slot, (u64, BTreeSet<CommandId>)>,
+    frozen: BTreeMap<Slot, (u64, BTreeSet<CommandId>, VecDeque<CommandId>)>,
     pub(crate) images: BTreeMap<Slot, Image>,
     /// Images being fetched, by which node's.
     incoming: BTreeMap<Slot, Image>,
@@ -40,6 +44,7 @@ pub(crate) struct Image {
     pub(crate) core: SnapshotCore,
     pub(crate) state: u64,
     pub(crate) executed: BTreeSet<CommandId>,
+    parked: VecDeque<CommandId>,
     number: u8,
 }
 
@@ -64,6 +69,7 @@ impl Objects {
         Objects {
             state: image.state,
             executed: image.executed.clone(),
+            parked: image.parked.clone(),
             ..Objects::default()
         }
     }
@@ -85,8 +91,8 @@ impl Objects {
 
     pub(crate) fn perform(&mut self, output: Output<Message>) {
         match output {
-            Output::Execute { slot, calls, .. } => {
-                self.work.push_back((slot, calls.to_vec()));
+            Output::Execute { slot, steps, .. } => {
+                self.work.push_back((slot, steps.to_vec()));
                 self.work_on();
             }
             Output::Skip { slot, index } => {
@@ -136,8 +142,10 @@ impl Objects {
     }
 
     fn freeze(&mut self, slot: Slot) {
-        self.frozen
-            .insert(slot, (self.state, self.executed.clone()));
+        self.frozen.insert(
+            slot,
+            (self.state, self.executed.clone(), self.parked.clone()),
+        );
     }
 
     /// Executes what waits, up to a call that kills the host.
@@ -152,7 +160,7 @@ impl Objects {
 
     fn work_upto_death(&mut self) {
         while self.died_at.is_none()
-            && let Some((slot, calls)) = self.work.pop_front()
+            && let Some((slot, steps)) = self.work.pop_front()
         {
             while let Some(&freeze) = self.freezes.front()
                 && freeze < slot
@@ -166,23 +174,40 @@ impl Objects {
                 let is_immune = self.is_immune || self.survives.iter().any(survives);
                 call.payload.starts_with(b"poison") && !is_skipped && !is_immune
             };
-            if let Some(call) = calls.iter().find(kills) {
+            if let Some(call) = steps.iter().filter_map(Step::call).find(kills) {
                 let index = call.index;
                 self.died_at = Some((slot, index));
-                self.work.push_front((slot, calls));
+                self.work.push_front((slot, steps));
                 self.inputs.push_back(Input::Host { is_up: false });
                 self.inputs.push_back(Input::HostDied { slot, index });
                 return;
             }
-            let mut outcomes = Vec::new();
-            for call in &calls {
-                outcomes.push(if self.skipped.contains(&(slot, call.index)) {
-                    Outcome::Skipped
-                } else {
-                    self.call(call.id, &call.payload)
-                });
+            let mut results = SlotResults::default();
+            for step in &steps {
+                let result = match step {
+                    Step::Call(call) if self.skipped.contains(&(slot, call.index)) => {
+                        StepResult::Answered(Outcome::Skipped)
+                    }
+                    Step::Call(call) if &call.payload[..] == b"park" => {
+                        self.call(call.id, &call.payload);
+                        self.parked.push_back(call.id);
+                        StepResult::Parked
+                    }
+                    Step::Call(call) => StepResult::Answered(self.call(call.id, &call.payload)),
+                    Step::End(end) => {
+                        self.parked.retain(|id| id.session != end.session);
+                        StepResult::Done
+                    }
+                };
+                results.steps.push(result);
+                if step.call().is_some_and(|call| &call.payload[..] == b"wake")
+                    && let Some(id) = self.parked.pop_front()
+                {
+                    let (by, outcome) = (step.index(), woken());
+                    results.answers.push(LaterAnswer { by, id, outcome });
+                }
             }
-            self.inputs.push_back(Input::Executed { slot, outcomes });
+            self.inputs.push_back(Input::Executed { slot, results });
         }
     }
 
@@ -196,7 +221,7 @@ impl Objects {
 
     fn finish(&mut self, core: SnapshotCore) {
         let slot = core.slot;
-        let Some((state, executed)) = self.frozen.remove(&slot) else {
+        let Some((state, executed, parked)) = self.frozen.remove(&slot) else {
             assert!(self.died_at.is_some(), "frozen before");
             return;
         };
@@ -205,6 +230,7 @@ impl Objects {
             core,
             state,
             executed,
+            parked,
             number,
         };
         IMAGES.with_borrow_mut(|images| images.push(image.clone()));
@@ -230,6 +256,7 @@ impl Objects {
         }
         self.state = image.state;
         self.executed = image.executed.clone();
+        self.parked = image.parked.clone();
         self.work.clear();
         self.freezes.clear();
         if self.died_at.take().is_some() {
@@ -254,6 +281,11 @@ impl Objects {
             data: Value::from(vec![number; length as usize]),
         }
     }
+}
+
+/// What a parked call is answered.
+pub(crate) fn woken() -> Outcome {
+    Outcome::Returned(Value::from_static(b"woken"))
 }
 
 pub(crate) fn digest(state: u64) -> [u8; 32] {

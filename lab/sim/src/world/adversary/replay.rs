@@ -8,8 +8,8 @@ use quorate_any::AnyMessage;
 use quorate_ordering::{Decision, Effect, Effects, Event, Ordering, OrderingStatus, Role};
 use quorate_replica::{Input, Output, Remembered, Replica, ReplicaConfig};
 use quorate_types::{
-    Ballot, Batch, Body, Command, CommandId, NodeId, Outcome, Secret, SessionId, Slot, Stamp, Time,
-    Value, ViewId, Wall,
+    Ballot, Batch, Body, Command, CommandId, NodeId, Outcome, Secret, SessionId, Slot, SlotResults,
+    Stamp, Time, Value, ViewId, Wall,
 };
 use std::vec;
 
@@ -100,12 +100,13 @@ impl Adversary {
             let (wall, entropy) = (Wall(now.0), 0);
             replica.handle(now, Input::TurnEnd { wall, entropy }, &mut outputs);
             for output in outputs {
-                if let Output::Execute { slot, stamp, calls } = output {
-                    let calls = calls.to_vec();
-                    let outcomes = vec![Outcome::Returned(Value::new()); calls.len()];
-                    let judged = self.judge.executed(LATE, slot, stamp, &calls, &outcomes);
+                if let Output::Execute { slot, stamp, steps } = output {
+                    let steps = steps.to_vec();
+                    let results =
+                        SlotResults::from(vec![Outcome::Returned(Value::new()); steps.len()]);
+                    let judged = self.judge.executed(LATE, slot, stamp, &steps, &results);
                     self.judged(judged);
-                    inputs.push(Input::Executed { slot, outcomes });
+                    inputs.push(Input::Executed { slot, results });
                 }
             }
         }

@@ -39,6 +39,7 @@ from quorate._errors import (
     OutcomeUnknown,
     Overloaded,
     ParkLost,
+    ParkTimeout,
     QuorateError,
     ReadEnded,
     Refused,
@@ -57,6 +58,7 @@ from quorate._names import register
 from quorate._native import __version__
 from quorate._options import Freshness, Level, Options, Tls, readonly
 from quorate._proxy import freshness, options, reading, weak
+from quorate._timers import Timer, after, every
 
 __all__ = [
     "AsyncConnection",
@@ -82,6 +84,7 @@ __all__ = [
     "OutcomeUnknown",
     "Overloaded",
     "ParkLost",
+    "ParkTimeout",
     "QuorateError",
     "ReadEnded",
     "Refused",
@@ -89,6 +92,7 @@ __all__ = [
     "SessionExpired",
     "StorageFull",
     "TimedOut",
+    "Timer",
     "Tls",
     "Unavailable",
     "UnsupportedResult",
@@ -96,9 +100,11 @@ __all__ = [
     "WaitsOutside",
     "__version__",
     "aconnect",
+    "after",
     "agather",
     "caller",
     "connect",
+    "every",
     "freshness",
     "gather",
     "local",

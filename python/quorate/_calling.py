@@ -9,8 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from quorate import _names, _native, _raised
-from quorate._errors import CallerGone, NotInCall
+from quorate import _names, _native, _raised, _spans
+from quorate._errors import CallerGone, NotInCall, ParkTimeout
+
+_RAISES: Any = object()
+"""A call whose time is over raises."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,20 +87,29 @@ def caller() -> Caller:
     return Caller(*found)
 
 
-def park() -> Any:
+def park(timeout: float | None = None, default: object = _RAISES) -> Any:
     """Let the caller wait: `return quorate.park()`. A later call answers it by `Caller.wake` or `fail`.
 
-    What the method changed stays. At most 10,000 calls of a group wait; one more is `Overloaded`.
+    What the method changed stays. With a `timeout` in seconds of agreed time the caller waits for that long at most, and
+    is answered `default` then, or `ParkTimeout` where none is given; `Caller.is_waiting` is false from there on. At most
+    10,000 calls of a group wait; one more is `Overloaded`.
 
     >>> park()
     Traceback (most recent call last):
     ...
     quorate.NotInCall: quorate.park() is for methods that are called: nobody calls here
     """
-    parked = _native.park()
+    wait_ns = None if timeout is None else _spans.nanoseconds("timeout", timeout)
+    raises = default is _RAISES
+    otherwise = list(_raised.describe(_overdue(timeout))) if raises and timeout is not None else default
+    parked = _native.park(wait_ns, raises, otherwise)
     if parked is None:
         raise _not_in_call("park")
     return parked
+
+
+def _overdue(timeout: float) -> ParkTimeout:
+    return ParkTimeout(f"nobody answered within {timeout:g} s")
 
 
 def _not_in_call(name: str) -> NotInCall:

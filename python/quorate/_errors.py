@@ -26,6 +26,7 @@
     ├── NotInCall          (also RuntimeError)        caller() or park() where nobody calls
     ├── CallerGone         (also LookupError)         executed: it answered a call that does not wait
     ├── ParkLost           (also RuntimeError)        executed: it called park() and returned something else
+    ├── ParkTimeout        (also TimeoutError)        executed: nobody answered it within the time it waits
     ├── RemoteError            executed: the method raised an exception that is unknown here
     └── MalformedValue         (also ValueError)          bytes that do not encode a value
 """
@@ -279,6 +280,17 @@ class ParkLost(QuorateError, RuntimeError):
     fault = "method"
 
 
+class ParkTimeout(QuorateError, TimeoutError):
+    """Nobody answered a call that waits within the time that its method gave it. What the method changed stays.
+
+    >>> ParkTimeout.executed, ParkTimeout.fault
+    (True, 'method')
+    """
+
+    executed = True
+    fault = "method"
+
+
 class RemoteError(QuorateError):
     """The method raised an exception whose class is unknown here.
 
@@ -379,6 +391,7 @@ for _class in (
     NotInCall,
     CallerGone,
     ParkLost,
+    ParkTimeout,
     RemoteError,
     MalformedValue,
 ):

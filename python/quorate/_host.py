@@ -48,7 +48,7 @@ T = TypeVar("T")
 Prepared = tuple[bytes, dict[int, Any], str, list[tuple[int, str]], int, list[tuple[int, int]]]
 """Answer, objects, which reads are checked, methods that may not run as reads, quiet slots, and budgets."""
 
-VERSION = 6
+VERSION = 7
 """Version of the protocol between node and host."""
 
 DESCRIPTORS_MAX = 1024
@@ -203,15 +203,15 @@ class Host:
             f"allows{place}; it was ended and has changed nothing"
         )
 
-    def hook_raised(self, number: int, error: BaseException) -> None:
-        """What an object does at the end of a session has no caller who would be told."""
+    def hook_raised(self, number: int, method: str, error: BaseException) -> None:
+        """What an object does at the end of a session, or by a timer, has no caller who would be told."""
         cls = self._classes[number].__name__
-        self._tell(f"warning: {cls}.on_session_end raised {_one_line(error)}")
+        self._tell(f"warning: {cls}.{method} raised {_one_line(error)}")
 
     def freeze(self, objects: dict[int, Any], heads: dict[int, bytes], path: str) -> int:
         """Fork a process that writes the image; its end is the end of the returned pipe.
 
-        Before each object's image stand its parked calls.
+        Before each object's image stands what is to come for it: parked calls and timers.
         """
         _environment.refuse_effects(False)
         reader, writer = os.pipe()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 
+import quorate
+
 
 class Spinner:
     """Each method changes the object before it goes on for ever."""
@@ -49,6 +51,16 @@ class Spinner:
         self.count += 100
         for _ in itertools.takewhile(lambda number: number >= 0, itertools.count()):
             self.seen.append(2)
+
+    def spin_later(self) -> None:
+        quorate.after(0, self.add)
+        quorate.after(0, self.spin)
+
+    def know_caller(self) -> int:
+        return quorate.caller().session
+
+    def on_session_end(self, session: int) -> None:
+        self.spin()
 
     def spin_reading(self) -> None:
         while True:

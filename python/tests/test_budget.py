@@ -65,6 +65,22 @@ def test_the_message_says_where_the_call_was() -> None:
         spinner.spin()
 
 
+@pytest.mark.parametrize("nodes", [1, 3])
+def test_what_nobody_calls_is_ended_too_and_has_changed_nothing(nodes: int) -> None:
+    with (
+        start("--budget", "20000", "--nodes", str(nodes)) as ready,
+        quorate.connect(ready["endpoint"], Spinner, timeout=60) as spinner,
+    ):
+        with quorate.connect(ready["endpoint"], Spinner, timeout=60) as other:
+            assert other.know_caller() > 0
+        assert spinner.add() == 1, "what was to run at the session's end has not"
+        spinner.spin_later()
+        time_is_up = time.monotonic() + 30
+        while len(digests(ready)) > 1 or spinner.add() < 3:
+            assert time.monotonic() < time_is_up
+        assert spinner.total() < 100, "no timer of the tick has run"
+
+
 def test_the_command_advises_what_to_do_about_the_budget() -> None:
     with start("--budget", "1000", "--nodes", "1") as ready:
         words = ["call", "--endpoint", ready["endpoint"], "Spinner", "spin", "-o", "json"]

@@ -83,6 +83,7 @@ impl Rehearsal {
             ..CheckpointPolicy::default()
         });
         let recovered = snapshot.zip(kept).map(|(snapshot, kept)| Recovered {
+            due: None,
             core: snapshot.core,
             digest: kept.digest.state,
             bytes: kept.bytes.len() as u64,
@@ -292,7 +293,7 @@ impl Rehearsal {
                 };
                 StepResult::Answered(objects.execute(id, &executed))
             }
-            StepRef::End(_) => StepResult::Done,
+            StepRef::End(_) | StepRef::Tick { .. } => StepResult::Done,
         });
         SlotResults {
             steps: steps.collect(),

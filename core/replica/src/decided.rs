@@ -115,7 +115,8 @@ impl<O: Ordering> Replica<O> {
                 at = end;
             } else {
                 checkpoint |= command.body == Body::Checkpoint;
-                if self.apply_meta(slot, at, command, out) && !planted(Plant::EndNotTold) {
+                let is_step = self.apply_meta(slot, at, command, out);
+                if is_step && (command.body == Body::Tick || !planted(Plant::EndNotTold)) {
                     admitted.push(at as u32);
                 }
                 reset = reset.or(self.begin_reset(slot, command, out));
@@ -197,7 +198,7 @@ impl<O: Ordering> Replica<O> {
         }
     }
 
-    /// Applies a command that is no call. Returns whether it ended a session: the objects hear of it in its place.
+    /// Applies a command that is no call. Returns whether it is a step of the objects, in its place: an end of a session, or a tick.
     fn apply_meta(
         &mut self,
         slot: Slot,
@@ -225,6 +226,7 @@ impl<O: Ordering> Replica<O> {
                 self.internals.landed(command.id);
                 self.replicated.lead.decided(*ballot, slot);
             }
+            Body::Tick => return self.tick_decided(slot, command.id),
             Body::Read { reader, boot } => {
                 let is_own = *reader == self.config.own && *boot == self.config.boot;
                 let purpose = is_own.then(|| self.internals.landed(command.id)).flatten();
@@ -322,6 +324,7 @@ impl<O: Ordering> Replica<O> {
             | Body::Close
             | Body::Expire { .. }
             | Body::Lead { .. }
+            | Body::Tick
             | Body::Read { .. }
             | Body::Checkpoint
             | Body::Reset { .. }

@@ -50,6 +50,12 @@ pub enum Input<M> {
         /// What came of them.
         results: SlotResults,
     },
+    /// The objects have something to do at an agreed time, first of all at this one, or at none. Comes before the
+    /// [`Input::Executed`] of the slot that changed it.
+    Due {
+        /// That time.
+        at: Option<Wall>,
+    },
     /// The objects answered a query.
     Queried {
         /// The read.

@@ -154,6 +154,15 @@ pub const RESETS_WAITING: usize = 16;
 /// keeps 32,768 of them at most, which with its window and all parked calls fit into an image of it.
 pub(crate) const WOKEN_BYTES: usize = 512;
 
+/// After so long a replica that does not lead submits a tick for what is due: the leader's objects may hang.
+pub(crate) const TICK_PATIENCE: Duration = Duration::from_millis(1_000);
+
+/// The pause between two ticks of a node for the same time, where one did not have all happen that was due.
+pub(crate) const TICK_AGAIN: Duration = Duration::from_millis(20);
+
+/// A node looks at least so often whether something is due: agreed time may come faster than its own.
+pub(crate) const TICK_LOOK_MAX: Duration = Duration::from_millis(1_000);
+
 /// Operators' words about poison calls that wait for their slot at one node: one is meant, the others are repetitions.
 pub const SKIPS_WAITING: usize = 16;
 

@@ -18,6 +18,7 @@ use crate::local::poison::{EarlierDeaths, EarlierLives, OwnPoison};
 use crate::local::quarantine::ObjectsStanding;
 use crate::local::reads::Reads;
 use crate::local::storage::Storage;
+use crate::local::ticks::Ticks;
 use crate::local::waiting::Waiting;
 use crate::objects::outcomes::Outcomes;
 use crate::objects::pipeline::Pipeline;
@@ -40,6 +41,8 @@ pub struct Recovered {
     pub digest: [u8; 32],
     /// Bytes of the whole image.
     pub bytes: u64,
+    /// The agreed time at which the objects have something to do first.
+    pub due: Option<Wall>,
 }
 
 /// What a node has kept from before its restart.
@@ -98,6 +101,7 @@ pub struct Replica<O: Ordering> {
     pub(crate) is_draining: bool,
     pub(crate) storage: Storage,
     pub(crate) own_poison: OwnPoison,
+    pub(crate) ticks: Ticks,
     pub(crate) currency: Currency,
     /// Events for the ordering, raised while its effects were routed.
     events: VecDeque<Event<O::Message>>,
@@ -144,6 +148,7 @@ impl<O: Ordering> Replica<O> {
             storage: Storage::default(),
             own_poison: OwnPoison::new(&remembered),
             currency: Currency::default(),
+            ticks: Ticks::default(),
             events: VecDeque::new(),
             effects: Effects::new(),
             ordering,
@@ -153,6 +158,7 @@ impl<O: Ordering> Replica<O> {
         let snapshot = remembered.snapshot;
         if let Some(recovered) = &snapshot {
             replica.restore(&recovered.core);
+            replica.ticks.told(recovered.due);
             let (slot, digest) = (recovered.core.slot, recovered.core.replies_digest);
             replica.pipeline.outcomes = Outcomes::after(slot, digest);
         }
@@ -223,6 +229,7 @@ impl<O: Ordering> Replica<O> {
             }
             Input::Persisted { mark } => self.persisted(now, mark, out),
             Input::Executed { slot, results } => self.executed(slot, results, out),
+            Input::Due { at } => self.ticks.told(at),
             Input::Queried { read, outcome } => self.queried(now, read, outcome, out),
             Input::SnapshotTaken {
                 slot,
@@ -247,10 +254,7 @@ impl<O: Ordering> Replica<O> {
             Input::HostDied { slot, index } => self.host_died(now, CallPlace { slot, index }),
             Input::Storage { room } => self.room_changed(room, out),
             Input::Checkpoint => self.want_checkpoint(),
-            Input::Drain => {
-                self.is_draining = true;
-                self.order(now, Event::TransferLeadership, out);
-            }
+            Input::Drain => self.drain(now, out),
             Input::TurnEnd { wall, entropy } => self.end_turn(now, wall, entropy, out),
             Input::Wake => self.wake(now, out),
         }
@@ -272,6 +276,11 @@ impl<O: Ordering> Replica<O> {
         }
     }
 
+    fn drain(&mut self, now: Time, out: &mut Vec<Output<O::Message>>) {
+        self.is_draining = true;
+        self.order(now, Event::TransferLeadership, out);
+    }
+
     fn persisted(&mut self, now: Time, mark: Mark, out: &mut Vec<Output<O::Message>>) {
         self.durable = mark;
         self.order(now, Event::Persisted { mark }, out);
@@ -289,13 +298,14 @@ impl<O: Ordering> Replica<O> {
         self.tend_missed();
         self.tend_drift(now, out);
         self.ask_for_reads(now, out);
+        let wall = self.clock(now, wall, out);
+        self.tend_ticks(now, wall);
         if !self.turn.is_empty() {
             // The next turn will bring about as many.
             let next = Vec::with_capacity(self.turn.len());
             let commands = std::mem::replace(&mut self.turn, next);
             self.order(now, Event::Submit { commands }, out);
         }
-        let wall = self.clock(now, wall, out);
         self.order(now, Event::TurnEnd { wall, entropy }, out);
     }
 
@@ -319,6 +329,7 @@ impl<O: Ordering> Replica<O> {
             self.drift_due_at(),
             self.fetch.next_wake(),
             self.own_poison.next_wake(),
+            self.ticks.next_wake(),
             self.host_given_up_at(),
         ] {
             earliest = Time::earlier(earliest, due);

@@ -73,6 +73,8 @@ pub enum Body {
         /// The leader's ballot.
         ballot: Ballot,
     },
+    /// Agreed time has come so far that a deadline or a timer of the objects is due: what is due at the batch's stamp happens.
+    Tick,
     /// Marks the place of reads in the log. One replica executes the reads; elsewhere it has no effect.
     Read {
         /// The node that answers the reads.
@@ -162,6 +164,7 @@ impl Body {
             Body::Call { .. }
             | Body::Open { .. }
             | Body::Lead { .. }
+            | Body::Tick
             | Body::Read { .. }
             | Body::Checkpoint
             | Body::Died { .. }
@@ -187,6 +190,7 @@ impl Command {
                 | Body::Close
                 | Body::Expire { .. }
                 | Body::Lead { .. }
+                | Body::Tick
                 | Body::Read { .. }
                 | Body::Checkpoint
                 | Body::Died { .. }

@@ -4,11 +4,13 @@
 //! hold no protocol; `docs/glossary.md` gives each word its one meaning.
 #![forbid(unsafe_code)]
 
+mod agenda;
 mod ballot;
 mod client;
 mod command;
 mod digest;
 mod ids;
+mod image_bytes;
 mod link_proof;
 mod parked;
 mod parts;
@@ -17,9 +19,11 @@ mod secret;
 mod slot;
 mod slot_steps;
 mod time;
+mod timers;
 mod view;
 pub mod zoo;
 
+pub use agenda::Agenda;
 pub use ballot::Ballot;
 pub use client::{Ask, FromClient, Outcome, ReadLevel, Refusal, ToClient};
 pub use command::{Batch, Body, CallPlace, Command, CommandId, PAYLOAD_BYTES_MAX, Stamp, Value};
@@ -28,7 +32,7 @@ pub use ids::{
     ClusterId, ConnectionId, GroupId, Incarnation, LinkEpoch, NodeId, NodeSet, ObjectId, SessionId,
 };
 pub use link_proof::{LinkKey, LinkProof, LinkSide, Nonce};
-pub use parked::{NotParkedCalls, ParkedCalls};
+pub use parked::{Deadline, NotAnAgenda, ParkedCalls};
 pub use parts::{PART_ENTRY_BYTES, PARTS_HEAD_BYTES, PartsCheck, PartsList, PartsWriter};
 pub use reach::{Finding, PeerPast, Reach, Recall, Sighting};
 pub use secret::{Secret, SecretHash};
@@ -37,4 +41,5 @@ pub use slot_steps::{
     Call, CallRef, LaterAnswer, SessionEnd, SlotResults, SlotSteps, Step, StepRef, StepResult,
 };
 pub use time::{Duration, Time, Wall};
+pub use timers::{Timer, Timers};
 pub use view::{Member, ObjectSpec, Persistence, Quorums, QuorumsError, View, ViewId, ViewNumber};

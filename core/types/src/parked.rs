@@ -2,22 +2,45 @@
 //!
 //! Part of the object's image, equal on all replicas. Kept by whoever executes the object's calls; it knows nothing of clients.
 
-use crate::{CallPlace, CommandId, SessionId, Slot};
+use crate::image_bytes::{number4, number8, value};
+use crate::zoo::{Plant, planted};
+use crate::{CallPlace, CommandId, Outcome, SessionId, Slot, Value, Wall};
 use bytes::{Buf, BufMut};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Parked calls of one object, and the sessions whose end it wants to hear of.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ParkedCalls {
-    /// With the place at which each was called.
-    calls: BTreeMap<CommandId, CallPlace>,
+    calls: BTreeMap<CommandId, ParkedCall>,
+    /// Those that wait for a time at most, by that time. Invariant: one for each call with a deadline.
+    deadlines: BTreeSet<(Wall, CommandId)>,
     /// The object knows them: it has asked who calls. At most as many as are open.
     sessions: BTreeSet<SessionId>,
 }
 
-/// The bytes are no parked calls.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct ParkedCall {
+    /// Where it was called.
+    place: CallPlace,
+    deadline: Option<Deadline>,
+}
+
+/// How long a call waits, in agreed time.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Deadline {
+    /// Until this time.
+    pub at: Wall,
+    /// Its answer if nobody has answered it then.
+    pub otherwise: Outcome,
+}
+
+/// The bytes do not say what they should.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct NotParkedCalls;
+pub struct NotAnAgenda;
+
+const NO_DEADLINE: u8 = 0;
+const RETURNS: u8 = 1;
+const RAISES: u8 = 2;
 
 impl ParkedCalls {
     /// None, known to be so before anything runs.
@@ -25,13 +48,16 @@ impl ParkedCalls {
     pub const fn new() -> ParkedCalls {
         ParkedCalls {
             calls: BTreeMap::new(),
+            deadlines: BTreeSet::new(),
             sessions: BTreeSet::new(),
         }
     }
 
     /// A call parks.
-    pub fn park(&mut self, id: CommandId, place: CallPlace) {
-        let before = self.calls.insert(id, place);
+    pub fn park(&mut self, id: CommandId, place: CallPlace, deadline: Option<Deadline>) {
+        self.deadlines
+            .extend(deadline.iter().map(|deadline| (deadline.at, id)));
+        let before = self.calls.insert(id, ParkedCall { place, deadline });
         assert!(before.is_none(), "a call is executed once");
     }
 
@@ -48,7 +74,31 @@ impl ParkedCalls {
 
     /// A call is answered; says whether it was parked.
     pub fn take(&mut self, id: CommandId) -> bool {
-        self.calls.remove(&id).is_some()
+        self.remove(id).is_some()
+    }
+
+    /// Takes the first call that has waited for as long as it may at agreed time `now`; returns it with its answer.
+    pub fn take_overdue(&mut self, now: Wall) -> Option<(CommandId, Outcome)> {
+        let (at, id) = *self.deadlines.first()?;
+        if at > now {
+            return None;
+        }
+        let deadline = self.remove(id)?.deadline;
+        Some((id, deadline.expect("it is among the deadlines").otherwise))
+    }
+
+    /// When the first deadline is over.
+    #[must_use]
+    pub fn next_due(&self) -> Option<Wall> {
+        self.deadlines.first().map(|(at, _)| *at)
+    }
+
+    fn remove(&mut self, id: CommandId) -> Option<ParkedCall> {
+        let call = self.calls.remove(&id)?;
+        if let Some(deadline) = &call.deadline {
+            self.deadlines.remove(&(deadline.at, id));
+        }
+        Some(call)
     }
 
     /// A session is over: nobody may get the answers of its calls. Says whether the object knows it.
@@ -57,7 +107,7 @@ impl ParkedCalls {
         let all = of_session(0)..=of_session(u64::MAX);
         let ended: Vec<CommandId> = self.calls.range(all).map(|(id, _)| *id).collect();
         for id in ended {
-            self.calls.remove(&id);
+            self.remove(id);
         }
         self.sessions.remove(&session)
     }
@@ -76,17 +126,18 @@ impl ParkedCalls {
 
     /// All calls, by session and sequence.
     pub fn iter(&self) -> impl Iterator<Item = (CommandId, CallPlace)> {
-        self.calls.iter().map(|(id, place)| (*id, *place))
+        self.calls.iter().map(|(id, call)| (*id, call.place))
     }
 
     /// Appends them to an image.
     pub fn put(&self, buf: &mut impl BufMut) {
         buf.put_u32_le(self.calls.len() as u32);
-        for (id, place) in &self.calls {
+        for (id, ParkedCall { place, deadline }) in &self.calls {
             buf.put_u64_le(id.session.0);
             buf.put_u64_le(id.sequence);
             buf.put_u64_le(place.slot.0);
             buf.put_u32_le(place.index);
+            put_deadline(buf, deadline.as_ref());
         }
         buf.put_u32_le(self.sessions.len() as u32);
         for session in &self.sessions {
@@ -98,7 +149,7 @@ impl ParkedCalls {
     ///
     /// # Errors
     /// When `image` does not begin with such calls and sessions, both ascending.
-    pub fn take_from(image: &mut impl Buf) -> Result<ParkedCalls, NotParkedCalls> {
+    pub fn take_from(image: &mut impl Buf) -> Result<ParkedCalls, NotAnAgenda> {
         let mut found = ParkedCalls::new();
         for _ in 0..number4(image)? {
             let id = CommandId {
@@ -111,14 +162,14 @@ impl ParkedCalls {
             };
             let last = found.calls.last_key_value();
             if last.is_some_and(|(last, _)| *last >= id) {
-                return Err(NotParkedCalls);
+                return Err(NotAnAgenda);
             }
-            found.calls.insert(id, place);
+            found.park(id, place, deadline(image)?);
         }
         for _ in 0..number4(image)? {
             let session = SessionId(number8(image)?);
             if found.sessions.last().is_some_and(|last| *last >= session) {
-                return Err(NotParkedCalls);
+                return Err(NotAnAgenda);
             }
             found.sessions.insert(session);
         }
@@ -126,12 +177,32 @@ impl ParkedCalls {
     }
 }
 
-fn number4(image: &mut impl Buf) -> Result<u32, NotParkedCalls> {
-    image.try_get_u32_le().map_err(|_| NotParkedCalls)
+fn put_deadline(buf: &mut impl BufMut, deadline: Option<&Deadline>) {
+    let deadline = deadline.filter(|_| !planted(Plant::DeadlinesNotInImage));
+    let Some(Deadline { at, otherwise }) = deadline else {
+        return buf.put_u8(NO_DEADLINE);
+    };
+    let (kind, value): (u8, &[u8]) = match otherwise {
+        Outcome::Returned(value) => (RETURNS, value),
+        Outcome::Raised(value) => (RAISES, value),
+        Outcome::Skipped => unreachable!("nobody waits for a skip"),
+    };
+    buf.put_u8(kind);
+    buf.put_u64_le(at.0);
+    buf.put_u32_le(value.len() as u32);
+    buf.put_slice(value);
 }
 
-fn number8(image: &mut impl Buf) -> Result<u64, NotParkedCalls> {
-    image.try_get_u64_le().map_err(|_| NotParkedCalls)
+fn deadline(image: &mut impl Buf) -> Result<Option<Deadline>, NotAnAgenda> {
+    let answer: fn(Value) -> Outcome = match image.try_get_u8().map_err(|_| NotAnAgenda)? {
+        NO_DEADLINE => return Ok(None),
+        RETURNS => Outcome::Returned,
+        RAISES => Outcome::Raised,
+        _ => return Err(NotAnAgenda),
+    };
+    let at = Wall(number8(image)?);
+    let otherwise = answer(value(image)?);
+    Ok(Some(Deadline { at, otherwise }))
 }
 
 #[cfg(test)]
@@ -152,11 +223,22 @@ mod tests {
         }
     }
 
+    fn deadline(at: u64, otherwise: Outcome) -> Option<Deadline> {
+        Some(Deadline {
+            at: Wall(at),
+            otherwise,
+        })
+    }
+
+    fn gone() -> Outcome {
+        Outcome::Returned(Value::from_static(b"gone"))
+    }
+
     #[test]
     fn a_parked_call_is_answered_once_and_goes_with_its_session() {
         let mut parked = ParkedCalls::default();
         for (session, sequence) in [(1, 1), (1, 2), (2, 1)] {
-            parked.park(id(session, sequence), place(7));
+            parked.park(id(session, sequence), place(7), None);
         }
         parked.know(SessionId(2));
         assert!(parked.is_parked(id(1, 2)));
@@ -169,10 +251,31 @@ mod tests {
     }
 
     #[test]
+    fn a_call_waits_until_its_deadline_and_no_longer_than_its_session() {
+        let mut parked = ParkedCalls::default();
+        for (sequence, at) in [(1, 30), (2, 20), (3, 10), (4, 20)] {
+            parked.park(id(1, sequence), place(7), deadline(at, gone()));
+        }
+        parked.park(id(1, 5), place(7), None);
+        assert!(parked.take(id(1, 3)), "somebody answers it in time");
+        assert_eq!(parked.next_due(), Some(Wall(20)));
+        assert_eq!(parked.take_overdue(Wall(19)), None);
+        assert_eq!(parked.take_overdue(Wall(20)), Some((id(1, 2), gone())));
+        assert_eq!(parked.take_overdue(Wall(20)), Some((id(1, 4), gone())));
+        assert_eq!(parked.take_overdue(Wall(20)), None);
+        assert!(!parked.is_parked(id(1, 2)));
+        parked.end(SessionId(1));
+        assert_eq!(parked, ParkedCalls::default());
+    }
+
+    #[test]
     fn what_was_written_is_read_and_what_is_wrong_is_refused() {
         let mut parked = ParkedCalls::default();
-        parked.park(id(2, 1), place(9));
-        parked.park(id(1, 5), place(4));
+        parked.park(id(2, 1), place(9), None);
+        let raises = Outcome::Raised(Value::from_static(b"late"));
+        parked.park(id(2, 2), place(9), deadline(8, raises));
+        parked.park(id(2, 3), place(9), deadline(7, gone()));
+        parked.park(id(1, 5), place(4), None);
         parked.know(SessionId(2));
         parked.know(SessionId(7));
         let mut image = Vec::new();
@@ -184,15 +287,19 @@ mod tests {
         assert_eq!(rest, b"state");
         for cut in 0..length {
             let read = ParkedCalls::take_from(&mut &image[..cut]);
-            assert_eq!(read, Err(NotParkedCalls));
+            assert_eq!(read, Err(NotAnAgenda));
         }
-        let calls = [&image[32..60], &image[4..32]].concat();
-        let swapped = [&image[..4], &calls, &image[60..]].concat();
+        let calls = [&image[33..62], &image[4..33]].concat();
+        let swapped = [&image[..4], &calls, &image[62..]].concat();
         let read = ParkedCalls::take_from(&mut &swapped[..]);
-        assert_eq!(read, Err(NotParkedCalls));
-        let sessions = [&image[72..80], &image[64..72]].concat();
-        let swapped = [&image[..64], &sessions].concat();
+        assert_eq!(read, Err(NotAnAgenda));
+        let (first, last) = (length - 16, length - 8);
+        let sessions = [&image[last..length], &image[first..last]].concat();
+        let swapped = [&image[..first], &sessions].concat();
         let read = ParkedCalls::take_from(&mut &swapped[..]);
-        assert_eq!(read, Err(NotParkedCalls));
+        assert_eq!(read, Err(NotAnAgenda));
+        let mut kind = image.clone();
+        kind[32] = 3;
+        assert_eq!(ParkedCalls::take_from(&mut &kind[..]), Err(NotAnAgenda));
     }
 }

@@ -1,7 +1,7 @@
 //! The steps of one slot, on their way to the objects, and what comes back of them.
 //!
-//! A step is what the objects see of the log: a call, or the end of a session. Steps execute in the order of their batch. Each
-//! has one result, and may besides answer calls that are parked.
+//! A step is what the objects see of the log: a call, the end of a session, or agreed time that has come. Steps execute in the
+//! order of their batch. Each has one result, and may besides answer calls that are parked.
 
 use crate::{Batch, Body, CommandId, ObjectId, Outcome, SessionId, Value};
 
@@ -47,6 +47,11 @@ pub enum Step {
     Call(Call),
     /// A session is over.
     End(SessionEnd),
+    /// What is due at the stamp of the slot happens: deadlines of parked calls, then timers.
+    Tick {
+        /// Its place in the batch of its slot.
+        index: u32,
+    },
 }
 
 /// The same, borrowed.
@@ -56,6 +61,11 @@ pub enum StepRef<'a> {
     Call(CallRef<'a>),
     /// A session is over.
     End(SessionEnd),
+    /// What is due at the stamp of the slot happens: deadlines of parked calls, then timers.
+    Tick {
+        /// Its place in the batch of its slot.
+        index: u32,
+    },
 }
 
 /// Steps in execution order. Those of a decided slot share its batch: none is copied.
@@ -64,7 +74,7 @@ pub struct SlotSteps(Source);
 
 #[derive(Clone, PartialEq, Debug)]
 enum Source {
-    /// Invariant: each index names a call of the batch, or a command that ends a session.
+    /// Invariant: each index names a call of the batch, a command that ends a session, or a tick.
     Batch { batch: Batch, indices: Vec<u32> },
     /// Steps that were never ordered.
     List(Vec<Step>),
@@ -114,6 +124,7 @@ impl Step {
         match self {
             Step::Call(call) => StepRef::Call(call.borrowed()),
             Step::End(end) => StepRef::End(*end),
+            Step::Tick { index } => StepRef::Tick { index: *index },
         }
     }
 
@@ -122,7 +133,7 @@ impl Step {
     pub fn call(&self) -> Option<&Call> {
         match self {
             Step::Call(call) => Some(call),
-            Step::End(_) => None,
+            Step::End(_) | Step::Tick { .. } => None,
         }
     }
 }
@@ -147,6 +158,7 @@ impl<'a> StepRef<'a> {
         match self {
             StepRef::Call(call) => call.index,
             StepRef::End(end) => end.index,
+            StepRef::Tick { index } => *index,
         }
     }
 
@@ -155,7 +167,7 @@ impl<'a> StepRef<'a> {
     pub fn call(&self) -> Option<CallRef<'a>> {
         match self {
             StepRef::Call(call) => Some(*call),
-            StepRef::End(_) => None,
+            StepRef::End(_) | StepRef::Tick { .. } => None,
         }
     }
 
@@ -168,6 +180,7 @@ impl<'a> StepRef<'a> {
                 payload: call.payload.clone(),
             }),
             StepRef::End(end) => Step::End(end),
+            StepRef::Tick { index } => Step::Tick { index },
         }
     }
 }
@@ -209,11 +222,12 @@ impl SlotSteps {
                         object: *object,
                         payload,
                     }),
+                    Body::Tick => StepRef::Tick { index },
                     body => StepRef::End(SessionEnd {
                         index,
                         session: body
                             .ended_session(command.id)
-                            .expect("only calls and ends of sessions are listed"),
+                            .expect("only calls, ends of sessions and ticks are listed"),
                     }),
                 }
             }
@@ -305,9 +319,10 @@ mod tests {
             command(0, Body::Close),
             command(3, body),
             command(8, gone),
+            command(9, Body::Tick),
         ];
         let batch = Batch::new(Stamp::default(), commands);
-        let steps = SlotSteps::of_batch(batch, vec![1, 2, 3]);
+        let steps = SlotSteps::of_batch(batch, vec![1, 2, 3, 4]);
         let call = Call {
             index: 2,
             id: id(3),
@@ -318,7 +333,9 @@ mod tests {
             let session = SessionId(session);
             Step::End(SessionEnd { index, session })
         };
-        assert_eq!(steps.to_vec(), [end(1, 1), Step::Call(call), end(3, 9)]);
+        let tick = Step::Tick { index: 4 };
+        let all = [end(1, 1), Step::Call(call), end(3, 9), tick];
+        assert_eq!(steps.to_vec(), all);
         assert_eq!(SlotSteps::from(steps.to_vec()).at(1), steps.at(1));
         assert!(SlotSteps::from(Vec::<Step>::new()).is_empty());
     }

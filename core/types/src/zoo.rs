@@ -206,6 +206,20 @@ pub enum Plant {
     InstalledAnswersBeforeThaw,
     /// An object's image holds none of its parked calls.
     ParkedNotInImage,
+    /// Images hold no timers.
+    TimersNotInImage,
+    /// Images hold no deadlines of parked calls.
+    DeadlinesNotInImage,
+    /// A tick has happen what is due only within the second after it.
+    TickFiresEarly,
+    /// Only the replica that submitted a tick has it executed.
+    TickOnlyWhereSubmitted,
+    /// A tick that is refused counts as on its way for ever.
+    TickForgottenWhenRefused,
+    /// A timer that was due once is due again.
+    TimerFiresAgain,
+    /// In a tick timers run before callers are told that their time is over.
+    TimersBeforeDeadlines,
     /// Snapshots hold no answers of calls that were parked.
     WokenNotInSnapshot,
     /// Snapshots hold no parked calls of sessions.
@@ -232,7 +246,7 @@ pub enum Plant {
 
 impl Plant {
     /// All of them.
-    pub const ALL: [Plant; 111] = [
+    pub const ALL: [Plant; 118] = [
         Plant::AcknowledgeBeforeSync,
         Plant::PromiseBeforeSync,
         Plant::ForgetPromise,
@@ -333,6 +347,13 @@ impl Plant {
         Plant::SkipOnlyWhereAsked,
         Plant::InstalledAnswersBeforeThaw,
         Plant::ParkedNotInImage,
+        Plant::TimersNotInImage,
+        Plant::DeadlinesNotInImage,
+        Plant::TickFiresEarly,
+        Plant::TickOnlyWhereSubmitted,
+        Plant::TickForgottenWhenRefused,
+        Plant::TimerFiresAgain,
+        Plant::TimersBeforeDeadlines,
         Plant::WokenNotInSnapshot,
         Plant::ParkedNotInSnapshot,
         Plant::WokenOnlyWhereAwaited,

@@ -37,6 +37,7 @@ fn encode(batch: &Batch) -> Bytes {
         | Body::Close
         | Body::Expire { .. }
         | Body::Lead { .. }
+        | Body::Tick
         | Body::Read { .. }
         | Body::Checkpoint
         | Body::Died { .. }
@@ -169,6 +170,7 @@ const RETRY: u8 = 11;
 const KEEP: u8 = 12;
 const RESET: u8 = 13;
 const THAW: u8 = 14;
+const TICK: u8 = 15;
 
 #[inline]
 pub(crate) fn put_command(buf: &mut BytesMut, command: &Command) {
@@ -188,6 +190,7 @@ pub(crate) fn put_command(buf: &mut BytesMut, command: &Command) {
         Body::Close => CLOSE,
         Body::Expire { .. } => EXPIRE,
         Body::Lead { .. } => LEAD,
+        Body::Tick => TICK,
         Body::Read { .. } => READ,
         Body::Checkpoint => CHECKPOINT,
         Body::Skip { .. } => SKIP,
@@ -207,7 +210,7 @@ pub(crate) fn put_command(buf: &mut BytesMut, command: &Command) {
 /// What follows the head of a command that is no call.
 fn put_fields(buf: &mut BytesMut, body: &Body) {
     match body {
-        Body::Call { .. } | Body::Close | Body::Checkpoint => {}
+        Body::Call { .. } | Body::Close | Body::Tick | Body::Checkpoint => {}
         Body::Open { hash } => put_secret_hash(buf, *hash),
         Body::Expire { session, judged_by } => {
             put_session(buf, *session);
@@ -309,6 +312,7 @@ fn take_other(r: &mut Reader<'_>, tag: u8) -> Result<Command, WireError> {
             boot: r.counter("boot")?,
         },
         CHECKPOINT => Body::Checkpoint,
+        TICK => Body::Tick,
         DIED => Body::Died {
             reporter: take_node(r)?,
             slot: take_slot(r)?,

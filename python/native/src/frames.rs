@@ -27,6 +27,7 @@ pub(crate) mod reply {
     pub(crate) const RESTORE_FAILED: u8 = 0x88;
     pub(crate) const READ_WROTE: u8 = 0x89;
     pub(crate) const SPENT: u8 = 0x8a;
+    pub(crate) const DUE: u8 = 0x8b;
 }
 
 /// How a call ended.
@@ -46,6 +47,10 @@ pub(crate) const STEP_CALL: u8 = 0;
 pub(crate) const STEP_END: u8 = 1;
 /// The same, of which no object is told.
 pub(crate) const STEP_END_UNTOLD: u8 = 2;
+/// What is due happens.
+pub(crate) const STEP_TICK: u8 = 3;
+/// The same, and no timer runs.
+pub(crate) const STEP_TICK_UNTOLD: u8 = 4;
 
 /// Outcomes of one slot are sent on when they are this large, so that neither side holds all of them.
 const PART_BYTES: usize = 1 << 20;
@@ -165,6 +170,13 @@ impl Outbox {
     pub(crate) fn is_large_with(&self, part: &mut OpenOutcomes, entries: u32) -> bool {
         part.count += entries;
         self.0.len() - part.start > PART_BYTES
+    }
+
+    /// Puts a frame before the part that is open.
+    pub(crate) fn put_before(&mut self, part: &mut OpenOutcomes, frame: &Outbox) {
+        self.0
+            .splice(part.start..part.start, frame.0.iter().copied());
+        part.start += frame.0.len();
     }
 
     pub(crate) fn end_part(&mut self, part: &OpenOutcomes, kind: u8) {

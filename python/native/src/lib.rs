@@ -138,6 +138,10 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(turn::current_call, module)?)?;
     module.add_function(wrap_pyfunction!(turn::park, module)?)?;
     module.add_function(wrap_pyfunction!(turn::is_parked, module)?)?;
+    module.add_function(wrap_pyfunction!(turn::running_object, module)?)?;
+    module.add_function(wrap_pyfunction!(turn::set_timer, module)?)?;
+    module.add_function(wrap_pyfunction!(turn::cancel_timer, module)?)?;
+    module.add_function(wrap_pyfunction!(turn::is_timer_set, module)?)?;
     module.add_function(wrap_pyfunction!(turn::answer_parked, module)?)?;
     module.add_function(wrap_pyfunction!(serve::dump_result, module)?)?;
     module.add_function(wrap_pyfunction!(agreed_clock::swap_agreed_clock, module)?)?;

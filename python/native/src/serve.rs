@@ -5,7 +5,9 @@
 //! exceptions) is asked of the Python object `host`.
 
 mod budgets;
+mod images;
 mod sessions;
+mod ticks;
 
 use crate::activity::{QUERY, SharedActivity};
 use crate::encode::Draws;
@@ -15,8 +17,8 @@ use crate::{agreed_text, decode, encode, environment, hooks, layout, numbers, st
 use pyo3::exceptions::{PyConnectionError, PyMemoryError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString, PyTraceback, PyTuple};
-use quorate_types::{PAYLOAD_BYTES_MAX, ParkedCalls};
-use std::collections::{BTreeMap, HashMap};
+use quorate_types::{PAYLOAD_BYTES_MAX, Wall};
+use std::collections::HashMap;
 use std::io::{ErrorKind, Write};
 use std::os::fd::{AsRawFd, FromRawFd, RawFd};
 use std::os::unix::net::UnixStream;
@@ -180,7 +182,7 @@ impl<'py> Server<'py> {
             .host
             .call_method1("prepare", (PyBytes::new(self.host.py(), body),))?
             .extract()?;
-        self.objects = objects;
+        self.take_objects(objects);
         self.budgets = budgets;
         // Reads ask for it too, for a cache by instance.
         let mut numbers: Vec<&u32> = self.objects.keys().collect();
@@ -199,6 +201,13 @@ impl<'py> Server<'py> {
         self.outbox.0.extend_from_slice(&answer);
         self.outbox.end(start);
         Ok(())
+    }
+
+    fn take_objects(&mut self, objects: HashMap<u32, Bound<'py, PyAny>>) {
+        let known = objects.iter();
+        let known = known.map(|(number, object)| (*number, object.clone().unbind()));
+        turn::objects_are(known.collect());
+        self.objects = objects;
     }
 
     fn execute(&mut self, body: &mut FrameBody<'_>) -> PyResult<()> {
@@ -227,6 +236,9 @@ impl<'py> Server<'py> {
             }
         }
         self.activity.idle();
+        if let Some(due) = turn::due_news(false) {
+            self.outbox.put_before(&mut part, &due_frame(due));
+        }
         self.outbox.end_part(&part, reply::EXECUTED);
         Ok(())
     }
@@ -465,77 +477,15 @@ impl<'py> Server<'py> {
         }
         Err(PyValueError::new_err("the exception cannot be told"))
     }
+}
 
-    fn snapshot(&mut self, body: &mut FrameBody<'_>) -> PyResult<()> {
-        let slot = body.u64()?;
-        let path = String::from_utf8_lossy(body.0).into_owned();
-        // What was answered so far must not wait for the fork.
-        self.flush()?;
-        let objects: HashMap<u32, Bound<'py, PyAny>> = self.objects.clone();
-        let py = self.host.py();
-        let heads = objects
-            .keys()
-            .map(|number| (*number, PyBytes::new(py, &turn::head(*number))));
-        let heads: HashMap<u32, Bound<'py, PyBytes>> = heads.collect();
-        match self.host.call_method1("freeze", (objects, heads, path)) {
-            Ok(fd) => self.children.push((slot, fd.extract()?)),
-            Err(error) => {
-                self.outbox
-                    .note(reply::IMAGE_FAILED, slot, &error.to_string());
-            }
-        }
-        Ok(())
-    }
-
-    /// Reports snapshot processes that have ended.
-    fn reap(&mut self) -> PyResult<()> {
-        let mut index = 0;
-        while index < self.children.len() {
-            let (slot, fd) = self.children[index];
-            let ended: Option<String> = self.host.call_method1("frozen", (fd,))?.extract()?;
-            match ended {
-                None => {
-                    index += 1;
-                    continue;
-                }
-                Some(failure) if failure.is_empty() => self.outbox.note(reply::IMAGED, slot, ""),
-                Some(failure) => self.outbox.note(reply::IMAGE_FAILED, slot, &failure),
-            }
-            self.children.remove(index);
-        }
-        Ok(())
-    }
-
-    fn restore(&mut self, body: &mut FrameBody<'_>) -> PyResult<()> {
-        let py = self.host.py();
-        let slot = body.u64()?;
-        let images = PyList::empty(py);
-        let mut parked = BTreeMap::new();
-        for _ in 0..body.u32()? {
-            let object = body.u32()?;
-            let length = body.u64()? as usize;
-            let mut image = body.bytes(length)?;
-            let Ok(calls) = ParkedCalls::take_from(&mut image) else {
-                let text =
-                    format!("the image of object {object} does not begin with its parked calls");
-                self.outbox.note(reply::RESTORE_FAILED, slot, &text);
-                return Ok(());
-            };
-            parked.insert(object, calls);
-            images.append((object, PyBytes::new(py, image)))?;
-        }
-        match self.host.call_method1("restore", (images,)) {
-            Ok(objects) => {
-                self.objects = objects.extract()?;
-                turn::restored(parked);
-                self.outbox.note(reply::RESTORED, slot, "");
-            }
-            Err(error) => self
-                .outbox
-                .note(reply::RESTORE_FAILED, slot, &error.to_string()),
-        }
-        Ok(())
-    }
+/// Says when the objects have something to do first.
+fn due_frame(due: Option<Wall>) -> Outbox {
+    let mut frame = Outbox::default();
+    let start = frame.begin(reply::DUE);
+    frame.u64(due.map_or(0, |due| due.0));
+    frame.end(start);
+    frame
 }
 
 /// Encodes what a method of `target` returned as a host does; raises as the call would have ended.

@@ -1,28 +1,41 @@
-//! A run of an object's code in the host process: who calls, whether the call parks, and which parked calls it answers.
+//! A run of an object's code in the host process: who calls, whether the call parks, which parked calls it answers, and the
+//! timers that it sets.
 //!
-//! The loop of the host begins and ends runs; `quorate.caller`, `quorate.park` and the methods of a `Caller` ask here.
+//! The loop of the host begins and ends runs; `quorate.caller`, `quorate.park`, `quorate.after` and the methods of what they
+//! return ask here.
 
 use crate::frames::{ANSWER, RAISED, RETURNED};
 use crate::{encode, hooks, serve};
 use pyo3::prelude::*;
-use quorate_types::{CallPlace, CommandId, ParkedCalls, SessionId};
+use pyo3::types::PyBytes;
+use quorate_types::{
+    Agenda, CallPlace, CommandId, Deadline, Duration, Outcome, SessionId, Timer, Wall,
+};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Calls of a group that may be parked, as of objects written in Rust.
 const PARKED_MAX: usize = 10_000;
 
+/// Timers that one object may have set.
+const TIMERS_MAX: usize = 10_000;
+
+/// Bytes of the answer that a call gets when its time is over, and of what a timer passes to its method: each is in every image.
+const LATER_BYTES_MAX: usize = 64 << 10;
+
 /// What `quorate.park()` returns, for the method to return it.
 #[pyclass(frozen, module = "quorate")]
 pub(crate) struct Parked;
 
-/// One run: a call, or without a caller what an object does at the end of a session.
+/// One run: a call, or without a caller what an object does at the end of a session and when a timer is due.
 pub(crate) struct MethodRun {
     object: u32,
     caller: Option<CommandId>,
     place: CallPlace,
-    /// Whether the method has asked to park.
-    parks: bool,
+    /// Agreed time.
+    now: Wall,
+    /// The method has asked to park, until a deadline if it named one.
+    parks: Option<Option<Deadline>>,
     /// Answers to parked calls, as the node reads them.
     pub(crate) answers: Vec<u8>,
     /// How many.
@@ -30,13 +43,18 @@ pub(crate) struct MethodRun {
 }
 
 struct Turns {
-    parked: BTreeMap<u32, ParkedCalls>,
+    agendas: BTreeMap<u32, Agenda>,
+    objects: BTreeMap<u32, Py<PyAny>>,
     run: Option<MethodRun>,
+    /// What was told of when the objects have something to do first.
+    told: Option<Wall>,
 }
 
 static TURNS: Mutex<Turns> = Mutex::new(Turns {
-    parked: BTreeMap::new(),
+    agendas: BTreeMap::new(),
+    objects: BTreeMap::new(),
     run: None,
+    told: None,
 });
 
 fn turns() -> MutexGuard<'static, Turns> {
@@ -45,12 +63,13 @@ fn turns() -> MutexGuard<'static, Turns> {
 
 /// A run begins.
 #[inline]
-pub(crate) fn begin(object: u32, caller: Option<CommandId>, place: CallPlace) {
+pub(crate) fn begin(object: u32, caller: Option<CommandId>, place: CallPlace, now: Wall) {
     turns().run = Some(MethodRun {
         object,
         caller,
         place,
-        parks: false,
+        now,
+        parks: None,
         answers: Vec::new(),
         answered: 0,
     });
@@ -65,44 +84,89 @@ pub(crate) fn end() -> Option<MethodRun> {
 /// Whether the method that has just returned asked to park.
 #[inline]
 pub(crate) fn parks() -> bool {
-    turns().run.as_ref().is_some_and(|run| run.parks)
+    turns().run.as_ref().is_some_and(|run| run.parks.is_some())
 }
 
 /// The call of the run parks.
 pub(crate) fn park_call() {
     let mut turns = turns();
-    let Turns { parked, run } = &mut *turns;
+    let Turns { agendas, run, .. } = &mut *turns;
     if let Some(run) = run
         && let Some(caller) = run.caller
     {
-        parked
-            .entry(run.object)
-            .or_default()
-            .park(caller, run.place);
+        let agenda = agendas.entry(run.object).or_default();
+        let deadline = run.parks.take().flatten();
+        agenda.parked.park(caller, run.place, deadline);
     }
 }
 
 /// A session is over: returns the objects that know it.
 pub(crate) fn session_ended(session: SessionId) -> Vec<u32> {
     let mut turns = turns();
-    let parked = turns.parked.iter_mut();
-    let known = parked.filter_map(|(object, parked)| parked.end(session).then_some(*object));
+    let agendas = turns.agendas.iter_mut();
+    let known =
+        agendas.filter_map(|(object, agenda)| agenda.parked.end(session).then_some(*object));
     known.collect()
 }
 
-/// The parked calls of an object, in front of its image.
+/// The objects that have something to do at an agreed time.
+pub(crate) fn due(now: Wall) -> Vec<u32> {
+    let turns = turns();
+    let agendas = turns.agendas.iter();
+    let due = agendas.filter(|(_, agenda)| agenda.next_due().is_some_and(|due| due <= now));
+    due.map(|(object, _)| *object).collect()
+}
+
+/// Takes the calls of an object that have waited for as long as they may, with their answers.
+pub(crate) fn take_overdue(object: u32, now: Wall) -> Vec<(CommandId, Outcome)> {
+    let mut turns = turns();
+    let agenda = turns.agendas.get_mut(&object);
+    agenda.map_or_else(Vec::new, |agenda| {
+        std::iter::from_fn(|| agenda.parked.take_overdue(now)).collect()
+    })
+}
+
+/// The number of the newest timer of an object.
+pub(crate) fn newest_timer(object: u32) -> u64 {
+    let turns = turns();
+    let agenda = turns.agendas.get(&object);
+    agenda.map_or(0, |agenda| agenda.timers.last())
+}
+
+/// Takes the next timer of an object that is due, of those with numbers up to `last`.
+pub(crate) fn take_timer(object: u32, now: Wall, last: u64) -> Option<Vec<u8>> {
+    let mut turns = turns();
+    let payload = turns.agendas.get_mut(&object)?.timers.take_due(now, last)?;
+    Some(payload.to_vec())
+}
+
+/// When the objects have something to do first, if that is to be told.
+pub(crate) fn due_news(is_first: bool) -> Option<Option<Wall>> {
+    let mut turns = turns();
+    let dues = turns.agendas.values().map(Agenda::next_due);
+    let due = dues.flatten().min();
+    let is_news = std::mem::replace(&mut turns.told, due) != due;
+    (is_news || is_first).then_some(due)
+}
+
+/// What is to come for an object, in front of its image.
 pub(crate) fn head(object: u32) -> Vec<u8> {
     let mut head = Vec::new();
-    match turns().parked.get(&object) {
-        Some(parked) => parked.put(&mut head),
-        None => ParkedCalls::new().put(&mut head),
+    match turns().agendas.get(&object) {
+        Some(agenda) => agenda.put(&mut head),
+        None => Agenda::new().put(&mut head),
     }
     head
 }
 
-/// Takes the parked calls of restored objects.
-pub(crate) fn restored(parked: BTreeMap<u32, ParkedCalls>) {
-    turns().parked = parked;
+/// The objects are these.
+pub(crate) fn objects_are(objects: BTreeMap<u32, Py<PyAny>>) {
+    turns().objects = objects;
+}
+
+/// Takes what is to come for restored objects.
+pub(crate) fn restored(agendas: BTreeMap<u32, Agenda>) {
+    turns().agendas = agendas;
 }
 
 /// Session, sequence and token of the call that is being executed; `None` where there is none. The object hears of the end of
@@ -110,30 +174,71 @@ pub(crate) fn restored(parked: BTreeMap<u32, ParkedCalls>) {
 #[pyfunction]
 pub(crate) fn current_call() -> Option<(u64, u64, u64)> {
     let mut turns = turns();
-    let Turns { parked, run } = &mut *turns;
+    let Turns { agendas, run, .. } = &mut *turns;
     let run = run.as_ref()?;
     let caller = run.caller?;
-    parked.entry(run.object).or_default().know(caller.session);
+    let agenda = agendas.entry(run.object).or_default();
+    agenda.parked.know(caller.session);
     let token = run.place.slot.0 << 16 | u64::from(run.place.index);
     Some((caller.session.0, caller.sequence, token))
 }
 
-/// The call that is being executed asks to wait. `None` where no call is executed.
+/// The call that is being executed asks to wait, for so many nanoseconds at most; then it is answered with `otherwise`, a value or an
+/// exception as the host describes it. `None` where no call is executed.
 #[pyfunction]
-pub(crate) fn park(py: Python<'_>) -> PyResult<Option<Parked>> {
+#[pyo3(signature = (wait_ns, is_error, otherwise))]
+pub(crate) fn park(
+    py: Python<'_>,
+    wait_ns: Option<u64>,
+    is_error: bool,
+    otherwise: &Bound<'_, PyAny>,
+) -> PyResult<Option<Parked>> {
+    let otherwise = match wait_ns {
+        Some(_) => later_value(otherwise)?,
+        None => Vec::new(),
+    };
     let mut turns = turns();
-    let Turns { parked, run } = &mut *turns;
+    let Turns { agendas, run, .. } = &mut *turns;
     let Some(run) = run.as_mut().filter(|run| run.caller.is_some()) else {
         return Ok(None);
     };
-    if parked.values().map(ParkedCalls::len).sum::<usize>() >= PARKED_MAX {
+    let parked = agendas.values().map(|agenda| agenda.parked.len());
+    if parked.sum::<usize>() >= PARKED_MAX {
         let text = format!(
             "{PARKED_MAX} calls of this group wait already: try again when some were answered"
         );
         return Err(hooks::error(py, "Overloaded", text));
     }
-    run.parks = true;
+    let deadline = wait_ns.map(|wait| Deadline {
+        at: Wall(run.now.0.saturating_add(wait)),
+        otherwise: if is_error {
+            Outcome::Raised(otherwise.into())
+        } else {
+            Outcome::Returned(otherwise.into())
+        },
+    });
+    run.parks = Some(deadline);
     Ok(Some(Parked))
+}
+
+/// What is answered later, encoded.
+fn later_value(value: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
+    let mut told = Vec::new();
+    encode::value_into(&mut told, value, "default")?;
+    serve::is_sendable(value.py(), &told)?;
+    is_small(value.py(), &told, "the default of quorate.park()")?;
+    Ok(told)
+}
+
+fn is_small(py: Python<'_>, told: &[u8], what: &str) -> PyResult<()> {
+    if told.len() <= LATER_BYTES_MAX {
+        return Ok(());
+    }
+    let text = format!(
+        "{what} takes {} bytes, and may take {LATER_BYTES_MAX}: keep it in the object",
+        told.len()
+    );
+    Err(hooks::error(py, "UnsupportedValue", text))
 }
 
 /// Whether a call of the running object is parked.
@@ -141,8 +246,61 @@ pub(crate) fn park(py: Python<'_>) -> PyResult<Option<Parked>> {
 pub(crate) fn is_parked(session: u64, sequence: u64) -> bool {
     let turns = turns();
     let run = turns.run.as_ref();
-    let parked = run.and_then(|run| turns.parked.get(&run.object));
-    parked.is_some_and(|parked| parked.is_parked(id(session, sequence)))
+    let agenda = run.and_then(|run| turns.agendas.get(&run.object));
+    agenda.is_some_and(|agenda| agenda.parked.is_parked(id(session, sequence)))
+}
+
+/// The object of which a method runs, if any does.
+#[pyfunction]
+pub(crate) fn running_object(py: Python<'_>) -> Option<Py<PyAny>> {
+    let turns = turns();
+    let run = turns.run.as_ref()?;
+    turns
+        .objects
+        .get(&run.object)
+        .map(|object| object.clone_ref(py))
+}
+
+/// Sets a timer of the running object: the encoded call runs after so many nanoseconds, and if `every_ns` is not zero then again
+/// after each such span. Returns its number; `None` where nothing runs.
+#[pyfunction]
+pub(crate) fn set_timer(
+    call: &Bound<'_, PyBytes>,
+    after_ns: u64,
+    every_ns: u64,
+) -> PyResult<Option<u64>> {
+    let py = call.py();
+    is_small(py, call.as_bytes(), "what a timer passes to its method")?;
+    let mut turns = turns();
+    let Turns { agendas, run, .. } = &mut *turns;
+    let Some(run) = run else { return Ok(None) };
+    let timers = &mut agendas.entry(run.object).or_default().timers;
+    if timers.len() >= TIMERS_MAX {
+        let text = format!("{TIMERS_MAX} timers of this object are set already: cancel some");
+        return Err(hooks::error(py, "Overloaded", text));
+    }
+    Ok(Some(timers.set(Timer {
+        at: Wall(run.now.0.saturating_add(after_ns)),
+        every: Duration(every_ns),
+        payload: call.as_bytes().to_vec().into(),
+    })))
+}
+
+/// Takes a timer of the running object back; says whether it was set. `None` where nothing runs.
+#[pyfunction]
+pub(crate) fn cancel_timer(number: u64) -> Option<bool> {
+    let mut turns = turns();
+    let Turns { agendas, run, .. } = &mut *turns;
+    let agenda = agendas.get_mut(&run.as_ref()?.object);
+    Some(agenda.is_some_and(|agenda| agenda.timers.cancel(number)))
+}
+
+/// Whether a timer of the running object is still to come; `None` where nothing runs.
+#[pyfunction]
+pub(crate) fn is_timer_set(number: u64) -> Option<bool> {
+    let turns = turns();
+    let agenda = turns.agendas.get(&turns.run.as_ref()?.object);
+    Some(agenda.is_some_and(|agenda| agenda.timers.is_set(number)))
 }
 
 /// Answers a parked call of the running object with a value, or with an exception as the host describes it. Says whether it was
@@ -159,21 +317,26 @@ pub(crate) fn answer_parked(
     encode::value_into(&mut told, value, "value")?;
     serve::is_sendable(value.py(), &told)?;
     let mut turns = turns();
-    let Turns { parked, run } = &mut *turns;
+    let Turns { agendas, run, .. } = &mut *turns;
     let Some(run) = run else { return Ok(false) };
-    let calls = parked.get_mut(&run.object);
-    if !calls.is_some_and(|calls| calls.take(id(session, sequence))) {
+    let agenda = agendas.get_mut(&run.object);
+    let id = id(session, sequence);
+    if !agenda.is_some_and(|agenda| agenda.parked.take(id)) {
         return Ok(false);
     }
-    run.answers.push(ANSWER);
-    run.answers.extend_from_slice(&session.to_le_bytes());
-    run.answers.extend_from_slice(&sequence.to_le_bytes());
-    run.answers.push(if is_error { RAISED } else { RETURNED });
-    run.answers
-        .extend_from_slice(&(told.len() as u32).to_le_bytes());
-    run.answers.extend_from_slice(&told);
+    put_answer(&mut run.answers, id, is_error, &told);
     run.answered += 1;
     Ok(true)
+}
+
+/// Appends the answer to a parked call, as the node reads it.
+pub(crate) fn put_answer(out: &mut Vec<u8>, id: CommandId, is_error: bool, told: &[u8]) {
+    out.push(ANSWER);
+    out.extend_from_slice(&id.session.0.to_le_bytes());
+    out.extend_from_slice(&id.sequence.to_le_bytes());
+    out.push(if is_error { RAISED } else { RETURNED });
+    out.extend_from_slice(&(told.len() as u32).to_le_bytes());
+    out.extend_from_slice(told);
 }
 
 fn id(session: u64, sequence: u64) -> CommandId {

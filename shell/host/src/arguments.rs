@@ -6,8 +6,8 @@
 
 use crate::limits::SHARED_VALUE_BYTES_MIN;
 use bytes::Bytes;
-use quorate_types::Outcome;
-use quorate_wire::value::Raised;
+use quorate_types::{Duration, Outcome};
+use quorate_wire::value::{self, Raised, Value};
 
 /// One call, borrowed from its payload.
 #[derive(Clone, Copy, Debug)]
@@ -188,6 +188,31 @@ impl<'a> Arguments<'a> {
             None | Some(NONE) => Ok(default),
             Some(item) => int_of(item, name),
         }
+    }
+
+    /// The next argument as a time in seconds, or `None` when there is none or it is `None`.
+    ///
+    /// # Errors
+    /// `TypeError` when it is no number, `ValueError` when it is negative or longer than a century.
+    pub fn seconds(&mut self, name: &str) -> Result<Option<Duration>, Mistake> {
+        const CENTURY: f64 = 100.0 * 366.0 * 86_400.0;
+        let item = match self.next_item()? {
+            None | Some(NONE) => return Ok(None),
+            Some(item) => item,
+        };
+        let seconds = match value::decode(item) {
+            Ok(Value::Int(number)) => number as f64,
+            Ok(Value::Float(number)) => number,
+            Ok(_) | Err(_) => {
+                let message = format!("argument `{name}` is not a number of seconds");
+                return Err(mistake("TypeError", message));
+            }
+        };
+        if !(0.0..=CENTURY).contains(&seconds) {
+            let message = format!("argument `{name}` must be 0 to {CENTURY:.0} seconds");
+            return Err(mistake("ValueError", message));
+        }
+        Ok(Some(Duration((seconds * 1e9) as u64)))
     }
 
     /// The next argument, which must be there, as an integer.

@@ -28,7 +28,7 @@ pub(crate) enum EncoderJob {
         images: Vec<ObjectImage>,
     },
     /// Free this, which may be large.
-    Drop(LiveObject),
+    Drop(Box<LiveObject>),
 }
 
 /// The result of a job.

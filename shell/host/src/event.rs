@@ -2,7 +2,7 @@
 
 use crate::image::ObjectImage;
 use quorate_ordering::ReadId;
-use quorate_types::{ObjectId, Outcome, PartsList, Slot, SlotResults};
+use quorate_types::{ObjectId, Outcome, PartsList, Slot, SlotResults, Wall};
 use std::time::Duration;
 
 /// What the host has to tell.
@@ -14,6 +14,11 @@ pub enum HostEvent {
         slot: Slot,
         /// What came of them.
         results: SlotResults,
+    },
+    /// The agreed time at which the objects have something to do first has changed. Comes before the event of what changed it.
+    Due {
+        /// That time, if they have anything to do at all.
+        at: Option<Wall>,
     },
     /// A query was answered.
     Queried {

@@ -26,7 +26,7 @@ pub struct Host {
 }
 
 enum Objects {
-    InProcess(InProcess),
+    InProcess(Box<InProcess>),
     OtherProcess(Box<OtherProcess>),
 }
 
@@ -47,7 +47,7 @@ impl Host {
             (Some(rust), Some(python)) => {
                 return Err(HostError::Mixed(rust.name.clone(), python.name.clone()));
             }
-            (_, None) => Objects::InProcess(InProcess::open(rust, waker)?),
+            (_, None) => Objects::InProcess(Box::new(InProcess::open(rust, waker)?)),
             (None, Some(_)) => {
                 let registry = poll.registry().try_clone()?;
                 let host = OtherProcess::open(config.python, python, registry, PROCESS, waker)?;

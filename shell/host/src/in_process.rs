@@ -14,7 +14,7 @@ use crate::outcomes::{fit, fitting};
 use bytes::Bytes;
 use mio::Waker;
 use quorate_ordering::ReadId;
-use quorate_types::{ObjectId, Outcome, Slot, SlotResults, SlotSteps, Stamp, StepResult};
+use quorate_types::{ObjectId, Outcome, Slot, SlotResults, SlotSteps, Stamp, StepResult, Wall};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -24,6 +24,8 @@ pub(crate) struct InProcess {
     objects: LiveObjects,
     encoder: Encoder,
     events: Vec<HostEvent>,
+    /// What was told of [`LiveObjects::next_due`].
+    due: Option<Wall>,
     /// The restore under way.
     restoring: Option<Slot>,
     /// What was handed in since the last flush, or waits for the restore. Bounded by the replica's execution window, which counts
@@ -61,6 +63,7 @@ impl InProcess {
             objects,
             encoder: Encoder::start(waker)?,
             events: Vec::new(),
+            due: None,
             restoring: None,
             waiting: VecDeque::new(),
             skips: BTreeSet::new(),
@@ -119,7 +122,16 @@ impl InProcess {
         }
         let results = fitting(done);
         self.executed = slot;
+        self.tell_due();
         self.events.push(HostEvent::Executed { slot, results });
+    }
+
+    fn tell_due(&mut self) {
+        let at = self.objects.next_due();
+        if at != self.due {
+            self.due = at;
+            self.events.push(HostEvent::Due { at });
+        }
     }
 
     fn query_now(&mut self, read: ReadId, object: ObjectId, payload: &Bytes) {
@@ -195,9 +207,10 @@ impl InProcess {
                 for (id, object) in objects {
                     if let Some(old) = self.objects.insert(id, object) {
                         // A full queue means the old state is freed here, with a pause.
-                        drop(self.encoder.submit(EncoderJob::Drop(old)));
+                        drop(self.encoder.submit(EncoderJob::Drop(Box::new(old))));
                     }
                 }
+                self.tell_due();
                 self.events.push(HostEvent::Restored { slot });
             }
             Err(reason) => self.events.push(HostEvent::RestoreFailed { slot, reason }),

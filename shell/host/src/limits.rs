@@ -48,6 +48,12 @@ pub const OUTPUT_LINE_BYTES_MAX: usize = 4 << 10;
 /// Calls of a group that may be parked: each holds a client's attention and a place in every image.
 pub const PARKED_MAX: usize = 10_000;
 
+/// Timers that one object may have set: each takes a place in every image.
+pub const TIMERS_MAX: usize = 10_000;
+
+/// Timers of one object that run in one tick; those that are due beyond it wait for the next.
+pub const TIMERS_AT_ONCE: usize = 1_024;
+
 /// Methods that are remembered for having changed their object as reads; a class has fewer.
 pub const LIARS_MAX: usize = 256;
 

@@ -1,36 +1,42 @@
-//! The Rust objects of a group with their parked calls: what executes the steps of a slot.
+//! The Rust objects of a group with their agendas: what executes the steps of a slot.
 //!
 //! The node's host and the simulator execute steps here and nowhere else.
 
 use crate::arguments::{CallView, raised, raised_as};
 use crate::image::Image;
-use crate::limits::PARKED_MAX;
+use crate::limits::{PARKED_MAX, TIMERS_AT_ONCE, TIMERS_MAX};
 use crate::object::{Environment, FrozenState, Object, RestoreError};
-use crate::turn::{Ending, Turn};
+use crate::turn::{Ending, RunningStep, Turn};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{
-    CallPlace, CallRef, LaterAnswer, ObjectId, Outcome, ParkedCalls, SessionEnd, Slot, SlotResults,
-    Stamp, StepRef, StepResult,
+    Agenda, CallPlace, CallRef, LaterAnswer, ObjectId, Outcome, ParkedCalls, SessionEnd, Slot,
+    SlotResults, Stamp, StepRef, StepResult, Timers, Wall,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-/// A Rust object and the calls that it parked: both make up its state.
+/// A Rust object, the calls that it parked and its timers: together they make up its state.
 pub struct LiveObject {
     object: Box<dyn Object>,
-    parked: ParkedCalls,
+    agenda: Agenda,
 }
 
 /// All of a group.
 #[derive(Default)]
-pub struct LiveObjects(BTreeMap<ObjectId, LiveObject>);
+pub struct LiveObjects {
+    objects: BTreeMap<ObjectId, LiveObject>,
+    /// Calls that all of them have parked.
+    parked: usize,
+    /// When each has something to do first, if ever.
+    dues: BTreeSet<(Wall, ObjectId)>,
+}
 
 impl LiveObject {
-    /// An object that has parked nothing.
+    /// An object for which nothing is to come.
     #[must_use]
     pub fn new(object: Box<dyn Object>) -> LiveObject {
         LiveObject {
             object,
-            parked: ParkedCalls::default(),
+            agenda: Agenda::new(),
         }
     }
 
@@ -44,14 +50,16 @@ impl LiveObject {
     #[must_use]
     pub fn snapshot(&self) -> FrozenState {
         let state = self.object.snapshot();
-        let parked = self.parked.clone();
+        let mut agenda = self.agenda.clone();
         Box::new(move || {
             let mut head = Vec::new();
             if planted(Plant::ParkedNotInImage) {
-                ParkedCalls::new().put(&mut head);
-            } else {
-                parked.put(&mut head);
+                agenda.parked = ParkedCalls::new();
             }
+            if planted(Plant::TimersNotInImage) {
+                agenda.timers = Timers::new();
+            }
+            agenda.put(&mut head);
             let mut image = Image::from(head);
             image.append_all(state());
             image
@@ -63,8 +71,8 @@ impl LiveObject {
     /// # Errors
     /// When `image` is not such an encoding. The object is then thrown away.
     pub fn restore(&mut self, mut image: &[u8]) -> Result<(), RestoreError> {
-        let parked = ParkedCalls::take_from(&mut image);
-        self.parked = parked.map_err(|_| RestoreError::new("its parked calls are cut"))?;
+        let agenda = Agenda::take_from(&mut image);
+        self.agenda = agenda.map_err(|_| RestoreError::new("its agenda is cut"))?;
         self.object.restore(image)
     }
 
@@ -73,7 +81,7 @@ impl LiveObject {
         place: CallPlace,
         stamp: Stamp,
         call: CallRef<'_>,
-        has_room: bool,
+        parked: usize,
         answers: &mut Vec<LaterAnswer>,
     ) -> StepResult {
         let view = match CallView::parse_shared(call.payload) {
@@ -82,95 +90,188 @@ impl LiveObject {
         };
         let index = place.index;
         let env = Environment { stamp, index };
-        let caller = Some(call.id);
-        let mut turn = Turn::new(index, caller, &mut self.parked, has_room, answers);
-        match self.object.run(view, &env, &mut turn) {
-            Ending::Now(outcome) => StepResult::Answered(outcome),
-            Ending::Parked if !has_room => StepResult::Answered(overloaded()),
-            Ending::Parked => {
-                self.parked.park(call.id, place);
-                StepResult::Parked
-            }
+        let step = RunningStep::new(index, stamp, Some(call.id));
+        let mut turn = Turn::new(step, &mut self.agenda, parked, answers);
+        let deadline = match self.object.run(view, &env, &mut turn) {
+            Ending::Now(outcome) => return StepResult::Answered(outcome),
+            Ending::Parked => None,
+            Ending::ParkedUntil(deadline) => Some(deadline),
+        };
+        if parked >= PARKED_MAX {
+            return StepResult::Answered(overloaded());
         }
+        self.agenda.parked.park(call.id, place, deadline);
+        StepResult::Parked
     }
 
     fn session_ended(
         &mut self,
         end: SessionEnd,
         stamp: Stamp,
-        has_room: bool,
+        parked: usize,
         answers: &mut Vec<LaterAnswer>,
     ) {
         let index = end.index;
         let env = Environment { stamp, index };
-        let mut turn = Turn::new(index, None, &mut self.parked, has_room, answers);
+        let step = RunningStep::new(index, stamp, None);
+        let mut turn = Turn::new(step, &mut self.agenda, parked, answers);
         self.object.session_ended(end.session, &env, &mut turn);
     }
+
+    /// What is due happens: calls that have waited for as long as they may get their answers, then timers run.
+    fn tick(&mut self, index: u32, stamp: Stamp, parked: usize, answers: &mut Vec<LaterAnswer>) {
+        let now = due_upto(stamp);
+        if planted(Plant::TimersBeforeDeadlines) {
+            self.run_timers(index, stamp, parked, answers);
+        }
+        while let Some((id, outcome)) = self.agenda.parked.take_overdue(now) {
+            let by = index;
+            answers.push(LaterAnswer { by, id, outcome });
+        }
+        self.run_timers(index, stamp, parked, answers);
+    }
+
+    fn run_timers(
+        &mut self,
+        index: u32,
+        stamp: Stamp,
+        parked: usize,
+        answers: &mut Vec<LaterAnswer>,
+    ) {
+        let last = self.agenda.timers.last();
+        for _ in 0..TIMERS_AT_ONCE {
+            let Some(payload) = self.agenda.timers.take_due(due_upto(stamp), last) else {
+                return;
+            };
+            let env = Environment { stamp, index };
+            let step = RunningStep::new(index, stamp, None);
+            let mut turn = Turn::new(step, &mut self.agenda, parked, answers);
+            self.object.timer(&payload, &env, &mut turn);
+        }
+    }
+}
+
+/// A tick of this stamp has happen what is due up to this time.
+fn due_upto(stamp: Stamp) -> Wall {
+    let early = u64::from(planted(Plant::TickFiresEarly)) * 1_000_000_000;
+    Wall(stamp.wall.0 + early)
 }
 
 impl LiveObjects {
     /// Adds an object, or puts it in the place of another one, which is returned.
     pub fn insert(&mut self, id: ObjectId, object: LiveObject) -> Option<LiveObject> {
-        self.0.insert(id, object)
+        self.parked += object.agenda.parked.len();
+        self.dues
+            .extend(object.agenda.next_due().map(|due| (due, id)));
+        let old = self.objects.insert(id, object)?;
+        self.parked -= old.agenda.parked.len();
+        if let Some(due) = old.agenda.next_due()
+            && self.objects[&id].agenda.next_due() != Some(due)
+        {
+            self.dues.remove(&(due, id));
+        }
+        Some(old)
     }
 
     /// An object.
     #[must_use]
     pub fn get(&self, id: ObjectId) -> Option<&LiveObject> {
-        self.0.get(&id)
+        self.objects.get(&id)
     }
 
     /// All, ascending by number.
     pub fn iter(&self) -> impl Iterator<Item = (ObjectId, &LiveObject)> {
-        self.0.iter().map(|(id, object)| (*id, object))
+        self.objects.iter().map(|(id, object)| (*id, object))
     }
 
     /// Calls that all of them have parked.
     #[must_use]
     pub fn parked(&self) -> usize {
-        self.0.values().map(|object| object.parked.len()).sum()
+        self.parked
+    }
+
+    /// The agreed time at which the first of them has something to do.
+    #[must_use]
+    pub fn next_due(&self) -> Option<Wall> {
+        self.dues.first().map(|(due, _)| *due)
     }
 
     /// Does one step of a slot, and appends what came of it.
     #[inline]
     pub fn step(&mut self, slot: Slot, stamp: Stamp, step: StepRef<'_>, results: &mut SlotResults) {
+        let answers = &mut results.answers;
         let result = match step {
-            StepRef::Call(call) => self.call(slot, stamp, call, &mut results.answers),
+            StepRef::Call(call) => {
+                let index = call.index;
+                let place = CallPlace { slot, index };
+                let called = self.with(call.object, |object, parked| {
+                    object.call(place, stamp, call, parked, answers)
+                });
+                called.unwrap_or_else(|| StepResult::Answered(no_such_object(call.object)))
+            }
             StepRef::End(end) => {
-                self.session_ended(end, stamp, &mut results.answers);
+                self.session_ended(end, stamp, answers);
+                StepResult::Done
+            }
+            StepRef::Tick { index } => {
+                self.tick(index, stamp, answers);
                 StepResult::Done
             }
         };
         results.steps.push(result);
     }
 
-    fn call(
+    /// Has an object do something, which gets the number of calls that all have parked.
+    #[inline]
+    fn with<R>(
         &mut self,
-        slot: Slot,
-        stamp: Stamp,
-        call: CallRef<'_>,
-        answers: &mut Vec<LaterAnswer>,
-    ) -> StepResult {
-        let has_room = self.parked() < PARKED_MAX;
-        let index = call.index;
-        match self.0.get_mut(&call.object) {
-            Some(object) => object.call(CallPlace { slot, index }, stamp, call, has_room, answers),
-            None => StepResult::Answered(no_such_object(call.object)),
+        id: ObjectId,
+        act: impl FnOnce(&mut LiveObject, usize) -> R,
+    ) -> Option<R> {
+        let object = self.objects.get_mut(&id)?;
+        let (parked, due) = (object.agenda.parked.len(), object.agenda.next_due());
+        let done = act(object, self.parked);
+        self.parked = self.parked + object.agenda.parked.len() - parked;
+        let next = object.agenda.next_due();
+        if next != due {
+            if let Some(due) = due {
+                self.dues.remove(&(due, id));
+            }
+            self.dues.extend(next.map(|next| (next, id)));
         }
+        Some(done)
     }
 
     /// The parked calls of the session go first, so that no object answers one of them.
     fn session_ended(&mut self, end: SessionEnd, stamp: Stamp, answers: &mut Vec<LaterAnswer>) {
-        let mut told = Vec::new();
-        for (id, object) in &mut self.0 {
-            if !planted(Plant::EndKeepsParked) && object.parked.end(end.session) {
-                told.push(*id);
-            }
+        if planted(Plant::EndKeepsParked) {
+            return;
         }
-        let has_room = self.parked() < PARKED_MAX;
+        let ids: Vec<ObjectId> = self.objects.keys().copied().collect();
+        let mut told = ids;
+        told.retain(|id| {
+            let known = self.with(*id, |object, _| object.agenda.parked.end(end.session));
+            known == Some(true)
+        });
         for id in told {
-            let object = self.0.get_mut(&id).expect("found above");
-            object.session_ended(end, stamp, has_room, answers);
+            self.with(id, |object, parked| {
+                object.session_ended(end, stamp, parked, answers);
+            });
+        }
+    }
+
+    /// What is due at the stamp happens, object by object.
+    fn tick(&mut self, index: u32, stamp: Stamp, answers: &mut Vec<LaterAnswer>) {
+        let dues = self
+            .dues
+            .iter()
+            .take_while(|(due, _)| *due <= due_upto(stamp));
+        let mut ids: Vec<ObjectId> = dues.map(|(_, id)| *id).collect();
+        ids.sort_unstable();
+        for id in ids {
+            self.with(id, |object, parked| {
+                object.tick(index, stamp, parked, answers);
+            });
         }
     }
 }
@@ -180,13 +281,17 @@ impl IntoIterator for LiveObjects {
     type IntoIter = std::collections::btree_map::IntoIter<ObjectId, LiveObject>;
 
     fn into_iter(self) -> Self::IntoIter {
-        self.0.into_iter()
+        self.objects.into_iter()
     }
 }
 
 impl FromIterator<(ObjectId, LiveObject)> for LiveObjects {
     fn from_iter<T: IntoIterator<Item = (ObjectId, LiveObject)>>(objects: T) -> LiveObjects {
-        LiveObjects(objects.into_iter().collect())
+        let mut all = LiveObjects::default();
+        for (id, object) in objects {
+            all.insert(id, object);
+        }
+        all
     }
 }
 
@@ -195,6 +300,15 @@ pub(crate) fn no_such_object(object: ObjectId) -> Outcome {
     raised(
         "LookupError",
         format!("this group has no object number {}", object.0),
+    )
+}
+
+/// The answer to a call that would set a timer where as many are set as may be.
+#[must_use]
+pub(crate) fn too_many_timers() -> Outcome {
+    raised_as(
+        "quorate.Overloaded".to_owned(),
+        format!("{TIMERS_MAX} timers of this object are set already: cancel some"),
     )
 }
 

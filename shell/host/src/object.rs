@@ -81,6 +81,11 @@ pub trait Object: Send {
         let _ = (session, env, turn);
     }
 
+    /// A timer of [`Turn::set_timer`] is due.
+    fn timer(&mut self, payload: &[u8], env: &Environment, turn: &mut Turn<'_>) {
+        let _ = (payload, env, turn);
+    }
+
     /// Answers a call that changes nothing; a method that would change something is refused here.
     fn read(&self, call: CallView<'_>) -> Outcome;
 

@@ -348,6 +348,7 @@ impl OtherProcess {
                 }
                 _ => self.out_of_step(),
             },
+            Reply::Due { at } => self.events.push(HostEvent::Due { at }),
             Reply::Restored { slot } => self.restored(slot),
             Reply::RestoreFailed { slot, reason } => self.restore_failed(slot, reason),
             Reply::Imaged { slot } => {

@@ -10,12 +10,14 @@ use crate::limits::REPLY_BYTES_MAX;
 use crate::sending::LeftOut;
 use bytes::Bytes;
 use quorate_ordering::ReadId;
-use quorate_types::{Call, CommandId, ObjectId, Outcome, SessionId, Slot, Stamp, Step, StepResult};
+use quorate_types::{
+    Call, CommandId, ObjectId, Outcome, SessionId, Slot, Stamp, Step, StepResult, Wall,
+};
 use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Version of this protocol; a host that speaks another says so in its answer to the greeting.
-pub const HOST_PROTOCOL_VERSION: i64 = 6;
+pub const HOST_PROTOCOL_VERSION: i64 = 7;
 
 const HELLO: u8 = 1;
 const EXECUTE: u8 = 2;
@@ -26,6 +28,8 @@ const RESTORE: u8 = 5;
 const STEP_CALL: u8 = 0;
 const STEP_END: u8 = 1;
 const STEP_END_UNTOLD: u8 = 2;
+const STEP_TICK: u8 = 3;
+const STEP_TICK_UNTOLD: u8 = 4;
 
 const TOLD_RETURNED: u8 = 0;
 const TOLD_RAISED: u8 = 1;
@@ -43,6 +47,7 @@ const RESTORED: u8 = 0x87;
 const RESTORE_FAILED: u8 = 0x88;
 const READ_WROTE: u8 = 0x89;
 const SPENT: u8 = 0x8a;
+const DUE: u8 = 0x8b;
 
 /// What a host says.
 #[derive(Debug, PartialEq)]
@@ -81,6 +86,10 @@ pub(crate) enum Reply {
     RestoreFailed {
         slot: Slot,
         reason: String,
+    },
+    /// The agreed time at which its objects have something to do first, if any.
+    Due {
+        at: Option<Wall>,
     },
     /// A call took more steps than it may and must leave no trace; the process executes nothing more.
     Spent {
@@ -194,7 +203,8 @@ pub(crate) fn put_hello(
     });
 }
 
-/// Work for the objects. A call that is left out is not sent; of the end of a session that is, no object is told.
+/// Work for the objects. A call that is left out is not sent; of the end of a session that is, no object is told, and in a tick that is,
+/// no timer runs.
 pub(crate) fn put_execute(
     out: &mut Vec<u8>,
     slot: Slot,
@@ -229,6 +239,11 @@ pub(crate) fn put_execute(
                     });
                     out.extend_from_slice(&end.session.0.to_le_bytes());
                 }
+                Step::Tick { .. } => out.push(if is_left_out {
+                    STEP_TICK_UNTOLD
+                } else {
+                    STEP_TICK
+                }),
             }
         }
     });
@@ -315,6 +330,9 @@ pub(crate) fn take_reply(bytes: &[u8]) -> Result<Option<(Reply, usize)>, Broken>
         RESTORE_FAILED => Reply::RestoreFailed {
             slot: Slot(body.u64()?),
             reason: body.text(),
+        },
+        DUE => Reply::Due {
+            at: Some(Wall(body.u64()?)).filter(|at| at.0 > 0),
         },
         SPENT => Reply::Spent {
             slot: Slot(body.u64()?),

@@ -1,6 +1,10 @@
-//! What an object may do in its turn besides answering: let the caller wait, and answer callers that wait.
+//! What an object may do in its turn besides answering: let the caller wait, answer callers that wait, and set timers.
 
-use quorate_types::{CommandId, LaterAnswer, Outcome, ParkedCalls};
+use crate::limits::{PARKED_MAX, TIMERS_MAX};
+use bytes::Bytes;
+use quorate_types::{
+    Agenda, CommandId, Deadline, Duration, LaterAnswer, Outcome, Stamp, Timer, Wall,
+};
 
 /// How a call ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -9,61 +13,101 @@ pub enum Ending {
     Now(Outcome),
     /// Its caller waits until a later step answers it by [`Turn::answer`]. What the call changed stays.
     Parked,
+    /// The same, until agreed time reaches the deadline at most.
+    ParkedUntil(Deadline),
 }
 
-/// One turn of an object: a call, or the end of a session.
+/// One turn of an object: a call, a timer, or the end of a session.
 pub struct Turn<'a> {
-    /// Index of the step.
-    by: u32,
-    caller: Option<CommandId>,
-    parked: &'a mut ParkedCalls,
-    has_room: bool,
+    step: RunningStep,
+    agenda: &'a mut Agenda,
+    /// Calls of the whole group that were parked when the turn began.
+    all_parked: usize,
     answers: &'a mut Vec<LaterAnswer>,
+}
+
+/// The step of whose turn it is.
+#[derive(Clone, Copy)]
+pub(crate) struct RunningStep {
+    /// Its index.
+    pub(crate) by: u32,
+    /// Agreed time.
+    pub(crate) now: Wall,
+    pub(crate) caller: Option<CommandId>,
+}
+
+impl RunningStep {
+    pub(crate) fn new(by: u32, stamp: Stamp, caller: Option<CommandId>) -> RunningStep {
+        let now = stamp.wall;
+        RunningStep { by, now, caller }
+    }
 }
 
 impl Turn<'_> {
     pub(crate) fn new<'a>(
-        by: u32,
-        caller: Option<CommandId>,
-        parked: &'a mut ParkedCalls,
-        has_room: bool,
+        step: RunningStep,
+        agenda: &'a mut Agenda,
+        all_parked: usize,
         answers: &'a mut Vec<LaterAnswer>,
     ) -> Turn<'a> {
         Turn {
-            by,
-            caller,
-            parked,
-            has_room,
+            step,
+            agenda,
+            all_parked,
             answers,
         }
     }
 
-    /// The call whose turn it is; `None` at the end of a session. The object is told of the end of the caller's session.
+    /// The call whose turn it is; `None` where nobody calls. The object is told of the end of the caller's session.
     pub fn caller(&mut self) -> Option<CommandId> {
-        let caller = self.caller?;
-        self.parked.know(caller.session);
+        let caller = self.step.caller?;
+        self.agenda.parked.know(caller.session);
         Some(caller)
     }
 
     /// Whether one more call may park: an object asks before it changes anything.
     #[must_use]
     pub fn has_room(&self) -> bool {
-        self.has_room
+        self.all_parked < PARKED_MAX
+    }
+
+    /// Calls of this object that wait.
+    #[must_use]
+    pub fn parked(&self) -> usize {
+        self.agenda.parked.len()
     }
 
     /// Whether a call waits for its answer.
     #[must_use]
     pub fn is_parked(&self, id: CommandId) -> bool {
-        self.parked.is_parked(id)
+        self.agenda.parked.is_parked(id)
     }
 
-    /// Answers a parked call. Says whether it was parked: it may be answered already, or its session over.
+    /// Answers a parked call. Says whether it was parked: it may be answered already, its deadline past, or its session over.
     pub fn answer(&mut self, id: CommandId, outcome: Outcome) -> bool {
-        let was_parked = self.parked.take(id);
+        let was_parked = self.agenda.parked.take(id);
         if was_parked {
-            let by = self.by;
+            let by = self.step.by;
             self.answers.push(LaterAnswer { by, id, outcome });
         }
         was_parked
+    }
+
+    /// The agreed time when `span` from here has passed.
+    #[must_use]
+    pub fn after(&self, span: Duration) -> Wall {
+        Wall(self.step.now.0.saturating_add(span.0))
+    }
+
+    /// Has [`crate::Object::timer`] called with `payload` at an agreed time, and if `every` is not zero again after each such span.
+    /// Returns the timer's number; `None` where the object has as many as it may.
+    pub fn set_timer(&mut self, at: Wall, every: Duration, payload: Bytes) -> Option<u64> {
+        let timer = Timer { at, every, payload };
+        (self.agenda.timers.len() < TIMERS_MAX).then(|| self.agenda.timers.set(timer))
+    }
+
+    /// Takes a timer back. Says whether it was set.
+    pub fn cancel_timer(&mut self, number: u64) -> bool {
+        self.agenda.timers.cancel(number)
     }
 }

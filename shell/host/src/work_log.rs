@@ -35,6 +35,9 @@ pub(crate) enum HostWork {
 /// What runs at the end of a session.
 const ON_SESSION_END: &str = "on_session_end";
 
+/// How a timer's method is called here: which one runs is known to the process alone.
+const TIMER: &str = "(timer)";
+
 /// Whether a process has a piece of work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Sent {
@@ -312,6 +315,7 @@ impl WorkLog {
                     let (object, method) = match step {
                         Step::Call(call) => (call.object, method_of(&call.payload)),
                         Step::End(_) => (activity.object, ON_SESSION_END),
+                        Step::Tick { .. } => (activity.object, TIMER),
                     };
                     Some(named(Some(at), object, method))
                 }

@@ -194,6 +194,7 @@ impl Node {
                 self.timings.executed(now, slot);
                 self.feed(now, Input::Executed { slot, results })
             }
+            HostEvent::Due { at } => self.feed(now, Input::Due { at }),
             HostEvent::Queried { read, outcome } => {
                 self.feed(now, Input::Queried { read, outcome })
             }

@@ -32,7 +32,7 @@ use quorate_storage::{DataDirectory, Log, MemoryLoss, PeerMemory, SnapshotStore}
 use quorate_transport::{Own, PeerAddress, Settings, Tls, Transport};
 use quorate_types::{
     ClusterId, Digest, Finding, GroupId, NodeId, ObjectId, PeerPast, Reach, Recall, Sighting, Slot,
-    Time,
+    Time, Wall,
 };
 use quorate_wire::ObjectEntry;
 use std::collections::BTreeMap;
@@ -461,12 +461,13 @@ fn restored(
         NodeError::Unreadable(format!("the snapshot at slot {}: {reason}", newest.slot))
     };
     let (core, images) = open(&newest.bytes, names).map_err(refused)?;
-    restore(host, core.slot, images).map_err(refused)?;
+    let due = restore(host, core.slot, images).map_err(refused)?;
     tracing::info!(slot = %core.slot, bytes = newest.bytes.len(), "snapshot restored");
     Ok(Some(Recovered {
         core,
         digest: newest.digest,
         bytes: newest.bytes.len() as u64,
+        due,
     }))
 }
 
@@ -501,7 +502,8 @@ fn other_snapshots(
     Ok(others)
 }
 
-fn restore(host: &mut Host, slot: Slot, images: Vec<ObjectImage>) -> Result<(), String> {
+/// Returns when the objects have something to do first.
+fn restore(host: &mut Host, slot: Slot, images: Vec<ObjectImage>) -> Result<Option<Wall>, String> {
     let mut poll = Poll::new().map_err(|error| error.to_string())?;
     poll.registry()
         .register(&mut SourceFd(&host.fd()), Token(0), Interest::READABLE)
@@ -509,12 +511,14 @@ fn restore(host: &mut Host, slot: Slot, images: Vec<ObjectImage>) -> Result<(), 
     host.restore(slot, images);
     host.flush();
     let mut ready = Events::with_capacity(4);
+    let mut due = None;
     loop {
         let mut events = Vec::new();
         host.poll(&mut events);
         for event in events {
             match event {
-                HostEvent::Restored { .. } => return Ok(()),
+                HostEvent::Due { at } => due = at,
+                HostEvent::Restored { .. } => return Ok(due),
                 HostEvent::RestoreFailed { reason, .. } => return Err(reason),
                 HostEvent::Down {
                     reason,

@@ -390,6 +390,7 @@ impl<O: Ordering> Replica<O> {
             }
             Some(Purpose::Expire(session)) => self.expiry.expiry_refused(session, id, refusal),
             Some(Purpose::Lead) => self.expiry.lead_refused(),
+            Some(Purpose::Tick) => self.ticks.lost(),
             Some(Purpose::Checkpoint) => self.checkpoint_refused(refusal, out),
             Some(Purpose::Poison) => self.own_poison.lost_sight(),
             Some(Purpose::Read(read)) => self.unconfirmed(read, out),

@@ -11,6 +11,8 @@ pub(crate) enum Purpose {
     Open(SecretHash),
     /// Ends an expired session.
     Expire(SessionId),
+    /// Has what is due happen.
+    Tick,
     /// Marks where this leader begins to judge expiry.
     Lead,
     /// Asks for a checkpoint.

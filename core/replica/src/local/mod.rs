@@ -20,4 +20,5 @@ pub(crate) mod reads;
 pub(crate) mod reset;
 mod skip;
 pub(crate) mod storage;
+pub(crate) mod ticks;
 pub(crate) mod waiting;

@@ -90,6 +90,7 @@ impl Word {
             | Body::Close
             | Body::Expire { .. }
             | Body::Lead { .. }
+            | Body::Tick
             | Body::Read { .. }
             | Body::Checkpoint
             | Body::Skip { .. }

@@ -339,6 +339,7 @@ impl<O: Ordering> Replica<O> {
         self.checkpoint_refused(Refusal::Unknown, out);
         self.expiry.lost_sight();
         self.own_poison.lost_sight();
+        self.ticks.lost();
         self.internals.forget();
     }
 }

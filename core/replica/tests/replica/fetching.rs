@@ -304,6 +304,7 @@ fn a_restarted_replica_goes_on_from_its_snapshot() {
     let (mut world, session, slot) = with_one_behind();
     let image = world.nodes[1].objects.images[&slot].clone();
     let recovered = Recovered {
+        due: None,
         core: image.core.clone(),
         digest: [0; 32],
         bytes: 1,

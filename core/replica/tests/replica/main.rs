@@ -19,4 +19,5 @@ mod skip;
 mod snapshots;
 mod storage;
 mod thaw;
+mod ticks;
 mod world;

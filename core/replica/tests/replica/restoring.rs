@@ -237,7 +237,7 @@ proptest! {
             one.last_core().sessions.iter().map(|session| session.id).collect();
         let answers = one.asked_again(&sessions);
         for image in one.objects.images.values().cloned().collect::<Vec<_>>() {
-            let recovered = Recovered { core: image.core.clone(), digest: [0; 32], bytes: 1 };
+            let recovered = Recovered { core: image.core.clone(), digest: [0; 32], bytes: 1, due: None };
             let objects = Objects::restored(&image);
             let mut resumed = Alone::new(Some((recovered, objects)), sessions_max);
             let known = image.core.slot.0 as usize;

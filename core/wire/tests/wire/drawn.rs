@@ -207,7 +207,7 @@ pub(crate) fn answer(draw: &mut Draw) -> ToClient {
 }
 
 fn command(draw: &mut Draw) -> Command {
-    let body = match draw.below(14) {
+    let body = match draw.below(15) {
         0 => Body::Call {
             object: object(draw),
             payload: payload(draw),
@@ -253,6 +253,7 @@ fn command(draw: &mut Draw) -> Command {
             slot: slot(draw),
             digest: digest(draw),
         },
+        13 => Body::Tick,
         12 => Body::Thaw {
             slot: slot(draw),
             digest: digest(draw),

@@ -28,6 +28,7 @@ fn commands() -> Vec<Command> {
             judged_by: Slot(80),
         },
         Body::Lead { ballot: BALLOT },
+        Body::Tick,
         Body::Read {
             reader: NodeId(2),
             boot: 9,

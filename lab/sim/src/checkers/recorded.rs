@@ -47,10 +47,10 @@ pub enum Call {
     Debit(i64),
     /// `balance()`: the balance.
     Balance,
-    /// `put(item)` of a queue. No history has it: a taker's answer comes with another's call.
-    Offer(i64),
-    /// `get()` of a queue.
-    Take,
+    /// `put(item, delay)` of a queue, with a delay in milliseconds. No history has it: a taker's answer comes with another's call.
+    Offer(i64, u64),
+    /// `get(timeout)` of a queue, with a timeout in milliseconds, if any.
+    Take(Option<u64>),
 }
 
 /// What is wrong with a recorded call.
@@ -164,21 +164,21 @@ impl Call {
             Self::Deposit(_) => "deposit",
             Self::Debit(_) => "debit",
             Self::Balance => "balance",
-            Self::Offer(_) => "put",
-            Self::Take => "get",
+            Self::Offer(..) => "put",
+            Self::Take(_) => "get",
         }
     }
 
     /// The arguments as a history has them.
     pub fn args(&self) -> Vec<Value> {
         match self {
-            Self::Read | Self::Sum | Self::Balance | Self::Take => vec![],
+            Self::Read | Self::Sum | Self::Balance | Self::Take(None) => vec![],
+            Self::Take(Some(ms)) => vec![seconds(*ms)],
+            Self::Offer(item, 0) => vec![Value::from(*item)],
+            Self::Offer(item, ms) => vec![Value::from(*item), seconds(*ms)],
             Self::Write(value) => vec![value.clone()],
             Self::Cas(expected, new) => vec![expected.clone(), new.clone()],
-            Self::Add(amount)
-            | Self::Deposit(amount)
-            | Self::Debit(amount)
-            | Self::Offer(amount) => {
+            Self::Add(amount) | Self::Deposit(amount) | Self::Debit(amount) => {
                 vec![Value::from(*amount)]
             }
             Self::Get(key) | Self::Delete(key) => vec![Value::from(key.as_str())],
@@ -195,9 +195,13 @@ impl Call {
             }
             Self::Read | Self::Write(_) | Self::Cas(..) | Self::Add(_) | Self::Sum => None,
             Self::Deposit(_) | Self::Debit(_) | Self::Balance => None,
-            Self::Offer(_) | Self::Take => None,
+            Self::Offer(..) | Self::Take(_) => None,
         }
     }
+}
+
+fn seconds(ms: u64) -> Value {
+    Value::from(ms as f64 / 1000.0)
 }
 
 /// The model of every recorded object; its state is the value of the object, or of one key of a map.
@@ -227,7 +231,7 @@ impl Model for RecordedObject {
             }
             Call::Debit(amount) if *amount > number => (state.clone(), Value::Bool(false)),
             Call::Debit(amount) => (Value::from(number.wrapping_sub(*amount)), Value::Bool(true)),
-            Call::Offer(_) | Call::Take => unreachable!("no history has a queue"),
+            Call::Offer(..) | Call::Take(_) => unreachable!("no history has a queue"),
         }
     }
 
@@ -237,7 +241,7 @@ impl Model for RecordedObject {
             Call::Cas(..) | Call::Debit(_) | Call::Delete(_) => reply == Some(&Value::Bool(false)),
             Call::Write(_) | Call::Put(..) | Call::Append(..) => false,
             Call::Add(_) | Call::Deposit(_) => false,
-            Call::Offer(_) | Call::Take => false,
+            Call::Offer(..) | Call::Take(_) => false,
         }
     }
 
@@ -248,7 +252,7 @@ impl Model for RecordedObject {
             Call::Delete(_) if reply == Some(&Value::Bool(false)) => Some(Value::Null),
             Call::Cas(..) | Call::Delete(_) | Call::Write(_) | Call::Put(..) => None,
             Call::Append(..) | Call::Add(_) | Call::Deposit(_) | Call::Debit(_) => None,
-            Call::Offer(_) | Call::Take => None,
+            Call::Offer(..) | Call::Take(_) => None,
         }
     }
 
@@ -258,7 +262,7 @@ impl Model for RecordedObject {
             Call::Delete(_) => Some(Value::Null),
             Call::Append(..) | Call::Add(_) | Call::Deposit(_) | Call::Debit(_) => None,
             Call::Read | Call::Get(_) | Call::Sum | Call::Balance => None,
-            Call::Offer(_) | Call::Take => None,
+            Call::Offer(..) | Call::Take(_) => None,
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Takers of a queue who wait: each is answered once, in the order in which they came, and nobody is forgotten.
+//! Takers of a queue who wait: each is answered once, in the order in which they came or when its time is over, and nobody is
+//! forgotten.
 //!
 //! A model of the queue replays the decided log, with the sessions that it ended, and says who must have been told what.
 //! It shares no code with the objects.
@@ -11,18 +12,24 @@ use std::collections::{BTreeMap, VecDeque};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueStep {
     /// A call offers an item.
-    Offer(CommandId, i64),
-    /// A call takes one, or waits for it.
-    Take(CommandId),
+    Offer(i64),
+    /// A call offers an item that comes at an agreed time.
+    OfferAt(i64, u64),
+    /// A call takes one, or waits for it, until an agreed time if it names one.
+    Take(CommandId, Option<u64>),
     /// A session is over.
     End(SessionId),
+    /// Agreed time has come so far.
+    Tick(u64),
 }
+
+type Told = BTreeMap<CommandId, Option<i64>>;
 
 /// What was told of takers.
 #[derive(Debug, Default)]
 pub struct Rendezvous {
-    /// What each taker was told, by a replica or a reply; the same each time.
-    told: BTreeMap<CommandId, i64>,
+    /// What each taker was told, by a replica or a reply; the same each time. `None` when its time was over.
+    told: Told,
 }
 
 impl Rendezvous {
@@ -30,13 +37,18 @@ impl Rendezvous {
     ///
     /// # Errors
     /// [`Property::Rendezvous`] when the taker was told something else before.
-    pub fn told(&mut self, id: CommandId, item: i64, by: Option<NodeId>) -> Result<(), Violation> {
+    pub fn told(
+        &mut self,
+        id: CommandId,
+        item: Option<i64>,
+        by: Option<NodeId>,
+    ) -> Result<(), Violation> {
         let first = *self.told.entry(id).or_insert(item);
         if first == item {
             return Ok(());
         }
         broken(format!(
-            "{id} was woken with {first} and then with {item} (by {by:?})"
+            "{id} was woken with {first:?} and then with {item:?} (by {by:?})"
         ))
     }
 
@@ -50,41 +62,68 @@ impl Rendezvous {
             match given.get(id) {
                 Some(right) if right == item => {}
                 Some(right) => {
-                    return broken(format!("{id} was told {item}, the log gives {right}"));
+                    return broken(format!("{id} was told {item:?}, the log gives {right:?}"));
                 }
-                None => return broken(format!("{id} was told {item} and waits in the log")),
+                None => return broken(format!("{id} was told {item:?} and waits in the log")),
             }
         }
         match given.iter().find(|(id, _)| !self.told.contains_key(id)) {
-            Some((id, item)) => broken(format!("the log gives {item} to {id}, which nobody told")),
+            Some((id, item)) => {
+                broken(format!("the log gives {item:?} to {id}, which nobody told"))
+            }
             None => Ok(()),
         }
     }
 }
 
+/// The queue as its documentation has it.
+#[derive(Debug, Default)]
+struct Queue {
+    items: VecDeque<i64>,
+    takers: VecDeque<(CommandId, Option<u64>)>,
+    /// Items to come, in the order in which they were offered.
+    later: Vec<(u64, i64)>,
+    given: Told,
+}
+
 /// What each taker gets.
-fn replay(log: impl IntoIterator<Item = QueueStep>) -> BTreeMap<CommandId, i64> {
-    let mut items: VecDeque<i64> = VecDeque::new();
-    let mut takers: VecDeque<CommandId> = VecDeque::new();
-    let mut given = BTreeMap::new();
+fn replay(log: impl IntoIterator<Item = QueueStep>) -> Told {
+    let mut queue = Queue::default();
     for step in log {
         match step {
-            QueueStep::Offer(_, item) => match takers.pop_front() {
-                Some(taker) => {
-                    given.insert(taker, item);
-                }
-                None => items.push_back(item),
+            QueueStep::Offer(item) => queue.offer(item),
+            QueueStep::OfferAt(item, at) => queue.later.push((at, item)),
+            QueueStep::Take(id, until) => match queue.items.pop_front() {
+                Some(item) => drop(queue.given.insert(id, Some(item))),
+                None => queue.takers.push_back((id, until)),
             },
-            QueueStep::Take(id) => match items.pop_front() {
-                Some(item) => {
-                    given.insert(id, item);
-                }
-                None => takers.push_back(id),
-            },
-            QueueStep::End(session) => takers.retain(|taker| taker.session != session),
+            QueueStep::End(session) => queue.takers.retain(|(taker, _)| taker.session != session),
+            QueueStep::Tick(now) => queue.tick(now),
         }
     }
-    given
+    queue.given
+}
+
+impl Queue {
+    fn offer(&mut self, item: i64) {
+        match self.takers.pop_front() {
+            Some((taker, _)) => drop(self.given.insert(taker, Some(item))),
+            None => self.items.push_back(item),
+        }
+    }
+
+    /// Who has waited too long goes before an item comes that is due as well.
+    fn tick(&mut self, now: u64) {
+        let is_over = |until: &Option<u64>| until.is_some_and(|until| until <= now);
+        let over = self.takers.iter().filter(|(_, until)| is_over(until));
+        self.given.extend(over.map(|(taker, _)| (*taker, None)));
+        self.takers.retain(|(_, until)| !is_over(until));
+        self.later.sort_by_key(|(at, _)| *at);
+        while self.later.first().is_some_and(|(at, _)| *at <= now) {
+            let (_, item) = self.later.remove(0);
+            self.offer(item);
+        }
+    }
 }
 
 fn broken(detail: String) -> Result<(), Violation> {
@@ -104,19 +143,50 @@ mod tests {
 
     fn log() -> [QueueStep; 6] {
         [
-            QueueStep::Take(id(1)),
-            QueueStep::Take(id(2)),
-            QueueStep::Take(id(3)),
+            QueueStep::Take(id(1), None),
+            QueueStep::Take(id(2), None),
+            QueueStep::Take(id(3), Some(99)),
             QueueStep::End(SessionId(2)),
-            QueueStep::Offer(id(9), 70),
-            QueueStep::Offer(id(9), 80),
+            QueueStep::Offer(70),
+            QueueStep::Offer(80),
         ]
+    }
+
+    #[test]
+    fn who_waited_too_long_and_items_that_come_later_pass_in_agreed_time_only() {
+        let log = [
+            QueueStep::Take(id(1), Some(10)),
+            QueueStep::Take(id(2), Some(30)),
+            QueueStep::Tick(9),
+            QueueStep::OfferAt(80, 21),
+            QueueStep::OfferAt(70, 20),
+            QueueStep::Tick(19),
+            QueueStep::Tick(25),
+            QueueStep::Take(id(3), None),
+        ];
+        let told = |pairs: &[(u64, Option<i64>)]| {
+            let mut told = Rendezvous::default();
+            for (session, item) in pairs {
+                told.told(id(*session), *item, None).unwrap();
+            }
+            told
+        };
+        let right = [(1, None), (2, Some(70)), (3, Some(80))];
+        told(&right).check(log).unwrap();
+        let early = [(1, None), (2, None), (3, Some(70))];
+        assert!(told(&early).check(log).is_err());
+        assert!(
+            told(&right[1..]).check(log).is_err(),
+            "nobody told the first"
+        );
+        let late = [(1, Some(70)), (2, Some(80))];
+        assert!(told(&late).check(log).is_err());
     }
 
     fn told(pairs: &[(u64, i64)]) -> Rendezvous {
         let mut told = Rendezvous::default();
         for (session, item) in pairs {
-            told.told(id(*session), *item, None).unwrap();
+            told.told(id(*session), Some(*item), None).unwrap();
         }
         told
     }
@@ -143,6 +213,6 @@ mod tests {
             told(&[(1, 70)]).check(log()).is_err(),
             "nobody told the third"
         );
-        assert!(told(&[(1, 70)]).told(id(1), 80, None).is_err());
+        assert!(told(&[(1, 70)]).told(id(1), Some(80), None).is_err());
     }
 }

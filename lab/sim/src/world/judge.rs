@@ -3,6 +3,7 @@
 //! The world tells it each event once; the first broken property ends the run. It reads messages and batches, and trusts
 //! no status of the code under test but for sizes.
 
+mod agreed_time;
 mod group;
 mod replies;
 mod resets;
@@ -64,7 +65,12 @@ impl Open {
 
     /// Whether it waits for an item of the queue.
     pub(super) fn takes(&self) -> bool {
-        self.drawn.call == Call::Take
+        matches!(self.drawn.call, Call::Take(_))
+    }
+
+    /// Whether it does for as long as it takes.
+    pub(super) fn takes_patiently(&self) -> bool {
+        self.drawn.call == Call::Take(None)
     }
 
     /// Whether a lease's answer is enough for it.
@@ -402,22 +408,6 @@ impl Judge {
         Ok(())
     }
 
-    /// Agreed time is the same on all replicas and rises from slot to slot.
-    fn stamped(&mut self, node: NodeId, slot: Slot, stamp: Stamp) -> Judged {
-        let before = self.stamps.range(..slot).next_back();
-        let rises = before.is_none_or(|(_, known)| known.wall < stamp.wall);
-        let first = *self.stamps.entry(slot).or_insert(stamp);
-        if first == stamp && rises {
-            return Ok(());
-        }
-        broken(
-            Property::LogWitness,
-            format!(
-                "{node} executes {slot} at {stamp:?}, first it was {first:?}; it rises: {rises}"
-            ),
-        )
-    }
-
     /// `node` holds the state after `slot`, from a snapshot.
     pub(super) fn moved(&mut self, node: NodeId, slot: Slot) {
         let place = (slot > Slot::ZERO).then_some(Place {
@@ -446,8 +436,8 @@ impl Judge {
         self.payloads.insert(key, drawn.call.clone());
         self.operations += 1;
         let number = self.operations;
-        // A taker's answer is owed once there is an item: `feed_takers`.
-        if drawn.call != Call::Take {
+        // A taker's answer is owed once there is an item, or its time is over: `feed_takers`.
+        if !matches!(drawn.call, Call::Take(_)) {
             self.liveness.invoked(now.0, client, number);
         }
         let name = workload::OBJECTS[drawn.object.0 as usize].0;

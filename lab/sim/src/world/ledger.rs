@@ -122,6 +122,7 @@ impl Ledger {
             }
             Body::Lead { ballot } if *ballot > self.lead.0 => self.lead = (*ballot, slot),
             Body::Lead { .. }
+            | Body::Tick
             | Body::Read { .. }
             | Body::Checkpoint
             | Body::Died { .. }

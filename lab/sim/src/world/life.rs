@@ -509,5 +509,6 @@ fn recover(
         core: snapshot.core,
         digest,
         bytes,
+        due: objects.due_news().flatten(),
     }
 }

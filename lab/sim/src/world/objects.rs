@@ -11,7 +11,7 @@ use quorate_ordering::ReadId;
 use quorate_replica::SnapshotCore;
 use quorate_types::{
     Call, CallPlace, CommandId, ObjectId, ObjectSpec, Outcome, SessionId, Slot, SlotResults, Stamp,
-    Step, StepRef, StepResult,
+    Step, StepRef, StepResult, Wall,
 };
 use std::collections::{BTreeSet, VecDeque};
 
@@ -140,6 +140,8 @@ enum Host {
 pub(super) struct Objects {
     specs: Vec<ObjectSpec>,
     objects: LiveObjects,
+    /// What was told of when they have something to do.
+    due: Option<Wall>,
     queue: VecDeque<Work>,
     host: Host,
     /// The call that ended the last host, and how many in a row.
@@ -158,6 +160,7 @@ impl Objects {
         Objects {
             specs: specs.to_vec(),
             objects: fresh(specs),
+            due: None,
             queue: VecDeque::new(),
             host: Host::Up,
             deaths: None,
@@ -375,6 +378,18 @@ impl Objects {
                 None => Done::RestoreFailed { slot: core.slot },
             },
         })
+    }
+
+    /// When the objects have something to do first.
+    pub(super) fn next_due(&self) -> Option<Wall> {
+        self.objects.next_due()
+    }
+
+    /// What is to be told of that: nothing where it is as it was.
+    pub(super) fn due_news(&mut self) -> Option<Option<Wall>> {
+        let due = self.next_due();
+        let is_news = std::mem::replace(&mut self.due, due) != due;
+        is_news.then_some(due)
     }
 
     /// The encoded state of each object.

@@ -20,7 +20,10 @@ use quorate_any::paxos::Message;
 use quorate_ordering::{Lane, Ordering, Role};
 use quorate_replica::{Input, Output, PeerMessage, ReplicaMessage};
 use quorate_storage::StorageError;
-use quorate_types::{CallPlace, ConnectionId, Digest, Duration, NodeId, NodeSet, Slot, ToClient};
+use quorate_types::{
+    CallPlace, ConnectionId, Digest, Duration, NodeId, NodeSet, Outcome, Slot, SlotResults, Step,
+    ToClient,
+};
 use quorate_wire::{Snapshot, put_peer};
 
 /// A node that stopped for its disk is started again after this.
@@ -383,6 +386,27 @@ impl World {
         }
     }
 
+    /// Counts the calls that did not wait in vain, and those that did.
+    fn note_woken(&mut self, steps: &[Step], results: &SlotResults) {
+        for answer in &results.answers {
+            let by = steps.iter().find(|step| step.index() == answer.by);
+            let is_tick = matches!(by, Some(Step::Tick { .. }));
+            let row = match &answer.outcome {
+                Outcome::Raised(_) => Row::TimeOver,
+                Outcome::Returned(_) if is_tick => Row::TimerRan,
+                Outcome::Returned(_) | Outcome::Skipped => Row::Woken,
+            };
+            self.exercised(row);
+        }
+    }
+
+    /// Tells a replica when its objects have something to do first, if that has changed.
+    fn tell_due(&mut self, id: NodeId) {
+        if let Some(at) = self.running(id).objects.due_news() {
+            self.hand_in(id, Input::Due { at });
+        }
+    }
+
     fn take_done(&mut self, id: NodeId, done: Done) {
         match done {
             Done::Executed {
@@ -397,7 +421,9 @@ impl World {
                 });
                 let judged = self.judge.executed(id, slot, stamp, &steps, &results);
                 self.judged(judged);
+                self.note_woken(&steps, &results);
                 self.answer_otherwise(id, slot, &steps, &mut results);
+                self.tell_due(id);
                 self.hand_in(id, Input::Executed { slot, results });
             }
             Done::Queried { read, outcome } => self.hand_in(id, Input::Queried { read, outcome }),
@@ -419,6 +445,7 @@ impl World {
                 self.judge.moved(id, core.slot);
                 self.watch_installed(id, core.slot);
                 self.wrong_is_replaced(id, core.slot);
+                self.tell_due(id);
                 self.hand_in(
                     id,
                     Input::Installed {

@@ -86,6 +86,9 @@ rows! {
     PoisonInReplay 2 "another host dies at a call that was answered";
     SkipRefused 10 "operator told why a call is not skipped";
     SkipForced 5 "operator has a call skipped that not all have reported";
+    Woken 3000 "call that waited answered by another one";
+    TimeOver 100 "call that waited until its time was over";
+    TimerRan 500 "call that waited answered by a timer";
     Left 10 "node leaves in good order";
     LeaderLeft 5 "leader leaves in good order";
     Diverged 2 "objects of a replica found to differ";

@@ -24,6 +24,9 @@ const DARK: Duration = Duration::from_millis(300);
 /// Within this all nodes that run have executed the same.
 const CONVERGED_WITHIN: Duration = Duration::from_millis(20_000);
 
+/// Whatever is due in agreed time has happened so long after the newest stamp that is known: takers wait for less.
+const PATIENCE: Duration = Duration::from_millis(6_000);
+
 /// A deadline that only a broken promise reaches.
 const NEVER: Duration = Duration::from_millis(3_600_000);
 
@@ -130,22 +133,33 @@ impl World {
         self.clients.values().all(|client| client.open.is_empty())
     }
 
-    /// Nobody works any more: offers items until all takers have one.
+    /// Nobody works any more: waits until the time of the takers that named one is over, and offers items to the others.
     fn feed_takers(&mut self, since: Moment) {
         let mut waiters = self.clients.iter().filter(|(_, client)| client.is_waiter);
         if !waiters.clone().any(|(_, client)| client.takes() > 0) {
             return;
         }
-        if self.now.since(since) > CONVERGED_WITHIN {
-            let detail = "takers wait for ever though items are offered".to_owned();
-            return self.blame(Property::Rendezvous, detail);
+        if self.is_overdue(since) {
+            let detail = "takers wait for ever though their time is over or items are offered";
+            return self.blame(Property::Rendezvous, detail.to_owned());
+        }
+        let mut open = waiters.clone().flat_map(|(_, client)| client.open.values());
+        if open.any(|open| open.takes() && !open.takes_patiently()) {
+            return;
         }
         let free = waiters.find(|(_, client)| client.open.len() == client.takes());
         if let Some(number) = free.map(|(number, _)| *number) {
             let client = self.clients.get_mut(&number).expect("found above");
-            let drawn = client.workload.draw_offer();
+            let drawn = client.workload.draw_offer(0);
             self.begin(number, drawn, NEVER);
         }
+    }
+
+    /// Whether everything that was begun must have ended. Agreed time may have been ahead: then what is due waits for the clocks.
+    fn is_overdue(&self, since: Moment) -> bool {
+        let walls = self.nodes.values().map(|node| node.clock.wall(self.now));
+        let due = self.judge.agreed_time().0 + PATIENCE.0;
+        self.now.since(since) > CONVERGED_WITHIN && walls.min().is_some_and(|wall| wall.0 > due)
     }
 
     /// All nodes lose power at once; in memory mode nobody does, for nothing would be left.
@@ -244,7 +258,7 @@ impl World {
             self.compare(&states);
             self.note_poison();
             self.stage = Stage::Over;
-        } else if self.now.since(since) > CONVERGED_WITHIN {
+        } else if self.is_overdue(since) {
             let detail = format!(
                 "nodes do not come to {last}: (node, decided, executed, digest) {states:?}; \
                  submitted and neither decided nor refused: {unsettled:?}; objects differ: {must_heal}"

@@ -122,6 +122,7 @@ fn source(input: &Input<AnyMessage>) -> Source {
         Input::Persisted { .. } | Input::Storage { .. } => Source::Disk,
         Input::Executed { .. }
         | Input::Queried { .. }
+        | Input::Due { .. }
         | Input::SnapshotTaken { .. }
         | Input::SnapshotFailed { .. }
         | Input::Installed { .. }

@@ -24,6 +24,9 @@ pub(super) const RECORDED: usize = 4;
 /// The last one: clients that wait call it, and no others.
 pub(super) const QUEUE: ObjectId = ObjectId(RECORDED as u32);
 
+/// Takers wait for less, and items come earlier.
+const PATIENCE_MS: u64 = 3_000;
+
 /// Calls of one client that may wait at once.
 const TAKES_MAX: usize = 3;
 
@@ -117,22 +120,30 @@ impl Workload {
     /// The next operation of a client that waits, of whose calls so many do so already.
     pub(super) fn draw_waiting(&mut self, waiting: usize) -> Drawn {
         if waiting < TAKES_MAX && self.random.chance(500) {
+            let timeout = self
+                .random
+                .chance(400)
+                .then(|| self.random.below(PATIENCE_MS));
             return Drawn {
                 object: QUEUE,
-                call: Call::Take,
+                call: Call::Take(timeout),
                 level: None,
             };
         }
-        self.draw_offer()
+        let delay = match self.random.below(4) {
+            0 => self.random.below(PATIENCE_MS),
+            _ => 0,
+        };
+        self.draw_offer(delay)
     }
 
-    /// An item for whoever waits.
-    pub(super) fn draw_offer(&mut self) -> Drawn {
+    /// An item for whoever waits when so many milliseconds have passed.
+    pub(super) fn draw_offer(&mut self, delay_ms: u64) -> Drawn {
         self.written += 1;
         let item = self.client * 1_000_000 + self.written;
         Drawn {
             object: QUEUE,
-            call: Call::Offer(item as i64),
+            call: Call::Offer(item as i64, delay_ms),
             level: None,
         }
     }
@@ -199,7 +210,10 @@ fn value_of(json: &Json) -> Value {
     match json {
         Json::Null => Value::Null,
         Json::Bool(truth) => Value::Bool(*truth),
-        Json::Number(number) => Value::Int(number.as_i64().expect("the workload writes integers")),
+        Json::Number(number) => match number.as_i64() {
+            Some(integer) => Value::Int(integer),
+            None => Value::Float(number.as_f64().expect("a number of seconds")),
+        },
         Json::String(text) => Value::Text(text.clone()),
         Json::Array(_) | Json::Object(_) => unreachable!("the workload writes plain values"),
     }
@@ -217,7 +231,13 @@ pub(super) fn result(call: &Call, outcome: &Outcome) -> Json {
             Ok(other) => json!({"unexpected": other.kind_name()}),
             Err(error) => json!({"undecodable": error.to_string()}),
         },
+        (Call::Take(Some(_)), Outcome::Raised(bytes)) if is_empty(bytes) => Json::Null,
         (_, Outcome::Raised(bytes)) => json!({"raised": format!("{bytes:?}")}),
         (_, Outcome::Skipped) => json!({"skipped": true}),
     }
+}
+
+/// Whether a taker was told that its time is over.
+fn is_empty(raised: &[u8]) -> bool {
+    value::Raised::decode(raised).is_ok_and(|raised| raised.class == "_queue.Empty")
 }

@@ -1,12 +1,14 @@
 //! Steps of a slot: calls, which may park, and what objects do when a session is over.
 
-use super::Server;
-use crate::frames::{DONE, FrameBody, PARKED, STEP_CALL, STEP_END, STEP_END_UNTOLD};
+use super::{OUT_OF_MEMORY, Server};
+use crate::frames::{
+    DONE, FrameBody, PARKED, STEP_CALL, STEP_END, STEP_END_UNTOLD, STEP_TICK, STEP_TICK_UNTOLD,
+};
 use crate::turn::{self, MethodRun, Parked};
 use crate::{hooks, steps};
-use pyo3::exceptions::PyConnectionError;
+use pyo3::exceptions::{PyConnectionError, PyMemoryError};
 use pyo3::prelude::*;
-use quorate_types::{CallPlace, CommandId, SessionId, Slot};
+use quorate_types::{CallPlace, CommandId, SessionId, Slot, Wall};
 
 /// What an object does then, if its class has it. Callers cannot name it.
 const ON_SESSION_END: &str = "on_session_end";
@@ -16,29 +18,34 @@ impl<'py> Server<'py> {
     #[inline]
     pub(super) fn step(&mut self, body: &mut FrameBody<'_>, index: u32) -> PyResult<Option<u32>> {
         let kind = body.bytes(1)?[0];
-        let session = SessionId(body.u64()?);
         let slot = Slot(self.slot);
         let place = CallPlace { slot, index };
         match kind {
             STEP_CALL => {
+                let session = SessionId(body.u64()?);
                 let sequence = body.u64()?;
                 let object = body.u32()?;
                 let length = body.u32()? as usize;
                 let payload = body.bytes(length)?;
-                turn::begin(object, Some(CommandId { session, sequence }), place);
+                let caller = Some(CommandId { session, sequence });
+                turn::begin(object, caller, place, Wall(self.wall_ns));
                 self.activity.begin(self.slot, index, object);
                 let is_spent = self.is_spent_by(object, payload)?;
                 let run = turn::end();
                 Ok((!is_spent).then(|| 1 + self.append_answers(run)))
             }
-            STEP_END | STEP_END_UNTOLD => self.end_session(session, place, kind == STEP_END),
+            STEP_END | STEP_END_UNTOLD => {
+                let session = SessionId(body.u64()?);
+                self.end_session(session, place, kind == STEP_END)
+            }
+            STEP_TICK | STEP_TICK_UNTOLD => self.tick(place, kind == STEP_TICK),
             unknown => Err(PyConnectionError::new_err(format!(
                 "the node sent a step of unknown kind {unknown}: it speaks another protocol version"
             ))),
         }
     }
 
-    fn append_answers(&mut self, run: Option<MethodRun>) -> u32 {
+    pub(super) fn append_answers(&mut self, run: Option<MethodRun>) -> u32 {
         run.map_or(0, |run| {
             self.outbox.0.extend_from_slice(&run.answers);
             run.answered
@@ -67,6 +74,7 @@ impl<'py> Server<'py> {
         is_told: bool,
     ) -> PyResult<Option<u32>> {
         let known = turn::session_ended(session);
+        let start = self.outbox.0.len();
         self.outbox.0.push(DONE);
         let mut entries = 1;
         for object in known.into_iter().filter(|_| is_told) {
@@ -76,13 +84,14 @@ impl<'py> Server<'py> {
             let Ok(hook) = target.get_type().getattr(ON_SESSION_END) else {
                 continue;
             };
-            turn::begin(object, None, place);
+            turn::begin(object, None, place, Wall(self.wall_ns));
             self.activity.begin(place.slot.0, place.index, object);
-            let answer = self.outbox.0.len();
-            let is_spent = self.run_hook(object, &hook, &target, session)?;
+            let run = || hook.call1((&target, session.0)).map(drop);
+            let is_spent = self.run_uncalled(object, ON_SESSION_END, run)?;
             let run = turn::end();
             if is_spent {
-                self.spent(answer, object, ON_SESSION_END)?;
+                self.outbox.0.truncate(start);
+                self.spent(start, object, ON_SESSION_END)?;
                 return Ok(None);
             }
             entries += self.append_answers(run);
@@ -90,22 +99,26 @@ impl<'py> Server<'py> {
         Ok(Some(entries))
     }
 
-    /// Runs it within the budget; what it raises goes to the log, because no caller waits for it.
-    fn run_hook(
+    /// Runs what nobody calls within the budget; what it raises goes to the log, because no caller waits for it.
+    pub(super) fn run_uncalled(
         &mut self,
         object: u32,
-        hook: &Bound<'py, PyAny>,
-        target: &Bound<'py, PyAny>,
-        session: SessionId,
+        method: &str,
+        run: impl FnOnce() -> PyResult<()>,
     ) -> PyResult<bool> {
         steps::begin(self.budget_of(object));
-        let ended = hook.call1((target, session.0));
+        let ended = run();
         let is_spent = steps::end();
-        if let Err(error) = ended
-            && !is_spent
-        {
-            let error = error.into_value(target.py());
-            self.host.call_method1("hook_raised", (object, error))?;
+        match ended {
+            Err(error) if !is_spent => {
+                if error.is_instance_of::<PyMemoryError>(self.host.py()) {
+                    std::process::exit(OUT_OF_MEMORY);
+                }
+                let error = error.into_value(self.host.py());
+                self.host
+                    .call_method1("hook_raised", (object, method, error))?;
+            }
+            Ok(()) | Err(_) => {}
         }
         Ok(is_spent)
     }

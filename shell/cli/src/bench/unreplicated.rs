@@ -322,6 +322,7 @@ impl Server {
             HostEvent::Imaged { .. }
             | HostEvent::ImageFailed { .. }
             | HostEvent::Restored { .. }
+            | HostEvent::Due { .. }
             | HostEvent::RestoreFailed { .. }
             | HostEvent::Up
             | HostEvent::Hanging { .. } => {}

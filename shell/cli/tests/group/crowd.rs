@@ -209,7 +209,10 @@ fn a_node_without_a_free_descriptor_begins_its_next_segment_and_then_refuses_cal
         limit_files(node, "1024");
         has_begun
     });
-    assert!(has_begun, "a prepared segment is begun without a descriptor");
+    assert!(
+        has_begun,
+        "a prepared segment is begun without a descriptor"
+    );
     until_taken();
     assert_eq!(pid(&group.leader()), node, "it never ended");
 }

@@ -1,19 +1,21 @@
 //! `rust:queue`: values that wait for takers, and takers that wait for values, both first come, first served.
 
 use crate::arguments::{
-    Arguments, CallView, Mistake, raised, returned_int, returned_none, unknown_method,
+    Arguments, CallView, Mistake, raised, raised_as, returned_int, returned_none, unknown_method,
 };
-use crate::live::overloaded;
+use crate::live::{overloaded, too_many_timers};
 use crate::object::{Environment, FrozenState, Object, RestoreError};
 use crate::turn::{Ending, Turn};
 use bytes::{Buf, BufMut, Bytes};
 use quorate_types::zoo::{Plant, planted};
-use quorate_types::{CommandId, Outcome, SessionId};
+use quorate_types::{CommandId, Deadline, Duration, Outcome, SessionId};
 use std::collections::VecDeque;
 
-/// A queue without a bound. `put(item)` never waits; `get()` waits for an item; `qsize()` says how many there are.
+/// A queue without a bound. `put(item, delay=None)` never waits; with a delay in seconds the item comes that much later.
+/// `get(timeout=None)` waits for an item, at most so many seconds, and then raises `queue.Empty`. `qsize()` says how many
+/// items there are.
 ///
-/// Invariant: one of both lines is empty.
+/// Invariant: one of both lines is empty, but for takers who wait no more.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct WaitingQueue {
     items: VecDeque<Bytes>,
@@ -21,17 +23,31 @@ pub struct WaitingQueue {
 }
 
 impl WaitingQueue {
-    /// The first taker that still waits gets it.
-    fn put(&mut self, mut arguments: Arguments<'_>, turn: &mut Turn<'_>) -> Result<(), Mistake> {
+    fn put(
+        &mut self,
+        mut arguments: Arguments<'_>,
+        turn: &mut Turn<'_>,
+    ) -> Result<Outcome, Mistake> {
         let item = arguments.value("item")?;
+        let delay = arguments.seconds("delay")?;
         arguments.finish()?;
+        let Some(delay) = delay.filter(|delay| *delay > Duration::ZERO) else {
+            self.offer(item, turn);
+            return Ok(returned_none());
+        };
+        let at = turn.after(delay);
+        let set = turn.set_timer(at, Duration::ZERO, item);
+        Ok(set.map_or_else(too_many_timers, |_| returned_none()))
+    }
+
+    /// The first taker that still waits gets it.
+    fn offer(&mut self, item: Bytes, turn: &mut Turn<'_>) {
         while let Some(taker) = self.next_taker() {
             if turn.answer(taker, Outcome::Returned(item.clone())) {
-                return Ok(());
+                return;
             }
         }
         self.items.push_back(item);
-        Ok(())
     }
 
     fn next_taker(&mut self) -> Option<CommandId> {
@@ -46,18 +62,29 @@ impl WaitingQueue {
         mut arguments: Arguments<'_>,
         turn: &mut Turn<'_>,
     ) -> Result<Ending, Mistake> {
+        let timeout = arguments.seconds("timeout")?;
         arguments.finish()?;
         if let Some(item) = self.items.pop_front() {
             return Ok(Ending::Now(Outcome::Returned(item)));
         }
-        match turn.caller() {
-            Some(caller) if turn.has_room() => {
-                self.takers.push_back(caller);
-                Ok(Ending::Parked)
-            }
-            Some(_) | None => Ok(Ending::Now(overloaded())),
+        let Some(caller) = turn.caller().filter(|_| turn.has_room()) else {
+            return Ok(Ending::Now(overloaded()));
+        };
+        // Those whose time is over stay in line until they are in the majority.
+        if self.takers.len() > 2 * turn.parked() {
+            self.takers.retain(|taker| turn.is_parked(*taker));
         }
+        self.takers.push_back(caller);
+        let deadline = timeout.map(|timeout| Deadline {
+            at: turn.after(timeout),
+            otherwise: empty(),
+        });
+        Ok(deadline.map_or(Ending::Parked, Ending::ParkedUntil))
     }
+}
+
+fn empty() -> Outcome {
+    raised_as("_queue.Empty".to_owned(), String::new())
 }
 
 impl Object for WaitingQueue {
@@ -67,9 +94,7 @@ impl Object for WaitingQueue {
 
     fn run(&mut self, call: CallView<'_>, env: &Environment, turn: &mut Turn<'_>) -> Ending {
         let ended = match call.method {
-            "put" => self
-                .put(call.arguments, turn)
-                .map(|()| Ending::Now(returned_none())),
+            "put" => self.put(call.arguments, turn).map(Ending::Now),
             "get" => self.get(call.arguments, turn),
             _ => Ok(Ending::Now(self.apply(call, env))),
         };
@@ -78,6 +103,10 @@ impl Object for WaitingQueue {
 
     fn session_ended(&mut self, session: SessionId, _env: &Environment, _turn: &mut Turn<'_>) {
         self.takers.retain(|taker| taker.session != session);
+    }
+
+    fn timer(&mut self, payload: &[u8], _env: &Environment, turn: &mut Turn<'_>) {
+        self.offer(Bytes::copy_from_slice(payload), turn);
     }
 
     fn read(&self, mut call: CallView<'_>) -> Outcome {
@@ -138,8 +167,9 @@ mod tests {
     use crate::arguments::call_payload;
     use crate::live::{LiveObject, LiveObjects};
     use quorate_types::{
-        CallRef, ObjectId, SessionEnd, Slot, SlotResults, Stamp, StepRef, StepResult,
+        CallRef, ObjectId, SessionEnd, Slot, SlotResults, Stamp, StepRef, StepResult, Wall,
     };
+    use quorate_wire::value::Value;
 
     const QUEUE: ObjectId = ObjectId(0);
 
@@ -155,6 +185,21 @@ mod tests {
         }
     }
 
+    /// The slot of this number has this time in milliseconds too.
+    fn stamp(slot: u64) -> Stamp {
+        let wall = Wall(slot * 1_000_000);
+        Stamp { wall, entropy: 0 }
+    }
+
+    fn tick(objects: &mut LiveObjects, slot: u64) -> Vec<(CommandId, Outcome)> {
+        let mut results = SlotResults::default();
+        let step = StepRef::Tick { index: 0 };
+        objects.step(Slot(slot), stamp(slot), step, &mut results);
+        assert_eq!(results.steps, [StepResult::Done]);
+        let answers = results.answers.into_iter();
+        answers.map(|answer| (answer.id, answer.outcome)).collect()
+    }
+
     /// Executes one call in a slot of its own.
     fn call(objects: &mut LiveObjects, slot: u64, id: CommandId, payload: &Bytes) -> SlotResults {
         let mut results = SlotResults::default();
@@ -165,8 +210,86 @@ mod tests {
             payload,
         };
         let step = StepRef::Call(call);
-        objects.step(Slot(slot), Stamp::default(), step, &mut results);
+        objects.step(Slot(slot), stamp(slot), step, &mut results);
         results
+    }
+
+    fn with_seconds(method: &str, mut arguments: Vec<Value>, seconds: f64) -> Bytes {
+        arguments.push(Value::Float(seconds));
+        quorate_wire::value::call::encode(method, &arguments, &[]).unwrap()
+    }
+
+    /// Both go through an image.
+    fn moved(objects: &mut LiveObjects) {
+        let image = objects.get(QUEUE).unwrap().snapshot()().whole();
+        let mut copy = LiveObject::new(Box::new(WaitingQueue::default()));
+        copy.restore(&image).unwrap();
+        objects.insert(QUEUE, copy);
+    }
+
+    #[test]
+    fn takers_wait_for_as_long_as_they_said_by_agreed_time() {
+        let mut objects = objects();
+        for (session, seconds) in [(1, 0.3), (2, 0.1), (3, 9.0)] {
+            let get = with_seconds("get", Vec::new(), seconds);
+            call(&mut objects, session, id(session, 1), &get);
+        }
+        moved(&mut objects);
+        assert_eq!(objects.next_due(), Some(stamp(102).wall));
+        assert_eq!(tick(&mut objects, 101), []);
+        assert_eq!(
+            tick(&mut objects, 400),
+            [(id(2, 1), empty()), (id(1, 1), empty())]
+        );
+        assert_eq!(objects.parked(), 1);
+        let results = call(&mut objects, 401, id(9, 1), &put(5));
+        assert_eq!(results.answers[0].id, id(3, 1), "who gave up gets nothing");
+        assert_eq!(objects.next_due(), None);
+    }
+
+    #[test]
+    fn a_delayed_item_comes_when_its_time_has_come() {
+        let mut objects = objects();
+        call(&mut objects, 1, id(1, 1), &get());
+        for (slot, item, seconds) in [(2, 70, 0.5), (3, 80, 0.1)] {
+            let put = with_seconds("put", vec![Value::Int(item)], seconds);
+            let results = call(&mut objects, slot, id(9, slot), &put);
+            assert_eq!(results.steps, [StepResult::Answered(returned_none())]);
+        }
+        moved(&mut objects);
+        assert_eq!(tick(&mut objects, 102), []);
+        assert_eq!(tick(&mut objects, 103), [(id(1, 1), returned_int(80))]);
+        assert_eq!(tick(&mut objects, 502), []);
+        let results = call(&mut objects, 503, id(2, 1), &get());
+        assert_eq!(results.steps, [StepResult::Answered(returned_int(70))]);
+    }
+
+    #[test]
+    fn who_gave_up_takes_no_place_for_ever() {
+        let mut objects = objects();
+        call(&mut objects, 1, id(1, 1), &get());
+        let mut most = 0;
+        for slot in 2..200 {
+            let get = with_seconds("get", Vec::new(), 0.0);
+            call(&mut objects, slot, id(2, slot), &get);
+            assert_eq!(tick(&mut objects, slot).len(), 1);
+            most = most.max(objects.get(QUEUE).unwrap().snapshot()().whole().len());
+        }
+        assert!(most < 300, "{most} bytes");
+    }
+
+    #[test]
+    fn times_that_are_none_are_refused() {
+        let mut objects = objects();
+        for seconds in [-1.0, f64::NAN, f64::INFINITY] {
+            let get = with_seconds("get", Vec::new(), seconds);
+            let results = call(&mut objects, 1, id(1, 1), &get);
+            assert!(matches!(
+                &results.steps[..],
+                [StepResult::Answered(Outcome::Raised(_))]
+            ));
+        }
+        assert_eq!(objects.parked(), 0);
     }
 
     fn put(item: i64) -> Bytes {

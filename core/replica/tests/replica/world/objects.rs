@@ -3,7 +3,8 @@
 use super::Message;
 use quorate_replica::{Input, Output, Recovered, ReplicaMessage, SnapshotCore};
 use quorate_types::{
-    Call, CommandId, Digest, LaterAnswer, Outcome, Slot, SlotResults, Step, StepResult, Value,
+    Call, CommandId, Digest, LaterAnswer, Outcome, Slot, SlotResults, Stamp, Step, StepResult,
+    Value, Wall,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -17,9 +18,13 @@ pub(crate) struct Objects {
     pub(crate) executed: BTreeSet<CommandId>,
     /// Calls `park` that no call `wake` has answered.
     pub(crate) parked: VecDeque<CommandId>,
+    /// The agreed times of ticks.
+    pub(crate) ticks: Vec<Wall>,
+    /// After a tick as much is due as before.
+    pub(crate) is_never_done: bool,
     inputs: VecDeque<Input<Message>>,
     /// Slots that wait for their execution, while the host is dead.
-    work: VecDeque<(Slot, Vec<Step>)>,
+    work: VecDeque<(Slot, Stamp, Vec<Step>)>,
     /// Slots whose state is to be frozen once the host executes again.
     freezes: VecDeque<Slot>,
     skipped: BTreeSet<(Slot, u32)>,
@@ -57,6 +62,7 @@ impl Image {
     /// The image as a restarted node finds it.
     pub(crate) fn recovered(&self) -> Recovered {
         Recovered {
+            due: None,
             core: self.core.clone(),
             digest: digest(self.state),
             bytes: IMAGE_BYTES,
@@ -91,8 +97,8 @@ impl Objects {
 
     pub(crate) fn perform(&mut self, output: Output<Message>) {
         match output {
-            Output::Execute { slot, steps, .. } => {
-                self.work.push_back((slot, steps.to_vec()));
+            Output::Execute { slot, stamp, steps } => {
+                self.work.push_back((slot, stamp, steps.to_vec()));
                 self.work_on();
             }
             Output::Skip { slot, index } => {
@@ -160,7 +166,7 @@ impl Objects {
 
     fn work_upto_death(&mut self) {
         while self.died_at.is_none()
-            && let Some((slot, steps)) = self.work.pop_front()
+            && let Some((slot, stamp, steps)) = self.work.pop_front()
         {
             while let Some(&freeze) = self.freezes.front()
                 && freeze < slot
@@ -177,7 +183,7 @@ impl Objects {
             if let Some(call) = steps.iter().filter_map(Step::call).find(kills) {
                 let index = call.index;
                 self.died_at = Some((slot, index));
-                self.work.push_front((slot, steps));
+                self.work.push_front((slot, stamp, steps));
                 self.inputs.push_back(Input::Host { is_up: false });
                 self.inputs.push_back(Input::HostDied { slot, index });
                 return;
@@ -196,6 +202,13 @@ impl Objects {
                     Step::Call(call) => StepResult::Answered(self.call(call.id, &call.payload)),
                     Step::End(end) => {
                         self.parked.retain(|id| id.session != end.session);
+                        StepResult::Done
+                    }
+                    Step::Tick { .. } => {
+                        self.ticks.push(stamp.wall);
+                        if !self.is_never_done {
+                            self.inputs.push_back(Input::Due { at: None });
+                        }
                         StepResult::Done
                     }
                 };

@@ -6,7 +6,8 @@ use super::{Judge, Judged, broken, reply_hash};
 use crate::checkers::Property;
 use crate::checkers::recorded::Call;
 use crate::checkers::rendezvous::QueueStep;
-use quorate_types::{CommandId, NodeId, Outcome};
+use quorate_types::{Body, CommandId, NodeId, Outcome};
+use serde_json::Value as Json;
 
 impl Judge {
     /// A client, or whoever sent a copy of its call, got a reply.
@@ -33,12 +34,13 @@ impl Judge {
 
     /// A replica answers a call of the queue, or a client hears it.
     pub(super) fn taken(&mut self, id: CommandId, outcome: &Outcome, by: Option<NodeId>) -> Judged {
-        let Some((_, call @ Call::Take)) = self.calls.get(&id) else {
+        let Some((_, call @ Call::Take(_))) = self.calls.get(&id) else {
             return Ok(());
         };
-        match workload::result(call, outcome).as_i64() {
-            Some(item) => self.rendezvous.told(id, item, by),
-            None => broken(Property::Rendezvous, format!("{id} was told {outcome:?}")),
+        match workload::result(call, outcome) {
+            Json::Null => self.rendezvous.told(id, None, by),
+            Json::Number(item) => self.rendezvous.told(id, item.as_i64(), by),
+            _ => broken(Property::Rendezvous, format!("{id} was told {outcome:?}")),
         }
     }
 
@@ -47,19 +49,32 @@ impl Judge {
         let ends = ledger::ends(&self.log, sessions_max);
         let mut steps = Vec::new();
         for (slot, batch) in &self.log {
+            let Some(stamp) = self.stamps.get(slot) else {
+                continue;
+            };
+            let now = stamp.wall.0;
             for (index, command) in batch.commands().iter().enumerate() {
                 let place = (*slot, index as u32);
                 if let Some(session) = ends.get(&place) {
                     steps.push(QueueStep::End(*session));
                 }
+                if command.body == Body::Tick {
+                    steps.push(QueueStep::Tick(now));
+                }
                 if !self.executed.contains(&place) {
                     continue;
                 }
+                let after = |ms: u64| now + ms * 1_000_000;
                 match self.calls.get(&command.id) {
-                    Some((QUEUE, Call::Offer(item))) => {
-                        steps.push(QueueStep::Offer(command.id, *item));
+                    Some((QUEUE, Call::Offer(item, 0))) => {
+                        steps.push(QueueStep::Offer(*item));
                     }
-                    Some((QUEUE, Call::Take)) => steps.push(QueueStep::Take(command.id)),
+                    Some((QUEUE, Call::Offer(item, delay))) => {
+                        steps.push(QueueStep::OfferAt(*item, after(*delay)));
+                    }
+                    Some((QUEUE, Call::Take(timeout))) => {
+                        steps.push(QueueStep::Take(command.id, timeout.map(after)));
+                    }
                     Some(_) | None => {}
                 }
             }

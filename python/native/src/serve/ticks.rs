@@ -1,0 +1,75 @@
+//! Agreed time has come: callers who have waited for as long as they may are answered, and timers run.
+
+use super::Server;
+use crate::frames::DONE;
+use crate::{decode, turn};
+use pyo3::prelude::*;
+use quorate_types::{CallPlace, Outcome, Wall};
+
+/// Timers of one object that run in one tick, as of objects written in Rust; those that are due beyond it wait for the next.
+const TIMERS_AT_ONCE: usize = 1_024;
+
+impl Server<'_> {
+    /// Does what is due, object by object. A tick that is to leave no trace drops its timers without running them.
+    #[cold]
+    pub(super) fn tick(&mut self, place: CallPlace, is_run: bool) -> PyResult<Option<u32>> {
+        let now = Wall(self.wall_ns);
+        let start = self.outbox.0.len();
+        self.outbox.0.push(DONE);
+        let mut entries = 1;
+        for object in turn::due(now) {
+            for (id, outcome) in turn::take_overdue(object, now) {
+                let (is_error, told) = match &outcome {
+                    Outcome::Raised(told) => (true, told),
+                    Outcome::Returned(told) => (false, told),
+                    Outcome::Skipped => continue,
+                };
+                turn::put_answer(&mut self.outbox.0, id, is_error, told);
+                entries += 1;
+            }
+            let last = turn::newest_timer(object);
+            for _ in 0..TIMERS_AT_ONCE {
+                let Some(call) = turn::take_timer(object, now, last) else {
+                    break;
+                };
+                if is_run {
+                    let Some(answered) = self.run_timer(object, place, &call, start)? else {
+                        return Ok(None);
+                    };
+                    entries += answered;
+                }
+            }
+        }
+        Ok(Some(entries))
+    }
+
+    /// Returns how many answers were appended, or none where it took too many steps of code: then what the tick appended from `start`
+    /// on says that instead.
+    fn run_timer(
+        &mut self,
+        object: u32,
+        place: CallPlace,
+        call: &[u8],
+        start: usize,
+    ) -> PyResult<Option<u32>> {
+        let py = self.host.py();
+        let Some(target) = self.objects.get(&object).cloned() else {
+            return Ok(Some(0));
+        };
+        let method = decode::method(py, call)?;
+        turn::begin(object, None, place, Wall(self.wall_ns));
+        self.activity.begin(place.slot.0, place.index, object);
+        let is_spent = self.run_uncalled(object, method, || {
+            let call = decode::call(py, call)?;
+            let bound = target.getattr(call.method)?;
+            bound.call(call.args, call.kwargs.as_ref()).map(drop)
+        })?;
+        let run = turn::end();
+        if is_spent {
+            self.outbox.0.truncate(start);
+            self.spent(start, object, method)?;
+            return Ok(None);
+        }
+        Ok(Some(self.append_answers(run)))
+    }
+}

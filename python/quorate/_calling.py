@@ -90,9 +90,9 @@ def caller() -> Caller:
 def park(timeout: float | None = None, default: object = _RAISES) -> Any:
     """Let the caller wait: `return quorate.park()`. A later call answers it by `Caller.wake` or `fail`.
 
-    What the method changed stays. With a `timeout` in seconds of agreed time the caller waits for that long at most, and
-    is answered `default` then, or `ParkTimeout` where none is given; `Caller.is_waiting` is false from there on. At most
-    10,000 calls of a group wait; one more is `Overloaded`.
+    What the method changed stays. With a `timeout` in seconds of agreed time the caller waits for that
+    long at most, and is answered `default` then, or `ParkTimeout` where none is given; `Caller.is_waiting` is
+    false from there on. At most 10,000 calls of a group wait; one more is `Overloaded`.
 
     >>> park()
     Traceback (most recent call last):

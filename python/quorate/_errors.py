@@ -281,7 +281,9 @@ class ParkLost(QuorateError, RuntimeError):
 
 
 class ParkTimeout(QuorateError, TimeoutError):
-    """Nobody answered a call that waits within the time that its method gave it. What the method changed stays.
+    """Nobody answered a call that waits within the time that its method gave it.
+
+    What the method changed stays.
 
     >>> ParkTimeout.executed, ParkTimeout.fault
     (True, 'method')

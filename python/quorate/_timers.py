@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from quorate import _names, _native, _spans
 from quorate._errors import NotInCall
@@ -48,20 +47,21 @@ class Timer:
 def after(seconds: float, method: Callable[..., object] | str, /, *args: object, **kwargs: object) -> Timer:
     """Have a method of this object called once, when so many seconds of agreed time have passed.
 
-    `method` is a method of the object, or its name. Nobody calls it then: what it returns is dropped, and what it raises goes
-    to the log. Its arguments must travel, and take at most 64 KiB. At most 10,000 timers of an object are set; one more is
-    `Overloaded`.
+    `method` is a method of the object, or its name. Nobody calls it then: what it returns is dropped, and what
+    it raises goes to the log. Its arguments must travel, and take at most 64 KiB. An object has 10,000 timers at
+    most; one more is `Overloaded`.
 
     >>> after(1, "expire")
     Traceback (most recent call last):
     ...
     quorate.NotInCall: quorate.after() is for methods of a served object: no such method runs here
     """
-    return _set("after", _spans.nanoseconds("seconds", seconds), 0, method, args, kwargs)
+    first_ns = _spans.nanoseconds("seconds", seconds)
+    return _set("after", (first_ns, 0), _native.dump_call(_name_of("after", method), args, kwargs))
 
 
 def every(seconds: float, method: Callable[..., object] | str, /, *args: object, **kwargs: object) -> Timer:
-    """Have a method of this object called again and again, after so many seconds of agreed time each, until it is cancelled.
+    """Have a method of this object called every so many seconds of agreed time, until it is cancelled.
 
     What was missed because no majority ran is made up for once. Otherwise like `after`.
 
@@ -73,19 +73,11 @@ def every(seconds: float, method: Callable[..., object] | str, /, *args: object,
     span = _spans.nanoseconds("seconds", seconds)
     if seconds < EVERY_MIN:
         raise ValueError(f"every {seconds} s is too often: at least {EVERY_MIN} s lie between two runs")
-    return _set("every", span, span, method, args, kwargs)
+    return _set("every", (span, span), _native.dump_call(_name_of("every", method), args, kwargs))
 
 
-def _set(
-    asked: str,
-    first_ns: int,
-    every_ns: int,
-    method: Callable[..., object] | str,
-    args: tuple[object, ...],
-    kwargs: dict[str, object],
-) -> Timer:
-    name = _name_of(asked, method)
-    number = _native.set_timer(_native.dump_call(name, args, kwargs), first_ns, every_ns)
+def _set(asked: str, spans_ns: tuple[int, int], call: bytes) -> Timer:
+    number = _native.set_timer(call, *spans_ns)
     if number is None:
         raise _nothing_runs(asked)
     return Timer(number)
@@ -96,15 +88,16 @@ def _name_of(asked: str, method: Callable[..., object] | str) -> str:
     if running is None:
         raise _nothing_runs(asked)
     if isinstance(method, str):
-        if not callable(getattr(running, method, None)):
+        if not hasattr(running, method):
             raise AttributeError(f"quorate.{asked}(): {type(running).__name__} has no method `{method}`")
         return method
-    target, name = getattr(method, "__self__", None), getattr(method, "__name__", None)
-    if target is not running or not isinstance(name, str):
-        raise TypeError(
-            f"quorate.{asked}() takes a method of the {type(running).__name__} that is served, or its name, not {method!r}"
-        )
-    return name
+    name = getattr(method, "__name__", None)
+    if isinstance(name, str) and getattr(method, "__self__", None) is running:
+        return name
+    kind = type(running).__name__
+    raise TypeError(
+        f"quorate.{asked}() takes a method of the {kind} that is served, or its name, not {method!r}"
+    )
 
 
 def _nothing_runs(name: str) -> NotInCall:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 
 import pytest
 from timed_class import Timed
@@ -67,7 +68,7 @@ def test_a_timer_that_repeats_keeps_its_beat_until_it_is_cancelled(timed: Timed)
     until(lambda: len(timed.words()) >= 5)
     assert timed.stop("tick")
     ran = timed.times("tick")
-    for before, after in zip(ran, ran[1:], strict=False):
+    for before, after in pairwise(ran):
         assert after - before > 0.01, "missed times count as one"
     count = len(ran)
     timed.later(SOON_S, "end")

@@ -122,6 +122,7 @@ pub(crate) struct Outstanding {
     entries: VecDeque<Option<Pending>>,
     count: usize,
     /// Calls that wait in the group. They hold nothing up: those after them are acknowledged without them.
+    /// Invariant: they are in doubt, because they were executed.
     parked: BTreeMap<u64, Pending>,
 }
 
@@ -147,6 +148,7 @@ impl Outstanding {
         if let Some(mut pending) = self.take_entry(number) {
             pending.deadline = Time(u64::MAX);
             pending.resend_at = None;
+            pending.copies = pending.copies.max(1);
             self.parked.insert(number, pending);
         } else if let Some(pending) = self.parked.get_mut(&number) {
             pending.parked_refusals = 0;

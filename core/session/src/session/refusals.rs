@@ -16,6 +16,7 @@ impl ClientSession {
         out: &mut Vec<SessionOutput>,
     ) {
         if !refusal.may_have_executed()
+            && !self.is_parked(ask)
             && let Some(pending) = self.pending_mut(ask)
         {
             pending.copies = pending.copies.saturating_sub(1);
@@ -57,7 +58,11 @@ impl ClientSession {
         if !self.pending_mut(ask).is_some_and(is_last) {
             return;
         }
-        let failure = Err(Failure::refused(refusal));
+        let refused = Failure::refused(refusal);
+        let failure = Err(Failure {
+            may_have_executed: refused.may_have_executed || self.is_parked(ask),
+            ..refused
+        });
         match ask {
             Ask::Call(id) => {
                 if let Some(number) = self.call_number(id) {
@@ -140,6 +145,16 @@ impl ClientSession {
             | Operation::Reset { .. }
             | Operation::Skip { .. } => false,
         })
+    }
+
+    /// Whether it is a call that waits in the group: it was executed, whatever a node says of it now.
+    fn is_parked(&self, ask: Ask) -> bool {
+        match ask {
+            Ask::Call(id) => self
+                .call_number(id)
+                .is_some_and(|number| self.calls.is_parked(number)),
+            Ask::Request(_) | Ask::Open(_) | Ask::Session(_) => false,
+        }
     }
 
     /// The operation that a refusal is about.

@@ -3,6 +3,7 @@
 mod belonging;
 mod leaving;
 mod once;
+mod parked;
 mod reading;
 
 use quorate_session::{

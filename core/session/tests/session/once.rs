@@ -8,7 +8,7 @@ use quorate_types::{
 };
 
 impl World {
-    fn call_once(&mut self) -> Ticket {
+    pub(crate) fn call_once(&mut self) -> Ticket {
         let operation = Operation::Call {
             object: ObjectId(0),
             payload: Value::from_static(b"once"),
@@ -19,7 +19,7 @@ impl World {
             .expect("there is room")
     }
 
-    fn ended(&mut self) -> Vec<(Ticket, Result<Answer, Failure>)> {
+    pub(crate) fn ended(&mut self) -> Vec<(Ticket, Result<Answer, Failure>)> {
         let ended = self.out.iter().filter_map(|output| match output {
             SessionOutput::Done { ticket, result } => Some((*ticket, result.clone())),
             SessionOutput::Dial { .. } | SessionOutput::Send(_) => None,

@@ -158,7 +158,7 @@ impl<O: Ordering> Replica<O> {
                         }
                         continue_waiting(&mut line, sequence, print, &mut landed);
                         if met == Admission::Parked {
-                            park_waiting(&mut line, command.id, out);
+                            park_waiting(&mut line, command.id, print, out);
                         }
                         continue;
                     }
@@ -407,7 +407,9 @@ impl<O: Ordering> Replica<O> {
                 let refusal = match admission {
                     Admission::New | Admission::InFlight => continue,
                     Admission::Parked => {
-                        line.park(sequence, |to| reply(out, to, ToClient::Parked { id }));
+                        line.park(sequence, print, |to| {
+                            reply(out, to, ToClient::Parked { id })
+                        });
                         continue;
                     }
                     Admission::Answered => None,
@@ -452,9 +454,16 @@ fn continue_waiting(
 }
 
 /// Tells the callers of a call that it is parked.
-fn park_waiting<M>(line: &mut Option<&mut Line>, id: CommandId, out: &mut Vec<Output<M>>) {
+fn park_waiting<M>(
+    line: &mut Option<&mut Line>,
+    id: CommandId,
+    print: u64,
+    out: &mut Vec<Output<M>>,
+) {
     if let Some(line) = line {
-        line.park(id.sequence, |to| reply(out, to, ToClient::Parked { id }));
+        line.park(id.sequence, print, |to| {
+            reply(out, to, ToClient::Parked { id });
+        });
     }
 }
 

@@ -232,13 +232,12 @@ impl<O: Ordering> Replica<O> {
             Admission::Beyond => return Err(Refusal::Overloaded),
             Admission::New | Admission::InFlight | Admission::Parked => {}
         }
+        if admission == Admission::Parked {
+            return self.join_parked(from, id, print, out);
+        }
         match self.waiting.join(id.session, id.sequence, print, from) {
             Joined::Full => Err(Refusal::Overloaded),
             Joined::Reused => Err(Refusal::SequenceReused),
-            Joined::First | Joined::Later if admission == Admission::Parked => {
-                self.join_parked(from, id, out);
-                Ok(())
-            }
             Joined::Later => Ok(()),
             Joined::First => {
                 if admission == Admission::New {
@@ -259,16 +258,24 @@ impl<O: Ordering> Replica<O> {
         &mut self,
         from: ConnectionId,
         id: CommandId,
+        print: u64,
         out: &mut Vec<Output<O::Message>>,
-    ) {
-        if let Some(line) = self.waiting.line(id.session) {
-            if planted(Plant::ParkedNotJoined) {
-                line.give_up(id.sequence, |_| {});
-            }
-            line.park(id.sequence, |_| {});
+    ) -> Result<(), Refusal> {
+        let CommandId { session, sequence } = id;
+        match self.waiting.join_parked(session, sequence, print, from) {
+            Joined::Full => return Err(Refusal::Overloaded),
+            Joined::Reused => return Err(Refusal::SequenceReused),
+            Joined::First | Joined::Later => {}
         }
-        self.waiting.landed(id.session, 0);
+        if let Some(line) = self.waiting.line(session) {
+            if planted(Plant::ParkedNotJoined) {
+                line.give_up(sequence, |_| {});
+            }
+            line.park(sequence, print, |_| {});
+        }
+        self.waiting.landed(session, 0);
         reply(out, from, ToClient::Parked { id });
+        Ok(())
     }
 
     /// How the call would be treated, as far as this replica has applied the log.
@@ -403,15 +410,15 @@ impl<O: Ordering> Replica<O> {
         }
     }
 
-    /// A copy of the call that was submitted elsewhere may still be decided; then the wait is kept.
+    /// A copy of the call that was submitted elsewhere may be decided and have no answer; then the wait is kept.
     fn call_refused(&mut self, id: CommandId, refusal: Refusal, out: &mut Vec<Output<O::Message>>) {
         let session = self.replicated.sessions.session(id.session);
         let Some(line) = self.waiting.line(id.session) else {
             return;
         };
         let landed = usize::from(line.refused(id.sequence));
-        let is_decided = session.is_some_and(|session| session.is_pending(id.sequence));
-        if !is_decided {
+        let is_awaited = session.is_some_and(|session| session.is_unanswered(id.sequence));
+        if !is_awaited {
             line.give_up(id.sequence, |to| refuse(out, to, Ask::Call(id), refusal));
         }
         self.waiting.landed(id.session, landed);

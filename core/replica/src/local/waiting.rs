@@ -22,7 +22,7 @@ pub(crate) struct Line {
     /// Sequence of the first wait.
     first: u64,
     waits: VecDeque<Wait>,
-    /// Waits for calls that are parked: the calls after them do not wait for these.
+    /// Waits for calls that are parked: the calls after them do not wait for these. Invariant: none of them is submitted.
     parked: BTreeMap<u64, Wait>,
 }
 
@@ -61,31 +61,28 @@ impl Waiting {
     ) -> Joined {
         let is_full = self.in_flight >= CALLS_IN_FLIGHT;
         let line = self.lines.entry(session).or_default();
-        let Some(wait) = line.place(sequence) else {
-            self.tidy(session);
-            return Joined::Full;
+        let wait = line.place(sequence);
+        let joined = match wait.filter(|wait| !is_full || !wait.is_idle()) {
+            Some(wait) => wait.join(fingerprint, connection),
+            None => Joined::Full,
         };
-        let joined = if wait.is_idle() {
-            if is_full {
-                Joined::Full
-            } else {
-                wait.fingerprint = fingerprint;
-                Joined::First
-            }
-        } else if wait.fingerprint != fingerprint {
-            Joined::Reused
-        } else if wait.has(connection) {
-            return Joined::Later;
-        } else if 1 + wait.others.len() < WAITERS_PER_CALL {
-            Joined::Later
-        } else {
-            Joined::Full
-        };
-        if matches!(joined, Joined::First | Joined::Later) {
-            wait.add(connection);
-        } else {
+        if !matches!(joined, Joined::First | Joined::Later) {
             self.tidy(session);
         }
+        joined
+    }
+
+    /// Lets `connection` wait for a call that is parked, however far that is below the others.
+    pub(crate) fn join_parked(
+        &mut self,
+        session: SessionId,
+        sequence: u64,
+        fingerprint: u64,
+        connection: ConnectionId,
+    ) -> Joined {
+        let line = self.lines.entry(session).or_default();
+        let joined = line.place_parked(sequence).join(fingerprint, connection);
+        self.tidy(session);
         joined
     }
 
@@ -185,14 +182,21 @@ impl Waiting {
             assert!(first.is_some_and(|wait| !wait.is_idle()) || !line.parked.is_empty());
             assert!(first.is_none_or(|wait| !wait.is_idle()));
             assert!(line.parked.values().all(|wait| !wait.is_idle()));
+            assert!(line.parked.values().all(|wait| wait.submitted.is_none()));
         }
     }
 }
 
 impl Line {
-    /// The call is parked: tells who waits for it, and keeps them apart.
-    pub(crate) fn park(&mut self, sequence: u64, mut tell: impl FnMut(ConnectionId)) {
-        let Some(wait) = self.wait_mut(sequence) else {
+    /// The call with this fingerprint is parked: tells who waits for it, and keeps them apart.
+    pub(crate) fn park(
+        &mut self,
+        sequence: u64,
+        fingerprint: u64,
+        mut tell: impl FnMut(ConnectionId),
+    ) {
+        let wait = self.wait_mut(sequence);
+        let Some(wait) = wait.filter(|wait| wait.fingerprint == fingerprint) else {
             return;
         };
         wait.connections().for_each(&mut tell);
@@ -224,6 +228,17 @@ impl Line {
             self.waits.push_back(Wait::default());
         }
         Some(&mut self.waits[offset])
+    }
+
+    /// The wait of `sequence`, whose call is parked. One that is in line stays there until it is told so.
+    fn place_parked(&mut self, sequence: u64) -> &mut Wait {
+        let offset = sequence.checked_sub(self.first);
+        let offset = offset.and_then(|offset| usize::try_from(offset).ok());
+        let in_line = offset.and_then(|offset| self.waits.get_mut(offset));
+        match in_line.filter(|wait| !wait.is_idle()) {
+            Some(wait) => wait,
+            None => self.parked.entry(sequence).or_default(),
+        }
     }
 
     fn wait_mut(&mut self, sequence: u64) -> Option<&mut Wait> {
@@ -331,11 +346,26 @@ impl Wait {
         self.connection == Some(connection) || self.others.contains(&connection)
     }
 
-    fn add(&mut self, connection: ConnectionId) {
-        match self.connection {
-            None => self.connection = Some(connection),
-            Some(_) => self.others.push(connection),
+    /// Adds a connection that waits for the call with this fingerprint.
+    fn join(&mut self, fingerprint: u64, connection: ConnectionId) -> Joined {
+        if self.is_idle() {
+            self.fingerprint = fingerprint;
+            self.connection = Some(connection);
+            return Joined::First;
         }
+        if self.fingerprint != fingerprint {
+            return Joined::Reused;
+        }
+        if !self.has(connection) {
+            if 1 + self.others.len() >= WAITERS_PER_CALL {
+                return Joined::Full;
+            }
+            match self.connection {
+                None => self.connection = Some(connection),
+                Some(_) => self.others.push(connection),
+            }
+        }
+        Joined::Later
     }
 
     fn forget(&mut self, connection: ConnectionId) {

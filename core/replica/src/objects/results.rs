@@ -106,7 +106,7 @@ impl<O: Ordering> Replica<O> {
                         .and_then(|session| session.print(command.sequence));
                     match result.outcome() {
                         Some(outcome) => answer(line, command, print, outcome, out),
-                        None => park(line, command, answers, out),
+                        None => park(line, command, print, answers, out),
                     }
                 }
                 if let Some(session) = &mut session {
@@ -157,9 +157,18 @@ fn state_of(result: &StepResult) -> ReplyState {
 }
 
 /// Tells the callers of a call that it waits, unless its answer follows at once.
-fn park<M>(line: &mut Line, id: CommandId, answers: &[LaterAnswer], out: &mut Vec<Output<M>>) {
-    if !answers.iter().any(|answer| answer.id == id) {
-        line.park(id.sequence, |to| reply(out, to, ToClient::Parked { id }));
+fn park<M>(
+    line: &mut Line,
+    id: CommandId,
+    print: Option<u64>,
+    answers: &[LaterAnswer],
+    out: &mut Vec<Output<M>>,
+) {
+    let is_answered = answers.iter().any(|answer| answer.id == id);
+    if let Some(print) = print.filter(|_| !is_answered) {
+        line.park(id.sequence, print, |to| {
+            reply(out, to, ToClient::Parked { id });
+        });
     }
 }
 

@@ -153,10 +153,13 @@ impl Session {
         self.floor = upto;
     }
 
-    /// Whether `sequence` is admitted and waits for its outcome.
-    pub(crate) fn is_pending(&self, sequence: u64) -> bool {
-        let entry = self.entry(sequence);
-        entry.is_some_and(|entry| entry.reply == Reply::Pending)
+    /// Whether `sequence` is admitted and waits for its outcome, or is parked.
+    pub(crate) fn is_unanswered(&self, sequence: u64) -> bool {
+        self.entry(sequence)
+            .is_some_and(|entry| match &entry.reply {
+                Reply::Pending | Reply::Executed(ReplyState::Parked) => true,
+                Reply::Never | Reply::Executed(_) => false,
+            })
     }
 
     /// The kept reply of `sequence`.

@@ -1,6 +1,6 @@
 //! Calls that wait until another call answers them.
 
-use crate::world::{World, id, refused, woken};
+use crate::world::{World, call, id, refused, woken};
 use quorate_replica::Input;
 use quorate_types::{Ask, Refusal, SessionId, ToClient};
 
@@ -132,4 +132,70 @@ fn the_end_of_a_session_takes_its_parked_calls_along() {
     wake(&mut world, 1, 1, 0);
     let told = world.take_told(5);
     assert!(!told.contains(&replied(session, 1)), "{told:?}");
+}
+
+/// The client sends its calls again on a new connection, the parked one behind the others.
+#[test]
+fn a_parked_call_is_asked_for_again_beside_calls_far_above_it() {
+    let (mut world, session) = parked();
+    let last = 5_000;
+    for sequence in 2..=last {
+        world.call_acknowledging(0, 5, id(session, sequence), sequence - 1, "a");
+    }
+    let connection = quorate_types::ConnectionId(5);
+    world.input(0, Input::Disconnected { connection });
+    world.shared.borrow_mut().holds_submissions = true;
+    world.call_acknowledging(0, 6, id(session, last + 1), last, "a");
+    world.take_told(6);
+    world.call_acknowledging(0, 6, id(session, 1), last, "park");
+    let id = id(session, 1);
+    assert_eq!(world.take_told(6), [ToClient::Parked { id }]);
+}
+
+/// Three replicas; the third submits call 1 a second time, which is held, and executes the first copy: the call is parked.
+fn parked_with_a_copy_on_its_way() -> (World, SessionId) {
+    let mut world = World::new(3);
+    let session = world.open(0, 5);
+    world.shared.borrow_mut().deaf.insert(2);
+    world.call(0, 5, id(session, 1), "park");
+    world.shared.borrow_mut().holds_submissions = true;
+    world.call(2, 6, id(session, 1), "park");
+    world.shared.borrow_mut().deaf.clear();
+    world.run();
+    let id = id(session, 1);
+    assert_eq!(world.take_told(6), [ToClient::Parked { id }]);
+    (world, session)
+}
+
+#[test]
+fn the_refusal_of_a_second_copy_leaves_who_waits_for_a_parked_call_waiting() {
+    let (mut world, session) = parked_with_a_copy_on_its_way();
+    let id = id(session, 1);
+    let refusal = Refusal::NotOrdered;
+    let refused = quorate_ordering::Effect::Refuse {
+        command: id,
+        refusal,
+    };
+    world.effect(2, refused);
+    assert_eq!(world.take_told(6), []);
+    world.shared.borrow_mut().holds_submissions = false;
+    wake(&mut world, 1, 1, 0);
+    assert_eq!(world.take_told(6), [replied(session, 1)]);
+}
+
+#[test]
+fn who_sent_another_payload_under_the_id_of_a_parked_call_is_not_told_that_it_waits() {
+    let mut world = World::new(3);
+    let session = world.open(0, 5);
+    world.shared.borrow_mut().holds_submissions = true;
+    world.call(2, 6, id(session, 1), "other");
+    world.decide(vec![call(session, 1, 0, "park")]);
+    assert_eq!(world.take_told(6), []);
+    // The waits for parked calls are sent away: the copy that was submitted here is still counted.
+    world.input(2, Input::Host { is_up: false });
+    let copies = std::mem::take(&mut world.shared.borrow_mut().submitted);
+    world.decide(copies.into_iter().map(|(_, command)| command).collect());
+    let ask = Ask::Call(id(session, 1));
+    assert_eq!(world.take_told(6), [refused(ask, Refusal::SequenceReused)]);
+    assert_eq!(world.nodes[2].replica.status().in_flight, 0);
 }

@@ -72,35 +72,36 @@ impl KeptReplies {
         kept
     }
 
-    /// A reply is kept. Returns the replies that are dropped for it: of its own session the lowest sequences, of the whole
-    /// group those of the session that holds most.
+    /// A reply is kept. Returns the replies that are dropped for it: of its own session, of the whole group those of the session
+    /// that holds most.
     pub(crate) fn keep(&mut self, id: CommandId, outcome: &Outcome) -> Vec<CommandId> {
         let bytes = weight(outcome);
         if bytes < self.limits.counted_min {
             return Vec::new();
         }
         self.add(id, bytes);
-        self.make_room(id.session)
+        self.make_room(id)
     }
 
     /// The answer of a parked call is kept. Returns the replies that are dropped for it.
     pub(crate) fn keep_woken(&mut self, id: CommandId, outcome: &Outcome) -> Vec<CommandId> {
         self.add_woken(id, outcome);
-        self.make_room(id.session)
+        self.make_room(id)
     }
 
-    fn make_room(&mut self, session: SessionId) -> Vec<CommandId> {
+    fn make_room(&mut self, newest: CommandId) -> Vec<CommandId> {
+        let session = newest.session;
         let mut dropped = Vec::new();
         if planted(Plant::KeptRepliesUnbounded) {
             return dropped;
         }
         while self.of(session) > self.limits.session_bytes {
-            dropped.extend(self.drop_first(session));
+            dropped.extend(self.drop_first(session, newest));
         }
         while self.bytes > self.limits.group_bytes
             && let Some((_, Reverse(largest))) = self.order.last().copied()
         {
-            dropped.extend(self.drop_first(largest));
+            dropped.extend(self.drop_first(largest, newest));
         }
         dropped
     }
@@ -123,11 +124,18 @@ impl KeptReplies {
         });
     }
 
-    fn drop_first(&mut self, session: SessionId) -> Option<CommandId> {
+    /// Drops the answer of the lowest parked call, or else the lowest reply. The client has had most of those answers: it
+    /// acknowledges none, while it acknowledges a reply soon. The newest answer goes last.
+    fn drop_first(&mut self, session: SessionId, newest: CommandId) -> Option<CommandId> {
         let mut dropped = None;
         self.change(session, |held| {
-            let first = held.replies.pop_first();
-            if let Some((sequence, bytes)) = first.or_else(|| held.woken.pop_first()) {
+            let is_newest = |sequence: u64| newest == CommandId { session, sequence };
+            let older = held.woken.keys().find(|sequence| !is_newest(**sequence));
+            let first = match older.copied() {
+                Some(sequence) => held.woken.remove_entry(&sequence),
+                None => held.replies.pop_first().or_else(|| held.woken.pop_first()),
+            };
+            if let Some((sequence, bytes)) = first {
                 held.bytes -= bytes;
                 dropped = Some(CommandId { session, sequence });
             }
@@ -264,6 +272,17 @@ mod tests {
             kept.above(SessionId(1), 0),
             KeptLimits::default().counted_min
         );
+        kept.check();
+    }
+
+    #[test]
+    fn the_newest_answer_of_a_parked_call_stays_however_long_that_has_waited() {
+        let mut kept = KeptReplies::new(KeptLimits::default());
+        let half = reply(KeptLimits::default().session_bytes / 2 - WOKEN_BYTES);
+        assert_eq!(kept.keep_woken(id(1, 2), &half), []);
+        assert_eq!(kept.keep_woken(id(1, 3), &half), []);
+        assert_eq!(kept.keep_woken(id(1, 1), &half), [id(1, 2)]);
+        assert_eq!(kept.keep(id(1, 4), &half), [id(1, 1)]);
         kept.check();
     }
 

@@ -84,3 +84,28 @@ fn a_client_that_holds_too_much_must_acknowledge_and_its_lowest_call_is_taken() 
     assert!(matches!(world.take_told(5)[..], [ToClient::Replied { .. }]));
     assert_eq!(world.nodes[0].replica.status().kept_bytes, REPLY);
 }
+
+/// Answers of parked calls are never acknowledged: those of a long session fill its share.
+#[test]
+fn a_session_full_of_answers_to_parked_calls_still_keeps_its_newest_reply() {
+    const ANSWER: usize = 512 + b"woken".len();
+    let full = KeptLimits {
+        counted_min: 1,
+        session_bytes: 2 * ANSWER,
+        group_bytes: 8 * ANSWER,
+    };
+    let mut world = World::with(1, |config| config.kept = full);
+    let session = world.open(0, 5);
+    let other = world.open(0, 6);
+    for sequence in 1..=2 {
+        world.decide(vec![call(session, sequence, sequence - 1, "park")]);
+        world.decide(vec![call(other, sequence, sequence - 1, "wake")]);
+    }
+    world.decide(vec![call(session, 3, 2, "a")]);
+    world.call_acknowledging(0, 5, id(session, 3), 2, "a");
+    let told = world.take_told(5);
+    assert!(
+        matches!(told.last(), Some(ToClient::Replied { .. })),
+        "{told:?}"
+    );
+}

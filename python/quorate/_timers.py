@@ -47,9 +47,9 @@ class Timer:
 def after(seconds: float, method: Callable[..., object] | str, /, *args: object, **kwargs: object) -> Timer:
     """Have a method of this object called once, when so many seconds of agreed time have passed.
 
-    `method` is a method of the object, or its name. Nobody calls it then: what it returns is dropped, and what
-    it raises goes to the log. Its arguments must travel, and take at most 64 KiB. An object has 10,000 timers at
-    most; one more is `Overloaded`.
+    `method` is a method of the object, or its name. Nobody calls it then: what it returns is dropped, and
+    what it raises goes to the log. Its arguments must travel, and take at most 64 KiB. An object has 10,000
+    timers at most; one more is `Overloaded`.
 
     >>> after(1, "expire")
     Traceback (most recent call last):

@@ -17,7 +17,7 @@ from .kinds import Value
 from .subject import Subject
 
 _HELLO, _EXECUTE, _SNAPSHOT, _RESTORE = 1, 2, 4, 5
-_READY, _EXECUTED, _IMAGED, _RESTORED = 0x81, 0x83, 0x85, 0x87
+_READY, _EXECUTED, _IMAGED, _RESTORED, _DUE = 0x81, 0x83, 0x85, 0x87, 0x8B
 ANSWER_S = 20.0
 """A host that does not answer within this is taken for stuck."""
 _START_NS = 1_700_000_000_000_000_000
@@ -135,6 +135,8 @@ class Host:
     def _receive(self, wanted: int) -> bytes:
         length, kind = struct.unpack("<IB", self._exactly(5))
         body = self._exactly(length - 1)
+        if kind == _DUE:
+            return self._receive(wanted)
         if kind != wanted:
             raise HostFailed(body[8:].decode(errors="replace"))
         return body

@@ -14,6 +14,7 @@ Errors form one tree under `QuorateError`; see `quorate.QuorateError`.
 from __future__ import annotations
 
 from quorate._calling import Caller, caller, park
+from quorate._conditions import wait_until
 from quorate._connect import (
     AsyncConnection,
     Connection,
@@ -114,5 +115,6 @@ __all__ = [
     "readonly",
     "register",
     "submit",
+    "wait_until",
     "weak",
 ]

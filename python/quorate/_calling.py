@@ -12,7 +12,7 @@ from typing import Any
 from quorate import _names, _native, _raised, _spans
 from quorate._errors import CallerGone, NotInCall, ParkTimeout
 
-_RAISES: Any = object()
+RAISES: Any = object()
 """A call whose time is over raises."""
 
 
@@ -87,7 +87,7 @@ def caller() -> Caller:
     return Caller(*found)
 
 
-def park(timeout: float | None = None, default: object = _RAISES) -> Any:
+def park(timeout: float | None = None, default: object = RAISES) -> Any:
     """Let the caller wait: `return quorate.park()`. A later call answers it by `Caller.wake` or `fail`.
 
     What the method changed stays. With a `timeout` in seconds of agreed time the caller waits for that
@@ -100,16 +100,17 @@ def park(timeout: float | None = None, default: object = _RAISES) -> Any:
     quorate.NotInCall: quorate.park() is for methods that are called: nobody calls here
     """
     wait_ns = None if timeout is None else _spans.nanoseconds("timeout", timeout)
-    raises = default is _RAISES
-    otherwise = list(_raised.describe(_overdue(timeout))) if raises and timeout is not None else default
-    parked = _native.park(wait_ns, raises, otherwise)
+    parked = _native.park(wait_ns, *when_over(timeout, default))
     if parked is None:
         raise _not_in_call("park")
     return parked
 
 
-def _overdue(timeout: float) -> ParkTimeout:
-    return ParkTimeout(f"nobody answered within {timeout:g} s")
+def when_over(timeout: float | None, default: object) -> tuple[bool, object]:
+    """Whether a call raises when its time is over, and what it is answered then."""
+    if timeout is None or default is not RAISES:
+        return False, default if timeout is not None else None
+    return True, list(_raised.describe(ParkTimeout(f"nobody answered within {timeout:g} s")))
 
 
 def _not_in_call(name: str) -> NotInCall:

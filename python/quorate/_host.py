@@ -25,6 +25,7 @@ from typing import Any, TypeVar
 
 from quorate import (
     _callables,
+    _conditions,
     _confinement,
     _constructor,
     _data_model,
@@ -41,7 +42,7 @@ from quorate import (
     _values,
     _waiting,
 )
-from quorate._errors import BudgetExceeded, MalformedValue, NotReadOnly
+from quorate._errors import BudgetExceeded, MalformedValue, MethodSkipped, NotReadOnly
 
 T = TypeVar("T")
 
@@ -248,6 +249,21 @@ class Host:
             if not _may_stand_for(objects.get(number), cls):
                 raise ValueError(f"the image of object {number} holds no {cls.__name__}")
         return objects
+
+    def waiters(self) -> dict[int, set[str]]:
+        """Methods that may wait until something holds, by object; objects without any are left out."""
+        found = {number: _conditions.waiters(cls) for number, cls in self._classes.items()}
+        return {number: methods for number, methods in found.items() if methods}
+
+    def skipped(self) -> list[Any]:
+        """What a call is told that waits when a step ends every host after which it would be tried again."""
+        text = "a step after which this call was to be tried again ended every host: both are skipped"
+        return self.describe(MethodSkipped(text))
+
+    def undone(self, image: bytes) -> Any:
+        """The object as it was when the image was made."""
+        with _names.restoring():
+            return _native.load_state(image)
 
     def way_of(self, cls: type, method: str) -> Callable[..., Any] | None:
         """What to call for a name that a caller sent; see `_data_model.way_of`."""

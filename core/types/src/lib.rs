@@ -32,7 +32,7 @@ pub use ids::{
     ClusterId, ConnectionId, GroupId, Incarnation, LinkEpoch, NodeId, NodeSet, ObjectId, SessionId,
 };
 pub use link_proof::{LinkKey, LinkProof, LinkSide, Nonce};
-pub use parked::{Deadline, NotAnAgenda, ParkedCalls};
+pub use parked::{Deadline, NotAnAgenda, ParkedCall, ParkedCalls};
 pub use parts::{PART_ENTRY_BYTES, PARTS_HEAD_BYTES, PartsCheck, PartsList, PartsWriter};
 pub use reach::{Finding, PeerPast, Reach, Recall, Sighting};
 pub use secret::{Secret, SecretHash};

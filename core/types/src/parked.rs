@@ -14,15 +14,21 @@ pub struct ParkedCalls {
     calls: BTreeMap<CommandId, ParkedCall>,
     /// Those that wait for a time at most, by that time. Invariant: one for each call with a deadline.
     deadlines: BTreeSet<(Wall, CommandId)>,
+    /// Those that are tried again, first come, first served. Invariant: one for each such call.
+    tried: BTreeSet<(CallPlace, CommandId)>,
     /// The object knows them: it has asked who calls. At most as many as are open.
     sessions: BTreeSet<SessionId>,
 }
 
+/// One call that is parked.
 #[derive(Clone, PartialEq, Eq, Debug)]
-struct ParkedCall {
+pub struct ParkedCall {
     /// Where it was called.
-    place: CallPlace,
-    deadline: Option<Deadline>,
+    pub place: CallPlace,
+    /// How long it waits at most.
+    pub deadline: Option<Deadline>,
+    /// The call, if it is to be tried again from its start whenever the object may have changed.
+    pub again: Option<Value>,
 }
 
 /// How long a call waits, in agreed time.
@@ -49,16 +55,32 @@ impl ParkedCalls {
         ParkedCalls {
             calls: BTreeMap::new(),
             deadlines: BTreeSet::new(),
+            tried: BTreeSet::new(),
             sessions: BTreeSet::new(),
         }
     }
 
     /// A call parks.
-    pub fn park(&mut self, id: CommandId, place: CallPlace, deadline: Option<Deadline>) {
+    pub fn park(&mut self, id: CommandId, call: ParkedCall) {
+        let deadline = call.deadline.iter();
         self.deadlines
-            .extend(deadline.iter().map(|deadline| (deadline.at, id)));
-        let before = self.calls.insert(id, ParkedCall { place, deadline });
+            .extend(deadline.map(|deadline| (deadline.at, id)));
+        self.tried
+            .extend(call.again.iter().map(|_| (call.place, id)));
+        let before = self.calls.insert(id, call);
         assert!(before.is_none(), "a call is executed once");
+    }
+
+    /// The calls that are to be tried again, first come, first served.
+    #[must_use]
+    pub fn tried(&self) -> Vec<CommandId> {
+        self.tried.iter().map(|(_, id)| *id).collect()
+    }
+
+    /// Whether there are calls to try again.
+    #[must_use]
+    pub fn has_tried(&self) -> bool {
+        !self.tried.is_empty()
     }
 
     /// The object learns who calls.
@@ -74,7 +96,7 @@ impl ParkedCalls {
 
     /// A call is answered; says whether it was parked.
     pub fn take(&mut self, id: CommandId) -> bool {
-        self.remove(id).is_some()
+        self.take_call(id).is_some()
     }
 
     /// Takes the first call that has waited for as long as it may at agreed time `now`; returns it with its answer.
@@ -83,7 +105,7 @@ impl ParkedCalls {
         if at > now {
             return None;
         }
-        let deadline = self.remove(id)?.deadline;
+        let deadline = self.take_call(id)?.deadline;
         Some((id, deadline.expect("it is among the deadlines").otherwise))
     }
 
@@ -93,8 +115,10 @@ impl ParkedCalls {
         self.deadlines.first().map(|(at, _)| *at)
     }
 
-    fn remove(&mut self, id: CommandId) -> Option<ParkedCall> {
+    /// Takes a call, if it is parked.
+    pub fn take_call(&mut self, id: CommandId) -> Option<ParkedCall> {
         let call = self.calls.remove(&id)?;
+        self.tried.remove(&(call.place, id));
         if let Some(deadline) = &call.deadline {
             self.deadlines.remove(&(deadline.at, id));
         }
@@ -107,7 +131,7 @@ impl ParkedCalls {
         let all = of_session(0)..=of_session(u64::MAX);
         let ended: Vec<CommandId> = self.calls.range(all).map(|(id, _)| *id).collect();
         for id in ended {
-            self.remove(id);
+            self.take_call(id);
         }
         self.sessions.remove(&session)
     }
@@ -132,12 +156,18 @@ impl ParkedCalls {
     /// Appends them to an image.
     pub fn put(&self, buf: &mut impl BufMut) {
         buf.put_u32_le(self.calls.len() as u32);
-        for (id, ParkedCall { place, deadline }) in &self.calls {
+        for (id, call) in &self.calls {
+            let ParkedCall {
+                place, deadline, ..
+            } = call;
             buf.put_u64_le(id.session.0);
             buf.put_u64_le(id.sequence);
             buf.put_u64_le(place.slot.0);
             buf.put_u32_le(place.index);
             put_deadline(buf, deadline.as_ref());
+            let again = call.again.as_deref().unwrap_or_default();
+            buf.put_u32_le(again.len() as u32);
+            buf.put_slice(again);
         }
         buf.put_u32_le(self.sessions.len() as u32);
         for session in &self.sessions {
@@ -164,7 +194,14 @@ impl ParkedCalls {
             if last.is_some_and(|(last, _)| *last >= id) {
                 return Err(NotAnAgenda);
             }
-            found.park(id, place, deadline(image)?);
+            let deadline = deadline(image)?;
+            let again = Some(value(image)?).filter(|call| !call.is_empty());
+            let call = ParkedCall {
+                place,
+                deadline,
+                again,
+            };
+            found.park(id, call);
         }
         for _ in 0..number4(image)? {
             let session = SessionId(number8(image)?);
@@ -230,6 +267,21 @@ mod tests {
         })
     }
 
+    fn call(slot: u64, deadline: Option<Deadline>) -> ParkedCall {
+        ParkedCall {
+            place: place(slot),
+            deadline,
+            again: None,
+        }
+    }
+
+    fn again(slot: u64, deadline: Option<Deadline>) -> ParkedCall {
+        ParkedCall {
+            again: Some(Value::from_static(b"call")),
+            ..call(slot, deadline)
+        }
+    }
+
     fn gone() -> Outcome {
         Outcome::Returned(Value::from_static(b"gone"))
     }
@@ -238,7 +290,7 @@ mod tests {
     fn a_parked_call_is_answered_once_and_goes_with_its_session() {
         let mut parked = ParkedCalls::default();
         for (session, sequence) in [(1, 1), (1, 2), (2, 1)] {
-            parked.park(id(session, sequence), place(7), None);
+            parked.park(id(session, sequence), call(7, None));
         }
         parked.know(SessionId(2));
         assert!(parked.is_parked(id(1, 2)));
@@ -251,12 +303,29 @@ mod tests {
     }
 
     #[test]
+    fn calls_that_are_tried_again_come_in_the_order_of_their_places() {
+        let mut parked = ParkedCalls::default();
+        for (sequence, slot) in [(1, 9), (2, 7), (3, 8), (4, 6)] {
+            parked.park(id(1, sequence), again(slot, None));
+        }
+        parked.park(id(1, 5), call(5, None));
+        assert!(parked.take(id(1, 3)));
+        assert_eq!(parked.tried(), [id(1, 4), id(1, 2), id(1, 1)]);
+        let first = parked.take_call(id(1, 4)).unwrap();
+        assert_eq!(parked.tried(), [id(1, 2), id(1, 1)]);
+        parked.park(id(1, 4), first);
+        assert_eq!(parked.tried().first(), Some(&id(1, 4)));
+        parked.end(SessionId(1));
+        assert!(!parked.has_tried());
+    }
+
+    #[test]
     fn a_call_waits_until_its_deadline_and_no_longer_than_its_session() {
         let mut parked = ParkedCalls::default();
         for (sequence, at) in [(1, 30), (2, 20), (3, 10), (4, 20)] {
-            parked.park(id(1, sequence), place(7), deadline(at, gone()));
+            parked.park(id(1, sequence), call(7, deadline(at, gone())));
         }
-        parked.park(id(1, 5), place(7), None);
+        parked.park(id(1, 5), call(7, None));
         assert!(parked.take(id(1, 3)), "somebody answers it in time");
         assert_eq!(parked.next_due(), Some(Wall(20)));
         assert_eq!(parked.take_overdue(Wall(19)), None);
@@ -271,11 +340,11 @@ mod tests {
     #[test]
     fn what_was_written_is_read_and_what_is_wrong_is_refused() {
         let mut parked = ParkedCalls::default();
-        parked.park(id(2, 1), place(9), None);
+        parked.park(id(2, 1), call(9, None));
         let raises = Outcome::Raised(Value::from_static(b"late"));
-        parked.park(id(2, 2), place(9), deadline(8, raises));
-        parked.park(id(2, 3), place(9), deadline(7, gone()));
-        parked.park(id(1, 5), place(4), None);
+        parked.park(id(2, 2), call(9, deadline(8, raises)));
+        parked.park(id(2, 3), again(9, deadline(7, gone())));
+        parked.park(id(1, 5), call(4, None));
         parked.know(SessionId(2));
         parked.know(SessionId(7));
         let mut image = Vec::new();
@@ -289,8 +358,8 @@ mod tests {
             let read = ParkedCalls::take_from(&mut &image[..cut]);
             assert_eq!(read, Err(NotAnAgenda));
         }
-        let calls = [&image[33..62], &image[4..33]].concat();
-        let swapped = [&image[..4], &calls, &image[62..]].concat();
+        let calls = [&image[37..70], &image[4..37]].concat();
+        let swapped = [&image[..4], &calls, &image[70..]].concat();
         let read = ParkedCalls::take_from(&mut &swapped[..]);
         assert_eq!(read, Err(NotAnAgenda));
         let (first, last) = (length - 16, length - 8);

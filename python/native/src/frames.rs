@@ -51,6 +51,8 @@ pub(crate) const STEP_END_UNTOLD: u8 = 2;
 pub(crate) const STEP_TICK: u8 = 3;
 /// The same, and no timer runs.
 pub(crate) const STEP_TICK_UNTOLD: u8 = 4;
+/// A call that the group skips.
+pub(crate) const STEP_SKIPPED: u8 = 5;
 
 /// Outcomes of one slot are sent on when they are this large, so that neither side holds all of them.
 const PART_BYTES: usize = 1 << 20;

@@ -137,6 +137,9 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<turn::Parked>()?;
     module.add_function(wrap_pyfunction!(turn::current_call, module)?)?;
     module.add_function(wrap_pyfunction!(turn::park, module)?)?;
+    module.add_function(wrap_pyfunction!(turn::can_undo, module)?)?;
+    module.add_function(wrap_pyfunction!(turn::undo_call, module)?)?;
+    module.add_function(wrap_pyfunction!(turn::wait_again, module)?)?;
     module.add_function(wrap_pyfunction!(turn::is_parked, module)?)?;
     module.add_function(wrap_pyfunction!(turn::running_object, module)?)?;
     module.add_function(wrap_pyfunction!(turn::set_timer, module)?)?;

@@ -8,17 +8,19 @@ mod budgets;
 mod images;
 mod sessions;
 mod ticks;
+mod tries;
 
 use crate::activity::{QUERY, SharedActivity};
 use crate::encode::Draws;
-use crate::frames::{FrameBody, Inbox, Outbox, RAISED, RETURNED, reply, request};
+use crate::frames::{FrameBody, Inbox, Outbox, PARKED, RAISED, RETURNED, reply, request};
 use crate::reads::{Checking, Declared, ReadGuard};
 use crate::{agreed_text, decode, encode, environment, hooks, layout, numbers, steps, turn, wait};
 use pyo3::exceptions::{PyConnectionError, PyMemoryError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString, PyTraceback, PyTuple};
 use quorate_types::{PAYLOAD_BYTES_MAX, Wall};
-use std::collections::HashMap;
+use sessions::may_park;
+use std::collections::{HashMap, HashSet};
 use std::io::{ErrorKind, Write};
 use std::os::fd::{AsRawFd, FromRawFd, RawFd};
 use std::os::unix::net::UnixStream;
@@ -59,12 +61,14 @@ pub(crate) fn serve(fd: RawFd, activity_fd: RawFd, host: Bound<'_, PyAny>) -> Py
         objects: HashMap::new(),
         budgets: Vec::new(),
         ended_at: None,
+        waiters: HashMap::new(),
         methods: HashMap::new(),
         reads: ReadGuard::new(),
         quiet_upto: None,
         is_over: false,
         children: Vec::new(),
         wall_ns: 0,
+        entropy: 0,
         slot: 0,
         host,
     };
@@ -80,6 +84,8 @@ struct Server<'py> {
     budgets: Vec<(u32, i64)>,
     /// Where the call that used up its budget was then.
     ended_at: Option<Bound<'py, PyTraceback>>,
+    /// Methods of each object that may wait until something holds.
+    waiters: HashMap<u32, HashSet<String>>,
     /// How methods are called, by class and name.
     methods: HashMap<(usize, Box<str>), Way<'py>>,
     /// What a method returns that is not finished yet: coroutines and asynchronous generators.
@@ -94,8 +100,17 @@ struct Server<'py> {
     /// Snapshot processes: slot, and the pipe whose end tells theirs.
     children: Vec<(u64, RawFd)>,
     wall_ns: u64,
+    entropy: u64,
     slot: u64,
     host: Bound<'py, PyAny>,
+}
+
+/// How a call ended that did not raise.
+enum Ended {
+    /// With a value.
+    Answered,
+    /// Its caller waits.
+    Waits,
 }
 
 /// How a method is called.
@@ -182,6 +197,7 @@ impl<'py> Server<'py> {
             .host
             .call_method1("prepare", (PyBytes::new(self.host.py(), body),))?
             .extract()?;
+        self.waiters = self.host.call_method0("waiters")?.extract()?;
         self.take_objects(objects);
         self.budgets = budgets;
         // Reads ask for it too, for a cache by instance.
@@ -213,7 +229,7 @@ impl<'py> Server<'py> {
     fn execute(&mut self, body: &mut FrameBody<'_>) -> PyResult<()> {
         self.slot = body.u64()?;
         self.wall_ns = body.u64()?;
-        let entropy = body.u64()?;
+        self.entropy = body.u64()?;
         let count = body.u32()?;
         if self.quiet_upto.is_some_and(|upto| self.slot > upto) {
             self.quiet_upto = None;
@@ -222,7 +238,7 @@ impl<'py> Server<'py> {
         let mut part = self.outbox.begin_part(self.slot);
         for _ in 0..count {
             let index = body.u32()?;
-            environment::enter(self.wall_ns, entropy, self.slot, index);
+            environment::enter(self.wall_ns, self.entropy, self.slot, index);
             let answer = self.outbox.0.len();
             let Some(entries) = self.step(body, index)? else {
                 return self.tell_spent(&part, index, answer);
@@ -353,17 +369,23 @@ impl<'py> Server<'py> {
         let start = self.outbox.0.len();
         self.outbox.0.extend_from_slice(&[RETURNED, 0, 0, 0, 0]);
         agreed_text::forget_shown();
-        let ended = self.call(object, payload).and_then(|(value, target)| {
-            if turn::parks() {
-                return self.parked(start, &value).map(|()| true);
+        let ended = match self.keep_before(object, payload) {
+            Ok(before) => {
+                let ended = self.run_method(start, object, payload);
+                let ended = self.left_trace(before, object, payload, ended)?;
+                if matches!(ended, Ok(Ended::Waits)) {
+                    turn::park_call();
+                }
+                ended
             }
-            encode::result_into(&mut self.outbox.0, &value, &target, self.draws)
-                .map_err(|error| of_a_result(value.py(), error))?;
-            is_sendable(value.py(), &self.outbox.0[start + 5..]).map(|()| false)
-        });
+            Err(error) => Err(error),
+        };
         match ended {
-            Ok(true) => {}
-            Ok(false) => self.close(start),
+            Ok(Ended::Answered) => self.close(start),
+            Ok(Ended::Waits) => {
+                self.outbox.0.truncate(start);
+                self.outbox.0.push(PARKED);
+            }
             // Whether memory suffices depends on the machine, so it is no outcome.
             Err(error) if error.is_instance_of::<PyMemoryError>(self.host.py()) => {
                 std::process::exit(OUT_OF_MEMORY)
@@ -377,6 +399,19 @@ impl<'py> Server<'py> {
             }
         }
         Ok(())
+    }
+
+    /// Calls, and appends what the method returned.
+    fn run_method(&mut self, start: usize, object: u32, payload: &[u8]) -> PyResult<Ended> {
+        let (value, target) = self.call(object, payload)?;
+        if turn::parks() {
+            may_park(&value)?;
+            return Ok(Ended::Waits);
+        }
+        encode::result_into(&mut self.outbox.0, &value, &target, self.draws)
+            .map_err(|error| of_a_result(value.py(), error))?;
+        is_sendable(value.py(), &self.outbox.0[start + 5..])?;
+        Ok(Ended::Answered)
     }
 
     /// Appends a call that raised.

@@ -9,7 +9,8 @@ use crate::{encode, hooks, serve};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use quorate_types::{
-    Agenda, CallPlace, CommandId, Deadline, Duration, Outcome, SessionId, Timer, Wall,
+    Agenda, CallPlace, CommandId, Deadline, Duration, Outcome, ParkedCall, SessionId, Timer, Value,
+    Wall,
 };
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -36,10 +37,28 @@ pub(crate) struct MethodRun {
     now: Wall,
     /// The method has asked to park, until a deadline if it named one.
     parks: Option<Option<Deadline>>,
+    /// What is done about what it has changed so far.
+    undo: Undo,
+    /// Until when the call waits, if it is tried again.
+    waits_until: Option<Option<Deadline>>,
+    again: Option<Value>,
     /// Answers to parked calls, as the node reads them.
     pub(crate) answers: Vec<u8>,
     /// How many.
     pub(crate) answered: u32,
+}
+
+/// Whether a call leaves a trace.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Undo {
+    /// The state from before it is not kept: what it changed stays.
+    Impossible,
+    /// The state from before it is kept.
+    Possible,
+    /// It leaves none, and ends as it ends.
+    Asked,
+    /// It leaves none, and is tried again when the object may have changed.
+    TryAgain,
 }
 
 struct Turns {
@@ -64,15 +83,24 @@ fn turns() -> MutexGuard<'static, Turns> {
 /// A run begins.
 #[inline]
 pub(crate) fn begin(object: u32, caller: Option<CommandId>, place: CallPlace, now: Wall) {
-    turns().run = Some(MethodRun {
-        object,
-        caller,
-        place,
-        now,
-        parks: None,
-        answers: Vec::new(),
-        answered: 0,
-    });
+    turns().run = Some(MethodRun::of(object, caller, place, now));
+}
+
+impl MethodRun {
+    fn of(object: u32, caller: Option<CommandId>, place: CallPlace, now: Wall) -> MethodRun {
+        MethodRun {
+            object,
+            caller,
+            place,
+            now,
+            parks: None,
+            undo: Undo::Impossible,
+            waits_until: None,
+            again: None,
+            answers: Vec::new(),
+            answered: 0,
+        }
+    }
 }
 
 /// The run is over.
@@ -87,6 +115,72 @@ pub(crate) fn parks() -> bool {
     turns().run.as_ref().is_some_and(|run| run.parks.is_some())
 }
 
+/// The state from before the call is kept. Returns what is to come for the object, to be kept with it.
+pub(crate) fn keep_before() -> Agenda {
+    let mut turns = turns();
+    let Turns { agendas, run, .. } = &mut *turns;
+    let Some(run) = run else {
+        return Agenda::new();
+    };
+    run.undo = Undo::Possible;
+    agendas.get(&run.object).cloned().unwrap_or_default()
+}
+
+/// The object is what it was before the call of the run.
+pub(crate) fn undone(number: u32, object: Py<PyAny>, agenda: Agenda) {
+    let mut turns = turns();
+    turns.objects.insert(number, object);
+    turns.agendas.insert(number, agenda);
+    if let Some(run) = &mut turns.run {
+        run.answers.clear();
+        run.answered = 0;
+        run.parks = None;
+    }
+}
+
+/// What is done about what the method has changed.
+pub(crate) fn undo() -> Undo {
+    let turns = turns();
+    turns.run.as_ref().map_or(Undo::Impossible, |run| run.undo)
+}
+
+/// The call of the run is tried again with this payload once it is parked.
+pub(crate) fn wait_with(payload: &[u8]) {
+    if let Some(run) = &mut turns().run {
+        run.parks = run.waits_until.take();
+        run.again = Some(payload.to_vec().into());
+    }
+}
+
+/// The calls of an object that are to be tried again.
+pub(crate) fn tried(object: u32) -> Vec<CommandId> {
+    let turns = turns();
+    let agenda = turns
+        .agendas
+        .get(&object)
+        .filter(|agenda| agenda.parked.has_tried());
+    agenda.map_or_else(Vec::new, |agenda| agenda.parked.tried())
+}
+
+/// A call that would be tried again is not. Says whether it waited.
+pub(crate) fn end_tried(object: u32, id: CommandId) -> bool {
+    let mut turns = turns();
+    let agenda = turns.agendas.get_mut(&object);
+    agenda.is_some_and(|agenda| agenda.parked.take(id))
+}
+
+/// A run tries a call again, which is taken from those that wait. Returns its place and the call.
+pub(crate) fn try_again(object: u32, id: CommandId, now: Wall) -> Option<(CallPlace, Value)> {
+    let agenda = &mut *turns();
+    let call = agenda.agendas.get_mut(&object)?.parked.take_call(id)?;
+    let again = call.again?;
+    agenda.run = Some(MethodRun {
+        waits_until: Some(call.deadline),
+        ..MethodRun::of(object, Some(id), call.place, now)
+    });
+    Some((call.place, again))
+}
+
 /// The call of the run parks.
 pub(crate) fn park_call() {
     let mut turns = turns();
@@ -95,8 +189,12 @@ pub(crate) fn park_call() {
         && let Some(caller) = run.caller
     {
         let agenda = agendas.entry(run.object).or_default();
-        let deadline = run.parks.take().flatten();
-        agenda.parked.park(caller, run.place, deadline);
+        let call = ParkedCall {
+            place: run.place,
+            deadline: run.parks.take().flatten(),
+            again: run.again.take(),
+        };
+        agenda.parked.park(caller, call);
     }
 }
 
@@ -186,51 +284,110 @@ pub(crate) fn current_call() -> Option<(u64, u64, u64)> {
 /// The call that is being executed asks to wait, for so many nanoseconds at most; then it is answered with `otherwise`, a value or an
 /// exception as the host describes it. `None` where no call is executed.
 #[pyfunction]
-#[pyo3(signature = (wait_ns, is_error, otherwise))]
 pub(crate) fn park(
     py: Python<'_>,
     wait_ns: Option<u64>,
     is_error: bool,
     otherwise: &Bound<'_, PyAny>,
 ) -> PyResult<Option<Parked>> {
-    let otherwise = match wait_ns {
-        Some(_) => later_value(otherwise)?,
-        None => Vec::new(),
-    };
+    let otherwise = later_value(wait_ns, otherwise)?;
     let mut turns = turns();
-    let Turns { agendas, run, .. } = &mut *turns;
-    let Some(run) = run.as_mut().filter(|run| run.caller.is_some()) else {
+    let parked = turns.parked();
+    let Some(run) = turns.run.as_mut().filter(|run| run.caller.is_some()) else {
         return Ok(None);
     };
-    let parked = agendas.values().map(|agenda| agenda.parked.len());
-    if parked.sum::<usize>() >= PARKED_MAX {
-        let text = format!(
-            "{PARKED_MAX} calls of this group wait already: try again when some were answered"
-        );
-        return Err(hooks::error(py, "Overloaded", text));
-    }
-    let deadline = wait_ns.map(|wait| Deadline {
-        at: Wall(run.now.0.saturating_add(wait)),
-        otherwise: if is_error {
-            Outcome::Raised(otherwise.into())
-        } else {
-            Outcome::Returned(otherwise.into())
-        },
-    });
-    run.parks = Some(deadline);
+    has_room(py, parked)?;
+    run.parks = Some(run.deadline(wait_ns, is_error, otherwise));
     Ok(Some(Parked))
 }
 
+/// Whether the call that is being executed can be undone; `None` where no call is executed.
+#[pyfunction]
+pub(crate) fn can_undo() -> Option<bool> {
+    let turns = turns();
+    let run = turns.run.as_ref().filter(|run| run.caller.is_some())?;
+    Some(run.undo != Undo::Impossible)
+}
+
+/// The call that is being executed leaves no trace.
+#[pyfunction]
+pub(crate) fn undo_call() {
+    if let Some(run) = &mut turns().run {
+        run.undo = Undo::Asked;
+    }
+}
+
+/// The call that is being executed leaves no trace, and is tried again when the object may have changed. Its deadline is that of the
+/// first try.
+#[pyfunction]
+pub(crate) fn wait_again(
+    py: Python<'_>,
+    wait_ns: Option<u64>,
+    is_error: bool,
+    otherwise: &Bound<'_, PyAny>,
+) -> PyResult<()> {
+    let otherwise = later_value(wait_ns, otherwise)?;
+    let mut turns = turns();
+    let parked = turns.parked();
+    let Some(run) = &mut turns.run else {
+        return Ok(());
+    };
+    if run.waits_until.is_none() {
+        has_room(py, parked)?;
+        run.waits_until = Some(run.deadline(wait_ns, is_error, otherwise));
+    }
+    run.undo = Undo::TryAgain;
+    Ok(())
+}
+
+impl Turns {
+    /// Calls of all objects that wait.
+    fn parked(&self) -> usize {
+        let parked = self.agendas.values().map(|agenda| agenda.parked.len());
+        parked.sum()
+    }
+}
+
+impl MethodRun {
+    fn deadline(
+        &self,
+        wait_ns: Option<u64>,
+        is_error: bool,
+        otherwise: Vec<u8>,
+    ) -> Option<Deadline> {
+        wait_ns.map(|wait| Deadline {
+            at: Wall(self.now.0.saturating_add(wait)),
+            otherwise: if is_error {
+                Outcome::Raised(otherwise.into())
+            } else {
+                Outcome::Returned(otherwise.into())
+            },
+        })
+    }
+}
+
+fn has_room(py: Python<'_>, parked: usize) -> PyResult<()> {
+    if parked < PARKED_MAX {
+        return Ok(());
+    }
+    let text =
+        format!("{PARKED_MAX} calls of this group wait already: try again when some were answered");
+    Err(hooks::error(py, "Overloaded", text))
+}
+
 /// What is answered later, encoded.
-fn later_value(value: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
+fn later_value(wait_ns: Option<u64>, value: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
     let mut told = Vec::new();
+    if wait_ns.is_none() {
+        return Ok(told);
+    }
     encode::value_into(&mut told, value, "default")?;
     serve::is_sendable(value.py(), &told)?;
-    is_small(value.py(), &told, "the default of quorate.park()")?;
+    is_small(value.py(), &told, "the default of a call that waits")?;
     Ok(told)
 }
 
-fn is_small(py: Python<'_>, told: &[u8], what: &str) -> PyResult<()> {
+pub(crate) fn is_small(py: Python<'_>, told: &[u8], what: &str) -> PyResult<()> {
     if told.len() <= LATER_BYTES_MAX {
         return Ok(());
     }

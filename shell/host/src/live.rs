@@ -9,8 +9,8 @@ use crate::object::{Environment, FrozenState, Object, RestoreError};
 use crate::turn::{Ending, RunningStep, Turn};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{
-    Agenda, CallPlace, CallRef, LaterAnswer, ObjectId, Outcome, ParkedCalls, SessionEnd, Slot,
-    SlotResults, Stamp, StepRef, StepResult, Timers, Wall,
+    Agenda, CallPlace, CallRef, LaterAnswer, ObjectId, Outcome, ParkedCall, ParkedCalls,
+    SessionEnd, Slot, SlotResults, Stamp, StepRef, StepResult, Timers, Wall,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -100,7 +100,13 @@ impl LiveObject {
         if parked >= PARKED_MAX {
             return StepResult::Answered(overloaded());
         }
-        self.agenda.parked.park(call.id, place, deadline);
+        let again = None;
+        let parked = ParkedCall {
+            place,
+            deadline,
+            again,
+        };
+        self.agenda.parked.park(call.id, parked);
         StepResult::Parked
     }
 

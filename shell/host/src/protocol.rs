@@ -7,7 +7,7 @@ use crate::arguments::{Arguments, StringKind, put_int, put_list, put_map, put_st
 use crate::config::{HostedObject, PythonConfig, Sandbox, UnkeptState};
 use crate::image::ObjectImage;
 use crate::limits::REPLY_BYTES_MAX;
-use crate::sending::LeftOut;
+use crate::sending::{LeftOut, is_sent};
 use bytes::Bytes;
 use quorate_ordering::ReadId;
 use quorate_types::{
@@ -30,6 +30,7 @@ const STEP_END: u8 = 1;
 const STEP_END_UNTOLD: u8 = 2;
 const STEP_TICK: u8 = 3;
 const STEP_TICK_UNTOLD: u8 = 4;
+const STEP_SKIPPED: u8 = 5;
 
 const TOLD_RETURNED: u8 = 0;
 const TOLD_RAISED: u8 = 1;
@@ -203,8 +204,8 @@ pub(crate) fn put_hello(
     });
 }
 
-/// Work for the objects. A call that is left out is not sent; of the end of a session that is, no object is told, and in a tick that is,
-/// no timer runs.
+/// Work for the objects. A call that took too many steps is not sent, and of one that the group skips only its object; of the end of
+/// a session that is left out no object is told, and in such a tick no timer runs.
 pub(crate) fn put_execute(
     out: &mut Vec<u8>,
     slot: Slot,
@@ -212,8 +213,7 @@ pub(crate) fn put_execute(
     steps: &[Step],
     left_out: &LeftOut,
 ) {
-    let is_left_out = |step: &Step| left_out.contains_key(&(slot, step.index()));
-    let sent = |step: &&Step| step.call().is_none() || !is_left_out(step);
+    let sent = |step: &&Step| is_sent(slot, step, left_out);
     let count = match left_out.is_empty() {
         true => steps.len(),
         false => steps.iter().filter(sent).count(),
@@ -224,12 +224,16 @@ pub(crate) fn put_execute(
         out.extend_from_slice(&stamp.entropy.to_le_bytes());
         out.extend_from_slice(&(count as u32).to_le_bytes());
         for step in steps {
-            let is_left_out = !left_out.is_empty() && is_left_out(step);
-            if is_left_out && step.call().is_some() {
+            let is_left_out = !left_out.is_empty() && left_out.contains_key(&(slot, step.index()));
+            if is_left_out && !is_sent(slot, step, left_out) {
                 continue;
             }
             out.extend_from_slice(&step.index().to_le_bytes());
             match step {
+                Step::Call(call) if is_left_out => {
+                    out.push(STEP_SKIPPED);
+                    out.extend_from_slice(&call.object.0.to_le_bytes());
+                }
                 Step::Call(call) => put_call(out, call),
                 Step::End(end) => {
                     out.push(if is_left_out {

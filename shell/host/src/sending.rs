@@ -1,4 +1,5 @@
-//! Sends the work log to the host process, without the calls that the group decided to skip or that took too many steps.
+//! Sends the work log to the host process, without the calls that took too many steps, and with the places of those that the group
+//! decided to skip.
 //!
 //! The outcome of such a call is inserted among the results that the process sends. Only `other_process` calls it.
 
@@ -50,6 +51,12 @@ pub(crate) fn send_work(
     }
 }
 
+/// Whether a process gets to know of a step: of a call that the group skips it learns the place.
+pub(crate) fn is_sent(slot: Slot, step: &Step, left_out: &LeftOut) -> bool {
+    let outcome = left_out.get(&(slot, step.index()));
+    step.call().is_none() || matches!(outcome, None | Some(Outcome::Skipped))
+}
+
 /// Puts the outcome of each call that was left out into its place among the results that the process told, and names the steps
 /// that answered parked calls by their index: the process tells them by their place. `None` when it told more or less.
 pub(crate) fn with_left_out(
@@ -65,7 +72,7 @@ pub(crate) fn with_left_out(
         let outcome = left_out.get(&(slot, step.index()))?;
         step.call().map(|_| outcome.clone())
     };
-    let sent = steps.iter().filter(|step| outcome_of(step).is_none());
+    let sent = steps.iter().filter(|step| is_sent(slot, step, left_out));
     let sent: Vec<u32> = sent.map(Step::index).collect();
     if told.steps.len() != sent.len() {
         return None;
@@ -75,8 +82,9 @@ pub(crate) fn with_left_out(
     }
     let mut results = told.steps.into_iter();
     let result = |step: &Step| {
+        let told = is_sent(slot, step, left_out).then(|| results.next());
         let known = outcome_of(step).map(StepResult::Answered);
-        known.or_else(|| results.next())
+        known.or(told.flatten())
     };
     told.steps = steps.iter().filter_map(result).collect();
     Some(told)

@@ -2,7 +2,8 @@
 
 use super::{OUT_OF_MEMORY, Server};
 use crate::frames::{
-    DONE, FrameBody, PARKED, STEP_CALL, STEP_END, STEP_END_UNTOLD, STEP_TICK, STEP_TICK_UNTOLD,
+    DONE, FrameBody, STEP_CALL, STEP_END, STEP_END_UNTOLD, STEP_SKIPPED, STEP_TICK,
+    STEP_TICK_UNTOLD,
 };
 use crate::turn::{self, MethodRun, Parked};
 use crate::{hooks, steps};
@@ -32,13 +33,22 @@ impl<'py> Server<'py> {
                 self.activity.begin(self.slot, index, object);
                 let is_spent = self.is_spent_by(object, payload)?;
                 let run = turn::end();
-                Ok((!is_spent).then(|| 1 + self.append_answers(run)))
+                if is_spent {
+                    return Ok(None);
+                }
+                let answered = self.append_answers(run);
+                Ok(Some(1 + answered + self.try_waiting(object, place)?))
             }
             STEP_END | STEP_END_UNTOLD => {
                 let session = SessionId(body.u64()?);
                 self.end_session(session, place, kind == STEP_END)
             }
             STEP_TICK | STEP_TICK_UNTOLD => self.tick(place, kind == STEP_TICK),
+            STEP_SKIPPED => {
+                let object = body.u32()?;
+                self.outbox.0.push(DONE);
+                Ok(Some(1 + self.end_tried(object)?))
+            }
             unknown => Err(PyConnectionError::new_err(format!(
                 "the node sent a step of unknown kind {unknown}: it speaks another protocol version"
             ))),
@@ -52,20 +62,6 @@ impl<'py> Server<'py> {
         })
     }
 
-    /// Appends that a call waits: its method asked to park and returned.
-    #[cold]
-    pub(super) fn parked(&mut self, start: usize, value: &Bound<'py, PyAny>) -> PyResult<()> {
-        if !value.is_instance_of::<Parked>() {
-            let text = "the method called quorate.park() and returned something else; what it changed stays: write \
-                        `return quorate.park()`";
-            return Err(hooks::error(value.py(), "ParkLost", text.to_owned()));
-        }
-        turn::park_call();
-        self.outbox.0.truncate(start);
-        self.outbox.0.push(PARKED);
-        Ok(())
-    }
-
     /// A session is over: its parked calls go, then the objects that know it are told.
     fn end_session(
         &mut self,
@@ -77,7 +73,11 @@ impl<'py> Server<'py> {
         let start = self.outbox.0.len();
         self.outbox.0.push(DONE);
         let mut entries = 1;
-        for object in known.into_iter().filter(|_| is_told) {
+        for object in known {
+            if !is_told {
+                entries += self.end_tried(object)?;
+                continue;
+            }
             let Some(target) = self.objects.get(&object).cloned() else {
                 continue;
             };
@@ -94,7 +94,7 @@ impl<'py> Server<'py> {
                 self.spent(start, object, ON_SESSION_END)?;
                 return Ok(None);
             }
-            entries += self.append_answers(run);
+            entries += self.append_answers(run) + self.try_waiting(object, place)?;
         }
         Ok(Some(entries))
     }
@@ -122,4 +122,15 @@ impl<'py> Server<'py> {
         }
         Ok(is_spent)
     }
+}
+
+/// Refuses what a method returns that asked to park.
+#[cold]
+pub(super) fn may_park(value: &Bound<'_, PyAny>) -> PyResult<()> {
+    if !value.is_instance_of::<Parked>() {
+        let text = "the method called quorate.park() and returned something else; what it changed stays: write \
+                    `return quorate.park()`";
+        return Err(hooks::error(value.py(), "ParkLost", text.to_owned()));
+    }
+    Ok(())
 }

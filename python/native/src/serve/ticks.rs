@@ -27,6 +27,9 @@ impl Server<'_> {
                 turn::put_answer(&mut self.outbox.0, id, is_error, told);
                 entries += 1;
             }
+            if !is_run {
+                entries += self.end_tried(object)?;
+            }
             let last = turn::newest_timer(object);
             for _ in 0..TIMERS_AT_ONCE {
                 let Some(call) = turn::take_timer(object, now, last) else {
@@ -70,6 +73,7 @@ impl Server<'_> {
             self.spent(start, object, method)?;
             return Ok(None);
         }
-        Ok(Some(self.append_answers(run)))
+        let answered = self.append_answers(run);
+        Ok(Some(answered + self.try_waiting(object, place)?))
     }
 }

@@ -1,0 +1,134 @@
+//! Calls that wait until something holds: they leave no trace, and are tried again from their start.
+//!
+//! The state from before a call is kept only for methods that may wait so, which the class tells.
+
+use super::{Ended, Server};
+use crate::frames::{ANSWER, PARKED};
+use crate::turn::{self, Undo};
+use crate::{decode, encode, environment, steps};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use quorate_types::{Agenda, CallPlace, CommandId, Wall};
+
+/// What an object was before a call.
+pub(super) struct Before {
+    state: Vec<u8>,
+    agenda: Agenda,
+}
+
+impl Server<'_> {
+    /// Keeps what the object is before a call of a method that may wait until something holds.
+    #[inline]
+    pub(super) fn keep_before(&mut self, object: u32, payload: &[u8]) -> PyResult<Option<Before>> {
+        if self.waiters.is_empty() {
+            return Ok(None);
+        }
+        let py = self.host.py();
+        let method = decode::method(py, payload)?;
+        let may_wait = self.waiters.get(&object);
+        let target = self.objects.get(&object);
+        let Some(target) =
+            target.filter(|_| may_wait.is_some_and(|methods| methods.contains(method)))
+        else {
+            return Ok(None);
+        };
+        let state = encode::state(target)?;
+        let agenda = turn::keep_before();
+        Ok(Some(Before { state, agenda }))
+    }
+
+    /// How the call ended, after what it has changed was undone where it leaves no trace.
+    #[inline]
+    pub(super) fn left_trace(
+        &mut self,
+        before: Option<Before>,
+        object: u32,
+        payload: &[u8],
+        ended: PyResult<Ended>,
+    ) -> PyResult<PyResult<Ended>> {
+        let Some(before) = before else {
+            return Ok(ended);
+        };
+        match turn::undo() {
+            Undo::Possible if !steps::is_spent() => Ok(ended),
+            Undo::Impossible | Undo::Possible | Undo::Asked => {
+                self.roll_back(object, before)?;
+                Ok(ended)
+            }
+            Undo::TryAgain => {
+                self.roll_back(object, before)?;
+                let is_kept = turn::is_small(
+                    self.host.py(),
+                    payload,
+                    "a call that waits until something holds",
+                );
+                if is_kept.is_ok() {
+                    turn::wait_with(payload);
+                }
+                Ok(is_kept.map(|()| Ended::Waits))
+            }
+        }
+    }
+
+    /// Gives the object back what it was before the call.
+    fn roll_back(&mut self, object: u32, before: Before) -> PyResult<()> {
+        let image = PyBytes::new(self.host.py(), &before.state);
+        let undone = self.host.call_method1("undone", (image,))?;
+        turn::undone(object, undone.clone().unbind(), before.agenda);
+        self.objects.insert(object, undone);
+        Ok(())
+    }
+
+    /// The object may have changed: tries the calls that wait for that, first come, first served, until none of them goes on.
+    /// Returns how many entries were appended.
+    pub(super) fn try_waiting(&mut self, object: u32, place: CallPlace) -> PyResult<u32> {
+        let mut entries = 0;
+        loop {
+            let before = entries;
+            for id in turn::tried(object) {
+                entries += self.try_again(object, id, place)?;
+            }
+            if entries == before {
+                return Ok(entries);
+            }
+        }
+    }
+
+    /// A step is left out because it ended every host. One of the calls that would have been tried after it may have done that, so
+    /// they end too. Returns how many entries were appended.
+    #[cold]
+    pub(super) fn end_tried(&mut self, object: u32) -> PyResult<u32> {
+        let mut entries = 0;
+        for id in turn::tried(object) {
+            let told = self.host.call_method0("skipped")?;
+            let told = encode::value(&told, "exception")?;
+            if turn::end_tried(object, id) {
+                turn::put_answer(&mut self.outbox.0, id, true, &told);
+                entries += 1;
+            }
+        }
+        Ok(entries)
+    }
+
+    fn try_again(&mut self, object: u32, id: CommandId, place: CallPlace) -> PyResult<u32> {
+        let now = Wall(self.wall_ns);
+        let Some((origin, payload)) = turn::try_again(object, id, now) else {
+            return Ok(0);
+        };
+        // Each try draws other random numbers than the step that it follows.
+        let stream = origin.slot.0.rotate_left(32) ^ u64::from(origin.index) ^ self.entropy;
+        environment::enter(self.wall_ns, stream, place.slot.0, place.index);
+        let head = self.outbox.0.len();
+        self.outbox.0.push(ANSWER);
+        self.outbox.0.extend_from_slice(&id.session.0.to_le_bytes());
+        self.outbox.0.extend_from_slice(&id.sequence.to_le_bytes());
+        let start = self.outbox.0.len();
+        self.is_spent_by(object, &payload)?;
+        let run = turn::end();
+        let waits = self.outbox.0[start] == PARKED;
+        if waits {
+            self.outbox.0.truncate(head);
+        }
+        Ok(u32::from(!waits) + self.append_answers(run))
+    }
+}

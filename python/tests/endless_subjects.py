@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import quorate
 
@@ -67,3 +68,33 @@ class Spinner:
             self.total()
 
     __quorate_reads__ = ("spin_reading",)
+
+
+class Host:
+    """What it does when a guest has left fails as it was told."""
+
+    def __init__(self) -> None:
+        self.stayed = self.left = 0
+        self.how = ""
+
+    def fail_by(self, how: str) -> None:
+        self.how = how
+
+    def stay(self) -> Any:
+        self.stayed += 1
+        quorate.caller()
+        return quorate.park()
+
+    def guests(self) -> int:
+        return self.stayed
+
+    def count(self) -> int:
+        self.left += 1
+        return self.left
+
+    def on_session_end(self, session: int) -> None:
+        self.left += 100
+        if self.how == "steps":
+            while True:
+                self.how = "steps"
+        raise MemoryError

@@ -39,6 +39,12 @@ class Mailbox:
             reader.wake(letter)
         return len(readers)
 
+    def call_each(self, letter: Any) -> None:
+        """Give it to one after the other; who was not answered stays."""
+        while self.readers:
+            self.readers[0].wake(letter)
+            del self.readers[0]
+
     def refuse_all(self, text: str) -> int:
         """Answer all who wait with an exception."""
         readers, self.readers = self.readers, []
@@ -83,6 +89,11 @@ class Mailbox:
     def read_token(self) -> int:
         """Ask who calls where nobody does."""
         return quorate.caller().token
+
+    @quorate.readonly
+    def who_waits(self) -> list[bool]:
+        """Ask in a read who waits."""
+        return [reader.is_waiting for reader in self.readers]
 
     def waiting(self) -> int:
         """Return how many wait."""

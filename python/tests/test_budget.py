@@ -7,12 +7,13 @@ import subprocess
 import sys
 import time
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from endless_subjects import Spinner
+from endless_subjects import Host, Spinner
 
 import quorate
 from quorate import _local, _native, _steps
@@ -34,6 +35,15 @@ def digests(ready: dict[str, Any]) -> set[str]:
     return {digest for _, digest in found}
 
 
+def open_sessions(ready: dict[str, Any]) -> set[int]:
+    """How many sessions are open on each node."""
+    found = set()
+    for node in ready["nodes"]:
+        with urllib.request.urlopen(f"http://{node['admin']}/status", timeout=20) as answer:
+            found.add(json.load(answer)["counts"]["sessions"])
+    return found
+
+
 def told(ready: dict[str, Any]) -> set[tuple[int, str]]:
     found = set()
     for node in ready["nodes"]:
@@ -53,6 +63,27 @@ def test_a_call_that_never_ends_is_ended_and_has_changed_nothing(method: str) ->
         with pytest.raises(quorate.BudgetExceeded, match=f"`{method}` of Spinner took more than 200000"):
             getattr(spinner, method)()
         assert spinner.add() == 2
+        assert len(digests(ready)) == 1
+
+
+@pytest.mark.parametrize("how", ["steps", "memory"])
+def test_what_an_object_does_at_the_end_of_a_session_leaves_no_trace_where_it_is_ended(how: str) -> None:
+    options = ["--port", "0", "--budget", "200000"]
+    with (
+        _local.start_group("endless_subjects:Host", options, HERE) as ready,
+        quorate.connect(ready["endpoint"], Host, timeout=60) as host,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        host.fail_by(how)
+        with quorate.connect(ready["endpoint"], Host, timeout=60) as guest:
+            stays = pool.submit(guest.stay)
+            while host.guests() == 0:
+                assert not stays.done()
+        with pytest.raises(quorate.OutcomeUnknown):
+            stays.result(60)
+        while open_sessions(ready) != {1}:
+            time.sleep(0.1)
+        assert [host.count(), host.count()] == [1, 2]
         assert len(digests(ready)) == 1
 
 

@@ -84,6 +84,34 @@ def test_any_number_of_callers_are_woken_by_one_command(
     assert results(waiting) == [{"for": ["all"]}] * 10
 
 
+def test_one_command_answers_with_more_than_fits_into_a_frame_of_the_host(
+    readers: Mailbox, writer: Mailbox, pool: ThreadPoolExecutor
+) -> None:
+    waiting = begin(pool, readers, writer, 3)
+    assert writer.call_all("x" * 7_000_000) == 3
+    assert [len(letter) for letter in results(waiting)] == [7_000_000] * 3
+
+
+def test_what_one_command_answers_is_bounded_and_who_gets_none_goes_on_waiting(
+    group: LocalGroup[Mailbox], writer: Mailbox
+) -> None:
+    connection = quorate.connect(group.endpoint, Mailbox, timeout=PATIENCE_S)
+    with ThreadPoolExecutor(20) as pool, connection as readers:
+        waiting = begin(pool, readers, writer, 20)
+        with pytest.raises(quorate.UnsupportedResult, match="answer the others in another call"):
+            writer.call_each("x" * 8_000_000)
+        assert writer.who_waits() == [True] * 4
+        assert writer.call_all("x") == 4
+        assert results(waiting[16:]) == ["x"] * 4
+
+
+def test_a_read_is_told_who_waits(readers: Mailbox, writer: Mailbox, pool: ThreadPoolExecutor) -> None:
+    waiting = begin(pool, readers, writer, 2)
+    assert writer.who_waits() == [True, True]
+    assert writer.call_all("done") == 2
+    assert results(waiting) == ["done"] * 2
+
+
 def test_calls_of_a_connection_go_on_while_others_of_it_wait(
     readers: Mailbox, writer: Mailbox, pool: ThreadPoolExecutor
 ) -> None:

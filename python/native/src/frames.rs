@@ -168,9 +168,9 @@ impl Outbox {
         last
     }
 
-    /// So many entries more were appended. Returns whether the part is large enough to be sent.
-    pub(crate) fn is_large_with(&self, part: &mut OpenOutcomes, entries: u32) -> bool {
-        part.count += entries;
+    /// One more entry was appended. Returns whether the part is large enough to be sent.
+    pub(crate) fn is_large_with_one_more(&self, part: &mut OpenOutcomes) -> bool {
+        part.count += 1;
         self.0.len() - part.start > PART_BYTES
     }
 

@@ -12,7 +12,9 @@ mod tries;
 
 use crate::activity::{QUERY, SharedActivity};
 use crate::encode::Draws;
-use crate::frames::{FrameBody, Inbox, Outbox, PARKED, RAISED, RETURNED, reply, request};
+use crate::frames::{
+    FrameBody, Inbox, OpenOutcomes, Outbox, PARKED, RAISED, RETURNED, reply, request,
+};
 use crate::reads::{Checking, Declared, ReadGuard};
 use crate::{agreed_text, decode, encode, environment, hooks, layout, numbers, steps, turn, wait};
 use pyo3::exceptions::{PyConnectionError, PyMemoryError, PyValueError};
@@ -240,15 +242,13 @@ impl<'py> Server<'py> {
             let index = body.u32()?;
             environment::enter(self.wall_ns, self.entropy, self.slot, index);
             let answer = self.outbox.0.len();
-            let Some(entries) = self.step(body, index)? else {
+            let Some(answers) = self.step(body, index)? else {
                 return self.tell_spent(&part, index, answer);
             };
-            if self.outbox.is_large_with(&mut part, entries) {
-                // No call runs while the node is slow to read.
-                self.activity.idle();
-                self.outbox.end_part(&part, reply::OUTCOMES);
-                self.flush()?;
-                part = self.outbox.begin_part(self.slot);
+            self.appended(&mut part)?;
+            for answer in answers {
+                self.outbox.0.extend_from_slice(&answer);
+                self.appended(&mut part)?;
             }
         }
         self.activity.idle();
@@ -259,16 +259,32 @@ impl<'py> Server<'py> {
         Ok(())
     }
 
+    /// One more entry of a slot was appended: sends those so far if they are many bytes, because a frame is bounded.
+    #[inline]
+    fn appended(&mut self, part: &mut OpenOutcomes) -> PyResult<()> {
+        if self.outbox.is_large_with_one_more(part) {
+            // No call runs while the node is slow to read.
+            self.activity.idle();
+            self.outbox.end_part(part, reply::OUTCOMES);
+            self.flush()?;
+            *part = self.outbox.begin_part(self.slot);
+        }
+        Ok(())
+    }
+
     fn query(&mut self, body: &mut FrameBody<'_>) -> PyResult<()> {
-        let read = body.u64()?;
+        let number = body.u64()?;
         let object = body.u32()?;
         let start = self.outbox.begin(reply::QUERIED);
-        self.outbox.u64(read);
-        environment::enter(self.wall_ns, read, 0, 0);
-        self.activity.begin(QUERY, read as u32, object);
+        self.outbox.u64(number);
+        environment::enter(self.wall_ns, number, 0, 0);
+        self.activity.begin(QUERY, number as u32, object);
         numbers::begin_aside();
         let answer = self.outbox.0.len();
-        let wrote = match self.read(object, body.0) {
+        turn::set_read(Some(object));
+        let read = self.read(object, body.0);
+        turn::set_read(None);
+        let wrote = match read {
             Ok(wrote) => wrote,
             Err(refusal) => {
                 self.outbox.0.truncate(answer);

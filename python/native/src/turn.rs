@@ -18,6 +18,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Calls of a group that may be parked, as of objects written in Rust.
 const PARKED_MAX: usize = 10_000;
 
+/// Bytes with which one call may answer parked calls: as much as the node tells of one slot. They are in memory until the
+/// method returns.
+pub(crate) const ANSWERS_BYTES_MAX: usize = 128 << 20;
+
+/// Answers to parked calls, each as the node reads it.
+pub(crate) type Answers = Vec<Vec<u8>>;
+
 /// Timers that one object may have set.
 const TIMERS_MAX: usize = 10_000;
 
@@ -29,7 +36,7 @@ const LATER_BYTES_MAX: usize = 64 << 10;
 pub(crate) struct Parked;
 
 /// One run: a call, or without a caller what an object does at the end of a session and when a timer is due.
-pub(crate) struct MethodRun {
+struct MethodRun {
     object: u32,
     caller: Option<CommandId>,
     place: CallPlace,
@@ -42,10 +49,9 @@ pub(crate) struct MethodRun {
     /// Until when the call waits, if it is tried again.
     waits_until: Option<Option<Deadline>>,
     again: Option<Value>,
-    /// Answers to parked calls, as the node reads them.
-    pub(crate) answers: Vec<u8>,
-    /// How many.
-    pub(crate) answered: u32,
+    answers: Answers,
+    /// What these answer with, together.
+    bytes: usize,
 }
 
 /// Whether a call leaves a trace.
@@ -65,6 +71,8 @@ struct Turns {
     agendas: BTreeMap<u32, Agenda>,
     objects: BTreeMap<u32, Py<PyAny>>,
     run: Option<MethodRun>,
+    /// The object that is being read: it may ask who waits, and answers nobody.
+    read: Option<u32>,
     /// What was told of when the objects have something to do first.
     told: Option<Wall>,
 }
@@ -73,6 +81,7 @@ static TURNS: Mutex<Turns> = Mutex::new(Turns {
     agendas: BTreeMap::new(),
     objects: BTreeMap::new(),
     run: None,
+    read: None,
     told: None,
 });
 
@@ -97,16 +106,22 @@ impl MethodRun {
             undo: Undo::Impossible,
             waits_until: None,
             again: None,
-            answers: Vec::new(),
-            answered: 0,
+            answers: Answers::new(),
+            bytes: 0,
         }
     }
 }
 
-/// The run is over.
+/// A read begins, or is over.
+pub(crate) fn set_read(object: Option<u32>) {
+    turns().read = object;
+}
+
+/// The run is over. Returns the answers that it gave to parked calls.
 #[inline]
-pub(crate) fn end() -> Option<MethodRun> {
-    turns().run.take()
+pub(crate) fn end() -> Answers {
+    let run = turns().run.take();
+    run.map_or_else(Answers::new, |run| run.answers)
 }
 
 /// Whether the method that has just returned asked to park.
@@ -133,7 +148,7 @@ pub(crate) fn undone(number: u32, object: Py<PyAny>, agenda: Agenda) {
     turns.agendas.insert(number, agenda);
     if let Some(run) = &mut turns.run {
         run.answers.clear();
-        run.answered = 0;
+        run.bytes = 0;
         run.parks = None;
     }
 }
@@ -402,8 +417,8 @@ pub(crate) fn is_small(py: Python<'_>, told: &[u8], what: &str) -> PyResult<()> 
 #[pyfunction]
 pub(crate) fn is_parked(session: u64, sequence: u64) -> bool {
     let turns = turns();
-    let run = turns.run.as_ref();
-    let agenda = run.and_then(|run| turns.agendas.get(&run.object));
+    let object = turns.run.as_ref().map(|run| run.object).or(turns.read);
+    let agenda = object.and_then(|object| turns.agendas.get(&object));
     agenda.is_some_and(|agenda| agenda.parked.is_parked(id(session, sequence)))
 }
 
@@ -476,24 +491,42 @@ pub(crate) fn answer_parked(
     let mut turns = turns();
     let Turns { agendas, run, .. } = &mut *turns;
     let Some(run) = run else { return Ok(false) };
-    let agenda = agendas.get_mut(&run.object);
     let id = id(session, sequence);
-    if !agenda.is_some_and(|agenda| agenda.parked.take(id)) {
+    let agenda = agendas.get_mut(&run.object);
+    let Some(agenda) = agenda.filter(|agenda| agenda.parked.is_parked(id)) else {
         return Ok(false);
+    };
+    if run.bytes + told.len() > ANSWERS_BYTES_MAX {
+        let text = format!(
+            "one call answers parked calls with {ANSWERS_BYTES_MAX} bytes together at most, and this answer of {} bytes \
+             would be more: answer the others in another call",
+            told.len()
+        );
+        return Err(hooks::error(value.py(), "UnsupportedResult", text));
     }
-    put_answer(&mut run.answers, id, is_error, &told);
-    run.answered += 1;
+    agenda.parked.take(id);
+    run.bytes += told.len();
+    run.answers.push(answer_of(id, is_error, &told));
     Ok(true)
 }
 
-/// Appends the answer to a parked call, as the node reads it.
-pub(crate) fn put_answer(out: &mut Vec<u8>, id: CommandId, is_error: bool, told: &[u8]) {
-    out.push(ANSWER);
-    out.extend_from_slice(&id.session.0.to_le_bytes());
-    out.extend_from_slice(&id.sequence.to_le_bytes());
-    out.push(if is_error { RAISED } else { RETURNED });
-    out.extend_from_slice(&(told.len() as u32).to_le_bytes());
-    out.extend_from_slice(told);
+/// The answer to a parked call, as the node reads it.
+pub(crate) fn answer_of(id: CommandId, is_error: bool, told: &[u8]) -> Vec<u8> {
+    let mut ended = Vec::with_capacity(5 + told.len());
+    ended.push(if is_error { RAISED } else { RETURNED });
+    ended.extend_from_slice(&(told.len() as u32).to_le_bytes());
+    ended.extend_from_slice(told);
+    ended_answer(id, &ended)
+}
+
+/// The same, of a call that ended so.
+pub(crate) fn ended_answer(id: CommandId, ended: &[u8]) -> Vec<u8> {
+    let mut answer = Vec::with_capacity(17 + ended.len());
+    answer.push(ANSWER);
+    answer.extend_from_slice(&id.session.0.to_le_bytes());
+    answer.extend_from_slice(&id.sequence.to_le_bytes());
+    answer.extend_from_slice(ended);
+    answer
 }
 
 fn id(session: u64, sequence: u64) -> CommandId {

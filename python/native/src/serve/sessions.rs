@@ -5,7 +5,7 @@ use crate::frames::{
     DONE, FrameBody, STEP_CALL, STEP_END, STEP_END_UNTOLD, STEP_SKIPPED, STEP_TICK,
     STEP_TICK_UNTOLD,
 };
-use crate::turn::{self, MethodRun, Parked};
+use crate::turn::{self, Answers, Parked};
 use crate::{hooks, steps};
 use pyo3::exceptions::{PyConnectionError, PyMemoryError};
 use pyo3::prelude::*;
@@ -15,9 +15,14 @@ use quorate_types::{CallPlace, CommandId, SessionId, Slot, Wall};
 const ON_SESSION_END: &str = "on_session_end";
 
 impl<'py> Server<'py> {
-    /// Does the next step of a frame. Returns how many entries were appended, or none where it took too many steps of code.
+    /// Does the next step of a frame and appends its result. Returns its answers to parked calls, or none where it took too many
+    /// steps of code.
     #[inline]
-    pub(super) fn step(&mut self, body: &mut FrameBody<'_>, index: u32) -> PyResult<Option<u32>> {
+    pub(super) fn step(
+        &mut self,
+        body: &mut FrameBody<'_>,
+        index: u32,
+    ) -> PyResult<Option<Answers>> {
         let kind = body.bytes(1)?[0];
         let slot = Slot(self.slot);
         let place = CallPlace { slot, index };
@@ -32,12 +37,12 @@ impl<'py> Server<'py> {
                 turn::begin(object, caller, place, Wall(self.wall_ns));
                 self.activity.begin(self.slot, index, object);
                 let is_spent = self.is_spent_by(object, payload)?;
-                let run = turn::end();
+                let mut answers = turn::end();
                 if is_spent {
                     return Ok(None);
                 }
-                let answered = self.append_answers(run);
-                Ok(Some(1 + answered + self.try_waiting(object, place)?))
+                self.try_waiting(object, place, &mut answers)?;
+                Ok(Some(answers))
             }
             STEP_END | STEP_END_UNTOLD => {
                 let session = SessionId(body.u64()?);
@@ -47,19 +52,14 @@ impl<'py> Server<'py> {
             STEP_SKIPPED => {
                 let object = body.u32()?;
                 self.outbox.0.push(DONE);
-                Ok(Some(1 + self.end_tried(object)?))
+                let mut answers = Answers::new();
+                self.end_tried(object, &mut answers)?;
+                Ok(Some(answers))
             }
             unknown => Err(PyConnectionError::new_err(format!(
                 "the node sent a step of unknown kind {unknown}: it speaks another protocol version"
             ))),
         }
-    }
-
-    pub(super) fn append_answers(&mut self, run: Option<MethodRun>) -> u32 {
-        run.map_or(0, |run| {
-            self.outbox.0.extend_from_slice(&run.answers);
-            run.answered
-        })
     }
 
     /// A session is over: its parked calls go, then the objects that know it are told.
@@ -68,14 +68,14 @@ impl<'py> Server<'py> {
         session: SessionId,
         place: CallPlace,
         is_told: bool,
-    ) -> PyResult<Option<u32>> {
+    ) -> PyResult<Option<Answers>> {
         let known = turn::session_ended(session);
         let start = self.outbox.0.len();
         self.outbox.0.push(DONE);
-        let mut entries = 1;
+        let mut answers = Answers::new();
         for object in known {
             if !is_told {
-                entries += self.end_tried(object)?;
+                self.end_tried(object, &mut answers)?;
                 continue;
             }
             let Some(target) = self.objects.get(&object).cloned() else {
@@ -88,15 +88,15 @@ impl<'py> Server<'py> {
             self.activity.begin(place.slot.0, place.index, object);
             let run = || hook.call1((&target, session.0)).map(drop);
             let is_spent = self.run_uncalled(object, ON_SESSION_END, run)?;
-            let run = turn::end();
+            answers.extend(turn::end());
             if is_spent {
                 self.outbox.0.truncate(start);
                 self.spent(start, object, ON_SESSION_END)?;
                 return Ok(None);
             }
-            entries += self.append_answers(run) + self.try_waiting(object, place)?;
+            self.try_waiting(object, place, &mut answers)?;
         }
-        Ok(Some(entries))
+        Ok(Some(answers))
     }
 
     /// Runs what nobody calls within the budget; what it raises goes to the log, because no caller waits for it.

@@ -1,8 +1,9 @@
 //! Agreed time has come: callers who have waited for as long as they may are answered, and timers run.
 
 use super::Server;
+use crate::decode;
 use crate::frames::DONE;
-use crate::{decode, turn};
+use crate::turn::{self, Answers};
 use pyo3::prelude::*;
 use quorate_types::{CallPlace, Outcome, Wall};
 
@@ -12,11 +13,11 @@ const TIMERS_AT_ONCE: usize = 1_024;
 impl Server<'_> {
     /// Does what is due, object by object. A tick that is to leave no trace drops its timers without running them.
     #[cold]
-    pub(super) fn tick(&mut self, place: CallPlace, is_run: bool) -> PyResult<Option<u32>> {
+    pub(super) fn tick(&mut self, place: CallPlace, is_run: bool) -> PyResult<Option<Answers>> {
         let now = Wall(self.wall_ns);
         let start = self.outbox.0.len();
         self.outbox.0.push(DONE);
-        let mut entries = 1;
+        let mut answers = Answers::new();
         for object in turn::due(now) {
             for (id, outcome) in turn::take_overdue(object, now) {
                 let (is_error, told) = match &outcome {
@@ -24,11 +25,10 @@ impl Server<'_> {
                     Outcome::Returned(told) => (false, told),
                     Outcome::Skipped => continue,
                 };
-                turn::put_answer(&mut self.outbox.0, id, is_error, told);
-                entries += 1;
+                answers.push(turn::answer_of(id, is_error, told));
             }
             if !is_run {
-                entries += self.end_tried(object)?;
+                self.end_tried(object, &mut answers)?;
             }
             let last = turn::newest_timer(object);
             for _ in 0..TIMERS_AT_ONCE {
@@ -39,14 +39,14 @@ impl Server<'_> {
                     let Some(answered) = self.run_timer(object, place, &call, start)? else {
                         return Ok(None);
                     };
-                    entries += answered;
+                    answers.extend(answered);
                 }
             }
         }
-        Ok(Some(entries))
+        Ok(Some(answers))
     }
 
-    /// Returns how many answers were appended, or none where it took too many steps of code: then what the tick appended from `start`
+    /// Returns the answers to parked calls, or none where it took too many steps of code: then what the tick appended from `start`
     /// on says that instead.
     fn run_timer(
         &mut self,
@@ -54,10 +54,10 @@ impl Server<'_> {
         place: CallPlace,
         call: &[u8],
         start: usize,
-    ) -> PyResult<Option<u32>> {
+    ) -> PyResult<Option<Answers>> {
         let py = self.host.py();
         let Some(target) = self.objects.get(&object).cloned() else {
-            return Ok(Some(0));
+            return Ok(Some(Answers::new()));
         };
         let method = decode::method(py, call)?;
         turn::begin(object, None, place, Wall(self.wall_ns));
@@ -67,13 +67,13 @@ impl Server<'_> {
             let bound = target.getattr(call.method)?;
             bound.call(call.args, call.kwargs.as_ref()).map(drop)
         })?;
-        let run = turn::end();
+        let mut answers = turn::end();
         if is_spent {
             self.outbox.0.truncate(start);
             self.spent(start, object, method)?;
             return Ok(None);
         }
-        let answered = self.append_answers(run);
-        Ok(Some(answered + self.try_waiting(object, place)?))
+        self.try_waiting(object, place, &mut answers)?;
+        Ok(Some(answers))
     }
 }

@@ -3,8 +3,8 @@
 //! The state from before a call is kept only for methods that may wait so, which the class tells.
 
 use super::{Ended, Server};
-use crate::frames::{ANSWER, PARKED};
-use crate::turn::{self, Undo};
+use crate::frames::PARKED;
+use crate::turn::{self, Answers, Undo};
 use crate::{decode, encode, environment, steps};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -80,55 +80,65 @@ impl Server<'_> {
     }
 
     /// The object may have changed: tries the calls that wait for that, first come, first served, until none of them goes on.
-    /// Returns how many entries were appended.
-    pub(super) fn try_waiting(&mut self, object: u32, place: CallPlace) -> PyResult<u32> {
-        let mut entries = 0;
+    pub(super) fn try_waiting(
+        &mut self,
+        object: u32,
+        place: CallPlace,
+        answers: &mut Answers,
+    ) -> PyResult<()> {
         loop {
-            let before = entries;
+            let mut goes_on = false;
             for id in turn::tried(object) {
-                entries += self.try_again(object, id, place)?;
+                // They are in memory until the step is over.
+                if answers.iter().map(Vec::len).sum::<usize>() > turn::ANSWERS_BYTES_MAX {
+                    return Ok(());
+                }
+                goes_on |= self.try_again(object, id, place, answers)?;
             }
-            if entries == before {
-                return Ok(entries);
+            if !goes_on {
+                return Ok(());
             }
         }
     }
 
     /// A step is left out because it ended every host. One of the calls that would have been tried after it may have done that, so
-    /// they end too. Returns how many entries were appended.
+    /// they end too.
     #[cold]
-    pub(super) fn end_tried(&mut self, object: u32) -> PyResult<u32> {
-        let mut entries = 0;
+    pub(super) fn end_tried(&mut self, object: u32, answers: &mut Answers) -> PyResult<()> {
         for id in turn::tried(object) {
             let told = self.host.call_method0("skipped")?;
             let told = encode::value(&told, "exception")?;
             if turn::end_tried(object, id) {
-                turn::put_answer(&mut self.outbox.0, id, true, &told);
-                entries += 1;
+                answers.push(turn::answer_of(id, true, &told));
             }
         }
-        Ok(entries)
+        Ok(())
     }
 
-    fn try_again(&mut self, object: u32, id: CommandId, place: CallPlace) -> PyResult<u32> {
+    /// Says whether the call has ended.
+    fn try_again(
+        &mut self,
+        object: u32,
+        id: CommandId,
+        place: CallPlace,
+        answers: &mut Answers,
+    ) -> PyResult<bool> {
         let now = Wall(self.wall_ns);
         let Some((origin, payload)) = turn::try_again(object, id, now) else {
-            return Ok(0);
+            return Ok(false);
         };
         // Each try draws other random numbers than the step that it follows.
         let stream = origin.slot.0.rotate_left(32) ^ u64::from(origin.index) ^ self.entropy;
         environment::enter(self.wall_ns, stream, place.slot.0, place.index);
-        let head = self.outbox.0.len();
-        self.outbox.0.push(ANSWER);
-        self.outbox.0.extend_from_slice(&id.session.0.to_le_bytes());
-        self.outbox.0.extend_from_slice(&id.sequence.to_le_bytes());
         let start = self.outbox.0.len();
         self.is_spent_by(object, &payload)?;
-        let run = turn::end();
-        let waits = self.outbox.0[start] == PARKED;
-        if waits {
-            self.outbox.0.truncate(head);
+        let woken = turn::end();
+        let ended = self.outbox.0.split_off(start);
+        let has_ended = ended[0] != PARKED;
+        if has_ended {
+            answers.push(turn::ended_answer(id, &ended));
         }
-        Ok(u32::from(!waits) + self.append_answers(run))
+        answers.extend(woken);
+        Ok(has_ended)
     }
 }

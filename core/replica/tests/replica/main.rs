@@ -20,4 +20,5 @@ mod snapshots;
 mod storage;
 mod thaw;
 mod ticks;
+mod waiting_at_random;
 mod world;

@@ -91,6 +91,7 @@ impl World {
     }
 
     pub(crate) fn with(nodes: u16, adjust: impl Fn(&mut ReplicaConfig)) -> World {
+        objects::forget_images();
         let shared = Rc::new(RefCell::new(Shared::default()));
         let mut world = World {
             now: Time(1_000_000_000),

@@ -58,6 +58,11 @@ thread_local! {
     static IMAGES: std::cell::RefCell<Vec<Image>> = const { std::cell::RefCell::new(Vec::new()) };
 }
 
+/// A world begins: the numbers of images are few.
+pub(super) fn forget_images() {
+    IMAGES.with_borrow_mut(Vec::clear);
+}
+
 impl Image {
     /// The image as a restarted node finds it.
     pub(crate) fn recovered(&self) -> Recovered {

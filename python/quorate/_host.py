@@ -17,7 +17,6 @@ import select
 import signal
 import struct
 import sys
-import sysconfig
 import types
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -43,6 +42,7 @@ from quorate import (
     _waiting,
 )
 from quorate._errors import BudgetExceeded, MalformedValue, MethodSkipped, NotReadOnly
+from quorate._places import Places
 
 T = TypeVar("T")
 
@@ -82,7 +82,7 @@ class Host:
         self._stream = stream
         self._classes: dict[int, type] = {}
         self._children: dict[int, int] = {}
-        self._places = _Places([])
+        self._places = Places([])
         self._voice: int | None = None
         self._reads: _reads.Reads | None = None
         _raised.clean = self._clean
@@ -93,7 +93,7 @@ class Host:
         if greeting["version"] != VERSION:
             return _refusal("", "version", f"this package speaks host protocol {VERSION}")
         sys.path[:0] = greeting["paths"]
-        self._places = _Places.of_this_process(greeting["paths"])
+        self._places = Places.of_this_process(greeting["paths"])
         if greeting["quiet"]:
             self._hush()
         confinement = "off"
@@ -292,27 +292,6 @@ def _attempt(make: Callable[[], T], otherwise: T) -> T:
 def _plain(text: str) -> str:
     """Text that can be sent: lone surrogates are written as escapes."""
     return str.encode(text, "utf-8", "backslashreplace").decode()
-
-
-class _Places:
-    """Directories that differ between replicas, which must not be in the text of an exception."""
-
-    def __init__(self, places: list[str]) -> None:
-        # The longest first: a directory inside another one is left out as a whole.
-        ordered = sorted(
-            {place.rstrip("/") for place in places if place.count("/") > 1}, key=len, reverse=True
-        )
-        self._pattern = (
-            re.compile("(?:" + "|".join(map(re.escape, ordered)) + r")(?:/|(?![\w.-]))") if ordered else None
-        )
-
-    @classmethod
-    def of_this_process(cls, paths: list[str]) -> _Places:
-        """Where modules come from."""
-        return cls([*paths, *sys.path, sysconfig.get_path("stdlib"), os.path.dirname(os.__file__)])
-
-    def leave_out(self, text: str) -> str:
-        return self._pattern.sub("", text) if self._pattern else text
 
 
 def _changed_attribute(target: Any, image: bytes) -> str:

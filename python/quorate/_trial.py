@@ -15,7 +15,7 @@ import sys
 import types
 from typing import Any, BinaryIO
 
-from quorate import _environment, _guesses, _host, _names, _native, _reads
+from quorate import _environment, _guesses, _host, _names, _native, _places, _reads
 from quorate._errors import QuorateError, UnsupportedValue
 
 CALL_SECONDS = 2.0
@@ -81,7 +81,7 @@ class Trial:
     def find(self) -> None:
         """The class, and what it may keep. Raises Unfit."""
         request = self._request
-        self._describer._places = _host._Places.of_this_process(request["paths"])
+        self._describer._places = _places.Places.of_this_process(request["paths"])
         sys.path[:0] = request["paths"]
         for package in request["allow"]:
             _host._allow([package])

@@ -22,8 +22,8 @@ const PARKED_MAX: usize = 10_000;
 /// method returns.
 pub(crate) const ANSWERS_BYTES_MAX: usize = 128 << 20;
 
-/// Answers to parked calls, each as the node reads it.
-pub(crate) type Answers = Vec<Vec<u8>>;
+/// Wakes to parked calls, each as the node reads it.
+pub(crate) type Wakes = Vec<Vec<u8>>;
 
 /// Timers that one object may have set.
 const TIMERS_MAX: usize = 10_000;
@@ -49,7 +49,7 @@ struct MethodRun {
     /// Until when the call waits, if it is tried again.
     waits_until: Option<Option<Deadline>>,
     again: Option<Value>,
-    answers: Answers,
+    answers: Wakes,
     /// What these answer with, together.
     bytes: usize,
 }
@@ -106,7 +106,7 @@ impl MethodRun {
             undo: Undo::Impossible,
             waits_until: None,
             again: None,
-            answers: Answers::new(),
+            answers: Wakes::new(),
             bytes: 0,
         }
     }
@@ -119,9 +119,9 @@ pub(crate) fn set_read(object: Option<u32>) {
 
 /// The run is over. Returns the answers that it gave to parked calls.
 #[inline]
-pub(crate) fn end() -> Answers {
+pub(crate) fn end() -> Wakes {
     let run = turns().run.take();
-    run.map_or_else(Answers::new, |run| run.answers)
+    run.map_or_else(Wakes::new, |run| run.answers)
 }
 
 /// Whether the method that has just returned asked to park.
@@ -475,7 +475,7 @@ pub(crate) fn is_timer_set(number: u64) -> Option<bool> {
     Some(agenda.is_some_and(|agenda| agenda.timers.is_set(number)))
 }
 
-/// Answers a parked call of the running object with a value, or with an exception as the host describes it. Says whether it was
+/// Wakes a parked call of the running object with a value, or with an exception as the host describes it. Says whether it was
 /// parked.
 #[pyfunction]
 pub(crate) fn answer_parked(

@@ -6,7 +6,7 @@ use crate::{decode, steps};
 use pyo3::prelude::*;
 
 impl Server<'_> {
-    /// Answers a call within the budget of its object. Where it takes more steps, the answer says that instead.
+    /// Wakes a call within the budget of its object. Where it takes more steps, the answer says that instead.
     #[inline]
     pub(super) fn is_spent_by(&mut self, object: u32, payload: &[u8]) -> PyResult<bool> {
         let start = self.outbox.0.len();

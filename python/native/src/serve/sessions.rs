@@ -5,7 +5,7 @@ use crate::frames::{
     DONE, FrameBody, STEP_CALL, STEP_END, STEP_END_UNTOLD, STEP_SKIPPED, STEP_TICK,
     STEP_TICK_UNTOLD,
 };
-use crate::turn::{self, Answers, Parked};
+use crate::turn::{self, Parked, Wakes};
 use crate::{hooks, steps};
 use pyo3::exceptions::{PyConnectionError, PyMemoryError};
 use pyo3::prelude::*;
@@ -18,11 +18,7 @@ impl<'py> Server<'py> {
     /// Does the next step of a frame and appends its result. Returns its answers to parked calls, or none where it took too many
     /// steps of code.
     #[inline]
-    pub(super) fn step(
-        &mut self,
-        body: &mut FrameBody<'_>,
-        index: u32,
-    ) -> PyResult<Option<Answers>> {
+    pub(super) fn step(&mut self, body: &mut FrameBody<'_>, index: u32) -> PyResult<Option<Wakes>> {
         let kind = body.bytes(1)?[0];
         let slot = Slot(self.slot);
         let place = CallPlace { slot, index };
@@ -52,7 +48,7 @@ impl<'py> Server<'py> {
             STEP_SKIPPED => {
                 let object = body.u32()?;
                 self.outbox.0.push(DONE);
-                let mut answers = Answers::new();
+                let mut answers = Wakes::new();
                 self.end_tried(object, &mut answers)?;
                 Ok(Some(answers))
             }
@@ -68,11 +64,11 @@ impl<'py> Server<'py> {
         session: SessionId,
         place: CallPlace,
         is_told: bool,
-    ) -> PyResult<Option<Answers>> {
+    ) -> PyResult<Option<Wakes>> {
         let known = turn::session_ended(session);
         let start = self.outbox.0.len();
         self.outbox.0.push(DONE);
-        let mut answers = Answers::new();
+        let mut answers = Wakes::new();
         for object in known {
             if !is_told {
                 self.end_tried(object, &mut answers)?;

@@ -3,7 +3,7 @@
 use super::Server;
 use crate::decode;
 use crate::frames::DONE;
-use crate::turn::{self, Answers};
+use crate::turn::{self, Wakes};
 use pyo3::prelude::*;
 use quorate_types::{CallPlace, Outcome, Wall};
 
@@ -13,11 +13,11 @@ const TIMERS_AT_ONCE: usize = 1_024;
 impl Server<'_> {
     /// Does what is due, object by object. A tick that is to leave no trace drops its timers without running them.
     #[cold]
-    pub(super) fn tick(&mut self, place: CallPlace, is_run: bool) -> PyResult<Option<Answers>> {
+    pub(super) fn tick(&mut self, place: CallPlace, is_run: bool) -> PyResult<Option<Wakes>> {
         let now = Wall(self.wall_ns);
         let start = self.outbox.0.len();
         self.outbox.0.push(DONE);
-        let mut answers = Answers::new();
+        let mut answers = Wakes::new();
         for object in turn::due(now) {
             for (id, outcome) in turn::take_overdue(object, now) {
                 let (is_error, told) = match &outcome {
@@ -54,10 +54,10 @@ impl Server<'_> {
         place: CallPlace,
         call: &[u8],
         start: usize,
-    ) -> PyResult<Option<Answers>> {
+    ) -> PyResult<Option<Wakes>> {
         let py = self.host.py();
         let Some(target) = self.objects.get(&object).cloned() else {
-            return Ok(Some(Answers::new()));
+            return Ok(Some(Wakes::new()));
         };
         let method = decode::method(py, call)?;
         turn::begin(object, None, place, Wall(self.wall_ns));

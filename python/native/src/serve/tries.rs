@@ -4,14 +4,14 @@
 
 use super::{Ended, Server};
 use crate::frames::PARKED;
-use crate::turn::{self, Answers, Undo};
+use crate::turn::{self, Undo, Wakes};
 use crate::{decode, encode, environment, steps};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use quorate_types::{Agenda, CallPlace, CommandId, Wall};
 
 /// What an object was before a call.
-pub(super) struct Before {
+pub(super) struct Untouched {
     state: Vec<u8>,
     agenda: Agenda,
 }
@@ -19,7 +19,11 @@ pub(super) struct Before {
 impl Server<'_> {
     /// Keeps what the object is before a call of a method that may wait until something holds.
     #[inline]
-    pub(super) fn keep_before(&mut self, object: u32, payload: &[u8]) -> PyResult<Option<Before>> {
+    pub(super) fn keep_before(
+        &mut self,
+        object: u32,
+        payload: &[u8],
+    ) -> PyResult<Option<Untouched>> {
         if self.waiters.is_empty() {
             return Ok(None);
         }
@@ -34,14 +38,14 @@ impl Server<'_> {
         };
         let state = encode::state(target)?;
         let agenda = turn::keep_before();
-        Ok(Some(Before { state, agenda }))
+        Ok(Some(Untouched { state, agenda }))
     }
 
     /// How the call ended, after what it has changed was undone where it leaves no trace.
     #[inline]
     pub(super) fn left_trace(
         &mut self,
-        before: Option<Before>,
+        before: Option<Untouched>,
         object: u32,
         payload: &[u8],
         ended: PyResult<Ended>,
@@ -71,7 +75,7 @@ impl Server<'_> {
     }
 
     /// Gives the object back what it was before the call.
-    fn roll_back(&mut self, object: u32, before: Before) -> PyResult<()> {
+    fn roll_back(&mut self, object: u32, before: Untouched) -> PyResult<()> {
         let image = PyBytes::new(self.host.py(), &before.state);
         let undone = self.host.call_method1("undone", (image,))?;
         turn::undone(object, undone.clone().unbind(), before.agenda);
@@ -84,7 +88,7 @@ impl Server<'_> {
         &mut self,
         object: u32,
         place: CallPlace,
-        answers: &mut Answers,
+        answers: &mut Wakes,
     ) -> PyResult<()> {
         loop {
             let mut goes_on = false;
@@ -104,7 +108,7 @@ impl Server<'_> {
     /// A step is left out because it ended every host. One of the calls that would have been tried after it may have done that, so
     /// they end too.
     #[cold]
-    pub(super) fn end_tried(&mut self, object: u32, answers: &mut Answers) -> PyResult<()> {
+    pub(super) fn end_tried(&mut self, object: u32, answers: &mut Wakes) -> PyResult<()> {
         for id in turn::tried(object) {
             let told = self.host.call_method0("skipped")?;
             let told = encode::value(&told, "exception")?;
@@ -121,7 +125,7 @@ impl Server<'_> {
         object: u32,
         id: CommandId,
         place: CallPlace,
-        answers: &mut Answers,
+        answers: &mut Wakes,
     ) -> PyResult<bool> {
         let now = Wall(self.wall_ns);
         let Some((origin, payload)) = turn::try_again(object, id, now) else {

@@ -87,12 +87,15 @@ def caller() -> Caller:
     return Caller(*found)
 
 
-def park(timeout: float | None = None, default: object = RAISES) -> Any:
+def park(
+    timeout: float | None = None, default: object = RAISES, *, error: BaseException | None = None
+) -> Any:
     """Let the caller wait: `return quorate.park()`. A later call answers it by `Caller.wake` or `fail`.
 
-    What the method changed stays. With a `timeout` in seconds of agreed time the caller waits for that
-    long at most, and is answered `default` then, or `ParkTimeout` where none is given; `Caller.is_waiting` is
-    false from there on. At most 10,000 calls of a group wait; one more is `Overloaded`.
+    What the method changed stays. With a `timeout` in seconds of agreed time the caller waits for that long
+    at most, and is answered `default` then, or gets `error` raised, or `ParkTimeout` where none is given;
+    `Caller.is_waiting` is false from there on. At most 10,000 calls of a group wait; one more is
+    `Overloaded`.
 
     >>> park()
     Traceback (most recent call last):
@@ -100,17 +103,23 @@ def park(timeout: float | None = None, default: object = RAISES) -> Any:
     quorate.NotInCall: quorate.park() is for methods that are called: nobody calls here
     """
     wait_ns = None if timeout is None else _spans.nanoseconds("timeout", timeout)
-    parked = _native.park(wait_ns, *when_over(timeout, default))
+    parked = _native.park(wait_ns, *when_over(timeout, default, error))
     if parked is None:
         raise _not_in_call("park")
     return parked
 
 
-def when_over(timeout: float | None, default: object) -> tuple[bool, object]:
+def when_over(timeout: float | None, default: object, error: BaseException | None) -> tuple[bool, object]:
     """Whether a call raises when its time is over, and what it is answered then."""
-    if timeout is None or default is not RAISES:
-        return False, default if timeout is not None else None
-    return True, list(_raised.describe(ParkTimeout(f"nobody answered within {timeout:g} s")))
+    if error is not None and not isinstance(error, BaseException):
+        raise TypeError(f"error is an exception, not {type(error).__name__}: use default for values")
+    if error is not None and default is not RAISES:
+        raise TypeError("default and error exclude each other: a call has one answer")
+    if timeout is None:
+        return False, None
+    if default is not RAISES:
+        return False, default
+    return True, list(_raised.describe(error or ParkTimeout(f"nobody answered within {timeout:g} s")))
 
 
 def _not_in_call(name: str) -> NotInCall:

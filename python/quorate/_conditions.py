@@ -25,7 +25,11 @@ class _NotYet(BaseException):
 
 
 def wait_until(
-    predicate: Callable[[], object], timeout: float | None = None, default: object = _calling.RAISES
+    predicate: Callable[[], object],
+    timeout: float | None = None,
+    default: object = _calling.RAISES,
+    *,
+    error: BaseException | None = None,
 ) -> None:
     """Go on when the predicate holds; until then the caller waits.
 
@@ -36,9 +40,10 @@ def wait_until(
             return self.items.pop(0)
 
     Where it does not hold, the call leaves no trace: what the method changed so far is undone, and it runs
-    again from its start when the object may have changed, first come, first served. `timeout` and `default`
-    are as in `quorate.park`. The predicate must change nothing (`NotReadOnly`); what it raises ends the call,
-    which leaves no trace then either. The state is encoded before each such call: park where it is large.
+    again from its start when the object may have changed, first come, first served. `timeout`, `default`
+    and `error` are as in `quorate.park`. The predicate must change nothing (`NotReadOnly`); what it raises
+    ends the call, which leaves no trace then either. The state is encoded before each such call: park where
+    it is large.
 
     >>> wait_until(lambda: True)
     Traceback (most recent call last):
@@ -54,8 +59,9 @@ def wait_until(
             "or in one or a function that the method calls by its name"
         )
     wait_ns = None if timeout is None else _spans.nanoseconds("timeout", timeout)
+    over = _calling.when_over(timeout, default, error)
     if not _holds(predicate):
-        _native.wait_again(wait_ns, *_calling.when_over(timeout, default))
+        _native.wait_again(wait_ns, *over)
         raise _NotYet
 
 

@@ -109,6 +109,8 @@ def test_who_waits_for_a_while_is_told_when_it_is_over_and_gets_nothing_later(
         with pytest.raises(quorate.ParkTimeout, match=r"nobody answered within 0\.2 s"):
             other.wait(SOON_S)
         assert other.wait_or(0, ["none"]) == ["none"]
+        with pytest.raises(KeyError, match="empty"):
+            other.wait_or_fail(0.01, "empty")
         assert timed.hand("late") == "nobody waits"
         with ThreadPoolExecutor(1) as pool:
             waiting = pool.submit(other.wait_or, PATIENCE_S, "none")
@@ -151,6 +153,10 @@ def test_what_is_no_time_and_no_method_is_refused_and_changes_nothing(timed: Tim
         timed.wait_or(1, "x" * 70_000)
     with pytest.raises(quorate.UnsupportedValue, match="may take 65536"):
         timed.later(1, "x" * 70_000)
+    with pytest.raises(TypeError, match="exclude each other"):
+        timed.wait_twofold()
+    with pytest.raises(TypeError, match="error is an exception, not str"):
+        timed.wait_wrongly()
     assert timed.words() == []
 
 

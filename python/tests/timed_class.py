@@ -86,6 +86,18 @@ class Timed:
         self.callers.append(quorate.caller())
         return quorate.park(timeout=seconds, default=default)
 
+    def wait_or_fail(self, seconds: float, word: str) -> Any:
+        """Wait for a letter, and fail so if none comes."""
+        return quorate.park(seconds, error=KeyError(word))
+
+    def wait_twofold(self) -> Any:
+        """What cannot be."""
+        return quorate.park(1, default=1, error=KeyError())
+
+    def wait_wrongly(self) -> Any:
+        """An error that is none."""
+        return quorate.park(1, error="late")  # type: ignore[arg-type]
+
     def hand(self, letter: Any) -> str:
         """Wake the first who waits."""
         while self.callers:

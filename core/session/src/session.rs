@@ -258,12 +258,11 @@ impl ClientSession {
         is_unsent && of_kind.take(number).is_some()
     }
 
-    /// What is said when the client is closed while calls of it wait in the group: without its session nobody is served in its
-    /// place. Other sessions may expire.
+    /// What is said when the client is closed: what its session waits for and owns in objects is free then.
     #[must_use]
     pub fn farewell(&self) -> Option<FromClient> {
         match self.registration {
-            Registration::Open { id, .. } if self.link == Link::Up && self.calls.parked() > 0 => {
+            Registration::Open { id, .. } if self.link == Link::Up => {
                 Some(FromClient::Close { session: id })
             }
             Registration::Open { .. } | Registration::Wanted => None,

@@ -1,7 +1,7 @@
 //! One connection to one node: bytes out, frames in. Decides nothing.
 
 use crate::TlsClient;
-use crate::limits::{FRAME_BYTES, READ_TURN_BYTES, WAITING_BYTES_MAX};
+use crate::limits::{DRAINED_MAX, FRAME_BYTES, READ_TURN_BYTES, WAITING_BYTES_MAX};
 use crate::stream::ClientStream;
 use bytes::{Buf, BytesMut};
 use mio::net::TcpStream;
@@ -189,6 +189,18 @@ impl NodeConnection {
     }
 
     /// Takes the socket out of the loop; it closes with the connection.
+    /// Takes what has arrived: a socket that is closed before that resets the connection, and the other side may lose what it has not
+    /// read yet.
+    pub(crate) fn drain(&mut self) {
+        let mut rest = [0; 4096];
+        for _ in 0..DRAINED_MAX {
+            match self.stream.read(&mut rest) {
+                Ok(1..) => {}
+                Ok(0) | Err(_) => return,
+            }
+        }
+    }
+
     pub(crate) fn leave(&mut self, registry: &Registry) {
         // A socket that was never registered, or is closed, has nothing to deregister.
         drop(registry.deregister(self.stream.socket()));

@@ -41,3 +41,6 @@ pub(crate) const EVENTS_MAX: usize = 256;
 
 /// How long a waiting thread leaves signals unseen that another thread took, and a closed client unnoticed.
 pub(crate) const WAIT_SLICE: Duration = Duration::from_millis(50);
+
+/// Reads of 4 KiB that a client that is closed spends on what has arrived: what comes later is not waited for.
+pub(crate) const DRAINED_MAX: usize = 256;

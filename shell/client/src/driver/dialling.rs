@@ -131,6 +131,7 @@ impl Driver {
             connection.queue(&farewell);
             // What does not go now is not waited for: the session expires.
             let _ = connection.flush();
+            connection.drain();
         }
     }
 

@@ -89,3 +89,52 @@ pub(crate) fn with_left_out(
     told.steps = steps.iter().filter_map(result).collect();
     Some(told)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quorate_types::{Call, CommandId, LaterAnswer, ObjectId, SessionEnd, SessionId, Value};
+
+    fn call(index: u32) -> Step {
+        Step::Call(Call {
+            index,
+            id: CommandId::default(),
+            object: ObjectId(0),
+            payload: Value::new(),
+        })
+    }
+
+    /// The digest of outcomes has the index, and a replica that leaves nothing out must tell the same.
+    #[test]
+    fn an_answer_belongs_to_the_step_that_gave_it_also_where_others_are_left_out() {
+        let session = SessionId(9);
+        let end = Step::End(SessionEnd { index: 4, session });
+        let steps = [call(1), call(2), end, call(7)];
+        let left_out = LeftOut::from([
+            ((Slot(3), 1), Outcome::Skipped),
+            ((Slot(3), 4), Outcome::Skipped),
+        ]);
+        let returned = StepResult::Answered(Outcome::Returned(Value::new()));
+        let answer = |by| LaterAnswer {
+            by,
+            id: CommandId::default(),
+            outcome: Outcome::Returned(Value::new()),
+        };
+        let told = SlotResults {
+            steps: vec![returned.clone(), StepResult::Done, returned.clone()],
+            answers: vec![answer(0), answer(2)],
+        };
+        let whole = SlotResults {
+            steps: vec![
+                StepResult::Answered(Outcome::Skipped),
+                returned.clone(),
+                StepResult::Done,
+                returned,
+            ],
+            answers: vec![answer(2), answer(7)],
+        };
+        let filled = with_left_out(Slot(3), &steps, told.clone(), &left_out);
+        assert_eq!(filled, Some(whole));
+        assert_eq!(with_left_out(Slot(4), &steps, told, &left_out), None);
+    }
+}

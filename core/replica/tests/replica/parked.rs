@@ -199,3 +199,38 @@ fn who_sent_another_payload_under_the_id_of_a_parked_call_is_not_told_that_it_wa
     assert_eq!(world.take_told(6), [refused(ask, Refusal::SequenceReused)]);
     assert_eq!(world.nodes[2].replica.status().in_flight, 0);
 }
+
+#[test]
+fn nobody_waits_for_a_parked_call_on_a_connection_that_ended() {
+    let (mut world, session) = parked();
+    let id = id(session, 1);
+    for from in 6..12 {
+        world.call(0, from, id, "park");
+        assert_eq!(world.take_told(from), [ToClient::Parked { id }]);
+        let connection = quorate_types::ConnectionId(from);
+        world.input(0, Input::Disconnected { connection });
+    }
+    let connection = quorate_types::ConnectionId(5);
+    world.input(0, Input::Disconnected { connection });
+    assert_eq!(world.nodes[0].replica.status().waiting, 0);
+}
+
+#[test]
+fn who_waits_where_a_snapshot_covers_the_call_is_told_that_it_is_parked_and_then_its_answer() {
+    let mut world = World::new(3);
+    let session = world.open(0, 5);
+    world.shared.borrow_mut().deaf.insert(2);
+    world.call(0, 5, id(session, 1), "park");
+    world.shared.borrow_mut().holds_submissions = true;
+    world.call(2, 6, id(session, 1), "park");
+    world.shared.borrow_mut().holds_submissions = false;
+    let slot = world.checkpoint(0);
+    world.shared.borrow_mut().trimmed = slot;
+    world.shared.borrow_mut().deaf.clear();
+    world.input(2, Input::Wake);
+    world.run();
+    let id = id(session, 1);
+    assert_eq!(world.take_told(6), [ToClient::Parked { id }]);
+    wake(&mut world, 1, 1, 0);
+    assert_eq!(world.take_told(6), [replied(session, 1)]);
+}

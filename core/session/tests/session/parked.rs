@@ -2,7 +2,7 @@
 
 use crate::{SESSION, World, sequences};
 use quorate_session::{Cause, Failure, Ticket};
-use quorate_types::{Ask, CommandId, Refusal, ToClient};
+use quorate_types::{Ask, CommandId, Duration, Refusal, ToClient};
 
 impl World {
     fn park(&mut self, sequence: u64) {
@@ -57,4 +57,15 @@ fn a_parked_call_that_was_sent_away_is_sent_again_under_its_id() {
     assert_eq!(world.dialled(), ["b:1"]);
     world.connect(2);
     assert_eq!(sequences(&world.sent()), [1]);
+}
+
+#[test]
+fn no_deadline_ends_a_parked_call() {
+    let mut world = World::open_with(&["park"]);
+    world.park(1);
+    world.now = world.now + Duration::from_millis(10_001);
+    world.wake();
+    assert_eq!(world.ended(), []);
+    world.reply(1);
+    assert!(matches!(world.ended()[..], [(Ticket::Call(1), Ok(_))]));
 }

@@ -342,6 +342,35 @@ mod tests {
     }
 
     #[test]
+    fn each_object_that_knows_a_session_hears_of_its_end() {
+        let mut objects = objects();
+        let other = LiveObject::new(Box::new(WaitingQueue::default()));
+        objects.insert(ObjectId(1), other);
+        let empty: Vec<_> = images(&objects);
+        for object in [QUEUE, ObjectId(1)] {
+            let payload = &get();
+            let call = StepRef::Call(CallRef {
+                index: object.0,
+                id: id(1, 1 + u64::from(object.0)),
+                object,
+                payload,
+            });
+            objects.step(Slot(1), Stamp::default(), call, &mut SlotResults::default());
+        }
+        let (index, session) = (0, SessionId(1));
+        let end = StepRef::End(SessionEnd { index, session });
+        objects.step(Slot(2), Stamp::default(), end, &mut SlotResults::default());
+        assert_eq!(images(&objects), empty, "nothing of the session is left");
+    }
+
+    fn images(objects: &LiveObjects) -> Vec<Bytes> {
+        let images = objects
+            .iter()
+            .map(|(_, object)| object.snapshot()().whole());
+        images.collect()
+    }
+
+    #[test]
     fn one_call_more_than_may_wait_is_refused_and_changes_nothing() {
         let mut objects = objects();
         let most = crate::limits::PARKED_MAX as u64;

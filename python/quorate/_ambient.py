@@ -121,7 +121,7 @@ def others_with_computed(name: str) -> type | None:
 
 def _counts(cls: type) -> bool:
     """Whether a state can hold instances: of the standard library only what snapshots carry."""
-    top = cls.__module__.partition(".")[0]
+    top = _names.top_of(cls.__module__)
     if top not in sys.stdlib_module_names:
         return top != "quorate"
     return top in _CARRIED or cls in _standard.STANDARD or _standard.is_harmless_module(cls.__module__)

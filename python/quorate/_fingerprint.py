@@ -20,6 +20,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from quorate import _names
+
 TEXT_BYTES_MAX = 256 << 10
 """Source of one module that is told in full, to show a change. Of a longer one only the hash is told."""
 
@@ -65,10 +67,15 @@ def _loaded() -> tuple[dict[str, Path], set[str]]:
 def is_own(name: str, file: str) -> bool:
     """Whether a module is neither of the standard library, nor of an installed package, nor of this one.
 
+    The sources of `quorate.objects` count wherever they lie: they change with the version of this package.
+
     >>> is_own("json", json.__file__), is_own("bank", "/srv/bank.py")
     (False, True)
     """
-    return name.partition(".")[0] != "quorate" and not _lies_in(file, [*_standard(), *_installed()])
+    top = _names.top_of(name)
+    if top in ("quorate", _names.OBJECTS):
+        return top == _names.OBJECTS
+    return not _lies_in(file, [*_standard(), *_installed()])
 
 
 @functools.cache
@@ -116,7 +123,8 @@ def _with_imports(own: dict[str, Path]) -> dict[str, Path]:
         file = found[name]
         home = _home(name, file)
         for imported in _imports(name, file):
-            beside = _file_of(imported, home) if imported not in found else None
+            is_sought = imported not in found and _names.top_of(imported) != "quorate"
+            beside = _file_of(imported, home) if is_sought else None
             if beside is not None:
                 found[imported] = beside
                 waiting.append(imported)

@@ -19,8 +19,11 @@ from quorate._errors import MalformedValue
 
 C = TypeVar("C")
 
+OBJECTS = "quorate.objects"
+"""The one part of this package whose classes are users' classes: it counts as a package of its own."""
+
 _classes: dict[str, type] = {}
-_packages: set[str] = set()
+_packages: set[str] = {OBJECTS}
 _is_restoring = False
 
 
@@ -56,14 +59,23 @@ def class_of(value: Any) -> Any:
 
 def allow_package(module: str) -> None:
     """Allow all classes of the module's top package."""
-    top = module.partition(".")[0]
+    top = top_of(module)
     if top not in ("builtins", "quorate"):
         _packages.add(top)
 
 
+def top_of(name: str) -> str:
+    """The top package of a module, or of what lies in one.
+
+    >>> top_of("bank.accounts"), top_of("quorate._names"), top_of("quorate.objects._stack")
+    ('bank', 'quorate', 'quorate.objects')
+    """
+    return OBJECTS if f"{name}.".startswith(f"{OBJECTS}.") else name.partition(".")[0]
+
+
 def package_of(cls: type) -> str:
     """The top package of a class."""
-    return home_of(cls.__module__).partition(".")[0]
+    return top_of(home_of(cls.__module__))
 
 
 def home_of(module: str) -> str:
@@ -82,7 +94,7 @@ def packages() -> set[str]:
 
 def is_allowed_module(module: str) -> bool:
     """Whether the module lies in an allowed package."""
-    return module.partition(".")[0] in _packages
+    return top_of(module) in _packages
 
 
 def names_of(value: Any) -> Iterator[str]:
@@ -124,7 +136,7 @@ def find(name: str) -> Any:
     known = _classes.get(name)
     if known is not None:
         return known
-    if name.partition(".")[0] not in _packages:
+    if top_of(name) not in _packages:
         return None
     found = _find_loaded(name)
     return _find_loaded(name) if found is None and import_for(name) else found

@@ -14,7 +14,7 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
-from quorate import _steps
+from quorate import _names, _steps
 
 UNKNOWN: Any = object()
 """A value that reading the source does not tell."""
@@ -27,15 +27,17 @@ _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 def package_of(value: Any) -> str:
     """The top package of a function or class."""
-    return str(getattr(value, "__module__", None)).partition(".")[0]
+    return _names.top_of(str(getattr(value, "__module__", None)))
 
 
 def home_of(module: str) -> str | None:
     """The directory in which the top package of a module lies; None if that is nobody's own, or not known.
 
-    >>> home_of("json.decoder") is None, home_of("quorate._names") == home_of("quorate")
-    (True, True)
+    >>> home_of("json.decoder"), home_of("quorate._names")
+    (None, None)
     """
+    if _names.top_of(module) == "quorate":
+        return None
     top = sys.modules.get(module.partition(".")[0])
     file = getattr(top, "__file__", None)
     if file is None:

@@ -23,12 +23,12 @@ PACKAGE = Path(quorate.__file__).parent
 
 def test_public_names_live_in_init_and_nowhere_else() -> None:
     own = {name for name in vars(quorate) if not name.startswith("_")} | {"__version__"}
-    own -= {"annotations", "testing"}
+    own -= {"annotations", "objects", "testing"}
     assert testing.__all__ == sorted(testing.__all__)
     assert own == set(quorate.__all__)
     assert quorate.__all__ == sorted(quorate.__all__)
     public_modules = [m.name for m in pkgutil.iter_modules([str(PACKAGE)]) if not m.name.startswith("_")]
-    assert public_modules == ["testing"]
+    assert public_modules == ["objects", "testing"]
 
 
 def test_every_public_name_has_a_docstring_with_an_example() -> None:

@@ -1,8 +1,23 @@
-"""Classes of a user that are made of objects of the library."""
+"""Classes of a user that are made of objects of the library, or extend them."""
 
 from __future__ import annotations
 
-from quorate.objects import Counter, RedBlackTree, Stack
+from typing import Any
+
+from quorate.objects import (
+    Barrier,
+    BoundedSemaphore,
+    Condition,
+    Counter,
+    Election,
+    JobManager,
+    Lock,
+    Membership,
+    Queue,
+    RedBlackTree,
+    Stack,
+)
+from quorate.objects._line import Line
 
 
 class Desk:
@@ -32,3 +47,49 @@ class Desk:
     def all_read(self) -> list[tuple[str, int]]:
         """Return what was read."""
         return self.read.items()
+
+
+class Watched:
+    """Says how many wait."""
+
+    def waiting(self) -> int:
+        """Count the callers that wait in all lines of the object."""
+        return sum(line.size() for line in vars(self).values() if isinstance(line, Line))
+
+    def linger(self) -> None:
+        """Wait for nothing: a client that is closed while a call of it waits ends its session at once."""
+        line: Line[None] = vars(self).setdefault("lingering", Line())
+        parked: None = line.wait(None, None)
+        return parked
+
+
+class WatchedLock(Watched, Lock):
+    """A lock."""
+
+
+class WatchedSemaphore(Watched, BoundedSemaphore):
+    """Permits."""
+
+
+class WatchedCondition(Watched, Condition):
+    """A condition."""
+
+
+class WatchedQueue(Watched, Queue[Any]):
+    """A queue."""
+
+
+class WatchedBarrier(Watched, Barrier):
+    """A barrier."""
+
+
+class WatchedElection(Watched, Election[str]):
+    """An election."""
+
+
+class WatchedJobs(Watched, JobManager[str]):
+    """Jobs."""
+
+
+class WatchedMembership(Watched, Membership[str]):
+    """Members."""

@@ -1,0 +1,66 @@
+"""What belongs to sessions, and who waits for it: the base of locks, permits, terms and jobs."""
+
+from __future__ import annotations
+
+from typing import Any, Generic, TypeVar
+
+import quorate
+from quorate.objects._line import Line, calling, patience
+
+W = TypeVar("W")
+R = TypeVar("R")
+
+
+class Rendezvous(Generic[W]):
+    """Gives what is there to callers in the order in which they came, and takes it back when they are gone.
+
+    A subclass says what is given by `_grant`, and what a session leaves by `_drop`; after a change that frees
+    something it calls `_serve`.
+    """
+
+    def __init__(self) -> None:
+        self._line: Line[W] = Line()
+        self._last_token = 0
+
+    def on_session_end(self, session: int) -> None:
+        """What the session had goes to who waits for it."""
+        self._drop(session)
+        self._serve()
+
+    def _ask(self, wanted: W, blocking: bool, timeout: float | None, refused: R) -> R:
+        """What is granted now or later; `refused` if the caller does not wait, or not long enough."""
+        seconds = patience(blocking, timeout)
+        self._serve()
+        if self._is_next(wanted):
+            granted: R | None = self._grant(calling(), wanted)
+            if granted is not None:
+                return granted
+        if seconds == 0:
+            return refused
+        parked: R = self._line.wait(wanted, seconds, refused)
+        return parked
+
+    def _serve(self) -> None:
+        """Answer those in front who can have what they want. Nobody overtakes."""
+        while (first := self._line.first()) is not None:
+            granted = self._grant(*first)
+            if granted is None:
+                return
+            self._line.wake_first(granted)
+
+    def _is_next(self, wanted: W) -> bool:
+        """Whether nobody waits who is to be served before a caller that wants this."""
+        return self._line.first() is None
+
+    def _grant(self, caller: quorate.Caller, wanted: W) -> Any:
+        """Give the caller what it wants and return its answer, or change nothing and return None."""
+        raise NotImplementedError
+
+    def _drop(self, session: int) -> None:
+        """Free what a session has."""
+        raise NotImplementedError
+
+    def _token(self, caller: quorate.Caller) -> int:
+        """A fencing token, larger than all before: that of the call, as calls are served in their order."""
+        self._last_token = max(self._last_token + 1, caller.token)
+        return self._last_token

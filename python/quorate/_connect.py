@@ -24,6 +24,11 @@ R4 = TypeVar("R4")
 CONNECT_SECONDS = 10.0
 """Time to find a leader, and for each call, unless another is given."""
 
+SESSION_SECONDS = 5.0
+"""How long a session lives without a sign of life, unless its client asks for another time."""
+
+SESSION_SECONDS_MIN, SESSION_SECONDS_MAX = 1.0, 3600.0
+
 SECONDS_MAX = 1e19
 """More than any clock tells, and what the native half can count."""
 
@@ -65,10 +70,18 @@ class Connection(Generic[T]):
 
 @overload
 def connect(
-    endpoint: str, cls: type[T], /, *, timeout: float = ..., tls: Tls | None = ...
+    endpoint: str,
+    cls: type[T],
+    /,
+    *,
+    timeout: float = ...,
+    tls: Tls | None = ...,
+    session_timeout: float = ...,
 ) -> Connection[T]: ...
 @overload
-def connect(endpoint: str, /, *, timeout: float = ..., tls: Tls | None = ...) -> Connection[Any]: ...
+def connect(
+    endpoint: str, /, *, timeout: float = ..., tls: Tls | None = ..., session_timeout: float = ...
+) -> Connection[Any]: ...
 def connect(
     endpoint: str,
     cls: type[Any] | None = None,
@@ -76,10 +89,12 @@ def connect(
     *,
     timeout: float = CONNECT_SECONDS,
     tls: Tls | None = None,
+    session_timeout: float = SESSION_SECONDS,
 ) -> Connection[Any]:
     """Connect to a replicated object; `cls` gives editors and type checkers its methods.
 
-    `tls` names the certificates for nodes that speak TLS.
+    `tls` names the certificates for nodes that speak TLS. `session_timeout` is how many seconds the group
+    keeps the session, and what objects hold for it, without a sign of life of this process: 1 to 3600.
 
     >>> connect("http://127.0.0.1:7400")
     Traceback (most recent call last):
@@ -90,13 +105,16 @@ def connect(
     Refused when certificates do not fit, saying what to try.
     """
     cls = _checked(cls, timeout)
-    return Connection(_open(endpoint, cls, timeout, tls), cls, Origin(endpoint, timeout, tls))
+    session = _session(session_timeout)
+    paths = tls.paths if tls else None
+    # The endpoint names the object; else the class does.
+    client = _native.Client(endpoint, timeout, cls.__name__ if cls else None, session=session, tls=paths)
+    return Connection(client, cls, Origin(endpoint, timeout, tls, session_timeout))
 
 
 def _checked(cls: Any, timeout: Any) -> type | None:
     """Refuse what cannot be meant, and register the class, which may be one with arguments."""
-    if isinstance(timeout, bool | str) or not hasattr(type(timeout), "__float__"):
-        raise TypeError(f"timeout is a number of seconds, not {type(timeout).__name__}")
+    _check_number("timeout", timeout)
     if not 0 < timeout <= SECONDS_MAX:
         raise ValueError(f"timeout {timeout}: use seconds above 0 and at most {SECONDS_MAX:g}")
     found = _names.class_of(cls)
@@ -107,9 +125,20 @@ def _checked(cls: Any, timeout: Any) -> type | None:
     return _names.register(found)
 
 
-def _open(endpoint: str, cls: type | None, timeout: float, tls: Tls | None) -> _native.Client:
-    # The endpoint names the object; else the class does.
-    return _native.Client(endpoint, timeout, cls.__name__ if cls else None, tls=tls.paths if tls else None)
+def _check_number(name: str, seconds: Any) -> None:
+    if isinstance(seconds, bool | str) or not hasattr(type(seconds), "__float__"):
+        raise TypeError(f"{name} is a number of seconds, not {type(seconds).__name__}")
+
+
+def _session(timeout: Any) -> _native.SessionOptions:
+    """What a connection asks of its session; refuses what no node grants."""
+    _check_number("session_timeout", timeout)
+    if not SESSION_SECONDS_MIN <= timeout <= SESSION_SECONDS_MAX:
+        raise ValueError(
+            f"session_timeout {timeout}: use {SESSION_SECONDS_MIN:g} to {SESSION_SECONDS_MAX:g} seconds, "
+            "longer than this process may pause, and as short as others may wait for what it holds"
+        )
+    return _native.SessionOptions(expiry=float(timeout))
 
 
 class AsyncMethod(Method):
@@ -149,18 +178,26 @@ class AsyncConnection:
     True
     """
 
-    def __init__(self, endpoint: str, cls: type | None, timeout: float, tls: Tls | None) -> None:
-        self._arguments = (endpoint, cls, timeout, tls)
+    def __init__(
+        self,
+        endpoint: str,
+        cls: type | None,
+        timeout: float,
+        tls: Tls | None,
+        session: _native.SessionOptions,
+    ) -> None:
+        self._arguments = (endpoint, cls, timeout, tls, session)
         self._cls = cls
         self._client: _native.Client | None = None
 
     async def __aenter__(self) -> Any:
-        endpoint, cls, timeout, tls = self._arguments
+        endpoint, cls, timeout, tls, session = self._arguments
         loop = asyncio.get_running_loop()
         opened = loop.create_future()
         paths = tls.paths if tls else None
         name = cls.__name__ if cls else None
-        client = _native.Client.open(loop_end(loop), opened, endpoint, timeout, name, tls=paths)
+        end = loop_end(loop)
+        client = _native.Client.open(end, opened, endpoint, timeout, name, session=session, tls=paths)
         try:
             await opened
             client.find_object()
@@ -189,6 +226,7 @@ def aconnect(
     *,
     timeout: float = CONNECT_SECONDS,
     tls: Tls | None = None,
+    session_timeout: float = SESSION_SECONDS,
 ) -> AsyncConnection:
     """The asyncio twin of `connect`: its methods give awaitables, for `await` and `asyncio.create_task`.
 
@@ -199,7 +237,7 @@ def aconnect(
     <quorate.AsyncConnection object at ...>
     """
     cls = _checked(cls, timeout)
-    return AsyncConnection(endpoint, cls, timeout, tls)
+    return AsyncConnection(endpoint, cls, timeout, tls, _session(session_timeout))
 
 
 def submit(method: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]:

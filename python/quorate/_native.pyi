@@ -51,6 +51,9 @@ class Parked: ...
 class Step:
     def __invert__(self) -> bool: ...
 
+class SessionOptions:
+    def __new__(cls, *, expiry: float | None = None, anyone: bool = False) -> Self: ...
+
 class Client:
     def __init__(
         self,
@@ -58,7 +61,7 @@ class Client:
         timeout: float,
         name: str | None = None,
         *,
-        anyone: bool = False,
+        session: SessionOptions | None = None,
         tls: tuple[str, str, str] | None = None,
     ) -> None: ...
     @staticmethod
@@ -69,6 +72,7 @@ class Client:
         timeout: float,
         name: str | None = None,
         *,
+        session: SessionOptions | None = None,
         tls: tuple[str, str, str] | None = None,
     ) -> Client: ...
     def find_object(self) -> None: ...

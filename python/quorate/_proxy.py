@@ -30,6 +30,7 @@ class Origin:
     endpoint: str
     timeout: float
     tls: Tls | None
+    session_timeout: float
 
 
 class Flow:
@@ -215,7 +216,13 @@ def _reconnected(origin: Origin, cls: type | None, options: Options) -> Any:
     from quorate._connect import connect  # noqa: PLC0415  (it needs this module)
 
     classes: list[Any] = [] if cls is None else [cls]
-    proxy: Any = connect(origin.endpoint, *classes, timeout=origin.timeout, tls=origin.tls).proxy
+    proxy: Any = connect(
+        origin.endpoint,
+        *classes,
+        timeout=origin.timeout,
+        tls=origin.tls,
+        session_timeout=origin.session_timeout,
+    ).proxy
     return with_options(proxy, options)
 
 

@@ -1,6 +1,6 @@
 //! The clients of a rehearsal: each drives the session that real clients use, over connections that may break.
 
-use crate::limits::{COPY_WITHIN_MS, ENDED_MAX, PATIENCE};
+use crate::limits::{COPY_WITHIN_MS, ENDED_MAX, PATIENCE, SESSION_EXPIRY};
 use crate::objects::RehearsedObjects;
 use crate::rehearsal::Rehearsal;
 use crate::schedule::Occurrence;
@@ -9,7 +9,7 @@ use quorate_session::{
     Answer, ClientSession, Failure, Operation, SessionConfig, SessionInput, SessionOutput, Ticket,
 };
 use quorate_types::{
-    ConnectionId, Duration, FromClient, NodeId, Secret, SessionId, Time, ToClient,
+    ConnectionId, Duration, FromClient, NodeId, Secret, SessionId, SessionTerms, Time, ToClient,
 };
 
 /// How an operation of a client ended.
@@ -49,7 +49,10 @@ impl Caller {
     pub(crate) fn new(addresses: Vec<String>, number: usize, secret: u64, now: Time) -> Caller {
         let secret = u128::from(secret) << 64 | u128::from(!secret);
         let secret = Secret::new(secret.to_le_bytes());
-        let config = SessionConfig::default();
+        let config = SessionConfig {
+            terms: SessionTerms::expiring_after(SESSION_EXPIRY),
+            ..SessionConfig::default()
+        };
         Caller {
             session: ClientSession::new(config, addresses, number as u64, secret, now),
             connection: None,

@@ -75,7 +75,7 @@ impl Rehearsal {
         let mut config = Config::new(GROUP, id, node.boot, view.clone(), seed);
         config.damage = past.damage.clone();
         let mut replica_config = ReplicaConfig::new(id, node.boot, view);
-        replica_config.session_expiry = SESSION_EXPIRY;
+        replica_config.expiry_max = SESSION_EXPIRY;
         replica_config.snapshots = Snapshots::Every(CheckpointPolicy {
             commands: every,
             bytes: 0,

@@ -1,9 +1,8 @@
 //! The configuration of a replica.
 
-use quorate_types::{Duration, NodeId, PAYLOAD_BYTES_MAX, View};
+use quorate_types::{Duration, NodeId, PAYLOAD_BYTES_MAX, SessionTerms, View};
 
-/// Settings of one replica. `session_expiry`, `sessions_max`, `kept` and `snapshots` must be equal on all
-/// nodes of a group.
+/// Settings of one replica. `sessions_max`, `kept` and `snapshots` must be equal on all nodes of a group.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ReplicaConfig {
     /// This node.
@@ -12,8 +11,8 @@ pub struct ReplicaConfig {
     pub boot: u64,
     /// The view in force.
     pub view: View,
-    /// Time without a sign of life after which the leader may expire a session.
-    pub session_expiry: Duration,
+    /// The longest expiry time that this node's clients get for their sessions.
+    pub expiry_max: Duration,
     /// Sessions that may be open at a time; no more are opened until one ends.
     pub sessions_max: usize,
     /// Bytes of replies that sessions keep.
@@ -111,7 +110,7 @@ impl ReplicaConfig {
             own,
             boot,
             view,
-            session_expiry: Duration::from_millis(30_000),
+            expiry_max: SessionTerms::EXPIRY_MAX,
             sessions_max: 1_000_000,
             kept: KeptLimits::default(),
             payload_max: PAYLOAD_BYTES_MAX,

@@ -19,7 +19,7 @@ use quorate_ordering::Ordering;
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{
     Ask, Batch, Body, CallPlace, Command, CommandId, ObjectId, Refusal, SecretHash, SessionId,
-    Slot, Stamp, ToClient, Value,
+    SessionTerms, Slot, Stamp, ToClient, Value,
 };
 use std::ops::Range;
 
@@ -207,9 +207,9 @@ impl<O: Ordering> Replica<O> {
         out: &mut Vec<Output<O::Message>>,
     ) -> bool {
         match &command.body {
-            Body::Open { hash } => {
+            Body::Open { hash, terms } => {
                 self.internals.landed(command.id);
-                self.opened(slot, index, *hash, out);
+                self.opened(slot, index, *hash, *terms, out);
             }
             Body::Close => {
                 self.closes.remove(&command.id.session);
@@ -337,12 +337,13 @@ impl<O: Ordering> Replica<O> {
         slot: Slot,
         index: usize,
         hash: SecretHash,
+        terms: SessionTerms,
         out: &mut Vec<Output<O::Message>>,
     ) {
         let session = SessionId::opened_at(slot, index);
         let wall = self.replicated.stamp.wall.0;
         let sessions = &mut self.replicated.sessions;
-        let opening = sessions.open(hash, session, slot, wall);
+        let opening = sessions.open(hash, terms, session, slot, wall);
         let Some(to) = self.opens.remove(&hash) else {
             return;
         };
@@ -350,7 +351,8 @@ impl<O: Ordering> Replica<O> {
         match opening {
             Opening::Opened(session) => {
                 self.attach_to(to, session);
-                let expiry = self.config.session_expiry;
+                let known = self.replicated.sessions.session(session);
+                let expiry = known.map_or(terms, |known| known.terms).expiry;
                 let opened = ToClient::Opened {
                     hash,
                     session,

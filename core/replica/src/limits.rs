@@ -169,9 +169,15 @@ pub const SKIPS_WAITING: usize = 16;
 /// Expiries proposed in one sweep: a mass expiry is spread over several batches.
 pub const EXPIRIES_PER_SWEEP: usize = 1024;
 
-/// How many more entries than open sessions the order of activity may have: beyond that it is rebuilt, so
-/// that ended sessions take no memory.
-pub(crate) const ORDER_SLACK: usize = 64;
+/// How often a leader looks for expired sessions, and dates what was applied: sixteen times in the shortest expiry time.
+pub const SWEEP_EVERY: Duration = Duration::from_micros(62_500);
 
-/// Samples of (applied slot, time) from which a leader estimates the time of a session's newest command.
-pub const ACTIVITY_SAMPLES: usize = 64;
+/// How many more sessions than are open a leader may have noted to look at again: beyond that it forgets those that ended.
+pub(crate) const DUE_SLACK: usize = 64;
+
+/// Samples of (applied slot, time) from which the time of a session's newest command is estimated: two hundred reach back for
+/// the longest expiry time.
+pub const ACTIVITY_SAMPLES: usize = 512;
+
+/// A date may be wrong by this part of its age when a sample is dropped.
+pub(crate) const ACTIVITY_SHARE: u64 = 16;

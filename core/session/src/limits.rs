@@ -1,7 +1,7 @@
 //! Bounds and times of a client session.
 
 use crate::Preference;
-use quorate_types::Duration;
+use quorate_types::{Duration, SessionTerms};
 
 /// How often the pause before a dial doubles, once for each round in which every node was dead, silent or refused to serve: eighty
 /// milliseconds stay well below what a person notices, and cost a node twelve connections a second.
@@ -26,6 +26,8 @@ pub struct SessionConfig {
     pub place_pause_max: Duration,
     /// Which node to stay with.
     pub preference: Preference,
+    /// What is asked of each session.
+    pub terms: SessionTerms,
 }
 
 impl Default for SessionConfig {
@@ -37,6 +39,7 @@ impl Default for SessionConfig {
             retry_pause: Duration::from_millis(10),
             place_pause_max: Duration::from_millis(5_000),
             preference: Preference::Leader,
+            terms: SessionTerms::default(),
         }
     }
 }

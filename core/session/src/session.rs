@@ -176,7 +176,10 @@ impl ClientSession {
     pub fn introduction(&self) -> FromClient {
         let secret = self.secret;
         match self.registration {
-            Registration::Wanted => FromClient::Open { secret },
+            Registration::Wanted => FromClient::Open {
+                secret,
+                terms: self.config.terms,
+            },
             Registration::Open { id, .. } => FromClient::Attach {
                 session: id,
                 secret,

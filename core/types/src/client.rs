@@ -1,7 +1,8 @@
 //! What clients and replicas say to each other once they are connected.
 
 use crate::{
-    CommandId, Digest, Duration, NodeId, ObjectId, Secret, SecretHash, SessionId, Slot, Value,
+    CommandId, Digest, Duration, NodeId, ObjectId, Secret, SecretHash, SessionId, SessionTerms,
+    Slot, Value,
 };
 
 /// A client's request to the replica that it is connected to.
@@ -12,6 +13,8 @@ pub enum FromClient {
     Open {
         /// Drawn by the client.
         secret: Secret,
+        /// What the client asks of it.
+        terms: SessionTerms,
     },
     /// Use an open session on this connection, before the first call or keepalive for it there. Answered only when
     /// refused.

@@ -1,6 +1,6 @@
 //! Commands and the batches in which they are ordered.
 
-use crate::{Ballot, Digest, NodeId, ObjectId, SecretHash, SessionId, Slot, Wall};
+use crate::{Ballot, Digest, NodeId, ObjectId, SecretHash, SessionId, SessionTerms, Slot, Wall};
 use bytes::Bytes;
 use std::fmt;
 use std::sync::Arc;
@@ -56,6 +56,8 @@ pub enum Body {
     Open {
         /// The hash of the secret.
         hash: SecretHash,
+        /// The terms of the session; those of a copy change nothing.
+        terms: SessionTerms,
     },
     /// Ends a session at its client's request.
     Close,

@@ -18,6 +18,7 @@ mod reach;
 mod secret;
 mod slot;
 mod slot_steps;
+mod terms;
 mod time;
 mod timers;
 mod view;
@@ -40,6 +41,7 @@ pub use slot::Slot;
 pub use slot_steps::{
     Call, CallRef, LaterAnswer, SessionEnd, SlotResults, SlotSteps, Step, StepRef, StepResult,
 };
+pub use terms::SessionTerms;
 pub use time::{Duration, Time, Wall};
 pub use timers::{Timer, Timers};
 pub use view::{Member, ObjectSpec, Persistence, Quorums, QuorumsError, View, ViewId, ViewNumber};

@@ -114,6 +114,8 @@ pub enum Plant {
     ReadsPutKeepaliveOff,
     /// A keepalive is acknowledged and does not delay the expiry.
     KeepaliveNotNoted,
+    /// All sessions expire after the usual time, whatever their clients asked for.
+    ExpiryOfGroup,
     /// A new leader counts inactivity from before it led.
     TimeBeforeTermCounts,
     /// An expiry that an earlier leader judged ends a session that a later one keeps.
@@ -246,7 +248,7 @@ pub enum Plant {
 
 impl Plant {
     /// All of them.
-    pub const ALL: [Plant; 118] = [
+    pub const ALL: [Plant; 119] = [
         Plant::AcknowledgeBeforeSync,
         Plant::PromiseBeforeSync,
         Plant::ForgetPromise,
@@ -301,6 +303,7 @@ impl Plant {
         Plant::FullTableEvicts,
         Plant::ReadsPutKeepaliveOff,
         Plant::KeepaliveNotNoted,
+        Plant::ExpiryOfGroup,
         Plant::TimeBeforeTermCounts,
         Plant::ExpiryBeforeLead,
         Plant::FloorOfLastPromise,

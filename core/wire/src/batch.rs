@@ -11,8 +11,8 @@ use crate::frame_pieces::SharedBody;
 use crate::limits::{LARGE_FRAME_BYTES, SHARE_BYTES_MIN};
 use crate::words::{
     put_ballot, put_command_id, put_digest, put_node, put_secret_hash, put_session, put_slot,
-    take_ballot, take_command_id, take_digest, take_node, take_secret_hash, take_session,
-    take_slot,
+    put_terms, take_ballot, take_command_id, take_digest, take_node, take_secret_hash,
+    take_session, take_slot, take_terms,
 };
 use bytes::{BufMut, Bytes, BytesMut};
 use quorate_types::{Batch, Body, Command, Stamp, Wall};
@@ -211,7 +211,10 @@ pub(crate) fn put_command(buf: &mut BytesMut, command: &Command) {
 fn put_fields(buf: &mut BytesMut, body: &Body) {
     match body {
         Body::Call { .. } | Body::Close | Body::Tick | Body::Checkpoint => {}
-        Body::Open { hash } => put_secret_hash(buf, *hash),
+        Body::Open { hash, terms } => {
+            put_secret_hash(buf, *hash);
+            put_terms(buf, *terms);
+        }
         Body::Expire { session, judged_by } => {
             put_session(buf, *session);
             put_slot(buf, *judged_by);
@@ -298,6 +301,7 @@ fn take_other(r: &mut Reader<'_>, tag: u8) -> Result<Command, WireError> {
     let body = match tag {
         OPEN => Body::Open {
             hash: take_secret_hash(r)?,
+            terms: take_terms(r)?,
         },
         CLOSE => Body::Close,
         EXPIRE => Body::Expire {

@@ -9,8 +9,8 @@ use crate::frame_pieces::SharedBody;
 use crate::limits::{COUNTER_LIMIT, LARGE_FRAME_BYTES, SHARE_BYTES_MIN};
 use crate::refusal::{put_refusal, take_refusal};
 use crate::words::{
-    put_command_id, put_digest, put_node, put_secret_hash, put_session, put_slot, take_command_id,
-    take_digest, take_node, take_secret_hash, take_session, take_slot,
+    put_command_id, put_digest, put_node, put_secret_hash, put_session, put_slot, put_terms,
+    take_command_id, take_digest, take_node, take_secret_hash, take_session, take_slot, take_terms,
 };
 use bytes::{BufMut, Bytes, BytesMut};
 use quorate_types::{
@@ -62,9 +62,10 @@ pub fn put_request(buf: &mut BytesMut, message: &FromClient) {
             object,
             payload,
         } => put_call(buf, *id, *acknowledged, *object, payload),
-        FromClient::Open { secret } => {
+        FromClient::Open { secret, terms } => {
             buf.put_u8(OPEN);
             buf.put_slice(secret.bytes());
+            put_terms(buf, *terms);
         }
         FromClient::Attach { session, secret } => {
             buf.put_u8(ATTACH);
@@ -290,6 +291,7 @@ fn take_request(r: &mut Reader<'_>) -> Result<FromClient, WireError> {
         }
         OPEN => Ok(FromClient::Open {
             secret: take_secret(r)?,
+            terms: take_terms(r)?,
         }),
         ATTACH => Ok(FromClient::Attach {
             session: take_session(r)?,

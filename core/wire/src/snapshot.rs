@@ -23,8 +23,8 @@ use crate::codec::{Reader, put_list, put_name};
 use crate::limits::{NAME_BYTES_MAX, OBJECTS_MAX, REPLIES_MAX, SESSIONS_MAX};
 use crate::view::{put_view, take_view};
 use crate::words::{
-    put_ballot, put_secret_hash, put_session, put_slot, take_ballot, take_secret_hash,
-    take_session, take_slot,
+    put_ballot, put_secret_hash, put_session, put_slot, put_terms, take_ballot, take_secret_hash,
+    take_session, take_slot, take_terms,
 };
 use bytes::{BufMut, Bytes, BytesMut};
 use quorate_replica::{ReplyImage, ReplyState, SessionImage, SnapshotCore};
@@ -263,7 +263,7 @@ pub fn put_snapshot_core(buf: &mut BytesMut, core: &SnapshotCore) {
 /// # Errors
 /// When it is not one, whole.
 pub fn take_snapshot_core(bytes: &Bytes) -> Result<SnapshotCore, WireError> {
-    const SESSION_BYTES_MIN: usize = 52;
+    const SESSION_BYTES_MIN: usize = 60;
     let mut r = Reader::new(bytes);
     let core = SnapshotCore {
         slot: take_slot(&mut r)?,
@@ -295,6 +295,7 @@ const REPLY_WOKEN: u8 = 3;
 fn put_image(buf: &mut BytesMut, session: &SessionImage) {
     put_session(buf, session.id);
     put_secret_hash(buf, session.hash);
+    put_terms(buf, session.terms);
     put_slot(buf, session.active);
     buf.put_u64_le(session.active_wall);
     buf.put_u64_le(session.floor);
@@ -319,6 +320,7 @@ fn take_image(r: &mut Reader<'_>) -> Result<SessionImage, WireError> {
     let image = SessionImage {
         id: take_session(r)?,
         hash: take_secret_hash(r)?,
+        terms: take_terms(r)?,
         active: take_slot(r)?,
         active_wall: r.u64("wall time")?,
         floor: r.counter("floor")?,

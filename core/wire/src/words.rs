@@ -7,8 +7,8 @@ use crate::WireError;
 use crate::codec::{Reader, in_range, in_slot_range};
 use bytes::{BufMut, BytesMut};
 use quorate_types::{
-    Ballot, CommandId, Digest, GroupId, NodeId, NodeSet, SecretHash, SessionId, Slot, ViewId,
-    ViewNumber,
+    Ballot, CommandId, Digest, Duration, GroupId, NodeId, NodeSet, SecretHash, SessionId,
+    SessionTerms, Slot, ViewId, ViewNumber,
 };
 
 pub(crate) fn put_node(buf: &mut BytesMut, node: NodeId) {
@@ -109,6 +109,16 @@ pub(crate) fn put_secret_hash(buf: &mut BytesMut, hash: SecretHash) {
 
 pub(crate) fn take_secret_hash(r: &mut Reader<'_>) -> Result<SecretHash, WireError> {
     Ok(SecretHash::from_bytes(*r.array("hash of a secret")?))
+}
+
+pub(crate) fn put_terms(buf: &mut BytesMut, terms: SessionTerms) {
+    buf.put_u64_le(terms.expiry.0);
+}
+
+pub(crate) fn take_terms(r: &mut Reader<'_>) -> Result<SessionTerms, WireError> {
+    Ok(SessionTerms {
+        expiry: Duration(r.counter("expiry time")?),
+    })
 }
 
 pub(crate) fn put_digest(buf: &mut BytesMut, digest: &Digest) {

@@ -35,6 +35,25 @@ pub(crate) struct NativeClient {
     timeout: Duration,
 }
 
+/// What a connection asks of its session.
+#[pyclass(frozen)]
+pub(crate) struct SessionOptions {
+    /// `None` for the usual one.
+    expiry: Option<Duration>,
+    /// Whether it stays with whichever node answers.
+    anyone: bool,
+}
+
+#[pymethods]
+impl SessionOptions {
+    #[new]
+    #[pyo3(signature = (*, expiry=None, anyone=false))]
+    fn new(expiry: Option<f64>, anyone: bool) -> PyResult<SessionOptions> {
+        let expiry = expiry.map(seconds).transpose()?;
+        Ok(SessionOptions { expiry, anyone })
+    }
+}
+
 /// What a connection is made of.
 struct Way {
     endpoint: Endpoint,
@@ -47,16 +66,16 @@ struct Way {
 impl NativeClient {
     /// Connects and opens a session, within `timeout` seconds.
     #[new]
-    #[pyo3(signature = (endpoint, timeout, name=None, *, anyone=false, tls=None))]
+    #[pyo3(signature = (endpoint, timeout, name=None, *, session=None, tls=None))]
     fn new(
         py: Python<'_>,
         endpoint: &str,
         timeout: f64,
         name: Option<String>,
-        anyone: bool,
+        session: Option<&SessionOptions>,
         tls: Option<[PathBuf; 3]>,
     ) -> PyResult<NativeClient> {
-        let way = Way::new(py, endpoint, timeout, name, anyone, tls)?;
+        let way = Way::new(py, endpoint, timeout, name, session, tls)?;
         let options = way.options.clone();
         let opened = py.detach(|| Client::open(&way.endpoint, options, hooks(), way.timeout));
         let (client, opening) = opened.map_err(|error| connect_error(py, &error))?;
@@ -68,7 +87,8 @@ impl NativeClient {
 
     /// Begins to connect; `future` of the loop behind `end` hears when that is done.
     #[staticmethod]
-    #[pyo3(signature = (end, future, endpoint, timeout, name=None, *, tls=None))]
+    #[pyo3(signature = (end, future, endpoint, timeout, name=None, *, session=None, tls=None))]
+    #[expect(clippy::too_many_arguments, reason = "keywords of a Python function")]
     fn open(
         py: Python<'_>,
         end: &LoopEnd,
@@ -76,9 +96,10 @@ impl NativeClient {
         endpoint: &str,
         timeout: f64,
         name: Option<String>,
+        session: Option<&SessionOptions>,
         tls: Option<[PathBuf; 3]>,
     ) -> PyResult<Py<NativeClient>> {
-        let way = Way::new(py, endpoint, timeout, name, false, tls)?;
+        let way = Way::new(py, endpoint, timeout, name, session, tls)?;
         let told = end.opened(future);
         let options = way.options.clone();
         let opened =
@@ -161,7 +182,7 @@ impl Way {
         endpoint: &str,
         timeout: f64,
         name: Option<String>,
-        anyone: bool,
+        session: Option<&SessionOptions>,
         tls: Option<[PathBuf; 3]>,
     ) -> PyResult<Way> {
         let endpoint: Endpoint = endpoint
@@ -177,8 +198,13 @@ impl Way {
             let read = read.map_err(|error| connect_error(py, &error))?;
             options.tls = Some(Arc::new(read));
         }
-        if anyone {
-            options.session.preference = Preference::Anyone;
+        if let Some(session) = session {
+            if session.anyone {
+                options.session.preference = Preference::Anyone;
+            }
+            if let Some(expiry) = session.expiry {
+                options = options.expiring_after(expiry);
+            }
         }
         let name = endpoint.object.clone().or(name);
         Ok(Way {

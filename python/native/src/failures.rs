@@ -1,6 +1,7 @@
 //! What a client answers, as Python values and exceptions.
 
 use crate::{decode, hooks};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use quorate_client::{Answer, CallCause, CallEnd, CallError, ConnectError};
@@ -55,6 +56,7 @@ fn unreadable(py: Python<'_>, error: PyErr) -> PyErr {
 #[cold]
 pub(crate) fn connect_error(py: Python<'_>, error: &ConnectError) -> PyErr {
     let class = match error {
+        ConnectError::BadExpiry { .. } => return PyValueError::new_err(error.to_string()),
         ConnectError::NoQuorum { .. }
         | ConnectError::Unanswered { .. }
         | ConnectError::System(_) => "Unavailable",

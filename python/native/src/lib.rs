@@ -156,6 +156,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(steps::end_steps, module)?)?;
     module.add("Step", steps::step_type(module.py())?)?;
     module.add_class::<client::NativeClient>()?;
+    module.add_class::<client::SessionOptions>()?;
     module.add_class::<method::NativeRoute>()?;
     module.add_class::<method::NativeMethod>()?;
     module.add_class::<pending::NativeFuture>()?;

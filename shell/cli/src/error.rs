@@ -202,7 +202,7 @@ impl CliError {
         let code = match &error {
             ConnectError::NoQuorum { .. } | ConnectError::Unanswered { .. } => code::NO_QUORUM,
             ConnectError::Rejected { .. } | ConnectError::Tls { .. } => code::AUTH,
-            ConnectError::Unreadable { .. } => code::USAGE,
+            ConnectError::Unreadable { .. } | ConnectError::BadExpiry { .. } => code::USAGE,
             ConnectError::NoSuchObject { .. } => code::NOT_FOUND,
             ConnectError::OtherCluster { .. } => code::CONFLICT,
             ConnectError::System(_) => code::FAILED,

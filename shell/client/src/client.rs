@@ -24,6 +24,7 @@ impl Client {
     /// Connects and opens a session, within `timeout` (ten seconds when `None`).
     ///
     /// # Errors
+    /// [`ConnectError::BadExpiry`] when the options ask for an expiry time out of bounds,
     /// [`ConnectError::NoQuorum`] when no node could open a session in time,
     /// [`ConnectError::Rejected`] when a node rejected the client, [`ConnectError::Tls`] when the
     /// certificates fit no address.
@@ -44,7 +45,8 @@ impl Client {
     /// Begins to connect; [`Client::await_open`] waits for what comes of it.
     ///
     /// # Errors
-    /// [`ConnectError::System`] when the system refuses what every client needs.
+    /// [`ConnectError::System`] when the system refuses what every client needs, [`ConnectError::BadExpiry`] when the options ask
+    /// for an expiry time out of bounds.
     pub fn open(
         endpoint: &Endpoint,
         options: DriverOptions,
@@ -62,7 +64,8 @@ impl Client {
     /// Begins to connect; `opened` hears what came of it, on another thread, and must not block.
     ///
     /// # Errors
-    /// [`ConnectError::System`] when the system refuses what every client needs.
+    /// [`ConnectError::System`] when the system refuses what every client needs, [`ConnectError::BadExpiry`] when the options ask
+    /// for an expiry time out of bounds.
     pub fn open_with(
         endpoint: &Endpoint,
         options: DriverOptions,
@@ -70,6 +73,7 @@ impl Client {
         timeout: Duration,
         opened: impl FnOnce(Result<(), ConnectError>) + Send + 'static,
     ) -> Result<Client, ConnectError> {
+        options.check()?;
         let shared = SharedDriver::open(endpoint, options, hooks, timeout, Box::new(opened))
             .map_err(|error| ConnectError::System(error.to_string()))?;
         let client = Client { shared };

@@ -12,7 +12,9 @@ use quorate_session::{
     Answer, Attempts, ClientSession, Failure, Operation, SessionConfig, SessionInput,
     SessionOutput, Ticket,
 };
-use quorate_types::{ClusterId, GroupId, ObjectId, ReadLevel, Secret, Time, Value};
+use quorate_types::{
+    ClusterId, Duration, GroupId, ObjectId, ReadLevel, Secret, SessionTerms, Time, Value,
+};
 use quorate_wire::{Frame, Kind, ObjectEntry, Reject, RejectReason, Welcome, answers};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -38,6 +40,27 @@ impl Default for DriverOptions {
             timeout: std::time::Duration::from_secs(30),
             tls: None,
         }
+    }
+}
+
+impl DriverOptions {
+    /// Has sessions end after so long without a sign of life.
+    #[must_use]
+    pub fn expiring_after(mut self, expiry: std::time::Duration) -> DriverOptions {
+        let expiry = u64::try_from(expiry.as_nanos()).unwrap_or(u64::MAX);
+        self.session.terms.expiry = Duration(expiry);
+        self
+    }
+
+    /// Refuses what no node grants.
+    pub(crate) fn check(&self) -> Result<(), ConnectError> {
+        let asked = self.session.terms.expiry;
+        if (SessionTerms::EXPIRY_MIN..=SessionTerms::EXPIRY_MAX).contains(&asked) {
+            return Ok(());
+        }
+        Err(ConnectError::BadExpiry {
+            asked: std::time::Duration::from_nanos(asked.0),
+        })
     }
 }
 

@@ -1,7 +1,7 @@
 //! The errors of a client; each variant says what the caller may do next.
 
 use crate::{CallCause, Failure, TlsProblem};
-use quorate_types::ClusterId;
+use quorate_types::{ClusterId, SessionTerms};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -67,6 +67,16 @@ pub enum ConnectError {
         name: String,
         /// The names that exist.
         known: String,
+    },
+    /// No session has such an expiry time: ask for one within the bounds.
+    #[error(
+        "a session cannot live for {} s without a sign of life: use {} to {} s, at least as long as an election takes and as \
+         short as what the session owns may wait", .asked.as_secs_f64(), SessionTerms::EXPIRY_MIN.as_millis() / 1000,
+        SessionTerms::EXPIRY_MAX.as_millis() / 1000
+    )]
+    BadExpiry {
+        /// The expiry time that was asked for.
+        asked: Duration,
     },
     /// The system refused what every client needs.
     #[error("cannot start a client: {0}")]

@@ -8,8 +8,8 @@ use quorate_client::{
     CallCause, CallError, Client, ConnectError, DriverOptions, Endpoint, Operation, node_status,
 };
 use quorate_types::{
-    ClusterId, Duration, FromClient, GroupId, Incarnation, NodeId, ObjectId, Outcome, SessionId,
-    ToClient, Value, ViewNumber,
+    ClusterId, FromClient, GroupId, Incarnation, NodeId, ObjectId, Outcome, SessionId, ToClient,
+    Value, ViewNumber,
 };
 use quorate_wire::{
     FrameReader, Kind, Reject, RejectReason, VERSION, Welcome, put_answer, put_frame, requests,
@@ -58,10 +58,10 @@ fn serve(mut socket: TcpStream, cluster: ClusterId, calls_max: usize, calls: &At
             }
             for request in requests(frame.body).filter(|_| frame.kind == Kind::FromClient) {
                 let answer = match request.unwrap() {
-                    FromClient::Open { secret } => ToClient::Opened {
+                    FromClient::Open { secret, terms } => ToClient::Opened {
                         hash: secret.hash(),
                         session: SessionId(1 << 16),
-                        expiry: Duration::from_millis(30_000),
+                        expiry: terms.expiry,
                     },
                     FromClient::Call { id, .. } => {
                         taken += 1;

@@ -28,6 +28,8 @@ fn account() -> Host {
         python: PythonConfig {
             interpreter: Some(interpreter),
             paths: vec![root.join("tests/objects")],
+            // How fast the machine makes hundreds of mebibytes is not asked here.
+            call_timeout: None,
             ..PythonConfig::default()
         },
     })

@@ -10,7 +10,7 @@ use quorate_ordering::{Ordering, Role};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{
     Ask, Body, CallPlace, Command, CommandId, ConnectionId, Duration, FromClient, ObjectId,
-    Refusal, Secret, SecretHash, SessionId, Slot, Time, ToClient, Value,
+    Refusal, Secret, SecretHash, SessionId, SessionTerms, Slot, Time, ToClient, Value,
 };
 
 impl<O: Ordering> Replica<O> {
@@ -26,7 +26,7 @@ impl<O: Ordering> Replica<O> {
             reply(out, from, ToClient::Leader { leader });
         }
         match message {
-            FromClient::Open { secret } => self.open(now, from, secret.hash(), out),
+            FromClient::Open { secret, terms } => self.open(now, from, secret.hash(), terms, out),
             FromClient::Attach { session, secret } => self.attach(from, session, secret, out),
             FromClient::Call {
                 id,
@@ -101,6 +101,7 @@ impl<O: Ordering> Replica<O> {
         now: Time,
         from: ConnectionId,
         hash: SecretHash,
+        terms: SessionTerms,
         out: &mut Vec<Output<O::Message>>,
     ) {
         if let Some(waiter) = self.opens.get_mut(&hash) {
@@ -126,7 +127,8 @@ impl<O: Ordering> Replica<O> {
             refuse(out, from, Ask::Open(hash), Refusal::Overloaded);
         } else {
             self.opens.insert(hash, from);
-            self.submit(Purpose::Open(hash), Body::Open { hash });
+            let terms = terms.granted(self.config.expiry_max);
+            self.submit(Purpose::Open(hash), Body::Open { hash, terms });
         }
     }
 

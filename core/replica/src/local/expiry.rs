@@ -1,22 +1,23 @@
 //! Expiry of sessions: only the leader judges it, only the log ends a session.
 //!
 //! `docs/sessions.md` proves that an acknowledged keepalive keeps its promise over any change of leaders.
-//! Nothing here runs per command: the time of a session's newest command is estimated from samples of
-//! (applied slot, time).
+//! Each session has its own expiry time; nothing here runs per command.
 
-use crate::limits::{ACTIVITY_SAMPLES, EXPIRIES_PER_SWEEP, KEEPALIVES_WAITING};
+use crate::limits::{DUE_SLACK, EXPIRIES_PER_SWEEP, KEEPALIVES_WAITING, SWEEP_EVERY};
 use crate::local::clients::{refuse, reply};
+use crate::local::dating::SlotDates;
 use crate::local::internal::Purpose;
 use crate::local::reads::Keeper;
 use crate::replicated::expiry::Lead;
+use crate::replicated::sessions::Sessions;
 use crate::{Output, PeerMessage, Replica, ReplicaMessage};
 use quorate_ordering::{Lane, Ordering, Role};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{
-    Ask, Ballot, Body, CommandId, ConnectionId, Duration, NodeSet, Refusal, SessionId, Slot, Time,
-    ToClient,
+    Ask, Ballot, Body, CommandId, ConnectionId, NodeSet, Refusal, SessionId, SessionTerms, Slot,
+    Time, ToClient,
 };
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The signs of life that this node knows as the leader, and those it forwarded to the leader.
 #[derive(Debug)]
@@ -49,9 +50,13 @@ struct Term {
     expiring: BTreeMap<SessionId, Option<CommandId>>,
     /// Some proposal was refused as `Unknown`: from then on none is forgotten before it is decided.
     has_lost_sight: bool,
-    /// Ascending. Invariant: the first is no later than any moment that a sweep asks about, or is
-    /// the beginning of the term.
-    samples: VecDeque<(Time, Slot)>,
+    /// Since the beginning of the term.
+    dates: SlotDates,
+    /// When to look at each session again. A session expires no earlier: who gives a sign of life is looked at once in its
+    /// expiry time. Entries of sessions that ended go when they are looked at.
+    due: BTreeSet<(Time, SessionId)>,
+    /// The sessions up to this one are in `due`, or have ended.
+    known: SessionId,
     sweep_at: Time,
 }
 
@@ -158,48 +163,71 @@ impl Expiry {
 }
 
 impl Term {
-    fn begun(now: Time, ballot: Ballot, applied: Slot, sweep_every: Duration) -> Term {
+    fn begun(now: Time, ballot: Ballot, applied: Slot) -> Term {
+        let began = if planted(Plant::TimeBeforeTermCounts) {
+            Time(0)
+        } else {
+            now
+        };
         Term {
             ballot,
             is_lead_submitted: false,
             notes: BTreeMap::new(),
             expiring: BTreeMap::new(),
             has_lost_sight: false,
-            samples: VecDeque::from([if planted(Plant::TimeBeforeTermCounts) {
-                (Time(0), applied)
-            } else {
-                (now, applied)
-            }]),
-            sweep_at: now + sweep_every,
+            dates: SlotDates::since(began, applied),
+            due: BTreeSet::new(),
+            known: SessionId::NONE,
+            sweep_at: now + SWEEP_EVERY,
         }
     }
 
-    /// Records the time of `applied`. Returns the slot up to which every command was applied at least
-    /// `expiry` ago, as seen in this term.
-    fn sample(&mut self, now: Time, applied: Slot, expiry: Duration) -> Option<Slot> {
-        self.samples.push_back((now, applied));
-        while self
-            .samples
-            .get(1)
-            .is_some_and(|(at, _)| *at + expiry <= now)
+    /// The sessions without a sign of life for their expiry time whose end is not under way.
+    fn expired(&mut self, now: Time, sessions: &Sessions) -> Vec<SessionId> {
+        for id in sessions.opened_after(self.known) {
+            self.due.insert((now, id));
+            self.known = id;
+        }
+        if self.due.len() > 2 * sessions.len() + DUE_SLACK {
+            let is_open = |id| sessions.session(id).is_some();
+            self.due.retain(|(_, id)| is_open(*id));
+            self.notes.retain(|id, _| is_open(*id));
+        }
+        let mut expired = Vec::new();
+        while expired.len() < EXPIRIES_PER_SWEEP
+            && let Some((at, id)) = self.due.pop_first()
         {
-            self.samples.pop_front();
+            if at > now {
+                self.due.insert((at, id));
+                break;
+            }
+            let Some(session) = sessions.session(id) else {
+                self.notes.remove(&id);
+                self.expiring.remove(&id);
+                continue;
+            };
+            let sign = self.dates.of(session.active).unwrap_or(now);
+            let sign = self.notes.get(&id).map_or(sign, |noted| sign.max(*noted));
+            let expiry = if planted(Plant::ExpiryOfGroup) {
+                SessionTerms::EXPIRY_DEFAULT
+            } else {
+                session.terms.expiry
+            };
+            let lives_until = sign + expiry;
+            if lives_until > now {
+                self.due.insert((lives_until, id));
+                continue;
+            }
+            self.due.insert((now + SWEEP_EVERY, id));
+            if !matches!(self.expiring.get(&id), Some(Some(_))) {
+                expired.push(id);
+            }
         }
-        if self.samples.len() > ACTIVITY_SAMPLES {
-            // Forgetting the second makes a session look active later, never earlier.
-            self.samples.remove(1);
-        }
-        let (at, slot) = *self.samples.front()?;
-        (at + expiry <= now).then_some(slot)
+        expired
     }
 }
 
 impl<O: Ordering> Replica<O> {
-    /// How often a leader looks for expired sessions.
-    fn sweep_every(&self) -> Duration {
-        Duration((self.config.session_expiry.0 / 16).max(1))
-    }
-
     /// A new leader counts every session as active from this moment.
     pub(crate) fn begin_term(&mut self, now: Time, role: Role) {
         self.expiry.forwarded.clear();
@@ -207,9 +235,7 @@ impl<O: Ordering> Replica<O> {
             Role::Leader { ballot } => {
                 let is_same = self.expiry.term.as_ref().map(|term| term.ballot) == Some(ballot);
                 if !is_same {
-                    let every = self.sweep_every();
-                    self.expiry.term =
-                        Some(Term::begun(now, ballot, self.replicated.applied, every));
+                    self.expiry.term = Some(Term::begun(now, ballot, self.replicated.applied));
                 }
             }
             Role::Candidate { .. } | Role::Follower { .. } => self.expiry.term = None,
@@ -229,27 +255,18 @@ impl<O: Ordering> Replica<O> {
         } else if judges && term.sweep_at <= now {
             self.sweep(now);
         } else if term.sweep_at <= now {
-            term.sweep_at = now + Duration((self.config.session_expiry.0 / 16).max(1));
+            term.sweep_at = now + SWEEP_EVERY;
         }
     }
 
     fn sweep(&mut self, now: Time) {
-        let (expiry, every) = (self.config.session_expiry, self.sweep_every());
         let judged_by = self.replicated.applied;
         let Some(term) = &mut self.expiry.term else {
             return;
         };
-        term.sweep_at = now + every;
-        term.notes.retain(|_, at| *at + expiry > now);
-        let Some(slot) = term.sample(now, judged_by, expiry) else {
-            return;
-        };
-        let expired = self
-            .replicated
-            .sessions
-            .inactive_since(slot, EXPIRIES_PER_SWEEP, |id| {
-                !term.notes.contains_key(&id) && !matches!(term.expiring.get(&id), Some(Some(_)))
-            });
+        term.sweep_at = now + SWEEP_EVERY;
+        term.dates.sample(now, judged_by);
+        let expired = term.expired(now, &self.replicated.sessions);
         for session in expired {
             let body = Body::Expire { session, judged_by };
             let command = self.internals.command(Purpose::Expire(session), body);

@@ -8,6 +8,7 @@ pub(crate) mod clients;
 pub(crate) mod clocks;
 pub(crate) mod connections;
 pub(crate) mod currency;
+pub(crate) mod dating;
 pub(crate) mod drift;
 pub(crate) mod expiry;
 pub(crate) mod fetch;

@@ -3,12 +3,12 @@
 //! The current table and a frozen copy share sessions until one of them changes, so a checkpoint costs one
 //! pointer per session. Only decided commands change the table.
 
-use crate::limits::ORDER_SLACK;
 use crate::replicated::window::Session;
 use crate::{ReplyState, SessionImage};
 use quorate_types::zoo::{Plant, planted};
-use quorate_types::{CommandId, Outcome, SecretHash, SessionId, Slot};
-use std::collections::{BTreeMap, BTreeSet};
+use quorate_types::{CommandId, Outcome, SecretHash, SessionId, SessionTerms, Slot};
+use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::Arc;
 
 /// Sessions by id, shared between tables.
@@ -27,8 +27,6 @@ pub(crate) enum Opening {
 #[derive(Debug)]
 pub(crate) struct Sessions {
     table: Table,
-    /// For each session a slot at or below that of its newest command, updated only when it is looked for.
-    oldest: BTreeSet<(Slot, SessionId)>,
     /// Invariant: has each session of the table exactly once.
     hashes: BTreeMap<SecretHash, SessionId>,
     capacity: usize,
@@ -39,7 +37,6 @@ impl Sessions {
         assert!(capacity > 0, "a group without sessions serves nobody");
         Sessions {
             table: Table::new(),
-            oldest: BTreeSet::new(),
             hashes: BTreeMap::new(),
             capacity,
         }
@@ -49,7 +46,6 @@ impl Sessions {
         let mut sessions = Sessions::new(capacity);
         for image in images {
             let session = Session::restored(image);
-            sessions.oldest.insert((session.active, image.id));
             sessions.hashes.insert(image.hash, image.id);
             sessions.table.insert(image.id, Arc::new(session));
         }
@@ -73,6 +69,7 @@ impl Sessions {
     pub(crate) fn open(
         &mut self,
         hash: SecretHash,
+        terms: SessionTerms,
         id: SessionId,
         slot: Slot,
         wall: u64,
@@ -91,9 +88,8 @@ impl Sessions {
         {
             self.close(*first);
         }
-        let session = Session::opened(hash, slot, wall);
+        let session = Session::opened(hash, terms, slot, wall);
         self.table.insert(id, Arc::new(session));
-        self.oldest.insert((slot, id));
         self.hashes.insert(hash, id);
         Opening::Opened(id)
     }
@@ -119,39 +115,13 @@ impl Sessions {
         if let Some(session) = &ended {
             self.hashes.remove(&session.hash);
         }
-        if self.oldest.len() > 2 * self.table.len() + ORDER_SLACK {
-            let table = self.table.iter();
-            self.oldest = table.map(|(id, session)| (session.active, *id)).collect();
-        }
         ended.is_some()
     }
 
-    /// Up to `count` sessions without a command after `slot`, for which `wanted` holds.
-    pub(crate) fn inactive_since(
-        &mut self,
-        slot: Slot,
-        count: usize,
-        wanted: impl Fn(SessionId) -> bool,
-    ) -> Vec<SessionId> {
-        let mut stale = Vec::new();
-        let mut inactive = Vec::new();
-        for &(noted, id) in self.oldest.range(..(slot.next(), SessionId::NONE)) {
-            match self.table.get(&id).map(|session| session.active) {
-                Some(active) if active <= slot => {
-                    if inactive.len() < count && wanted(id) {
-                        inactive.push(id);
-                    }
-                }
-                other => stale.push((noted, id, other)),
-            }
-        }
-        for (noted, id, active) in stale {
-            self.oldest.remove(&(noted, id));
-            if let Some(active) = active {
-                self.oldest.insert((active, id));
-            }
-        }
-        inactive
+    /// Open sessions that were opened after this one, in the order in which they were.
+    pub(crate) fn opened_after(&self, id: SessionId) -> impl Iterator<Item = SessionId> + '_ {
+        let later = (Bound::Excluded(id), Bound::Unbounded);
+        self.table.range(later).map(|(id, _)| *id)
     }
 
     /// A copy of the current table that shares its sessions.
@@ -167,8 +137,6 @@ impl Sessions {
     pub(crate) fn check(&self) {
         assert!(self.table.len() <= self.capacity);
         assert_eq!(self.hashes.len(), self.table.len());
-        assert!(self.oldest.len() >= self.table.len());
-        assert!(self.oldest.len() <= 2 * self.capacity + ORDER_SLACK + 1);
         self.table.values().for_each(|session| session.check());
     }
 }
@@ -219,6 +187,8 @@ mod tests {
     use super::*;
     use quorate_types::Secret;
 
+    const TERMS: SessionTerms = SessionTerms::expiring_after(SessionTerms::EXPIRY_MIN);
+
     fn hash(number: u64) -> SecretHash {
         Secret::new(u128::from(number).to_le_bytes()).hash()
     }
@@ -227,14 +197,14 @@ mod tests {
     fn a_full_table_takes_no_session_until_one_ends() {
         let mut sessions = Sessions::new(2);
         for id in 1..=2 {
-            let opening = sessions.open(hash(id), SessionId(id), Slot(id), 0);
+            let opening = sessions.open(hash(id), TERMS, SessionId(id), Slot(id), 0);
             assert_eq!(opening, Opening::Opened(SessionId(id)));
         }
-        let refused = sessions.open(hash(3), SessionId(3), Slot(3), 0);
+        let refused = sessions.open(hash(3), TERMS, SessionId(3), Slot(3), 0);
         assert_eq!(refused, Opening::Full);
         assert!(sessions.session(SessionId(1)).is_some());
         sessions.close(SessionId(2));
-        let opening = sessions.open(hash(3), SessionId(4), Slot(4), 0);
+        let opening = sessions.open(hash(3), TERMS, SessionId(4), Slot(4), 0);
         assert_eq!(opening, Opening::Opened(SessionId(4)));
         sessions.check();
     }
@@ -242,55 +212,29 @@ mod tests {
     #[test]
     fn who_asks_twice_has_one_session_and_keeps_it_active() {
         let mut sessions = Sessions::new(2);
-        sessions.open(hash(7), SessionId(1), Slot(1), 0);
-        let opening = sessions.open(hash(7), SessionId(2), Slot(5), 3);
+        sessions.open(hash(7), TERMS, SessionId(1), Slot(1), 0);
+        let opening = sessions.open(hash(7), TERMS, SessionId(2), Slot(5), 3);
         assert_eq!(opening, Opening::Opened(SessionId(1)));
         assert_eq!(sessions.len(), 1);
-        let inactive = sessions.inactive_since(Slot(4), 10, |_| true);
-        assert_eq!(inactive, []);
+        let active = sessions.session(SessionId(1)).map(|known| known.active);
+        assert_eq!(active, Some(Slot(5)));
         let images = images(&sessions.freeze());
         let mut sessions = Sessions::restored(2, &images);
-        let opening = sessions.open(hash(7), SessionId(3), Slot(6), 4);
+        let opening = sessions.open(hash(7), TERMS, SessionId(3), Slot(6), 4);
         assert_eq!(opening, Opening::Opened(SessionId(1)));
         sessions.close(SessionId(1));
-        let opening = sessions.open(hash(7), SessionId(4), Slot(7), 5);
+        let opening = sessions.open(hash(7), TERMS, SessionId(4), Slot(7), 5);
         assert_eq!(opening, Opening::Opened(SessionId(4)));
         sessions.check();
     }
 
     #[test]
-    fn who_was_inactive_is_found_whatever_was_looked_at_before() {
-        let mut sessions = Sessions::new(3);
-        for id in 1..=3 {
-            sessions.open(hash(id), SessionId(id), Slot(id), 0);
-        }
-        sessions.session_mut(SessionId(1)).unwrap().active = Slot(9);
-        sessions.session_mut(SessionId(2)).unwrap().active = Slot(8);
-        for _ in 0..2 {
-            let inactive = sessions.inactive_since(Slot(5), 10, |_| true);
-            assert_eq!(inactive, [SessionId(3)]);
-        }
-    }
-
-    #[test]
     fn a_frozen_table_does_not_see_later_commands() {
         let mut sessions = Sessions::new(2);
-        sessions.open(hash(1), SessionId(1), Slot(1), 0);
+        sessions.open(hash(1), TERMS, SessionId(1), Slot(1), 0);
         let frozen = sessions.freeze();
         sessions.session_mut(SessionId(1)).unwrap().admit(1, 0, 7);
         assert_eq!(frozen[&SessionId(1)].pending(), 0);
         assert_eq!(images(&frozen)[0].replies.len(), 0);
-    }
-
-    #[test]
-    fn sessions_that_came_and_went_leave_nothing_behind() {
-        let mut sessions = Sessions::new(1000);
-        for slot in 1..=5000 {
-            sessions.open(hash(slot), SessionId(slot), Slot(slot), 0);
-            sessions.session_mut(SessionId(slot)).unwrap().active = Slot(slot + 1);
-            sessions.close(SessionId(slot));
-        }
-        assert!(sessions.oldest.len() < 200, "{}", sessions.oldest.len());
-        sessions.check();
     }
 }

@@ -1,6 +1,6 @@
 //! The replica's part of a snapshot: everything except the objects' state.
 
-use quorate_types::{Ballot, Outcome, SecretHash, SessionId, Slot, Stamp, View};
+use quorate_types::{Ballot, Outcome, SecretHash, SessionId, SessionTerms, Slot, Stamp, View};
 use std::hash::Hasher;
 use twox_hash::XxHash3_64;
 
@@ -65,6 +65,7 @@ impl Canonical {
     fn session(&mut self, session: &SessionImage) {
         self.number(session.id.0);
         self.0.write(session.hash.bytes());
+        self.number(session.terms.expiry.0);
         self.number(session.active.0);
         self.number(session.active_wall);
         self.number(session.floor);
@@ -106,6 +107,8 @@ pub struct SessionImage {
     pub id: SessionId,
     /// The hash of its client's secret.
     pub hash: SecretHash,
+    /// What its client asked of it.
+    pub terms: SessionTerms,
     /// The slot of its newest command.
     pub active: Slot,
     /// Wall time (ns) of its newest command's batch.

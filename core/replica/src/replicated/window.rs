@@ -6,7 +6,7 @@
 use crate::limits::{SEQUENCE_MAX, SESSION_WINDOW};
 use crate::{ReplyImage, ReplyState, SessionImage};
 use quorate_types::zoo::{Plant, planted};
-use quorate_types::{ObjectId, Outcome, SecretHash, SessionId, Slot, Value};
+use quorate_types::{ObjectId, Outcome, SecretHash, SessionId, SessionTerms, Slot, Value};
 use std::collections::{BTreeMap, VecDeque};
 use twox_hash::XxHash3_64;
 
@@ -20,6 +20,8 @@ pub(crate) fn fingerprint(object: ObjectId, payload: &Value) -> u64 {
 pub(crate) struct Session {
     /// What proves that a client is its own.
     pub(crate) hash: SecretHash,
+    /// What its client asked of it.
+    pub(crate) terms: SessionTerms,
     /// The slot of its newest command.
     pub(crate) active: Slot,
     /// Wall time (ns) of that command's batch.
@@ -69,9 +71,10 @@ pub(crate) enum Admission {
 }
 
 impl Session {
-    pub(crate) fn opened(hash: SecretHash, slot: Slot, wall: u64) -> Session {
+    pub(crate) fn opened(hash: SecretHash, terms: SessionTerms, slot: Slot, wall: u64) -> Session {
         Session {
             hash,
+            terms,
             active: slot,
             active_wall: wall,
             floor: 0,
@@ -275,6 +278,7 @@ impl Session {
         SessionImage {
             id,
             hash: self.hash,
+            terms: self.terms,
             active: self.active,
             active_wall: self.active_wall,
             floor: self.floor,
@@ -286,7 +290,7 @@ impl Session {
 
     /// The session as a snapshot kept it.
     pub(crate) fn restored(image: &SessionImage) -> Session {
-        let mut session = Session::opened(image.hash, image.active, image.active_wall);
+        let mut session = Session::opened(image.hash, image.terms, image.active, image.active_wall);
         session.floor = image.floor;
         for reply in &image.replies {
             session.admit(reply.sequence, 0, reply.fingerprint);
@@ -370,7 +374,7 @@ mod tests {
     use super::*;
 
     fn session() -> Session {
-        Session::opened(SecretHash::default(), Slot(1), 0)
+        Session::opened(SecretHash::default(), SessionTerms::default(), Slot(1), 0)
     }
 
     fn returned(text: &'static str) -> Outcome {

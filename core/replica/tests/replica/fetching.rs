@@ -1,6 +1,6 @@
 //! Replicas that are behind what is trimmed, or behind their own log.
 
-use crate::world::{Objects, World, call, config, id, refused, secret};
+use crate::world::{Objects, World, call, config, id, open, refused, secret};
 use quorate_ordering::LinkState;
 use quorate_replica::{
     CheckpointPolicy, Input, Output, PeerMessage, Recovered, ReplicaMessage, Snapshots, limits,
@@ -282,7 +282,7 @@ fn calls_whose_slots_were_passed_over_are_answered_from_the_snapshot() {
     world.shared.borrow_mut().deaf.insert(2);
     world.call(2, 6, id(session, 1), "a");
     assert_eq!(world.nodes[2].replica.status().in_flight, 1);
-    world.say(2, 6, FromClient::Open { secret: secret(3) });
+    world.say(2, 6, open(3));
     world.say(0, 5, FromClient::Checkpoint { request: 1 });
     let slot = world.shared.borrow().last();
     world.shared.borrow_mut().trimmed = slot;

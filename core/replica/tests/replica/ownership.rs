@@ -1,6 +1,6 @@
 //! A session belongs to whoever knows its secret, and to nobody else.
 
-use crate::world::{Objects, World, config, id, payload, refused, secret};
+use crate::world::{Objects, World, config, id, open, opening, payload, refused, secret};
 use quorate_replica::{DiskRoom, Input, limits};
 use quorate_types::{
     Ask, Body, ConnectionId, FromClient, ObjectId, Refusal, Secret, SessionId, ToClient,
@@ -45,7 +45,7 @@ fn who_guesses_a_session_can_neither_use_it_nor_end_it_nor_learn_whether_it_exis
     world.take_told(5);
     // A thief may have a session too.
     let own = secret(78);
-    world.say(0, THIEF, FromClient::Open { secret: own });
+    world.say(0, THIEF, opening(own));
     world.take_told(THIEF);
     let slots = world.shared.borrow().last();
     for with in [None, Some(secret(77)), Some(own)] {
@@ -66,13 +66,13 @@ fn what_the_log_holds_of_a_session_opens_nothing() {
     let log = world.shared.borrow().log.clone();
     let hash = log.iter().flat_map(|batch| batch.commands());
     let hash = hash.filter_map(|command| match command.body {
-        Body::Open { hash } => Some(hash),
+        Body::Open { hash, .. } => Some(hash),
         _ => None,
     });
     let hash = hash.last().expect("the open is in the log");
     let replayed = Secret::new(*hash.bytes());
     steal(&mut world, 0, session, Some(replayed));
-    world.say(0, THIEF, FromClient::Open { secret: replayed });
+    world.say(0, THIEF, opening(replayed));
     let told = world.take_told(THIEF);
     let other = told.iter().find_map(|told| match told {
         ToClient::Opened { session, .. } => Some(*session),
@@ -163,9 +163,6 @@ fn closes_are_ordered_once_and_refused_like_calls_where_there_is_no_room() {
 fn a_connection_has_few_opens_under_way_and_gets_more_as_they_are_answered() {
     let mut world = World::new(1);
     world.shared.borrow_mut().holds_submissions = true;
-    let open = |number| FromClient::Open {
-        secret: secret(number),
-    };
     let most = limits::OPENS_PER_CONNECTION as u64;
     for number in 0..most + 10 {
         world.say(0, 5, open(number));

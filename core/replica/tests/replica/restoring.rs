@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use quorate_ordering::Ordering;
 use quorate_replica::{Input, Output, Recovered, Remembered, Replica, SnapshotCore};
 use quorate_types::{
-    Ballot, Batch, Body, Command, ConnectionId, FromClient, NodeId, ObjectId, SessionId, Slot,
-    Time, ToClient, Wall,
+    Ballot, Batch, Body, Command, ConnectionId, FromClient, NodeId, ObjectId, SessionId,
+    SessionTerms, Slot, Time, ToClient, Wall,
 };
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -60,6 +60,7 @@ fn log_of(history: &[Vec<Step>]) -> Vec<Batch> {
     let opens = || {
         vec![meta(Body::Open {
             hash: secret(1).hash(),
+            terms: SessionTerms::default(),
         })]
     };
     let mut log = vec![batch(opens())];
@@ -69,7 +70,7 @@ fn log_of(history: &[Vec<Step>]) -> Vec<Batch> {
         for step in steps {
             let pick = |nth: usize| opened[opened.len() - 1 - nth % opened.len().min(4)];
             let mut command = command_of(step, slot, pick);
-            if let Body::Open { hash } = &mut command.body {
+            if let Body::Open { hash, .. } = &mut command.body {
                 *hash = secret(opened.len() as u64 + 1).hash();
                 opened.push(SessionId::opened_at(slot, commands.len()));
             }
@@ -94,6 +95,7 @@ fn command_of(step: &Step, slot: Slot, pick: impl Fn(usize) -> SessionId) -> Com
         }
         Step::Open => meta(Body::Open {
             hash: secret(1).hash(),
+            terms: SessionTerms::default(),
         }),
         Step::Close(session) => Command {
             id: id(pick(session), 0),

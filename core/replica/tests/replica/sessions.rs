@@ -1,17 +1,19 @@
 //! Which sessions live, and who may end them.
 
-use crate::world::{World, call, id, meta, refused, secret};
+use crate::world::{World, call, id, meta, open, refused, secret};
 use quorate_replica::{Input, PeerMessage, limits};
 use quorate_types::{
-    Ask, Body, Command, ConnectionId, Duration, FromClient, Outcome, Refusal, SessionId, Slot,
-    ToClient,
+    Ask, Body, Command, ConnectionId, Duration, FromClient, Outcome, Refusal, SessionId,
+    SessionTerms, Slot, ToClient,
 };
 
 const EXPIRY: Duration = Duration::from_millis(1_600);
 const STEP: Duration = Duration::from_millis(100);
 
 fn world(nodes: u16) -> World {
-    World::with(nodes, |config| config.session_expiry = EXPIRY)
+    let mut world = World::new(nodes);
+    world.terms = SessionTerms::expiring_after(EXPIRY);
+    world
 }
 
 fn is_open(world: &World, at: usize) -> bool {
@@ -69,6 +71,53 @@ fn calls_keep_a_session_alive_and_so_do_keepalives_through_any_replica() {
     assert!(!is_open(&world, 2));
     let over = refused(Ask::Session(session), Refusal::SessionExpired);
     assert_eq!(keep_alive(&mut world, 1, session), [over]);
+}
+
+/// Claim rp-65.
+#[test]
+fn each_session_expires_after_the_time_that_its_client_chose() {
+    let mut world = world(3);
+    world.open(0, 5);
+    world.terms = SessionTerms::expiring_after(Duration(3 * EXPIRY.0));
+    let patient = world.open(1, 6);
+    world.terms = SessionTerms::expiring_after(Duration(2 * EXPIRY.0));
+    world.open(2, 7);
+    let open = |world: &World| world.nodes[1].replica.status().sessions;
+    for left in [3, 2, 1] {
+        pass_steps(&mut world, 15);
+        assert_eq!(open(&world), left);
+        pass_steps(&mut world, 1);
+    }
+    world.attach(1, 6, patient);
+    world.take_told(6);
+    world.say(1, 6, FromClient::KeepAlive { session: patient });
+    assert_eq!(
+        world.take_told(6),
+        [ToClient::KeptAlive { session: patient }]
+    );
+    pass_steps(&mut world, 47);
+    assert_eq!(open(&world), 1);
+    pass_steps(&mut world, 2);
+    assert_eq!(open(&world), 0);
+}
+
+#[test]
+fn a_client_gets_no_expiry_time_out_of_bounds_and_a_copy_of_its_request_changes_none() {
+    let mut world = World::new(1);
+    let mut granted = |number, millis| {
+        let terms = SessionTerms::expiring_after(Duration::from_millis(millis));
+        let secret = secret(number);
+        world.take_told(5);
+        world.say(0, 5, FromClient::Open { secret, terms });
+        match world.take_told(5)[..] {
+            [ToClient::Opened { expiry, .. }] => expiry.as_millis(),
+            ref told => panic!("{told:?}"),
+        }
+    };
+    assert_eq!(granted(1, 0), 1_000);
+    assert_eq!(granted(2, u64::MAX / 2_000_000), 3_600_000);
+    assert_eq!(granted(3, 7_000), 7_000);
+    assert_eq!(granted(3, 9_000), 7_000);
 }
 
 /// Claim rp-10.
@@ -278,10 +327,8 @@ fn a_copy_of_an_answer_acknowledges_no_later_keepalive() {
 /// Claim rp-27.
 #[test]
 fn a_session_whose_keepalive_was_acknowledged_goes_for_no_other() {
-    let mut world = World::with(2, |config| {
-        config.sessions_max = 2;
-        config.session_expiry = EXPIRY;
-    });
+    let mut world = World::with(2, |config| config.sessions_max = 2);
+    world.terms = SessionTerms::expiring_after(EXPIRY);
     let kept = world.open(0, 5);
     let busy = world.open(0, 6);
     world.call(0, 6, id(busy, 1), "a");
@@ -289,7 +336,7 @@ fn a_session_whose_keepalive_was_acknowledged_goes_for_no_other() {
     let alive = ToClient::KeptAlive { session: kept };
     assert_eq!(keep_alive(&mut world, 0, kept), [alive]);
     world.take_told(7);
-    world.say(0, 7, FromClient::Open { secret: secret(9) });
+    world.say(0, 7, open(9));
     assert_eq!(world.take_told(7), [full(9, 0)], "nobody made room");
     world.call(0, 5, id(kept, 1), "b");
     assert!(matches!(world.outcome(5), Some(Outcome::Returned(_))));
@@ -313,7 +360,7 @@ fn a_client_that_asks_two_nodes_for_its_session_gets_one() {
     let mut world = World::with(2, |config| config.sessions_max = 2);
     let opened = |world: &mut World, at, from| {
         world.take_told(from);
-        world.say(at, from, FromClient::Open { secret: secret(9) });
+        world.say(at, from, open(9));
         world.take_told(from)
     };
     let first = opened(&mut world, 0, 5);
@@ -333,7 +380,7 @@ fn an_open_that_finds_no_place_is_refused_without_a_log_entry() {
     world.open(0, 5);
     let applied = world.nodes[0].replica.status().applied;
     world.take_told(6);
-    world.say(0, 6, FromClient::Open { secret: secret(9) });
+    world.say(0, 6, open(9));
     assert_eq!(world.take_told(6), [full(9, 0)]);
     assert_eq!(world.nodes[0].replica.status().applied, applied);
 }
@@ -343,13 +390,7 @@ fn an_open_that_finds_no_place_is_refused_without_a_log_entry() {
 fn a_place_goes_to_who_has_waited_longest_and_all_are_told_when_to_ask_again() {
     let mut world = World::with(1, |config| config.sessions_max = 1);
     let ask = |world: &mut World, number: u64| {
-        world.say(
-            0,
-            number,
-            FromClient::Open {
-                secret: secret(number),
-            },
-        );
+        world.say(0, number, open(number));
         world.take_told(number)
     };
     let taken = world.open(0, 5);

@@ -1,6 +1,6 @@
 //! What a node does while its disk is full.
 
-use crate::world::{World, id, refused, secret};
+use crate::world::{World, id, open, refused, secret};
 use quorate_ordering::Effect;
 use quorate_replica::{CheckpointPolicy, DiskRoom, Input, PeerMessage, ReplicaMessage, Snapshots};
 use quorate_types::{
@@ -23,7 +23,7 @@ fn a_full_disk_refuses_new_calls_and_sessions_and_goes_on_when_there_is_room() {
     world.call(0, 5, id(session, 2), "a");
     let ask = Ask::Call(id(session, 2));
     assert_eq!(world.take_told(5), [refused(ask, Refusal::StorageFull)]);
-    world.say(0, 6, FromClient::Open { secret: secret(77) });
+    world.say(0, 6, open(77));
     let ask = Ask::Open(secret(77).hash());
     assert_eq!(world.take_told(6), [refused(ask, Refusal::StorageFull)]);
     world.read(0, 5, 1, ReadLevel::Ordered);

@@ -73,8 +73,8 @@ impl ClientSession {
         }
     }
 
-    /// When a silent connection is given up. If only the answer to a keepalive is missing, which a quorum has to
-    /// confirm, the connection may be silent for the longest time.
+    /// When a silent connection is given up. If only the answer to a keepalive is missing, which a quorum has to confirm, the
+    /// connection may be silent for longer; but half of the expiry time is left then to ask other nodes.
     fn silence_ends(&self) -> Option<Time> {
         if let Some(at) = self.open_at.filter(|_| self.requests.len() == 0) {
             // The node has said when to ask again.
@@ -83,8 +83,12 @@ impl ClientSession {
         if self.in_flight() > 0 || !self.is_open() {
             return Some(self.last_heard + self.silence);
         }
+        let Registration::Open { expiry, .. } = self.registration else {
+            return None;
+        };
+        let patience = Duration(expiry.0 / 6).max(self.config.silence);
         let owes = self.unanswered_keepalive.is_some();
-        owes.then_some(self.last_heard + self.config.silence_max)
+        owes.then_some(self.last_heard + patience.min(self.config.silence_max))
     }
 
     /// Nothing was heard for too long. Leader hints of nodes that have not noticed it yet do not lead back to

@@ -1,6 +1,6 @@
 //! Whom a client belongs to: its own cluster, the nodes that know its session, and its place in a line.
 
-use crate::{SECRET, SESSION, World, sequences};
+use crate::{SECRET, SESSION, World, open, sequences};
 use quorate_session::{Cause, Failure, SessionConfig, SessionInput, SessionOutput};
 use quorate_types::{Ask, ClusterId, Duration, FromClient, Refusal, ToClient};
 
@@ -93,7 +93,7 @@ fn a_client_in_line_asks_when_it_was_told_to_and_does_not_leave() {
         assert!(world.out.is_empty(), "{:?}", world.out);
         world.now = world.now + Duration::from_millis(1);
         world.wake();
-        assert_eq!(world.sent(), [FromClient::Open { secret: SECRET }]);
+        assert_eq!(world.sent(), [open(SECRET)]);
     }
     world.now = world.now + SessionConfig::default().silence;
     world.wake();

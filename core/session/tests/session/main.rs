@@ -12,12 +12,17 @@ use quorate_session::{
 };
 use quorate_types::{
     Ask, CommandId, Duration, FromClient, NodeId, ObjectId, Outcome, PAYLOAD_BYTES_MAX, ReadLevel,
-    Refusal, Secret, SessionId, Slot, Time, ToClient, Value,
+    Refusal, Secret, SessionId, SessionTerms, Slot, Time, ToClient, Value,
 };
 
 const MS: u64 = 1_000_000;
 const SESSION: SessionId = SessionId(1 << 16);
 const SECRET: Secret = Secret::new([3; Secret::BYTES]);
+
+fn open(secret: Secret) -> FromClient {
+    let terms = SessionTerms::default();
+    FromClient::Open { secret, terms }
+}
 
 struct World {
     session: ClientSession,
@@ -41,7 +46,7 @@ impl World {
     fn open() -> World {
         let mut world = World::new();
         world.connect(1);
-        assert_eq!(world.sent(), [FromClient::Open { secret: SECRET }]);
+        assert_eq!(world.sent(), [open(SECRET)]);
         world.receive(ToClient::Opened {
             hash: SECRET.hash(),
             session: SESSION,
@@ -219,7 +224,7 @@ fn an_expired_session_leaves_sent_calls_unknown_and_goes_on_with_a_new_one() {
             .may_have_executed
     );
     let messages = world.sent();
-    let [FromClient::Open { secret }] = messages[..] else {
+    let [FromClient::Open { secret, .. }] = messages[..] else {
         panic!("a new session is asked for")
     };
     assert_ne!(secret, SECRET, "the old one ended with its session");
@@ -426,7 +431,7 @@ fn a_client_without_room_for_a_session_anywhere_stays_connected_for_its_reads() 
             .sent()
             .into_iter()
             .filter_map(|message| match message {
-                FromClient::Open { secret } => Some(secret),
+                FromClient::Open { secret, .. } => Some(secret),
                 _ => None,
             });
         let secret = opens.last().expect("a session is asked for");
@@ -511,7 +516,7 @@ fn an_open_that_finds_no_room_is_asked_for_again_after_a_pause() {
     let mut world = World::new();
     world.connect(1);
     let sent = world.sent();
-    let [FromClient::Open { secret }] = sent[..] else {
+    let [FromClient::Open { secret, .. }] = sent[..] else {
         panic!("{sent:?}");
     };
     world.receive(ToClient::Refused {
@@ -522,7 +527,7 @@ fn an_open_that_finds_no_room_is_asked_for_again_after_a_pause() {
     assert_eq!(world.sent(), [], "not at once");
     world.now = world.now + SessionConfig::default().retry_pause;
     world.wake();
-    assert_eq!(world.sent(), [FromClient::Open { secret }]);
+    assert_eq!(world.sent(), [open(secret)]);
     world.wake();
     assert_eq!(world.sent(), [], "once");
 }
@@ -533,7 +538,7 @@ fn an_open_that_finds_no_room_again_and_again_is_asked_for_less_often() {
     let mut world = World::new();
     world.connect(1);
     let sent = world.sent();
-    let [FromClient::Open { secret }] = sent[..] else {
+    let [FromClient::Open { secret, .. }] = sent[..] else {
         panic!("{sent:?}");
     };
     let mut asked = 0;

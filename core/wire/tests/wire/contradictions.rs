@@ -36,6 +36,7 @@ fn sound() -> SnapshotCore {
     let session = |id| SessionImage {
         id: SessionId(id),
         hash: SecretHash::default(),
+        terms: SessionTerms::default(),
         active: Slot(1),
         active_wall: 0,
         floor: 5,

@@ -13,7 +13,6 @@ use quorate_any::paxos::{Message, Promise, Vote};
 use quorate_ordering::{Entry, Record};
 use quorate_replica::{PeerMessage, ReplyImage, ReplyState, SessionImage, SnapshotCore};
 use quorate_types::*;
-use quorate_wire::{Hello, HelloRole, ObjectEntry, Reject, RejectReason, VERSION, Welcome};
 
 pub(crate) fn counter(draw: &mut Draw) -> u64 {
     draw.of_any_size(63)
@@ -23,7 +22,7 @@ pub(crate) fn slot(draw: &mut Draw) -> Slot {
     Slot(draw.of_any_size(47))
 }
 
-fn node(draw: &mut Draw) -> NodeId {
+pub(crate) fn node(draw: &mut Draw) -> NodeId {
     NodeId(draw.below(64) as u16)
 }
 
@@ -58,7 +57,7 @@ pub(crate) fn payload(draw: &mut Draw) -> Bytes {
     draw.bytes(40).into()
 }
 
-fn object(draw: &mut Draw) -> ObjectId {
+pub(crate) fn object(draw: &mut Draw) -> ObjectId {
     ObjectId(draw.of_any_size(32) as u32)
 }
 
@@ -108,6 +107,10 @@ fn secret(draw: &mut Draw) -> Secret {
     Secret::new(halves.to_le_bytes())
 }
 
+fn terms(draw: &mut Draw) -> SessionTerms {
+    SessionTerms::expiring_after(Duration(counter(draw)))
+}
+
 pub(crate) fn request(draw: &mut Draw) -> FromClient {
     const LEVELS: [ReadLevel; 5] = [
         ReadLevel::Ordered,
@@ -119,6 +122,7 @@ pub(crate) fn request(draw: &mut Draw) -> FromClient {
     match draw.below(9) {
         0 => FromClient::Open {
             secret: secret(draw),
+            terms: terms(draw),
         },
         1 => FromClient::Call {
             id: id(draw),
@@ -214,6 +218,7 @@ fn command(draw: &mut Draw) -> Command {
         },
         1 => Body::Open {
             hash: secret(draw).hash(),
+            terms: terms(draw),
         },
         2 => Body::Close,
         3 => Body::Expire {
@@ -491,6 +496,7 @@ pub(crate) fn snapshot_core(draw: &mut Draw) -> SnapshotCore {
         SessionImage {
             id: session(draw),
             hash: secret(draw).hash(),
+            terms: terms(draw),
             active: slot(draw),
             active_wall: draw.number(),
             floor,
@@ -515,81 +521,5 @@ pub(crate) fn snapshot_core(draw: &mut Draw) -> SnapshotCore {
         lead_slot: slot(draw),
         reset: slot(draw),
         sessions,
-    }
-}
-
-pub(crate) fn hello(draw: &mut Draw) -> Hello {
-    Hello {
-        version_min: draw.number() as u16,
-        version_max: draw.number() as u16,
-        cluster: draw.option(|draw| ClusterId(draw.number())),
-        role: if draw.flag() {
-            HelloRole::Node {
-                node: node(draw),
-                incarnation: Incarnation(draw.number()),
-                boot: counter(draw),
-                groups: draw.list(4, |draw| GroupId(draw.number() as u32)),
-            }
-        } else {
-            HelloRole::Client {
-                group: GroupId(draw.number() as u32),
-            }
-        },
-        software: draw.text(30),
-        extra: payload(draw),
-    }
-}
-
-pub(crate) fn welcome(draw: &mut Draw) -> Welcome {
-    Welcome {
-        version: VERSION,
-        cluster: ClusterId(draw.number()),
-        node: node(draw),
-        incarnation: Incarnation(draw.number()),
-        boot: counter(draw),
-        group: GroupId(draw.number() as u32),
-        view: ViewNumber(counter(draw)),
-        members: draw.list(4, |draw| (node(draw), draw.text(30))),
-        objects: draw.list(4, |draw| ObjectEntry {
-            id: object(draw),
-            name: draw.text(10),
-            class: draw.text(30),
-        }),
-        leader: draw.option(node),
-    }
-}
-
-pub(crate) fn reach(draw: &mut Draw) -> Reach {
-    Reach {
-        boot: counter(draw),
-        start: draw.number(),
-        commit: counter(draw),
-        recall: match draw.below(3) {
-            0 => Recall::Whole,
-            1 => Recall::Damaged,
-            _ => Recall::Lost,
-        },
-    }
-}
-
-pub(crate) fn sighting(draw: &mut Draw) -> Sighting {
-    let finding = if draw.flag() {
-        Finding::OlderCopy
-    } else {
-        Finding::BootUsed
-    };
-    let boot = counter(draw);
-    Sighting { boot, finding }
-}
-
-pub(crate) fn reject(draw: &mut Draw) -> Reject {
-    let reason = match draw.below(3) {
-        0 => RejectReason::Cluster,
-        1 => RejectReason::Stopping,
-        _ => RejectReason::Other(200 + draw.below(50) as u8),
-    };
-    Reject {
-        reason,
-        text: draw.text(60),
     }
 }

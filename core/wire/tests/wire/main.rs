@@ -3,6 +3,7 @@
 mod contradictions;
 mod draw;
 mod drawn;
+mod drawn_handshake;
 mod drawn_replica;
 mod drawn_values;
 mod frames;

@@ -2,7 +2,7 @@
 //! written the same way each time.
 
 use crate::draw::Draw;
-use crate::{drawn, drawn_values};
+use crate::{drawn, drawn_handshake, drawn_values};
 use bytes::{Bytes, BytesMut};
 use quorate_any::{AnyMessage, paxos};
 use quorate_replica::PeerMessage;
@@ -37,23 +37,31 @@ fn each_seed<T: PartialEq + Debug>(
 
 #[test]
 fn handshakes_are_read_as_they_were_written() {
-    each_seed(drawn::hello, |buf, hello| hello.put(buf), Hello::take);
     each_seed(
-        drawn::welcome,
+        drawn_handshake::hello,
+        |buf, hello| hello.put(buf),
+        Hello::take,
+    );
+    each_seed(
+        drawn_handshake::welcome,
         |buf, welcome| welcome.put(buf),
         Welcome::take,
     );
     each_seed(
-        drawn::reach,
+        drawn_handshake::reach,
         |buf, reach| put_reach(buf, *reach),
         take_reach,
     );
     each_seed(
-        drawn::sighting,
+        drawn_handshake::sighting,
         |buf, seen| put_sighting(buf, *seen),
         take_sighting,
     );
-    each_seed(drawn::reject, |buf, reject| reject.put(buf), Reject::take);
+    each_seed(
+        drawn_handshake::reject,
+        |buf, reject| reject.put(buf),
+        Reject::take,
+    );
 }
 
 #[test]

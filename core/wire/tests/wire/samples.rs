@@ -106,6 +106,11 @@ fn frame() -> Sample {
 pub(crate) const SESSION: SessionId = SessionId(0x0001_0002);
 pub(crate) const SECRET: Secret = Secret::new([0x5e; Secret::BYTES]);
 pub(crate) const SECRET_HASH: SecretHash = SecretHash::from_bytes([0x5f; Secret::BYTES]);
+pub(crate) const TERMS: SessionTerms = SessionTerms::expiring_after(Duration::from_millis(7_500));
+const OPEN: FromClient = FromClient::Open {
+    secret: SECRET,
+    terms: TERMS,
+};
 pub(crate) const ID: CommandId = CommandId {
     session: SESSION,
     sequence: 7,
@@ -221,7 +226,7 @@ fn requests_of_clients() -> Vec<Sample> {
         after: Slot(41),
     };
     [
-        ("request_open", FromClient::Open { secret: SECRET }),
+        ("request_open", OPEN),
         (
             "request_call",
             FromClient::Call {
@@ -561,6 +566,7 @@ fn snapshot() -> Sample {
         sessions: vec![SessionImage {
             id: SESSION,
             hash: SECRET_HASH,
+            terms: TERMS,
             active: Slot(79),
             active_wall: 0x1122_3300,
             floor: 5,

@@ -1,6 +1,8 @@
 //! Samples of what nodes say to each other.
 
-use crate::samples::{BALLOT, ID, LOW, Reader, SECRET_HASH, SESSION, Sample, payload, sample};
+use crate::samples::{
+    BALLOT, ID, LOW, Reader, SECRET_HASH, SESSION, Sample, TERMS, payload, sample,
+};
 use bytes::Bytes;
 use quorate_any::AnyMessage;
 use quorate_any::paxos::message::{
@@ -21,7 +23,10 @@ fn commands() -> Vec<Command> {
             object: ObjectId(1),
             payload: payload(),
         },
-        Body::Open { hash: SECRET_HASH },
+        Body::Open {
+            hash: SECRET_HASH,
+            terms: TERMS,
+        },
         Body::Close,
         Body::Expire {
             session: SESSION,

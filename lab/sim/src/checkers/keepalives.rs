@@ -11,10 +11,8 @@ use quorate_types::{CommandId, SessionId};
 use super::{Property, Violation};
 
 /// Signs of life and what they promised.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Keepalives {
-    /// The least expiry time that any clock of the group shows.
-    expiry_ns: u64,
     sessions: BTreeMap<SessionId, Kept>,
     /// When a call was first sent.
     calls: BTreeMap<CommandId, u64>,
@@ -22,6 +20,8 @@ pub struct Keepalives {
 
 #[derive(Debug, Default)]
 struct Kept {
+    /// The least time for which any clock of the group keeps it; 0 while its client does not know of it.
+    expiry_ns: u64,
     /// Keepalives without an answer on the present connection, by when they were sent.
     unanswered: VecDeque<u64>,
     /// When the newest sign of life was sent that was answered.
@@ -30,13 +30,9 @@ struct Kept {
 }
 
 impl Keepalives {
-    /// Sessions are kept for `expiry_ns`, whatever clock measures it.
-    pub fn new(expiry_ns: u64) -> Keepalives {
-        Keepalives {
-            expiry_ns,
-            sessions: BTreeMap::new(),
-            calls: BTreeMap::new(),
-        }
+    /// Takes note that a client has a session, which is kept for `expiry_ns`, whatever clock measures it.
+    pub fn opened(&mut self, session: SessionId, expiry_ns: u64) {
+        self.sessions.entry(session).or_default().expiry_ns = expiry_ns;
     }
 
     /// Takes note that a client sends a keepalive.
@@ -97,6 +93,7 @@ impl Keepalives {
 
     fn check(&self, session: SessionId) -> Result<(), Violation> {
         let Some(Kept {
+            expiry_ns,
             answered: Some(sent_ns),
             ended: Some(ended_ns),
             ..
@@ -105,13 +102,12 @@ impl Keepalives {
             return Ok(());
         };
         // An answer that an ended session still gets says nothing about its future.
-        let is_kept = sent_ns <= ended_ns && *ended_ns < sent_ns + self.expiry_ns;
+        let is_kept = sent_ns <= ended_ns && *ended_ns < sent_ns + expiry_ns;
         if !is_kept {
             return Ok(());
         }
         broken(format!(
-            "{session} ended at {ended_ns} ns; what was sent at {sent_ns} ns and answered keeps it for {} ns",
-            self.expiry_ns
+            "{session} ended at {ended_ns} ns; what was sent at {sent_ns} ns and answered keeps it for {expiry_ns} ns"
         ))
     }
 
@@ -121,12 +117,13 @@ impl Keepalives {
     /// # Errors
     /// [`Property::SessionKept`] when it lets more than half of the expiry time pass.
     pub fn idled(&self, session: SessionId, idle_ns: u64) -> Result<(), Violation> {
-        if idle_ns <= self.expiry_ns / 2 {
+        let kept = self.sessions.get(&session);
+        let expiry_ns = kept.map_or(u64::MAX, |kept| kept.expiry_ns);
+        if idle_ns <= expiry_ns / 2 {
             return Ok(());
         }
         broken(format!(
-            "the connected client of {session} gave no sign of life for {idle_ns} ns of {} ns",
-            self.expiry_ns
+            "the connected client of {session} gave no sign of life for {idle_ns} ns of {expiry_ns} ns"
         ))
     }
 }
@@ -145,14 +142,20 @@ mod tests {
         sequence: 1,
     };
 
+    fn kept() -> Keepalives {
+        let mut seen = Keepalives::default();
+        seen.opened(S, 100);
+        seen
+    }
+
     #[test]
     fn an_acknowledged_keepalive_keeps_its_session_for_the_expiry_time() {
-        let mut seen = Keepalives::new(100);
+        let mut seen = kept();
         seen.sent(10, S);
         seen.acknowledged(S).unwrap();
         let early = seen.ended(109, S).unwrap_err();
         assert_eq!(early.property, Property::SessionKept);
-        let mut seen = Keepalives::new(100);
+        let mut seen = kept();
         seen.sent(10, S);
         seen.acknowledged(S).unwrap();
         seen.ended(110, S).unwrap();
@@ -160,7 +163,7 @@ mod tests {
 
     #[test]
     fn an_acknowledgement_that_comes_after_the_end_of_its_session_is_found() {
-        let mut seen = Keepalives::new(100);
+        let mut seen = kept();
         seen.sent(10, S);
         seen.ended(50, S).unwrap();
         assert!(seen.acknowledged(S).is_err());
@@ -168,12 +171,12 @@ mod tests {
 
     #[test]
     fn an_acknowledgement_counts_for_the_oldest_keepalive_of_its_connection() {
-        let mut seen = Keepalives::new(100);
+        let mut seen = kept();
         seen.sent(10, S);
         seen.sent(60, S);
         seen.acknowledged(S).unwrap();
         seen.ended(115, S).unwrap();
-        let mut seen = Keepalives::new(100);
+        let mut seen = kept();
         seen.sent(10, S);
         seen.dropped(S);
         seen.sent(60, S);
@@ -183,14 +186,14 @@ mod tests {
 
     #[test]
     fn an_answered_call_counts_from_when_it_was_first_sent() {
-        let mut seen = Keepalives::new(100);
+        let mut seen = kept();
         seen.called(10, CALL);
         seen.called(50, CALL);
         seen.replied(CALL).unwrap();
         seen.called(60, CALL);
         seen.replied(CALL).unwrap();
         seen.ended(115, S).unwrap();
-        let mut seen = Keepalives::new(100);
+        let mut seen = kept();
         seen.called(10, CALL);
         seen.replied(CALL).unwrap();
         assert!(seen.ended(105, S).is_err());
@@ -198,7 +201,7 @@ mod tests {
 
     #[test]
     fn a_connected_client_that_lets_its_session_grow_old_is_found() {
-        let seen = Keepalives::new(100);
+        let seen = kept();
         seen.idled(S, 50).unwrap();
         assert!(seen.idled(S, 51).is_err());
     }

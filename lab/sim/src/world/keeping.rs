@@ -9,12 +9,14 @@ use super::ledger::{Ended, Ledger};
 use super::setup::Setup;
 use crate::checkers::keepalives::Keepalives;
 use crate::checkers::{Property, Violation};
-use quorate_types::{Ask, FromClient, NodeId, Refusal, SessionId, Slot, ToClient};
+use quorate_types::{Ask, Duration, FromClient, NodeId, Refusal, SessionId, Slot, ToClient};
 use std::collections::BTreeMap;
 
 /// The checkers of sessions.
 pub(super) struct Keeping {
     keepalives: Keepalives,
+    /// The clock that judges may run fast by the drift that is allowed; as much again covers rounding.
+    short_ppm: u64,
     ledger: Ledger,
     /// The slots up to here are in the ledger.
     upto: Slot,
@@ -26,10 +28,9 @@ pub(super) struct Keeping {
 impl Keeping {
     /// The promises of a group with this configuration.
     pub(super) fn new(setup: &Setup) -> Keeping {
-        // The clock that judges may run fast by the drift that is allowed; as much again covers rounding.
-        let short = setup.session_expiry.0 / 1_000_000 * 2 * setup.timing.clock_drift_ppm;
         Keeping {
-            keepalives: Keepalives::new(setup.session_expiry.0 - short),
+            keepalives: Keepalives::default(),
+            short_ppm: 2 * setup.timing.clock_drift_ppm,
             ledger: Ledger::new(setup.sessions_max),
             upto: Slot::ZERO,
             capacity: setup.sessions_max,
@@ -105,7 +106,13 @@ impl World {
             (Some(_), ToClient::KeptAlive { session }) => {
                 self.keeping.keepalives.acknowledged(*session)
             }
-            (Some(number), ToClient::Opened { session, .. }) => {
+            (
+                Some(number),
+                ToClient::Opened {
+                    session, expiry, ..
+                },
+            ) => {
+                self.watch_opened(number, *session, *expiry);
                 self.note_life(number, *session);
                 self.judge.liveness.found_place(self.now.0, number);
                 Ok(())
@@ -145,6 +152,19 @@ impl World {
             let detail = format!("c{number} is told that {session} has ended, which the log keeps");
             self.blame(Property::SessionKept, detail);
         }
+    }
+
+    /// A client gets a session, which shall be as it asked.
+    fn watch_opened(&mut self, number: u64, session: SessionId, expiry: Duration) {
+        let asked = self.clients[&number].config.terms.expiry;
+        if expiry != asked {
+            let detail =
+                format!("c{number} asked for {asked:?}, and {session} lives for {expiry:?}");
+            self.blame(Property::SessionKept, detail);
+        }
+        let short = asked.0 / 1_000_000 * self.keeping.short_ppm;
+        let kept = &mut self.keeping.keepalives;
+        kept.opened(session, asked.0 - short);
     }
 
     /// A client is refused a session. A replica may be behind the log, which is what counts.

@@ -100,7 +100,7 @@ impl Ledger {
                     self.effective.insert((slot, index));
                 }
             }
-            Body::Open { hash } => {
+            Body::Open { hash, .. } => {
                 self.open(*hash, slot, SessionId::opened_at(slot, index as usize));
             }
             Body::Close => {

@@ -210,7 +210,6 @@ impl World {
 
     fn replica_config(&self, id: NodeId, boot: u64) -> ReplicaConfig {
         let mut config = ReplicaConfig::new(id, boot, self.setup.view());
-        config.session_expiry = self.setup.session_expiry;
         config.sessions_max = self.setup.sessions_max;
         config.kept = self.setup.kept;
         config.snapshots = Snapshots::Every(self.setup.checkpoints);

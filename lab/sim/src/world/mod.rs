@@ -114,10 +114,10 @@ pub struct World {
 const LIVE_WITHIN: Duration = Duration::from_millis(5_000);
 
 /// A place in a full table of sessions comes free when one expires that nobody uses: after the whole expiry time under one
-/// leader, which looks sixteen times in that time, dates what it applied last by its next look, and ends it by the one after.
+/// leader, which looks often, dates what it applied last by its next look, and ends it by the one after.
 fn liveness(setup: &Setup) -> Liveness {
-    let expiry = setup.session_expiry.0;
-    Liveness::new(LIVE_WITHIN.0, expiry + expiry / 16 * 3)
+    let sweep = quorate_replica::limits::SWEEP_EVERY.0;
+    Liveness::new(LIVE_WITHIN.0, setup.expiry_max().0 + sweep * 3)
 }
 
 impl World {
@@ -219,6 +219,7 @@ impl World {
                     Preference::Anyone
                 },
                 silence: Duration::from_millis(*random.pick(&[250, 250, 1000, 4000])),
+                terms: self.setup.draw_terms(number),
                 ..SessionConfig::default()
             };
             let nonce = random.bits() | 1;

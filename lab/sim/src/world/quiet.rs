@@ -18,8 +18,6 @@ use quorate_types::Duration;
 pub(super) struct Quiet {
     /// In a thousand times that a client may begin an operation.
     per_mille: u64,
-    /// How long a session lives.
-    expiry: Duration,
 }
 
 /// What a client does for a while.
@@ -34,7 +32,7 @@ pub(super) enum Rest {
 }
 
 /// Sessions live for this long in runs where they shall expire often.
-const EXPIRY_MS: (u64, u64) = (800, 3000);
+const EXPIRY_MS: (u64, u64) = (1000, 3000);
 
 impl Quiet {
     /// How quiet the clients of a run are. Half of the runs have short sessions.
@@ -45,7 +43,6 @@ impl Quiet {
         }
         Quiet {
             per_mille: *random.pick(&[0, 3, 10, 30]),
-            expiry: setup.session_expiry,
         }
     }
 }
@@ -63,8 +60,9 @@ impl World {
         if !is_faulty || !client.random.chance(quiet.per_mille) {
             return false;
         }
+        let expiry = client.config.terms.expiry;
         let percent = |random: &mut Random, least, most| {
-            now + Duration(quiet.expiry.0 / 100 * random.between(least, most))
+            now + Duration(expiry.0 / 100 * random.between(least, most))
         };
         match client.random.below(10) {
             0..=3 => client.rest = Rest::Idle(percent(&mut client.random, 50, 250)),

@@ -7,8 +7,8 @@ use super::shape::Shape;
 use quorate_ordering::{Limits, Timing};
 use quorate_replica::{CheckpointPolicy, KeptLimits};
 use quorate_types::{
-    Duration, Incarnation, Member, NodeId, NodeSet, ObjectSpec, Persistence, Quorums, Slot, Value,
-    View, ViewNumber,
+    Duration, Incarnation, Member, NodeId, NodeSet, ObjectSpec, Persistence, Quorums, SessionTerms,
+    Slot, Value, View, ViewNumber,
 };
 
 /// The configuration of one run.
@@ -36,7 +36,7 @@ pub(super) struct Setup {
     pub window: u64,
     /// When snapshots are due.
     pub checkpoints: CheckpointPolicy,
-    /// Silence after which a session may be expired.
+    /// The expiry time of most sessions: the other clients draw their own.
     pub session_expiry: Duration,
     /// Sessions that may be open at a time.
     pub sessions_max: usize,
@@ -191,6 +191,24 @@ impl Setup {
         } else {
             0
         }
+    }
+
+    /// What a client asks of its sessions.
+    pub(super) fn draw_terms(&self, client: u64) -> SessionTerms {
+        let mut random = Random::new(self.seed, "terms", client);
+        let expiry = if random.chance(700) {
+            self.session_expiry
+        } else {
+            random.millis(1000, 15_000)
+        };
+        SessionTerms::expiring_after(expiry)
+    }
+
+    /// The longest expiry time of all clients.
+    pub(super) fn expiry_max(&self) -> Duration {
+        let clients = 1..=self.clients + self.waiters;
+        let expiries = clients.map(|client| self.draw_terms(client).expiry);
+        expiries.max().unwrap_or(self.session_expiry)
     }
 
     /// All nodes.

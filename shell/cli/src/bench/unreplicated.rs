@@ -198,7 +198,7 @@ impl Server {
         }
         for request in requests(frame.body).map_while(Result::ok) {
             match request {
-                FromClient::Open { secret } => {
+                FromClient::Open { secret, .. } => {
                     self.sessions += 1;
                     let session = SessionId(self.sessions << 16);
                     let expiry = Duration::from_millis(3_600_000);

@@ -3,7 +3,7 @@
 use crate::{Group, http, pid};
 use bytes::{Bytes, BytesMut};
 use quorate_types::{
-    ClusterId, FromClient, GroupId, Incarnation, NodeId, Nonce, Reach, Recall, Secret,
+    ClusterId, FromClient, GroupId, Incarnation, NodeId, Nonce, Reach, Recall, Secret, SessionTerms,
 };
 use quorate_wire::{
     Frame, FrameReader, Hello, HelloRole, Kind, Reject, RejectReason, VERSION, VERSION_MIN,
@@ -137,8 +137,9 @@ fn the_secret_of_a_session_is_in_no_log_no_status_no_metric_and_no_file() {
     assert_eq!(welcome.kind, Kind::Welcome);
     let mut frame = BytesMut::new();
     put_frame(&mut frame, Kind::FromClient, GROUP, |body| {
+        let terms = SessionTerms::default();
         let secret = Secret::new(secret.as_bytes().try_into().unwrap());
-        put_request(body, &FromClient::Open { secret });
+        put_request(body, &FromClient::Open { secret, terms });
     });
     socket.write_all(&frame).unwrap();
     assert_eq!(next_frame(&mut socket).kind, Kind::ToClient, "it is open");

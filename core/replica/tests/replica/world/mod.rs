@@ -13,8 +13,8 @@ use quorate_replica::{
 use quorate_types::{
     Ask, Ballot, Batch, Body, Command, CommandId, ConnectionId, Duration, FromClient, Incarnation,
     LinkEpoch, Member, NodeId, NodeSet, ObjectId, ObjectSpec, Outcome, Persistence, Quorums,
-    ReadLevel, Refusal, Secret, SessionId, Slot, Stamp, Time, ToClient, Value, View, ViewNumber,
-    Wall,
+    ReadLevel, Refusal, Secret, SessionId, SessionTerms, Slot, Stamp, Time, ToClient, Value, View,
+    ViewNumber, Wall,
 };
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -33,6 +33,8 @@ pub(crate) struct World {
     pub(crate) seen: Vec<(usize, Output<Message>)>,
     /// The secrets of the sessions that were opened.
     pub(crate) secrets: BTreeMap<SessionId, Secret>,
+    /// What clients ask of their sessions.
+    pub(crate) terms: SessionTerms,
     /// Questions for snapshots are lost.
     pub(crate) loses_fetches: bool,
     /// Questions for snapshots that nodes asked.
@@ -100,6 +102,7 @@ impl World {
             told: Vec::new(),
             seen: Vec::new(),
             secrets: BTreeMap::new(),
+            terms: SessionTerms::expiring_after(Duration::from_millis(30_000)),
             loses_fetches: false,
             fetches_asked: 0,
             loses_outcomes: false,
@@ -334,7 +337,8 @@ impl World {
 
     pub(crate) fn open(&mut self, at: usize, from: u64) -> SessionId {
         let secret = secret(from * 1000 + self.told.len() as u64);
-        self.say(at, from, FromClient::Open { secret });
+        let terms = self.terms;
+        self.say(at, from, FromClient::Open { secret, terms });
         let opened = self.told.iter().rev().find_map(|(_, told)| match told {
             ToClient::Opened { hash, session, .. } if *hash == secret.hash() => Some(*session),
             _ => None,
@@ -430,6 +434,17 @@ impl World {
 /// A client's secret, by its number.
 pub(crate) fn secret(number: u64) -> Secret {
     Secret::new(u128::from(number).to_le_bytes())
+}
+
+/// The request of client `number` for a session.
+pub(crate) fn open(number: u64) -> FromClient {
+    opening(secret(number))
+}
+
+/// The request for a session with this secret.
+pub(crate) fn opening(secret: Secret) -> FromClient {
+    let terms = SessionTerms::default();
+    FromClient::Open { secret, terms }
 }
 
 pub(crate) fn payload(text: &str) -> Value {

@@ -8,8 +8,8 @@ use quorate_any::AnyMessage;
 use quorate_ordering::{Decision, Effect, Effects, Event, Ordering, OrderingStatus, Role};
 use quorate_replica::{Input, Output, Remembered, Replica, ReplicaConfig};
 use quorate_types::{
-    Ballot, Batch, Body, Command, CommandId, NodeId, Outcome, Secret, SessionId, Slot, SlotResults,
-    Stamp, Time, Value, ViewId, Wall,
+    Ballot, Batch, Body, Command, CommandId, NodeId, Outcome, Secret, SessionId, SessionTerms,
+    Slot, SlotResults, Stamp, Time, Value, ViewId, Wall,
 };
 use std::vec;
 
@@ -123,7 +123,10 @@ fn opening() -> Batch {
     let open = Command {
         id,
         acknowledged: 0,
-        body: Body::Open { hash },
+        body: Body::Open {
+            hash,
+            terms: SessionTerms::default(),
+        },
     };
     let stamp = Stamp {
         wall: Wall(1),

@@ -1,0 +1,71 @@
+"""The table of the guide that says how large the objects are, and how little of them knows of replication.
+
+It is table 1 of the OpenReplica paper with the objects of this library.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from objects_sizes import size
+
+from quorate import objects
+from quorate.objects import _account, _binary_search_tree, _line, _queue
+from quorate.objects._binary_search_tree import TreeNode
+from quorate.objects._line import Line
+from quorate.objects._linked_list import ListNode
+from quorate.objects._rendezvous import Rendezvous
+
+PAGE = Path(__file__).resolve().parents[2] / "docs/guide/objects.rst"
+ROW = re.compile(r'^   "(\w+)", "?(\w*)"?, (\d+), (\d+), (\d+), "(\d*) ?/? ?(\d*)"$', re.MULTILINE)
+
+HELPERS: dict[str, tuple[Callable[..., Any], ...]] = {
+    "LinkedList": (ListNode,),
+    "BinarySearchTree": (TreeNode, _binary_search_tree._is_less),
+    "Account": (_account.checked,),
+    "Line": (_line.calling, _line.park, _line.patience),
+    "Queue": (_queue._waits_not,),
+}
+BASES: dict[str, type[Any]] = {"Line": Line, "Rendezvous": Rendezvous}
+
+STRUCTURES = ["Stack", "LinkedList", "RedBlackTree", "BinarySearchTree", "Counter", "Map", "Set", "Log"]
+STRUCTURES += ["Account", "Bank", "RateLimiter"]
+FEW = ["Lock", "RLock", "Semaphore", "BoundedSemaphore", "Condition", "Barrier", "Event", "Latch"]
+
+
+def class_of(name: str) -> type[Any]:
+    found: type[Any] = BASES[name] if name in BASES else getattr(objects, name)
+    return found
+
+
+def sizes(name: str) -> tuple[int, int, int]:
+    return size(class_of(name), *HELPERS.get(name, ()))
+
+
+def test_data_structures_know_nothing_of_replication() -> None:
+    assert {name: sizes(name)[1:] for name in STRUCTURES} == dict.fromkeys(STRUCTURES, (0, 0))
+
+
+@pytest.mark.parametrize("name", FEW)
+def test_synchronisation_takes_four_lines_that_wait(name: str) -> None:
+    assert sizes(name)[1] <= 4
+
+
+def test_the_table_of_the_guide_is_true() -> None:
+    text = PAGE.read_text("utf-8")
+    rows = {name: (base, tuple(map(int, numbers))) for name, base, *numbers, _, _ in ROW.findall(text)}
+    classes = {name for name in objects.__all__ if not issubclass(getattr(objects, name), Exception)}
+    assert rows.keys() == classes | BASES.keys()
+    for name, (base, numbers) in rows.items():
+        assert numbers == sizes(name), f"{name} has {sizes(name)}"
+        assert base == "" or issubclass(class_of(name), class_of(base))
+
+
+def test_the_guide_speaks_of_every_object() -> None:
+    text = PAGE.read_text("utf-8").partition("csv-table")[0]
+    missing = [name for name in objects.__all__ if not re.search(rf"``{name}\b", text)]
+    assert not missing

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from objects_sizes import size
 
-from quorate import objects
+from quorate import _check, _lint, objects
 from quorate.objects import _account, _binary_search_tree, _line, _queue
 from quorate.objects._binary_search_tree import TreeNode
 from quorate.objects._line import Line
@@ -69,3 +69,15 @@ def test_the_guide_speaks_of_every_object() -> None:
     text = PAGE.read_text("utf-8").partition("csv-table")[0]
     missing = [name for name in objects.__all__ if not re.search(rf"``{name}\b", text)]
     assert not missing
+
+
+@pytest.mark.parametrize("name", objects.__all__)
+def test_nothing_in_the_source_of_an_object_makes_replicas_differ(name: str) -> None:
+    assert _lint.lint(getattr(objects, name)) == []
+
+
+@pytest.mark.parametrize("name", ["RedBlackTree", "Counter", "PriorityQueue", "RLock", "JobManager"])
+def test_an_object_is_found_fit_when_it_is_run(name: str) -> None:
+    report = _check.Check(_check.Plan(f"quorate.objects:{name}", [], is_short=True, calls=60)).run()
+    assert report.problems == 0
+    assert all(method.is_agreed and method.is_kept and method.is_told for method in report.methods)

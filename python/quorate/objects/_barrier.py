@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from quorate.objects._line import Line
+from quorate.objects._line import Line, patience
 
 
 class BrokenBarrierError(threading.BrokenBarrierError):
@@ -47,7 +47,7 @@ class Barrier:
         if self.broken:
             raise BrokenBarrierError("the barrier is broken")
         if self._line.size() + 1 < self.parties:
-            parked: int = self._line.wait(None, timeout)
+            parked: int = self._line.wait(None, patience(True, timeout))
             return parked
         seat = 0
         while self._line.wake_first(seat):

@@ -6,7 +6,7 @@ import heapq
 from typing import Any, Generic, TypeVar
 
 import quorate
-from quorate.objects._line import Line, calling
+from quorate.objects._line import Line, calling, patience
 from quorate.objects._rendezvous import Rendezvous
 
 J = TypeVar("J")
@@ -68,7 +68,8 @@ class JobManager(Rendezvous[None], Generic[J]):
             return self._results[number]
         if number not in self._jobs:
             raise KeyError(number)
-        return self._waiting.setdefault(number, Line()).wait(None, timeout)
+        seconds = patience(True, timeout)
+        return self._waiting.setdefault(number, Line()).wait(None, seconds)
 
     def forget(self, number: int) -> None:
         """Drop a result. Raises KeyError if there is none."""

@@ -110,4 +110,4 @@ class Mailbox:
     def on_session_end(self, session: int) -> None:
         """Forget who cannot be answered any more."""
         self.ended += 1
-        self.readers = [reader for reader in self.readers if reader.session != session]
+        self.readers = [reader for reader in self.readers if reader.is_waiting]

@@ -77,7 +77,8 @@ def test_what_an_object_does_at_the_end_of_a_session_leaves_no_trace_where_it_is
         host.fail_by(how)
         with quorate.connect(ready["endpoint"], Host, timeout=60) as guest:
             stays = pool.submit(guest.stay)
-            while host.guests() == 0:
+            # Asked on the connection of the guest, which is told first that its call waits.
+            while guest.guests() == 0:
                 assert not stays.done()
         with pytest.raises(quorate.OutcomeUnknown):
             stays.result(60)

@@ -40,7 +40,7 @@ export PYO3_PYTHON ?= $(BIN)/python
 # User site packages and the caller's environment stay out of the virtual environment.
 export PYTHONNOUSERSITE := 1
 
-.PHONY: help build wheel wheel-test guide demo test test-fast check fix bench sim sim-ci zoo nemesis outage memory calm foreign fuzz night docs
+.PHONY: help build wheel wheel-test guide demo test test-fast check fix bench locks sim sim-ci zoo nemesis outage memory calm foreign fuzz night docs
 .PHONY: venv cargo-present compile release fast-steps
 .PHONY: test-rust test-python test-python-groups test-python-classes test-sim check-rust check-tidy check-python check-shell
 
@@ -96,6 +96,9 @@ demo: build ## replicate examples/audited_bank.py on three processes, kill its l
 
 bench: build ## measure the figures of the README
 	lab/bench/figures.sh $(BIN)/quorate
+
+locks: build ## measure what waiting for a lock costs: ROUNDS=n (2000)
+	$(BIN)/python lab/bench/locks.py --rounds $(or $(ROUNDS),2000)
 
 # ---- what holds the code ----
 

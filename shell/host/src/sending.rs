@@ -109,10 +109,12 @@ mod tests {
     fn an_answer_belongs_to_the_step_that_gave_it_also_where_others_are_left_out() {
         let session = SessionId(9);
         let end = Step::End(SessionEnd { index: 4, session });
-        let steps = [call(1), call(2), end, call(7)];
+        let steps = [call(1), call(2), end, call(6), call(7)];
+        let spent = Outcome::Raised(Value::from_static(b"spent"));
         let left_out = LeftOut::from([
-            ((Slot(3), 1), Outcome::Skipped),
+            ((Slot(3), 1), spent.clone()),
             ((Slot(3), 4), Outcome::Skipped),
+            ((Slot(3), 6), Outcome::Skipped),
         ]);
         let returned = StepResult::Answered(Outcome::Returned(Value::new()));
         let answer = |by| LaterAnswer {
@@ -121,17 +123,23 @@ mod tests {
             outcome: Outcome::Returned(Value::new()),
         };
         let told = SlotResults {
-            steps: vec![returned.clone(), StepResult::Done, returned.clone()],
-            answers: vec![answer(0), answer(2)],
+            steps: vec![
+                returned.clone(),
+                StepResult::Done,
+                StepResult::Done,
+                returned.clone(),
+            ],
+            answers: vec![answer(0), answer(2), answer(3)],
         };
         let whole = SlotResults {
             steps: vec![
-                StepResult::Answered(Outcome::Skipped),
+                StepResult::Answered(spent),
                 returned.clone(),
                 StepResult::Done,
+                StepResult::Answered(Outcome::Skipped),
                 returned,
             ],
-            answers: vec![answer(2), answer(7)],
+            answers: vec![answer(2), answer(6), answer(7)],
         };
         let filled = with_left_out(Slot(3), &steps, told.clone(), &left_out);
         assert_eq!(filled, Some(whole));

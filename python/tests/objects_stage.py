@@ -1,13 +1,13 @@
 """A stage on which an object is called by many sessions, whose calls wait, without a group.
 
-It stands for the host: it says who calls, keeps the calls that wait, ends sessions and timeouts. Every call
-that waits is answered at most once, or the stage says so.
+It stands for the host: it says who calls, keeps the calls that wait, ends sessions and timeouts, and runs
+timers. Every call that waits is answered at most once, or the stage says so.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -36,6 +36,8 @@ class Call:
     error: Any = None
     timeout: float | None = None
     default: Any = NOTHING
+    failure: BaseException | None = None
+    timers: list[int] = field(default_factory=list)
 
     @property
     def is_over(self) -> bool:
@@ -50,29 +52,31 @@ class Stage:
         self.thing = thing
         self.calls: list[Call] = []
         self._now: Call | None = None
-        self._asked: dict[str, Any] | None = None
+        self._asks = False
+        self.timers: dict[int, tuple[str, tuple[Any, ...]]] = {}
+        self._timers_set = 0
         monkeypatch.setattr(_native, "current_call", self._current)
         monkeypatch.setattr(_native, "is_parked", lambda *who: self._waiting(*who) is not None)
         monkeypatch.setattr(_native, "answer_parked", self._answered)
+        monkeypatch.setattr(_native, "cancel_timer", lambda number: self.timers.pop(number, None) is not None)
         monkeypatch.setattr(quorate, "park", self._park)
+        monkeypatch.setattr(quorate, "after", self._after)
 
     def call(self, session: int, act: Callable[[Any], Any], what: Any = None) -> Call:
         """A call of a session; it waits if the object says so."""
         call = self._now = Call(session, len(self.calls) + 1, what)
         self.calls.append(call)
-        self._asked = None
+        self._asks = False
         try:
             result = act(self.thing)
         except Exception as error:
             call.error = error
         else:
-            assert (result is PARKED) == (self._asked is not None), "a park was lost"
-            if self._asked is None:
-                call.answer = result
-            else:
+            assert (result is PARKED) == self._asks, "a park was lost"
+            if self._asks:
                 call.is_waiting = True
-                call.timeout = self._asked.get("timeout")
-                call.default = self._asked.get("default", NOTHING)
+            else:
+                call.answer = result
         self._now = None
         return call
 
@@ -85,12 +89,15 @@ class Stage:
             self.thing.on_session_end(session)
 
     def expire(self, call: Call) -> None:
-        """The timeout of a waiting call is over; the object does not hear of it."""
-        call.is_waiting = False
-        if call.default is NOTHING:
-            call.error = ParkTimeout()
-        else:
-            call.answer = call.default
+        """The timeout of a waiting call is over: it is answered, then its timer runs."""
+        if not call.timers or call.default is not NOTHING:
+            call.is_waiting = False
+            if call.default is NOTHING:
+                call.error = call.failure or ParkTimeout()
+            else:
+                call.answer = call.default
+        for number in call.timers:
+            self._run(number)
 
     def waiting(self) -> list[Call]:
         """All calls that wait, in the order in which they were made."""
@@ -108,11 +115,29 @@ class Stage:
         now = self._now
         return None if now is None else (now.session, now.sequence, now.sequence * 10)
 
-    def _park(self, **options: Any) -> Any:
+    def _park(
+        self, timeout: float | None = None, default: Any = NOTHING, *, error: BaseException | None = None
+    ) -> Any:
         if self._now is None:
             raise quorate.NotInCall("nobody calls")
-        self._asked = options
+        self._asks = True
+        self._now.timeout, self._now.default, self._now.failure = timeout, default, error
         return PARKED
+
+    def _after(self, seconds: float, method: Any, *args: Any) -> quorate.Timer:
+        assert self._now is not None
+        if method.__self__ is not self.thing:
+            raise TypeError("quorate.after() takes a method of the object that is served")
+        self._timers_set += 1
+        self.timers[self._timers_set] = method.__name__, args
+        self._now.timers.append(self._timers_set)
+        self._now.timeout = seconds
+        return quorate.Timer(self._timers_set)
+
+    def _run(self, number: int) -> None:
+        if number in self.timers:
+            name, args = self.timers.pop(number)
+            getattr(self.thing, name)(*args)
 
     def _waiting(self, session: int, sequence: int) -> Call | None:
         call = self.calls[sequence - 1] if sequence else None

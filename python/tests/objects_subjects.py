@@ -15,6 +15,7 @@ from quorate.objects import (
     Membership,
     Queue,
     RedBlackTree,
+    RWLock,
     Stack,
 )
 from quorate.objects._line import Line
@@ -93,3 +94,32 @@ class WatchedJobs(Watched, JobManager[str]):
 
 class WatchedMembership(Watched, Membership[str]):
     """Members."""
+
+
+class Cabin:
+    """Objects that wait, as parts of another one."""
+
+    def __init__(self) -> None:
+        self.seats = Barrier(3)
+        self.door = Condition()
+        self.papers = RWLock()
+
+    def sit_down(self, timeout: float | None) -> int:
+        """Wait until all seats are taken."""
+        return self.seats.wait(timeout)
+
+    def take_door(self, timeout: float | None) -> int:
+        """Take the lock of the door."""
+        return self.door.acquire(timeout=timeout)
+
+    def leave_door(self, timeout: float | None) -> int:
+        """Wait for a notification."""
+        return self.door.wait(timeout)
+
+    def read(self, timeout: float | None) -> int:
+        """Read with others."""
+        return self.papers.acquire_read(timeout=timeout)
+
+    def write(self, timeout: float | None) -> int:
+        """Write alone."""
+        return self.papers.acquire_write(timeout=timeout)

@@ -21,11 +21,15 @@ def test_a_barrier_opens_when_all_live_parties_are_there(monkeypatch: pytest.Mon
     first = [stage.call(session, lambda it: it.wait(timeout=5.0)) for session in (1, 2)]
     stage.end(1)
     assert stage.thing.n_waiting == 1
-    stage.expire(first[1])
+    stage.end(2)
     assert stage.thing.n_waiting == 0
+    for call in first:
+        stage.expire(call)
+    assert not stage.thing.broken
     for _ in range(2):
         calls = [stage.call(session, lambda it: it.wait()) for session in (3, 4, 5)]
         assert [call.answer for call in calls] == [0, 1, 2]
+        assert not stage.timers
         stage.restart()
 
 

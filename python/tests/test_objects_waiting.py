@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import queue
 import random
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-from objects_stage import NOTHING, Call, ParkTimeout, Stage
+from objects_stage import NOTHING, Call, Stage
 
 from quorate import objects
 
@@ -101,8 +102,9 @@ def test_each_is_served_in_turn_and_once(kind: str, seed: int, monkeypatch: pyte
             timed = [call for call in stage.waiting() if call.timeout is not None]
             if timed:
                 stage.expire(draw.choice(timed))
-                gone += [call for call in timed if not call.is_waiting]
+                gone += [call for call in timed if call.is_over and call.answer == 0]
                 assert gone[-1].answer == 0
+                model.serve()
         else:
             stage.restart()
         assert [id(call) for call in stage.waiting()] == [id(c) for c in model.queue if c not in gone], step
@@ -132,7 +134,7 @@ def test_each_item_is_got_once_and_nobody_waits_in_vain(
             timed = [call for call in stage.waiting() if call.timeout is not None]
             for call in timed[:1]:
                 stage.expire(call)
-                assert isinstance(call.error, ParkTimeout)
+                assert isinstance(call.error, queue.Full if call.what[0] == "put" else queue.Empty)
         else:
             stage.restart()
         kinds = {call.what[0] for call in stage.waiting()}
@@ -204,10 +206,14 @@ def test_a_condition_loses_no_notification(seed: int, monkeypatch: pytest.Monkey
     sessions = list(SESSIONS)
     holder: int | None = None
     seen: set[int] = set()
+    late: set[Call] = set()
     owed = 0
+
+    def in_time() -> int:
+        return sum(call.what == "wait" and call not in late for call in stage.waiting())
+
     for _ in range(STEPS):
         session, move = draw.choice(sessions), draw.random()
-        waits = sum(call.what == "wait" for call in stage.waiting())
         if move < 0.3:
             stage.call(session, lambda it: it.acquire(), "acquire")
         elif move < 0.5 and holder is not None:
@@ -215,7 +221,7 @@ def test_a_condition_loses_no_notification(seed: int, monkeypatch: pytest.Monkey
             assert stage.call(holder, lambda it: it.wait(timeout), "wait").is_waiting  # noqa: B023
             holder = None
         elif move < 0.6 and holder is not None:
-            owed = min(owed + 1, waits)
+            owed = min(owed + 1, in_time())
             assert stage.call(holder, lambda it: it.notify()).error is None
         elif move < 0.85 and holder is not None:
             assert stage.call(holder, lambda it: it.release()).error is None
@@ -225,22 +231,27 @@ def test_a_condition_loses_no_notification(seed: int, monkeypatch: pytest.Monkey
             holder = None if holder == session else holder
             sessions = [max(sessions) + 1 if each == session else each for each in sessions]
         elif move < 0.97:
-            for call in [call for call in stage.waiting() if call.timeout is not None][:1]:
+            timed = [call for call in stage.waiting() if set(call.timers) & stage.timers.keys()]
+            for call in timed[:1]:
+                late.add(call)
                 stage.expire(call)
         else:
             stage.restart()
-        new = [call for call in stage.over() if call.answer and id(call) not in seen and call.what]
+        new = [call for call in stage.over() if id(call) not in seen and call.what]
         seen |= {id(call) for call in new}
         assert len(new) <= 1, "one at a time"
         for call in new:
             assert holder is None or (call.what == "acquire" and call.session == holder)
-            owed -= call.what == "wait"
+            assert (call.answer == 0) == (call in late)
+            owed -= call.what == "wait" and call not in late
             assert owed >= 0
             holder = call.session
-        owed = min(owed, sum(call.what == "wait" for call in stage.waiting()))
+        owed = min(owed, in_time())
         if holder is None:
             assert not owed
-            assert not any(call.what == "acquire" for call in stage.waiting())
+            assert not any(call.what == "acquire" or call in late for call in stage.waiting())
+    assert len(late) > 1
+    assert len(stage.timers) <= sum(call.timeout is not None for call in stage.waiting()) + 64
     tokens = [call.answer for call in stage.over() if call.what and call.answer]
     assert len(set(tokens)) == len(tokens)
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 
+import quorate
 from quorate.objects._line import Line, patience
 
 
 class BrokenBarrierError(threading.BrokenBarrierError):
-    """A barrier was reset while callers waited at it, or is broken.
+    """A barrier was reset while callers waited at it, or is broken, by `abort` or by the timeout of a caller.
 
     >>> barrier = Barrier(2)
     >>> barrier.abort()
@@ -22,32 +23,38 @@ class BrokenBarrierError(threading.BrokenBarrierError):
 class Barrier:
     """Lets callers go on when `parties` of them wait, again and again, as `threading.Barrier` does.
 
-    A caller that is gone, because its session is over or its timeout, leaves its seat to another one: it does
-    not break the barrier.
+    A caller whose timeout is over breaks the barrier for all. One that is gone, because its session is over,
+    does not: it leaves its seat to another one.
 
     >>> barrier = Barrier(1)
     >>> barrier.wait(), barrier.wait()
     (0, 0)
     """
 
-    def __init__(self, parties: int) -> None:
-        """Raises ValueError for less than one."""
+    def __init__(self, parties: int, *, timeout: float | None = None) -> None:
+        """Raises ValueError for less than one. The timeout is for those that give none when they wait."""
         if parties < 1:
             raise ValueError("parties must be > 0")
         self.parties = parties
         self.broken = False
-        """Whether the barrier was broken by `abort`; `reset` mends it."""
+        """Whether the barrier was broken by `abort` or a timeout; `reset` mends it."""
+        self._timeout = timeout
         self._line: Line[None] = Line()
 
     def wait(self, timeout: float | None = None) -> int:
         """Wait until all are here; the number of one's seat, from 0 on.
 
-        Raises BrokenBarrierError, and `quorate.ParkTimeout` after `timeout` seconds.
+        Raises BrokenBarrierError, also after `timeout` seconds, which break the barrier. With a timeout the
+        barrier must be the object that is served, not a part of one: else TypeError.
         """
+        seconds = patience(True, self._timeout if timeout is None else timeout)
         if self.broken:
             raise BrokenBarrierError("the barrier is broken")
         if self._line.size() + 1 < self.parties:
-            parked: int = self._line.wait(None, patience(True, timeout))
+            if seconds == 0:
+                self._break()
+                raise BrokenBarrierError("not all are here")
+            parked: int = self._line.wait_and_tell(None, seconds, self._wait_is_over)
             return parked
         seat = 0
         while self._line.wake_first(seat):
@@ -66,5 +73,12 @@ class Barrier:
 
     def abort(self) -> None:
         """Break the barrier: who waits or comes gets BrokenBarrierError, until `reset`."""
+        self._break()
+
+    def _wait_is_over(self, *name: int) -> None:
+        if quorate.Caller(*name).is_waiting:
+            self._break()
+
+    def _break(self) -> None:
         self.broken = True
         self._line.fail_all(BrokenBarrierError("the barrier is broken"))

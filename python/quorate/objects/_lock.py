@@ -40,6 +40,10 @@ class Lock(Rendezvous[None]):
         """Whether somebody holds the lock."""
         return self._holder is not None
 
+    def token(self) -> int:
+        """The fencing token with which the lock is held; 0 if nobody holds it."""
+        return 0 if self._holder is None else self._last_token
+
     def __enter__(self) -> int:
         return self.acquire()
 

@@ -8,7 +8,7 @@ from collections import deque
 from typing import Any, Generic, TypeVar
 
 import quorate
-from quorate.objects._line import Line
+from quorate.objects._line import Line, patience
 
 T = TypeVar("T")
 
@@ -52,25 +52,27 @@ class Queue(Generic[T]):
     def put(self, item: T, block: bool = True, timeout: float | None = None) -> None:
         """Add an item, and wait for room if there is none.
 
-        Raises Full if it must not wait, and `quorate.ParkTimeout` after `timeout` seconds.
+        Raises Full if it must not wait, and after `timeout` seconds.
         """
+        seconds = _patience(block, timeout)
         if not self.full():
             self._accept(item)
             return None
-        if _waits_not(block, timeout):
+        if seconds == 0:
             raise Full
-        parked: None = self._putters.wait(item, timeout)
+        parked: None = self._putters.wait(item, seconds, error=Full())
         return parked
 
     def get(self, block: bool = True, timeout: float | None = None) -> T:
         """Remove an item and return it, and wait for one if there is none.
 
-        Raises Empty if it must not wait, and `quorate.ParkTimeout` after `timeout` seconds.
+        Raises Empty if it must not wait, and after `timeout` seconds.
         """
+        seconds = _patience(block, timeout)
         if self.empty():
-            if _waits_not(block, timeout):
+            if seconds == 0:
                 raise Empty
-            parked: T = self._getters.wait(None, timeout)
+            parked: T = self._getters.wait(None, seconds, error=Empty())
             return parked
         item = self._take()
         putter = self._putters.pop()
@@ -183,7 +185,10 @@ class PriorityQueue(Queue[T]):
         return item
 
 
-def _waits_not(block: bool, timeout: float | None) -> bool:
-    if block and timeout is not None and timeout < 0:
+def _patience(block: bool, timeout: float | None) -> float | None:
+    """As `queue` has it: a timeout does not count where the caller does not wait, and -1 is no timeout."""
+    if not block:
+        return 0.0
+    if timeout is not None and timeout < 0:
         raise ValueError("'timeout' must be a non-negative number")
-    return not block or timeout == 0
+    return patience(True, timeout)

@@ -37,7 +37,8 @@ class Rendezvous(Generic[W]):
                 return granted
         if seconds == 0:
             return refused
-        parked: R = self._line.wait(wanted, seconds, refused)
+        parked: R = quorate.park(seconds, refused)
+        self._line.add(calling(), wanted, self._timer(wanted, seconds))
         return parked
 
     def _serve(self) -> None:
@@ -47,6 +48,20 @@ class Rendezvous(Generic[W]):
             if granted is None:
                 return
             self._line.wake_first(granted)
+
+    def _timer(self, wanted: W, seconds: float | None) -> quorate.Timer | None:
+        """Serves those behind a caller once its time is over."""
+        if seconds is None or not self._holds_up(wanted):
+            return None
+        try:
+            return quorate.after(seconds, self._serve)
+        except TypeError:
+            # A part of the object that is served has no timers: there those behind wait for the next change.
+            return None
+
+    def _holds_up(self, wanted: W) -> bool:
+        """Whether others may be served when a caller that wants this does not wait any more."""
+        return False
 
     def _is_next(self, wanted: W) -> bool:
         """Whether nobody waits who is to be served before a caller that wants this."""

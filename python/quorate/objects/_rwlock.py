@@ -61,6 +61,9 @@ class RWLock(Rendezvous[Literal["read", "write"]]):
         """Whether a writer holds the lock."""
         return self._writer is not None
 
+    def _holds_up(self, wanted: Literal["read", "write"]) -> bool:
+        return wanted == "write"
+
     def _grant(self, caller: quorate.Caller, wanted: Literal["read", "write"]) -> int | None:
         if self._writer is not None or (wanted == "write" and self._readers):
             return None

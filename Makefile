@@ -40,7 +40,7 @@ export PYO3_PYTHON ?= $(BIN)/python
 # User site packages and the caller's environment stay out of the virtual environment.
 export PYTHONNOUSERSITE := 1
 
-.PHONY: help build wheel wheel-test guide demo test test-fast check fix bench locks sim sim-ci zoo nemesis outage memory calm foreign fuzz night docs
+.PHONY: help build wheel wheel-test guide demo test test-fast check fix bench locks sim sim-ci zoo nemesis outage memory calm foreign suites fuzz night docs
 .PHONY: venv cargo-present compile release fast-steps
 .PHONY: test-rust test-python test-python-groups test-python-classes test-sim check-rust check-tidy check-python check-shell
 
@@ -177,6 +177,9 @@ memory: build ## memory of two nodes while the third is dead and the load goes o
 
 foreign: compile ## random calls on classes of other packages, in host processes and in groups: CALLS=n, SEED=n
 	$(TREE) FOREIGN_CALLS=$(or $(CALLS),2000) FOREIGN_SEED=$(or $(SEED),1) $(BIN)/pytest -c python/pyproject.toml examples/foreign
+
+suites: compile ## CPython's own tests of locks and queues on replicated ones, while the leader is killed every few seconds: MINUTES=n
+	$(TREE) QUORATE_SUITES_SECONDS=$$(( $(or $(MINUTES),10) * 60 )) $(BIN)/pytest -c python/pyproject.toml --capture=no python/tests/test_objects_cpython.py
 
 calm: build ## a loaded group without faults elects nobody: MINUTES=n
 	$(BIN)/python lab/nemesis/calm.py --minutes $(or $(MINUTES),20)

@@ -66,6 +66,11 @@ def modules() -> dict[str, Any]:
         return {}
 
 
+def is_any(name: str, patterns: Iterable[str]) -> bool:
+    """Whether a name fits one of the patterns."""
+    return any(fnmatch(name, pattern) for pattern in patterns)
+
+
 def suite(name: str) -> type[unittest.TestCase]:
     """A suite for replicated objects, without what cannot be made."""
     module, _, short = name.partition(".")
@@ -119,8 +124,3 @@ def test_the_suites_pass_while_the_leader_is_killed(pool: Pool, monkeypatch: pyt
             assert result.testsRun == len(chosen)
     print(f"{len(chosen)} tests, {rounds} rounds, {len(killed)} kills")
     assert len(killed) > 1
-
-
-def is_any(name: str, patterns: Iterable[str]) -> bool:
-    """Whether a name fits one of the patterns."""
-    return any(fnmatch(name, pattern) for pattern in patterns)

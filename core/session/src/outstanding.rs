@@ -95,6 +95,8 @@ pub(crate) struct Pending {
     pub(crate) attempts: Attempts,
     /// Copies sent in the current session for which no replica has said that nothing happened.
     pub(crate) copies: u32,
+    /// When its first copy was sent in the current session.
+    pub(crate) sent_at: Option<Time>,
     /// Nodes in a row that had no room on their disk for it.
     pub(crate) full_nodes: usize,
     /// When to send it again after a refusal; `None` while it waits for an answer.

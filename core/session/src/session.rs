@@ -1,6 +1,7 @@
 //! The state machine: what a client sends, when it sends it again, and how each operation ends.
 
 mod refusals;
+mod sending;
 mod timers;
 
 use crate::limits::{DIAL_DOUBLINGS, PARKED_MAX};
@@ -9,8 +10,8 @@ use crate::route::Route;
 use crate::{Answer, Cause, Failure, Operation, Preference, SessionConfig, Ticket};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{
-    ClusterId, CommandId, Duration, FromClient, NodeId, PAYLOAD_BYTES_MAX, ReadLevel, Refusal,
-    Secret, SessionId, Slot, Time, ToClient,
+    ClusterId, CommandId, Duration, FromClient, NodeId, PAYLOAD_BYTES_MAX, Refusal, Secret,
+    SessionId, Slot, Time, ToClient,
 };
 
 /// What happens to a client.
@@ -92,7 +93,8 @@ pub struct ClientSession {
     requests: Outstanding,
     silence: Duration,
     last_heard: Time,
-    /// When a call or a keepalive was last sent. Both keep the session alive; reads do not.
+    /// When the newest keepalive or answered call was sent. Both keep the session alive; reads do not, and a call that no node
+    /// has executed may not either.
     active_at: Time,
     /// A keepalive is unanswered; before it was sent, `active_at` was this.
     unanswered_keepalive: Option<Time>,
@@ -219,6 +221,7 @@ impl ClientSession {
             deadline,
             attempts,
             copies: 0,
+            sent_at: None,
             full_nodes: 0,
             resend_at: None,
             parked_refusals: 0,
@@ -391,6 +394,7 @@ impl ClientSession {
             }
             ToClient::Replied { id, outcome } => {
                 if let Some(number) = self.call_number(id) {
+                    self.note_life(number);
                     self.finish_call(number, Ok(Answer::Called(outcome)), out);
                 }
             }
@@ -419,9 +423,16 @@ impl ClientSession {
 
     fn on_parked(&mut self, now: Time, id: CommandId) {
         if let Some(number) = self.call_number(id) {
+            self.note_life(number);
             self.calls.park(number);
             self.wake_hint = now;
         }
+    }
+
+    /// The group has executed a call, and keeps the session for its expiry time from when the call was sent.
+    fn note_life(&mut self, number: u64) {
+        let sent_at = self.calls.pending_mut(number).and_then(|p| p.sent_at);
+        self.active_at = self.active_at.max(sent_at.unwrap_or(Time(0)));
     }
 
     fn on_leader(&mut self, now: Time, leader: Option<NodeId>, out: &mut Vec<SessionOutput>) {
@@ -447,110 +458,6 @@ impl ClientSession {
         out.push(SessionOutput::Dial {
             address: self.route.address().to_string(),
         });
-    }
-
-    fn send_calls(&mut self, now: Time, out: &mut Vec<SessionOutput>) {
-        let calls: Vec<u64> = self.calls.iter_mut().map(|(n, _)| n).collect();
-        for number in calls {
-            self.send_one(now, Ticket::Call(number), out);
-        }
-    }
-
-    fn send_requests(&mut self, now: Time, out: &mut Vec<SessionOutput>) {
-        let requests: Vec<u64> = self.requests.iter_mut().map(|(n, _)| n).collect();
-        for number in requests {
-            self.send_one(now, Ticket::Request(number), out);
-        }
-    }
-
-    /// Sends one operation if it can go now: calls need a session, both need a connection.
-    fn send_one(&mut self, now: Time, ticket: Ticket, out: &mut Vec<SessionOutput>) {
-        if self.link != Link::Up {
-            return;
-        }
-        let message = match ticket {
-            Ticket::Call(number) => self.call_message(number),
-            Ticket::Request(number) => self.request_message(number),
-        };
-        if let Some(message) = message {
-            if matches!(ticket, Ticket::Call(_)) || planted(Plant::ReadsPutKeepaliveOff) {
-                self.active_at = now;
-            }
-            out.push(SessionOutput::Send(message));
-        }
-    }
-
-    /// Another copy of a call, if it has no answer and there is a session to send it in.
-    fn call_message(&mut self, number: u64) -> Option<FromClient> {
-        let session = match self.registration {
-            Registration::Open { id, .. } => id,
-            Registration::Wanted => return None,
-        };
-        let acknowledged = self.calls.first() - 1 - self.sequence_base.min(self.calls.first() - 1);
-        let sequence = number - self.sequence_base;
-        let pending = self.calls.pending_mut(number)?;
-        pending.copies += 1;
-        pending.resend_at = None;
-        let Operation::Call { object, payload } = &pending.operation else {
-            return None;
-        };
-        Some(FromClient::Call {
-            id: CommandId { session, sequence },
-            acknowledged,
-            object: *object,
-            payload: payload.clone(),
-        })
-    }
-
-    /// Another copy of a request, if it has no answer.
-    fn request_message(&mut self, number: u64) -> Option<FromClient> {
-        let seen = self.seen;
-        let pending = self.requests.pending_mut(number)?;
-        pending.copies += 1;
-        pending.resend_at = None;
-        match &pending.operation {
-            Operation::Read {
-                object,
-                payload,
-                level,
-            } => Some(FromClient::Read {
-                request: number,
-                object: *object,
-                payload: payload.clone(),
-                level: *level,
-                after: match level {
-                    ReadLevel::Any => seen,
-                    ReadLevel::Ordered
-                    | ReadLevel::Confirmed
-                    | ReadLevel::Lease
-                    | ReadLevel::Loose => Slot::ZERO,
-                },
-            }),
-            Operation::Checkpoint => Some(FromClient::Checkpoint { request: number }),
-            &Operation::Reset {
-                node,
-                boot,
-                slot,
-                digest,
-            } => Some(FromClient::Reset {
-                request: number,
-                node,
-                boot,
-                slot,
-                digest,
-            }),
-            &Operation::Skip {
-                slot,
-                index,
-                is_unsafe,
-            } => Some(FromClient::Skip {
-                request: number,
-                slot,
-                index,
-                is_unsafe,
-            }),
-            Operation::Call { .. } => None,
-        }
     }
 
     fn finish_call(

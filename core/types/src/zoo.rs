@@ -112,6 +112,8 @@ pub enum Plant {
     FullTableEvicts,
     /// A client that reads sends no keepalive, though reads keep no session.
     ReadsPutKeepaliveOff,
+    /// A client that sends calls sends no keepalive, though no node executes them.
+    RefusedCallsPutKeepaliveOff,
     /// A keepalive is acknowledged and does not delay the expiry.
     KeepaliveNotNoted,
     /// All sessions expire after the usual time, whatever their clients asked for.
@@ -248,7 +250,7 @@ pub enum Plant {
 
 impl Plant {
     /// All of them.
-    pub const ALL: [Plant; 119] = [
+    pub const ALL: [Plant; 120] = [
         Plant::AcknowledgeBeforeSync,
         Plant::PromiseBeforeSync,
         Plant::ForgetPromise,
@@ -302,6 +304,7 @@ impl Plant {
         Plant::RepairByOne,
         Plant::FullTableEvicts,
         Plant::ReadsPutKeepaliveOff,
+        Plant::RefusedCallsPutKeepaliveOff,
         Plant::KeepaliveNotNoted,
         Plant::ExpiryOfGroup,
         Plant::TimeBeforeTermCounts,

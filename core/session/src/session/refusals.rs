@@ -228,6 +228,9 @@ impl ClientSession {
         for number in sent {
             self.finish_call(number, Err(Failure::refused(Refusal::SessionExpired)), out);
         }
+        for (_, unsent) in self.calls.iter_mut() {
+            unsent.sent_at = None;
+        }
         self.sequence_base = self.calls.first() - 1;
         if self.link == Link::Up {
             out.push(SessionOutput::Send(self.introduction()));

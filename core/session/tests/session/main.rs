@@ -1,6 +1,7 @@
 //! What a client does when replicas answer, refuse, fall silent or die.
 
 mod belonging;
+mod keeping;
 mod leaving;
 mod once;
 mod parked;

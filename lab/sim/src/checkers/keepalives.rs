@@ -46,6 +46,11 @@ impl Keepalives {
         self.calls.entry(call).or_insert(now_ns);
     }
 
+    /// When a call was first sent.
+    pub fn first_sent(&self, call: CommandId) -> Option<u64> {
+        self.calls.get(&call).copied()
+    }
+
     /// Takes note that a client of `session` drops its connection: nothing sent on it will be answered.
     pub fn dropped(&mut self, session: SessionId) {
         if let Some(kept) = self.sessions.get_mut(&session) {
@@ -65,7 +70,7 @@ impl Keepalives {
         }
     }
 
-    /// Takes note that a call is answered.
+    /// Takes note that a call is answered, or waits in the group.
     ///
     /// # Errors
     /// As for [`Keepalives::acknowledged`].
@@ -111,8 +116,8 @@ impl Keepalives {
         ))
     }
 
-    /// Takes a look at a client that is connected and has an open session: what it last sent in it, and when it was
-    /// connected or got the session, is so long ago.
+    /// Takes a look at a client that is connected and has an open session: when it sent the newest keepalive or
+    /// answered call, was connected, or got the session, is so long ago.
     ///
     /// # Errors
     /// [`Property::SessionKept`] when it lets more than half of the expiry time pass.

@@ -5,6 +5,7 @@
 //! their sizes. Called by the world's clients, turns and samples; it changes nothing.
 
 use super::World;
+use super::clock::Moment;
 use super::ledger::{Ended, Ledger};
 use super::setup::Setup;
 use crate::checkers::keepalives::Keepalives;
@@ -80,24 +81,21 @@ impl World {
     /// A client sends something.
     pub(super) fn watch_sent(&mut self, number: u64, message: &FromClient) {
         let now = self.now;
-        let session = match message {
+        match message {
             FromClient::KeepAlive { session } => {
                 self.keeping.keepalives.sent(now.0, *session);
-                *session
+                self.note_life(number, *session, now);
             }
-            FromClient::Call { id, .. } => {
-                self.keeping.keepalives.called(now.0, *id);
-                id.session
-            }
+            // A sign of life once it is answered: a node may refuse it.
+            FromClient::Call { id, .. } => self.keeping.keepalives.called(now.0, *id),
             FromClient::Open { .. }
             | FromClient::Attach { .. }
             | FromClient::Read { .. }
             | FromClient::Close { .. }
             | FromClient::Checkpoint { .. }
             | FromClient::Reset { .. }
-            | FromClient::Skip { .. } => return,
-        };
-        self.note_life(number, session);
+            | FromClient::Skip { .. } => {}
+        }
     }
 
     /// An answer reaches a client, or whoever sent a copy of its call.
@@ -113,7 +111,7 @@ impl World {
                 },
             ) => {
                 self.watch_opened(number, *session, *expiry);
-                self.note_life(number, *session);
+                self.note_life(number, *session, self.now);
                 self.judge.liveness.found_place(self.now.0, number);
                 Ok(())
             }
@@ -127,7 +125,14 @@ impl World {
                 }
                 Ok(())
             }
-            (_, ToClient::Replied { id, .. }) => self.keeping.keepalives.replied(*id),
+            (number, ToClient::Replied { id, .. } | ToClient::Parked { id }) => {
+                if let (Some(number), Some(sent_ns)) =
+                    (number, self.keeping.keepalives.first_sent(*id))
+                {
+                    self.note_life(number, id.session, Moment(sent_ns));
+                }
+                self.keeping.keepalives.replied(*id)
+            }
             _ => Ok(()),
         };
         self.judged(judged);
@@ -176,9 +181,12 @@ impl World {
         }
     }
 
-    fn note_life(&mut self, number: u64, session: SessionId) {
+    /// A client's newest sign of life was sent then.
+    fn note_life(&mut self, number: u64, session: SessionId, sent_at: Moment) {
         let client = self.clients.get_mut(&number).expect("clients stay");
-        client.life = Some((session, self.now));
+        let same = client.life.filter(|(of, _)| *of == session);
+        let newest = same.map_or(sent_at, |(_, before)| before.max(sent_at));
+        client.life = Some((session, newest));
     }
 
     /// A client drops its connection, or gets another.

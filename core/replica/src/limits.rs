@@ -175,6 +175,26 @@ pub const SWEEP_EVERY: Duration = Duration::from_micros(62_500);
 /// How many more sessions than are open a leader may have noted to look at again: beyond that it forgets those that ended.
 pub(crate) const DUE_SLACK: usize = 64;
 
+/// A leader that is heard again within so long has led all the while: ten heartbeats, and less than a client waits with its next
+/// sign of life.
+pub const SERVED_GAP: Duration = Duration::from_millis(250);
+
+/// What a node hears of its leader's quorum so late counts for no session's age: twenty heartbeats.
+pub const SERVED_LATE: Duration = Duration::from_millis(500);
+
+/// Sessions of whose signs of life a node tells: their ages fit into a few megabytes. The others count as if they had given one
+/// when the youngest of them did.
+pub(crate) const SIGNS_TOLD: usize = 1 << 18;
+
+/// How many more notes of signs of life than twice the open sessions a node keeps before it forgets those that ended.
+pub(crate) const NOTES_SLACK: usize = 4096;
+
+/// How often a node asks again what others know of signs of life.
+pub const SIGNS_EVERY: Duration = Duration::from_millis(500);
+
+/// How long a leader waits for a quorum to note a keepalive: its client has asked another node then.
+pub(crate) const NOTING_MAX: Duration = Duration::from_millis(4_000);
+
 /// Samples of (applied slot, time) from which the time of a session's newest command is estimated: two hundred reach back for
 /// the longest expiry time.
 pub const ACTIVITY_SAMPLES: usize = 512;

@@ -1,6 +1,6 @@
 //! The messages between replicas; those of ordering protocols pass through.
 
-use crate::{DiskRoom, OutcomeTrail};
+use crate::{DiskRoom, KnownSigns, OutcomeTrail};
 use quorate_types::{Digest, SessionId, Slot, Value, ViewId, Wall};
 
 /// A message from node to node inside one group.
@@ -36,6 +36,8 @@ pub enum ReplicaMessage {
         /// Whether the session is open; if not, it is expired or about to expire.
         is_alive: bool,
     },
+    /// About the signs of life of sessions.
+    Signs(SignsMessage),
     /// The sender has a durable snapshot with these digests.
     Durable {
         /// Its slot.
@@ -106,5 +108,36 @@ pub enum ReplicaMessage {
         after: Slot,
         /// It takes over no state before this slot.
         upto: Slot,
+    },
+}
+
+/// What replicas tell each other of the signs of life of sessions.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum SignsMessage {
+    /// From the leader: clients of these sessions gave a sign of life.
+    Note {
+        /// Rises with each note of the sender, over its starts too.
+        number: u64,
+        /// The sessions, ascending.
+        sessions: Vec<SessionId>,
+    },
+    /// The sender has noted that, in memory.
+    Noted {
+        /// The number of the note.
+        number: u64,
+    },
+    /// What does the receiver know of the signs of life of all sessions? A leader answers once a quorum has confirmed it.
+    Ask {
+        /// The number of the question, which rises like those of notes.
+        number: u64,
+    },
+    /// The answer.
+    Answer {
+        /// The number of the question.
+        number: u64,
+        /// Whether the sender led after the question had come, and had heard a quorum: then it knows all.
+        is_all: bool,
+        /// What it knows.
+        known: Box<KnownSigns>,
     },
 }

@@ -17,6 +17,7 @@ use crate::local::no_say::NoSay;
 use crate::local::poison::{EarlierDeaths, EarlierLives, OwnPoison};
 use crate::local::quarantine::ObjectsStanding;
 use crate::local::reads::Reads;
+use crate::local::signs::Signs;
 use crate::local::storage::Storage;
 use crate::local::ticks::Ticks;
 use crate::local::waiting::Waiting;
@@ -83,6 +84,7 @@ pub struct Replica<O: Ordering> {
     pub(crate) internals: Internals,
     pub(crate) reads: Reads,
     pub(crate) expiry: Expiry,
+    pub(crate) signs: Signs,
     pub(crate) checkpoints: Checkpoints,
     pub(crate) agreement: Agreement,
     pub(crate) quarantine: ObjectsStanding,
@@ -133,6 +135,7 @@ impl<O: Ordering> Replica<O> {
             internals: Internals::new(config.own, config.boot),
             reads: Reads::default(),
             expiry: Expiry::new(config.boot),
+            signs: Signs::new(now, Slot::ZERO),
             checkpoints: Checkpoints::default(),
             agreement: Agreement::default(),
             quarantine: ObjectsStanding::default(),
@@ -290,6 +293,7 @@ impl<O: Ordering> Replica<O> {
         // Before this turn trims: what was trimmed until here has reached the log.
         self.tend_note(out);
         self.tend_sessions(now);
+        self.tend_notes(now, out);
         self.tend_trim();
         self.tend_log(now);
         self.tend_poison(now, out);
@@ -400,6 +404,7 @@ impl<O: Ordering> Replica<O> {
             Effect::Current { slot, at } => {
                 let executed = self.pipeline.executed(self.replicated.applied);
                 self.currency.note(slot, at, executed);
+                self.signs.served.led(now, at);
                 self.own_poison.heard();
             }
             Effect::Repaired => out.push(Output::Repaired),

@@ -118,8 +118,8 @@ pub enum Plant {
     KeepaliveNotNoted,
     /// All sessions expire after the usual time, whatever their clients asked for.
     ExpiryOfGroup,
-    /// A new leader counts inactivity from before it led.
-    TimeBeforeTermCounts,
+    /// A node says that it has noted a sign of life, and has not.
+    NotesNotTaken,
     /// An expiry that an earlier leader judged ends a session that a later one keeps.
     ExpiryBeforeLead,
     /// A new leader takes what the last promise told to be decided for what all told.
@@ -307,7 +307,7 @@ impl Plant {
         Plant::RefusedCallsPutKeepaliveOff,
         Plant::KeepaliveNotNoted,
         Plant::ExpiryOfGroup,
-        Plant::TimeBeforeTermCounts,
+        Plant::NotesNotTaken,
         Plant::ExpiryBeforeLead,
         Plant::FloorOfLastPromise,
         Plant::SurveyOfCurrentBallot,
@@ -374,13 +374,14 @@ impl Plant {
     ];
 
     /// Plants that show only where several faults meet: the simulator is given more seeds to find them.
-    pub const RARE: [Plant; 9] = [
+    pub const RARE: [Plant; 10] = [
         Plant::GapsClosedUp,
         Plant::OwnVoteOverChosen,
         Plant::ReadUnconfirmed,
         Plant::ConfirmReused,
         Plant::LeaseNotRechecked,
         Plant::ExpireIgnoresActivity,
+        Plant::ExpiryBeforeLead,
         Plant::ExpiredCountsAsRefused,
         Plant::SeenFallsBack,
         Plant::ExactSnapshotNotAsked,

@@ -13,6 +13,7 @@ use quorate_replica::{DiskRoom, PeerMessage, ReplicaMessage};
 use quorate_types::Wall;
 
 mod paxos;
+mod signs;
 mod trail;
 
 const ORDERING: u8 = 1;
@@ -119,6 +120,7 @@ const ROOM: u8 = 9;
 const OUTCOMES: u8 = 10;
 const TRAIL: u8 = 11;
 const NO_SAY: u8 = 12;
+const SIGNS: u8 = 13;
 
 // Longer than a screen: one arm a message.
 fn put_replica(buf: &mut BytesMut, message: &ReplicaMessage) {
@@ -196,6 +198,10 @@ fn put_replica(buf: &mut BytesMut, message: &ReplicaMessage) {
             buf.put_u8(NO_SNAPSHOT);
             put_slot(buf, *slot);
         }
+        ReplicaMessage::Signs(message) => {
+            buf.put_u8(SIGNS);
+            signs::put_signs(buf, message);
+        }
         ReplicaMessage::NoSay { after, upto } => {
             buf.put_u8(NO_SAY);
             put_slot(buf, *after);
@@ -251,6 +257,7 @@ fn take_replica(r: &mut Reader<'_>) -> Result<ReplicaMessage, WireError> {
         NO_SNAPSHOT => Ok(ReplicaMessage::NoSnapshot {
             slot: take_slot(r)?,
         }),
+        SIGNS => signs::take_signs(r).map(ReplicaMessage::Signs),
         NO_SAY => Ok(ReplicaMessage::NoSay {
             after: take_slot(r)?,
             upto: take_slot(r)?,

@@ -1,29 +1,30 @@
-//! When this node applied the newest command of a session, estimated from samples of (time, applied slot).
+//! When this node applied the newest command of a session, estimated from samples of (served time, applied slot).
 //!
 //! Nothing here runs per command. A sample dates all slots that were applied since the one before, so a command looks newer
 //! than it is, never older. Old samples are thinned out: the older a slot, the coarser its date.
 
 use crate::limits::{ACTIVITY_SAMPLES, ACTIVITY_SHARE};
-use quorate_types::{Slot, Time};
+use crate::local::served::ServedTime;
+use quorate_types::Slot;
 use std::collections::VecDeque;
 
 /// Samples since one moment.
 #[derive(Debug)]
 pub(crate) struct SlotDates {
     /// Ascending in both. Invariant: never empty; the first one dates all slots up to its own.
-    samples: VecDeque<(Time, Slot)>,
+    samples: VecDeque<(ServedTime, Slot)>,
 }
 
 impl SlotDates {
     /// Counts everything up to `applied` as of `now`.
-    pub(crate) fn since(now: Time, applied: Slot) -> SlotDates {
+    pub(crate) fn since(now: ServedTime, applied: Slot) -> SlotDates {
         SlotDates {
             samples: VecDeque::from([(now, applied)]),
         }
     }
 
     /// Records that the slots up to `applied` are applied.
-    pub(crate) fn sample(&mut self, now: Time, applied: Slot) {
+    pub(crate) fn sample(&mut self, now: ServedTime, applied: Slot) {
         let newest = self.samples.back().map(|(_, slot)| *slot);
         if newest >= Some(applied) {
             return;
@@ -35,14 +36,14 @@ impl SlotDates {
     }
 
     /// The time by which `slot` was applied; `None` if no sample covers it.
-    pub(crate) fn of(&self, slot: Slot) -> Option<Time> {
+    pub(crate) fn of(&self, slot: Slot) -> Option<ServedTime> {
         let index = self.samples.partition_point(|(_, applied)| *applied < slot);
         self.samples.get(index).map(|(at, _)| *at)
     }
 
     /// Drops samples whose slots the next one dates well enough; then, if they are still too many, every second one.
-    fn thin_out(&mut self, now: Time) {
-        let all: Vec<(Time, Slot)> = self.samples.drain(..).collect();
+    fn thin_out(&mut self, now: ServedTime) {
+        let all: Vec<(ServedTime, Slot)> = self.samples.drain(..).collect();
         for (index, sample) in all.iter().enumerate() {
             let before = self.samples.back().map(|(at, _)| *at);
             let is_dated = match (before, all.get(index + 1)) {
@@ -71,35 +72,39 @@ mod tests {
     use super::*;
     use quorate_types::Duration;
 
+    fn at(nanos: u64) -> ServedTime {
+        ServedTime::LONG_AGO.after(Duration(nanos))
+    }
+
     const SECOND: u64 = 1_000_000_000;
 
     #[test]
     fn a_slot_is_dated_by_the_first_sample_that_covers_it() {
-        let mut dates = SlotDates::since(Time(10), Slot(5));
-        dates.sample(Time(20), Slot(5));
-        dates.sample(Time(30), Slot(8));
-        assert_eq!(dates.of(Slot(2)), Some(Time(10)));
-        assert_eq!(dates.of(Slot(5)), Some(Time(10)));
-        assert_eq!(dates.of(Slot(6)), Some(Time(30)));
+        let mut dates = SlotDates::since(at(10), Slot(5));
+        dates.sample(at(20), Slot(5));
+        dates.sample(at(30), Slot(8));
+        assert_eq!(dates.of(Slot(2)), Some(at(10)));
+        assert_eq!(dates.of(Slot(5)), Some(at(10)));
+        assert_eq!(dates.of(Slot(6)), Some(at(30)));
         assert_eq!(dates.of(Slot(9)), None);
     }
 
     #[test]
     fn an_hour_of_samples_takes_little_room_and_makes_nothing_look_older_or_much_newer() {
-        let mut dates = SlotDates::since(Time(0), Slot(0));
+        let mut dates = SlotDates::since(at(0), Slot(0));
         let step = SECOND / 16;
         let count = 3600 * 16;
         for slot in 1..=count {
-            dates.sample(Time(slot * step), Slot(slot));
+            dates.sample(at(slot * step), Slot(slot));
             assert!(dates.samples.len() <= ACTIVITY_SAMPLES + 1);
         }
-        let now = Time(count * step);
+        let now = at(count * step);
         for slot in 1..=count {
-            let at = dates.of(Slot(slot)).expect("it is covered");
-            let real = Time(slot * step);
-            assert!(at >= real);
+            let found = dates.of(Slot(slot)).expect("it is covered");
+            let real = at(slot * step);
+            assert!(found >= real);
             let bound = Duration(now.since(real).0 / 8).max(Duration(2 * step));
-            assert!(at.since(real) <= bound, "{slot}: {at:?} for {real:?}");
+            assert!(found.since(real) <= bound, "{slot}: {found:?} for {real:?}");
         }
     }
 }

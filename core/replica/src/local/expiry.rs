@@ -5,17 +5,19 @@
 
 use crate::limits::{DUE_SLACK, EXPIRIES_PER_SWEEP, KEEPALIVES_WAITING, SWEEP_EVERY};
 use crate::local::clients::{refuse, reply};
-use crate::local::dating::SlotDates;
 use crate::local::internal::Purpose;
+use crate::local::noting::{Gathering, Learning, Noting};
 use crate::local::reads::Keeper;
+use crate::local::served::ServedTime;
+use crate::local::signs::Signs;
 use crate::replicated::expiry::Lead;
 use crate::replicated::sessions::Sessions;
 use crate::{Output, PeerMessage, Replica, ReplicaMessage};
 use quorate_ordering::{Lane, Ordering, Role};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{
-    Ask, Ballot, Body, CommandId, ConnectionId, NodeSet, Refusal, SessionId, SessionTerms, Slot,
-    Time, ToClient,
+    Ask, Ballot, Body, CommandId, ConnectionId, NodeSet, Refusal, SessionId, SessionTerms, Time,
+    ToClient,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,11 +25,25 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Debug)]
 pub(crate) struct Expiry {
     /// This node's own leadership, while it lasts.
-    term: Option<Term>,
+    pub(crate) term: Option<Term>,
     /// Keepalives that this node forwarded without an answer.
     forwarded: BTreeMap<SessionId, Forwarded>,
     /// Of the newest keepalive that was forwarded: the start in the high bits, a count in the low 32.
     number: u64,
+    /// What this node asked its leader after its start.
+    pub(crate) learning: Learning,
+    pub(crate) numbers: NoteNumbers,
+}
+
+/// Numbers of notes, and of questions for them: the start in the high bits, a count in the low 32.
+#[derive(Debug)]
+pub(crate) struct NoteNumbers(u64);
+
+impl NoteNumbers {
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 += 1;
+        self.0
+    }
 }
 
 /// A connection that waits for answers to keepalives that were forwarded.
@@ -41,20 +57,19 @@ struct Forwarded {
 }
 
 #[derive(Debug)]
-struct Term {
+pub(crate) struct Term {
     ballot: Ballot,
     is_lead_submitted: bool,
-    /// Keepalives by arrival: each delays the expiry of its session, acknowledged or not.
-    notes: BTreeMap<SessionId, Time>,
+    /// Until a quorum has told what it knows of signs of life.
+    pub(crate) gathering: Option<Gathering>,
+    pub(crate) noting: Noting,
     /// Sessions whose expiry is proposed, and the command; `None` once its fate is unknown.
     expiring: BTreeMap<SessionId, Option<CommandId>>,
     /// Some proposal was refused as `Unknown`: from then on none is forgotten before it is decided.
     has_lost_sight: bool,
-    /// Since the beginning of the term.
-    dates: SlotDates,
     /// When to look at each session again. A session expires no earlier: who gives a sign of life is looked at once in its
     /// expiry time. Entries of sessions that ended go when they are looked at.
-    due: BTreeSet<(Time, SessionId)>,
+    due: BTreeSet<(ServedTime, SessionId)>,
     /// The sessions up to this one are in `due`, or have ended.
     known: SessionId,
     sweep_at: Time,
@@ -67,6 +82,8 @@ impl Expiry {
             term: None,
             forwarded: BTreeMap::new(),
             number: boot << 32,
+            learning: Learning::default(),
+            numbers: NoteNumbers(boot << 32),
         }
     }
 
@@ -156,6 +173,12 @@ impl Expiry {
         term.is_some_and(|term| term.ballot == lead.ballot)
     }
 
+    /// Whether as many keepalives wait for a quorum's notes as may.
+    pub(crate) fn is_noting_full(&self) -> bool {
+        let term = self.term.as_ref();
+        term.is_some_and(|term| term.noting.is_full())
+    }
+
     fn is_expiring(&self, session: SessionId) -> bool {
         let term = self.term.as_ref();
         term.is_some_and(|term| term.expiring.contains_key(&session))
@@ -163,62 +186,63 @@ impl Expiry {
 }
 
 impl Term {
-    fn begun(now: Time, ballot: Ballot, applied: Slot) -> Term {
-        let began = if planted(Plant::TimeBeforeTermCounts) {
-            Time(0)
-        } else {
-            now
-        };
+    fn begun(now: Time, ballot: Ballot, gathering: Gathering) -> Term {
         Term {
             ballot,
             is_lead_submitted: false,
-            notes: BTreeMap::new(),
+            gathering: Some(gathering),
+            noting: Noting::default(),
             expiring: BTreeMap::new(),
             has_lost_sight: false,
-            dates: SlotDates::since(began, applied),
             due: BTreeSet::new(),
             known: SessionId::NONE,
             sweep_at: now + SWEEP_EVERY,
         }
     }
 
+    /// More is known of signs of life: every session is looked at again.
+    pub(crate) fn look_again(&mut self) {
+        self.due.clear();
+        self.known = SessionId::NONE;
+    }
+
     /// The sessions without a sign of life for their expiry time whose end is not under way.
-    fn expired(&mut self, now: Time, sessions: &Sessions) -> Vec<SessionId> {
+    fn expired(&mut self, now: Time, signs: &Signs, sessions: &Sessions) -> Vec<SessionId> {
+        let present = signs.served.least();
         for id in sessions.opened_after(self.known) {
-            self.due.insert((now, id));
+            self.due.insert((present, id));
             self.known = id;
         }
         if self.due.len() > 2 * sessions.len() + DUE_SLACK {
             let is_open = |id| sessions.session(id).is_some();
             self.due.retain(|(_, id)| is_open(*id));
-            self.notes.retain(|id, _| is_open(*id));
         }
+        let floor = self.gathering.as_ref().map(|gathering| gathering.floor);
         let mut expired = Vec::new();
         while expired.len() < EXPIRIES_PER_SWEEP
             && let Some((at, id)) = self.due.pop_first()
         {
-            if at > now {
+            if at > present {
                 self.due.insert((at, id));
                 break;
             }
             let Some(session) = sessions.session(id) else {
-                self.notes.remove(&id);
                 self.expiring.remove(&id);
                 continue;
             };
-            let sign = self.dates.of(session.active).unwrap_or(now);
-            let sign = self.notes.get(&id).map_or(sign, |noted| sign.max(*noted));
+            let sign = signs.of(now, id, session);
+            let sign = floor.map_or(sign, |floor| sign.max(floor));
             let expiry = if planted(Plant::ExpiryOfGroup) {
                 SessionTerms::EXPIRY_DEFAULT
             } else {
                 session.terms.expiry
             };
-            let lives_until = sign + expiry;
-            if lives_until > now {
+            let lives_until = sign.after(expiry);
+            if lives_until > present {
                 self.due.insert((lives_until, id));
                 continue;
             }
-            self.due.insert((now + SWEEP_EVERY, id));
+            self.due.insert((present.after(SWEEP_EVERY), id));
             if !matches!(self.expiring.get(&id), Some(Some(_))) {
                 expired.push(id);
             }
@@ -228,14 +252,16 @@ impl Term {
 }
 
 impl<O: Ordering> Replica<O> {
-    /// A new leader counts every session as active from this moment.
+    /// A new leader counts every session as active from this moment, until a quorum has told it more.
     pub(crate) fn begin_term(&mut self, now: Time, role: Role) {
         self.expiry.forwarded.clear();
         match role {
             Role::Leader { ballot } => {
                 let is_same = self.expiry.term.as_ref().map(|term| term.ballot) == Some(ballot);
                 if !is_same {
-                    self.expiry.term = Some(Term::begun(now, ballot, self.replicated.applied));
+                    let floor = self.signs.served.most(now);
+                    let gathering = Gathering::new(now, floor, self.expiry.numbers.next());
+                    self.expiry.term = Some(Term::begun(now, ballot, gathering));
                 }
             }
             Role::Candidate { .. } | Role::Follower { .. } => self.expiry.term = None,
@@ -244,6 +270,7 @@ impl<O: Ordering> Replica<O> {
 
     /// At the end of a turn: makes the own leadership known in the log, and sweeps when it is due.
     pub(crate) fn tend_sessions(&mut self, now: Time) {
+        self.signs.sample(now, self.replicated.applied);
         let judges = self.expiry.judges(self.replicated.lead);
         let Some(term) = &mut self.expiry.term else {
             return;
@@ -265,8 +292,7 @@ impl<O: Ordering> Replica<O> {
             return;
         };
         term.sweep_at = now + SWEEP_EVERY;
-        term.dates.sample(now, judged_by);
-        let expired = term.expired(now, &self.replicated.sessions);
+        let expired = term.expired(now, &self.signs, &self.replicated.sessions);
         for session in expired {
             let body = Body::Expire { session, judged_by };
             let command = self.internals.command(Purpose::Expire(session), body);
@@ -283,15 +309,17 @@ impl<O: Ordering> Replica<O> {
         keeper: Keeper,
         out: &mut Vec<Output<O::Message>>,
     ) {
-        if self.expiry.term.is_some() {
-            if self.has_room_for_keepalive() {
-                // Only open sessions are recorded: ids that clients invent must not grow the table.
-                let is_open = self.replicated.sessions.session(session).is_some();
-                if let Some(term) = self.expiry.term.as_mut().filter(|_| is_open)
-                    && !planted(Plant::KeepaliveNotNoted)
-                {
-                    term.notes.insert(session, now);
+        let has_room = self.has_room_for_keepalive();
+        let (applied, open) = (self.replicated.applied, &self.replicated.sessions);
+        if let Some(term) = &mut self.expiry.term {
+            // Only open sessions are noted: ids that clients invent must not grow the table.
+            let is_open = open.session(session).is_some();
+            if has_room && is_open {
+                if !planted(Plant::KeepaliveNotNoted) {
+                    self.signs.note(now, session, applied, open);
                 }
+                term.noting.arrive(session, keeper);
+            } else if has_room {
                 self.reads.arrive_keepalive(session, keeper);
             }
             return;
@@ -319,6 +347,7 @@ impl<O: Ordering> Replica<O> {
     /// before. There is no answer while an expiry is undecided: the log decides then.
     pub(crate) fn keepalive_confirmed(
         &mut self,
+        now: Time,
         session: SessionId,
         keeper: Keeper,
         out: &mut Vec<Output<O::Message>>,
@@ -328,6 +357,7 @@ impl<O: Ordering> Replica<O> {
         }
         let is_alive = self.replicated.sessions.session(session).is_some();
         match keeper {
+            Keeper::Asker(node, number) => self.signs_confirmed(now, node, number, out),
             Keeper::Client(connection) => kept_alive(connection, session, is_alive, out),
             Keeper::Peer(node, number) => out.push(Output::Send {
                 to: NodeSet::only(node),

@@ -133,6 +133,7 @@ impl<O: Ordering> Replica<O> {
                     self.forwarded_keepalive_answered(session, number, is_alive, out);
                 }
             }
+            ReplicaMessage::Signs(message) => self.signs_message(now, from, message, out),
             ReplicaMessage::Durable {
                 slot,
                 digest,

@@ -25,6 +25,8 @@ pub(crate) enum Keeper {
     Client(ConnectionId),
     /// A replica that forwarded it, and the number that it gave it.
     Peer(NodeId, u64),
+    /// A replica that asked what this leader knows of signs of life, and the number of its question.
+    Asker(NodeId, u64),
 }
 
 /// How a group learns its barrier.

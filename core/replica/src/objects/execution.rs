@@ -179,7 +179,7 @@ impl<O: Ordering> Replica<O> {
             group,
         } = ready;
         for (session, keeper) in group.keepalives {
-            self.keepalive_confirmed(session, keeper, out);
+            self.keepalive_confirmed(now, session, keeper, out);
         }
         let is_served = self.serves_objects().is_ok();
         let slot = self
@@ -246,6 +246,6 @@ impl<O: Ordering> Replica<O> {
 
     /// Whether another keepalive may wait for its confirmation.
     pub(crate) fn has_room_for_keepalive(&self) -> bool {
-        self.reads.keepalives() < KEEPALIVES_WAITING
+        self.reads.keepalives() < KEEPALIVES_WAITING && !self.expiry.is_noting_full()
     }
 }

@@ -118,6 +118,13 @@ impl Sessions {
         ended.is_some()
     }
 
+    /// All open sessions, ascending.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (SessionId, &Session)> {
+        self.table
+            .iter()
+            .map(|(id, session)| (*id, session.as_ref()))
+    }
+
     /// Open sessions that were opened after this one, in the order in which they were.
     pub(crate) fn opened_after(&self, id: SessionId) -> impl Iterator<Item = SessionId> + '_ {
         let later = (Bound::Excluded(id), Bound::Unbounded);

@@ -13,6 +13,7 @@ const STEP: Duration = Duration::from_millis(100);
 fn world(nodes: u16) -> World {
     let mut world = World::new(nodes);
     world.terms = SessionTerms::expiring_after(EXPIRY);
+    world.is_led = true;
     world
 }
 
@@ -255,16 +256,111 @@ fn an_expiry_of_unknown_fate_and_one_that_is_void_let_no_keepalive_through() {
     assert!(!is_open(&world, 0));
 }
 
+/// Claim rp-66.
 #[test]
-fn a_new_leader_counts_every_session_from_its_own_beginning() {
-    let mut world = world(2);
+fn a_new_leader_goes_on_counting_where_a_quorum_had_come_to() {
+    let mut world = world(3);
     let session = world.open(0, 5);
+    pass_steps(&mut world, 10);
+    let kept = ToClient::KeptAlive { session };
+    assert_eq!(keep_alive(&mut world, 0, session), [kept]);
+    pass_steps(&mut world, 10);
+    world.lead(1);
+    pass_steps(&mut world, 5);
+    assert!(is_open(&world, 0), "the keepalive counts");
+    pass_steps(&mut world, 2);
+    assert!(!is_open(&world, 0), "and the time before this leader");
+}
+
+#[test]
+fn a_new_leader_that_no_quorum_answers_counts_every_session_from_its_own_beginning() {
+    let mut world = world(3);
+    world.open(0, 5);
     pass_steps(&mut world, 14);
+    world.nodes[0].is_cut = true;
+    world.nodes[2].is_cut = true;
     world.lead(1);
     pass_steps(&mut world, 15);
+    assert!(is_open(&world, 1));
+    pass_steps(&mut world, 3);
+    assert!(!is_open(&world, 1));
+}
+
+#[test]
+fn time_without_a_leader_counts_for_no_session() {
+    let mut world = world(3);
+    world.open(0, 5);
+    pass_steps(&mut world, 10);
+    world.is_led = false;
+    pass_steps(&mut world, 100);
+    world.is_led = true;
+    world.lead(1);
+    pass_steps(&mut world, 5);
     assert!(is_open(&world, 0));
-    pass_steps(&mut world, 4);
-    assert!(!is_open(&world, 0), "{session}");
+    pass_steps(&mut world, 16);
+    assert!(!is_open(&world, 0));
+}
+
+#[test]
+fn a_node_that_stood_still_ends_no_session_for_that() {
+    let mut world = world(1);
+    let session = world.open(0, 5);
+    pass_steps(&mut world, 10);
+    world.now = world.now + Duration(10 * EXPIRY.0);
+    world.pass(STEP);
+    assert!(is_open(&world, 0));
+    let kept = ToClient::KeptAlive { session };
+    assert_eq!(keep_alive(&mut world, 0, session), [kept]);
+    pass_steps(&mut world, 15);
+    assert!(is_open(&world, 0));
+}
+
+/// Claim rp-67.
+#[test]
+fn a_keepalive_is_not_acknowledged_before_a_quorum_has_noted_it() {
+    let mut world = world(3);
+    let session = world.open(0, 5);
+    world.nodes[1].is_cut = true;
+    world.nodes[2].is_cut = true;
+    assert_eq!(keep_alive(&mut world, 0, session), []);
+    world.nodes[2].is_cut = false;
+    let kept = ToClient::KeptAlive { session };
+    assert_eq!(keep_alive(&mut world, 0, session), [kept]);
+}
+
+/// Claim rp-68.
+#[test]
+fn a_dead_client_is_found_while_leaders_are_killed_more_often_than_sessions_expire() {
+    let mut world = world(3);
+    world.open(2, 5);
+    for (kill, boot) in (2..8).enumerate() {
+        let (leader, next) = (kill % 2, (kill + 1) % 2);
+        assert!(kill < 5, "it is not found");
+        pass_steps(&mut world, 6);
+        if !is_open(&world, 2) {
+            break;
+        }
+        world.lead(next);
+        world.restart(leader, boot);
+        world.lead(next);
+    }
+    assert!(!is_open(&world, 2));
+}
+
+#[test]
+fn a_live_client_keeps_its_session_while_leaders_are_killed() {
+    let mut world = world(3);
+    let session = world.open(2, 5);
+    for (kill, boot) in (2..12).enumerate() {
+        let (leader, next) = (kill % 2, (kill + 1) % 2);
+        pass_steps(&mut world, 6);
+        let kept = ToClient::KeptAlive { session };
+        assert_eq!(keep_alive(&mut world, 2, session), [kept], "{kill}");
+        world.lead(next);
+        world.restart(leader, boot);
+        world.lead(next);
+        assert!(is_open(&world, 2));
+    }
 }
 
 #[test]
@@ -329,6 +425,7 @@ fn a_copy_of_an_answer_acknowledges_no_later_keepalive() {
 fn a_session_whose_keepalive_was_acknowledged_goes_for_no_other() {
     let mut world = World::with(2, |config| config.sessions_max = 2);
     world.terms = SessionTerms::expiring_after(EXPIRY);
+    world.is_led = true;
     let kept = world.open(0, 5);
     let busy = world.open(0, 6);
     world.call(0, 6, id(busy, 1), "a");

@@ -2,11 +2,13 @@
 
 use crate::draw::Draw;
 use crate::drawn::{counter, payload, session, slot};
-use quorate_replica::{DiskRoom, OutcomeHash, OutcomeStep, OutcomeTrail, ReplicaMessage};
-use quorate_types::{Digest, Slot, Wall};
+use quorate_replica::{
+    DiskRoom, KnownSigns, OutcomeHash, OutcomeStep, OutcomeTrail, ReplicaMessage, SignsMessage,
+};
+use quorate_types::{Digest, Duration, Slot, Wall};
 
 pub(crate) fn replica_message(draw: &mut Draw) -> ReplicaMessage {
-    match draw.below(12) {
+    match draw.below(13) {
         0 => ReplicaMessage::KeepAlive {
             session: session(draw),
             number: counter(draw),
@@ -57,7 +59,32 @@ pub(crate) fn replica_message(draw: &mut Draw) -> ReplicaMessage {
             after: slot(draw),
             upto: slot(draw),
         },
+        11 => ReplicaMessage::Signs(signs_message(draw)),
         _ => ReplicaMessage::NoSnapshot { slot: slot(draw) },
+    }
+}
+
+fn signs_message(draw: &mut Draw) -> SignsMessage {
+    match draw.below(4) {
+        0 => SignsMessage::Note {
+            number: counter(draw),
+            sessions: draw.list(5, session),
+        },
+        1 => SignsMessage::Noted {
+            number: counter(draw),
+        },
+        2 => SignsMessage::Ask {
+            number: counter(draw),
+        },
+        _ => SignsMessage::Answer {
+            number: counter(draw),
+            is_all: draw.flag(),
+            known: Box::new(KnownSigns {
+                applied: slot(draw),
+                others: draw.option(|draw| Duration(draw.number())),
+                ages: draw.list(5, |draw| (session(draw), Duration(draw.number()))),
+            }),
+        },
     }
 }
 

@@ -12,7 +12,8 @@ use quorate_any::paxos::message::{
 };
 use quorate_any::paxos::{Message, Promise, Vote};
 use quorate_replica::{
-    DiskRoom, OutcomeHash, OutcomeStep, OutcomeTrail, PeerMessage, ReplicaMessage,
+    DiskRoom, KnownSigns, OutcomeHash, OutcomeStep, OutcomeTrail, PeerMessage, ReplicaMessage,
+    SignsMessage,
 };
 use quorate_types::*;
 use quorate_wire::{Kind, put_peer};
@@ -333,6 +334,33 @@ pub(crate) fn replica() -> Vec<Sample> {
                 number: 81,
                 is_alive: true,
             },
+        ),
+        (
+            "replica_note",
+            ReplicaMessage::Signs(SignsMessage::Note {
+                number: 82,
+                sessions: vec![SESSION],
+            }),
+        ),
+        (
+            "replica_noted",
+            ReplicaMessage::Signs(SignsMessage::Noted { number: 82 }),
+        ),
+        (
+            "replica_ask_signs",
+            ReplicaMessage::Signs(SignsMessage::Ask { number: 83 }),
+        ),
+        (
+            "replica_signs",
+            ReplicaMessage::Signs(SignsMessage::Answer {
+                number: 83,
+                is_all: true,
+                known: Box::new(KnownSigns {
+                    applied: Slot(80),
+                    others: Some(Duration(7)),
+                    ages: vec![(SESSION, Duration(9))],
+                }),
+            }),
         ),
         (
             "replica_durable",

@@ -73,6 +73,7 @@ use network::Network;
 use node::{Node, Nodes};
 use prompt::Prompt;
 use quiet::{Quiet, Rest};
+use quorate_replica::limits as replica_limits;
 use quorate_session::{ClientSession, Preference, SessionConfig};
 use quorate_types::{ConnectionId, Duration, NodeId};
 use random::Random;
@@ -114,10 +115,11 @@ pub struct World {
 const LIVE_WITHIN: Duration = Duration::from_millis(5_000);
 
 /// A place in a full table of sessions comes free when one expires that nobody uses: after the whole expiry time under one
-/// leader, which looks often, dates what it applied last by its next look, and ends it by the one after.
+/// leader, which looks often, dates what it applied last by its next look, and ends it by the one after; and it counts time only
+/// once it knows that a quorum heard it.
 fn liveness(setup: &Setup) -> Liveness {
-    let sweep = quorate_replica::limits::SWEEP_EVERY.0;
-    Liveness::new(LIVE_WITHIN.0, setup.expiry_max().0 + sweep * 3)
+    let (sweep, gap) = (replica_limits::SWEEP_EVERY.0, replica_limits::SERVED_GAP.0);
+    Liveness::new(LIVE_WITHIN.0, setup.expiry_max().0 + 3 * sweep + 4 * gap)
 }
 
 impl World {

@@ -9,6 +9,7 @@ pub(crate) use ordering::{Instant, Shared};
 use quorate_ordering::{Effect, LinkState, Role};
 use quorate_replica::{
     Input, Output, PeerMessage, Recovered, Remembered, Replica, ReplicaConfig, ReplicaMessage,
+    limits,
 };
 use quorate_types::{
     Ask, Ballot, Batch, Body, Command, CommandId, ConnectionId, Duration, FromClient, Incarnation,
@@ -35,6 +36,8 @@ pub(crate) struct World {
     pub(crate) secrets: BTreeMap<SessionId, Secret>,
     /// What clients ask of their sessions.
     pub(crate) terms: SessionTerms,
+    /// While time passes, the nodes that are not cut off know that a leader has a quorum.
+    pub(crate) is_led: bool,
     /// Questions for snapshots are lost.
     pub(crate) loses_fetches: bool,
     /// Questions for snapshots that nodes asked.
@@ -102,6 +105,7 @@ impl World {
             told: Vec::new(),
             seen: Vec::new(),
             secrets: BTreeMap::new(),
+            is_led: false,
             terms: SessionTerms::expiring_after(Duration::from_millis(30_000)),
             loses_fetches: false,
             fetches_asked: 0,
@@ -150,6 +154,19 @@ impl World {
             is_cut: false,
             skew: 0,
         });
+        self.perform(at, outputs);
+        self.run();
+    }
+
+    /// Ends node `at` and starts it again: it has the log, and nothing else.
+    pub(crate) fn restart(&mut self, at: usize, boot: u64) {
+        let mut config = config(self.nodes.len() as u16, at);
+        config.boot = boot;
+        let ordering = Instant::new(config.own, Rc::clone(&self.shared));
+        let remembered = Remembered::default();
+        let (replica, outputs) = Replica::new(config, ordering, remembered, self.now);
+        self.nodes[at].replica = replica;
+        self.nodes[at].objects = Objects::default();
         self.perform(at, outputs);
         self.run();
     }
@@ -314,11 +331,28 @@ impl World {
 
     /// Lets time pass, with a wake and a turn on every node.
     pub(crate) fn pass(&mut self, span: Duration) {
-        self.now = self.now + span;
+        let end = self.now + span;
+        while self.is_led && self.now + limits::SERVED_GAP < end {
+            self.now = self.now + limits::SERVED_GAP;
+            self.heartbeat();
+        }
+        self.now = end;
         for at in 0..self.nodes.len() {
             self.input(at, Input::Wake);
         }
+        if self.is_led {
+            self.heartbeat();
+        }
         self.run();
+    }
+
+    fn heartbeat(&mut self) {
+        let (slot, now) = (self.shared.borrow().last(), self.now);
+        for at in 0..self.nodes.len() {
+            if !self.nodes[at].is_cut {
+                self.effect(at, Effect::Current { slot, at: now });
+            }
+        }
     }
 
     pub(crate) fn link_up(&mut self, at: usize, peer: usize) {

@@ -3,7 +3,7 @@
 use crate::{SESSION, World};
 use quorate_types::{CommandId, Duration, Refusal, ToClient};
 
-/// While the hosts of an object hang, its calls are refused, and nothing of them reaches the log.
+/// Claim rp-22. While the hosts of an object hang, its calls are refused, and nothing of them reaches the log.
 #[test]
 fn calls_that_no_node_executes_put_no_keepalive_off() {
     let mut world = World::open();

@@ -231,7 +231,8 @@ def aconnect(
     """The asyncio twin of `connect`: its methods give awaitables, for `await` and `asyncio.create_task`.
 
     What one turn of a loop calls is sent together. To cancel, as `asyncio.timeout` does, takes a call
-    back that was not sent. Of another one it ends the waiting: it may have been executed, or may be yet.
+    back that was not sent, and cancels one in the group that waits there. Of another one it ends the
+    waiting: it may have been executed, or may be yet.
 
     >>> aconnect("quorate://127.0.0.1:7400/Account")  # doctest: +ELLIPSIS
     <quorate.AsyncConnection object at ...>

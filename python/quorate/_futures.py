@@ -97,9 +97,12 @@ class LoopCall(asyncio.Future[Any]):
     _steps: Any = None
 
     def cancel(self, msg: Any | None = None) -> bool:
-        """Stop waiting. A call that was not sent is taken back; of another one the outcome stays unknown."""
+        """Stop waiting. Take a call back that was not sent; cancel one in the group that waits there.
+
+        Of any other one the outcome stays unknown.
+        """
         if not self.done():
-            self._client.withdraw(self._number)
+            self._client.give_up(self._number)
         return super().cancel(msg)
 
     def send(self, value: Any) -> Any:

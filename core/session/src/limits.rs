@@ -10,6 +10,10 @@ pub(crate) const DIAL_DOUBLINGS: u32 = 3;
 /// Calls that wait in the group at once: as many as a replica answers to one session without dropping an answer.
 pub(crate) const PARKED_MAX: usize = 4096;
 
+/// Calls that ended by their deadline of which a client remembers that they may wait in the group: as many as may be in flight, so that
+/// none is forgotten where all end at once.
+pub(crate) const OVERDUE_MAX: usize = 2048;
+
 /// What a session may be told; the default suits a client in the same building as the group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SessionConfig {

@@ -101,6 +101,8 @@ pub(crate) struct Pending {
     pub(crate) full_nodes: usize,
     /// When to send it again after a refusal; `None` while it waits for an answer.
     pub(crate) resend_at: Option<Time>,
+    /// Nobody waits for it: how it ends is not told.
+    pub(crate) is_given_up: bool,
     /// Refusals since it was parked, each of which doubles the pause: many calls may wait for long.
     pub(crate) parked_refusals: u32,
 }
@@ -220,6 +222,12 @@ impl Outstanding {
                 .iter_mut()
                 .map(|(number, pending)| (*number, pending)),
         )
+    }
+
+    /// Whether nobody waits for some.
+    pub(crate) fn has_given_up(&self) -> bool {
+        let mut pending = self.entries.iter().flatten().chain(self.parked.values());
+        pending.any(|p| p.is_given_up)
     }
 
     /// The earliest deadline.

@@ -1,9 +1,11 @@
 //! The state machine: what a client sends, when it sends it again, and how each operation ends.
 
+mod giving_up;
 mod refusals;
 mod sending;
 mod timers;
 
+use self::giving_up::GivenUp;
 use crate::limits::{DIAL_DOUBLINGS, PARKED_MAX};
 use crate::outstanding::{Attempts, Outstanding, Pending};
 use crate::route::Route;
@@ -91,6 +93,7 @@ pub struct ClientSession {
     sequence_base: u64,
     calls: Outstanding,
     requests: Outstanding,
+    given_up: GivenUp,
     silence: Duration,
     last_heard: Time,
     /// When the newest keepalive or answered call was sent. Both keep the session alive; reads do not, and a call that no node
@@ -135,6 +138,7 @@ impl ClientSession {
             sequence_base: 0,
             calls: Outstanding::starting_at(1),
             requests: Outstanding::starting_at(1),
+            given_up: GivenUp::default(),
             silence: config.silence,
             last_heard: now,
             active_at: now,
@@ -224,6 +228,7 @@ impl ClientSession {
             sent_at: None,
             full_nodes: 0,
             resend_at: None,
+            is_given_up: false,
             parked_refusals: 0,
         };
         if pending.operation.payload_len() > PAYLOAD_BYTES_MAX {
@@ -250,18 +255,6 @@ impl ClientSession {
         self.in_flight() < self.config.in_flight_max
             && span < 2 * self.config.in_flight_max as u64
             && self.calls.parked() < PARKED_MAX
-    }
-
-    /// Takes an operation back that no replica has executed or will; says whether it did. Its number stays unused.
-    pub fn withdraw(&mut self, ticket: Ticket) -> bool {
-        let (of_kind, number) = match ticket {
-            Ticket::Call(number) => (&mut self.calls, number),
-            Ticket::Request(number) => (&mut self.requests, number),
-        };
-        let is_unsent = of_kind
-            .pending_mut(number)
-            .is_some_and(|pending| !pending.is_in_doubt());
-        is_unsent && of_kind.take(number).is_some()
     }
 
     /// What is said when the client is closed: what its session waits for and owns in objects is free then.
@@ -425,6 +418,7 @@ impl ClientSession {
         if let Some(number) = self.call_number(id) {
             self.note_life(number);
             self.calls.park(number);
+            self.cancel_if_given_up(number);
             self.wake_hint = now;
         }
     }
@@ -466,7 +460,13 @@ impl ClientSession {
         result: Result<Answer, Failure>,
         out: &mut Vec<SessionOutput>,
     ) {
-        if self.calls.take(number).is_some() {
+        let Some(ended) = self.calls.take(number) else {
+            return;
+        };
+        if self.given_up.ended(number) {
+            self.wake_hint = Time(0);
+        }
+        if !ended.is_given_up {
             out.push(SessionOutput::Done {
                 ticket: Ticket::Call(number),
                 result,
@@ -480,7 +480,8 @@ impl ClientSession {
         result: Result<Answer, Failure>,
         out: &mut Vec<SessionOutput>,
     ) {
-        if self.requests.take(number).is_some() {
+        let ended = self.requests.take(number);
+        if ended.is_some_and(|ended| !ended.is_given_up) {
             out.push(SessionOutput::Done {
                 ticket: Ticket::Request(number),
                 result,

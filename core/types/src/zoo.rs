@@ -246,11 +246,13 @@ pub enum Plant {
     NewestTakerFirst,
     /// A fetched snapshot ends no call that is parked here.
     MergeKeepsParked,
+    /// Whom nobody waits for any more still gets what another call gives.
+    CancelForgotten,
 }
 
 impl Plant {
     /// All of them.
-    pub const ALL: [Plant; 120] = [
+    pub const ALL: [Plant; 121] = [
         Plant::AcknowledgeBeforeSync,
         Plant::PromiseBeforeSync,
         Plant::ForgetPromise,
@@ -371,6 +373,7 @@ impl Plant {
         Plant::EndKeepsParked,
         Plant::NewestTakerFirst,
         Plant::MergeKeepsParked,
+        Plant::CancelForgotten,
     ];
 
     /// Plants that show only where several faults meet: the simulator is given more seeds to find them.

@@ -117,12 +117,11 @@ impl NativeClient {
         Ok(())
     }
 
-    /// Takes a call back that no replica has executed or will; says whether it did.
-    fn withdraw(&self, py: Python<'_>, number: u64) -> bool {
-        let Ok(client) = self.client(py) else {
-            return false;
-        };
-        py.detach(|| client.withdraw(OperationId(number)))
+    /// Nobody waits for a call any more: if it waits in the group, it is cancelled there.
+    fn give_up(&self, py: Python<'_>, number: u64) {
+        if let Ok(client) = self.client(py) {
+            py.detach(|| client.give_up(OperationId(number)));
+        }
     }
 
     /// What every node says of itself: number, address, and status document if it answers within so many seconds.

@@ -41,6 +41,9 @@ pub(crate) const DONE: u8 = 3;
 /// The answer to a parked call, which belongs to the step before it.
 pub(crate) const ANSWER: u8 = 4;
 
+/// The value `None`.
+pub(crate) const NONE: &[u8] = &[0xf6];
+
 /// A step: a call.
 pub(crate) const STEP_CALL: u8 = 0;
 /// The end of a session.

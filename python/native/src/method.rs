@@ -376,8 +376,8 @@ fn perform<'py>(
     let cells = [Arc::new(CallCell::default())];
     let id = client.begin_to(operation, options, &cells[0]);
     if let Err(interrupted) = await_cells(py, client, &cells) {
-        // What was not sent need not be; of the rest nobody hears.
-        let _ = py.detach(|| client.withdraw(id));
+        // Nobody hears how it ends.
+        py.detach(|| client.give_up(id));
         return Err(interrupted);
     }
     answer(py, cells[0].take().unwrap_or(Err(CallError::Closed)))

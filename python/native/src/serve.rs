@@ -14,7 +14,7 @@ mod tries;
 use crate::activity::SharedActivity;
 use crate::encode::Draws;
 use crate::frames::{
-    FrameBody, Inbox, OpenOutcomes, Outbox, PARKED, RAISED, RETURNED, reply, request,
+    FrameBody, Inbox, NONE, OpenOutcomes, Outbox, PARKED, RAISED, RETURNED, reply, request,
 };
 use crate::reads::{Checking, ReadGuard};
 use crate::{agreed_text, decode, encode, environment, hooks, layout, numbers, steps, turn, wait};
@@ -271,6 +271,12 @@ impl<'py> Server<'py> {
     fn answer(&mut self, object: u32, payload: &[u8]) -> PyResult<()> {
         let start = self.outbox.0.len();
         self.outbox.0.extend_from_slice(&[RETURNED, 0, 0, 0, 0]);
+        if let Some(ids) = quorate_types::cancelled(payload) {
+            turn::cancel(ids);
+            self.outbox.0.extend_from_slice(NONE);
+            self.close(start);
+            return Ok(());
+        }
         agreed_text::forget_shown();
         let ended = match self.keep_before(object, payload) {
             Ok(before) => {

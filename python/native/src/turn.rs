@@ -4,7 +4,7 @@
 //! The loop of the host begins and ends runs; `quorate.caller`, `quorate.park`, `quorate.after` and the methods of what they
 //! return ask here.
 
-use crate::frames::{ANSWER, RAISED, RETURNED};
+use crate::frames::{ANSWER, NONE, RAISED, RETURNED};
 use crate::{encode, hooks, serve};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -508,6 +508,25 @@ pub(crate) fn answer_parked(
     run.bytes += told.len();
     run.answers.push(answer_of(id, is_error, &told));
     Ok(true)
+}
+
+/// The caller of the run does not wait any more for these calls: those of its session end with `None`.
+#[cold]
+pub(crate) fn cancel(ids: impl Iterator<Item = CommandId>) {
+    let mut turns = turns();
+    let Turns { agendas, run, .. } = &mut *turns;
+    let Some(run) = run else { return };
+    let Some(agenda) = agendas.get_mut(&run.object) else {
+        return;
+    };
+    for id in ids {
+        let is_own = run
+            .caller
+            .is_some_and(|caller| caller.session == id.session);
+        if is_own && agenda.parked.take(id) {
+            run.answers.push(answer_of(id, false, NONE));
+        }
+    }
 }
 
 /// The answer to a parked call, as the node reads it.

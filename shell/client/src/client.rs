@@ -193,6 +193,14 @@ impl Client {
         !self.shared.is_foreign() && self.shared.withdraw(id)
     }
 
+    /// Says that nobody waits for an operation any more. One that was not sent is taken back. A call that waits in the group, or
+    /// turns out to, is cancelled there; of any other one that was sent, the outcome stays unknown.
+    pub fn give_up(&self, id: OperationId) {
+        if !self.shared.is_foreign() {
+            self.shared.give_up(id);
+        }
+    }
+
     /// Whether this process was forked off after the client was opened, and must leave it alone.
     #[must_use]
     pub fn is_foreign(&self) -> bool {

@@ -280,6 +280,12 @@ impl Driver {
         self.session.withdraw(ticket)
     }
 
+    /// Nobody waits for an operation any more: how it ends is not told. A call that waits in the group, or turns out to, is
+    /// cancelled there.
+    pub fn give_up(&mut self, ticket: Ticket) {
+        self.session.give_up(ticket);
+    }
+
     /// What happened to the connections since the last time.
     pub fn take_notes(&mut self) -> Vec<ClientNote> {
         std::mem::take(&mut self.notes)

@@ -306,6 +306,27 @@ impl SharedDriver {
 
     /// Takes an operation back that no replica has executed or will; says whether it did. It ends as if the client were closed.
     pub(crate) fn withdraw(&self, id: OperationId) -> bool {
+        self.take_back(id, |driver, ticket| driver.withdraw(ticket))
+    }
+
+    /// Nobody waits for an operation any more. It ends as if the client were closed; a call that waits in the group is cancelled
+    /// there.
+    pub(crate) fn give_up(&self, id: OperationId) {
+        let is_begun = self.take_back(id, |driver, ticket| {
+            driver.give_up(ticket);
+            true
+        });
+        if is_begun {
+            self.flush(true);
+        }
+    }
+
+    /// Ends an operation that waits to be begun, or that the driver lets go. Says whether it did.
+    fn take_back(
+        &self,
+        id: OperationId,
+        lets_go: impl FnOnce(&mut Driver, Ticket) -> bool,
+    ) -> bool {
         let mut core = self.core();
         let waiting = {
             let mut queue = self.queue();
@@ -320,7 +341,7 @@ impl SharedDriver {
         let Some(ticket) = begun.map(|(ticket, _)| *ticket) else {
             return false;
         };
-        if !core.driver.withdraw(ticket) {
+        if !lets_go(&mut core.driver, ticket) {
             return false;
         }
         if let Some((_, done)) = core.begun.remove(&ticket) {

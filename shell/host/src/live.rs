@@ -2,15 +2,15 @@
 //!
 //! The node's host and the simulator execute steps here and nowhere else.
 
-use crate::arguments::{CallView, raised, raised_as};
+use crate::arguments::{CallView, raised, raised_as, returned_none};
 use crate::image::Image;
 use crate::limits::{PARKED_MAX, TIMERS_AT_ONCE, TIMERS_MAX};
 use crate::object::{Environment, FrozenState, Object, RestoreError};
 use crate::turn::{Ending, RunningStep, Turn};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{
-    Agenda, CallPlace, CallRef, LaterAnswer, ObjectId, Outcome, ParkedCall, ParkedCalls,
-    SessionEnd, Slot, SlotResults, Stamp, StepRef, StepResult, Timers, Wall,
+    Agenda, CallPlace, CallRef, CommandId, LaterAnswer, ObjectId, Outcome, ParkedCall, ParkedCalls,
+    SessionEnd, Slot, SlotResults, Stamp, StepRef, StepResult, Timers, Wall, cancelled,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -84,6 +84,9 @@ impl LiveObject {
         parked: usize,
         answers: &mut Vec<LaterAnswer>,
     ) -> StepResult {
+        if let Some(ids) = cancelled(call.payload) {
+            return self.cancel(call, ids, place.index, answers);
+        }
         let view = match CallView::parse_shared(call.payload) {
             Ok(view) => view,
             Err(mistake) => return StepResult::Answered(mistake.into()),
@@ -108,6 +111,25 @@ impl LiveObject {
         };
         self.agenda.parked.park(call.id, parked);
         StepResult::Parked
+    }
+
+    /// Nobody waits any more for these calls, if they are the caller's: they end with `None`.
+    #[cold]
+    fn cancel(
+        &mut self,
+        call: CallRef<'_>,
+        ids: impl Iterator<Item = CommandId>,
+        by: u32,
+        answers: &mut Vec<LaterAnswer>,
+    ) -> StepResult {
+        for id in ids {
+            let is_own = id.session == call.id.session;
+            if is_own && !planted(Plant::CancelForgotten) && self.agenda.parked.take(id) {
+                let outcome = returned_none();
+                answers.push(LaterAnswer { by, id, outcome });
+            }
+        }
+        StepResult::Answered(returned_none())
     }
 
     fn session_ended(

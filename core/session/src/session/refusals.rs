@@ -228,6 +228,7 @@ impl ClientSession {
         for number in sent {
             self.finish_call(number, Err(Failure::refused(Refusal::SessionExpired)), out);
         }
+        self.given_up.forget();
         for (_, unsent) in self.calls.iter_mut() {
             unsent.sent_at = None;
         }

@@ -56,6 +56,7 @@ impl ClientSession {
         for number in requests {
             self.send_one(now, Ticket::Request(number), out);
         }
+        self.send_cancels(now, out);
         if self.registration == Registration::Wanted && self.open_at.is_some_and(|at| now >= at) {
             self.open_at = None;
             self.last_heard = now;
@@ -116,6 +117,7 @@ impl ClientSession {
         let calls: Vec<(u64, bool)> = self.calls.iter_mut().filter_map(meant).collect();
         let requests: Vec<(u64, bool)> = self.requests.iter_mut().filter_map(meant).collect();
         for (number, is_in_doubt) in calls {
+            self.note_overdue(number);
             let failure = Failure {
                 cause,
                 may_have_executed: is_in_doubt,

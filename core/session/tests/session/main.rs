@@ -1,6 +1,7 @@
 //! What a client does when replicas answer, refuse, fall silent or die.
 
 mod belonging;
+mod giving_up;
 mod keeping;
 mod leaving;
 mod once;

@@ -9,7 +9,7 @@ use quorate_types::{CommandId, NodeId, SessionId};
 use std::collections::{BTreeMap, VecDeque};
 
 /// What a place in the log does to the queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum QueueStep {
     /// A call offers an item.
     Offer(i64),
@@ -17,6 +17,8 @@ pub enum QueueStep {
     OfferAt(i64, u64),
     /// A call takes one, or waits for it, until an agreed time if it names one.
     Take(CommandId, Option<u64>),
+    /// A call ends the waiting of takers, if they are of its session.
+    Cancel(SessionId, Vec<CommandId>),
     /// A session is over.
     End(SessionId),
     /// Agreed time has come so far.
@@ -97,6 +99,7 @@ fn replay(log: impl IntoIterator<Item = QueueStep>) -> Told {
                 Some(item) => drop(queue.given.insert(id, Some(item))),
                 None => queue.takers.push_back((id, until)),
             },
+            QueueStep::Cancel(session, ids) => queue.cancel(session, &ids),
             QueueStep::End(session) => queue.takers.retain(|(taker, _)| taker.session != session),
             QueueStep::Tick(now) => queue.tick(now),
         }
@@ -110,6 +113,15 @@ impl Queue {
             Some((taker, _)) => drop(self.given.insert(taker, Some(item))),
             None => self.items.push_back(item),
         }
+    }
+
+    /// Who does not wait any more gets nothing.
+    fn cancel(&mut self, session: SessionId, ids: &[CommandId]) {
+        let is_cancelled = |taker: &CommandId| taker.session == session && ids.contains(taker);
+        let waited = self.takers.iter().map(|(taker, _)| *taker);
+        self.given
+            .extend(waited.filter(is_cancelled).map(|taker| (taker, None)));
+        self.takers.retain(|(taker, _)| !is_cancelled(taker));
     }
 
     /// Who has waited too long goes before an item comes that is due as well.
@@ -172,15 +184,15 @@ mod tests {
             told
         };
         let right = [(1, None), (2, Some(70)), (3, Some(80))];
-        told(&right).check(log).unwrap();
+        told(&right).check(log.clone()).unwrap();
         let early = [(1, None), (2, None), (3, Some(70))];
-        assert!(told(&early).check(log).is_err());
+        assert!(told(&early).check(log.clone()).is_err());
         assert!(
-            told(&right[1..]).check(log).is_err(),
+            told(&right[1..]).check(log.clone()).is_err(),
             "nobody told the first"
         );
         let late = [(1, Some(70)), (2, Some(80))];
-        assert!(told(&late).check(log).is_err());
+        assert!(told(&late).check(log.clone()).is_err());
     }
 
     fn told(pairs: &[(u64, i64)]) -> Rendezvous {
@@ -194,6 +206,22 @@ mod tests {
     #[test]
     fn takers_in_their_order_pass_past_the_end_of_a_session() {
         told(&[(1, 70), (3, 80)]).check(log()).unwrap();
+    }
+
+    #[test]
+    fn takers_who_gave_up_get_nothing_and_only_their_own_client_says_so() {
+        let cancel = |by| QueueStep::Cancel(SessionId(by), vec![id(1), id(2)]);
+        let mut seen = Rendezvous::default();
+        seen.told(id(1), None, None).unwrap();
+        seen.told(id(3), Some(70), None).unwrap();
+        let cancelled_by = |by| {
+            let mut steps = log().to_vec();
+            steps.insert(3, cancel(by));
+            steps.pop();
+            steps
+        };
+        seen.check(cancelled_by(1)).unwrap();
+        assert!(seen.check(cancelled_by(3)).is_err());
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Simulated clients and their connections: each drives the session that real clients use.
 
+use super::World;
 use super::clock::Moment;
 use super::events::Event;
 use super::judge::Open;
@@ -9,6 +10,9 @@ use super::workload::Workload;
 use quorate_session::{ClientSession, SessionConfig, Ticket};
 use quorate_types::{CommandId, ConnectionId, NodeId, Secret, SessionId};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// One call of so many that wait for an item is given up.
+const GIVEN_UP_OF: u64 = 7;
 
 /// One client.
 pub(super) struct Client {
@@ -52,6 +56,25 @@ impl Client {
     pub(super) fn takes(&self) -> usize {
         let open = self.open.values();
         open.filter(|open| open.takes()).count()
+    }
+}
+
+impl World {
+    /// Some who wait for an item without a time have waited long enough when they think of it again.
+    pub(super) fn client_gives_up(&mut self, number: u64) {
+        let client = self.clients.get_mut(&number).expect("clients stay");
+        let mut open = client.open.iter();
+        let is_enough = |ticket: &Ticket| ticket.index().is_multiple_of(GIVEN_UP_OF);
+        let found = open.find(|(ticket, open)| open.takes_patiently() && is_enough(ticket));
+        let Some(ticket) = found.map(|(ticket, _)| *ticket) else {
+            return;
+        };
+        client.session.give_up(ticket);
+        if let Some(open) = client.open.remove(&ticket) {
+            let judged = self.judge.gave_up(self.now, open, true);
+            self.judged(judged);
+        }
+        self.client_alarm_now(number);
     }
 }
 

@@ -32,7 +32,7 @@ use bytes::Bytes;
 use group::{Group, GroupCall};
 use quorate_types::{
     Ballot, Batch, CommandId, Digest, LaterAnswer, NodeId, NodeSet, ObjectId, Outcome, Persistence,
-    ReadLevel, Slot, SlotResults, Stamp, Step, View,
+    ReadLevel, Slot, SlotResults, Stamp, Step, View, cancelled,
 };
 use quorate_wire::encoded_batch;
 use serde_json::Value as Json;
@@ -100,6 +100,8 @@ pub(super) struct Judge {
     durability: Durability,
     witness: LogWitness<Group>,
     rendezvous: Rendezvous,
+    /// Calls that end the waiting of others, and those.
+    cancels: BTreeMap<CommandId, Vec<CommandId>>,
     recorder: Recorder,
     /// How old reads of any state may be.
     pub ages: Ages,
@@ -200,6 +202,7 @@ impl Judge {
             durability: Durability::default(),
             witness: LogWitness::new(Group),
             rendezvous: Rendezvous::default(),
+            cancels: BTreeMap::new(),
             recorder: Recorder::default(),
             ages: Ages::default(),
             liveness,
@@ -523,6 +526,10 @@ impl Judge {
         payload: &Bytes,
     ) -> Judged {
         self.callers.entry(id).or_insert(client);
+        if let Some(ids) = cancelled(payload) {
+            self.cancels.entry(id).or_insert_with(|| ids.collect());
+            return Ok(());
+        }
         let call = (object, self.payloads[&(object, payload.clone())].clone());
         let first = self.calls.entry(id).or_insert_with(|| call.clone());
         if *first == call {

@@ -49,6 +49,7 @@ impl World {
             .push(next, Event::ClientThinks { client: number });
         if !self.is_quiet(number) {
             self.watch_idle(number);
+            self.client_gives_up(number);
             self.client_begins(number);
         }
     }

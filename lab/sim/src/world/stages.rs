@@ -130,7 +130,8 @@ impl World {
     }
 
     fn is_idle(&self) -> bool {
-        self.clients.values().all(|client| client.open.is_empty())
+        let mut clients = self.clients.values();
+        clients.all(|client| client.open.is_empty() && !client.session.has_given_up())
     }
 
     /// Nobody works any more: waits until the time of the takers that named one is over, and offers items to the others.

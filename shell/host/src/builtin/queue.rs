@@ -168,6 +168,7 @@ mod tests {
     use crate::live::{LiveObject, LiveObjects};
     use quorate_types::{
         CallRef, ObjectId, SessionEnd, Slot, SlotResults, Stamp, StepRef, StepResult, Wall,
+        cancel_payload,
     };
     use quorate_wire::value::Value;
 
@@ -262,6 +263,25 @@ mod tests {
         assert_eq!(tick(&mut objects, 502), []);
         let results = call(&mut objects, 503, id(2, 1), &get());
         assert_eq!(results.steps, [StepResult::Answered(returned_int(70))]);
+    }
+
+    /// Claim rp-69.
+    #[test]
+    fn a_client_cancels_its_own_calls_and_no_other_ones() {
+        let mut objects = objects();
+        for session in [1, 2, 3] {
+            call(&mut objects, session, id(session, 1), &get());
+        }
+        let cancel = |of, sequences: &[u64]| cancel_payload(SessionId(of), sequences);
+        let results = call(&mut objects, 4, id(3, 2), &cancel(1, &[1]));
+        assert_eq!(results.steps, [StepResult::Answered(returned_none())]);
+        assert_eq!(results.answers, [], "it is another client's");
+        let results = call(&mut objects, 5, id(1, 2), &cancel(1, &[7, 1, 1]));
+        let told: Vec<_> = results.answers.iter().map(|a| (a.by, a.id)).collect();
+        assert_eq!(told, [(0, id(1, 1))]);
+        assert_eq!(results.answers[0].outcome, returned_none());
+        let results = call(&mut objects, 6, id(9, 1), &put(5));
+        assert_eq!(results.answers[0].id, id(2, 1));
     }
 
     #[test]

@@ -12,6 +12,10 @@ use serde_json::Value as Json;
 impl Judge {
     /// A client, or whoever sent a copy of its call, got a reply.
     pub(in super::super) fn replied(&mut self, id: CommandId, outcome: &Outcome) -> Judged {
+        if self.cancels.contains_key(&id) {
+            self.durability.acknowledged(id);
+            return Ok(());
+        }
         let Some((object, call)) = self.calls.get(&id) else {
             return broken(
                 Property::AtMostOnce,
@@ -63,6 +67,9 @@ impl Judge {
                 }
                 if !self.executed.contains(&place) {
                     continue;
+                }
+                if let Some(ids) = self.cancels.get(&command.id) {
+                    steps.push(QueueStep::Cancel(command.id.session, ids.clone()));
                 }
                 let after = |ms: u64| now + ms * 1_000_000;
                 match self.calls.get(&command.id) {

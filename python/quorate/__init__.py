@@ -31,11 +31,14 @@ from quorate._errors import (
     Forked,
     MalformedValue,
     MethodSkipped,
+    NameTaken,
     NoSuchMethod,
     NotExecuted,
     NotFound,
     NotInCall,
     NotReadOnly,
+    NotReplicable,
+    ObjectDropped,
     OtherCluster,
     OutcomeUnknown,
     Overloaded,
@@ -53,16 +56,19 @@ from quorate._errors import (
     UnsupportedValue,
     WaitsOutside,
 )
+from quorate._group import AsyncGroup, Group, agroup, group
 from quorate._local import local
 from quorate._local_group import Comparison, LocalGroup
 from quorate._names import register
 from quorate._native import __version__
 from quorate._options import Freshness, Level, Options, Tls, readonly
 from quorate._proxy import freshness, options, reading, weak
+from quorate._sending import send
 from quorate._timers import Timer, after, every
 
 __all__ = [
     "AsyncConnection",
+    "AsyncGroup",
     "BudgetExceeded",
     "Caller",
     "CallerGone",
@@ -71,15 +77,19 @@ __all__ = [
     "Connection",
     "Forked",
     "Freshness",
+    "Group",
     "Level",
     "LocalGroup",
     "MalformedValue",
     "MethodSkipped",
+    "NameTaken",
     "NoSuchMethod",
     "NotExecuted",
     "NotFound",
     "NotInCall",
     "NotReadOnly",
+    "NotReplicable",
+    "ObjectDropped",
     "Options",
     "OtherCluster",
     "OutcomeUnknown",
@@ -103,17 +113,20 @@ __all__ = [
     "aconnect",
     "after",
     "agather",
+    "agroup",
     "caller",
     "connect",
     "every",
     "freshness",
     "gather",
+    "group",
     "local",
     "options",
     "park",
     "reading",
     "readonly",
     "register",
+    "send",
     "submit",
     "wait_until",
     "weak",

@@ -104,16 +104,20 @@ def connect(
     Raises Unavailable when no majority answers in time, NotFound when there is no such object, and
     Refused when certificates do not fit, saying what to try.
     """
-    cls = _checked(cls, timeout)
-    session = _session(session_timeout)
+    cls = check_class(cls, timeout)
+    session = session_options(session_timeout)
     paths = tls.paths if tls else None
     # The endpoint names the object; else the class does.
     client = _native.Client(endpoint, timeout, cls.__name__ if cls else None, session=session, tls=paths)
     return Connection(client, cls, Origin(endpoint, timeout, tls, session_timeout))
 
 
-def _checked(cls: Any, timeout: Any) -> type | None:
-    """Refuse what cannot be meant, and register the class, which may be one with arguments."""
+def check_class(cls: Any, timeout: Any = CONNECT_SECONDS) -> type | None:
+    """Refuse what cannot be meant, and register the class, which may be one with arguments.
+
+    >>> check_class(list[int])
+    <class 'list'>
+    """
     _check_number("timeout", timeout)
     if not 0 < timeout <= SECONDS_MAX:
         raise ValueError(f"timeout {timeout}: use seconds above 0 and at most {SECONDS_MAX:g}")
@@ -130,8 +134,14 @@ def _check_number(name: str, seconds: Any) -> None:
         raise TypeError(f"{name} is a number of seconds, not {type(seconds).__name__}")
 
 
-def _session(timeout: Any) -> _native.SessionOptions:
-    """What a connection asks of its session; refuses what no node grants."""
+def session_options(timeout: Any) -> _native.SessionOptions:
+    """What a connection asks of its session; refuses what no node grants.
+
+    >>> session_options(0.1)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    ValueError: session_timeout 0.1: use 1 to 3600 seconds, longer than this process may pause, and as ...
+    """
     _check_number("session_timeout", timeout)
     if not SESSION_SECONDS_MIN <= timeout <= SESSION_SECONDS_MAX:
         raise ValueError(
@@ -237,8 +247,8 @@ def aconnect(
     >>> aconnect("quorate://127.0.0.1:7400/Account")  # doctest: +ELLIPSIS
     <quorate.AsyncConnection object at ...>
     """
-    cls = _checked(cls, timeout)
-    return AsyncConnection(endpoint, cls, timeout, tls, _session(session_timeout))
+    cls = check_class(cls, timeout)
+    return AsyncConnection(endpoint, cls, timeout, tls, session_options(session_timeout))
 
 
 def submit(method: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]:

@@ -11,6 +11,8 @@
     │       ├── UnsupportedValue   (also TypeError)       an argument cannot be sent
     │       ├── NoSuchMethod       (also AttributeError)  unknown or private method
     │       ├── NotFound           (also LookupError)     no such object
+    │       ├── NameTaken          (also ValueError)      the group has another object of that name
+    │       ├── NotReplicable      (also TypeError)       no object can be created so
     │       ├── NotReadOnly        a method that is not known to be read-only, or wrote, was read
     │       ├── OtherCluster       another cluster answers at the addresses: connect anew if you mean it
     │       ├── MethodSkipped      the group decided to skip a call that ends every host
@@ -25,6 +27,7 @@
     ├── WaitsOutside       (also RuntimeError)        executed up to where an async method waits
     ├── NotInCall          (also RuntimeError)        caller() or park() where nobody calls
     ├── CallerGone         (also LookupError)         executed: it answered a call that does not wait
+    ├── ObjectDropped      (also LookupError)         executed: the object was dropped while it waited there
     ├── ParkLost           (also RuntimeError)        executed: it called park() and returned something else
     ├── ParkTimeout        (also TimeoutError)        executed: nobody answered it within the time it waits
     ├── RemoteError            executed: the method raised an exception that is unknown here
@@ -131,6 +134,22 @@ class NotFound(Refused, LookupError):
 
     >>> issubclass(NotFound, LookupError)
     True
+    """
+
+
+class NameTaken(Refused, ValueError):
+    """The group has another object of that name already.
+
+    >>> NameTaken.executed, NameTaken.retry
+    (False, False)
+    """
+
+
+class NotReplicable(Refused, TypeError):
+    """No object can be created so: no such class, its constructor raises, or its state cannot be kept.
+
+    >>> NotReplicable.executed, NotReplicable.fault
+    (False, 'caller')
     """
 
 
@@ -269,6 +288,17 @@ class CallerGone(QuorateError, LookupError):
     fault = "method"
 
 
+class ObjectDropped(QuorateError, LookupError):
+    """The object was dropped while a call waited at it. What the call had changed went with the object.
+
+    >>> ObjectDropped.executed, ObjectDropped.retry
+    (True, False)
+    """
+
+    executed = True
+    fault = "caller"
+
+
 class ParkLost(QuorateError, RuntimeError):
     """A method called `quorate.park()` and returned something else. What it changed stays.
 
@@ -378,6 +408,8 @@ for _class in (
     NoSuchMethod,
     StoredMethod,
     NotFound,
+    NameTaken,
+    NotReplicable,
     NotReadOnly,
     OtherCluster,
     MethodSkipped,
@@ -392,6 +424,7 @@ for _class in (
     WaitsOutside,
     NotInCall,
     CallerGone,
+    ObjectDropped,
     ParkLost,
     ParkTimeout,
     RemoteError,

@@ -6,8 +6,8 @@ standard output; docs/host-protocol.md describes both. What the objects print go
 
 from __future__ import annotations
 
+import functools
 import gc
-import importlib
 import inspect
 import os
 import platform
@@ -18,30 +18,29 @@ import signal
 import struct
 import sys
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 from quorate import (
-    _callables,
     _conditions,
     _confinement,
     _constructor,
+    _created,
     _data_model,
+    _directory,
     _environment,
     _fingerprint,
+    _making,
     _names,
     _native,
-    _outside,
     _raised,
     _reads,
-    _sources,
-    _state,
     _steps,
     _values,
     _waiting,
 )
-from quorate._errors import BudgetExceeded, MalformedValue, MethodSkipped, NotReadOnly
+from quorate._errors import BudgetExceeded, MethodSkipped, NotReadOnly, ObjectDropped
 from quorate._places import Places
 
 T = TypeVar("T")
@@ -64,17 +63,6 @@ _ADDRESS = re.compile(
 """How texts show where something lies: in hexadecimal, and in decimal where they say what it is."""
 
 
-TOLD_MAX = 1000
-"""Characters that are told of an error of one line."""
-
-_TOO_DEEP = "nesting this deep"
-_SHALLOWER = "; keep what is linked one to the next in a list or a dict, as numbers or keys of the next"
-
-
-class Unfit(Exception):
-    """An object that cannot be served: (kind, reason)."""
-
-
 class Host:
     """The slow half of the host process; the native loop calls it."""
 
@@ -85,6 +73,7 @@ class Host:
         self._places = Places([])
         self._voice: int | None = None
         self._reads: _reads.Reads | None = None
+        self._created: _created.Created | None = None
         _raised.clean = self._clean
 
     def prepare(self, hello: bytes) -> Prepared:
@@ -100,26 +89,29 @@ class Host:
         if greeting["sandbox"]:
             confinement = _confinement.confine(greeting["paths"], greeting["scratch"])
         objects: dict[int, Any] = {}
+        self._created = _created.Created(self, greeting)
         _environment.refuse_effects(False)
         budgets = {number: budget for number, _, _, _, budget in greeting["objects"]}
         if any(budgets.values()):
             _steps.install(path for _, _, path, _, _ in greeting["objects"])
         for number, name, path, (args, kwargs), _ in greeting["objects"]:
             try:
-                _allow(greeting["allow"])
-                cls = _find_class(path, greeting["paths"])
+                _making.allow(greeting["allow"])
+                cls = _making.find_class(path, greeting["paths"])
                 _names.register(cls)
                 _native.set_environment(0, greeting["seed"], 0, number)
-                objects[number] = _construct(cls, *_constructor.given(args, kwargs))
-            except Unfit as unfit:
+                objects[number] = _making.construct(cls, *_constructor.given(args, kwargs))
+            except _making.Unfit as unfit:
                 return _refusal(name, *unfit.args)
-            unfit_state = _unfit_state(objects, cls) if greeting["snapshots"] else None
+            unfit_state = _making.unfit_state(objects, cls) if greeting["snapshots"] else None
             if unfit_state is not None and greeting.get("refuses", True):
                 return _refusal(name, "state", unfit_state)
             if unfit_state is not None:
                 self._tell(f"warning: object {name}: {unfit_state}")
             # Some make an instance of another class below them.
             self._classes[number] = type(objects[number])
+        objects[_directory.NUMBER] = _directory.Directory()
+        self._classes[_directory.NUMBER] = _directory.Directory
         if greeting["snapshots"]:
             # Without images no read is checked, so only what is declared is taken for one.
             self._reads = _reads.Reads()
@@ -130,6 +122,10 @@ class Host:
         version, process = platform.python_version(), _environment.real_pid()
         answer = _native.dumps(["ready", confinement, version, process, fingerprint])
         return answer, objects, checking, liars, greeting["quiet"], list(budgets.items())
+
+    def warn(self, text: str) -> None:
+        """Tell the node's log."""
+        self._tell(f"warning: {text}")
 
     def _tell(self, text: str) -> None:
         """To the node's log, also while what objects print is dropped."""
@@ -158,6 +154,8 @@ class Host:
         """Whether the method changes nothing: declared by the class, or proven as the object is now."""
         if _data_model.is_readonly(type(target), method):
             return "declared"
+        if self._created is not None and self._created.is_read(number, method):
+            return "declared"
         return self._reads.kind(target, number, method) if self._reads is not None else ""
 
     def reads(self, number: int, target: Any) -> list[str]:
@@ -174,7 +172,7 @@ class Host:
             method = getattr(cls, name)
             kind = "read" if self.kind_of(number, name, target) else "call"
             text = (inspect.getdoc(method) or "").partition("\n")[0]
-            told.append([_plain(name + _shown(cls, name)), kind, _plain(text)])
+            told.append([_making.plain(name + _shown(cls, name)), kind, _making.plain(text)])
         return told
 
     def wrote(self, target: Any, method: str, image: bytes | None) -> NotReadOnly:
@@ -200,14 +198,14 @@ class Host:
             place = f", in {os.path.basename(ended.tb_frame.f_code.co_filename)}:{ended.tb_lineno}"
             ended = ended.tb_next
         return BudgetExceeded(
-            f"`{_plain(method)}` of {type(target).__name__} took more than {budget} steps, which --budget "
-            f"allows{place}; it was ended and has changed nothing"
+            f"`{_making.plain(method)}` of {type(target).__name__} took more than {budget} steps, which "
+            f"--budget allows{place}; it was ended and has changed nothing"
         )
 
     def hook_raised(self, number: int, method: str, error: BaseException) -> None:
         """What an object does at the end of a session, or by a timer, has no caller who would be told."""
         cls = self._classes[number].__name__
-        self._tell(f"warning: {cls}.{method} raised {_one_line(error)}")
+        self._tell(f"warning: {cls}.{method} raised {_making.one_line(error)}")
 
     def freeze(self, objects: dict[int, Any], heads: dict[int, bytes], path: str) -> int:
         """Fork a process that writes the image; its end is the end of the returned pipe.
@@ -215,6 +213,8 @@ class Host:
         Before each object's image stands what is to come for it: parked calls and timers.
         """
         _environment.refuse_effects(False)
+        if objects[_directory.NUMBER].is_pristine:
+            del objects[_directory.NUMBER]
         reader, writer = os.pipe()
         sys.stderr.flush()
         parent = _environment.real_pid()
@@ -238,22 +238,48 @@ class Host:
         return reason
 
     def restore(self, images: list[tuple[int, bytes]]) -> dict[int, Any]:
-        """Objects made from their images."""
+        """Objects made from their images; the directory says which there are beside the first ones."""
         gc.disable()
+        classes = {number: cls for number, cls in self._classes.items() if number < _directory.CREATED_MIN}
         try:
             with _names.restoring():
-                objects = {number: _native.load_state(image) for number, image in images}
+                kept = dict(images).pop(_directory.NUMBER, None)
+                directory = _directory.Directory() if kept is None else _native.load_state(kept)
+                if self._created is not None:
+                    classes |= self._created.classes_of(directory)
+                objects = {
+                    number: _native.load_state(image)
+                    for number, image in images
+                    if number != _directory.NUMBER
+                }
         finally:
             gc.enable()
-        for number, cls in self._classes.items():
-            if not _may_stand_for(objects.get(number), cls):
+        for number, cls in classes.items():
+            if not _making.may_stand_for(objects.get(number), cls):
                 raise ValueError(f"the image of object {number} holds no {cls.__name__}")
+        objects[_directory.NUMBER] = directory
+        self._classes = {**classes, _directory.NUMBER: _directory.Directory}
         return objects
+
+    def take_changes(self) -> tuple[dict[int, Any], dict[int, set[str]], list[int]]:
+        """What the directory has made, with the methods that may wait there, and what it has dropped."""
+        made, dropped = self._created.take_changes() if self._created is not None else ({}, [])
+        self._classes.update({number: type(each) for number, each in made.items()})
+        for number in dropped:
+            self._classes.pop(number, None)
+        return made, self._waiters_of(made), dropped
 
     def waiters(self) -> dict[int, set[str]]:
         """Methods that may wait until something holds, by object; objects without any are left out."""
-        found = {number: _conditions.waiters(cls) for number, cls in self._classes.items()}
+        return self._waiters_of(self._classes)
+
+    def _waiters_of(self, numbers: Iterable[int]) -> dict[int, set[str]]:
+        found = {number: _waiters_of_class(self._classes[number]) for number in numbers}
         return {number: methods for number, methods in found.items() if methods}
+
+    def dropped(self) -> list[Any]:
+        """What a call is told that waits at an object that is dropped."""
+        return self.describe(ObjectDropped("the object at which this call waits was dropped"))
 
     def skipped(self) -> list[Any]:
         """What a call is told that waits when a step ends every host after which it would be tried again."""
@@ -281,17 +307,9 @@ class Host:
         return self._places.leave_out(_ADDRESS.sub("", text))
 
 
-def _attempt(make: Callable[[], T], otherwise: T) -> T:
-    """What the exception of a user's class makes of itself may raise anything, even the wish to exit."""
-    try:
-        return make()
-    except BaseException:
-        return otherwise
-
-
-def _plain(text: str) -> str:
-    """Text that can be sent: lone surrogates are written as escapes."""
-    return str.encode(text, "utf-8", "backslashreplace").decode()
+@functools.cache
+def _waiters_of_class(cls: type) -> set[str]:
+    return _conditions.waiters(cls)
 
 
 def _changed_attribute(target: Any, image: bytes) -> str:
@@ -300,70 +318,10 @@ def _changed_attribute(target: Any, image: bytes) -> str:
         before = vars(_native.load_state(image))
         for name, value in vars(target).items():
             if name not in before or _native.dump_state(value) != _native.dump_state(before[name]):
-                return f"`{_plain(name)}`"
+                return f"`{_making.plain(name)}`"
     except Exception:
         return "its state"
     return "its state"
-
-
-def _allow(packages: list[str]) -> None:
-    for package in packages:
-        try:
-            importlib.import_module(package)
-        except BaseException as error:
-            raise Unfit("package", f"--allow {package}: importing it raised {_one_line(error)}") from error
-        _names.allow_package(package)
-
-
-def _find_class(path: str, paths: list[str]) -> type:
-    module_name, colon, class_name = path.partition(":")
-    if not colon or not module_name or not class_name:
-        raise Unfit("class path", f"{path!r} is not MODULE:CLASS, such as bank:Account")
-    if "/" in module_name or module_name.endswith(".py"):
-        name = os.path.basename(module_name).removesuffix(".py")
-        raise Unfit(
-            "module", f"{module_name!r} is no module: name it without its file, as in {name}:{class_name}"
-        )
-    try:
-        module = importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        if error.name and (module_name + ".").startswith(error.name + "."):
-            reason = f"there is no module {error.name!r} in {', '.join(paths)} or on PYTHONPATH"
-        else:
-            reason = (
-                f"module {module_name!r} needs {error.name!r}, which is not installed for {sys.executable}"
-            )
-        raise Unfit("module", reason) from error
-    except BaseException as error:
-        raise Unfit("module", f"importing {module_name!r} raised {_one_line(error)}") from error
-    found: Any = module
-    for step in class_name.partition("[")[0].split("."):
-        found = getattr(found, step, None)
-    # Of a type with arguments, such as `Box[int]`, the class is replicated.
-    found = _names.class_of(found)
-    if not isinstance(found, type):
-        known = [name for name, member in vars(module).items() if _is_own_class(member, module_name)]
-        hint = f"; its classes: {', '.join(known)}" if known else ""
-        is_other = f": it is a {type(found).__name__}" if found is not None else ""
-        raise Unfit("class", f"module {module_name!r} has no class {class_name!r}{is_other}{hint}")
-    return found
-
-
-def _is_own_class(member: Any, module_name: str) -> bool:
-    return isinstance(member, type) and member.__module__ == module_name
-
-
-def _construct(cls: type, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    try:
-        made = cls(*args, **kwargs)
-    except BaseException as error:
-        reason = f"{cls.__name__}{_signature(cls)} raised {_one_line(error)}: see --args and --kwargs"
-        raise Unfit("constructor", reason) from error
-    if cls not in type(made).__mro__ and not _may_stand_for(made, cls):
-        kind = _names.name_of(type(made))
-        reason = f"{cls.__name__}{_signature(cls)} made a {kind}: replicate what it is to make"
-        raise Unfit("constructor", reason)
-    return made
 
 
 def _shown(cls: type, name: str) -> str:
@@ -377,109 +335,6 @@ def _shown(cls: type, name: str) -> str:
         parameters if is_bound else parameters.replace(parameters=list(parameters.parameters.values())[1:])
     )
     return _ADDRESS.sub("", str(shown)).replace("'", "")
-
-
-def _signature(cls: type) -> str:
-    try:
-        return str(inspect.signature(cls))
-    except (TypeError, ValueError):
-        return "(...)"
-
-
-def _unfit_state(objects: dict[int, Any], cls: type) -> str | None:
-    """Why a snapshot would not keep the states; None when it would."""
-    # As when a snapshot is taken: an object that is saved through a file would never be.
-    _environment.refuse_effects(True)
-    try:
-        _test_states(objects)
-    except Unfit as unfit:
-        return str(unfit.args[1])
-    finally:
-        _environment.refuse_effects(False)
-    try:
-        _find_state_outside(cls)
-    except Unfit as unfit:
-        return str(unfit.args[1])
-    return None
-
-
-def _test_states(objects: dict[int, Any]) -> None:
-    """Choose whose word counts for states: the first with which those of all objects come back."""
-    refusal: Unfit | None = None
-    for trust in _callables.Trust:
-        _state.choose(trust)
-        try:
-            for each in objects.values():
-                _test_state(each)
-        except Unfit as unfit:
-            refusal = refusal or unfit
-        else:
-            return
-    if refusal is not None:
-        _state.choose(next(iter(_callables.Trust)))
-        raise refusal
-
-
-def _test_state(value: Any) -> None:
-    try:
-        image = _native.dump_state(value)
-        again = _native.dump_state(_reloaded(image))
-    except Exception as error:
-        # Of the object itself nothing can be left out.
-        is_itself = str(error).startswith("self: ")
-        way_out = _MAKE_OWN if is_itself else "leave it out of the state with __getstate__"
-        raise Unfit("state", f"{_cut(str(error))}; {way_out}, or run with --no-snapshot") from error
-    if image != again:
-        raise Unfit(
-            "state",
-            "the state changes when it is saved and restored: see __getstate__ and __setstate__, "
-            f"{_MAKE_OWN}, or run with --no-snapshot",
-        )
-
-
-def _reloaded(image: bytes) -> Any:
-    """What comes of an image that this process has just written."""
-    try:
-        return _native.load_state(image)
-    except MalformedValue as error:
-        if error.__traceback__ is None or error.__traceback__.tb_next is not None:
-            # A part says of itself that it cannot be made.
-            raise
-        # The length of a container stands before what is in it.
-        raise ValueError(f"the state changes while it is read ({error}): {_UNSTABLE}") from error
-
-
-_UNSTABLE = (
-    "a __getstate__, a __reduce__ or an iterator in it takes something out of a container of the state"
-)
-_MAKE_OWN = "replicate a class of your own that keeps what this one is made of"
-
-
-def _find_state_outside(cls: type) -> None:
-    finding = _outside.find(cls)
-    if finding is not None:
-        raise Unfit("state", finding.reason)
-    for name, (_, change) in _outside.closed(cls).items():
-        setattr(cls, name, _refusing(f"`{name}` cannot be called: {change}, {_outside.LOST}"))
-
-
-def _refusing(text: str) -> staticmethod[..., Any]:
-    def refuse(*_: Any, **__: Any) -> Any:
-        raise PermissionError(text)
-
-    return staticmethod(refuse)
-
-
-def _one_line(error: BaseException) -> str:
-    name = type(error).__name__
-    return _plain(_attempt(lambda: _cut(f"{name}: {error}".splitlines()[0]), f"{name} without a text"))
-
-
-def _cut(text: str) -> str:
-    """Begin and end of a text: where a path begins, and what is wrong at its end."""
-    if len(text) > TOLD_MAX:
-        text = f"{text[: TOLD_MAX // 2]} ... {text[-TOLD_MAX // 2 :]}"
-    return text + _SHALLOWER if _TOO_DEEP in text else text
 
 
 def _refusal(name: str, kind: str, reason: str) -> Prepared:
@@ -518,22 +373,14 @@ def _write_image(
                     _check_image(objects[number], image)
         code = 0
     except BaseException as error:
-        os.write(writer, _one_line(error).encode()[:4096])
+        os.write(writer, _making.one_line(error).encode()[:4096])
     finally:
         # Whatever was raised, and wherever: this process must not go on as a second host.
         os._exit(code)
 
 
-def _may_stand_for(made: Any, cls: type) -> bool:
-    """Whether this can be what became of an instance of the class: some change their own class."""
-    if type(made) is cls:
-        return True
-    changes = any(_sources.is_stored_beside(each, "__class__") for each in (cls, type(made)))
-    return changes and _names.is_allowed(type(made))
-
-
 def _check_class(value: Any, cls: type | None) -> None:
-    if cls is not None and not _may_stand_for(value, cls):
+    if cls is not None and not _making.may_stand_for(value, cls):
         told = f"{_names.name_of(cls)} has become a {_names.name_of(type(value))}"
         raise ValueError(
             f"{told}, which no start could know: assign self.__class__ in the module of the class"
@@ -542,7 +389,7 @@ def _check_class(value: Any, cls: type | None) -> None:
 
 def _check_image(value: Any, image: bytes) -> None:
     """What no start could read would otherwise be found when the log that the image replaces is gone."""
-    if _native.dump_state(_reloaded(image)) != image:
+    if _native.dump_state(_making.reloaded(image)) != image:
         raise ValueError(f"{_names.name_of(type(value))} changes when it is saved and restored")
 
 

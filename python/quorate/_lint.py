@@ -13,7 +13,7 @@ import sysconfig
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from quorate import _host, _options, _outside, _settings, _sources
+from quorate import _making, _options, _outside, _settings, _sources
 from quorate._findings import Found, Level, in_order, shown_path
 from quorate._sources import UNKNOWN, Scope
 
@@ -384,6 +384,6 @@ def class_of(path: str, paths: list[str]) -> type:
         raise LookupError(f"{path} is built in, and is no class of Python")
     sys.path[:0] = [each for each in paths if each not in sys.path]
     try:
-        return _host._find_class(path, paths)
-    except _host.Unfit as unfit:
+        return _making.find_class(path, paths)
+    except _making.Unfit as unfit:
         raise LookupError(unfit.args[1]) from unfit

@@ -7,13 +7,12 @@ It has the agreed environment of a host and refuses what a host refuses.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import socket
 from typing import Any, BinaryIO, cast
 
-from quorate import _data_model, _environment, _host, _native, _reads, _trial
+from quorate import _data_model, _environment, _host, _making, _native, _reads, _trial
 from quorate._trial import receive, send
 
 REQUEST_BYTES_MAX = 160 << 10
@@ -53,8 +52,8 @@ class ReplicaTrial(_trial.Trial):
         try:
             self.construct()
             _environment.refuse_effects(True)
-            _host._test_states({1: self.target})
-        except _host.Unfit as unfit:
+            _making.test_states({1: self.target})
+        except _making.Unfit as unfit:
             return str(unfit.args[1])
         finally:
             _environment.refuse_effects(False)
@@ -144,12 +143,11 @@ def main() -> None:
     trial = ReplicaTrial(_native.loads(control.recv(REQUEST_BYTES_MAX + 1024)))
     try:
         trial.find()
-    except _host.Unfit as unfit:
+    except _making.Unfit as unfit:
         control.send(_native.dumps(str(unfit.args[1])))
         return
-    with contextlib.suppress(_host.Unfit):
-        # What a host closes is closed here; what it refuses shows by what it does.
-        _host._find_state_outside(trial.cls)
+    # What a host closes is closed here; what it refuses shows by what it does.
+    _making.state_outside(trial.cls)
     control.send(_native.dumps(None))
     parent = _environment.real_pid()
     while True:

@@ -27,17 +27,26 @@ class Spent(BaseException):
 _files: set[str] = set()
 """Whose code counts."""
 
+_tops: set[str] = set()
+"""Packages that count wherever they lie."""
+
+
+def count(path: str) -> None:
+    """From here on the package of this MODULE:CLASS counts, if it is not imported yet."""
+    _tops.add(path.partition(":")[0].partition(".")[0])
+
 
 def install(classes: Iterable[str]) -> None:
     """From here on modules that are nobody's package, and the packages of these MODULE:CLASS, count steps."""
-    tops = {path.partition(":")[0].partition(".")[0] for path in classes}
+    for path in classes:
+        count(path)
     setattr(builtins, NAME, _native.Step())
     loader: Any = machinery.SourceFileLoader
     read = loader.get_code
 
     def get_code(self: Any, name: str) -> types.CodeType | None:
         file = self.get_filename(name)
-        if name.partition(".")[0] not in tops and not _fingerprint.is_own(name, file):
+        if name.partition(".")[0] not in _tops and not _fingerprint.is_own(name, file):
             code: types.CodeType | None = read(self, name)
             return code
         # Not from a file with compiled code, and not into one: that would count in other processes too.

@@ -15,7 +15,7 @@ import sys
 import types
 from typing import Any, BinaryIO
 
-from quorate import _environment, _guesses, _host, _names, _native, _places, _reads
+from quorate import _environment, _guesses, _host, _making, _names, _native, _places, _reads
 from quorate._errors import QuorateError, UnsupportedValue
 
 CALL_SECONDS = 2.0
@@ -73,7 +73,7 @@ class Trial:
         self.find()
         stir(request["stir"])
         self.construct()
-        self.refused = _host._unfit_state({1: self.target}, self.cls) or ""
+        self.refused = _making.unfit_state({1: self.target}, self.cls) or ""
         if request["image"] is not None:
             # A host makes its objects too before it restores them.
             self.restore(request["image"])
@@ -84,8 +84,8 @@ class Trial:
         self._describer._places = _places.Places.of_this_process(request["paths"])
         sys.path[:0] = request["paths"]
         for package in request["allow"]:
-            _host._allow([package])
-        self.cls = _host._find_class(request["class"], request["paths"])
+            _making.allow([package])
+        self.cls = _making.find_class(request["class"], request["paths"])
         _names.register(self.cls)
 
     def construct(self) -> None:
@@ -98,8 +98,8 @@ class Trial:
             try:
                 args, kwargs = guesser.arguments(self.cls, is_constructor=True)
             except _guesses.NoGuess as error:
-                raise _host.Unfit("constructor", f"{error}: see --args and --kwargs") from error
-        self.target = _host._construct(self.cls, args, kwargs)
+                raise _making.Unfit("constructor", f"{error}: see --args and --kwargs") from error
+        self.target = _making.construct(self.cls, args, kwargs)
 
     def restore(self, image: bytes) -> None:
         """An instance from an image."""
@@ -115,7 +115,7 @@ class Trial:
         try:
             return _native.dump_state(self.target)
         except Exception as error:
-            self._unkept = _host._cut(str(error)) or type(error).__name__
+            self._unkept = _making.cut(str(error)) or type(error).__name__
             return None
 
     def methods(self) -> list[Answer]:
@@ -307,7 +307,7 @@ def main() -> None:
     trial = Trial(request, answers)
     try:
         trial.make()
-    except _host.Unfit as unfit:
+    except _making.Unfit as unfit:
         trial.say("answer", {"unfit": list(unfit.args)})
         return
     told: Answer = {"first": trial.image() or b"", "unfit": None}

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from quorate import _host, _names, _native
+from quorate import _host, _making, _names, _native
 
 _names.allow_package(__name__)
 
@@ -112,8 +112,8 @@ class Nested:
 def test_a_state_that_is_nested_too_deeply_is_told_with_its_reason_and_the_way_out(tmp_path: Path) -> None:
     code, reason = write_image(nested := Nested(), tmp_path / "image")
     assert code == 1
-    with pytest.raises(_host.Unfit) as refused:
-        _host._test_state(nested)
+    with pytest.raises(_making.Unfit) as refused:
+        _making._test_state(nested)
     for text in (reason.removeprefix("UnsupportedValue: "), refused.value.args[1]):
         assert text.startswith("self.inside[0][0]") and len(text) < 1500
         assert (
@@ -139,8 +139,8 @@ class Shrinking:
 
 def test_a_state_that_changes_while_it_is_read_is_refused_with_what_changes_it(tmp_path: Path) -> None:
     code, reason = write_image(Shrinking(), tmp_path / "image")
-    with pytest.raises(_host.Unfit) as refused:
-        _host._test_state(Shrinking())
+    with pytest.raises(_making.Unfit) as refused:
+        _making._test_state(Shrinking())
     assert code == 1
     for text in (reason, refused.value.args[1]):
         assert "__getstate__" in text and "container" in text

@@ -16,7 +16,7 @@ import pytest
 from subjects import Wallet
 
 import quorate
-from quorate import _callables, _environment, _host, _native, _outside, _state
+from quorate import _callables, _environment, _host, _making, _native, _outside, _state
 
 
 @pytest.mark.parametrize("cls", outside_subjects.KEEPERS, ids=lambda cls: cls.__name__)
@@ -97,6 +97,7 @@ def test_of_an_installed_class_only_the_method_is_refused(monkeypatch: pytest.Mo
         monkeypatch.setattr(outside_subjects.Configured, name, vars(outside_subjects.Configured)[name])
     assert prepared("outside_subjects:Configured", True)[0] == "unfit"
     monkeypatch.setattr(_outside, "_is_installed", lambda _: True)
+    _making.state_outside.cache_clear()
     assert prepared("outside_subjects:Configured", True)[0] == "ready"
     with pytest.raises(
         PermissionError, match=r"`configure` cannot be called: Configured.limit is assigned in Conf"
@@ -110,7 +111,7 @@ def test_a_class_may_have_async_twins_of_its_methods() -> None:
     for directory in ("/x/site-packages", "/x"):
         scope: dict[str, Any] = {}
         exec(compile(text, f"{directory}/twins.py", "exec"), scope)
-        assert _host._construct(scope["Twins"], [], {}).run() == 1
+        assert _making.construct(scope["Twins"], [], {}).run() == 1
 
 
 def test_a_file_cannot_be_opened_for_writing_in_any_way(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -70,7 +70,7 @@ impl Rehearsal {
         };
         let image = snapshot
             .as_ref()
-            .and_then(|snapshot| snapshot.objects.first().map(|object| object.image.clone()));
+            .and_then(|snapshot| snapshot.images.first().map(|stored| stored.image.clone()));
         let past = node.disk.past();
         let mut config = Config::new(GROUP, id, node.boot, view.clone(), seed);
         config.damage = past.damage.clone();

@@ -7,8 +7,8 @@ use crate::running::digest_of;
 use bytes::Bytes;
 use quorate_any::AnyMessage;
 use quorate_replica::{Input, PeerMessage, ReplicaMessage};
-use quorate_types::{Digest, NodeId, NodeSet, Slot, Value};
-use quorate_wire::{NamedImage, Snapshot, small_snapshot};
+use quorate_types::{Digest, NodeId, NodeSet, ObjectId, Slot, Value};
+use quorate_wire::{Snapshot, StoredImage, small_snapshot};
 use std::collections::VecDeque;
 
 impl Rehearsal {
@@ -23,7 +23,8 @@ impl Rehearsal {
         };
         let (core, agreed) = live.cores.remove(&slot).expect("looked a moment ago");
         let digest = digest_of(&core, &image);
-        let bytes = small_snapshot(&core, &[NamedImage { name, image }]);
+        let object = ObjectId(0);
+        let bytes = small_snapshot(&core, [name.as_str()], &[StoredImage { object, image }]);
         let size = bytes.len() as u64;
         self.node(id)
             .disk
@@ -83,7 +84,7 @@ impl Rehearsal {
         let read = Snapshot::take(&bytes)
             .ok()
             .filter(|read| read.core.slot == slot);
-        let whole = read.and_then(|mut read| Some((read.core, read.objects.pop()?.image)));
+        let whole = read.and_then(|mut read| Some((read.core, read.images.pop()?.image)));
         let Some((core, image)) = whole.filter(|(core, image)| digest_of(core, image) == agreed)
         else {
             inbox.push_back(Input::InstallFailed { slot });

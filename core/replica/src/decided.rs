@@ -137,7 +137,7 @@ impl<O: Ordering> Replica<O> {
         out: &mut Vec<Output<O::Message>>,
     ) {
         let id = commands[run.start].id.session;
-        let objects = self.config.view.objects.len();
+        let view = &self.config.view;
         let mut session = self.replicated.sessions.session_mut(id);
         let mut line = self.waiting.line(id);
         let mut landed = 0;
@@ -150,7 +150,7 @@ impl<O: Ordering> Replica<O> {
             let print = print_of(line.as_deref(), sequence, *object, payload);
             let met = match &mut session {
                 None => Err(Refusal::SessionExpired),
-                Some(_) if object.0 as usize >= objects => Err(Refusal::NoSuchObject),
+                Some(_) if !view.may_have(*object) => Err(Refusal::NoSuchObject),
                 Some(session) => match session.admit(sequence, command.acknowledged, print) {
                     met @ (Admission::New | Admission::InFlight | Admission::Parked) => {
                         if met == Admission::New {

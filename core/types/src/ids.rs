@@ -43,7 +43,8 @@ id!(
     LinkEpoch(u64), "e"
 );
 id!(
-    /// The user's replicated value inside its group, numbered in the order of the view's objects.
+    /// The user's replicated value inside its group, numbered in the order of the view's objects; what is created while the group
+    /// runs has numbers from [`ObjectId::CREATED_MIN`] on, each used once.
     ObjectId(u32), "o"
 );
 id!(
@@ -54,6 +55,14 @@ id!(
     /// A connection of a client to this node; local to the node, never reused.
     ConnectionId(u64), "c"
 );
+
+impl ObjectId {
+    /// The directory: it creates and drops objects, and knows their names. It is an object itself, so that to create one is a call.
+    pub const DIRECTORY: ObjectId = ObjectId(u32::MAX);
+
+    /// The lowest number of an object that was created while its group ran.
+    pub const CREATED_MIN: ObjectId = ObjectId(1 << 16);
+}
 
 impl SessionId {
     /// No session: the id of commands that a replica itself submits.

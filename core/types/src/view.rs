@@ -1,6 +1,6 @@
 //! Views: everything configured about a group, and the quorums it counts with.
 
-use crate::{GroupId, Incarnation, NodeId, NodeSet, Slot};
+use crate::{GroupId, Incarnation, NodeId, NodeSet, ObjectId, Slot};
 use std::fmt;
 
 /// Numbers the views of a group from 1.
@@ -77,6 +77,13 @@ pub struct View {
 }
 
 impl View {
+    /// Whether the group may have this object. Of those that are created while it runs, its hosts know which there are.
+    #[must_use]
+    #[inline]
+    pub fn may_have(&self, object: ObjectId) -> bool {
+        (object.0 as usize) < self.objects.len() || object >= ObjectId::CREATED_MIN
+    }
+
     /// The member that `node` is, if it is one.
     #[must_use]
     pub fn member(&self, node: NodeId) -> Option<&Member> {

@@ -151,6 +151,11 @@ impl<'a> Reader<'a> {
         Ok(items)
     }
 
+    /// Whether nothing is left.
+    pub(crate) fn is_at_end(&self) -> bool {
+        self.rest.is_empty()
+    }
+
     /// Nothing may be left behind `what`.
     #[inline]
     pub(crate) fn end(&self, what: &'static str) -> Result<(), WireError> {

@@ -46,7 +46,7 @@ pub use peer::{put_peer, put_peer_shared, take_peer};
 pub use reach::{put_reach, put_sighting, take_reach, take_sighting};
 pub use record::{put_record, take_record};
 pub use snapshot::{
-    IMAGE_HEAD_BYTES, NamedImage, SNAPSHOT_HEAD_BYTES, SNAPSHOT_VERSION, Snapshot, SnapshotHead,
+    IMAGE_HEAD_BYTES, SNAPSHOT_HEAD_BYTES, SNAPSHOT_VERSION, Snapshot, SnapshotHead, StoredImage,
     image_head, put_snapshot_core, small_snapshot, snapshot_front, snapshot_front_bytes,
     take_snapshot_core,
 };

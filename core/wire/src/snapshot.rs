@@ -1,4 +1,5 @@
-//! Bytes of a snapshot: a head, the replica's own part, the objects' names, a list of parts, then one image per object.
+//! Bytes of a snapshot: a head, the replica's own part, the names of the objects that the group began with, a list of parts, then one
+//! image per object.
 //!
 //! | bytes | field |
 //! | --- | --- |
@@ -6,11 +7,14 @@
 //! | 4..6 | version of the layout, little-endian |
 //! | 6..8 | reserved, zero |
 //! | 8..12 | length of the core, little-endian |
-//! | 12..16 | number of objects, little-endian |
+//! | 12..16 | number of names, little-endian |
 //! | … | the core |
-//! | … | per object: name behind its length (2 bytes) |
+//! | … | per object that the group began with: name behind its length (2 bytes) |
 //! | … | [list](quorate_types::PartsList) of the parts of what follows |
-//! | … | per object: its number (4 bytes, big-endian), length of the image (8 bytes, big-endian), image |
+//! | … | per object, ascending: its number (4 bytes, big-endian), length of the image (8 bytes, big-endian), image |
+//!
+//! Objects that were created while the group ran follow those with names; what they are is in the image of the directory, which is the
+//! last of them.
 //!
 //! The digest of the objects' state is that of the list behind the *front* (all up to the names), which has the hash of each part,
 //! so that whoever keeps a snapshot need not hash the images again. There is no checksum: a file is covered by its hash and this
@@ -46,8 +50,8 @@ const MAGIC: [u8; 4] = *b"QSNP";
 pub struct SnapshotHead {
     /// Bytes of the replica's own part, which follows.
     pub core_bytes: u32,
-    /// Objects whose images follow that.
-    pub objects: u32,
+    /// Names of objects, which follow that.
+    pub names: u32,
 }
 
 impl SnapshotHead {
@@ -70,26 +74,26 @@ impl SnapshotHead {
                 version,
             });
         }
-        let objects = half(12);
-        if objects as usize > OBJECTS_MAX {
+        let names = half(12);
+        if names as usize > OBJECTS_MAX {
             return Err(WireError::TooMany {
                 what: "objects",
-                count: objects as usize,
+                count: names as usize,
                 limit: OBJECTS_MAX,
             });
         }
         Ok(SnapshotHead {
             core_bytes: half(8),
-            objects,
+            names,
         })
     }
 }
 
 /// An object's state in a snapshot.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct NamedImage {
-    /// The object's name.
-    pub name: String,
+pub struct StoredImage {
+    /// The object's number.
+    pub object: ObjectId,
     /// Its state, as its host encodes it.
     pub image: Bytes,
 }
@@ -99,8 +103,10 @@ pub struct NamedImage {
 pub struct Snapshot {
     /// The replica's own part.
     pub core: SnapshotCore,
-    /// The objects' states in the order of the view's objects.
-    pub objects: Vec<NamedImage>,
+    /// The objects that the group began with; their numbers count from 0.
+    pub names: Vec<String>,
+    /// The objects' states, by ascending number: one for each name, and those of objects that were created later.
+    pub images: Vec<StoredImage>,
 }
 
 impl Snapshot {
@@ -113,12 +119,18 @@ impl Snapshot {
         let mut r = Reader::new(bytes);
         let head = SnapshotHead::take(r.array("snapshot head")?)?;
         let core = take_snapshot_core(&r.slice("snapshot core", head.core_bytes as usize)?)?;
-        let names = take_names(&mut r, head.objects)?;
+        let names = take_names(&mut r, head.names)?;
         pass_parts(&mut r)?;
-        let mut objects = Vec::new();
-        for (number, name) in (0..).zip(names) {
-            let written = u32::from_be_bytes(*r.array("object number")?);
-            if written != number {
+        let mut images: Vec<StoredImage> = Vec::new();
+        while !r.is_at_end() {
+            let object = ObjectId(u32::from_be_bytes(*r.array("object number")?));
+            let is_next = match images.last() {
+                _ if images.len() < names.len() => object.0 as usize == images.len(),
+                last => {
+                    object >= ObjectId::CREATED_MIN && last.is_none_or(|last| last.object < object)
+                }
+            };
+            if !is_next {
                 return Err(WireError::Inconsistent {
                     what: "images of a snapshot are not in the order of its objects",
                 });
@@ -129,15 +141,23 @@ impl Snapshot {
                 value: length,
             })?;
             let image = r.slice("image", length)?;
-            objects.push(NamedImage { name, image });
+            images.push(StoredImage { object, image });
         }
-        r.end("snapshot")?;
-        Ok(Snapshot { core, objects })
+        if images.len() < names.len() {
+            return Err(WireError::Inconsistent {
+                what: "a snapshot has no image of an object",
+            });
+        }
+        Ok(Snapshot {
+            core,
+            names,
+            images,
+        })
     }
 }
 
-fn take_names(r: &mut Reader<'_>, objects: u32) -> Result<Vec<String>, WireError> {
-    (0..objects)
+fn take_names(r: &mut Reader<'_>, count: u32) -> Result<Vec<String>, WireError> {
+    (0..count)
         .map(|_| r.text("object name", NAME_BYTES_MAX))
         .collect()
 }
@@ -156,8 +176,8 @@ fn pass_parts(r: &mut Reader<'_>) -> Result<(), WireError> {
     Ok(())
 }
 
-/// The front of a snapshot: everything before the list of parts. The images follow that in the order of `names`, each behind
-/// its [`image_head`].
+/// The front of a snapshot: everything before the list of parts. The images follow that by ascending number, each behind its
+/// [`image_head`].
 ///
 /// ```
 /// # use quorate_types::*;
@@ -181,7 +201,7 @@ fn pass_parts(r: &mut Reader<'_>) -> Result<(), WireError> {
 /// let file = [&front[..], parts.finish().bytes(), &images].concat();
 /// let read = Snapshot::take(&file.into())?;
 /// assert_eq!(read.core, core);
-/// assert_eq!(&read.objects[0].image[..], b"state");
+/// assert_eq!(&read.images[0].image[..], b"state");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[must_use]
@@ -195,12 +215,12 @@ pub fn snapshot_front<'a>(core: &SnapshotCore, names: impl IntoIterator<Item = &
     let core_bytes = u32::try_from(buf.len() - SNAPSHOT_HEAD_BYTES)
         .expect("the session table is bounded far below 4 GiB");
     buf[8..12].copy_from_slice(&core_bytes.to_le_bytes());
-    let mut objects: u32 = 0;
+    let mut count: u32 = 0;
     for name in names {
         put_name(&mut buf, name, NAME_BYTES_MAX);
-        objects += 1;
+        count += 1;
     }
-    buf[12..16].copy_from_slice(&objects.to_le_bytes());
+    buf[12..16].copy_from_slice(&count.to_le_bytes());
     buf.freeze()
 }
 
@@ -212,7 +232,7 @@ pub fn snapshot_front_bytes(bytes: &Bytes) -> Result<usize, WireError> {
     let mut r = Reader::new(bytes);
     let head = SnapshotHead::take(r.array("snapshot head")?)?;
     r.slice("snapshot core", head.core_bytes as usize)?;
-    take_names(&mut r, head.objects)?;
+    take_names(&mut r, head.names)?;
     Ok(r.at())
 }
 
@@ -227,19 +247,20 @@ pub fn image_head(number: ObjectId, length: u64) -> [u8; IMAGE_HEAD_BYTES] {
 
 /// A whole snapshot of small images, which are one part.
 #[must_use]
-pub fn small_snapshot(core: &SnapshotCore, objects: &[NamedImage]) -> Bytes {
+pub fn small_snapshot<'a>(
+    core: &SnapshotCore,
+    names: impl IntoIterator<Item = &'a str>,
+    stored: &[StoredImage],
+) -> Bytes {
     let mut images = BytesMut::new();
-    for (number, object) in (0..).zip(objects) {
-        images.put_slice(&image_head(ObjectId(number), object.image.len() as u64));
-        images.put_slice(&object.image);
+    for StoredImage { object, image } in stored {
+        images.put_slice(&image_head(*object, image.len() as u64));
+        images.put_slice(image);
     }
     let mut parts = PartsWriter::default();
     parts.loose(&images);
     let mut whole = BytesMut::new();
-    whole.put_slice(&snapshot_front(
-        core,
-        objects.iter().map(|object| object.name.as_str()),
-    ));
+    whole.put_slice(&snapshot_front(core, names));
     whole.put_slice(parts.finish().bytes());
     whole.put_slice(&images);
     whole.freeze()

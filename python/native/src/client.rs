@@ -30,7 +30,7 @@ pub(crate) struct NativeClient {
     /// The object's name; `None` for the only one.
     name: Option<String>,
     object: OnceLock<ObjectId>,
-    inquiry: Inquiry,
+    inquiry: Arc<Inquiry>,
     /// How long a call may take that says nothing else.
     timeout: Duration,
 }
@@ -117,6 +117,17 @@ impl NativeClient {
         Ok(())
     }
 
+    /// The same session, for another object.
+    fn beside(&self, py: Python<'_>, object: u32) -> PyResult<NativeClient> {
+        Ok(NativeClient {
+            client: Mutex::new(Some(self.client(py)?)),
+            name: None,
+            object: OnceLock::from(ObjectId(object)),
+            inquiry: Arc::clone(&self.inquiry),
+            timeout: self.timeout,
+        })
+    }
+
     /// Nobody waits for a call any more: if it waits in the group, it is cancelled there.
     fn give_up(&self, py: Python<'_>, number: u64) {
         if let Ok(client) = self.client(py) {
@@ -146,7 +157,7 @@ impl NativeClient {
             client: Mutex::new(Some(Arc::new(client))),
             name: way.name,
             object: OnceLock::new(),
-            inquiry: Inquiry::new(way.endpoint, way.options.tls),
+            inquiry: Arc::new(Inquiry::new(way.endpoint, way.options.tls)),
             timeout: way.timeout,
         }
     }

@@ -44,6 +44,13 @@ pub(crate) fn apart<T>(run: impl FnOnce() -> T) -> T {
     done
 }
 
+/// Runs a function of Python in that way.
+#[pyfunction]
+#[pyo3(name = "apart")]
+pub(crate) fn run_apart<'py>(run: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    apart(|| run.call0())
+}
+
 /// What tells the call from all others.
 pub(crate) fn seed() -> [u64; 3] {
     current().seed

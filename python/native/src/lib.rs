@@ -142,9 +142,13 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(turn::wait_again, module)?)?;
     module.add_function(wrap_pyfunction!(turn::is_parked, module)?)?;
     module.add_function(wrap_pyfunction!(turn::running_object, module)?)?;
-    module.add_function(wrap_pyfunction!(turn::set_timer, module)?)?;
-    module.add_function(wrap_pyfunction!(turn::cancel_timer, module)?)?;
-    module.add_function(wrap_pyfunction!(turn::is_timer_set, module)?)?;
+    module.add_function(wrap_pyfunction!(turn::object_of, module)?)?;
+    module.add_function(wrap_pyfunction!(turn::waiting_at, module)?)?;
+    module.add_function(wrap_pyfunction!(turn::timers::send_message, module)?)?;
+    module.add_function(wrap_pyfunction!(environment::run_apart, module)?)?;
+    module.add_function(wrap_pyfunction!(turn::timers::set_timer, module)?)?;
+    module.add_function(wrap_pyfunction!(turn::timers::cancel_timer, module)?)?;
+    module.add_function(wrap_pyfunction!(turn::timers::is_timer_set, module)?)?;
     module.add_function(wrap_pyfunction!(turn::answer_parked, module)?)?;
     module.add_function(wrap_pyfunction!(serve::dump_result, module)?)?;
     module.add_function(wrap_pyfunction!(agreed_clock::swap_agreed_clock, module)?)?;

@@ -5,6 +5,7 @@
 //! exceptions) is asked of the Python object `host`.
 
 mod budgets;
+mod created;
 mod images;
 mod queries;
 mod sessions;

@@ -4,13 +4,15 @@
 //! The loop of the host begins and ends runs; `quorate.caller`, `quorate.park`, `quorate.after` and the methods of what they
 //! return ask here.
 
+mod agendas;
+pub(crate) mod timers;
+
+use self::agendas::Agendas;
 use crate::frames::{ANSWER, NONE, RAISED, RETURNED};
 use crate::{encode, hooks, serve};
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
 use quorate_types::{
-    Agenda, CallPlace, CommandId, Deadline, Duration, Outcome, ParkedCall, SessionId, Timer, Value,
-    Wall,
+    Agenda, CallPlace, CommandId, Deadline, Outcome, ParkedCall, SessionId, Value, Wall,
 };
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -24,9 +26,6 @@ pub(crate) const ANSWERS_BYTES_MAX: usize = 128 << 20;
 
 /// Wakes to parked calls, each as the node reads it.
 pub(crate) type Wakes = Vec<Vec<u8>>;
-
-/// Timers that one object may have set.
-const TIMERS_MAX: usize = 10_000;
 
 /// Bytes of the answer that a call gets when its time is over, and of what a timer passes to its method: each is in every image.
 const LATER_BYTES_MAX: usize = 64 << 10;
@@ -68,7 +67,7 @@ pub(crate) enum Undo {
 }
 
 struct Turns {
-    agendas: BTreeMap<u32, Agenda>,
+    agendas: Agendas,
     objects: BTreeMap<u32, Py<PyAny>>,
     run: Option<MethodRun>,
     /// The object that is being read: it may ask who waits, and answers nobody.
@@ -78,7 +77,7 @@ struct Turns {
 }
 
 static TURNS: Mutex<Turns> = Mutex::new(Turns {
-    agendas: BTreeMap::new(),
+    agendas: Agendas::new(),
     objects: BTreeMap::new(),
     run: None,
     read: None,
@@ -138,14 +137,14 @@ pub(crate) fn keep_before() -> Agenda {
         return Agenda::new();
     };
     run.undo = Undo::Possible;
-    agendas.get(&run.object).cloned().unwrap_or_default()
+    agendas.get(run.object).cloned().unwrap_or_default()
 }
 
 /// The object is what it was before the call of the run.
 pub(crate) fn undone(number: u32, object: Py<PyAny>, agenda: Agenda) {
     let mut turns = turns();
     turns.objects.insert(number, object);
-    turns.agendas.insert(number, agenda);
+    turns.agendas.put(number, agenda);
     if let Some(run) = &mut turns.run {
         run.answers.clear();
         run.bytes = 0;
@@ -172,7 +171,7 @@ pub(crate) fn tried(object: u32) -> Vec<CommandId> {
     let turns = turns();
     let agenda = turns
         .agendas
-        .get(&object)
+        .get(object)
         .filter(|agenda| agenda.parked.has_tried());
     agenda.map_or_else(Vec::new, |agenda| agenda.parked.tried())
 }
@@ -180,14 +179,14 @@ pub(crate) fn tried(object: u32) -> Vec<CommandId> {
 /// A call that would be tried again is not. Says whether it waited.
 pub(crate) fn end_tried(object: u32, id: CommandId) -> bool {
     let mut turns = turns();
-    let agenda = turns.agendas.get_mut(&object);
+    let agenda = turns.agendas.get_mut(object);
     agenda.is_some_and(|agenda| agenda.parked.take(id))
 }
 
 /// A run tries a call again, which is taken from those that wait. Returns its place and the call.
 pub(crate) fn try_again(object: u32, id: CommandId, now: Wall) -> Option<(CallPlace, Value)> {
     let agenda = &mut *turns();
-    let call = agenda.agendas.get_mut(&object)?.parked.take_call(id)?;
+    let call = agenda.agendas.get_mut(object)?.parked.take_call(id)?;
     let again = call.again?;
     agenda.run = Some(MethodRun {
         waits_until: Some(call.deadline),
@@ -203,7 +202,7 @@ pub(crate) fn park_call() {
     if let Some(run) = run
         && let Some(caller) = run.caller
     {
-        let agenda = agendas.entry(run.object).or_default();
+        let agenda = agendas.of(run.object);
         let call = ParkedCall {
             place: run.place,
             deadline: run.parks.take().flatten(),
@@ -215,25 +214,18 @@ pub(crate) fn park_call() {
 
 /// A session is over: returns the objects that know it.
 pub(crate) fn session_ended(session: SessionId) -> Vec<u32> {
-    let mut turns = turns();
-    let agendas = turns.agendas.iter_mut();
-    let known =
-        agendas.filter_map(|(object, agenda)| agenda.parked.end(session).then_some(*object));
-    known.collect()
+    turns().agendas.end(session)
 }
 
 /// The objects that have something to do at an agreed time.
 pub(crate) fn due(now: Wall) -> Vec<u32> {
-    let turns = turns();
-    let agendas = turns.agendas.iter();
-    let due = agendas.filter(|(_, agenda)| agenda.next_due().is_some_and(|due| due <= now));
-    due.map(|(object, _)| *object).collect()
+    turns().agendas.due(now)
 }
 
 /// Takes the calls of an object that have waited for as long as they may, with their answers.
 pub(crate) fn take_overdue(object: u32, now: Wall) -> Vec<(CommandId, Outcome)> {
     let mut turns = turns();
-    let agenda = turns.agendas.get_mut(&object);
+    let agenda = turns.agendas.get_mut(object);
     agenda.map_or_else(Vec::new, |agenda| {
         std::iter::from_fn(|| agenda.parked.take_overdue(now)).collect()
     })
@@ -242,22 +234,21 @@ pub(crate) fn take_overdue(object: u32, now: Wall) -> Vec<(CommandId, Outcome)> 
 /// The number of the newest timer of an object.
 pub(crate) fn newest_timer(object: u32) -> u64 {
     let turns = turns();
-    let agenda = turns.agendas.get(&object);
+    let agenda = turns.agendas.get(object);
     agenda.map_or(0, |agenda| agenda.timers.last())
 }
 
 /// Takes the next timer of an object that is due, of those with numbers up to `last`.
 pub(crate) fn take_timer(object: u32, now: Wall, last: u64) -> Option<Vec<u8>> {
     let mut turns = turns();
-    let payload = turns.agendas.get_mut(&object)?.timers.take_due(now, last)?;
+    let payload = turns.agendas.get_mut(object)?.timers.take_due(now, last)?;
     Some(payload.to_vec())
 }
 
 /// When the objects have something to do first, if that is to be told.
 pub(crate) fn due_news(is_first: bool) -> Option<Option<Wall>> {
     let mut turns = turns();
-    let dues = turns.agendas.values().map(Agenda::next_due);
-    let due = dues.flatten().min();
+    let due = turns.agendas.next_due();
     let is_news = std::mem::replace(&mut turns.told, due) != due;
     (is_news || is_first).then_some(due)
 }
@@ -265,11 +256,43 @@ pub(crate) fn due_news(is_first: bool) -> Option<Option<Wall>> {
 /// What is to come for an object, in front of its image.
 pub(crate) fn head(object: u32) -> Vec<u8> {
     let mut head = Vec::new();
-    match turns().agendas.get(&object) {
+    match turns().agendas.get(object) {
         Some(agenda) => agenda.put(&mut head),
         None => Agenda::new().put(&mut head),
     }
     head
+}
+
+/// An object of the group; `None` where there is none of that number.
+#[pyfunction]
+pub(crate) fn object_of(py: Python<'_>, number: u32) -> Option<Py<PyAny>> {
+    let turns = turns();
+    let found = turns.objects.get(&number);
+    found.map(|object| object.clone_ref(py))
+}
+
+/// The calls that wait at an object: session, sequence, and the slot in which each was called.
+#[pyfunction]
+pub(crate) fn waiting_at(number: u32) -> Vec<(u64, u64, u64)> {
+    let turns = turns();
+    let agenda = turns.agendas.get(number);
+    let calls = agenda.into_iter().flat_map(|agenda| agenda.parked.iter());
+    calls
+        .map(|(id, place)| (id.session.0, id.sequence, place.slot.0))
+        .collect()
+}
+
+/// An object was created.
+pub(crate) fn object_made(number: u32, object: Py<PyAny>) {
+    turns().objects.insert(number, object);
+}
+
+/// An object was dropped: nothing is to come for it. Returns the calls that waited at it.
+pub(crate) fn object_dropped(number: u32) -> Vec<CommandId> {
+    let mut turns = turns();
+    turns.objects.remove(&number);
+    let agenda = turns.agendas.remove(number);
+    agenda.parked.iter().map(|(id, _)| id).collect()
 }
 
 /// The objects are these.
@@ -279,7 +302,7 @@ pub(crate) fn objects_are(objects: BTreeMap<u32, Py<PyAny>>) {
 
 /// Takes what is to come for restored objects.
 pub(crate) fn restored(agendas: BTreeMap<u32, Agenda>) {
-    turns().agendas = agendas;
+    turns().agendas.restore(agendas);
 }
 
 /// Session, sequence and token of the call that is being executed; `None` where there is none. The object hears of the end of
@@ -290,7 +313,7 @@ pub(crate) fn current_call() -> Option<(u64, u64, u64)> {
     let Turns { agendas, run, .. } = &mut *turns;
     let run = run.as_ref()?;
     let caller = run.caller?;
-    let agenda = agendas.entry(run.object).or_default();
+    let agenda = agendas.of(run.object);
     agenda.parked.know(caller.session);
     let token = run.place.slot.0 << 16 | u64::from(run.place.index);
     Some((caller.session.0, caller.sequence, token))
@@ -307,7 +330,7 @@ pub(crate) fn park(
 ) -> PyResult<Option<Parked>> {
     let otherwise = later_value(wait_ns, otherwise)?;
     let mut turns = turns();
-    let parked = turns.parked();
+    let parked = turns.agendas.parked();
     let Some(run) = turns.run.as_mut().filter(|run| run.caller.is_some()) else {
         return Ok(None);
     };
@@ -343,7 +366,7 @@ pub(crate) fn wait_again(
 ) -> PyResult<()> {
     let otherwise = later_value(wait_ns, otherwise)?;
     let mut turns = turns();
-    let parked = turns.parked();
+    let parked = turns.agendas.parked();
     let Some(run) = &mut turns.run else {
         return Ok(());
     };
@@ -353,14 +376,6 @@ pub(crate) fn wait_again(
     }
     run.undo = Undo::TryAgain;
     Ok(())
-}
-
-impl Turns {
-    /// Calls of all objects that wait.
-    fn parked(&self) -> usize {
-        let parked = self.agendas.values().map(|agenda| agenda.parked.len());
-        parked.sum()
-    }
 }
 
 impl MethodRun {
@@ -418,7 +433,7 @@ pub(crate) fn is_small(py: Python<'_>, told: &[u8], what: &str) -> PyResult<()> 
 pub(crate) fn is_parked(session: u64, sequence: u64) -> bool {
     let turns = turns();
     let object = turns.run.as_ref().map(|run| run.object).or(turns.read);
-    let agenda = object.and_then(|object| turns.agendas.get(&object));
+    let agenda = object.and_then(|object| turns.agendas.get(object));
     agenda.is_some_and(|agenda| agenda.parked.is_parked(id(session, sequence)))
 }
 
@@ -431,48 +446,6 @@ pub(crate) fn running_object(py: Python<'_>) -> Option<Py<PyAny>> {
         .objects
         .get(&run.object)
         .map(|object| object.clone_ref(py))
-}
-
-/// Sets a timer of the running object: the encoded call runs after so many nanoseconds, and if `every_ns` is not zero then again
-/// after each such span. Returns its number; `None` where nothing runs.
-#[pyfunction]
-pub(crate) fn set_timer(
-    call: &Bound<'_, PyBytes>,
-    after_ns: u64,
-    every_ns: u64,
-) -> PyResult<Option<u64>> {
-    let py = call.py();
-    is_small(py, call.as_bytes(), "what a timer passes to its method")?;
-    let mut turns = turns();
-    let Turns { agendas, run, .. } = &mut *turns;
-    let Some(run) = run else { return Ok(None) };
-    let timers = &mut agendas.entry(run.object).or_default().timers;
-    if timers.len() >= TIMERS_MAX {
-        let text = format!("{TIMERS_MAX} timers of this object are set already: cancel some");
-        return Err(hooks::error(py, "Overloaded", text));
-    }
-    Ok(Some(timers.set(Timer {
-        at: Wall(run.now.0.saturating_add(after_ns)),
-        every: Duration(every_ns),
-        payload: call.as_bytes().to_vec().into(),
-    })))
-}
-
-/// Takes a timer of the running object back; says whether it was set. `None` where nothing runs.
-#[pyfunction]
-pub(crate) fn cancel_timer(number: u64) -> Option<bool> {
-    let mut turns = turns();
-    let Turns { agendas, run, .. } = &mut *turns;
-    let agenda = agendas.get_mut(&run.as_ref()?.object);
-    Some(agenda.is_some_and(|agenda| agenda.timers.cancel(number)))
-}
-
-/// Whether a timer of the running object is still to come; `None` where nothing runs.
-#[pyfunction]
-pub(crate) fn is_timer_set(number: u64) -> Option<bool> {
-    let turns = turns();
-    let agenda = turns.agendas.get(&turns.run.as_ref()?.object);
-    Some(agenda.is_some_and(|agenda| agenda.timers.is_set(number)))
 }
 
 /// Wakes a parked call of the running object with a value, or with an exception as the host describes it. Says whether it was
@@ -492,7 +465,7 @@ pub(crate) fn answer_parked(
     let Turns { agendas, run, .. } = &mut *turns;
     let Some(run) = run else { return Ok(false) };
     let id = id(session, sequence);
-    let agenda = agendas.get_mut(&run.object);
+    let agenda = agendas.get_mut(run.object);
     let Some(agenda) = agenda.filter(|agenda| agenda.parked.is_parked(id)) else {
         return Ok(false);
     };
@@ -516,7 +489,7 @@ pub(crate) fn cancel(ids: impl Iterator<Item = CommandId>) {
     let mut turns = turns();
     let Turns { agendas, run, .. } = &mut *turns;
     let Some(run) = run else { return };
-    let Some(agenda) = agendas.get_mut(&run.object) else {
+    let Some(agenda) = agendas.get_mut(run.object) else {
         return;
     };
     for id in ids {

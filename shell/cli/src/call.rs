@@ -172,10 +172,13 @@ pub(crate) fn perform(
     let object = client
         .object(endpoint.object.as_deref())
         .map_err(CliError::connect)?;
-    match client
-        .perform(Operation::Call { object, payload })
-        .map_err(CliError::call)?
-    {
+    let operation = Operation::Call { object, payload };
+    result_of_answer(client.perform(operation).map_err(CliError::call)?, method)
+}
+
+/// What the method returned.
+pub(crate) fn result_of_answer(answer: Answer, method: &str) -> Result<Value, CliError> {
+    match answer {
         Answer::Called(outcome) | Answer::Read { outcome, .. } => result_of(outcome, method),
         Answer::Checkpointed(slot) => Ok(Value::Int(slot.0.cast_signed())),
     }

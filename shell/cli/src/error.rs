@@ -164,8 +164,18 @@ impl CliError {
 
     /// What a method raised, or the host in its place.
     pub(crate) fn raised(raised: &Raised) -> CliError {
-        let told = CliError::failed(format!("{}: {}", raised.class, raised.message));
+        let code = match raised.class.as_str() {
+            "quorate.NotFound" => code::NOT_FOUND,
+            "quorate.NameTaken" => code::CONFLICT,
+            _ => code::FAILED,
+        };
+        let told = CliError::with_code(code, format!("{}: {}", raised.class, raised.message));
         told.advise(match raised.class.as_str() {
+            "quorate.NotFound" => "`quorate object list` names the objects of the group",
+            "quorate.NameTaken" => "choose another name, or say --if-missing to leave it as it is",
+            "quorate.NotReplicable" => {
+                "nothing has changed: install the class on all nodes, or correct it or its arguments"
+            }
             "quorate.BudgetExceeded" => {
                 "give the call less to do, or bound the method's loops; `--budget STEPS` with --accept-code allows the group more"
             }

@@ -8,6 +8,7 @@ mod call;
 mod certs;
 mod check;
 mod completion;
+mod created;
 mod demo;
 mod directory;
 mod error;

@@ -1,5 +1,6 @@
-//! `quorate object reset`: an operator says whose state counts, where no majority agrees.
+//! `quorate object`: the objects of a group. Here `reset`: an operator says whose state counts, where no majority agrees.
 
+use crate::created;
 use crate::error::{CliError, code};
 use crate::group::GroupArgs;
 use crate::print;
@@ -37,6 +38,10 @@ pub(crate) struct ObjectArgs {
 
 #[derive(Subcommand, Clone, Debug)]
 enum ObjectCommand {
+    Create(created::CreateArgs),
+    List(created::ListArgs),
+    Describe(created::DescribeArgs),
+    Drop(created::DropArgs),
     Reset(ResetArgs),
     Skip(skip::SkipArgs),
 }
@@ -65,6 +70,10 @@ struct ResetArgs {
 /// Runs the command.
 pub(crate) fn run(args: &ObjectArgs, as_json: bool) -> Result<(), CliError> {
     match &args.command {
+        ObjectCommand::Create(args) => created::create(args, as_json),
+        ObjectCommand::List(args) => created::list(args, as_json),
+        ObjectCommand::Describe(args) => created::describe(args, as_json),
+        ObjectCommand::Drop(args) => created::drop(args, as_json),
         ObjectCommand::Reset(args) => reset(args, as_json),
         ObjectCommand::Skip(args) => skip::run(args, as_json),
     }

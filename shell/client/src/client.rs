@@ -5,7 +5,8 @@ use crate::driver::{DriverOptions, OperationOptions};
 use crate::driving::{ClientHooks, Done, OperationId, SharedDriver};
 use crate::limits::{CONNECT_TIMEOUT, WAIT_SLICE};
 use crate::{Answer, CallError, ConnectError, Endpoint, Operation};
-use quorate_types::ObjectId;
+use quorate_types::{ObjectId, Outcome, ReadLevel};
+use quorate_wire::value::{self, Value, call};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -98,7 +99,36 @@ impl Client {
     /// # Errors
     /// [`ConnectError::NoSuchObject`] with the names that exist.
     pub fn object(&self, name: Option<&str>) -> Result<ObjectId, ConnectError> {
-        self.shared.look(|driver| driver.object(name))
+        let first = self.shared.look(|driver| driver.object(name));
+        match (first, name) {
+            (Err(none @ ConnectError::NoSuchObject { .. }), Some(name)) => {
+                self.created_object(name)?.ok_or(none)
+            }
+            (found, _) => found,
+        }
+    }
+
+    /// An object that was created while the group ran: the directory knows it. `None` where there is none, or no directory.
+    fn created_object(&self, name: &str) -> Result<Option<ObjectId>, ConnectError> {
+        let Ok(payload) = call::encode("find", &[Value::Text(name.to_owned())], &[]) else {
+            return Ok(None);
+        };
+        let operation = Operation::Read {
+            object: ObjectId::DIRECTORY,
+            payload,
+            level: ReadLevel::Confirmed,
+        };
+        let outcome = match self.perform(operation) {
+            Ok(Answer::Read { outcome, .. } | Answer::Called(outcome)) => outcome,
+            Ok(Answer::Checkpointed(_)) => return Ok(None),
+            Err(error) => {
+                return Err(ConnectError::Unanswered {
+                    address: format!("the directory of the group, asked for '{name}',"),
+                    reason: error.to_string(),
+                });
+            }
+        };
+        Ok(number_in(&outcome))
     }
 
     /// Begins an operation and returns at once, unless thousands wait already. It is sent within a millisecond, and at once when
@@ -222,6 +252,20 @@ impl Drop for Client {
             // To drop it would take the parent's socket out of the parent's loop.
             std::mem::forget(Arc::clone(&self.shared));
         }
+    }
+}
+
+/// The number in what the directory says of an object.
+fn number_in(outcome: &Outcome) -> Option<ObjectId> {
+    let Outcome::Returned(bytes) = outcome else {
+        return None;
+    };
+    let Ok(Value::List(found)) = value::decode(bytes) else {
+        return None;
+    };
+    match found.first() {
+        Some(Value::Int(number)) => u32::try_from(*number).ok().map(ObjectId),
+        _ => None,
     }
 }
 

@@ -325,6 +325,13 @@ impl FromIterator<(ObjectId, LiveObject)> for LiveObjects {
 
 /// The answer to a call of an object that is not there.
 pub(crate) fn no_such_object(object: ObjectId) -> Outcome {
+    if object == ObjectId::DIRECTORY {
+        return raised_as(
+            "quorate.NotFound".to_owned(),
+            "no such object: this group serves an object written in Rust, and can create no others"
+                .to_owned(),
+        );
+    }
     raised(
         "LookupError",
         format!("this group has no object number {}", object.0),

@@ -11,7 +11,7 @@ use quorate_storage::{
     BodySize, DirectoryDisk, DirectoryFile, KeptSnapshot, PeerMemory, PieceSink, SNAPSHOTS_KEPT,
     SnapshotStore, StorageError,
 };
-use quorate_types::{Digest, GroupId, NodeId, ObjectId, PartsCheck, PartsList, PeerPast, Slot};
+use quorate_types::{Digest, GroupId, NodeId, PartsCheck, PartsList, PeerPast, Slot};
 use quorate_wire::{IMAGE_HEAD_BYTES, Snapshot, image_head, snapshot_front, snapshot_front_bytes};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
@@ -386,27 +386,18 @@ pub(crate) fn open(
     names: &[String],
 ) -> Result<(SnapshotCore, Vec<ObjectImage>), String> {
     let snapshot = Snapshot::take(bytes).map_err(|error| error.to_string())?;
-    let mut images = Vec::new();
-    for (number, object) in snapshot.objects.into_iter().enumerate() {
-        if names.get(number) != Some(&object.name) {
-            return Err(format!(
-                "its object number {number} is named {}, and this group's is not",
-                object.name
-            ));
-        }
-        images.push(ObjectImage {
-            object: ObjectId(u32::try_from(number).expect("a group has few objects")),
-            image: object.image.into(),
-        });
-    }
-    if images.len() != names.len() {
+    if snapshot.names != names {
         return Err(format!(
-            "it holds {} of {} objects",
-            images.len(),
-            names.len()
+            "its objects are {}, and this group's {}",
+            snapshot.names.join(", "),
+            names.join(", ")
         ));
     }
-    Ok((snapshot.core, images))
+    let images = snapshot.images.into_iter().map(|stored| ObjectImage {
+        object: stored.object,
+        image: stored.image.into(),
+    });
+    Ok((snapshot.core, images.collect()))
 }
 
 #[cfg(test)]
@@ -414,8 +405,8 @@ mod tests {
     use super::*;
     use quorate_host::{Image, SharedPiece, images_list};
     use quorate_types::{
-        Ballot, ClusterId, Incarnation, Member, NodeSet, Persistence, Quorums, Stamp, View,
-        ViewNumber,
+        Ballot, ClusterId, Incarnation, Member, NodeSet, ObjectId, Persistence, Quorums, Stamp,
+        View, ViewNumber,
     };
     use std::path::Path;
     use std::sync::mpsc::channel;

@@ -295,7 +295,7 @@ impl<O: Ordering> Replica<O> {
 
     /// Refuses requests that no replica would execute.
     pub(crate) fn admits_request(&self, object: ObjectId, payload: &Value) -> Result<(), Refusal> {
-        if object.0 as usize >= self.config.view.objects.len() {
+        if !self.config.view.may_have(object) {
             return Err(Refusal::NoSuchObject);
         }
         if payload.len() > self.config.payload_max {

@@ -2,7 +2,7 @@
 //! is the one encoding of what it read. Shared by the tests here and the fuzz targets in `fuzz/`.
 
 use bytes::{Bytes, BytesMut};
-use quorate_types::{ObjectId, PartsCheck};
+use quorate_types::PartsCheck;
 use quorate_wire::value::{self, Raised, Value, call};
 use quorate_wire::{
     Frame, FrameError, FrameReader, Hello, Kind, Reject, Snapshot, Welcome, answers, image_head,
@@ -190,11 +190,11 @@ pub(crate) fn snapshot(input: &[u8]) {
     let whole = Bytes::copy_from_slice(input);
     if let Ok(read) = Snapshot::take(&whole) {
         let front = snapshot_front_bytes(&whole).expect("the whole was read");
-        let names = read.objects.iter().map(|object| object.name.as_str());
+        let names = read.names.iter().map(String::as_str);
         assert_eq!(snapshot_front(&read.core, names), whole[..front]);
-        let images = (0..).zip(&read.objects).flat_map(|(number, object)| {
-            let head = image_head(ObjectId(number), object.image.len() as u64);
-            [&head, &object.image[..]].concat()
+        let images = read.images.iter().flat_map(|stored| {
+            let head = image_head(stored.object, stored.image.len() as u64);
+            [&head, &stored.image[..]].concat()
         });
         let images: Vec<u8> = images.collect();
         assert!(whole.ends_with(&images));

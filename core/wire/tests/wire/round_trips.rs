@@ -83,14 +83,26 @@ fn snapshot_cores_are_read_as_they_were_written() {
 fn snapshots_are_read_as_they_were_written() {
     for seed in 0..300 {
         let mut draw = Draw::seeded(seed);
+        let names: Vec<String> = draw.list(4, |draw| draw.text(10));
+        let created = draw.list(3, |draw| draw.below(5) as u32 + 1);
+        let mut last = ObjectId::CREATED_MIN.0;
+        let created = created.iter().map(|step| {
+            last += step;
+            last
+        });
+        let numbers: Vec<u32> = (0..).take(names.len()).chain(created).collect();
+        let images = numbers.iter().map(|number| StoredImage {
+            object: ObjectId(*number),
+            image: draw.bytes(300).into(),
+        });
+        let images: Vec<StoredImage> = images.collect();
         let snapshot = Snapshot {
             core: drawn::snapshot_core(&mut draw),
-            objects: draw.list(4, |draw| NamedImage {
-                name: draw.text(10),
-                image: draw.bytes(300).into(),
-            }),
+            names,
+            images,
         };
-        let bytes = small_snapshot(&snapshot.core, &snapshot.objects);
+        let names = snapshot.names.iter().map(String::as_str);
+        let bytes = small_snapshot(&snapshot.core, names, &snapshot.images);
         let head = SnapshotHead::take(bytes.first_chunk().unwrap()).unwrap();
         let core = bytes.slice(SNAPSHOT_HEAD_BYTES..SNAPSHOT_HEAD_BYTES + head.core_bytes as usize);
         assert_eq!(take_snapshot_core(&core).as_ref(), Ok(&snapshot.core));
@@ -276,5 +288,29 @@ fn no_large_payload_holds_the_frame_that_it_shares_with_others() {
         let read = take_peer(&body).expect("it was written so");
         assert_eq!(read, message);
         assert!(body.is_unique(), "{} bytes", body.len());
+    }
+}
+
+#[test]
+fn a_snapshot_whose_images_are_not_those_of_its_objects_is_refused() {
+    let core = drawn::snapshot_core(&mut Draw::seeded(1));
+    let first = ObjectId::CREATED_MIN.0;
+    let cases: [(&[u32], bool); 8] = [
+        (&[0, 1], true),
+        (&[0, 1, first, first + 7, u32::MAX], true),
+        (&[0], false),
+        (&[1, 0], false),
+        (&[0, 1, 2], false),
+        (&[0, 1, first - 1], false),
+        (&[0, 1, first, first], false),
+        (&[0, 1, first + 7, first], false),
+    ];
+    for (numbers, is_whole) in cases {
+        let images = numbers.iter().map(|number| StoredImage {
+            object: ObjectId(*number),
+            image: "state".into(),
+        });
+        let bytes = small_snapshot(&core, ["a", "b"], &images.collect::<Vec<_>>());
+        assert_eq!(Snapshot::take(&bytes).is_ok(), is_whole, "{numbers:?}");
     }
 }

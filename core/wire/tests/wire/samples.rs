@@ -578,11 +578,11 @@ fn snapshot() -> Sample {
             ],
         }],
     };
-    let objects = vec![NamedImage {
-        name: "Account".into(),
+    let images = vec![StoredImage {
+        object: ObjectId(0),
         image: Bytes::from_static(b"state"),
     }];
     sample("snapshot", Reader::Snapshot, |buf| {
-        buf.put_slice(&small_snapshot(&core, &objects));
+        buf.put_slice(&small_snapshot(&core, ["Account"], &images));
     })
 }

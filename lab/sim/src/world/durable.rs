@@ -12,8 +12,8 @@ use quorate_storage::{
     SimDisk, SnapshotStore, StorageError, StorageLimits,
 };
 use quorate_types::zoo::{Plant, planted};
-use quorate_types::{ClusterId, Digest, GroupId, Incarnation, NodeId, Persistence, Slot};
-use quorate_wire::{NamedImage, Snapshot, small_snapshot, snapshot_front_bytes, take_record};
+use quorate_types::{ClusterId, Digest, GroupId, Incarnation, NodeId, ObjectId, Persistence, Slot};
+use quorate_wire::{Snapshot, StoredImage, small_snapshot, snapshot_front_bytes, take_record};
 
 const CLUSTER: ClusterId = ClusterId(7);
 /// The only group of a world.
@@ -294,12 +294,13 @@ impl Storage {
         digest: [u8; 32],
         agreed: Slot,
     ) -> Result<u64, StorageError> {
-        let objects = core.view.objects.iter().zip(images);
-        let objects = objects.map(|(spec, image)| NamedImage {
-            name: spec.name.clone(),
+        let names = core.view.objects.iter().map(|spec| spec.name.as_str());
+        let images = (0..).map(ObjectId).zip(images);
+        let images = images.map(|(object, image)| StoredImage {
+            object,
             image: image.clone(),
         });
-        let bytes = small_snapshot(core, &objects.collect::<Vec<_>>());
+        let bytes = small_snapshot(core, names, &images.collect::<Vec<_>>());
         let size = bytes.len() as u64;
         self.keep(core.slot, digest, bytes, agreed)?;
         Ok(size)

@@ -501,7 +501,7 @@ fn recover(
     objects: &mut Objects,
     (snapshot, digest, bytes): (Snapshot, [u8; 32], u64),
 ) -> Recovered {
-    let images = snapshot.objects.into_iter().map(|object| object.image);
+    let images = snapshot.images.into_iter().map(|stored| stored.image);
     let restored = objects.restore(&images.collect::<Vec<_>>());
     assert_eq!(restored, Some(digest), "a saved snapshot restores");
     Recovered {

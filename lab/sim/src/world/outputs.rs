@@ -244,9 +244,9 @@ impl World {
         let kept = match taken {
             Ok(snapshot) if snapshot.core.slot == slot && fetched == slot => {
                 let images: Vec<Bytes> = snapshot
-                    .objects
+                    .images
                     .into_iter()
-                    .map(|object| object.image)
+                    .map(|stored| stored.image)
                     .collect();
                 let held = Digest {
                     replicated: snapshot.core.digest(),

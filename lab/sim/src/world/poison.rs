@@ -435,7 +435,7 @@ impl World {
         let Ok(snapshot) = Snapshot::take(bytes) else {
             return;
         };
-        let images = snapshot.objects.into_iter().map(|object| object.image);
+        let images = snapshot.images.into_iter().map(|stored| stored.image);
         let digest = Digest {
             replicated: snapshot.core.digest(),
             state: super::objects::digest(&images.collect::<Vec<_>>()),

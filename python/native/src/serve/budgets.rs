@@ -22,11 +22,12 @@ impl Server<'_> {
         Ok(is_spent)
     }
 
-    /// Steps that one call of an object may take; 0 for any number.
+    /// Steps that one call of an object may take; 0 for any number. What is created has the budget of the group's first object.
     #[inline]
     pub(super) fn budget_of(&self, object: u32) -> i64 {
         let found = self.budgets.iter().find(|(number, _)| *number == object);
-        found.map_or(0, |(_, budget)| *budget)
+        let of_group = || self.budgets.first();
+        found.or_else(of_group).map_or(0, |(_, budget)| *budget)
     }
 
     /// Appends the error of a call that took more steps than it may.

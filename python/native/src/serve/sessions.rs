@@ -37,6 +37,7 @@ impl<'py> Server<'py> {
                 if is_spent {
                     return Ok(None);
                 }
+                self.follow_directory(object, &mut answers)?;
                 self.try_waiting(object, place, &mut answers)?;
                 Ok(Some(answers))
             }

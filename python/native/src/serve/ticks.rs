@@ -73,6 +73,7 @@ impl Server<'_> {
             self.spent(start, object, method)?;
             return Ok(None);
         }
+        self.follow_directory(object, &mut answers)?;
         self.try_waiting(object, place, &mut answers)?;
         Ok(Some(answers))
     }

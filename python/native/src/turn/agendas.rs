@@ -1,0 +1,159 @@
+//! The agendas of all objects, and what they say together: a group may have ten thousand objects, and a step changes few.
+
+use quorate_types::{Agenda, SessionId, Wall};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What is to come for each object. Objects without an entry have nothing to come.
+pub(crate) struct Agendas {
+    all: BTreeMap<u32, Agenda>,
+    /// Those that may have changed since the sums were made.
+    changed: BTreeSet<u32>,
+    /// Of each object, as it was when it was last looked at: when it has something to do first, and how many calls wait there.
+    seen: BTreeMap<u32, (Option<Wall>, usize)>,
+    /// Invariant: the times in `seen`.
+    dues: BTreeSet<(Wall, u32)>,
+    /// Invariant: the sum of the counts in `seen`.
+    parked: usize,
+}
+
+impl Agendas {
+    pub(crate) const fn new() -> Agendas {
+        Agendas {
+            all: BTreeMap::new(),
+            changed: BTreeSet::new(),
+            seen: BTreeMap::new(),
+            dues: BTreeSet::new(),
+            parked: 0,
+        }
+    }
+
+    pub(crate) fn get(&self, object: u32) -> Option<&Agenda> {
+        self.all.get(&object)
+    }
+
+    pub(crate) fn get_mut(&mut self, object: u32) -> Option<&mut Agenda> {
+        let agenda = self.all.get_mut(&object)?;
+        self.changed.insert(object);
+        Some(agenda)
+    }
+
+    /// That of an object, which is empty at first.
+    pub(crate) fn of(&mut self, object: u32) -> &mut Agenda {
+        self.changed.insert(object);
+        self.all.entry(object).or_default()
+    }
+
+    pub(crate) fn put(&mut self, object: u32, agenda: Agenda) {
+        self.changed.insert(object);
+        self.all.insert(object, agenda);
+    }
+
+    pub(crate) fn remove(&mut self, object: u32) -> Agenda {
+        self.changed.insert(object);
+        self.all.remove(&object).unwrap_or_default()
+    }
+
+    /// Takes these in place of all.
+    pub(crate) fn restore(&mut self, all: BTreeMap<u32, Agenda>) {
+        *self = Agendas::new();
+        self.changed = all.keys().copied().collect();
+        self.all = all;
+    }
+
+    /// A session is over. Returns the objects that know it, ascending.
+    pub(crate) fn end(&mut self, session: SessionId) -> Vec<u32> {
+        let mut known = Vec::new();
+        for (object, agenda) in &mut self.all {
+            let before = agenda.parked.len();
+            if agenda.parked.end(session) {
+                known.push(*object);
+            }
+            if agenda.parked.len() != before {
+                self.changed.insert(*object);
+            }
+        }
+        known
+    }
+
+    /// The objects that have something to do at an agreed time, ascending.
+    pub(crate) fn due(&mut self, now: Wall) -> Vec<u32> {
+        self.look();
+        let due = self.dues.iter().take_while(|(at, _)| *at <= now);
+        let mut due: Vec<u32> = due.map(|(_, object)| *object).collect();
+        due.sort_unstable();
+        due
+    }
+
+    /// When the first has something to do.
+    pub(crate) fn next_due(&mut self) -> Option<Wall> {
+        self.look();
+        self.dues.first().map(|(at, _)| *at)
+    }
+
+    /// Calls that wait at all of them.
+    pub(crate) fn parked(&mut self) -> usize {
+        self.look();
+        self.parked
+    }
+
+    fn look(&mut self) {
+        while let Some(object) = self.changed.pop_first() {
+            let found = self.all.get(&object);
+            let now = found.map(|agenda| (agenda.next_due(), agenda.parked.len()));
+            let before = match now {
+                Some(now) => self.seen.insert(object, now),
+                None => self.seen.remove(&object),
+            };
+            let (due_before, parked_before) = before.unwrap_or_default();
+            let (due, parked) = now.unwrap_or_default();
+            if let Some(at) = due_before {
+                self.dues.remove(&(at, object));
+            }
+            self.dues.extend(due.map(|at| (at, object)));
+            self.parked = self.parked + parked - parked_before;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quorate_types::{CallPlace, CommandId, Deadline, Outcome, ParkedCall, Slot, Value};
+
+    fn park(agendas: &mut Agendas, object: u32, session: u64, at: u64) {
+        let session = SessionId(session);
+        let id = CommandId {
+            session,
+            sequence: 1,
+        };
+        let otherwise = Outcome::Returned(Value::new());
+        let call = ParkedCall {
+            place: CallPlace {
+                slot: Slot(1),
+                index: 0,
+            },
+            deadline: Some(Deadline {
+                at: Wall(at),
+                otherwise,
+            }),
+            again: None,
+        };
+        agendas.of(object).parked.park(id, call);
+    }
+
+    #[test]
+    fn the_sums_follow_every_change() {
+        let mut agendas = Agendas::new();
+        park(&mut agendas, 7, 1, 30);
+        park(&mut agendas, 3, 2, 20);
+        park(&mut agendas, 5, 3, 20);
+        assert_eq!((agendas.parked(), agendas.next_due()), (3, Some(Wall(20))));
+        assert_eq!(agendas.due(Wall(25)), [3, 5]);
+        agendas.end(SessionId(2));
+        assert_eq!((agendas.parked(), agendas.due(Wall(25))), (2, vec![5]));
+        agendas.remove(5);
+        assert_eq!((agendas.parked(), agendas.next_due()), (1, Some(Wall(30))));
+        agendas.restore(BTreeMap::new());
+        assert_eq!((agendas.parked(), agendas.next_due()), (0, None));
+    }
+}

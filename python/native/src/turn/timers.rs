@@ -1,0 +1,73 @@
+//! Calls to come: timers that an object sets, and messages to other objects.
+
+use super::{Turns, is_small, turns};
+use crate::hooks;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use quorate_types::{Duration, Timer, Wall};
+
+/// Timers that one object may have set.
+const TIMERS_MAX: usize = 10_000;
+
+/// Sets a timer of the running object: the encoded call runs after so many nanoseconds, and if `every_ns` is not zero then again
+/// after each such span. Returns its number; `None` where nothing runs.
+#[pyfunction]
+pub(crate) fn set_timer(
+    call: &Bound<'_, PyBytes>,
+    after_ns: u64,
+    every_ns: u64,
+) -> PyResult<Option<u64>> {
+    let py = call.py();
+    is_small(py, call.as_bytes(), "what a timer passes to its method")?;
+    let mut turns = turns();
+    let Turns { agendas, run, .. } = &mut *turns;
+    let Some(run) = run else { return Ok(None) };
+    let timers = &mut agendas.of(run.object).timers;
+    if timers.len() >= TIMERS_MAX {
+        let text = format!("{TIMERS_MAX} timers of this object are set already: cancel some");
+        return Err(hooks::error(py, "Overloaded", text));
+    }
+    Ok(Some(timers.set(Timer {
+        at: Wall(run.now.0.saturating_add(after_ns)),
+        every: Duration(every_ns),
+        payload: call.as_bytes().to_vec().into(),
+    })))
+}
+
+/// Has another object do the encoded call, as soon as agreed time goes on. Says whether a method runs that can send.
+#[pyfunction]
+pub(crate) fn send_message(number: u32, call: &Bound<'_, PyBytes>) -> PyResult<bool> {
+    let py = call.py();
+    is_small(py, call.as_bytes(), "a message")?;
+    let mut turns = turns();
+    let Turns { agendas, run, .. } = &mut *turns;
+    let Some(run) = run else { return Ok(false) };
+    let timers = &mut agendas.of(number).timers;
+    if timers.len() >= TIMERS_MAX {
+        let text = format!("{TIMERS_MAX} messages and timers of that object are still to come");
+        return Err(hooks::error(py, "Overloaded", text));
+    }
+    timers.set(Timer {
+        at: run.now,
+        every: Duration::ZERO,
+        payload: call.as_bytes().to_vec().into(),
+    });
+    Ok(true)
+}
+
+/// Takes a timer of the running object back; says whether it was set. `None` where nothing runs.
+#[pyfunction]
+pub(crate) fn cancel_timer(number: u64) -> Option<bool> {
+    let mut turns = turns();
+    let Turns { agendas, run, .. } = &mut *turns;
+    let agenda = agendas.get_mut(run.as_ref()?.object);
+    Some(agenda.is_some_and(|agenda| agenda.timers.cancel(number)))
+}
+
+/// Whether a timer of the running object is still to come; `None` where nothing runs.
+#[pyfunction]
+pub(crate) fn is_timer_set(number: u64) -> Option<bool> {
+    let turns = turns();
+    let agenda = turns.agendas.get(turns.run.as_ref()?.object);
+    Some(agenda.is_some_and(|agenda| agenda.timers.is_set(number)))
+}

@@ -1,0 +1,127 @@
+"""Objects that the directory has the host process make and drop."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from quorate import _directory, _environment, _making, _names, _native, _reads, _steps
+from quorate._errors import NotReplicable
+
+if TYPE_CHECKING:
+    from quorate._host import Host
+
+CODE_CHARACTERS = 16
+"""Of the hash of a class's module: enough to tell two versions apart."""
+
+_PLACE = "the directory in which the group was started"
+"""The same text on all nodes."""
+
+
+class Created:
+    """What the host process does for the directory. Implements `_directory.Maker`."""
+
+    def __init__(self, host: Host, greeting: Mapping[str, Any]) -> None:
+        self._host = host
+        self._greeting = greeting
+        self._reads: dict[int, frozenset[str]] = {}
+        self._made: dict[int, Any] = {}
+        self._dropped: list[int] = []
+        _directory.Directory.maker = self
+
+    def first_objects(self) -> dict[str, tuple[int, str]]:
+        """Numbers and classes of the objects that the group began with, by name."""
+        return {name: (number, path) for number, name, path, _, _ in self._greeting["objects"]}
+
+    def home_of(self, path: str) -> str:
+        """MODULE:CLASS of where a class was defined."""
+        try:
+            cls = self._class_at(path)
+        except _making.Unfit as unfit:
+            raise NotReplicable(f"{path}: {unfit.args[1]}; nothing was created") from None
+        return f"{cls.__module__}:{cls.__qualname__}"
+
+    def make(self, number: int, path: str, arguments: bytes, reads: list[str]) -> str:
+        """Make an object, and say what its code is."""
+        try:
+            cls, made = self._fit(path, arguments, reads)
+        except _making.Unfit as unfit:
+            raise NotReplicable(f"{path}: {unfit.args[1]}; nothing was created") from None
+        self._made[number] = made
+        self._reads[number] = frozenset(reads)
+        return _code_of(cls)
+
+    def _fit(self, path: str, arguments: bytes, reads: list[str]) -> tuple[type, Any]:
+        """A class, and an instance of which snapshots keep the state."""
+        cls = self._class_at(path)
+        unknown = [name for name in reads if name not in _reads.public_methods(cls)]
+        if unknown:
+            raise _making.Unfit("reads", f"{cls.__name__} has no public method {unknown[0]!r}")
+        args, kwargs = _native.loads(arguments)
+        made = _making.construct(cls, args, kwargs)
+        unfit = _making.unkept_state(made, cls) if self._greeting["snapshots"] else None
+        _environment.refuse_effects(True)
+        # Also where a node began again and would serve such a class: all replicas must do the same.
+        if unfit is not None:
+            raise _making.Unfit("state", unfit)
+        return cls, made
+
+    def drop(self, number: int) -> None:
+        """Let go of an object."""
+        self._reads.pop(number, None)
+        self._dropped.append(number)
+
+    def told(self, number: int) -> dict[str, Any]:
+        """Methods of an object, and the calls that wait at it: session, sequence, slot."""
+        target = _native.object_of(number)
+        waiting = [list(call) for call in _native.waiting_at(number)]
+        return {"methods": self._host.methods(number, target), "waiting": waiting}
+
+    def is_read(self, number: int, method: str) -> bool:
+        """Whether the method was declared to change nothing when the object was created."""
+        return method in self._reads.get(number, ())
+
+    def take_changes(self) -> tuple[dict[int, Any], list[int]]:
+        """What was made and dropped since the last time."""
+        made, dropped = self._made, self._dropped
+        self._made, self._dropped = {}, []
+        return made, dropped
+
+    def classes_of(self, directory: _directory.Directory) -> dict[int, type]:
+        """The classes of all objects of a directory, imported where they are not yet."""
+        entries = directory._by_number()
+        classes = {}
+        for number, entry in entries.items():
+            try:
+                classes[number] = self._class_at(entry["class"])
+            except _making.Unfit as unfit:
+                raise ValueError(f"object {number} is a {entry['class']}: {unfit.args[1]}") from unfit
+            finally:
+                _environment.refuse_effects(True)
+            code = _code_of(classes[number])
+            if code != entry["code"]:
+                self._host.warn(f"the code of {entry['class']} differs from when object {number} was created")
+        self._reads = {number: frozenset(entry["reads"]) for number, entry in entries.items()}
+        self._made, self._dropped = {}, []
+        return classes
+
+    def _class_at(self, path: str) -> type:
+        """Find a class. What a module does when it is imported does not depend on when that is."""
+        if any(budget for _, _, _, _, budget in self._greeting["objects"]):
+            _steps.count(path)
+        _environment.refuse_effects(False)
+        cls: type = _native.apart(lambda: _making.find_class(path, [_PLACE]))
+        _environment.refuse_effects(True)
+        _names.register(cls)
+        return cls
+
+
+def _code_of(cls: type) -> str:
+    """The hash of the file of a class's module: replicas in which it differs are found by their answers."""
+    file = getattr(sys.modules.get(cls.__module__), "__file__", None)
+    if not isinstance(file, str):
+        return ""
+    return hashlib.sha256(Path(file).read_bytes()).hexdigest()[:CODE_CHARACTERS]

@@ -1,0 +1,182 @@
+"""The objects of a group that are created while it runs: their names, classes and arguments.
+
+The directory is an object of the group itself, with a number that no other one has. So to create an object is
+a call like any other: ordered, executed once, repeated until it is answered, and part of every snapshot.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Protocol
+
+from quorate import _names, _spans
+from quorate._errors import NameTaken, NotFound, Overloaded, Refused
+from quorate._options import readonly
+from quorate._timers import after
+
+NUMBER = 2**32 - 1
+"""The directory's own number."""
+
+CREATED_MIN = 1 << 16
+"""The lowest number of an object that was created; each is used once."""
+
+OBJECTS_MAX = 10_000
+"""Objects that are created in one group, beside its first."""
+
+NAME_BYTES_MAX = 255
+
+ARGUMENTS_BYTES_MAX = 64 << 10
+"""Arguments of a constructor, encoded: they are in every snapshot."""
+
+_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*(/[A-Za-z0-9_-][A-Za-z0-9_.-]*)*")
+
+
+class Maker(Protocol):
+    """What makes the objects: the host process."""
+
+    def first_objects(self) -> dict[str, tuple[int, str]]:
+        """Numbers and classes of the objects that the group began with, by name."""
+
+    def home_of(self, path: str) -> str:
+        """MODULE:CLASS of where a class was defined, which others may import from elsewhere."""
+
+    def make(self, number: int, path: str, arguments: bytes, reads: list[str]) -> str:
+        """Make an object, and say what its code is. Raises what is wrong, and has done nothing then."""
+
+    def drop(self, number: int) -> None:
+        """Let go of an object."""
+
+    def told(self, number: int) -> dict[str, Any]:
+        """What an object says of itself: methods, and calls that wait."""
+
+
+class Directory:
+    """Creates and drops objects, and finds them by name. Clients call it through `quorate.Group`."""
+
+    maker: Maker | None = None
+    """Of this process; not a part of the state."""
+
+    def __init__(self) -> None:
+        self._entries: dict[str, dict[str, Any]] = {}
+        self._last = CREATED_MIN - 1
+
+    def create(
+        self,
+        name: str,
+        path: str,
+        arguments: bytes,
+        *,
+        reads: list[str] | None = None,
+        ttl: float | None = None,
+        is_new: bool = True,
+    ) -> list[Any]:
+        """Create an object of the class at MODULE:CLASS; its number, class and code.
+
+        Unless it must be new, one of that name, class and arguments is returned. `reads` are methods that are
+        declared to change nothing. After `ttl` seconds of agreed time it is dropped.
+        """
+        _check_name(name)
+        maker = self._maker()
+        if len(arguments) > ARGUMENTS_BYTES_MAX:
+            text = f"the arguments take {len(arguments)} bytes, and may take {ARGUMENTS_BYTES_MAX}"
+            raise Refused(f"{text}: call a method of the object with the rest")
+        found = self._entries.get(name)
+        if found is not None and not is_new and self._is_same(found, path, arguments):
+            return _place(found)
+        if found is not None or name in maker.first_objects():
+            raise NameTaken(f"the group has an object {name!r} already: {self._kind_of(name)}")
+        if len(self._entries) >= OBJECTS_MAX:
+            raise Overloaded(f"{OBJECTS_MAX} objects were created in this group: drop some first")
+        if ttl is not None:
+            _spans.nanoseconds("ttl", ttl)
+        number = self._last + 1
+        code = maker.make(number, path, arguments, reads or [])
+        self._last = number
+        entry = {"number": number, "class": path, "arguments": arguments, "reads": reads or [], "code": code}
+        self._entries[name] = entry
+        if ttl is not None:
+            after(ttl, self._expire, name, number)
+        return _place(entry)
+
+    def drop(self, name: str) -> None:
+        """Drop an object with its state; calls that wait at it raise `ObjectDropped`."""
+        maker = self._maker()
+        if name in maker.first_objects():
+            raise Refused(f"{name!r} is an object that the group began with: it cannot be dropped")
+        entry = self._entries.pop(self._known(name))
+        maker.drop(entry["number"])
+
+    @readonly
+    def find(self, name: str) -> list[Any]:
+        """Return number, class and code of an object."""
+        first = self._maker().first_objects()
+        if name in first:
+            return [*first[name], ""]
+        return _place(self._entries[self._known(name)])
+
+    @readonly
+    def names(self) -> list[list[str]]:
+        """Return names and classes of all objects, those first that the group began with."""
+        first = [[name, path] for name, (_, path) in self._maker().first_objects().items()]
+        return first + [[name, self._entries[name]["class"]] for name in sorted(self._entries)]
+
+    @readonly
+    def describe(self, name: str) -> dict[str, Any]:
+        """Return what is known of an object: its class, its methods, and the calls that wait at it."""
+        number, path, code = self.find(name)
+        told = self._maker().told(number)
+        return {"name": name, "number": number, "class": path, "code": code, **told}
+
+    def _by_number(self) -> dict[int, dict[str, Any]]:
+        """All that were created, by number."""
+        return {entry["number"]: entry for entry in self._entries.values()}
+
+    def _expire(self, name: str, number: int) -> None:
+        """Drop an object whose time is over, unless it was dropped before."""
+        entry = self._entries.get(name)
+        if entry is not None and entry["number"] == number:
+            self.drop(name)
+
+    def _is_same(self, entry: dict[str, Any], path: str, arguments: bytes) -> bool:
+        home_of = self._maker().home_of
+        return entry["arguments"] == arguments and home_of(entry["class"]) == home_of(path)
+
+    def _known(self, name: str) -> str:
+        if name not in self._entries:
+            raise NotFound(f"this group has no object {name!r}: `quorate object list` names them")
+        return name
+
+    def _kind_of(self, name: str) -> str:
+        return str(self.find(name)[1])
+
+    def _maker(self) -> Maker:
+        if self.maker is None:
+            raise Refused("no host process made this directory")
+        return self.maker
+
+    @property
+    def is_pristine(self) -> bool:
+        """Whether nothing was ever created."""
+        return self._last < CREATED_MIN
+
+
+def _place(entry: dict[str, Any]) -> list[Any]:
+    return [entry["number"], entry["class"], entry["code"]]
+
+
+def _check_name(name: Any) -> None:
+    if (
+        isinstance(name, str)
+        and len(name.encode(errors="replace")) <= NAME_BYTES_MAX
+        and _NAME.fullmatch(name)
+    ):
+        return
+    shown = repr(name) if len(repr(name)) < 80 else f"{repr(name)[:77]}..."
+    raise Refused(
+        f"{shown} is not a name: use letters, digits, `_`, `-` and `.` between slashes, as in jobs/queue-1, "
+        f"at most {NAME_BYTES_MAX} bytes"
+    )
+
+
+# Its package is not one whose classes are kept.
+_names.keep(Directory)

@@ -1,0 +1,260 @@
+"""All objects of a group: created and dropped while it runs, and found by name, over one session."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Any, ParamSpec, Self, TypeVar, cast, overload
+
+from quorate import _names, _native
+from quorate._connect import CONNECT_SECONDS, SESSION_SECONDS, AsyncProxy, check_class, session_options
+from quorate._directory import NUMBER, Directory
+from quorate._futures import loop_end
+from quorate._local import class_path
+from quorate._options import Options, Tls
+from quorate._proxy import Flow, Origin, Proxy
+
+T = TypeVar("T")
+P = ParamSpec("P")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Creation:
+    """How objects are created; see `Group.creating`."""
+
+    ttl: float | None = None
+    reads: tuple[str, ...] = ()
+
+    def by(self, create: Any, cls: Any, name: str, given: tuple[Any, Any], *, is_new: bool) -> Any:
+        """Call `Directory.create` for a class or its MODULE:CLASS, and the arguments given to it."""
+        path = cls if isinstance(cls, str) else class_path(_names.class_of(cls))
+        args, kwargs = given
+        arguments = _native.dumps([list(args), dict(kwargs)])
+        return create(name, path, arguments, reads=list(self.reads), ttl=self.ttl, is_new=is_new)
+
+
+class Group:
+    """The objects of a group. Made by `quorate.group`; its proxies share one session, which `close` ends.
+
+    >>> Group.get_or_create.__doc__.splitlines()[0]
+    'Return an object, created with these arguments if the group has none of that name.'
+    """
+
+    def __init__(self, client: _native.Client, origin: Origin, creation: Creation | None = None) -> None:
+        self._client = client
+        self._origin = origin
+        self._creation = creation or Creation()
+        self._directory = cast(Directory, Proxy(Flow(client.beside(NUMBER), Directory, Options())))
+
+    def creating(self, *, ttl: float | None = None, reads: Sequence[str] = ()) -> Group:
+        """Return this group, with other options for what is created through it.
+
+        After `ttl` seconds of agreed time the object is dropped. `reads` are methods that change nothing,
+        which the class does not say.
+        """
+        return Group(self._client, self._origin, Creation(ttl, tuple(reads)))
+
+    def create(self, cls: Callable[P, T], name: str, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Create an object on all replicas, and return its proxy.
+
+        The class must be importable on every node, from where the group was started. Names are paths, as
+        `jobs/queue-1`. One command creates it: either all replicas have it, or nothing has changed.
+
+        Raises NameTaken when there is one, NotReplicable when the class cannot be found, its constructor
+        raises, or its state cannot be kept, and Overloaded when the group has 10,000.
+        """
+        return cast(T, self._create(cls, name, (args, kwargs), is_new=True))
+
+    def get_or_create(self, cls: Callable[P, T], name: str, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Return an object, created with these arguments if the group has none of that name.
+
+        Raises NameTaken when that one was created otherwise.
+        """
+        return cast(T, self._create(cls, name, (args, kwargs), is_new=False))
+
+    @overload
+    def get(self, name: str, cls: type[T]) -> T: ...
+    @overload
+    def get(self, name: str) -> Any: ...
+    def get(self, name: str, cls: type[Any] | None = None) -> Any:
+        """Return the proxy of an object. Raises NotFound when the group has none of that name."""
+        return self._proxy(self._directory.find(name)[0], name, cls)
+
+    def drop(self, name: str) -> None:
+        """Drop an object with its state. Calls that wait at it raise ObjectDropped, later ones NotFound."""
+        self._directory.drop(name)
+
+    def objects(self) -> dict[str, str]:
+        """Return the classes of all objects, as MODULE:CLASS, by name."""
+        return {name: path for name, path in self._directory.names()}
+
+    def describe(self, name: str) -> dict[str, Any]:
+        """Return what is known of an object: class, methods, and the calls that wait at it."""
+        return self._directory.describe(name)
+
+    def close(self) -> None:
+        """End the session."""
+        self._client.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _create(self, cls: Any, name: str, given: tuple[Any, Any], *, is_new: bool) -> Any:
+        found = self._creation.by(self._directory.create, cls, name, given, is_new=is_new)
+        return self._proxy(found[0], name, None if isinstance(cls, str) else cls)
+
+    def _proxy(self, number: int, name: str, cls: Any) -> Any:
+        origin = dataclasses.replace(self._origin, endpoint=f"{self._origin.endpoint}/{name}")
+        flow = Flow(self._client.beside(number), check_class(cls), Options(), origin)
+        flow.ask()
+        return Proxy(flow)
+
+
+def group(
+    endpoint: str,
+    /,
+    *,
+    timeout: float = CONNECT_SECONDS,
+    tls: Tls | None = None,
+    session_timeout: float = SESSION_SECONDS,
+) -> Group:
+    """Connect to a group, to create, find and drop its objects. The options are those of `connect`.
+
+    ::
+
+        with quorate.group("quorate://127.0.0.1:7400") as group:
+            jobs = group.get_or_create(Queue, "jobs/queue-1")
+            jobs.put("wash")
+
+    >>> group("127.0.0.1:7400")
+    Traceback (most recent call last):
+    ...
+    ValueError: '127.0.0.1:7400' is not an endpoint: write quorate://host:port/Object
+    """
+    session = session_options(session_timeout)
+    check_class(None, timeout)
+    client = _native.Client(endpoint, timeout, None, session=session, tls=tls.paths if tls else None)
+    return Group(client, Origin(_of_group(endpoint), timeout, tls, session_timeout))
+
+
+class AsyncGroup:
+    """The asyncio twin of `Group`; made by `quorate.agroup`, opened and closed by `async with`.
+
+    >>> hasattr(AsyncGroup, "get_or_create")
+    True
+    """
+
+    def __init__(
+        self, endpoint: str, timeout: float, tls: Tls | None, session: _native.SessionOptions
+    ) -> None:
+        self._arguments = (endpoint, timeout, tls, session)
+        self._creation = Creation()
+        self._client: _native.Client | None = None
+        self._directory: Any = None
+
+    def creating(self, *, ttl: float | None = None, reads: Sequence[str] = ()) -> AsyncGroup:
+        """Return this group, with other options for what is created through it; see `Group.creating`."""
+        other = AsyncGroup(*self._arguments)
+        other._creation = Creation(ttl, tuple(reads))
+        other._client, other._directory = self._client, self._directory
+        return other
+
+    async def create(self, cls: Any, name: str, /, *args: Any, **kwargs: Any) -> Any:
+        """Create an object on all replicas, and return its proxy; see `Group.create`."""
+        return await self._create(cls, name, (args, kwargs), is_new=True)
+
+    async def get_or_create(self, cls: Any, name: str, /, *args: Any, **kwargs: Any) -> Any:
+        """Return an object, created with these arguments if the group has none of that name."""
+        return await self._create(cls, name, (args, kwargs), is_new=False)
+
+    async def get(self, name: str, cls: type | None = None) -> Any:
+        """Return the proxy of an object. Raises NotFound when the group has none of that name."""
+        found = await self._directory.find(name)
+        return self._proxy(found[0], cls)
+
+    async def drop(self, name: str) -> None:
+        """Drop an object with its state; see `Group.drop`."""
+        await self._directory.drop(name)
+
+    async def objects(self) -> dict[str, str]:
+        """Return the classes of all objects, as MODULE:CLASS, by name."""
+        return {name: path for name, path in await self._directory.names()}
+
+    async def describe(self, name: str) -> dict[str, Any]:
+        """Return what is known of an object; see `Group.describe`."""
+        described: dict[str, Any] = await self._directory.describe(name)
+        return described
+
+    async def __aenter__(self) -> Self:
+        endpoint, timeout, tls, session = self._arguments
+        loop = asyncio.get_running_loop()
+        opened = loop.create_future()
+        paths = tls.paths if tls else None
+        end = loop_end(loop)
+        client = _native.Client.open(end, opened, endpoint, timeout, None, session=session, tls=paths)
+        try:
+            await opened
+            self._directory = AsyncProxy(Flow(client.beside(NUMBER), Directory, Options()))
+        except BaseException:
+            client.close()
+            raise
+        self._client = client
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._client is not None:
+            self._client.close()
+
+    async def _create(self, cls: Any, name: str, given: tuple[Any, Any], *, is_new: bool) -> Any:
+        found = await self._creation.by(self._directory.create, cls, name, given, is_new=is_new)
+        return self._proxy(found[0], None if isinstance(cls, str) else cls)
+
+    def _proxy(self, number: int, cls: Any) -> Any:
+        assert self._client is not None, "`async with` opens it"
+        flow = Flow(self._client.beside(number), check_class(cls), Options())
+        flow.ask()
+        return AsyncProxy(flow)
+
+
+def agroup(
+    endpoint: str,
+    /,
+    *,
+    timeout: float = CONNECT_SECONDS,
+    tls: Tls | None = None,
+    session_timeout: float = SESSION_SECONDS,
+) -> AsyncGroup:
+    """Return the asyncio twin of `group`.
+
+    ::
+
+        async with quorate.agroup("quorate://127.0.0.1:7400") as group:
+            jobs = await group.get_or_create(Queue, "jobs/queue-1")
+            await jobs.put("wash")
+
+    >>> agroup("quorate://127.0.0.1:7400")  # doctest: +ELLIPSIS
+    <quorate.AsyncGroup object at ...>
+    """
+    check_class(None, timeout)
+    return AsyncGroup(endpoint, timeout, tls, session_options(session_timeout))
+
+
+def _of_group(endpoint: str) -> str:
+    """An endpoint without the name of an object."""
+    scheme, mark, rest = endpoint.partition("://")
+    return f"{scheme}{mark}{rest.partition('/')[0]}"

@@ -1,0 +1,219 @@
+//! `quorate object create`, `list`, `describe` and `drop`: the objects of a group that runs, by its directory.
+
+use crate::call;
+use crate::error::{CliError, code};
+use crate::group::{GroupAccess, GroupArgs};
+use crate::json;
+use crate::print;
+use crate::seconds;
+use crate::table::table;
+use clap::Args;
+use quorate_client::Operation;
+use quorate_types::{ObjectId, ReadLevel};
+use quorate_wire::value::{self, Value};
+
+/// Create an object in a group that runs.
+///
+/// The class must be importable on every node, from where the group was started. One command creates the object: either all replicas
+/// have it, or nothing has changed. It prints the object's name.
+#[derive(Args, Clone, Debug)]
+#[command(
+    after_help = "Example: quorate object create jobs/queue-1 quorate.objects:Queue --kwargs '{\"maxsize\": 100}'"
+)]
+pub(crate) struct CreateArgs {
+    /// The object's name, a path as in jobs/queue-1.
+    name: String,
+    /// Its class, as MODULE:CLASS.
+    #[arg(value_name = "MODULE:CLASS")]
+    class: String,
+    /// Arguments of the class, a JSON list.
+    #[arg(long, default_value = "[]", value_name = "JSON")]
+    args: String,
+    /// Named arguments of the class, a JSON object.
+    #[arg(long, default_value = "{}", value_name = "JSON")]
+    kwargs: String,
+    /// Methods that change nothing, which the class does not say, with commas between them.
+    #[arg(long, value_name = "METHODS", value_delimiter = ',')]
+    readonly: Vec<String>,
+    /// Drop the object after so many seconds.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds::span)]
+    ttl: Option<f64>,
+    /// If there is one of that name, created from the same class and arguments, leave it as it is.
+    #[arg(long)]
+    if_missing: bool,
+    #[command(flatten)]
+    directory: DirectoryArgs,
+}
+
+/// List the objects of a group, with their classes.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct ListArgs {
+    #[command(flatten)]
+    directory: DirectoryArgs,
+}
+
+/// Show what is known of an object: its class, its methods, and the calls that wait at it.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct DescribeArgs {
+    /// The object's name.
+    name: String,
+    #[command(flatten)]
+    directory: DirectoryArgs,
+}
+
+/// Drop an object with its state. Nothing brings it back.
+///
+/// Calls that wait at the object raise ObjectDropped, later ones NotFound. The object that the group was started with cannot be
+/// dropped.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct DropArgs {
+    /// The object's name.
+    name: String,
+    #[command(flatten)]
+    directory: DirectoryArgs,
+}
+
+#[derive(Args, Clone, Debug)]
+struct DirectoryArgs {
+    /// Seconds to wait for the answer.
+    #[arg(long, default_value_t = 10.0, value_parser = seconds::span)]
+    timeout: f64,
+    #[command(flatten)]
+    group: GroupArgs,
+}
+
+/// Runs `object create`.
+pub(crate) fn create(args: &CreateArgs, as_json: bool) -> Result<(), CliError> {
+    let given = json::list(&args.args).map_err(CliError::usage)?;
+    let named = json::named(&args.kwargs).map_err(CliError::usage)?;
+    let named = named
+        .into_iter()
+        .map(|(name, value)| (Value::Text(name), value));
+    let arguments = Value::List(vec![Value::List(given), Value::Map(named.collect())]);
+    let arguments =
+        value::encode(&arguments).map_err(|error| CliError::usage(error.to_string()))?;
+    let words = args.readonly.iter().cloned().map(Value::Text);
+    let mut options = vec![
+        ("reads".to_owned(), Value::List(words.collect())),
+        ("is_new".to_owned(), Value::Bool(!args.if_missing)),
+    ];
+    options.extend(args.ttl.map(|ttl| ("ttl".to_owned(), Value::Float(ttl))));
+    let question = [
+        Value::Text(args.name.clone()),
+        Value::Text(args.class.clone()),
+        Value::Bytes(arguments.to_vec()),
+    ];
+    let created = args.directory.call("create", &question, &options)?;
+    if as_json {
+        return print::line(serde_json::json!({"name": args.name, "number": number_of(&created)}));
+    }
+    print::line(&args.name)
+}
+
+/// Runs `object list`.
+pub(crate) fn list(args: &ListArgs, as_json: bool) -> Result<(), CliError> {
+    let names = parsed(&args.directory.read("names", &[])?)?;
+    let rows = names.as_array().into_iter().flatten();
+    let rows = rows.map(|row| [text_of(&row[0]), text_of(&row[1])]);
+    if as_json {
+        let objects = rows.map(|[name, class]| serde_json::json!({"name": name, "class": class}));
+        return print::line(serde_json::Value::Array(objects.collect()));
+    }
+    let rows: Vec<Vec<String>> = rows.map(|row| row.to_vec()).collect();
+    print::line(table(&["NAME", "CLASS"], &rows).trim_end())
+}
+
+/// Runs `object describe`.
+pub(crate) fn describe(args: &DescribeArgs, as_json: bool) -> Result<(), CliError> {
+    let name = [Value::Text(args.name.clone())];
+    let described = parsed(&args.directory.read("describe", &name)?)?;
+    if as_json {
+        return print::line(described);
+    }
+    let head = ["name", "class", "number", "code"];
+    let head = head.map(|field| vec![field.to_owned(), text_of(&described[field])]);
+    let mut shown = table(&["OBJECT", ""], &head);
+    let rows = |field: &str| -> Vec<Vec<String>> {
+        let rows = described[field].as_array().into_iter().flatten();
+        let cells = rows.map(|row| row.as_array().into_iter().flatten().map(text_of).collect());
+        cells.collect()
+    };
+    shown.push('\n');
+    shown.push_str(&table(&["METHOD", "KIND", ""], &rows("methods")));
+    shown.push('\n');
+    shown.push_str(&table(
+        &["SESSION WAITS", "CALL", "SINCE SLOT"],
+        &rows("waiting"),
+    ));
+    print::line(shown.trim_end())
+}
+
+/// Runs `object drop`.
+pub(crate) fn drop(args: &DropArgs, as_json: bool) -> Result<(), CliError> {
+    let name = [Value::Text(args.name.clone())];
+    args.directory.call("drop", &name, &[])?;
+    if as_json {
+        return print::line(serde_json::json!({"dropped": args.name}));
+    }
+    print::line(&args.name)
+}
+
+impl DirectoryArgs {
+    fn call(
+        &self,
+        method: &str,
+        words: &[Value],
+        named: &[(String, Value)],
+    ) -> Result<Value, CliError> {
+        let payload = payload(method, words, named)?;
+        let object = ObjectId::DIRECTORY;
+        self.ask(Operation::Call { object, payload }, method)
+    }
+
+    fn read(&self, method: &str, words: &[Value]) -> Result<Value, CliError> {
+        let operation = Operation::Read {
+            object: ObjectId::DIRECTORY,
+            payload: payload(method, words, &[])?,
+            level: ReadLevel::Confirmed,
+        };
+        self.ask(operation, method)
+    }
+
+    fn ask(&self, operation: Operation, method: &str) -> Result<Value, CliError> {
+        let access: GroupAccess = self.group.read()?;
+        let client = access.connect(seconds::duration(self.timeout))?;
+        let answer = client.perform(operation).map_err(CliError::call)?;
+        call::result_of_answer(answer, method)
+    }
+}
+
+fn payload(
+    method: &str,
+    words: &[Value],
+    named: &[(String, Value)],
+) -> Result<quorate_types::Value, CliError> {
+    value::call::encode(method, words, named).map_err(|error| CliError::usage(error.to_string()))
+}
+
+/// What the directory said, as JSON.
+fn parsed(said: &Value) -> Result<serde_json::Value, CliError> {
+    serde_json::from_str(&said.to_string()).map_err(|error| {
+        CliError::with_code(code::FAILED, format!("the answer cannot be read: {error}"))
+    })
+}
+
+fn number_of(created: &Value) -> Option<i64> {
+    match created {
+        Value::List(place) => match place.first() {
+            Some(Value::Int(number)) => Some(*number),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn text_of(value: &serde_json::Value) -> String {
+    value
+        .as_str()
+        .map_or_else(|| value.to_string(), str::to_owned)
+}

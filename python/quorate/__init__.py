@@ -63,15 +63,19 @@ from quorate._names import register
 from quorate._native import __version__
 from quorate._options import Freshness, Level, Options, Tls, readonly
 from quorate._proxy import freshness, options, reading, weak
+from quorate._publish import publish
 from quorate._sending import send
 from quorate._timers import Timer, after, every
+from quorate._watch import AsyncWatch, Change, Watch, awatch, watch
 
 __all__ = [
     "AsyncConnection",
     "AsyncGroup",
+    "AsyncWatch",
     "BudgetExceeded",
     "Caller",
     "CallerGone",
+    "Change",
     "Closed",
     "Comparison",
     "Connection",
@@ -109,11 +113,13 @@ __all__ = [
     "UnsupportedResult",
     "UnsupportedValue",
     "WaitsOutside",
+    "Watch",
     "__version__",
     "aconnect",
     "after",
     "agather",
     "agroup",
+    "awatch",
     "caller",
     "connect",
     "every",
@@ -123,11 +129,13 @@ __all__ = [
     "local",
     "options",
     "park",
+    "publish",
     "reading",
     "readonly",
     "register",
     "send",
     "submit",
     "wait_until",
+    "watch",
     "weak",
 ]

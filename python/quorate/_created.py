@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from quorate import _directory, _environment, _making, _names, _native, _reads, _steps
+from quorate import _directory, _environment, _feed, _making, _names, _native, _reads, _steps
 from quorate._errors import NotReplicable
 
 if TYPE_CHECKING:
@@ -71,14 +71,17 @@ class Created:
 
     def drop(self, number: int) -> None:
         """Let go of an object."""
+        _native.send_message(_feed.NUMBER, _native.dump_call("_drop", (number,), {}))
         self._reads.pop(number, None)
         self._dropped.append(number)
 
     def told(self, number: int) -> dict[str, Any]:
-        """Methods of an object, and the calls that wait at it: session, sequence, slot."""
+        """Methods of an object, the calls that wait at it: session, sequence, slot, and how many watch it."""
         target = _native.object_of(number)
         waiting = [list(call) for call in _native.waiting_at(number)]
-        return {"methods": self._host.methods(number, target), "waiting": waiting}
+        feed: Any = _native.object_of(_feed.NUMBER)
+        methods = self._host.methods(number, target)
+        return {"methods": methods, "waiting": waiting, "watching": feed.watching(number)}
 
     def is_read(self, number: int, method: str) -> bool:
         """Whether the method was declared to change nothing when the object was created."""

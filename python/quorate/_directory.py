@@ -90,21 +90,28 @@ class Directory:
         if ttl is not None:
             _spans.nanoseconds("ttl", ttl)
         number = self._last + 1
-        code = maker.make(number, path, arguments, reads or [])
+        expiry = None if ttl is None else after(ttl, self._expire, name, number)
+        try:
+            code = maker.make(number, path, arguments, reads or [])
+        except BaseException:
+            if expiry is not None:
+                expiry.cancel()
+            raise
         self._last = number
-        entry = {"number": number, "class": path, "arguments": arguments, "reads": reads or [], "code": code}
-        self._entries[name] = entry
-        if ttl is not None:
-            after(ttl, self._expire, name, number)
-        return _place(entry)
+        made = {"number": number, "class": path, "code": code}
+        self._entries[name] = {**made, "arguments": arguments, "reads": reads or [], "expiry": expiry}
+        return _place(made)
 
     def drop(self, name: str) -> None:
         """Drop an object with its state; calls that wait at it raise `ObjectDropped`."""
         maker = self._maker()
         if name in maker.first_objects():
             raise Refused(f"{name!r} is an object that the group began with: it cannot be dropped")
-        entry = self._entries.pop(self._known(name))
+        entry = self._entries[self._known(name)]
         maker.drop(entry["number"])
+        del self._entries[name]
+        if entry["expiry"] is not None:
+            entry["expiry"].cancel()
 
     @readonly
     def find(self, name: str) -> list[Any]:

@@ -258,3 +258,7 @@ def _of_group(endpoint: str) -> str:
     """An endpoint without the name of an object."""
     scheme, mark, rest = endpoint.partition("://")
     return f"{scheme}{mark}{rest.partition('/')[0]}"
+
+
+for _class in (Group, AsyncGroup):
+    _class.__module__ = "quorate"

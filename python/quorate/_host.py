@@ -34,6 +34,7 @@ from quorate import (
     _making,
     _names,
     _native,
+    _own,
     _raised,
     _reads,
     _steps,
@@ -110,8 +111,8 @@ class Host:
                 self._tell(f"warning: object {name}: {unfit_state}")
             # Some make an instance of another class below them.
             self._classes[number] = type(objects[number])
-        objects[_directory.NUMBER] = _directory.Directory()
-        self._classes[_directory.NUMBER] = _directory.Directory
+        objects |= {number: cls() for number, cls in _own.CLASSES.items()}
+        self._classes |= _own.CLASSES
         if greeting["snapshots"]:
             # Without images no read is checked, so only what is declared is taken for one.
             self._reads = _reads.Reads()
@@ -213,8 +214,9 @@ class Host:
         Before each object's image stands what is to come for it: parked calls and timers.
         """
         _environment.refuse_effects(False)
-        if objects[_directory.NUMBER].is_pristine:
-            del objects[_directory.NUMBER]
+        for number in _own.CLASSES:
+            if objects[number].is_pristine:
+                del objects[number]
         reader, writer = os.pipe()
         sys.stderr.flush()
         parent = _environment.real_pid()
@@ -243,23 +245,21 @@ class Host:
         classes = {number: cls for number, cls in self._classes.items() if number < _directory.CREATED_MIN}
         try:
             with _names.restoring():
-                kept = dict(images).pop(_directory.NUMBER, None)
-                directory = _directory.Directory() if kept is None else _native.load_state(kept)
-                if self._created is not None:
-                    classes |= self._created.classes_of(directory)
-                objects = {
-                    number: _native.load_state(image)
-                    for number, image in images
-                    if number != _directory.NUMBER
+                kept = dict(images)
+                own: dict[int, Any] = {
+                    number: _native.load_state(kept.pop(number)) if number in kept else cls()
+                    for number, cls in _own.CLASSES.items()
                 }
+                if self._created is not None:
+                    classes |= self._created.classes_of(own[_directory.NUMBER])
+                objects = {number: _native.load_state(image) for number, image in kept.items()}
         finally:
             gc.enable()
         for number, cls in classes.items():
             if not _making.may_stand_for(objects.get(number), cls):
                 raise ValueError(f"the image of object {number} holds no {cls.__name__}")
-        objects[_directory.NUMBER] = directory
-        self._classes = {**classes, _directory.NUMBER: _directory.Directory}
-        return objects
+        self._classes = classes | _own.CLASSES
+        return objects | own
 
     def take_changes(self) -> tuple[dict[int, Any], dict[int, set[str]], list[int]]:
         """What the directory has made, with the methods that may wait there, and what it has dropped."""

@@ -9,6 +9,8 @@ from quorate._errors import NoSuchMethod, NotInCall
 def send(name: str, method: str, /, *args: object, **kwargs: object) -> None:
     """Have another object of the group called, after this call and at most once.
 
+    A call that leaves no trace sends nothing.
+
     The message is part of that object's state until it is delivered, as agreed time goes on: soon. Messages
     to one object are delivered in the order in which they were sent. Nobody hears what the method returns,
     and what it raises goes to the log. A message takes at most 64 KiB, and 10,000 wait at one object; one

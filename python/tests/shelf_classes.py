@@ -40,10 +40,22 @@ class Shelf:
         """Have another shelf do something."""
         quorate.send(name, method, "thing")
 
-    def hand_on_and_fail(self, name: str) -> None:
-        """Say something to another shelf in a call that fails."""
-        quorate.send(name, "put", "never")
-        raise RuntimeError("after all, no")
+    def hand_on_next(self, name: str) -> str:
+        """Wait for something, and say so before it is known whether there is any."""
+        quorate.send(name, "put", "next")
+        quorate.publish("handed", name)
+        quorate.wait_until(lambda: self.things)
+        return self.things.pop(0)
+
+    def publish(self, topic: str, *values: object) -> None:
+        """Tell those who watch."""
+        for value in values:
+            quorate.publish(topic, value)
+
+    @quorate.readonly
+    def publish_in_a_read(self) -> None:
+        """Nobody may be told by a read."""
+        quorate.publish("reads", 1)
 
 
 class OtherShelf(Shelf):

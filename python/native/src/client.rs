@@ -117,6 +117,12 @@ impl NativeClient {
         Ok(())
     }
 
+    /// The object's number.
+    #[getter]
+    fn number(&self) -> u32 {
+        self.object().0
+    }
+
     /// The same session, for another object.
     fn beside(&self, py: Python<'_>, object: u32) -> PyResult<NativeClient> {
         Ok(NativeClient {

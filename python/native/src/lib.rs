@@ -142,6 +142,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(turn::wait_again, module)?)?;
     module.add_function(wrap_pyfunction!(turn::is_parked, module)?)?;
     module.add_function(wrap_pyfunction!(turn::running_object, module)?)?;
+    module.add_function(wrap_pyfunction!(turn::running_number, module)?)?;
     module.add_function(wrap_pyfunction!(turn::object_of, module)?)?;
     module.add_function(wrap_pyfunction!(turn::waiting_at, module)?)?;
     module.add_function(wrap_pyfunction!(turn::timers::send_message, module)?)?;

@@ -51,6 +51,8 @@ struct MethodRun {
     answers: Wakes,
     /// What these answer with, together.
     bytes: usize,
+    /// Calls that other objects are to do afterwards, by their numbers.
+    messages: BTreeMap<u32, Vec<Value>>,
 }
 
 /// Whether a call leaves a trace.
@@ -107,6 +109,7 @@ impl MethodRun {
             again: None,
             answers: Wakes::new(),
             bytes: 0,
+            messages: BTreeMap::new(),
         }
     }
 }
@@ -119,8 +122,14 @@ pub(crate) fn set_read(object: Option<u32>) {
 /// The run is over. Returns the answers that it gave to parked calls.
 #[inline]
 pub(crate) fn end() -> Wakes {
-    let run = turns().run.take();
-    run.map_or_else(Wakes::new, |run| run.answers)
+    let mut turns = turns();
+    let Some(run) = turns.run.take() else {
+        return Wakes::new();
+    };
+    if !run.messages.is_empty() {
+        timers::send_all(&mut turns, &run);
+    }
+    run.answers
 }
 
 /// Whether the method that has just returned asked to park.
@@ -148,6 +157,7 @@ pub(crate) fn undone(number: u32, object: Py<PyAny>, agenda: Agenda) {
     if let Some(run) = &mut turns.run {
         run.answers.clear();
         run.bytes = 0;
+        run.messages.clear();
         run.parks = None;
     }
 }
@@ -446,6 +456,12 @@ pub(crate) fn running_object(py: Python<'_>) -> Option<Py<PyAny>> {
         .objects
         .get(&run.object)
         .map(|object| object.clone_ref(py))
+}
+
+/// The number of that object.
+#[pyfunction]
+pub(crate) fn running_number() -> Option<u32> {
+    turns().run.as_ref().map(|run| run.object)
 }
 
 /// Wakes a parked call of the running object with a value, or with an exception as the host describes it. Says whether it was

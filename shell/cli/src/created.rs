@@ -130,7 +130,7 @@ pub(crate) fn describe(args: &DescribeArgs, as_json: bool) -> Result<(), CliErro
     if as_json {
         return print::line(described);
     }
-    let head = ["name", "class", "number", "code"];
+    let head = ["name", "class", "number", "code", "watching"];
     let head = head.map(|field| vec![field.to_owned(), text_of(&described[field])]);
     let mut shown = table(&["OBJECT", ""], &head);
     let rows = |field: &str| -> Vec<Vec<String>> {

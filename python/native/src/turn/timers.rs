@@ -1,6 +1,6 @@
 //! Calls to come: timers that an object sets, and messages to other objects.
 
-use super::{Turns, is_small, turns};
+use super::{MethodRun, Turns, is_small, turns};
 use crate::hooks;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -34,7 +34,7 @@ pub(crate) fn set_timer(
     })))
 }
 
-/// Has another object do the encoded call, as soon as agreed time goes on. Says whether a method runs that can send.
+/// Has another object do the encoded call, as soon as agreed time goes on after the run. Says whether a method runs that can send.
 #[pyfunction]
 pub(crate) fn send_message(number: u32, call: &Bound<'_, PyBytes>) -> PyResult<bool> {
     let py = call.py();
@@ -42,17 +42,31 @@ pub(crate) fn send_message(number: u32, call: &Bound<'_, PyBytes>) -> PyResult<b
     let mut turns = turns();
     let Turns { agendas, run, .. } = &mut *turns;
     let Some(run) = run else { return Ok(false) };
-    let timers = &mut agendas.of(number).timers;
-    if timers.len() >= TIMERS_MAX {
+    let sent = run.messages.entry(number).or_default();
+    let set = agendas.get(number).map_or(0, |agenda| agenda.timers.len());
+    if set + sent.len() >= TIMERS_MAX {
         let text = format!("{TIMERS_MAX} messages and timers of that object are still to come");
         return Err(hooks::error(py, "Overloaded", text));
     }
-    timers.set(Timer {
-        at: run.now,
-        every: Duration::ZERO,
-        payload: call.as_bytes().to_vec().into(),
-    });
+    sent.push(call.as_bytes().to_vec().into());
     Ok(true)
+}
+
+/// The run is over, and what it did stays: its messages are on their way.
+pub(super) fn send_all(turns: &mut Turns, run: &MethodRun) {
+    for (number, calls) in &run.messages {
+        if !turns.objects.contains_key(number) {
+            continue;
+        }
+        let timers = &mut turns.agendas.of(*number).timers;
+        for payload in calls {
+            timers.set(Timer {
+                at: run.now,
+                every: Duration::ZERO,
+                payload: payload.clone(),
+            });
+        }
+    }
 }
 
 /// Takes a timer of the running object back; says whether it was set. `None` where nothing runs.

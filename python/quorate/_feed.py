@@ -62,7 +62,7 @@ class Stream:
         self.bytes -= taken
         return -taken
 
-    def after(self, seen: int, topics: list[str]) -> list[Any] | None:
+    def told_since(self, seen: int, topics: list[str]) -> list[Any] | None:
         """The last number, how many are lost, and those that are kept; None when there is nothing to tell."""
         first = self.kept[0][0] if self.kept else self.last + 1
         lost = max(0, first - 1 - seen)
@@ -89,7 +89,7 @@ class Feed:
         stream = self._streams.setdefault(number, Stream())
         if seen is None:
             return [stream.last, 0, []]
-        told = stream.after(seen, topics)
+        told = stream.told_since(seen, topics)
         if told is not None:
             return told
         stream.watching.append((_calling.caller(), topics, seen))
@@ -115,7 +115,7 @@ class Feed:
             self._bytes += largest.forget_oldest()
         waiting = []
         for caller, topics, seen in stream.watching:
-            told = stream.after(seen, topics)
+            told = stream.told_since(seen, topics)
             if told is None:
                 waiting.append((caller, topics, seen))
             elif caller.is_waiting:

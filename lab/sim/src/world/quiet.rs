@@ -14,10 +14,16 @@ use quorate_session::ClientSession;
 use quorate_types::Duration;
 
 /// How often clients are quiet in one run, and how.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Quiet {
     /// In a thousand times that a client may begin an operation.
     per_mille: u64,
+    /// In a thousand times that a client may begin one while calls of it wait: its process ends, and they wait on.
+    leaves_per_mille: u64,
+    /// Draws who leaves.
+    leaving: Random,
+    /// Every so long nobody offers an item for the second time, so that some wait until their session is over.
+    drought: Option<(Duration, Duration)>,
 }
 
 /// What a client does for a while.
@@ -34,6 +40,9 @@ pub(super) enum Rest {
 /// Sessions live for this long in runs where they shall expire often.
 const EXPIRY_MS: (u64, u64) = (1000, 3000);
 
+/// As long as short sessions live, and longer.
+const DROUGHT_MS: (u64, u64) = (1000, 5000);
+
 impl Quiet {
     /// How quiet the clients of a run are. Half of the runs have short sessions.
     pub(super) fn draw(setup: &mut Setup) -> Quiet {
@@ -41,23 +50,48 @@ impl Quiet {
         if random.chance(500) {
             setup.session_expiry = random.millis(EXPIRY_MS.0, EXPIRY_MS.1);
         }
+        let per_mille = *random.pick(&[0, 3, 10, 30]);
+        let mut leaving = Random::new(setup.seed, "leaving", 0);
+        let drought = leaving.chance(500).then(|| {
+            let span = leaving.millis(DROUGHT_MS.0, DROUGHT_MS.1);
+            (span + leaving.millis(500, 3000), span)
+        });
         Quiet {
-            per_mille: *random.pick(&[0, 3, 10, 30]),
+            per_mille,
+            leaves_per_mille: *leaving.pick(&[0, 10, 40]),
+            leaving,
+            drought,
         }
+    }
+}
+
+impl Quiet {
+    fn leaves(&mut self) -> bool {
+        self.leaving.chance(self.leaves_per_mille)
+    }
+
+    /// Whether nobody offers an item.
+    pub(super) fn is_dry(&self, now: Moment) -> bool {
+        self.drought
+            .is_some_and(|(period, span)| now.0 % period.0 < span.0)
     }
 }
 
 impl World {
     /// Says whether a client is quiet; it may become so.
     pub(super) fn is_quiet(&mut self, number: u64) -> bool {
-        let (now, quiet) = (self.now, self.quiet);
+        let now = self.now;
         let is_faulty = self.stage.is_faulty();
         let client = self.clients.get_mut(&number).expect("clients stay");
         match client.rest {
             Rest::Idle(until) | Rest::Still(until) if now < until && is_faulty => return true,
             Rest::None | Rest::Idle(_) | Rest::Still(_) => client.rest = Rest::None,
         }
-        if !is_faulty || !client.random.chance(quiet.per_mille) {
+        if is_faulty && client.takes() > 0 && self.quiet.leaves() {
+            self.begin_anew(number);
+            return true;
+        }
+        if !is_faulty || !client.random.chance(self.quiet.per_mille) {
             return false;
         }
         let expiry = client.config.terms.expiry;

@@ -66,12 +66,16 @@ impl World {
         if is_busy || !self.stage.wants_operations() {
             return;
         }
+        let is_dry = self.stage.is_faulty() && self.quiet.is_dry(self.now);
         let drawn = if client.is_waiter {
-            client.workload.draw_waiting(takes)
+            client.workload.draw_waiting(takes, is_dry)
         } else if client.is_reader {
-            client.workload.draw_read()
+            Some(client.workload.draw_read())
         } else {
-            client.workload.draw()
+            Some(client.workload.draw())
+        };
+        let Some(drawn) = drawn else {
+            return;
         };
         let span = if is_calm {
             NEVER

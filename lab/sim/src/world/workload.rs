@@ -117,24 +117,31 @@ impl Workload {
         }
     }
 
-    /// The next operation of a client that waits, of whose calls so many do so already.
-    pub(super) fn draw_waiting(&mut self, waiting: usize) -> Drawn {
+    /// The next operation of a client that waits, of whose calls so many do so already; in a drought it offers nothing.
+    pub(super) fn draw_waiting(&mut self, waiting: usize, is_dry: bool) -> Option<Drawn> {
+        if is_dry {
+            return (waiting < TAKES_MAX).then(|| self.draw_take());
+        }
         if waiting < TAKES_MAX && self.random.chance(500) {
-            let timeout = self
-                .random
-                .chance(400)
-                .then(|| self.random.below(PATIENCE_MS));
-            return Drawn {
-                object: QUEUE,
-                call: Call::Take(timeout),
-                level: None,
-            };
+            return Some(self.draw_take());
         }
         let delay = match self.random.below(4) {
             0 => self.random.below(PATIENCE_MS),
             _ => 0,
         };
-        self.draw_offer(delay)
+        Some(self.draw_offer(delay))
+    }
+
+    fn draw_take(&mut self) -> Drawn {
+        let timeout = self
+            .random
+            .chance(400)
+            .then(|| self.random.below(PATIENCE_MS));
+        Drawn {
+            object: QUEUE,
+            call: Call::Take(timeout),
+            level: None,
+        }
     }
 
     /// An item for whoever waits when so many milliseconds have passed.

@@ -4,6 +4,7 @@
 //! the loop, which reads them all and resolves their futures under one hold of the interpreter.
 
 use crate::at_word::AtWord;
+use crate::entrance;
 use crate::failures::{answer, connect_error};
 use crate::method::NativeMethod;
 use pyo3::exceptions::{PyStopAsyncIteration, PyStopIteration};
@@ -86,9 +87,7 @@ impl LoopEnd {
         // Taken out before any is read: that runs Python, and whoever adds one meanwhile holds the connection.
         let letters = lock(&self.inbox.letters).as_mut().map(std::mem::take);
         for letter in letters.into_iter().flatten() {
-            if let Err(error) = letter.deliver(py, self) {
-                error.write_unraisable(py, None);
-            }
+            entrance::without_signals(py, || letter.deliver(py, self));
         }
     }
 }

@@ -2,6 +2,7 @@
 //! to end: a thread that asked for it then would never come back.
 
 use crate::pending::NativeFuture;
+use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use quorate_client::ClientNote;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -50,20 +51,35 @@ pub(crate) fn run_callbacks() {
 pub(crate) fn log(notes: &[ClientNote]) {
     enter(|py| {
         for note in notes {
-            let level = match note {
-                ClientNote::Connected { .. } => "info",
-                ClientNote::Lost { .. } | ClientNote::Unreached { .. } => "warning",
-                ClientNote::Left { .. } => "debug",
-            };
-            let logged = py
-                .import("quorate._log")
-                .and_then(|log| log.getattr("logger"))
-                .and_then(|logger| logger.call_method1(level, ("%s", note.to_string())));
-            if let Err(error) = logged {
-                error.write_unraisable(py, None);
-            }
+            without_signals(py, || log_note(py, note));
         }
     });
+}
+
+fn log_note(py: Python<'_>, note: &ClientNote) -> PyResult<()> {
+    let level = match note {
+        ClientNote::Connected { .. } => "info",
+        ClientNote::Lost { .. } | ClientNote::Unreached { .. } => "warning",
+        ClientNote::Left { .. } => "debug",
+    };
+    let logger = py.import("quorate._log")?.getattr("logger")?;
+    logger
+        .call_method1(level, ("%s", note.to_string()))
+        .map(drop)
+}
+
+/// Runs Python of which nobody hears what it raises. In the main thread a signal may have come that raises KeyboardInterrupt in
+/// whatever runs next: that is not to be this, and is not lost. The main thread gets it again when it goes on.
+pub(crate) fn without_signals(py: Python<'_>, run: impl FnOnce() -> PyResult<()>) {
+    let raised = [py.check_signals().err(), run().err()];
+    for error in raised.into_iter().flatten() {
+        if error.is_instance_of::<PyKeyboardInterrupt>(py) {
+            // SAFETY: the interpreter is held.
+            unsafe { pyo3::ffi::PyErr_SetInterrupt() };
+        } else {
+            error.write_unraisable(py, None);
+        }
+    }
 }
 
 /// The interpreter ends: no thread of a client asks for it any more.

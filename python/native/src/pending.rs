@@ -148,11 +148,13 @@ impl NativeFuture {
         if callbacks.is_empty() {
             return;
         }
-        let called =
-            call_hooks(py).and_then(|hooks| hooks.call_back.bind(py).call1((slf, callbacks)));
-        if let Err(error) = called {
-            error.write_unraisable(py, None);
-        }
+        entrance::without_signals(py, || {
+            call_hooks(py)?
+                .call_back
+                .bind(py)
+                .call1((slf, callbacks))
+                .map(drop)
+        });
     }
 
     /// Waits for the end, and reads it: a value, or an exception.

@@ -246,13 +246,15 @@ pub enum Plant {
     NewestTakerFirst,
     /// A fetched snapshot ends no call that is parked here.
     MergeKeepsParked,
+    /// Who holds a lock has it beyond the end of its session.
+    HolderOutlivesSession,
     /// Whom nobody waits for any more still gets what another call gives.
     CancelForgotten,
 }
 
 impl Plant {
     /// All of them.
-    pub const ALL: [Plant; 121] = [
+    pub const ALL: [Plant; 122] = [
         Plant::AcknowledgeBeforeSync,
         Plant::PromiseBeforeSync,
         Plant::ForgetPromise,
@@ -374,6 +376,7 @@ impl Plant {
         Plant::NewestTakerFirst,
         Plant::MergeKeepsParked,
         Plant::CancelForgotten,
+        Plant::HolderOutlivesSession,
     ];
 
     /// Plants that show only where several faults meet: the simulator is given more seeds to find them.

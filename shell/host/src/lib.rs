@@ -33,7 +33,7 @@ pub use arguments::{
     Arguments, CallView, Mistake, NONE, call_payload, raised, returned_bool, returned_int,
     returned_none, unknown_method,
 };
-pub use builtin::{Counter, CreateError, Kv, Register, WaitingQueue, create};
+pub use builtin::{Counter, CreateError, Kv, Register, WaitingLock, WaitingQueue, create};
 pub use child::interpreter;
 pub use config::{HostConfig, HostedObject, PythonConfig, ReadChecks, Sandbox, UnkeptState};
 pub use error::HostError;

@@ -93,7 +93,7 @@ impl LiveObject {
         };
         let index = place.index;
         let env = Environment { stamp, index };
-        let step = RunningStep::new(index, stamp, Some(call.id));
+        let step = RunningStep::of_call(place, stamp, call.id);
         let mut turn = Turn::new(step, &mut self.agenda, parked, answers);
         let deadline = match self.object.run(view, &env, &mut turn) {
             Ending::Now(outcome) => return StepResult::Answered(outcome),
@@ -141,7 +141,7 @@ impl LiveObject {
     ) {
         let index = end.index;
         let env = Environment { stamp, index };
-        let step = RunningStep::new(index, stamp, None);
+        let step = RunningStep::new(index, stamp);
         let mut turn = Turn::new(step, &mut self.agenda, parked, answers);
         self.object.session_ended(end.session, &env, &mut turn);
     }
@@ -172,7 +172,7 @@ impl LiveObject {
                 return;
             };
             let env = Environment { stamp, index };
-            let step = RunningStep::new(index, stamp, None);
+            let step = RunningStep::new(index, stamp);
             let mut turn = Turn::new(step, &mut self.agenda, parked, answers);
             self.object.timer(&payload, &env, &mut turn);
         }

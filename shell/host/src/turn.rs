@@ -3,7 +3,7 @@
 use crate::limits::{PARKED_MAX, TIMERS_MAX};
 use bytes::Bytes;
 use quorate_types::{
-    Agenda, CommandId, Deadline, Duration, LaterAnswer, Outcome, Stamp, Timer, Wall,
+    Agenda, CallPlace, CommandId, Deadline, Duration, LaterAnswer, Outcome, Stamp, Timer, Wall,
 };
 
 /// How a call ended.
@@ -33,13 +33,23 @@ pub(crate) struct RunningStep {
     pub(crate) by: u32,
     /// Agreed time.
     pub(crate) now: Wall,
-    pub(crate) caller: Option<CommandId>,
+    /// The call, and its place as a number.
+    pub(crate) caller: Option<(CommandId, u64)>,
 }
 
 impl RunningStep {
-    pub(crate) fn new(by: u32, stamp: Stamp, caller: Option<CommandId>) -> RunningStep {
-        let now = stamp.wall;
+    /// Nobody calls.
+    pub(crate) fn new(by: u32, stamp: Stamp) -> RunningStep {
+        let (now, caller) = (stamp.wall, None);
         RunningStep { by, now, caller }
+    }
+
+    pub(crate) fn of_call(place: CallPlace, stamp: Stamp, id: CommandId) -> RunningStep {
+        let token = place.slot.0 << 16 | u64::from(place.index);
+        RunningStep {
+            caller: Some((id, token)),
+            ..RunningStep::new(place.index, stamp)
+        }
     }
 }
 
@@ -60,9 +70,15 @@ impl Turn<'_> {
 
     /// The call whose turn it is; `None` where nobody calls. The object is told of the end of the caller's session.
     pub fn caller(&mut self) -> Option<CommandId> {
-        let caller = self.step.caller?;
+        let (caller, _) = self.step.caller?;
         self.agenda.parked.know(caller.session);
         Some(caller)
+    }
+
+    /// A number of the running call that is larger than those of all calls before it: its place in the log. 0 where nobody calls.
+    #[must_use]
+    pub fn token(&self) -> u64 {
+        self.step.caller.map_or(0, |(_, token)| token)
     }
 
     /// Whether one more call may park: an object asks before it changes anything.

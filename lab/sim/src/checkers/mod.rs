@@ -16,6 +16,7 @@ pub mod dialling;
 mod dice;
 pub mod durability;
 pub mod fetching;
+pub mod holding;
 pub mod keepalives;
 pub mod leadership;
 pub mod leases;

@@ -47,10 +47,14 @@ pub enum Call {
     Debit(i64),
     /// `balance()`: the balance.
     Balance,
-    /// `put(item, delay)` of a queue, with a delay in milliseconds. No history has it: a taker's answer comes with another's call.
+    /// `put(item)` of a queue, or `put_later(item, delay)` with a delay in milliseconds. No history has it: a taker's answer comes with another's call.
     Offer(i64, u64),
-    /// `get(timeout)` of a queue, with a timeout in milliseconds, if any.
+    /// `get(True, timeout)` of a queue, with a timeout in milliseconds, if any.
     Take(Option<u64>),
+    /// `acquire(True, timeout)` of a lock, with a timeout in milliseconds.
+    Acquire(u64),
+    /// `release()` of a lock.
+    Release,
 }
 
 /// What is wrong with a recorded call.
@@ -164,16 +168,20 @@ impl Call {
             Self::Deposit(_) => "deposit",
             Self::Debit(_) => "debit",
             Self::Balance => "balance",
-            Self::Offer(..) => "put",
+            Self::Offer(_, 0) => "put",
+            Self::Offer(..) => "put_later",
             Self::Take(_) => "get",
+            Self::Acquire(_) => "acquire",
+            Self::Release => "release",
         }
     }
 
     /// The arguments as a history has them.
     pub fn args(&self) -> Vec<Value> {
         match self {
-            Self::Read | Self::Sum | Self::Balance | Self::Take(None) => vec![],
-            Self::Take(Some(ms)) => vec![seconds(*ms)],
+            Self::Read | Self::Sum | Self::Balance => vec![],
+            Self::Take(None) | Self::Release => vec![],
+            Self::Take(Some(ms)) | Self::Acquire(ms) => vec![Value::from(true), seconds(*ms)],
             Self::Offer(item, 0) => vec![Value::from(*item)],
             Self::Offer(item, ms) => vec![Value::from(*item), seconds(*ms)],
             Self::Write(value) => vec![value.clone()],
@@ -195,7 +203,7 @@ impl Call {
             }
             Self::Read | Self::Write(_) | Self::Cas(..) | Self::Add(_) | Self::Sum => None,
             Self::Deposit(_) | Self::Debit(_) | Self::Balance => None,
-            Self::Offer(..) | Self::Take(_) => None,
+            Self::Offer(..) | Self::Take(_) | Self::Acquire(_) | Self::Release => None,
         }
     }
 }
@@ -231,7 +239,9 @@ impl Model for RecordedObject {
             }
             Call::Debit(amount) if *amount > number => (state.clone(), Value::Bool(false)),
             Call::Debit(amount) => (Value::from(number.wrapping_sub(*amount)), Value::Bool(true)),
-            Call::Offer(..) | Call::Take(_) => unreachable!("no history has a queue"),
+            Call::Offer(..) | Call::Take(_) | Call::Acquire(_) | Call::Release => {
+                unreachable!("no history has calls that wait")
+            }
         }
     }
 
@@ -241,7 +251,7 @@ impl Model for RecordedObject {
             Call::Cas(..) | Call::Debit(_) | Call::Delete(_) => reply == Some(&Value::Bool(false)),
             Call::Write(_) | Call::Put(..) | Call::Append(..) => false,
             Call::Add(_) | Call::Deposit(_) => false,
-            Call::Offer(..) | Call::Take(_) => false,
+            Call::Offer(..) | Call::Take(_) | Call::Acquire(_) | Call::Release => false,
         }
     }
 
@@ -252,7 +262,7 @@ impl Model for RecordedObject {
             Call::Delete(_) if reply == Some(&Value::Bool(false)) => Some(Value::Null),
             Call::Cas(..) | Call::Delete(_) | Call::Write(_) | Call::Put(..) => None,
             Call::Append(..) | Call::Add(_) | Call::Deposit(_) | Call::Debit(_) => None,
-            Call::Offer(..) | Call::Take(_) => None,
+            Call::Offer(..) | Call::Take(_) | Call::Acquire(_) | Call::Release => None,
         }
     }
 
@@ -262,7 +272,7 @@ impl Model for RecordedObject {
             Call::Delete(_) => Some(Value::Null),
             Call::Append(..) | Call::Add(_) | Call::Deposit(_) | Call::Debit(_) => None,
             Call::Read | Call::Get(_) | Call::Sum | Call::Balance => None,
-            Call::Offer(..) | Call::Take(_) => None,
+            Call::Offer(..) | Call::Take(_) | Call::Acquire(_) | Call::Release => None,
         }
     }
 }

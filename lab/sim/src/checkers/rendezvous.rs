@@ -4,20 +4,32 @@
 //! A model of the queue replays the decided log, with the sessions that it ended, and says who must have been told what.
 //! It shares no code with the objects.
 
+use super::holding::told_by_lock;
 use super::{Property, Violation};
 use quorate_types::{CommandId, NodeId, SessionId};
 use std::collections::{BTreeMap, VecDeque};
 
-/// What a place in the log does to the queue.
+/// What a place in the log does to those who wait, at the queue or for the lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum QueueStep {
+pub enum WaitingStep {
     /// A call offers an item.
     Offer(i64),
     /// A call offers an item that comes at an agreed time.
     OfferAt(i64, u64),
     /// A call takes one, or waits for it, until an agreed time if it names one.
     Take(CommandId, Option<u64>),
-    /// A call ends the waiting of takers, if they are of its session.
+    /// A call asks for the lock until an agreed time; a number of its place in the log.
+    Acquire {
+        /// The call.
+        id: CommandId,
+        /// A larger one comes later in the log.
+        place: i64,
+        /// Until when.
+        until: u64,
+    },
+    /// A call gives the lock back.
+    Release(CommandId),
+    /// A call ends the waiting of calls, if they are of its session.
     Cancel(SessionId, Vec<CommandId>),
     /// A session is over.
     End(SessionId),
@@ -25,12 +37,13 @@ pub enum QueueStep {
     Tick(u64),
 }
 
-type Told = BTreeMap<CommandId, Option<i64>>;
+/// What each call was told; `None` when its time was over, or its caller gave it up.
+pub type Told = BTreeMap<CommandId, Option<i64>>;
 
 /// What was told of takers.
 #[derive(Debug, Default)]
 pub struct Rendezvous {
-    /// What each taker was told, by a replica or a reply; the same each time. `None` when its time was over.
+    /// By a replica or a reply; the same each time.
     told: Told,
 }
 
@@ -58,8 +71,9 @@ impl Rendezvous {
     ///
     /// # Errors
     /// [`Property::Rendezvous`] when somebody was told what the log does not give, or the log gives what nobody told.
-    pub fn check(&self, log: impl IntoIterator<Item = QueueStep>) -> Result<(), Violation> {
-        let given = replay(log);
+    pub fn check(&self, log: &[WaitingStep]) -> Result<(), Violation> {
+        let mut given = told_by_queue(log);
+        given.extend(told_by_lock(log));
         for (id, item) in &self.told {
             match given.get(id) {
                 Some(right) if right == item => {}
@@ -89,19 +103,24 @@ struct Queue {
 }
 
 /// What each taker gets.
-fn replay(log: impl IntoIterator<Item = QueueStep>) -> Told {
+fn told_by_queue(log: &[WaitingStep]) -> Told {
     let mut queue = Queue::default();
     for step in log {
         match step {
-            QueueStep::Offer(item) => queue.offer(item),
-            QueueStep::OfferAt(item, at) => queue.later.push((at, item)),
-            QueueStep::Take(id, until) => match queue.items.pop_front() {
-                Some(item) => drop(queue.given.insert(id, Some(item))),
-                None => queue.takers.push_back((id, until)),
+            WaitingStep::Offer(item) => queue.offer(*item),
+            WaitingStep::OfferAt(item, at) => queue.later.push((*at, *item)),
+            WaitingStep::Take(id, until) => match queue.items.pop_front() {
+                Some(item) => drop(queue.given.insert(*id, Some(item))),
+                // Who does not wait at all.
+                None if *until == Some(0) => drop(queue.given.insert(*id, None)),
+                None => queue.takers.push_back((*id, *until)),
             },
-            QueueStep::Cancel(session, ids) => queue.cancel(session, &ids),
-            QueueStep::End(session) => queue.takers.retain(|(taker, _)| taker.session != session),
-            QueueStep::Tick(now) => queue.tick(now),
+            WaitingStep::Cancel(session, ids) => queue.cancel(*session, ids),
+            WaitingStep::End(session) => {
+                queue.takers.retain(|(taker, _)| taker.session != *session)
+            }
+            WaitingStep::Tick(now) => queue.tick(*now),
+            WaitingStep::Acquire { .. } | WaitingStep::Release(_) => {}
         }
     }
     queue.given
@@ -153,28 +172,28 @@ mod tests {
         }
     }
 
-    fn log() -> [QueueStep; 6] {
+    fn log() -> [WaitingStep; 6] {
         [
-            QueueStep::Take(id(1), None),
-            QueueStep::Take(id(2), None),
-            QueueStep::Take(id(3), Some(99)),
-            QueueStep::End(SessionId(2)),
-            QueueStep::Offer(70),
-            QueueStep::Offer(80),
+            WaitingStep::Take(id(1), None),
+            WaitingStep::Take(id(2), None),
+            WaitingStep::Take(id(3), Some(99)),
+            WaitingStep::End(SessionId(2)),
+            WaitingStep::Offer(70),
+            WaitingStep::Offer(80),
         ]
     }
 
     #[test]
     fn who_waited_too_long_and_items_that_come_later_pass_in_agreed_time_only() {
         let log = [
-            QueueStep::Take(id(1), Some(10)),
-            QueueStep::Take(id(2), Some(30)),
-            QueueStep::Tick(9),
-            QueueStep::OfferAt(80, 21),
-            QueueStep::OfferAt(70, 20),
-            QueueStep::Tick(19),
-            QueueStep::Tick(25),
-            QueueStep::Take(id(3), None),
+            WaitingStep::Take(id(1), Some(10)),
+            WaitingStep::Take(id(2), Some(30)),
+            WaitingStep::Tick(9),
+            WaitingStep::OfferAt(80, 21),
+            WaitingStep::OfferAt(70, 20),
+            WaitingStep::Tick(19),
+            WaitingStep::Tick(25),
+            WaitingStep::Take(id(3), None),
         ];
         let told = |pairs: &[(u64, Option<i64>)]| {
             let mut told = Rendezvous::default();
@@ -184,15 +203,15 @@ mod tests {
             told
         };
         let right = [(1, None), (2, Some(70)), (3, Some(80))];
-        told(&right).check(log.clone()).unwrap();
+        told(&right).check(&log).unwrap();
         let early = [(1, None), (2, None), (3, Some(70))];
-        assert!(told(&early).check(log.clone()).is_err());
+        assert!(told(&early).check(&log).is_err());
         assert!(
-            told(&right[1..]).check(log.clone()).is_err(),
+            told(&right[1..]).check(&log).is_err(),
             "nobody told the first"
         );
         let late = [(1, Some(70)), (2, Some(80))];
-        assert!(told(&late).check(log.clone()).is_err());
+        assert!(told(&late).check(&log).is_err());
     }
 
     fn told(pairs: &[(u64, i64)]) -> Rendezvous {
@@ -205,12 +224,12 @@ mod tests {
 
     #[test]
     fn takers_in_their_order_pass_past_the_end_of_a_session() {
-        told(&[(1, 70), (3, 80)]).check(log()).unwrap();
+        told(&[(1, 70), (3, 80)]).check(&log()).unwrap();
     }
 
     #[test]
     fn takers_who_gave_up_get_nothing_and_only_their_own_client_says_so() {
-        let cancel = |by| QueueStep::Cancel(SessionId(by), vec![id(1), id(2)]);
+        let cancel = |by| WaitingStep::Cancel(SessionId(by), vec![id(1), id(2)]);
         let mut seen = Rendezvous::default();
         seen.told(id(1), None, None).unwrap();
         seen.told(id(3), Some(70), None).unwrap();
@@ -220,25 +239,25 @@ mod tests {
             steps.pop();
             steps
         };
-        seen.check(cancelled_by(1)).unwrap();
-        assert!(seen.check(cancelled_by(3)).is_err());
+        seen.check(&cancelled_by(1)).unwrap();
+        assert!(seen.check(&cancelled_by(3)).is_err());
     }
 
     #[test]
     fn a_taker_who_overtakes_is_found() {
-        assert!(told(&[(3, 70), (1, 80)]).check(log()).is_err());
+        assert!(told(&[(3, 70), (1, 80)]).check(&log()).is_err());
     }
 
     #[test]
     fn an_answer_to_an_ended_session_is_found() {
-        assert!(told(&[(1, 70), (2, 80)]).check(log()).is_err());
-        assert!(told(&[(1, 70), (3, 80), (2, 90)]).check(log()).is_err());
+        assert!(told(&[(1, 70), (2, 80)]).check(&log()).is_err());
+        assert!(told(&[(1, 70), (3, 80), (2, 90)]).check(&log()).is_err());
     }
 
     #[test]
     fn a_lost_and_a_double_wake_up_are_found() {
         assert!(
-            told(&[(1, 70)]).check(log()).is_err(),
+            told(&[(1, 70)]).check(&log()).is_err(),
             "nobody told the third"
         );
         assert!(told(&[(1, 70)]).told(id(1), Some(80), None).is_err());

@@ -13,7 +13,7 @@ mod verdict;
 mod writes;
 
 use super::clock::Moment;
-use super::workload::{self, Drawn, QUEUE};
+use super::workload::{self, Drawn, lets_wait};
 use crate::checkers::ages::Ages;
 use crate::checkers::agreement::{Agreement, Fingerprint};
 use crate::checkers::at_most_once::{AtMostOnce, Place};
@@ -63,9 +63,9 @@ impl Open {
         self.drawn.is_any()
     }
 
-    /// Whether it waits for an item of the queue.
+    /// Whether it waits for an item of the queue, or for the lock.
     pub(super) fn takes(&self) -> bool {
-        matches!(self.drawn.call, Call::Take(_))
+        matches!(self.drawn.call, Call::Take(_) | Call::Acquire(_))
     }
 
     /// Whether it does for as long as it takes.
@@ -396,7 +396,7 @@ impl Judge {
                 continue;
             }
             self.executed.insert((slot, call.index));
-            let hash = match result.outcome().filter(|_| call.object != QUEUE) {
+            let hash = match result.outcome().filter(|_| !lets_wait(call.object)) {
                 Some(outcome) => reply_hash(outcome),
                 None => WAITS,
             };
@@ -440,11 +440,11 @@ impl Judge {
         self.operations += 1;
         let number = self.operations;
         // A taker's answer is owed once there is an item, or its time is over: `feed_takers`.
-        if !matches!(drawn.call, Call::Take(_)) {
+        if !matches!(drawn.call, Call::Take(_) | Call::Acquire(_)) {
             self.liveness.invoked(now.0, client, number);
         }
         let name = workload::OBJECTS[drawn.object.0 as usize].0;
-        let recorded = (!drawn.is_any() && drawn.object != QUEUE).then(|| {
+        let recorded = (!drawn.is_any() && !lets_wait(drawn.object)).then(|| {
             self.recorder
                 .invoked(now.0, client, name, drawn.call.clone())
         });

@@ -9,7 +9,7 @@ use super::{Moment, World};
 use crate::checkers::Property;
 use crate::checkers::memory::Memory;
 use quorate_ordering::Entry;
-use quorate_types::{CommandId, Duration, NodeId, ObjectId, Persistence, ReadLevel, Slot};
+use quorate_types::{CommandId, Duration, NodeId, ObjectId, Persistence, ReadLevel, Slot, Wall};
 use std::collections::BTreeSet;
 
 /// Between two looks at how far the run is.
@@ -20,6 +20,9 @@ const CALM: Duration = Duration::from_millis(2_000);
 
 /// How long all nodes are without power at the end.
 const DARK: Duration = Duration::from_millis(300);
+
+/// Clocks that are wrong by hours come up with agreed time; those that are further behind never do, and are not waited for.
+const BEHIND_MAX: Duration = Duration::from_millis(24 * 3_600_000);
 
 /// Within this all nodes that run have executed the same.
 const CONVERGED_WITHIN: Duration = Duration::from_millis(20_000);
@@ -158,9 +161,10 @@ impl World {
 
     /// Whether everything that was begun must have ended. Agreed time may have been ahead: then what is due waits for the clocks.
     fn is_overdue(&self, since: Moment) -> bool {
-        let walls = self.nodes.values().map(|node| node.clock.wall(self.now));
+        let mut walls = self.nodes.values().map(|node| node.clock.wall(self.now));
         let due = self.judge.agreed_time().0 + PATIENCE.0;
-        self.now.since(since) > CONVERGED_WITHIN && walls.min().is_some_and(|wall| wall.0 > due)
+        let comes_up = |wall: Wall| wall.0 <= due && due - wall.0 < BEHIND_MAX.0;
+        self.now.since(since) > CONVERGED_WITHIN && !walls.any(comes_up)
     }
 
     /// All nodes lose power at once; in memory mode nobody does, for nothing would be left.

@@ -3,6 +3,7 @@
 //! Values written are unique in a run, so that an answer names the write it saw, and searches decide quickly.
 
 use super::random::Random;
+use crate::checkers::holding::{REFUSED, RELEASED};
 use crate::checkers::recorded::Call;
 use bytes::Bytes;
 use quorate_types::{ObjectId, Outcome, ReadLevel};
@@ -10,22 +11,27 @@ use quorate_wire::value::{self, Value, call};
 use serde_json::{Value as Json, json};
 
 /// Name and class of each object, in the order of the view.
-pub(super) const OBJECTS: [(&str, &str); 5] = [
+pub(super) const OBJECTS: [(&str, &str); 6] = [
     ("counter/a", "counter"),
     ("counter/b", "counter"),
     ("register/r", "register"),
     ("kv/m", "kv"),
     ("queue/q", "queue"),
+    ("lock/l", "lock"),
 ];
 
 /// So many of them, the first ones, are in histories.
 pub(super) const RECORDED: usize = 4;
 
-/// The last one: clients that wait call it, and no others.
+/// The others: clients that wait call them, and nobody else.
 pub(super) const QUEUE: ObjectId = ObjectId(RECORDED as u32);
+pub(super) const LOCK: ObjectId = ObjectId(RECORDED as u32 + 1);
 
 /// Takers wait for less, and items come earlier.
 const PATIENCE_MS: u64 = 3_000;
+
+/// Who waits for the lock waits for less: its holder may be gone, and its session has to end.
+const LOCK_PATIENCE_MS: u64 = 6_000;
 
 /// Calls of one client that may wait at once.
 const TAKES_MAX: usize = 3;
@@ -54,6 +60,11 @@ impl Drawn {
     }
 }
 
+/// Whether calls of it may wait, and are answered by other calls.
+pub(super) fn lets_wait(object: ObjectId) -> bool {
+    object.0 as usize >= RECORDED
+}
+
 /// Draws the operations of one client.
 #[derive(Debug)]
 pub(super) struct Workload {
@@ -64,6 +75,8 @@ pub(super) struct Workload {
     reads_per_mille: u64,
     /// The newest value seen in the register: what a swap expects.
     seen: Json,
+    /// Whether it was told last that it has the lock.
+    holds: bool,
 }
 
 impl Workload {
@@ -76,6 +89,7 @@ impl Workload {
             appended: 0,
             reads_per_mille,
             seen: Json::Null,
+            holds: false,
         }
     }
 
@@ -119,6 +133,9 @@ impl Workload {
 
     /// The next operation of a client that waits, of whose calls so many do so already; in a drought it offers nothing.
     pub(super) fn draw_waiting(&mut self, waiting: usize, is_dry: bool) -> Option<Drawn> {
+        if self.random.chance(300) {
+            return self.draw_lock(waiting, is_dry);
+        }
         if is_dry {
             return (waiting < TAKES_MAX).then(|| self.draw_take());
         }
@@ -142,6 +159,22 @@ impl Workload {
             call: Call::Take(timeout),
             level: None,
         }
+    }
+
+    /// Who has the lock gives it back some time, and some do who have it no more.
+    fn draw_lock(&mut self, waiting: usize, is_dry: bool) -> Option<Drawn> {
+        let releases = self.random.chance(if self.holds { 500 } else { 50 });
+        let call = match releases {
+            true if is_dry => return None,
+            true => Call::Release,
+            false if waiting >= TAKES_MAX => return None,
+            false => Call::Acquire(self.random.below(LOCK_PATIENCE_MS)),
+        };
+        Some(Drawn {
+            object: LOCK,
+            call,
+            level: None,
+        })
     }
 
     /// An item for whoever waits when so many milliseconds have passed.
@@ -202,6 +235,8 @@ impl Workload {
             Call::Read => self.seen = result.clone(),
             Call::Write(value) => self.seen = value.clone(),
             Call::Cas(_, new) if *result == json!(true) => self.seen = new.clone(),
+            Call::Acquire(_) if result.as_i64() > Some(0) => self.holds = true,
+            Call::Release => self.holds = false,
             _ => {}
         }
     }
@@ -230,6 +265,9 @@ fn value_of(json: &Json) -> Value {
 pub(super) fn result(call: &Call, outcome: &Outcome) -> Json {
     match (call, outcome) {
         (Call::Put(..) | Call::Append(..), Outcome::Returned(_)) => Json::Null,
+        (Call::Release, Outcome::Returned(bytes)) if value::decode(bytes) == Ok(Value::Null) => {
+            json!(RELEASED)
+        }
         (_, Outcome::Returned(bytes)) => match value::decode(bytes) {
             Ok(Value::Null) => Json::Null,
             Ok(Value::Bool(truth)) => json!(truth),
@@ -238,13 +276,19 @@ pub(super) fn result(call: &Call, outcome: &Outcome) -> Json {
             Ok(other) => json!({"unexpected": other.kind_name()}),
             Err(error) => json!({"undecodable": error.to_string()}),
         },
-        (Call::Take(Some(_)), Outcome::Raised(bytes)) if is_empty(bytes) => Json::Null,
+        (Call::Take(Some(_)), Outcome::Raised(bytes))
+            if is_of(bytes, "quorate.objects._queue.Empty") =>
+        {
+            Json::Null
+        }
+        (Call::Release, Outcome::Raised(bytes)) if is_of(bytes, "builtins.RuntimeError") => {
+            json!(REFUSED)
+        }
         (_, Outcome::Raised(bytes)) => json!({"raised": format!("{bytes:?}")}),
         (_, Outcome::Skipped) => json!({"skipped": true}),
     }
 }
 
-/// Whether a taker was told that its time is over.
-fn is_empty(raised: &[u8]) -> bool {
-    value::Raised::decode(raised).is_ok_and(|raised| raised.class == "_queue.Empty")
+fn is_of(raised: &[u8], class: &str) -> bool {
+    value::Raised::decode(raised).is_ok_and(|raised| raised.class == class)
 }

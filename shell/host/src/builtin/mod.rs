@@ -1,5 +1,5 @@
 //! The objects that every node can serve without a host process: `rust:counter`, `rust:register`,
-//! `rust:kv` and `rust:queue`. They serve as examples of [`crate::Object`], as load for measurements and as
+//! `rust:kv`, `rust:queue` and `rust:lock`. They serve as examples of [`crate::Object`], as load for measurements and as
 //! subjects of the simulator.
 
 use crate::arguments::Arguments;
@@ -7,11 +7,14 @@ use crate::object::Object;
 
 mod counter;
 mod kv;
+mod lock;
+mod patience;
 mod queue;
 mod register;
 
 pub use counter::Counter;
 pub use kv::Kv;
+pub use lock::WaitingLock;
 pub use queue::WaitingQueue;
 pub use register::Register;
 
@@ -19,7 +22,9 @@ pub use register::Register;
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum CreateError {
     /// There is no such built-in object.
-    #[error("no built-in object `{0}`: use rust:counter, rust:register, rust:kv or rust:queue")]
+    #[error(
+        "no built-in object `{0}`: use rust:counter, rust:register, rust:kv, rust:queue or rust:lock"
+    )]
     Unknown(String),
     /// The constructor's arguments do not fit.
     #[error("rust:{class} cannot be made with these arguments: {reason}")]
@@ -47,6 +52,9 @@ pub fn create(class: &str, arguments: &[u8]) -> Result<Box<dyn Object>, CreateEr
         "kv" => arguments
             .finish()
             .map(|()| Box::new(Kv::default()) as Box<dyn Object>),
+        "lock" => arguments
+            .finish()
+            .map(|()| Box::new(WaitingLock::default()) as Box<dyn Object>),
         "queue" => arguments
             .finish()
             .map(|()| Box::new(WaitingQueue::default()) as Box<dyn Object>),

@@ -1,7 +1,9 @@
 //! `rust:queue`: values that wait for takers, and takers that wait for values, both first come, first served.
 
+use super::patience::Patience;
 use crate::arguments::{
-    Arguments, CallView, Mistake, raised, raised_as, returned_int, returned_none, unknown_method,
+    Arguments, CallView, Mistake, raised, raised_as, returned_bool, returned_int, returned_none,
+    unknown_method,
 };
 use crate::live::{overloaded, too_many_timers};
 use crate::object::{Environment, FrozenState, Object, RestoreError};
@@ -11,9 +13,9 @@ use quorate_types::zoo::{Plant, planted};
 use quorate_types::{CommandId, Deadline, Duration, Outcome, SessionId};
 use std::collections::VecDeque;
 
-/// A queue without a bound. `put(item, delay=None)` never waits; with a delay in seconds the item comes that much later.
-/// `get(timeout=None)` waits for an item, at most so many seconds, and then raises `queue.Empty`. `qsize()` says how many
-/// items there are.
+/// A queue without a bound, with methods of `quorate.objects.Queue`. `put(item, block=True, timeout=None)` never waits;
+/// `put_later(item, seconds)` has the item come that much later. `get(block=True, timeout=None)` waits for an item, at most so many
+/// seconds, and then raises `queue.Empty`. `put_nowait(item)`, `get_nowait()`, `qsize()`, `empty()` and `full()` are those of Python.
 ///
 /// Invariant: one of both lines is empty, but for takers who wait no more.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -23,21 +25,32 @@ pub struct WaitingQueue {
 }
 
 impl WaitingQueue {
+    /// There is room always, but a time that is none is refused.
     fn put(
         &mut self,
         mut arguments: Arguments<'_>,
         turn: &mut Turn<'_>,
-    ) -> Result<Outcome, Mistake> {
+    ) -> Result<Ending, Mistake> {
         let item = arguments.value("item")?;
-        let delay = arguments.seconds("delay")?;
+        Patience::read(&mut arguments)?;
         arguments.finish()?;
-        let Some(delay) = delay.filter(|delay| *delay > Duration::ZERO) else {
-            self.offer(item, turn);
-            return Ok(returned_none());
-        };
-        let at = turn.after(delay);
+        self.offer(item, turn);
+        Ok(Ending::Now(returned_none()))
+    }
+
+    fn put_later(
+        &mut self,
+        mut arguments: Arguments<'_>,
+        turn: &mut Turn<'_>,
+    ) -> Result<Ending, Mistake> {
+        let item = arguments.value("item")?;
+        let delay = arguments.seconds("seconds")?;
+        arguments.finish()?;
+        let at = turn.after(delay.unwrap_or(Duration::ZERO));
         let set = turn.set_timer(at, Duration::ZERO, item);
-        Ok(set.map_or_else(too_many_timers, |_| returned_none()))
+        Ok(Ending::Now(
+            set.map_or_else(too_many_timers, |_| returned_none()),
+        ))
     }
 
     /// The first taker that still waits gets it.
@@ -62,11 +75,19 @@ impl WaitingQueue {
         mut arguments: Arguments<'_>,
         turn: &mut Turn<'_>,
     ) -> Result<Ending, Mistake> {
-        let timeout = arguments.seconds("timeout")?;
+        let patience = Patience::read(&mut arguments)?;
         arguments.finish()?;
         if let Some(item) = self.items.pop_front() {
             return Ok(Ending::Now(Outcome::Returned(item)));
         }
+        let deadline = match patience {
+            Patience::None => return Ok(Ending::Now(empty())),
+            Patience::Endless => None,
+            Patience::For(span) => Some(Deadline {
+                at: turn.after(span),
+                otherwise: empty(),
+            }),
+        };
         let Some(caller) = turn.caller().filter(|_| turn.has_room()) else {
             return Ok(Ending::Now(overloaded()));
         };
@@ -75,16 +96,19 @@ impl WaitingQueue {
             self.takers.retain(|taker| turn.is_parked(*taker));
         }
         self.takers.push_back(caller);
-        let deadline = timeout.map(|timeout| Deadline {
-            at: turn.after(timeout),
-            otherwise: empty(),
-        });
         Ok(deadline.map_or(Ending::Parked, Ending::ParkedUntil))
+    }
+
+    fn get_now(&mut self, mut arguments: Arguments<'_>) -> Result<Ending, Mistake> {
+        arguments.finish()?;
+        let item = self.items.pop_front();
+        Ok(Ending::Now(item.map_or_else(empty, Outcome::Returned)))
     }
 }
 
+/// What a taker is told who got nothing.
 fn empty() -> Outcome {
-    raised_as("_queue.Empty".to_owned(), String::new())
+    raised_as("quorate.objects._queue.Empty".to_owned(), String::new())
 }
 
 impl Object for WaitingQueue {
@@ -94,8 +118,10 @@ impl Object for WaitingQueue {
 
     fn run(&mut self, call: CallView<'_>, env: &Environment, turn: &mut Turn<'_>) -> Ending {
         let ended = match call.method {
-            "put" => self.put(call.arguments, turn).map(Ending::Now),
+            "put" | "put_nowait" => self.put(call.arguments, turn),
+            "put_later" => self.put_later(call.arguments, turn),
             "get" => self.get(call.arguments, turn),
+            "get_nowait" => self.get_now(call.arguments),
             _ => Ok(Ending::Now(self.apply(call, env))),
         };
         ended.unwrap_or_else(|mistake| Ending::Now(mistake.into()))
@@ -110,16 +136,19 @@ impl Object for WaitingQueue {
     }
 
     fn read(&self, mut call: CallView<'_>) -> Outcome {
-        match call.method {
-            "qsize" => match call.arguments.finish() {
-                Ok(()) => returned_int(self.items.len() as i64),
-                Err(mistake) => mistake.into(),
-            },
-            name @ ("put" | "get") => raised(
-                "TypeError",
-                format!("`{name}` changes the queue: call it, do not read it"),
-            ),
-            unknown => unknown_method("queue", unknown),
+        let answer = match call.method {
+            "qsize" => returned_int(self.items.len() as i64),
+            "empty" => returned_bool(self.items.is_empty()),
+            "full" => returned_bool(false),
+            name @ ("put" | "put_nowait" | "put_later" | "get" | "get_nowait") => {
+                let message = format!("`{name}` changes the queue: call it, do not read it");
+                return raised("TypeError", message);
+            }
+            unknown => return unknown_method("queue", unknown),
+        };
+        match call.arguments.finish() {
+            Ok(()) => answer,
+            Err(mistake) => mistake.into(),
         }
     }
 
@@ -232,7 +261,7 @@ mod tests {
     fn takers_wait_for_as_long_as_they_said_by_agreed_time() {
         let mut objects = objects();
         for (session, seconds) in [(1, 0.3), (2, 0.1), (3, 9.0)] {
-            let get = with_seconds("get", Vec::new(), seconds);
+            let get = with_seconds("get", vec![Value::Bool(true)], seconds);
             call(&mut objects, session, id(session, 1), &get);
         }
         moved(&mut objects);
@@ -253,7 +282,7 @@ mod tests {
         let mut objects = objects();
         call(&mut objects, 1, id(1, 1), &get());
         for (slot, item, seconds) in [(2, 70, 0.5), (3, 80, 0.1)] {
-            let put = with_seconds("put", vec![Value::Int(item)], seconds);
+            let put = with_seconds("put_later", vec![Value::Int(item)], seconds);
             let results = call(&mut objects, slot, id(9, slot), &put);
             assert_eq!(results.steps, [StepResult::Answered(returned_none())]);
         }
@@ -290,9 +319,9 @@ mod tests {
         call(&mut objects, 1, id(1, 1), &get());
         let mut most = 0;
         for slot in 2..200 {
-            let get = with_seconds("get", Vec::new(), 0.0);
+            let get = with_seconds("get", vec![Value::Bool(true)], 1e-9);
             call(&mut objects, slot, id(2, slot), &get);
-            assert_eq!(tick(&mut objects, slot).len(), 1);
+            assert_eq!(tick(&mut objects, slot + 1).len(), 1);
             most = most.max(objects.get(QUEUE).unwrap().snapshot()().whole().len());
         }
         assert!(most < 300, "{most} bytes");
@@ -301,8 +330,8 @@ mod tests {
     #[test]
     fn times_that_are_none_are_refused() {
         let mut objects = objects();
-        for seconds in [-1.0, f64::NAN, f64::INFINITY] {
-            let get = with_seconds("get", Vec::new(), seconds);
+        for seconds in [-2.0, f64::NAN, f64::INFINITY] {
+            let get = with_seconds("get", vec![Value::Bool(true)], seconds);
             let results = call(&mut objects, 1, id(1, 1), &get);
             assert!(matches!(
                 &results.steps[..],

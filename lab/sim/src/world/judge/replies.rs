@@ -1,12 +1,12 @@
 //! Replies as clients hear them, and those that come with the call of somebody else.
 
 use super::super::ledger;
-use super::super::workload::{self, QUEUE};
+use super::super::workload::{self, lets_wait};
 use super::{Judge, Judged, broken, reply_hash};
 use crate::checkers::Property;
 use crate::checkers::recorded::Call;
-use crate::checkers::rendezvous::QueueStep;
-use quorate_types::{Body, CommandId, NodeId, Outcome};
+use crate::checkers::rendezvous::WaitingStep;
+use quorate_types::{Body, CommandId, NodeId, Outcome, Slot};
 use serde_json::Value as Json;
 
 impl Judge {
@@ -24,7 +24,7 @@ impl Judge {
         };
         match outcome {
             Outcome::Skipped => self.once.told_skipped(id)?,
-            Outcome::Returned(_) | Outcome::Raised(_) if *object == QUEUE => {
+            Outcome::Returned(_) | Outcome::Raised(_) if lets_wait(*object) => {
                 self.taken(id, outcome, None)?;
             }
             Outcome::Returned(_) | Outcome::Raised(_) => {
@@ -36,9 +36,11 @@ impl Judge {
         Ok(())
     }
 
-    /// A replica answers a call of the queue, or a client hears it.
+    /// A replica answers a call that waits or may, or a client hears it.
     pub(super) fn taken(&mut self, id: CommandId, outcome: &Outcome, by: Option<NodeId>) -> Judged {
-        let Some((_, call @ Call::Take(_))) = self.calls.get(&id) else {
+        let Some((_, call @ (Call::Take(_) | Call::Acquire(_) | Call::Release))) =
+            self.calls.get(&id)
+        else {
             return Ok(());
         };
         match workload::result(call, outcome) {
@@ -48,8 +50,8 @@ impl Judge {
         }
     }
 
-    /// Takers were answered as the log has it.
-    pub(super) fn check_queue(&self, sessions_max: usize) -> Judged {
+    /// Calls that wait were answered as the log has it.
+    pub(super) fn check_waiting(&self, sessions_max: usize) -> Judged {
         let ends = ledger::ends(&self.log, sessions_max);
         let mut steps = Vec::new();
         for (slot, batch) in &self.log {
@@ -58,33 +60,41 @@ impl Judge {
             for (index, command) in batch.commands().iter().enumerate() {
                 let place = (*slot, index as u32);
                 if let Some(session) = ends.get(&place) {
-                    steps.push(QueueStep::End(*session));
+                    steps.push(WaitingStep::End(*session));
                 }
                 let Some(now) = now else { continue };
                 if command.body == Body::Tick {
-                    steps.push(QueueStep::Tick(now));
+                    steps.push(WaitingStep::Tick(now));
                 }
                 if !self.executed.contains(&place) {
                     continue;
                 }
                 if let Some(ids) = self.cancels.get(&command.id) {
-                    steps.push(QueueStep::Cancel(command.id.session, ids.clone()));
+                    steps.push(WaitingStep::Cancel(command.id.session, ids.clone()));
                 }
-                let after = |ms: u64| now + ms * 1_000_000;
-                match self.calls.get(&command.id) {
-                    Some((QUEUE, Call::Offer(item, 0))) => {
-                        steps.push(QueueStep::Offer(*item));
-                    }
-                    Some((QUEUE, Call::Offer(item, delay))) => {
-                        steps.push(QueueStep::OfferAt(*item, after(*delay)));
-                    }
-                    Some((QUEUE, Call::Take(timeout))) => {
-                        steps.push(QueueStep::Take(command.id, timeout.map(after)));
-                    }
-                    Some(_) | None => {}
+                if let Some((_, call)) = self.calls.get(&command.id) {
+                    steps.extend(step_of(call, command.id, place, now));
                 }
             }
         }
-        self.rendezvous.check(steps)
+        self.rendezvous.check(&steps)
+    }
+}
+
+/// What a call at this place and time does to those who wait.
+fn step_of(call: &Call, id: CommandId, place: (Slot, u32), now: u64) -> Option<WaitingStep> {
+    let after = |ms: u64| now + ms * 1_000_000;
+    let until = |ms: u64| if ms == 0 { 0 } else { after(ms) };
+    match call {
+        Call::Offer(item, 0) => Some(WaitingStep::Offer(*item)),
+        Call::Offer(item, delay) => Some(WaitingStep::OfferAt(*item, after(*delay))),
+        Call::Take(timeout) => Some(WaitingStep::Take(id, timeout.map(until))),
+        Call::Acquire(timeout) => {
+            let place = (place.0.0 << 16 | u64::from(place.1)) as i64;
+            let until = until(*timeout);
+            Some(WaitingStep::Acquire { id, place, until })
+        }
+        Call::Release => Some(WaitingStep::Release(id)),
+        _ => None,
     }
 }

@@ -1,6 +1,6 @@
 //! The final check: whether the answers that clients saw follow from the decided log.
 
-use super::super::workload::QUEUE;
+use super::super::workload::lets_wait;
 use super::super::{ledger, workload};
 use super::{GroupCall, Judge, Judged, broken};
 use crate::checkers::limits::RUN_CONFIGURATIONS_MAX;
@@ -20,7 +20,7 @@ impl Judge {
     pub(in super::super) fn finish(&mut self, sessions_max: usize) -> Judged {
         self.check_effects(sessions_max)?;
         self.check_skips()?;
-        self.check_queue(sessions_max)?;
+        self.check_waiting(sessions_max)?;
         let mut log = Effects::new();
         for (slot, batch) in &self.log {
             let mut calls = Vec::new();
@@ -28,7 +28,7 @@ impl Judge {
                 let Body::Call { object, payload } = &command.body else {
                     continue;
                 };
-                if !self.executed.contains(&(*slot, index as u32)) || *object == QUEUE {
+                if !self.executed.contains(&(*slot, index as u32)) || lets_wait(*object) {
                     continue;
                 }
                 let Some(call) = self.payloads.get(&(*object, payload.clone())) else {

@@ -107,7 +107,7 @@ def test_a_thousand_tasks_give_up_together_and_the_others_are_served_in_their_or
     assert asyncio.run(crowd()) == [f"letter {number}" for number in range(12)]
 
 
-# The signal comes at any moment of the wait, also between two turns of the connection in which Python runs that nobody hears.
+# The signal comes at any moment of the wait, also while Python runs that nobody hears.
 @pytest.mark.parametrize("_time", range(12))
 def test_a_call_that_is_interrupted_at_the_keyboard_is_cancelled(
     group: LocalGroup[Mailbox], mailbox: Mailbox, _time: int

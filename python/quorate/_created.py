@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 
 CODE_CHARACTERS = 16
 """Of the hash of a class's module: enough to tell two versions apart."""
+
+_CONTAINERS = ("builtins", "collections")
+"""Modules of the standard library of whose classes objects may be created."""
 
 _PLACE = "the directory in which the group was started"
 """The same text on all nodes."""
@@ -38,32 +42,31 @@ class Created:
 
     def home_of(self, path: str) -> str:
         """MODULE:CLASS of where a class was defined."""
-        try:
+        with _refusing(path):
             cls = self._class_at(path)
-        except _making.Unfit as unfit:
-            raise NotReplicable(f"{path}: {unfit.args[1]}; nothing was created") from None
         return f"{cls.__module__}:{cls.__qualname__}"
 
     def make(self, number: int, path: str, arguments: bytes, reads: list[str]) -> str:
         """Make an object, and say what its code is."""
-        try:
-            cls, made = self._fit(path, arguments, reads)
-        except _making.Unfit as unfit:
-            raise NotReplicable(f"{path}: {unfit.args[1]}; nothing was created") from None
+        with _refusing(path):
+            # It is no object yet: nothing of the directory's is the constructor's to set or to send.
+            cls, made = _native.outside_of_methods(lambda: self._fit(path, arguments, reads))
+            code = _code_of(cls)
         self._made[number] = made
         self._reads[number] = frozenset(reads)
-        return _code_of(cls)
+        return code
 
     def _fit(self, path: str, arguments: bytes, reads: list[str]) -> tuple[type, Any]:
         """A class, and an instance of which snapshots keep the state."""
         cls = self._class_at(path)
-        unknown = [name for name in reads if name not in _reads.public_methods(cls)]
+        methods = _reads.public_methods(cls)
+        unknown = [name for name in reads if name not in methods]
         if unknown:
-            raise _making.Unfit("reads", f"{cls.__name__} has no public method {unknown[0]!r}")
+            told = f"{cls.__name__} has no public method {unknown[0]!r:.80}; it has {', '.join(methods)}"
+            raise _making.Unfit("reads", _making.cut(told))
         args, kwargs = _native.loads(arguments)
         made = _making.construct(cls, args, kwargs)
         unfit = _making.unkept_state(made, cls) if self._greeting["snapshots"] else None
-        _environment.refuse_effects(True)
         # Also where a node began again and would serve such a class: all replicas must do the same.
         if unfit is not None:
             raise _making.Unfit("state", unfit)
@@ -96,14 +99,14 @@ class Created:
     def classes_of(self, directory: _directory.Directory) -> dict[int, type]:
         """The classes of all objects of a directory, imported where they are not yet."""
         entries = directory._by_number()
+        for path in directory._paths:
+            self._know_again(path)
         classes = {}
         for number, entry in entries.items():
             try:
                 classes[number] = self._class_at(entry["class"])
             except _making.Unfit as unfit:
                 raise ValueError(f"object {number} is a {entry['class']}: {unfit.args[1]}") from unfit
-            finally:
-                _environment.refuse_effects(True)
             code = _code_of(classes[number])
             if code != entry["code"]:
                 self._host.warn(f"the code of {entry['class']} differs from when object {number} was created")
@@ -111,15 +114,53 @@ class Created:
         self._made, self._dropped = {}, []
         return classes
 
+    def _know_again(self, path: str) -> None:
+        """Find a class of which there may be no objects any more, but values in calls and states."""
+        try:
+            self._class_at(path)
+        except _making.Unfit as unfit:
+            self._host.warn(f"{path}, which the group had once: {unfit.args[1]}")
+
     def _class_at(self, path: str) -> type:
         """Find a class. What a module does when it is imported does not depend on when that is."""
         if any(budget for _, _, _, _, budget in self._greeting["objects"]):
             _steps.count(path)
         _environment.refuse_effects(False)
-        cls: type = _native.apart(lambda: _making.find_class(path, [_PLACE]))
-        _environment.refuse_effects(True)
+        try:
+            cls: type = _native.apart(
+                lambda: _native.outside_of_methods(lambda: _making.find_class(path, [_PLACE]))
+            )
+        finally:
+            _environment.refuse_effects(True)
+        owner = _owner_of(cls)
+        if owner:
+            told = f"{cls.__name__} is a part of {owner}: create a class of your own, or of quorate.objects"
+            raise _making.Unfit("class", told)
         _names.register(cls)
         return cls
+
+
+@contextlib.contextmanager
+def _refusing(path: str) -> Iterator[None]:
+    """What makes a class unfit is told to who would create an object of it."""
+    try:
+        yield
+    except _making.Unfit as unfit:
+        if isinstance(unfit.__cause__, MemoryError):
+            # Whether memory suffices depends on the machine, so it is no outcome.
+            raise unfit.__cause__ from None
+        raise NotReplicable(f"{path}: {unfit.args[1]}; nothing was created") from None
+    finally:
+        _environment.refuse_effects(True)
+
+
+def _owner_of(cls: type) -> str:
+    """Whose the class is, if clients may create none: such read files, run code, or serve the group."""
+    package = _names.package_of(cls)
+    if package in ("quorate", "__main__"):
+        return "Quorate itself"
+    is_standard = package in sys.stdlib_module_names and package not in _CONTAINERS
+    return "Python's standard library" if is_standard else ""
 
 
 def _code_of(cls: type) -> str:

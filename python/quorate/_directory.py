@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any, Protocol
 
-from quorate import _names, _spans
+from quorate import _names, _native, _spans
 from quorate._errors import NameTaken, NotFound, Overloaded, Refused
 from quorate._options import readonly
 from quorate._timers import after
@@ -24,6 +24,12 @@ OBJECTS_MAX = 10_000
 """Objects that are created in one group, beside its first."""
 
 NAME_BYTES_MAX = 255
+
+CLASSES_MAX = 10_000
+"""Classes of which objects were ever created: their names are in every snapshot."""
+
+PATH_BYTES_MAX = 1024
+"""MODULE:CLASS of one."""
 
 ARGUMENTS_BYTES_MAX = 64 << 10
 """Arguments of a constructor, encoded: they are in every snapshot."""
@@ -58,6 +64,8 @@ class Directory:
 
     def __init__(self) -> None:
         self._entries: dict[str, dict[str, Any]] = {}
+        # Also of objects that are gone: every replica must know the values of these classes.
+        self._paths: list[str] = []
         self._last = CREATED_MIN - 1
 
     def create(
@@ -76,37 +84,46 @@ class Directory:
         declared to change nothing. After `ttl` seconds of agreed time it is dropped.
         """
         _check_name(name)
+        _check_class(path)
         maker = self._maker()
+        if not isinstance(arguments, bytes):
+            raise TypeError(f"the arguments are encoded, as bytes, not {type(arguments).__name__}")
         if len(arguments) > ARGUMENTS_BYTES_MAX:
             text = f"the arguments take {len(arguments)} bytes, and may take {ARGUMENTS_BYTES_MAX}"
             raise Refused(f"{text}: call a method of the object with the rest")
         found = self._entries.get(name)
-        if found is not None and not is_new and self._is_same(found, path, arguments):
-            return _place(found)
+        if found is not None and not is_new:
+            self._remember(path)
+            if self._is_same(found, path, arguments):
+                return _place(found)
         if found is not None or name in maker.first_objects():
-            raise NameTaken(f"the group has an object {name!r} already: {self._kind_of(name)}")
+            of_others = "" if is_new else ", created from another class or other arguments"
+            told = f"the group has an object {name!r} already: {self._kind_of(name)}{of_others}"
+            raise NameTaken(f"{told}; choose another name, or drop that one")
         if len(self._entries) >= OBJECTS_MAX:
             raise Overloaded(f"{OBJECTS_MAX} objects were created in this group: drop some first")
         if ttl is not None:
             _spans.nanoseconds("ttl", ttl)
+        self._remember(path)
+        reads = list(dict.fromkeys(reads or ()))
         number = self._last + 1
         expiry = None if ttl is None else after(ttl, self._expire, name, number)
         try:
-            code = maker.make(number, path, arguments, reads or [])
+            code = maker.make(number, path, arguments, reads)
         except BaseException:
             if expiry is not None:
                 expiry.cancel()
             raise
         self._last = number
         made = {"number": number, "class": path, "code": code}
-        self._entries[name] = {**made, "arguments": arguments, "reads": reads or [], "expiry": expiry}
+        self._entries[name] = {**made, "arguments": arguments, "reads": reads, "expiry": expiry}
         return _place(made)
 
     def drop(self, name: str) -> None:
         """Drop an object with its state; calls that wait at it raise `ObjectDropped`."""
         maker = self._maker()
         if name in maker.first_objects():
-            raise Refused(f"{name!r} is an object that the group began with: it cannot be dropped")
+            raise Refused(f"{name!r} is an object that the group began with: it lasts as long as the group")
         entry = self._entries[self._known(name)]
         maker.drop(entry["number"])
         del self._entries[name]
@@ -130,6 +147,11 @@ class Directory:
     @readonly
     def describe(self, name: str) -> dict[str, Any]:
         """Return what is known of an object: its class, its methods, and the calls that wait at it."""
+        if _native.running_number() is not None:
+            # Which methods are reads is found by each replica for itself.
+            raise Refused(
+                "describe is a read: ask one replica, by Group.describe or `quorate object describe`"
+            )
         number, path, code = self.find(name)
         told = self._maker().told(number)
         return {"name": name, "number": number, "class": path, "code": code, **told}
@@ -144,9 +166,20 @@ class Directory:
         if entry is not None and entry["number"] == number:
             self.drop(name)
 
+    def _remember(self, path: str) -> None:
+        """The class is found, and stays known."""
+        self._maker().home_of(path)
+        if path in self._paths:
+            return
+        if len(self._paths) >= CLASSES_MAX:
+            raise Overloaded(f"objects of {CLASSES_MAX} classes were created in this group: use one of these")
+        self._paths.append(path)
+
     def _is_same(self, entry: dict[str, Any], path: str, arguments: bytes) -> bool:
         home_of = self._maker().home_of
-        return entry["arguments"] == arguments and home_of(entry["class"]) == home_of(path)
+        return home_of(entry["class"]) == home_of(path) and _settled(entry["arguments"]) == _settled(
+            arguments
+        )
 
     def _known(self, name: str) -> str:
         if name not in self._entries:
@@ -163,12 +196,24 @@ class Directory:
 
     @property
     def is_pristine(self) -> bool:
-        """Whether nothing was ever created."""
-        return self._last < CREATED_MIN
+        """Whether nothing was ever created, nor tried."""
+        return self._last < CREATED_MIN and not self._paths
 
 
 def _place(entry: dict[str, Any]) -> list[Any]:
     return [entry["number"], entry["class"], entry["code"]]
+
+
+def _settled(arguments: bytes) -> bytes:
+    """Arguments of a constructor, with those that have names in one order."""
+    args, kwargs = _native.loads(arguments)
+    return _native.dumps([args, dict(sorted(kwargs.items()))])
+
+
+def _check_class(path: Any) -> None:
+    if isinstance(path, str) and len(path.encode(errors="replace")) <= PATH_BYTES_MAX:
+        return
+    raise Refused(f"{path!r:.80} is no class: write MODULE:CLASS, of at most {PATH_BYTES_MAX} bytes")
 
 
 def _check_name(name: Any) -> None:

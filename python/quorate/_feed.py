@@ -7,6 +7,7 @@ watch is a call that waits there: so both go on wherever those do.
 from __future__ import annotations
 
 from collections import deque
+from itertools import islice
 from typing import Any
 
 from quorate import _calling, _names, _native
@@ -25,11 +26,19 @@ OBJECT_BYTES_MAX = 1 << 20
 FEED_BYTES_MAX = 32 << 20
 """Bytes of all changes; beyond it, of the object that has most the oldest go."""
 
+CHANGE_BYTES = 64
+"""What a change takes beside its topic and its value."""
 
 TOPICS_MAX = 64
 """Topics that one call watches."""
 
 TOPIC_BYTES_MAX = 255
+
+WAKES_BYTES_MAX = 64 << 20
+"""Bytes that are told in one step, where many watch: who is left is told in the next."""
+
+WATCHING_MIN = 64
+"""Calls that are kept for one object before those are looked for that wait no more."""
 
 
 def is_topic(topic: object) -> bool:
@@ -45,29 +54,37 @@ class Stream:
         self.bytes = 0
         self.kept: deque[tuple[int, str, bytes]] = deque()
         self.watching: list[tuple[_calling.Caller, list[str], int]] = []
+        self.room = WATCHING_MIN
 
     def add(self, topic: str, value: bytes) -> int:
         """Keep one more. Returns how many bytes more there are."""
         self.last += 1
         self.kept.append((self.last, topic, value))
-        self.bytes += len(value)
-        added = len(value)
+        added = _bytes_of(topic, value)
+        self.bytes += added
         while len(self.kept) > CHANGES_MAX or self.bytes > OBJECT_BYTES_MAX:
             added += self.forget_oldest()
         return added
 
     def forget_oldest(self) -> int:
         """Keep one less. Returns how many bytes more there are."""
-        taken = len(self.kept.popleft()[2])
+        _, topic, value = self.kept.popleft()
+        taken = _bytes_of(topic, value)
         self.bytes -= taken
         return -taken
 
     def told_since(self, seen: int, topics: list[str]) -> list[Any] | None:
         """The last number, how many are lost, and those that are kept; None when there is nothing to tell."""
-        first = self.kept[0][0] if self.kept else self.last + 1
-        lost = max(0, first - 1 - seen)
-        found = [list(each) for each in self.kept if each[0] > seen and (not topics or each[1] in topics)]
+        lost = max(0, self.last - len(self.kept) - seen)
+        newest = islice(reversed(self.kept), min(len(self.kept), self.last - seen))
+        found = [list(each) for each in newest if not topics or each[1] in topics][::-1]
         return [self.last, lost, found] if lost or found else None
+
+    def leave_out_gone(self) -> None:
+        """Forget those who wait no more, when many have come since the last time."""
+        if len(self.watching) >= self.room:
+            self.watching = [each for each in self.watching if each[0].is_waiting]
+            self.room = max(WATCHING_MIN, 2 * len(self.watching))
 
 
 class Feed:
@@ -82,24 +99,33 @@ class Feed:
 
         Who has seen none asks with None, and is told at once where the stream stands.
         """
-        if len(topics) > TOPICS_MAX or not all(is_topic(topic) for topic in topics):
-            raise Refused(f"watch names {TOPICS_MAX} topics at most, of 1 to {TOPIC_BYTES_MAX} bytes each")
+        _check(number, topics, seen)
         if _native.object_of(number) is None:
             raise NotFound(f"this group has no object number {number} any more")
         stream = self._streams.setdefault(number, Stream())
         if seen is None:
             return [stream.last, 0, []]
+        if seen > stream.last:
+            raise Refused(
+                f"the object has published {stream.last} changes, and number {seen} is of another one, "
+                "perhaps of one that was dropped: watch from the beginning with after=0, or without it"
+            )
         told = stream.told_since(seen, topics)
         if told is not None:
             return told
+        parked = _calling.park()
+        stream.leave_out_gone()
         stream.watching.append((_calling.caller(), topics, seen))
-        return _calling.park()
+        return parked
 
     @readonly
     def watching(self, number: int) -> int:
         """Return how many calls wait for what an object publishes next."""
         stream = self._streams.get(number)
-        return 0 if stream is None else len(stream.watching)
+        if stream is None:
+            return 0
+        waiting = {(session, sequence) for session, sequence, _ in _native.waiting_at(NUMBER)}
+        return sum((caller.session, caller.sequence) in waiting for caller, _, _ in stream.watching)
 
     def on_session_end(self, session: int) -> None:
         """Whoever it was watches no more."""
@@ -113,14 +139,29 @@ class Feed:
         while self._bytes > FEED_BYTES_MAX:
             largest = max(self._streams.values(), key=lambda each: each.bytes)
             self._bytes += largest.forget_oldest()
-        waiting = []
-        for caller, topics, seen in stream.watching:
+        self._tell(number)
+
+    def _tell(self, number: int) -> None:
+        """Wake who waits for what there is now."""
+        stream = self._streams.get(number)
+        if stream is None:
+            return
+        before, stream.watching = stream.watching, []
+        told_bytes = 0
+        for at, (caller, topics, seen) in enumerate(before):
+            if told_bytes > WAKES_BYTES_MAX:
+                stream.watching += before[at:]
+                _native.send_message(NUMBER, _native.dump_call("_tell", (number,), {}))
+                return
+            if not caller.is_waiting:
+                continue
             told = stream.told_since(seen, topics)
             if told is None:
-                waiting.append((caller, topics, seen))
-            elif caller.is_waiting:
+                # What passed was not for it, and is not lost when it goes.
+                stream.watching.append((caller, topics, stream.last))
+            else:
                 caller.wake(told)
-        stream.watching = waiting
+                told_bytes += sum(_bytes_of(topic, value) for _, topic, value in told[2])
 
     def _drop(self, number: int) -> None:
         """An object was dropped."""
@@ -136,6 +177,20 @@ class Feed:
     def is_pristine(self) -> bool:
         """Whether nothing was ever published or watched."""
         return not self._streams
+
+
+def _bytes_of(topic: str, value: bytes) -> int:
+    return CHANGE_BYTES + len(topic.encode(errors="replace")) + len(value)
+
+
+def _check(number: Any, topics: Any, seen: Any) -> None:
+    """Whoever asks may have another client."""
+    if not isinstance(topics, list) or len(topics) > TOPICS_MAX or not all(map(is_topic, topics)):
+        raise Refused(f"watch names {TOPICS_MAX} topics at most, of 1 to {TOPIC_BYTES_MAX} bytes each")
+    if type(number) is not int or not 0 <= number < NUMBER:
+        raise NotFound(f"this group has no object number {number!r:.80}")
+    if seen is not None and (type(seen) is not int or seen < 0):
+        raise Refused(f"{seen!r:.80} is no number of a change")
 
 
 # Their package is not one whose classes are kept.

@@ -8,9 +8,10 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar, cast, overload
 
-from quorate import _names, _native
+from quorate import _names, _native, _spans
 from quorate._connect import CONNECT_SECONDS, SESSION_SECONDS, AsyncProxy, check_class, session_options
 from quorate._directory import NUMBER, Directory
+from quorate._errors import QuorateError
 from quorate._futures import loop_end
 from quorate._local import class_path
 from quorate._options import Options, Tls
@@ -26,6 +27,15 @@ class Creation:
 
     ttl: float | None = None
     reads: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, ttl: float | None, reads: Sequence[str]) -> Creation:
+        """These, if they can be meant."""
+        if ttl is not None:
+            _spans.nanoseconds("ttl", ttl)
+        if isinstance(reads, str) or not all(isinstance(name, str) for name in reads):
+            raise TypeError(f'reads are names of methods, such as ["look"], not {reads!r:.80}')
+        return cls(ttl, tuple(reads))
 
     def by(self, create: Any, cls: Any, name: str, given: tuple[Any, Any], *, is_new: bool) -> Any:
         """Call `Directory.create` for a class or its MODULE:CLASS, and the arguments given to it."""
@@ -54,7 +64,7 @@ class Group:
         After `ttl` seconds of agreed time the object is dropped. `reads` are methods that change nothing,
         which the class does not say.
         """
-        return Group(self._client, self._origin, Creation(ttl, tuple(reads)))
+        return Group(self._client, self._origin, Creation.of(ttl, reads))
 
     def create(self, cls: Callable[P, T], name: str, /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Create an object on all replicas, and return its proxy.
@@ -160,13 +170,13 @@ class AsyncGroup:
         self._arguments = (endpoint, timeout, tls, session)
         self._creation = Creation()
         self._client: _native.Client | None = None
-        self._directory: Any = None
+        self._open: Any = None
 
     def creating(self, *, ttl: float | None = None, reads: Sequence[str] = ()) -> AsyncGroup:
         """Return this group, with other options for what is created through it; see `Group.creating`."""
         other = AsyncGroup(*self._arguments)
-        other._creation = Creation(ttl, tuple(reads))
-        other._client, other._directory = self._client, self._directory
+        other._creation = Creation.of(ttl, reads)
+        other._client, other._open = self._client, self._open
         return other
 
     async def create(self, cls: Any, name: str, /, *args: Any, **kwargs: Any) -> Any:
@@ -204,7 +214,7 @@ class AsyncGroup:
         client = _native.Client.open(end, opened, endpoint, timeout, None, session=session, tls=paths)
         try:
             await opened
-            self._directory = AsyncProxy(Flow(client.beside(NUMBER), Directory, Options()))
+            self._open = AsyncProxy(Flow(client.beside(NUMBER), Directory, Options()))
         except BaseException:
             client.close()
             raise
@@ -224,8 +234,14 @@ class AsyncGroup:
         found = await self._creation.by(self._directory.create, cls, name, given, is_new=is_new)
         return self._proxy(found[0], None if isinstance(cls, str) else cls)
 
+    @property
+    def _directory(self) -> Any:
+        if self._open is None:
+            raise QuorateError("the group is not open: use it inside of `async with quorate.agroup(...)`")
+        return self._open
+
     def _proxy(self, number: int, cls: Any) -> Any:
-        assert self._client is not None, "`async with` opens it"
+        assert self._client is not None, "the directory was asked"
         flow = Flow(self._client.beside(number), check_class(cls), Options())
         flow.ask()
         return AsyncProxy(flow)

@@ -75,6 +75,7 @@ class Host:
         self._voice: int | None = None
         self._reads: _reads.Reads | None = None
         self._created: _created.Created | None = None
+        self._own: dict[int, bytes] = {}
         _raised.clean = self._clean
 
     def prepare(self, hello: bytes) -> Prepared:
@@ -111,7 +112,7 @@ class Host:
                 self._tell(f"warning: object {name}: {unfit_state}")
             # Some make an instance of another class below them.
             self._classes[number] = type(objects[number])
-        objects |= {number: cls() for number, cls in _own.CLASSES.items()}
+        objects |= self._own_objects()
         self._classes |= _own.CLASSES
         if greeting["snapshots"]:
             # Without images no read is checked, so only what is declared is taken for one.
@@ -123,6 +124,15 @@ class Host:
         version, process = platform.python_version(), _environment.real_pid()
         answer = _native.dumps(["ready", confinement, version, process, fingerprint])
         return answer, objects, checking, liars, greeting["quiet"], list(budgets.items())
+
+    def _own_objects(self) -> dict[int, Any]:
+        """The group's own objects, of which a snapshot has no images while nothing has happened to them."""
+        own = {number: cls() for number, cls in _own.CLASSES.items()}
+        for number, each in own.items():
+            # From here on it has the number by which it is hashed, on every replica the same one.
+            hash(each)
+            self._own[number] = _native.dump_state(each)
+        return own
 
     def warn(self, text: str) -> None:
         """Tell the node's log."""
@@ -215,7 +225,7 @@ class Host:
         """
         _environment.refuse_effects(False)
         for number in _own.CLASSES:
-            if objects[number].is_pristine:
+            if objects[number].is_pristine and not any(heads[number]):
                 del objects[number]
         reader, writer = os.pipe()
         sys.stderr.flush()
@@ -247,8 +257,7 @@ class Host:
             with _names.restoring():
                 kept = dict(images)
                 own: dict[int, Any] = {
-                    number: _native.load_state(kept.pop(number)) if number in kept else cls()
-                    for number, cls in _own.CLASSES.items()
+                    number: _native.load_state(kept.pop(number, image)) for number, image in self._own.items()
                 }
                 if self._created is not None:
                     classes |= self._created.classes_of(own[_directory.NUMBER])

@@ -48,21 +48,26 @@ class _Stream:
         self._number = flow.client.number
         self._topics = list(topics)
         self._seen = after
-        self._ready: deque[Change] = deque()
+        self._ready: deque[tuple[int, str, bytes, int]] = deque()
         self._lost = 0
 
     @property
     def seen(self) -> int | None:
         """The number of the last change that was told or passed over."""
-        return self._ready[0].number - 1 if self._ready else self._seen
+        return self._ready[0][0] - 1 if self._ready else self._seen
 
     def _take(self, told: list[Any]) -> None:
         last, lost, found = told
         self._lost += lost
         for number, topic, value in found:
-            self._ready.append(Change(number, topic, _native.loads(value), self._lost))
+            self._ready.append((number, topic, value, self._lost))
             self._lost = 0
         self._seen = last
+
+    def _next(self) -> Change:
+        """The next of those that came; one whose value cannot be read here raises, and is passed over."""
+        number, topic, value, lost = self._ready.popleft()
+        return Change(number, topic, _native.loads(value), lost)
 
 
 class Watch(_Stream):
@@ -94,7 +99,7 @@ class Watch(_Stream):
                 self._take(self._feed.watch(self._number, self._topics, self._seen))
             except SessionExpired:
                 continue  # what was published meanwhile is kept, and asked for by the next session
-        return self._ready.popleft()
+        return self._next()
 
 
 class AsyncWatch(_Stream):
@@ -122,7 +127,7 @@ class AsyncWatch(_Stream):
                 self._take(await self._feed.watch(self._number, self._topics, self._seen))
             except SessionExpired:
                 continue
-        return self._ready.popleft()
+        return self._next()
 
 
 def watch(proxy: object, /, *topics: str, after: int | None = None) -> Watch:

@@ -144,6 +144,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(turn::running_object, module)?)?;
     module.add_function(wrap_pyfunction!(turn::running_number, module)?)?;
     module.add_function(wrap_pyfunction!(turn::object_of, module)?)?;
+    module.add_function(wrap_pyfunction!(turn::outside_of_methods, module)?)?;
     module.add_function(wrap_pyfunction!(turn::waiting_at, module)?)?;
     module.add_function(wrap_pyfunction!(turn::timers::send_message, module)?)?;
     module.add_function(wrap_pyfunction!(environment::run_apart, module)?)?;

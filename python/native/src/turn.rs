@@ -305,6 +305,15 @@ pub(crate) fn object_dropped(number: u32) -> Vec<CommandId> {
     agenda.parked.iter().map(|(id, _)| id).collect()
 }
 
+/// Runs a function of Python as if no method ran: an object that is being made is none yet, and nothing is to come for it.
+#[pyfunction]
+pub(crate) fn outside_of_methods<'py>(run: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let outer = turns().run.take();
+    let done = run.call0();
+    turns().run = outer;
+    done
+}
+
 /// The objects are these.
 pub(crate) fn objects_are(objects: BTreeMap<u32, Py<PyAny>>) {
     turns().objects = objects;

@@ -36,7 +36,7 @@ pub(crate) struct CreateArgs {
     #[arg(long, value_name = "METHODS", value_delimiter = ',')]
     readonly: Vec<String>,
     /// Drop the object after so many seconds.
-    #[arg(long, value_name = "SECONDS", value_parser = seconds::span)]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds::span, allow_negative_numbers = true)]
     ttl: Option<f64>,
     /// If there is one of that name, created from the same class and arguments, leave it as it is.
     #[arg(long)]
@@ -92,7 +92,9 @@ pub(crate) fn create(args: &CreateArgs, as_json: bool) -> Result<(), CliError> {
     let arguments = Value::List(vec![Value::List(given), Value::Map(named.collect())]);
     let arguments =
         value::encode(&arguments).map_err(|error| CliError::usage(error.to_string()))?;
-    let words = args.readonly.iter().cloned().map(Value::Text);
+    let words = args.readonly.iter().map(|word| word.trim());
+    let words = words.filter(|word| !word.is_empty());
+    let words = words.map(|word| Value::Text(word.to_owned()));
     let mut options = vec![
         ("reads".to_owned(), Value::List(words.collect())),
         ("is_new".to_owned(), Value::Bool(!args.if_missing)),

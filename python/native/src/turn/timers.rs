@@ -45,7 +45,10 @@ pub(crate) fn send_message(number: u32, call: &Bound<'_, PyBytes>) -> PyResult<b
     let sent = run.messages.entry(number).or_default();
     let set = agendas.get(number).map_or(0, |agenda| agenda.timers.len());
     if set + sent.len() >= TIMERS_MAX {
-        let text = format!("{TIMERS_MAX} messages and timers of that object are still to come");
+        let text = format!(
+            "{TIMERS_MAX} messages to one object, or changes of all objects, are on their way already: send fewer in one \
+             call, or try again when some have arrived"
+        );
         return Err(hooks::error(py, "Overloaded", text));
     }
     sent.push(call.as_bytes().to_vec().into());

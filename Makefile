@@ -144,7 +144,7 @@ check-tidy: cargo-present
 check-python: venv
 	git ls-files '*.py' '*.pyi' | xargs -r $(BIN)/ruff format --check
 	git ls-files '*.py' '*.pyi' | xargs -r $(BIN)/ruff check
-	$(if $(PACKAGE),cd python && $(BIN)/mypy --strict . ../lab/nemesis ../lab/night.py ../examples/demo.py,@echo "python/pyproject.toml is absent: no types to check")
+	$(if $(PACKAGE),cd python && $(BIN)/mypy --strict . ../lab/nemesis ../lab/night.py ../examples/*.py,@echo "python/pyproject.toml is absent: no types to check")
 
 check-shell:
 	for script in .ci/run $$(git ls-files '*.sh'); do bash -n "$$script"; done

@@ -60,7 +60,7 @@ def test_the_configuration_of_the_guide_has_no_unknown_key(tmp_path: Path) -> No
     """Its certificates are not here, and nothing else is wrong with it."""
     config = tmp_path / "node.toml"
     config.write_text(files("machines")["node.toml"], "utf-8")
-    command = [test_readme.QUORATE, "node", "run", "--config", config]
+    command = [str(test_readme.QUORATE), "node", "run", "--config", str(config)]
     ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert ran.returncode != 0
     assert re.search(r"/etc/quorate|/var/lib/quorate", ran.stderr), ran.stderr

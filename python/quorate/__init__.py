@@ -29,6 +29,7 @@ from quorate._errors import (
     CallerGone,
     Closed,
     Forked,
+    LockLost,
     MalformedValue,
     MethodSkipped,
     NameTaken,
@@ -49,6 +50,7 @@ from quorate._errors import (
     Refused,
     RemoteError,
     SessionExpired,
+    StaleToken,
     StorageFull,
     TimedOut,
     Unavailable,
@@ -56,7 +58,9 @@ from quorate._errors import (
     UnsupportedValue,
     WaitsOutside,
 )
+from quorate._fence import Fence, check
 from quorate._group import AsyncGroup, Group, agroup, group
+from quorate._guards import AsyncGuard, Guard, aguard, guard
 from quorate._local import local
 from quorate._local_group import Comparison, LocalGroup
 from quorate._names import register
@@ -65,12 +69,20 @@ from quorate._options import Freshness, Level, Options, Tls, readonly
 from quorate._proxy import freshness, options, reading, weak
 from quorate._publish import publish
 from quorate._sending import send
+from quorate._session_states import (
+    SessionState,
+    asession_states,
+    on_session_state,
+    session_state,
+    session_states,
+)
 from quorate._timers import Timer, after, every
 from quorate._watch import AsyncWatch, Change, Watch, awatch, watch
 
 __all__ = [
     "AsyncConnection",
     "AsyncGroup",
+    "AsyncGuard",
     "AsyncWatch",
     "BudgetExceeded",
     "Caller",
@@ -79,11 +91,14 @@ __all__ = [
     "Closed",
     "Comparison",
     "Connection",
+    "Fence",
     "Forked",
     "Freshness",
     "Group",
+    "Guard",
     "Level",
     "LocalGroup",
+    "LockLost",
     "MalformedValue",
     "MethodSkipped",
     "NameTaken",
@@ -105,6 +120,8 @@ __all__ = [
     "Refused",
     "RemoteError",
     "SessionExpired",
+    "SessionState",
+    "StaleToken",
     "StorageFull",
     "TimedOut",
     "Timer",
@@ -119,14 +136,19 @@ __all__ = [
     "after",
     "agather",
     "agroup",
+    "aguard",
+    "asession_states",
     "awatch",
     "caller",
+    "check",
     "connect",
     "every",
     "freshness",
     "gather",
     "group",
+    "guard",
     "local",
+    "on_session_state",
     "options",
     "park",
     "publish",
@@ -134,6 +156,8 @@ __all__ = [
     "readonly",
     "register",
     "send",
+    "session_state",
+    "session_states",
     "submit",
     "wait_until",
     "watch",

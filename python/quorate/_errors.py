@@ -30,6 +30,8 @@
     ├── ObjectDropped      (also LookupError)         executed: the object was dropped while it waited there
     ├── ParkLost           (also RuntimeError)        executed: it called park() and returned something else
     ├── ParkTimeout        (also TimeoutError)        executed: nobody answered it within the time it waits
+    ├── StaleToken         (also RuntimeError)        executed up to a check that has seen a newer holder
+    ├── LockLost           (also RuntimeError)        what a guard held is lost, or may be another's
     ├── RemoteError            executed: the method raised an exception that is unknown here
     └── MalformedValue         (also ValueError)          bytes that do not encode a value
 """
@@ -323,6 +325,43 @@ class ParkTimeout(QuorateError, TimeoutError):
     fault = "method"
 
 
+class StaleToken(QuorateError, RuntimeError):
+    """A newer token was seen by `quorate.check` or a `Fence`: the caller has lost the lock that gave its own.
+
+    >>> StaleToken(6, 7).token, StaleToken(6, 7).newest
+    (6, 7)
+    """
+
+    executed = True
+    fault = "caller"
+
+    def __init__(self, token: int, newest: int) -> None:
+        super().__init__(token, newest)
+        self.token = token
+        self.newest = newest
+
+    def __str__(self) -> str:
+        return (
+            f"token {self.token} is older than {self.newest}, which was seen here: "
+            "its holder has lost the lock"
+        )
+
+
+class LockLost(QuorateError, RuntimeError):
+    """What a guard held is lost, or may be: no sign of life of its session was acknowledged in time.
+
+    >>> LockLost("the lock is lost", 7).token
+    7
+    """
+
+    def __init__(self, message: str, token: int) -> None:
+        super().__init__(message, token)
+        self.token = token
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
 class RemoteError(QuorateError):
     """The method raised an exception whose class is unknown here.
 
@@ -427,6 +466,8 @@ for _class in (
     ObjectDropped,
     ParkLost,
     ParkTimeout,
+    StaleToken,
+    LockLost,
     RemoteError,
     MalformedValue,
 ):

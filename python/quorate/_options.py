@@ -33,6 +33,8 @@ class Options:
     """Seconds for each call; None: those of the connection."""
     retry: bool = True
     """Whether a call is sent again when it is refused for the moment, or its connection is lost."""
+    session: int | None = None
+    """Calls are for the session that follows so many ended ones alone; None: for the one that is there."""
 
     def __post_init__(self) -> None:
         if self.level is not None and self.level not in get_args(Level):

@@ -55,12 +55,15 @@ class Flow:
         self.options = options
         self.origin = origin
         self.proven: set[str] = set() if proven is None else proven
-        timeout, retry = options.timeout, options.retry
         # A proxy without a connection shows its methods all the same.
-        self.route = _native.Route(client, timeout, retry, self.proven) if client else None
+        self.route = self._route(options) if client else None
         # The proxy of this flow, which stands in the place of results that are the object itself.
         self.proxy: weakref.ref[Proxy] | None = None
         self.kind: type[Proxy] = Proxy
+
+    def _route(self, options: Options) -> _native.Route:
+        timeout, retry, session = options.timeout, options.retry, options.session
+        return _native.Route(self.client, timeout, retry, session, self.proven)
 
     def beside(self, options: Options) -> Flow:
         """Another path through the same session."""
@@ -75,7 +78,7 @@ class Flow:
                 self.proven.update(future.result())
 
         # On a route of its own: it says nothing about the freshness of what the user reads.
-        route = _native.Route(self.client, None, True, set())
+        route = _native.Route(self.client, None, True, None, set())
         with contextlib.suppress(QuorateError):
             _native.Method(route, _WHICH_READ, "any").begin((), None).add_done_callback(answered)
 

@@ -202,7 +202,7 @@ def test_what_leads_to_the_class_or_the_interpreter_is_never_called(shelf: Any, 
 
 def raw(proxy: Any, name: str, level: str | None) -> _native.Method:
     """A method by name and level, whatever the proxy says."""
-    route = _native.Route(flow_of(proxy).client, None, True, set())
+    route = _native.Route(flow_of(proxy).client, None, True, None, set())
     return _native.Method(route, name, level)
 
 

@@ -15,4 +15,4 @@ pub use answer::{Answer, Cause, Failure};
 pub use limits::SessionConfig;
 pub use outstanding::{Attempts, Operation, Ticket};
 pub use route::Preference;
-pub use session::{ClientSession, SessionInput, SessionOutput};
+pub use session::{ClientSession, SessionInput, SessionLife, SessionOutput, SessionState};

@@ -14,6 +14,14 @@ pub(crate) const PARKED_MAX: usize = 4096;
 /// none is forgotten where all end at once.
 pub(crate) const OVERDUE_MAX: usize = 2048;
 
+/// Keepalives of one connection whose answers are told apart: one goes out in a third of the expiry time, and a connection that owes
+/// an answer for a sixth of it is left.
+pub(crate) const KEEPALIVES_MAX: usize = 16;
+
+/// A client counts its session as lost one part of so many of the expiry time before the group may end it: its clock may be slower than
+/// the group's, and what it does last takes time to get where it acts.
+pub(crate) const LOSS_MARGIN_PARTS: u64 = 10;
+
 /// What a session may be told; the default suits a client in the same building as the group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SessionConfig {

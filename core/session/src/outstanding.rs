@@ -85,6 +85,8 @@ pub enum Attempts {
     Many,
     /// Once: it ends with what kept that one copy from an answer.
     One,
+    /// Like `Many`, but only in the session that follows so many ended ones: in a later one it could undo what that one has done.
+    InSession(u64),
 }
 
 /// An operation without an answer.
@@ -111,6 +113,11 @@ impl Pending {
     /// Whether a replica may have executed it in the current session.
     pub(crate) fn is_in_doubt(&self) -> bool {
         self.copies > 0
+    }
+
+    /// Whether it ends with the session.
+    pub(crate) fn is_of_session(&self) -> bool {
+        matches!(self.attempts, Attempts::InSession(_)) || self.is_in_doubt()
     }
 
     /// Whether it was sent and may not be sent again.

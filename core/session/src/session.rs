@@ -1,11 +1,14 @@
 //! The state machine: what a client sends, when it sends it again, and how each operation ends.
 
 mod giving_up;
+mod life;
 mod refusals;
 mod sending;
 mod timers;
 
 use self::giving_up::GivenUp;
+use self::life::SignsOfLife;
+pub use self::life::{SessionLife, SessionState};
 use crate::limits::{DIAL_DOUBLINGS, PARKED_MAX};
 use crate::outstanding::{Attempts, Outstanding, Pending};
 use crate::route::Route;
@@ -101,6 +104,7 @@ pub struct ClientSession {
     active_at: Time,
     /// A keepalive is unanswered; before it was sent, `active_at` was this.
     unanswered_keepalive: Option<Time>,
+    life: SignsOfLife,
     /// When the client moved to a hinted leader last; `None` until it does.
     last_move: Option<Time>,
     /// When an open that was refused is asked for again on the same connection.
@@ -143,6 +147,7 @@ impl ClientSession {
             last_heard: now,
             active_at: now,
             unanswered_keepalive: None,
+            life: SignsOfLife::default(),
             last_move: None,
             open_at: None,
             open_pause: config.retry_pause,
@@ -231,10 +236,10 @@ impl ClientSession {
             is_given_up: false,
             parked_refusals: 0,
         };
-        if pending.operation.payload_len() > PAYLOAD_BYTES_MAX {
-            // No node accepts it. It gets a request's number: a call's number would leave a gap in the session.
+        if let Some(refusal) = self.hopeless(&pending) {
+            // It gets a request's number: a call's number would leave a gap in the session.
             let number = self.requests.push(pending);
-            self.finish_request(number, Err(Failure::refused(Refusal::TooLarge)), out);
+            self.finish_request(number, Err(Failure::refused(refusal)), out);
             return Some(Ticket::Request(number));
         }
         let ticket = match pending.operation {
@@ -246,6 +251,19 @@ impl ClientSession {
         };
         self.send_one(now, ticket, out);
         Some(ticket)
+    }
+
+    /// Why no node would accept it.
+    fn hopeless(&self, pending: &Pending) -> Option<Refusal> {
+        if pending.operation.payload_len() > PAYLOAD_BYTES_MAX {
+            return Some(Refusal::TooLarge);
+        }
+        match pending.attempts {
+            Attempts::InSession(ended) if ended != self.life.sessions_ended() => {
+                Some(Refusal::SessionExpired)
+            }
+            Attempts::InSession(_) | Attempts::Many | Attempts::One => None,
+        }
     }
 
     /// Whether the bound of operations in flight lets another one begin.
@@ -306,9 +324,11 @@ impl ClientSession {
             self.active_at = before;
         }
         self.open_at = None;
+        self.life.connected();
         out.push(SessionOutput::Send(self.introduction()));
         if self.registration == Registration::Wanted {
             self.active_at = now;
+            self.life.asked(now);
         }
         self.send_calls(now, out);
         self.send_requests(now, out);
@@ -370,6 +390,7 @@ impl ClientSession {
                         id: session,
                         expiry,
                     };
+                    self.life.opened(now);
                     self.full_nodes = 0;
                     self.open_at = None;
                     self.open_pause = self.config.retry_pause;
@@ -409,7 +430,7 @@ impl ClientSession {
                 self.finish_request(request, Ok(Answer::Checkpointed(slot)), out);
             }
             ToClient::Refused { ask, refusal } => self.on_refused(now, ask, refusal, out),
-            ToClient::KeptAlive { .. } => self.unanswered_keepalive = None,
+            ToClient::KeptAlive { session } => self.on_kept_alive(now, session),
             ToClient::Leader { leader } => self.on_leader(now, leader, out),
         }
     }
@@ -426,7 +447,10 @@ impl ClientSession {
     /// The group has executed a call, and keeps the session for its expiry time from when the call was sent.
     fn note_life(&mut self, number: u64) {
         let sent_at = self.calls.pending_mut(number).and_then(|p| p.sent_at);
-        self.active_at = self.active_at.max(sent_at.unwrap_or(Time(0)));
+        if let Some(sent_at) = sent_at {
+            self.active_at = self.active_at.max(sent_at);
+            self.life.acknowledge(sent_at);
+        }
     }
 
     fn on_leader(&mut self, now: Time, leader: Option<NodeId>, out: &mut Vec<SessionOutput>) {

@@ -246,6 +246,12 @@ pub enum Plant {
     NewestTakerFirst,
     /// A fetched snapshot ends no call that is parked here.
     MergeKeepsParked,
+    /// A client counts on its session for longer than the group keeps it.
+    LifeBeyondExpiry,
+    /// A client takes any answer to a keepalive for one to the newest.
+    LifeOfNewestKeepalive,
+    /// A client counts on its session from when an answer comes.
+    LifeFromAnswer,
     /// Who holds a lock has it beyond the end of its session.
     HolderOutlivesSession,
     /// Whom nobody waits for any more still gets what another call gives.
@@ -254,7 +260,7 @@ pub enum Plant {
 
 impl Plant {
     /// All of them.
-    pub const ALL: [Plant; 122] = [
+    pub const ALL: [Plant; 125] = [
         Plant::AcknowledgeBeforeSync,
         Plant::PromiseBeforeSync,
         Plant::ForgetPromise,
@@ -377,6 +383,9 @@ impl Plant {
         Plant::MergeKeepsParked,
         Plant::CancelForgotten,
         Plant::HolderOutlivesSession,
+        Plant::LifeBeyondExpiry,
+        Plant::LifeOfNewestKeepalive,
+        Plant::LifeFromAnswer,
     ];
 
     /// Plants that show only where several faults meet: the simulator is given more seeds to find them.

@@ -10,7 +10,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use quorate_client::{
     CallCell, CallError, Client, ClientHooks, ClientOpening, DriverOptions, Endpoint, OperationId,
-    Preference, TlsClient,
+    Preference, SessionNews, SessionState, TlsClient,
 };
 use quorate_types::ObjectId;
 use std::path::PathBuf;
@@ -51,6 +51,41 @@ impl SessionOptions {
     fn new(expiry: Option<f64>, anyone: bool) -> PyResult<SessionOptions> {
         let expiry = expiry.map(seconds).transpose()?;
         Ok(SessionOptions { expiry, anyone })
+    }
+}
+
+/// What a client may count on at a moment.
+#[pyclass(frozen)]
+pub(crate) struct News(SessionNews);
+
+#[pymethods]
+impl News {
+    /// The name of the state.
+    #[getter]
+    fn state(&self) -> &'static str {
+        match self.0.life.state {
+            SessionState::Connected => "connected",
+            SessionState::Suspended => "suspended",
+            SessionState::Lost => "lost",
+        }
+    }
+
+    /// How many sessions of the client the group has ended.
+    #[getter]
+    fn ended(&self) -> u64 {
+        self.0.life.ended
+    }
+
+    /// Until when the session lives in any case, in seconds of the machine's clock.
+    #[getter]
+    fn until(&self) -> f64 {
+        Duration::from_nanos(self.0.life.until.0).as_secs_f64()
+    }
+}
+
+impl From<SessionNews> for News {
+    fn from(news: SessionNews) -> News {
+        News(news)
     }
 }
 
@@ -141,6 +176,33 @@ impl NativeClient {
         }
     }
 
+    /// Whether the session lives: count, state, ended sessions, and until when it does in any case; `None` when it is closed.
+    fn news(&self, py: Python<'_>) -> PyResult<Option<News>> {
+        let Some(client) = self.open_client(py)? else {
+            return Ok(None);
+        };
+        Ok(py.detach(|| client.news()).map(News::from))
+    }
+
+    /// Waits for other news than these, at most for so many seconds.
+    fn await_news(&self, py: Python<'_>, known: &News, patience: f64) -> PyResult<Option<News>> {
+        let Some(client) = self.open_client(py)? else {
+            return Ok(None);
+        };
+        let slice = seconds(patience)?;
+        Ok(py
+            .detach(|| client.await_news(known.0, slice))
+            .map(News::from))
+    }
+
+    /// Has those who wait for news look at once.
+    fn stir(&self, py: Python<'_>) -> PyResult<()> {
+        if let Some(client) = self.open_client(py)? {
+            py.detach(|| client.stir());
+        }
+        Ok(())
+    }
+
     /// What every node says of itself: number, address, and status document if it answers within so many seconds.
     fn statuses<'py>(&self, py: Python<'py>, patience: f64) -> PyResult<Vec<Said<'py>>> {
         Ok(self.inquiry.ask(py, seconds(patience)?))
@@ -180,6 +242,15 @@ impl NativeClient {
             Some(client) if client.is_foreign() => Err(call_error(py, &CallError::Forked)),
             Some(client) => Ok(client),
             None => Err(call_error(py, &CallError::Closed)),
+        }
+    }
+
+    /// The client, unless it was closed. Raises in another process.
+    fn open_client(&self, py: Python<'_>) -> PyResult<Option<Arc<Client>>> {
+        let is_closed = self.place().is_none();
+        match is_closed {
+            true => Ok(None),
+            false => self.client(py).map(Some),
         }
     }
 

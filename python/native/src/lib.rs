@@ -163,6 +163,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("Step", steps::step_type(module.py())?)?;
     module.add_class::<client::NativeClient>()?;
     module.add_class::<client::SessionOptions>()?;
+    module.add_class::<client::News>()?;
     module.add_class::<method::NativeRoute>()?;
     module.add_class::<method::NativeMethod>()?;
     module.add_class::<pending::NativeFuture>()?;

@@ -77,11 +77,13 @@ impl NativeRoute {
         client: Py<NativeClient>,
         timeout: Option<f64>,
         retry: bool,
+        session: Option<u64>,
         proven: Py<PySet>,
     ) -> PyResult<NativeRoute> {
-        let attempts = match retry {
-            true => Attempts::Many,
-            false => Attempts::One,
+        let attempts = match (session, retry) {
+            (Some(ended), _) => Attempts::InSession(ended),
+            (None, true) => Attempts::Many,
+            (None, false) => Attempts::One,
         };
         let timeout = timeout.map(seconds).transpose()?;
         Ok(NativeRoute {

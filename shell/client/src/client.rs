@@ -4,7 +4,7 @@ use crate::cell::{CallCell, CallEnd};
 use crate::driver::{DriverOptions, OperationOptions};
 use crate::driving::{ClientHooks, Done, OperationId, SharedDriver};
 use crate::limits::{CONNECT_TIMEOUT, WAIT_SLICE};
-use crate::{Answer, CallError, ConnectError, Endpoint, Operation};
+use crate::{Answer, CallError, ConnectError, Endpoint, Operation, SessionNews};
 use quorate_types::{ObjectId, Outcome, ReadLevel};
 use quorate_wire::value::{self, Value, call};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -229,6 +229,24 @@ impl Client {
         if !self.shared.is_foreign() {
             self.shared.give_up(id);
         }
+    }
+
+    /// What the client may count on; `None` when it is closed.
+    #[must_use]
+    pub fn news(&self) -> Option<SessionNews> {
+        self.shared.news()
+    }
+
+    /// Waits until there is other news than the caller knows, at most for `slice`; `None` when the client is
+    /// closed.
+    #[must_use]
+    pub fn await_news(&self, known: SessionNews, slice: Duration) -> Option<SessionNews> {
+        self.shared.await_news(known, slice)
+    }
+
+    /// Has those who wait for news look at once.
+    pub fn stir(&self) {
+        self.shared.stir();
     }
 
     /// Whether this process was forked off after the client was opened, and must leave it alone.

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use mio::event::Event;
 use mio::{Registry, Token};
 use quorate_session::{
-    Answer, Attempts, ClientSession, Failure, Operation, SessionConfig, SessionInput,
+    Answer, Attempts, ClientSession, Failure, Operation, SessionConfig, SessionInput, SessionLife,
     SessionOutput, Ticket,
 };
 use quorate_types::{
@@ -164,6 +164,12 @@ impl Driver {
     #[must_use]
     pub fn is_usable(&self) -> bool {
         self.session.is_usable()
+    }
+
+    /// What the client may count on.
+    #[must_use]
+    pub fn session_life(&self) -> SessionLife {
+        self.session.session_life(boot_time())
     }
 
     /// Operations without an answer.

@@ -7,6 +7,7 @@ use crate::cell::{CallCell, CallEnd};
 use crate::driver::{Driver, DriverOptions, OperationOptions, boot_time};
 use crate::era::era;
 use crate::limits::{LENT_IDLE_MAX, LENT_MAX, LINGER, QUEUE_MAX};
+use crate::news::Announced;
 use crate::poller::Poller;
 use crate::{CallCause, CallError, ClientNote, ConnectError, Endpoint, Operation, Ticket};
 use mio::Token;
@@ -59,6 +60,7 @@ pub(crate) struct SharedDriver {
     hooks: ClientHooks,
     queue: Mutex<Queue>,
     room: Condvar,
+    pub(crate) changed: Condvar,
     core: Mutex<Core>,
     /// When the poller has to look after it at the latest, in nanoseconds of boot time.
     due: AtomicU64,
@@ -80,8 +82,9 @@ struct Waiting {
     done: Done,
 }
 
-struct Core {
-    driver: Driver,
+pub(crate) struct Core {
+    pub(crate) driver: Driver,
+    pub(crate) news: Announced,
     begun: BTreeMap<Ticket, (OperationId, Done)>,
     finished: Vec<crate::Finished>,
     /// A caller waits for the socket, without holding the lock.
@@ -90,7 +93,7 @@ struct Core {
     lent_at: Time,
     opening: Option<(Instant, Duration, Opened)>,
     has_ended_some: bool,
-    is_closed: bool,
+    pub(crate) is_closed: bool,
 }
 
 impl SharedDriver {
@@ -113,8 +116,10 @@ impl SharedDriver {
                 hooks,
                 queue: Mutex::default(),
                 room: Condvar::new(),
+                changed: Condvar::new(),
                 core: Mutex::new(Core {
                     driver,
+                    news: Announced::default(),
                     begun: BTreeMap::new(),
                     finished: Vec::new(),
                     is_driven: false,
@@ -361,6 +366,7 @@ impl SharedDriver {
         let (begun, opening) = {
             let mut core = self.core();
             core.is_closed = true;
+            self.changed.notify_all();
             core.driver.say_farewell();
             core.driver.hang_up();
             (std::mem::take(&mut core.begun), core.opening.take())
@@ -428,6 +434,7 @@ impl SharedDriver {
         if core.opening.is_some() {
             core.open();
         }
+        self.note_life(core);
     }
 
     fn begin_waiting(&self, core: &mut Core) {
@@ -478,7 +485,7 @@ impl SharedDriver {
         }
     }
 
-    fn core(&self) -> MutexGuard<'_, Core> {
+    pub(crate) fn core(&self) -> MutexGuard<'_, Core> {
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -15,6 +15,7 @@ mod era;
 mod error;
 mod inquiry;
 mod limits;
+mod news;
 mod note;
 mod poller;
 mod resolving;
@@ -31,9 +32,11 @@ pub use endpoint::{Endpoint, EndpointError};
 pub use era::after_fork;
 pub use error::{CallError, ConnectError};
 pub use inquiry::{NodeReport, node_status};
+pub use news::SessionNews;
 pub use note::ClientNote;
 pub use quorate_session::{
-    Answer, Attempts, Cause, Failure, Operation, Preference, SessionConfig, Ticket,
+    Answer, Attempts, Cause, Failure, Operation, Preference, SessionConfig, SessionLife,
+    SessionState, Ticket,
 };
 pub use tls::TlsClient;
 pub use tls_problem::TlsProblem;

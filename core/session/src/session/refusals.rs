@@ -204,7 +204,7 @@ impl ClientSession {
     }
 
     /// The session has ended. Calls that a replica may have received have an unknown outcome; the others are
-    /// sent in a new session.
+    /// sent in a new session, unless they are for that one alone.
     pub(super) fn on_expired(
         &mut self,
         now: Time,
@@ -219,13 +219,14 @@ impl ClientSession {
         }
         self.registration = Registration::Wanted;
         self.secret = self.secret.next();
-        let sent: Vec<u64> = self
+        self.life.ended();
+        let over: Vec<u64> = self
             .calls
             .iter_mut()
-            .filter(|(_, p)| p.is_in_doubt())
+            .filter(|(_, p)| p.is_of_session())
             .map(|(n, _)| n)
             .collect();
-        for number in sent {
+        for number in over {
             self.finish_call(number, Err(Failure::refused(Refusal::SessionExpired)), out);
         }
         self.given_up.forget();
@@ -236,6 +237,7 @@ impl ClientSession {
         if self.link == Link::Up {
             out.push(SessionOutput::Send(self.introduction()));
             self.active_at = now;
+            self.life.asked(now);
             self.unanswered_keepalive = None;
         }
     }

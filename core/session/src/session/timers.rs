@@ -70,6 +70,7 @@ impl ClientSession {
                 self.last_heard = now;
             }
             self.unanswered_keepalive.get_or_insert(self.active_at);
+            self.life.sent_keepalive(now);
             self.active_at = now;
         }
     }

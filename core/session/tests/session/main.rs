@@ -4,6 +4,7 @@ mod belonging;
 mod giving_up;
 mod keeping;
 mod leaving;
+mod life;
 mod once;
 mod parked;
 mod reading;

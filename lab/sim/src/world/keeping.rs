@@ -10,8 +10,9 @@ use super::ledger::{Ended, Ledger};
 use super::setup::Setup;
 use crate::checkers::keepalives::Keepalives;
 use crate::checkers::{Property, Violation};
+use quorate_session::SessionState;
 use quorate_types::{Ask, Duration, FromClient, NodeId, Refusal, SessionId, Slot, ToClient};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The checkers of sessions.
 pub(super) struct Keeping {
@@ -19,6 +20,7 @@ pub(super) struct Keeping {
     /// The clock that judges may run fast by the drift that is allowed; as much again covers rounding.
     short_ppm: u64,
     ledger: Ledger,
+    expired: BTreeSet<SessionId>,
     /// The slots up to here are in the ledger.
     upto: Slot,
     capacity: usize,
@@ -33,6 +35,7 @@ impl Keeping {
             keepalives: Keepalives::default(),
             short_ppm: 2 * setup.timing.clock_drift_ppm,
             ledger: Ledger::new(setup.sessions_max),
+            expired: BTreeSet::new(),
             upto: Slot::ZERO,
             capacity: setup.sessions_max,
             sizes: BTreeMap::from([(Slot::ZERO, 0)]),
@@ -60,7 +63,29 @@ impl World {
                     )),
                 };
                 self.judged(judged);
+                if let Ended::Expired(session) = end {
+                    self.keeping.expired.insert(session);
+                    let numbers: Vec<u64> = self.clients.keys().copied().collect();
+                    for number in numbers {
+                        self.watch_counting(number);
+                    }
+                }
             }
+        }
+    }
+
+    /// A client has heard something, or its session has ended. What an ended session owned is another's: its client must not count on
+    /// it any more, whether it has heard of the end or not.
+    pub(super) fn watch_counting(&mut self, number: u64) {
+        let client = &self.clients[&number];
+        let Some((session, _)) = client.life else {
+            return;
+        };
+        let life = client.session.session_life(self.now.as_time());
+        if life.state != SessionState::Lost && self.keeping.expired.contains(&session) {
+            let until = life.until;
+            let detail = format!("c{number} counts on {session} until {until:?}, and it has ended");
+            self.blame(Property::SessionKept, detail);
         }
     }
 

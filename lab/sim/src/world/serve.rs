@@ -517,6 +517,7 @@ impl World {
                     _ => None,
                 };
                 self.tell_client(number, SessionInput::Received(message));
+                self.watch_counting(number);
             }
         }
     }

@@ -167,7 +167,7 @@ class Host:
             return "declared"
         if self._created is not None and self._created.is_read(number, method):
             return "declared"
-        return self._reads.kind(target, number, method) if self._reads is not None else ""
+        return self._reads.kind(target, method) if self._reads is not None else ""
 
     def reads(self, number: int, target: Any) -> list[str]:
         """The methods that are reads now; clients ask for them when they connect."""

@@ -108,7 +108,7 @@ class OwnObjects:
     def _kind(self, target: Any, method: str) -> str:
         if _data_model.is_readonly(type(target), method):
             return "declared"
-        return self.reads.kind(target, 1, method)
+        return self.reads.kind(target, method)
 
     def _call(self, target: Any, payload: bytes) -> tuple[bool, bytes]:
         method, args, kwargs = _native.loads(payload)

@@ -18,7 +18,7 @@ from quorate._purity import NotProven
 
 Kind = Literal["declared", "proven", ""]
 
-PROOFS_MAX = 16
+PROOFS_MAX = 64
 """Attempts for one method: where types change all the time, proofs would cost more than reads save."""
 
 _UNLIKELY = (RecursionError, AttributeError, TypeError, ValueError, KeyError, OSError)
@@ -81,45 +81,53 @@ def find(target: Any, method: str) -> Finding:
 @dataclass(slots=True)
 class _Known:
     finding: Finding
-    cls: type
     mark: tuple[int, str, int]
     attributes: Callable[[Any], Any] | None
     types: tuple[type, ...]
-    attempts: int
+
+
+class _Tried:
+    """What was found about a method of a class, for objects whose attributes have other types."""
+
+    def __init__(self) -> None:
+        self.known: list[_Known] = []
+        self.attempts = 0
 
 
 class Reads:
-    """What is known about the methods of the objects of one host.
+    """What is known about the methods of the classes of one host.
 
-    >>> Reads().kind(object(), 1, "describe")
+    A proof holds for every object of the class whose attributes have the same types, as long as they do.
+
+    >>> Reads().kind(object(), "describe")
     ''
     """
 
     def __init__(self) -> None:
-        self._known: dict[tuple[int, str], _Known] = {}
+        self._tried: dict[tuple[type, str], _Tried] = {}
 
-    def kind(self, target: Any, number: int, method: str) -> Kind:
-        """Whether the method of object `number` is a read as things are now."""
-        known = self._known.get((number, method))
-        if known is not None and self._holds(known, target):
-            return known.finding.kind
-        attempts = known.attempts + 1 if known is not None else 1
-        finding = find(target, method) if attempts <= PROOFS_MAX else Finding("")
+    def kind(self, target: Any, method: str) -> Kind:
+        """Whether the method of an object is a read as things are now."""
+        if not hasattr(type(target), method):
+            return ""
+        # Some objects change their own class.
+        tried = self._tried.setdefault((type(target), method), _Tried())
+        for each in tried.known:
+            if self._holds(each, target):
+                return each.finding.kind
+        if tried.attempts >= PROOFS_MAX:
+            return ""
+        tried.attempts += 1
+        finding = find(target, method)
+        mark = _ambient.mark()
         paths = [".".join(path) for path in finding.guards]
-        self._known[number, method] = _Known(
-            finding,
-            type(target),
-            _ambient.mark(),
-            operator.attrgetter(*paths) if paths else None,
-            tuple(finding.guards.values()),
-            attempts,
-        )
+        attributes = operator.attrgetter(*paths) if paths else None
+        # Proofs in which something else was loaded hold never again.
+        tried.known = [each for each in tried.known if each.mark == mark]
+        tried.known.append(_Known(finding, mark, attributes, tuple(finding.guards.values())))
         return finding.kind
 
     def _holds(self, known: _Known, target: Any) -> bool:
-        if known.cls is not type(target):
-            # Some objects change their own class.
-            return False
         if known.finding.kind != "proven":
             return True
         if known.mark != _ambient.mark():

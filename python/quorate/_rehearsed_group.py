@@ -293,7 +293,7 @@ class RehearsedGroup(Generic[T]):
             return False
         if _data_model.is_readonly(self._cls, method):
             return True
-        return bool(objects.reads.kind(next(iter(objects.instances.values())), 1, method))
+        return bool(objects.reads.kind(next(iter(objects.instances.values())), method))
 
     def _perform(self, payload: bytes, level: str | None, timeout: float | None) -> Answer:
         seconds = self._settings.timeout if timeout is None else timeout

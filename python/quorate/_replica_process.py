@@ -108,7 +108,7 @@ class ReplicaTrial(_trial.Trial):
         """Whether a method is a read now."""
         if _data_model.is_readonly(self.cls, method):
             return "declared"
-        return self._proofs.kind(self.target, 1, method)
+        return self._proofs.kind(self.target, method)
 
     def construct(self) -> None:
         """An instance, with arguments that it shares with no other life."""

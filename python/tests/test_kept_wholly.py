@@ -260,9 +260,9 @@ def test_an_image_that_no_start_would_take_fails_when_it_is_taken(tmp_path: Path
 
 def test_an_object_that_changed_its_class_has_the_reads_of_what_it_became() -> None:
     reads, door = _reads.Reads(), Closed()
-    assert reads.kind(door, 1, "peek") == "proven"
+    assert reads.kind(door, "peek") == "proven"
     door.open()
-    assert reads.kind(door, 1, "peek") == ""
+    assert reads.kind(door, "peek") == ""
 
 
 def test_a_time_of_a_class_that_calculates_in_its_own_way_travels() -> None:

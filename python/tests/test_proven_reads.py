@@ -92,9 +92,9 @@ def test_a_proof_ends_when_an_attribute_gets_another_type() -> None:
         from quorate import _names, _reads
         _names.register(reading_subjects.Shelf)
         shelf, reads = reading_subjects.Shelf(), _reads.Reads()
-        assert reads.kind(shelf, 1, "find") == "proven"
+        assert reads.kind(shelf, "find") == "proven"
         shelf.books = collections.defaultdict(int)
-        assert reads.kind(shelf, 1, "find") == ""
+        assert reads.kind(shelf, "find") == ""
     """)
 
 

@@ -108,7 +108,7 @@ class Reads:
 
     def kind(self, target: Any, method: str) -> Kind:
         """Whether the method of an object is a read as things are now."""
-        if not hasattr(type(target), method):
+        if not hasattr(type(target), method.removeprefix(".")):
             return ""
         # Some objects change their own class.
         tried = self._tried.setdefault((type(target), method), _Tried())

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import os
 import queue
+import signal
+import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
@@ -20,8 +25,9 @@ PATIENCE_S = 30.0
 class Clients:
     """Clients of one group, by name; each has a session of its own."""
 
-    def __init__(self, endpoint: str, name: str) -> None:
-        self.endpoint = endpoint
+    def __init__(self, ready: dict[str, Any], name: str) -> None:
+        self.endpoint = ready["endpoint"]
+        self._admin = ready["nodes"][0]["admin"]
         self._cls = getattr(objects, name)
         self._stacks: dict[str, ExitStack] = {}
         self._proxies: dict[str, Any] = {}
@@ -36,6 +42,11 @@ class Clients:
     def leave(self, name: str) -> None:
         """Its session ends at once."""
         self._stacks.pop(name).close()
+
+    def sessions(self) -> int:
+        """How many there are, as a node says."""
+        with urllib.request.urlopen(f"http://{self._admin}/status", timeout=PATIENCE_S) as answer:
+            return int(json.load(answer)["counts"]["sessions"])
 
     def leave_all(self) -> None:
         """All sessions end."""
@@ -52,7 +63,7 @@ def serve(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[
             path = request.param.format(name.lower() if request.param.startswith("rust") else name)
             options = ["--port", "0", "--persist", "memory", "--dir", str(tmp_path / "data")]
             ready = groups.enter_context(_local.start_group(path, options, tmp_path))
-            clients = Clients(ready["endpoint"], name)
+            clients = Clients(ready, name)
             groups.callback(clients.leave_all)
             return clients
 
@@ -64,6 +75,12 @@ def pool() -> Iterator[ThreadPoolExecutor]:
     """Threads for calls that wait."""
     with ThreadPoolExecutor(8) as threads:
         yield threads
+
+
+def is_empty(taker: Any) -> None:
+    """The next call of a session is ordered behind those before: they wait then."""
+    with pytest.raises(queue.Empty):
+        taker.get_nowait()
 
 
 def test_a_lock_goes_on_in_order_and_belongs_to_a_session(
@@ -78,10 +95,9 @@ def test_a_lock_goes_on_in_order_and_belongs_to_a_session(
     assert (clients["ben"].locked(), clients["ben"].token()) == (True, first)
     waiting: list[Future[Any]] = []
     for name in ("ben", "zoe"):
-        began = quorate.submit(clients[name].acquire)
-        # The next call of the same client is answered after that one waits.
-        assert clients[name].locked()
-        waiting.append(began)
+        waiting.append(quorate.submit(clients[name].acquire))
+        # The next call of the same session is ordered behind it.
+        assert clients[name].acquire(False) == 0
     with pytest.raises(RuntimeError, match="this session does not hold the lock"):
         clients["ben"].release()
     clients["ann"].release()
@@ -119,34 +135,38 @@ def test_a_queue_gives_items_to_those_who_wait_in_order(serve: Callable[[str], C
     takers = []
     for name in ("ann", "ben"):
         takers.append(quorate.submit(clients[name].get))
-        assert clients[name].qsize() == 0
+        is_empty(clients[name])
     for item in ("one", "two", "three"):
         clients["zoe"].put(item)
     assert [taker.result(PATIENCE_S) for taker in takers] == ["one", "two"]
     assert clients["zoe"].qsize() == 1
-    assert clients["zoe"].get() == "three"
+    assert clients["zoe"].get_nowait() == "three"
 
 
 def test_who_leaves_takes_no_item_along(serve: Callable[[str], Clients]) -> None:
     clients = serve("Queue")
     quorate.submit(clients["ann"].get)
-    assert clients["ann"].qsize() == 0
+    is_empty(clients["ann"])
+    is_empty(clients["zoe"])
     clients.leave("ann")
+    ends = time.monotonic() + PATIENCE_S
+    while clients.sessions() > 1:
+        assert time.monotonic() < ends, "her session never ends"
     clients["zoe"].put("one")
-    assert clients["zoe"].get() == "one"
+    assert clients["zoe"].get_nowait() == "one"
 
 
-def test_the_lock_of_a_killed_leader_goes_on(tmp_path: Path) -> None:
-    """The object's state is in Rust: it moves to late replicas as any other's does."""
+def test_a_lock_in_rust_survives_the_death_of_each_node(tmp_path: Path) -> None:
     options = ["--port", "0", "--persist", "disk", "--dir", str(tmp_path / "data")]
     with _local.start_group("rust:lock", options, tmp_path) as ready:
-        clients = Clients(ready["endpoint"], "Lock")
+        clients = Clients(ready, "Lock")
         token = clients["ann"].acquire()
         waiting = quorate.submit(clients["ben"].acquire)
-        assert clients["ben"].locked()
+        assert clients["ben"].acquire(False) == 0
         for node in ready["nodes"]:
-            with quorate.connect(ready["endpoint"], timeout=PATIENCE_S) as other:
-                assert other.token() == token, node
+            os.kill(int(node["pid"]), signal.SIGKILL)
+            assert clients["ben"].acquire(False) == 0
+            assert clients["ann"].token() == token
         clients["ann"].release()
         assert waiting.result(PATIENCE_S) > token
         clients.leave_all()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import asyncio
 import contextlib
 import dataclasses
@@ -32,7 +33,7 @@ _NOT_RELEASED = (
 )
 
 
-class _Hold:
+class _Hold(abc.ABC):
     """What both forms of a guard know. A loss is for good, whatever the group says later."""
 
     def __init__(
@@ -138,8 +139,9 @@ class _Hold:
             self._token,
         )
 
+    @abc.abstractmethod
     def _give_back(self) -> Any:
-        raise NotImplementedError
+        """Begin to give the lock back; what it is awaited by."""
 
     def _follow(self, listen: Listener) -> None:
         try:

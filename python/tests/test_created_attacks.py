@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
-import time
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -13,14 +12,13 @@ import attack_classes
 import pytest
 from attack_classes import Holder, Named, Turning
 from attack_points import Plane, Point
+from patience import PATIENCE_S, until
 from test_created_objects import Workshop
 
 import quorate
 from quorate import LocalGroup, _created, _directory, _environment, _local, _making, _native
 from quorate._options import Options
 from quorate._proxy import Flow, Proxy
-
-PATIENCE_S = 30.0
 
 
 @pytest.fixture(scope="module")
@@ -30,21 +28,11 @@ def nodes() -> Iterator[LocalGroup[Holder]]:
         yield running
 
 
-@pytest.fixture
-def group(nodes: LocalGroup[Holder]) -> Iterator[quorate.Group]:
-    """A session of the group, in which nothing was created; the replicas agree afterwards."""
-    with quorate.group(nodes.endpoint, timeout=PATIENCE_S) as group:
-        yield group
-        for name in list(group.objects())[1:]:
-            group.drop(name)
+@pytest.fixture(autouse=True)
+def agreed(nodes: LocalGroup[Holder]) -> Iterator[None]:
+    """The replicas agree after each test, also about what it dropped."""
+    yield
     agree(nodes)
-
-
-def until(is_so: Callable[[], object]) -> None:
-    """Ask until it is so."""
-    ends = time.monotonic() + PATIENCE_S
-    while not is_so():
-        assert time.monotonic() < ends, "it never is"
 
 
 def agree(nodes: LocalGroup[Any]) -> None:

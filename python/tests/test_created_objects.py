@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from patience import PATIENCE_S, until
 from shelf_classes import OtherShelf, Shelf, Unkept
 
 import quorate
 from quorate import LocalGroup, _directory, _local
-
-PATIENCE_S = 30.0
 
 
 @pytest.fixture(scope="module")
@@ -23,22 +21,6 @@ def nodes() -> Iterator[LocalGroup[Shelf]]:
     """Three nodes whose leader is killed now and then."""
     with (running := quorate.local(Shelf, persist="disk", timeout=PATIENCE_S)):
         yield running
-
-
-@pytest.fixture
-def group(nodes: LocalGroup[Shelf]) -> Iterator[quorate.Group]:
-    """A session of the group, in which nothing was created."""
-    with quorate.group(nodes.endpoint, timeout=PATIENCE_S) as group:
-        yield group
-        for name in list(group.objects())[1:]:
-            group.drop(name)
-
-
-def until(is_so: Callable[[], object]) -> None:
-    """Ask until it is so."""
-    ends = time.monotonic() + PATIENCE_S
-    while not is_so():
-        assert time.monotonic() < ends, "it never is"
 
 
 def test_an_object_is_called_described_and_dropped(nodes: LocalGroup[Shelf], group: quorate.Group) -> None:

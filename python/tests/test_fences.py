@@ -10,12 +10,11 @@ from typing import Any
 
 import pytest
 from fenced_classes import ChosenStore, MapStore, SlottedStore, Store, StoreWithFences
+from patience import PATIENCE_S
 
 import quorate
 from quorate import LocalGroup, StaleToken, _local
 from quorate._proxy import flow_of
-
-PATIENCE_S = 30.0
 
 
 @pytest.fixture(scope="module")
@@ -23,15 +22,6 @@ def nodes() -> Iterator[LocalGroup[Store]]:
     """Three nodes."""
     with (running := quorate.local(Store, persist="disk", timeout=PATIENCE_S)):
         yield running
-
-
-@pytest.fixture
-def group(nodes: LocalGroup[Store]) -> Iterator[quorate.Group]:
-    """A session of the group, in which nothing was created."""
-    with quorate.group(nodes.endpoint, timeout=PATIENCE_S) as group:
-        yield group
-        for name in list(group.objects())[1:]:
-            group.drop(name)
 
 
 @pytest.mark.parametrize("cls", [Store, MapStore])

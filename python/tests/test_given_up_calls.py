@@ -7,16 +7,14 @@ import select
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 from mailbox_class import Mailbox
+from patience import PATIENCE_S, until
 
 import quorate
 from quorate import LocalGroup
-
-PATIENCE_S = 30.0
 
 INTERRUPTED = """
 import sys
@@ -44,13 +42,6 @@ def group() -> Iterator[LocalGroup[Mailbox]]:
 def mailbox(group: LocalGroup[Mailbox]) -> Mailbox:
     """Another client."""
     return group.proxy
-
-
-def until(is_so: Callable[[], bool]) -> None:
-    """Ask until it is so."""
-    ends = time.monotonic() + PATIENCE_S
-    while not is_so():
-        assert time.monotonic() < ends, "it never is"
 
 
 def clear(mailbox: Mailbox) -> None:

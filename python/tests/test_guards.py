@@ -9,18 +9,17 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from fenced_classes import Store, TimedLock
+from patience import PATIENCE_S, until
 
 import quorate
 from quorate import LocalGroup, LockLost, _session_states
 from quorate.objects import Election
-
-PATIENCE_S = 30.0
 
 
 @pytest.fixture(scope="module")
@@ -31,26 +30,9 @@ def nodes() -> Iterator[LocalGroup[Store]]:
 
 
 @pytest.fixture
-def group(nodes: LocalGroup[Store]) -> Iterator[quorate.Group]:
-    """A session of the group, in which there is a lock."""
-    with quorate.group(nodes.endpoint, timeout=PATIENCE_S) as group:
-        group.create(TimedLock, "lock")
-        yield group
-        for name in list(group.objects())[1:]:
-            group.drop(name)
-
-
-@pytest.fixture
 def lock(group: quorate.Group) -> TimedLock:
     """The lock, as the session of the group sees it."""
-    return group.get("lock", TimedLock)
-
-
-def until(is_so: Callable[[], object]) -> None:
-    """Ask until it is so."""
-    ends = time.monotonic() + PATIENCE_S
-    while not is_so():
-        assert time.monotonic() < ends, "it never is"
+    return group.create(TimedLock, "lock")
 
 
 def endpoint_of_lock(nodes: LocalGroup[Store]) -> str:

@@ -15,11 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from patience import PATIENCE_S
 
 import quorate
 from quorate import _local, objects
-
-PATIENCE_S = 30.0
 
 
 class Clients:

@@ -22,11 +22,10 @@ from objects_subjects import (
     WatchedQueue,
     WatchedSemaphore,
 )
+from patience import PATIENCE_S
 
 import quorate
 from quorate import LocalGroup, objects
-
-PATIENCE_S = 30.0
 
 
 class Hall:

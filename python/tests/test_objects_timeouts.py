@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 from objects_stage import NOTHING, Stage
 from objects_subjects import Cabin
+from patience import PATIENCE_S
 
 import quorate
 from quorate import objects
-
-PATIENCE_S = 30.0
 
 
 def is_broken(call: Any) -> bool:

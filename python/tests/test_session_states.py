@@ -7,18 +7,17 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from fenced_classes import Store
+from patience import PATIENCE_S, until
 
 import quorate
 from quorate import LocalGroup, SessionState
 
-PATIENCE_S = 30.0
 CONNECTED, SUSPENDED, LOST = SessionState.CONNECTED, SessionState.SUSPENDED, SessionState.LOST
 
 
@@ -27,13 +26,6 @@ def nodes() -> Iterator[LocalGroup[Store]]:
     """Three nodes."""
     with (running := quorate.local(Store, persist="disk", timeout=PATIENCE_S)):
         yield running
-
-
-def until(is_so: Callable[[], object]) -> None:
-    """Ask until it is so."""
-    ends = time.monotonic() + PATIENCE_S
-    while not is_so():
-        assert time.monotonic() < ends, "it never is"
 
 
 def kill_all(nodes: LocalGroup[Store]) -> None:

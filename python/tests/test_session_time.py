@@ -11,11 +11,10 @@ from typing import Any
 
 import pytest
 from mailbox_class import Mailbox
+from patience import PATIENCE_S
 
 import quorate
 from quorate import LocalGroup
-
-PATIENCE_S = 30.0
 
 WAITER = """
 import sys

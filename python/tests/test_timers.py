@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import pytest
+from patience import PATIENCE_S, until
 from timed_class import Timed
 
 import quorate
 from quorate import LocalGroup
 
-PATIENCE_S = 30.0
 SOON_S = 0.2
 LATE_S = 5.0
 """A timer on a machine that does much else at the same time."""
@@ -32,13 +32,6 @@ def timed(group: LocalGroup[Timed]) -> Timed:
     """As after the start."""
     group.proxy.clear()
     return group.proxy
-
-
-def until(is_so: Callable[[], bool]) -> None:
-    """Ask the group until it is so."""
-    ends = time.monotonic() + PATIENCE_S
-    while not is_so():
-        assert time.monotonic() < ends, "it never is"
 
 
 def test_a_timer_runs_once_when_its_time_has_come_and_the_group_was_idle(timed: Timed) -> None:

@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from patience import PATIENCE_S
 from store_class import Store
 
 import quorate
 from quorate import LocalGroup, _local
-
-PATIENCE_S = 30.0
 
 
 @pytest.fixture

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import pytest
 from mailbox_class import Mailbox
+from patience import PATIENCE_S, until
 
 import quorate
 from quorate import LocalGroup
-
-PATIENCE_S = 30.0
 
 
 @pytest.fixture(scope="module")
@@ -43,13 +41,6 @@ def pool() -> Iterator[ThreadPoolExecutor]:
     """Threads that wait."""
     with ThreadPoolExecutor(16) as pool:
         yield pool
-
-
-def until(is_so: Callable[[], bool]) -> None:
-    """Ask the group until it is so."""
-    ends = time.monotonic() + PATIENCE_S
-    while not is_so():
-        assert time.monotonic() < ends, "it never is"
 
 
 def begin(pool: ThreadPoolExecutor, readers: Mailbox, writer: Mailbox, count: int = 1) -> list[Future[Any]]:

@@ -6,17 +6,15 @@ import asyncio
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from patience import PATIENCE_S, until
 from shelf_classes import Shelf
 
 import quorate
 from quorate import LocalGroup, _feed
-
-PATIENCE_S = 30.0
 
 
 @pytest.fixture(scope="module")
@@ -24,22 +22,6 @@ def nodes() -> Iterator[LocalGroup[Shelf]]:
     """Three nodes."""
     with (running := quorate.local(Shelf, persist="disk", timeout=PATIENCE_S)):
         yield running
-
-
-@pytest.fixture
-def group(nodes: LocalGroup[Shelf]) -> Iterator[quorate.Group]:
-    """A session of the group, in which nothing was created."""
-    with quorate.group(nodes.endpoint, timeout=PATIENCE_S) as group:
-        yield group
-        for name in list(group.objects())[1:]:
-            group.drop(name)
-
-
-def until(is_so: Callable[[], object]) -> None:
-    """Ask until it is so."""
-    ends = time.monotonic() + PATIENCE_S
-    while not is_so():
-        assert time.monotonic() < ends, "it never is"
 
 
 def take(watch: quorate.Watch, count: int) -> list[quorate.Change]:

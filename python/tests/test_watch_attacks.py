@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from attack_classes import Holder
 from attack_points import Point
-from test_created_attacks import PATIENCE_S, agree, raw, restart_one, until
+from patience import PATIENCE_S, until
+from test_created_attacks import agree, raw, restart_one
 
 import quorate
 from quorate import LocalGroup, _calling, _feed, _native, _watch
@@ -24,13 +25,10 @@ def nodes() -> Iterator[LocalGroup[Holder]]:
         yield running
 
 
-@pytest.fixture
-def group(nodes: LocalGroup[Holder]) -> Iterator[quorate.Group]:
-    """A session of the group, in which nothing was created; the replicas agree afterwards."""
-    with quorate.group(nodes.endpoint, timeout=PATIENCE_S) as group:
-        yield group
-        for name in list(group.objects())[1:]:
-            group.drop(name)
+@pytest.fixture(autouse=True)
+def agreed(nodes: LocalGroup[Holder]) -> Iterator[None]:
+    """The replicas agree after each test, also about what it dropped."""
+    yield
     agree(nodes)
 
 

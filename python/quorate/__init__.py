@@ -61,6 +61,7 @@ from quorate._errors import (
 from quorate._fence import Fence, check
 from quorate._group import AsyncGroup, Group, agroup, group
 from quorate._guards import AsyncGuard, Guard, aguard, guard
+from quorate._holders import Holder
 from quorate._local import local
 from quorate._local_group import Comparison, LocalGroup
 from quorate._names import register
@@ -96,6 +97,7 @@ __all__ = [
     "Freshness",
     "Group",
     "Guard",
+    "Holder",
     "Level",
     "LocalGroup",
     "LockLost",

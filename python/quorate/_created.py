@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from quorate import _directory, _environment, _feed, _making, _names, _native, _reads, _steps
+from quorate import _directory, _environment, _feed, _holders, _making, _names, _native, _reads, _steps
 from quorate._errors import NotReplicable
 
 if TYPE_CHECKING:
@@ -46,24 +46,24 @@ class Created:
             cls = self._class_at(path)
         return f"{cls.__module__}:{cls.__qualname__}"
 
-    def make(self, number: int, path: str, arguments: bytes, reads: list[str]) -> str:
+    def make(self, number: int, path: str, arguments: bytes, readonly: list[str]) -> str:
         """Make an object, and say what its code is."""
         with _refusing(path):
             # It is no object yet: nothing of the directory's is the constructor's to set or to send.
-            cls, made = _native.outside_of_methods(lambda: self._fit(path, arguments, reads))
+            cls, made = _native.outside_of_methods(lambda: self._fit(path, arguments, readonly))
             code = _code_of(cls)
         self._made[number] = made
-        self._reads[number] = frozenset(reads)
+        self._reads[number] = frozenset(readonly)
         return code
 
-    def _fit(self, path: str, arguments: bytes, reads: list[str]) -> tuple[type, Any]:
+    def _fit(self, path: str, arguments: bytes, readonly: list[str]) -> tuple[type, Any]:
         """A class, and an instance of which snapshots keep the state."""
         cls = self._class_at(path)
         methods = _reads.public_methods(cls)
-        unknown = [name for name in reads if name not in methods]
+        unknown = [name for name in readonly if name not in methods]
         if unknown:
             told = f"{cls.__name__} has no public method {unknown[0]!r:.80}; it has {', '.join(methods)}"
-            raise _making.Unfit("reads", _making.cut(told))
+            raise _making.Unfit("readonly", _making.cut(told))
         args, kwargs = _native.loads(arguments)
         made = _making.construct(cls, args, kwargs)
         unfit = _making.unkept_state(made, cls) if self._greeting["snapshots"] else None
@@ -79,12 +79,13 @@ class Created:
         self._dropped.append(number)
 
     def told(self, number: int) -> dict[str, Any]:
-        """Methods of an object, the calls that wait at it: session, sequence, slot, and how many watch it."""
+        """Methods of an object, who holds what of it, the calls that wait at it, and how many watch it."""
         target = _native.object_of(number)
         waiting = [list(call) for call in _native.waiting_at(number)]
         feed: Any = _native.object_of(_feed.NUMBER)
         methods = self._host.methods(number, target)
-        return {"methods": methods, "waiting": waiting, "watching": feed.watching(number)}
+        holders = _holders.told_by(number, target)
+        return {"methods": methods, **holders, "waiting": waiting, "watching": feed.watching(number)}
 
     def is_read(self, number: int, method: str) -> bool:
         """Whether the method was declared to change nothing when the object was created."""
@@ -110,7 +111,7 @@ class Created:
             code = _code_of(classes[number])
             if code != entry["code"]:
                 self._host.warn(f"the code of {entry['class']} differs from when object {number} was created")
-        self._reads = {number: frozenset(entry["reads"]) for number, entry in entries.items()}
+        self._reads = {number: frozenset(entry["readonly"]) for number, entry in entries.items()}
         self._made, self._dropped = {}, []
         return classes
 

@@ -11,7 +11,8 @@ from typing import Any, Protocol
 
 from quorate import _names, _native, _spans
 from quorate._errors import NameTaken, NotFound, Overloaded, Refused
-from quorate._options import readonly
+from quorate._options import level_of
+from quorate._options import readonly as is_read
 from quorate._timers import after
 
 NUMBER = 2**32 - 1
@@ -46,7 +47,7 @@ class Maker(Protocol):
     def home_of(self, path: str) -> str:
         """MODULE:CLASS of where a class was defined, which others may import from elsewhere."""
 
-    def make(self, number: int, path: str, arguments: bytes, reads: list[str]) -> str:
+    def make(self, number: int, path: str, arguments: bytes, readonly: list[str]) -> str:
         """Make an object, and say what its code is. Raises what is wrong, and has done nothing then."""
 
     def drop(self, number: int) -> None:
@@ -74,17 +75,20 @@ class Directory:
         path: str,
         arguments: bytes,
         *,
-        reads: list[str] | None = None,
+        readonly: list[str] | None = None,
+        reads: str = "confirmed",
         ttl: float | None = None,
         is_new: bool = True,
     ) -> list[Any]:
-        """Create an object of the class at MODULE:CLASS; its number, class and code.
+        """Create an object of the class at MODULE:CLASS; its number, class, code and level of reads.
 
-        Unless it must be new, one of that name, class and arguments is returned. `reads` are methods that are
-        declared to change nothing. After `ttl` seconds of agreed time it is dropped.
+        Unless it must be new, one of that name, class and arguments is returned. `readonly` are methods that
+        are declared to change nothing, and `reads` is the level at which clients read that ask for no other
+        one. After `ttl` seconds of agreed time it is dropped.
         """
         _check_name(name)
         _check_class(path)
+        _check_level(reads)
         maker = self._maker()
         if not isinstance(arguments, bytes):
             raise TypeError(f"the arguments are encoded, as bytes, not {type(arguments).__name__}")
@@ -105,18 +109,18 @@ class Directory:
         if ttl is not None:
             _spans.nanoseconds("ttl", ttl)
         self._remember(path)
-        reads = list(dict.fromkeys(reads or ()))
+        readonly = list(dict.fromkeys(readonly or ()))
         number = self._last + 1
         expiry = None if ttl is None else after(ttl, self._expire, name, number)
         try:
-            code = maker.make(number, path, arguments, reads)
+            code = maker.make(number, path, arguments, readonly)
         except BaseException:
             if expiry is not None:
                 expiry.cancel()
             raise
         self._last = number
-        made = {"number": number, "class": path, "code": code}
-        self._entries[name] = {**made, "arguments": arguments, "reads": reads, "expiry": expiry}
+        made = {"number": number, "class": path, "code": code, "reads": reads}
+        self._entries[name] = {**made, "arguments": arguments, "readonly": readonly, "expiry": expiry}
         return _place(made)
 
     def drop(self, name: str) -> None:
@@ -130,31 +134,31 @@ class Directory:
         if entry["expiry"] is not None:
             entry["expiry"].cancel()
 
-    @readonly
+    @is_read
     def find(self, name: str) -> list[Any]:
-        """Return number, class and code of an object."""
+        """Return number, class, code and level of reads of an object."""
         first = self._maker().first_objects()
         if name in first:
-            return [*first[name], ""]
+            return [*first[name], "", "confirmed"]
         return _place(self._entries[self._known(name)])
 
-    @readonly
+    @is_read
     def names(self) -> list[list[str]]:
         """Return names and classes of all objects, those first that the group began with."""
         first = [[name, path] for name, (_, path) in self._maker().first_objects().items()]
         return first + [[name, self._entries[name]["class"]] for name in sorted(self._entries)]
 
-    @readonly
+    @is_read
     def describe(self, name: str) -> dict[str, Any]:
-        """Return what is known of an object: its class, its methods, and the calls that wait at it."""
+        """Return what is known of an object: class, methods, who holds what of it, and what waits at it."""
         if _native.running_number() is not None:
             # Which methods are reads is found by each replica for itself.
             raise Refused(
                 "describe is a read: ask one replica, by Group.describe or `quorate object describe`"
             )
-        number, path, code = self.find(name)
+        number, path, code, reads = self.find(name)
         told = self._maker().told(number)
-        return {"name": name, "number": number, "class": path, "code": code, **told}
+        return {"name": name, "number": number, "class": path, "code": code, "reads": reads, **told}
 
     def _by_number(self) -> dict[int, dict[str, Any]]:
         """All that were created, by number."""
@@ -201,7 +205,7 @@ class Directory:
 
 
 def _place(entry: dict[str, Any]) -> list[Any]:
-    return [entry["number"], entry["class"], entry["code"]]
+    return [entry["number"], entry["class"], entry["code"], entry["reads"]]
 
 
 def _settled(arguments: bytes) -> bytes:
@@ -214,6 +218,13 @@ def _check_class(path: Any) -> None:
     if isinstance(path, str) and len(path.encode(errors="replace")) <= PATH_BYTES_MAX:
         return
     raise Refused(f"{path!r:.80} is no class: write MODULE:CLASS, of at most {PATH_BYTES_MAX} bytes")
+
+
+def _check_level(reads: Any) -> None:
+    try:
+        level_of(reads)
+    except ValueError as error:
+        raise Refused(str(error)) from None
 
 
 def _check_name(name: Any) -> None:

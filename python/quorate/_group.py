@@ -14,7 +14,7 @@ from quorate._directory import NUMBER, Directory
 from quorate._errors import QuorateError
 from quorate._futures import loop_end
 from quorate._local import class_path
-from quorate._options import Options, Tls
+from quorate._options import Level, Options, Tls, level_of
 from quorate._proxy import Flow, Origin, Proxy
 
 T = TypeVar("T")
@@ -26,23 +26,25 @@ class Creation:
     """How objects are created; see `Group.creating`."""
 
     ttl: float | None = None
-    reads: tuple[str, ...] = ()
+    readonly: tuple[str, ...] = ()
+    reads: Level = "confirmed"
 
     @classmethod
-    def of(cls, ttl: float | None, reads: Sequence[str]) -> Creation:
+    def of(cls, ttl: float | None, readonly: Sequence[str], reads: Level) -> Creation:
         """These, if they can be meant."""
         if ttl is not None:
             _spans.nanoseconds("ttl", ttl)
-        if isinstance(reads, str) or not all(isinstance(name, str) for name in reads):
-            raise TypeError(f'reads are names of methods, such as ["look"], not {reads!r:.80}')
-        return cls(ttl, tuple(reads))
+        if isinstance(readonly, str) or not all(isinstance(name, str) for name in readonly):
+            raise TypeError(f'readonly are names of methods, such as ["look"], not {readonly!r:.80}')
+        return cls(ttl, tuple(readonly), level_of(reads))
 
     def by(self, create: Any, cls: Any, name: str, given: tuple[Any, Any], *, is_new: bool) -> Any:
         """Call `Directory.create` for a class or its MODULE:CLASS, and the arguments given to it."""
         path = cls if isinstance(cls, str) else class_path(_names.class_of(cls))
         args, kwargs = given
         arguments = _native.dumps([list(args), dict(kwargs)])
-        return create(name, path, arguments, reads=list(self.reads), ttl=self.ttl, is_new=is_new)
+        options = {"readonly": list(self.readonly), "reads": self.reads, "ttl": self.ttl}
+        return create(name, path, arguments, **options, is_new=is_new)
 
 
 class Group:
@@ -58,13 +60,16 @@ class Group:
         self._creation = creation or Creation()
         self._directory = cast(Directory, Proxy(Flow(client.beside(NUMBER), Directory, Options())))
 
-    def creating(self, *, ttl: float | None = None, reads: Sequence[str] = ()) -> Group:
+    def creating(
+        self, *, ttl: float | None = None, readonly: Sequence[str] = (), reads: Level = "confirmed"
+    ) -> Group:
         """Return this group, with other options for what is created through it.
 
-        After `ttl` seconds of agreed time the object is dropped. `reads` are methods that change nothing,
-        which the class does not say.
+        After `ttl` seconds of agreed time the object is dropped. `readonly` are methods that change nothing,
+        which the class does not say. `reads` is the level at which they are read, and all others that change
+        nothing, by clients that ask for no other one.
         """
-        return Group(self._client, self._origin, Creation.of(ttl, reads))
+        return Group(self._client, self._origin, Creation.of(ttl, readonly, reads))
 
     def create(self, cls: Callable[P, T], name: str, /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Create an object on all replicas, and return its proxy.
@@ -90,7 +95,7 @@ class Group:
     def get(self, name: str) -> Any: ...
     def get(self, name: str, cls: type[Any] | None = None) -> Any:
         """Return the proxy of an object. Raises NotFound when the group has none of that name."""
-        return self._proxy(self._directory.find(name)[0], name, cls)
+        return self._proxy(self._directory.find(name), name, cls)
 
     def drop(self, name: str) -> None:
         """Drop an object with its state. Calls that wait at it raise ObjectDropped, later ones NotFound."""
@@ -101,7 +106,11 @@ class Group:
         return {name: path for name, path in self._directory.names()}
 
     def describe(self, name: str) -> dict[str, Any]:
-        """Return what is known of an object: class, methods, and the calls that wait at it."""
+        """Return what is known of an object: class, methods, who holds what of it, and what waits at it.
+
+        What an object says of its holders is its method `__quorate_holders__`, which returns a list of
+        `Holder`; the locks and such of `quorate.objects` have one.
+        """
         return self._directory.describe(name)
 
     def close(self) -> None:
@@ -121,11 +130,12 @@ class Group:
 
     def _create(self, cls: Any, name: str, given: tuple[Any, Any], *, is_new: bool) -> Any:
         found = self._creation.by(self._directory.create, cls, name, given, is_new=is_new)
-        return self._proxy(found[0], name, None if isinstance(cls, str) else cls)
+        return self._proxy(found, name, None if isinstance(cls, str) else cls)
 
-    def _proxy(self, number: int, name: str, cls: Any) -> Any:
+    def _proxy(self, found: Sequence[Any], name: str, cls: Any) -> Any:
         origin = dataclasses.replace(self._origin, endpoint=f"{self._origin.endpoint}/{name}")
-        flow = Flow(self._client.beside(number), check_class(cls), Options(), origin)
+        number, _, _, reads = found
+        flow = Flow(self._client.beside(number, reads), check_class(cls), Options(), origin)
         flow.ask()
         return Proxy(flow)
 
@@ -172,10 +182,12 @@ class AsyncGroup:
         self._client: _native.Client | None = None
         self._open: Any = None
 
-    def creating(self, *, ttl: float | None = None, reads: Sequence[str] = ()) -> AsyncGroup:
+    def creating(
+        self, *, ttl: float | None = None, readonly: Sequence[str] = (), reads: Level = "confirmed"
+    ) -> AsyncGroup:
         """Return this group, with other options for what is created through it; see `Group.creating`."""
         other = AsyncGroup(*self._arguments)
-        other._creation = Creation.of(ttl, reads)
+        other._creation = Creation.of(ttl, readonly, reads)
         other._client, other._open = self._client, self._open
         return other
 
@@ -190,7 +202,7 @@ class AsyncGroup:
     async def get(self, name: str, cls: type | None = None) -> Any:
         """Return the proxy of an object. Raises NotFound when the group has none of that name."""
         found = await self._directory.find(name)
-        return self._proxy(found[0], cls)
+        return self._proxy(found, cls)
 
     async def drop(self, name: str) -> None:
         """Drop an object with its state; see `Group.drop`."""
@@ -232,7 +244,7 @@ class AsyncGroup:
 
     async def _create(self, cls: Any, name: str, given: tuple[Any, Any], *, is_new: bool) -> Any:
         found = await self._creation.by(self._directory.create, cls, name, given, is_new=is_new)
-        return self._proxy(found[0], None if isinstance(cls, str) else cls)
+        return self._proxy(found, None if isinstance(cls, str) else cls)
 
     @property
     def _directory(self) -> Any:
@@ -240,9 +252,10 @@ class AsyncGroup:
             raise QuorateError("the group is not open: use it inside of `async with quorate.agroup(...)`")
         return self._open
 
-    def _proxy(self, number: int, cls: Any) -> Any:
+    def _proxy(self, found: Sequence[Any], cls: Any) -> Any:
         assert self._client is not None, "the directory was asked"
-        flow = Flow(self._client.beside(number), check_class(cls), Options())
+        number, _, _, reads = found
+        flow = Flow(self._client.beside(number, reads), check_class(cls), Options())
         flow.ask()
         return AsyncProxy(flow)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, ParamSpec, TypeVar, get_args
+from typing import Any, Literal, ParamSpec, TypeVar, cast, get_args
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -17,6 +17,19 @@ nothing older than this client has read before; `loose` may."""
 
 TIMEOUT_MAX = 366 * 24 * 3600.0
 """The longest timeout of a call: a year."""
+
+
+def level_of(name: Any) -> Level:
+    """The level of that name.
+
+    >>> level_of("newest")
+    Traceback (most recent call last):
+    ...
+    ValueError: no read level 'newest': use ordered, confirmed, lease, any, loose
+    """
+    if isinstance(name, str) and name in get_args(Level):
+        return cast(Level, name)
+    raise ValueError(f"no read level {name!r:.80}: use {', '.join(get_args(Level))}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +50,8 @@ class Options:
     """Calls are for the session that follows so many ended ones alone; None: for the one that is there."""
 
     def __post_init__(self) -> None:
-        if self.level is not None and self.level not in get_args(Level):
-            raise ValueError(f"no read level {self.level!r}: use {', '.join(get_args(Level))}")
+        if self.level is not None:
+            level_of(self.level)
         if self.timeout is not None and not 0 < self.timeout < TIMEOUT_MAX:
             raise ValueError(f"timeout {self.timeout!r}: use seconds above 0 and below {TIMEOUT_MAX:.0f}")
         if not isinstance(self.retry, bool):

@@ -85,7 +85,7 @@ class Flow:
     def level_of(self, method: str) -> Level | None:
         """The level of a method; None: it is called, or read while the host says that it is a read."""
         if self.options.level is None and names.is_readonly(self.cls, method):
-            return "confirmed"
+            return cast(Level, self.client.reads) if self.client else "confirmed"
         return self.options.level
 
     def call(self, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

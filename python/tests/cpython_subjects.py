@@ -32,11 +32,12 @@ class RLock(AsNew, objects.RLock):
 
     def is_owned(self, owner: Any) -> bool:
         """Whether this owner holds the lock."""
-        return self._is_held_by(owner)
+        return self._held_by(owner) is not None
 
     def recursion_count(self, owner: Any) -> int:
         """How often this owner has acquired the lock."""
-        return self._count if self._is_held_by(owner) else 0
+        held = self._held_by(owner)
+        return 0 if held is None else held.count
 
 
 class Condition(AsNew, objects.Condition):

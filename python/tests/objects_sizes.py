@@ -11,7 +11,7 @@ import tokenize
 from collections.abc import Callable
 from typing import Any
 
-WAITS = re.compile(r"quorate|caller|calling|park|wake|on_session_end|\.wait\(", re.IGNORECASE)
+WAITS = re.compile(r"quorate|caller|calling|park|wake|on_session_end|\.wait\(|wait_and_tell", re.IGNORECASE)
 """What a line mentions that lets callers wait: Quorate's names, and what stands for them."""
 
 OF_SESSIONS = re.compile("session")

@@ -144,7 +144,7 @@ def test_whoever_calls_the_directory_itself_is_refused_what_is_wrong(group: quor
         (("n", path, bytes((64 << 10) + 1)), {}, quorate.Refused),
         (("n", path, b"\xff"), {}, quorate.MalformedValue),
         (("n\n", path, given), {}, quorate.Refused),
-        (("n", path, given), {"reads": ["_add"]}, quorate.NotReplicable),
+        (("n", path, given), {"readonly": ["_add"]}, quorate.NotReplicable),
         (("n", path, given), {"ttl": float("nan")}, ValueError),
         (("n", path, given), {"ttl": -1}, ValueError),
         (("n", path, given), {"ttl": True}, TypeError),
@@ -155,7 +155,7 @@ def test_whoever_calls_the_directory_itself_is_refused_what_is_wrong(group: quor
     for name in ("maker", "on_session_end"):
         with pytest.raises(quorate.NoSuchMethod):
             getattr(directory, name)()
-    directory.create("many", path, given, reads=["look"] * 10_000)
+    directory.create("many", path, given, readonly=["look"] * 10_000)
     assert list(group.objects()) == ["Holder", "many"]
     assert group.get("many", Holder).look() == []
 
@@ -234,7 +234,7 @@ def test_options_that_cannot_be_meant_are_refused_at_once(
         with pytest.raises(ValueError, match="ttl must be"):
             group.creating(ttl=ttl)
     with pytest.raises(TypeError, match="names of methods"):
-        group.creating(reads="look")
+        group.creating(readonly="look")
 
     async def use() -> None:
         with pytest.raises(quorate.QuorateError, match="async with"):
@@ -256,7 +256,7 @@ def test_declared_reads_are_known_after_a_restore(monkeypatch: pytest.MonkeyPatc
     warned: list[str] = []
     host: Any = types.SimpleNamespace(warn=warned.append)
     created = _created.Created(host, {"objects": [], "snapshots": True})
-    entry = {"number": 1 << 16, "class": "attack_classes:Holder", "code": "other", "reads": ["look"]}
+    entry = {"number": 1 << 16, "class": "attack_classes:Holder", "code": "other", "readonly": ["look"]}
     directory = _directory.Directory()
     directory._entries["name"] = entry
     directory._paths = ["attack_classes:Holder", "gone:Class"]

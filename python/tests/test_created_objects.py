@@ -129,13 +129,13 @@ def test_an_object_of_limited_life_is_dropped_in_agreed_time(group: quorate.Grou
 
 
 def test_reads_are_declared_for_classes_that_do_not(group: quorate.Group) -> None:
-    shelf = group.creating(reads=["look"]).create(Shelf, "read")
+    shelf = group.creating(readonly=["look"]).create(Shelf, "read")
     shelf.put("hat")
     methods = {signature.partition("(")[0]: kind for signature, kind, *_ in group.describe("read")["methods"]}
     assert methods["look"] != methods["put"]
     assert shelf.look() == ["hat"]
     with pytest.raises(quorate.NotReplicable, match="no public method 'glance'"):
-        group.creating(reads=["glance"]).create(Shelf, "unread")
+        group.creating(readonly=["glance"]).create(Shelf, "unread")
 
 
 def test_messages_arrive_in_their_order_and_once(nodes: LocalGroup[Shelf], group: quorate.Group) -> None:

@@ -147,7 +147,7 @@ def test_each_job_gets_one_result_though_workers_go(seed: int, monkeypatch: pyte
         elif move < 0.6:
             stage.call(worker, lambda it: it.take(), "take")
         elif move < 0.9:
-            mine = [each for each, owner in stage.thing._workers.items() if owner == worker]
+            mine = [each for each, held in stage.thing._held.items() if held.session == worker]
             for number in mine[:1]:
                 assert stage.call(worker, lambda it: it.finish(number, step)).error is None  # noqa: B023
                 assert number not in finished

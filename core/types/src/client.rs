@@ -107,6 +107,37 @@ pub enum ReadLevel {
     Loose,
 }
 
+impl ReadLevel {
+    /// All of them.
+    pub const ALL: [ReadLevel; 5] = [
+        ReadLevel::Ordered,
+        ReadLevel::Confirmed,
+        ReadLevel::Lease,
+        ReadLevel::Any,
+        ReadLevel::Loose,
+    ];
+
+    /// The name that callers write.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            ReadLevel::Ordered => "ordered",
+            ReadLevel::Confirmed => "confirmed",
+            ReadLevel::Lease => "lease",
+            ReadLevel::Any => "any",
+            ReadLevel::Loose => "loose",
+        }
+    }
+
+    /// The level of that name.
+    #[must_use]
+    pub fn of_name(name: &str) -> Option<ReadLevel> {
+        ReadLevel::ALL
+            .into_iter()
+            .find(|level| level.name() == name)
+    }
+}
+
 /// A replica's answer or notice to a client.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ToClient {

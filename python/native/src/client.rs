@@ -9,10 +9,10 @@ use crate::inquiry::{Inquiry, Said};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use quorate_client::{
-    CallCell, CallError, Client, ClientHooks, ClientOpening, DriverOptions, Endpoint, OperationId,
-    Preference, SessionNews, SessionState, TlsClient,
+    CallCell, CallError, Client, ClientHooks, ClientOpening, DriverOptions, Endpoint, FoundObject,
+    OperationId, Preference, SessionNews, SessionState, TlsClient,
 };
-use quorate_types::ObjectId;
+use quorate_types::{ObjectId, ReadLevel};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -29,7 +29,7 @@ pub(crate) struct NativeClient {
     client: Mutex<Option<Arc<Client>>>,
     /// The object's name; `None` for the only one.
     name: Option<String>,
-    object: OnceLock<ObjectId>,
+    object: OnceLock<FoundObject>,
     inquiry: Arc<Inquiry>,
     /// How long a call may take that says nothing else.
     timeout: Duration,
@@ -146,9 +146,9 @@ impl NativeClient {
     /// Looks the object up, on a connection that is open.
     fn find_object(&self, py: Python<'_>) -> PyResult<()> {
         let client = self.client(py)?;
-        let found = py.detach(|| client.object(self.name.as_deref()));
-        let object = found.map_err(|error| connect_error(py, &error))?;
-        self.object.get_or_init(|| object);
+        let found = py.detach(|| client.find(self.name.as_deref()));
+        let found = found.map_err(|error| connect_error(py, &error))?;
+        self.object.get_or_init(|| found);
         Ok(())
     }
 
@@ -158,12 +158,20 @@ impl NativeClient {
         self.object().0
     }
 
+    /// The level of its reads where a proxy asks for no other one.
+    #[getter]
+    fn reads(&self) -> &'static str {
+        self.read_level().name()
+    }
+
     /// The same session, for another object.
-    fn beside(&self, py: Python<'_>, object: u32) -> PyResult<NativeClient> {
+    #[pyo3(signature = (object, reads="confirmed"))]
+    fn beside(&self, py: Python<'_>, object: u32, reads: &str) -> PyResult<NativeClient> {
+        let (object, reads) = (ObjectId(object), level_of(reads)?);
         Ok(NativeClient {
             client: Mutex::new(Some(self.client(py)?)),
             name: None,
-            object: OnceLock::from(ObjectId(object)),
+            object: OnceLock::from(FoundObject { object, reads }),
             inquiry: Arc::clone(&self.inquiry),
             timeout: self.timeout,
         })
@@ -255,7 +263,13 @@ impl NativeClient {
     }
 
     pub(crate) fn object(&self) -> ObjectId {
-        self.object.get().copied().unwrap_or(ObjectId(0))
+        self.object.get().map_or(ObjectId(0), |found| found.object)
+    }
+
+    /// The level of the object's reads.
+    pub(crate) fn read_level(&self) -> ReadLevel {
+        let found = self.object.get();
+        found.map_or(ReadLevel::Confirmed, |found| found.reads)
     }
 
     fn place(&self) -> std::sync::MutexGuard<'_, Option<Arc<Client>>> {
@@ -308,6 +322,11 @@ fn hooks() -> ClientHooks {
         ended: entrance::run_callbacks,
         noted: entrance::log,
     }
+}
+
+/// The level of that name.
+pub(crate) fn level_of(name: &str) -> PyResult<ReadLevel> {
+    ReadLevel::of_name(name).ok_or_else(|| PyValueError::new_err(format!("no read level {name:?}")))
 }
 
 /// A span of time from Python; a longer one than [`SPAN_MAX`] never ends either.

@@ -140,6 +140,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(turn::can_undo, module)?)?;
     module.add_function(wrap_pyfunction!(turn::undo_call, module)?)?;
     module.add_function(wrap_pyfunction!(turn::wait_again, module)?)?;
+    module.add_function(wrap_pyfunction!(turn::read_at, module)?)?;
     module.add_function(wrap_pyfunction!(turn::is_parked, module)?)?;
     module.add_function(wrap_pyfunction!(turn::running_object, module)?)?;
     module.add_function(wrap_pyfunction!(turn::running_number, module)?)?;

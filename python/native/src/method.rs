@@ -2,13 +2,12 @@
 
 use crate::asyncio::LoopEnd;
 use crate::at_word::AtWord;
-use crate::client::{NativeClient, await_cells, await_room, seconds};
+use crate::client::{NativeClient, await_cells, await_room, level_of, seconds};
 use crate::encode;
 use crate::failures::{Answered, SKIPPED, answer, call_error};
 use crate::hooks::{self, call_hooks};
 use crate::pending::{Begun, NativeFuture};
 use bytes::Bytes;
-use pyo3::exceptions::PyValueError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PySet, PyString, PyTuple};
@@ -150,15 +149,7 @@ impl NativeMethod {
         name: Bound<'_, PyString>,
         level: Option<&str>,
     ) -> PyResult<NativeMethod> {
-        let level = match level {
-            None => None,
-            Some("ordered") => Some(ReadLevel::Ordered),
-            Some("confirmed") => Some(ReadLevel::Confirmed),
-            Some("lease") => Some(ReadLevel::Lease),
-            Some("any") => Some(ReadLevel::Any),
-            Some("loose") => Some(ReadLevel::Loose),
-            Some(other) => return Err(PyValueError::new_err(format!("no read level {other:?}"))),
-        };
+        let level = level.map(level_of).transpose()?;
         let head = encode::call_head(name.to_str()?);
         Ok(NativeMethod {
             route,
@@ -338,7 +329,7 @@ impl NativeMethod {
                 name: self.name.clone_ref(py),
             })
         });
-        let level = self.level.or(is_at_word.then_some(ReadLevel::Confirmed));
+        let level = self.level.or(is_at_word.then(|| native.read_level()));
         let operation = match level {
             None => Operation::Call { object, payload },
             Some(level) => Operation::Read {

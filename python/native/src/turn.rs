@@ -119,6 +119,12 @@ pub(crate) fn set_read(object: Option<u32>) {
     turns().read = object;
 }
 
+/// From here on an object is read, in a process that was forked to ask it.
+#[pyfunction]
+pub(crate) fn read_at(number: u32) {
+    set_read(Some(number));
+}
+
 /// The run is over. Returns the answers that it gave to parked calls.
 #[inline]
 pub(crate) fn end() -> Wakes {

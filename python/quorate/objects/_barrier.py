@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
+import time
 
 import quorate
+from quorate import Holder
 from quorate.objects._line import Line, patience
 
 
@@ -39,7 +41,7 @@ class Barrier:
         self.broken = False
         """Whether the barrier was broken by `abort` or a timeout; `reset` mends it."""
         self._timeout = timeout
-        self._line: Line[None] = Line()
+        self._line: Line[float] = Line()
 
     def wait(self, timeout: float | None = None) -> int:
         """Wait until all are here; the number of one's seat, from 0 on.
@@ -54,8 +56,8 @@ class Barrier:
             if seconds == 0:
                 self._break()
                 raise BrokenBarrierError("not all are here")
-            parked: int = self._line.wait_and_tell(None, seconds, self._wait_is_over)
-            return parked
+            taken: int = self._line.wait_and_tell(time.time(), seconds, self._wait_is_over)
+            return taken
         seat = 0
         while self._line.wake_first(seat):
             seat += 1
@@ -74,6 +76,9 @@ class Barrier:
     def abort(self) -> None:
         """Break the barrier: who waits or comes gets BrokenBarrierError, until `reset`."""
         self._break()
+
+    def __quorate_holders__(self) -> list[Holder]:
+        return [Holder(seat.session, since, what="seat") for seat, since in self._line.waiting()]
 
     def _wait_is_over(self, *name: int) -> None:
         if quorate.Caller(*name).is_waiting:

@@ -36,7 +36,7 @@ class Condition(Lock):
         seconds, caller = patience(True, timeout), calling()
         parked: int = quorate.park()
         timer = None if seconds is None else quorate.after(seconds, self._wait_is_over, *named(caller))
-        self._holder = None
+        self._held.clear()
         self._serve()
         # Last, for this call does not wait before it has returned.
         self._waiting.add(caller, None, timer)

@@ -24,8 +24,6 @@ class Election(Rendezvous[C], Generic[C]):
 
     def __init__(self) -> None:
         super().__init__()
-        self._leads: int | None = None
-        self._leader: C | None = None
         self._told_term = 0
         self._watchers: Line[None] = Line()
 
@@ -34,14 +32,14 @@ class Election(Rendezvous[C], Generic[C]):
 
         A session that leads gets its term again.
         """
-        if self._leads == calling().session:
+        if calling().session in self._held:
             return self._last_token
         return self._ask(candidate, blocking, timeout, 0)
 
     def resign(self) -> None:
         """Lead no more: the next candidate does. Raises RuntimeError if this session does not lead."""
         session = calling().session
-        if self._leads != session:
+        if session not in self._held:
             raise RuntimeError("this session does not lead")
         self._drop(session)
         self._serve()
@@ -49,11 +47,11 @@ class Election(Rendezvous[C], Generic[C]):
 
     def leader(self) -> C | None:
         """The candidate that leads; None if there is none."""
-        return self._leader
+        return next((each.label for each in self._held.values()), None)
 
     def term(self) -> int:
         """The term of the leader; 0 if nobody leads."""
-        return 0 if self._leads is None else self._last_token
+        return self._last_token if self._held else 0
 
     def watch(self, term: int, timeout: float | None = None) -> int:
         """Wait while the term is this one, which `term` gave; the term then, the same after the timeout."""
@@ -69,16 +67,14 @@ class Election(Rendezvous[C], Generic[C]):
         self._tell()
 
     def _grant(self, caller: quorate.Caller, wanted: C) -> Any:
-        if self._leads is not None:
+        if self._held:
             return None
-        self._leads, self._leader = caller.session, wanted
-        self._token(caller)
+        term = self._hold(caller, what="leadership", label=wanted)
         self._tell()
-        return self._last_token
+        return term
 
     def _drop(self, session: int) -> None:
-        if self._leads == session:
-            self._leads = self._leader = None
+        self._held.pop(session, None)
 
     def _tell(self) -> None:
         if self._told_term != self.term():

@@ -28,7 +28,6 @@ class JobManager(Rendezvous[None], Generic[J]):
         self._last = 0
         self._jobs: dict[int, J] = {}
         self._ready: list[int] = []
-        self._workers: dict[int, int] = {}
         self._results: dict[int, Any] = {}
         self._waiting: dict[int, Line[None]] = {}
 
@@ -47,7 +46,7 @@ class JobManager(Rendezvous[None], Generic[J]):
     def finish(self, number: int, result: Any = None) -> None:
         """Say what came of a job. Raises RuntimeError if this session does not work on it."""
         self._check_mine(number)
-        del self._workers[number], self._jobs[number]
+        del self._held[number], self._jobs[number]
         self._results[number] = result
         line = self._waiting.pop(number, None)
         if line is not None:
@@ -77,23 +76,23 @@ class JobManager(Rendezvous[None], Generic[J]):
 
     def counts(self) -> dict[str, int]:
         """How many jobs are ready, worked on and finished."""
-        return {"ready": len(self._ready), "worked on": len(self._workers), "finished": len(self._results)}
+        return {"ready": len(self._ready), "worked on": len(self._held), "finished": len(self._results)}
 
     def _check_mine(self, number: int) -> None:
-        if number not in self._workers or self._workers[number] != calling().session:
+        if number not in self._held or self._held[number].session != calling().session:
             raise RuntimeError(f"this session does not work on job {number}")
 
     def _free(self, number: int) -> None:
-        del self._workers[number]
+        del self._held[number]
         heapq.heappush(self._ready, number)
 
     def _grant(self, caller: quorate.Caller, wanted: None) -> tuple[int, J] | None:
         if not self._ready:
             return None
         number = heapq.heappop(self._ready)
-        self._workers[number] = caller.session
+        self._held[number] = self._holder(caller, what=f"job {number}")
         return number, self._jobs[number]
 
     def _drop(self, session: int) -> None:
-        for number in [number for number, worker in self._workers.items() if worker == session]:
+        for number in [number for number, held in self._held.items() if held.session == session]:
             self._free(number)

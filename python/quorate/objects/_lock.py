@@ -19,10 +19,6 @@ class Lock(Rendezvous[None]):
     >>> lock.release()
     """
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._holder: int | None = None
-
     def acquire(self, blocking: bool = True, timeout: float | None = None) -> int:
         """Take the lock; its fencing token, or 0 where it is not free, or not within `timeout` seconds.
 
@@ -33,16 +29,16 @@ class Lock(Rendezvous[None]):
     def release(self) -> None:
         """Give the lock to who waits longest. Raises RuntimeError if this session does not hold it."""
         self._check_held()
-        self._holder = None
+        self._held.clear()
         self._serve()
 
     def locked(self) -> bool:
         """Whether somebody holds the lock."""
-        return self._holder is not None
+        return bool(self._held)
 
     def token(self) -> int:
         """The fencing token with which the lock is held; 0 if nobody holds it."""
-        return 0 if self._holder is None else self._last_token
+        return self._last_token if self._held else 0
 
     def __enter__(self) -> int:
         return self.acquire()
@@ -51,15 +47,11 @@ class Lock(Rendezvous[None]):
         self.release()
 
     def _check_held(self) -> None:
-        if self._holder is None or self._holder != calling().session:
+        if calling().session not in self._held:
             raise RuntimeError("this session does not hold the lock")
 
     def _grant(self, caller: quorate.Caller, wanted: None) -> int | None:
-        if self._holder is not None:
-            return None
-        self._holder = caller.session
-        return self._token(caller)
+        return None if self._held else self._hold(caller)
 
     def _drop(self, session: int) -> None:
-        if self._holder == session:
-            self._holder = None
+        self._held.pop(session, None)

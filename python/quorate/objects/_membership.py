@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from typing import Generic, TypeVar
 
+from quorate import Holder
 from quorate.objects._line import Line, calling, patience
 
 T = TypeVar("T")
@@ -20,7 +22,7 @@ class Membership(Generic[T]):
     """
 
     def __init__(self) -> None:
-        self._owners: dict[str, int] = {}
+        self._held: dict[str, Holder] = {}
         self._known: dict[str, T] = {}
         self._version = 0
         self._watchers: Line[None] = Line()
@@ -31,14 +33,15 @@ class Membership(Generic[T]):
         Raises ValueError if a member of that name belongs to another session.
         """
         session = calling().session
-        if self._owners.setdefault(name, session) != session:
+        held = self._held.setdefault(name, Holder(session, time.time(), what=name))
+        if held.session != session:
             raise ValueError(f"there is a member {name}")
         self._known[name] = known
         return self._changed()
 
     def leave(self, name: str) -> int:
         """Remove a member, whoever asks; the version then. Raises KeyError if there is none of that name."""
-        del self._owners[name], self._known[name]
+        del self._held[name], self._known[name]
         return self._changed()
 
     def members(self) -> dict[str, T]:
@@ -59,11 +62,14 @@ class Membership(Generic[T]):
 
     def on_session_end(self, session: int) -> None:
         """Members of the session are gone."""
-        gone = [name for name, owner in self._owners.items() if owner == session]
+        gone = [name for name, held in self._held.items() if held.session == session]
         for name in gone:
-            del self._owners[name], self._known[name]
+            del self._held[name], self._known[name]
         if gone:
             self._changed()
+
+    def __quorate_holders__(self) -> list[Holder]:
+        return list(self._held.values())
 
     def _changed(self) -> int:
         self._version += 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import time
 from typing import Any, Generic, TypeVar
 
 import quorate
@@ -21,6 +23,7 @@ class Rendezvous(Generic[W]):
     def __init__(self) -> None:
         self._line: Line[W] = Line()
         self._last_token = 0
+        self._held: dict[Any, quorate.Holder] = {}
 
     def on_session_end(self, session: int) -> None:
         """What the session had goes to who waits for it."""
@@ -74,6 +77,30 @@ class Rendezvous(Generic[W]):
     def _drop(self, session: int) -> None:
         """Free what a session has."""
         raise NotImplementedError
+
+    def __quorate_holders__(self) -> list[quorate.Holder]:
+        return list(self._held.values())
+
+    def _hold(self, caller: quorate.Caller, **told: Any) -> int:
+        """The session of the caller holds something from now on, or once more; its token."""
+        token, before = self._token(caller), self._held.get(caller.session)
+        if before is None:
+            self._held[caller.session] = self._holder(caller, **told)
+        else:
+            self._held[caller.session] = dataclasses.replace(before, count=before.count + 1, token=token)
+        return token
+
+    def _recount(self, session: int, by: int) -> None:
+        """What a session holds it holds so many times more; not at all where none are left."""
+        before = self._held.get(session)
+        if before is not None and before.count + by > 0:
+            self._held[session] = dataclasses.replace(before, count=before.count + by)
+        else:
+            self._held.pop(session, None)
+
+    def _holder(self, caller: quorate.Caller, **told: Any) -> quorate.Holder:
+        """The caller as one who holds something from now on, with the newest token."""
+        return quorate.Holder(caller.session, time.time(), token=self._last_token, **told)
 
     def _token(self, caller: quorate.Caller) -> int:
         """A fencing token, larger than all before: that of the call, as calls are served in their order."""

@@ -84,9 +84,12 @@ class ResourceBroker(Rendezvous[dict[str, int]]):
             self._free[name] -= amount
         lease = self._token(caller)
         self._leases[lease] = caller.session, wanted
+        what = ", ".join(f"{name}={amount}" for name, amount in wanted.items())
+        self._held[lease] = self._holder(caller, what=what)
         return lease
 
     def _give_back(self, lease: int) -> None:
+        del self._held[lease]
         for name, amount in self._leases.pop(lease)[1].items():
             self._free[name] += amount
 

@@ -23,15 +23,11 @@ class RLock(Rendezvous[Any]):
     (None, None, False)
     """
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._holder: tuple[int, Any] | None = None
-        self._count = 0
-
     def acquire(self, blocking: bool = True, timeout: float | None = None, *, owner: Any = None) -> int:
         """Take the lock; its fencing token, the same each time until it is free, or 0 as of `Lock`."""
-        if self._is_held_by(owner):
-            self._count += 1
+        held = self._held_by(owner)
+        if held is not None:
+            self._recount(held.session, 1)
             return self._last_token
         return self._ask(owner, blocking, timeout, 0)
 
@@ -40,16 +36,16 @@ class RLock(Rendezvous[Any]):
 
         Raises RuntimeError if this owner does not hold it.
         """
-        if not self._is_held_by(owner):
+        held = self._held_by(owner)
+        if held is None:
             raise RuntimeError("this owner does not hold the lock")
-        self._count -= 1
-        if self._count == 0:
-            self._holder = None
+        self._recount(held.session, -1)
+        if not self._held:
             self._serve()
 
     def locked(self) -> bool:
         """Whether somebody holds the lock."""
-        return self._holder is not None
+        return bool(self._held)
 
     def __enter__(self) -> int:
         return self.acquire()
@@ -57,15 +53,12 @@ class RLock(Rendezvous[Any]):
     def __exit__(self, *_: object) -> None:
         self.release()
 
-    def _is_held_by(self, owner: Any) -> bool:
-        return self._holder is not None and self._holder == (calling().session, owner)
+    def _held_by(self, owner: Any) -> quorate.Holder | None:
+        held = self._held.get(calling().session)
+        return held if held is not None and held.label == owner else None
 
     def _grant(self, caller: quorate.Caller, wanted: Any) -> int | None:
-        if self._holder is not None:
-            return None
-        self._holder, self._count = (caller.session, wanted), 1
-        return self._token(caller)
+        return None if self._held else self._hold(caller, label=wanted)
 
     def _drop(self, session: int) -> None:
-        if self._holder is not None and self._holder[0] == session:
-            self._holder, self._count = None, 0
+        self._held.pop(session, None)

@@ -25,8 +25,7 @@ class RWLock(Rendezvous[Literal["read", "write"]]):
 
     def __init__(self) -> None:
         super().__init__()
-        self._readers: dict[int, int] = {}
-        self._writer: int | None = None
+        self._is_written = False
 
     def acquire_read(self, blocking: bool = True, timeout: float | None = None) -> int:
         """Hold the lock with other readers; the fencing token, or 0 as of `Lock.acquire`."""
@@ -39,41 +38,36 @@ class RWLock(Rendezvous[Literal["read", "write"]]):
     def release_read(self) -> None:
         """Read no more. Raises RuntimeError if this session does not hold the lock for reading."""
         session = calling().session
-        if session not in self._readers:
+        if self._is_written or session not in self._held:
             raise RuntimeError("this session does not hold the lock for reading")
-        self._readers[session] -= 1
-        if self._readers[session] == 0:
-            del self._readers[session]
+        self._recount(session, -1)
         self._serve()
 
     def release_write(self) -> None:
         """Write no more. Raises RuntimeError if this session does not hold the lock for writing."""
-        if self._writer is None or self._writer != calling().session:
+        session = calling().session
+        if not self._is_written or session not in self._held:
             raise RuntimeError("this session does not hold the lock for writing")
-        self._writer = None
+        self._drop(session)
         self._serve()
 
     def readers(self) -> int:
         """How often the lock is held for reading."""
-        return sum(self._readers.values())
+        return 0 if self._is_written else sum(each.count for each in self._held.values())
 
     def is_written(self) -> bool:
         """Whether a writer holds the lock."""
-        return self._writer is not None
+        return self._is_written
 
     def _holds_up(self, wanted: Literal["read", "write"]) -> bool:
         return wanted == "write"
 
     def _grant(self, caller: quorate.Caller, wanted: Literal["read", "write"]) -> int | None:
-        if self._writer is not None or (wanted == "write" and self._readers):
+        if self._is_written or (wanted == "write" and self._held):
             return None
-        if wanted == "write":
-            self._writer = caller.session
-        else:
-            self._readers[caller.session] = self._readers.get(caller.session, 0) + 1
-        return self._token(caller)
+        self._is_written = wanted == "write"
+        return self._hold(caller, what=wanted)
 
     def _drop(self, session: int) -> None:
-        self._readers.pop(session, None)
-        if self._writer == session:
-            self._writer = None
+        if self._held.pop(session, None) is not None:
+            self._is_written = False

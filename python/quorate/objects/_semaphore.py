@@ -26,7 +26,6 @@ class Semaphore(Rendezvous[None]):
         if value < 0:
             raise ValueError("semaphore initial value must be >= 0")
         self._value = value
-        self._held: dict[int, int] = {}
 
     def acquire(self, blocking: bool = True, timeout: float | None = None) -> int:
         """Take a permit; a fencing token, or 0 where none is free, or not within `timeout` seconds."""
@@ -36,10 +35,7 @@ class Semaphore(Rendezvous[None]):
         """Give permits back, to who waits longest. Raises ValueError for less than one."""
         if n < 1:
             raise ValueError("n must be one or more")
-        session = calling().session
-        left = self._held.pop(session, 0) - n
-        if left > 0:
-            self._held[session] = left
+        self._recount(calling().session, -n)
         self._value += n
         self._serve()
 
@@ -57,11 +53,12 @@ class Semaphore(Rendezvous[None]):
         if self._value == 0:
             return None
         self._value -= 1
-        self._held[caller.session] = self._held.get(caller.session, 0) + 1
-        return self._token(caller)
+        return self._hold(caller)
 
     def _drop(self, session: int) -> None:
-        self._value += self._held.pop(session, 0)
+        held = self._held.pop(session, None)
+        if held is not None:
+            self._value += held.count
 
 
 class BoundedSemaphore(Semaphore):
@@ -75,6 +72,7 @@ class BoundedSemaphore(Semaphore):
 
     def release(self, n: int = 1) -> None:
         """Give permits back. Raises ValueError for less than one, or more than this session holds."""
-        if n > self._held.get(calling().session, 0):
+        held = self._held.get(calling().session)
+        if held is None or n > held.count:
             raise ValueError("Semaphore released too many times")
         super().release(n)

@@ -18,7 +18,7 @@ use std::sync::Arc;
 const WHICH_READ: &str = "__quorate_reads__";
 
 /// Call a method of a replicated object and print what it returns. Methods that change nothing are read, at the level
-/// `confirmed`. Without a method, the object's methods are listed.
+/// with which the object was created, else `confirmed`. Without a method, the object's methods are listed.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct CallArgs {
     /// Seconds to wait for the answer.
@@ -43,7 +43,7 @@ pub(crate) struct CallArgs {
 
 /// How fresh a read is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Level {
+pub(crate) enum Level {
     /// Ordered like a write, executed by one replica.
     Ordered,
     /// Confirmed by a majority, not logged.
@@ -63,16 +63,15 @@ pub(crate) fn run(args: &CallArgs, as_json: bool) -> Result<(), CliError> {
     let explain = |error| explained(error, &access.endpoint, access.tls());
     let client = access.connect(timeout).map_err(explain)?;
     let unanswered = |error| explain(CliError::call(error));
-    let object = client
-        .object(Some(&args.object))
-        .map_err(CliError::connect)?;
+    let found = client.find(Some(&args.object)).map_err(CliError::connect)?;
+    let object = found.object;
     let Some(method) = &args.method else {
         return methods::list(&client, object, as_json);
     };
     let payload = call::encode(method, &arguments, &kwargs)
         .map_err(|error| CliError::usage(error.to_string()))?;
     let level = match args.read {
-        None => proven(&client, object, method),
+        None => proven(&client, object, method).then_some(found.reads),
         Some(level) => Some(read_level(level)),
     };
     let operation = operation(object, payload.clone(), level);
@@ -121,22 +120,23 @@ fn operation(object: ObjectId, payload: Bytes, level: Option<ReadLevel>) -> Oper
     }
 }
 
-/// The level of a method that the host has declared or shown to change nothing. Objects in Rust answer with an error.
-fn proven(client: &Client, object: ObjectId, method: &str) -> Option<ReadLevel> {
-    let question = call::encode(WHICH_READ, &[], &[]).ok()?;
+/// Whether the host has declared or shown the method to change nothing. Objects in Rust answer with an error.
+fn proven(client: &Client, object: ObjectId, method: &str) -> bool {
+    let Ok(question) = call::encode(WHICH_READ, &[], &[]) else {
+        return false;
+    };
     let operation = operation(object, question, Some(ReadLevel::Any));
     let Ok(Answer::Read {
         outcome: Outcome::Returned(bytes),
         ..
     }) = client.perform(operation)
     else {
-        return None;
+        return false;
     };
     let Ok(Value::List(names)) = value::decode(&bytes) else {
-        return None;
+        return false;
     };
-    let is_read = names.iter().any(|name| *name == Value::Text(method.into()));
-    is_read.then_some(ReadLevel::Confirmed)
+    names.iter().any(|name| *name == Value::Text(method.into()))
 }
 
 fn is_no_read(answer: &Answer) -> bool {
@@ -196,7 +196,7 @@ fn result_of(outcome: Outcome, method: &str) -> Result<Value, CliError> {
     }
 }
 
-fn read_level(level: Level) -> ReadLevel {
+pub(crate) fn read_level(level: Level) -> ReadLevel {
     match level {
         Level::Ordered => ReadLevel::Ordered,
         Level::Confirmed => ReadLevel::Confirmed,

@@ -1,9 +1,10 @@
 //! `quorate object create`, `list`, `describe` and `drop`: the objects of a group that runs, by its directory.
 
-use crate::call;
+use crate::call::{self, Level, read_level};
 use crate::error::{CliError, code};
 use crate::group::{GroupAccess, GroupArgs};
 use crate::json;
+use crate::moment;
 use crate::print;
 use crate::seconds;
 use crate::table::table;
@@ -35,6 +36,9 @@ pub(crate) struct CreateArgs {
     /// Methods that change nothing, which the class does not say, with commas between them.
     #[arg(long, value_name = "METHODS", value_delimiter = ',')]
     readonly: Vec<String>,
+    /// The level at which clients read that ask for no other one.
+    #[arg(long, value_enum, default_value = "confirmed")]
+    reads: Level,
     /// Drop the object after so many seconds.
     #[arg(long, value_name = "SECONDS", value_parser = seconds::span, allow_negative_numbers = true)]
     ttl: Option<f64>,
@@ -52,7 +56,7 @@ pub(crate) struct ListArgs {
     directory: DirectoryArgs,
 }
 
-/// Show what is known of an object: its class, its methods, and the calls that wait at it.
+/// Show what is known of an object: its class, its methods, who holds what of it since when, and the calls that wait at it.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct DescribeArgs {
     /// The object's name.
@@ -95,8 +99,10 @@ pub(crate) fn create(args: &CreateArgs, as_json: bool) -> Result<(), CliError> {
     let words = args.readonly.iter().map(|word| word.trim());
     let words = words.filter(|word| !word.is_empty());
     let words = words.map(|word| Value::Text(word.to_owned()));
+    let reads = read_level(args.reads).name();
     let mut options = vec![
-        ("reads".to_owned(), Value::List(words.collect())),
+        ("readonly".to_owned(), Value::List(words.collect())),
+        ("reads".to_owned(), Value::Text(reads.to_owned())),
         ("is_new".to_owned(), Value::Bool(!args.if_missing)),
     ];
     options.extend(args.ttl.map(|ttl| ("ttl".to_owned(), Value::Float(ttl))));
@@ -132,7 +138,7 @@ pub(crate) fn describe(args: &DescribeArgs, as_json: bool) -> Result<(), CliErro
     if as_json {
         return print::line(described);
     }
-    let head = ["name", "class", "number", "code", "watching"];
+    let head = ["name", "class", "number", "code", "reads", "watching"];
     let head = head.map(|field| vec![field.to_owned(), text_of(&described[field])]);
     let mut shown = table(&["OBJECT", ""], &head);
     let rows = |field: &str| -> Vec<Vec<String>> {
@@ -143,11 +149,40 @@ pub(crate) fn describe(args: &DescribeArgs, as_json: bool) -> Result<(), CliErro
     shown.push('\n');
     shown.push_str(&table(&["METHOD", "KIND", ""], &rows("methods")));
     shown.push('\n');
+    shown.push_str(&holders(&described));
+    shown.push('\n');
     shown.push_str(&table(
         &["SESSION WAITS", "CALL", "SINCE SLOT"],
         &rows("waiting"),
     ));
     print::line(shown.trim_end())
+}
+
+/// Who holds what, since when in universal time, and what is wrong with the list.
+fn holders(described: &serde_json::Value) -> String {
+    let held = described["holders"].as_array().into_iter().flatten();
+    let rows = held.map(|holder| {
+        let since = holder["since"]
+            .as_f64()
+            .map_or_else(String::new, moment::utc);
+        let shown = |field: &str| match &holder[field] {
+            serde_json::Value::Null => String::new(),
+            value => text_of(value),
+        };
+        let [session, what, label] = ["session", "what", "label"].map(shown);
+        vec![session, what, label, since, shown("count"), shown("token")]
+    });
+    let rows: Vec<Vec<String>> = rows.collect();
+    let head = ["SESSION HOLDS", "WHAT", "LABEL", "SINCE", "COUNT", "TOKEN"];
+    let mut shown = table(&head, &rows);
+    if let Some(problem) = described["holders_problem"]
+        .as_str()
+        .filter(|text| !text.is_empty())
+    {
+        shown.push_str(problem);
+        shown.push('\n');
+    }
+    shown
 }
 
 /// Runs `object drop`.

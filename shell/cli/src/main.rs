@@ -16,6 +16,7 @@ mod group;
 mod hindrance;
 mod json;
 mod methods;
+mod moment;
 mod node;
 mod object;
 mod print;

@@ -15,6 +15,15 @@ pub struct Client {
     shared: Arc<SharedDriver>,
 }
 
+/// An object of the group, and how it is read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FoundObject {
+    /// Its number.
+    pub object: ObjectId,
+    /// The level of its reads where a client asks for no other one.
+    pub reads: ReadLevel,
+}
+
 /// An operation under way; [`PendingCall::wait`] has its end.
 pub struct PendingCall {
     shared: Arc<SharedDriver>,
@@ -99,17 +108,28 @@ impl Client {
     /// # Errors
     /// [`ConnectError::NoSuchObject`] with the names that exist.
     pub fn object(&self, name: Option<&str>) -> Result<ObjectId, ConnectError> {
+        self.find(name).map(|found| found.object)
+    }
+
+    /// The object of that name, and the level of its reads.
+    ///
+    /// # Errors
+    /// As [`Client::object`].
+    pub fn find(&self, name: Option<&str>) -> Result<FoundObject, ConnectError> {
         let first = self.shared.look(|driver| driver.object(name));
         match (first, name) {
             (Err(none @ ConnectError::NoSuchObject { .. }), Some(name)) => {
                 self.created_object(name)?.ok_or(none)
             }
-            (found, _) => found,
+            (found, _) => found.map(|object| {
+                let reads = ReadLevel::Confirmed;
+                FoundObject { object, reads }
+            }),
         }
     }
 
     /// An object that was created while the group ran: the directory knows it. `None` where there is none, or no directory.
-    fn created_object(&self, name: &str) -> Result<Option<ObjectId>, ConnectError> {
+    fn created_object(&self, name: &str) -> Result<Option<FoundObject>, ConnectError> {
         let Ok(payload) = call::encode("find", &[Value::Text(name.to_owned())], &[]) else {
             return Ok(None);
         };
@@ -128,7 +148,7 @@ impl Client {
                 });
             }
         };
-        Ok(number_in(&outcome))
+        Ok(place_in(&outcome))
     }
 
     /// Begins an operation and returns at once, unless thousands wait already. It is sent within a millisecond, and at once when
@@ -273,16 +293,19 @@ impl Drop for Client {
     }
 }
 
-/// The number in what the directory says of an object.
-fn number_in(outcome: &Outcome) -> Option<ObjectId> {
+/// Number and level in what the directory says of an object.
+fn place_in(outcome: &Outcome) -> Option<FoundObject> {
     let Outcome::Returned(bytes) = outcome else {
         return None;
     };
     let Ok(Value::List(found)) = value::decode(bytes) else {
         return None;
     };
-    match found.first() {
-        Some(Value::Int(number)) => u32::try_from(*number).ok().map(ObjectId),
+    match &found[..] {
+        [Value::Int(number), _, _, Value::Text(reads)] => Some(FoundObject {
+            object: ObjectId(u32::try_from(*number).ok()?),
+            reads: ReadLevel::of_name(reads)?,
+        }),
         _ => None,
     }
 }

@@ -25,7 +25,7 @@ mod tls_problem;
 
 pub use cause::CallCause;
 pub use cell::{CallCell, CallEnd};
-pub use client::{AnswerReader, Client, ClientOpening, PendingCall};
+pub use client::{AnswerReader, Client, ClientOpening, FoundObject, PendingCall};
 pub use driver::{Driver, DriverOptions, Finished, OperationOptions};
 pub use driving::{ClientHooks, OperationId};
 pub use endpoint::{Endpoint, EndpointError};

@@ -11,6 +11,7 @@ use crate::event::HostEvent;
 use crate::image::ObjectImage;
 use crate::live::{LiveObject, LiveObjects, no_such_object};
 use crate::outcomes::{fit, fitting};
+use crate::telling::told;
 use bytes::Bytes;
 use mio::Waker;
 use quorate_ordering::ReadId;
@@ -137,6 +138,9 @@ impl InProcess {
     fn query_now(&mut self, read: ReadId, object: ObjectId, payload: &Bytes) {
         let outcome = match (self.objects.get(object), CallView::parse(payload)) {
             (Some(object), Ok(view)) => object.read(view),
+            (None, Ok(view)) if object == ObjectId::DIRECTORY => {
+                told(&self.specs, &self.objects, view)
+            }
             (Some(_), Err(mistake)) => mistake.into(),
             (None, _) => no_such_object(object),
         };

@@ -5,7 +5,7 @@
 use crate::arguments::{CallView, raised, raised_as, returned_none};
 use crate::image::Image;
 use crate::limits::{PARKED_MAX, TIMERS_AT_ONCE, TIMERS_MAX};
-use crate::object::{Environment, FrozenState, Object, RestoreError};
+use crate::object::{Environment, FrozenState, Holder, Object, RestoreError};
 use crate::turn::{Ending, RunningStep, Turn};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{
@@ -44,6 +44,17 @@ impl LiveObject {
     #[must_use]
     pub fn read(&self, call: CallView<'_>) -> Outcome {
         self.object.read(call)
+    }
+
+    /// Who holds something of the object.
+    #[must_use]
+    pub fn holders(&self) -> Vec<Holder> {
+        self.object.holders()
+    }
+
+    /// The calls that wait at the object.
+    pub fn waiting(&self) -> impl Iterator<Item = (CommandId, CallPlace)> {
+        self.agenda.parked.iter()
     }
 
     /// Freezes the state, as [`Object::snapshot`] does.

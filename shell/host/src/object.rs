@@ -7,7 +7,7 @@
 use crate::arguments::CallView;
 use crate::image::Image;
 use crate::turn::{Ending, Turn};
-use quorate_types::{Outcome, SessionId, Stamp};
+use quorate_types::{Outcome, SessionId, Stamp, Wall};
 
 /// What every replica agrees on about the moment of one call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -16,6 +16,17 @@ pub struct Environment {
     pub stamp: Stamp,
     /// The call's place in its batch: mix it into the entropy so that two calls of a batch differ.
     pub index: u32,
+}
+
+/// A session that holds something of an object.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Holder {
+    /// Whose it is.
+    pub session: SessionId,
+    /// Since when, in agreed time.
+    pub since: Wall,
+    /// The newest fencing token.
+    pub token: u64,
 }
 
 /// A frozen state: encodes itself later, on another thread, while calls go on.
@@ -88,6 +99,11 @@ pub trait Object: Send {
 
     /// Answers a call that changes nothing; a method that would change something is refused here.
     fn read(&self, call: CallView<'_>) -> Outcome;
+
+    /// Who holds what of the object, for people.
+    fn holders(&self) -> Vec<Holder> {
+        Vec::new()
+    }
 
     /// Freezes the state. Must cost the same however large the state is: share it, and encode it in
     /// the returned closure. Pieces of the image may share the state's memory. Equal states give equal bytes: they are compared between replicas.

@@ -109,6 +109,12 @@ impl Turn<'_> {
         was_parked
     }
 
+    /// The agreed time.
+    #[must_use]
+    pub fn now(&self) -> Wall {
+        self.step.now
+    }
+
     /// The agreed time when `span` from here has passed.
     #[must_use]
     pub fn after(&self, span: Duration) -> Wall {

@@ -6,11 +6,11 @@ use crate::arguments::{
     unknown_method,
 };
 use crate::live::overloaded;
-use crate::object::{Environment, FrozenState, Object, RestoreError};
+use crate::object::{Environment, FrozenState, Holder, Object, RestoreError};
 use crate::turn::{Ending, Turn};
 use bytes::{Buf, BufMut};
 use quorate_types::zoo::{Plant, planted};
-use quorate_types::{CommandId, Deadline, Outcome, SessionId};
+use quorate_types::{CommandId, Deadline, Outcome, SessionId, Wall};
 use std::collections::VecDeque;
 
 /// A lock that belongs to the session that acquired it; the methods of `quorate.objects.Lock`.
@@ -23,6 +23,8 @@ use std::collections::VecDeque;
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct WaitingLock {
     holder: Option<SessionId>,
+    /// Since when; what it was at the last grant while nobody holds the lock.
+    since: Wall,
     last_token: u64,
     line: VecDeque<Waiter>,
 }
@@ -50,7 +52,7 @@ impl WaitingLock {
             token: turn.token(),
         };
         if self.holder.is_none() {
-            let token = self.grant(caller);
+            let token = self.grant(caller, turn);
             return Ok(Ending::Now(returned_int(token)));
         }
         let deadline = match patience {
@@ -73,8 +75,9 @@ impl WaitingLock {
     }
 
     /// The token as callers get it.
-    fn grant(&mut self, to: Waiter) -> i64 {
+    fn grant(&mut self, to: Waiter, turn: &Turn<'_>) -> i64 {
         self.holder = Some(to.id.session);
+        self.since = turn.now();
         self.last_token = to.token.max(self.last_token + 1);
         i64::try_from(self.last_token).unwrap_or(i64::MAX)
     }
@@ -101,7 +104,7 @@ impl WaitingLock {
             && let Some(first) = self.line.pop_front()
         {
             if turn.is_parked(first.id) {
-                let token = self.grant(first);
+                let token = self.grant(first, turn);
                 turn.answer(first.id, returned_int(token));
             }
         }
@@ -157,12 +160,23 @@ impl Object for WaitingLock {
         }
     }
 
+    fn holders(&self) -> Vec<Holder> {
+        let (since, token) = (self.since, self.last_token);
+        let holder = self.holder.map(|session| Holder {
+            session,
+            since,
+            token,
+        });
+        holder.into_iter().collect()
+    }
+
     fn snapshot(&self) -> FrozenState {
         let lock = self.clone();
         Box::new(move || {
             let mut image = Vec::new();
             image.put_u64_le(lock.last_token);
             image.put_u64_le(lock.holder.map_or(0, |holder| holder.0));
+            image.put_u64_le(lock.since.0);
             for waiter in &lock.line {
                 image.put_u64_le(waiter.id.session.0);
                 image.put_u64_le(waiter.id.sequence);
@@ -178,6 +192,7 @@ impl Object for WaitingLock {
             last_token: image.try_get_u64_le().map_err(cut)?,
             holder: Some(SessionId(image.try_get_u64_le().map_err(cut)?))
                 .filter(|holder| holder.0 != 0),
+            since: Wall(image.try_get_u64_le().map_err(cut)?),
             line: VecDeque::new(),
         };
         while !image.is_empty() {
@@ -305,6 +320,25 @@ mod tests {
     }
 
     #[test]
+    fn it_tells_who_holds_it_and_since_when() {
+        let mut objects = objects();
+        let holders = |objects: &LiveObjects| objects.get(LOCK).unwrap().holders();
+        assert_eq!(holders(&objects), []);
+        call(&mut objects, 1, id(1, 1), &acquire(&[]));
+        call(&mut objects, 2, id(2, 1), &acquire(&[]));
+        let held = |session: u64, slot: u64, by: u64| Holder {
+            session: SessionId(session),
+            since: Wall(Duration::from_millis(slot).0),
+            token: by << 16,
+        };
+        assert_eq!(holders(&objects), [held(1, 1, 1)]);
+        call(&mut objects, 7, id(1, 2), &release());
+        assert_eq!(holders(&objects), [held(2, 7, 2)]);
+        end(&mut objects, 8, 2);
+        assert_eq!(holders(&objects), []);
+    }
+
+    #[test]
     fn who_does_not_wait_or_not_for_long_gets_0() {
         let mut objects = objects();
         call(&mut objects, 1, id(1, 1), &acquire(&[]));
@@ -375,7 +409,8 @@ mod tests {
     fn a_cut_image_is_refused() {
         let mut lock = WaitingLock::default();
         assert!(lock.restore(&[1, 0]).is_err());
-        assert!(lock.restore(&[0; 17]).is_err());
-        assert!(lock.restore(&[0; 16]).is_ok());
+        assert!(lock.restore(&[0; 16]).is_err());
+        assert!(lock.restore(&[0; 25]).is_err());
+        assert!(lock.restore(&[0; 24]).is_ok());
     }
 }

@@ -40,7 +40,7 @@ export PYO3_PYTHON ?= $(BIN)/python
 # User site packages and the caller's environment stay out of the virtual environment.
 export PYTHONNOUSERSITE := 1
 
-.PHONY: help build wheel wheel-test guide demo test test-fast check fix bench locks many parked sim sim-ci zoo nemesis outage memory calm foreign suites fuzz night docs
+.PHONY: help build wheel wheel-test guide demo test test-fast check fix bench locks rivals many parked sim sim-ci zoo nemesis outage memory calm foreign suites fuzz night docs
 .PHONY: venv cargo-present compile release fast-steps
 .PHONY: test-rust test-python test-python-groups test-python-classes test-sim check-rust check-tidy check-python check-shell
 
@@ -99,6 +99,9 @@ bench: build ## measure the figures of the README
 
 locks: build ## measure what waiting for a lock costs: ROUNDS=n (2000)
 	$(BIN)/python lab/bench/locks.py --rounds $(or $(ROUNDS),2000)
+
+rivals: build ## measure locks beside those of etcd, ZooKeeper and PySyncObj, where they are installed: ROUNDS=n (1000)
+	$(BIN)/python lab/bench/rival_locks.py --rounds $(or $(ROUNDS),1000)
 
 many: build ## measure what many objects cost: OBJECTS=n (9900)
 	$(BIN)/python lab/bench/many.py --objects $(or $(OBJECTS),9900)

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -41,7 +42,7 @@ class Lock(Protocol):
         """Give it back."""
 
 
-class Service:
+class Service(ABC):
     """A group of servers that runs between `start` and the end of its block."""
 
     title = ""
@@ -68,12 +69,13 @@ class Service:
         """End clients and servers."""
         self.block.close()
 
+    @abstractmethod
     def start(self) -> None:
         """Start the servers, and wait until they serve."""
 
+    @abstractmethod
     def client(self) -> Callable[[str], Lock]:
         """Connect another client: it gives locks by name."""
-        raise NotImplementedError
 
     def run(self, words: list[str], **environment: str) -> None:
         """Run a server until the block ends; what it says goes to a file."""

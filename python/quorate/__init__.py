@@ -14,6 +14,7 @@ Errors form one tree under `QuorateError`; see `quorate.QuorateError`.
 from __future__ import annotations
 
 from quorate._calling import Caller, caller, park
+from quorate._capturing import capture, effect
 from quorate._conditions import wait_until
 from quorate._connect import (
     AsyncConnection,
@@ -27,6 +28,8 @@ from quorate._connect import (
 from quorate._errors import (
     BudgetExceeded,
     CallerGone,
+    CallsLost,
+    CaptureFailed,
     Closed,
     Forked,
     LockLost,
@@ -59,6 +62,7 @@ from quorate._errors import (
     WaitsOutside,
 )
 from quorate._fence import Fence, check
+from quorate._follow import AsyncFollow, DecidedCall, Follow, afollow, follow
 from quorate._group import AsyncGroup, Group, agroup, group
 from quorate._guards import AsyncGuard, Guard, aguard, guard
 from quorate._holders import Holder
@@ -82,17 +86,22 @@ from quorate._watch import AsyncWatch, Change, Watch, awatch, watch
 
 __all__ = [
     "AsyncConnection",
+    "AsyncFollow",
     "AsyncGroup",
     "AsyncGuard",
     "AsyncWatch",
     "BudgetExceeded",
     "Caller",
     "CallerGone",
+    "CallsLost",
+    "CaptureFailed",
     "Change",
     "Closed",
     "Comparison",
     "Connection",
+    "DecidedCall",
     "Fence",
+    "Follow",
     "Forked",
     "Freshness",
     "Group",
@@ -135,6 +144,7 @@ __all__ = [
     "Watch",
     "__version__",
     "aconnect",
+    "afollow",
     "after",
     "agather",
     "agroup",
@@ -142,9 +152,12 @@ __all__ = [
     "asession_states",
     "awatch",
     "caller",
+    "capture",
     "check",
     "connect",
+    "effect",
     "every",
+    "follow",
     "freshness",
     "gather",
     "group",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import types
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 from quorate import _calling, _native, _spans
 from quorate._errors import NotInCall, NotReadOnly
@@ -17,7 +17,8 @@ from quorate._errors import NotInCall, NotReadOnly
 FUNCTIONS_MAX = 1_000
 """Functions that are looked through for one method."""
 
-NAME = "wait_until"
+NAMES = frozenset(["wait_until", "capture"])
+"""What methods call that wait so."""
 
 
 class _NotYet(BaseException):
@@ -50,19 +51,31 @@ def wait_until(
     ...
     quorate.NotInCall: quorate.wait_until() is for methods that are called: nobody calls here
     """
-    can_undo = _native.can_undo()
-    if can_undo is None:
-        raise NotInCall("quorate.wait_until() is for methods that are called: nobody calls here")
-    if not can_undo:
-        raise NotInCall(
-            "quorate.wait_until() stands where the class does not show it: call it in a method of the class, "
-            "or in one or a function that the method calls by its name"
-        )
+    check_can_undo("wait_until")
     wait_ns = None if timeout is None else _spans.nanoseconds("timeout", timeout)
     over = _calling.when_over(timeout, default, error)
     if not _holds(predicate):
-        _native.wait_again(wait_ns, *over)
-        raise _NotYet
+        leave_until_changed(wait_ns, *over)
+
+
+def check_can_undo(name: str) -> None:
+    """Raise NotInCall where no call is executed, or none that can leave no trace."""
+    can_undo = _native.can_undo()
+    if can_undo is None:
+        raise NotInCall(f"quorate.{name}() is for methods that are called: nobody calls here")
+    if not can_undo:
+        raise NotInCall(
+            f"quorate.{name}() stands where the class does not show it: call it in a method of the class, "
+            "or in one or a function that the method calls by its name"
+        )
+
+
+def leave_until_changed(
+    wait_ns: int | None = None, is_error: bool = False, otherwise: object = None
+) -> NoReturn:
+    """End this try of the call, which leaves no trace; it runs again when the object may have changed."""
+    _native.wait_again(wait_ns, is_error, otherwise)
+    raise _NotYet
 
 
 def _holds(predicate: Callable[[], object]) -> bool:
@@ -80,7 +93,7 @@ def _holds(predicate: Callable[[], object]) -> bool:
 
 
 def waiters(cls: type) -> set[str]:
-    """The methods of a class whose code may come to `wait_until`, as far as names tell.
+    """The methods of a class whose code may come to `wait_until` or `capture`, as far as names tell.
 
     >>> class Box:
     ...     def take(self): self.wait_for_item()
@@ -101,7 +114,7 @@ def _reaches(cls: type, name: str) -> bool:
             continue
         seen.add(function)
         names = _names_in(function.__code__)
-        if NAME in names:
+        if names & NAMES:
             return True
         for each in names:
             found.append(_function(inspect.getattr_static(cls, each, None)))

@@ -93,7 +93,10 @@ def _audit(event: str, arguments: tuple[Any, ...]) -> None:
                 "objects cannot write files, because every replica would: return the content to the client"
             )
     elif event in _REFUSED_EVENTS:
-        raise PermissionError(f"objects cannot {_REFUSED_EVENTS[event]}: every replica would")
+        raise PermissionError(
+            f"objects cannot {_REFUSED_EVENTS[event]}: every replica would; have it done once by "
+            "quorate.capture or quorate.effect"
+        )
 
 
 def _install_threads() -> None:

@@ -325,6 +325,27 @@ class ParkTimeout(QuorateError, TimeoutError):
     fault = "method"
 
 
+class CallsLost(Refused):
+    """Calls that `quorate.follow` is to tell are kept no more: take the state, and follow from there.
+
+    >>> CallsLost.executed, CallsLost.retry
+    (False, False)
+    """
+
+
+class CaptureFailed(QuorateError, RuntimeError):
+    """There is no value from outside that `quorate.capture` could return: it is too large, or took too long.
+
+    What the function itself raises is raised as it is.
+
+    >>> CaptureFailed.executed, CaptureFailed.fault
+    (True, 'method')
+    """
+
+    executed = True
+    fault = "method"
+
+
 class StaleToken(QuorateError, RuntimeError):
     """A newer token was seen by `quorate.check` or a `Fence`: the caller has lost the lock that gave its own.
 
@@ -466,6 +487,8 @@ for _class in (
     ObjectDropped,
     ParkLost,
     ParkTimeout,
+    CallsLost,
+    CaptureFailed,
     StaleToken,
     LockLost,
     RemoteError,

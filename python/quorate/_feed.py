@@ -6,13 +6,16 @@ watch is a call that waits there: so both go on wherever those do.
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
 from itertools import islice
 from typing import Any
 
-from quorate import _calling, _names, _native
-from quorate._errors import NotFound, ObjectDropped, Refused
+from quorate import _calling, _names, _native, _outbox
+from quorate._call_stream import CallStream
+from quorate._errors import CallsLost, NotFound, ObjectDropped, Overloaded, Refused
 from quorate._options import readonly
+from quorate._timers import after
 
 NUMBER = 2**32 - 2
 """The feed's own number."""
@@ -36,6 +39,12 @@ TOPIC_BYTES_MAX = 255
 
 WAKES_BYTES_MAX = 64 << 20
 """Bytes that are told in one step, where many watch: who is left is told in the next."""
+
+FOLLOWED_MAX = 64
+"""Objects whose calls are followed at one time."""
+
+FOLLOW_SECONDS = 600.0
+"""Agreed time for which calls are kept although nobody asks for them."""
 
 WATCHING_MIN = 64
 """Calls that are kept for one object before those are looked for that wait no more."""
@@ -92,6 +101,7 @@ class Feed:
 
     def __init__(self) -> None:
         self._streams: dict[int, Stream] = {}
+        self._calls: dict[int, CallStream] = {}
         self._bytes = 0
 
     def watch(self, number: int, topics: list[str], seen: int | None) -> Any:
@@ -118,6 +128,48 @@ class Feed:
         stream.watching.append((_calling.caller(), topics, seen))
         return parked
 
+    def follow(self, number: int, seen: int | None, after: int | None = None) -> Any:
+        """Return the calls of an object behind a place that was seen; wait for them.
+
+        Who has seen none asks with None, and is told at once the place at which the calls begin: here, or
+        behind the slot `after`.
+        """
+        _check(number, [], seen)
+        _check(number, [], after)
+        if _native.object_of(number) is None:
+            raise NotFound(f"this group has no object number {number} any more")
+        caller = _calling.caller()
+        stream = self._calls.get(number)
+        if stream is None:
+            stream = self._begin(number, caller.token, after if seen is None else seen)
+        stream.is_asked = True
+        if seen is None:
+            return stream.place_behind(caller.token, after)
+        told = stream.told_since(seen)
+        if told is not None:
+            return told
+        parked = _calling.park()
+        stream.leave_out_gone()
+        stream.waiting.append((caller, seen))
+        return parked
+
+    def _go_on(self) -> None:
+        """After it was restored: those are followed that were."""
+        _native.follow_calls(set(self._calls))
+
+    def _record(self, number: int, slot: int, time_ns: int, call: bytes) -> None:
+        """Keep a call of an object that is followed; on every replica in the step in which it took effect."""
+        stream = self._calls[number]
+        stream.add(slot, time_ns, call)
+        if stream.waiting and not stream.is_telling:
+            self._tell_soon(number, stream)
+
+    def _tell_soon(self, number: int, stream: CallStream) -> None:
+        # Where too many messages are on their way, the next call tells them.
+        with contextlib.suppress(Overloaded):
+            _native.send_message(NUMBER, _native.dump_call("_tell_calls", (number,), {}))
+            stream.is_telling = True
+
     @readonly
     def watching(self, number: int) -> int:
         """Return how many calls wait for what an object publishes next."""
@@ -127,10 +179,18 @@ class Feed:
         waiting = {(session, sequence) for session, sequence, _ in _native.waiting_at(NUMBER)}
         return sum((caller.session, caller.sequence) in waiting for caller, _, _ in stream.watching)
 
+    @readonly
+    def follows_waiting(self, number: int) -> int:
+        """Return how many calls wait for the next call of an object."""
+        stream = self._calls.get(number)
+        return 0 if stream is None else len(stream.waiting)
+
     def on_session_end(self, session: int) -> None:
         """Whoever it was watches no more."""
         for stream in self._streams.values():
             stream.watching = [each for each in stream.watching if each[0].session != session]
+        for calls in self._calls.values():
+            calls.waiting = [each for each in calls.waiting if each[0].session != session]
 
     def _add(self, number: int, topic: str, value: bytes) -> None:
         """An object has published something."""
@@ -138,7 +198,9 @@ class Feed:
         self._bytes += stream.add(topic, value)
         while self._bytes > FEED_BYTES_MAX:
             largest = max(self._streams.values(), key=lambda each: each.bytes)
-            self._bytes += largest.forget_oldest()
+            # Not one by one: so it is looked for seldom.
+            for _ in range((len(largest.kept) + 1) // 2):
+                self._bytes += largest.forget_oldest()
         self._tell(number)
 
     def _tell(self, number: int) -> None:
@@ -163,8 +225,65 @@ class Feed:
                 caller.wake(told)
                 told_bytes += sum(_bytes_of(topic, value) for _, topic, value in told[2])
 
+    def _begin(self, number: int, token: int, wanted: int | None) -> CallStream:
+        """From here on the calls of an object are kept."""
+        if wanted is not None:
+            raise CallsLost("nobody followed the object's calls for a while, and they are kept no more")
+        if len(self._calls) >= FOLLOWED_MAX:
+            raise Overloaded(f"the calls of {FOLLOWED_MAX} objects of this group are followed already")
+        stream = self._calls[number] = CallStream(token)
+        after(FOLLOW_SECONDS, "_rest", number)
+        _native.follow_calls(set(self._calls))
+        return stream
+
+    def _tell_calls(self, number: int) -> None:
+        """Wake who waits for the calls that there are now."""
+        stream = self._calls.get(number)
+        if stream is None:
+            return
+        stream.is_telling = False
+        before, stream.waiting = stream.waiting, []
+        told_bytes = 0
+        for at, (caller, seen) in enumerate(before):
+            if told_bytes > WAKES_BYTES_MAX:
+                stream.waiting += before[at:]
+                self._tell_soon(number, stream)
+                return
+            if not caller.is_waiting:
+                continue
+            try:
+                told = stream.told_since(seen)
+            except CallsLost as lost:
+                caller.fail(lost)
+                continue
+            if told is None:
+                stream.waiting.append((caller, seen))
+            else:
+                caller.wake(told)
+                told_bytes += sum(CHANGE_BYTES + len(call) for _, _, call in told)
+
+    def _rest(self, number: int) -> None:
+        """Keep the calls of an object no more if nobody has asked for them for long."""
+        stream = self._calls.get(number)
+        if stream is None:
+            return
+        if stream.is_asked or any(caller.is_waiting for caller, _ in stream.waiting):
+            stream.is_asked = False
+            after(FOLLOW_SECONDS, "_rest", number)
+        else:
+            self._end(number)
+
+    def _end(self, number: int) -> None:
+        del self._calls[number]
+        _native.follow_calls(set(self._calls))
+
     def _drop(self, number: int) -> None:
         """An object was dropped."""
+        if number in self._calls:
+            for caller, _ in self._calls[number].waiting:
+                if caller.is_waiting:
+                    caller.fail(ObjectDropped("the object whose calls this one follows was dropped"))
+            self._end(number)
         stream = self._streams.pop(number, None)
         if stream is None:
             return
@@ -176,7 +295,7 @@ class Feed:
     @property
     def is_pristine(self) -> bool:
         """Whether nothing was ever published or watched."""
-        return not self._streams
+        return not self._streams and not self._calls
 
 
 def _bytes_of(topic: str, value: bytes) -> int:
@@ -187,7 +306,7 @@ def _check(number: Any, topics: Any, seen: Any) -> None:
     """Whoever asks may have another client."""
     if not isinstance(topics, list) or len(topics) > TOPICS_MAX or not all(map(is_topic, topics)):
         raise Refused(f"watch names {TOPICS_MAX} topics at most, of 1 to {TOPIC_BYTES_MAX} bytes each")
-    if type(number) is not int or not 0 <= number < NUMBER:
+    if type(number) is not int or not 0 <= number < _outbox.NUMBER:
         raise NotFound(f"this group has no object number {number!r:.80}")
     if seen is not None and (type(seen) is not int or seen < 0):
         raise Refused(f"{seen!r:.80} is no number of a change")
@@ -196,3 +315,4 @@ def _check(number: Any, topics: Any, seen: Any) -> None:
 # Their package is not one whose classes are kept.
 _names.keep(Feed)
 _names.keep(Stream)
+_names.keep(CallStream)

@@ -30,10 +30,12 @@ from quorate import (
     _data_model,
     _directory,
     _environment,
+    _feed,
     _fingerprint,
     _making,
     _names,
     _native,
+    _outbox,
     _own,
     _raised,
     _reads,
@@ -49,7 +51,7 @@ T = TypeVar("T")
 Prepared = tuple[bytes, dict[int, Any], str, list[tuple[int, str]], int, list[tuple[int, int]]]
 """Answer, objects, which reads are checked, methods that may not run as reads, quiet slots, and budgets."""
 
-VERSION = 7
+VERSION = 8
 """Version of the protocol between node and host."""
 
 DESCRIPTORS_MAX = 1024
@@ -218,6 +220,11 @@ class Host:
         cls = self._classes[number].__name__
         self._tell(f"warning: {cls}.{method} raised {_making.one_line(error)}")
 
+    def followed(self, number: int, slot: int, time_ns: int, call: bytes) -> None:
+        """A call of an object whose calls are followed has left a trace."""
+        feed: Any = _native.object_of(_feed.NUMBER)
+        feed._record(number, slot, time_ns, call)
+
     def freeze(self, objects: dict[int, Any], heads: dict[int, bytes], path: str) -> int:
         """Fork a process that writes the image; its end is the end of the returned pipe.
 
@@ -268,6 +275,9 @@ class Host:
             if not _making.may_stand_for(objects.get(number), cls):
                 raise ValueError(f"the image of object {number} holds no {cls.__name__}")
         self._classes = classes | _own.CLASSES
+        if own:
+            own[_feed.NUMBER]._go_on()
+            own[_outbox.NUMBER]._go_on()
         return objects | own
 
     def take_changes(self) -> tuple[dict[int, Any], dict[int, set[str]], list[int]]:

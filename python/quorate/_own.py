@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from quorate import _directory, _feed
+from quorate import _directory, _feed, _outbox
 
-CLASSES: dict[int, type[_directory.Directory | _feed.Feed]] = {
+CLASSES: dict[int, type[_directory.Directory | _feed.Feed | _outbox.Outbox]] = {
     _directory.NUMBER: _directory.Directory,
     _feed.NUMBER: _feed.Feed,
+    _outbox.NUMBER: _outbox.Outbox,
 }
 """By number."""

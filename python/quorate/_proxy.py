@@ -73,7 +73,7 @@ class Flow:
         """Ask which methods are reads."""
 
         def answered(future: Future[Any]) -> None:
-            # Objects in Rust, and nodes of earlier builds, have no such list.
+            # Nodes of earlier builds have no such list for objects in Rust.
             if not future.cancelled() and future.exception() is None and isinstance(future.result(), list):
                 self.proven.update(future.result())
 

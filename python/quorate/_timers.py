@@ -57,7 +57,7 @@ def after(seconds: float, method: Callable[..., object] | str, /, *args: object,
     quorate.NotInCall: quorate.after() is for methods of a served object: no such method runs here
     """
     first_ns = _spans.nanoseconds("seconds", seconds)
-    return _set("after", (first_ns, 0), _native.dump_call(_name_of("after", method), args, kwargs))
+    return _set("after", (first_ns, 0), _native.dump_call(name_of("after", method), args, kwargs))
 
 
 def every(seconds: float, method: Callable[..., object] | str, /, *args: object, **kwargs: object) -> Timer:
@@ -73,7 +73,7 @@ def every(seconds: float, method: Callable[..., object] | str, /, *args: object,
     span = _spans.nanoseconds("seconds", seconds)
     if seconds < EVERY_MIN:
         raise ValueError(f"every {seconds} s is too often: at least {EVERY_MIN} s lie between two runs")
-    return _set("every", (span, span), _native.dump_call(_name_of("every", method), args, kwargs))
+    return _set("every", (span, span), _native.dump_call(name_of("every", method), args, kwargs))
 
 
 def _set(asked: str, spans_ns: tuple[int, int], call: bytes) -> Timer:
@@ -83,7 +83,8 @@ def _set(asked: str, spans_ns: tuple[int, int], call: bytes) -> Timer:
     return Timer(number)
 
 
-def _name_of(asked: str, method: Callable[..., object] | str) -> str:
+def name_of(asked: str, method: Callable[..., object] | str) -> str:
+    """The name of a method of the object that runs."""
     running = _native.running_object()
     if running is None:
         raise _nothing_runs(asked)

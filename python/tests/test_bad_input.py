@@ -88,7 +88,7 @@ def total(group: Running) -> int:
         (["up", "rust:counter", "--budget", "-1"], USAGE, "takes a number of steps"),
         (["up", "rust:counter", "--nodes", "-1"], USAGE, "-1 is not in 1..=9"),
         (["status", "--endpoint", "quorate://127.0.0.1:99999"], USAGE, "up to 65535"),
-        (["up", "rust:counter", "--args", '["many"]'], USAGE, "`start` is not an integer"),
+        (["up", "rust:counter", "--args", "[1.5]"], USAGE, "'float' object is not iterable"),
         (["frobnicate"], USAGE, "frobnicate"),
         (["call", "--endpoint", "http://127.0.0.1:1", "counter", "get"], USAGE, "quorate://host:port"),
         (
@@ -111,7 +111,7 @@ def test_a_wrong_command_names_its_cause(words: list[str], code: int, cause: str
 @pytest.mark.parametrize(
     ("words", "code", "cause"),
     [
-        (["counter", "halve"], FAILED, "no method `halve`"),
+        (["counter", "halve"], FAILED, "no public method `halve`"),
         (["counter", "--kwargs", "n", "add"], USAGE, "write for example"),
         (["counter", "__class__"], FAILED, "__class__"),
         (["counter", "_number"], FAILED, "_number"),

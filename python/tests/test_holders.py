@@ -213,6 +213,8 @@ def test_a_lock_in_rust_tells_it_too(tmp_path: Path) -> None:
     ):
         assert group.objects() == {"lock": "rust:lock"}
         assert group.describe("lock")["holders"] == []
+        kinds = {row[0].partition("(")[0]: row[1] for row in group.describe("lock")["methods"]}
+        assert kinds == {"acquire": "call", "locked": "read", "release": "call", "token": "read"}
         token = lock.acquire()
         waiting = quorate.submit(lock.acquire)
         assert lock.acquire(False) == 0

@@ -28,6 +28,7 @@ pub(crate) mod reply {
     pub(crate) const READ_WROTE: u8 = 0x89;
     pub(crate) const SPENT: u8 = 0x8a;
     pub(crate) const DUE: u8 = 0x8b;
+    pub(crate) const OUTSIDE: u8 = 0x8c;
 }
 
 /// How a call ended.

@@ -138,6 +138,10 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(turn::current_call, module)?)?;
     module.add_function(wrap_pyfunction!(turn::park, module)?)?;
     module.add_function(wrap_pyfunction!(turn::can_undo, module)?)?;
+    module.add_function(wrap_pyfunction!(turn::followed::follow_calls, module)?)?;
+    module.add_function(wrap_pyfunction!(turn::outside::next_capture, module)?)?;
+    module.add_function(wrap_pyfunction!(turn::outside::tell_outside, module)?)?;
+    module.add_function(wrap_pyfunction!(turn::outside::waits_at, module)?)?;
     module.add_function(wrap_pyfunction!(turn::undo_call, module)?)?;
     module.add_function(wrap_pyfunction!(turn::wait_again, module)?)?;
     module.add_function(wrap_pyfunction!(turn::read_at, module)?)?;

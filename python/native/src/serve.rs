@@ -6,6 +6,7 @@
 
 mod budgets;
 mod created;
+mod followed;
 mod images;
 mod queries;
 mod sessions;
@@ -251,6 +252,9 @@ impl<'py> Server<'py> {
         if let Some(due) = turn::due_news(false) {
             self.outbox.put_before(&mut part, &due_frame(due));
         }
+        if turn::outside::take_outside() {
+            self.outbox.put_before(&mut part, &outside_frame());
+        }
         self.outbox.end_part(&part, reply::EXECUTED);
         Ok(())
     }
@@ -429,6 +433,14 @@ fn due_frame(due: Option<Wall>) -> Outbox {
     let mut frame = Outbox::default();
     let start = frame.begin(reply::DUE);
     frame.u64(due.map_or(0, |due| due.0));
+    frame.end(start);
+    frame
+}
+
+/// Says that something is to be done outside of the objects.
+fn outside_frame() -> Outbox {
+    let mut frame = Outbox::default();
+    let start = frame.begin(reply::OUTSIDE);
     frame.end(start);
     frame
 }

@@ -5,6 +5,8 @@
 //! return ask here.
 
 mod agendas;
+pub(crate) mod followed;
+pub(crate) mod outside;
 pub(crate) mod timers;
 
 use self::agendas::Agendas;
@@ -53,6 +55,10 @@ struct MethodRun {
     bytes: usize,
     /// Calls that other objects are to do afterwards, by their numbers.
     messages: BTreeMap<u32, Vec<Value>>,
+    /// Those among them that go out although the call leaves no trace.
+    questions: BTreeMap<u32, Vec<Value>>,
+    /// Values from outside for which the run has asked.
+    captures: u32,
 }
 
 /// Whether a call leaves a trace.
@@ -110,6 +116,8 @@ impl MethodRun {
             answers: Wakes::new(),
             bytes: 0,
             messages: BTreeMap::new(),
+            questions: BTreeMap::new(),
+            captures: 0,
         }
     }
 }
@@ -129,9 +137,12 @@ pub(crate) fn read_at(number: u32) {
 #[inline]
 pub(crate) fn end() -> Wakes {
     let mut turns = turns();
-    let Some(run) = turns.run.take() else {
+    let Some(mut run) = turns.run.take() else {
         return Wakes::new();
     };
+    for (number, asked) in std::mem::take(&mut run.questions) {
+        run.messages.entry(number).or_default().extend(asked);
+    }
     if !run.messages.is_empty() {
         timers::send_all(&mut turns, &run);
     }
@@ -172,6 +183,11 @@ pub(crate) fn undone(number: u32, object: Py<PyAny>, agenda: Agenda) {
 pub(crate) fn undo() -> Undo {
     let turns = turns();
     turns.run.as_ref().map_or(Undo::Impossible, |run| run.undo)
+}
+
+/// Whether what the run has changed stays.
+pub(crate) fn leaves_trace() -> bool {
+    matches!(undo(), Undo::Impossible | Undo::Possible)
 }
 
 /// The call of the run is tried again with this payload once it is parked.
@@ -380,8 +396,8 @@ pub(crate) fn undo_call() {
     }
 }
 
-/// The call that is being executed leaves no trace, and is tried again when the object may have changed. Its deadline is that of the
-/// first try.
+/// The call that is being executed leaves no trace, and is tried again when the object may have changed. Its deadline is the first
+/// that was named, in whichever try.
 #[pyfunction]
 pub(crate) fn wait_again(
     py: Python<'_>,
@@ -397,6 +413,8 @@ pub(crate) fn wait_again(
     };
     if run.waits_until.is_none() {
         has_room(py, parked)?;
+    }
+    if !matches!(run.waits_until, Some(Some(_))) {
         run.waits_until = Some(run.deadline(wait_ns, is_error, otherwise));
     }
     run.undo = Undo::TryAgain;

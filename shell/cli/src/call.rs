@@ -120,7 +120,7 @@ fn operation(object: ObjectId, payload: Bytes, level: Option<ReadLevel>) -> Oper
     }
 }
 
-/// Whether the host has declared or shown the method to change nothing. Objects in Rust answer with an error.
+/// Whether the host has declared or shown the method to change nothing. Objects in Rust may list none.
 fn proven(client: &Client, object: ObjectId, method: &str) -> bool {
     let Ok(question) = call::encode(WHICH_READ, &[], &[]) else {
         return false;

@@ -2,7 +2,7 @@
 //!
 //! A call's payload is the CBOR array `[method, args, kwargs]`. Built-in objects parse one in tens of
 //! nanoseconds; that is why this reader stands beside the codec of `quorate-wire`, which builds whole
-//! values. It refuses keyword arguments and never follows indefinite lengths.
+//! values. Arguments with names have places when they come here (`crate::binding`); it refuses others, and never follows indefinite lengths.
 
 use crate::limits::SHARED_VALUE_BYTES_MIN;
 use bytes::Bytes;
@@ -27,6 +27,9 @@ pub struct Arguments<'a> {
     left: usize,
     taken: usize,
 }
+
+/// Arguments by place and by name.
+pub(crate) type Decoded = (Vec<Value>, Vec<(String, Value)>);
 
 /// A call that does not fit its method: becomes the exception that the caller sees.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -135,6 +138,35 @@ impl<'a> Arguments<'a> {
             left,
             taken: 0,
         })
+    }
+
+    /// How many are left.
+    pub(crate) fn count(&self) -> usize {
+        self.left
+    }
+
+    /// Whether there are arguments with names.
+    #[inline]
+    pub(crate) fn has_names(mut self) -> Result<bool, Mistake> {
+        while self.next_item()?.is_some() {}
+        Ok(self.rest != [0xa0])
+    }
+
+    /// All that are left, decoded, and those with names.
+    pub(crate) fn all(mut self) -> Result<Decoded, Mistake> {
+        let decode = |item| value::decode(item).map_err(|_| malformed());
+        let mut args = Vec::new();
+        while let Some(item) = self.next_item()? {
+            args.push(decode(item)?);
+        }
+        let Value::Map(named) = decode(self.rest)? else {
+            return Err(malformed());
+        };
+        let named = named.into_iter().map(|(name, value)| match name {
+            Value::Text(name) => Ok((name, value)),
+            _ => Err(malformed()),
+        });
+        Ok((args, named.collect::<Result<_, _>>()?))
     }
 
     /// The next argument as it stands in the payload, or `None` when all are read.
@@ -346,9 +378,9 @@ pub(crate) fn raised_as(class: String, message: String) -> Outcome {
 /// The outcome of a call of a method that `class` does not have.
 #[must_use]
 pub fn unknown_method(class: &str, method: &str) -> Outcome {
-    raised(
-        "AttributeError",
-        format!("{class} has no method `{method}`"),
+    raised_as(
+        "quorate.NoSuchMethod".to_owned(),
+        format!("{class} has no public method `{method}`"),
     )
 }
 

@@ -148,6 +148,15 @@ impl Host {
         }
     }
 
+    /// Whether objects have asked for something that is to be done outside of them.
+    #[must_use]
+    pub fn is_outside(&self) -> bool {
+        match &self.objects {
+            Objects::InProcess(_) => false,
+            Objects::OtherProcess(objects) => objects.is_outside,
+        }
+    }
+
     /// When [`Host::poll`] must be called at the latest.
     #[must_use]
     pub fn next_wake(&self) -> Option<Instant> {

@@ -5,6 +5,7 @@
 
 mod activity;
 mod arguments;
+mod binding;
 mod builtin;
 mod child;
 mod config;
@@ -17,6 +18,7 @@ mod image;
 mod in_process;
 pub mod limits;
 mod live;
+mod method;
 mod object;
 mod other_process;
 mod outcomes;
@@ -34,7 +36,7 @@ pub use arguments::{
     Arguments, CallView, Mistake, NONE, call_payload, raised, returned_bool, returned_int,
     returned_none, unknown_method,
 };
-pub use builtin::{Counter, CreateError, Kv, Register, WaitingLock, WaitingQueue, create};
+pub use builtin::{Counter, CreateError, Kv, Map, Register, WaitingLock, WaitingQueue, create};
 pub use child::interpreter;
 pub use config::{HostConfig, HostedObject, PythonConfig, ReadChecks, Sandbox, UnkeptState};
 pub use error::HostError;
@@ -42,6 +44,7 @@ pub use event::{HostEvent, RunningCall, StuckCall, StuckUntil};
 pub use host::{Host, check};
 pub use image::{Image, ObjectImage, SharedPiece, images_list};
 pub use live::{LiveObject, LiveObjects, overloaded};
+pub use method::{Method, MethodKind, Methods};
 pub use object::{Environment, FrozenState, Holder, Object, RestoreError};
 pub use protocol::HOST_PROTOCOL_VERSION;
 pub use turn::{Ending, Turn};

@@ -3,9 +3,12 @@
 //! The node's host and the simulator execute steps here and nowhere else.
 
 use crate::arguments::{CallView, raised, raised_as, returned_none};
+use crate::binding::bound;
 use crate::image::Image;
 use crate::limits::{PARKED_MAX, TIMERS_AT_ONCE, TIMERS_MAX};
+use crate::method::{Methods, WHICH_METHODS, WHICH_READS};
 use crate::object::{Environment, FrozenState, Holder, Object, RestoreError};
+use crate::telling::returned;
 use crate::turn::{Ending, RunningStep, Turn};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{
@@ -40,10 +43,28 @@ impl LiveObject {
         }
     }
 
-    /// Answers a call that changes nothing.
+    /// Answers a call that changes nothing, and what clients ask of any object.
     #[must_use]
     pub fn read(&self, call: CallView<'_>) -> Outcome {
-        self.object.read(call)
+        let told = match call.method {
+            WHICH_METHODS => self.methods().listed(),
+            WHICH_READS => self.methods().reads(),
+            _ => {
+                let bound = bound(self.object.methods(), &call);
+                let read = bound.and_then(|bound| match &bound {
+                    None => Ok(self.object.read(call)),
+                    Some(payload) => Ok(self.object.read(CallView::parse(payload)?)),
+                });
+                return read.unwrap_or_else(Outcome::from);
+            }
+        };
+        returned(&told).unwrap_or_else(Outcome::from)
+    }
+
+    /// The methods of the object.
+    #[must_use]
+    pub fn methods(&self) -> Methods {
+        self.object.methods()
     }
 
     /// Who holds something of the object.
@@ -98,7 +119,13 @@ impl LiveObject {
         if let Some(ids) = cancelled(call.payload) {
             return self.cancel(call, ids, place.index, answers);
         }
-        let view = match CallView::parse_shared(call.payload) {
+        let bound =
+            CallView::parse(call.payload).and_then(|view| bound(self.object.methods(), &view));
+        let view = match &bound {
+            Ok(bound) => CallView::parse_shared(bound.as_ref().unwrap_or(call.payload)),
+            Err(mistake) => Err(mistake.clone()),
+        };
+        let view = match view {
             Ok(view) => view,
             Err(mistake) => return StepResult::Answered(mistake.into()),
         };

@@ -6,6 +6,7 @@
 
 use crate::arguments::CallView;
 use crate::image::Image;
+use crate::method::Methods;
 use crate::turn::{Ending, Turn};
 use quorate_types::{Outcome, SessionId, Stamp, Wall};
 
@@ -99,6 +100,11 @@ pub trait Object: Send {
 
     /// Answers a call that changes nothing; a method that would change something is refused here.
     fn read(&self, call: CallView<'_>) -> Outcome;
+
+    /// The methods in the order of their names: clients read those that change nothing, and people see the public ones.
+    fn methods(&self) -> Methods {
+        Methods::UNTOLD
+    }
 
     /// Who holds what of the object, for people.
     fn holders(&self) -> Vec<Holder> {

@@ -63,6 +63,8 @@ pub(crate) struct OtherProcess {
     gathered: SlotGathering,
     /// Whether more replies may lie in the stream.
     is_unread: bool,
+    /// Whether something was to be done outside of the objects.
+    pub(crate) is_outside: bool,
 }
 
 /// Where in its lives the host is.
@@ -133,6 +135,7 @@ impl OtherProcess {
             left_out: LeftOut::new(),
             gathered: SlotGathering::default(),
             is_unread: false,
+            is_outside: false,
         };
         host.register(&mut process)?;
         host.life = Life::Up { process };
@@ -349,6 +352,7 @@ impl OtherProcess {
                 _ => self.out_of_step(),
             },
             Reply::Due { at } => self.events.push(HostEvent::Due { at }),
+            Reply::Outside => self.is_outside = true,
             Reply::Restored { slot } => self.restored(slot),
             Reply::RestoreFailed { slot, reason } => self.restore_failed(slot, reason),
             Reply::Imaged { slot } => {

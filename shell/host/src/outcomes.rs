@@ -105,7 +105,7 @@ pub(crate) fn fit(outcome: Outcome) -> Outcome {
     too_large(length)
 }
 
-fn too_large(length: usize) -> Outcome {
+pub(crate) fn too_large(length: usize) -> Outcome {
     not_sent(format!(
         "the method was executed; its result has {length} bytes, and at most {PAYLOAD_BYTES_MAX} can be sent"
     ))

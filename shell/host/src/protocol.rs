@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Version of this protocol; a host that speaks another says so in its answer to the greeting.
-pub const HOST_PROTOCOL_VERSION: i64 = 7;
+pub const HOST_PROTOCOL_VERSION: i64 = 8;
 
 const HELLO: u8 = 1;
 const EXECUTE: u8 = 2;
@@ -49,6 +49,7 @@ const RESTORE_FAILED: u8 = 0x88;
 const READ_WROTE: u8 = 0x89;
 const SPENT: u8 = 0x8a;
 const DUE: u8 = 0x8b;
+const OUTSIDE: u8 = 0x8c;
 
 /// What a host says.
 #[derive(Debug, PartialEq)]
@@ -92,6 +93,8 @@ pub(crate) enum Reply {
     Due {
         at: Option<Wall>,
     },
+    /// Something is to be done outside of the objects.
+    Outside,
     /// A call took more steps than it may and must leave no trace; the process executes nothing more.
     Spent {
         slot: Slot,
@@ -338,6 +341,7 @@ pub(crate) fn take_reply(bytes: &[u8]) -> Result<Option<(Reply, usize)>, Broken>
         DUE => Reply::Due {
             at: Some(Wall(body.u64()?)).filter(|at| at.0 > 0),
         },
+        OUTSIDE => Reply::Outside,
         SPENT => Reply::Spent {
             slot: Slot(body.u64()?),
             index: body.u32()?,

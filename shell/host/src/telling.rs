@@ -68,7 +68,7 @@ fn description(spec: &HostedObject, object: &LiveObject) -> Value {
         ("class", text(&spec.class)),
         ("code", text("")),
         ("reads", text(ReadLevel::Confirmed.name())),
-        ("methods", Value::List(Vec::new())),
+        ("methods", object.methods().listed()),
         ("holders", Value::List(holders.collect())),
         ("holders_problem", text("")),
         ("waiting", Value::List(waiting.collect())),
@@ -108,7 +108,7 @@ fn unknown(name: &str) -> Outcome {
     )
 }
 
-fn returned(value: &Value) -> Result<Outcome, Mistake> {
+pub(crate) fn returned(value: &Value) -> Result<Outcome, Mistake> {
     let encoded = value::encode(value).map_err(|error| mistake("ValueError", error.to_string()))?;
     Ok(Outcome::Returned(encoded))
 }

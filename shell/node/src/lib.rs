@@ -35,6 +35,7 @@ mod start;
 mod status;
 mod stuck_call;
 mod timings;
+mod worker;
 
 pub use arguments::{constructor_arguments, value_of_json};
 pub use code_file::{OtherCode, refuse_other_code};

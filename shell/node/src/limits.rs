@@ -100,3 +100,9 @@ pub(crate) const PAUSES_AT_ONCE: usize = 8;
 
 /// Debt of asking for the status: the document has some kilobytes.
 pub(crate) const STATUS_DEBT: u32 = 8;
+
+/// Between two looks at the worker.
+pub(crate) const WORKER_LOOKS: quorate_types::Duration = quorate_types::Duration::from_millis(50);
+
+/// Between two starts of the worker.
+pub(crate) const WORKER_REST: quorate_types::Duration = quorate_types::Duration::from_millis(1_000);

@@ -17,6 +17,7 @@ use crate::signals::Signals;
 use crate::snapshots::SnapshotQueue;
 use crate::status::OwnIdentity;
 use crate::timings::Timings;
+use crate::worker::OutsideWorker;
 use bytes::Bytes;
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Registry, Token, Waker};
@@ -47,6 +48,7 @@ pub(crate) struct Node {
     pub(crate) replica: Replica<AnyOrdering>,
     pub(crate) transport: Transport,
     pub(crate) host: Host,
+    pub(crate) worker: OutsideWorker,
     /// `None` in memory mode: nothing is written.
     pub(crate) journal: Option<Journal>,
     pub(crate) snapshots: SnapshotQueue,
@@ -165,6 +167,8 @@ impl Node {
                 break;
             }
         }
+        let leads = matches!(self.role, Role::Leader { .. }) && self.draining.is_none();
+        self.worker.look_after(leads && self.host.is_outside(), now);
         self.snapshots.agreed(self.replica.agreed_snapshot());
         self.answer_questions(now);
         if let Some(pasts) = self.transport.pasts_to_note(now)

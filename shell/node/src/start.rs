@@ -19,6 +19,7 @@ use crate::snapshot_thread::open;
 use crate::snapshots::SnapshotQueue;
 use crate::status::OwnIdentity;
 use crate::timings::{Histograms, Timings};
+use crate::worker::OutsideWorker;
 use crate::{NodeConfig, NodeError, TlsConfig};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token, Waker};
@@ -84,8 +85,7 @@ fn assemble(
     let now = boot_time();
     let mut entropy = Entropy::new();
     let mut settings = settings(config, &identity, entropy.next(), tls.clone());
-    settings.seed = entropy.seed();
-    settings.pasts = remembered(directory);
+    (settings.seed, settings.pasts) = (entropy.seed(), remembered(directory));
     let mut transport = Transport::listen(settings, registry, waker.clone(), now)?;
     let ((asker, questions), histograms) = (questions(waker.clone()), Histograms::new());
     let admin = admin::serve(config.admin, tls.as_ref(), asker, histograms.clone())?;
@@ -108,8 +108,8 @@ fn assemble(
         .map_err(system("cannot start the snapshot thread"))?;
     introduce(&mut transport, &identity, &past, journal.as_ref());
     let ordering = ordering(&identity, past, entropy.next(), now)?;
-    let settings = replica_config(config, &identity);
-    let (replica, outputs) = Replica::new(settings, ordering, remembered, now);
+    let own = replica_config(config, &identity);
+    let (replica, outputs) = Replica::new(own, ordering, remembered, now);
     tell_start(&identity, &transport, admin);
     Ok(Node {
         dir: config.dir.clone(),
@@ -118,6 +118,7 @@ fn assemble(
         replica,
         transport,
         host,
+        worker: OutsideWorker::new(config),
         journal,
         snapshots,
         quarantine_file,

@@ -1,6 +1,6 @@
 //! Images of the objects: written by forked processes, and taken over.
 
-use super::{Server, due_frame};
+use super::{Server, due_frame, outside_frame};
 use crate::frames::{FrameBody, reply};
 use crate::turn;
 use pyo3::prelude::*;
@@ -73,6 +73,9 @@ impl<'py> Server<'py> {
                 turn::restored(agendas);
                 if let Some(due) = turn::due_news(true) {
                     self.outbox.0.extend_from_slice(&due_frame(due).0);
+                }
+                if turn::outside::take_outside() {
+                    self.outbox.0.extend_from_slice(&outside_frame().0);
                 }
                 self.outbox.note(reply::RESTORED, slot, "");
             }

@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use quorate_types::{CallPlace, CommandId, SessionId, Slot, Wall};
 
 /// What an object does then, if its class has it. Callers cannot name it.
-const ON_SESSION_END: &str = "on_session_end";
+pub(super) const ON_SESSION_END: &str = "on_session_end";
 
 impl<'py> Server<'py> {
     /// Does the next step of a frame and appends its result. Returns its answers to parked calls, or none where it took too many
@@ -33,6 +33,7 @@ impl<'py> Server<'py> {
                 turn::begin(object, caller, place, Wall(self.wall_ns));
                 self.activity.begin(self.slot, index, object);
                 let is_spent = self.is_spent_by(object, payload)?;
+                self.tell_followers(object, payload, is_spent)?;
                 let mut answers = turn::end();
                 if is_spent {
                     return Ok(None);
@@ -85,6 +86,7 @@ impl<'py> Server<'py> {
             self.activity.begin(place.slot.0, place.index, object);
             let run = || hook.call1((&target, session.0)).map(drop);
             let is_spent = self.run_uncalled(object, ON_SESSION_END, run)?;
+            self.tell_followers_of_end(object, session, is_spent)?;
             answers.extend(turn::end());
             if is_spent {
                 self.outbox.0.truncate(start);

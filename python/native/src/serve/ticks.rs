@@ -10,6 +10,9 @@ use quorate_types::{CallPlace, Outcome, Wall};
 /// Timers of one object that run in one tick, as of objects written in Rust; those that are due beyond it wait for the next.
 const TIMERS_AT_ONCE: usize = 1_024;
 
+/// No method, but the message that calls that wait at an object may go on.
+const AGAIN: &str = "";
+
 impl Server<'_> {
     /// Does what is due, object by object. A tick that is to leave no trace drops its timers without running them.
     #[cold]
@@ -63,10 +66,16 @@ impl Server<'_> {
         turn::begin(object, None, place, Wall(self.wall_ns));
         self.activity.begin(place.slot.0, place.index, object);
         let is_spent = self.run_uncalled(object, method, || {
+            if method == AGAIN {
+                return Ok(());
+            }
             let call = decode::call(py, call)?;
             let bound = target.getattr(call.method)?;
             bound.call(call.args, call.kwargs.as_ref()).map(drop)
         })?;
+        if method != AGAIN {
+            self.tell_followers(object, call, is_spent)?;
+        }
         let mut answers = turn::end();
         if is_spent {
             self.outbox.0.truncate(start);

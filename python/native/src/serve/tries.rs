@@ -135,7 +135,8 @@ impl Server<'_> {
         let stream = origin.slot.0.rotate_left(32) ^ u64::from(origin.index) ^ self.entropy;
         environment::enter(self.wall_ns, stream, place.slot.0, place.index);
         let start = self.outbox.0.len();
-        self.is_spent_by(object, &payload)?;
+        let is_spent = self.is_spent_by(object, &payload)?;
+        self.tell_followers(object, &payload, is_spent)?;
         let woken = turn::end();
         let ended = self.outbox.0.split_off(start);
         let has_ended = ended[0] != PARKED;

@@ -35,23 +35,34 @@ pub(crate) fn set_timer(
 }
 
 /// Has another object do the encoded call, as soon as agreed time goes on after the run. Says whether a method runs that can send.
+/// A question goes out even if the call leaves no trace.
 #[pyfunction]
-pub(crate) fn send_message(number: u32, call: &Bound<'_, PyBytes>) -> PyResult<bool> {
+#[pyo3(signature = (number, call, is_question=false))]
+pub(crate) fn send_message(
+    number: u32,
+    call: &Bound<'_, PyBytes>,
+    is_question: bool,
+) -> PyResult<bool> {
     let py = call.py();
     is_small(py, call.as_bytes(), "a message")?;
     let mut turns = turns();
     let Turns { agendas, run, .. } = &mut *turns;
     let Some(run) = run else { return Ok(false) };
-    let sent = run.messages.entry(number).or_default();
+    let sent = [&run.messages, &run.questions].map(|sent| sent.get(&number).map_or(0, Vec::len));
     let set = agendas.get(number).map_or(0, |agenda| agenda.timers.len());
-    if set + sent.len() >= TIMERS_MAX {
+    if set + sent[0] + sent[1] >= TIMERS_MAX {
         let text = format!(
             "{TIMERS_MAX} messages to one object, or changes of all objects, are on their way already: send fewer in one \
              call, or try again when some have arrived"
         );
         return Err(hooks::error(py, "Overloaded", text));
     }
-    sent.push(call.as_bytes().to_vec().into());
+    let sent = match is_question {
+        true => &mut run.questions,
+        false => &mut run.messages,
+    };
+    let payload = call.as_bytes().to_vec().into();
+    sent.entry(number).or_default().push(payload);
     Ok(true)
 }
 

@@ -39,7 +39,7 @@ const ANSWER_MAX: Duration = Duration::from_millis(500);
 /// Replicate a class (or a built-in object) on this machine and keep it running.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct UpArgs {
-    /// `module:Class` in Python, or rust:counter, rust:register, rust:kv, rust:queue, rust:lock.
+    /// `module:Class` in Python, or rust:counter, rust:register, rust:kv, rust:map, rust:queue, rust:lock.
     pub(crate) class: String,
     /// The number of nodes.
     #[arg(long, env = "QUORATE_NODES", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=9), allow_negative_numbers = true)]

@@ -241,7 +241,7 @@ fn object_config(
         Some((module, class)) if !module.is_empty() && !class.is_empty() => class.to_owned(),
         Some(_) | None => {
             return Err(CliError::usage(format!(
-                "\"{}\" is not a class: write module:Class, or rust:counter, rust:register, rust:kv, rust:queue, rust:lock",
+                "\"{}\" is not a class: write module:Class, or rust:counter, rust:register, rust:kv, rust:map, rust:queue, rust:lock",
                 args.class
             )));
         }

@@ -2,11 +2,13 @@
 //!
 //! The map is persistent (shared structure), so freezing it costs one pointer copy however large it is.
 
+use super::stored::{PIECE_BYTES, Stored};
 use crate::arguments::{
     Arguments, CallView, Mistake, NONE, StringKind, mistake, put_list, put_string, raised,
     returned_bool, returned_int, string_of, unknown_method,
 };
-use crate::image::{Image, SharedPiece};
+use crate::image::Image;
+use crate::method::{Method, Methods};
 use crate::object::{Environment, FrozenState, Object, RestoreError};
 use bytes::{BufMut, Bytes, BytesMut};
 use imbl::OrdMap;
@@ -19,13 +21,6 @@ const RANGE_MAX: usize = 10_000;
 /// Bytes of entries after which one `range` ends, for the same reason.
 const RANGE_BYTES_MAX: usize = 512 << 10;
 
-/// Values from this size on are shared with the image instead of copied into it. Replicas must agree on it, because each is a
-/// part of its own in the digest.
-const SHARE_MIN: usize = 4 << 10;
-
-/// Bytes of a piece of the image that holds smaller ones.
-const PIECE_BYTES: usize = 64 << 10;
-
 /// Bytes that one `fill` may make.
 const FILL_BYTES_MAX: i64 = 1 << 30;
 
@@ -37,31 +32,6 @@ const FILL_BYTES_MAX: i64 = 1 << 30;
 #[derive(Clone, Default, Debug)]
 pub struct Kv {
     entries: OrdMap<Key, Stored>,
-}
-
-/// A value, and for a large one its hash.
-#[derive(Clone, Debug)]
-enum Stored {
-    Small(Bytes),
-    Large(SharedPiece),
-}
-
-impl Stored {
-    fn bytes(&self) -> &Bytes {
-        match self {
-            Stored::Small(bytes) => bytes,
-            Stored::Large(piece) => piece.bytes(),
-        }
-    }
-}
-
-impl From<Bytes> for Stored {
-    fn from(bytes: Bytes) -> Stored {
-        match bytes.len() >= SHARE_MIN {
-            true => Stored::Large(SharedPiece::new(bytes)),
-            false => Stored::Small(bytes),
-        }
-    }
 }
 
 /// Text sorts before bytes, each by content.
@@ -204,9 +174,43 @@ impl Object for Kv {
                 let message = format!("`{name}` changes the map: call it, do not read it");
                 return raised("TypeError", message);
             }
-            unknown => return unknown_method("kv", unknown),
+            unknown => return unknown_method("Kv", unknown),
         }
         .unwrap_or_else(Outcome::from)
+    }
+
+    fn methods(&self) -> Methods {
+        let all = const {
+            &[
+                Method::call(
+                    "append(key: str | bytes, string: str | bytes) -> int",
+                    "Add to the end of a string; its new length.",
+                ),
+                Method::call(
+                    "delete(key: str | bytes) -> bool",
+                    "Remove a key; whether it was there.",
+                ),
+                Method::call(
+                    "fill(count: int, size: int) -> int",
+                    "Make keys with that many bytes each; how many keys there are.",
+                ),
+                Method::read(
+                    "get(key: str | bytes) -> object",
+                    "The value of a key, or None.",
+                ),
+                Method::read("len() -> int", "How many keys there are."),
+                Method::call(
+                    "put(key: str | bytes, value: object) -> object",
+                    "Give a key a value; the one that it had.",
+                ),
+                Method::read(
+                    "range(start: str | bytes | None = None, end: str | bytes | None = None, limit: int = 100) -> list",
+                    "Pairs of keys and values in the order of the keys, up to and without the end.",
+                ),
+            ]
+        };
+        let class = "Kv";
+        Methods { class, all }
     }
 
     fn snapshot(&self) -> FrozenState {
@@ -238,18 +242,7 @@ fn encode(entries: &OrdMap<Key, Stored>) -> Image {
         out.put_u32(content.len() as u32);
         out.put_u32(value.bytes().len() as u32);
         out.put_slice(content);
-        match value {
-            Stored::Large(piece) => {
-                image.push(out.split().freeze());
-                image.push_shared(piece);
-            }
-            Stored::Small(bytes) => {
-                out.put_slice(bytes);
-                if out.len() >= PIECE_BYTES {
-                    image.push(out.split().freeze());
-                }
-            }
-        }
+        value.put(&mut out, &mut image);
     }
     image.push(out.freeze());
     image
@@ -278,6 +271,7 @@ fn decode(mut image: &[u8]) -> Result<OrdMap<Key, Stored>, RestoreError> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::stored::SHARE_MIN;
     use super::*;
 
     fn payload(method: &str, arguments: &[&[u8]]) -> Vec<u8> {

@@ -6,6 +6,7 @@ use crate::arguments::{
     unknown_method,
 };
 use crate::live::overloaded;
+use crate::method::{Method, Methods};
 use crate::object::{Environment, FrozenState, Holder, Object, RestoreError};
 use crate::turn::{Ending, Turn};
 use bytes::{Buf, BufMut};
@@ -152,12 +153,34 @@ impl Object for WaitingLock {
                 let message = format!("`{name}` changes the lock: call it, do not read it");
                 return raised("TypeError", message);
             }
-            unknown => return unknown_method("lock", unknown),
+            unknown => return unknown_method("Lock", unknown),
         };
         match call.arguments.finish() {
             Ok(()) => answer,
             Err(mistake) => mistake.into(),
         }
+    }
+
+    fn methods(&self) -> Methods {
+        let all = const {
+            &[
+                Method::call(
+                    "acquire(blocking: bool = True, timeout: float | None = None) -> int",
+                    "Take the lock; its fencing token, or 0 where it is not free, or not within `timeout` seconds.",
+                ),
+                Method::read("locked() -> bool", "Whether somebody holds the lock."),
+                Method::call(
+                    "release() -> None",
+                    "Give the lock to who waits longest. Raises RuntimeError if this session does not hold it.",
+                ),
+                Method::read(
+                    "token() -> int",
+                    "The fencing token with which the lock is held; 0 if nobody holds it.",
+                ),
+            ]
+        };
+        let class = "Lock";
+        Methods { class, all }
     }
 
     fn holders(&self) -> Vec<Holder> {

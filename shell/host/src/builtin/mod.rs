@@ -1,20 +1,26 @@
 //! The objects that every node can serve without a host process: `rust:counter`, `rust:register`,
-//! `rust:kv`, `rust:queue` and `rust:lock`. They serve as examples of [`crate::Object`], as load for measurements and as
+//! `rust:kv`, `rust:map`, `rust:queue` and `rust:lock`. They serve as examples of [`crate::Object`], as load for measurements and as
 //! subjects of the simulator.
 
 use crate::arguments::Arguments;
 use crate::object::Object;
 
 mod counter;
+mod equality;
+mod items;
 mod kv;
 mod lock;
+mod map;
 mod patience;
 mod queue;
 mod register;
+mod repr;
+mod stored;
 
 pub use counter::Counter;
 pub use kv::Kv;
 pub use lock::WaitingLock;
+pub use map::Map;
 pub use queue::WaitingQueue;
 pub use register::Register;
 
@@ -23,7 +29,7 @@ pub use register::Register;
 pub enum CreateError {
     /// There is no such built-in object.
     #[error(
-        "no built-in object `{0}`: use rust:counter, rust:register, rust:kv, rust:queue or rust:lock"
+        "no built-in object `{0}`: use rust:counter, rust:register, rust:kv, rust:map, rust:queue or rust:lock"
     )]
     Unknown(String),
     /// The constructor's arguments do not fit.
@@ -52,6 +58,7 @@ pub fn create(class: &str, arguments: &[u8]) -> Result<Box<dyn Object>, CreateEr
         "kv" => arguments
             .finish()
             .map(|()| Box::new(Kv::default()) as Box<dyn Object>),
+        "map" => Map::create(&mut arguments).map(|o| Box::new(o) as Box<dyn Object>),
         "lock" => arguments
             .finish()
             .map(|()| Box::new(WaitingLock::default()) as Box<dyn Object>),

@@ -6,6 +6,7 @@ use crate::arguments::{
     unknown_method,
 };
 use crate::live::{overloaded, too_many_timers};
+use crate::method::{Method, Methods};
 use crate::object::{Environment, FrozenState, Object, RestoreError};
 use crate::turn::{Ending, Turn};
 use bytes::{Buf, BufMut, Bytes};
@@ -144,12 +145,44 @@ impl Object for WaitingQueue {
                 let message = format!("`{name}` changes the queue: call it, do not read it");
                 return raised("TypeError", message);
             }
-            unknown => return unknown_method("queue", unknown),
+            unknown => return unknown_method("Queue", unknown),
         };
         match call.arguments.finish() {
             Ok(()) => answer,
             Err(mistake) => mistake.into(),
         }
+    }
+
+    fn methods(&self) -> Methods {
+        let all = const {
+            &[
+                Method::read("empty() -> bool", "Whether there is no item."),
+                Method::read("full() -> bool", "Whether there is no room."),
+                Method::call(
+                    "get(block: bool = True, timeout: float | None = None) -> T",
+                    "Remove an item and return it, and wait for one if there is none.",
+                ),
+                Method::call(
+                    "get_nowait() -> T",
+                    "Remove an item and return it. Raises Empty if there is none.",
+                ),
+                Method::call(
+                    "put(item: T, block: bool = True, timeout: float | None = None) -> None",
+                    "Add an item, and wait for room if there is none.",
+                ),
+                Method::call(
+                    "put_later(item: T, seconds: float | None = None) -> None",
+                    "Add an item when these seconds are over.",
+                ),
+                Method::call(
+                    "put_nowait(item: T) -> None",
+                    "Add an item. Raises Full if there is no room.",
+                ),
+                Method::read("qsize() -> int", "How many items there are."),
+            ]
+        };
+        let class = "Queue";
+        Methods { class, all }
     }
 
     fn snapshot(&self) -> FrozenState {

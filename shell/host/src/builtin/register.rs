@@ -3,6 +3,7 @@
 use crate::arguments::{
     Arguments, CallView, Mistake, NONE, raised, returned_bool, returned_none, unknown_method,
 };
+use crate::method::{Method, Methods};
 use crate::object::{Environment, FrozenState, Object, RestoreError};
 use bytes::Bytes;
 use quorate_types::Outcome;
@@ -71,8 +72,23 @@ impl Object for Register {
                 "TypeError",
                 format!("`{name}` changes the register: call it, do not read it"),
             ),
-            unknown => unknown_method("register", unknown),
+            unknown => unknown_method("Register", unknown),
         }
+    }
+
+    fn methods(&self) -> Methods {
+        let all = const {
+            &[
+                Method::call(
+                    "cas(expected: T, value: T) -> bool",
+                    "Give the register a value if it has the expected one; whether it did.",
+                ),
+                Method::read("read() -> T", "The value."),
+                Method::call("write(value: T) -> None", "Give the register a value."),
+            ]
+        };
+        let class = "Register";
+        Methods { class, all }
     }
 
     fn snapshot(&self) -> FrozenState {

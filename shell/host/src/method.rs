@@ -28,6 +28,8 @@ pub struct Method {
     pub kind: MethodKind,
     /// What it does, in a line.
     pub about: &'static str,
+    /// Bytes of its name, which the signature begins with: each call looks for its method.
+    name_bytes: usize,
     /// Arguments that it must get.
     pub(crate) least: usize,
     /// Arguments that it may get.
@@ -93,14 +95,14 @@ impl Method {
             signature,
             kind,
             about,
+            name_bytes: name_bytes(signature.as_bytes()),
             least,
             most,
         }
     }
 
     pub(crate) fn name(&self) -> &'static str {
-        let end = self.signature.find('(');
-        &self.signature[..end.unwrap_or(self.signature.len())]
+        &self.signature[..self.name_bytes]
     }
 
     /// Names of its parameters and what stands for each that is not given, as Python writes them.
@@ -134,6 +136,14 @@ impl MethodKind {
             MethodKind::Call => "call",
         }
     }
+}
+
+const fn name_bytes(signature: &[u8]) -> usize {
+    let mut at = 0;
+    while at < signature.len() && signature[at] != b'(' {
+        at += 1;
+    }
+    at
 }
 
 /// How many arguments a signature asks for at least and takes at most: `*` takes any number.

@@ -16,6 +16,7 @@ mod codec;
 mod error;
 mod frame;
 mod frame_pieces;
+mod frame_reader;
 mod handshake;
 pub mod limits;
 mod link_proof;
@@ -34,10 +35,10 @@ pub use client::{
 };
 pub use error::WireError;
 pub use frame::{
-    Frame, FrameError, FrameReader, HEADER_BYTES, Kind, OpenFrame, begin_frame, end_frame,
-    put_frame,
+    Frame, FrameError, HEADER_BYTES, Kind, OpenFrame, begin_frame, end_frame, put_frame,
 };
 pub use frame_pieces::{FramePieces, SharedBody, end_frame_shared, put_frame_shared};
+pub use frame_reader::FrameReader;
 pub use handshake::{
     Hello, HelloRole, ObjectEntry, Reject, RejectReason, VERSION, VERSION_MIN, Welcome, node_name,
 };

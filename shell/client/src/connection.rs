@@ -156,13 +156,7 @@ impl NodeConnection {
             let offered = frame.capacity() - frame.len();
             return (offered, self.stream.read_to(frame));
         }
-        let space = self.reader.space();
-        let offered = space.len();
-        let result = self.stream.read(space);
-        if let Ok(count) = result {
-            self.reader.filled(count);
-        }
-        (offered, result)
+        self.stream.receive(&mut self.reader)
     }
 
     /// The next frame that has arrived whole.
@@ -188,19 +182,20 @@ impl NodeConnection {
         });
     }
 
-    /// Takes the socket out of the loop; it closes with the connection.
     /// Takes what has arrived: a socket that is closed before that resets the connection, and the other side may lose what it has not
     /// read yet.
     pub(crate) fn drain(&mut self) {
-        let mut rest = [0; 4096];
+        let mut rest = Vec::with_capacity(4096);
         for _ in 0..DRAINED_MAX {
-            match self.stream.read(&mut rest) {
+            rest.clear();
+            match self.stream.read_to(&mut rest) {
                 Ok(1..) => {}
                 Ok(0) | Err(_) => return,
             }
         }
     }
 
+    /// Takes the socket out of the loop; it closes with the connection.
     pub(crate) fn leave(&mut self, registry: &Registry) {
         // A socket that was never registered, or is closed, has nothing to deregister.
         drop(registry.deregister(self.stream.socket()));

@@ -126,9 +126,8 @@ fn next_frame(
             return Err(ErrorKind::TimedOut.into());
         }
         stream.socket().set_read_timeout(Some(left))?;
-        match stream.read(reader.space())? {
-            0 => return Err(ErrorKind::UnexpectedEof.into()),
-            count => reader.filled(count),
+        if stream.receive(reader).1? == 0 {
+            return Err(ErrorKind::UnexpectedEof.into());
         }
     }
 }

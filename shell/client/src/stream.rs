@@ -3,7 +3,9 @@
 
 use crate::tls::is_certified_as;
 use crate::{TlsClient, TlsProblem};
+use quorate_receiving::append;
 use quorate_types::NodeId;
+use quorate_wire::FrameReader;
 use rustix::buffer::spare_capacity;
 use rustls::ClientConnection;
 use std::io::{self, ErrorKind, Read, Write};
@@ -51,22 +53,32 @@ impl<S: Read + Write + AsFd> ClientStream<S> {
         }
     }
 
-    /// Reads into `space`; 0 when the other side has ended the stream.
-    pub(crate) fn read(&mut self, space: &mut [u8]) -> io::Result<usize> {
+    /// Reads what comes next of the frames: how much was offered, and how much came; 0 when the other side has ended
+    /// the stream.
+    pub(crate) fn receive(&mut self, reader: &mut FrameReader) -> (usize, io::Result<usize>) {
         match self {
             ClientStream::Plain { socket, heard } => {
-                let count = socket.read(space)?;
-                if !*heard && is_fatal_alert(&space[..count]) {
-                    return Err(TlsProblem::Wanted.into());
+                let room = reader.room();
+                let (at, offered) = (room.len(), room.capacity() - room.len());
+                let mut result = append(&*socket, room);
+                if result.is_ok() && !std::mem::replace(heard, true) && is_fatal_alert(&room[at..])
+                {
+                    result = Err(TlsProblem::Wanted.into());
                 }
-                *heard = true;
-                Ok(count)
+                reader.appended(offered);
+                (offered, result)
             }
-            ClientStream::Sealed(sealed) => sealed.read(space),
+            ClientStream::Sealed(sealed) => {
+                let space = reader.space();
+                let offered = space.len();
+                let result = sealed.read(space);
+                reader.filled(*result.as_ref().unwrap_or(&0));
+                (offered, result)
+            }
         }
     }
 
-    /// Appends what there is to `frame`, of which something was read before, up to its capacity.
+    /// Appends what there is to `frame`, up to its capacity, once anything was read before.
     pub(crate) fn read_to(&mut self, frame: &mut Vec<u8>) -> io::Result<usize> {
         match self {
             ClientStream::Plain { socket, .. } => {

@@ -203,13 +203,7 @@ impl Connection {
             let offered = frame.capacity() - frame.len();
             return (offered, self.stream.read_to(frame));
         }
-        let space = self.reader.space();
-        let offered = space.len();
-        let result = self.stream.read(space);
-        if let Ok(count) = result {
-            self.reader.filled(count);
-        }
-        (offered, result)
+        self.stream.receive(&mut self.reader)
     }
 
     /// The next whole frame that has arrived.

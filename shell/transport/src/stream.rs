@@ -4,9 +4,11 @@ use crate::tls::TlsStream;
 use mio::event::Source;
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
+use quorate_receiving::append;
 use quorate_types::NodeId;
+use quorate_wire::FrameReader;
 use rustix::buffer::spare_capacity;
-use std::io::{self, IoSlice, Read, Write};
+use std::io::{self, IoSlice, Write};
 
 /// A non-blocking stream.
 pub(crate) enum SocketStream {
@@ -17,11 +19,24 @@ pub(crate) enum SocketStream {
 }
 
 impl SocketStream {
-    /// Reads into `space`; 0 when the other side has ended the stream.
-    pub(crate) fn read(&mut self, space: &mut [u8]) -> io::Result<usize> {
+    /// Reads what comes next of the frames: how much was offered, and how much came; 0 when the other side has ended
+    /// the stream.
+    pub(crate) fn receive(&mut self, reader: &mut FrameReader) -> (usize, io::Result<usize>) {
         match self {
-            SocketStream::Plain(socket) => socket.read(space),
-            SocketStream::Tls(tls) => tls.read(space),
+            SocketStream::Plain(socket) => {
+                let room = reader.room();
+                let offered = room.capacity() - room.len();
+                let result = append(&*socket, room);
+                reader.appended(offered);
+                (offered, result)
+            }
+            SocketStream::Tls(tls) => {
+                let space = reader.space();
+                let offered = space.len();
+                let result = tls.read(space);
+                reader.filled(*result.as_ref().unwrap_or(&0));
+                (offered, result)
+            }
         }
     }
 

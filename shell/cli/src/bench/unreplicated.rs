@@ -11,6 +11,7 @@ use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 use quorate_host::{Host, HostConfig, HostEvent, HostedObject, PythonConfig};
 use quorate_ordering::ReadId;
+use quorate_receiving::append;
 use quorate_types::{
     Call, ClusterId, CommandId, Duration, FromClient, GroupId, Incarnation, NodeId, ObjectId,
     SessionId, Slot, Stamp, ToClient, ViewNumber, Wall,
@@ -20,7 +21,7 @@ use quorate_wire::{
     Frame, FrameReader, Kind, ObjectEntry, VERSION, Welcome, put_answer, put_frame, requests,
 };
 use std::collections::VecDeque;
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Write};
 
 const LISTENER: Token = Token(0);
 const HOST: Token = Token(1);
@@ -176,8 +177,12 @@ impl Server {
             let Some(Some(connection)) = self.connections.get_mut(index) else {
                 return;
             };
-            match connection.stream.read(connection.reader.space()) {
-                Ok(count) if count > 0 => connection.reader.filled(count),
+            let room = connection.reader.room();
+            let offered = room.capacity() - room.len();
+            let read = append(&connection.stream, room);
+            connection.reader.appended(offered);
+            match read {
+                Ok(count) if count > 0 => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Ok(_) | Err(_) => return self.connections[index] = None,

@@ -8,6 +8,7 @@ from types import FunctionType
 from fault import Fault, Need, Role
 from faults_clients import (
     Descriptors,
+    HalfFramesElsewhere,
     MillionsOfCloses,
     flood_of_closes,
     flood_of_opens,
@@ -59,6 +60,7 @@ _MAKERS: tuple[Make, ...] = (
     SlowLink,
     EndlessCall,
     MillionsOfCloses,
+    HalfFramesElsewhere,
     noise_long,
 )
 

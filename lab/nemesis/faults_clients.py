@@ -7,6 +7,7 @@ from pathlib import Path
 
 from checker import ROOT
 from crowd import VERSION_FILE, AttackProcess
+from crowd_sink import SinkProcess
 from fault import Fault, Need, Role, Scene
 from member import Member
 from waiting import NeverHappened, wait_until
@@ -22,6 +23,9 @@ CLOSES_MIN = 4_000_000
 CLOSES_S = 600.0
 
 NOISE_LONG_S = 600.0
+
+HALF_FRAMES = (300, 1 << 20)
+"""Clients, and the bytes of the frame that each does not end."""
 
 FILES = 400
 """Files that a node may open which is to run out of them."""
@@ -75,6 +79,29 @@ class CrowdFault(Fault):
         if grown > MEMORY_KIB:
             found.append(f"{self.name}: {grown} KiB more memory")
         return found
+
+
+class HalfFramesElsewhere(CrowdFault):
+    """The crowd of half frames, aimed at a process that only reads: what the busy machine costs calls."""
+
+    is_long = True
+    p99_times_max = float("inf")
+
+    def __init__(self) -> None:
+        super().__init__("half-frames-elsewhere", "half-frames", *HALF_FRAMES)
+        self._sink: SinkProcess | None = None
+
+    def addresses(self, scene: Scene, victim: Member) -> list[str]:
+        """The sink's."""
+        del scene, victim
+        self._sink = SinkProcess()
+        return [self._sink.address]
+
+    def heal(self, scene: Scene) -> None:
+        """Let the crowd go, and the sink."""
+        super().heal(scene)
+        if self._sink is not None:
+            self._sink.end()
 
 
 class MillionsOfCloses(CrowdFault):
@@ -162,7 +189,7 @@ def silent_crowd() -> Fault:
 
 def half_frames() -> Fault:
     """300 clients whose frames of a mebibyte do not end."""
-    return CrowdFault("half-frames", "half-frames", 300, 1 << 20)
+    return CrowdFault("half-frames", "half-frames", *HALF_FRAMES)
 
 
 def slow_loris() -> Fault:

@@ -28,6 +28,7 @@ mod status;
 mod table;
 mod tls;
 mod up;
+mod view;
 
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 use error::CliError;
@@ -74,6 +75,7 @@ enum Command {
     Lint(check::LintArgs),
     Proxy(proxy::ProxyArgs),
     Status(status::StatusArgs),
+    View(view::ViewArgs),
     Bench(bench::BenchArgs),
     Demo(demo::DemoArgs),
     Completion(completion::CompletionArgs),
@@ -101,6 +103,7 @@ fn main() -> ExitCode {
         Command::Lint(args) => check::run_lint(args, as_json),
         Command::Proxy(args) => proxy::run(args),
         Command::Status(args) => status::run(args, as_json),
+        Command::View(args) => view::run(args, as_json),
         Command::Bench(args) => bench::run(args, as_json),
         Command::Demo(args) => demo::run(args),
         Command::Completion(args) => completion::run(args, Cli::command()),

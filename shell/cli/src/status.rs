@@ -6,7 +6,7 @@ use crate::print;
 use crate::seconds;
 use clap::Args;
 use quorate_client::{ConnectError, Endpoint, NodeReport, TlsClient, node_status};
-use quorate_node::{DriftStatus, PoisonCallStatus, StuckCallStatus};
+use quorate_node::{DriftStatus, PoisonCallStatus, StuckCallStatus, ViewStatus};
 use quorate_types::GroupId;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -118,6 +118,13 @@ pub(crate) fn first_report(
 pub(crate) fn parse(report: &NodeReport) -> Result<Value, CliError> {
     serde_json::from_slice(&report.status)
         .map_err(|error| CliError::failed(format!("a status document cannot be read: {error}")))
+}
+
+/// The view that the node of this answer knows.
+pub(crate) fn view_in(report: &NodeReport) -> Result<ViewStatus, CliError> {
+    let mut document = parse(report)?;
+    serde_json::from_value(document["view"].take())
+        .map_err(|error| CliError::failed(format!("the view of a node cannot be read: {error}")))
 }
 
 fn line(node: u16, address: &str, status: Option<&Value>) -> Value {

@@ -49,5 +49,5 @@ pub use observing::group_ends;
 pub use poison_call::{PoisonCallStatus, UNSAFE_SKIP_LOSES};
 pub use quarantine_file::digest_of_text;
 pub use start::run;
-pub use status::{Counts, NodeStatus, PeerLink, ViewStatus};
+pub use status::{Counts, MemberStatus, NodeStatus, PeerLink, ViewStatus};
 pub use stuck_call::StuckCallStatus;

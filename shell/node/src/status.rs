@@ -11,7 +11,7 @@ use crate::quarantine_file::hex;
 use crate::stuck_call::StuckCallStatus;
 use bytes::Bytes;
 use quorate_ordering::Role;
-use quorate_types::{GroupId, Incarnation, NodeId, Persistence, Time, View};
+use quorate_types::{GroupId, Incarnation, Member, NodeId, Persistence, Time, View};
 use serde::{Deserialize, Serialize};
 
 /// The facts about a node that never change while it runs.
@@ -140,6 +140,8 @@ pub struct SnapshotFailure {
 pub struct ViewStatus {
     /// Its number.
     pub number: u64,
+    /// The first slot that it governs.
+    pub first_slot: u64,
     /// The ordering protocol.
     pub ordering: String,
     /// Nodes that execute.
@@ -150,6 +152,21 @@ pub struct ViewStatus {
     pub window: u64,
     /// `disk` or `memory`.
     pub persist: String,
+    /// Who belongs to it, by number.
+    pub members: Vec<MemberStatus>,
+}
+
+/// A member of the view.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct MemberStatus {
+    /// Its number.
+    pub node: u16,
+    /// The first four of the 16 hexadecimal digits of the incarnation that the view knows it by.
+    pub incarnation: String,
+    /// `replica` for who executes, `acceptor` for who votes.
+    pub roles: Vec<String>,
+    /// Where nodes and clients reach it.
+    pub address: String,
 }
 
 /// Numbers for metrics. Those that only rise count from the start of the process.
@@ -289,7 +306,7 @@ impl Node {
                 .map(|standing| PoisonCallStatus::new(standing, &identity.view.objects))
                 .collect(),
             // Enough to compare; the rest is for members, who know each other by it.
-            incarnation: format!("{:04x}", identity.incarnation.0 >> 48),
+            incarnation: first_digits(identity.incarnation),
             boot: identity.boot,
             uptime_ms: now.since(identity.started).as_millis(),
             wall_ns: wall_time().0,
@@ -350,6 +367,7 @@ impl Node {
 fn view_status(view: &View) -> ViewStatus {
     ViewStatus {
         number: view.number.0,
+        first_slot: view.first_slot.0,
         ordering: "multi-paxos".to_owned(),
         replicas: view.replicas.iter().map(|node| node.0).collect(),
         acceptors: view.acceptors.iter().map(|node| node.0).collect(),
@@ -358,5 +376,26 @@ fn view_status(view: &View) -> ViewStatus {
             Persistence::Disk => "disk".to_owned(),
             Persistence::Memory => "memory".to_owned(),
         },
+        members: view
+            .members
+            .iter()
+            .map(|m| member_status(view, m))
+            .collect(),
     }
+}
+
+fn member_status(view: &View, member: &Member) -> MemberStatus {
+    let roles = [("replica", view.replicas), ("acceptor", view.acceptors)];
+    let roles = roles.iter().filter(|(_, who)| who.contains(member.node));
+    MemberStatus {
+        node: member.node.0,
+        incarnation: first_digits(member.incarnation),
+        roles: roles.map(|(role, _)| (*role).to_owned()).collect(),
+        address: member.address.clone(),
+    }
+}
+
+/// What people are told of an incarnation: enough to tell two apart, and nothing to forge a greeting with.
+fn first_digits(incarnation: Incarnation) -> String {
+    format!("{:04x}", incarnation.0 >> 48)
 }

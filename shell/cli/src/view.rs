@@ -1,0 +1,141 @@
+//! `quorate view`: who belongs to a group, in which role, since which slot.
+
+use crate::error::CliError;
+use crate::group::GroupArgs;
+use crate::print;
+use crate::seconds;
+use crate::status;
+use clap::{Args, Subcommand};
+use quorate_client::node_status;
+use quorate_node::{MemberStatus, ViewStatus};
+use quorate_types::GroupId;
+use serde::Serialize;
+use std::fmt::Write;
+
+/// Show who belongs to a group.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct ViewArgs {
+    #[command(subcommand)]
+    command: ViewCommand,
+}
+
+#[derive(Subcommand, Clone, Debug)]
+enum ViewCommand {
+    Show(ShowArgs),
+}
+
+/// Print the newest view that a node knows: its number, the first slot that it governs, and its members.
+#[derive(Args, Clone, Debug)]
+struct ShowArgs {
+    /// Seconds to wait for the answer of each node.
+    #[arg(long, default_value_t = 2.0, value_parser = seconds::span, allow_negative_numbers = true)]
+    timeout: f64,
+    #[command(flatten)]
+    group: GroupArgs,
+}
+
+/// What scripts read.
+#[derive(Serialize)]
+struct Shown {
+    number: u64,
+    first_slot: u64,
+    ordering: String,
+    window: u64,
+    members: Vec<MemberStatus>,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &ViewArgs, as_json: bool) -> Result<(), CliError> {
+    match &args.command {
+        ViewCommand::Show(args) => show(args, as_json),
+    }
+}
+
+fn show(args: &ShowArgs, as_json: bool) -> Result<(), CliError> {
+    let view = newest(args)?;
+    let shown = Shown {
+        number: view.number,
+        first_slot: view.first_slot,
+        ordering: view.ordering,
+        window: view.window,
+        members: view.members,
+    };
+    if !as_json {
+        return print::line(table(&shown).trim_end());
+    }
+    let text = serde_json::to_string(&shown)
+        .map_err(|error| CliError::failed(format!("the view cannot be written: {error}")))?;
+    print::line(text)
+}
+
+/// The view with the highest number that any node of the group knows: nodes that are behind know an earlier one.
+fn newest(args: &ShowArgs) -> Result<ViewStatus, CliError> {
+    let access = args.group.read()?;
+    let timeout = seconds::duration(args.timeout);
+    let first = status::first_report(&access.endpoint, timeout, access.tls())?;
+    let mut newest = status::view_in(&first)?;
+    for (_, address) in &first.welcome.members {
+        // Nodes that are down know no later view than those that are up.
+        let Ok(report) = node_status(address, GroupId(1), timeout, access.tls()) else {
+            continue;
+        };
+        if report.welcome.cluster == first.welcome.cluster {
+            let view = status::view_in(&report)?;
+            if view.number > newest.number {
+                newest = view;
+            }
+        }
+    }
+    Ok(newest)
+}
+
+fn table(view: &Shown) -> String {
+    let mut text = format!(
+        "view {}, from slot {} on, {}, window {}\n{:<5} {:<12} {:<18} address\n",
+        view.number, view.first_slot, view.ordering, view.window, "node", "incarnation", "roles",
+    );
+    for member in &view.members {
+        let MemberStatus {
+            node,
+            incarnation,
+            roles,
+            address,
+        } = member;
+        let roles = roles.join(" ");
+        writeln!(text, "{node:<5} {incarnation:<12} {roles:<18} {address}")
+            .expect("a string takes everything");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_has_a_line_for_each_member_below_the_view() {
+        let member = |node: u16, roles: &[&str]| MemberStatus {
+            node,
+            incarnation: format!("{node}a0f"),
+            roles: roles.iter().map(|role| (*role).to_owned()).collect(),
+            address: format!("10.0.0.{node}:7400"),
+        };
+        let view = Shown {
+            number: 3,
+            first_slot: 1025,
+            ordering: "multi-paxos".to_owned(),
+            window: 1024,
+            members: vec![
+                member(1, &["replica", "acceptor"]),
+                member(2, &["acceptor"]),
+            ],
+        };
+        let expected = "\
+view 3, from slot 1025 on, multi-paxos, window 1024
+node  incarnation  roles              address
+1     1a0f         replica acceptor   10.0.0.1:7400
+2     2a0f         acceptor           10.0.0.2:7400
+";
+        assert_eq!(table(&view), expected);
+    }
+}

@@ -94,6 +94,8 @@ class Outbox:
         self._asked: dict[tuple[int, int], dict[int, Task]] = {}
         """What calls that wait have asked for: the first, the second, ..."""
         self._room = ASKED_MIN
+        self._is_sweep_due = False
+        """Whether those are looked for in a while that wait no more."""
         self._worker: int | None = None
         """Its session."""
         self._idle: deque[_calling.Caller] = deque()
@@ -164,7 +166,11 @@ class Outbox:
         task = asked[ordinal] = self._add(number, path, args)
         task.call = (session, sequence)
         task.limit = after(CAPTURE_SECONDS, "_give_up", task.id)
-        self._leave_out_gone()
+        if len(self._asked) >= self._room:
+            self._leave_out_gone()
+        if not self._is_sweep_due:
+            self._is_sweep_due = True
+            after(CAPTURE_SECONDS, "_sweep")
         self._hand_out()
 
     def _act(self, number: int, path: str, args: bytes, key: str, then: str | None) -> None:
@@ -297,14 +303,19 @@ class Outbox:
         self._ready = deque(id for id, task in self._open.items() if not task.rests)
 
     def _leave_out_gone(self) -> None:
-        """Forget what was asked for by calls that wait no more, when many have come since the last time."""
-        if len(self._asked) < self._room:
-            return
+        """Forget what was asked for by calls that wait no more."""
         for asked in list(self._asked.values()):
             for task in list(asked.values()):
                 if task.call is None or not _native.waits_at(task.number, *task.call):
                     self._forget_task(task)
         self._room = max(ASKED_MIN, 2 * len(self._asked))
+
+    def _sweep(self) -> None:
+        """Few calls can hold many bytes, and when these are full nobody asks any more."""
+        self._leave_out_gone()
+        self._is_sweep_due = bool(self._asked)
+        if self._is_sweep_due:
+            after(CAPTURE_SECONDS, "_sweep")
 
 
 def _error(told: str) -> bytes:

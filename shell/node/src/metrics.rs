@@ -228,7 +228,7 @@ mod tests {
             "id": 1, "pid": 2, "group": 1, "leader": 1, "roles": [], "observes": null, "ballot": "", "decided": 9, "executed": 9,
             "snapshot": 0, "stable": 0, "trimmed": 0, "lag": 0, "digest": "", "diverged": null, "frozen": null,
             "is_serving": true, "is_host_up": true, "stuck": null, "incarnation": "", "boot": 1, "uptime_ms": 5, "wall_ns": 6, "elections": 1,
-            "view": {"number": 1, "ordering": "", "replicas": [1], "acceptors": [1], "window": 1, "persist": "disk"},
+            "view": {"number": 1, "first_slot": 1, "members": [], "ordering": "", "replicas": [1], "acceptors": [1], "window": 1, "persist": "disk"},
             "counts": serde_json::to_value(crate::status::Counts::default()).unwrap(),
             "peers": [{"id": 2, "connected": true, "lag": 7, "in_flight_bytes": 8}],
         });

@@ -68,6 +68,17 @@ pub(crate) fn of_group(
     }))
 }
 
+/// The view in force, as the node of the group tells it that has decided most.
+pub(crate) fn view_of_group(
+    endpoint: &Endpoint,
+    timeout: Duration,
+    tls: Option<&TlsClient>,
+) -> Result<ViewStatus, CliError> {
+    let mut document = of_group(endpoint, timeout, tls)?;
+    serde_json::from_value(document["view"].take())
+        .map_err(|error| CliError::failed(format!("the view of a node cannot be read: {error}")))
+}
+
 /// The calls at which hosts are down, as the newest node tells it: object and method as any node knows them, and a command that
 /// names the group.
 fn poison(newest: &Value, nodes: &[Value], endpoint: &Endpoint) -> Vec<PoisonCallStatus> {
@@ -118,13 +129,6 @@ pub(crate) fn first_report(
 pub(crate) fn parse(report: &NodeReport) -> Result<Value, CliError> {
     serde_json::from_slice(&report.status)
         .map_err(|error| CliError::failed(format!("a status document cannot be read: {error}")))
-}
-
-/// The view that the node of this answer knows.
-pub(crate) fn view_in(report: &NodeReport) -> Result<ViewStatus, CliError> {
-    let mut document = parse(report)?;
-    serde_json::from_value(document["view"].take())
-        .map_err(|error| CliError::failed(format!("the view of a node cannot be read: {error}")))
 }
 
 fn line(node: u16, address: &str, status: Option<&Value>) -> Value {

@@ -6,9 +6,7 @@ use crate::print;
 use crate::seconds;
 use crate::status;
 use clap::{Args, Subcommand};
-use quorate_client::node_status;
-use quorate_node::{MemberStatus, ViewStatus};
-use quorate_types::GroupId;
+use quorate_node::MemberStatus;
 use serde::Serialize;
 use std::fmt::Write;
 
@@ -24,7 +22,7 @@ enum ViewCommand {
     Show(ShowArgs),
 }
 
-/// Print the newest view that a node knows: its number, the first slot that it governs, and its members.
+/// Print the view in force, as the node tells it that has decided most: its number, the first slot that it governs, and its members.
 #[derive(Args, Clone, Debug)]
 struct ShowArgs {
     /// Seconds to wait for the answer of each node.
@@ -52,7 +50,9 @@ pub(crate) fn run(args: &ViewArgs, as_json: bool) -> Result<(), CliError> {
 }
 
 fn show(args: &ShowArgs, as_json: bool) -> Result<(), CliError> {
-    let view = newest(args)?;
+    let access = args.group.read()?;
+    let timeout = seconds::duration(args.timeout);
+    let view = status::view_of_group(&access.endpoint, timeout, access.tls())?;
     let shown = Shown {
         number: view.number,
         first_slot: view.first_slot,
@@ -66,27 +66,6 @@ fn show(args: &ShowArgs, as_json: bool) -> Result<(), CliError> {
     let text = serde_json::to_string(&shown)
         .map_err(|error| CliError::failed(format!("the view cannot be written: {error}")))?;
     print::line(text)
-}
-
-/// The view with the highest number that any node of the group knows: nodes that are behind know an earlier one.
-fn newest(args: &ShowArgs) -> Result<ViewStatus, CliError> {
-    let access = args.group.read()?;
-    let timeout = seconds::duration(args.timeout);
-    let first = status::first_report(&access.endpoint, timeout, access.tls())?;
-    let mut newest = status::view_in(&first)?;
-    for (_, address) in &first.welcome.members {
-        // Nodes that are down know no later view than those that are up.
-        let Ok(report) = node_status(address, GroupId(1), timeout, access.tls()) else {
-            continue;
-        };
-        if report.welcome.cluster == first.welcome.cluster {
-            let view = status::view_in(&report)?;
-            if view.number > newest.number {
-                newest = view;
-            }
-        }
-    }
-    Ok(newest)
 }
 
 fn table(view: &Shown) -> String {

@@ -84,6 +84,9 @@ class Task:
 class Outbox:
     """Keeps what is to be done outside. The worker of the node that leads calls it."""
 
+    _is_sweep_due = False
+    """Whether calls that wait no more are looked for in a while. A state may be kept without it."""
+
     def __init__(self) -> None:
         self._last = 0
         self._bytes = 0
@@ -94,8 +97,6 @@ class Outbox:
         self._asked: dict[tuple[int, int], dict[int, Task]] = {}
         """What calls that wait have asked for: the first, the second, ..."""
         self._room = ASKED_MIN
-        self._is_sweep_due = False
-        """Whether those are looked for in a while that wait no more."""
         self._worker: int | None = None
         """Its session."""
         self._idle: deque[_calling.Caller] = deque()

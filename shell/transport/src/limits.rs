@@ -71,8 +71,7 @@ pub(crate) const READ_PER_TURN: usize = 256 << 10;
 pub(crate) const CLIENT_READ_PER_TURN: usize = 64 << 10;
 
 /// Bytes of clients' large frames read in one turn: a tenth of a millisecond of new memory and copies, so that hundreds of clients
-/// whose large frames come at once delay the requests of others by no more. A mebibyte made that delay four times as long, and
-/// carried no more calls of 64 KiB.
+/// whose large frames come at once delay the requests of others by no more. Longer steps carry no more calls of 64 KiB.
 pub(crate) const LARGE_READ_PER_TURN: usize = 128 << 10;
 
 /// Frames below this size are copied together, larger ones are shared between links: a small copy

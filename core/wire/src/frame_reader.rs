@@ -464,4 +464,97 @@ mod tests {
         }
         assert!(reads < 64, "{reads} reads for {} bytes", stream.len());
     }
+
+    /// Reads into the room as much as `wanted`, or as it has.
+    fn read_room(reader: &mut FrameReader, stream: &[u8], wanted: usize) -> (usize, usize) {
+        let room = reader.room();
+        let offered = room.capacity() - room.len();
+        let count = offered.min(wanted);
+        room.extend_from_slice(&stream[..count]);
+        reader.appended(offered);
+        (offered, count)
+    }
+
+    fn small_frames(length: usize, count: usize) -> Vec<u8> {
+        let mut small = BytesMut::new();
+        put_frame(&mut small, Kind::Peer, GroupId(1), |body| {
+            body.put_bytes(7, length - HEADER_BYTES)
+        });
+        small.repeat(count)
+    }
+
+    fn take_all(reader: &mut FrameReader) {
+        while reader.next_frame().expect("the stream is whole").is_some() {}
+    }
+
+    #[test]
+    fn a_rest_that_is_small_is_given_up_unless_that_costs_a_copy() {
+        let mut reader = FrameReader::new(1 << 20);
+        read_room(&mut reader, &small_frames(500, 8), 4_000);
+        take_all(&mut reader);
+        assert_eq!(
+            read_room(&mut reader, &[], 0).0,
+            READ_BYTES_MIN,
+            "96 bytes are not worth a read"
+        );
+
+        let mut reader = FrameReader::new(1 << 20);
+        read_room(&mut reader, &small_frames(500, 8), 4_000);
+        assert_eq!(
+            read_room(&mut reader, &[], 0).0,
+            READ_BYTES_MIN - 4_000,
+            "4,000 bytes are not copied"
+        );
+    }
+
+    #[test]
+    fn a_small_rest_that_is_filled_does_not_make_the_next_read_larger() {
+        let mut reader = FrameReader::new(1 << 20);
+        read_room(&mut reader, &small_frames(1_500, 2), 3_000);
+        take_all(&mut reader);
+        let rest = READ_BYTES_MIN - 3_000;
+        assert_eq!(
+            read_room(&mut reader, &small_frames(rest, 1), rest),
+            (rest, rest)
+        );
+        take_all(&mut reader);
+        assert_eq!(read_room(&mut reader, &[], 0).0, READ_BYTES_MIN);
+    }
+
+    #[test]
+    fn what_is_held_is_the_memory_and_not_what_has_arrived() {
+        let mut reader = FrameReader::new(1 << 20);
+        reader.push(&[1]);
+        assert_eq!((reader.pending(), reader.held()), (1, READ_BYTES_MIN));
+    }
+
+    #[test]
+    fn a_large_frame_leaves_no_large_buffer_behind() {
+        let mut reader = FrameReader::new(1 << 20);
+        while reader.read_bytes < READ_BYTES_MAX {
+            reader.push(&small_frames(reader.read_bytes, 1));
+            take_all(&mut reader);
+        }
+        let mut large = BytesMut::new();
+        put_frame(&mut large, Kind::Peer, GroupId(1), |body| {
+            body.put_bytes(0, LARGE_FRAME_BYTES)
+        });
+        read_room(&mut reader, &large, HEADER_BYTES);
+        assert!(reader.held() >= READ_BYTES_MAX);
+        let frame = reader
+            .large_frame()
+            .expect("its header is there")
+            .capacity();
+        assert_eq!(reader.held(), frame);
+    }
+
+    #[test]
+    #[should_panic(expected = "more bytes than there was room for")]
+    fn more_than_there_was_room_for_is_no_read() {
+        let mut reader = FrameReader::new(100);
+        let room = reader.room();
+        let offered = room.capacity() - room.len();
+        room.extend_from_slice(&vec![0; offered + 1]);
+        reader.appended(offered);
+    }
 }

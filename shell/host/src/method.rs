@@ -208,4 +208,16 @@ mod tests {
         ];
         assert_eq!(method.parameters(), told);
     }
+
+    #[test]
+    fn a_name_ends_where_its_parameters_begin() {
+        for (signature, name) in [
+            ("put(item: T) -> None", "put"),
+            ("__len__() -> int", "__len__"),
+            ("get_all", "get_all"),
+            ("", ""),
+        ] {
+            assert_eq!(Method::read(signature, "").name(), name);
+        }
+    }
 }

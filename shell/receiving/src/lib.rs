@@ -37,3 +37,40 @@ pub fn append(socket: impl AsFd, buffer: &mut BytesMut) -> io::Result<usize> {
     unsafe { buffer.set_len(length + count) };
     Ok(count)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn reads_come_one_behind_the_other_and_none_twice() {
+        let (mut near, far) = UnixStream::pair().unwrap();
+        near.write_all(b"frames").unwrap();
+        let mut buffer = BytesMut::with_capacity(9);
+        buffer.extend_from_slice(b"old");
+        assert_eq!(append(&far, &mut buffer).unwrap(), 6);
+        assert_eq!((&buffer[..], buffer.capacity()), (&b"oldframes"[..], 9));
+        let mut buffer = BytesMut::with_capacity(8);
+        far.set_nonblocking(true).unwrap();
+        let nothing = append(&far, &mut buffer).unwrap_err();
+        assert_eq!(
+            (nothing.kind(), buffer.len()),
+            (io::ErrorKind::WouldBlock, 0)
+        );
+        near.write_all(b"end").unwrap();
+        drop(near);
+        assert_eq!(append(&far, &mut buffer).unwrap(), 3);
+        assert_eq!(append(&far, &mut buffer).unwrap(), 0);
+        assert_eq!(&buffer[..], b"end");
+    }
+
+    #[test]
+    #[should_panic(expected = "a full buffer takes no bytes")]
+    fn a_full_buffer_is_not_taken_for_the_end() {
+        let (mut near, far) = UnixStream::pair().unwrap();
+        near.write_all(b"x").unwrap();
+        drop(append(&far, &mut BytesMut::new()));
+    }
+}

@@ -12,7 +12,7 @@ from typing import Any
 from quorate import _calling, _names, _native, _raised
 from quorate._errors import CaptureFailed, Overloaded, Refused
 from quorate._options import readonly
-from quorate._timers import Timer, after
+from quorate._timers import Timer, after, every
 
 NUMBER = 2**32 - 3
 """The outbox's own number."""
@@ -84,8 +84,8 @@ class Task:
 class Outbox:
     """Keeps what is to be done outside. The worker of the node that leads calls it."""
 
-    _is_sweep_due = False
-    """Whether calls that wait no more are looked for in a while. A state may be kept without it."""
+    _sweeper: Timer | None = None
+    """Looks now and then for calls that wait no more. A state may be kept without it."""
 
     def __init__(self) -> None:
         self._last = 0
@@ -156,6 +156,9 @@ class Outbox:
         session, sequence = call
         if not _native.waits_at(number, session, sequence):
             return
+        if self._sweeper is None:
+            # One that repeats outlives a tick that is left out; a tick drops the others that are due in it.
+            self._sweeper = every(CAPTURE_SECONDS, "_sweep")
         asked = self._asked.setdefault((session, sequence), {})
         task = asked.get(ordinal)
         if task is not None and (task.path, task.args) == (path, args):
@@ -169,9 +172,6 @@ class Outbox:
         task.limit = after(CAPTURE_SECONDS, "_give_up", task.id)
         if len(self._asked) >= self._room:
             self._leave_out_gone()
-        if not self._is_sweep_due:
-            self._is_sweep_due = True
-            after(CAPTURE_SECONDS, "_sweep")
         self._hand_out()
 
     def _act(self, number: int, path: str, args: bytes, key: str, then: str | None) -> None:
@@ -305,18 +305,18 @@ class Outbox:
 
     def _leave_out_gone(self) -> None:
         """Forget what was asked for by calls that wait no more."""
-        for asked in list(self._asked.values()):
-            for task in list(asked.values()):
-                if task.call is None or not _native.waits_at(task.number, *task.call):
-                    self._forget_task(task)
+        for call, asked in list(self._asked.items()):
+            task = next(iter(asked.values()), None)
+            if task is None or not _native.waits_at(task.number, *call):
+                self._forget(*call)
         self._room = max(ASKED_MIN, 2 * len(self._asked))
 
     def _sweep(self) -> None:
         """Few calls can hold many bytes, and when these are full nobody asks any more."""
         self._leave_out_gone()
-        self._is_sweep_due = bool(self._asked)
-        if self._is_sweep_due:
-            after(CAPTURE_SECONDS, "_sweep")
+        if not self._asked and self._sweeper is not None:
+            self._sweeper.cancel()
+            self._sweeper = None
 
 
 def _error(told: str) -> bytes:

@@ -6,7 +6,6 @@ A value from outside is captured before the call takes effect; an effect is done
 from __future__ import annotations
 
 import importlib
-import sys
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar, overload
 
@@ -143,7 +142,8 @@ def function_at(path: str) -> Any:
     """
     module, _, name = path.partition(":")
     try:
-        found: Any = sys.modules.get(module) or importlib.import_module(module)
+        # It waits for a module that another thread is importing: until then not all of its names are there.
+        found: Any = importlib.import_module(module)
         for step in name.split("."):
             found = getattr(found, step)
     except (ImportError, AttributeError):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import sys
+import threading
 import types
 import typing
 from collections.abc import Iterator
@@ -24,7 +25,15 @@ OBJECTS = "quorate.objects"
 
 _classes: dict[str, type] = {}
 _packages: set[str] = {OBJECTS}
-_is_restoring = False
+
+
+class _Restoring(threading.local):
+    """Whether this thread reads what a replica wrote: the threads of a worker do so side by side."""
+
+    is_on = False
+
+
+_restoring = _Restoring()
 
 
 def register(cls: type[C]) -> type[C]:
@@ -153,18 +162,17 @@ def expect(name: str) -> type:
 @contextlib.contextmanager
 def restoring() -> Iterator[None]:
     """While a snapshot is read that this or another replica wrote."""
-    global _is_restoring
-    _is_restoring = True
+    _restoring.is_on = True
     try:
         yield
     finally:
-        _is_restoring = False
+        _restoring.is_on = False
 
 
 def import_for(name: str) -> bool:
     """Import the module of a name in a snapshot, if its package is allowed. Says whether there is one."""
     module_name = name.rpartition(".")[0]
-    while _is_restoring and module_name and is_allowed_module(module_name):
+    while _restoring.is_on and module_name and is_allowed_module(module_name):
         with contextlib.suppress(ImportError):
             importlib.import_module(module_name)
             return True

@@ -58,7 +58,7 @@ impl World {
             } => self.flip(node, part, bit, down),
             Fault::LoseLog { node, files, down } => self.lose_log(node, files, down),
             Fault::Wipe { node } => {
-                if self.may_maim(node) {
+                if self.may_empty(node) {
                     self.die(node, Death::PowerCut, Duration::ZERO);
                     self.node(node).disks.wipe();
                 }

@@ -36,6 +36,8 @@ pub(super) struct Harm {
     pub maimed: BTreeSet<NodeId>,
     /// Nodes whose wall clocks are wrong by years.
     pub misled: BTreeSet<NodeId>,
+    /// Nodes whose directory was emptied: they never start again.
+    pub emptied: BTreeSet<NodeId>,
     /// Nodes whose directory was ever an older copy.
     pub copied: BTreeSet<NodeId>,
     /// The node whose objects differ, or did.
@@ -144,17 +146,34 @@ impl World {
         is_allowed
     }
 
-    /// Whether the clock of `id` may be wrong by years: a majority of the acceptors keeps the time.
+    /// Whether the clock of `id` may be wrong by years: the acceptors that are left keep the time.
     pub(super) fn may_mislead(&mut self, id: NodeId) -> bool {
-        let acceptors = self.setup.acceptors();
         let mut misled = self.harm.misled.clone();
         misled.insert(id);
-        let wrong = misled.iter().filter(|node| acceptors.contains(**node));
-        let is_allowed = 2 * wrong.count() < acceptors.len();
+        let is_allowed = self.is_time_kept(&misled, &self.harm.emptied);
         if is_allowed {
             self.harm.misled = misled;
         }
         is_allowed
+    }
+
+    /// Whether the directory of `id` may be emptied: quorums remain, and the acceptors that are left keep the time.
+    pub(super) fn may_empty(&mut self, id: NodeId) -> bool {
+        let mut emptied = self.harm.emptied.clone();
+        emptied.insert(id);
+        let is_allowed = self.is_time_kept(&self.harm.misled, &emptied) && self.may_maim(id);
+        if is_allowed {
+            self.harm.emptied = emptied;
+        }
+        is_allowed
+    }
+
+    /// Whether the median clock of the acceptors that are left is right, the lower one of two.
+    fn is_time_kept(&self, misled: &BTreeSet<NodeId>, emptied: &BTreeSet<NodeId>) -> bool {
+        let acceptors = self.setup.acceptors();
+        let left = acceptors.iter().filter(|node| !emptied.contains(node));
+        let (wrong, right): (Vec<_>, Vec<_>) = left.partition(|node| misled.contains(node));
+        wrong.len() < right.len() || wrong.is_empty()
     }
 
     /// A node comes to a step: says whether a trap kills it there.

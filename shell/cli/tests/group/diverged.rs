@@ -78,12 +78,12 @@ fn a_node_that_differs_is_still_quarantined_after_a_restart_and_heals_from_the_o
         let log = std::fs::read_to_string(dir.path().join("node-3.log"));
         log.unwrap().contains(words)
     };
-    // The log reaches its file by another process.
+    // The note goes with the next write, and the log reaches its file by another process.
+    assert_eq!(group.add("1"), "8");
     while !(says("objects differ from the majority's") && says("healed: the objects")) {
         let log = std::fs::read_to_string(dir.path().join("node-3.log")).unwrap();
         assert!(since.elapsed().as_secs() < PATIENCE_S, "never said: {log}");
     }
-    assert_eq!(group.add("1"), "8");
     let agree = || {
         let status = group.status();
         let nodes = status["nodes"].as_array().unwrap();

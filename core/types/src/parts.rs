@@ -94,6 +94,8 @@ pub struct PartsCheck {
     /// The part that comes, and how many of its bytes came.
     part: blake3::Hasher,
     part_bytes: u64,
+    /// Where the part that comes begins, behind the list.
+    part_begins: u64,
     is_wrong: bool,
 }
 
@@ -116,9 +118,20 @@ impl PartsCheck {
                 self.is_wrong = length == 0 || self.part.finalize() != hash;
                 self.part.reset();
                 self.part_bytes = 0;
+                if self.is_wrong {
+                    return;
+                }
+                self.part_begins += length;
                 self.right += 1;
             }
         }
+    }
+
+    /// Where the first part begins that is not as the list says, counted from the begin of the list.
+    #[must_use]
+    pub fn wrong_at(&self) -> Option<u64> {
+        self.is_wrong
+            .then(|| self.list.len() as u64 + self.part_begins)
     }
 
     /// The digest of all parts, if they are as the list says and nothing lacks.
@@ -218,6 +231,17 @@ mod tests {
             let mut changed = whole.clone();
             changed[at] ^= 1;
             assert_ne!(digest_of(&changed, 500), Some(list.digest()), "byte {at}");
+            let part = at.checked_sub(list.bytes().len()).map(|at| match at {
+                0..6 => 0,
+                6..3006 => 6,
+                _ => 3006,
+            });
+            if let Some(part) = part {
+                let mut check = PartsCheck::default();
+                check.update(&changed);
+                let begins = list.bytes().len() as u64 + part;
+                assert_eq!(check.wrong_at(), Some(begins), "byte {at}");
+            }
             assert_eq!(digest_of(&whole[..at], 500), None, "cut at {at}");
         }
         let longer = [&whole[..], b"x"].concat();

@@ -47,7 +47,7 @@ pub use peer::{put_peer, put_peer_shared, take_peer};
 pub use reach::{put_reach, put_sighting, take_reach, take_sighting};
 pub use record::{put_record, take_record};
 pub use snapshot::{
-    IMAGE_HEAD_BYTES, SNAPSHOT_HEAD_BYTES, SNAPSHOT_VERSION, Snapshot, SnapshotHead, StoredImage,
-    image_head, put_snapshot_core, small_snapshot, snapshot_front, snapshot_front_bytes,
-    take_snapshot_core,
+    IMAGE_HEAD_BYTES, SNAPSHOT_HEAD_BYTES, SNAPSHOT_VERSION, Snapshot, SnapshotFront, SnapshotHead,
+    StoredImage, image_head, put_snapshot_core, small_snapshot, snapshot_front,
+    snapshot_front_bytes, take_snapshot_core,
 };

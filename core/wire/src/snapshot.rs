@@ -156,6 +156,30 @@ impl Snapshot {
     }
 }
 
+/// All of a snapshot before its list of parts.
+#[derive(Clone, PartialEq, Debug)]
+pub struct SnapshotFront {
+    /// The replica's own part.
+    pub core: SnapshotCore,
+    /// The objects that the group began with; their numbers count from 0.
+    pub names: Vec<String>,
+}
+
+impl SnapshotFront {
+    /// Reads a front, which fills `bytes`.
+    ///
+    /// # Errors
+    /// When it is not one, whole.
+    pub fn take(bytes: &Bytes) -> Result<SnapshotFront, WireError> {
+        let mut r = Reader::new(bytes);
+        let head = SnapshotHead::take(r.array("snapshot head")?)?;
+        let core = take_snapshot_core(&r.slice("snapshot core", head.core_bytes as usize)?)?;
+        let names = take_names(&mut r, head.names)?;
+        r.end("snapshot front")?;
+        Ok(SnapshotFront { core, names })
+    }
+}
+
 fn take_names(r: &mut Reader<'_>, count: u32) -> Result<Vec<String>, WireError> {
     (0..count)
         .map(|_| r.text("object name", NAME_BYTES_MAX))

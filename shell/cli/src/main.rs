@@ -15,6 +15,7 @@ mod error;
 mod group;
 mod hindrance;
 mod json;
+mod late_progress;
 mod methods;
 mod moment;
 mod node;
@@ -28,6 +29,7 @@ mod status;
 mod table;
 mod tls;
 mod up;
+mod verify;
 mod view;
 
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
@@ -68,6 +70,7 @@ enum Command {
     Up(up::UpArgs),
     Node(node::NodeArgs),
     Snapshot(snapshot::SnapshotArgs),
+    Verify(verify::VerifyArgs),
     Object(object::ObjectArgs),
     Certs(certs::CertsArgs),
     Call(call::CallArgs),
@@ -96,6 +99,7 @@ fn main() -> ExitCode {
         Command::Up(args) => up::run(args, as_json),
         Command::Node(args) => node::run(args, as_json),
         Command::Snapshot(args) => snapshot::run(args, as_json),
+        Command::Verify(args) => verify::run(args, as_json),
         Command::Object(args) => object::run(args, as_json),
         Command::Certs(args) => certs::run(args, as_json),
         Command::Call(args) => call::run(args, as_json),

@@ -118,6 +118,11 @@ impl CodeFile {
         })
     }
 
+    /// Whether a start could compare its code with it.
+    pub(crate) fn is_readable(&self) -> Result<(), NodeError> {
+        self.read().map(drop)
+    }
+
     fn read(&self) -> Result<Option<Code>, NodeError> {
         let unreadable = |reason: String| {
             NodeError::Unreadable(format!(

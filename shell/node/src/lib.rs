@@ -35,6 +35,7 @@ mod start;
 mod status;
 mod stuck_call;
 mod timings;
+mod verify;
 mod worker;
 
 pub use arguments::{constructor_arguments, value_of_json};
@@ -51,3 +52,7 @@ pub use quarantine_file::digest_of_text;
 pub use start::run;
 pub use status::{Counts, MemberStatus, NodeStatus, PeerLink, ViewStatus};
 pub use stuck_call::StuckCallStatus;
+pub use verify::{
+    BodyContent, StartsAs, VerifiedNode, VerifiedSnapshot, content_of, is_node_directory, nodes_of,
+    verify_group, verify_node,
+};

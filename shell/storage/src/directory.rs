@@ -16,7 +16,7 @@ use crate::disk::Disk;
 use crate::error::StorageError;
 use crate::identity::{Identity, IdentityFile, MemoryLoss, Persist};
 
-const LOCK: &str = "lock";
+pub(crate) const LOCK: &str = "lock";
 
 impl Identity {
     /// Makes the directory of a new node. `cluster` and `incarnation` are random numbers of the caller's.

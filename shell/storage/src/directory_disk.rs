@@ -55,14 +55,7 @@ impl Disk for DirectoryDisk {
     type File = DirectoryFile;
 
     fn list(&self) -> io::Result<Vec<String>> {
-        let mut names = Vec::new();
-        for entry in std::fs::read_dir(&*self.path)? {
-            let entry = entry?;
-            if entry.file_type()?.is_file() {
-                names.extend(entry.file_name().into_string().ok());
-            }
-        }
-        Ok(names)
+        list_files(&self.path)
     }
 
     fn create(&self, name: &str, bytes: u64) -> io::Result<DirectoryFile> {
@@ -107,6 +100,18 @@ impl Disk for DirectoryDisk {
     fn sync_dir(&self) -> io::Result<()> {
         self.directory.sync_all()
     }
+}
+
+/// Names of the files in a directory.
+pub(crate) fn list_files(path: &Path) -> io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(path)? {
+        let entry = entry?;
+        if entry.file_type()?.is_file() {
+            names.extend(entry.file_name().into_string().ok());
+        }
+    }
+    Ok(names)
 }
 
 /// Reserves space; a file system that cannot promise it gets real zeros.

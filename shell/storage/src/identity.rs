@@ -19,7 +19,7 @@ use crate::sector::{u16_at, u32_at, u64_at};
 const MAGIC: &[u8; 8] = b"QUORIDN2";
 /// The layout before the identity kept anything of the log.
 const MAGIC_BEFORE: &[u8; 8] = b"QUORIDN1";
-const COPIES: Copies = Copies {
+pub(crate) const COPIES: Copies = Copies {
     names: ["identity-a", "identity-b"],
     new: "identity-new",
     version: |content| decode(content).map(|(version, _)| version),
@@ -163,7 +163,7 @@ impl Identity {
 }
 
 /// The version of a copy and what it says, if it is whole.
-fn decode(content: &[u8]) -> Option<(u64, Identity)> {
+pub(crate) fn decode(content: &[u8]) -> Option<(u64, Identity)> {
     if !is_sealed(content, MAGIC) {
         return None;
     }

@@ -45,6 +45,9 @@ pub(crate) const PREPARATIONS_MAX: usize = 1;
 /// removes files. 128 MiB.
 pub(crate) const RECYCLED_MAX: usize = 8;
 
+/// Lost records of one file that a scrub names: enough to see what was hit. The rest is counted.
+pub(crate) const FINDINGS_MAX: usize = 16;
+
 /// Sizes of a log that a node may choose. A log is opened with the sizes it was written with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StorageLimits {

@@ -14,7 +14,7 @@ use crate::sector::{round_up, u16_at, u32_at, u64_at};
 const MAGIC: &[u8; 8] = b"QUORPEE1";
 const HEAD_BYTES: usize = 24;
 const ENTRY_BYTES: usize = 56;
-const COPIES: Copies = Copies {
+pub(crate) const COPIES: Copies = Copies {
     names: ["peers-a", "peers-b"],
     new: "peers-new",
     version,
@@ -46,6 +46,11 @@ impl PeerMemory {
     pub fn store<D: Disk>(peers: &[PeerMemory], disk: &D) -> Result<(), StorageError> {
         COPIES.store(disk, |version| encode(peers, version))
     }
+}
+
+/// What a whole copy says.
+pub(crate) fn read(content: &[u8]) -> Option<Vec<PeerMemory>> {
+    version(content).map(|_| decode(content))
 }
 
 fn encode(peers: &[PeerMemory], version: u64) -> Vec<u8> {

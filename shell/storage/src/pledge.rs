@@ -25,26 +25,34 @@ pub(crate) fn judge_files<D: Disk>(
     identity: &IdentityFile<D>,
     names: &[String],
 ) -> Result<(), StorageError> {
-    let segments: BTreeSet<u32> = names
-        .iter()
-        .filter_map(|name| segment::number(name))
-        .collect();
-    let spares: BTreeSet<u32> = names
-        .iter()
-        .filter_map(|name| spare::number(name))
-        .collect();
-    let newest = segments.last().copied().unwrap_or(0);
-    let pledged = identity.get().log.segment;
-    let is_ahead = newest.checked_add(1) == Some(pledged) && spares.contains(&pledged);
-    if newest == pledged || is_ahead {
-        return Ok(());
+    match identity.get().log.lost_files(names) {
+        Some((loss, newest)) => note(identity, loss, |log| log.segment = newest),
+        None => Ok(()),
     }
-    let loss = if newest > pledged {
-        MemoryLoss::IdentityOld
-    } else {
-        MemoryLoss::LogShort
-    };
-    note(identity, loss, |log| log.segment = newest)
+}
+
+impl LogPledge {
+    /// What files with these `names` lack of the log, and the newest segment among them.
+    pub(crate) fn lost_files(&self, names: &[String]) -> Option<(MemoryLoss, u32)> {
+        let segments: BTreeSet<u32> = names
+            .iter()
+            .filter_map(|name| segment::number(name))
+            .collect();
+        let spares: BTreeSet<u32> = names
+            .iter()
+            .filter_map(|name| spare::number(name))
+            .collect();
+        let newest = segments.last().copied().unwrap_or(0);
+        let pledged = self.segment;
+        let is_ahead = newest.checked_add(1) == Some(pledged) && spares.contains(&pledged);
+        if newest == pledged || is_ahead {
+            None
+        } else if newest > pledged {
+            Some((MemoryLoss::IdentityOld, newest))
+        } else {
+            Some((MemoryLoss::LogShort, newest))
+        }
+    }
 }
 
 /// Compares the newest commit that was found in an undamaged log with what the identity says.

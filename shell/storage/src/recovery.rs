@@ -45,6 +45,18 @@ pub(crate) struct SegmentScan {
     pub(crate) next_commit: u64,
     /// Nothing is written behind the end, so the log may go on here.
     pub(crate) clean: bool,
+    /// Where sectors that were durable are not as they were written, rising. Not all of them cost a record.
+    pub(crate) flawed: Vec<u64>,
+}
+
+impl SegmentScan {
+    /// All sectors from where the scan is up to `end` are not as they were written, and nothing names what they held.
+    fn lose_upto(&mut self, end: u64) {
+        self.items
+            .push((self.end, Item::Damaged { at: 0, entry: None }));
+        self.flawed.extend((self.end..end).step_by(SECTOR_BYTES));
+        self.end = end;
+    }
 }
 
 impl SegmentToRead<'_> {
@@ -66,6 +78,7 @@ impl SegmentToRead<'_> {
             end: self.start,
             next_commit: self.first_commit,
             clean: true,
+            flawed: Vec::new(),
         };
         let limit = match self.sealed {
             Sealed::At(end) => end,
@@ -81,9 +94,7 @@ impl SegmentToRead<'_> {
                 break;
             };
             if start > scan.end {
-                scan.items
-                    .push((scan.end, Item::Damaged { at: 0, entry: None }));
-                scan.end = start;
+                scan.lose_upto(start);
             }
             let durable = self.sealed != Sealed::Open || newest > place.commit;
             if !self.commit(&found, start, place, durable, &mut scan) {
@@ -152,6 +163,9 @@ impl SegmentToRead<'_> {
         if never_written && !durable {
             return false;
         }
+        let flawed = good.iter().enumerate().filter(|(_, good)| !**good);
+        scan.flawed
+            .extend(flawed.map(|(index, _)| start + (index * SECTOR_BYTES) as u64));
         let from = first * SECTOR_BYTES;
         let content = &self.content[from..from + good.len() * SECTOR_BYTES];
         let reader = CommitReader {
@@ -187,8 +201,6 @@ impl SegmentToRead<'_> {
                 round_up(end, self.block_bytes).min(self.content.len() as u64)
             }
         };
-        scan.items
-            .push((scan.end, Item::Damaged { at: 0, entry: None }));
-        scan.end = damaged_to;
+        scan.lose_upto(damaged_to);
     }
 }

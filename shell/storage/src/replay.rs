@@ -1,6 +1,6 @@
 //! Reads the segments of a log and returns its live records in the order in which they were appended.
 //!
-//! Only `Log::open` calls it. It reads and judges; `Log` removes the files that it names.
+//! `Log::open` calls it, and the scrub. It reads and judges; `Log` removes the files that it names.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,13 +28,35 @@ pub(crate) struct Replay {
     pub(crate) last: Option<(u32, u64, bool)>,
 }
 
+/// A segment as it was read, for who wants to know more of it than what lives in it.
+pub(crate) struct SegmentSeen<'a> {
+    pub(crate) number: u32,
+    /// Bytes of the file.
+    pub(crate) bytes: u64,
+    pub(crate) header: Option<Header>,
+    /// As long as the segment should be.
+    pub(crate) content: &'a [u8],
+    pub(crate) sealed: Sealed,
+    pub(crate) scan: &'a SegmentScan,
+}
+
 /// Reads all segments of `disk`.
-// Longer than a screen: one pass over the segments, whose steps share all of its state.
 pub(crate) fn replay<D: Disk>(
     disk: &D,
     cluster: ClusterId,
     node: NodeId,
     limits: &StorageLimits,
+) -> Result<Replay, StorageError> {
+    replay_seen(disk, (cluster, node), limits, &mut |_| {})
+}
+
+/// As `replay`; `see` is shown each segment.
+// Longer than a screen: one pass over the segments, whose steps share all of its state.
+pub(crate) fn replay_seen<D: Disk>(
+    disk: &D,
+    (cluster, node): (ClusterId, NodeId),
+    limits: &StorageLimits,
+    see: &mut dyn FnMut(&SegmentSeen<'_>),
 ) -> Result<Replay, StorageError> {
     let names = disk
         .list()
@@ -73,7 +95,8 @@ pub(crate) fn replay<D: Disk>(
         let same_sizes = (block_bytes, page_bytes, content.len() as u64)
             == (limits.block_bytes, limits.page_bytes, limits.segment_bytes);
         let bytes = header.map_or(limits.segment_bytes, |header| header.segment_bytes);
-        let is_cut = (content.len() as u64) < bytes;
+        let found_bytes = content.len() as u64;
+        let is_cut = found_bytes < bytes;
         if is_cut {
             content.resize(bytes as usize, 0);
         }
@@ -94,6 +117,14 @@ pub(crate) fn replay<D: Disk>(
         if let Sealed::At(end) = sealed {
             scan.end = end;
         }
+        see(&SegmentSeen {
+            number,
+            bytes: found_bytes,
+            header,
+            content: &content,
+            sealed,
+            scan: &scan,
+        });
         found.last.get_or_insert((
             number,
             scan.end,

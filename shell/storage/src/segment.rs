@@ -96,6 +96,16 @@ impl Header {
         Ok(None)
     }
 
+    /// The copy at `offset` of the file, if it is as it was written.
+    pub(crate) fn at(content: &[u8], offset: u64) -> Option<Header> {
+        let from = usize::try_from(offset).ok()?;
+        let sector = content.get(from..from + SECTOR_BYTES)?;
+        let found = Owner::anyone().examine(sector, offset);
+        let is_header = matches!(found, SectorFound::Valid(Place { data: 0, .. }));
+        let body = &sector[HEAD_BYTES..];
+        (is_header && body.starts_with(MAGIC)).then(|| Header::decode(body))
+    }
+
     fn decode(body: &[u8]) -> Header {
         Header {
             cluster: ClusterId(u64_at(body, 8)),
@@ -111,7 +121,7 @@ impl Header {
 }
 
 /// The second copy lies one page behind the first; pages are not larger than 64 KiB.
-const HEADER_SEARCH_SECTORS: usize = 129;
+pub(crate) const HEADER_SEARCH_SECTORS: usize = 129;
 
 /// Where commits begin: behind the two pages of the header.
 pub(crate) fn data_start(page_bytes: u64) -> u64 {

@@ -15,7 +15,7 @@ use crate::limits::{RECEIVED_NOTE_BYTES, SECTOR_BYTES, SNAPSHOTS_KEPT};
 use crate::snapshot_body::{BODY, BodyHash, BodySize, BodyWriter};
 use crate::snapshot_file::{FileHead, is_of_layout_before, name, parse, part_name};
 
-const TEMPORARY: &str = "temp-";
+pub(crate) const TEMPORARY: &str = "temp-";
 
 /// Takes the next piece of a snapshot.
 pub type PieceSink<'a> = dyn FnMut(&[u8]) -> Result<(), StorageError> + 'a;

@@ -119,6 +119,11 @@ pub(crate) fn number(name: &str) -> Option<u32> {
     segment::hexadecimal(name.strip_prefix(PREFIX)?)
 }
 
+/// Whether a file of this name was still being made.
+pub(crate) fn is_unfinished(name: &str) -> bool {
+    name == NEW
+}
+
 /// Makes the segment `number` with zeros in it. `None` if there is no room for it.
 fn make<D: Disk>(
     disk: &D,

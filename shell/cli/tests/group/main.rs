@@ -8,6 +8,7 @@ mod draining;
 mod forged;
 mod lost_votes;
 mod settings;
+mod verify;
 mod view;
 
 use serde_json::Value;

@@ -10,6 +10,7 @@
 //! slots below 2^47, counters below 2^63, valid quorums).
 #![forbid(unsafe_code)]
 
+mod backup;
 mod batch;
 mod client;
 mod codec;
@@ -29,6 +30,10 @@ pub mod value;
 mod view;
 mod words;
 
+pub use backup::{
+    AdminReply, AdminRequest, BackupOffer, put_admin_reply, put_admin_request, take_admin_reply,
+    take_admin_request,
+};
 pub use batch::encoded as encoded_batch;
 pub use client::{
     Requests, answers, put_answer, put_answer_shared, put_call, put_request, requests,

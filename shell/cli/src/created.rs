@@ -9,7 +9,7 @@ use crate::print;
 use crate::seconds;
 use crate::table::table;
 use clap::Args;
-use quorate_client::Operation;
+use quorate_client::{Client, Operation};
 use quorate_types::{ObjectId, ReadLevel};
 use quorate_wire::value::{self, Value};
 
@@ -129,6 +129,19 @@ pub(crate) fn list(args: &ListArgs, as_json: bool) -> Result<(), CliError> {
     }
     let rows: Vec<Vec<String>> = rows.map(|row| row.to_vec()).collect();
     print::line(table(&["NAME", "CLASS"], &rows).trim_end())
+}
+
+/// The classes of all objects, as the directory names them.
+pub(crate) fn classes(client: &Client) -> Result<Vec<String>, CliError> {
+    let operation = Operation::Read {
+        object: ObjectId::DIRECTORY,
+        payload: payload("names", &[], &[])?,
+        level: ReadLevel::Confirmed,
+    };
+    let answer = client.perform(operation).map_err(CliError::call)?;
+    let names = parsed(&call::result_of_answer(answer, "names")?)?;
+    let rows = names.as_array().into_iter().flatten();
+    Ok(rows.map(|row| text_of(&row[1])).collect())
 }
 
 /// Runs `object describe`.

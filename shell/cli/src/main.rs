@@ -3,6 +3,8 @@
 //! Data goes to stdout, everything else to stderr; exit codes stand in `error.rs`. The commands
 //! translate words into what the crates below do and decide nothing themselves.
 
+mod backup;
+mod backup_read;
 mod bench;
 mod call;
 mod certs;
@@ -70,6 +72,7 @@ enum Command {
     Up(up::UpArgs),
     Node(node::NodeArgs),
     Snapshot(snapshot::SnapshotArgs),
+    Backup(backup::BackupArgs),
     Verify(verify::VerifyArgs),
     Object(object::ObjectArgs),
     Certs(certs::CertsArgs),
@@ -99,6 +102,7 @@ fn main() -> ExitCode {
         Command::Up(args) => up::run(args, as_json),
         Command::Node(args) => node::run(args, as_json),
         Command::Snapshot(args) => snapshot::run(args, as_json),
+        Command::Backup(args) => backup::run(args, as_json),
         Command::Verify(args) => verify::run(args, as_json),
         Command::Object(args) => object::run(args, as_json),
         Command::Certs(args) => certs::run(args, as_json),

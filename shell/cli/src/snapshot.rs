@@ -1,15 +1,18 @@
 //! `quorate snapshot`: every replica takes a snapshot at one agreed slot.
 
 use crate::error::{CliError, code};
-use crate::group::GroupArgs;
+use crate::group::{GroupAccess, GroupArgs};
 use crate::print;
 use crate::seconds;
 use crate::status;
 use clap::Args;
 use quorate_client::{Answer, Client, Endpoint, Operation, TlsClient, node_status};
-use quorate_types::GroupId;
+use quorate_types::{GroupId, Slot};
 use serde_json::Value;
 use std::time::{Duration, Instant};
+
+/// The group of the nodes that are asked.
+pub(crate) const GROUP: GroupId = GroupId(1);
 
 /// How often the nodes are asked how far they are.
 const LOOK_EVERY: Duration = Duration::from_millis(25);
@@ -40,23 +43,35 @@ pub(crate) fn run(args: &SnapshotArgs, as_json: bool) -> Result<(), CliError> {
     let timeout = seconds::duration(args.timeout);
     let end = Instant::now() + timeout;
     let client = access.connect(timeout)?;
+    let slot = take(&access, &client, end)?.0;
+    if as_json {
+        print::line(serde_json::json!({"slot": slot}))
+    } else {
+        print::line(slot)
+    }
+}
+
+/// Has a snapshot taken, and returns its slot once a majority holds it.
+pub(crate) fn take(access: &GroupAccess, client: &Client, end: Instant) -> Result<Slot, CliError> {
+    let begun = Instant::now();
     // Any that is taken from here on will do: one that was asked for again may be of a later slot than the one that comes.
-    let wanted = ask(&client)?;
+    let wanted = ask(client)?;
     let (mut asked, mut patience) = (Instant::now(), ASK_AGAIN);
     let mut nodes = Nodes::of(&access.endpoint, access.tls())?;
-    let slot = loop {
+    loop {
         let statuses = nodes.look(wanted, access.tls());
         match progress(&statuses, wanted) {
-            Progress::Durable(slot) => break slot,
+            Progress::Durable(slot) => return Ok(Slot(slot)),
             Progress::Failed(why) => return Err(CliError::failed(why)),
             // Replicas that were busy with an earlier snapshot leave one out.
             Progress::Nowhere if asked.elapsed() >= patience => {
-                ask(&client)?;
+                ask(client)?;
                 (asked, patience) = (Instant::now(), 2 * patience);
             }
             Progress::Nowhere | Progress::Somewhere => {}
         }
         if Instant::now() >= end {
+            let timeout = end.saturating_duration_since(begun);
             let text = format!(
                 "no majority held the snapshot of slot {wanted} within {timeout:?}; it may still be written"
             );
@@ -65,11 +80,6 @@ pub(crate) fn run(args: &SnapshotArgs, as_json: bool) -> Result<(), CliError> {
             ));
         }
         std::thread::sleep(LOOK_EVERY);
-    };
-    if as_json {
-        print::line(serde_json::json!({"slot": slot}))
-    } else {
-        print::line(slot)
     }
 }
 
@@ -110,7 +120,7 @@ impl Nodes {
             if *is_silent && !self.looks.is_multiple_of(SILENT_EVERY) {
                 continue;
             }
-            let report = node_status(address, GroupId(1), ANSWER_MAX, tls);
+            let report = node_status(address, GROUP, ANSWER_MAX, tls);
             *is_silent = report.is_err();
             let Some(status) = report.ok().and_then(|report| status::parse(&report).ok()) else {
                 continue;

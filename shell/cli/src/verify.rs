@@ -2,6 +2,8 @@
 //!
 //! It only shows what the node's and the storage's scrubs find, and says with its exit code whether all is sound.
 
+use crate::backup::{head_json, head_rows};
+use crate::backup_read::read_backup;
 use crate::error::{CliError, code};
 use crate::late_progress::LateProgress;
 use crate::print;
@@ -10,15 +12,15 @@ use clap::Args;
 use quorate_node::{
     NodeError, StartsAs, VerifiedNode, is_node_directory, nodes_of, verify_group, verify_node,
 };
-use quorate_storage::{Finding, FindingKind, ScrubbedFile, StorageError};
+use quorate_storage::{Flaw, FlawKind, ScrubbedFile, StorageError};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
-/// Read all that a stopped node, or a stopped group, has on its disk, and say whether it is sound. Nothing is changed.
+/// Read all that a stopped node, a stopped group or a backup has on its disk, and say whether it is sound. Nothing is changed.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct VerifyArgs {
-    /// A node's data directory, or the directory of a group that `quorate up --dir` made.
+    /// A node's data directory, the directory of a group that `quorate up --dir` made, or a backup.
     path: PathBuf,
 }
 
@@ -27,17 +29,14 @@ Exit codes:
   0  all is sound; the torn tail of a write that a crash interrupted is
   1  something is damaged, missing or differs, or cannot be read
   2  usage
-  3  there is no such directory, or no data directory in it
+  3  there is no such directory or file, or no data directory in it
   7  a node runs there: stop it, or verify a copy";
 
 pub(crate) fn run(args: &VerifyArgs, as_json: bool) -> Result<(), CliError> {
     let path = &args.path;
     let metadata = std::fs::metadata(path).map_err(|error| unreadable(path, &error))?;
     if !metadata.is_dir() {
-        return Err(CliError::usage(format!(
-            "{} is a file, and a data directory is needed",
-            path.display()
-        )));
+        return verify_backup(path, metadata.len(), as_json);
     }
     let nodes = verify(path)?;
     let report = Report { path, nodes };
@@ -46,6 +45,39 @@ pub(crate) fn run(args: &VerifyArgs, as_json: bool) -> Result<(), CliError> {
         false => print::line(report.text().trim_end())?,
     }
     report.verdict()
+}
+
+/// A backup is sound as a whole or not at all.
+fn verify_backup(path: &Path, bytes: u64, as_json: bool) -> Result<(), CliError> {
+    let mut progress = LateProgress::over(bytes);
+    let read = read_backup(path, &mut |bytes| progress.add(bytes))?;
+    drop(progress);
+    let sound = read.content.as_ref();
+    if as_json {
+        let mut line = match sound {
+            Some(backup) => head_json(&backup.whole.head, &backup.about),
+            None => json!({}),
+        };
+        line["path"] = json!(path);
+        line["sound"] = json!(sound.is_some());
+        line["files"] = json!([file_json(&read.file)]);
+        print::line(line)?;
+    } else {
+        let mut rows = vec![vec!["state".to_owned(), state(&read.file).to_owned()]];
+        rows.extend(
+            sound
+                .iter()
+                .flat_map(|backup| head_rows(&backup.whole.head, &backup.about)),
+        );
+        print::line(table(&["BACKUP", ""], &rows).trim_end())?;
+    }
+    match read.file.findings.first() {
+        None => Ok(()),
+        Some(finding) => {
+            let text = finding_text(Path::new(""), &read.file, finding);
+            Err(CliError::failed(text).advise("restore from another backup"))
+        }
+    }
 }
 
 fn verify(path: &Path) -> Result<Vec<VerifiedNode>, CliError> {
@@ -154,17 +186,17 @@ fn state(file: &ScrubbedFile) -> &'static str {
     }
 }
 
-fn kind_name(kind: FindingKind) -> &'static str {
+fn kind_name(kind: FlawKind) -> &'static str {
     match kind {
-        FindingKind::Leftover => "leftover",
-        FindingKind::Torn => "torn",
-        FindingKind::Noted => "noted",
-        FindingKind::Damaged => "damaged",
-        FindingKind::Missing => "missing",
+        FlawKind::Leftover => "leftover",
+        FlawKind::Torn => "torn",
+        FlawKind::Noted => "noted",
+        FlawKind::Damaged => "damaged",
+        FlawKind::Missing => "missing",
     }
 }
 
-fn finding_text(dir: &Path, file: &ScrubbedFile, finding: &Finding) -> String {
+fn finding_text(dir: &Path, file: &ScrubbedFile, finding: &Flaw) -> String {
     let place = dir.join(&file.name);
     format!(
         "{} at byte {}: {}; {}",
@@ -218,19 +250,7 @@ fn node_text(node: &VerifiedNode) -> String {
 }
 
 fn node_json(node: &VerifiedNode) -> Value {
-    let file = |file: &ScrubbedFile| {
-        let finding = |finding: &Finding| {
-            json!({
-                "kind": kind_name(finding.kind), "offset": finding.offset, "what": finding.what,
-                "means": finding.means,
-            })
-        };
-        let findings: Vec<Value> = file.findings.iter().map(finding).collect();
-        json!({
-            "file": file.name, "bytes": file.bytes, "state": state(file), "holds": file.holds, "findings": findings,
-        })
-    };
-    let files: Vec<Value> = node.files.iter().map(file).collect();
+    let files: Vec<Value> = node.files.iter().map(file_json).collect();
     let mut line = json!({"dir": node.dir, "sound": node.is_sound(), "files": files});
     if let Some(identity) = &node.identity {
         line["cluster"] = json!(format!("{:016x}", identity.cluster.0));
@@ -244,4 +264,17 @@ fn node_json(node: &VerifiedNode) -> Value {
         StartsAs::Refused { why, to_do } => json!({"as": "refused", "why": why, "to_do": to_do}),
     };
     line
+}
+
+fn file_json(file: &ScrubbedFile) -> Value {
+    let finding = |finding: &Flaw| {
+        json!({
+            "kind": kind_name(finding.kind), "offset": finding.offset, "what": finding.what,
+            "means": finding.means,
+        })
+    };
+    let findings: Vec<Value> = file.findings.iter().map(finding).collect();
+    json!({
+        "file": file.name, "bytes": file.bytes, "state": state(file), "holds": file.holds, "findings": findings,
+    })
 }

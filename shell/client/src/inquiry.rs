@@ -35,24 +35,27 @@ pub fn node_status(
     timeout: Duration,
     tls: Option<&TlsClient>,
 ) -> Result<NodeReport, ConnectError> {
-    ask(address, group, timeout, tls).map_err(|error| {
-        let address = address.to_string();
-        if let Some(problem) = TlsProblem::of(&error) {
-            return ConnectError::Tls {
-                address,
-                problem: problem.clone(),
-            };
-        }
-        let reason = error.to_string();
-        match error.kind() {
-            ErrorKind::PermissionDenied => ConnectError::Rejected { address, reason },
-            ErrorKind::WouldBlock | ErrorKind::TimedOut => ConnectError::Unanswered {
-                address,
-                reason: format!("nothing came within {timeout:?}"),
-            },
-            _ => ConnectError::Unanswered { address, reason },
-        }
-    })
+    ask(address, group, timeout, tls).map_err(|error| unanswered(address, timeout, &error))
+}
+
+/// The error of a question to which no answer came.
+pub(crate) fn unanswered(address: &str, timeout: Duration, error: &io::Error) -> ConnectError {
+    let address = address.to_string();
+    if let Some(problem) = TlsProblem::of(error) {
+        return ConnectError::Tls {
+            address,
+            problem: problem.clone(),
+        };
+    }
+    let reason = error.to_string();
+    match error.kind() {
+        ErrorKind::PermissionDenied => ConnectError::Rejected { address, reason },
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => ConnectError::Unanswered {
+            address,
+            reason: format!("nothing came within {timeout:?}"),
+        },
+        _ => ConnectError::Unanswered { address, reason },
+    }
 }
 
 fn ask(
@@ -62,6 +65,30 @@ fn ask(
     tls: Option<&TlsClient>,
 ) -> io::Result<NodeReport> {
     let end = Instant::now() + timeout;
+    let mut reader = FrameReader::new(CLIENT_BODY_BYTES_MAX);
+    let also = |out: &mut BytesMut| put_frame(out, Kind::StatusRequest, group, |_| {});
+    let (mut stream, welcome) = greet(address, group, (timeout, end), tls, &mut reader, also)?;
+    loop {
+        let frame = next_frame(&mut stream, &mut reader, end)?;
+        // Notices for clients may come between.
+        if frame.kind == Kind::StatusReply {
+            return Ok(NodeReport {
+                welcome,
+                status: frame.body,
+            });
+        }
+    }
+}
+
+/// Connects, says hello and what `also` adds, and waits for the welcome.
+pub(crate) fn greet(
+    address: &str,
+    group: GroupId,
+    (timeout, end): (Duration, Instant),
+    tls: Option<&TlsClient>,
+    reader: &mut FrameReader,
+    also: impl FnOnce(&mut BytesMut),
+) -> io::Result<(ClientStream<TcpStream>, Welcome)> {
     let resolved = resolve_by(address, end)?;
     let left = end.saturating_duration_since(Instant::now());
     let left = left.max(Duration::from_millis(1));
@@ -77,28 +104,30 @@ fn ask(
     };
     let mut out = BytesMut::new();
     put_frame(&mut out, Kind::Hello, group, |body| hello.put(body));
-    put_frame(&mut out, Kind::StatusRequest, group, |_| {});
+    also(&mut out);
     while !out.is_empty() {
         let taken = stream.write(&out)?;
         out.advance(taken);
     }
-    let mut reader = FrameReader::new(CLIENT_BODY_BYTES_MAX);
-    let mut welcome = None;
     loop {
-        let frame = next_frame(&mut stream, &mut reader, end)?;
-        match (frame.kind, &welcome) {
-            (Kind::Welcome, _) => {
-                let said = Welcome::take(&frame.body).map_err(invalid)?;
-                stream.check_node(said.node)?;
-                welcome = Some(said);
-            }
-            (Kind::StatusReply, Some(welcome)) => {
-                return Ok(NodeReport {
-                    welcome: welcome.clone(),
-                    status: frame.body,
-                });
-            }
-            (Kind::Reject, _) => {
+        let frame = next_frame(&mut stream, reader, end)?;
+        if frame.kind == Kind::Welcome {
+            let welcome = Welcome::take(&frame.body).map_err(invalid)?;
+            stream.check_node(welcome.node)?;
+            return Ok((stream, welcome));
+        }
+    }
+}
+
+/// The next frame but a refusal, which is an error.
+pub(crate) fn next_frame(
+    stream: &mut ClientStream<TcpStream>,
+    reader: &mut FrameReader,
+    end: Instant,
+) -> io::Result<Frame> {
+    loop {
+        if let Some(frame) = reader.next_frame().map_err(invalid)? {
+            if frame.kind == Kind::Reject {
                 let reject = Reject::take(&frame.body).map_err(invalid)?;
                 let kind = match is_passing(reject.reason) {
                     true => ErrorKind::ConnectionRefused,
@@ -106,19 +135,6 @@ fn ask(
                 };
                 return Err(io::Error::new(kind, reject.text));
             }
-            // Notices for clients may come between.
-            (_, _) => {}
-        }
-    }
-}
-
-fn next_frame(
-    stream: &mut ClientStream<TcpStream>,
-    reader: &mut FrameReader,
-    end: Instant,
-) -> io::Result<Frame> {
-    loop {
-        if let Some(frame) = reader.next_frame().map_err(invalid)? {
             return Ok(frame);
         }
         let left = end.saturating_duration_since(Instant::now());
@@ -132,6 +148,6 @@ fn next_frame(
     }
 }
 
-fn invalid(error: impl std::error::Error + Send + Sync + 'static) -> io::Error {
+pub(crate) fn invalid(error: impl std::error::Error + Send + Sync + 'static) -> io::Error {
     io::Error::new(ErrorKind::InvalidData, error)
 }

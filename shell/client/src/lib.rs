@@ -4,6 +4,7 @@
 //! with an event loop such as the benchmark. Both perform the outputs of the pure `ClientSession` of
 //! `core/session`. Neither knows nodes, storage or a protocol.
 
+mod admin;
 mod cause;
 mod cell;
 mod client;
@@ -23,6 +24,7 @@ mod stream;
 mod tls;
 mod tls_problem;
 
+pub use admin::AdminConnection;
 pub use cause::CallCause;
 pub use cell::{CallCell, CallEnd};
 pub use client::{AnswerReader, Client, ClientOpening, FoundObject, PendingCall};

@@ -10,6 +10,7 @@ use crate::limits::{
     DEBT_MAX, DEBT_PAUSE, DEBT_REPAID, PAUSES_AT_ONCE, SPARE_LISTS, TURN_WORK, VISIT_WORK,
     WORK_BYTES,
 };
+use bytes::Bytes;
 use quorate_types::{ConnectionId, Duration, FromClient, Refusal, Time, ToClient};
 use quorate_wire::{Requests, WireError};
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -61,6 +62,7 @@ enum LineState {
 pub(crate) enum Unserved {
     Requests(Requests),
     Status,
+    Admin(Bytes),
     Gone,
 }
 
@@ -77,6 +79,8 @@ pub(crate) struct Visit {
 pub(crate) enum Asked {
     Request(Result<FromClient, WireError>),
     Status,
+    /// The body of a frame.
+    Admin(Bytes),
     /// The connection is over; nothing follows.
     Gone,
 }
@@ -232,6 +236,7 @@ impl Line {
     fn bytes(&self) -> usize {
         let bytes = |waiting: &Unserved| match waiting {
             Unserved::Requests(requests) => requests.bytes_left().max(1),
+            Unserved::Admin(body) => body.len().max(1),
             Unserved::Status | Unserved::Gone => 1,
         };
         self.waiting.iter().map(bytes).sum()
@@ -265,6 +270,7 @@ impl Visit {
             let asked = match self.line.waiting.front_mut()? {
                 Unserved::Requests(requests) => requests.next().map(Asked::Request),
                 Unserved::Status => Some(Asked::Status),
+                Unserved::Admin(body) => Some(Asked::Admin(std::mem::take(body))),
                 Unserved::Gone => Some(Asked::Gone),
             };
             match asked {

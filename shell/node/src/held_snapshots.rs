@@ -14,8 +14,8 @@ use std::time::Instant;
 #[derive(Debug, Default)]
 pub(crate) struct HeldSnapshots(Vec<HeldSnapshot>);
 
-#[derive(Debug)]
-struct HeldSnapshot {
+#[derive(Clone, Debug)]
+pub(crate) struct HeldSnapshot {
     slot: Slot,
     pieces: Vec<Bytes>,
     /// Where each of `pieces` ends; as many as they are.
@@ -69,6 +69,11 @@ impl HeldSnapshots {
         self.0.insert(place, held);
     }
 
+    /// The snapshot at `slot`, for a reader that keeps its pieces: they are shared with this one.
+    pub(crate) fn copy(&self, slot: Slot) -> Option<HeldSnapshot> {
+        self.0.iter().find(|held| held.slot == slot).cloned()
+    }
+
     pub(crate) fn let_go(&mut self, slot: Slot) {
         self.0.retain(|held| held.slot != slot);
     }
@@ -95,11 +100,16 @@ impl HeldSnapshots {
 }
 
 impl HeldSnapshot {
-    fn bytes(&self) -> u64 {
+    /// Bytes of the first piece, which is all before the list of parts.
+    pub(crate) fn front_bytes(&self) -> u64 {
+        self.ends.first().copied().unwrap_or(0)
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
         self.ends.last().copied().unwrap_or(0)
     }
 
-    fn piece(&self, offset: u64, length: usize) -> Bytes {
+    pub(crate) fn piece(&self, offset: u64, length: usize) -> Bytes {
         let length = length.min(self.bytes().saturating_sub(offset) as usize);
         let mut piece = BytesMut::with_capacity(length);
         let first = self.ends.partition_point(|end| *end <= offset);

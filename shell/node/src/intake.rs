@@ -89,13 +89,13 @@ impl Node {
                 self.clients.push(from, place, requests);
             }
             Kind::StatusRequest => self.clients.push(from, place, Unserved::Status),
+            Kind::AdminRequest => self.clients.push(from, place, Unserved::Admin(frame.body)),
             Kind::Hello
             | Kind::Welcome
             | Kind::Reject
             | Kind::Peer
             | Kind::ToClient
             | Kind::StatusReply
-            | Kind::AdminRequest
             | Kind::AdminReply
             | Kind::Reach
             | Kind::Sighting
@@ -152,6 +152,12 @@ impl Node {
                         .answer_frame(from, Kind::StatusReply, |body| {
                             body.extend_from_slice(&status)
                         });
+                }
+                Asked::Admin(body) => {
+                    visit.lend(Node::ADMIN_DEBT);
+                    if !self.admin_asked(from, &body, now) {
+                        visit.drop_rest();
+                    }
                 }
                 Asked::Gone => {
                     self.feed(now, Input::Disconnected { connection: from });
@@ -302,6 +308,7 @@ impl Node {
                     tracing::warn!(%slot, reason, "no snapshot: it cannot be written");
                     self.feed(now, Input::SnapshotFailed { slot });
                 }
+                SnapshotDone::Backup { to, reply } => self.answer_admin(to, &reply),
                 SnapshotDone::Piece { to, message } => self.send_piece(to, message, now),
                 SnapshotDone::Fetched { slot, images } => self.host.restore(slot, images),
                 SnapshotDone::NotFetched { slot, reason } => {

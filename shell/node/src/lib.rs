@@ -7,6 +7,8 @@
 mod admin;
 mod admin_listener;
 mod arguments;
+mod backup_sources;
+mod backups;
 mod client_turns;
 mod clock;
 mod code_file;
@@ -39,6 +41,7 @@ mod verify;
 mod worker;
 
 pub use arguments::{constructor_arguments, value_of_json};
+pub use backups::{AboutGroup, AboutObject, BackupAbout};
 pub use code_file::{OtherCode, refuse_other_code};
 pub use config::{
     Hex, LimitsConfig, MemberConfig, NodeConfig, ObjectConfig, PersistConfig, ReadChecksConfig,
@@ -48,7 +51,7 @@ pub use drift::DriftStatus;
 pub use error::NodeError;
 pub use observing::group_ends;
 pub use poison_call::{PoisonCallStatus, UNSAFE_SKIP_LOSES};
-pub use quarantine_file::digest_of_text;
+pub use quarantine_file::{digest_of_text, hex as digest_text};
 pub use start::run;
 pub use status::{Counts, MemberStatus, NodeStatus, PeerLink, ViewStatus};
 pub use stuck_call::StuckCallStatus;

@@ -65,6 +65,15 @@ pub(crate) const HELD_FOR_READERS: Duration = Duration::from_secs(20);
 /// Snapshots that are open for peers: one for each peer that fetches from here at the same time.
 pub(crate) const OUTGOING_MAX: usize = 2;
 
+/// Snapshots that are open for backups: each may keep the space of a removed file.
+pub(crate) const BACKUPS_OPEN_MAX: usize = 2;
+
+/// Questions for backups that wait for the snapshot thread; more are answered as busy, so that snapshots find their place.
+pub(crate) const BACKUP_JOBS_MAX: usize = 8;
+
+/// Bytes of a backup that are given at once: few answers for a large one, and nothing in a client's queue.
+pub(crate) const BACKUP_PIECE_MAX: u32 = 1 << 20;
+
 /// Bytes of the largest snapshot that is fetched: it passes through memory once.
 pub(crate) const SNAPSHOT_BYTES_MAX: u64 = 4 << 30;
 

@@ -138,7 +138,8 @@ fn digest_of([replicated, state]: &[String; 2]) -> Option<Digest> {
 }
 
 /// A digest as logs and status documents show it.
-pub(crate) fn hex(digest: &Digest) -> String {
+#[must_use]
+pub fn hex(digest: &Digest) -> String {
     let [replicated, state] = halves(digest);
     format!("{replicated}:{state}")
 }

@@ -4,16 +4,20 @@
 //! writes, reads and checks snapshots; calls never wait for it. A fetched snapshot is checked and made
 //! durable before the objects get it.
 
+use crate::NodeConfig;
+use crate::backups;
 use crate::config::PersistConfig;
 use crate::held_snapshots::HeldSnapshots;
-use crate::limits::SNAPSHOT_JOBS;
+use crate::limits::{BACKUP_JOBS_MAX, SNAPSHOT_JOBS};
 use crate::snapshot_thread::{ThreadJob, Worker};
+use crate::status::OwnIdentity;
 use bytes::Bytes;
 use mio::Waker;
 use quorate_host::ObjectImage;
 use quorate_replica::{ReplicaMessage, SnapshotCore};
 use quorate_storage::{DirectoryDisk, SnapshotStore};
-use quorate_types::{Digest, GroupId, NodeId, PartsList, PeerPast, Slot};
+use quorate_types::{ConnectionId, Digest, NodeId, PartsList, PeerPast, Slot};
+use quorate_wire::AdminReply;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
@@ -31,6 +35,8 @@ pub(crate) enum SnapshotDone {
     NotTaken { slot: Slot, reason: String },
     /// A piece for a peer, or the word that there is none.
     Piece { to: NodeId, message: ReplicaMessage },
+    /// What is told to who takes a backup.
+    Backup { to: ConnectionId, reply: AdminReply },
     /// A fetched snapshot is whole and durable: the objects may take it.
     Fetched {
         slot: Slot,
@@ -64,6 +70,10 @@ pub(crate) struct SnapshotQueue {
     /// The newest agreed snapshot that the thread knows of; it is told where that frees memory.
     agreed: Option<Slot>,
     waiting: usize,
+    /// Questions for backups among them; at most `BACKUP_JOBS_MAX`.
+    backups: usize,
+    /// What a backup says of the group.
+    about: Bytes,
     /// The newest snapshot that failed since one was taken, and why.
     failed: Option<(Slot, String)>,
 }
@@ -71,17 +81,17 @@ pub(crate) struct SnapshotQueue {
 impl SnapshotQueue {
     /// Starts the thread.
     pub(crate) fn start(
-        persist: PersistConfig,
+        config: &NodeConfig,
         disks: (SnapshotStore<DirectoryDisk>, DirectoryDisk),
-        group: GroupId,
+        identity: &OwnIdentity,
         names: Vec<String>,
         waker: Arc<Waker>,
     ) -> io::Result<SnapshotQueue> {
         let (jobs, taken) = sync_channel(SNAPSHOT_JOBS);
         let (own, reports) = channel();
-        let is_memory = persist == PersistConfig::Memory;
+        let is_memory = config.persist == PersistConfig::Memory;
         let held = is_memory.then(HeldSnapshots::default);
-        let worker = Worker::new(disks, held, group, names, own.clone(), waker);
+        let worker = Worker::new(disks, held, identity.group, names, own.clone(), waker);
         std::thread::Builder::new()
             .name("snapshots".to_owned())
             .spawn(move || worker.run(&taken))?;
@@ -94,6 +104,8 @@ impl SnapshotQueue {
             installing: None,
             agreed: is_memory.then_some(Slot::ZERO),
             waiting: 0,
+            backups: 0,
+            about: backups::about(config, identity),
             failed: None,
         })
     }
@@ -169,6 +181,38 @@ impl SnapshotQueue {
         self.submit(job);
     }
 
+    /// Opens an agreed snapshot for a backup, and tells `to` about the group; false if too much is asked already.
+    pub(crate) fn offer(&mut self, to: ConnectionId, (slot, agreed): (Slot, Digest)) -> bool {
+        let about = self.about.clone();
+        self.submit_backup(ThreadJob::Offer {
+            to,
+            slot,
+            agreed,
+            about,
+        })
+    }
+
+    /// Reads a piece for a backup; false if too much is asked already.
+    pub(crate) fn backup_piece(
+        &mut self,
+        to: ConnectionId,
+        slot: Slot,
+        (offset, length): (u64, u32),
+    ) -> bool {
+        self.submit_backup(ThreadJob::BackupPiece {
+            to,
+            slot,
+            offset,
+            length,
+        })
+    }
+
+    fn submit_backup(&mut self, job: ThreadJob) -> bool {
+        let is_taken = self.backups < BACKUP_JOBS_MAX && self.submit(job);
+        self.backups += usize::from(is_taken);
+        is_taken
+    }
+
     /// Keeps a piece of a snapshot that is being fetched.
     pub(crate) fn store(&mut self, slot: Slot, offset: u64, total: u64, data: Bytes) {
         let job = ThreadJob::Store {
@@ -210,6 +254,7 @@ impl SnapshotQueue {
         match &finished {
             SnapshotDone::Taken { .. } => self.failed = None,
             SnapshotDone::NotTaken { slot, reason } => self.failed = Some((*slot, reason.clone())),
+            SnapshotDone::Backup { .. } => self.backups = self.backups.saturating_sub(1),
             SnapshotDone::Piece { .. }
             | SnapshotDone::Fetched { .. }
             | SnapshotDone::NotFetched { .. } => {}

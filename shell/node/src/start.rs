@@ -104,7 +104,7 @@ fn assemble(
     // A start that was refused so far leaves a memory-mode node as able to vote as before.
     directory.mark_lived()?;
     let disks = (store, directory.disk().clone());
-    let snapshots = SnapshotQueue::start(config.persist, disks, identity.group, names, waker)
+    let snapshots = SnapshotQueue::start(config, disks, &identity, names, waker)
         .map_err(system("cannot start the snapshot thread"))?;
     introduce(&mut transport, &identity, &past, journal.as_ref());
     let ordering = ordering(&identity, past, entropy.next(), now)?;

@@ -17,6 +17,7 @@ use crate::snapshot_file::FileHead;
 pub struct KeptSnapshot<F> {
     file: F,
     bytes: u64,
+    front: u64,
 }
 
 impl<F: DiskFile> KeptSnapshot<F> {
@@ -48,12 +49,18 @@ impl<F: DiskFile> KeptSnapshot<F> {
             at += part.len() as u64;
         }
         let is_whole = hash.is_of(head.size, &head.hash, &head.digest);
-        Ok(is_whole.then_some(KeptSnapshot { file, bytes }))
+        let front = head.size.front;
+        Ok(is_whole.then_some(KeptSnapshot { file, bytes, front }))
     }
 
     /// Bytes of the whole.
     pub fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// Bytes before the list of parts; all of it where there is no such list.
+    pub fn front_bytes(&self) -> u64 {
+        self.front
     }
 
     /// The part from `offset` on, of `length` bytes or as many as there are.

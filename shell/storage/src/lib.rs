@@ -26,6 +26,7 @@
 
 mod aligned;
 mod aside;
+mod backup_file;
 mod copies;
 mod directory;
 mod directory_disk;
@@ -59,6 +60,9 @@ mod snapshot_file;
 mod spare;
 mod writer;
 
+pub use backup_file::{
+    BackupError, BackupHead, BackupScrub, BackupWriter, WholeBackup, scrub_backup,
+};
 pub use directory::DataDirectory;
 pub use directory_disk::{DirectoryDisk, DirectoryFile};
 pub use disk::{Disk, DiskFile};
@@ -74,7 +78,7 @@ pub use read_only::{ReadOnlyDirectory, ReadOnlyFile, StoppedDirectory};
 pub use recovered::{Append, Lost, Position, RecoveredRecord, Room};
 pub use remover::{RemovalStep, Removals};
 pub use requests::{LogInbox, LogRequest};
-pub use scrub::{Finding, FindingKind, ScrubbedFile, scrub_identity, scrub_peers};
+pub use scrub::{Flaw, FlawKind, ScrubbedFile, scrub_identity, scrub_peers};
 pub use scrub_log::{LogScrub, scrub_log};
 pub use scrub_snapshot::{SnapshotScrub, WholeBody, scrub_snapshots};
 pub use sim_disk::{DiskOperation, Fault, SimDisk, SimFile};

@@ -45,6 +45,13 @@ pub(crate) const PREPARATIONS_MAX: usize = 1;
 /// removes files. 128 MiB.
 pub(crate) const RECYCLED_MAX: usize = 8;
 
+/// Bytes that a backup says about its group: names, classes and arguments of its first objects.
+pub(crate) const BACKUP_ABOUT_MAX: usize = 16 << 20;
+
+/// Bytes of a backup before its list of parts, which are in memory: sessions with the replies that are kept for clients, whose bytes
+/// are bounded far below.
+pub(crate) const BACKUP_FRONT_MAX: u64 = 1 << 30;
+
 /// Lost records of one file that a scrub names: enough to see what was hit. The rest is counted.
 pub(crate) const FINDINGS_MAX: usize = 16;
 

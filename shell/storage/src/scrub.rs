@@ -20,14 +20,14 @@ pub struct ScrubbedFile {
     /// What it holds, in a few words.
     pub holds: String,
     /// What is wrong with it, by place.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<Flaw>,
 }
 
 /// Something in a file that is not as it was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
+pub struct Flaw {
     /// What to think of it.
-    pub kind: FindingKind,
+    pub kind: FlawKind,
     /// The byte of the file at which it begins.
     pub offset: u64,
     /// What was found.
@@ -38,7 +38,7 @@ pub struct Finding {
 
 /// What to think of a finding. The later ones outweigh the earlier ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum FindingKind {
+pub enum FlawKind {
     /// An interrupted removal or an unfinished file, which the next start removes: normal after a crash.
     Leftover,
     /// An interrupted write at the end of the log, which nobody was told of: normal after a crash.
@@ -51,12 +51,12 @@ pub enum FindingKind {
     Missing,
 }
 
-impl FindingKind {
+impl FlawKind {
     /// Whether it is what a crash leaves.
     pub fn is_normal(self) -> bool {
         match self {
-            FindingKind::Leftover | FindingKind::Torn => true,
-            FindingKind::Noted | FindingKind::Damaged | FindingKind::Missing => false,
+            FlawKind::Leftover | FlawKind::Torn => true,
+            FlawKind::Noted | FlawKind::Damaged | FlawKind::Missing => false,
         }
     }
 }
@@ -75,12 +75,12 @@ impl ScrubbedFile {
     /// Adds a finding.
     pub fn find(
         &mut self,
-        kind: FindingKind,
+        kind: FlawKind,
         offset: u64,
         what: impl Into<String>,
         means: impl Into<String>,
     ) {
-        self.findings.push(Finding {
+        self.findings.push(Flaw {
             kind,
             offset,
             what: what.into(),
@@ -91,7 +91,7 @@ impl ScrubbedFile {
     /// The same with a finding.
     pub(crate) fn found(
         mut self,
-        kind: FindingKind,
+        kind: FlawKind,
         offset: u64,
         what: impl Into<String>,
         means: impl Into<String>,
@@ -101,13 +101,13 @@ impl ScrubbedFile {
     }
 
     /// The worst finding's kind; `None` for a sound file.
-    pub fn worst(&self) -> Option<FindingKind> {
+    pub fn worst(&self) -> Option<FlawKind> {
         self.findings.iter().map(|finding| finding.kind).max()
     }
 
     /// Whether nothing is wrong but what a crash leaves.
     pub fn is_sound(&self) -> bool {
-        self.worst().is_none_or(FindingKind::is_normal)
+        self.worst().is_none_or(FlawKind::is_normal)
     }
 }
 
@@ -140,7 +140,7 @@ pub fn scrub_peers(disk: &ReadOnlyDirectory) -> Vec<ScrubbedFile> {
     let means = "the node goes on with the other copy, or without what it knew of its peers";
     let mut files = scrub_copies(disk, &peer_memory::COPIES, describe, means);
     // A node that has met no peer has none.
-    files.retain(|file| file.worst() != Some(FindingKind::Missing));
+    files.retain(|file| file.worst() != Some(FlawKind::Missing));
     files
 }
 
@@ -161,19 +161,18 @@ fn scrub_copies(
                 match (copies.version)(&content).and_then(|_| describe(&content)) {
                     Some(holds) => ScrubbedFile::new(name, bytes, holds),
                     None => ScrubbedFile::new(name, bytes, "").found(
-                        FindingKind::Damaged,
+                        FlawKind::Damaged,
                         0,
                         "its checksum is wrong",
                         means,
                     ),
                 }
             }
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => ScrubbedFile::new(
-                name, 0, "",
-            )
-            .found(FindingKind::Missing, 0, "it is not here", means),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                ScrubbedFile::new(name, 0, "").found(FlawKind::Missing, 0, "it is not here", means)
+            }
             Err(error) => ScrubbedFile::new(name, 0, "").found(
-                FindingKind::Damaged,
+                FlawKind::Damaged,
                 0,
                 format!("it cannot be read: {error}"),
                 means,
@@ -189,7 +188,7 @@ fn scrub_copies(
 /// A file that was being written when the node ended.
 pub(crate) fn leftover(name: &str) -> ScrubbedFile {
     ScrubbedFile::new(name, 0, "").found(
-        FindingKind::Leftover,
+        FlawKind::Leftover,
         0,
         "it was being written when the node ended",
         "it counts for nothing and is written over",

@@ -16,7 +16,7 @@ use crate::record::{Item, RecordKind};
 use crate::recovered::{Lost, RecoveredRecord};
 use crate::recovery::Sealed;
 use crate::replay::{Replay, SegmentSeen, replay_seen};
-use crate::scrub::{Finding, FindingKind, ScrubbedFile, leftover};
+use crate::scrub::{Flaw, FlawKind, ScrubbedFile, leftover};
 use crate::sector::{Owner, SectorFound};
 use crate::segment::{self, HEADER_SEARCH_SECTORS, Header};
 use crate::spare;
@@ -172,7 +172,7 @@ fn misplaced(
     let name = segment::name(number);
     let bytes = disk.open(&name).and_then(|file| file.bytes());
     let file = ScrubbedFile::new(below_log(&name), bytes.unwrap_or(0), "a segment");
-    Some(file.found(FindingKind::Damaged, 0, what, means))
+    Some(file.found(FlawKind::Damaged, 0, what, means))
 }
 
 fn below_log(name: &str) -> String {
@@ -203,7 +203,7 @@ fn segment_file(seen: &SegmentSeen<'_>) -> ScrubbedFile {
     let mut file = ScrubbedFile::new(below_log(&segment::name(seen.number)), seen.bytes, holds);
     match seen.header {
         None => file.find(
-            FindingKind::Damaged,
+            FlawKind::Damaged,
             0,
             "both copies of its header are damaged",
             "where the log ends in it is not known",
@@ -212,7 +212,7 @@ fn segment_file(seen: &SegmentSeen<'_>) -> ScrubbedFile {
             for offset in [0, header.page_bytes] {
                 if Header::at(seen.content, offset) != Some(header) {
                     let what = "one of the two copies of its header is damaged";
-                    file.find(FindingKind::Damaged, offset, what, "the other copy counts");
+                    file.find(FlawKind::Damaged, offset, what, "the other copy counts");
                 }
             }
         }
@@ -224,12 +224,12 @@ fn segment_file(seen: &SegmentSeen<'_>) -> ScrubbedFile {
             whole - seen.bytes
         );
         let means = "nothing tells whether commits were among them";
-        file.find(FindingKind::Damaged, seen.bytes, what, means);
+        file.find(FlawKind::Damaged, seen.bytes, what, means);
     }
     if seen.sealed == Sealed::Open && !scan.clean {
         let means = "normal after a crash: nobody was told of it, and the next start leaves it out";
         let what = "a write was interrupted here";
-        file.find(FindingKind::Torn, scan.end, what, means);
+        file.find(FlawKind::Torn, scan.end, what, means);
     }
     file
 }
@@ -241,14 +241,14 @@ fn tell_losses(
     flaws: &BTreeMap<u32, Vec<u64>>,
     files: &mut BTreeMap<u32, ScrubbedFile>,
 ) {
-    let mut losses: BTreeMap<u32, Vec<Finding>> = BTreeMap::new();
+    let mut losses: BTreeMap<u32, Vec<Flaw>> = BTreeMap::new();
     for recovered in &found.recovered {
         let RecoveredRecord::Faulty { position, lost } = recovered else {
             continue;
         };
         let (what, means) = loss(*lost);
-        losses.entry(position.segment).or_default().push(Finding {
-            kind: FindingKind::Damaged,
+        losses.entry(position.segment).or_default().push(Flaw {
+            kind: FlawKind::Damaged,
             offset: position.offset,
             what,
             means: means.to_owned(),
@@ -260,7 +260,7 @@ fn tell_losses(
             let what = "its removal was interrupted";
             let means =
                 "normal after a crash: nothing of it is needed, and the next start removes it";
-            file.find(FindingKind::Leftover, 0, what, means);
+            file.find(FlawKind::Leftover, 0, what, means);
         }
     }
     let leftovers: BTreeSet<u32> = found.leftovers.iter().copied().collect();
@@ -273,7 +273,7 @@ fn tell_losses(
             let count = offsets.len();
             let what = format!("{count} sectors are not as they were written");
             let means = "nothing that still counts is lost: other sectors or later records have it";
-            file.find(FindingKind::Damaged, *first, what, means);
+            file.find(FlawKind::Damaged, *first, what, means);
         }
     }
     for (number, mut lost) in losses {
@@ -282,7 +282,7 @@ fn tell_losses(
         }
         let file = files.entry(number).or_insert_with(|| {
             ScrubbedFile::new(below_log(&segment::name(number)), 0, "").found(
-                FindingKind::Missing,
+                FlawKind::Missing,
                 0,
                 "it is not here",
                 "its records are lost, unless later ones replace them",
@@ -342,7 +342,7 @@ fn unread(
     };
     let file = ScrubbedFile::new(below_log(&segment::name(*number)), 0, "a segment");
     let means = "the node does not start, and older segments were not looked at";
-    let file = file.found(FindingKind::Damaged, 0, error.to_string(), means);
+    let file = file.found(FlawKind::Damaged, 0, error.to_string(), means);
     files.insert(*number, file);
 }
 
@@ -368,8 +368,7 @@ fn lost(
                 "it is not here, and the identity knows that segment {} was begun",
                 pledge.segment
             );
-            let file =
-                ScrubbedFile::new(name, 0, "").found(FindingKind::Missing, 0, what, OBSERVES);
+            let file = ScrubbedFile::new(name, 0, "").found(FlawKind::Missing, 0, what, OBSERVES);
             files.insert(pledge.segment, file);
             Some(loss)
         }
@@ -379,7 +378,7 @@ fn lost(
                     "the identity knows of no segment after {}: it is an older copy",
                     pledge.segment
                 );
-                file.find(FindingKind::Noted, 0, what, OBSERVES);
+                file.find(FlawKind::Noted, 0, what, OBSERVES);
             }
             Some(loss)
         }
@@ -389,7 +388,7 @@ fn lost(
                 pledge.commit
             );
             if let Some(file) = files.values_mut().next_back() {
-                file.find(FindingKind::Missing, file.bytes, what, OBSERVES);
+                file.find(FlawKind::Missing, file.bytes, what, OBSERVES);
             }
             Some(MemoryLoss::LogShort)
         }
@@ -424,7 +423,7 @@ fn others(
                 spare_file((name, number), &content, owner, limits)
             }
             Err(error) => ScrubbedFile::new(below_log(name), 0, "").found(
-                FindingKind::Damaged,
+                FlawKind::Damaged,
                 0,
                 format!("it cannot be read: {error}"),
                 "the node does not start with this file",
@@ -450,7 +449,7 @@ fn spare_file(
     let means = "it holds nothing that counts: the next start makes another one";
     if content.len() as u64 != limits.segment_bytes {
         let what = format!("it has not the {} bytes of a segment", limits.segment_bytes);
-        file.find(FindingKind::Leftover, content.len() as u64, what, means);
+        file.find(FlawKind::Leftover, content.len() as u64, what, means);
     }
     let start = segment::data_start(limits.page_bytes) as usize;
     let sectors = content.chunks_exact(SECTOR_BYTES).enumerate();
@@ -462,7 +461,7 @@ fn spare_file(
     if let Some((at, _)) = wrong.next() {
         let count = 1 + wrong.count();
         let what = format!("{count} sectors are not as they were written");
-        file.find(FindingKind::Damaged, at, what, means);
+        file.find(FlawKind::Damaged, at, what, means);
     }
     file
 }

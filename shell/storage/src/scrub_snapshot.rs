@@ -5,11 +5,12 @@
 use bytes::Bytes;
 use quorate_types::{ClusterId, GroupId, PartsCheck, Slot};
 
+use crate::backup_file::BackupHead;
 use crate::disk::{Disk, DiskFile};
 use crate::error::StorageError;
 use crate::limits::{SECTOR_BYTES, SNAPSHOT_CHUNK_BYTES};
 use crate::read_only::{ReadOnlyDirectory, ReadOnlyFile};
-use crate::scrub::{FindingKind, ScrubbedFile, leftover};
+use crate::scrub::{FlawKind, ScrubbedFile, leftover};
 use crate::snapshot::TEMPORARY;
 use crate::snapshot_body::{BODY, BodySize};
 use crate::snapshot_file::{FileHead, is_of_layout_before, parse};
@@ -37,15 +38,40 @@ pub struct WholeBody {
     /// Bytes of the whole.
     pub bytes: u64,
     file: ReadOnlyFile,
+    /// Where the snapshot begins in the file.
+    begins: u64,
 }
 
 impl WholeBody {
+    /// The snapshot of a backup, which begins at byte `begins` of the file.
+    pub(crate) fn new(
+        file: ReadOnlyFile,
+        begins: u64,
+        front: Bytes,
+        head: &BackupHead,
+    ) -> WholeBody {
+        WholeBody {
+            group: head.group,
+            slot: head.slot,
+            digest: head.digest.state,
+            front,
+            bytes: head.size.whole,
+            file,
+            begins,
+        }
+    }
+
+    /// Where the snapshot begins in its file.
+    pub fn begins(&self) -> u64 {
+        self.begins
+    }
+
     /// Fills `data` from byte `offset` of the snapshot.
     ///
     /// # Errors
     /// What the system says, also where the snapshot has fewer bytes.
     pub fn read(&self, offset: u64, data: &mut [u8]) -> std::io::Result<()> {
-        self.file.read_at(BODY + offset, data)
+        self.file.read_at(self.begins + offset, data)
     }
 }
 
@@ -113,9 +139,10 @@ fn scrub_file(
             front,
             bytes: head.size.whole,
             file: opened,
+            begins: BODY,
         }),
         Err((offset, what)) => {
-            file.find(FindingKind::Damaged, offset, what, MEANS);
+            file.find(FlawKind::Damaged, offset, what, MEANS);
             None
         }
     };
@@ -218,7 +245,7 @@ fn part(disk: &ReadOnlyDirectory, name: &str, read: &mut dyn FnMut(u64)) -> Scru
             head.slot.0, head.received, head.size.whole
         )),
         None => file(String::new()).found(
-            FindingKind::Leftover,
+            FlawKind::Leftover,
             0,
             "its head is not whole",
             "it is fetched anew from the beginning",

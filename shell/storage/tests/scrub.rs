@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use quorate_storage::{
-    DataDirectory, Finding, FindingKind, Identity, Log, LogScrub, MemoryLoss, PeerMemory, Persist,
+    DataDirectory, Flaw, FlawKind, Identity, Log, LogScrub, MemoryLoss, PeerMemory, Persist,
     RecoveredRecord, SECTOR_BYTES, ScrubbedFile, SnapshotStore, StoppedDirectory, StorageError,
     StorageLimits, scrub_identity, scrub_log, scrub_peers, scrub_snapshots,
 };
@@ -211,8 +211,8 @@ fn every_flipped_bit_is_found_in_its_file_at_its_place_and_costs_nothing_else() 
             let found = scrub(dir.path());
             assert_eq!(found.unsound(), [name.as_str()], "byte {at}");
             let file = found.of(&name);
-            let Finding { offset, kind, .. } = &file.findings[0];
-            assert_eq!(*kind, FindingKind::Damaged);
+            let Flaw { offset, kind, .. } = &file.findings[0];
+            assert_eq!(*kind, FlawKind::Damaged);
             if name.starts_with("log/") && !header(at) {
                 assert!(
                     offset.abs_diff(at as u64) < 4 * SECTOR_BYTES as u64,
@@ -251,7 +251,7 @@ fn a_torn_tail_is_no_damage_and_a_wrong_sector_there_is() {
     let found = scrub(dir.path());
     assert_eq!(found.unsound(), [""; 0]);
     let file = found.of("log/log-00000004");
-    assert_eq!(file.worst(), Some(FindingKind::Torn));
+    assert_eq!(file.worst(), Some(FlawKind::Torn));
     assert!(file.findings[0].offset < end as u64);
     assert!(!found.is_faulty());
     let mut wrong = whole;
@@ -269,7 +269,7 @@ fn a_cut_segment_is_damaged_where_it_ends() {
     let found = scrub(dir.path());
     assert_eq!(found.unsound(), ["log/log-00000002"]);
     let cut = &found.of("log/log-00000002").findings[0];
-    assert_eq!((cut.offset, cut.kind), (9000, FindingKind::Damaged));
+    assert_eq!((cut.offset, cut.kind), (9000, FlawKind::Damaged));
     assert!(cut.what.contains("it is cut"), "{}", cut.what);
     assert!(found.is_faulty(), "records were lost with it");
 }
@@ -308,7 +308,7 @@ fn a_missing_segment_is_named_the_newest_by_the_identity() {
     assert_eq!(found.unsound(), ["log/log-00000002"]);
     assert_eq!(
         found.of("log/log-00000002").worst(),
-        Some(FindingKind::Missing)
+        Some(FlawKind::Missing)
     );
     assert_eq!(found.log.loss, None, "what is lost has a name");
     let dir = filled(1);

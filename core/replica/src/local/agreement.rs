@@ -386,6 +386,15 @@ impl<O: Ordering> Replica<O> {
         }
     }
 
+    /// The newest snapshot at or after `slot` that is kept here and agreed, for a backup; none while these objects differ.
+    #[must_use]
+    pub fn snapshot_for_backup(&self, slot: Slot) -> Option<(Slot, Digest)> {
+        match self.quarantine.is_set() {
+            true => None,
+            false => self.agreement.servable(self.config.own, slot),
+        }
+    }
+
     fn try_trim(&mut self, slot: Slot, digest: Digest) {
         let view = &self.config.view;
         let holders = self.agreement.holders_of(view, slot, digest);

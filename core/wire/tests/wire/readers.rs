@@ -6,10 +6,10 @@ use quorate_types::PartsCheck;
 use quorate_wire::value::{self, Raised, Value, call};
 use quorate_wire::{
     Frame, FrameError, FrameReader, Hello, Kind, Reject, Snapshot, Welcome, answers, image_head,
-    put_answer, put_challenge, put_frame, put_peer, put_proof, put_reach, put_record, put_request,
-    put_sighting, put_snapshot_core, requests, snapshot_front, snapshot_front_bytes,
-    take_challenge, take_peer, take_proof, take_reach, take_record, take_sighting,
-    take_snapshot_core,
+    put_admin_reply, put_admin_request, put_answer, put_challenge, put_frame, put_peer, put_proof,
+    put_reach, put_record, put_request, put_sighting, put_snapshot_core, requests, snapshot_front,
+    snapshot_front_bytes, take_admin_reply, take_admin_request, take_challenge, take_peer,
+    take_proof, take_reach, take_record, take_sighting, take_snapshot_core,
 };
 
 /// Longest body that the frame reader is given leave to read.
@@ -76,7 +76,13 @@ pub(crate) fn message(input: &[u8]) {
         Kind::Proof => {
             take_proof(&body).map(|(proof, reach)| put_proof(&mut written, proof, reach))
         }
-        Kind::StatusRequest | Kind::StatusReply | Kind::AdminRequest | Kind::AdminReply => return,
+        Kind::AdminRequest => {
+            take_admin_request(&body).map(|request| put_admin_request(&mut written, &request))
+        }
+        Kind::AdminReply => {
+            take_admin_reply(&body).map(|reply| put_admin_reply(&mut written, &reply))
+        }
+        Kind::StatusRequest | Kind::StatusReply => return,
     };
     if read.is_ok() {
         assert_eq!(written, body, "{kind:?}");

@@ -1,6 +1,7 @@
 //! Whole groups of real processes on this machine, driven by the commands that people use.
 //! Nothing here measures time: waits are for lines that the processes write, and `up` and `call` bound them.
 
+mod backup;
 mod conflict;
 mod crowd;
 mod diverged;
@@ -56,7 +57,8 @@ impl Group {
 
     fn try_start(mut command: Command, words: &[&str]) -> Result<Group, String> {
         let mut child = command
-            .args(["up", "rust:counter", "--port", "0", "-o", "json"])
+            .args(["up", "--port", "0", "-o", "json"])
+            .args((!words.iter().any(|word| word.starts_with("rust:"))).then_some("rust:counter"))
             .args(words)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

@@ -192,7 +192,7 @@ fn what_is_no_stopped_node_has_an_exit_code_of_its_own() {
     said(&dir.path().join("absent"), 3, "absent");
     let file = dir.path().join("file");
     fs::write(&file, "x").unwrap();
-    said(&file, 2, "is a file");
+    said(&file, 1, "it is no backup");
     assert_eq!(run(&["verify"]).status.code(), Some(2));
     let home = dir.path().join("group");
     let _group = Group::start(&["--nodes", "1", "--dir", home.to_str().unwrap()]);

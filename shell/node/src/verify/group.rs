@@ -2,7 +2,7 @@
 
 use super::{REBUILT, StartsAs, VerifiedNode, is_node_directory, verify_node};
 use crate::{NodeConfig, NodeError};
-use quorate_storage::{FindingKind, ScrubbedFile, StoppedDirectory};
+use quorate_storage::{FlawKind, ScrubbedFile, StoppedDirectory};
 use quorate_types::{ClusterId, GroupId, Incarnation, NodeId, Slot};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -123,7 +123,7 @@ fn compare_snapshots(nodes: &mut [VerifiedNode]) {
             let what = format!("it differs from what other nodes hold at slot {}", slot.0);
             let means = "the replicas compare when they start: who differs from a majority answers no calls until it has that one's state";
             if let Some(file) = file {
-                ScrubbedFile::find(file, FindingKind::Noted, 0, what, means);
+                ScrubbedFile::find(file, FlawKind::Noted, 0, what, means);
             }
         }
     }

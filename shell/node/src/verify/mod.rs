@@ -10,7 +10,7 @@ mod snapshots;
 use crate::NodeError;
 pub use group::{nodes_of, verify_group};
 use quorate_storage::{
-    FindingKind, Identity, MemoryLoss, Persist, ScrubbedFile, StoppedDirectory, StorageError,
+    FlawKind, Identity, MemoryLoss, Persist, ScrubbedFile, StoppedDirectory, StorageError,
     scrub_identity, scrub_log, scrub_peers, scrub_snapshots,
 };
 use quorate_types::{Digest, GroupId, Slot};
@@ -247,10 +247,10 @@ fn missing_snapshot(
     );
     match files.iter_mut().find(|file| file.name == name) {
         // What is wrong with it is told already.
-        Some(file) => file.find(FindingKind::Damaged, 0, what, means),
+        Some(file) => file.find(FlawKind::Damaged, 0, what, means),
         None => {
             let mut file = ScrubbedFile::new(name, 0, "");
-            file.find(FindingKind::Missing, 0, what, means);
+            file.find(FlawKind::Missing, 0, what, means);
             files.push(file);
         }
     }

@@ -5,7 +5,7 @@ use crate::code_file::CodeFile;
 use crate::died_file::DiedFile;
 use crate::quarantine_file::QuarantineFile;
 use quorate_replica::{EarlierDeaths, Quarantine};
-use quorate_storage::{FindingKind, ScrubbedFile, StoppedDirectory};
+use quorate_storage::{FlawKind, ScrubbedFile, StoppedDirectory};
 use quorate_types::GroupId;
 use std::path::Path;
 
@@ -58,7 +58,7 @@ impl Notes {
             let mut file = ScrubbedFile::new(name, bytes, "not a file of a node");
             if is_unfinished(name) {
                 let means = "it counts for nothing and is written over";
-                file.find(FindingKind::Leftover, 0, "it was being written", means);
+                file.find(FlawKind::Leftover, 0, "it was being written", means);
             }
             return file;
         };
@@ -75,7 +75,7 @@ impl Notes {
         if let Err(error) = read {
             let what = error.to_string();
             file.find(
-                FindingKind::Damaged,
+                FlawKind::Damaged,
                 0,
                 what.clone(),
                 "the node does not start with this file",
@@ -106,7 +106,7 @@ impl Notes {
         };
         let what = format!("the objects' state at slot {} {what}", slot.0);
         self.quarantined.push(format!("{what}: {means}"));
-        file.find(FindingKind::Noted, 0, what, means);
+        file.find(FlawKind::Noted, 0, what, means);
         Ok(())
     }
 }
@@ -123,7 +123,7 @@ fn executed(dir: &Path, name: &str, file: &mut ScrubbedFile) {
         Ok(Some((_, u64::MAX))) => file.holds = "how far it executed is unknown".to_owned(),
         Ok(Some((_, upto))) => file.holds = format!("executed up to slot {upto}"),
         Ok(None) | Err(_) => file.find(
-            FindingKind::Damaged,
+            FlawKind::Damaged,
             0,
             "it holds no number",
             "how far this node had executed is unknown to it, which delays the skipping of a poison call only",

@@ -2,7 +2,7 @@
 
 use crate::journal::{LogContent, past};
 use quorate_ordering::Entry;
-use quorate_storage::{FindingKind, LogScrub, Lost, RecoveredRecord, ScrubbedFile};
+use quorate_storage::{FlawKind, LogScrub, Lost, RecoveredRecord, ScrubbedFile};
 use quorate_types::{Ballot, GroupId, NodeId, Slot};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,7 +32,7 @@ pub(super) fn by_group(log: &mut LogScrub) -> BTreeMap<GroupId, GroupLog> {
         if let (Some(what), Some(file)) = (read.unreadable.clone().or(read.disorder()), newest) {
             let means = "the program that wrote it had an error, or is newer than this one";
             file.find(
-                FindingKind::Damaged,
+                FlawKind::Damaged,
                 0,
                 format!("group {}: {what}", group.0),
                 means,

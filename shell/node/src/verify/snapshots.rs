@@ -3,7 +3,7 @@
 use super::VerifiedSnapshot;
 use bytes::Bytes;
 use quorate_replica::SnapshotCore;
-use quorate_storage::{FindingKind, ScrubbedFile, SnapshotScrub};
+use quorate_storage::{FlawKind, ScrubbedFile, SnapshotScrub};
 use quorate_types::{Digest, ObjectId, PART_ENTRY_BYTES, PARTS_HEAD_BYTES};
 use quorate_wire::{IMAGE_HEAD_BYTES, SnapshotFront};
 
@@ -87,11 +87,11 @@ pub(super) fn verified(scrubbed: SnapshotScrub) -> (ScrubbedFile, Option<Verifie
         }
         Ok(content) => {
             let what = format!("its state is of slot {}", content.front.core.slot.0);
-            file.find(FindingKind::Damaged, 512, what, UNREAD);
+            file.find(FlawKind::Damaged, 512, what, UNREAD);
             (file, None)
         }
         Err((offset, what)) => {
-            file.find(FindingKind::Damaged, 512 + offset, what, UNREAD);
+            file.find(FlawKind::Damaged, 512 + offset, what, UNREAD);
             (file, None)
         }
     }

@@ -1,0 +1,390 @@
+//! `quorate backup`: a group's agreed snapshot in one file, compared with what was agreed while it is written.
+//!
+//! The file appears whole or not at all. A node gives the snapshot piece by piece; where it ends, another one that holds the same
+//! snapshot goes on.
+
+use crate::created;
+use crate::error::{CliError, code};
+use crate::group::{GroupAccess, GroupArgs};
+use crate::late_progress::LateProgress;
+use crate::print;
+use crate::seconds;
+use crate::snapshot::{self, GROUP};
+use crate::status;
+use crate::table::table;
+use clap::Args;
+use quorate_client::AdminConnection;
+use quorate_node::{AboutGroup, BackupAbout, digest_text};
+use quorate_storage::{BackupError, BackupHead, BackupWriter, BodySize};
+use quorate_types::Slot;
+use quorate_wire::{AdminReply, AdminRequest, BackupOffer, SnapshotFront};
+use serde_json::{Value, json};
+use std::fs::File;
+use std::io::{BufWriter, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use tempfile::NamedTempFile;
+
+/// Bytes that are asked for at once.
+const PIECE_BYTES: u32 = 1 << 20;
+
+/// How long a node may take for one answer: it may read a large snapshot through before the first.
+const ANSWER_MAX: Duration = Duration::from_secs(60);
+
+/// How long a node may take to say how it is.
+const STATUS_MAX: Duration = Duration::from_secs(2);
+
+/// The pause after a node was too busy.
+const BUSY_PAUSE: Duration = Duration::from_millis(100);
+
+/// Write a group's state, as a majority agreed on it at one slot, into a file. Clients do not notice.
+///
+/// The file holds everything that the group holds, and only its owner can read it. `quorate verify FILE` reads it through,
+/// `quorate restore FILE` makes a new group of it.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct BackupArgs {
+    /// The file; it must not exist, else the exit code is 7.
+    file: PathBuf,
+    /// Take the newest snapshot that a majority holds, and have none taken.
+    #[arg(long)]
+    existing: bool,
+    /// Seconds to wait until a majority holds a new snapshot, and for nodes that are busy. The copying takes as long as it takes.
+    #[arg(long, default_value_t = 60.0, value_parser = seconds::span, allow_negative_numbers = true)]
+    timeout: f64,
+    #[command(flatten)]
+    group: GroupArgs,
+}
+
+pub(crate) fn run(args: &BackupArgs, as_json: bool) -> Result<(), CliError> {
+    let access = args.group.read()?;
+    let end = Instant::now() + seconds::duration(args.timeout);
+    let target = Target::make(&args.file)?;
+    let client = access.connect(seconds::duration(args.timeout))?;
+    let slot = match args.existing {
+        true => newest(&access)?,
+        false => snapshot::take(&access, &client, end)?,
+    };
+    let classes = created::classes(&client)?;
+    drop(client);
+    let mut source = Source::of(&access, slot, end)?;
+    let about = about(&source, classes)?;
+    let text = serde_json::to_vec(&about).expect("every field has a form in JSON");
+    let head = source.head();
+    let out = BufWriter::with_capacity(PIECE_BYTES as usize, target.file()?);
+    let mut writer = BackupWriter::begin(out, head, &text).map_err(|error| target.failed(error))?;
+    let mut progress = LateProgress::over(head.size.whole);
+    let mut is_front_right = false;
+    while writer.taken() < head.size.whole {
+        let piece = source.piece(writer.taken())?;
+        writer.take(&piece).map_err(|error| target.failed(error))?;
+        progress.add(piece.len() as u64);
+        if !is_front_right && let Some(front) = writer.front() {
+            check_front(&front, &head)?;
+            is_front_right = true;
+        }
+    }
+    drop(progress);
+    let written = writer.finish().map_err(|error| target.failed(error))?;
+    drop(written);
+    target.publish()?;
+    tell(&args.file, &head, &about, as_json)
+}
+
+/// The newest snapshot that a majority is known to hold.
+fn newest(access: &GroupAccess) -> Result<Slot, CliError> {
+    let document = status::of_group(&access.endpoint, STATUS_MAX, access.tls())?;
+    let nodes = document["nodes"].as_array().into_iter().flatten();
+    let stable = nodes.filter_map(|node| node["stable"].as_u64()).max();
+    match stable.filter(|slot| *slot > 0) {
+        Some(slot) => Ok(Slot(slot)),
+        None => Err(CliError::not_found("the group has no snapshot yet")
+            .advise("leave --existing out: the command then has one taken")),
+    }
+}
+
+/// The replicated state has the digest that was agreed on.
+fn check_front(front: &bytes::Bytes, head: &BackupHead) -> Result<(), CliError> {
+    let wrong = |what: String| {
+        CliError::failed(format!("the node sent what no majority agreed on: {what}"))
+            .advise("take the backup again; the node's log and `quorate status` say more")
+    };
+    let read = SnapshotFront::take(front).map_err(|error| wrong(error.to_string()))?;
+    let found = (read.core.slot, read.core.digest());
+    match found == (head.slot, head.digest.replicated) {
+        true => Ok(()),
+        false => Err(wrong(format!(
+            "its sessions are not those of slot {}",
+            head.slot.0
+        ))),
+    }
+}
+
+fn about(source: &Source<'_>, classes: Vec<String>) -> Result<BackupAbout, CliError> {
+    let unreadable = |error: serde_json::Error| {
+        CliError::failed(format!(
+            "what the node says of its group cannot be read: {error}"
+        ))
+    };
+    let group: AboutGroup = serde_json::from_slice(&source.offer.about).map_err(unreadable)?;
+    let own = group.objects.iter().map(|object| object.class.clone());
+    let mut classes: Vec<String> = own.chain(classes).collect();
+    classes.sort_unstable();
+    classes.dedup();
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    Ok(BackupAbout {
+        group,
+        classes,
+        taken: now.map_or(0, |now| now.as_secs()),
+    })
+}
+
+fn tell(
+    file: &Path,
+    head: &BackupHead,
+    about: &BackupAbout,
+    as_json: bool,
+) -> Result<(), CliError> {
+    let bytes = std::fs::metadata(file).map_or(0, |metadata| metadata.len());
+    if as_json {
+        let mut line = head_json(head, about);
+        line["file"] = json!(file);
+        line["bytes"] = json!(bytes);
+        return print::line(line);
+    }
+    let mut rows = vec![
+        vec!["file".to_owned(), file.display().to_string()],
+        vec!["bytes".to_owned(), bytes.to_string()],
+    ];
+    rows.extend(head_rows(head, about));
+    print::line(table(&["BACKUP", ""], &rows).trim_end())
+}
+
+/// What a backup's head says, for scripts.
+pub(crate) fn head_json(head: &BackupHead, about: &BackupAbout) -> Value {
+    json!({
+        "cluster": format!("{:016x}", head.cluster.0), "group": head.group.0, "slot": head.slot.0,
+        "digest": digest_text(&head.digest), "program": about.group.program, "taken": about.taken,
+        "nodes": about.group.nodes, "code": about.group.code, "classes": about.classes,
+        "objects": about.group.objects,
+    })
+}
+
+/// The same for people.
+pub(crate) fn head_rows(head: &BackupHead, about: &BackupAbout) -> Vec<Vec<String>> {
+    let row = |name: &str, value: String| vec![name.to_owned(), value];
+    vec![
+        row("cluster", format!("{:016x}", head.cluster.0)),
+        row("slot", head.slot.0.to_string()),
+        row("digest", digest_text(&head.digest)),
+        row("taken", crate::moment::utc(about.taken as f64)),
+        row("program", about.group.program.clone()),
+        row("classes", about.classes.join(", ")),
+    ]
+}
+
+/// The file that the backup becomes, under a name of its own until it is whole.
+struct Target<'a> {
+    path: &'a Path,
+    fresh: NamedTempFile,
+}
+
+impl Target<'_> {
+    /// Before anything is asked of the group: what cannot be written is refused at once.
+    fn make(path: &Path) -> Result<Target<'_>, CliError> {
+        let shown = path.display();
+        if path.symlink_metadata().is_ok() {
+            return Err(
+                CliError::conflict(format!("{shown} exists, and nothing was changed"))
+                    .advise("name a file that does not exist, or move this one away"),
+            );
+        }
+        let parent = directory_of(path);
+        let made = tempfile::Builder::new()
+            .prefix(".quorate-backup-")
+            .tempfile_in(parent);
+        let fresh = made.map_err(|error| {
+            CliError::failed(format!("{shown} cannot be written: {error}"))
+                .advise("name a file in a directory that exists and that this user may write to")
+        })?;
+        Ok(Target { path, fresh })
+    }
+
+    fn file(&self) -> Result<File, CliError> {
+        self.fresh
+            .reopen()
+            .map_err(|error| self.failed(error.into()))
+    }
+
+    fn failed(&self, error: BackupError) -> CliError {
+        let shown = self.path.display();
+        match error {
+            BackupError::Io(error) => {
+                let is_full = matches!(
+                    error.kind(),
+                    ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge
+                );
+                let told = CliError::failed(format!(
+                    "{shown} cannot be written: {error}; nothing is left of it"
+                ));
+                match is_full {
+                    true => told.advise("make room, or name a file on another disk"),
+                    false => told,
+                }
+            }
+            BackupError::Wrong(what) => {
+                CliError::failed(format!("the node sent what no majority agreed on: {what}"))
+                    .advise("take the backup again; the node's log and `quorate status` say more")
+            }
+        }
+    }
+
+    /// Makes the file durable, then gives it its name, which must still be free.
+    fn publish(self) -> Result<(), CliError> {
+        let path = self.path;
+        let failed = |error: std::io::Error| {
+            CliError::failed(format!("{} cannot be written: {error}", path.display()))
+        };
+        self.fresh.as_file().sync_all().map_err(failed)?;
+        let named = self.fresh.persist_noclobber(path);
+        named.map_err(|error| match error.error.kind() {
+            ErrorKind::AlreadyExists => CliError::conflict(format!(
+                "{} exists by now, and was left alone",
+                path.display()
+            )),
+            _ => failed(error.error),
+        })?;
+        let synced = File::open(directory_of(path)).and_then(|directory| directory.sync_all());
+        synced.map_err(failed)
+    }
+}
+
+fn directory_of(path: &Path) -> &Path {
+    let parent = path
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty());
+    parent.unwrap_or(Path::new("."))
+}
+
+/// A node that gives the snapshot, and those that could go on.
+struct Source<'a> {
+    access: &'a GroupAccess,
+    /// Followers first: the leader has the most to do.
+    addresses: Vec<String>,
+    connection: AdminConnection,
+    offer: BackupOffer,
+    end: Instant,
+}
+
+impl<'a> Source<'a> {
+    /// A node that holds an agreed snapshot at `from` or later.
+    fn of(access: &'a GroupAccess, from: Slot, end: Instant) -> Result<Source<'a>, CliError> {
+        let document = status::of_group(&access.endpoint, STATUS_MAX, access.tls())?;
+        let leader = &document["leader"];
+        let mut nodes: Vec<&Value> = document["nodes"].as_array().into_iter().flatten().collect();
+        nodes.sort_by_key(|node| node["id"] == *leader);
+        let address = |node: &&Value| node["address"].as_str().map(str::to_owned);
+        let addresses: Vec<String> = nodes.iter().filter_map(address).collect();
+        let (connection, offer) =
+            offered(access, &addresses, end, |offer| offer.slot >= from, from)?;
+        Ok(Source {
+            access,
+            addresses,
+            connection,
+            offer,
+            end,
+        })
+    }
+
+    fn head(&self) -> BackupHead {
+        BackupHead {
+            cluster: self.connection.welcome().cluster,
+            group: self.connection.welcome().group,
+            slot: self.offer.slot,
+            digest: self.offer.digest,
+            size: BodySize {
+                front: self.offer.front,
+                whole: self.offer.bytes,
+            },
+        }
+    }
+
+    /// The bytes from `offset` on, at least one.
+    fn piece(&mut self, offset: u64) -> Result<bytes::Bytes, CliError> {
+        let request = AdminRequest::Piece {
+            slot: self.offer.slot,
+            offset,
+            length: PIECE_BYTES,
+        };
+        loop {
+            let wanted = (self.offer.slot, offset);
+            match self.connection.ask(&request) {
+                Ok(AdminReply::Piece { slot, offset, data })
+                    if (slot, offset) == wanted && !data.is_empty() =>
+                {
+                    return Ok(data);
+                }
+                Ok(AdminReply::Busy) if Instant::now() < self.end => std::thread::sleep(BUSY_PAUSE),
+                Ok(_) | Err(_) => self.go_on_elsewhere()?,
+            }
+        }
+    }
+
+    /// Another node, or this one again, must have the same snapshot.
+    fn go_on_elsewhere(&mut self) -> Result<(), CliError> {
+        let known = self.offer.clone();
+        let is_same = |offer: &BackupOffer| {
+            (offer.slot, offer.digest, offer.bytes, offer.front)
+                == (known.slot, known.digest, known.bytes, known.front)
+        };
+        // Whoever failed last is asked last.
+        self.addresses.rotate_left(1);
+        let end = self.end.max(Instant::now() + ANSWER_MAX);
+        let found = offered(self.access, &self.addresses, end, is_same, known.slot)?;
+        (self.connection, self.offer) = found;
+        Ok(())
+    }
+}
+
+/// The first node whose offer will do; nodes that are busy are asked again until `end`.
+fn offered(
+    access: &GroupAccess,
+    addresses: &[String],
+    end: Instant,
+    will_do: impl Fn(&BackupOffer) -> bool,
+    from: Slot,
+) -> Result<(AdminConnection, BackupOffer), CliError> {
+    let mut last = None;
+    loop {
+        let mut is_busy = false;
+        for address in addresses {
+            let opened = AdminConnection::open(address, GROUP, ANSWER_MAX, access.tls());
+            let asked = opened.and_then(|mut connection| {
+                let reply = connection.ask(&AdminRequest::Offer { from })?;
+                Ok((connection, reply))
+            });
+            match asked {
+                Ok((connection, AdminReply::Offered(offer))) if will_do(&offer) => {
+                    return Ok((connection, offer));
+                }
+                Ok((_, AdminReply::Busy)) => is_busy = true,
+                Ok(_) => {}
+                Err(error) => last = Some(error),
+            }
+        }
+        if !is_busy || Instant::now() >= end {
+            break;
+        }
+        std::thread::sleep(BUSY_PAUSE);
+    }
+    Err(match last {
+        Some(error) => CliError::connect(error),
+        None => CliError::with_code(
+            code::NO_QUORUM,
+            format!(
+                "no node has the snapshot at slot {} any more, or none that a majority agrees on",
+                from.0
+            ),
+        )
+        .advise("take the backup again; see in `quorate status` whether the objects differ"),
+    })
+}

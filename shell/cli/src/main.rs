@@ -24,6 +24,7 @@ mod node;
 mod object;
 mod print;
 mod proxy;
+mod restore;
 mod seconds;
 mod skip;
 mod snapshot;
@@ -73,6 +74,7 @@ enum Command {
     Node(node::NodeArgs),
     Snapshot(snapshot::SnapshotArgs),
     Backup(backup::BackupArgs),
+    Restore(restore::RestoreArgs),
     Verify(verify::VerifyArgs),
     Object(object::ObjectArgs),
     Certs(certs::CertsArgs),
@@ -103,6 +105,7 @@ fn main() -> ExitCode {
         Command::Node(args) => node::run(args, as_json),
         Command::Snapshot(args) => snapshot::run(args, as_json),
         Command::Backup(args) => backup::run(args, as_json),
+        Command::Restore(args) => restore::run(args, as_json),
         Command::Verify(args) => verify::run(args, as_json),
         Command::Object(args) => object::run(args, as_json),
         Command::Certs(args) => certs::run(args, as_json),

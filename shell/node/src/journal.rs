@@ -292,7 +292,7 @@ fn core_loss(lost: Lost) -> LostRecord {
 }
 
 /// Each record behind its length in 32 bits.
-fn put_base(records: &[Record]) -> Bytes {
+pub(crate) fn put_base(records: &[Record]) -> Bytes {
     let mut base = BytesMut::new();
     let mut scratch = BytesMut::new();
     for record in records {

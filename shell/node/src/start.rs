@@ -9,6 +9,7 @@ use crate::code_file::{CodeFile, FoundCode, OtherCode, short_hash};
 use crate::descriptors;
 use crate::died_file::DiedFile;
 use crate::executed_file::ExecutedFile;
+use crate::host_restore;
 use crate::journal::{Journal, past};
 use crate::node::{Node, TRANSPORT, shared};
 use crate::observing::Observing;
@@ -21,10 +22,9 @@ use crate::status::OwnIdentity;
 use crate::timings::{Histograms, Timings};
 use crate::worker::OutsideWorker;
 use crate::{NodeConfig, NodeError, TlsConfig};
-use mio::unix::SourceFd;
-use mio::{Events, Interest, Poll, Token, Waker};
+use mio::{Poll, Waker};
 use quorate_any::{AnyOrdering, Protocol};
-use quorate_host::{Host, HostEvent, ObjectImage, UnkeptState};
+use quorate_host::{Host, UnkeptState};
 use quorate_ordering::{Config, Past, Standing};
 use quorate_replica::{
     EarlierDeaths, EarlierLives, Recovered, Remembered, Replica, ReplicaConfig, SnapshotReport,
@@ -33,7 +33,7 @@ use quorate_storage::{DataDirectory, Log, MemoryLoss, PeerMemory, SnapshotStore}
 use quorate_transport::{Own, PeerAddress, Settings, Tls, Transport};
 use quorate_types::{
     ClusterId, Digest, Finding, GroupId, NodeId, ObjectId, PeerPast, Reach, Recall, Sighting, Slot,
-    Time, Wall,
+    Time,
 };
 use quorate_wire::ObjectEntry;
 use std::collections::BTreeMap;
@@ -462,7 +462,7 @@ fn restored(
         NodeError::Unreadable(format!("the snapshot at slot {}: {reason}", newest.slot))
     };
     let (core, images) = open(&newest.bytes, names).map_err(refused)?;
-    let due = restore(host, core.slot, images).map_err(refused)?;
+    let due = host_restore::restore(host, core.slot, images).map_err(refused)?;
     tracing::info!(slot = %core.slot, bytes = newest.bytes.len(), "snapshot restored");
     Ok(Some(Recovered {
         core,
@@ -501,49 +501,6 @@ fn other_snapshots(
         }
     }
     Ok(others)
-}
-
-/// Returns when the objects have something to do first.
-fn restore(host: &mut Host, slot: Slot, images: Vec<ObjectImage>) -> Result<Option<Wall>, String> {
-    let mut poll = Poll::new().map_err(|error| error.to_string())?;
-    poll.registry()
-        .register(&mut SourceFd(&host.fd()), Token(0), Interest::READABLE)
-        .map_err(|error| error.to_string())?;
-    host.restore(slot, images);
-    host.flush();
-    let mut ready = Events::with_capacity(4);
-    let mut due = None;
-    loop {
-        let mut events = Vec::new();
-        host.poll(&mut events);
-        for event in events {
-            match event {
-                HostEvent::Due { at } => due = at,
-                HostEvent::Restored { .. } => return Ok(due),
-                HostEvent::RestoreFailed { reason, .. } => return Err(reason),
-                HostEvent::Down {
-                    reason,
-                    is_final: true,
-                    ..
-                } => return Err(reason),
-                HostEvent::Up
-                | HostEvent::Down { .. }
-                | HostEvent::Hanging { .. }
-                | HostEvent::Executed { .. }
-                | HostEvent::Queried { .. }
-                | HostEvent::Imaged { .. }
-                | HostEvent::ImageFailed { .. } => {}
-            }
-        }
-        let wait = host
-            .next_wake()
-            .map(|at| at.saturating_duration_since(std::time::Instant::now()));
-        match poll.poll(&mut ready, wait) {
-            Ok(()) => {}
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error.to_string()),
-        }
-    }
 }
 
 fn ordering(

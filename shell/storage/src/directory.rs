@@ -58,27 +58,39 @@ impl Identity {
 
     /// Opens the directory of a node, locks it, and counts its boots up durably.
     pub fn open(dir: &Path) -> Result<DataDirectory, StorageError> {
-        let shown = dir.display().to_string();
-        let has = |name: &str| dir.join(name).exists();
-        if !has("identity-a") && !has("identity-b") {
-            // A log without an identity is a node that has forgotten who it is, not a new one.
-            return Err(if has("log") {
-                StorageError::Amnesia
-            } else {
-                StorageError::NotInitialised(shown)
-            });
-        }
-        let disk = DirectoryDisk::open(dir)
-            .and_then(|disk| keep_others_out(dir).map(|()| disk))
-            .map_err(|error| StorageError::io(format!("open {shown}"), &error))?;
-        let lock = lock(dir)?;
-        let identity = IdentityFile::boot(disk.clone())?;
-        Ok(DataDirectory {
-            identity,
-            disk,
-            _lock: lock,
-        })
+        open_as(dir, IdentityFile::boot)
     }
+
+    /// Opens and locks the directory of a node that has never started, to give it what it will start from. That counts as no boot.
+    pub fn open_unborn(dir: &Path) -> Result<DataDirectory, StorageError> {
+        open_as(dir, IdentityFile::unborn)
+    }
+}
+
+fn open_as(
+    dir: &Path,
+    identify: impl FnOnce(DirectoryDisk) -> Result<IdentityFile<DirectoryDisk>, StorageError>,
+) -> Result<DataDirectory, StorageError> {
+    let shown = dir.display().to_string();
+    let has = |name: &str| dir.join(name).exists();
+    if !has("identity-a") && !has("identity-b") {
+        // A log without an identity is a node that has forgotten who it is, not a new one.
+        return Err(if has("log") {
+            StorageError::Amnesia
+        } else {
+            StorageError::NotInitialised(shown)
+        });
+    }
+    let disk = DirectoryDisk::open(dir)
+        .and_then(|disk| keep_others_out(dir).map(|()| disk))
+        .map_err(|error| StorageError::io(format!("open {shown}"), &error))?;
+    let lock = lock(dir)?;
+    let identity = identify(disk.clone())?;
+    Ok(DataDirectory {
+        identity,
+        disk,
+        _lock: lock,
+    })
 }
 
 /// An open data directory. The lock is held as long as this lives: keep it until the process ends.

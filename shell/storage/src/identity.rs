@@ -233,6 +233,17 @@ impl<D: Disk> IdentityFile<D> {
         })
     }
 
+    /// Loads the identity of a node that has never started, and counts nothing.
+    pub(crate) fn unborn(disk: D) -> Result<IdentityFile<D>, StorageError> {
+        let identity = Identity::load(&disk)?;
+        if identity.boot > 0 {
+            return Err(StorageError::AlreadyInitialised(disk.place("")));
+        }
+        Ok(IdentityFile {
+            shared: Arc::new(Mutex::new(Shared { disk, identity })),
+        })
+    }
+
     /// What it says.
     pub fn get(&self) -> Identity {
         self.lock().identity

@@ -4,6 +4,7 @@
 //! there is a leader, restarts nodes that die, and ends all nodes when it ends.
 
 mod last_snapshot;
+mod new_group;
 mod plan;
 mod rotating_log;
 mod settings;
@@ -16,6 +17,7 @@ use crate::node::PersistArg;
 use crate::table::table;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
+pub(crate) use new_group::NewGroup;
 use plan::Plan;
 use quorate_client::node_status;
 use quorate_node::{NodeStatus, group_ends};
@@ -104,6 +106,34 @@ pub(crate) struct UpArgs {
     /// Which log lines the nodes write to their log files.
     #[arg(long, env = "QUORATE_LOG", default_value = "info")]
     pub(crate) log: String,
+}
+
+impl UpArgs {
+    /// Those of a group of `class` for which nothing else is said.
+    pub(crate) fn of(class: &str) -> UpArgs {
+        UpArgs {
+            class: class.to_owned(),
+            nodes: 3,
+            persist: PersistArg::Disk,
+            dir: None,
+            port: None,
+            args: None,
+            kwargs: None,
+            accept_code: false,
+            no_restart: false,
+            no_snapshot: false,
+            no_check: false,
+            call_timeout: None,
+            budget: None,
+            host_memory: None,
+            allow: Vec::new(),
+            sandbox: None,
+            check_reads: None,
+            python: None,
+            tls: false,
+            log: "info".to_owned(),
+        }
+    }
 }
 
 pub(crate) fn run(args: &UpArgs, as_json: bool) -> Result<(), CliError> {

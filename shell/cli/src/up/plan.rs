@@ -25,6 +25,9 @@ use tempfile::TempDir;
 /// Admin ports lie this far above the nodes' ports.
 const ADMIN_ABOVE: u16 = 100;
 
+/// The most nodes that a group of one machine has.
+pub(super) const NODES_MAX: u16 = 9;
+
 /// The first node's port unless told otherwise.
 const PORT: u16 = 7400;
 
@@ -86,7 +89,9 @@ impl Plan {
             directory::refuse_used(&dir)?;
         }
         let configs = if is_new {
-            make_new(&dir, args, &object, &ports)?
+            let configs = new_configs(&dir, args, std::slice::from_ref(&object), &ports)?;
+            write_configs(&dir, &configs)?;
+            configs
         } else {
             take_up(&dir, args, &object, code.as_deref())?
         };
@@ -288,7 +293,7 @@ fn object_config(
 }
 
 /// Locks the directory itself, so that removing a file in it does not let a second group in.
-fn lock(dir: &Path) -> Result<File, CliError> {
+pub(super) fn lock(dir: &Path) -> Result<File, CliError> {
     let failed =
         |error: std::io::Error| CliError::failed(format!("cannot lock {}: {error}", dir.display()));
     let opened = File::open(dir).map_err(failed)?;
@@ -303,7 +308,7 @@ fn lock(dir: &Path) -> Result<File, CliError> {
     }
 }
 
-fn config_path(dir: &Path, node: u16) -> PathBuf {
+pub(super) fn config_path(dir: &Path, node: u16) -> PathBuf {
     dir.join(format!("node-{node}.toml"))
 }
 
@@ -377,10 +382,12 @@ fn write_config(path: &Path, config: &NodeConfig) -> Result<(), CliError> {
         .map_err(|error| CliError::failed(format!("cannot write {}: {error}", path.display())))
 }
 
-fn make_new(
+/// Makes the directories of a new group's nodes, and its certificates. Nothing starts from them before their configurations are
+/// written.
+pub(super) fn new_configs(
     dir: &Path,
     args: &UpArgs,
-    object: &ObjectConfig,
+    objects: &[ObjectConfig],
     ports: &[(u16, u16)],
 ) -> Result<Vec<NodeConfig>, CliError> {
     let cluster = random()?;
@@ -427,18 +434,20 @@ fn make_new(
                 snapshot: SnapshotConfig::default(),
                 limits: LimitsConfig::default(),
                 tls: args.tls.then(|| tls::node_files(dir, node)),
-                objects: vec![object.clone()],
+                objects: objects.to_vec(),
                 members: members.clone(),
             };
-            settings::apply(args, object, &mut config);
+            settings::apply(args, &objects[0], &mut config);
             config
         })
         .collect();
-    // The first node's file is written last: it says that the group is whole.
-    for config in configs.iter().rev() {
-        write_config(&config_path(dir, config.node), config)?;
-    }
     Ok(configs)
+}
+
+/// Writes the configurations of a new group. The first node's is written last: it says that the group is whole.
+pub(super) fn write_configs(dir: &Path, configs: &[NodeConfig]) -> Result<(), CliError> {
+    let mut configs = configs.iter().rev();
+    configs.try_for_each(|config| write_config(&config_path(dir, config.node), config))
 }
 
 fn loopback(port: u16) -> SocketAddr {
@@ -446,7 +455,7 @@ fn loopback(port: u16) -> SocketAddr {
 }
 
 /// A port and an admin port for each node.
-fn ports(args: &UpArgs) -> Result<Vec<(u16, u16)>, CliError> {
+pub(super) fn ports(args: &UpArgs) -> Result<Vec<(u16, u16)>, CliError> {
     let first = args.port.unwrap_or(PORT);
     if first != 0 {
         let last = first.checked_add(args.nodes + ADMIN_ABOVE);

@@ -8,6 +8,7 @@ mod diverged;
 mod draining;
 mod forged;
 mod lost_votes;
+mod restore;
 mod settings;
 mod verify;
 mod view;

@@ -1,0 +1,122 @@
+"""Backups of Python objects: created objects come back, and a restore needs the classes and the code."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import quorate
+from quorate import _local
+
+LEDGER = """
+class Ledger:
+    def __init__(self, owner, lines=()):
+        self.owner, self.lines = owner, list(lines)
+
+    def add(self, line):
+        self.lines.append(line)
+        return len(self.lines)
+
+    def read(self):
+        return [self.owner, *self.lines]
+"""
+NOTE = """
+class Note:
+    def __init__(self, text=""):
+        self.text = text
+
+    def read(self):
+        return self.text
+"""
+ARGS = ["--args", '["ann",  ["first"]]']
+
+
+class Place:
+    """A directory with modules, and beside it groups and backups."""
+
+    def __init__(self, path: Path, name: str, **sources: str) -> None:
+        self.home, self.data, self.path = path / name, path / f"{name}-data", path
+        self.home.mkdir()
+        for module, source in sources.items():
+            (self.home / f"{module}.py").write_text(source)
+
+    def quorate(self, *words: str) -> subprocess.CompletedProcess[str]:
+        line = [_local.program(), *words, "-o", "json"]
+        environment = {**os.environ, "QUORATE_PYTHON": os.environ.get("QUORATE_PYTHON", sys.executable)}
+        return subprocess.run(
+            line, cwd=self.home, env=environment, capture_output=True, text=True, timeout=120, check=False
+        )
+
+    def restore(self, file: Path, *words: str) -> subprocess.CompletedProcess[str]:
+        return self.quorate("restore", str(file), "--dir", str(self.data), "--port", "0", *words)
+
+    def start(self, nodes: int = 1) -> Any:
+        words = ["--port", "0", "--nodes", str(nodes), "--dir", str(self.data), *ARGS]
+        return _local.start_group("ledger:Ledger", words, self.home)
+
+
+def back_up(place: Place) -> tuple[Path, dict[str, Any]]:
+    """A backup of a group with one created object, which then goes on."""
+    file = place.path / "a.backup"
+    with place.start() as ready:
+        endpoint = ["--endpoint", ready["endpoint"]]
+        made = place.quorate("object", "create", "notes/1", "note:Note", "--args", '["remember"]', *endpoint)
+        assert made.returncode == 0, made.stderr
+        with quorate.connect(ready["endpoint"]) as ledger:
+            assert ledger.add("second") == 2
+            took = place.quorate("backup", str(file), *endpoint)
+            assert took.returncode == 0, took.stderr
+            assert ledger.add("never restored") == 3
+    return file, json.loads(took.stdout)
+
+
+def refused(done: subprocess.CompletedProcess[str], code: int, words: str) -> None:
+    assert done.returncode == code, done.stderr
+    assert words in done.stderr
+
+
+def test_created_objects_and_arguments_come_back_with_the_digest_of_the_backup(tmp_path: Path) -> None:
+    old = Place(tmp_path, "old", ledger=LEDGER, note=NOTE)
+    file, backup = back_up(old)
+    assert backup["classes"] == ["ledger:Ledger", "note:Note"]
+    new = Place(tmp_path, "new", ledger=LEDGER, note=NOTE)
+    done = new.restore(file, "--nodes", "3")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told["digest"] == backup["digest"]
+    with new.start(3) as ready:
+        status = json.loads(new.quorate("status", "--endpoint", ready["endpoint"]).stdout)
+        assert {node["snapshot_digest"] for node in status["nodes"]} == {backup["digest"]}
+        with quorate.group(ready["endpoint"]) as group:
+            assert group.objects() == {"Ledger": "ledger:Ledger", "notes/1": "note:Note"}
+            assert group.get("notes/1").read() == "remember"
+        with quorate.connect(ready["endpoint"]) as ledger:
+            assert ledger.read() == ["ann", "first", "second"]
+            assert ledger.add("third") == 3
+
+
+def test_missing_classes_are_named_and_nothing_is_made(tmp_path: Path) -> None:
+    file, _ = back_up(Place(tmp_path, "old", ledger=LEDGER, note=NOTE))
+    bare = Place(tmp_path, "bare")
+    refused(bare.restore(file), 2, "ledger")
+    assert not bare.data.exists()
+    half = Place(tmp_path, "half", ledger=LEDGER)
+    done = half.restore(file, "--accept-code")
+    assert done.returncode == 1, done.stderr
+    assert "the backup needs the classes ledger:Ledger, note:Note" in done.stderr
+    assert not half.data.exists()
+
+
+def test_other_code_is_refused_unless_it_is_accepted(tmp_path: Path) -> None:
+    file, _ = back_up(Place(tmp_path, "old", ledger=LEDGER, note=NOTE))
+    other = Place(tmp_path, "other", ledger=LEDGER.replace("len(self.lines)", "-len(self.lines)"), note=NOTE)
+    refused(other.restore(file), 7, "--accept-code")
+    assert not other.data.exists()
+    done = other.restore(file, "--accept-code")
+    assert done.returncode == 0, done.stderr
+    with other.start() as ready, quorate.connect(ready["endpoint"]) as ledger:
+        assert ledger.add("third") == -3

@@ -3,21 +3,21 @@
 //! The file appears whole or not at all. A node gives the snapshot piece by piece; where it ends, another one that holds the same
 //! snapshot goes on.
 
+use crate::backup_source::{PIECE_BYTES, Source};
 use crate::created;
-use crate::error::{CliError, code};
+use crate::error::CliError;
 use crate::group::{GroupAccess, GroupArgs};
 use crate::late_progress::LateProgress;
 use crate::print;
 use crate::seconds;
-use crate::snapshot::{self, GROUP};
+use crate::snapshot;
 use crate::status;
 use crate::table::table;
 use clap::Args;
-use quorate_client::AdminConnection;
 use quorate_node::{AboutGroup, BackupAbout, digest_text};
-use quorate_storage::{BackupError, BackupHead, BackupWriter, BodySize};
+use quorate_storage::{BackupError, BackupHead, BackupWriter};
 use quorate_types::Slot;
-use quorate_wire::{AdminReply, AdminRequest, BackupOffer, SnapshotFront};
+use quorate_wire::SnapshotFront;
 use serde_json::{Value, json};
 use std::fs::File;
 use std::io::{BufWriter, ErrorKind};
@@ -25,17 +25,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tempfile::NamedTempFile;
 
-/// Bytes that are asked for at once.
-const PIECE_BYTES: u32 = 1 << 20;
-
-/// How long a node may take for one answer: it may read a large snapshot through before the first.
-const ANSWER_MAX: Duration = Duration::from_secs(60);
-
 /// How long a node may take to say how it is.
 const STATUS_MAX: Duration = Duration::from_secs(2);
-
-/// The pause after a node was too busy.
-const BUSY_PAUSE: Duration = Duration::from_millis(100);
 
 /// Write a group's state, as a majority agreed on it at one slot, into a file. Clients do not notice.
 ///
@@ -66,7 +57,7 @@ pub(crate) fn run(args: &BackupArgs, as_json: bool) -> Result<(), CliError> {
     };
     let classes = created::classes(&client)?;
     drop(client);
-    let mut source = Source::of(&access, slot, end)?;
+    let mut source = Source::of(addresses(&access)?, access.tls(), slot, end)?;
     let about = about(&source, classes)?;
     let text = serde_json::to_vec(&about).expect("every field has a form in JSON");
     let head = source.head();
@@ -119,13 +110,23 @@ fn check_front(front: &bytes::Bytes, head: &BackupHead) -> Result<(), CliError> 
     }
 }
 
+/// Where the nodes are, followers first: the leader has the most to do.
+fn addresses(access: &GroupAccess) -> Result<Vec<String>, CliError> {
+    let document = status::of_group(&access.endpoint, STATUS_MAX, access.tls())?;
+    let leader = &document["leader"];
+    let mut nodes: Vec<&Value> = document["nodes"].as_array().into_iter().flatten().collect();
+    nodes.sort_by_key(|node| node["id"] == *leader);
+    let address = |node: &&Value| node["address"].as_str().map(str::to_owned);
+    Ok(nodes.iter().filter_map(address).collect())
+}
+
 fn about(source: &Source<'_>, classes: Vec<String>) -> Result<BackupAbout, CliError> {
     let unreadable = |error: serde_json::Error| {
         CliError::failed(format!(
             "what the node says of its group cannot be read: {error}"
         ))
     };
-    let group: AboutGroup = serde_json::from_slice(&source.offer.about).map_err(unreadable)?;
+    let group: AboutGroup = serde_json::from_slice(source.about()).map_err(unreadable)?;
     let own = group.objects.iter().map(|object| object.class.clone());
     let mut classes: Vec<String> = own.chain(classes).collect();
     classes.sort_unstable();
@@ -263,128 +264,4 @@ fn directory_of(path: &Path) -> &Path {
         .parent()
         .filter(|parent| !parent.as_os_str().is_empty());
     parent.unwrap_or(Path::new("."))
-}
-
-/// A node that gives the snapshot, and those that could go on.
-struct Source<'a> {
-    access: &'a GroupAccess,
-    /// Followers first: the leader has the most to do.
-    addresses: Vec<String>,
-    connection: AdminConnection,
-    offer: BackupOffer,
-    end: Instant,
-}
-
-impl<'a> Source<'a> {
-    /// A node that holds an agreed snapshot at `from` or later.
-    fn of(access: &'a GroupAccess, from: Slot, end: Instant) -> Result<Source<'a>, CliError> {
-        let document = status::of_group(&access.endpoint, STATUS_MAX, access.tls())?;
-        let leader = &document["leader"];
-        let mut nodes: Vec<&Value> = document["nodes"].as_array().into_iter().flatten().collect();
-        nodes.sort_by_key(|node| node["id"] == *leader);
-        let address = |node: &&Value| node["address"].as_str().map(str::to_owned);
-        let addresses: Vec<String> = nodes.iter().filter_map(address).collect();
-        let (connection, offer) =
-            offered(access, &addresses, end, |offer| offer.slot >= from, from)?;
-        Ok(Source {
-            access,
-            addresses,
-            connection,
-            offer,
-            end,
-        })
-    }
-
-    fn head(&self) -> BackupHead {
-        BackupHead {
-            cluster: self.connection.welcome().cluster,
-            group: self.connection.welcome().group,
-            slot: self.offer.slot,
-            digest: self.offer.digest,
-            size: BodySize {
-                front: self.offer.front,
-                whole: self.offer.bytes,
-            },
-        }
-    }
-
-    /// The bytes from `offset` on, at least one.
-    fn piece(&mut self, offset: u64) -> Result<bytes::Bytes, CliError> {
-        let request = AdminRequest::Piece {
-            slot: self.offer.slot,
-            offset,
-            length: PIECE_BYTES,
-        };
-        loop {
-            let wanted = (self.offer.slot, offset);
-            match self.connection.ask(&request) {
-                Ok(AdminReply::Piece { slot, offset, data })
-                    if (slot, offset) == wanted && !data.is_empty() =>
-                {
-                    return Ok(data);
-                }
-                Ok(AdminReply::Busy) if Instant::now() < self.end => std::thread::sleep(BUSY_PAUSE),
-                Ok(_) | Err(_) => self.go_on_elsewhere()?,
-            }
-        }
-    }
-
-    /// Another node, or this one again, must have the same snapshot.
-    fn go_on_elsewhere(&mut self) -> Result<(), CliError> {
-        let known = self.offer.clone();
-        let is_same = |offer: &BackupOffer| {
-            (offer.slot, offer.digest, offer.bytes, offer.front)
-                == (known.slot, known.digest, known.bytes, known.front)
-        };
-        // Whoever failed last is asked last.
-        self.addresses.rotate_left(1);
-        let end = self.end.max(Instant::now() + ANSWER_MAX);
-        let found = offered(self.access, &self.addresses, end, is_same, known.slot)?;
-        (self.connection, self.offer) = found;
-        Ok(())
-    }
-}
-
-/// The first node whose offer will do; nodes that are busy are asked again until `end`.
-fn offered(
-    access: &GroupAccess,
-    addresses: &[String],
-    end: Instant,
-    will_do: impl Fn(&BackupOffer) -> bool,
-    from: Slot,
-) -> Result<(AdminConnection, BackupOffer), CliError> {
-    let mut last = None;
-    loop {
-        let mut is_busy = false;
-        for address in addresses {
-            let opened = AdminConnection::open(address, GROUP, ANSWER_MAX, access.tls());
-            let asked = opened.and_then(|mut connection| {
-                let reply = connection.ask(&AdminRequest::Offer { from })?;
-                Ok((connection, reply))
-            });
-            match asked {
-                Ok((connection, AdminReply::Offered(offer))) if will_do(&offer) => {
-                    return Ok((connection, offer));
-                }
-                Ok((_, AdminReply::Busy)) => is_busy = true,
-                Ok(_) => {}
-                Err(error) => last = Some(error),
-            }
-        }
-        if !is_busy || Instant::now() >= end {
-            break;
-        }
-        std::thread::sleep(BUSY_PAUSE);
-    }
-    Err(match last {
-        Some(error) => CliError::connect(error),
-        None => CliError::with_code(
-            code::NO_QUORUM,
-            format!(
-                "no node has the snapshot at slot {} any more, or none that a majority agrees on",
-                from.0
-            ),
-        )
-        .advise("take the backup again; see in `quorate status` whether the objects differ"),
-    })
 }

@@ -5,6 +5,7 @@
 
 mod backup;
 mod backup_read;
+mod backup_source;
 mod bench;
 mod call;
 mod certs;

@@ -97,8 +97,12 @@ fn a_restored_group_has_the_digest_of_the_backup_and_goes_on_from_there() {
 #[test]
 fn clients_of_the_old_group_are_refused_and_what_they_held_is_free_when_their_sessions_expire() {
     let dir = tempfile::tempdir().unwrap();
-    let [file, home] = ["a.backup", "new"].map(|name| dir.path().join(name));
-    let mut old = Group::start(&["rust:lock", "--nodes", "1"]);
+    let [file, home, before] = ["a.backup", "new", "old"].map(|name| dir.path().join(name));
+    let words = ["rust:lock", "--nodes", "1", "--dir"];
+    let start = |dir: &Path| Group::start(&[&words[..], &[dir.to_str().unwrap()]].concat());
+    // Its leader has a higher ballot than the first of a new group: that one must be able to judge sessions all the same.
+    assert_eq!(start(&before).stop(), Some(0));
+    let mut old = start(&before);
     let endpoint = old.endpoint().to_owned();
     let holder = client(&endpoint);
     perform(&holder, "acquire", &[]).unwrap();
@@ -106,7 +110,7 @@ fn clients_of_the_old_group_are_refused_and_what_they_held_is_free_when_their_se
     assert_eq!(old.stop(), Some(0));
     let (_, port) = endpoint.trim_end_matches("/lock").rsplit_once(':').unwrap();
     restored(&file, &home, &["--port", port]);
-    let new = Group::start(&["rust:lock", "--nodes", "1", "--dir", home.to_str().unwrap()]);
+    let new = start(&home);
     assert_eq!(
         new.endpoint(),
         endpoint,
@@ -123,9 +127,15 @@ fn clients_of_the_old_group_are_refused_and_what_they_held_is_free_when_their_se
     );
     // The holder's session is there, without its client, until it expires like any other.
     let next = client(&endpoint);
-    let Outcome::Returned(_) = perform(&next, "acquire", &[]).unwrap() else {
-        panic!("the lock is given");
+    let patience = [Word::Bool(true), Word::Float(20.0)];
+    let Outcome::Returned(token) = perform(&next, "acquire", &patience).unwrap() else {
+        panic!("nothing is wrong with the question");
     };
+    let token = quorate_wire::value::decode(&token).unwrap();
+    assert!(
+        matches!(token, Word::Int(2..)),
+        "the lock is given: {token:?}"
+    );
 }
 
 #[test]

@@ -36,7 +36,7 @@ def capture(f: Callable[..., Any], /, *args: object) -> Any:
     `f` is a function that a module of the objects' own packages defines, and is imported there. Arguments
     and value must travel, and take at most 60 KiB; a call captures at most 64 values, and where the object
     changed meanwhile so that the arguments are others, the function is called anew. Raises `CaptureFailed`
-    when there is no value after 120 s.
+    when there is no value after two minutes.
 
     >>> capture(len, [1, 2])
     Traceback (most recent call last):

@@ -161,6 +161,7 @@ def test_what_finds_no_room_for_a_timer_is_not_half_done(around: Surroundings) -
 
 
 def test_an_error_of_a_worker_that_was_replaced_is_no_try(around: Surroundings) -> None:
+    """Claim rp-78."""
     outbox = with_effect()
     of_first = outbox.next(None, True)
     around.session = 2
@@ -203,7 +204,7 @@ def test_a_success_counts_once_whoever_tells_it(around: Surroundings) -> None:
 
 
 def test_a_deal_that_nobody_answers_is_dealt_again(around: Surroundings) -> None:
-    """The worker has lost the answer of its question, and lives."""
+    """Claim rp-78: the worker has lost the answer of its question, and lives."""
     outbox = with_effect()
     lost = outbox.next(None, True)
     around.leave_out_tick()

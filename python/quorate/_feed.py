@@ -231,8 +231,9 @@ class Feed:
             raise CallsLost("nobody followed the object's calls for a while, and they are kept no more")
         if len(self._calls) >= FOLLOWED_MAX:
             raise Overloaded(f"the calls of {FOLLOWED_MAX} objects of this group are followed already")
-        stream = self._calls[number] = CallStream(token)
+        # First, for it may find no room.
         after(FOLLOW_SECONDS, "_rest", number)
+        stream = self._calls[number] = CallStream(token)
         _native.follow_calls(set(self._calls))
         return stream
 

@@ -259,6 +259,16 @@ def test_a_task_that_ends_its_workers_is_given_up(reacher: Reacher, tmp_path: Pa
     assert reacher.capture_later(1) == 2
 
 
+def test_an_effect_whose_tick_is_left_out_is_done_all_the_same(reacher: Reacher, tmp_path: Path) -> None:
+    """Claim rp-78: a timer of an object that ends every host takes nothing along that was decided."""
+    key = reacher.effect_and_end_hosts(str(tmp_path))
+    until(lambda: reacher.told)
+    assert reacher.told == [[key, "paid 1", None]]
+    assert noted(str(tmp_path)) == [f"{key} 1"]
+    until(lambda: is_at_rest(reacher))
+    assert reacher.capture_later(1) == 2
+
+
 def test_where_nobody_calls_there_are_effects_alone(reacher: Reacher, tmp_path: Path) -> None:
     reacher.effect_by_timer(str(tmp_path))
     until(lambda: reacher.told)

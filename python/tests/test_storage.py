@@ -9,12 +9,13 @@ import random
 import shutil
 import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 from patience import PATIENCE_S, until
+from shelf_classes import Depot
 
 import quorate
 from quorate import LocalGroup, _on_disk
@@ -252,6 +253,26 @@ def test_a_damaged_file_that_nobody_reads_keeps_no_snapshot_from_being_taken(
         nodes.snapshot()
     until(lambda: all(holds(folder(nodes, node) / name, content(1)) for node in NODES))
     assert nodes.compare().is_equal
+
+
+def test_tries_that_leave_no_trace_leave_no_files() -> None:
+    with ThreadPoolExecutor(2) as threads, (running := quorate.local(Depot, timeout=PATIENCE_S)) as depot:
+        taking = [threads.submit(depot.take, "a") for _ in range(2)]
+        with quorate.group(running.endpoint) as group:
+            until(lambda: len(group.describe("Depot")["waiting"]) == 2)
+        for at in range(2):
+            depot.leave("a", content(at))
+            until(functools.partial(is_done, taking, at + 1))
+        assert {each.result(PATIENCE_S) for each in taking} == {content(0), content(1)}
+        assert depot.taken == 2
+        assert running.compare().is_equal
+        depot.leave("b", content(2))
+        running.snapshot()
+        until(lambda: all(files(running, node) == names_of(content(2)) for node in NODES))
+
+
+def is_done(calls: list[Future[bytes]], count: int) -> bool:
+    return sum(each.done() for each in calls) == count
 
 
 def holds(file: Path, content: bytes) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import threading
@@ -224,6 +225,15 @@ class Reacher:
         """The same of what is told to those who watch and follow."""
         quorate.after(0, self._end_host)
         quorate.publish("said", value)
+
+    def publish_as_much_as_there_is_room_for(self) -> int:
+        """No message to the feed has room behind these."""
+        count = 0
+        with contextlib.suppress(quorate.Overloaded):
+            while True:
+                quorate.publish("said", count)
+                count += 1
+        return count
 
     def _end_host(self) -> None:
         os._exit(3)

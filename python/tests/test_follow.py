@@ -74,6 +74,19 @@ def test_a_tick_that_is_left_out_takes_nothing_from_those_who_follow_and_watch(
         assert next(stream).method == "put"
 
 
+def test_who_follows_is_told_though_no_message_had_room(
+    nodes: LocalGroup[Shelf], group: quorate.Group
+) -> None:
+    """The call is the last one: no later one would tell."""
+    group.create(Reacher, "reacher")
+    with ThreadPoolExecutor(1) as threads, quorate.group(nodes.endpoint, timeout=PATIENCE_S) as own:
+        reacher = own.get("reacher", Reacher)
+        following = threads.submit(next, quorate.follow(reacher))
+        until(lambda: feed_of(reacher).follows_waiting(flow_of(reacher).client.number))
+        assert reacher.publish_as_much_as_there_is_room_for() > 9_000
+        assert following.result(PATIENCE_S).method == "publish_as_much_as_there_is_room_for"
+
+
 def test_what_finds_no_room_for_a_timer_is_not_followed_by_half(monkeypatch: pytest.MonkeyPatch) -> None:
     """A replica that restarts follows what the state says; the others had not begun."""
     followed: list[set[int]] = []

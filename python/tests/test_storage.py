@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from depot_class import Depot
 from patience import PATIENCE_S, until
-from shelf_classes import Depot
 
 import quorate
 from quorate import LocalGroup, _on_disk

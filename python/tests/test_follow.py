@@ -128,8 +128,10 @@ def test_a_mirror_is_what_the_object_is_while_leaders_are_killed(
         with quorate.group(nodes.endpoint, timeout=PATIENCE_S) as others:
             followed = others.get("shelf", Shelf)
             stream = quorate.follow(followed)
-            copy = followed.look()
-            slot = quorate.freshness(followed).slot
+            # A method is called, and no slot is told, until the client has heard that it only reads.
+            reading = quorate.reading(followed)
+            copy = reading.look()
+            slot = quorate.freshness(reading).slot
             for call in stream:
                 if call.slot <= slot:
                     continue

@@ -92,7 +92,7 @@ class Host:
             self._hush()
         confinement = "off"
         if greeting["scratch"]:
-            _on_disk.use(greeting["scratch"], self._give_up)
+            _on_disk.use(greeting["scratch"], self)
         if greeting["sandbox"]:
             confinement = _confinement.confine(greeting["paths"], greeting["scratch"])
         objects: dict[int, Any] = {}
@@ -143,11 +143,15 @@ class Host:
         """Tell the node's log."""
         self._tell(f"warning: {text}")
 
+    def tell(self, text: str) -> None:
+        """Tell the node's log."""
+        self._tell(text)
+
     def _tell(self, text: str) -> None:
         """To the node's log, also while what objects print is dropped."""
         os.write(2 if self._voice is None else self._voice, f"{text}\n".encode(errors="backslashreplace"))
 
-    def _give_up(self, status: int, told: str) -> NoReturn:
+    def give_up(self, status: int, told: str) -> NoReturn:
         """What a call finds here alone must not become its outcome: the other replicas have another one."""
         self._tell(f"error: {told}")
         os._exit(status)
@@ -268,7 +272,7 @@ class Host:
         _on_disk.release()
         _, status = os.waitpid(self._children.pop(reader), 0)
         if os.waitstatus_to_exitcode(status) == _on_disk.DAMAGED:
-            self._give_up(_on_disk.DAMAGED, reason)
+            self.give_up(_on_disk.DAMAGED, reason)
         if status != 0 and not reason:
             return f"the snapshot process ended with {os.waitstatus_to_exitcode(status)}"
         return reason

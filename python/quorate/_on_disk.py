@@ -18,8 +18,10 @@ import os
 import shutil
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from typing import Any, NoReturn
+import weakref
+from collections import deque
+from collections.abc import Iterator
+from typing import Any, NoReturn, Protocol
 
 from quorate import _native
 
@@ -32,8 +34,14 @@ PIECE_BYTES = 1 << 20
 JOINED_BYTES = 64 << 10
 """What is appended to a shorter piece is written with it into a new one."""
 
-FULL, DAMAGED = 87, 88
-"""The status with which a host ends when the disk has no room, or has lost what it was given."""
+DAMAGED = 88
+"""The status with which a host ends when the disk has lost what it was given."""
+
+WAITING_MIN = 256
+"""Pieces that wait for room before those are looked for that are gone."""
+
+WRITTEN_AT_ONCE = 2
+"""Pieces for which there was no room that are written when one could be."""
 
 REMOVED_AT_ONCE = 8
 """Files that are removed when one is written."""
@@ -48,17 +56,31 @@ _STALE_MAX = 16
 _pid = os.getpid
 
 
+class Host(Protocol):
+    """The process that serves objects."""
+
+    def tell(self, text: str) -> None:
+        """Tell the node's log."""
+
+    def give_up(self, status: int, told: str) -> NoReturn:
+        """End, for a new process to begin."""
+
+
 class Directory:
     """The files of one process."""
 
-    def __init__(self, path: str, give_up: Callable[[int, str], NoReturn] | None = None) -> None:
+    def __init__(self, path: str, host: Host | None = None) -> None:
         self.path = path
         self.pid = _pid()
         self.bytes = 0
         """In files that something refers to."""
         self.is_damaged = False
         """Whether that was found, and raised."""
-        self._give_up = give_up
+        self._host = host
+        self._is_full = False
+        self._unwritten: deque[weakref.ref[Piece]] = deque()
+        """What waits in memory for room."""
+        self._look_at = WAITING_MIN
         self._counts: dict[str, int] = {}
         """How often each file is referred to; those with 0 are to be removed at some time."""
         self._sizes: dict[str, int] = {}
@@ -72,10 +94,13 @@ class Directory:
     @property
     def is_of_host(self) -> bool:
         """Whether it belongs to a host process."""
-        return self._give_up is not None
+        return self._host is not None
 
-    def keep(self, content: bytes) -> str:
-        """The name of the file that has this content from here on."""
+    def keep(self, content: bytes) -> str | None:
+        """The name of the file that has this content from here on; None where a host's disk takes none.
+
+        Other replicas have room, so that is not the outcome of a call.
+        """
         name = _name_of(content)
         with self._lock:
             if name not in self._counts:
@@ -83,7 +108,14 @@ class Directory:
                 try:
                     self._write(name, content)
                 except OSError as error:
-                    self._fail(FULL, f"the disk does not take what an object stores: {error}", error)
+                    if self._host is None:
+                        raise
+                    if not self._is_full:
+                        told = "the disk does not take what an object stores, which stays in memory"
+                        self._host.tell(f"warning: {told} until there is room: {error}")
+                    self._is_full = True
+                    return None
+                self._is_full = False
             self._count(name, len(content), 1)
         return name
 
@@ -98,7 +130,26 @@ class Directory:
         except OSError as found:
             error = found
         told = f"what an object has stored in {self.path} is gone or damaged: {error or name}"
-        self._fail(DAMAGED, told, error or OSError(told))
+        if self._host is not None and _pid() == self.pid:
+            self._host.give_up(DAMAGED, told)
+        self.is_damaged = True
+        raise error or OSError(told)
+
+    def wait_for_room(self, piece: Piece) -> None:
+        """Write it when there is room."""
+        self._unwritten.append(weakref.ref(piece))
+        if len(self._unwritten) >= self._look_at:
+            self._unwritten = deque(waiting for waiting in self._unwritten if waiting() is not None)
+            self._look_at = max(WAITING_MIN, 2 * len(self._unwritten))
+
+    def write_waiting(self, most: int) -> None:
+        """Write what had no room before."""
+        for _ in range(min(most, len(self._unwritten))):
+            waiting = self._unwritten.popleft()
+            piece = waiting()
+            if piece is not None and not piece.move_to(self):
+                self._unwritten.appendleft(waiting)
+                break
 
     def let_go(self, name: str) -> None:
         """Something that referred to a file is gone."""
@@ -114,6 +165,7 @@ class Directory:
         """It has ended."""
         self._holds -= 1
         self.remove_idle(REMOVED_AFTER_SNAPSHOT)
+        self.write_waiting(len(self._unwritten))
 
     def remove_idle(self, most: int) -> None:
         """Remove files to which nothing refers."""
@@ -161,12 +213,6 @@ class Directory:
                     os.remove(unfinished)
                 raise
 
-    def _fail(self, status: int, told: str, error: OSError) -> NoReturn:
-        if self._give_up is not None and _pid() == self.pid:
-            self._give_up(status, told)
-        self.is_damaged = self.is_damaged or status == DAMAGED
-        raise error
-
 
 class Piece:
     """Bytes that cannot change, in a file if they are many."""
@@ -179,10 +225,19 @@ class Piece:
 
     def __init__(self, content: bytes) -> None:
         self.size = len(content)
+        self._content, self._directory = content, None
         place = directory() if len(content) >= FILE_BYTES_MIN else None
-        self._content = place.keep(content) if place is not None else content
-        # Last, for it says that there is something to let go.
-        self._directory = place
+        if place is not None and self.move_to(place):
+            place.write_waiting(WRITTEN_AT_ONCE)
+        elif place is not None:
+            place.wait_for_room(self)
+
+    def move_to(self, place: Directory) -> bool:
+        """From memory to a file; says whether there was room."""
+        name = place.keep(self.read())
+        if name is not None:
+            self._content, self._directory = name, place
+        return name is not None
 
     def read(self) -> bytes:
         """The bytes."""
@@ -197,7 +252,7 @@ class Piece:
     def __del__(self) -> None:
         kept = getattr(self, "_directory", None)
         if kept is not None and kept.pid == _pid():
-            kept.let_go(self._content)
+            kept.let_go(str(self._content))
 
 
 class OnDisk:
@@ -276,13 +331,13 @@ def directory() -> Directory | None:
     return _here
 
 
-def use(scratch: str, give_up: Callable[[int, str], NoReturn]) -> None:
+def use(scratch: str, host: Host) -> None:
     """This process is a host that may write in `scratch`: an earlier one may have left its files there."""
     global _here
     path = os.path.join(scratch, "contents")
     shutil.rmtree(path, ignore_errors=True)
     os.mkdir(path, 0o700)
-    _here = Directory(path, give_up)
+    _here = Directory(path, host)
 
 
 def bytes_there() -> int:

@@ -119,7 +119,7 @@ def test_nothing_is_removed_while_a_snapshot_is_written(place: Directory) -> Non
 
 
 def test_a_forked_process_finds_the_files_and_leaves_them_alone(place: Directory) -> None:
-    here = Directory(place.path, never)
+    here = Directory(place.path, FakeHost())
     _on_disk._here = here
     kept, doomed = OnDisk(LONG), OnDisk(LONG + b"doomed")
 
@@ -152,23 +152,70 @@ def test_a_process_that_is_no_host_has_files_of_its_own_after_a_fork(place: Dire
     assert len(files(place)) == 1
 
 
-def never(status: int, told: str) -> NoReturn:
-    raise GivenUp(status, told)
+class FakeHost:
+    """Keeps what is told, and ends by an exception that nobody catches."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def tell(self, text: str) -> None:
+        self.told.append(text)
+
+    def give_up(self, status: int, told: str) -> NoReturn:
+        raise GivenUp(status, told)
 
 
-def test_a_host_whose_disk_takes_no_more_ends_and_raises_nothing_that_a_method_could_catch(
-    place: Directory,
+def test_what_the_disk_of_a_host_does_not_take_stays_in_memory_until_there_is_room(
+    place: Directory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Other replicas have the room: what this one would raise, they would not."""
-    here = Directory(place.path, never)
-    # No file takes the place of a directory.
-    os.mkdir(os.path.join(place.path, _on_disk._name_of(LONG)))
-    with pytest.raises(GivenUp) as given_up:
-        here.keep(LONG)
-    status, told = given_up.value.args
-    assert status == _on_disk.FULL
-    assert "does not take what an object stores" in told
-    assert here.bytes == 0
+    host = FakeHost()
+    here = Directory(place.path, host)
+    monkeypatch.setattr(_on_disk, "_here", here)
+    rename = os.rename
+
+    def full(_source: str, _target: str) -> None:
+        raise OSError(errno.ENOSPC, "no space left")
+
+    monkeypatch.setattr(os, "rename", full)
+    kept = [OnDisk(LONG + str(at).encode()) for at in range(9)]
+    assert [content_of(each)[len(LONG) :] for each in kept] == [str(at).encode() for at in range(9)]
+    assert (files(place), here.bytes) == ([], 0)
+    (told,) = host.told
+    assert told.startswith("warning: the disk does not take what an object stores, which stays in memory")
+    image = _native.dump_state(kept)
+    assert [content_of(each) for each in _native.load_state(image)] == [content_of(each) for each in kept]
+    del kept[2]
+    monkeypatch.setattr(os, "rename", rename)
+    kept.append(OnDisk(LONG))
+    assert len(files(place)) == 1 + _on_disk.WRITTEN_AT_ONCE
+    here.hold()
+    here.release()
+    assert len(files(place)) == 9
+    assert [content_of(each) for each in kept[:2]] == [LONG + b"0", LONG + b"1"]
+    kept.clear()
+    here.remove_idle(100)
+    assert (files(place), here.bytes) == ([], 0)
+    # It tells each time that it begins.
+    monkeypatch.setattr(os, "rename", full)
+    OnDisk(LONG)
+    assert len(host.told) == 2
+
+
+def test_what_is_gone_before_there_is_room_is_forgotten(
+    place: Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = Directory(place.path, FakeHost())
+    monkeypatch.setattr(_on_disk, "_here", here)
+
+    def full(_source: str, _target: str) -> None:
+        raise OSError(errno.ENOSPC, "no space left")
+
+    monkeypatch.setattr(os, "rename", full)
+    storage = objects.Storage({"a": LONG})
+    for at in range(3 * _on_disk.WAITING_MIN):
+        storage["b"] = LONG + str(at).encode()
+    assert len(here._unwritten) <= _on_disk.WAITING_MIN
 
 
 def test_what_is_not_needed_gives_its_room_before_a_disk_is_taken_for_full(
@@ -210,8 +257,8 @@ def test_without_a_group_a_full_disk_is_an_error_that_leaves_nothing_behind(
 def test_a_host_whose_files_are_damaged_ends_instead_of_answering(
     place: Directory, damage: Callable[[Path], Any]
 ) -> None:
-    here = Directory(place.path, never)
-    name = here.keep(LONG)
+    here = Directory(place.path, FakeHost())
+    name = str(here.keep(LONG))
     assert here.read(name) == LONG
     damage(Path(place.path, name))
     with pytest.raises(GivenUp) as given_up:

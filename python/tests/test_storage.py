@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from depot_class import Depot
 from patience import PATIENCE_S, until
+from test_full_disk import DISK_MIB, group_on_small_disks
 
 import quorate
 from quorate import LocalGroup, _on_disk
@@ -147,72 +148,44 @@ def test_files_go_while_snapshots_are_taken_and_no_snapshot_misses_one(nodes: Lo
     until(lambda: all(files(nodes, node) == names_of(content(7)) for node in NODES))
 
 
-def test_a_replica_whose_disk_takes_nothing_stops_and_answers_nothing_else(
-    nodes: LocalGroup[Storage],
-) -> None:
-    """Claim rp-96: what one replica cannot do is no outcome, for the others can."""
+def test_a_replica_whose_disk_takes_nothing_answers_as_the_others(nodes: LocalGroup[Storage]) -> None:
+    """Claim rp-96: what one replica cannot write is no outcome, for the others can."""
     shelf = nodes.proxy
     shelf["a"] = content(1)
     (name,) = names_of(content(2))
     full = next(node for node in NODES if node != nodes.leader)
     block = folder(nodes, full) / name
-    until(lambda: blocked(block))
-    keep = threading.Event()
-
-    def go_on_blocking() -> None:
-        # A host that starts begins with an empty directory.
-        while not keep.wait(0.001):
-            blocked(block)
-
-    blocking = threading.Thread(target=go_on_blocking)
-    blocking.start()
-    try:
-        shelf["b"] = content(2)
-        assert shelf["b"] == content(2)
-        until(lambda: not host_of(nodes, full).get("is_host_up", True))
-        assert shelf.append("a", b"!") == 50_001
-        until(lambda: "does not take what an object stores" in log_of(nodes, full))
-    finally:
-        keep.set()
-        blocking.join()
-    nodes.kill(full)
-    nodes.restart(full)
+    until(functools.partial(is_subset, nodes, full, names_of(content(1))))
+    # No file takes the place of a directory.
+    block.mkdir()
+    shelf["b"] = content(2)
+    assert shelf.append("b", b"!") == 50_001
+    shelf["b"] = content(2)
+    assert nodes.compare().is_equal
+    until(lambda: "does not take what an object stores, which stays in memory" in log_of(nodes, full))
+    assert block.is_dir()
+    block.rmdir()
+    shelf["c"] = content(3)
+    nodes.snapshot()
+    until(functools.partial(holds, block, content(2)))
     assert nodes.compare().is_equal
     assert all(digest is not None for digest in nodes.compare().digests.values())
 
 
-def blocked(block: Path) -> bool:
-    """No file takes the place of a directory."""
-    with contextlib.suppress(OSError):
-        block.mkdir()
-    return block.is_dir()
-
-
-def test_a_content_for_which_no_replica_has_room_is_refused_by_all(nodes: LocalGroup[Storage]) -> None:
-    """Claim rp-96."""
-    shelf = nodes.proxy
-    shelf["a"] = content(1)
-    (name,) = names_of(content(2))
-    keep = threading.Event()
-    blocks = [folder(nodes, node) / name for node in NODES]
-
-    def go_on_blocking() -> None:
-        while not keep.wait(0.001):
-            for block in blocks:
-                blocked(block)
-
-    blocking = threading.Thread(target=go_on_blocking)
-    blocking.start()
-    try:
-        until(lambda: all(block.is_dir() for block in blocks))
-        with pytest.raises(quorate.MethodSkipped):
-            quorate.options(shelf, timeout=2 * PATIENCE_S)["b"] = content(2)
-    finally:
-        keep.set()
-        blocking.join()
-    assert shelf.names() == ["a"]
-    shelf["c"] = content(3)
-    assert nodes.compare().is_equal
+def test_a_group_on_full_disks_refuses_what_it_has_no_room_for_and_goes_on_answering(tmp_path: Path) -> None:
+    """Contents, log and images share the disks: calls are refused before they would be decided."""
+    accepted: list[int] = []
+    with group_on_small_disks(tmp_path, 3, "quorate.objects:Storage") as small:
+        with quorate.connect(small.endpoint, Storage, timeout=PATIENCE_S) as shelf:
+            with pytest.raises(quorate.StorageFull):
+                for at in range(2 * DISK_MIB):
+                    shelf[str(at)] = content(at, 1 << 20)
+                    accepted.append(at)
+            assert shelf.names() == [str(at) for at in accepted]
+            for at in accepted:
+                assert shelf.get(str(at)) == content(at, 1 << 20)
+        statuses = small.statuses()
+    assert all(node["is_host_up"] and node["is_serving"] for node in statuses), statuses
 
 
 def test_a_file_that_is_gone_or_changed_is_made_anew_and_never_answered(nodes: LocalGroup[Storage]) -> None:

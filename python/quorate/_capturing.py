@@ -36,7 +36,7 @@ def capture(f: Callable[..., Any], /, *args: object) -> Any:
     `f` is a function that a module of the objects' own packages defines, and is imported there. Arguments
     and value must travel, and take at most 60 KiB; a call captures at most 64 values, and where the object
     changed meanwhile so that the arguments are others, the function is called anew. Raises `CaptureFailed`
-    when there is no value after 120 s.
+    when there is no value after two minutes.
 
     >>> capture(len, [1, 2])
     Traceback (most recent call last):
@@ -80,8 +80,8 @@ def effect(
     ::
 
         def pay(self, amount):
-            self.balance -= amount
             quorate.effect(bank.transfer, amount, then=self.paid)
+            self.balance -= amount
 
         def paid(self, key, value, error): ...
 
@@ -94,7 +94,7 @@ def effect(
 
     Returns the key: `key`, or one that no other effect has. A call that leaves no trace has no effect. `f` is
     as for `capture`; arguments and value must travel, and take at most 60 KiB. 10,000 tasks of a group
-    wait; one more is `Overloaded`.
+    wait; one more is `Overloaded`: ask for an effect before you change anything.
 
     >>> effect(print, "hello")
     Traceback (most recent call last):

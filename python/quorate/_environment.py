@@ -71,10 +71,11 @@ def install() -> None:
     _install_threads()
 
 
-def refuse_effects(is_refusing: bool) -> None:
-    """Begin or end refusing effects on the outside."""
+def refuse_effects(is_refusing: bool) -> bool:
+    """Begin or end refusing effects on the outside; says whether they were refused before."""
     global _refusing
-    _refusing = is_refusing
+    before, _refusing = _refusing, is_refusing
+    return before
 
 
 def _audit(event: str, arguments: tuple[Any, ...]) -> None:

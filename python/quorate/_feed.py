@@ -6,7 +6,6 @@ watch is a call that waits there: so both go on wherever those do.
 
 from __future__ import annotations
 
-import contextlib
 from collections import deque
 from itertools import islice
 from typing import Any
@@ -99,6 +98,9 @@ class Stream:
 class Feed:
     """Keeps what objects publish. Clients call it through `quorate.watch`."""
 
+    _late: dict[tuple[str, int], None] | None = None
+    """Methods and objects for which no message had room. A state may be kept without it."""
+
     def __init__(self) -> None:
         self._streams: dict[int, Stream] = {}
         self._calls: dict[int, CallStream] = {}
@@ -165,10 +167,24 @@ class Feed:
             self._tell_soon(number, stream)
 
     def _tell_soon(self, number: int, stream: CallStream) -> None:
-        # Where too many messages are on their way, the next call tells them.
-        with contextlib.suppress(Overloaded):
-            _native.send_message(NUMBER, _native.dump_call("_tell_calls", (number,), {}))
-            stream.is_telling = True
+        stream.is_telling = True
+        self._send("_tell_calls", number)
+
+    def _send(self, method: str, number: int) -> None:
+        """Go on in the next step."""
+        try:
+            _native.send_message(NUMBER, _native.dump_call(method, (number,), {}))
+        except Overloaded:
+            # So there are messages to come, and what they do goes on with this.
+            if self._late is None:
+                self._late = {}
+            self._late[method, number] = None
+
+    def _catch_up(self) -> None:
+        """Do what was to be done in a step for which no message had room."""
+        late, self._late = self._late, None
+        for method, number in late or ():
+            getattr(self, method)(number)
 
     @readonly
     def watching(self, number: int) -> int:
@@ -202,6 +218,7 @@ class Feed:
             for _ in range((len(largest.kept) + 1) // 2):
                 self._bytes += largest.forget_oldest()
         self._tell(number)
+        self._catch_up()
 
     def _tell(self, number: int) -> None:
         """Wake who waits for what there is now."""
@@ -213,7 +230,7 @@ class Feed:
         for at, (caller, topics, seen) in enumerate(before):
             if told_bytes > WAKES_BYTES_MAX:
                 stream.watching += before[at:]
-                _native.send_message(NUMBER, _native.dump_call("_tell", (number,), {}))
+                self._send("_tell", number)
                 return
             if not caller.is_waiting:
                 continue
@@ -231,8 +248,9 @@ class Feed:
             raise CallsLost("nobody followed the object's calls for a while, and they are kept no more")
         if len(self._calls) >= FOLLOWED_MAX:
             raise Overloaded(f"the calls of {FOLLOWED_MAX} objects of this group are followed already")
-        stream = self._calls[number] = CallStream(token)
+        # First, for it may find no room.
         after(FOLLOW_SECONDS, "_rest", number)
+        stream = self._calls[number] = CallStream(token)
         _native.follow_calls(set(self._calls))
         return stream
 
@@ -264,6 +282,7 @@ class Feed:
 
     def _rest(self, number: int) -> None:
         """Keep the calls of an object no more if nobody has asked for them for long."""
+        self._catch_up()
         stream = self._calls.get(number)
         if stream is None:
             return
@@ -279,6 +298,7 @@ class Feed:
 
     def _drop(self, number: int) -> None:
         """An object was dropped."""
+        self._catch_up()
         if number in self._calls:
             for caller, _ in self._calls[number].waiting:
                 if caller.is_waiting:

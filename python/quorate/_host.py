@@ -20,7 +20,7 @@ import sys
 import types
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from quorate import (
     _conditions,
@@ -35,6 +35,7 @@ from quorate import (
     _making,
     _names,
     _native,
+    _on_disk,
     _outbox,
     _own,
     _raised,
@@ -90,6 +91,8 @@ class Host:
         if greeting["quiet"]:
             self._hush()
         confinement = "off"
+        if greeting["scratch"]:
+            _on_disk.use(greeting["scratch"], self)
         if greeting["sandbox"]:
             confinement = _confinement.confine(greeting["paths"], greeting["scratch"])
         objects: dict[int, Any] = {}
@@ -140,9 +143,18 @@ class Host:
         """Tell the node's log."""
         self._tell(f"warning: {text}")
 
+    def tell(self, text: str) -> None:
+        """Tell the node's log."""
+        self._tell(text)
+
     def _tell(self, text: str) -> None:
         """To the node's log, also while what objects print is dropped."""
         os.write(2 if self._voice is None else self._voice, f"{text}\n".encode(errors="backslashreplace"))
+
+    def give_up(self, status: int, told: str) -> NoReturn:
+        """What a call finds here alone must not become its outcome: the other replicas have another one."""
+        self._tell(f"error: {told}")
+        os._exit(status)
 
     def _hush(self) -> None:
         """Drop what is printed: work is repeated that an earlier process did and printed."""
@@ -237,7 +249,13 @@ class Host:
         reader, writer = os.pipe()
         sys.stderr.flush()
         parent = _environment.real_pid()
-        child = os.fork()
+        # The process reads the files that its state refers to.
+        _on_disk.hold()
+        try:
+            child = os.fork()
+        except OSError:
+            _on_disk.release()
+            raise
         if child == 0:
             _write_image(objects, path, writer, self._stream, parent, classes=self._classes, heads=heads)
         os.close(writer)
@@ -251,7 +269,10 @@ class Host:
             return None
         with os.fdopen(reader, "rb") as pipe:
             reason = pipe.read().decode(errors="replace")
+        _on_disk.release()
         _, status = os.waitpid(self._children.pop(reader), 0)
+        if os.waitstatus_to_exitcode(status) == _on_disk.DAMAGED:
+            self.give_up(_on_disk.DAMAGED, reason)
         if status != 0 and not reason:
             return f"the snapshot process ended with {os.waitstatus_to_exitcode(status)}"
         return reason
@@ -395,7 +416,7 @@ def _write_image(
         os.write(writer, _making.one_line(error).encode()[:4096])
     finally:
         # Whatever was raised, and wherever: this process must not go on as a second host.
-        os._exit(code)
+        os._exit(_on_disk.DAMAGED if _on_disk.is_damaged() else code)
 
 
 def _check_class(value: Any, cls: type | None) -> None:
@@ -415,7 +436,7 @@ def _check_image(value: Any, image: bytes) -> None:
 def _has_room(image_bytes: int) -> bool:
     """Whether the memory suffices to hold state and image a second time."""
     most, _ = resource.getrlimit(resource.RLIMIT_AS)
-    held = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    held = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 + _on_disk.bytes_there()
     # What is mapped now cannot be asked: a confined process does not see its own /proc.
     return most == resource.RLIM_INFINITY or _MAPPED_AT_START + 2 * held + image_bytes < most
 

@@ -6,6 +6,7 @@ and what came of it counts once: the first answer does. The worker is a client t
 
 from __future__ import annotations
 
+import heapq
 from collections import deque
 from typing import Any
 
@@ -30,7 +31,14 @@ CAPTURES_MAX = 64
 """Values that one call may capture."""
 
 DEALS_MAX = 5
-"""How often a task is given to a worker that ends without an answer: it may be what ends them."""
+"""How often a task is given to workers that do not answer: it may be what ends them."""
+
+DEAL_SECONDS = 120.0
+"""Agreed time after which a task that was given to a worker is given again: it has long given up what takes
+longer than 60 seconds."""
+
+SWEEP_SECONDS = 15.0
+"""Agreed time between two looks at what has been waited for too long."""
 
 TRIES_MAX = 8
 """How often an effect that raises is tried."""
@@ -57,6 +65,14 @@ ASKED_MIN = 64
 class Task:
     """A function that is to be called outside, for a call that waits for its value, or as an effect."""
 
+    # A state of an earlier build is kept without these.
+    deal = 0
+    """The number of the deal with which a worker has it; 0 while none has it."""
+    dealt_ns = 0
+    asked_ns = 0
+    limit: Timer | None = None
+    """Of an earlier build: when it would be given up."""
+
     def __init__(self, id: int, number: int, path: str, args: bytes) -> None:
         self.id = id
         self.number = number
@@ -68,10 +84,11 @@ class Task:
         self.key: str | None = None
         self.then: str | None = None
         self.deals = 0
+        """How often it was given to a worker since one has answered."""
         self.tries = 0
         self.rests = False
         """Whether it waits for its next try."""
-        self.limit: Timer | None = None
+        self.asked_ns = _native.agreed_time_ns()
         self.answer: tuple[bool, bytes] | None = None
         """Whether it raised, and what or which error came of it, encoded."""
 
@@ -84,8 +101,18 @@ class Task:
 class Outbox:
     """Keeps what is to be done outside. The worker of the node that leads calls it."""
 
+    # A state of an earlier build is kept without these.
     _sweeper: Timer | None = None
-    """Looks now and then for calls that wait no more. A state may be kept without it."""
+    """Looks now and then for what has been waited for too long."""
+    _deals = 0
+    """The number of the newest deal."""
+    _alarm: Timer | None = None
+    """The next time at which something is to be tried again; the sweeper finds what it misses."""
+    _alarm_ns = 0
+    _again_at: list[tuple[int, int]] | None = None
+    """When which tasks have rested; 0 stands for the messages that are not sent. A heap."""
+    _unsent: list[tuple[int, bytes]] | None = None
+    """Messages to objects to which too many are on their way."""
 
     def __init__(self) -> None:
         self._last = 0
@@ -102,10 +129,10 @@ class Outbox:
         self._idle: deque[_calling.Caller] = deque()
 
     def next(self, finished: list[Any] | None, is_first: bool = False) -> Any:
-        """Take what came of a task, and return the next one; wait for it.
+        """Take what came of a task, and return the next one with the number of this deal; wait for it.
 
-        `finished` is [number, whether it raised, encoded value or error]. A worker that says that it comes
-        for the first time takes over from the one before, with all that this one had.
+        `finished` is [number, whether it raised, encoded value or error, deal]. A worker that says that it
+        comes for the first time takes over from the one before, with all that this one had.
         """
         if finished is not None:
             self._take_answer(*_checked(finished))
@@ -113,6 +140,8 @@ class Outbox:
         if is_first and caller.session != self._worker:
             self._release()
             self._worker = caller.session
+            if self._open:
+                self._sweep_from_now()
         if caller.session != self._worker:
             raise Refused("another worker does what is to be done outside of this group's objects")
         task = self._deal()
@@ -125,6 +154,10 @@ class Outbox:
         parked = _calling.park()
         self._idle.append(caller)
         return parked
+
+    def settle(self, finished: list[Any]) -> None:
+        """Take what came of a task that the worker had given up."""
+        self._take_answer(*_checked(finished))
 
     @readonly
     def load(self) -> list[int]:
@@ -139,7 +172,7 @@ class Outbox:
     @property
     def has_room(self) -> bool:
         """Whether it takes one more task."""
-        return len(self._open) < TASKS_MAX and self._bytes < BYTES_MAX
+        return len(self._open) + len(self._unsent or ()) < TASKS_MAX and self._bytes < BYTES_MAX
 
     def _value_of(self, call: tuple[int, int], ordinal: int, path: str, args: bytes) -> Any:
         """What came of what a call asked for: whether it raised, and the encoded rest; None as yet."""
@@ -156,9 +189,7 @@ class Outbox:
         session, sequence = call
         if not _native.waits_at(number, session, sequence):
             return
-        if self._sweeper is None:
-            # One that repeats outlives a tick that is left out; a tick drops the others that are due in it.
-            self._sweeper = every(CAPTURE_SECONDS, "_sweep")
+        self._sweep_from_now()
         asked = self._asked.setdefault((session, sequence), {})
         task = asked.get(ordinal)
         if task is not None and (task.path, task.args) == (path, args):
@@ -169,13 +200,13 @@ class Outbox:
             asked = self._asked.setdefault((session, sequence), asked)
         task = asked[ordinal] = self._add(number, path, args)
         task.call = (session, sequence)
-        task.limit = after(CAPTURE_SECONDS, "_give_up", task.id)
         if len(self._asked) >= self._room:
             self._leave_out_gone()
         self._hand_out()
 
     def _act(self, number: int, path: str, args: bytes, key: str, then: str | None) -> None:
         """Something was decided that is to be done outside."""
+        self._sweep_from_now()
         task = self._add(number, path, args)
         task.key, task.then = key, then
         self._hand_out()
@@ -191,12 +222,12 @@ class Outbox:
             told = (
                 f"nobody captured the value within {CAPTURE_SECONDS:g} s: see the log of the node that leads"
             )
-            self._take_answer(id, True, _error(told))
+            self._finish(self._open[id], True, _error(told))
 
     def _again(self, id: int) -> None:
         """An effect that raised has rested."""
         task = self._open.get(id)
-        if task is not None:
+        if task is not None and task.rests:
             task.rests = False
             self._ready.append(id)
             self._hand_out()
@@ -206,12 +237,60 @@ class Outbox:
         self._send(number, "", ())
 
     def _send(self, number: int, method: str, args: tuple[Any, ...]) -> None:
+        self._send_encoded(number, _native.dump_call(method, args, {}))
+
+    def _send_encoded(self, number: int, call: bytes) -> None:
         if _native.object_of(number) is None:
             return
         try:
-            _native.send_message(number, _native.dump_call(method, args, {}))
+            _native.send_message(number, call)
         except Overloaded:
-            after(POKE_SECONDS, "_send", number, method, args)
+            if not self._unsent:
+                self._unsent = []
+                self._ring_in(POKE_SECONDS, 0)
+            self._unsent.append((number, call))
+            self._bytes += len(call)
+
+    def _ring_in(self, seconds: float, id: int) -> None:
+        """Have a task tried again, or with 0 what is unsent, after some agreed time."""
+        if self._again_at is None:
+            self._again_at = []
+        heapq.heappush(self._again_at, (_native.agreed_time_ns() + int(seconds * 1e9), id))
+        self._set_alarm()
+
+    def _set_alarm(self, is_over: bool = False) -> None:
+        """One timer for all: an object has few, and messages to it are timers too."""
+        first_ns = self._again_at[0][0] if self._again_at else 0
+        if self._alarm is not None and first_ns == self._alarm_ns and not is_over:
+            return
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+        if not first_ns:
+            return
+        try:
+            self._alarm = after(max(0, first_ns - _native.agreed_time_ns()) / 1e9, "_ring")
+            self._alarm_ns = first_ns
+        except Overloaded:
+            return  # the sweeper comes
+
+    def _ring(self) -> None:
+        """What has rested is tried again."""
+        now = _native.agreed_time_ns()
+        while self._again_at and self._again_at[0][0] <= now:
+            _, id = heapq.heappop(self._again_at)
+            if id:
+                self._again(id)
+            else:
+                self._send_again()
+        # The one that rang is over, or a tick that was left out has dropped it.
+        self._set_alarm(is_over=True)
+
+    def _send_again(self) -> None:
+        unsent, self._unsent = self._unsent or [], None
+        for number, call in unsent:
+            self._bytes -= len(call)
+            self._send_encoded(number, call)
 
     def _add(self, number: int, path: str, args: bytes) -> Task:
         self._last += 1
@@ -241,29 +320,38 @@ class Outbox:
         """The next task, as the worker is told of it."""
         while self._ready:
             task = self._open.get(self._ready.popleft())
-            if task is None:
+            if task is None or task.deal or task.rests:
                 continue
             if task.call is not None and not _native.waits_at(task.number, *task.call):
                 self._forget_task(task)
                 continue
             if task.deals >= DEALS_MAX:
-                told = f"{task.path} was given to {DEALS_MAX} workers, and all of them ended"
+                told = f"{task.path} was given to workers {DEALS_MAX} times, and none of them answered"
                 self._finish(task, True, _error(f"{told}: see the nodes' logs"))
                 continue
             task.deals += 1
-            return [task.id, task.path, task.args, task.key]
+            task.deal = self._deals = self._deals + 1
+            task.dealt_ns = _native.agreed_time_ns()
+            return [task.id, task.path, task.args, task.key, task.deal]
         return None
 
-    def _take_answer(self, id: int, is_error: bool, value: bytes) -> None:
+    def _take_answer(self, id: int, is_error: bool, value: bytes, deal: int | None) -> None:
+        """A success counts whoever tells it; an error only if nobody else has the task meanwhile."""
         task = self._open.get(id)
         if task is None:
             return  # another answer was faster, or nobody waits any more
+        if not is_error:
+            self._finish(task, False, value)
+            return
+        if (deal is not None and deal != task.deal) or task.rests:
+            return
         task.tries += 1
-        if is_error and task.call is None and task.tries < TRIES_MAX:
+        task.deal = 0
+        if task.call is None and task.tries < TRIES_MAX:
             task.deals, task.rests = 0, True
-            after(FIRST_REST * 2 ** (task.tries - 1), "_again", id)
+            self._ring_in(FIRST_REST * 2 ** (task.tries - 1), id)
         else:
-            self._finish(task, is_error, value)
+            self._finish(task, True, value)
 
     def _finish(self, task: Task, is_error: bool, value: bytes) -> None:
         self._close(task)
@@ -302,6 +390,8 @@ class Outbox:
         self._idle.clear()
         self._worker = None
         self._ready = deque(id for id, task in self._open.items() if not task.rests)
+        for task in self._open.values():
+            task.deal = 0
 
     def _leave_out_gone(self) -> None:
         """Forget what was asked for by calls that wait no more."""
@@ -311,10 +401,26 @@ class Outbox:
                 self._forget(*call)
         self._room = max(ASKED_MIN, 2 * len(self._asked))
 
+    def _sweep_from_now(self) -> None:
+        # A timer that repeats outlives a tick that is left out; the others that are due in it are dropped.
+        if self._sweeper is None:
+            self._sweeper = every(SWEEP_SECONDS, "_sweep")
+
     def _sweep(self) -> None:
         """Few calls can hold many bytes, and when these are full nobody asks any more."""
         self._leave_out_gone()
-        if not self._asked and self._sweeper is not None:
+        now = _native.agreed_time_ns()
+        for task in list(self._open.values()):
+            task.asked_ns = task.asked_ns or now
+            if task.call is not None and now - task.asked_ns >= CAPTURE_SECONDS * 1e9:
+                self._give_up(task.id)
+            elif task.deal and now - task.dealt_ns >= DEAL_SECONDS * 1e9:
+                # Its answer is lost, or the deal was.
+                task.deal = 0
+                self._ready.append(task.id)
+        self._ring()
+        self._hand_out()
+        if not self._asked and not self._open and not self._unsent and self._sweeper is not None:
             self._sweeper.cancel()
             self._sweeper = None
 
@@ -327,19 +433,19 @@ def _plain(is_error: bool, value: bytes) -> tuple[Any, str | None]:
     """What an effect returned, and as a text what it raised."""
     try:
         found = _native.loads(value)
-    except ValueError as error:
-        return None, f"what it returned is not known here: {error}"
-    return (None, f"{found[0]}: {found[1]}") if is_error else (found, None)
+        return (None, f"{found[0]}: {found[1]}") if is_error else (found, None)
+    except (ValueError, TypeError, LookupError) as error:
+        return None, f"what came of it is not known here: {error}"
 
 
-def _checked(finished: Any) -> tuple[int, bool, bytes]:
-    """Whoever answers may be another client."""
-    if isinstance(finished, list) and len(finished) == 3:
-        id, is_error, value = finished
+def _checked(finished: Any) -> tuple[int, bool, bytes, int | None]:
+    """Whoever answers may be another client; a log may have answers of earlier builds, without a deal."""
+    if isinstance(finished, list) and len(finished) in {3, 4}:
+        id, is_error, value, *deals = finished
         is_answer = type(id) is int and type(is_error) is bool and type(value) is bytes
-        if is_answer and len(value) <= VALUE_BYTES_MAX:
-            return id, is_error, value
-    raise Refused(f"an answer is [number, whether it raised, at most {VALUE_BYTES_MAX} bytes]")
+        if is_answer and len(value) <= VALUE_BYTES_MAX and all(type(each) is int and each for each in deals):
+            return id, is_error, value, deals[0] if deals else None
+    raise Refused(f"an answer is [number, whether it raised, at most {VALUE_BYTES_MAX} bytes, deal]")
 
 
 # Their package is not one whose classes are kept.

@@ -22,10 +22,13 @@ import types
 import uuid
 from typing import Any
 
+from quorate import _on_disk
+
 CONVERTING: frozenset[Any] = frozenset(
     [abs, bin, bool, callable, chr, complex, divmod, float, format, hash, hex, int, isinstance]
     + [issubclass, len, oct, ord, pow, repr, round, str, type, decimal.Decimal, fractions.Fraction, uuid.UUID]
     + [datetime.date, datetime.datetime, datetime.time, datetime.timedelta, datetime.timezone]
+    + [_on_disk.content_of]
     + [datetime.date.fromisoformat, datetime.datetime.fromisoformat, datetime.datetime.strptime]
     + [
         member

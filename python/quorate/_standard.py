@@ -28,7 +28,7 @@ import zoneinfo
 from collections.abc import Callable
 from typing import Any, cast
 
-from quorate import _content
+from quorate import _content, _on_disk
 
 Parts = tuple[str, tuple[Any, ...], Any]
 
@@ -145,6 +145,8 @@ STANDARD: dict[type, Callable[[Any], Parts]] = {
     ),
     datetime.timezone: lambda v: ("datetime.timezone", v.__getinitargs__(), None),
     zoneinfo.ZoneInfo: lambda v: ("zoneinfo.ZoneInfo", (v.key,), None),
+    # Other replicas, and a host that starts, have none of these files.
+    _on_disk.OnDisk: lambda v: ("quorate.OnDisk", (_on_disk.content_of(v),), None),
 }
 WITH_FIELDS = (collections.OrderedDict, collections.Counter, random.Random, random.SystemRandom)
 """Kinds above whose instances can have fields beside their content."""
@@ -213,6 +215,7 @@ MAKERS: dict[str, Callable[..., Any]] = {
     "datetime.time": lambda *fields: datetime.time(*fields[:5], fold=fields[5]),
     "datetime.timezone": datetime.timezone,
     "zoneinfo.ZoneInfo": zoneinfo.ZoneInfo,
+    "quorate.OnDisk": _on_disk.OnDisk,
     "pathlib.PurePosixPath": pathlib.PurePosixPath,
     "pathlib.PureWindowsPath": pathlib.PureWindowsPath,
     "pathlib.PosixPath": pathlib.PosixPath,

@@ -20,7 +20,7 @@ from typing import Any
 
 from quorate import _capturing, _names, _native, _outbox, _raised
 from quorate._connect import CONNECT_SECONDS, session_options
-from quorate._errors import CaptureFailed, Refused, Unavailable
+from quorate._errors import CaptureFailed, Overloaded, QuorateError, Refused, StorageFull, Unavailable
 from quorate._options import Options
 from quorate._proxy import Flow, Proxy
 
@@ -51,9 +51,10 @@ class Worker:
 
     def __init__(self, outbox: Any) -> None:
         self._outbox = outbox
-        self._since: dict[int, float] = {}
-        """Tasks that are being done, and since when."""
-        self._stuck = 0
+        self._since: dict[int, tuple[float, int]] = {}
+        """By deal: since when which task is being done."""
+        self._stuck: set[int] = set()
+        """Deals that were given up, and whose threads have not come back."""
         self._lock = threading.Lock()
         self._over = threading.Event()
         self._why = ""
@@ -73,14 +74,17 @@ class Worker:
     def _work(self, task: Any, finished: list[Any] | None) -> None:
         try:
             while True:
-                id, path, args, key = self._ask(finished) if task is None else task
+                id, path, args, key, deal = self._ask(finished) if task is None else task
                 with self._lock:
-                    self._since[id] = time.monotonic()
+                    self._since[deal] = time.monotonic(), id
                 is_error, value = done(path, args, key)
+                task, finished = None, [id, is_error, value, deal]
                 with self._lock:
-                    if self._since.pop(id, None) is None:
-                        return  # it was given up, and another thread has this one's place
-                task, finished = None, [id, is_error, value]
+                    self._stuck.discard(deal)
+                    if self._since.pop(deal, None) is None:
+                        break  # it was given up, and another thread has this one's place
+            if not is_error:
+                self._settle(finished)
         except Refused:
             self._end("another worker has taken over")
         except Exception as error:
@@ -90,25 +94,36 @@ class Worker:
         while True:
             try:
                 return self._outbox.next(finished)
-            except Unavailable:
-                continue  # it has waited for as long as clients do
+            except (Unavailable, Overloaded, StorageFull):
+                # Nothing was done with it, and it has waited for as long as clients do. It is no reason to
+                # leave what the other threads do to another worker, which would do it again.
+                if self._over.wait(LOOKS_SECONDS):
+                    raise
+
+    def _settle(self, finished: list[Any]) -> None:
+        """What was done after all need not be done again."""
+        try:
+            self._outbox.settle(finished)
+        except QuorateError as error:
+            sys.stderr.write(f"that a task is done after all cannot be told: {error}\n")
 
     def _give_up_stuck(self) -> None:
         now = time.monotonic()
         with self._lock:
-            stuck = [id for id, since in self._since.items() if now - since > TASK_SECONDS]
-            for id in stuck:
-                del self._since[id]
-        self._stuck += len(stuck)
-        if self._stuck > STUCK_MAX:
-            self._end(f"{self._stuck} tasks took longer than {TASK_SECONDS:g} s")
+            stuck = {deal: id for deal, (since, id) in self._since.items() if now - since > TASK_SECONDS}
+            for deal in stuck:
+                del self._since[deal]
+            self._stuck.update(stuck)
+            count = len(self._stuck)
+        if count > STUCK_MAX:
+            self._end(f"{count} tasks take longer than {TASK_SECONDS:g} s")
             return
         error = CaptureFailed(f"it took longer than {TASK_SECONDS:g} s")
-        for id in stuck:
-            self._begin(None, [id, True, _native.dumps(list(_raised.describe(error)))])
+        for deal, id in stuck.items():
+            self._begin(None, [id, True, _native.dumps(list(_raised.describe(error))), deal])
 
     def _end(self, why: str) -> None:
-        self._why = why
+        self._why = self._why or why
         self._over.set()
 
 

@@ -6,10 +6,12 @@ import asyncio
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from patience import PATIENCE_S, until
+from reach_classes import Reacher
 from shelf_classes import Shelf
 
 import quorate
@@ -52,6 +54,59 @@ def test_calls_come_in_the_order_in_which_they_took_effect(group: quorate.Group)
     assert stream.slot == fourth.slot
 
 
+def test_a_tick_that_is_left_out_takes_nothing_from_those_who_follow_and_watch(
+    nodes: LocalGroup[Shelf], group: quorate.Group
+) -> None:
+    """A timer that ends every host is due in the tick in which they would be told."""
+    group.create(Reacher, "reacher")
+    # With the session of their own those who are told nothing end too.
+    with ThreadPoolExecutor(2) as threads, quorate.group(nodes.endpoint, timeout=PATIENCE_S) as own:
+        reacher = own.get("reacher", Reacher)
+        stream, changes = quorate.follow(reacher), quorate.watch(reacher, "said")
+        following, watching = threads.submit(next, stream), threads.submit(next, changes)
+        until(lambda: feed_of(reacher).follows_waiting(flow_of(reacher).client.number))
+        until(lambda: feed_of(reacher).watching(flow_of(reacher).client.number))
+        reacher.publish_and_end_hosts("hello")
+        told = following.result(PATIENCE_S)
+        assert (told.method, told.args) == ("publish_and_end_hosts", ("hello",))
+        assert watching.result(PATIENCE_S).value == "hello"
+        reacher.put("later")
+        assert next(stream).method == "put"
+
+
+def test_who_follows_is_told_though_no_message_had_room(
+    nodes: LocalGroup[Shelf], group: quorate.Group
+) -> None:
+    """The call is the last one: no later one would tell."""
+    group.create(Reacher, "reacher")
+    with ThreadPoolExecutor(1) as threads, quorate.group(nodes.endpoint, timeout=PATIENCE_S) as own:
+        reacher = own.get("reacher", Reacher)
+        following = threads.submit(next, quorate.follow(reacher))
+        until(lambda: feed_of(reacher).follows_waiting(flow_of(reacher).client.number))
+        assert reacher.publish_as_much_as_there_is_room_for() > 9_000
+        assert following.result(PATIENCE_S).method == "publish_as_much_as_there_is_room_for"
+
+
+def test_what_finds_no_room_for_a_timer_is_not_followed_by_half(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A replica that restarts follows what the state says; the others had not begun."""
+    followed: list[set[int]] = []
+    native = SimpleNamespace(object_of=lambda _: 1, follow_calls=followed.append)
+
+    def no_room(*_: object) -> None:
+        raise quorate.Overloaded("10000 timers of this object are set already")
+
+    monkeypatch.setattr(_feed, "_native", native)
+    monkeypatch.setattr(_feed, "after", no_room)
+    caller = SimpleNamespace(session=1, sequence=1, token=1 << 16)
+    monkeypatch.setattr(_feed, "_calling", SimpleNamespace(caller=lambda: caller))
+    feed = _feed.Feed()
+    for _ in range(2):
+        with pytest.raises(quorate.Overloaded):
+            feed.follow(7, None)
+    feed._go_on()
+    assert followed == [set()]
+
+
 def test_a_mirror_is_what_the_object_is_while_leaders_are_killed(
     nodes: LocalGroup[Shelf], group: quorate.Group
 ) -> None:
@@ -73,8 +128,10 @@ def test_a_mirror_is_what_the_object_is_while_leaders_are_killed(
         with quorate.group(nodes.endpoint, timeout=PATIENCE_S) as others:
             followed = others.get("shelf", Shelf)
             stream = quorate.follow(followed)
-            copy = followed.look()
-            slot = quorate.freshness(followed).slot
+            # A method is called, and no slot is told, until the client has heard that it only reads.
+            reading = quorate.reading(followed)
+            copy = reading.look()
+            slot = quorate.freshness(reading).slot
             for call in stream:
                 if call.slot <= slot:
                     continue

@@ -72,13 +72,13 @@ def can_mount(directory: Path) -> bool:
 
 
 @contextlib.contextmanager
-def group_on_small_disks(home: Path, nodes: int) -> Iterator[Small]:
+def group_on_small_disks(home: Path, nodes: int, served: str = "rust:kv") -> Iterator[Small]:
     group = home / "group"
     disks = [group / f"node-{number}" for number in range(1, nodes + 1)]
     if not can_mount(home):
         pytest.skip("no file system can be mounted here: user namespaces are switched off")
     options = ["--nodes", str(nodes), "--port", "0", "--dir", str(group)]
-    with _local.start_group("rust:kv", options, home):
+    with _local.start_group(served, options, home):
         pass
     program = home / "quorate"
     mounted = [*UNSHARED, f"{DISK_MIB}m", *map(str, disks), "--", _local.program()]
@@ -87,7 +87,7 @@ def group_on_small_disks(home: Path, nodes: int) -> Iterator[Small]:
     program.chmod(0o755)
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("QUORATE_PROGRAM", str(program))
-        with _local.start_group("rust:kv", options, home) as ready:
+        with _local.start_group(served, options, home) as ready:
             inside = Path(f"/proc/{ready['nodes'][0]['pid']}/root{disks[0]}")
             yield Small(ready, inside, group / "node-1.log")
 

@@ -14,7 +14,7 @@ import pytest
 from objects_sizes import size
 
 from quorate import _check, _lint, objects
-from quorate.objects import _account, _binary_search_tree, _line, _queue
+from quorate.objects import _account, _binary_search_tree, _line, _queue, _storage
 from quorate.objects._binary_search_tree import TreeNode
 from quorate.objects._line import Line
 from quorate.objects._linked_list import ListNode
@@ -27,13 +27,14 @@ HELPERS: dict[str, tuple[Callable[..., Any], ...]] = {
     "LinkedList": (ListNode,),
     "BinarySearchTree": (TreeNode, _binary_search_tree._is_less),
     "Account": (_account.checked,),
+    "Storage": (_storage.checked,),
     "Line": (_line.calling, _line.named, _line.patience),
     "Queue": (_queue._patience,),
 }
 BASES: dict[str, type[Any]] = {"Line": Line, "Rendezvous": Rendezvous}
 
 STRUCTURES = ["Stack", "LinkedList", "RedBlackTree", "BinarySearchTree", "Counter", "Map", "Set", "Log"]
-STRUCTURES += ["Account", "Bank", "RateLimiter"]
+STRUCTURES += ["Storage", "Account", "Bank", "RateLimiter"]
 FEW = dict.fromkeys(["Lock", "RLock", "Semaphore", "BoundedSemaphore", "Barrier", "Event", "Latch"], 4)
 # Who waits too long at a condition takes the lock again; the one of the paper has no timeouts.
 FEW["Condition"] = 12
@@ -78,7 +79,9 @@ def test_nothing_in_the_source_of_an_object_makes_replicas_differ(name: str) -> 
     assert _lint.lint(getattr(objects, name)) == []
 
 
-@pytest.mark.parametrize("name", ["RedBlackTree", "Counter", "PriorityQueue", "RLock", "JobManager"])
+@pytest.mark.parametrize(
+    "name", ["RedBlackTree", "Counter", "Storage", "PriorityQueue", "RLock", "JobManager"]
+)
 def test_an_object_is_found_fit_when_it_is_run(name: str) -> None:
     report = _check.Check(_check.Plan(f"quorate.objects:{name}", [], is_short=True, calls=60)).run()
     assert report.problems == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 import os
@@ -193,6 +194,46 @@ def test_effects_are_all_done_while_leaders_are_killed(
     assert nodes.compare().is_equal
 
 
+def test_values_and_effects_outlive_leaders_and_workers_that_are_killed(
+    nodes: LocalGroup[Reacher], reacher: Reacher, tmp_path: Path
+) -> None:
+    """Claims rp-77 and rp-78: each deal ends in an answer or in another deal, whichever process ends."""
+    aside, captured = tmp_path / "aside", tmp_path / "captured"
+    aside.mkdir()
+    captured.mkdir()
+    rounds, each_round = 6, 20
+    calls = rounds * each_round
+    answers: list[list[str]] = []
+
+    def call() -> None:
+        for at in range(calls):
+            answers.append(reacher.capture_two(str(captured), f"{at}-a", f"{at}-b"))
+
+    with ThreadPoolExecutor(1) as threads:
+        calling = threads.submit(call)
+        for at in range(rounds):
+            reacher.effects(str(tmp_path), each_round)
+            seen = len(answers)
+            until(functools.partial(has_gone_on, answers, seen, calls))
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(reacher.capture_pid(str(aside)), signal.SIGKILL)
+            if at % 2:
+                killed = nodes.leader
+                nodes.kill(killed)
+                nodes.restart(killed)
+        calling.result(PATIENCE_S)
+    assert answers == [[f"{at}-a", f"{at}-b"] for at in range(calls)]
+    until(lambda: len(reacher.told) >= calls)
+    until(lambda: is_at_rest(reacher))
+    told = reacher.told
+    assert all(error is None for _, _, error in told), "what is killed is no try"
+    assert sorted(value for _, value, _ in told) == sorted(
+        f"paid {at}" for at in range(each_round) for _ in range(rounds)
+    )
+    assert len({key for key, _, _ in told}) == calls
+    assert nodes.compare().is_equal
+
+
 def test_an_effect_that_raises_is_tried_some_times(reacher: Reacher, tmp_path: Path) -> None:
     key = reacher.fail_outside(str(tmp_path), "closed")
     until(lambda: reacher.told)
@@ -212,9 +253,19 @@ def test_an_effect_that_rests_when_its_worker_ends_is_not_lost(reacher: Reacher,
 
 
 def test_a_task_that_ends_its_workers_is_given_up(reacher: Reacher, tmp_path: Path) -> None:
-    with pytest.raises(quorate.CaptureFailed, match="given to 5 workers, and all of them ended"):
+    with pytest.raises(quorate.CaptureFailed, match="given to workers 5 times, and none of them answered"):
         reacher.capture_poison(str(tmp_path))
     assert 0 < len(noted(str(tmp_path))) <= _outbox.DEALS_MAX
+    assert reacher.capture_later(1) == 2
+
+
+def test_an_effect_whose_tick_is_left_out_is_done_all_the_same(reacher: Reacher, tmp_path: Path) -> None:
+    """Claim rp-78: a timer of an object that ends every host takes nothing along that was decided."""
+    key = reacher.effect_and_end_hosts(str(tmp_path))
+    until(lambda: reacher.told)
+    assert reacher.told == [[key, "paid 1", None]]
+    assert noted(str(tmp_path)) == [f"{key} 1"]
+    until(lambda: is_at_rest(reacher))
     assert reacher.capture_later(1) == 2
 
 

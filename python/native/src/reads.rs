@@ -8,6 +8,7 @@ use crate::encode;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// A check may cost this part of the time.
@@ -19,6 +20,15 @@ const FIRST_CHECK_MAX: Duration = Duration::from_millis(50);
 /// Growth of the process, in KiB, beyond which a sample is not taken: a larger state takes longer to encode than a
 /// read may. It must stay far below what `--call-timeout` allows.
 const SAMPLE_GROWTH_MAX: i64 = 64 << 10;
+
+/// Bytes of the state that lie in files: an image holds them too.
+static ON_DISK: AtomicU64 = AtomicU64::new(0);
+
+/// So many bytes of the state lie in files.
+#[pyfunction]
+pub(crate) fn lies_on_disk(size: u64) {
+    ON_DISK.store(size, Ordering::Relaxed);
+}
 
 /// Methods that are kept in mind; a class has fewer.
 const METHODS_KNOWN_MAX: usize = 1024;
@@ -156,7 +166,9 @@ impl ReadGuard {
         let known = self.methods.get_mut(&(object, method.into()));
         let is_first = known.is_some_and(|known| !std::mem::replace(&mut known.is_checked, true));
         let is_wanted = is_sampled || (is_first && self.check_cost < FIRST_CHECK_MAX);
-        is_wanted && largest_size() - self.size < SAMPLE_GROWTH_MAX
+        let on_disk = i64::try_from(ON_DISK.load(Ordering::Relaxed) >> 10).unwrap_or(i64::MAX);
+        let grown = (largest_size() - self.size).saturating_add(on_disk);
+        is_wanted && grown < SAMPLE_GROWTH_MAX
     }
 
     /// Whether the object is as it was.

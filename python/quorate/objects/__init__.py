@@ -38,6 +38,7 @@ from quorate.objects._rwlock import RWLock
 from quorate.objects._semaphore import BoundedSemaphore, Semaphore
 from quorate.objects._set import Set
 from quorate.objects._stack import Stack
+from quorate.objects._storage import Storage
 
 __all__ = [
     "Account",
@@ -71,4 +72,5 @@ __all__ = [
     "Semaphore",
     "Set",
     "Stack",
+    "Storage",
 ]

@@ -207,8 +207,15 @@ fn keep_environment(command: &mut Command, scratch: &Path) {
 /// The status with which the host ends when memory does not suffice for a call.
 const OUT_OF_MEMORY: i32 = 86;
 
+/// The status with which the host ends when what an object has stored is gone or damaged.
+const DISK_DAMAGED: i32 = 88;
+
 fn told_status(status: ExitStatus) -> String {
     match status.code() {
+        Some(DISK_DAMAGED) => {
+            "what an object has stored below the data directory is gone or damaged: it is made anew"
+                .to_owned()
+        }
         Some(OUT_OF_MEMORY) => "a call needs more memory than --host-memory allows".to_owned(),
         Some(_) | None => status.to_string(),
     }

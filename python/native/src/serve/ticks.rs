@@ -10,11 +10,20 @@ use quorate_types::{CallPlace, Outcome, Wall};
 /// Timers of one object that run in one tick, as of objects written in Rust; those that are due beyond it wait for the next.
 const TIMERS_AT_ONCE: usize = 1_024;
 
+/// The first of the numbers of the group's own objects.
+const FIRST_OWN: u32 = u32::MAX - 2;
+
 /// No method, but the message that calls that wait at an object may go on.
 const AGAIN: &str = "";
 
+/// Whether a tick in which it was due has been left out. No call begins so.
+fn is_put_off(call: &[u8]) -> bool {
+    call.first() == Some(&turn::timers::PUT_OFF)
+}
+
 impl Server<'_> {
-    /// Does what is due, object by object. A tick that is to leave no trace drops its timers without running them.
+    /// Does what is due, object by object. A tick that is to leave no trace drops its timers without running them. Messages to the
+    /// group's own objects are put off once: what other objects were promised with them must not go with a timer that ends hosts.
     #[cold]
     pub(super) fn tick(&mut self, place: CallPlace, is_run: bool) -> PyResult<Option<Wakes>> {
         let now = Wall(self.wall_ns);
@@ -34,6 +43,7 @@ impl Server<'_> {
                 self.end_tried(object, &mut answers)?;
             }
             let last = turn::newest_timer(object);
+            let mut put_off = Vec::new();
             for _ in 0..TIMERS_AT_ONCE {
                 let Some(call) = turn::take_timer(object, now, last) else {
                     break;
@@ -43,8 +53,11 @@ impl Server<'_> {
                         return Ok(None);
                     };
                     answers.extend(answered);
+                } else if object >= FIRST_OWN && !is_put_off(&call) {
+                    put_off.push(call);
                 }
             }
+            turn::timers::put_off(object, put_off, now);
         }
         Ok(Some(answers))
     }
@@ -61,6 +74,10 @@ impl Server<'_> {
         let py = self.host.py();
         let Some(target) = self.objects.get(&object).cloned() else {
             return Ok(Some(Wakes::new()));
+        };
+        let call = match is_put_off(call) {
+            true => &call[1..],
+            false => call,
         };
         let method = decode::method(py, call)?;
         turn::begin(object, None, place, Wall(self.wall_ns));

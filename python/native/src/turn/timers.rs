@@ -9,6 +9,9 @@ use quorate_types::{Duration, Timer, Wall};
 /// Timers that one object may have set.
 const TIMERS_MAX: usize = 10_000;
 
+/// Stands before the call of a timer that was put off; see [`put_off`].
+pub(crate) const PUT_OFF: u8 = 0;
+
 /// Sets a timer of the running object: the encoded call runs after so many nanoseconds, and if `every_ns` is not zero then again
 /// after each such span. Returns its number; `None` where nothing runs.
 #[pyfunction]
@@ -80,6 +83,23 @@ pub(super) fn send_all(turns: &mut Turns, run: &MethodRun) {
                 payload: payload.clone(),
             });
         }
+    }
+}
+
+/// Has the timers of an object that a tick has left out run in the next one, and in none after that.
+pub(crate) fn put_off(object: u32, calls: Vec<Vec<u8>>, now: Wall) {
+    let mut turns = turns();
+    let Some(agenda) = turns.agendas.get_mut(object).filter(|_| !calls.is_empty()) else {
+        return;
+    };
+    for call in calls {
+        let mut payload = vec![PUT_OFF];
+        payload.extend_from_slice(&call);
+        agenda.timers.set(Timer {
+            at: now,
+            every: Duration::ZERO,
+            payload: payload.into(),
+        });
     }
 }
 

@@ -3,7 +3,7 @@
 //! The file appears whole or not at all. A node gives the snapshot piece by piece; where it ends, another one that holds the same
 //! snapshot goes on.
 
-use crate::backup_source::{PIECE_BYTES, Source};
+use crate::backup_source::{BackupSource, PIECE_BYTES};
 use crate::created;
 use crate::error::CliError;
 use crate::group::{GroupAccess, GroupArgs};
@@ -57,7 +57,7 @@ pub(crate) fn run(args: &BackupArgs, as_json: bool) -> Result<(), CliError> {
     };
     let classes = created::classes(&client)?;
     drop(client);
-    let mut source = Source::of(addresses(&access)?, access.tls(), slot, end)?;
+    let mut source = BackupSource::of(addresses(&access)?, access.tls(), slot, end)?;
     let about = about(&source, classes)?;
     let text = serde_json::to_vec(&about).expect("every field has a form in JSON");
     let head = source.head();
@@ -120,7 +120,7 @@ fn addresses(access: &GroupAccess) -> Result<Vec<String>, CliError> {
     Ok(nodes.iter().filter_map(address).collect())
 }
 
-fn about(source: &Source<'_>, classes: Vec<String>) -> Result<BackupAbout, CliError> {
+fn about(source: &BackupSource<'_>, classes: Vec<String>) -> Result<BackupAbout, CliError> {
     let unreadable = |error: serde_json::Error| {
         CliError::failed(format!(
             "what the node says of its group cannot be read: {error}"

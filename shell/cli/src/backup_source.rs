@@ -24,7 +24,7 @@ const BUSY_PAUSE: Duration = Duration::from_millis(100);
 const TRIES: usize = 3;
 
 /// A node that gives the snapshot, and those that could go on.
-pub(crate) struct Source<'a> {
+pub(crate) struct BackupSource<'a> {
     tls: Option<&'a TlsClient>,
     /// In the order in which they are asked.
     addresses: Vec<String>,
@@ -34,17 +34,17 @@ pub(crate) struct Source<'a> {
     end: Instant,
 }
 
-impl<'a> Source<'a> {
+impl<'a> BackupSource<'a> {
     /// A node at one of `addresses` that holds an agreed snapshot at `from` or later.
     pub(crate) fn of(
         addresses: Vec<String>,
         tls: Option<&'a TlsClient>,
         from: Slot,
         end: Instant,
-    ) -> Result<Source<'a>, CliError> {
+    ) -> Result<BackupSource<'a>, CliError> {
         let will_do = |offer: &BackupOffer| offer.slot >= from;
         let (connection, offer) = offered(&addresses, tls, end, will_do, from)?;
-        Ok(Source {
+        Ok(BackupSource {
             tls,
             addresses,
             connection,
@@ -258,7 +258,7 @@ mod tests {
     }
 
     fn read(addresses: Vec<String>) -> Result<Vec<u8>, CliError> {
-        let mut source = Source::of(addresses, None, Slot(9), Instant::now())?;
+        let mut source = BackupSource::of(addresses, None, Slot(9), Instant::now())?;
         let mut whole = Vec::new();
         while whole.len() < BODY.len() {
             whole.extend_from_slice(&source.piece(whole.len() as u64)?);

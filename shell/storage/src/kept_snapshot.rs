@@ -63,9 +63,12 @@ impl<F: DiskFile> KeptSnapshot<F> {
         self.front
     }
 
-    /// The part from `offset` on, of `length` bytes or as many as there are.
+    /// The part from `offset` on, of `length` bytes or as many as there are: none from the end on.
     pub fn read(&self, offset: u64, length: u32) -> io::Result<Bytes> {
         let left = self.bytes.saturating_sub(offset);
+        if left == 0 {
+            return Ok(Bytes::new());
+        }
         let mut part = vec![0; left.min(u64::from(length)) as usize];
         self.file.read_at(BODY + offset, &mut part)?;
         Ok(part.into())

@@ -171,9 +171,10 @@ class Directory:
         """Remove files to which nothing refers."""
         with self._lock:
             while self._idle and most and not self._holds:
-                name = next(iter(self._idle))
+                # In one step: what is collected as garbage meanwhile may add to these.
+                name, _ = self._idle.popitem()
                 most -= 1
-                del self._idle[name], self._counts[name], self._sizes[name]
+                del self._counts[name], self._sizes[name]
                 # A file that stays takes room, and is written over when its content comes again.
                 with _effects(), contextlib.suppress(OSError):
                     os.remove(os.path.join(self.path, name))

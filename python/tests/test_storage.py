@@ -177,11 +177,15 @@ def test_a_group_on_full_disks_refuses_what_it_has_no_room_for_and_goes_on_answe
     accepted: list[int] = []
     with group_on_small_disks(tmp_path, 3, "quorate.objects:Storage") as small:
         with quorate.connect(small.endpoint, Storage, timeout=PATIENCE_S) as shelf:
-            with pytest.raises(quorate.StorageFull):
+            # A call that is being decided when the last disk fills has no outcome yet: nobody says that it was refused.
+            with pytest.raises((quorate.StorageFull, quorate.TimedOut)) as full:
                 for at in range(2 * DISK_MIB):
                     shelf[str(at)] = content(at, 1 << 20)
                     accepted.append(at)
-            assert shelf.names() == [str(at) for at in accepted]
+            names = [str(at) for at in accepted]
+            if full.type is quorate.TimedOut and len(shelf) > len(names):
+                names.append(str(len(names)))
+            assert shelf.names() == names
             for at in accepted:
                 assert shelf.get(str(at)) == content(at, 1 << 20)
         statuses = small.statuses()

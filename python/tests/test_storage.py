@@ -177,7 +177,7 @@ def test_a_group_on_full_disks_refuses_what_it_has_no_room_for_and_goes_on_answe
     accepted: list[int] = []
     with group_on_small_disks(tmp_path, 3, "quorate.objects:Storage") as small:
         with quorate.connect(small.endpoint, Storage, timeout=PATIENCE_S) as shelf:
-            # A call that is being decided when the last disk fills has no outcome yet: nobody says that it was refused.
+            # A call that is being decided when the last disk fills has no outcome yet.
             with pytest.raises((quorate.StorageFull, quorate.TimedOut)) as full:
                 for at in range(2 * DISK_MIB):
                     shelf[str(at)] = content(at, 1 << 20)

@@ -55,6 +55,9 @@ IDLE_MAX = 1_024
 POKE_SECONDS = 0.1
 """Before something is sent again to an object to which too many messages are on their way."""
 
+RESULT = b"\x01"
+"""Stands before the call of a message with the result of an effect: a tick that is left out puts it off."""
+
 TASK_BYTES = 256
 """What a task takes beside its arguments and its value."""
 
@@ -234,12 +237,9 @@ class Outbox:
 
     def _poke(self, number: int) -> None:
         """Have the calls that wait at an object go on, if they can."""
-        self._send(number, "", ())
+        self._send(number, _native.dump_call("", (), {}))
 
-    def _send(self, number: int, method: str, args: tuple[Any, ...]) -> None:
-        self._send_encoded(number, _native.dump_call(method, args, {}))
-
-    def _send_encoded(self, number: int, call: bytes) -> None:
+    def _send(self, number: int, call: bytes) -> None:
         if _native.object_of(number) is None:
             return
         try:
@@ -290,7 +290,7 @@ class Outbox:
         unsent, self._unsent = self._unsent or [], None
         for number, call in unsent:
             self._bytes -= len(call)
-            self._send_encoded(number, call)
+            self._send(number, call)
 
     def _add(self, number: int, path: str, args: bytes) -> Task:
         self._last += 1
@@ -363,7 +363,8 @@ class Outbox:
             return
         self._bytes -= task.bytes
         if task.then is not None:
-            self._send(task.number, task.then, (task.key, *_plain(is_error, value)))
+            told = _native.dump_call(task.then, (task.key, *_plain(is_error, value)), {})
+            self._send(task.number, RESULT + told)
 
     def _forget_task(self, task: Task) -> None:
         """It is needed no more; what a worker says of it later counts for nothing."""
@@ -402,7 +403,7 @@ class Outbox:
         self._room = max(ASKED_MIN, 2 * len(self._asked))
 
     def _sweep_from_now(self) -> None:
-        # A timer that repeats outlives a tick that is left out; the others that are due in it are dropped.
+        # A timer that repeats outlives ticks that are left out; others are put off once.
         if self._sweeper is None:
             self._sweeper = every(SWEEP_SECONDS, "_sweep")
 

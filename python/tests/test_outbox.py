@@ -48,7 +48,7 @@ class Surroundings:
     def _send(self, number: int, call: bytes) -> bool:
         if self.is_full:
             raise Overloaded("too many messages")
-        self.sent.append((number, _native.loads(call)))
+        self.sent.append((number, _native.loads(call.removeprefix(_outbox.RESULT))))
         return True
 
     def _set(self, after_s: float, every_s: float, method: str) -> Any:

@@ -269,6 +269,17 @@ def test_an_effect_whose_tick_is_left_out_is_done_all_the_same(reacher: Reacher,
     assert reacher.capture_later(1) == 2
 
 
+def test_an_effect_is_done_and_told_though_a_timer_ends_the_hosts_in_each_tick(
+    reacher: Reacher, tmp_path: Path
+) -> None:
+    """Claim rp-78: the timer repeats until the result is there."""
+    key = reacher.effect_while_hosts_end(str(tmp_path))
+    until(lambda: noted(str(tmp_path)))
+    until(lambda: reacher.told)
+    assert reacher.told == [[key, "paid 1", None]]
+    assert noted(str(tmp_path)) == [f"{key} 1"]
+
+
 def test_where_nobody_calls_there_are_effects_alone(reacher: Reacher, tmp_path: Path) -> None:
     reacher.effect_by_timer(str(tmp_path))
     until(lambda: reacher.told)

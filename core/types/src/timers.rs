@@ -69,18 +69,57 @@ impl Timers {
     /// its first time after `now`: times that were missed together count as one.
     pub fn take_due(&mut self, now: Wall, last: u64) -> Option<Value> {
         let mut dues = self.dues.iter().take_while(|(at, _)| *at <= now);
-        let (at, number) = *dues.find(|(_, number)| *number <= last)?;
+        let due = *dues.find(|(_, number)| *number <= last)?;
+        Some(self.take(due, now).payload)
+    }
+
+    /// The first `count` timers that are due at agreed time `now` are left out: each goes, or stays for once with what `stays` makes of
+    /// its payload, in its place before those that are due later. One that repeats is also set anew as if it had been taken.
+    pub fn leave_out(
+        &mut self,
+        now: Wall,
+        count: usize,
+        mut stays: impl FnMut(&Value) -> Option<Value>,
+    ) {
+        let dues = self.dues.iter().take_while(|(at, _)| *at <= now);
+        for due in dues.take(count).copied().collect::<Vec<_>>() {
+            let taken = self.take(due, now);
+            let Some(payload) = stays(&taken.payload) else {
+                continue;
+            };
+            let once = Timer {
+                every: Duration::ZERO,
+                payload,
+                ..taken
+            };
+            match taken.every {
+                Duration::ZERO => self.insert(due.1, once),
+                _ => drop(self.set(once)),
+            }
+        }
+    }
+
+    /// Takes a timer that is due, and sets it anew if it repeats.
+    fn take(&mut self, (at, number): (Wall, u64), now: Wall) -> Timer {
         self.dues.remove(&(at, number));
         let timer = self.timers.remove(&number).expect("one for each due");
-        let payload = timer.payload.clone();
         let again = planted(Plant::TimerFiresAgain).then_some(Duration(1_000_000_000));
         let every = again.unwrap_or(timer.every);
         if every > Duration::ZERO {
             let missed = (now.0 - at.0) / every.0;
             let at = Wall(at.0.saturating_add((missed + 1).saturating_mul(every.0)));
-            self.insert(number, Timer { at, ..timer });
+            let payload = timer.payload.clone();
+            let every = timer.every;
+            self.insert(number, Timer { at, every, payload });
         }
-        Some(payload)
+        timer
+    }
+
+    /// What the first one is to do.
+    #[must_use]
+    pub fn first(&self) -> Option<&Value> {
+        let (_, number) = self.dues.first()?;
+        self.timers.get(number).map(|timer| &timer.payload)
     }
 
     /// When the first is due.
@@ -198,6 +237,37 @@ mod tests {
         timers.set(timer(0, 0, "b"));
         assert_eq!(timers.take_due(Wall(10), last), None);
         assert!(due(&mut timers, 10).is_some());
+    }
+
+    #[test]
+    fn what_is_left_out_goes_or_stays_in_its_place() {
+        let mut timers = Timers::new();
+        let numbers = [
+            (10, 0, "keep a"),
+            (5, 0, "b"),
+            (10, 0, "keep c"),
+            (12, 9, "keep d"),
+        ]
+        .map(|(at, every, payload)| timers.set(timer(at, every, payload)));
+        timers.set(timer(12, 0, "keep e"));
+        timers.set(timer(30, 0, "later"));
+        let kept = |payload: &Value| payload.starts_with(b"keep").then(|| payload.slice(4..));
+        timers.leave_out(Wall(20), 4, kept);
+        assert!(!timers.is_set(numbers[1]) && timers.is_set(numbers[2]));
+        assert_eq!(timers.first(), Some(&Value::from_static(b" a")));
+        let mut found = Vec::new();
+        while let Some(payload) = due(&mut timers, 20) {
+            found.push(payload);
+        }
+        assert_eq!(found, [" a", " c", "keep e", " d"]);
+        assert_eq!(
+            timers.next_due(),
+            Some(Wall(21)),
+            "one that repeats keeps its beat"
+        );
+        assert_eq!(timers.len(), 2);
+        timers.leave_out(Wall(30), 9, |_| None);
+        assert_eq!(timers.next_due(), Some(Wall(39)));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::Server;
 use crate::decode;
 use crate::frames::DONE;
-use crate::turn::{self, Wakes};
+use crate::turn::{self, Wakes, timers};
 use pyo3::prelude::*;
 use quorate_types::{CallPlace, Outcome, Wall};
 
@@ -16,21 +16,54 @@ const FIRST_OWN: u32 = u32::MAX - 2;
 /// No method, but the message that calls that wait at an object may go on.
 const AGAIN: &str = "";
 
-/// Whether a tick in which it was due has been left out. No call begins so.
-fn is_put_off(call: &[u8]) -> bool {
-    call.first() == Some(&turn::timers::PUT_OFF)
+/// Whose timers a tick runs. What outlives a tick that was left out runs apart from the others, which may end hosts again, and they
+/// run in a later tick.
+#[derive(Clone, Copy)]
+enum Whose {
+    All,
+    /// Of the group's own objects, where one was put off.
+    Own,
+    /// The first of an object, which was put off: it may be what ended hosts.
+    One(u32),
+}
+
+impl Whose {
+    /// Those of a tick in which these objects have something to do.
+    fn at(due: &[u32]) -> Whose {
+        let put_off = due.iter().rev().find(|object| timers::is_put_off(**object));
+        match put_off {
+            None => Whose::All,
+            Some(object) if is_own(*object) => Whose::Own,
+            Some(object) => Whose::One(*object),
+        }
+    }
+
+    /// How many of an object.
+    fn count(self, object: u32) -> usize {
+        match self {
+            Whose::All => TIMERS_AT_ONCE,
+            Whose::Own => TIMERS_AT_ONCE * usize::from(is_own(object)),
+            Whose::One(only) => usize::from(object == only),
+        }
+    }
+}
+
+fn is_own(object: u32) -> bool {
+    object >= FIRST_OWN
 }
 
 impl Server<'_> {
-    /// Does what is due, object by object. A tick that is to leave no trace drops its timers without running them. Messages to the
-    /// group's own objects are put off once: what other objects were promised with them must not go with a timer that ends hosts.
+    /// Does what is due, object by object. A tick that is to leave no trace runs no timers: messages to the group's own objects, and
+    /// results of effects, are put off, for others were promised what they do. It drops the rest, and what was put off before.
     #[cold]
     pub(super) fn tick(&mut self, place: CallPlace, is_run: bool) -> PyResult<Option<Wakes>> {
         let now = Wall(self.wall_ns);
         let start = self.outbox.0.len();
         self.outbox.0.push(DONE);
         let mut answers = Wakes::new();
-        for object in turn::due(now) {
+        let due = turn::due(now);
+        let whose = Whose::at(&due);
+        for object in due {
             for (id, outcome) in turn::take_overdue(object, now) {
                 let (is_error, told) = match &outcome {
                     Outcome::Raised(told) => (true, told),
@@ -39,25 +72,24 @@ impl Server<'_> {
                 };
                 answers.push(turn::answer_of(id, is_error, told));
             }
+            let count = whose.count(object);
             if !is_run {
-                self.end_tried(object, &mut answers)?;
+                if count > 0 {
+                    self.end_tried(object, &mut answers)?;
+                }
+                timers::leave_out(object, now, count, is_own(object));
+                continue;
             }
             let last = turn::newest_timer(object);
-            let mut put_off = Vec::new();
-            for _ in 0..TIMERS_AT_ONCE {
+            for _ in 0..count {
                 let Some(call) = turn::take_timer(object, now, last) else {
                     break;
                 };
-                if is_run {
-                    let Some(answered) = self.run_timer(object, place, &call, start)? else {
-                        return Ok(None);
-                    };
-                    answers.extend(answered);
-                } else if object >= FIRST_OWN && !is_put_off(&call) {
-                    put_off.push(call);
-                }
+                let Some(answered) = self.run_timer(object, place, &call, start)? else {
+                    return Ok(None);
+                };
+                answers.extend(answered);
             }
-            turn::timers::put_off(object, put_off, now);
         }
         Ok(Some(answers))
     }
@@ -75,10 +107,7 @@ impl Server<'_> {
         let Some(target) = self.objects.get(&object).cloned() else {
             return Ok(Some(Wakes::new()));
         };
-        let call = match is_put_off(call) {
-            true => &call[1..],
-            false => call,
-        };
+        let call = timers::unmarked(call);
         let method = decode::method(py, call)?;
         turn::begin(object, None, place, Wall(self.wall_ns));
         self.activity.begin(place.slot.0, place.index, object);

@@ -9,8 +9,11 @@ use quorate_types::{Duration, Timer, Wall};
 /// Timers that one object may have set.
 const TIMERS_MAX: usize = 10_000;
 
-/// Stands before the call of a timer that was put off; see [`put_off`].
-pub(crate) const PUT_OFF: u8 = 0;
+/// Stands before the call of a timer that was put off; see [`leave_out`]. No call begins so.
+const PUT_OFF: u8 = 0;
+
+/// Stands before the call of a message with the result of an effect, as `quorate._outbox` sends it. No call begins so.
+const RESULT: u8 = 1;
 
 /// Sets a timer of the running object: the encoded call runs after so many nanoseconds, and if `every_ns` is not zero then again
 /// after each such span. Returns its number; `None` where nothing runs.
@@ -86,20 +89,36 @@ pub(super) fn send_all(turns: &mut Turns, run: &MethodRun) {
     }
 }
 
-/// Has the timers of an object that a tick has left out run in the next one, and in none after that.
-pub(crate) fn put_off(object: u32, calls: Vec<Vec<u8>>, now: Wall) {
+/// A tick leaves out the first `count` timers of an object that are due. Of the group's own objects all are put off, of others only
+/// results of effects; what was put off before is dropped.
+pub(crate) fn leave_out(object: u32, now: Wall, count: usize, is_own: bool) {
     let mut turns = turns();
-    let Some(agenda) = turns.agendas.get_mut(object).filter(|_| !calls.is_empty()) else {
+    let Some(agenda) = turns.agendas.get_mut(object).filter(|_| count > 0) else {
         return;
     };
-    for call in calls {
-        let mut payload = vec![PUT_OFF];
-        payload.extend_from_slice(&call);
-        agenda.timers.set(Timer {
-            at: now,
-            every: Duration::ZERO,
-            payload: payload.into(),
-        });
+    agenda.timers.leave_out(now, count, |payload| {
+        let outlives = match payload.first() {
+            Some(&PUT_OFF) => false,
+            Some(&RESULT) => true,
+            _ => is_own,
+        };
+        outlives.then(|| [&[PUT_OFF], unmarked(payload)].concat().into())
+    });
+}
+
+/// Whether the first timer of an object was put off. What is set later is not due before it.
+pub(crate) fn is_put_off(object: u32) -> bool {
+    let turns = turns();
+    let agenda = turns.agendas.get(object);
+    let first = agenda.and_then(|agenda| agenda.timers.first());
+    first.is_some_and(|payload| payload.first() == Some(&PUT_OFF))
+}
+
+/// The call of a timer.
+pub(crate) fn unmarked(payload: &[u8]) -> &[u8] {
+    match payload {
+        [PUT_OFF | RESULT, call @ ..] => call,
+        call => call,
     }
 }
 

@@ -30,6 +30,9 @@ _INDEX_BITS = 16
 class CallStream:
     """Calls in the order in which they took effect, and who waits for more."""
 
+    asked_ns = 0
+    """When somebody was last found to have asked; 0 before the first look. A state may be kept without it."""
+
     def __init__(self, token: int) -> None:
         slot, index = token >> _INDEX_BITS, token & ((1 << _INDEX_BITS) - 1)
         self.since = self.last = (slot << SLOT_BITS) + index

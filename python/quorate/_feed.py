@@ -14,7 +14,7 @@ from quorate import _calling, _names, _native, _outbox
 from quorate._call_stream import CallStream
 from quorate._errors import CallsLost, NotFound, ObjectDropped, Overloaded, Refused
 from quorate._options import readonly
-from quorate._timers import after
+from quorate._timers import Timer, every
 
 NUMBER = 2**32 - 2
 """The feed's own number."""
@@ -44,6 +44,9 @@ FOLLOWED_MAX = 64
 
 FOLLOW_SECONDS = 600.0
 """Agreed time for which calls are kept although nobody asks for them."""
+
+SWEEP_SECONDS = 15.0
+"""Agreed time between two looks at the calls that are kept, and at who waits for them."""
 
 WATCHING_MIN = 64
 """Calls that are kept for one object before those are looked for that wait no more."""
@@ -100,6 +103,8 @@ class Feed:
 
     _late: dict[tuple[str, int], None] | None = None
     """Methods and objects for which no message had room. A state may be kept without it."""
+    _sweeper: Timer | None = None
+    """Runs while calls are followed. A state may be kept without it."""
 
     def __init__(self) -> None:
         self._streams: dict[int, Stream] = {}
@@ -249,7 +254,7 @@ class Feed:
         if len(self._calls) >= FOLLOWED_MAX:
             raise Overloaded(f"the calls of {FOLLOWED_MAX} objects of this group are followed already")
         # First, for it may find no room.
-        after(FOLLOW_SECONDS, "_rest", number)
+        self._sweep_from_now()
         stream = self._calls[number] = CallStream(token)
         _native.follow_calls(set(self._calls))
         return stream
@@ -280,17 +285,34 @@ class Feed:
                 caller.wake(told)
                 told_bytes += sum(CHANGE_BYTES + len(call) for _, _, call in told)
 
-    def _rest(self, number: int) -> None:
-        """Keep the calls of an object no more if nobody has asked for them for long."""
+    def _sweep_from_now(self) -> None:
+        if self._sweeper is None:
+            self._sweeper = every(SWEEP_SECONDS, "_sweep")
+
+    def _sweep(self) -> None:
+        """Keep the calls of an object no more if nobody has asked for them for long.
+
+        Who waits is told anew what is to be told: the message that did may be lost with a step that ended
+        hosts.
+        """
         self._catch_up()
-        stream = self._calls.get(number)
-        if stream is None:
-            return
-        if stream.is_asked or any(caller.is_waiting for caller, _ in stream.waiting):
-            stream.is_asked = False
-            after(FOLLOW_SECONDS, "_rest", number)
-        else:
-            self._end(number)
+        now = _native.agreed_time_ns()
+        for number, stream in list(self._calls.items()):
+            if stream.is_telling:
+                self._tell_soon(number, stream)
+            if stream.is_asked or any(caller.is_waiting for caller, _ in stream.waiting):
+                stream.is_asked, stream.asked_ns = False, now
+            stream.asked_ns = stream.asked_ns or now
+            if now - stream.asked_ns >= FOLLOW_SECONDS * 1e9:
+                self._end(number)
+        if not self._calls and self._sweeper is not None:
+            self._sweeper.cancel()
+            self._sweeper = None
+
+    def _rest(self, _number: int) -> None:
+        """An earlier build had a timer for each object, which comes from its states."""
+        self._catch_up()
+        self._sweep_from_now()
 
     def _end(self, number: int) -> None:
         del self._calls[number]

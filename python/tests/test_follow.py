@@ -96,7 +96,7 @@ def test_what_finds_no_room_for_a_timer_is_not_followed_by_half(monkeypatch: pyt
         raise quorate.Overloaded("10000 timers of this object are set already")
 
     monkeypatch.setattr(_feed, "_native", native)
-    monkeypatch.setattr(_feed, "after", no_room)
+    monkeypatch.setattr(_feed, "every", no_room)
     caller = SimpleNamespace(session=1, sequence=1, token=1 << 16)
     monkeypatch.setattr(_feed, "_calling", SimpleNamespace(caller=lambda: caller))
     feed = _feed.Feed()

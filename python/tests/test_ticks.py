@@ -97,3 +97,30 @@ def test_a_result_that_ends_hosts_is_dropped_alone(host: Frames) -> None:
     host.tick()
     host.tick()
     assert host.call("look") == [1, 2]
+
+
+def test_who_follows_is_told_later_where_the_message_that_tells_is_lost(host: Frames) -> None:
+    """Claim rp-84."""
+    place = host.call("follow", 1, None, number=_feed.NUMBER)
+    assert host.call("follow", 1, place, number=_feed.NUMBER) is None, "it waits"
+    host.call("act", 7)
+    host.leave_out_tick()
+    host.leave_out_tick()
+    assert host.tick() == []
+    host.tick(_feed.SWEEP_SECONDS)
+    host.restart()
+    ((calls,),) = host.tick()
+    assert _native.loads(calls[2])[:2] == ["act", [7]]
+
+
+def test_calls_are_kept_for_a_while_after_somebody_has_asked(host: Frames) -> None:
+    place = host.call("follow", 1, None, number=_feed.NUMBER)
+    host.tick(_feed.SWEEP_SECONDS)
+    host.tick(_feed.FOLLOW_SECONDS - 1)
+    host.call("act", 7)
+    ((_, _, call),) = host.call("follow", 1, place, number=_feed.NUMBER)
+    assert _native.loads(call)[0] == "act"
+    host.tick(_feed.SWEEP_SECONDS)
+    host.tick(_feed.FOLLOW_SECONDS + 1)
+    with pytest.raises(AssertionError, match="CallsLost"):
+        host.call("follow", 1, place, number=_feed.NUMBER)

@@ -33,9 +33,9 @@ CAPTURES_MAX = 64
 DEALS_MAX = 5
 """How often a task is given to workers that do not answer: it may be what ends them."""
 
-DEAL_SECONDS = 120.0
-"""Agreed time after which a task that was given to a worker is given again: it has long given up what takes
-longer than 60 seconds."""
+DEAL_SECONDS = 75.0
+"""Agreed time after which a task that was given to a worker is given again: it has given up what takes longer
+than 60 seconds, and a value that is captured is waited for a little longer."""
 
 SWEEP_SECONDS = 15.0
 """Agreed time between two looks at what has been waited for too long."""

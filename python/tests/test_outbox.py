@@ -209,12 +209,26 @@ def test_a_deal_that_nobody_answers_is_dealt_again(around: Surroundings) -> None
     lost = outbox.next(None, True)
     around.leave_out_tick()
     assert outbox.next(None) == "parked"
-    around.pass_time(outbox, 119)
+    around.pass_time(outbox, 74)
     assert not any(around.parked.values())
-    around.pass_time(outbox, LONG_S - 119)
+    around.pass_time(outbox, LONG_S - 74)
     (again,) = [task for task in around.parked.values() if task]
     assert again[:4] == lost[:4]
     assert again[4] != lost[4]
+
+
+def test_a_value_whose_deal_is_lost_is_captured_all_the_same(around: Surroundings) -> None:
+    """Claim rp-77: it is dealt again before it is given up."""
+    outbox = Outbox()
+    around.waiting = {(1, 1)}
+    outbox._ask(7, [1, 1], 0, "m:f", b"")
+    outbox.next(None, True)
+    assert outbox.next(None) == "parked"
+    around.pass_time(outbox, 100)
+    (again,) = [task for task in around.parked.values() if task]
+    outbox.next(does(again))
+    around.pass_time(outbox, LONG_S)
+    assert outbox._value_of((1, 1), 0, "m:f", b"") == (False, does(again)[2])
 
 
 def test_an_effect_that_rests_outlives_a_tick_that_is_left_out(around: Surroundings) -> None:

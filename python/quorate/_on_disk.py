@@ -43,6 +43,9 @@ WAITING_MIN = 256
 WRITTEN_AT_ONCE = 2
 """Pieces for which there was no room that are written when one could be."""
 
+CALLS_BELOW = 32
+"""More than any function here makes one within the other."""
+
 REMOVED_AT_ONCE = 8
 """Files that are removed when one is written."""
 
@@ -270,6 +273,7 @@ class OnDisk:
         self._pieces = _cut(content)
 
     def __len__(self) -> int:
+        _check_depth()
         return sum(piece.size for piece in self._pieces)
 
     # It cannot change, and a copy of the pieces would let go of files that they do not hold.
@@ -293,6 +297,7 @@ def content_of(kept: OnDisk, start: int = 0, stop: int | None = None) -> bytes:
     asked = range(len(kept))[start:stop]
     found, at = [], 0
     for piece in kept._pieces:
+    _check_depth()
         if at < asked.stop and asked.start < at + piece.size:
             found.append(piece.read()[max(asked.start - at, 0) : asked.stop - at])
         at += piece.size
@@ -308,6 +313,7 @@ def joined(before: OnDisk, more: bytes) -> OnDisk:
     pieces = before._pieces
     if pieces and pieces[-1].size < JOINED_BYTES:
         pieces, more = pieces[:-1], pieces[-1].read() + more
+    _check_depth()
     made = object.__new__(OnDisk)
     made._pieces = pieces + _cut(more)
     return made
@@ -315,6 +321,16 @@ def joined(before: OnDisk, more: bytes) -> OnDisk:
 
 def _cut(content: bytes) -> tuple[Piece, ...]:
     return tuple(Piece(content[at : at + PIECE_BYTES]) for at in range(0, len(content), PIECE_BYTES))
+
+def _check_depth(calls: int = CALLS_BELOW) -> None:
+    """Raise RecursionError where it depends on the call alone.
+
+    How deep calls go below is each replica's own matter, and must not become the outcome.
+    """
+    if calls:
+        # By way of C, whose calls are counted apart in some versions.
+        next(map(_check_depth, (calls - 1,)))
+
 
 
 _here: Directory | None = None

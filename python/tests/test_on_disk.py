@@ -202,6 +202,57 @@ def test_what_the_disk_of_a_host_does_not_take_stays_in_memory_until_there_is_ro
     assert len(host.told) == 2
 
 
+def outcome(depth: int, act: Callable[[], Any]) -> bool:
+    """Whether it goes well so many calls further down."""
+    if depth:
+        return outcome(depth - 1, act)
+    try:
+        act()
+    except RecursionError:
+        return False
+    return True
+
+
+def test_how_deep_a_call_may_be_does_not_depend_on_the_files_of_a_replica(
+    place: Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Claim rp-96: where calls go too deep is an outcome, and the same at all replicas."""
+    here = Directory(place.path, FakeHost())
+    monkeypatch.setattr(_on_disk, "_here", here)
+    storage, changed = objects.Storage(), LONG[:-1] + b"y"
+    rename = os.rename
+
+    def full(_source: str, _target: str) -> None:
+        raise OSError(errno.ENOSPC, "no space left")
+
+    def has_no_room() -> None:
+        here._is_full = False
+        monkeypatch.setattr(os, "rename", full)
+
+    def has_room() -> None:
+        monkeypatch.setattr(os, "rename", rename)
+
+    def has_the_file() -> None:
+        has_room()
+        OnDisk(changed)
+
+    acts: list[Callable[[], Any]] = [
+        lambda: storage.put("a", changed),
+        lambda: storage.append("a", LONG),
+        lambda: storage.get("a"),
+    ]
+    for act in acts:
+        found = set()
+        for begin in (has_no_room, has_room, has_the_file):
+            for depth in range(sys.getrecursionlimit() - 250, sys.getrecursionlimit()):
+                begin()
+                storage.put("a", LONG)
+                if not outcome(depth, act):
+                    found.add(depth)
+                    break
+        assert len(found) == 1, "as deep as the call alone says"
+
+
 def test_what_is_gone_before_there_is_room_is_forgotten(
     place: Directory, monkeypatch: pytest.MonkeyPatch
 ) -> None:

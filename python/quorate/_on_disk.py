@@ -81,6 +81,7 @@ class Directory:
         """Whether that was found, and raised."""
         self._host = host
         self._is_full = False
+        """Whether something waits for room since that was told."""
         self._unwritten: deque[weakref.ref[Piece]] = deque()
         """What waits in memory for room."""
         self._look_at = WAITING_MIN
@@ -118,7 +119,6 @@ class Directory:
                         self._host.tell(f"warning: {told} until there is room: {error}")
                     self._is_full = True
                     return None
-                self._is_full = False
             self._count(name, len(content), 1)
         return name
 
@@ -146,13 +146,16 @@ class Directory:
             self._look_at = max(WAITING_MIN, 2 * len(self._unwritten))
 
     def write_waiting(self, most: int) -> None:
-        """Write what had no room before."""
+        """Write what had no room before, and what is smaller than something that still has none."""
+        too_large = sys.maxsize
         for _ in range(min(most, len(self._unwritten))):
             waiting = self._unwritten.popleft()
             piece = waiting()
-            if piece is not None and not piece.move_to(self):
-                self._unwritten.appendleft(waiting)
-                break
+            if piece is not None and (piece.size >= too_large or not piece.move_to(self)):
+                too_large = min(piece.size, too_large)
+                self._unwritten.append(waiting)
+        if not self._unwritten:
+            self._is_full = False
 
     def let_go(self, name: str) -> None:
         """Something that referred to a file is gone."""
@@ -270,10 +273,10 @@ class OnDisk:
     __slots__ = ("__weakref__", "_pieces")
 
     def __init__(self, content: bytes) -> None:
+        _check_depth()
         self._pieces = _cut(content)
 
     def __len__(self) -> int:
-        _check_depth()
         return sum(piece.size for piece in self._pieces)
 
     # It cannot change, and a copy of the pieces would let go of files that they do not hold.
@@ -294,10 +297,10 @@ def content_of(kept: OnDisk, start: int = 0, stop: int | None = None) -> bytes:
     >>> content_of(OnDisk(b"short"), 1, 3)
     b'ho'
     """
+    _check_depth()
     asked = range(len(kept))[start:stop]
     found, at = [], 0
     for piece in kept._pieces:
-    _check_depth()
         if at < asked.stop and asked.start < at + piece.size:
             found.append(piece.read()[max(asked.start - at, 0) : asked.stop - at])
         at += piece.size
@@ -310,17 +313,14 @@ def joined(before: OnDisk, more: bytes) -> OnDisk:
     >>> content_of(joined(OnDisk(b"a"), b"b"))
     b'ab'
     """
+    _check_depth()
     pieces = before._pieces
     if pieces and pieces[-1].size < JOINED_BYTES:
         pieces, more = pieces[:-1], pieces[-1].read() + more
-    _check_depth()
     made = object.__new__(OnDisk)
     made._pieces = pieces + _cut(more)
     return made
 
-
-def _cut(content: bytes) -> tuple[Piece, ...]:
-    return tuple(Piece(content[at : at + PIECE_BYTES]) for at in range(0, len(content), PIECE_BYTES))
 
 def _check_depth(calls: int = CALLS_BELOW) -> None:
     """Raise RecursionError where it depends on the call alone.
@@ -331,6 +331,9 @@ def _check_depth(calls: int = CALLS_BELOW) -> None:
         # By way of C, whose calls are counted apart in some versions.
         next(map(_check_depth, (calls - 1,)))
 
+
+def _cut(content: bytes) -> tuple[Piece, ...]:
+    return tuple(Piece(content[at : at + PIECE_BYTES]) for at in range(0, len(content), PIECE_BYTES))
 
 
 _here: Directory | None = None

@@ -202,6 +202,41 @@ def test_what_the_disk_of_a_host_does_not_take_stays_in_memory_until_there_is_ro
     assert len(host.told) == 2
 
 
+def test_a_nearly_full_disk_is_told_of_once_and_takes_what_fits(
+    place: Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is small does not wait behind what is large, and who reads the log is told when it begins."""
+    host = FakeHost()
+    here = Directory(place.path, host)
+    monkeypatch.setattr(_on_disk, "_here", here)
+    rename, most = os.rename, len(LONG)
+
+    def takes_small(source: str, target: str) -> None:
+        if os.path.getsize(source) > most:
+            raise OSError(errno.ENOSPC, "no space left")
+        rename(source, target)
+
+    monkeypatch.setattr(os, "rename", takes_small)
+    large = [OnDisk(bytes([at]) * 100_000) for at in range(50)]
+    most = 0
+    small = [OnDisk(LONG[:-1] + bytes([at])) for at in range(50)]
+    most = len(LONG)
+    kept = []
+    for at in range(100):
+        large.append(OnDisk(bytes([100 + at]) * 100_000))
+        kept.append(OnDisk(LONG[:-2] + bytes([at, at])))
+    assert len(files(place)) == len(kept) + len(small)
+    (told,) = host.told
+    assert "until there is room" in told
+    most = 100_000
+    here.hold()
+    here.release()
+    assert len(files(place)) == len(kept) + len(small) + len(large)
+    most = 0
+    OnDisk(LONG)
+    assert len(host.told) == 2
+
+
 def outcome(depth: int, act: Callable[[], Any]) -> bool:
     """Whether it goes well so many calls further down."""
     if depth:

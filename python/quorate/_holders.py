@@ -110,7 +110,10 @@ def _told(holder: Any) -> dict[str, Any]:
 
 
 def _asked_apart(number: int, target: Any) -> bytes:
-    """What the forked process says; nothing where it takes too long."""
+    """What the forked process says; nothing where it takes too long.
+
+    This one waits meanwhile, so it removes none of the files that the state of the object refers to.
+    """
     _busy[:] = [child for child in _busy if os.waitpid(child, os.WNOHANG) == (0, 0)]
     if len(_busy) >= BUSY_MAX:
         return b""

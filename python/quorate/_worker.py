@@ -61,7 +61,7 @@ class Worker:
 
     def run(self) -> str:
         """Work, and say why there is an end of it."""
-        first = self._outbox.next(None, True)
+        first = self._ask(None, is_first=True)
         for at in range(THREADS):
             self._begin(first if at == 0 else None, None)
         while not self._over.wait(LOOKS_SECONDS):
@@ -90,10 +90,10 @@ class Worker:
         except Exception as error:
             self._end(f"the group cannot be asked: {error}")
 
-    def _ask(self, finished: list[Any] | None) -> Any:
+    def _ask(self, finished: list[Any] | None, *, is_first: bool = False) -> Any:
         while True:
             try:
-                return self._outbox.next(finished)
+                return self._outbox.next(finished, is_first)
             except (Unavailable, Overloaded, StorageFull):
                 # Nothing was done with it, and it has waited for as long as clients do. It is no reason to
                 # leave what the other threads do to another worker, which would do it again.

@@ -34,7 +34,7 @@ class FakeOutbox:
 
     def next(self, finished: list[Any] | None, is_first: bool = False) -> Any:
         with self._changed:
-            if self.errors and finished is not None:
+            if self.errors and (finished is not None or is_first):
                 raise self.errors.pop()
             if finished is not None:
                 self.finished.append(finished)
@@ -78,8 +78,10 @@ def test_a_group_that_takes_no_calls_for_a_while_is_asked_again(
     there = tmp_path / "there"
     there.touch()
     outbox.errors = [error("not now"), error("not now")]
-    outbox.put(1, 1, [str(there)])
     worker = begun(outbox)
+    until(lambda: not outbox.errors)
+    outbox.errors = [error("not now"), error("not now")]
+    outbox.put(1, 1, [str(there)])
     until(lambda: outbox.finished)
     assert answers(outbox.finished) == [(1, False, 1)]
     assert not worker._over.is_set()

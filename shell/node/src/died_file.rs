@@ -204,6 +204,25 @@ mod tests {
     }
 
     #[test]
+    fn hosts_may_die_at_many_calls_in_one_start() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut file = DiedFile::open(directory.path(), GroupId(1)).unwrap();
+        let at = |slot| CallPlace {
+            slot: Slot(slot),
+            index: 0,
+        };
+        let places: Vec<CallPlace> = (1..=DEATHS_NOTED_MAX as u64).map(at).collect();
+        for place in &places[..100] {
+            file.remember(*place).unwrap();
+        }
+        file.notes.places.extend(&places);
+        assert!(file.remember(at(u64::MAX)).is_err());
+        file.write().unwrap();
+        let next = DiedFile::open(directory.path(), GroupId(1)).unwrap();
+        assert_eq!(next.deaths(), EarlierDeaths::At(places));
+    }
+
+    #[test]
     fn calls_of_starts_elsewhere_stay_unknown_until_a_start_begins_behind_all_of_them() {
         let directory = tempfile::tempdir().unwrap();
         let open = || DiedFile::open(directory.path(), GroupId(1)).unwrap();

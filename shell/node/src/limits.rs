@@ -82,9 +82,9 @@ pub(crate) const SNAPSHOT_BYTES_MAX: u64 = 4 << 30;
 pub(crate) const CURRENT_WITHIN: quorate_types::Duration =
     quorate_types::Duration::from_millis(2_000);
 
-/// Calls at which hosts died that are noted for the next start: a host dies at one at a time, and each start may add one
-/// before those that are noted.
-pub(crate) const DEATHS_NOTED_MAX: usize = 16;
+/// Calls at which hosts died that are noted for the next start, until one begins behind them: a timer that repeats may end hosts every
+/// few seconds, and 4,096 lines are written and synced in less time than a host takes to start.
+pub(crate) const DEATHS_NOTED_MAX: usize = 4_096;
 
 /// Requests of clients served in one turn of the loop: several batches, and few enough that a turn stays far below a heartbeat.
 pub(crate) const TURN_WORK: usize = 4096;

@@ -107,6 +107,32 @@ def test_what_finds_no_room_for_a_timer_is_not_followed_by_half(monkeypatch: pyt
     assert followed == [set()]
 
 
+def test_a_state_of_an_earlier_build_is_looked_after(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has a timer for each object, and knows of no time at which somebody has asked."""
+    now_ns, followed, timers = 7, [{7}], []
+    native = SimpleNamespace(agreed_time_ns=lambda: now_ns, follow_calls=followed.append)
+    monkeypatch.setattr(_feed, "_native", native)
+
+    def begins(*asked: object) -> object:
+        timers.append(asked)
+        return SimpleNamespace(cancel=timers.clear)
+
+    monkeypatch.setattr(_feed, "every", begins)
+    feed = _feed.Feed()
+    feed._calls[7] = stream = _call_stream.CallStream(1 << 16)
+    stream.is_asked = False
+    assert not {"asked_ns", "_sweeper", "_late"} & (vars(stream).keys() | vars(feed).keys())
+    for _ in range(2):
+        feed._rest(7)
+    assert timers == [(_feed.SWEEP_SECONDS, "_sweep")]
+    feed._sweep()
+    assert 7 in feed._calls
+    now_ns += int(_feed.FOLLOW_SECONDS * 1e9)
+    feed._sweep()
+    assert followed[-1] == set()
+    assert timers == []
+
+
 def test_a_mirror_is_what_the_object_is_while_leaders_are_killed(
     nodes: LocalGroup[Shelf], group: quorate.Group
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from types import TracebackType
@@ -77,10 +78,17 @@ def connect(
     timeout: float = ...,
     tls: Tls | None = ...,
     session_timeout: float = ...,
+    session_on_disconnect: float | str | None = ...,
 ) -> Connection[T]: ...
 @overload
 def connect(
-    endpoint: str, /, *, timeout: float = ..., tls: Tls | None = ..., session_timeout: float = ...
+    endpoint: str,
+    /,
+    *,
+    timeout: float = ...,
+    tls: Tls | None = ...,
+    session_timeout: float = ...,
+    session_on_disconnect: float | str | None = ...,
 ) -> Connection[Any]: ...
 def connect(
     endpoint: str,
@@ -90,11 +98,14 @@ def connect(
     timeout: float = CONNECT_SECONDS,
     tls: Tls | None = None,
     session_timeout: float = SESSION_SECONDS,
+    session_on_disconnect: float | str | None = None,
 ) -> Connection[Any]:
     """Connect to a replicated object; `cls` gives editors and type checkers its methods.
 
     `tls` names the certificates for nodes that speak TLS. `session_timeout` is how many seconds the group
     keeps the session, and what objects hold for it, without a sign of life of this process: 1 to 3600.
+    `session_on_disconnect`, a number of seconds or text as "2s" or "1500ms", has the session end so long
+    after a node's system has reported that this process closed its connection, as when it is killed.
 
     >>> connect("http://127.0.0.1:7400")
     Traceback (most recent call last):
@@ -105,11 +116,11 @@ def connect(
     Refused when certificates do not fit, saying what to try.
     """
     cls = check_class(cls, timeout)
-    session = session_options(session_timeout)
+    session = session_options(session_timeout, session_on_disconnect)
     paths = tls.paths if tls else None
     # The endpoint names the object; else the class does.
     client = _native.Client(endpoint, timeout, cls.__name__ if cls else None, session=session, tls=paths)
-    return Connection(client, cls, Origin(endpoint, timeout, tls, session_timeout))
+    return Connection(client, cls, Origin(endpoint, timeout, tls, session_timeout, session_on_disconnect))
 
 
 def check_class(cls: Any, timeout: Any = CONNECT_SECONDS) -> type | None:
@@ -134,7 +145,7 @@ def _check_number(name: str, seconds: Any) -> None:
         raise TypeError(f"{name} is a number of seconds, not {type(seconds).__name__}")
 
 
-def session_options(timeout: Any) -> _native.SessionOptions:
+def session_options(timeout: Any, on_disconnect: Any = None) -> _native.SessionOptions:
     """What a connection asks of its session; refuses what no node grants.
 
     >>> session_options(0.1)  # doctest: +ELLIPSIS
@@ -148,7 +159,34 @@ def session_options(timeout: Any) -> _native.SessionOptions:
             f"session_timeout {timeout}: use {SESSION_SECONDS_MIN:g} to {SESSION_SECONDS_MAX:g} seconds, "
             "longer than this process may pause, and as short as others may wait for what it holds"
         )
-    return _native.SessionOptions(expiry=float(timeout))
+    if on_disconnect is None:
+        return _native.SessionOptions(expiry=float(timeout))
+    short = _seconds("session_on_disconnect", on_disconnect)
+    if not SESSION_SECONDS_MIN <= short <= timeout:
+        raise ValueError(
+            f"session_on_disconnect {on_disconnect!r}: use {SESSION_SECONDS_MIN:g} seconds, in which who "
+            f"lives reaches another node, to the session_timeout of {timeout:g}"
+        )
+    return _native.SessionOptions(expiry=float(timeout), on_disconnect=short)
+
+
+def _seconds(name: str, span: Any) -> float:
+    """Seconds of a number, or of text with a unit.
+
+    >>> _seconds("span", "1500ms"), _seconds("span", "2s"), _seconds("span", 3)
+    (1.5, 2.0, 3.0)
+    >>> _seconds("span", "soon")
+    Traceback (most recent call last):
+    ...
+    ValueError: span 'soon': write a number of seconds, or text as "2s" or "1500ms"
+    """
+    if not isinstance(span, str):
+        _check_number(name, span)
+        return float(span)
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|min)", span)
+    if found is None:
+        raise ValueError(f'{name} {span!r}: write a number of seconds, or text as "2s" or "1500ms"')
+    return float(found[1]) * {"ms": 0.001, "s": 1.0, "min": 60.0}[found[2]]
 
 
 class AsyncMethod(Method):
@@ -237,6 +275,7 @@ def aconnect(
     timeout: float = CONNECT_SECONDS,
     tls: Tls | None = None,
     session_timeout: float = SESSION_SECONDS,
+    session_on_disconnect: float | str | None = None,
 ) -> AsyncConnection:
     """The asyncio twin of `connect`: its methods give awaitables, for `await` and `asyncio.create_task`.
 
@@ -248,7 +287,8 @@ def aconnect(
     <quorate.AsyncConnection object at ...>
     """
     cls = check_class(cls, timeout)
-    return AsyncConnection(endpoint, cls, timeout, tls, session_options(session_timeout))
+    session = session_options(session_timeout, session_on_disconnect)
+    return AsyncConnection(endpoint, cls, timeout, tls, session)
 
 
 def submit(method: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]:

@@ -147,6 +147,7 @@ def group(
     timeout: float = CONNECT_SECONDS,
     tls: Tls | None = None,
     session_timeout: float = SESSION_SECONDS,
+    session_on_disconnect: float | str | None = None,
 ) -> Group:
     """Connect to a group, to create, find and drop its objects. The options are those of `connect`.
 
@@ -161,10 +162,11 @@ def group(
     ...
     ValueError: '127.0.0.1:7400' is not an endpoint: write quorate://host:port/Object
     """
-    session = session_options(session_timeout)
+    session = session_options(session_timeout, session_on_disconnect)
     check_class(None, timeout)
     client = _native.Client(endpoint, timeout, None, session=session, tls=tls.paths if tls else None)
-    return Group(client, Origin(_of_group(endpoint), timeout, tls, session_timeout))
+    origin = Origin(_of_group(endpoint), timeout, tls, session_timeout, session_on_disconnect)
+    return Group(client, origin)
 
 
 class AsyncGroup:
@@ -267,6 +269,7 @@ def agroup(
     timeout: float = CONNECT_SECONDS,
     tls: Tls | None = None,
     session_timeout: float = SESSION_SECONDS,
+    session_on_disconnect: float | str | None = None,
 ) -> AsyncGroup:
     """Return the asyncio twin of `group`.
 
@@ -280,7 +283,8 @@ def agroup(
     <quorate.AsyncGroup object at ...>
     """
     check_class(None, timeout)
-    return AsyncGroup(endpoint, timeout, tls, session_options(session_timeout))
+    session = session_options(session_timeout, session_on_disconnect)
+    return AsyncGroup(endpoint, timeout, tls, session)
 
 
 def _of_group(endpoint: str) -> str:

@@ -64,7 +64,9 @@ class Step:
     def __invert__(self) -> bool: ...
 
 class SessionOptions:
-    def __new__(cls, *, expiry: float | None = None, anyone: bool = False) -> Self: ...
+    def __new__(
+        cls, *, expiry: float | None = None, on_disconnect: float | None = None, anyone: bool = False
+    ) -> Self: ...
 
 class News:
     state: str

@@ -31,6 +31,7 @@ class Origin:
     timeout: float
     tls: Tls | None
     session_timeout: float
+    session_on_disconnect: float | str | None = None
 
 
 class Flow:
@@ -225,6 +226,7 @@ def _reconnected(origin: Origin, cls: type | None, options: Options) -> Any:
         timeout=origin.timeout,
         tls=origin.tls,
         session_timeout=origin.session_timeout,
+        session_on_disconnect=origin.session_on_disconnect,
     ).proxy
     return with_options(proxy, options)
 

@@ -9,7 +9,8 @@ use quorate_session::{
     Answer, ClientSession, Failure, Operation, SessionConfig, SessionInput, SessionOutput, Ticket,
 };
 use quorate_types::{
-    ConnectionId, Duration, FromClient, NodeId, Secret, SessionId, SessionTerms, Time, ToClient,
+    ClosedBy, ConnectionId, Duration, FromClient, NodeId, Secret, SessionId, SessionTerms, Time,
+    ToClient,
 };
 
 /// How an operation of a client ended.
@@ -44,6 +45,9 @@ pub(crate) struct CallerLink {
     last_up: Time,
     last_down: Time,
 }
+
+/// Who ends connections: callers ask for no earlier end of their sessions, so it makes no difference.
+const BY: ClosedBy = ClosedBy::Node;
 
 impl Caller {
     pub(crate) fn new(addresses: Vec<String>, number: usize, secret: u64, now: Time) -> Caller {
@@ -141,7 +145,7 @@ impl Rehearsal {
             return;
         }
         if self.nodes[&node].running.is_none() {
-            self.tell(caller, SessionInput::Disconnected);
+            self.tell(caller, SessionInput::Disconnected { by: BY });
             return;
         }
         let connection = self.open(Some(caller), node);
@@ -276,12 +280,16 @@ impl Rehearsal {
         };
         let node = &self.nodes[&link.node];
         if node.running.is_some() && node.life == link.life {
-            self.hand_in(link.node, Input::Disconnected { connection }, objects);
+            self.hand_in(
+                link.node,
+                Input::Disconnected { connection, by: BY },
+                objects,
+            );
         }
         let Some(caller) = link.caller else { return };
         if self.callers[caller].connection == Some(connection) {
             self.callers[caller].connection = None;
-            self.tell(caller, SessionInput::Disconnected);
+            self.tell(caller, SessionInput::Disconnected { by: BY });
         }
     }
 

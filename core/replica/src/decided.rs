@@ -18,8 +18,8 @@ use crate::{Output, Replica};
 use quorate_ordering::Ordering;
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{
-    Ask, Batch, Body, CallPlace, Command, CommandId, ObjectId, Refusal, SecretHash, SessionId,
-    SessionTerms, Slot, Stamp, ToClient, Value,
+    Ask, Attachment, Batch, Body, CallPlace, Command, CommandId, ObjectId, Refusal, SecretHash,
+    SessionId, SessionTerms, Slot, Stamp, ToClient, Value,
 };
 use std::ops::Range;
 
@@ -350,7 +350,7 @@ impl<O: Ordering> Replica<O> {
         self.connections.end_open(to);
         match opening {
             Opening::Opened(session) => {
-                self.attach_to(to, session);
+                self.attach_to(to, session, Attachment::NONE);
                 let known = self.replicated.sessions.session(session);
                 let expiry = known.map_or(terms, |known| known.terms).expiry;
                 let opened = ToClient::Opened {

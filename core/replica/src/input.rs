@@ -3,7 +3,7 @@
 use crate::{DiskRoom, PeerMessage, SnapshotCore};
 use quorate_ordering::{LinkState, Mark, ReadId};
 use quorate_types::{
-    ConnectionId, FromClient, LinkEpoch, NodeId, Outcome, Slot, SlotResults, Wall,
+    ClosedBy, ConnectionId, FromClient, LinkEpoch, NodeId, Outcome, Slot, SlotResults, Wall,
 };
 
 /// One input of a replica. In each turn the node passes everything that has arrived, then one
@@ -21,6 +21,8 @@ pub enum Input<M> {
     Disconnected {
         /// The connection.
         connection: ConnectionId,
+        /// Who closed it, as the system says.
+        by: ClosedBy,
     },
     /// A peer sent this.
     Peer {

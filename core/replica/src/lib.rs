@@ -23,7 +23,7 @@ pub use local::clocks::ClockOffset;
 pub use local::drift::{DifferentCall, OutcomeDifference};
 pub use local::poison::{EarlierDeaths, EarlierLives};
 pub use local::quarantine::Quarantine;
-pub use local::signs::KnownSigns;
+pub use local::signs::{KnownSign, KnownSigns};
 pub use local::storage::DiskRoom;
 pub use message::{PeerMessage, ReplicaMessage, SignsMessage};
 pub use objects::outcomes::{OutcomeHash, OutcomeStep, OutcomeTrail};

@@ -192,6 +192,13 @@ pub(crate) const NOTES_SLACK: usize = 4096;
 /// How often a node asks again what others know of signs of life.
 pub const SIGNS_EVERY: Duration = Duration::from_millis(500);
 
+/// Closed connections that are told to a leader in one message: many that die together are told of in a few turns.
+pub const DISCONNECTS_TOLD: usize = 1 << 12;
+
+/// For how long beyond the shorter time of its session a closed connection is told to leaders: twenty times. After that the expiry
+/// time counts.
+pub const DISCONNECT_TOLD_FOR: Duration = Duration::from_millis(10_000);
+
 /// How long a leader waits for a quorum to note a keepalive: its client has asked another node then.
 pub(crate) const NOTING_MAX: Duration = Duration::from_millis(4_000);
 

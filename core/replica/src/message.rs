@@ -1,7 +1,7 @@
 //! The messages between replicas; those of ordering protocols pass through.
 
 use crate::{DiskRoom, KnownSigns, OutcomeTrail};
-use quorate_types::{Digest, SessionId, Slot, Value, ViewId, Wall};
+use quorate_types::{Attachment, Digest, Duration, SessionId, Slot, Value, ViewId, Wall};
 
 /// A message from node to node inside one group.
 #[derive(Clone, PartialEq, Debug)]
@@ -24,8 +24,10 @@ pub enum ReplicaMessage {
     KeepAlive {
         /// The session.
         session: SessionId,
-        /// Rises with each keepalive that the sender forwards, over its starts too.
+        /// Rises with each keepalive that the sender forwards, over its starts too; 0 wants no answer.
         number: u64,
+        /// The connection on which it came.
+        attachment: Attachment,
     },
     /// From the leader: the keepalive counts.
     KeptAlive {
@@ -118,8 +120,8 @@ pub enum SignsMessage {
     Note {
         /// Rises with each note of the sender, over its starts too.
         number: u64,
-        /// The sessions, ascending.
-        sessions: Vec<SessionId>,
+        /// The sessions, ascending, and the latest connection of each.
+        sessions: Vec<(SessionId, Attachment)>,
     },
     /// The sender has noted that, in memory.
     Noted {
@@ -139,5 +141,10 @@ pub enum SignsMessage {
         is_all: bool,
         /// What it knows.
         known: Box<KnownSigns>,
+    },
+    /// The clients of these sessions, or their systems, have closed connections to the sender, or to a node that told it.
+    Closed {
+        /// The sessions, ascending, which connection it was, and how long ago.
+        closes: Vec<(SessionId, Attachment, Duration)>,
     },
 }

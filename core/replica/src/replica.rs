@@ -8,6 +8,7 @@ use crate::local::agreement::{Agreement, SnapshotReport};
 use crate::local::clocks::Clocks;
 use crate::local::connections::Connections;
 use crate::local::currency::Currency;
+use crate::local::disconnects::Disconnects;
 use crate::local::drift::Drift;
 use crate::local::expiry::Expiry;
 use crate::local::fetch::Fetch;
@@ -27,6 +28,7 @@ use crate::objects::snapshots::Checkpoints;
 use crate::replicated::Replicated;
 use crate::{Input, Output, PeerMessage, Quarantine, ReplicaConfig, SnapshotCore};
 use quorate_ordering::{Decision, Effect, Effects, Event, LinkState, Mark, Ordering, Role};
+use quorate_types::zoo::{Plant, planted};
 use quorate_types::{
     CallPlace, Command, ConnectionId, Digest, FromClient, NodeId, NodeSet, SecretHash, SessionId,
     Slot, Time, Wall,
@@ -84,6 +86,7 @@ pub struct Replica<O: Ordering> {
     pub(crate) internals: Internals,
     pub(crate) reads: Reads,
     pub(crate) expiry: Expiry,
+    pub(crate) disconnects: Disconnects,
     pub(crate) signs: Signs,
     pub(crate) checkpoints: Checkpoints,
     pub(crate) agreement: Agreement,
@@ -135,6 +138,7 @@ impl<O: Ordering> Replica<O> {
             internals: Internals::new(config.own, config.boot),
             reads: Reads::default(),
             expiry: Expiry::new(config.boot),
+            disconnects: Disconnects::default(),
             signs: Signs::new(now, Slot::ZERO),
             checkpoints: Checkpoints::default(),
             agreement: Agreement::default(),
@@ -203,7 +207,7 @@ impl<O: Ordering> Replica<O> {
     ) {
         match input {
             Input::Client { from, message } => return self.asked(now, from, message, out),
-            Input::Disconnected { connection } => self.disconnected(connection),
+            Input::Disconnected { connection, by } => self.disconnected(now, connection, by),
             Input::Peer {
                 from,
                 link,
@@ -281,6 +285,10 @@ impl<O: Ordering> Replica<O> {
 
     fn drain(&mut self, now: Time, out: &mut Vec<Output<O::Message>>) {
         self.is_draining = true;
+        if planted(Plant::ShutdownTakenForDeath) {
+            let sessions = self.connections.sessions();
+            self.closed_by_client(now, &sessions);
+        }
         self.order(now, Event::TransferLeadership, out);
     }
 
@@ -292,6 +300,7 @@ impl<O: Ordering> Replica<O> {
     fn end_turn(&mut self, now: Time, wall: Wall, entropy: u64, out: &mut Vec<Output<O::Message>>) {
         // Before this turn trims: what was trimmed until here has reached the log.
         self.tend_note(out);
+        self.tend_disconnects(now, out);
         self.tend_sessions(now);
         self.tend_notes(now, out);
         self.tend_trim();
@@ -328,6 +337,7 @@ impl<O: Ordering> Replica<O> {
         for due in [
             self.reads.next_wake(),
             self.expiry.next_wake(),
+            self.disconnects.next_wake(),
             self.agreement.next_wake(),
             self.quarantine.next_wake(),
             self.drift_due_at(),

@@ -15,8 +15,8 @@ use crate::route::Route;
 use crate::{Answer, Cause, Failure, Operation, Preference, SessionConfig, Ticket};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{
-    ClusterId, CommandId, Duration, FromClient, NodeId, PAYLOAD_BYTES_MAX, Refusal, Secret,
-    SessionId, Slot, Time, ToClient,
+    ClosedBy, ClusterId, CommandId, Duration, FromClient, NodeId, PAYLOAD_BYTES_MAX, Refusal,
+    Secret, SessionId, Slot, Time, ToClient,
 };
 
 /// What happens to a client.
@@ -36,8 +36,11 @@ pub enum SessionInput {
         /// That of the node.
         found: ClusterId,
     },
-    /// The connection failed, could not be made, or ended.
-    Disconnected,
+    /// The connection failed, could not be made, or ended: by the node, as the system says, or by this client.
+    Disconnected {
+        /// Who ended it.
+        by: ClosedBy,
+    },
     /// A replica sent this message.
     Received(ToClient),
     /// The time that `next_wake` returned has come.
@@ -194,6 +197,7 @@ impl ClientSession {
             Registration::Open { id, .. } => FromClient::Attach {
                 session: id,
                 secret,
+                attachment: self.life.attachment(),
             },
         }
     }
@@ -293,7 +297,10 @@ impl ClientSession {
             SessionInput::OtherCluster { pinned, found } => {
                 self.on_other_cluster(now, Cause::OtherCluster { pinned, found }, out);
             }
-            SessionInput::Disconnected => self.on_disconnected(now),
+            SessionInput::Disconnected { by } => {
+                self.life.disconnected(now, by);
+                self.on_disconnected(now);
+            }
             SessionInput::Received(message) => self.on_message(now, message, out),
             SessionInput::Wake => {}
         }
@@ -325,7 +332,13 @@ impl ClientSession {
         }
         self.open_at = None;
         self.life.connected();
+        if self.is_short_lived() {
+            self.life.attached();
+        }
         out.push(SessionOutput::Send(self.introduction()));
+        if self.is_short_lived() {
+            self.send_keepalive(now, out);
+        }
         if self.registration == Registration::Wanted {
             self.active_at = now;
             self.life.asked(now);
@@ -386,17 +399,9 @@ impl ClientSession {
                 expiry,
             } => {
                 if self.registration == Registration::Wanted && hash == self.secret.hash() {
-                    self.registration = Registration::Open {
-                        id: session,
-                        expiry,
-                    };
-                    self.life.opened(now);
-                    self.full_nodes = 0;
-                    self.open_at = None;
-                    self.open_pause = self.config.retry_pause;
-                    // Requests need no session: they went out with the connection.
-                    self.send_calls(now, out);
-                    self.wake_hint = now;
+                    let id = session;
+                    self.registration = Registration::Open { id, expiry };
+                    self.on_opened(now, out);
                 }
             }
             ToClient::Full { hash, retry_after } => {
@@ -435,6 +440,21 @@ impl ClientSession {
         }
     }
 
+    fn on_opened(&mut self, now: Time, out: &mut Vec<SessionOutput>) {
+        self.life.opened(now);
+        if self.is_short_lived() {
+            self.life.attached();
+            out.push(SessionOutput::Send(self.introduction()));
+            self.send_keepalive(now, out);
+        }
+        self.full_nodes = 0;
+        self.open_at = None;
+        self.open_pause = self.config.retry_pause;
+        // Requests need no session: they went out with the connection.
+        self.send_calls(now, out);
+        self.wake_hint = now;
+    }
+
     fn on_parked(&mut self, now: Time, id: CommandId) {
         if let Some(number) = self.call_number(id) {
             self.note_life(number);
@@ -470,6 +490,7 @@ impl ClientSession {
     }
 
     fn dial(&mut self, now: Time, out: &mut Vec<SessionOutput>) {
+        self.life.disconnected(now, ClosedBy::Client);
         self.link = Link::Dialling {
             until: now + self.silence,
         };

@@ -1,8 +1,8 @@
 //! What clients and replicas say to each other once they are connected.
 
 use crate::{
-    CommandId, Digest, Duration, NodeId, ObjectId, Secret, SecretHash, SessionId, SessionTerms,
-    Slot, Value,
+    Attachment, CommandId, Digest, Duration, NodeId, ObjectId, Secret, SecretHash, SessionId,
+    SessionTerms, Slot, Value,
 };
 
 /// A client's request to the replica that it is connected to.
@@ -23,6 +23,8 @@ pub enum FromClient {
         session: SessionId,
         /// The secret of its open.
         secret: Secret,
+        /// Which connection of the session this is. When it is numbered, the request is a sign of life.
+        attachment: Attachment,
     },
     /// Call a method, at most once. May be sent again, to any replica, under the same id.
     Call {

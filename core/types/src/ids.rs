@@ -56,6 +56,16 @@ id!(
     ConnectionId(u64), "c"
 );
 
+id!(
+    /// The connections on which a client uses one session, numbered by it: a later one has a higher number.
+    Attachment(u64), "a"
+);
+
+impl Attachment {
+    /// The client does not number them.
+    pub const NONE: Attachment = Attachment(0);
+}
+
 impl ObjectId {
     /// The directory: it creates and drops objects, and knows their names. It is an object itself, so that to create one is a call.
     pub const DIRECTORY: ObjectId = ObjectId(u32::MAX);

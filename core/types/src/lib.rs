@@ -32,7 +32,8 @@ pub use client::{Ask, FromClient, Outcome, ReadLevel, Refusal, ToClient};
 pub use command::{Batch, Body, CallPlace, Command, CommandId, PAYLOAD_BYTES_MAX, Stamp, Value};
 pub use digest::Digest;
 pub use ids::{
-    ClusterId, ConnectionId, GroupId, Incarnation, LinkEpoch, NodeId, NodeSet, ObjectId, SessionId,
+    Attachment, ClusterId, ConnectionId, GroupId, Incarnation, LinkEpoch, NodeId, NodeSet,
+    ObjectId, SessionId,
 };
 pub use link_proof::{LinkKey, LinkProof, LinkSide, Nonce};
 pub use parked::{Deadline, NotAnAgenda, ParkedCall, ParkedCalls};
@@ -43,7 +44,7 @@ pub use slot::Slot;
 pub use slot_steps::{
     Call, CallRef, LaterAnswer, SessionEnd, SlotResults, SlotSteps, Step, StepRef, StepResult,
 };
-pub use terms::SessionTerms;
+pub use terms::{ClosedBy, SessionTerms};
 pub use time::{Duration, Time, Wall};
 pub use timers::{Timer, Timers};
 pub use view::{Member, ObjectSpec, Persistence, Quorums, QuorumsError, View, ViewId, ViewNumber};

@@ -7,6 +7,18 @@ use crate::Duration;
 pub struct SessionTerms {
     /// The session's expiry time: it ends after so long without a sign of life of its client.
     pub expiry: Duration,
+    /// It ends after so long already once a node's system has reported that its client closed its connection, and no sign of
+    /// life came on a later one. `None`: a closed connection says nothing.
+    pub on_disconnect: Option<Duration>,
+}
+
+/// Who ended a connection between a client and a node, as the system of the other one tells.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ClosedBy {
+    /// The client, or its system when its process ended.
+    Client,
+    /// The node or its system; for the node also: the network, or nobody knows.
+    Node,
 }
 
 impl SessionTerms {
@@ -22,7 +34,10 @@ impl SessionTerms {
     /// Sessions with this expiry time.
     #[must_use]
     pub const fn expiring_after(expiry: Duration) -> SessionTerms {
-        SessionTerms { expiry }
+        SessionTerms {
+            expiry,
+            on_disconnect: None,
+        }
     }
 
     /// The terms that a node grants where no expiry time may be above `expiry_max`: whatever a client asks, it gets terms
@@ -30,7 +45,11 @@ impl SessionTerms {
     #[must_use]
     pub fn granted(self, expiry_max: Duration) -> SessionTerms {
         let expiry = self.expiry.max(Self::EXPIRY_MIN).min(expiry_max);
-        SessionTerms { expiry }
+        let short = |asked: Duration| asked.max(Self::EXPIRY_MIN).min(expiry);
+        SessionTerms {
+            expiry,
+            on_disconnect: self.on_disconnect.map(short),
+        }
     }
 }
 

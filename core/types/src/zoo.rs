@@ -256,11 +256,21 @@ pub enum Plant {
     HolderOutlivesSession,
     /// Whom nobody waits for any more still gets what another call gives.
     CancelForgotten,
+    /// A report that a client closed its connection counts although the client was heard on a later one.
+    LateCloseCounts,
+    /// The age of a closed connection grows while nobody leads.
+    StallAgesClose,
+    /// A node that stops reports that its clients have closed their connections.
+    ShutdownTakenForDeath,
+    /// A new leader does not learn which connections of sessions were heard.
+    AttachmentsNotGathered,
+    /// A client counts on its session for the whole expiry time although it closed its connection.
+    LifeBeyondClose,
 }
 
 impl Plant {
     /// All of them.
-    pub const ALL: [Plant; 125] = [
+    pub const ALL: [Plant; 130] = [
         Plant::AcknowledgeBeforeSync,
         Plant::PromiseBeforeSync,
         Plant::ForgetPromise,
@@ -386,6 +396,11 @@ impl Plant {
         Plant::LifeBeyondExpiry,
         Plant::LifeOfNewestKeepalive,
         Plant::LifeFromAnswer,
+        Plant::LateCloseCounts,
+        Plant::StallAgesClose,
+        Plant::ShutdownTakenForDeath,
+        Plant::AttachmentsNotGathered,
+        Plant::LifeBeyondClose,
     ];
 
     /// Plants that show only where several faults meet: the simulator is given more seeds to find them.

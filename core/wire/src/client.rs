@@ -9,8 +9,9 @@ use crate::frame_pieces::SharedBody;
 use crate::limits::{COUNTER_LIMIT, LARGE_FRAME_BYTES, SHARE_BYTES_MIN};
 use crate::refusal::{put_refusal, take_refusal};
 use crate::words::{
-    put_command_id, put_digest, put_node, put_secret_hash, put_session, put_slot, put_terms,
-    take_command_id, take_digest, take_node, take_secret_hash, take_session, take_slot, take_terms,
+    put_attachment, put_command_id, put_digest, put_node, put_secret_hash, put_session, put_slot,
+    put_terms, take_attachment, take_command_id, take_digest, take_node, take_secret_hash,
+    take_session, take_slot, take_terms,
 };
 use bytes::{BufMut, Bytes, BytesMut};
 use quorate_types::{
@@ -67,10 +68,15 @@ pub fn put_request(buf: &mut BytesMut, message: &FromClient) {
             buf.put_slice(secret.bytes());
             put_terms(buf, *terms);
         }
-        FromClient::Attach { session, secret } => {
+        FromClient::Attach {
+            session,
+            secret,
+            attachment,
+        } => {
             buf.put_u8(ATTACH);
             put_session(buf, *session);
             buf.put_slice(secret.bytes());
+            put_attachment(buf, *attachment);
         }
         FromClient::Read {
             request,
@@ -296,6 +302,7 @@ fn take_request(r: &mut Reader<'_>) -> Result<FromClient, WireError> {
         ATTACH => Ok(FromClient::Attach {
             session: take_session(r)?,
             secret: take_secret(r)?,
+            attachment: take_attachment(r)?,
         }),
         READ => {
             let request = r.u64("request number")?;

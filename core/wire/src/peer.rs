@@ -4,8 +4,8 @@ use crate::WireError;
 use crate::codec::{Reader, put_bytes, put_flag};
 use crate::frame_pieces::SharedBody;
 use crate::words::{
-    put_digest, put_session, put_slot, put_view_id, take_digest, take_session, take_slot,
-    take_view_id,
+    put_attachment, put_digest, put_session, put_slot, put_view_id, take_attachment, take_digest,
+    take_session, take_slot, take_view_id,
 };
 use bytes::{BufMut, Bytes, BytesMut};
 use quorate_any::AnyMessage;
@@ -125,10 +125,15 @@ const SIGNS: u8 = 13;
 // Longer than a screen: one arm a message.
 fn put_replica(buf: &mut BytesMut, message: &ReplicaMessage) {
     match message {
-        ReplicaMessage::KeepAlive { session, number } => {
+        ReplicaMessage::KeepAlive {
+            session,
+            number,
+            attachment,
+        } => {
             buf.put_u8(KEEP_ALIVE);
             put_session(buf, *session);
             buf.put_u64_le(*number);
+            put_attachment(buf, *attachment);
         }
         ReplicaMessage::KeptAlive {
             session,
@@ -215,6 +220,7 @@ fn take_replica(r: &mut Reader<'_>) -> Result<ReplicaMessage, WireError> {
         KEEP_ALIVE => Ok(ReplicaMessage::KeepAlive {
             session: take_session(r)?,
             number: r.counter("keepalive number")?,
+            attachment: take_attachment(r)?,
         }),
         KEPT_ALIVE => Ok(ReplicaMessage::KeptAlive {
             session: take_session(r)?,

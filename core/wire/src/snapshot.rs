@@ -35,7 +35,7 @@ use quorate_replica::{ReplyImage, ReplyState, SessionImage, SnapshotCore};
 use quorate_types::{ObjectId, PART_ENTRY_BYTES, PARTS_HEAD_BYTES, PartsWriter, Stamp, Wall};
 
 /// The version of the layout that this build writes.
-pub const SNAPSHOT_VERSION: u16 = 9;
+pub const SNAPSHOT_VERSION: u16 = 10;
 
 /// Bytes of a snapshot's head.
 pub const SNAPSHOT_HEAD_BYTES: usize = 16;

@@ -4,11 +4,11 @@
 //! session's id can name, counters near overflow.
 
 use crate::WireError;
-use crate::codec::{Reader, in_range, in_slot_range};
+use crate::codec::{Reader, in_range, in_slot_range, put_option};
 use bytes::{BufMut, BytesMut};
 use quorate_types::{
-    Ballot, CommandId, Digest, Duration, GroupId, NodeId, NodeSet, SecretHash, SessionId,
-    SessionTerms, Slot, ViewId, ViewNumber,
+    Attachment, Ballot, CommandId, Digest, Duration, GroupId, NodeId, NodeSet, SecretHash,
+    SessionId, SessionTerms, Slot, ViewId, ViewNumber,
 };
 
 pub(crate) fn put_node(buf: &mut BytesMut, node: NodeId) {
@@ -111,13 +111,25 @@ pub(crate) fn take_secret_hash(r: &mut Reader<'_>) -> Result<SecretHash, WireErr
     Ok(SecretHash::from_bytes(*r.array("hash of a secret")?))
 }
 
+pub(crate) fn put_attachment(buf: &mut BytesMut, attachment: Attachment) {
+    buf.put_u64_le(attachment.0);
+}
+
+pub(crate) fn take_attachment(r: &mut Reader<'_>) -> Result<Attachment, WireError> {
+    Ok(Attachment(r.counter("attachment")?))
+}
+
 pub(crate) fn put_terms(buf: &mut BytesMut, terms: SessionTerms) {
     buf.put_u64_le(terms.expiry.0);
+    put_option(buf, terms.on_disconnect.as_ref(), |buf, short| {
+        buf.put_u64_le(short.0);
+    });
 }
 
 pub(crate) fn take_terms(r: &mut Reader<'_>) -> Result<SessionTerms, WireError> {
     Ok(SessionTerms {
         expiry: Duration(r.counter("expiry time")?),
+        on_disconnect: r.option("shorter time", |r| r.counter("shorter time").map(Duration))?,
     })
 }
 

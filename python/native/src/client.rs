@@ -40,6 +40,8 @@ pub(crate) struct NativeClient {
 pub(crate) struct SessionOptions {
     /// `None` for the usual one.
     expiry: Option<Duration>,
+    /// How long it lives once this process has closed its connection, if that shall count.
+    on_disconnect: Option<Duration>,
     /// Whether it stays with whichever node answers.
     anyone: bool,
 }
@@ -47,10 +49,17 @@ pub(crate) struct SessionOptions {
 #[pymethods]
 impl SessionOptions {
     #[new]
-    #[pyo3(signature = (*, expiry=None, anyone=false))]
-    fn new(expiry: Option<f64>, anyone: bool) -> PyResult<SessionOptions> {
-        let expiry = expiry.map(seconds).transpose()?;
-        Ok(SessionOptions { expiry, anyone })
+    #[pyo3(signature = (*, expiry=None, on_disconnect=None, anyone=false))]
+    fn new(
+        expiry: Option<f64>,
+        on_disconnect: Option<f64>,
+        anyone: bool,
+    ) -> PyResult<SessionOptions> {
+        Ok(SessionOptions {
+            expiry: expiry.map(seconds).transpose()?,
+            on_disconnect: on_disconnect.map(seconds).transpose()?,
+            anyone,
+        })
     }
 }
 
@@ -305,6 +314,9 @@ impl Way {
             }
             if let Some(expiry) = session.expiry {
                 options = options.expiring_after(expiry);
+            }
+            if let Some(after) = session.on_disconnect {
+                options = options.ending_on_disconnect(after);
             }
         }
         let name = endpoint.object.clone().or(name);

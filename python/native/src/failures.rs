@@ -56,7 +56,9 @@ fn unreadable(py: Python<'_>, error: PyErr) -> PyErr {
 #[cold]
 pub(crate) fn connect_error(py: Python<'_>, error: &ConnectError) -> PyErr {
     let class = match error {
-        ConnectError::BadExpiry { .. } => return PyValueError::new_err(error.to_string()),
+        ConnectError::BadExpiry { .. } | ConnectError::BadDisconnect { .. } => {
+            return PyValueError::new_err(error.to_string());
+        }
         ConnectError::NoQuorum { .. }
         | ConnectError::Unanswered { .. }
         | ConnectError::System(_) => "Unavailable",

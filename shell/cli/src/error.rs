@@ -212,7 +212,9 @@ impl CliError {
         let code = match &error {
             ConnectError::NoQuorum { .. } | ConnectError::Unanswered { .. } => code::NO_QUORUM,
             ConnectError::Rejected { .. } | ConnectError::Tls { .. } => code::AUTH,
-            ConnectError::Unreadable { .. } | ConnectError::BadExpiry { .. } => code::USAGE,
+            ConnectError::Unreadable { .. }
+            | ConnectError::BadExpiry { .. }
+            | ConnectError::BadDisconnect { .. } => code::USAGE,
             ConnectError::NoSuchObject { .. } => code::NOT_FOUND,
             ConnectError::OtherCluster { .. } => code::CONFLICT,
             ConnectError::System(_) => code::FAILED,

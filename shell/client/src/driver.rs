@@ -13,7 +13,7 @@ use quorate_session::{
     SessionOutput, Ticket,
 };
 use quorate_types::{
-    ClusterId, Duration, GroupId, ObjectId, ReadLevel, Secret, SessionTerms, Time, Value,
+    ClosedBy, ClusterId, Duration, GroupId, ObjectId, ReadLevel, Secret, SessionTerms, Time, Value,
 };
 use quorate_wire::{Frame, Kind, ObjectEntry, Reject, RejectReason, Welcome, answers};
 use std::collections::{BTreeMap, BTreeSet};
@@ -52,15 +52,35 @@ impl DriverOptions {
         self
     }
 
+    /// Has sessions end so long after a node's system reports that this client's process has closed its connection, unless the
+    /// client is heard on another one.
+    #[must_use]
+    pub fn ending_on_disconnect(mut self, after: std::time::Duration) -> DriverOptions {
+        let after = u64::try_from(after.as_nanos()).unwrap_or(u64::MAX);
+        self.session.terms.on_disconnect = Some(Duration(after));
+        self
+    }
+
     /// Refuses what no node grants.
     pub(crate) fn check(&self) -> Result<(), ConnectError> {
-        let asked = self.session.terms.expiry;
-        if (SessionTerms::EXPIRY_MIN..=SessionTerms::EXPIRY_MAX).contains(&asked) {
-            return Ok(());
+        let SessionTerms {
+            expiry: asked,
+            on_disconnect,
+        } = self.session.terms;
+        if !(SessionTerms::EXPIRY_MIN..=SessionTerms::EXPIRY_MAX).contains(&asked) {
+            return Err(ConnectError::BadExpiry {
+                asked: std::time::Duration::from_nanos(asked.0),
+            });
         }
-        Err(ConnectError::BadExpiry {
-            asked: std::time::Duration::from_nanos(asked.0),
-        })
+        match on_disconnect {
+            Some(short) if !(SessionTerms::EXPIRY_MIN..=asked).contains(&short) => {
+                Err(ConnectError::BadDisconnect {
+                    asked: std::time::Duration::from_nanos(short.0),
+                    expiry: std::time::Duration::from_nanos(asked.0),
+                })
+            }
+            Some(_) | None => Ok(()),
+        }
     }
 }
 
@@ -425,12 +445,14 @@ impl Driver {
                 Ok(reject) => {
                     let address = self.connection.as_ref().map(|c| c.address.clone());
                     let address = address.unwrap_or_default();
+                    // The node has left the connection before it says why.
                     if is_passing(reject.reason) {
-                        return self.fail(&format!("{address}: {}", reject.text));
+                        let text = format!("{address}: {}", reject.text);
+                        return self.lose(&text, ClosedBy::Node);
                     }
                     let text = reject.text.clone();
                     self.rejected = Some((address, reject));
-                    self.fail(&text);
+                    self.lose(&text, ClosedBy::Node);
                 }
                 Err(error) => self.fail(&error.to_string()),
             },

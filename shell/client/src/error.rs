@@ -78,6 +78,18 @@ pub enum ConnectError {
         /// The expiry time that was asked for.
         asked: Duration,
     },
+    /// No session ends so long after its client's connection was closed: ask for a time within the bounds.
+    #[error(
+        "a session cannot end {} s after its client's connection is closed: use {} s, in which a client that lives reaches another node, \
+         up to the {} s after which it ends in any case", .asked.as_secs_f64(), SessionTerms::EXPIRY_MIN.as_millis() / 1000,
+        .expiry.as_secs_f64()
+    )]
+    BadDisconnect {
+        /// The time that was asked for.
+        asked: Duration,
+        /// The session's expiry time.
+        expiry: Duration,
+    },
     /// The system refused what every client needs.
     #[error("cannot start a client: {0}")]
     System(String),

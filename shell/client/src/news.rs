@@ -3,6 +3,7 @@
 use crate::driver::boot_time;
 use crate::driving::{Core, SharedDriver};
 use quorate_session::{SessionLife, SessionState};
+use quorate_types::Time;
 use std::sync::PoisonError;
 use std::time::Duration;
 
@@ -19,6 +20,8 @@ pub struct SessionNews {
 #[derive(Default)]
 pub(crate) struct Announced {
     newest: Option<(SessionState, u64)>,
+    /// Until when the session lived in any case.
+    until: Time,
     count: u64,
 }
 
@@ -56,7 +59,10 @@ impl SharedDriver {
     pub(crate) fn note_life(&self, core: &mut Core) {
         let life = core.driver.session_life();
         let told = Some((life.state, life.ended));
-        if core.news.newest != told {
+        // Where it may end earlier than was told, they wait for less.
+        let is_earlier = life.until < core.news.until;
+        core.news.until = life.until;
+        if core.news.newest != told || is_earlier {
             core.news.newest = told;
             core.news.count += 1;
             self.changed.notify_all();

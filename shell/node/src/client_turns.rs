@@ -11,7 +11,7 @@ use crate::limits::{
     WORK_BYTES,
 };
 use bytes::Bytes;
-use quorate_types::{ConnectionId, Duration, FromClient, Refusal, Time, ToClient};
+use quorate_types::{ClosedBy, ConnectionId, Duration, FromClient, Refusal, Time, ToClient};
 use quorate_wire::{Requests, WireError};
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::net::IpAddr;
@@ -63,7 +63,7 @@ pub(crate) enum Unserved {
     Requests(Requests),
     Status,
     Admin(Bytes),
-    Gone,
+    Gone(ClosedBy),
 }
 
 /// A line that is being served. Hand it back with [`ClientTurns::visited`].
@@ -82,7 +82,7 @@ pub(crate) enum Asked {
     /// The body of a frame.
     Admin(Bytes),
     /// The connection is over; nothing follows.
-    Gone,
+    Gone(ClosedBy),
 }
 
 /// How a visit ended.
@@ -125,7 +125,7 @@ impl ClientTurns {
 
     /// The connection is over. One more visit serves what it had sent last, unless it is in debt. The rest is forgotten: nobody
     /// waits for the answers, and nobody counts the memory any more.
-    pub(crate) fn gone(&mut self, from: ConnectionId) {
+    pub(crate) fn gone(&mut self, from: ConnectionId, by: ClosedBy) {
         if let Some(line) = self.lines.get_mut(&from)
             && let LineState::Paused(until) = line.state
         {
@@ -136,7 +136,7 @@ impl ClientTurns {
             self.paused.remove(&(until, from));
             self.pauses_no_more(place);
         }
-        self.push(from, None, Unserved::Gone);
+        self.push(from, None, Unserved::Gone(by));
     }
 
     /// A turn begins: those whose pause is over are visited again.
@@ -192,7 +192,7 @@ impl ClientTurns {
             work,
         } = visit;
         self.done += work;
-        if matches!(line.waiting.back(), Some(Unserved::Gone)) {
+        if matches!(line.waiting.back(), Some(Unserved::Gone(_))) {
             line.drop_rest();
             line.debt = 0;
         }
@@ -237,7 +237,7 @@ impl Line {
         let bytes = |waiting: &Unserved| match waiting {
             Unserved::Requests(requests) => requests.bytes_left().max(1),
             Unserved::Admin(body) => body.len().max(1),
-            Unserved::Status | Unserved::Gone => 1,
+            Unserved::Status | Unserved::Gone(_) => 1,
         };
         self.waiting.iter().map(bytes).sum()
     }
@@ -245,7 +245,7 @@ impl Line {
     /// Keeps nothing but the end.
     fn drop_rest(&mut self) {
         self.waiting
-            .retain(|waiting| matches!(waiting, Unserved::Gone));
+            .retain(|waiting| matches!(waiting, Unserved::Gone(_)));
     }
 
     /// Debt is repaid with time.
@@ -271,7 +271,7 @@ impl Visit {
                 Unserved::Requests(requests) => requests.next().map(Asked::Request),
                 Unserved::Status => Some(Asked::Status),
                 Unserved::Admin(body) => Some(Asked::Admin(std::mem::take(body))),
-                Unserved::Gone => Some(Asked::Gone),
+                Unserved::Gone(by) => Some(Asked::Gone(*by)),
             };
             match asked {
                 Some(Asked::Request(request)) => {
@@ -433,13 +433,13 @@ mod tests {
     fn what_came_before_the_end_counts_unless_it_was_owed() {
         let mut turns = ClientTurns::default();
         turns.push(HONEST, HERE, closes(2));
-        turns.gone(HONEST);
+        turns.gone(HONEST, ClosedBy::Client);
         assert_eq!(turn(&mut turns, Time(0), 0)[&HONEST], 3);
         let flooding = ConnectionId(2);
         turns.push(flooding, HERE, closes(10_000));
         turn(&mut turns, Time(0), 1);
         assert!(!turns.is_waiting(), "it pauses");
-        turns.gone(flooding);
+        turns.gone(flooding, ClosedBy::Client);
         assert_eq!(turn(&mut turns, Time(0), 0)[&flooding], 1, "only the end");
         assert_eq!(turns.next_wake(), None, "nobody pauses any more");
     }
@@ -450,7 +450,7 @@ mod tests {
             let mut turns = ClientTurns::default();
             let flooding = ConnectionId(2);
             turns.push(flooding, HERE, closes(900_000));
-            turns.gone(flooding);
+            turns.gone(flooding, ClosedBy::Client);
             let served = turn(&mut turns, Time(0), debt)[&flooding];
             assert!(served <= VISIT_WORK + 1, "{served} requests");
             assert_eq!(turns.next_wake(), None, "nothing of it pauses");
@@ -523,7 +523,9 @@ mod tests {
         while turns.is_waiting() {
             turn(&mut turns, now, 4);
         }
-        crowd.map(ConnectionId).for_each(|left| turns.gone(left));
+        crowd
+            .map(ConnectionId)
+            .for_each(|left| turns.gone(left, ClosedBy::Client));
         while turns.is_waiting() {
             turn(&mut turns, now, 4);
         }

@@ -26,7 +26,7 @@ impl Node {
                 Arrival::Client { from, place, frame } => {
                     self.client_frame((from, place), frame, now);
                 }
-                Arrival::Gone { connection } => self.clients.gone(connection),
+                Arrival::Gone { connection, by } => self.clients.gone(connection, by),
                 Arrival::Up { peer, link } => {
                     let state = LinkState::Up(link);
                     self.feed(now, Input::Link { peer, state });
@@ -159,8 +159,9 @@ impl Node {
                         visit.drop_rest();
                     }
                 }
-                Asked::Gone => {
-                    self.feed(now, Input::Disconnected { connection: from });
+                Asked::Gone(by) => {
+                    let connection = from;
+                    self.feed(now, Input::Disconnected { connection, by });
                     return true;
                 }
             }

@@ -8,7 +8,7 @@ use crate::limits::{CLIENT_READ_PER_TURN, HALF_FRAME_MAX, IDLE_MAX, READ_PER_TUR
 use crate::proving::Proving;
 use crate::stream::SocketStream;
 use bytes::{Bytes, BytesMut};
-use quorate_types::{ConnectionId, GroupId, LinkEpoch, NodeId, Time};
+use quorate_types::{ClosedBy, ConnectionId, GroupId, LinkEpoch, NodeId, Time};
 use quorate_wire::{
     Frame, FrameError, FramePieces, FrameReader, Kind, OpenFrame, SharedBody, begin_frame,
     end_frame, end_frame_shared, limits, put_frame,
@@ -42,6 +42,22 @@ pub(crate) enum Ended {
     Io(#[from] io::Error),
     #[error("{0}")]
     Frame(#[from] FrameError),
+}
+
+impl Ended {
+    /// Who ended it, as the system says: a process that dies closes its connections, or resets them if something was not read.
+    pub(crate) fn by(&self) -> ClosedBy {
+        match self {
+            Ended::Closed => ClosedBy::Client,
+            Ended::Io(error) => match error.kind() {
+                io::ErrorKind::UnexpectedEof
+                | io::ErrorKind::ConnectionReset
+                | io::ErrorKind::BrokenPipe => ClosedBy::Client,
+                _ => ClosedBy::Node,
+            },
+            Ended::Frame(_) => ClosedBy::Node,
+        }
+    }
 }
 
 /// What a round of reading left behind.

@@ -72,7 +72,7 @@ impl Transport {
             Ok(Left::More) => self.read_later(slot),
             Err(error) => {
                 tracing::debug!(slot, %error, "connection ended");
-                self.close(slot, now);
+                self.close_after(slot, &error, now);
             }
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! Tokens from [`Settings::first_token`] on are its own: the listener first, then one per slot.
 
-use crate::connection::{Connection, Phase};
+use crate::connection::{Connection, Ended, Phase};
 use crate::lanes::FrameLane;
 use crate::limits::{ACCEPT_PAUSE, SLOTS_MAX, TransportLimits};
 use crate::names::Names;
@@ -14,8 +14,8 @@ use mio::event::Event;
 use mio::net::TcpListener;
 use mio::{Interest, Registry, Token, Waker};
 use quorate_types::{
-    ClusterId, ConnectionId, GroupId, Incarnation, LinkEpoch, NodeId, NodeSet, PeerPast, Reach,
-    Sighting, Time, ViewNumber,
+    ClosedBy, ClusterId, ConnectionId, GroupId, Incarnation, LinkEpoch, NodeId, NodeSet, PeerPast,
+    Reach, Sighting, Time, ViewNumber,
 };
 use quorate_wire::{
     Frame, FramePieces, Kind, ObjectEntry, Reject, RejectReason, SharedBody, put_frame_shared,
@@ -118,8 +118,10 @@ pub enum Arrival {
     },
     /// A client's connection is over.
     Gone {
-        /// The node that it is about.
+        /// The connection.
         connection: ConnectionId,
+        /// Who ended it, as the system says: the client, unless this node did or the network gave it up.
+        by: ClosedBy,
     },
 }
 
@@ -421,7 +423,7 @@ impl Transport {
                 Ok(false) => self.bound_client(slot, now),
                 Err(error) => {
                     tracing::debug!(slot, %error, "write failed");
-                    self.close(slot, now);
+                    self.close_after(slot, &Ended::Io(error), now);
                 }
             }
         }
@@ -465,12 +467,21 @@ impl Transport {
         let soon = now + ACCEPT_PAUSE;
         let deadline = connection.deadline.map_or(soon, |at| at.min(soon));
         self.set_deadline(slot, Some(deadline));
-        self.ended(slot, before, address, now);
+        self.ended(slot, before, (address, ClosedBy::Node), now);
         self.list(slot);
     }
 
     /// Forgets a connection and tells who relied on it.
     pub(crate) fn close(&mut self, slot: usize, now: Time) {
+        self.close_as(slot, ClosedBy::Node, now);
+    }
+
+    /// The system says that a connection is over, or has failed.
+    pub(crate) fn close_after(&mut self, slot: usize, ended: &Ended, now: Time) {
+        self.close_as(slot, ended.by(), now);
+    }
+
+    fn close_as(&mut self, slot: usize, by: ClosedBy, now: Time) {
         let Some(mut connection) = self.slots[slot].take() else {
             return;
         };
@@ -481,14 +492,20 @@ impl Transport {
         self.held -= connection.counted;
         // Closing the descriptor ends its registration as well.
         let _ = self.registry.deregister(connection.stream.socket());
-        self.ended(slot, connection.phase, connection.address, now);
+        self.ended(slot, connection.phase, (connection.address, by), now);
     }
 
-    fn ended(&mut self, slot: usize, phase: Phase, address: Option<IpAddr>, now: Time) {
+    fn ended(
+        &mut self,
+        slot: usize,
+        phase: Phase,
+        (address, by): (Option<IpAddr>, ClosedBy),
+        now: Time,
+    ) {
         match phase {
             Phase::Client(connection) => {
                 self.client_left(address);
-                self.arrivals.push(Arrival::Gone { connection });
+                self.arrivals.push(Arrival::Gone { connection, by });
             }
             Phase::Peer(node, _) => {
                 let peer = self.peers.get_mut(&node).expect("links are to members");

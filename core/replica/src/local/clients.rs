@@ -9,8 +9,9 @@ use crate::{Output, Replica, Snapshots};
 use quorate_ordering::{Ordering, Role};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{
-    Ask, Body, CallPlace, Command, CommandId, ConnectionId, Duration, FromClient, ObjectId,
-    Refusal, Secret, SecretHash, SessionId, SessionTerms, Slot, Time, ToClient, Value,
+    Ask, Attachment, Body, CallPlace, ClosedBy, Command, CommandId, ConnectionId, Duration,
+    FromClient, ObjectId, Refusal, Secret, SecretHash, SessionId, SessionTerms, Slot, Time,
+    ToClient, Value,
 };
 
 impl<O: Ordering> Replica<O> {
@@ -27,7 +28,11 @@ impl<O: Ordering> Replica<O> {
         }
         match message {
             FromClient::Open { secret, terms } => self.open(now, from, secret.hash(), terms, out),
-            FromClient::Attach { session, secret } => self.attach(from, session, secret, out),
+            FromClient::Attach {
+                session,
+                secret,
+                attachment,
+            } => self.attach((now, from), (session, attachment), secret, out),
             FromClient::Call {
                 id,
                 acknowledged,
@@ -55,13 +60,7 @@ impl<O: Ordering> Replica<O> {
                     refuse(out, from, Ask::Request(request), refusal);
                 }
             }
-            FromClient::KeepAlive { session } => {
-                if let Err(refusal) = self.is_attached(from, session) {
-                    refuse(out, from, Ask::Session(session), refusal);
-                } else {
-                    self.keepalive(now, session, Keeper::Client(from), out);
-                }
-            }
+            FromClient::KeepAlive { session } => self.kept_alive(now, from, session, out),
             FromClient::Close { session } => {
                 if let Err(refusal) = self.close(from, session) {
                     refuse(out, from, Ask::Session(session), refusal);
@@ -81,9 +80,30 @@ impl<O: Ordering> Replica<O> {
         }
     }
 
-    pub(crate) fn disconnected(&mut self, connection: ConnectionId) {
+    fn kept_alive(
+        &mut self,
+        now: Time,
+        from: ConnectionId,
+        session: SessionId,
+        out: &mut Vec<Output<O::Message>>,
+    ) {
+        if let Err(refusal) = self.is_attached(from, session) {
+            refuse(out, from, Ask::Session(session), refusal);
+            return;
+        }
+        let attachment = self.connections.attachment(from, session);
+        let sign = (session, attachment.unwrap_or(Attachment::NONE));
+        self.keepalive(now, sign, Keeper::Client(from), out);
+    }
+
+    pub(crate) fn disconnected(&mut self, now: Time, connection: ConnectionId, by: ClosedBy) {
         let sessions = self.connections.remove(connection);
-        self.waiting.disconnected(connection, &sessions);
+        match by {
+            ClosedBy::Client => self.closed_by_client(now, &sessions),
+            ClosedBy::Node => {}
+        }
+        let sessions = sessions.into_iter().map(|(session, _)| session);
+        self.waiting.disconnected(connection, sessions);
         self.expiry.disconnected(connection);
         self.reads.disconnected(connection);
     }
@@ -146,8 +166,8 @@ impl<O: Ordering> Replica<O> {
     /// does not exist.
     fn attach(
         &mut self,
-        from: ConnectionId,
-        session: SessionId,
+        (now, from): (Time, ConnectionId),
+        (session, attachment): (SessionId, Attachment),
         secret: Secret,
         out: &mut Vec<Output<O::Message>>,
     ) {
@@ -155,9 +175,12 @@ impl<O: Ordering> Replica<O> {
         let known = self.replicated.sessions.session(session);
         let is_any = planted(Plant::SecretOfAnySession) && self.replicated.sessions.knows(hash);
         if known.is_some_and(|known| known.hash == hash || is_any) {
-            self.attach_to(from, session);
+            self.attach_to(from, session, attachment);
         }
         if self.connections.is_attached(from, session) {
+            if attachment > Attachment::NONE {
+                self.attached(now, (session, attachment), out);
+            }
             return;
         }
         let opened = opened_in(session);
@@ -171,10 +194,16 @@ impl<O: Ordering> Replica<O> {
     }
 
     /// The client of this connection has proven that the session is its own.
-    pub(crate) fn attach_to(&mut self, connection: ConnectionId, session: SessionId) {
+    pub(crate) fn attach_to(
+        &mut self,
+        connection: ConnectionId,
+        session: SessionId,
+        attachment: Attachment,
+    ) {
         let sessions = &self.replicated.sessions;
+        let is_open = |open| sessions.session(open).is_some();
         self.connections
-            .attach(connection, session, |open| sessions.session(open).is_some());
+            .attach(connection, session, attachment, is_open);
     }
 
     /// Refuses what a connection asks for a session that it has not proven to be its own. While this replica may only be

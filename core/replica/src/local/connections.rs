@@ -1,7 +1,7 @@
 //! The clients connected to this node, as far as the replica must know them.
 
 use crate::limits::{OPENS_PER_CONNECTION, SESSIONS_PER_CONNECTION};
-use quorate_types::{ConnectionId, NodeId, SessionId, Slot};
+use quorate_types::{Attachment, ConnectionId, NodeId, SessionId, Slot};
 use std::collections::BTreeMap;
 
 #[derive(Debug, Default)]
@@ -11,8 +11,9 @@ pub(crate) struct Connections {
 
 #[derive(Debug)]
 struct Connection {
-    /// Sessions that its client has proven to be its own, in the order of the proofs.
-    sessions: Vec<SessionId>,
+    /// Sessions that its client has proven to be its own, in the order of the proofs, and the number that this connection
+    /// has among those of the session.
+    sessions: Vec<(SessionId, Attachment)>,
     /// Opens that came on it and wait for their slot.
     opens: usize,
     /// The highest slot in which a session was opened whose proof came before this replica had applied that slot.
@@ -43,19 +44,22 @@ impl Connections {
         &mut self,
         connection: ConnectionId,
         session: SessionId,
+        attachment: Attachment,
         is_open: impl Fn(SessionId) -> bool,
     ) {
         let Some(known) = self.table.get_mut(&connection) else {
             return;
         };
-        if known.has(session) {
+        let mut sessions = known.sessions.iter_mut().rev();
+        if let Some((_, number)) = sessions.find(|(attached, _)| *attached == session) {
+            *number = attachment.max(*number);
             return;
         }
         if known.sessions.len() >= SESSIONS_PER_CONNECTION {
-            known.sessions.retain(|session| is_open(*session));
+            known.sessions.retain(|(session, _)| is_open(*session));
         }
         if known.sessions.len() < SESSIONS_PER_CONNECTION {
-            known.sessions.push(session);
+            known.sessions.push((session, attachment));
         }
     }
 
@@ -78,8 +82,19 @@ impl Connections {
 
     /// Whether the client of `connection` has proven that the session is its own.
     pub(crate) fn is_attached(&self, connection: ConnectionId, session: SessionId) -> bool {
-        let known = self.table.get(&connection);
-        known.is_some_and(|known| known.has(session))
+        self.attachment(connection, session).is_some()
+    }
+
+    /// The number that `connection` has among those of the session, if its client has proven that the session is its own.
+    pub(crate) fn attachment(
+        &self,
+        connection: ConnectionId,
+        session: SessionId,
+    ) -> Option<Attachment> {
+        // Mostly the newest one is asked for.
+        let mut sessions = self.table.get(&connection)?.sessions.iter().rev();
+        let found = sessions.find(|(attached, _)| *attached == session)?;
+        Some(found.1)
     }
 
     /// The client of `connection` has shown a secret of a session opened in this slot, which is not applied here yet.
@@ -95,10 +110,16 @@ impl Connections {
         known.is_some_and(|known| opened <= known.unjudged)
     }
 
-    /// Removes a connection; returns its sessions.
-    pub(crate) fn remove(&mut self, connection: ConnectionId) -> Vec<SessionId> {
+    /// Removes a connection; returns its sessions, and the number that it has among those of each.
+    pub(crate) fn remove(&mut self, connection: ConnectionId) -> Vec<(SessionId, Attachment)> {
         let known = self.table.remove(&connection);
         known.map(|known| known.sessions).unwrap_or_default()
+    }
+
+    /// What all connections are used for.
+    pub(crate) fn sessions(&self) -> Vec<(SessionId, Attachment)> {
+        let known = self.table.values().flat_map(|known| &known.sessions);
+        known.copied().collect()
     }
 
     /// Every connection whose client must be told that `leader` leads.
@@ -115,10 +136,6 @@ impl Connections {
 }
 
 impl Connection {
-    fn has(&self, session: SessionId) -> bool {
-        self.sessions.last() == Some(&session) || self.sessions.contains(&session)
-    }
-
     fn tell(&mut self, leader: Option<NodeId>) -> bool {
         std::mem::replace(&mut self.told, leader) != leader
     }

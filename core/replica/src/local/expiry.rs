@@ -5,6 +5,7 @@
 
 use crate::limits::{DUE_SLACK, EXPIRIES_PER_SWEEP, KEEPALIVES_WAITING, SWEEP_EVERY};
 use crate::local::clients::{refuse, reply};
+use crate::local::disconnects::Disconnect;
 use crate::local::internal::Purpose;
 use crate::local::noting::{Gathering, Learning, Noting};
 use crate::local::reads::Keeper;
@@ -12,14 +13,18 @@ use crate::local::served::ServedTime;
 use crate::local::signs::Signs;
 use crate::replicated::expiry::Lead;
 use crate::replicated::sessions::Sessions;
+use crate::replicated::window::Session;
 use crate::{Output, PeerMessage, Replica, ReplicaMessage};
 use quorate_ordering::{Lane, Ordering, Role};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{
-    Ask, Ballot, Body, CommandId, ConnectionId, NodeSet, Refusal, SessionId, SessionTerms, Time,
-    ToClient,
+    Ask, Attachment, Ballot, Body, CommandId, ConnectionId, NodeId, NodeSet, Refusal, SessionId,
+    SessionTerms, Time, ToClient,
 };
 use std::collections::{BTreeMap, BTreeSet};
+
+/// The number of a sign of life that wants no answer: those of keepalives begin with the number of the start.
+const UNANSWERED: u64 = 0;
 
 /// The signs of life that this node knows as the leader, and those it forwarded to the leader.
 #[derive(Debug)]
@@ -70,6 +75,8 @@ pub(crate) struct Term {
     /// When to look at each session again. A session expires no earlier: who gives a sign of life is looked at once in its
     /// expiry time. Entries of sessions that ended go when they are looked at.
     due: BTreeSet<(ServedTime, SessionId)>,
+    /// Connections that clients have closed, of sessions that may end earlier then. Invariant: as the open sessions, and a few more.
+    closed: BTreeMap<SessionId, Disconnect>,
     /// The sessions up to this one are in `due`, or have ended.
     known: SessionId,
     sweep_at: Time,
@@ -195,6 +202,7 @@ impl Term {
             expiring: BTreeMap::new(),
             has_lost_sight: false,
             due: BTreeSet::new(),
+            closed: BTreeMap::new(),
             known: SessionId::NONE,
             sweep_at: now + SWEEP_EVERY,
         }
@@ -204,6 +212,49 @@ impl Term {
     pub(crate) fn look_again(&mut self) {
         self.due.clear();
         self.known = SessionId::NONE;
+    }
+
+    /// A node says that the client of a session has closed a connection. It may have done so long ago: whether that counts is
+    /// judged when the session may end.
+    pub(crate) fn told_of_close(&mut self, id: SessionId, close: Disconnect, open: &Sessions) {
+        let short = open.session(id).and_then(|known| known.terms.on_disconnect);
+        let before = self.closed.get(&id).map(|before| before.attachment);
+        let Some(short) = short.filter(|_| before < Some(close.attachment)) else {
+            return;
+        };
+        if self.closed.len() > open.len() + DUE_SLACK {
+            self.closed.retain(|id, _| open.session(*id).is_some());
+        }
+        self.closed.insert(id, close);
+        self.due.insert((close.at.after(short), id));
+    }
+
+    /// Until when a session lives if its client, whose newest sign of life came then, is not heard again.
+    fn lives_until(
+        &self,
+        sign: ServedTime,
+        id: SessionId,
+        known: &Session,
+        signs: &Signs,
+    ) -> ServedTime {
+        let expiry = if planted(Plant::ExpiryOfGroup) {
+            SessionTerms::EXPIRY_DEFAULT
+        } else {
+            known.terms.expiry
+        };
+        let until = sign.after(expiry);
+        // Before a quorum has told what it knows, the client may have been heard on a later connection.
+        let closed = self.closed.get(&id).filter(|_| self.gathering.is_none());
+        let (Some(closed), Some(short)) = (closed, known.terms.on_disconnect) else {
+            return until;
+        };
+        let heard = signs.attachment(id);
+        let is_latest = heard.is_some_and(|heard| heard <= closed.attachment);
+        if is_latest || planted(Plant::LateCloseCounts) {
+            until.min(closed.at.max(sign).after(short))
+        } else {
+            until
+        }
     }
 
     /// The sessions without a sign of life for their expiry time whose end is not under way.
@@ -216,6 +267,9 @@ impl Term {
         if self.due.len() > 2 * sessions.len() + DUE_SLACK {
             let is_open = |id| sessions.session(id).is_some();
             self.due.retain(|(_, id)| is_open(*id));
+            if self.due.len() > 2 * sessions.len() + DUE_SLACK {
+                self.look_again();
+            }
         }
         let floor = self.gathering.as_ref().map(|gathering| gathering.floor);
         let mut expired = Vec::new();
@@ -232,12 +286,7 @@ impl Term {
             };
             let sign = signs.of(now, id, session);
             let sign = floor.map_or(sign, |floor| sign.max(floor));
-            let expiry = if planted(Plant::ExpiryOfGroup) {
-                SessionTerms::EXPIRY_DEFAULT
-            } else {
-                session.terms.expiry
-            };
-            let lives_until = sign.after(expiry);
+            let lives_until = self.lives_until(sign, id, session, signs);
             if lives_until > present {
                 self.due.insert((lives_until, id));
                 continue;
@@ -255,6 +304,7 @@ impl<O: Ordering> Replica<O> {
     /// A new leader counts every session as active from this moment, until a quorum has told it more.
     pub(crate) fn begin_term(&mut self, now: Time, role: Role) {
         self.expiry.forwarded.clear();
+        self.disconnects.tell_again(now);
         match role {
             Role::Leader { ballot } => {
                 let is_same = self.expiry.term.as_ref().map(|term| term.ballot) == Some(ballot);
@@ -271,10 +321,14 @@ impl<O: Ordering> Replica<O> {
     /// At the end of a turn: makes the own leadership known in the log, and sweeps when it is due.
     pub(crate) fn tend_sessions(&mut self, now: Time) {
         self.signs.sample(now, self.replicated.applied);
-        let judges = self.expiry.judges(self.replicated.lead);
+        let lead = self.replicated.lead;
+        let judges = self.expiry.judges(lead);
         let Some(term) = &mut self.expiry.term else {
             return;
         };
+        if judges && term.gathering.is_none() {
+            self.signs.leads_since(lead.slot);
+        }
         if !judges && !term.is_lead_submitted && term.ballot > self.replicated.lead.ballot {
             term.is_lead_submitted = true;
             let ballot = term.ballot;
@@ -301,11 +355,59 @@ impl<O: Ordering> Replica<O> {
         }
     }
 
+    /// A client shows on a numbered connection that a session is its own, which is a sign of life without an answer. A leader
+    /// that hears of it may hear of closed connections with lower numbers later.
+    pub(crate) fn attached(
+        &mut self,
+        now: Time,
+        (session, attachment): (SessionId, Attachment),
+        out: &mut Vec<Output<O::Message>>,
+    ) {
+        self.disconnects.attached(session, attachment);
+        if self.expiry.term.is_some() {
+            self.heard(now, session, attachment);
+        } else if let Some(leader) = self.leader() {
+            out.push(Output::Send {
+                to: NodeSet::only(leader),
+                lane: Lane::Urgent,
+                message: PeerMessage::Replica(ReplicaMessage::KeepAlive {
+                    session,
+                    number: UNANSWERED,
+                    attachment,
+                }),
+            });
+        }
+    }
+
+    /// A peer forwards a sign of life.
+    pub(crate) fn peer_keepalive(
+        &mut self,
+        now: Time,
+        (from, number): (NodeId, u64),
+        (session, attachment): (SessionId, Attachment),
+        out: &mut Vec<Output<O::Message>>,
+    ) {
+        if number == UNANSWERED {
+            self.heard(now, session, attachment);
+        } else {
+            let keeper = Keeper::Peer(from, number);
+            self.keepalive(now, (session, attachment), keeper, out);
+        }
+    }
+
+    /// Only open sessions are noted: ids that clients invent must not grow the table.
+    fn heard(&mut self, now: Time, session: SessionId, attachment: Attachment) {
+        let (applied, open) = (self.replicated.applied, &self.replicated.sessions);
+        if self.expiry.term.is_some() && open.session(session).is_some() {
+            self.signs.note(now, (session, attachment), applied, open);
+        }
+    }
+
     /// A client's sign of life, connected here or forwarded by a peer.
     pub(crate) fn keepalive(
         &mut self,
         now: Time,
-        session: SessionId,
+        (session, attachment): (SessionId, Attachment),
         keeper: Keeper,
         out: &mut Vec<Output<O::Message>>,
     ) {
@@ -316,9 +418,9 @@ impl<O: Ordering> Replica<O> {
             let is_open = open.session(session).is_some();
             if has_room && is_open {
                 if !planted(Plant::KeepaliveNotNoted) {
-                    self.signs.note(now, session, applied, open);
+                    self.signs.note(now, (session, attachment), applied, open);
                 }
-                term.noting.arrive(session, keeper);
+                term.noting.arrive(session, attachment, keeper);
             } else if has_room {
                 self.reads.arrive_keepalive(session, keeper);
             }
@@ -339,7 +441,11 @@ impl<O: Ordering> Replica<O> {
         out.push(Output::Send {
             to: NodeSet::only(leader),
             lane: Lane::Urgent,
-            message: PeerMessage::Replica(ReplicaMessage::KeepAlive { session, number }),
+            message: PeerMessage::Replica(ReplicaMessage::KeepAlive {
+                session,
+                number,
+                attachment,
+            }),
         });
     }
 

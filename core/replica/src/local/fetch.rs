@@ -120,10 +120,11 @@ impl<O: Ordering> Replica<O> {
         out: &mut Vec<Output<O::Message>>,
     ) {
         match message {
-            ReplicaMessage::KeepAlive { session, number } => {
-                let keeper = crate::local::reads::Keeper::Peer(from, number);
-                self.keepalive(now, session, keeper, out);
-            }
+            ReplicaMessage::KeepAlive {
+                session,
+                number,
+                attachment,
+            } => self.peer_keepalive(now, (from, number), (session, attachment), out),
             ReplicaMessage::KeptAlive {
                 session,
                 number,
@@ -152,9 +153,7 @@ impl<O: Ordering> Replica<O> {
                 self.clock_told(now, from, wall);
                 self.peer_clock_came(from);
             }
-            ReplicaMessage::Outcomes { slot, digest } => {
-                self.outcomes_told(from, slot, digest);
-            }
+            ReplicaMessage::Outcomes { slot, digest } => self.outcomes_told(from, slot, digest),
             ReplicaMessage::Trail { asks, trail } => self.trail(now, from, asks, *trail, out),
             ReplicaMessage::Room { room } => self.peer_room(from, room),
             ReplicaMessage::Agreed { slot, digest } => self.agreed(now, slot, digest, out),

@@ -1,4 +1,4 @@
-//! The state of this node alone: connected clients, waits, reads, judging of expiry, fetches, room on disk.
+//! The state of this node alone: connected clients, waits, reads, judging of expiry, closed connections, fetches, room on disk.
 //!
 //! All of it is lost with the process, and snapshots contain none of it. Replicas may differ here in
 //! everything. The state that they agree on is in `replicated`.
@@ -9,6 +9,7 @@ pub(crate) mod clocks;
 pub(crate) mod connections;
 pub(crate) mod currency;
 pub(crate) mod dating;
+pub(crate) mod disconnects;
 pub(crate) mod drift;
 pub(crate) mod expiry;
 pub(crate) mod fetch;

@@ -10,14 +10,14 @@ use crate::local::signs::{KnownSigns, ToldSigns};
 use crate::{Output, PeerMessage, Replica, ReplicaMessage, SignsMessage};
 use quorate_ordering::{Lane, Ordering};
 use quorate_types::zoo::{Plant, planted};
-use quorate_types::{NodeId, NodeSet, SessionId, Time};
-use std::collections::{BTreeMap, BTreeSet};
+use quorate_types::{Attachment, NodeId, NodeSet, SessionId, Time};
+use std::collections::BTreeMap;
 
 /// Keepalives of one leadership that a quorum has not noted yet.
 #[derive(Debug, Default)]
 pub(crate) struct Noting {
     /// Those of this turn.
-    arriving: Vec<(SessionId, Keeper)>,
+    arriving: Vec<(SessionId, Attachment, Keeper)>,
     rounds: BTreeMap<u64, Round>,
     /// Keepalives in both; bounded by `KEEPALIVES_WAITING`.
     waiting: usize,
@@ -53,8 +53,8 @@ impl Noting {
         self.waiting >= KEEPALIVES_WAITING
     }
 
-    pub(crate) fn arrive(&mut self, session: SessionId, keeper: Keeper) {
-        self.arriving.push((session, keeper));
+    pub(crate) fn arrive(&mut self, session: SessionId, attachment: Attachment, keeper: Keeper) {
+        self.arriving.push((session, attachment, keeper));
         self.waiting += 1;
     }
 
@@ -104,7 +104,7 @@ impl<O: Ordering> Replica<O> {
         count - usize::from(is_acceptor)
     }
 
-    fn other_acceptors(&self) -> NodeSet {
+    pub(crate) fn other_acceptors(&self) -> NodeSet {
         self.config.view.acceptors.without(self.config.own)
     }
 
@@ -120,16 +120,21 @@ impl<O: Ordering> Replica<O> {
         let arrived = std::mem::take(&mut term.noting.arriving);
         if enough == 0 {
             term.noting.waiting -= arrived.len();
-            for (session, keeper) in arrived {
+            for (session, _, keeper) in arrived {
                 self.reads.arrive_keepalive(session, keeper);
             }
         } else if !arrived.is_empty() {
-            let sessions: BTreeSet<SessionId> = arrived.iter().map(|(id, _)| *id).collect();
+            let mut sessions = BTreeMap::new();
+            for (session, attachment, _) in &arrived {
+                let latest = sessions.entry(*session).or_insert(*attachment);
+                *latest = (*latest).max(*attachment);
+            }
             let sessions = sessions.into_iter().collect();
+            let keepalives = arrived.into_iter().map(|(id, _, keeper)| (id, keeper));
             let round = Round {
                 began: now,
                 by: NodeSet::default(),
-                keepalives: arrived,
+                keepalives: keepalives.collect(),
             };
             let number = self.expiry.numbers.next();
             term.noting.rounds.insert(number, round);
@@ -184,6 +189,7 @@ impl<O: Ordering> Replica<O> {
                 is_all,
                 known,
             } => self.signs_told(now, from, (number, is_all), *known),
+            SignsMessage::Closed { closes } => self.disconnects_told(now, &closes),
         }
     }
 
@@ -193,13 +199,13 @@ impl<O: Ordering> Replica<O> {
         now: Time,
         from: NodeId,
         number: u64,
-        sessions: &[SessionId],
+        sessions: &[(SessionId, Attachment)],
         out: &mut Vec<Output<O::Message>>,
     ) {
         let (applied, open) = (self.replicated.applied, &self.replicated.sessions);
-        for session in sessions {
+        for noted in sessions {
             if !planted(Plant::NotesNotTaken) {
-                self.signs.note(now, *session, applied, open);
+                self.signs.note(now, *noted, applied, open);
             }
         }
         send(out, NodeSet::only(from), SignsMessage::Noted { number });
@@ -246,6 +252,8 @@ impl<O: Ordering> Replica<O> {
     ) {
         let term = self.expiry.term.as_ref();
         if term.is_some_and(|term| term.gathering.is_none()) {
+            // Whoever learns it keeps it: what is known from the own `Lead` on must not be left out.
+            self.signs.leads_since(self.replicated.lead.slot);
             self.tell_signs(now, asker, (number, true), out);
         }
     }

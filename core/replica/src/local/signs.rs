@@ -11,8 +11,20 @@ use crate::local::dating::SlotDates;
 use crate::local::served::{ServedClock, ServedTime};
 use crate::replicated::sessions::Sessions;
 use crate::replicated::window::Session;
-use quorate_types::{Duration, SessionId, Slot, Time};
+use quorate_types::zoo::{Plant, planted};
+use quorate_types::{Attachment, Duration, SessionId, Slot, Time};
 use std::collections::BTreeMap;
+
+/// What one node knows of the signs of life of a session.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct KnownSign {
+    /// The session.
+    pub session: SessionId,
+    /// How old the newest one is.
+    pub age: Duration,
+    /// The latest connection on which one came.
+    pub attachment: Attachment,
+}
 
 /// What one node knows of signs of life, as ages.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -21,16 +33,26 @@ pub struct KnownSigns {
     pub applied: Slot,
     /// The newest sign of life of a session that is not listed is no younger; `None` if it knows of none.
     pub others: Option<Duration>,
-    /// The age of the newest sign of life, ascending by session.
-    pub ages: Vec<(SessionId, Duration)>,
+    /// Of sessions opened after this slot it knows the latest connection on which a sign of life came; `None`: of no session.
+    pub sees_after: Option<Slot>,
+    /// Ascending by session.
+    pub ages: Vec<KnownSign>,
 }
 
 /// What another node told, by this node's count of the time that the group has served.
 #[derive(Debug)]
 pub(crate) struct ToldSigns {
     applied: Slot,
-    signs: BTreeMap<SessionId, ServedTime>,
+    signs: BTreeMap<SessionId, Sign>,
     others: ServedTime,
+    sees_after: Option<Slot>,
+}
+
+/// The newest sign of life that is known of a session, and the latest connection on which one came.
+#[derive(Clone, Copy, Debug)]
+struct Sign {
+    at: ServedTime,
+    attachment: Attachment,
 }
 
 /// Signs of life, by the time that the group has served.
@@ -39,10 +61,12 @@ pub(crate) struct Signs {
     pub(crate) served: ServedClock,
     dates: SlotDates,
     /// The newest sign of life that is known of each session, beside commands in slots after `covered`.
-    notes: BTreeMap<SessionId, ServedTime>,
+    notes: BTreeMap<SessionId, Sign>,
     /// For sessions without a note.
     others: ServedTime,
     covered: Slot,
+    /// The notes name the latest connection of each session that was opened after this slot; `None`: of none.
+    sees_after: Option<Slot>,
     /// Earlier starts of this node may have noted what it has forgotten, until the leader or a quorum has told it.
     is_whole: bool,
     sampled_at: Time,
@@ -59,6 +83,7 @@ impl Signs {
             notes: BTreeMap::new(),
             others: began,
             covered: Slot::ZERO,
+            sees_after: None,
             is_whole: false,
             sampled_at: now,
         }
@@ -78,17 +103,41 @@ impl Signs {
     }
 
     /// A keepalive of the session came, here or to the leader. The leader knows which sessions are open; here they may not be yet.
-    pub(crate) fn note(&mut self, now: Time, session: SessionId, applied: Slot, open: &Sessions) {
+    pub(crate) fn note(
+        &mut self,
+        now: Time,
+        (session, attachment): (SessionId, Attachment),
+        applied: Slot,
+        open: &Sessions,
+    ) {
         if self.notes.len() > 2 * open.len() + NOTES_SLACK {
             let is_over = |id| open.session(id).is_none() && opened_in(id) <= applied;
             self.notes.retain(|id, _| !is_over(*id));
         }
-        self.note_at(session, self.served.most(now));
+        let at = self.served.most(now);
+        self.note_at(session, Sign { at, attachment });
+    }
+
+    /// The latest connection on which the client of a session gave a sign of life; `None` if this node may have forgotten it.
+    pub(crate) fn attachment(&self, id: SessionId) -> Option<Attachment> {
+        let is_seen = self.sees_after.is_some_and(|slot| opened_in(id) > slot);
+        is_seen.then(|| self.noted_attachment(id))
+    }
+
+    fn noted_attachment(&self, id: SessionId) -> Attachment {
+        let noted = self.notes.get(&id);
+        noted.map_or(Attachment::NONE, |sign| sign.attachment)
+    }
+
+    /// The leadership that has gathered what a quorum knows is in the log from this slot on: no earlier leader acknowledged
+    /// anything for sessions that were opened later.
+    pub(crate) fn leads_since(&mut self, slot: Slot) {
+        self.sees_after = Some(self.sees_after.map_or(slot, |before| before.min(slot)));
     }
 
     /// When a session gave its newest sign of life, or later.
     pub(crate) fn of(&self, now: Time, id: SessionId, session: &Session) -> ServedTime {
-        let noted = self.notes.get(&id).copied().unwrap_or(self.others);
+        let noted = self.notes.get(&id).map_or(self.others, |sign| sign.at);
         if session.active <= self.covered {
             return noted;
         }
@@ -101,16 +150,21 @@ impl Signs {
         let present = self.served.least();
         let of_open = open.all();
         let of_open = of_open.map(|(id, session)| (id, self.of(now, id, session)));
-        let ahead = self.notes.iter().map(|(id, noted)| (*id, *noted));
+        let ahead = self.notes.iter().map(|(id, noted)| (*id, noted.at));
         let ahead = ahead.filter(|(id, _)| opened_in(*id) > applied);
         let mut known: Vec<(SessionId, ServedTime)> = of_open.chain(ahead).collect();
         let untold = known.split_off(known.len().min(SIGNS_TOLD));
         let newest = untold.iter().map(|(_, sign)| *sign).max();
         let others = Some(self.others).filter(|others| *others > ServedTime::LONG_AGO);
-        let ages = known.iter().map(|(id, sign)| (*id, present.since(*sign)));
+        let ages = known.iter().map(|(id, sign)| KnownSign {
+            session: *id,
+            age: present.since(*sign),
+            attachment: self.noted_attachment(*id),
+        });
         KnownSigns {
             applied,
             others: newest.max(others).map(|newest| present.since(newest)),
+            sees_after: self.sees_after.filter(|_| untold.is_empty()),
             ages: ages.collect(),
         }
     }
@@ -118,9 +172,12 @@ impl Signs {
     /// A quorum has told what it knows, or a leader that had gathered it: of what came before this start, nothing else counts.
     pub(crate) fn learn(&mut self, told: &[ToldSigns]) {
         for (id, sign) in told.iter().flat_map(|told| &told.signs) {
-            let others = told.iter().map(|told| told.of(*id));
-            self.note_at(*id, others.fold(*sign, ServedTime::max));
+            let at = told.iter().map(|told| told.of(*id));
+            let at = at.fold(sign.at, ServedTime::max);
+            let attachment = sign.attachment;
+            self.note_at(*id, Sign { at, attachment });
         }
+        self.sees_after = all_see_after(told.iter().map(|told| told.sees_after));
         let others = told.iter().map(|told| told.others);
         self.others = others.fold(ServedTime::LONG_AGO, ServedTime::max);
         let applied = told.iter().map(|told| told.applied).max();
@@ -132,19 +189,30 @@ impl Signs {
     pub(crate) fn gather(&mut self, now: Time, told: &[ToldSigns], applied: Slot, open: &Sessions) {
         for (id, session) in open.all() {
             let others = told.iter().map(|told| told.of(id));
-            let sign = others.fold(self.of(now, id, session), ServedTime::max);
-            self.notes.insert(id, sign);
+            let at = others.fold(self.of(now, id, session), ServedTime::max);
+            let attachment = self.noted_attachment(id);
+            self.notes.insert(id, Sign { at, attachment });
         }
+        let own = self.sees_after;
         self.learn(told);
+        let told = told.iter().map(|told| told.sees_after);
+        self.sees_after = all_see_after(told.chain([own]));
         // Other sessions are opened in slots that this start is yet to date.
         self.others = ServedTime::LONG_AGO;
         self.covered = applied;
     }
 
-    fn note_at(&mut self, session: SessionId, at: ServedTime) {
-        let noted = self.notes.entry(session).or_insert(at);
-        *noted = at.max(*noted);
+    fn note_at(&mut self, session: SessionId, sign: Sign) {
+        let noted = self.notes.entry(session).or_insert(sign);
+        noted.at = sign.at.max(noted.at);
+        noted.attachment = sign.attachment.max(noted.attachment);
     }
+}
+
+/// After which slot a session must have been opened, so that each of these nodes knows its latest connection.
+fn all_see_after(told: impl Iterator<Item = Option<Slot>>) -> Option<Slot> {
+    let each: Option<Vec<Slot>> = told.collect();
+    each.map(|each| each.into_iter().max().unwrap_or(Slot::ZERO))
 }
 
 impl ToldSigns {
@@ -153,7 +221,8 @@ impl ToldSigns {
         let ages = known.ages.into_iter();
         ToldSigns {
             applied: known.applied,
-            signs: ages.map(|(id, age)| (id, present.before(age))).collect(),
+            signs: ages.map(|told| told.as_of(present)).collect(),
+            sees_after: known.sees_after,
             others: known
                 .others
                 .map_or(ServedTime::LONG_AGO, |age| present.before(age)),
@@ -166,6 +235,18 @@ impl ToldSigns {
     }
 
     fn of(&self, id: SessionId) -> ServedTime {
-        self.signs.get(&id).copied().unwrap_or(self.others)
+        self.signs.get(&id).map_or(self.others, |sign| sign.at)
+    }
+}
+
+impl KnownSign {
+    fn as_of(self, present: ServedTime) -> (SessionId, Sign) {
+        let at = present.before(self.age);
+        let attachment = if planted(Plant::AttachmentsNotGathered) {
+            Attachment::NONE
+        } else {
+            self.attachment
+        };
+        (self.session, Sign { at, attachment })
     }
 }

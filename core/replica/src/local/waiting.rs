@@ -146,8 +146,12 @@ impl Waiting {
     }
 
     /// The connection ended: it needs no answer any more.
-    pub(crate) fn disconnected(&mut self, connection: ConnectionId, sessions: &[SessionId]) {
-        for &session in sessions {
+    pub(crate) fn disconnected(
+        &mut self,
+        connection: ConnectionId,
+        sessions: impl Iterator<Item = SessionId>,
+    ) {
+        for session in sessions {
             if let Some(line) = self.lines.get_mut(&session) {
                 for wait in line.waits.iter_mut().chain(line.parked.values_mut()) {
                     wait.forget(connection);

@@ -66,6 +66,7 @@ impl Canonical {
         self.number(session.id.0);
         self.0.write(session.hash.bytes());
         self.number(session.terms.expiry.0);
+        self.number(session.terms.on_disconnect.map_or(0, |short| short.0));
         self.number(session.active.0);
         self.number(session.active_wall);
         self.number(session.floor);

@@ -4,7 +4,8 @@ use crate::world::{World, call, id, refused};
 use quorate_ordering::Effect;
 use quorate_replica::{CheckpointPolicy, Input, Output, Snapshots, limits};
 use quorate_types::{
-    Ask, ConnectionId, FromClient, ObjectId, Refusal, SessionId, Time, ToClient, Value, Wall,
+    Ask, ClosedBy, ConnectionId, FromClient, ObjectId, Refusal, SessionId, Time, ToClient, Value,
+    Wall,
 };
 
 #[test]
@@ -180,7 +181,13 @@ fn a_retry_after_disconnecting_does_not_submit_again() {
     world.shared.borrow_mut().holds_submissions = true;
     world.call(0, 5, id(session, 1), "a");
     let connection = ConnectionId(5);
-    world.input(0, Input::Disconnected { connection });
+    world.input(
+        0,
+        Input::Disconnected {
+            connection,
+            by: ClosedBy::Client,
+        },
+    );
     world.call(0, 6, id(session, 1), "a");
     let calls = |world: &World| {
         let shared = world.shared.borrow();

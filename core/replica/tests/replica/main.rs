@@ -4,6 +4,7 @@
 mod admission;
 mod agreement;
 mod clocks;
+mod disconnects;
 mod drift;
 mod fetching;
 mod kept;

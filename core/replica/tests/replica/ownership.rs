@@ -3,7 +3,8 @@
 use crate::world::{Objects, World, config, id, open, opening, payload, refused, secret};
 use quorate_replica::{DiskRoom, Input, limits};
 use quorate_types::{
-    Ask, Body, ConnectionId, FromClient, ObjectId, Refusal, Secret, SessionId, ToClient,
+    Ask, Attachment, Body, ClosedBy, ConnectionId, FromClient, ObjectId, Refusal, Secret,
+    SessionId, ToClient,
 };
 
 const THIEF: u64 = 66;
@@ -20,7 +21,15 @@ fn call(session: SessionId, sequence: u64) -> FromClient {
 /// Tries everything; what the thief is told, without the session's name.
 fn steal(world: &mut World, at: usize, session: SessionId, with: Option<Secret>) -> Vec<Refusal> {
     if let Some(secret) = with {
-        world.say(at, THIEF, FromClient::Attach { session, secret });
+        world.say(
+            at,
+            THIEF,
+            FromClient::Attach {
+                session,
+                secret,
+                attachment: Attachment::NONE,
+            },
+        );
     }
     for message in [
         call(session, 1),
@@ -92,7 +101,13 @@ fn a_proof_counts_for_one_connection_and_its_life() {
     world.say(0, 6, call(session, 1));
     assert!(world.outcome(6).is_some());
     let connection = ConnectionId(6);
-    world.input(0, Input::Disconnected { connection });
+    world.input(
+        0,
+        Input::Disconnected {
+            connection,
+            by: ClosedBy::Client,
+        },
+    );
     world.say(0, 6, call(session, 1));
     assert_eq!(world.take_told(6), std::slice::from_ref(&not_yours));
     world.say(1, 5, call(session, 1));

@@ -2,7 +2,7 @@
 
 use crate::world::{World, call, id, refused, woken};
 use quorate_replica::Input;
-use quorate_types::{Ask, Refusal, SessionId, ToClient};
+use quorate_types::{Ask, ClosedBy, Refusal, SessionId, ToClient};
 
 /// Three replicas, and a client at the first whose call 1 is parked.
 fn parked() -> (World, SessionId) {
@@ -82,7 +82,13 @@ fn the_answer_is_kept_for_a_client_that_was_away_although_it_acknowledged_what_i
     let (mut world, session) = parked();
     world.call_acknowledging(0, 5, id(session, 2), 1, "a");
     let connection = quorate_types::ConnectionId(5);
-    world.input(0, Input::Disconnected { connection });
+    world.input(
+        0,
+        Input::Disconnected {
+            connection,
+            by: ClosedBy::Client,
+        },
+    );
     wake(&mut world, 0, 1, 0);
     world.attach(1, 6, session);
     world.call_acknowledging(1, 6, id(session, 3), 2, "a");
@@ -143,7 +149,13 @@ fn a_parked_call_is_asked_for_again_beside_calls_far_above_it() {
         world.call_acknowledging(0, 5, id(session, sequence), sequence - 1, "a");
     }
     let connection = quorate_types::ConnectionId(5);
-    world.input(0, Input::Disconnected { connection });
+    world.input(
+        0,
+        Input::Disconnected {
+            connection,
+            by: ClosedBy::Client,
+        },
+    );
     world.shared.borrow_mut().holds_submissions = true;
     world.call_acknowledging(0, 6, id(session, last + 1), last, "a");
     world.take_told(6);
@@ -208,10 +220,22 @@ fn nobody_waits_for_a_parked_call_on_a_connection_that_ended() {
         world.call(0, from, id, "park");
         assert_eq!(world.take_told(from), [ToClient::Parked { id }]);
         let connection = quorate_types::ConnectionId(from);
-        world.input(0, Input::Disconnected { connection });
+        world.input(
+            0,
+            Input::Disconnected {
+                connection,
+                by: ClosedBy::Client,
+            },
+        );
     }
     let connection = quorate_types::ConnectionId(5);
-    world.input(0, Input::Disconnected { connection });
+    world.input(
+        0,
+        Input::Disconnected {
+            connection,
+            by: ClosedBy::Client,
+        },
+    );
     assert_eq!(world.nodes[0].replica.status().waiting, 0);
 }
 

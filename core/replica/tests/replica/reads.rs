@@ -4,8 +4,8 @@ use crate::world::{World, call, id, refused};
 use quorate_ordering::Effect;
 use quorate_replica::{Input, Output, limits};
 use quorate_types::{
-    Ask, Body, ConnectionId, Duration, FromClient, NodeId, ObjectId, ReadLevel, Refusal, Slot,
-    Time, ToClient, Value,
+    Ask, Body, ClosedBy, ConnectionId, Duration, FromClient, NodeId, ObjectId, ReadLevel, Refusal,
+    Slot, Time, ToClient, Value,
 };
 
 /// Claim rp-6.
@@ -347,7 +347,13 @@ fn reads_that_know_their_barrier_take_no_place_either_once_their_connection_ende
     );
     assert_eq!(world.nodes[0].replica.status().reads, 1, "it waits");
     let connection = ConnectionId(6);
-    world.input(0, Input::Disconnected { connection });
+    world.input(
+        0,
+        Input::Disconnected {
+            connection,
+            by: ClosedBy::Client,
+        },
+    );
     world.run();
     assert_eq!(world.nodes[0].replica.status().reads, 0);
 }
@@ -363,7 +369,13 @@ fn the_reads_of_a_connection_that_ended_take_no_place() {
         }
         world.read_after(0, connection, 3, Slot(9));
         let connection = ConnectionId(connection);
-        world.input(0, Input::Disconnected { connection });
+        world.input(
+            0,
+            Input::Disconnected {
+                connection,
+                by: ClosedBy::Client,
+            },
+        );
     }
     world.read(0, 5, 1, ReadLevel::Confirmed);
     assert_eq!(waiting(&world), 1, "only the last client is still there");

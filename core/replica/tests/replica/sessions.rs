@@ -3,7 +3,7 @@
 use crate::world::{World, call, id, meta, open, refused, secret};
 use quorate_replica::{Input, PeerMessage, limits};
 use quorate_types::{
-    Ask, Body, Command, ConnectionId, Duration, FromClient, Outcome, Refusal, SessionId,
+    Ask, Body, ClosedBy, Command, ConnectionId, Duration, FromClient, Outcome, Refusal, SessionId,
     SessionTerms, Slot, ToClient,
 };
 
@@ -527,7 +527,13 @@ fn keepalives_of_clients_that_went_away_unanswered_take_no_room() {
             session: SessionId(1 << 40 | silent),
         };
         client(&mut world, Input::Client { from, message });
-        client(&mut world, Input::Disconnected { connection: from });
+        client(
+            &mut world,
+            Input::Disconnected {
+                connection: from,
+                by: ClosedBy::Client,
+            },
+        );
     }
     world.run();
     world.nodes[0].is_cut = false;

@@ -2,7 +2,7 @@
 
 use crate::world::{World, call, id, meta};
 use quorate_replica::{Input, KeptLimits};
-use quorate_types::{Body, Command, ConnectionId, Duration, SessionId, Slot, ToClient};
+use quorate_types::{Body, ClosedBy, Command, ConnectionId, Duration, SessionId, Slot, ToClient};
 
 const SEEDS: u64 = 150;
 
@@ -154,7 +154,13 @@ fn answered_alike(world: &mut World, client: &Client, seed: u64) {
                 world.call(at, connection, id(client.session, sequence), word);
                 let told = world.take_told(connection);
                 let connection = ConnectionId(connection);
-                world.input(at, Input::Disconnected { connection });
+                world.input(
+                    at,
+                    Input::Disconnected {
+                        connection,
+                        by: ClosedBy::Client,
+                    },
+                );
                 told
             })
             .collect();

@@ -3,7 +3,7 @@
 use super::{ClientSession, Registration};
 use crate::limits::{KEEPALIVES_MAX, LOSS_MARGIN_PARTS};
 use quorate_types::zoo::{Plant, planted};
-use quorate_types::{Duration, SessionId, Time};
+use quorate_types::{Attachment, ClosedBy, Duration, SessionId, Time};
 use std::collections::VecDeque;
 
 /// Whether a session lives, as its client knows.
@@ -40,6 +40,24 @@ pub(super) struct SignsOfLife {
     /// When the keepalives of this connection without an answer were sent. An answer counts for the oldest: it may be that one's.
     keepalives: VecDeque<Time>,
     ended: u64,
+    /// The latest connection on which the session was used, if its client numbers them.
+    attachment: Attachment,
+    standing: Standing,
+    /// When this client closed a connection of the session, first of all since a keepalive was last acknowledged on the
+    /// connection in use. A node may report that as the client's death.
+    closed_at: Option<Time>,
+}
+
+/// What the group knows of the latest numbered connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum Standing {
+    /// There is none, or it has ended.
+    #[default]
+    Ended,
+    /// It is in use, and the group may not know.
+    InUse,
+    /// A keepalive was acknowledged on it: no report of an earlier one counts.
+    Settled,
 }
 
 impl SignsOfLife {
@@ -56,6 +74,28 @@ impl SignsOfLife {
         self.keepalives.clear();
     }
 
+    /// The session is used on another connection.
+    pub(super) fn attached(&mut self) {
+        self.attachment.0 += 1;
+        self.standing = Standing::InUse;
+    }
+
+    pub(super) fn attachment(&self) -> Attachment {
+        self.attachment
+    }
+
+    pub(super) fn is_settled(&self) -> bool {
+        self.standing == Standing::Settled
+    }
+
+    /// The connection is over. What the node closes, no node reports.
+    pub(super) fn disconnected(&mut self, now: Time, by: ClosedBy) {
+        let was_in_use = std::mem::take(&mut self.standing) != Standing::Ended;
+        if was_in_use && by == ClosedBy::Client {
+            self.closed_at.get_or_insert(now);
+        }
+    }
+
     pub(super) fn sent_keepalive(&mut self, now: Time) {
         if self.keepalives.len() < KEEPALIVES_MAX {
             self.keepalives.push_back(now);
@@ -69,6 +109,10 @@ impl SignsOfLife {
         }
         if let Some(sent_at) = self.keepalives.pop_front() {
             self.acknowledge(sent_at);
+            if self.standing == Standing::InUse {
+                self.standing = Standing::Settled;
+                self.closed_at = None;
+            }
         }
     }
 
@@ -85,6 +129,9 @@ impl SignsOfLife {
         self.ended += 1;
         self.asked_at = None;
         self.keepalives.clear();
+        self.attachment = Attachment::NONE;
+        self.standing = Standing::Ended;
+        self.closed_at = None;
     }
 }
 
@@ -95,12 +142,14 @@ impl ClientSession {
         let Registration::Open { expiry, .. } = self.registration else {
             return self.lost(now);
         };
-        let span = match planted(Plant::LifeBeyondExpiry) {
-            true => expiry.0 + expiry.0 / 2,
-            false => expiry.0 - expiry.0 / LOSS_MARGIN_PARTS,
+        let until = match planted(Plant::LifeBeyondExpiry) {
+            true => self.life.acknowledged + Duration(expiry.0 + expiry.0 / 2),
+            false => self.life.acknowledged + counted_on(expiry),
         };
-        let until = self.life.acknowledged + Duration(span);
-        let suspended_at = self.life.acknowledged + Duration(expiry.0 / 2);
+        let until = self
+            .life_without_connection()
+            .map_or(until, |at| at.min(until));
+        let suspended_at = until.min(self.life.acknowledged + Duration(expiry.0 / 2));
         let is_unanswered = self.route.rounds() > 0;
         let (state, changes_at) = if now >= until {
             (SessionState::Lost, None)
@@ -115,6 +164,19 @@ impl ClientSession {
             until,
             changes_at,
         }
+    }
+
+    /// Claim rp-89. Until when the session lives where a node reports that this client closed its connection.
+    fn life_without_connection(&self) -> Option<Time> {
+        let (short, closed_at) = (self.config.terms.on_disconnect?, self.life.closed_at?);
+        let is_told = !planted(Plant::LifeBeyondClose);
+        is_told.then(|| self.life.acknowledged.max(closed_at) + counted_on(short))
+    }
+
+    /// Whether the client asked that its session ends earlier when its connection is closed, and has one.
+    pub(super) fn is_short_lived(&self) -> bool {
+        let is_open = matches!(self.registration, Registration::Open { .. });
+        is_open && self.config.terms.on_disconnect.is_some()
     }
 
     fn lost(&self, now: Time) -> SessionLife {
@@ -135,4 +197,9 @@ impl ClientSession {
             }
         }
     }
+}
+
+/// How long a client counts on a session that the group keeps for `span`.
+fn counted_on(span: Duration) -> Duration {
+    Duration(span.0 - span.0 / LOSS_MARGIN_PARTS)
 }

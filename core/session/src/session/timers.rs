@@ -62,17 +62,37 @@ impl ClientSession {
             self.last_heard = now;
             out.push(SessionOutput::Send(self.introduction()));
         }
-        if let Registration::Open { id, expiry } = self.registration
-            && now.since(self.active_at).0 >= expiry.0 / 3
-        {
-            out.push(SessionOutput::Send(FromClient::KeepAlive { session: id }));
-            if self.silence_ends().is_none() {
-                self.last_heard = now;
-            }
-            self.unanswered_keepalive.get_or_insert(self.active_at);
-            self.life.sent_keepalive(now);
-            self.active_at = now;
+        if self.keepalive_due().is_some_and(|at| now >= at) {
+            self.send_keepalive(now, out);
         }
+    }
+
+    pub(super) fn send_keepalive(&mut self, now: Time, out: &mut Vec<SessionOutput>) {
+        let Registration::Open { id, .. } = self.registration else {
+            return;
+        };
+        out.push(SessionOutput::Send(FromClient::KeepAlive { session: id }));
+        if self.silence_ends().is_none() {
+            self.last_heard = now;
+        }
+        self.unanswered_keepalive.get_or_insert(self.active_at);
+        self.life.sent_keepalive(now);
+        self.active_at = now;
+    }
+
+    /// When the next keepalive is due. While none was acknowledged on this connection, those that ended may end the session.
+    fn keepalive_due(&self) -> Option<Time> {
+        Some(self.active_at + Duration(self.patience()?.0 / 3))
+    }
+
+    /// How long the session may live without another sign of life.
+    fn patience(&self) -> Option<Duration> {
+        let Registration::Open { expiry, .. } = self.registration else {
+            return None;
+        };
+        let short = self.config.terms.on_disconnect;
+        let short = short.filter(|_| !self.life.is_settled());
+        Some(short.map_or(expiry, |short| short.min(expiry)))
     }
 
     /// When a silent connection is given up. If only the answer to a keepalive is missing, which a quorum has to confirm, the
@@ -85,10 +105,7 @@ impl ClientSession {
         if self.in_flight() > 0 || !self.is_open() {
             return Some(self.last_heard + self.silence);
         }
-        let Registration::Open { expiry, .. } = self.registration else {
-            return None;
-        };
-        let patience = Duration(expiry.0 / 6).max(self.config.silence);
+        let patience = Duration(self.patience()?.0 / 6).max(self.config.silence);
         let owes = self.unanswered_keepalive.is_some();
         owes.then_some(self.last_heard + patience.min(self.config.silence_max))
     }
@@ -143,10 +160,7 @@ impl ClientSession {
             Link::Dialling { until } => [Some(until), None],
             Link::Up => [self.silence_ends(), self.open_at],
         };
-        let keepalive = match self.registration {
-            Registration::Open { expiry, .. } => Some(self.active_at + Duration(expiry.0 / 3)),
-            Registration::Wanted => None,
-        };
+        let keepalive = self.keepalive_due();
         let times = [
             self.calls.next_deadline(),
             self.requests.next_deadline(),

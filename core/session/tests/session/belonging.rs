@@ -2,7 +2,7 @@
 
 use crate::{SECRET, SESSION, World, open, sequences};
 use quorate_session::{Cause, Failure, SessionConfig, SessionInput, SessionOutput};
-use quorate_types::{Ask, ClusterId, Duration, FromClient, Refusal, ToClient};
+use quorate_types::{Ask, Attachment, ClusterId, Duration, FromClient, Refusal, ToClient};
 
 #[test]
 fn every_connection_shows_the_secret_before_it_uses_the_session() {
@@ -14,6 +14,7 @@ fn every_connection_shows_the_secret_before_it_uses_the_session() {
     let attach = FromClient::Attach {
         session: SESSION,
         secret: SECRET,
+        attachment: Attachment::NONE,
     };
     assert_eq!(sent[0], attach);
     assert_eq!(sequences(&sent), [1]);

@@ -54,3 +54,19 @@ fn a_parked_call_was_executed_and_keeps_its_session_as_an_answered_one_does() {
     world.wake();
     assert_eq!(world.keepalives(), 1);
 }
+
+#[test]
+fn a_keepalive_that_falls_due_without_a_connection_waits_for_one() {
+    let mut world = World::open();
+    world.now = world.now + Duration::from_millis(9_900);
+    world.disconnect();
+    world.now = world.now + Duration::from_millis(200);
+    world.wake();
+    assert_eq!(world.keepalives(), 0);
+    assert!(
+        world.session.next_wake() > world.now,
+        "it cannot be sent yet"
+    );
+    world.connect(2);
+    assert_eq!(world.keepalives(), 1);
+}

@@ -1,8 +1,11 @@
 //! What a client may count on by its own clock.
 
 use crate::{SESSION, World};
-use quorate_session::{Attempts, Failure, Operation, SessionState, Ticket};
-use quorate_types::{Ask, CommandId, Duration, ObjectId, Refusal, Time, ToClient, Value};
+use quorate_session::{Attempts, Failure, Operation, SessionInput, SessionState, Ticket};
+use quorate_types::{
+    Ask, ClosedBy, CommandId, Duration, FromClient, ObjectId, Refusal, SessionTerms, Time,
+    ToClient, Value,
+};
 
 impl World {
     fn state_at(&self, ms: u64) -> SessionState {
@@ -127,4 +130,78 @@ fn a_call_for_one_session_is_never_sent_in_the_next() {
     assert_eq!(world.ended(), [(late, expired)]);
     call_in_session(&mut world, 1);
     assert_eq!(world.ended(), []);
+}
+
+/// Sessions of it end within six seconds once a connection is closed.
+fn short_lived() -> World {
+    let mut world = World::open_asking(SessionTerms {
+        on_disconnect: Some(Duration::from_millis(6_000)),
+        ..SessionTerms::default()
+    });
+    world.receive(ToClient::KeptAlive { session: SESSION });
+    world
+}
+
+fn attachments(sent: &[FromClient]) -> Vec<u64> {
+    let numbers = sent.iter().filter_map(|message| match message {
+        FromClient::Attach { attachment, .. } => Some(attachment.0),
+        _ => None,
+    });
+    numbers.collect()
+}
+
+/// Claim rp-89.
+#[test]
+fn a_client_numbers_its_connections_and_gives_a_sign_of_life_on_each_at_once() {
+    let mut world = short_lived();
+    for number in 2..5 {
+        world.out.clear();
+        world.disconnect();
+        world.connect(2);
+        let sent = world.sent();
+        assert_eq!(attachments(&sent), [number]);
+        assert!(sent.contains(&FromClient::KeepAlive { session: SESSION }));
+    }
+}
+
+/// Claim rp-89. A node may have reported what this client closed.
+#[test]
+fn a_client_that_closed_its_connection_counts_on_the_shorter_time_until_it_is_heard() {
+    let mut world = short_lived();
+    world.now = world.now + Duration::from_millis(2_000);
+    let by = ClosedBy::Client;
+    let left = SessionInput::Disconnected { by };
+    world.session.handle(world.now, left, &mut world.out);
+    assert_eq!(world.state_at(7_399), SessionState::Suspended);
+    assert_eq!(world.state_at(7_400), SessionState::Lost);
+    world.connect(2);
+    assert_eq!(world.state_at(7_400), SessionState::Lost, "not heard yet");
+    world.receive(ToClient::KeptAlive { session: SESSION });
+    assert_eq!(world.state_at(28_999), SessionState::Suspended);
+    assert_eq!(world.state_at(29_000), SessionState::Lost);
+}
+
+/// Claim rp-89. Else each end of a node would cost clients what they hold.
+#[test]
+fn a_client_counts_on_its_session_beyond_the_end_of_its_node() {
+    let mut world = short_lived();
+    world.now = world.now + Duration::from_millis(2_000);
+    world.disconnect();
+    assert_eq!(world.state_at(26_999), SessionState::Suspended);
+    assert_eq!(world.state_at(27_000), SessionState::Lost);
+}
+
+/// Claim rp-89.
+#[test]
+fn a_client_that_is_not_heard_on_its_new_connection_tries_again_within_the_shorter_time() {
+    let mut world = short_lived();
+    world.disconnect();
+    world.connect(2);
+    world.now = world.now + Duration::from_millis(1_000);
+    world.wake();
+    assert_eq!(
+        world.dialled(),
+        ["c:1"],
+        "a node that does not answer is left"
+    );
 }

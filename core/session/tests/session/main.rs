@@ -14,9 +14,12 @@ use quorate_session::{
     Ticket,
 };
 use quorate_types::{
-    Ask, CommandId, Duration, FromClient, NodeId, ObjectId, Outcome, PAYLOAD_BYTES_MAX, ReadLevel,
-    Refusal, Secret, SessionId, SessionTerms, Slot, Time, ToClient, Value,
+    Ask, ClosedBy, CommandId, Duration, FromClient, NodeId, ObjectId, Outcome, PAYLOAD_BYTES_MAX,
+    ReadLevel, Refusal, Secret, SessionId, SessionTerms, Slot, Time, ToClient, Value,
 };
+
+/// The node has ended the connection.
+const BROKEN: SessionInput = SessionInput::Disconnected { by: ClosedBy::Node };
 
 const MS: u64 = 1_000_000;
 const SESSION: SessionId = SessionId(1 << 16);
@@ -35,8 +38,16 @@ struct World {
 
 impl World {
     fn new() -> World {
+        World::asking(SessionTerms::default())
+    }
+
+    fn asking(terms: SessionTerms) -> World {
         let addresses = vec!["a:1".to_string(), "b:1".to_string(), "c:1".to_string()];
-        let session = ClientSession::new(SessionConfig::default(), addresses, 3, SECRET, Time(0));
+        let config = SessionConfig {
+            terms,
+            ..SessionConfig::default()
+        };
+        let session = ClientSession::new(config, addresses, 3, SECRET, Time(0));
         let mut world = World {
             session,
             now: Time(0),
@@ -47,9 +58,19 @@ impl World {
     }
 
     fn open() -> World {
-        let mut world = World::new();
+        World::open_asking(SessionTerms::default())
+    }
+
+    fn open_asking(terms: SessionTerms) -> World {
+        let mut world = World::asking(terms);
         world.connect(1);
-        assert_eq!(world.sent(), [open(SECRET)]);
+        assert_eq!(
+            world.sent(),
+            [FromClient::Open {
+                secret: SECRET,
+                terms
+            }]
+        );
         world.receive(ToClient::Opened {
             hash: SECRET.hash(),
             session: SESSION,
@@ -74,8 +95,7 @@ impl World {
     }
 
     fn disconnect(&mut self) {
-        self.session
-            .handle(self.now, SessionInput::Disconnected, &mut self.out);
+        self.session.handle(self.now, BROKEN, &mut self.out);
     }
 
     fn connect(&mut self, node: u16) {
@@ -409,8 +429,7 @@ fn a_call_that_may_be_on_its_way_elsewhere_does_not_fail_for_want_of_room() {
         session: SESSION,
         sequence: 1,
     };
-    let gone = SessionInput::Disconnected;
-    world.session.handle(world.now, gone, &mut world.out);
+    world.session.handle(world.now, BROKEN, &mut world.out);
     for node in [2, 3, 1, 2] {
         world.wake();
         world.connect(node);
@@ -557,22 +576,6 @@ fn an_open_that_finds_no_room_again_and_again_is_asked_for_less_often() {
         world.wake();
     }
     assert!((8..15).contains(&asked), "{asked} times in a second");
-}
-
-#[test]
-fn a_keepalive_that_falls_due_without_a_connection_waits_for_one() {
-    let mut world = World::open();
-    world.now = world.now + Duration::from_millis(9_900);
-    world.disconnect();
-    world.now = world.now + Duration::from_millis(200);
-    world.wake();
-    assert_eq!(world.keepalives(), 0);
-    assert!(
-        world.session.next_wake() > world.now,
-        "it cannot be sent yet"
-    );
-    world.connect(2);
-    assert_eq!(world.keepalives(), 1);
 }
 
 #[test]

@@ -102,13 +102,20 @@ fn refusal(draw: &mut Draw) -> Refusal {
     ALL[draw.below(18) as usize]
 }
 
+pub(crate) fn attachment(draw: &mut Draw) -> Attachment {
+    Attachment(counter(draw))
+}
+
 fn secret(draw: &mut Draw) -> Secret {
     let halves = u128::from(draw.number()) << 64 | u128::from(draw.number());
     Secret::new(halves.to_le_bytes())
 }
 
 fn terms(draw: &mut Draw) -> SessionTerms {
-    SessionTerms::expiring_after(Duration(counter(draw)))
+    SessionTerms {
+        expiry: Duration(counter(draw)),
+        on_disconnect: draw.option(|draw| Duration(counter(draw))),
+    }
 }
 
 pub(crate) fn request(draw: &mut Draw) -> FromClient {
@@ -146,6 +153,7 @@ pub(crate) fn request(draw: &mut Draw) -> FromClient {
         5 => FromClient::Attach {
             session: session(draw),
             secret: secret(draw),
+            attachment: attachment(draw),
         },
         6 => FromClient::Reset {
             request: draw.number(),

@@ -1,9 +1,10 @@
 //! What replicas say to each other, one message for each seed.
 
 use crate::draw::Draw;
-use crate::drawn::{counter, payload, session, slot};
+use crate::drawn::{attachment, counter, payload, session, slot};
 use quorate_replica::{
-    DiskRoom, KnownSigns, OutcomeHash, OutcomeStep, OutcomeTrail, ReplicaMessage, SignsMessage,
+    DiskRoom, KnownSign, KnownSigns, OutcomeHash, OutcomeStep, OutcomeTrail, ReplicaMessage,
+    SignsMessage,
 };
 use quorate_types::{Digest, Duration, Slot, Wall};
 
@@ -12,6 +13,7 @@ pub(crate) fn replica_message(draw: &mut Draw) -> ReplicaMessage {
         0 => ReplicaMessage::KeepAlive {
             session: session(draw),
             number: counter(draw),
+            attachment: attachment(draw),
         },
         1 => ReplicaMessage::KeptAlive {
             session: session(draw),
@@ -65,10 +67,10 @@ pub(crate) fn replica_message(draw: &mut Draw) -> ReplicaMessage {
 }
 
 fn signs_message(draw: &mut Draw) -> SignsMessage {
-    match draw.below(4) {
+    match draw.below(5) {
         0 => SignsMessage::Note {
             number: counter(draw),
-            sessions: draw.list(5, session),
+            sessions: draw.list(5, |draw| (session(draw), attachment(draw))),
         },
         1 => SignsMessage::Noted {
             number: counter(draw),
@@ -76,13 +78,23 @@ fn signs_message(draw: &mut Draw) -> SignsMessage {
         2 => SignsMessage::Ask {
             number: counter(draw),
         },
+        3 => SignsMessage::Closed {
+            closes: draw.list(5, |draw| {
+                (session(draw), attachment(draw), Duration(draw.number()))
+            }),
+        },
         _ => SignsMessage::Answer {
             number: counter(draw),
             is_all: draw.flag(),
             known: Box::new(KnownSigns {
                 applied: slot(draw),
                 others: draw.option(|draw| Duration(draw.number())),
-                ages: draw.list(5, |draw| (session(draw), Duration(draw.number()))),
+                sees_after: draw.option(slot),
+                ages: draw.list(5, |draw| KnownSign {
+                    session: session(draw),
+                    age: Duration(draw.number()),
+                    attachment: attachment(draw),
+                }),
             }),
         },
     }

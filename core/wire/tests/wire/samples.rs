@@ -106,7 +106,11 @@ fn frame() -> Sample {
 pub(crate) const SESSION: SessionId = SessionId(0x0001_0002);
 pub(crate) const SECRET: Secret = Secret::new([0x5e; Secret::BYTES]);
 pub(crate) const SECRET_HASH: SecretHash = SecretHash::from_bytes([0x5f; Secret::BYTES]);
-pub(crate) const TERMS: SessionTerms = SessionTerms::expiring_after(Duration::from_millis(7_500));
+pub(crate) const TERMS: SessionTerms = SessionTerms {
+    expiry: Duration::from_millis(7_500),
+    on_disconnect: Some(Duration::from_millis(1_250)),
+};
+pub(crate) const ATTACHMENT: Attachment = Attachment(6);
 const OPEN: FromClient = FromClient::Open {
     secret: SECRET,
     terms: TERMS,
@@ -274,6 +278,7 @@ fn requests_of_clients() -> Vec<Sample> {
             FromClient::Attach {
                 session: SESSION,
                 secret: SECRET,
+                attachment: ATTACHMENT,
             },
         ),
     ]

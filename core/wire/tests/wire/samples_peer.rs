@@ -1,7 +1,7 @@
 //! Samples of what nodes say to each other.
 
 use crate::samples::{
-    BALLOT, ID, LOW, Reader, SECRET_HASH, SESSION, Sample, TERMS, payload, sample,
+    ATTACHMENT, BALLOT, ID, LOW, Reader, SECRET_HASH, SESSION, Sample, TERMS, payload, sample,
 };
 use bytes::Bytes;
 use quorate_any::AnyMessage;
@@ -12,8 +12,8 @@ use quorate_any::paxos::message::{
 };
 use quorate_any::paxos::{Message, Promise, Vote};
 use quorate_replica::{
-    DiskRoom, KnownSigns, OutcomeHash, OutcomeStep, OutcomeTrail, PeerMessage, ReplicaMessage,
-    SignsMessage,
+    DiskRoom, KnownSign, KnownSigns, OutcomeHash, OutcomeStep, OutcomeTrail, PeerMessage,
+    ReplicaMessage, SignsMessage,
 };
 use quorate_types::*;
 use quorate_wire::{Kind, put_peer};
@@ -325,6 +325,7 @@ pub(crate) fn replica() -> Vec<Sample> {
             ReplicaMessage::KeepAlive {
                 session: SESSION,
                 number: 81,
+                attachment: ATTACHMENT,
             },
         ),
         (
@@ -339,7 +340,7 @@ pub(crate) fn replica() -> Vec<Sample> {
             "replica_note",
             ReplicaMessage::Signs(SignsMessage::Note {
                 number: 82,
-                sessions: vec![SESSION],
+                sessions: vec![(SESSION, ATTACHMENT)],
             }),
         ),
         (
@@ -358,8 +359,19 @@ pub(crate) fn replica() -> Vec<Sample> {
                 known: Box::new(KnownSigns {
                     applied: Slot(80),
                     others: Some(Duration(7)),
-                    ages: vec![(SESSION, Duration(9))],
+                    sees_after: Some(Slot(78)),
+                    ages: vec![KnownSign {
+                        session: SESSION,
+                        age: Duration(9),
+                        attachment: ATTACHMENT,
+                    }],
                 }),
+            }),
+        ),
+        (
+            "replica_closed",
+            ReplicaMessage::Signs(SignsMessage::Closed {
+                closes: vec![(SESSION, ATTACHMENT, Duration(9))],
             }),
         ),
         (

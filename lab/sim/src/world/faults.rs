@@ -450,6 +450,7 @@ impl World {
     }
 
     fn leave(&mut self, id: NodeId, down: Duration) {
+        self.stop_clients_of(id);
         self.hand_in(id, Input::Drain);
         let at = self.now + LEAVING;
         let node = self.node(id);

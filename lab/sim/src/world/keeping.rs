@@ -7,11 +7,13 @@
 use super::World;
 use super::clock::Moment;
 use super::ledger::{Ended, Ledger};
+use super::row::Row;
 use super::setup::Setup;
 use crate::checkers::keepalives::Keepalives;
 use crate::checkers::{Property, Violation};
+use quorate_replica::limits;
 use quorate_session::SessionState;
-use quorate_types::{Ask, Duration, FromClient, NodeId, Refusal, SessionId, Slot, ToClient};
+use quorate_types::{Ask, Body, Duration, FromClient, NodeId, Refusal, SessionId, Slot, ToClient};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The checkers of sessions.
@@ -24,6 +26,13 @@ pub(super) struct Keeping {
     /// The slots up to here are in the ledger.
     upto: Slot,
     capacity: usize,
+    /// For how long a node has led that could be heard, with gaps that nodes count as well, and up to when that is counted.
+    led: Duration,
+    led_upto: Moment,
+    looked_at: Moment,
+    /// How many leaders have begun to judge, and how many had when a connection of a session was closed.
+    leads: u64,
+    closed_under: BTreeMap<SessionId, u64>,
     /// Open sessions after each slot that changed their number.
     sizes: BTreeMap<Slot, usize>,
 }
@@ -38,6 +47,11 @@ impl Keeping {
             expired: BTreeSet::new(),
             upto: Slot::ZERO,
             capacity: setup.sessions_max,
+            led: Duration::ZERO,
+            led_upto: Moment(0),
+            looked_at: Moment(0),
+            leads: 0,
+            closed_under: BTreeMap::new(),
             sizes: BTreeMap::from([(Slot::ZERO, 0)]),
         }
     }
@@ -49,6 +63,9 @@ impl World {
         while let Some(batch) = self.judge.decided_batch(self.keeping.upto.next()) {
             let slot = self.keeping.upto.next();
             self.keeping.upto = slot;
+            let leads = batch.commands().iter();
+            let leads = leads.filter(|command| matches!(command.body, Body::Lead { .. }));
+            self.keeping.leads += leads.count() as u64;
             let ended = self.keeping.ledger.apply(slot, batch);
             let size = self.keeping.ledger.len();
             if self.keeping.sizes.last_key_value().map(|(_, size)| *size) != Some(size) {
@@ -56,7 +73,11 @@ impl World {
             }
             for end in ended {
                 let judged = match end {
-                    Ended::Expired(session) => self.keeping.keepalives.ended(self.now.0, session),
+                    Ended::Expired(session) => {
+                        self.note_early_end(session);
+                        let (now, led) = (self.now.0, self.keeping.led.0);
+                        self.keeping.keepalives.ended(now, session, led)
+                    }
                     Ended::Closed(session) => Err(Violation::new(
                         Property::SessionKept,
                         format!("{session} was closed by somebody else than its client"),
@@ -70,6 +91,47 @@ impl World {
                         self.watch_counting(number);
                     }
                 }
+            }
+        }
+    }
+
+    /// Time goes on to `at`: the nodes are until then as they are.
+    pub(super) fn watch_time(&mut self, at: Moment) {
+        let is_alone = self.setup.nodes == 1;
+        let leads = self.nodes.values().any(|node| {
+            let running = node.running.as_ref();
+            let leads = running.is_some_and(|running| running.leads().is_some());
+            leads && node.is_awake() && (node.isolated == 0 || is_alone)
+        });
+        let keeping = &mut self.keeping;
+        if leads {
+            let gap = keeping.looked_at.since(keeping.led_upto);
+            let from = match gap <= limits::SERVED_GAP {
+                true => keeping.led_upto,
+                false => keeping.looked_at,
+            };
+            keeping.led = keeping.led + at.since(from);
+            keeping.led_upto = at;
+        }
+        keeping.looked_at = at;
+    }
+
+    /// A client closes its connection.
+    pub(super) fn watch_closed(&mut self, number: u64) {
+        let (now, led) = (self.now.0, self.keeping.led.0);
+        if let Some((session, _)) = self.clients[&number].life {
+            self.keeping.keepalives.closed(now, session, led);
+            let leads = self.keeping.leads;
+            self.keeping.closed_under.insert(session, leads);
+        }
+    }
+
+    /// A session ends because its client closed its connection: under the leader that led then, or a later one.
+    fn note_early_end(&mut self, session: SessionId) {
+        if self.keeping.keepalives.is_early(self.now.0, session) {
+            self.exercised(Row::EndedByClose);
+            if self.keeping.closed_under.get(&session) < Some(&self.keeping.leads) {
+                self.exercised(Row::EndedUnderNext);
             }
         }
     }
@@ -186,15 +248,20 @@ impl World {
 
     /// A client gets a session, which shall be as it asked.
     fn watch_opened(&mut self, number: u64, session: SessionId, expiry: Duration) {
-        let asked = self.clients[&number].config.terms.expiry;
+        let terms = self.clients[&number].config.terms;
+        let asked = terms.expiry;
         if expiry != asked {
             let detail =
                 format!("c{number} asked for {asked:?}, and {session} lives for {expiry:?}");
             self.blame(Property::SessionKept, detail);
         }
-        let short = asked.0 / 1_000_000 * self.keeping.short_ppm;
+        let short_ppm = self.keeping.short_ppm;
+        let least = |span: Duration| span.0 - span.0 / 1_000_000 * short_ppm;
         let kept = &mut self.keeping.keepalives;
-        kept.opened(session, asked.0 - short);
+        kept.opened(session, least(asked));
+        if let Some(short) = terms.on_disconnect {
+            kept.is_short(session, least(short));
+        }
     }
 
     /// A client is refused a session. A replica may be behind the log, which is what counts.

@@ -10,6 +10,7 @@ mod clock;
 mod damage;
 mod diverging;
 mod durable;
+mod ends;
 mod events;
 mod fault;
 mod fault_text;
@@ -268,6 +269,7 @@ impl World {
         while self.broken.is_none() && self.stage != Stage::Over {
             let (at, event) = self.events.pop().expect("ticks never end before the run");
             assert!(at >= self.now, "time goes forward");
+            self.watch_time(at);
             self.now = at;
             self.happen(event);
         }

@@ -11,7 +11,7 @@ use super::random::Random;
 use super::setup::Setup;
 use super::trace::Tag;
 use quorate_session::ClientSession;
-use quorate_types::Duration;
+use quorate_types::{Duration, NodeId};
 
 /// How often clients are quiet in one run, and how.
 #[derive(Clone, Debug)]
@@ -22,6 +22,8 @@ pub(super) struct Quiet {
     leaves_per_mille: u64,
     /// Draws who leaves.
     leaving: Random,
+    /// Draws who stands still when its node leaves.
+    stopping: Random,
     /// Every so long nobody offers an item for the second time, so that some wait until their session is over.
     drought: Option<(Duration, Duration)>,
 }
@@ -60,6 +62,7 @@ impl Quiet {
             per_mille,
             leaves_per_mille: *leaving.pick(&[0, 10, 40]),
             leaving,
+            stopping: Random::new(setup.seed, "stopping", 0),
             drought,
         }
     }
@@ -128,6 +131,25 @@ impl World {
         true
     }
 
+    /// Some clients of a node that leaves stand still meanwhile, for longer than their sessions would live if they were dead: they
+    /// cannot go to another one.
+    pub(super) fn stop_clients_of(&mut self, node: NodeId) {
+        let now = self.now;
+        for (number, client) in &mut self.clients {
+            let connection = client.connection.and_then(|id| self.connections.get(&id));
+            let is_of_node = connection.is_some_and(|connection| connection.node == node);
+            let Some(short) = client.config.terms.on_disconnect.filter(|_| is_of_node) else {
+                continue;
+            };
+            if client.rest == Rest::None && self.quiet.stopping.chance(500) {
+                let until = now + short + self.quiet.stopping.millis(300, 2000);
+                client.rest = Rest::Still(until);
+                let client = *number;
+                self.events.push(until, Event::ClientThaws { client });
+            }
+        }
+    }
+
     /// Whether a client's process stands still. What happens to it meanwhile is put off.
     pub(super) fn puts_off(&mut self, number: u64, event: Event) -> Option<Event> {
         let client = self.clients.get_mut(&number).expect("clients stay");
@@ -163,6 +185,9 @@ impl World {
     /// A client's process ends and another begins: what was under way has an unknown end.
     fn begin_anew(&mut self, number: u64) {
         let now = self.now;
+        if self.clients[&number].connection.is_some() {
+            self.watch_closed(number);
+        }
         let client = self.clients.get_mut(&number).expect("clients stay");
         let nonce = client.random.bits() | 1;
         let addresses: Vec<String> = self.setup.node_ids().map(|node| node.to_string()).collect();

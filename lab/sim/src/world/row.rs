@@ -98,6 +98,8 @@ rows! {
     Checkpointed 10 "operator asks for a snapshot";
     ClientCut 10 "client cut off";
     CallCopied 10 "copy of a call sent by somebody else";
+    EndedByClose 40 "session ended by its client's closed connection";
+    EndedUnderNext 5 "session ended so under the next leader";
     MemoryMode 20 "group in memory";
     OneOrTwo 10 "group of one or two nodes";
     Large 14 "group of six or seven nodes";

@@ -7,7 +7,6 @@ use super::clients::Connection;
 use super::clock::Moment;
 use super::events::Event;
 use super::judge::Source;
-use super::life::Death;
 use super::links::MESSAGE_BYTES;
 use super::row::Row;
 use super::trace::Tag;
@@ -18,7 +17,8 @@ use quorate_replica::Input as ToReplica;
 use quorate_replica::KeptLimits;
 use quorate_session::{Answer, Cause, Failure, Operation, SessionInput, SessionOutput, Ticket};
 use quorate_types::{
-    Ask, CommandId, ConnectionId, Duration, FromClient, NodeId, Refusal, Secret, ToClient,
+    Ask, Attachment, ClosedBy, CommandId, ConnectionId, Duration, FromClient, NodeId, Refusal,
+    Secret, ToClient,
 };
 use quorate_wire::{answers, put_answer, put_request, requests};
 
@@ -29,7 +29,7 @@ const DEADLINE_MS: (u64, u64) = (300, 8000);
 const NEVER: Duration = Duration::from_millis(3_600_000);
 
 /// A connection on which something was lost is found broken after this.
-const BROKEN_AFTER: Duration = Duration::from_millis(2000);
+pub(super) const BROKEN_AFTER: Duration = Duration::from_millis(2000);
 
 /// Connections of thieves are numbered from here; what they are told is not carried.
 const THIEVES: u64 = 1 << 40;
@@ -130,7 +130,7 @@ impl World {
         self.tell_client(number, SessionInput::Wake);
     }
 
-    fn tell_client(&mut self, number: u64, input: SessionInput) {
+    pub(super) fn tell_client(&mut self, number: u64, input: SessionInput) {
         let why = self.watch_told(number, &input);
         let client = self.clients.get_mut(&number).expect("clients stay");
         let mut out = Vec::new();
@@ -215,6 +215,7 @@ impl World {
         self.watch_reconnected(number);
         let client = self.clients.get_mut(&number).expect("clients stay");
         if let Some(old) = client.connection.take() {
+            self.watch_closed(number);
             self.events
                 .push(self.now + latency, Event::Closed { connection: old });
         }
@@ -251,7 +252,7 @@ impl World {
     }
 
     /// Whether a client and a node reach each other.
-    fn reaches(&self, client: Option<u64>, node: NodeId) -> bool {
+    pub(super) fn reaches(&self, client: Option<u64>, node: NodeId) -> bool {
         let is_cut = client.is_some_and(|number| self.clients[&number].cut > 0);
         !is_cut && self.nodes[&node].isolated == 0
     }
@@ -283,7 +284,8 @@ impl World {
         let node = &self.nodes[&connection.node];
         if node.running.is_none() {
             self.connections.remove(&id);
-            self.tell_client(number, SessionInput::Disconnected);
+            let by = ClosedBy::Node;
+            self.tell_client(number, SessionInput::Disconnected { by });
             return;
         }
         let (node, life) = (node.id, node.life);
@@ -367,7 +369,7 @@ impl World {
         let message = Box::new(message.clone());
         let client = self.clients.get_mut(&client).expect("clients stay");
         client.copied.insert(id);
-        let introduction = Box::new(client.session.introduction());
+        let introduction = Box::new(unnumbered(client.session.introduction()));
         let ghost = Event::Ghost {
             node,
             introduction,
@@ -410,7 +412,10 @@ impl World {
     /// secret, then the secret of a session of another client, and asks for the session's end. The ledger finds an end that no
     /// client asked for.
     fn steal(&mut self, node: NodeId, introduction: &FromClient) {
-        let FromClient::Attach { session, secret } = *introduction else {
+        let FromClient::Attach {
+            session, secret, ..
+        } = *introduction
+        else {
             return;
         };
         let mut others = self.clients.values();
@@ -418,6 +423,7 @@ impl World {
             let FromClient::Attach {
                 session: own,
                 secret,
+                ..
             } = client.session.introduction()
             else {
                 return None;
@@ -428,13 +434,18 @@ impl World {
         for secret in [Some(guess), other].into_iter().flatten() {
             let from = ConnectionId(THIEVES + self.connections_made);
             for message in [
-                FromClient::Attach { session, secret },
+                FromClient::Attach {
+                    session,
+                    secret,
+                    attachment: Attachment(u64::from(u32::MAX)),
+                },
                 FromClient::KeepAlive { session },
                 FromClient::Close { session },
             ] {
                 self.hand_in(node, ToReplica::Client { from, message });
             }
-            self.hand_in(node, ToReplica::Disconnected { connection: from });
+            let (connection, by) = (from, ClosedBy::Client);
+            self.hand_in(node, ToReplica::Disconnected { connection, by });
         }
     }
 
@@ -521,65 +532,19 @@ impl World {
             }
         }
     }
+}
 
-    /// A client's end is closed: the node hears of it if it can.
-    pub(super) fn closed(&mut self, id: ConnectionId) {
-        let Some(connection) = self.connections.remove(&id) else {
-            return;
-        };
-        if connection.is_open && self.nodes[&connection.node].life == connection.life {
-            self.hand_in(connection.node, ToReplica::Disconnected { connection: id });
-        }
-    }
-
-    pub(super) fn broke(&mut self, id: ConnectionId) {
-        let Some(connection) = self.connections.get(&id).copied() else {
-            return;
-        };
-        self.closed(id);
-        if let Some(number) = connection.client
-            && self.clients[&number].connection == Some(id)
-        {
-            self.clients
-                .get_mut(&number)
-                .expect("clients stay")
-                .connection = None;
-            self.tell_client(number, SessionInput::Disconnected);
-        }
-    }
-
-    /// An answer never comes to its client. The connection goes with it: no client waits on one that works for what the node
-    /// has sent already.
-    pub(super) fn loses_answer(&mut self, to: ConnectionId) {
-        if let Some(connection) = self.connections.get_mut(&to) {
-            connection.is_broken = true;
-            let at = self.now + self.network.latency();
-            self.events.push(at, Event::Broken { connection: to });
-        }
-    }
-
-    /// A process that ends closes its connections; a machine without power does not.
-    pub(super) fn connections_of_the_dead(&mut self, dead: NodeId, death: Death) {
-        let ids: Vec<ConnectionId> = self
-            .connections
-            .iter()
-            .filter(|(_, connection)| connection.node == dead && connection.is_open)
-            .map(|(id, _)| *id)
-            .collect();
-        for id in ids {
-            let is_heard = death == Death::Killed;
-            let after = if is_heard {
-                self.network.latency()
-            } else {
-                BROKEN_AFTER
-            };
-            self.connections
-                .get_mut(&id)
-                .expect("listed a moment ago")
-                .is_broken = true;
-            self.events
-                .push(self.now + after, Event::Broken { connection: id });
-        }
+/// What shows that a copy of a call is its client's own; the connection is none of those that the client numbers.
+fn unnumbered(introduction: FromClient) -> FromClient {
+    match introduction {
+        FromClient::Attach {
+            session, secret, ..
+        } => FromClient::Attach {
+            session,
+            secret,
+            attachment: Attachment::NONE,
+        },
+        other => other,
     }
 }
 

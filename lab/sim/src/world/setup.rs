@@ -201,7 +201,18 @@ impl Setup {
         } else {
             random.millis(1000, 15_000)
         };
-        SessionTerms::expiring_after(expiry)
+        // Half of the clients ask for an earlier end when they die, most of them for the earliest.
+        let mut random = Random::new(self.seed, "disconnect", client);
+        let (shortest, longest) = (SessionTerms::EXPIRY_MIN.as_millis(), expiry.as_millis());
+        let is_short = random.chance(500) && longest > shortest;
+        let short = match random.chance(700) {
+            true => SessionTerms::EXPIRY_MIN,
+            false => random.millis(shortest, longest.max(shortest)),
+        };
+        SessionTerms {
+            expiry,
+            on_disconnect: is_short.then_some(short),
+        }
     }
 
     /// The longest expiry time of all clients.

@@ -6,7 +6,8 @@ use crate::limits::NOTES_MAX;
 use crate::resolving::Resolving;
 use crate::{ClientNote, ConnectError, TlsProblem};
 use quorate_session::SessionInput;
-use quorate_types::{ClusterId, NodeId};
+use quorate_types::{ClosedBy, ClusterId, NodeId};
+use std::io::{Error, ErrorKind};
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -61,7 +62,7 @@ impl Driver {
     }
 
     /// The connection failed; what is wrong with certificates is kept by address.
-    pub(super) fn fail_by(&mut self, error: &std::io::Error) {
+    pub(super) fn fail_by(&mut self, error: &Error) {
         if let Some(connection) = &self.connection {
             let address = connection.address.clone();
             match TlsProblem::of(error) {
@@ -69,10 +70,15 @@ impl Driver {
                 None => drop(self.problems.remove(&address)),
             }
         }
-        self.fail(&error.to_string());
+        self.lose(&error.to_string(), closed_by(error));
     }
 
+    /// This client leaves the connection, for what is wrong with it.
     pub(super) fn fail(&mut self, error: &str) {
+        self.lose(error, ClosedBy::Client);
+    }
+
+    pub(super) fn lose(&mut self, error: &str, by: ClosedBy) {
         self.last_error = Some(error.to_string());
         if let Some((address, was_up)) = self
             .connection
@@ -91,9 +97,11 @@ impl Driver {
                 self.note_unreached(&address, error);
             }
         }
+        // The time before the node can be told: this process may be stopped in between.
+        let now = boot_time();
         self.hang_up();
-        self.session
-            .handle(boot_time(), SessionInput::Disconnected, &mut self.outputs);
+        let input = SessionInput::Disconnected { by };
+        self.session.handle(now, input, &mut self.outputs);
     }
 
     /// Another cluster answers: it is left before anything is sent to it.
@@ -192,5 +200,15 @@ impl Driver {
         if self.notes.len() < NOTES_MAX {
             self.notes.push(note);
         }
+    }
+}
+
+/// Whether the system says that the node has ended the connection. What else ends it, this client did.
+fn closed_by(error: &Error) -> ClosedBy {
+    match error.kind() {
+        ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => {
+            ClosedBy::Node
+        }
+        _ => ClosedBy::Client,
     }
 }

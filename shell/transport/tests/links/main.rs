@@ -391,9 +391,9 @@ fn a_client_that_does_not_read_is_closed() {
     }
     node.turn();
     assert!(
-        node.seen
-            .iter()
-            .any(|arrival| matches!(arrival, Arrival::Gone { connection } if *connection == id))
+        node.seen.iter().any(
+            |arrival| matches!(arrival, Arrival::Gone { connection, .. } if *connection == id)
+        )
     );
 }
 

@@ -12,10 +12,10 @@ use quorate_replica::{
     limits,
 };
 use quorate_types::{
-    Ask, Ballot, Batch, Body, Command, CommandId, ConnectionId, Duration, FromClient, Incarnation,
-    LinkEpoch, Member, NodeId, NodeSet, ObjectId, ObjectSpec, Outcome, Persistence, Quorums,
-    ReadLevel, Refusal, Secret, SessionId, SessionTerms, Slot, Stamp, Time, ToClient, Value, View,
-    ViewNumber, Wall,
+    Ask, Attachment, Ballot, Batch, Body, Command, CommandId, ConnectionId, Duration, FromClient,
+    Incarnation, LinkEpoch, Member, NodeId, NodeSet, ObjectId, ObjectSpec, Outcome, Persistence,
+    Quorums, ReadLevel, Refusal, Secret, SessionId, SessionTerms, Slot, Stamp, Time, ToClient,
+    Value, View, ViewNumber, Wall,
 };
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -407,7 +407,15 @@ impl World {
     /// Shows node `at` the secret of a session that was opened here, on connection `from`.
     pub(crate) fn attach(&mut self, at: usize, from: u64, session: SessionId) {
         if let Some(secret) = self.secrets.get(&session).copied() {
-            self.say(at, from, FromClient::Attach { session, secret });
+            self.say(
+                at,
+                from,
+                FromClient::Attach {
+                    session,
+                    secret,
+                    attachment: Attachment::NONE,
+                },
+            );
         }
     }
 

@@ -258,7 +258,7 @@ impl Term {
     }
 
     /// The sessions without a sign of life for their expiry time whose end is not under way.
-    fn expired(&mut self, now: Time, signs: &Signs, sessions: &Sessions) -> Vec<SessionId> {
+    fn expired(&mut self, now: Time, signs: &Signs, sessions: &Sessions) -> BTreeSet<SessionId> {
         let present = signs.served.least();
         for id in sessions.opened_after(self.known) {
             self.due.insert((present, id));
@@ -272,7 +272,8 @@ impl Term {
             }
         }
         let floor = self.gathering.as_ref().map(|gathering| gathering.floor);
-        let mut expired = Vec::new();
+        // A session may be due twice, and is proposed once: were one of two copies refused, the other might still end it.
+        let mut expired = BTreeSet::new();
         while expired.len() < EXPIRIES_PER_SWEEP
             && let Some((at, id)) = self.due.pop_first()
         {
@@ -293,7 +294,7 @@ impl Term {
             }
             self.due.insert((present.after(SWEEP_EVERY), id));
             if !matches!(self.expiring.get(&id), Some(Some(_))) {
-                expired.push(id);
+                expired.insert(id);
             }
         }
         expired

@@ -3,7 +3,7 @@
 use crate::world::World;
 use quorate_replica::Input;
 use quorate_types::{
-    Attachment, ClosedBy, ConnectionId, Duration, FromClient, SessionId, SessionTerms, ToClient,
+    Attachment, Body, ClosedBy, ConnectionId, Duration, FromClient, SessionId, SessionTerms, ToClient,
 };
 
 const EXPIRY: Duration = Duration::from_millis(6_000);
@@ -228,4 +228,34 @@ fn a_client_that_comes_back_in_time_keeps_its_session() {
     }
     pass(&mut world, 5_000);
     assert!(is_open(&world));
+}
+
+/// A refusal of one copy would say that the session is safe, and the other copy could still end it.
+#[test]
+fn the_end_of_a_session_is_proposed_once_although_two_reasons_are_due() {
+    let mut world = world();
+    let session = world.open(2, 5);
+    settle(&mut world, 2, session, 1);
+    world.nodes[2].is_cut = true;
+    close(&mut world, 2, 1, ClosedBy::Client);
+    world.run();
+    for step in 1..=14 {
+        // Its reports are lost.
+        world.nodes[2].is_cut = step % 5 == 0;
+        pass(&mut world, 100);
+    }
+    world.nodes[2].is_cut = true;
+    world.lead(1);
+    world.nodes[2].is_cut = false;
+    // The new leader is told between its gathering and its first look.
+    world.follow(2, 1);
+    assert!(is_open(&world));
+    world.shared.borrow_mut().holds_submissions = true;
+    pass(&mut world, 100);
+    let submitted = &world.shared.borrow().submitted;
+    let is_end = |body: &Body| matches!(body, Body::Expire { session: id, .. } if *id == session);
+    let ends = submitted
+        .iter()
+        .filter(|(_, command)| is_end(&command.body));
+    assert_eq!(ends.count(), 1);
 }

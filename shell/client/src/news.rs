@@ -20,8 +20,8 @@ pub struct SessionNews {
 #[derive(Default)]
 pub(crate) struct Announced {
     newest: Option<(SessionState, u64)>,
-    /// Until when the session lived in any case.
-    until: Time,
+    /// When the state was to change if nothing was heard.
+    changes_at: Option<Time>,
     count: u64,
 }
 
@@ -59,9 +59,9 @@ impl SharedDriver {
     pub(crate) fn note_life(&self, core: &mut Core) {
         let life = core.driver.session_life();
         let told = Some((life.state, life.ended));
-        // Where it may end earlier than was told, they wait for less.
-        let is_earlier = life.until < core.news.until;
-        core.news.until = life.until;
+        // Where the state may change earlier than was told, they wait for less.
+        let is_earlier = life.changes_at < core.news.changes_at;
+        core.news.changes_at = life.changes_at;
         if core.news.newest != told || is_earlier {
             core.news.newest = told;
             core.news.count += 1;

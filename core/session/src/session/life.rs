@@ -142,14 +142,21 @@ impl ClientSession {
         let Registration::Open { expiry, .. } = self.registration else {
             return self.lost(now);
         };
-        let until = match planted(Plant::LifeBeyondExpiry) {
+        let whole = match planted(Plant::LifeBeyondExpiry) {
             true => self.life.acknowledged + Duration(expiry.0 + expiry.0 / 2),
             false => self.life.acknowledged + counted_on(expiry),
         };
-        let until = self
-            .life_without_connection()
-            .map_or(until, |at| at.min(until));
-        let suspended_at = until.min(self.life.acknowledged + Duration(expiry.0 / 2));
+        let closed_at = self.life.closed_at;
+        let lives = |shorter: Option<(Time, Duration)>| {
+            shorter.map_or(whole, |(from, short)| whole.min(from + counted_on(short)))
+        };
+        let shorter = self.shorter_life(closed_at);
+        let until = lives(shorter);
+        // It may close its connection at any time, and what was told as certain is not taken back then.
+        let certain = lives(self.shorter_life(Some(closed_at.unwrap_or(now))));
+        let half = self.life.acknowledged + Duration(expiry.0 / 2);
+        let suspended_at =
+            shorter.map_or(half, |(from, short)| half.min(from + Duration(short.0 / 2)));
         let is_unanswered = self.route.rounds() > 0;
         let (state, changes_at) = if now >= until {
             (SessionState::Lost, None)
@@ -161,16 +168,17 @@ impl ClientSession {
         SessionLife {
             state,
             ended: self.life.ended,
-            until,
+            until: certain,
             changes_at,
         }
     }
 
-    /// Claim rp-89. Until when the session lives where a node reports that this client closed its connection.
-    fn life_without_connection(&self) -> Option<Time> {
-        let (short, closed_at) = (self.config.terms.on_disconnect?, self.life.closed_at?);
+    /// Claim rp-89. From when on the shorter time counts where a node reports that this client closed its connection then, and that
+    /// time.
+    fn shorter_life(&self, closed_at: Option<Time>) -> Option<(Time, Duration)> {
+        let (short, closed_at) = (self.config.terms.on_disconnect?, closed_at?);
         let is_told = !planted(Plant::LifeBeyondClose);
-        is_told.then(|| self.life.acknowledged.max(closed_at) + counted_on(short))
+        is_told.then(|| (self.life.acknowledged.max(closed_at), short))
     }
 
     /// Whether the client asked that its session ends earlier when its connection is closed, and has one.

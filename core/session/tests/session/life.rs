@@ -172,6 +172,8 @@ fn a_client_that_closed_its_connection_counts_on_the_shorter_time_until_it_is_he
     let by = ClosedBy::Client;
     let left = SessionInput::Disconnected { by };
     world.session.handle(world.now, left, &mut world.out);
+    assert_eq!(world.state_at(4_999), SessionState::Connected);
+    assert_eq!(world.state_at(5_000), SessionState::Suspended);
     assert_eq!(world.state_at(7_399), SessionState::Suspended);
     assert_eq!(world.state_at(7_400), SessionState::Lost);
     world.connect(2);
@@ -179,6 +181,36 @@ fn a_client_that_closed_its_connection_counts_on_the_shorter_time_until_it_is_he
     world.receive(ToClient::KeptAlive { session: SESSION });
     assert_eq!(world.state_at(28_999), SessionState::Suspended);
     assert_eq!(world.state_at(29_000), SessionState::Lost);
+}
+
+/// Claim rp-89. The first may have been reported, and the others never heard of.
+#[test]
+fn a_client_that_closes_one_connection_after_another_counts_from_the_first() {
+    let mut world = short_lived();
+    for (ms, node) in [(2_000, 2), (3_000, 3)] {
+        world.now = Time(0) + Duration::from_millis(ms);
+        let by = ClosedBy::Client;
+        let left = SessionInput::Disconnected { by };
+        world.session.handle(world.now, left, &mut world.out);
+        world.connect(node);
+    }
+    assert_eq!(world.state_at(7_399), SessionState::Suspended);
+    assert_eq!(world.state_at(7_400), SessionState::Lost);
+}
+
+/// Claim rp-89. Whoever acts on it may be at it when the connection is closed.
+#[test]
+fn what_a_client_was_told_as_certain_is_not_taken_back_when_it_closes_its_connection() {
+    let mut world = short_lived();
+    world.now = world.now + Duration::from_millis(2_000);
+    let certain = world.session.session_life(world.now).until;
+    assert_eq!(certain, Time(0) + Duration::from_millis(7_400));
+    let by = ClosedBy::Client;
+    let left = SessionInput::Disconnected { by };
+    world.session.handle(world.now, left, &mut world.out);
+    let later = world.now + Duration::from_millis(1_000);
+    assert_eq!(world.session.session_life(later).until, certain);
+    assert_eq!(world.state_at(7_399), SessionState::Suspended);
 }
 
 /// Claim rp-89. Else each end of a node would cost clients what they hold.
@@ -197,6 +229,7 @@ fn a_client_that_is_not_heard_on_its_new_connection_tries_again_within_the_short
     let mut world = short_lived();
     world.disconnect();
     world.connect(2);
+    world.out.clear();
     world.now = world.now + Duration::from_millis(1_000);
     world.wake();
     assert_eq!(

@@ -164,8 +164,8 @@ def session_options(timeout: Any, on_disconnect: Any = None) -> _native.SessionO
     short = _seconds("session_on_disconnect", on_disconnect)
     if not SESSION_SECONDS_MIN <= short <= timeout:
         raise ValueError(
-            f"session_on_disconnect {on_disconnect!r}: use {SESSION_SECONDS_MIN:g} seconds, in which who "
-            f"lives reaches another node, to the session_timeout of {timeout:g}"
+            f"session_on_disconnect {on_disconnect!r}: use {SESSION_SECONDS_MIN:g} to {timeout:g} seconds: "
+            "at least what a client that lives needs to reach another node, at most its session_timeout"
         )
     return _native.SessionOptions(expiry=float(timeout), on_disconnect=short)
 
@@ -186,7 +186,15 @@ def _seconds(name: str, span: Any) -> float:
     found = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|min)", span)
     if found is None:
         raise ValueError(f'{name} {span!r}: write a number of seconds, or text as "2s" or "1500ms"')
-    return float(found[1]) * {"ms": 0.001, "s": 1.0, "min": 60.0}[found[2]]
+    number = float(found[1])
+    match found[2]:
+        case "ms":
+            # A product with 0.001 is not the number that a reader of "1001ms" expects.
+            return number / 1000
+        case "s":
+            return number
+        case _:
+            return number * 60
 
 
 class AsyncMethod(Method):

@@ -3,7 +3,8 @@
 use crate::world::World;
 use quorate_replica::Input;
 use quorate_types::{
-    Attachment, Body, ClosedBy, ConnectionId, Duration, FromClient, SessionId, SessionTerms, ToClient,
+    Attachment, Body, ClosedBy, ConnectionId, Duration, FromClient, SessionId, SessionTerms,
+    ToClient,
 };
 
 const EXPIRY: Duration = Duration::from_millis(6_000);
@@ -258,4 +259,55 @@ fn the_end_of_a_session_is_proposed_once_although_two_reasons_are_due() {
         .iter()
         .filter(|(_, command)| is_end(&command.body));
     assert_eq!(ends.count(), 1);
+}
+
+/// Claim rp-88. A keepalive of the earlier connection may be under way for long.
+#[test]
+fn a_keepalive_that_comes_late_does_not_hide_a_later_connection() {
+    let mut world = world();
+    let session = world.open(1, 5);
+    settle(&mut world, 1, session, 1);
+    settle(&mut world, 2, session, 2);
+    world.say(1, 11, FromClient::KeepAlive { session });
+    close(&mut world, 1, 1, ClosedBy::Client);
+    pass(&mut world, 4_000);
+    assert!(is_open(&world));
+}
+
+/// Claim rp-88. The only other node that a new leader hears knows the earlier connection, and its close.
+#[test]
+fn what_a_new_leader_itself_has_forgotten_ends_no_session() {
+    let mut world = world();
+    let session = world.open(1, 5);
+    settle(&mut world, 1, session, 1);
+    world.nodes[1].is_cut = true;
+    close(&mut world, 1, 1, ClosedBy::Client);
+    settle(&mut world, 0, session, 2);
+    world.nodes[0].is_cut = true;
+    world.restart(2, 2);
+    world.nodes[1].is_cut = false;
+    world.lead(2);
+    pass(&mut world, 4_000);
+    assert!(is_open(&world));
+}
+
+/// Claim rp-88. The other two have forgotten the later connection, and have learned since that they know of none.
+#[test]
+fn who_remembers_an_earlier_connection_believes_those_that_have_forgotten_the_later_one() {
+    let mut world = world();
+    let session = world.open(1, 5);
+    settle(&mut world, 1, session, 1);
+    world.nodes[1].is_cut = true;
+    close(&mut world, 1, 1, ClosedBy::Client);
+    settle(&mut world, 0, session, 2);
+    for at in [0, 2] {
+        world.restart(at, 2);
+    }
+    world.lead(0);
+    pass(&mut world, 1_200);
+    world.nodes[1].is_cut = false;
+    world.nodes[0].is_cut = true;
+    world.lead(1);
+    pass(&mut world, 3_000);
+    assert!(is_open(&world));
 }

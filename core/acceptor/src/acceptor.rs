@@ -431,6 +431,20 @@ impl Acceptor {
         entries.map(|entry| self.gate.record(entry)).collect()
     }
 
+    /// What the base of another view's instance has to say of this one, while both are alive.
+    #[must_use]
+    pub fn statement(&self) -> Vec<Record> {
+        let entries = [
+            Entry::Promise {
+                ballot: self.promised,
+            },
+            Entry::Trimmed {
+                upto: self.log.trimmed(),
+            },
+        ];
+        entries.map(|entry| self.gate.record(entry)).into()
+    }
+
     /// A majority of replicas holds snapshots at `slot` with this digest. Says whether that is news.
     pub fn note_agreed(&mut self, slot: Slot, digest: Digest) -> bool {
         let is_news = self.agreed.is_none_or(|(noted, _)| noted < slot);

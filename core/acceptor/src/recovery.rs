@@ -33,7 +33,7 @@ struct Held {
 }
 
 /// Applies `records`, in their order, to `acceptor`. If some are lost, a held vote may be older than the
-/// one that was decided: then only batches written as chosen count as decided.
+/// one that was decided: then only batches written as chosen count as decided. The log of the view begins after `before`.
 ///
 /// # Errors
 /// When a record is of another view: its promise or vote has no meaning in this one.
@@ -41,11 +41,12 @@ pub fn restore(
     acceptor: &mut Acceptor,
     records: Vec<Record>,
     damage: &Damage,
+    before: Slot,
 ) -> Result<(), ForeignRecord> {
     let own = acceptor.view();
     let mut promised = Ballot::ZERO;
-    let mut decided = Slot::ZERO;
-    let mut trimmed = Slot::ZERO;
+    let mut decided = before;
+    let mut trimmed = before;
     let mut agreed = None;
     let mut held: BTreeMap<Slot, Held> = BTreeMap::new();
     for record in records {
@@ -198,7 +199,13 @@ mod tests {
 
     fn restored(entries: Vec<Entry>) -> Acceptor {
         let mut acceptor = Acceptor::new(VIEW, Standing::Voter, Persistence::Disk);
-        restore(&mut acceptor, records(entries), &Damage::default()).unwrap();
+        restore(
+            &mut acceptor,
+            records(entries),
+            &Damage::default(),
+            Slot::ZERO,
+        )
+        .unwrap();
         acceptor.check();
         acceptor
     }
@@ -272,6 +279,7 @@ mod tests {
             &mut acceptor,
             records(entries),
             &damage(LostRecord::Anything),
+            Slot::ZERO,
         )
         .unwrap();
         assert_eq!(acceptor.log.decided(), Slot::ZERO);
@@ -291,6 +299,7 @@ mod tests {
             &mut acceptor,
             records(entries),
             &damage(LostRecord::Slot(Slot(2))),
+            Slot::ZERO,
         )
         .unwrap();
         assert_eq!(acceptor.log.decided(), Slot(1));
@@ -311,7 +320,7 @@ mod tests {
         let entries = vec![vote(1, 1, 10), chosen(2, 20), vote(3, 1, 12)];
         let lost_watermark = damage(LostRecord::Slot(Slot(3)));
         let mut acceptor = Acceptor::new(VIEW, Standing::Voter, Persistence::Disk);
-        restore(&mut acceptor, records(entries), &lost_watermark).unwrap();
+        restore(&mut acceptor, records(entries), &lost_watermark, Slot::ZERO).unwrap();
         let page = acceptor.page(ballot(2), Slot(1), usize::MAX, usize::MAX);
         assert_eq!(page.votes.len(), 1, "the first slot has its only vote");
         assert_eq!(page.unknown, [Slot(2), Slot(3)]);
@@ -321,7 +330,13 @@ mod tests {
     fn what_is_decided_after_a_loss_anywhere_is_written_as_chosen_whatever_the_old_vote() {
         let mut acceptor = Acceptor::new(VIEW, Standing::Voter, Persistence::Disk);
         let entries = records(vec![vote(1, 1, 10)]);
-        restore(&mut acceptor, entries, &damage(LostRecord::Anything)).unwrap();
+        restore(
+            &mut acceptor,
+            entries,
+            &damage(LostRecord::Anything),
+            Slot::ZERO,
+        )
+        .unwrap();
         let mut effects: quorate_ordering::Effects<()> = Vec::new();
         acceptor.decide(Some(batch(10)), &mut effects);
         let is_chosen = |effect: &quorate_ordering::Effect<()>| {
@@ -365,7 +380,7 @@ mod tests {
             let mut records = records(vec![vote(1, 1, 10), vote(2, 1, 11)]);
             records[1].view = found;
             let mut acceptor = Acceptor::new(VIEW, Standing::Voter, Persistence::Disk);
-            let refused = restore(&mut acceptor, records, &Damage::default());
+            let refused = restore(&mut acceptor, records, &Damage::default(), Slot::ZERO);
             assert_eq!(refused, Err(ForeignRecord { own: VIEW, found }));
             assert_eq!(acceptor.log.highest(), Slot::ZERO, "nothing of it is kept");
         }
@@ -379,6 +394,6 @@ mod tests {
         };
         let mut acceptor = Acceptor::new(VIEW, Standing::Voter, Persistence::Disk);
         let records = records(vec![Entry::Promise { ballot }]);
-        assert!(restore(&mut acceptor, records, &Damage::default()).is_err());
+        assert!(restore(&mut acceptor, records, &Damage::default(), Slot::ZERO).is_err());
     }
 }

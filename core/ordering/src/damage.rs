@@ -5,8 +5,8 @@
 //! the damage names, unless no later record bounds the damage. The node that opens a log calls this in the log's order. Claim mp-45.
 
 use crate::{Entry, Record};
-use quorate_types::{Digest, Slot};
-use std::collections::BTreeSet;
+use quorate_types::{Digest, Slot, ViewNumber};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A part of the log that cannot be read any more.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,6 +30,16 @@ pub struct Damage {
 }
 
 impl Damage {
+    /// Anything may be lost.
+    #[must_use]
+    pub fn anything() -> Damage {
+        Damage {
+            is_anything_lost: true,
+            was_found: true,
+            ..Damage::default()
+        }
+    }
+
     /// Something was lost, whether or not later records make up for it.
     #[must_use]
     pub fn was_found(&self) -> bool {
@@ -78,7 +88,10 @@ impl Past {
         if self.records.is_empty() || self.damage.was_found() {
             return None;
         }
-        let trimmed = self.records.iter().filter_map(|record| match record.entry {
+        let oldest = self.oldest_view();
+        let records = self.records.iter();
+        let records = records.filter(|record| Some(record.view.number) == oldest);
+        let trimmed = records.filter_map(|record| match record.entry {
             Entry::Trimmed { upto } => Some(upto),
             Entry::Promise { .. }
             | Entry::Vote { .. }
@@ -101,6 +114,45 @@ impl Past {
             | Entry::Trimmed { .. } => None,
         });
         agreed.max_by_key(|(slot, _)| *slot)
+    }
+
+    /// The oldest view of which the log has all that this node said. An acceptor notes an agreed snapshot only once nothing of the
+    /// views before its own is needed: what is left of these is not whole.
+    fn oldest_view(&self) -> Option<ViewNumber> {
+        let views = |is_wanted: fn(&Record) -> bool| {
+            let records = self.records.iter().filter(move |record| is_wanted(record));
+            records.map(|record| record.view.number)
+        };
+        let noted = views(|record| matches!(record.entry, Entry::Agreed { .. })).max();
+        let kept = views(|_| true).filter(|view| Some(*view) >= noted);
+        kept.min()
+    }
+
+    /// Parts the log by view, for a replica that begins with `first` and a node that has taken part in no view after `begun`.
+    /// Returns what there is of `first`, and the records of other views. What was lost may be of any of them.
+    #[must_use]
+    pub fn part(
+        self,
+        first: ViewNumber,
+        begun: ViewNumber,
+    ) -> (Past, BTreeMap<ViewNumber, Vec<Record>>) {
+        let oldest = self.oldest_view();
+        let Past { records, damage } = self;
+        let mut views: BTreeMap<ViewNumber, Vec<Record>> = BTreeMap::new();
+        for record in records {
+            if Some(record.view.number) >= oldest {
+                views.entry(record.view.number).or_default().push(record);
+            }
+        }
+        let records = views.remove(&first).unwrap_or_default();
+        let is_gone = records.is_empty() && (begun > first || begun == first && first.0 > 1);
+        let is_mixed = damage.was_found() && !views.is_empty();
+        let damage = if is_gone || is_mixed {
+            Damage::anything()
+        } else {
+            damage
+        };
+        (Past { records, damage }, views)
     }
 
     /// The next record that could be read.
@@ -140,7 +192,7 @@ impl Past {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quorate_types::{Ballot, Batch, GroupId, ViewId, ViewNumber};
+    use quorate_types::{Ballot, Batch, GroupId, ViewId};
 
     fn record(entry: Entry) -> Record {
         let view = ViewId {

@@ -1,7 +1,7 @@
 //! The outputs of an ordering protocol.
 
 use crate::{ConflictingDecisions, Mark, ReadId, Record, Role};
-use quorate_types::{Batch, CommandId, NodeSet, Refusal, Slot, Time};
+use quorate_types::{Batch, Command, CommandId, NodeSet, Refusal, Slot, Time};
 
 /// Effects in the order in which the caller must perform them. The caller owns and empties the list.
 pub type Effects<M> = Vec<Effect<M>>;
@@ -75,6 +75,12 @@ pub enum Effect<M> {
         /// The read.
         read: ReadId,
     },
+    /// The view is over, and these submissions are in none of its slots that this node proposed or applied. A copy may be: whoever
+    /// executes them does so once.
+    Unordered {
+        /// The commands.
+        commands: Vec<Command>,
+    },
     /// Agreement is broken: stop at once, send nothing more, and do not vote again.
     Conflict(ConflictingDecisions),
     /// Everything that was lost from a damaged log is known and written again. The next start need not report the damage.
@@ -125,6 +131,7 @@ impl<M> Effect<M> {
             },
             Effect::Unconfirmed { read } => Effect::Unconfirmed { read },
             Effect::Current { slot, at } => Effect::Current { slot, at },
+            Effect::Unordered { commands } => Effect::Unordered { commands },
             Effect::Conflict(conflict) => Effect::Conflict(conflict),
             Effect::Repaired => Effect::Repaired,
             Effect::NeedSnapshot { upto } => Effect::NeedSnapshot { upto },

@@ -71,6 +71,22 @@ pub enum Event<M> {
         /// Fresh randomness of this node.
         entropy: u64,
     },
+    /// The view ends with the slot `last`: the replica has applied the command that says so. Nothing is proposed above it, and
+    /// what waits for a slot, or else NOOPs, fill the slots up to it.
+    Close {
+        /// The last slot of the view.
+        last: Slot,
+    },
+    /// A peer orders a later view: every slot of this one is decided.
+    Passed,
+    /// The replica has applied every slot of the view: nothing is ordered here any more. The instance still votes and teaches,
+    /// for the nodes that lack some of its slots. Answered by [`crate::Effect::Unordered`].
+    Over,
+    /// The local replica submits commands that an earlier view left unordered, and that may have been forwarded there.
+    Resubmit {
+        /// The commands.
+        commands: Vec<Command>,
+    },
     /// Give up leadership in favour of a peer that is caught up, if this node leads.
     TransferLeadership,
     /// The time asked for by `next_wake` has come.
@@ -99,6 +115,10 @@ impl<M> Event<M> {
             Event::Executed { slot } => Event::Executed { slot },
             Event::Trimmable { slot, digest } => Event::Trimmable { slot, digest },
             Event::TurnEnd { wall, entropy } => Event::TurnEnd { wall, entropy },
+            Event::Close { last } => Event::Close { last },
+            Event::Passed => Event::Passed,
+            Event::Over => Event::Over,
+            Event::Resubmit { commands } => Event::Resubmit { commands },
             Event::TransferLeadership => Event::TransferLeadership,
             Event::Wake => Event::Wake,
         })

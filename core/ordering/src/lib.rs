@@ -31,7 +31,20 @@ pub use limits::Limits;
 pub use record::{Entry, Record};
 pub use status::{OrderingStatus, PeerStatus, Role};
 
-use quorate_types::{Batch, Slot, Time, ViewId};
+use quorate_types::{Batch, Slot, Time, View, ViewId};
+
+/// What a node's log has of a view whose instance is made.
+#[derive(Clone, PartialEq, Debug)]
+pub enum ViewPast {
+    /// Nothing, and there never was anything: the node has not taken part in it.
+    None,
+    /// These records, in their order.
+    Records(Vec<Record>),
+    /// These records, in their order, and others that cannot be read any more.
+    Damaged(Vec<Record>),
+    /// The node may have promised or voted in it, and its log does not show what.
+    Lost,
+}
 
 /// Orders the commands of one view of one group, at one node.
 pub trait Ordering {
@@ -40,6 +53,26 @@ pub trait Ordering {
 
     /// The view of the group that it orders. All its messages and records belong to this view.
     fn view(&self) -> ViewId;
+
+    /// An instance for another view of the same group at this node. The first event that it gets must be [`Event::Executed`].
+    #[must_use]
+    fn of_view(&self, now: Time, view: View, past: ViewPast) -> Self
+    where
+        Self: Sized;
+
+    /// What a node answers that has no instance of the message's view any more: the slots up to `upto` are in snapshots only.
+    /// `None` for a message that asks nothing.
+    fn gone(message: &Self::Message, upto: Slot) -> Option<Self::Message>
+    where
+        Self: Sized;
+
+    /// What must remain in the log of this instance when records are removed for that of another view.
+    fn statement(&self) -> Vec<Record>;
+
+    /// The last slot trimmed from its log.
+    fn trimmed(&self) -> Slot {
+        self.status().trimmed
+    }
 
     /// Handles one event completely. It never fails and never blocks.
     fn handle(

@@ -39,6 +39,8 @@ impl Role {
 pub struct OrderingStatus {
     /// The role of this node.
     pub role: Role,
+    /// Whether this node votes, or may where it is an acceptor: it has lost no votes that it has not made good.
+    pub votes: bool,
     /// Highest ballot promised.
     pub promised: Ballot,
     /// Highest slot of the decided prefix.

@@ -262,6 +262,8 @@ impl Rehearsal {
             Output::Install { slot, digest } => self.install(id, slot, digest, objects, inbox),
             Output::Quarantined(quarantine) => self.node(id).disk.quarantine = Some(quarantine),
             Output::Healed { .. } => self.node(id).disk.quarantine = None,
+            // Its view never changes.
+            Output::BeginView { .. } => {}
             Output::Conflict(conflict) => self.node(id).failure = Some(conflict.to_string()),
             // No host dies here, so no call is skipped.
             Output::Skip { .. }

@@ -18,8 +18,8 @@ use crate::{Output, Replica};
 use quorate_ordering::Ordering;
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{
-    Ask, Attachment, Batch, Body, CallPlace, Command, CommandId, ObjectId, Refusal, SecretHash,
-    SessionId, SessionTerms, Slot, Stamp, ToClient, Value,
+    Ask, Attachment, Batch, Body, CallPlace, Command, CommandId, NodeId, ObjectId, Refusal,
+    SecretHash, SessionId, SessionTerms, Slot, Stamp, ToClient, Value,
 };
 use std::ops::Range;
 
@@ -39,6 +39,23 @@ impl<O: Ordering> Replica<O> {
         if slot <= self.replicated.applied {
             return;
         }
+        let (checkpoint, reset) = self.apply(slot, batch, out);
+        // Before the slot's snapshot, which tells the view that is in force after it.
+        self.replicated.views.applied(slot);
+        if let Some(reset) = reset {
+            self.reset_decided(slot, reset, out);
+        } else if checkpoint {
+            self.checkpoint_decided(slot, out);
+        }
+    }
+
+    /// Returns whether the slot has a checkpoint, and the reset that has an effect.
+    fn apply(
+        &mut self,
+        slot: Slot,
+        batch: Batch,
+        out: &mut Vec<Output<O::Message>>,
+    ) -> (bool, Option<NamedState>) {
         assert_eq!(
             slot,
             self.replicated.applied.next(),
@@ -48,7 +65,7 @@ impl<O: Ordering> Replica<O> {
         self.checkpoints
             .grew(batch.commands().len(), batch.weight());
         if batch.commands().is_empty() {
-            return;
+            return (false, None);
         }
         self.replicated.stamped(batch.stamp());
         let (admitted, mut checkpoint, reset) = self.admit(slot, &batch, out);
@@ -69,11 +86,7 @@ impl<O: Ordering> Replica<O> {
         } else {
             self.free_replies(slot);
         }
-        if let Some(reset) = reset {
-            self.reset_decided(slot, reset, out);
-        } else if checkpoint {
-            self.checkpoint_decided(slot, out);
-        }
+        (checkpoint, reset)
     }
 
     /// No call of this slot will be executed: what it frees is counted now, or with the next call that is.
@@ -137,7 +150,7 @@ impl<O: Ordering> Replica<O> {
         out: &mut Vec<Output<O::Message>>,
     ) {
         let id = commands[run.start].id.session;
-        let view = &self.config.view;
+        let view = self.replicated.views.current();
         let mut session = self.replicated.sessions.session_mut(id);
         let mut line = self.waiting.line(id);
         let mut landed = 0;
@@ -227,13 +240,7 @@ impl<O: Ordering> Replica<O> {
                 self.replicated.lead.decided(*ballot, slot);
             }
             Body::Tick => return self.tick_decided(slot, command.id),
-            Body::Read { reader, boot } => {
-                let is_own = *reader == self.config.own && *boot == self.config.boot;
-                let purpose = is_own.then(|| self.internals.landed(command.id)).flatten();
-                if let Some(Purpose::Read(read)) = purpose {
-                    self.reads.confirmed(read, slot, None);
-                }
-            }
+            Body::Read { reader, boot } => self.read_landed(slot, command.id, (*reader, *boot)),
             Body::Checkpoint => {
                 if self.internals.landed(command.id) == Some(Purpose::Checkpoint) {
                     self.checkpoint_landed();
@@ -257,6 +264,10 @@ impl<O: Ordering> Replica<O> {
                 };
                 self.skip_decided(slot, place, *is_unsafe, asked, out);
             }
+            Body::ChangeView { change } => {
+                let asked = self.internals.landed(command.id);
+                self.view_change_decided(slot, *change, asked, out);
+            }
             Body::Died { .. } | Body::Survived { .. } | Body::Retry { .. } | Body::Keep { .. } => {
                 let is_own = self.internals.landed(command.id) == Some(Purpose::Poison);
                 self.apply_poison(slot, command, out);
@@ -267,6 +278,15 @@ impl<O: Ordering> Replica<O> {
             Body::Call { .. } => unreachable!("calls are admitted in runs"),
         }
         false
+    }
+
+    /// An ordered read has its place.
+    fn read_landed(&mut self, slot: Slot, id: CommandId, (reader, boot): (NodeId, u64)) {
+        let is_own = reader == self.config.own && boot == self.config.boot;
+        let purpose = is_own.then(|| self.internals.landed(id)).flatten();
+        if let Some(Purpose::Read(read)) = purpose {
+            self.reads.confirmed(read, slot, None);
+        }
     }
 
     /// Applies reports about poison calls. Each must name a call in an earlier slot.
@@ -328,7 +348,8 @@ impl<O: Ordering> Replica<O> {
             | Body::Read { .. }
             | Body::Checkpoint
             | Body::Reset { .. }
-            | Body::Thaw { .. } => {}
+            | Body::Thaw { .. }
+            | Body::ChangeView { .. } => {}
         }
     }
 

@@ -14,6 +14,7 @@ mod objects;
 mod output;
 mod replica;
 mod replicated;
+mod routing;
 mod status;
 
 pub use config::{CheckpointPolicy, KeptLimits, ReplicaConfig, Snapshots};
@@ -21,6 +22,7 @@ pub use input::Input;
 pub use local::agreement::SnapshotReport;
 pub use local::clocks::ClockOffset;
 pub use local::drift::{DifferentCall, OutcomeDifference};
+pub use local::instances::ViewPasts;
 pub use local::poison::{EarlierDeaths, EarlierLives};
 pub use local::quarantine::Quarantine;
 pub use local::signs::{KnownSign, KnownSigns};

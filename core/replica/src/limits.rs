@@ -54,6 +54,19 @@ pub const LINE_GRACE: Duration = Duration::from_millis(2_000);
 /// Closes that wait for their slot: as many as opens, because every session is opened before it is closed.
 pub const CLOSES_WAITING: usize = 1 << 16;
 
+/// Between two snapshots that a leader asks for so that the view before the one in force is not needed any more.
+pub const OLD_VIEW_SNAPSHOT_EVERY: Duration = Duration::from_millis(2_000);
+
+/// Messages that are kept for a view which this node has not turned to: who asks for its vote there asks again, but later.
+pub const EARLY_MESSAGES: usize = 32;
+
+/// Instances of the ordering at a node: the one that orders, and the one before, until its slots are in a majority's snapshot.
+/// No view is changed before that.
+pub const INSTANCES_KEPT: usize = 2;
+
+/// Operators' requests that wait until a view is in force.
+pub const VIEW_CHANGES_WAITING: usize = 64;
+
 /// Reads that have no answer yet.
 pub const READS_WAITING: usize = 1 << 16;
 

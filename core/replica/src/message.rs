@@ -56,10 +56,12 @@ pub enum ReplicaMessage {
         /// Their digests.
         digest: Digest,
     },
-    /// The sender's wall clock.
+    /// The sender's wall clock, and whether it votes.
     Clock {
         /// The time it shows.
         wall: Wall,
+        /// Whether it votes, or may where it is an acceptor: not if it lost votes.
+        votes: bool,
     },
     /// The room on the disk of the sender's log.
     Room {

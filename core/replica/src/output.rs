@@ -4,6 +4,7 @@ use crate::{ClockOffset, OutcomeDifference, PeerMessage, Quarantine, SnapshotCor
 use quorate_ordering::{ConflictingDecisions, Lane, Mark, ReadId, Record, Role};
 use quorate_types::{
     ConnectionId, Digest, NodeId, NodeSet, ObjectId, Slot, SlotSteps, Stamp, ToClient, Value,
+    ViewNumber,
 };
 
 /// One output of a replica. Outputs must be performed in order.
@@ -24,6 +25,12 @@ pub enum Output<M> {
         to: ConnectionId,
         /// The message.
         message: ToClient,
+    },
+    /// This node takes part in a view for the first time: make that durable at once, before anything that follows, so that the next
+    /// start knows that it may have voted in it.
+    BeginView {
+        /// The number of the view.
+        number: ViewNumber,
     },
     /// Append `record` to the log; [`crate::Input::Persisted`] tells when it is durable.
     Persist {

@@ -1,4 +1,4 @@
-//! The replica: its state, the dispatch of inputs, and the exchange with its ordering protocol.
+//! The replica: its state, and the dispatch of inputs.
 //!
 //! The node calls [`Replica::handle`] with each input and performs the outputs in order. The sibling
 //! files handle the inputs, one idea each; nothing here knows a protocol.
@@ -12,6 +12,7 @@ use crate::local::disconnects::Disconnects;
 use crate::local::drift::Drift;
 use crate::local::expiry::Expiry;
 use crate::local::fetch::Fetch;
+use crate::local::instances::{Instances, ViewPasts};
 use crate::local::internal::Internals;
 use crate::local::line::PlaceLine;
 use crate::local::no_say::NoSay;
@@ -21,13 +22,14 @@ use crate::local::reads::Reads;
 use crate::local::signs::Signs;
 use crate::local::storage::Storage;
 use crate::local::ticks::Ticks;
+use crate::local::view_change::ViewWait;
 use crate::local::waiting::Waiting;
 use crate::objects::outcomes::Outcomes;
 use crate::objects::pipeline::Pipeline;
 use crate::objects::snapshots::Checkpoints;
 use crate::replicated::Replicated;
 use crate::{Input, Output, PeerMessage, Quarantine, ReplicaConfig, SnapshotCore};
-use quorate_ordering::{Decision, Effect, Effects, Event, LinkState, Mark, Ordering, Role};
+use quorate_ordering::{Effects, Event, LinkState, Mark, Ordering, Role};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{
     CallPlace, Command, ConnectionId, Digest, FromClient, NodeId, NodeSet, SecretHash, SessionId,
@@ -63,16 +65,21 @@ pub struct Remembered {
     pub earlier: EarlierLives,
     /// Calls at which the hosts of earlier starts died for good.
     pub died: EarlierDeaths,
+    /// What its log has of other views than that of the ordering it begins with.
+    pub views: ViewPasts,
 }
 
 /// Executes what an [`Ordering`] decides, at most once, and answers clients.
 pub struct Replica<O: Ordering> {
     pub(crate) config: ReplicaConfig,
-    pub(crate) ordering: O,
+    pub(crate) instances: Instances<O>,
+    pub(crate) view_waits: Vec<ViewWait>,
+    /// Peers that do not vote, as they say.
+    pub(crate) observers: NodeSet,
     pub(crate) role: Role,
     pub(crate) replicated: Replicated,
     /// The slot last reported to the ordering as executed.
-    reported: Slot,
+    pub(crate) reported: Slot,
     pub(crate) pipeline: Pipeline,
     pub(crate) freed: FreedReplies,
     pub(crate) waiting: Waiting,
@@ -109,8 +116,8 @@ pub struct Replica<O: Ordering> {
     pub(crate) ticks: Ticks,
     pub(crate) currency: Currency,
     /// Events for the ordering, raised while its effects were routed.
-    events: VecDeque<Event<O::Message>>,
-    effects: Effects<O::Message>,
+    pub(crate) events: VecDeque<Event<O::Message>>,
+    pub(crate) effects: Effects<O::Message>,
 }
 
 impl<O: Ordering> Replica<O> {
@@ -126,7 +133,7 @@ impl<O: Ordering> Replica<O> {
         let role = ordering.status().role;
         let mut replica = Replica {
             role,
-            replicated: Replicated::new(config.sessions_max, config.kept),
+            replicated: Replicated::new(config.sessions_max, config.kept, config.view.clone()),
             reported: Slot::ZERO,
             pipeline: Pipeline::default(),
             freed: FreedReplies::default(),
@@ -158,7 +165,9 @@ impl<O: Ordering> Replica<O> {
             ticks: Ticks::default(),
             events: VecDeque::new(),
             effects: Effects::new(),
-            ordering,
+            instances: Instances::new(ordering, remembered.views),
+            view_waits: Vec::new(),
+            observers: NodeSet::empty(),
             config,
         };
         let mut out = Vec::new();
@@ -169,6 +178,7 @@ impl<O: Ordering> Replica<O> {
             let (slot, digest) = (recovered.core.slot, recovered.core.replies_digest);
             replica.pipeline.outcomes = Outcomes::after(slot, digest);
         }
+        replica.recover_views(now, remembered.agreed, &mut out);
         replica.agreement.find(remembered.others);
         replica.resume_quarantine(now, remembered.quarantine, &mut out);
         if let Some((slot, digest)) = remembered.agreed {
@@ -304,6 +314,7 @@ impl<O: Ordering> Replica<O> {
         self.tend_sessions(now);
         self.tend_notes(now, out);
         self.tend_trim();
+        self.tend_views(now);
         self.tend_log(now);
         self.tend_poison(now, out);
         self.tend_quarantine(now);
@@ -323,8 +334,10 @@ impl<O: Ordering> Replica<O> {
     }
 
     fn wake(&mut self, now: Time, out: &mut Vec<Output<O::Message>>) {
-        if self.ordering.next_wake().is_some_and(|due| due <= now) {
-            self.order(now, Event::Wake, out);
+        for place in 0..self.instances.len() {
+            if self.instances.is_due(place, now) {
+                self.at_instance(now, place, Event::Wake, out);
+            }
         }
         self.tend_fetch(now, out);
         self.tend_reports(now, out);
@@ -333,7 +346,7 @@ impl<O: Ordering> Replica<O> {
     /// When [`Input::Wake`] is due, if at all. A turn end follows it like every other input.
     #[must_use]
     pub fn next_wake(&self) -> Option<Time> {
-        let mut earliest = self.ordering.next_wake();
+        let mut earliest = self.instances.next_wake();
         for due in [
             self.reads.next_wake(),
             self.expiry.next_wake(),
@@ -351,94 +364,25 @@ impl<O: Ordering> Replica<O> {
         earliest
     }
 
-    /// Passes an event to the ordering and routes its effects.
-    pub(crate) fn order(
+    /// At a start: what is left to do for the view before the one in force.
+    fn recover_views(
         &mut self,
         now: Time,
-        event: Event<O::Message>,
+        agreed: Option<(Slot, Digest)>,
         out: &mut Vec<Output<O::Message>>,
     ) {
-        let mut effects = std::mem::take(&mut self.effects);
-        self.ordering.handle(now, event, &mut effects);
-        for effect in effects.drain(..) {
-            self.route(now, effect, out);
+        let views = self.replicated.views.clone();
+        let last = views.current().first_slot.previous();
+        let is_needed = agreed.is_none_or(|(slot, _)| slot < last);
+        if let Some(view) = views.previous().filter(|_| is_needed)
+            && self.instances.open_previous(now, view, last)
+        {
+            self.at_instance(now, 0, Event::Close { last }, out);
+            self.at_instance(now, 0, Event::Over, out);
         }
-        self.effects = effects;
-    }
-
-    /// Queues an event for the ordering; [`Replica::settle`] passes it on.
-    pub(crate) fn raise(&mut self, event: Event<O::Message>) {
-        self.events.push_back(event);
-    }
-
-    /// Reports applied slots to the ordering until nothing new follows. Each round decides at least
-    /// one slot more than the one before, so the rounds end with the window.
-    fn settle(&mut self, now: Time, out: &mut Vec<Output<O::Message>>) {
-        loop {
-            if self.reported < self.replicated.applied {
-                self.reported = self.replicated.applied;
-                let slot = self.replicated.applied;
-                self.order(now, Event::Executed { slot }, out);
-            } else if let Some(event) = self.events.pop_front() {
-                self.order(now, event, out);
-            } else {
-                break;
-            }
-        }
-        self.hand_out(now, out);
-        self.tend_backlog(now, out);
-    }
-
-    fn route(&mut self, now: Time, effect: Effect<O::Message>, out: &mut Vec<Output<O::Message>>) {
-        match effect {
-            Effect::Send { to, lane, message } => {
-                let view = self.ordering.view();
-                let message = PeerMessage::Ordering { view, message };
-                out.push(Output::Send { to, lane, message });
-            }
-            Effect::Persist { mark, record } => {
-                self.written = mark;
-                out.push(Output::Persist { mark, record });
-            }
-            Effect::Decide {
-                slot,
-                decision: Decision::Batch(batch),
-            } => self.decided(slot, batch, out),
-            Effect::Role(role) => self.role_changed(now, role, out),
-            Effect::Confirmed {
-                read,
-                barrier,
-                until,
-            } => self.reads.confirmed(read, barrier, until),
-            Effect::Unconfirmed { read } => self.unconfirmed(read, out),
-            Effect::Current { slot, at } => {
-                let executed = self.pipeline.executed(self.replicated.applied);
-                self.currency.note(slot, at, executed);
-                self.signs.served.led(now, at);
-                self.own_poison.heard();
-            }
-            Effect::Repaired => out.push(Output::Repaired),
-            Effect::Conflict(conflict) => out.push(Output::Conflict(conflict)),
-            Effect::NeedSnapshot { upto } => self.need_snapshot(now, upto, out),
-            Effect::Refuse { command, refusal } => self.refused(command, refusal, out),
-            Effect::Discard { upto, base } => {
-                self.log_told(&base);
-                out.push(Output::Discard { upto, base });
-            }
-        }
-    }
-
-    fn role_changed(&mut self, now: Time, role: Role, out: &mut Vec<Output<O::Message>>) {
-        let before = self.leader();
-        self.role = role;
-        out.push(Output::Role(role));
-        self.begin_term(now, role);
-        self.leave_to_who_has_room();
-        if self.leader() != before {
-            self.tell_leader(out);
-            if self.leader().is_some() {
-                self.reads.reask(self.replicated.applied);
-            }
+        self.instances.forget_before(views.current().number);
+        if self.instances.begin_current() {
+            self.begin_view(views.current(), out);
         }
     }
 
@@ -453,17 +397,19 @@ impl<O: Ordering> Replica<O> {
             core.slot > self.replicated.applied,
             "a replica never goes back"
         );
-        self.replicated = Replicated::restored(self.config.sessions_max, self.config.kept, core);
+        let config = &self.config;
+        let told = (core, &config.view);
+        self.replicated = Replicated::restored(config.sessions_max, config.kept, told);
     }
 
     /// Whether this node executes calls at all.
     pub(crate) fn is_replica(&self) -> bool {
-        self.config.view.replicas.contains(self.config.own)
+        self.view().replicas.contains(self.config.own)
     }
 
     /// All other replicas of the view.
     pub(crate) fn other_replicas(&self) -> NodeSet {
-        self.config.view.replicas.without(self.config.own)
+        self.view().replicas.without(self.config.own)
     }
 
     /// The highest slot whose calls, and those of all before, the objects have executed. The next start of
@@ -494,12 +440,12 @@ impl<O: Ordering> Replica<O> {
 
     /// The ordering protocol's instance, for questions of the owner.
     pub fn ordering(&self) -> &O {
-        &self.ordering
+        self.instances.current()
     }
 
     /// Panics when an invariant is broken here or in the ordering below.
     pub fn check(&self) {
-        self.ordering.check();
+        self.instances.check();
         self.replicated.check();
         self.waiting.check();
         self.line.check();

@@ -81,7 +81,7 @@ impl<O: Ordering> Replica<O> {
     /// The current status.
     #[must_use]
     pub fn status(&self) -> ReplicaStatus {
-        let ordering = self.ordering.status();
+        let ordering = self.instances.current().status();
         let executed = self.pipeline.executed(self.replicated.applied);
         ReplicaStatus {
             decided: ordering.decided,

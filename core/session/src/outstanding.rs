@@ -1,6 +1,6 @@
 //! Operations that have no answer yet, in the order in which they were begun.
 
-use quorate_types::{Digest, NodeId, ObjectId, ReadLevel, Slot, Time, Value};
+use quorate_types::{Digest, NodeId, ObjectId, ReadLevel, Slot, Time, Value, ViewChange};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Names an operation of one client for as long as the client lives.
@@ -64,6 +64,11 @@ pub enum Operation {
         /// Even if a replica may have executed it.
         is_unsafe: bool,
     },
+    /// The next view of the group.
+    ChangeView {
+        /// What changes.
+        change: ViewChange,
+    },
 }
 
 impl Operation {
@@ -71,7 +76,10 @@ impl Operation {
     pub(crate) fn payload_len(&self) -> usize {
         match self {
             Operation::Call { payload, .. } | Operation::Read { payload, .. } => payload.len(),
-            Operation::Checkpoint | Operation::Reset { .. } | Operation::Skip { .. } => 0,
+            Operation::Checkpoint
+            | Operation::Reset { .. }
+            | Operation::Skip { .. }
+            | Operation::ChangeView { .. } => 0,
         }
     }
 }

@@ -251,7 +251,8 @@ impl ClientSession {
             Operation::Read { .. }
             | Operation::Checkpoint
             | Operation::Reset { .. }
-            | Operation::Skip { .. } => Ticket::Request(self.requests.push(pending)),
+            | Operation::Skip { .. }
+            | Operation::ChangeView { .. } => Ticket::Request(self.requests.push(pending)),
         };
         self.send_one(now, ticket, out);
         Some(ticket)

@@ -99,6 +99,12 @@ pub fn effect<P: ScriptedProtocol>(effect: &Effect<MessageOf<P>>) -> String {
         Effect::Conflict(conflict) => format!("stops: {conflict}"),
         Effect::NeedSnapshot { upto } => format!("needs snapshot {upto}"),
         Effect::Refuse { command, refusal } => format!("refuse c{} {refusal:?}", command.sequence),
+        Effect::Unordered { commands } => {
+            let ids = commands
+                .iter()
+                .map(|command| command.id.sequence.to_string());
+            format!("leaves c{}", ids.collect::<Vec<_>>().join(" c"))
+        }
         Effect::Discard { upto, .. } => format!("discard upto {upto}"),
     }
 }

@@ -247,6 +247,7 @@ impl<P: ScriptedProtocol> Stage<P> {
                 | Effect::Unconfirmed { .. }
                 | Effect::Current { .. }
                 | Effect::Repaired
+                | Effect::Unordered { .. }
                 | Effect::Conflict(_)
                 | Effect::NeedSnapshot { .. }
                 | Effect::Refuse { .. } => {}

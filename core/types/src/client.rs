@@ -2,7 +2,7 @@
 
 use crate::{
     Attachment, CommandId, Digest, Duration, NodeId, ObjectId, Secret, SecretHash, SessionId,
-    SessionTerms, Slot, Value,
+    SessionTerms, Slot, Value, ViewChange,
 };
 
 /// A client's request to the replica that it is connected to.
@@ -90,6 +90,14 @@ pub enum FromClient {
         index: u32,
         /// It is skipped even if a replica may have executed it.
         is_unsafe: bool,
+    },
+    /// An operator changes the view. Answered by [`ToClient::Checkpointed`] with the first slot of the next view once that is in
+    /// force where the request came.
+    ChangeView {
+        /// The number of the request on this connection.
+        request: u64,
+        /// What changes.
+        change: ViewChange,
     },
 }
 
@@ -275,6 +283,12 @@ pub enum Refusal {
     NotSkipped,
     /// The objects are frozen: first an operator must choose their state. Nothing has changed.
     Frozen,
+    /// Another change of the view came first, or is not yet over. Nothing has changed.
+    ViewConflict,
+    /// There can be no such view: it names a node that is no member, no acceptor, or a window out of range. Nothing has changed.
+    NoSuchView,
+    /// Too few of the acceptors that the view would have are linked to the leader, or have what was decided. Nothing has changed.
+    ViewNotReady,
 }
 
 impl Refusal {
@@ -297,7 +311,10 @@ impl Refusal {
             | Refusal::NoSuchSnapshot
             | Refusal::NoStuckCall
             | Refusal::NotSkipped
-            | Refusal::Frozen => false,
+            | Refusal::Frozen
+            | Refusal::ViewConflict
+            | Refusal::NoSuchView
+            | Refusal::ViewNotReady => false,
         }
     }
 }

@@ -1,6 +1,8 @@
 //! Commands and the batches in which they are ordered.
 
-use crate::{Ballot, Digest, NodeId, ObjectId, SecretHash, SessionId, SessionTerms, Slot, Wall};
+use crate::{
+    Ballot, Digest, NodeId, ObjectId, SecretHash, SessionId, SessionTerms, Slot, ViewChange, Wall,
+};
 use bytes::Bytes;
 use std::fmt;
 use std::sync::Arc;
@@ -154,6 +156,12 @@ pub enum Body {
         /// What is held there: whoever reads the log again knows it from here.
         digest: Digest,
     },
+    /// At an operator's request, another view follows, in force ω slots after this command's slot. It does nothing where that
+    /// cannot be, above all where an earlier change has named the next view.
+    ChangeView {
+        /// What changes.
+        change: ViewChange,
+    },
 }
 
 impl Body {
@@ -175,7 +183,8 @@ impl Body {
             | Body::Keep { .. }
             | Body::Skip { .. }
             | Body::Reset { .. }
-            | Body::Thaw { .. } => None,
+            | Body::Thaw { .. }
+            | Body::ChangeView { .. } => None,
         }
     }
 }
@@ -201,7 +210,8 @@ impl Command {
                 | Body::Keep { .. }
                 | Body::Skip { .. }
                 | Body::Reset { .. }
-                | Body::Thaw { .. } => 0,
+                | Body::Thaw { .. }
+                | Body::ChangeView { .. } => 0,
             }
     }
 }

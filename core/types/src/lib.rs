@@ -47,4 +47,7 @@ pub use slot_steps::{
 pub use terms::{ClosedBy, SessionTerms};
 pub use time::{Duration, Time, Wall};
 pub use timers::{Timer, Timers};
-pub use view::{Member, ObjectSpec, Persistence, Quorums, QuorumsError, View, ViewId, ViewNumber};
+pub use view::{
+    Member, ObjectSpec, Persistence, Quorums, QuorumsError, View, ViewChange, ViewChangeError,
+    ViewId, ViewNumber,
+};

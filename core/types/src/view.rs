@@ -3,6 +3,9 @@
 use crate::{GroupId, Incarnation, NodeId, NodeSet, ObjectId, Slot};
 use std::fmt;
 
+/// The largest window, in slots: what an acceptor holds above its decided prefix.
+const WINDOW_MAX: u64 = 1 << 14;
+
 /// Numbers the views of a group from 1.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct ViewNumber(pub u64);
@@ -100,6 +103,88 @@ impl View {
     #[must_use]
     pub fn replica_majority(&self) -> usize {
         self.replicas.len() / 2 + 1
+    }
+}
+
+/// What is changed about a view; everything else of it stays. OpenReplica section 2 (dynamic membership).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ViewChange {
+    /// The view that is changed. While it is not the newest one, the change has no effect.
+    pub after: ViewNumber,
+    /// Nodes that vote and remember from then on; majorities of them are the quorums.
+    pub acceptors: NodeSet,
+    /// ω from then on.
+    pub window: u64,
+}
+
+/// Why a view cannot be changed in this way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ViewChangeError {
+    /// Another view than the one that was to be changed is in force, or follows already.
+    Superseded,
+    /// No acceptor would be left.
+    NoAcceptors,
+    /// The node is no member of the group.
+    NotAMember(NodeId),
+    /// The window is not between 1 and [`ViewChange::WINDOW_MAX`] slots.
+    Window(u64),
+}
+
+impl ViewChange {
+    /// The largest window, in slots: an acceptor holds no votes further ahead.
+    pub const WINDOW_MAX: u64 = WINDOW_MAX;
+}
+
+impl View {
+    /// Whether it is the view that this change leads to.
+    #[must_use]
+    pub fn is_after(&self, change: &ViewChange) -> bool {
+        let number = ViewNumber(change.after.0 + 1);
+        self.number == number && (self.acceptors, self.window) == (change.acceptors, change.window)
+    }
+
+    /// This view, as a node knows it that was configured with `own`: changes leave members, objects and persistence as they are,
+    /// and each node has them, addresses too, from its own configuration.
+    #[must_use]
+    pub fn configured(&self, own: &View) -> View {
+        View {
+            number: self.number,
+            first_slot: self.first_slot,
+            acceptors: self.acceptors,
+            quorums: self.quorums,
+            window: self.window,
+            ..own.clone()
+        }
+    }
+
+    /// The view that a change begins which was decided in `slot`: in force from ω slots after it on, so that whoever may
+    /// propose in a slot has applied what was decided about its view.
+    ///
+    /// # Errors
+    /// When there is no such view.
+    pub fn changed(&self, slot: Slot, change: ViewChange) -> Result<View, ViewChangeError> {
+        if change.after != self.number {
+            return Err(ViewChangeError::Superseded);
+        }
+        if !(1..=WINDOW_MAX).contains(&change.window) {
+            return Err(ViewChangeError::Window(change.window));
+        }
+        let mut acceptors = change.acceptors.iter();
+        if let Some(node) = acceptors.find(|node| self.member(*node).is_none()) {
+            return Err(ViewChangeError::NotAMember(node));
+        }
+        let quorums = Quorums::majority(change.acceptors.len());
+        Ok(View {
+            number: ViewNumber(self.number.0 + 1),
+            first_slot: slot.plus(self.window),
+            acceptors: change.acceptors,
+            quorums: match quorums {
+                Ok(quorums) => quorums,
+                Err(_) => return Err(ViewChangeError::NoAcceptors),
+            },
+            window: change.window,
+            ..self.clone()
+        })
     }
 }
 
@@ -227,12 +312,89 @@ impl fmt::Display for QuorumsError {
 
 impl std::error::Error for QuorumsError {}
 
+impl fmt::Display for ViewChangeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ViewChangeError::Superseded => {
+                f.write_str("another change came first: look at the view and decide again")
+            }
+            ViewChangeError::NoAcceptors => f.write_str("a view needs at least one acceptor"),
+            ViewChangeError::NotAMember(node) => {
+                write!(f, "node {} is no member of the group", node.0)
+            }
+            ViewChangeError::Window(slots) => {
+                write!(f, "the window takes 1 to {WINDOW_MAX} slots, not {slots}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for ViewChangeError {}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn subsets(n: usize, size: usize) -> impl Iterator<Item = u32> {
         (0u32..1 << n).filter(move |set| set.count_ones() as usize == size)
+    }
+
+    fn view(nodes: u16) -> View {
+        let all: NodeSet = (1..=nodes).map(NodeId).collect();
+        let member = |node| Member {
+            node,
+            incarnation: Incarnation(7),
+            address: format!("10.0.0.{}:7400", node.0),
+        };
+        View {
+            number: ViewNumber(3),
+            first_slot: Slot(40),
+            members: all.iter().map(member).collect(),
+            replicas: all,
+            acceptors: all,
+            quorums: Quorums::majority(usize::from(nodes)).unwrap(),
+            window: 8,
+            persistence: Persistence::Disk,
+            objects: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_change_counts_majorities_of_the_new_acceptors_and_leaves_the_rest() {
+        let five = view(5);
+        for size in 1..=5 {
+            let change = ViewChange {
+                after: five.number,
+                acceptors: (1..=size).map(NodeId).collect(),
+                window: 16,
+            };
+            let next = five.changed(Slot(50), change).unwrap();
+            let majority = usize::from(size) / 2 + 1;
+            assert_eq!(next.quorums, Quorums::majority(size.into()).unwrap());
+            assert_eq!(next.quorums.phase1(), majority);
+            assert_eq!((next.number.0, next.first_slot), (4, Slot(58)));
+            assert_eq!(next.window, 16);
+            assert_eq!(
+                (&next.members, next.replicas),
+                (&five.members, five.replicas)
+            );
+            assert!(next.is_after(&change) && !five.is_after(&change));
+            assert_eq!(
+                next.changed(Slot(60), change),
+                Err(ViewChangeError::Superseded)
+            );
+        }
+    }
+
+    #[test]
+    fn a_view_of_others_is_taken_with_the_own_addresses() {
+        let (own, mut told) = (view(3), view(3));
+        told.members[0].address = "10.9.9.9:1".to_owned();
+        told.window = 2;
+        told.acceptors = [NodeId(2)].into_iter().collect();
+        let taken = told.configured(&own);
+        assert_eq!(taken.members, own.members);
+        assert_eq!((taken.window, taken.acceptors), (2, told.acceptors));
     }
 
     #[test]

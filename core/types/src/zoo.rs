@@ -256,6 +256,34 @@ pub enum Plant {
     HolderOutlivesSession,
     /// Whom nobody waits for any more still gets what another call gives.
     CancelForgotten,
+    /// A leader does not stop at the last slot of its view.
+    ProposesPastTheView,
+    /// The next view begins one slot early.
+    ViewOneSlotEarly,
+    /// The next view is in force for a node before it has applied the slots of the one before.
+    ViewBeforeItsTime,
+    /// A node goes on in the old view: it does not look at what was decided about the next one.
+    ViewNotFollowed,
+    /// A second change is decided before the first is in force.
+    TwoViewsAtOnce,
+    /// A snapshot does not say which view follows.
+    NextViewNotInSnapshot,
+    /// After a restart a node votes in a view of which its log has lost what it promised.
+    LostViewVotes,
+    /// What the log has of a view that the snapshot does not know is dropped.
+    LaterViewDropped,
+    /// A base is written without what the other view's instance promised.
+    BaseOfOneView,
+    /// Reads whose barrier is the last slot of a view are answered without asking in the next.
+    ReadsNotAskedInNextView,
+    /// What an old view left unordered is forgotten.
+    UnorderedForgotten,
+    /// Nobody tells a node that is behind that its view is gone.
+    GoneViewNotTold,
+    /// A node that hears of a later view does not ask for what it lacks.
+    PassedUnnoticed,
+    /// What acceptors of the old view noted of keepalives is taken for all there is.
+    NotesOfOldView,
     /// A report that a client closed its connection counts although the client was heard on a later one.
     LateCloseCounts,
     /// The age of a closed connection grows while nobody leads.
@@ -270,7 +298,7 @@ pub enum Plant {
 
 impl Plant {
     /// All of them.
-    pub const ALL: [Plant; 130] = [
+    pub const ALL: [Plant; 144] = [
         Plant::AcknowledgeBeforeSync,
         Plant::PromiseBeforeSync,
         Plant::ForgetPromise,
@@ -396,6 +424,20 @@ impl Plant {
         Plant::LifeBeyondExpiry,
         Plant::LifeOfNewestKeepalive,
         Plant::LifeFromAnswer,
+        Plant::ProposesPastTheView,
+        Plant::ViewOneSlotEarly,
+        Plant::ViewBeforeItsTime,
+        Plant::ViewNotFollowed,
+        Plant::TwoViewsAtOnce,
+        Plant::NextViewNotInSnapshot,
+        Plant::LostViewVotes,
+        Plant::LaterViewDropped,
+        Plant::BaseOfOneView,
+        Plant::ReadsNotAskedInNextView,
+        Plant::UnorderedForgotten,
+        Plant::GoneViewNotTold,
+        Plant::PassedUnnoticed,
+        Plant::NotesOfOldView,
         Plant::LateCloseCounts,
         Plant::StallAgesClose,
         Plant::ShutdownTakenForDeath,
@@ -404,7 +446,7 @@ impl Plant {
     ];
 
     /// Plants that show only where several faults meet: the simulator is given more seeds to find them.
-    pub const RARE: [Plant; 10] = [
+    pub const RARE: [Plant; 11] = [
         Plant::GapsClosedUp,
         Plant::OwnVoteOverChosen,
         Plant::ReadUnconfirmed,
@@ -415,6 +457,7 @@ impl Plant {
         Plant::ExpiredCountsAsRefused,
         Plant::SeenFallsBack,
         Plant::ExactSnapshotNotAsked,
+        Plant::StallAgesClose,
     ];
 }
 

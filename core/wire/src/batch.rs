@@ -9,6 +9,7 @@ use crate::client::{CALL_BYTES, put_call_fields, put_call_head, take_call_fields
 use crate::codec::{Reader, detach, put_bytes, put_count, put_flag};
 use crate::frame_pieces::SharedBody;
 use crate::limits::{LARGE_FRAME_BYTES, SHARE_BYTES_MIN};
+use crate::view::{put_view_change, take_view_change};
 use crate::words::{
     put_ballot, put_command_id, put_digest, put_node, put_secret_hash, put_session, put_slot,
     put_terms, take_ballot, take_command_id, take_digest, take_node, take_secret_hash,
@@ -46,7 +47,8 @@ fn encode(batch: &Batch) -> Bytes {
         | Body::Keep { .. }
         | Body::Skip { .. }
         | Body::Reset { .. }
-        | Body::Thaw { .. } => COMMAND_BYTES_MIN,
+        | Body::Thaw { .. }
+        | Body::ChangeView { .. } => COMMAND_BYTES_MIN,
     });
     let mut buf = BytesMut::with_capacity(HEAD_BYTES + calls.sum::<usize>());
     put_head(&mut buf, batch);
@@ -171,6 +173,7 @@ const KEEP: u8 = 12;
 const RESET: u8 = 13;
 const THAW: u8 = 14;
 const TICK: u8 = 15;
+const CHANGE_VIEW: u8 = 16;
 
 #[inline]
 pub(crate) fn put_command(buf: &mut BytesMut, command: &Command) {
@@ -200,6 +203,7 @@ pub(crate) fn put_command(buf: &mut BytesMut, command: &Command) {
         Body::Keep { .. } => KEEP,
         Body::Reset { .. } => RESET,
         Body::Thaw { .. } => THAW,
+        Body::ChangeView { .. } => CHANGE_VIEW,
     };
     buf.put_u8(tag);
     put_command_id(buf, command.id);
@@ -274,6 +278,7 @@ fn put_fields(buf: &mut BytesMut, body: &Body) {
             put_slot(buf, *slot);
             put_digest(buf, digest);
         }
+        Body::ChangeView { change } => put_view_change(buf, *change),
     }
 }
 
@@ -295,6 +300,7 @@ fn take_command(r: &mut Reader<'_>) -> Result<Command, WireError> {
     }
 }
 
+// Longer than a screen: one arm a command.
 fn take_other(r: &mut Reader<'_>, tag: u8) -> Result<Command, WireError> {
     let id = take_command_id(r)?;
     let acknowledged = r.counter("acknowledged sequence")?;
@@ -350,6 +356,9 @@ fn take_other(r: &mut Reader<'_>, tag: u8) -> Result<Command, WireError> {
         THAW => Body::Thaw {
             slot: take_slot(r)?,
             digest: take_digest(r)?,
+        },
+        CHANGE_VIEW => Body::ChangeView {
+            change: take_view_change(r)?,
         },
         tag => {
             return Err(WireError::UnknownTag {

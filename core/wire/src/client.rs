@@ -7,7 +7,9 @@ use crate::WireError;
 use crate::codec::{Reader, detach, in_range, put_bytes, put_count, put_flag};
 use crate::frame_pieces::SharedBody;
 use crate::limits::{COUNTER_LIMIT, LARGE_FRAME_BYTES, SHARE_BYTES_MIN};
+use crate::outcome::{outcome_parts, put_outcome, take_outcome};
 use crate::refusal::{put_refusal, take_refusal};
+use crate::view::{put_view_change, take_view_change};
 use crate::words::{
     put_attachment, put_command_id, put_digest, put_node, put_secret_hash, put_session, put_slot,
     put_terms, take_attachment, take_command_id, take_digest, take_node, take_secret_hash,
@@ -27,6 +29,7 @@ const CHECKPOINT: u8 = 6;
 const ATTACH: u8 = 7;
 const RESET: u8 = 8;
 const SKIP: u8 = 9;
+const CHANGE_VIEW: u8 = 10;
 
 /// Bytes of a call behind its tag, without the payload.
 pub(crate) const CALL_BYTES: usize = 32;
@@ -129,6 +132,11 @@ pub fn put_request(buf: &mut BytesMut, message: &FromClient) {
             put_slot(buf, *slot);
             buf.put_u32_le(*index);
             put_flag(buf, *is_unsafe);
+        }
+        FromClient::ChangeView { request, change } => {
+            buf.put_u8(CHANGE_VIEW);
+            buf.put_u64_le(*request);
+            put_view_change(buf, *change);
         }
     }
 }
@@ -340,6 +348,10 @@ fn take_request(r: &mut Reader<'_>) -> Result<FromClient, WireError> {
             index: r.u32("index")?,
             is_unsafe: r.flag("unsafe skip")?,
         }),
+        CHANGE_VIEW => Ok(FromClient::ChangeView {
+            request: r.u64("request number")?,
+            change: take_view_change(r)?,
+        }),
         tag => Err(WireError::UnknownTag {
             what: "request",
             tag,
@@ -522,39 +534,6 @@ fn take_answer(r: &mut Reader<'_>) -> Result<ToClient, WireError> {
         }),
         tag => Err(WireError::UnknownTag {
             what: "answer",
-            tag,
-        }),
-    }
-}
-
-#[inline]
-pub(crate) fn put_outcome(buf: &mut BytesMut, outcome: &Outcome) {
-    let (tag, value) = outcome_parts(outcome);
-    buf.put_u8(tag);
-    match outcome {
-        Outcome::Returned(_) | Outcome::Raised(_) => put_bytes(buf, value),
-        Outcome::Skipped => {}
-    }
-}
-
-/// The tag of an outcome, and its value if it has one.
-#[inline]
-fn outcome_parts(outcome: &Outcome) -> (u8, &[u8]) {
-    match outcome {
-        Outcome::Returned(value) => (1, value),
-        Outcome::Raised(value) => (2, value),
-        Outcome::Skipped => (3, &[]),
-    }
-}
-
-#[inline]
-pub(crate) fn take_outcome(r: &mut Reader<'_>) -> Result<Outcome, WireError> {
-    match r.u8("outcome")? {
-        1 => Ok(Outcome::Returned(r.bytes("returned value")?)),
-        2 => Ok(Outcome::Raised(r.bytes("raised value")?)),
-        3 => Ok(Outcome::Skipped),
-        tag => Err(WireError::UnknownTag {
-            what: "outcome",
             tag,
         }),
     }

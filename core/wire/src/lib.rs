@@ -21,6 +21,7 @@ mod frame_reader;
 mod handshake;
 pub mod limits;
 mod link_proof;
+mod outcome;
 mod peer;
 mod reach;
 mod record;

@@ -155,9 +155,10 @@ fn put_replica(buf: &mut BytesMut, message: &ReplicaMessage) {
             put_digest(buf, digest);
             buf.put_u64_le(*bytes);
         }
-        ReplicaMessage::Clock { wall } => {
+        ReplicaMessage::Clock { wall, votes } => {
             buf.put_u8(CLOCK);
             buf.put_u64_le(wall.0);
+            put_flag(buf, *votes);
         }
         ReplicaMessage::Room { room } => {
             buf.put_u8(ROOM);
@@ -234,6 +235,7 @@ fn take_replica(r: &mut Reader<'_>) -> Result<ReplicaMessage, WireError> {
         }),
         CLOCK => Ok(ReplicaMessage::Clock {
             wall: Wall(r.u64("wall time")?),
+            votes: r.flag("votes")?,
         }),
         ROOM => Ok(ReplicaMessage::Room {
             room: match r.u8("room")? {

@@ -5,7 +5,7 @@ use crate::codec::Reader;
 use bytes::{BufMut, BytesMut};
 use quorate_types::Refusal;
 
-const REFUSALS: [Refusal; 18] = [
+const REFUSALS: [Refusal; 21] = [
     Refusal::NotOrdered,
     Refusal::Unknown,
     Refusal::Overloaded,
@@ -24,6 +24,9 @@ const REFUSALS: [Refusal; 18] = [
     Refusal::NoStuckCall,
     Refusal::NotSkipped,
     Refusal::Frozen,
+    Refusal::ViewConflict,
+    Refusal::NoSuchView,
+    Refusal::ViewNotReady,
 ];
 
 pub(crate) fn put_refusal(buf: &mut BytesMut, refusal: Refusal) {
@@ -50,6 +53,9 @@ fn refusal_number(refusal: Refusal) -> u8 {
         Refusal::NoStuckCall => 16,
         Refusal::NotSkipped => 17,
         Refusal::Frozen => 18,
+        Refusal::ViewConflict => 19,
+        Refusal::NoSuchView => 20,
+        Refusal::ViewNotReady => 21,
     }
 }
 

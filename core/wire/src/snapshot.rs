@@ -22,9 +22,9 @@
 //! no file: the storage performs.
 
 use crate::WireError;
-use crate::client::{put_outcome, take_outcome};
-use crate::codec::{Reader, put_list, put_name};
+use crate::codec::{Reader, put_flag, put_list, put_name};
 use crate::limits::{NAME_BYTES_MAX, OBJECTS_MAX, REPLIES_MAX, SESSIONS_MAX};
+use crate::outcome::{put_outcome, take_outcome};
 use crate::view::{put_view, take_view};
 use crate::words::{
     put_ballot, put_secret_hash, put_session, put_slot, put_terms, take_ballot, take_secret_hash,
@@ -32,7 +32,7 @@ use crate::words::{
 };
 use bytes::{BufMut, Bytes, BytesMut};
 use quorate_replica::{ReplyImage, ReplyState, SessionImage, SnapshotCore};
-use quorate_types::{ObjectId, PART_ENTRY_BYTES, PARTS_HEAD_BYTES, PartsWriter, Stamp, Wall};
+use quorate_types::{ObjectId, PART_ENTRY_BYTES, PARTS_HEAD_BYTES, PartsWriter, Stamp, View, Wall};
 
 /// The version of the layout that this build writes.
 pub const SNAPSHOT_VERSION: u16 = 10;
@@ -215,7 +215,7 @@ fn pass_parts(r: &mut Reader<'_>) -> Result<(), WireError> {
 /// #         quorums: Quorums::majority(1).unwrap(), window: 8, persistence: Persistence::Memory,
 /// #         objects: vec![],
 /// #     },
-/// #     lead_ballot: Ballot::ZERO, lead_slot: Slot::ZERO, reset: Slot::ZERO, sessions: vec![],
+/// #     lead_ballot: Ballot::ZERO, lead_slot: Slot::ZERO, reset: Slot::ZERO, previous: None, next: None, sessions: vec![],
 /// # };
 /// use quorate_wire::{Snapshot, image_head, snapshot_front};
 /// let front = snapshot_front(&core, ["account"]);
@@ -300,6 +300,12 @@ pub fn put_snapshot_core(buf: &mut BytesMut, core: &SnapshotCore) {
     put_ballot(buf, core.lead_ballot);
     put_slot(buf, core.lead_slot);
     put_slot(buf, core.reset);
+    for view in [&core.previous, &core.next] {
+        put_flag(buf, view.is_some());
+        if let Some(view) = view {
+            put_view(buf, view);
+        }
+    }
     put_list(buf, &core.sessions, put_image);
 }
 
@@ -321,6 +327,8 @@ pub fn take_snapshot_core(bytes: &Bytes) -> Result<SnapshotCore, WireError> {
         lead_ballot: take_ballot(&mut r)?,
         lead_slot: take_slot(&mut r)?,
         reset: take_slot(&mut r)?,
+        previous: take_other_view(&mut r)?,
+        next: take_other_view(&mut r)?,
         sessions: r.list("sessions", SESSIONS_MAX, SESSION_BYTES_MIN, take_image)?,
     };
     r.end("snapshot core")?;
@@ -330,6 +338,11 @@ pub fn take_snapshot_core(bytes: &Bytes) -> Result<SnapshotCore, WireError> {
         });
     }
     Ok(core)
+}
+
+fn take_other_view(r: &mut Reader<'_>) -> Result<Option<View>, WireError> {
+    let is_there = r.flag("another view")?;
+    is_there.then(|| take_view(r)).transpose()
 }
 
 const REPLY_GONE: u8 = 0;

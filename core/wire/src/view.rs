@@ -7,7 +7,7 @@ use crate::limits::{ADDRESS_BYTES_MAX, NAME_BYTES_MAX, OBJECTS_MAX};
 use crate::words::{put_node, put_nodes, put_slot, take_node, take_nodes, take_slot};
 use bytes::{BufMut, BytesMut};
 use quorate_types::{
-    Incarnation, Member, NodeSet, ObjectSpec, Persistence, Quorums, View, ViewNumber,
+    Incarnation, Member, NodeSet, ObjectSpec, Persistence, Quorums, View, ViewChange, ViewNumber,
 };
 
 pub(crate) fn put_view(buf: &mut BytesMut, view: &View) {
@@ -37,6 +37,20 @@ pub(crate) fn put_view(buf: &mut BytesMut, view: &View) {
         put_name(buf, &object.class, NAME_BYTES_MAX);
         put_bytes(buf, &object.arguments);
     });
+}
+
+pub(crate) fn put_view_change(buf: &mut BytesMut, change: ViewChange) {
+    buf.put_u64_le(change.after.0);
+    put_nodes(buf, change.acceptors);
+    buf.put_u64_le(change.window);
+}
+
+pub(crate) fn take_view_change(r: &mut Reader<'_>) -> Result<ViewChange, WireError> {
+    Ok(ViewChange {
+        after: ViewNumber(r.counter("view")?),
+        acceptors: take_nodes(r)?,
+        window: r.counter("window")?,
+    })
 }
 
 pub(crate) fn take_view(r: &mut Reader<'_>) -> Result<View, WireError> {

@@ -35,6 +35,7 @@ mod tls;
 mod up;
 mod verify;
 mod view;
+mod view_change;
 
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 use error::CliError;

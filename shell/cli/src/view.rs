@@ -1,16 +1,17 @@
-//! `quorate view`: who belongs to a group, in which role, since which slot.
+//! `quorate view`: who belongs to a group, in which role, since which slot, and how that changes.
 
 use crate::error::CliError;
 use crate::group::GroupArgs;
 use crate::print;
 use crate::seconds;
 use crate::status;
+use crate::view_change::{self, Change};
 use clap::{Args, Subcommand};
 use quorate_node::MemberStatus;
 use serde::Serialize;
 use std::fmt::Write;
 
-/// Show who belongs to a group.
+/// Show who belongs to a group, and change who votes.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ViewArgs {
     #[command(subcommand)]
@@ -20,6 +21,8 @@ pub(crate) struct ViewArgs {
 #[derive(Subcommand, Clone, Debug)]
 enum ViewCommand {
     Show(ShowArgs),
+    #[command(flatten)]
+    Change(Change),
 }
 
 /// Print the view in force, as the node tells it that has decided most: its number, the first slot that it governs, and its members.
@@ -46,6 +49,7 @@ struct Shown {
 pub(crate) fn run(args: &ViewArgs, as_json: bool) -> Result<(), CliError> {
     match &args.command {
         ViewCommand::Show(args) => show(args, as_json),
+        ViewCommand::Change(change) => view_change::run(change, as_json),
     }
 }
 

@@ -66,6 +66,19 @@ pub enum CallCause {
     /// An operator must choose the objects' state first.
     #[error("the objects are frozen, and nothing has changed")]
     Frozen,
+    /// The view is another one by now, or about to be.
+    #[error("another change of the view came first or is not yet over, and nothing has changed")]
+    ViewConflict,
+    /// No view can be like this.
+    #[error(
+        "there can be no such view: it takes acceptors that are members, and a window of 1 to 16384 slots; nothing has changed"
+    )]
+    NoSuchView,
+    /// A majority of the acceptors named cannot take over.
+    #[error(
+        "too few of the acceptors that the view would have are up and have caught up, and nothing has changed"
+    )]
+    ViewNotReady,
     /// This node's storage is full; another may have room.
     #[error("the storage is full, nothing has happened")]
     StorageFull,
@@ -86,7 +99,7 @@ pub enum CallCause {
 
 impl CallCause {
     /// Every cause.
-    pub const ALL: [CallCause; 21] = [
+    pub const ALL: [CallCause; 24] = [
         CallCause::DeadlinePassed,
         CallCause::ConnectionLost,
         CallCause::NotOrdered,
@@ -105,6 +118,9 @@ impl CallCause {
         CallCause::NoStuckCall,
         CallCause::NotSkipped,
         CallCause::Frozen,
+        CallCause::ViewConflict,
+        CallCause::NoSuchView,
+        CallCause::ViewNotReady,
         CallCause::StorageFull,
         CallCause::OtherCluster {
             pinned: ClusterId(0),
@@ -135,6 +151,9 @@ impl CallCause {
             CallCause::NoStuckCall => "no_stuck_call",
             CallCause::NotSkipped => "not_skipped",
             CallCause::Frozen => "frozen",
+            CallCause::ViewConflict => "view_conflict",
+            CallCause::NoSuchView => "no_such_view",
+            CallCause::ViewNotReady => "view_not_ready",
             CallCause::StorageFull => "storage_full",
             CallCause::OtherCluster { .. } => "other_cluster",
             CallCause::ClientClosed => "client_closed",
@@ -152,7 +171,10 @@ impl CallCause {
             | CallCause::NoSuchSnapshot
             | CallCause::NoStuckCall
             | CallCause::NotSkipped
-            | CallCause::Frozen => true,
+            | CallCause::Frozen
+            | CallCause::ViewConflict
+            | CallCause::NoSuchView
+            | CallCause::ViewNotReady => true,
             CallCause::DeadlinePassed
             | CallCause::ConnectionLost
             | CallCause::NotOrdered
@@ -192,6 +214,9 @@ impl From<Failure> for CallCause {
                 Refusal::NoStuckCall => CallCause::NoStuckCall,
                 Refusal::NotSkipped => CallCause::NotSkipped,
                 Refusal::Frozen => CallCause::Frozen,
+                Refusal::ViewConflict => CallCause::ViewConflict,
+                Refusal::NoSuchView => CallCause::NoSuchView,
+                Refusal::ViewNotReady => CallCause::ViewNotReady,
                 Refusal::StorageFull => CallCause::StorageFull,
             },
         }

@@ -106,8 +106,11 @@ impl BackupSource {
         if core.slot != slot || core.digest() != agreed.replicated {
             return None;
         }
-        for member in &mut core.view.members {
-            member.incarnation = Incarnation(0);
+        let others = [&mut core.previous, &mut core.next].into_iter().flatten();
+        for view in others.chain([&mut core.view]) {
+            for member in &mut view.members {
+                member.incarnation = Incarnation(0);
+            }
         }
         let front = snapshot_front(&core, names.iter().map(String::as_str));
         assert_eq!(front.len(), own.len(), "an incarnation has a fixed size");

@@ -309,7 +309,8 @@ fn weight(request: &Result<FromClient, WireError>) -> usize {
             | FromClient::Close { .. }
             | FromClient::Checkpoint { .. }
             | FromClient::Reset { .. }
-            | FromClient::Skip { .. },
+            | FromClient::Skip { .. }
+            | FromClient::ChangeView { .. },
         )
         | Err(_) => 0,
     }
@@ -324,7 +325,8 @@ pub(crate) fn debt_of(request: &FromClient) -> u32 {
         FromClient::Open { .. }
         | FromClient::Checkpoint { .. }
         | FromClient::Reset { .. }
-        | FromClient::Skip { .. } => 4,
+        | FromClient::Skip { .. }
+        | FromClient::ChangeView { .. } => 4,
     }
 }
 
@@ -351,7 +353,10 @@ pub(crate) fn is_wrong(answer: &ToClient) -> bool {
         | Refusal::NoSuchSnapshot
         | Refusal::NoStuckCall
         | Refusal::NotSkipped
-        | Refusal::Frozen => false,
+        | Refusal::Frozen
+        | Refusal::ViewConflict
+        | Refusal::NoSuchView
+        | Refusal::ViewNotReady => false,
     }
 }
 

@@ -25,6 +25,7 @@ use quorate_any::{AnyMessage, AnyOrdering};
 use quorate_host::{Host, HostEvent};
 use quorate_ordering::{ConflictingDecisions, Role};
 use quorate_replica::{Input, Output, Replica};
+use quorate_storage::{DirectoryDisk, IdentityFile, StorageError};
 use quorate_transport::{Arrival, Transport};
 use quorate_types::{NodeId, Sighting, Time};
 use std::io;
@@ -52,6 +53,7 @@ pub(crate) struct Node {
     /// `None` in memory mode: nothing is written.
     pub(crate) journal: Option<Journal>,
     pub(crate) snapshots: SnapshotQueue,
+    pub(crate) identity_file: IdentityFile<DirectoryDisk>,
     pub(crate) quarantine_file: QuarantineFile,
     pub(crate) executed_file: ExecutedFile,
     pub(crate) died_file: DiedFile,
@@ -72,6 +74,8 @@ pub(crate) struct Node {
     pub(crate) sighted: Option<(NodeId, Sighting)>,
     /// Two values are decided for one slot.
     pub(crate) conflict: Option<Box<ConflictingDecisions>>,
+    /// The directory does not take down in which view the node votes: it must not.
+    pub(crate) unsure: Option<StorageError>,
     /// When the node began to shut down.
     pub(crate) draining: Option<Time>,
     pub(crate) turns: u64,
@@ -154,6 +158,9 @@ impl Node {
                 self.replica.handle(now, turn_end, &mut self.outputs);
             }
             self.perform(now);
+            if let Some(error) = self.unsure.take() {
+                return Err(NodeError::Storage(error));
+            }
             if let Some(conflict) = self.conflict.take() {
                 // Nothing of this turn has left.
                 let dir = self.dir.clone();

@@ -8,7 +8,7 @@ use quorate_any::AnyMessage;
 use quorate_ordering::Role;
 use quorate_replica::{ClockOffset, OutcomeDifference, Output, Quarantine};
 use quorate_transport::FrameLane;
-use quorate_types::Time;
+use quorate_types::{Time, ViewNumber};
 use quorate_wire::{put_answer_shared, put_peer_shared};
 
 impl Node {
@@ -22,7 +22,7 @@ impl Node {
         for output in outputs.drain(..) {
             self.timings.put_out(clock, &output);
             self.perform_one(output, now);
-            if self.conflict.is_some() {
+            if self.conflict.is_some() || self.unsure.is_some() {
                 break;
             }
         }
@@ -44,6 +44,7 @@ impl Node {
             }
             Output::Persist { mark, record } => self.journal().append(mark, &record),
             Output::Conflict(conflict) => self.conflict = Some(Box::new(conflict)),
+            Output::BeginView { number } => self.begin_view(number),
             Output::Repaired => {
                 if let Some(journal) = &mut self.journal {
                     tracing::info!(
@@ -97,6 +98,14 @@ impl Node {
         self.journal
             .as_mut()
             .expect("nothing is persisted in memory mode")
+    }
+
+    fn begin_view(&mut self, number: ViewNumber) {
+        let view = self.replica.view();
+        let acceptors: Vec<u16> = view.acceptors.iter().map(|node| node.0).collect();
+        tracing::info!(view = number.0, first_slot = %view.first_slot, ?acceptors, window = view.window, "another view is in force");
+        let noted = self.identity_file.change(|identity| identity.view = number);
+        self.unsure = noted.err();
     }
 
     fn clocks_differ(&self, offset: ClockOffset) {

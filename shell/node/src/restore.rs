@@ -14,7 +14,7 @@ use quorate_ordering::{Entry, Record};
 use quorate_storage::{
     BodySize, DataDirectory, Identity, Log, SnapshotStore, StorageLimits, WholeBackup,
 };
-use quorate_types::{Ballot, NodeId, ViewId};
+use quorate_types::{Ballot, NodeId, View, ViewId};
 use quorate_wire::{Snapshot, SnapshotFront, snapshot_front};
 
 /// Gives the state of `backup` to the nodes of `configs`, whose directories are made and were never opened.
@@ -57,14 +57,18 @@ fn front_for(config: &NodeConfig, backup: &WholeBackup) -> Result<Bytes, NodeErr
     let unreadable = |reason: String| NodeError::Unreadable(format!("the backup: {reason}"));
     let read = SnapshotFront::take(&backup.body.front);
     let SnapshotFront { mut core, names } = read.map_err(|error| unreadable(error.to_string()))?;
-    let view = config.view();
-    if (core.view.number, core.view.first_slot) != (view.number, view.first_slot) {
+    if let Some(next) = &core.next {
         return Err(unreadable(format!(
-            "it was taken in view {}, and this version restores groups that never left view {}",
-            core.view.number.0, view.number.0
+            "it was taken while the group turned to view {}: take another one",
+            next.number.0
         )));
     }
-    core.view = view;
+    core.view = View {
+        number: core.view.number,
+        first_slot: core.view.first_slot,
+        ..config.view()
+    };
+    core.previous = None;
     assert_eq!(
         core.digest(),
         backup.head.digest.replicated,
@@ -128,23 +132,21 @@ fn begin_log(
 ) -> Result<(), NodeError> {
     let (group, head) = (config.group_id(), &backup.head);
     let unreadable = |error: quorate_wire::WireError| NodeError::Unreadable(error.to_string());
-    let lead = SnapshotFront::take(&backup.body.front)
+    let core = SnapshotFront::take(&backup.body.front)
         .map_err(unreadable)?
-        .core
-        .lead_ballot;
-    let ballot = match lead == Ballot::ZERO {
-        true => lead,
-        false => Ballot {
+        .core;
+    let (lead, number) = (core.lead_ballot, core.view.number);
+    // Ballots of a later view are above all of an earlier one.
+    let ballot = match lead.view == number {
+        false => Ballot::ZERO,
+        true => Ballot {
             node: NodeId(0),
             boot: 0,
             ..lead
         },
     };
     let (upto, digest) = (head.slot, head.digest);
-    let view = ViewId {
-        group,
-        number: config.view().number,
-    };
+    let view = ViewId { group, number };
     let entries = [
         Entry::Promise { ballot },
         Entry::Trimmed { upto },
@@ -156,5 +158,8 @@ fn begin_log(
     let (mut log, _) = Log::open_of(directory.log_disk()?, directory.identity_file(), limits)?;
     log.discard(group, upto, &put_base(&records))?;
     log.seal()?;
+    directory
+        .identity_file()
+        .change(|identity| identity.view = number)?;
     Ok(())
 }

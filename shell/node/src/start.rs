@@ -28,12 +28,13 @@ use quorate_host::{Host, UnkeptState};
 use quorate_ordering::{Config, Past, Standing};
 use quorate_replica::{
     EarlierDeaths, EarlierLives, Recovered, Remembered, Replica, ReplicaConfig, SnapshotReport,
+    ViewPasts,
 };
 use quorate_storage::{DataDirectory, Log, MemoryLoss, PeerMemory, SnapshotStore};
 use quorate_transport::{Own, PeerAddress, Settings, Tls, Transport};
 use quorate_types::{
     ClusterId, Digest, Finding, GroupId, NodeId, ObjectId, PeerPast, Reach, Recall, Sighting, Slot,
-    Time,
+    Time, View,
 };
 use quorate_wire::ObjectEntry;
 use std::collections::BTreeMap;
@@ -72,6 +73,7 @@ pub fn run(config: &NodeConfig, other: OtherCode) -> Result<(), NodeError> {
 }
 
 /// Opens and recovers everything that the node consists of.
+// Longer than a screen: one line a part.
 fn assemble(
     config: &NodeConfig,
     directory: &mut DataDirectory,
@@ -101,13 +103,14 @@ fn assemble(
     let (mut remembered, died_file) = begin(config, &store, found, &names, &mut host)?;
     remembered.earlier = executed_file.earlier();
     remembered.quarantine = quarantine_file.read()?;
+    introduce(&mut transport, &identity, &past, journal.as_ref());
+    let first = part_views(&identity, past, directory, &mut remembered);
     // A start that was refused so far leaves a memory-mode node as able to vote as before.
     directory.mark_lived()?;
     let disks = (store, directory.disk().clone());
     let snapshots = SnapshotQueue::start(config, disks, &identity, names, waker)
         .map_err(system("cannot start the snapshot thread"))?;
-    introduce(&mut transport, &identity, &past, journal.as_ref());
-    let ordering = ordering(&identity, past, entropy.next(), now)?;
+    let ordering = ordering(&identity, first, entropy.next(), now)?;
     let own = replica_config(config, &identity);
     let (replica, outputs) = Replica::new(own, ordering, remembered, now);
     tell_start(&identity, &transport, admin);
@@ -121,6 +124,7 @@ fn assemble(
         worker: OutsideWorker::new(config),
         journal,
         snapshots,
+        identity_file: directory.identity_file().clone(),
         quarantine_file,
         executed_file,
         died_file,
@@ -136,6 +140,7 @@ fn assemble(
         is_fed: true,
         sighted: None,
         conflict: None,
+        unsure: None,
         draining: None,
         turns: 0,
         timings: Timings::new(histograms),
@@ -503,9 +508,32 @@ fn other_snapshots(
     Ok(others)
 }
 
-fn ordering(
+/// The view with which the ordering begins, and what the log has of it. What it has of others goes to the replica.
+fn part_views(
     identity: &OwnIdentity,
     past: Past,
+    directory: &DataDirectory,
+    remembered: &mut Remembered,
+) -> (View, Past) {
+    let begun = directory.identity().view;
+    let is_damaged = past.damage.was_found();
+    let first = remembered.snapshot.as_ref();
+    let first = first.map_or_else(
+        || identity.view.clone(),
+        |held| held.core.view.configured(&identity.view),
+    );
+    let (past, records) = past.part(first.number, begun);
+    remembered.views = ViewPasts {
+        begun,
+        records,
+        is_damaged,
+    };
+    (first, past)
+}
+
+fn ordering(
+    identity: &OwnIdentity,
+    (view, past): (View, Past),
     seed: u64,
     now: Time,
 ) -> Result<AnyOrdering, NodeError> {
@@ -515,13 +543,7 @@ fn ordering(
             None => Standing::Voter,
         },
         damage: past.damage,
-        ..Config::new(
-            identity.group,
-            identity.node,
-            identity.boot,
-            identity.view.clone(),
-            seed,
-        )
+        ..Config::new(identity.group, identity.node, identity.boot, view, seed)
     };
     AnyOrdering::new(Protocol::Paxos, config, past.records, now)
         .map_err(|foreign| NodeError::Unreadable(foreign.to_string()))

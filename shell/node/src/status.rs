@@ -260,7 +260,7 @@ impl Node {
             id: identity.node.0,
             pid: std::process::id(),
             group: identity.group.0,
-            view: view_status(&identity.view),
+            view: view_status(self.replica.view()),
             leader: ordering.role.leader(identity.node).map(|node| node.0),
             roles: self.roles(),
             observes: identity.observing.map(|observing| {
@@ -349,14 +349,14 @@ impl Node {
     }
 
     fn roles(&self) -> Vec<String> {
-        let identity = &self.identity;
+        let (identity, view) = (&self.identity, self.replica.view());
         let has = [
             ("leader", matches!(self.role, Role::Leader { .. })),
             (
                 "acceptor",
-                identity.view.acceptors.contains(identity.node) && identity.observing.is_none(),
+                view.acceptors.contains(identity.node) && identity.observing.is_none(),
             ),
-            ("replica", identity.view.replicas.contains(identity.node)),
+            ("replica", view.replicas.contains(identity.node)),
             ("observer", identity.observing.is_some()),
         ];
         let held = has.iter().filter(|(_, is_held)| *is_held);

@@ -7,7 +7,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use quorate_types::{ClusterId, Incarnation, NodeId, Slot};
+use quorate_types::{ClusterId, Incarnation, NodeId, Slot, ViewNumber};
 
 use crate::copies::Copies;
 use crate::disk::Disk;
@@ -78,6 +78,8 @@ pub struct Identity {
     pub loss: Option<MemoryLoss>,
     /// A slot for which this node and a peer hold different decisions: it never runs again in this incarnation.
     pub conflict: Option<Slot>,
+    /// The newest view in which the node may have promised or voted.
+    pub view: ViewNumber,
 }
 
 impl Identity {
@@ -98,6 +100,7 @@ impl Identity {
             log: LogPledge::default(),
             loss: None,
             conflict: None,
+            view: ViewNumber(1),
         }
     }
 
@@ -156,6 +159,7 @@ impl Identity {
         };
         out[53] = u8::from(self.conflict.is_some());
         out[64..72].copy_from_slice(&self.conflict.unwrap_or(Slot::ZERO).0.to_le_bytes());
+        out[72..80].copy_from_slice(&self.view.0.to_le_bytes());
         let checksum = crc32c::crc32c(&out[4..]);
         out[0..4].copy_from_slice(&checksum.to_le_bytes());
         out
@@ -192,6 +196,8 @@ pub(crate) fn decode(content: &[u8]) -> Option<(u64, Identity)> {
         },
         loss,
         conflict: (content[53] == 1).then(|| Slot(u64_at(content, 64))),
+        // An identity from before there were further views says nothing of them.
+        view: ViewNumber(u64_at(content, 72).max(1)),
     };
     Some((u64_at(content, 40), identity))
 }

@@ -9,8 +9,8 @@ pub use quorate_paxos as paxos;
 
 use paxos::MultiPaxos;
 use quorate_acceptor::{ForeignRecord, Testimony};
-use quorate_ordering::{Config, Effects, Event, Ordering, OrderingStatus, Record};
-use quorate_types::{Batch, Slot, Time, ViewId};
+use quorate_ordering::{Config, Effects, Event, Ordering, OrderingStatus, Record, ViewPast};
+use quorate_types::{Batch, Slot, Time, View, ViewId};
 
 /// Which protocol orders a view.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -70,6 +70,26 @@ impl Ordering for AnyOrdering {
     fn view(&self) -> ViewId {
         match self {
             AnyOrdering::Paxos(instance) => instance.view(),
+        }
+    }
+
+    fn statement(&self) -> Vec<Record> {
+        match self {
+            AnyOrdering::Paxos(instance) => instance.statement(),
+        }
+    }
+
+    fn of_view(&self, now: Time, view: View, past: ViewPast) -> AnyOrdering {
+        match self {
+            AnyOrdering::Paxos(instance) => {
+                AnyOrdering::Paxos(Box::new(instance.of_view(now, view, past)))
+            }
+        }
+    }
+
+    fn gone(message: &AnyMessage, upto: Slot) -> Option<AnyMessage> {
+        match message {
+            AnyMessage::Paxos(message) => MultiPaxos::gone(message, upto).map(AnyMessage::Paxos),
         }
     }
 

@@ -1,14 +1,17 @@
 //! Passes every event to its role, and does the work that concerns several roles.
 
+use crate::forward::Fate;
 use crate::leader::Tenure;
 use crate::message::{
     Accept, Accepted, Decided, Heard, Heartbeat, Learn, Message, Nack, Seen, Trimmed,
 };
 use crate::{MultiPaxos, Part, Seat, UnsentVotes};
 use quorate_acceptor::{Backing, DurableAnswer, Verdict};
-use quorate_ordering::{Effect, Effects, Event, Lane, LinkState, Ordering, OrderingStatus};
+use quorate_ordering::{
+    Effect, Effects, Event, Lane, LinkState, Ordering, OrderingStatus, Record, ViewPast,
+};
 use quorate_types::zoo::{Plant, planted};
-use quorate_types::{Ballot, Batch, Digest, NodeId, NodeSet, Slot, Time, ViewId, Wall};
+use quorate_types::{Ballot, Batch, Digest, NodeId, NodeSet, Slot, Time, View, ViewId, Wall};
 
 /// The number of decided slots after which the watermark is written with the next vote.
 const UNRECORDED_MAX: u64 = 64;
@@ -20,9 +23,25 @@ impl Ordering for MultiPaxos {
         self.seat.acceptor.view()
     }
 
+    fn statement(&self) -> Vec<Record> {
+        self.seat.acceptor.statement()
+    }
+
+    fn of_view(&self, now: Time, view: View, past: ViewPast) -> MultiPaxos {
+        self.in_view(now, view, past)
+    }
+
+    fn gone(message: &Message, upto: Slot) -> Option<Message> {
+        MultiPaxos::gone_answer(message, upto)
+    }
+
     fn handle(&mut self, now: Time, event: Event<Message>, effects: &mut Effects<Message>) {
         match event {
-            Event::Submit { commands } => self.submit(now, commands, effects),
+            Event::Submit { commands } => self.submit(now, commands, Fate::Unproposed, effects),
+            Event::Resubmit { commands } => self.submit(now, commands, Fate::Open, effects),
+            Event::Close { last } => self.close(last),
+            Event::Passed => self.passed(now, effects),
+            Event::Over => self.over(now, effects),
             Event::Read { id, lease } => self.seat.read(now, id, lease, effects),
             Event::Receive {
                 from,
@@ -60,7 +79,7 @@ impl Ordering for MultiPaxos {
 
     fn next_wake(&self) -> Option<Time> {
         let mut earliest = match &self.part {
-            Part::Follower if self.seat.acceptor.is_voter() => Some(self.seat.election.missed_at()),
+            Part::Follower if self.may_stand() => Some(self.seat.election.missed_at()),
             Part::Follower => None,
             Part::Candidate(candidate) => Some(candidate.wake_at()),
             Part::Leader(leader) => Some(leader.wake_at()),
@@ -98,6 +117,11 @@ impl Ordering for MultiPaxos {
 }
 
 impl MultiPaxos {
+    /// Whether this node tries to lead where it misses a leader.
+    fn may_stand(&self) -> bool {
+        self.seat.acceptor.is_voter() && !self.seat.is_over
+    }
+
     // Longer than a screen: one arm a message.
     fn receive(
         &mut self,
@@ -319,6 +343,14 @@ impl MultiPaxos {
                 if leads {
                     self.seat.leader_changed();
                 }
+                let may_lag = self.seat.config.view.first_slot > Slot(1) && !self.seat.is_over;
+                if self.seat.election.leader.is_none() && may_lag {
+                    // The peer may be in an earlier view, and nobody leads who tells it.
+                    let upto = self.seat.acceptor.log.trimmed();
+                    let begins = Message::Trimmed(Trimmed { upto });
+                    self.seat
+                        .send(NodeSet::only(node), Lane::Bulk, begins, effects);
+                }
                 if let Some((leader, seat)) = self.leading() {
                     leader.fill(seat, now, node, effects);
                 }
@@ -399,7 +431,7 @@ impl MultiPaxos {
     fn wake(&mut self, now: Time, effects: &mut Effects<Message>) {
         match &mut self.part {
             Part::Follower => {
-                if self.seat.acceptor.is_voter() && now >= self.seat.election.missed_at() {
+                if self.may_stand() && now >= self.seat.election.missed_at() {
                     if planted(Plant::PreVoteSkipped) {
                         return self.begin_phase1(now, effects);
                     }

@@ -62,6 +62,11 @@ impl Election {
         self.preferring_until = None;
     }
 
+    /// It stands after this wait, whoever leads elsewhere.
+    pub(crate) fn stand_after(&mut self, patience: Duration) {
+        self.patience = patience;
+    }
+
     /// When the leader is missed, if nothing is heard until then.
     pub(crate) fn missed_at(&self) -> Time {
         self.due.unwrap_or(self.heard + self.patience)
@@ -184,6 +189,7 @@ impl MultiPaxos {
         effects: &mut Effects<Message>,
     ) {
         let is_free = matches!(self.part, Part::Follower)
+            && !self.seat.is_over
             && self.seat.acceptor.is_voter()
             && self.seat.acceptor.bound_until(self.seat.config.own) <= now;
         if is_free && ballot >= self.seat.acceptor.promised() {
@@ -194,6 +200,13 @@ impl MultiPaxos {
 }
 
 impl Seat {
+    /// Pre-votes that are still granted have no effect.
+    pub(crate) fn stand_no_more(&mut self) {
+        self.election.leader = None;
+        self.election.due = None;
+        self.election.granted = NodeSet::empty();
+    }
+
     /// The leader of `ballot` was heard.
     pub(crate) fn heard_leader(&mut self, now: Time, ballot: Ballot) {
         let is_linked = self.peers.is_linked(ballot.node);
@@ -253,7 +266,7 @@ impl Seat {
     /// While its replica waits for a snapshot, a leader can order no more than a window of slots. So another
     /// acceptor goes first; only for a bounded time, because none may be able to win (claim mp-38).
     fn stands_back_until(&mut self, now: Time) -> Option<Time> {
-        let lacks_snapshot = self.executed < self.acceptor.log.trimmed();
+        let lacks_snapshot = self.lacks_snapshot();
         let mut peers = self.peers.iter();
         let is_other_linked = peers.any(|peer| peer.is_acceptor && peer.link.is_some());
         if !lacks_snapshot || !is_other_linked {

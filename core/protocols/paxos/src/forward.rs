@@ -84,6 +84,12 @@ impl Submissions {
         taken
     }
 
+    /// Takes everything: another view orders it.
+    pub(crate) fn leave(&mut self) -> Vec<Command> {
+        let kept = self.take_all(|_| true);
+        kept.into_iter().map(|kept| kept.command).collect()
+    }
+
     pub(crate) fn wake_at(&self) -> Option<Time> {
         let (deadline, _) = self.deadlines.front()?;
         Some((*deadline).min(self.resend_at))
@@ -137,10 +143,15 @@ impl MultiPaxos {
         &mut self,
         now: Time,
         commands: Vec<Command>,
+        fate: Fate,
         effects: &mut Effects<Message>,
     ) {
         let limits = &self.seat.config.limits;
         let mut commands = commands;
+        let full = match fate {
+            Fate::Unproposed => Refusal::Overloaded,
+            Fate::Open => Refusal::Unknown,
+        };
         if let Part::Leader(leader) = &mut self.part
             && leader.stage == LeaderStage::Steady
         {
@@ -148,10 +159,10 @@ impl MultiPaxos {
             let (copies, fresh) = leader.part(commands);
             commands = copies;
             if leader.queue.has_room(limits) {
-                leader.enqueue(Source::Own(Fate::Unproposed), fresh);
+                leader.enqueue(Source::Own(fate), fresh);
             } else {
                 let fresh = fresh.iter().map(|command| command.id);
-                refuse(fresh, Refusal::Overloaded, effects);
+                refuse(fresh, full, effects);
             }
             if commands.is_empty() {
                 return;
@@ -162,10 +173,10 @@ impl MultiPaxos {
         if is_full {
             let fresh = commands.iter().map(|command| command.id);
             let fresh = fresh.filter(|id| !self.seat.forward.kept.contains_key(id));
-            refuse(fresh, Refusal::Overloaded, effects);
+            refuse(fresh, full, effects);
             return;
         }
-        self.seat.keep(now, commands, Fate::Unproposed);
+        self.seat.keep(now, commands, fate);
     }
 
     pub(crate) fn on_forward(

@@ -4,13 +4,12 @@
 //! voted for above, with NOOPs in the gaps. Only then it proposes new commands. Each peer's credit bounds
 //! what is sent to it. Lost values are sent again when no slot was decided for a while.
 
+use crate::Seat;
 use crate::candidate::PhaseOneFound;
 use crate::currency::Beats;
-use crate::forward::Fate;
 use crate::held::Held;
 use crate::message::{Accept, Accepted, Decided, Heard, Heartbeat, Message, Seen, TakeOver};
-use crate::queue::{Origin, Queue, Run, Source};
-use crate::{MultiPaxos, Part, Seat};
+use crate::queue::{Origin, Queue, Source};
 use quorate_acceptor::{Backing, Vote};
 use quorate_ordering::{Effects, Lane};
 use quorate_types::zoo::{Plant, planted};
@@ -74,6 +73,33 @@ pub(crate) struct Leader {
 }
 
 impl Leader {
+    /// One that has learned in phase 1 what was voted for, and begins to learn what is decided.
+    pub(crate) fn new(now: Time, ballot: Ballot, found: PhaseOneFound, seat: &Seat) -> Leader {
+        let decided = seat.acceptor.log.decided();
+        Leader {
+            ballot,
+            stage: LeaderStage::CatchUp {
+                floor: found.floor,
+                since: now,
+            },
+            found: found.votes,
+            in_flight: VecDeque::new(),
+            next: decided.next(),
+            queue: Queue::default(),
+            held: Held::default(),
+            since: now,
+            beats: Beats::default(),
+            beat_at: now,
+            announced: Slot::ZERO,
+            announce_at: None,
+            is_awaited_elsewhere: false,
+            progress_at: now,
+            patience: seat.config.timing.resend,
+            wants_lease_until: Time(0),
+            transfer: None,
+        }
+    }
+
     /// The highest slot proposed.
     pub(crate) fn proposed(&self) -> Slot {
         self.next.previous()
@@ -211,9 +237,18 @@ impl Leader {
             let is_open = self.stage == LeaderStage::Steady
                 && self.transfer.is_none()
                 && self.in_flight.len() < pipeline
-                && self.next.since(seat.executed) <= seat.config.view.window;
-            if !is_open || self.queue.is_empty() {
+                && self.next.since(seat.executed) <= seat.config.view.window
+                && seat.is_in_view(self.next);
+            if !is_open {
                 break;
+            }
+            if self.queue.is_empty() {
+                // The next view begins only after all slots of this one.
+                if seat.last.is_none() || seat.last < Some(self.next) {
+                    break;
+                }
+                self.propose(seat, now, Batch::noop(), Origin::Found, effects);
+                continue;
             }
             let (commands, origin) = self.queue.cut(limits);
             let last = seat.acceptor.log.wall();
@@ -240,7 +275,7 @@ impl Leader {
         }
     }
 
-    fn announce(&mut self, seat: &mut Seat, effects: &mut Effects<Message>) {
+    pub(crate) fn announce(&mut self, seat: &mut Seat, effects: &mut Effects<Message>) {
         let upto = seat.acceptor.log.decided();
         self.announced = upto;
         self.announce_at = None;
@@ -389,7 +424,7 @@ impl Leader {
         Tenure::Goes
     }
 
-    fn beat(&mut self, seat: &mut Seat, now: Time, effects: &mut Effects<Message>) {
+    pub(crate) fn beat(&mut self, seat: &mut Seat, now: Time, effects: &mut Effects<Message>) {
         let decided = seat.acceptor.log.decided();
         let held = (self.stage == LeaderStage::Steady).then(|| seat.held_now());
         let beat = self.beats.send(now, held);
@@ -488,108 +523,4 @@ impl Leader {
         let message = Message::TakeOver(TakeOver { ballot });
         seat.send(NodeSet::only(successor), Lane::Urgent, message, effects);
     }
-}
-
-impl MultiPaxos {
-    pub(crate) fn begin_leading(
-        &mut self,
-        now: Time,
-        ballot: Ballot,
-        found: PhaseOneFound,
-        effects: &mut Effects<Message>,
-    ) {
-        let decided = self.seat.acceptor.log.decided();
-        self.seat.acceptor.log.raise_wall(found.wall);
-        self.seat.learner.known = self.seat.learner.known.max(found.floor);
-        self.part = Part::Leader(Box::new(Leader {
-            ballot,
-            stage: LeaderStage::CatchUp {
-                floor: found.floor,
-                since: now,
-            },
-            found: found.votes,
-            in_flight: VecDeque::new(),
-            next: decided.next(),
-            queue: Queue::default(),
-            held: Held::default(),
-            since: now,
-            beats: Beats::default(),
-            beat_at: now,
-            announced: Slot::ZERO,
-            announce_at: None,
-            is_awaited_elsewhere: false,
-            progress_at: now,
-            patience: self.seat.config.timing.resend,
-            wants_lease_until: Time(0),
-            transfer: None,
-        }));
-        self.seat.election.leads();
-        for peer in self.seat.peers.iter_mut() {
-            peer.heard = now;
-            peer.answered = now;
-            peer.beat = 0;
-            peer.granted = None;
-            peer.acked = Slot::ZERO;
-            peer.restart_at(decided.next());
-        }
-        if !planted(Plant::ReadsNotAskedAgain) {
-            self.seat.reask();
-        }
-        if let Some((leader, seat)) = self.leading() {
-            leader.beat(seat, now, effects);
-            leader.recover(seat, now, effects);
-        }
-        if !planted(Plant::StaleAskKept) {
-            self.seat.learn_afresh(now, effects);
-        }
-    }
-
-    /// A higher ballot exists, or the quorum is gone: everything that waits here is routed to the next leader.
-    pub(crate) fn step_down(&mut self, now: Time, effects: &mut Effects<Message>) {
-        let Part::Leader(mut leader) = std::mem::replace(&mut self.part, Part::Follower) else {
-            return;
-        };
-        for proposal in &leader.in_flight {
-            let commands = own_commands(proposal);
-            if planted(Plant::SubmissionForgotten) {
-                continue;
-            }
-            self.seat.keep(now, commands, Fate::Open);
-        }
-        for (run, commands) in leader.queue.drain() {
-            match run.source {
-                Source::Own(fate) => self.seat.keep(now, commands, fate),
-                Source::Forwarded { node, number } => {
-                    self.seat.give_back(node, number, &commands, effects);
-                }
-            }
-        }
-        self.seat.close_reads(now, effects);
-        self.seat.election.leader = None;
-        self.seat.retry_later(now);
-    }
-}
-
-/// The commands of `proposal` that were submitted at this node.
-fn own_commands(proposal: &Proposal) -> Vec<Command> {
-    let commands = proposal.batch.commands();
-    match &proposal.origin {
-        Origin::Own => commands.to_vec(),
-        Origin::Found => Vec::new(),
-        Origin::Mixed(runs) => own_of(runs, commands),
-    }
-}
-
-fn own_of(runs: &[Run], commands: &[Command]) -> Vec<Command> {
-    let mut own = Vec::new();
-    let mut rest = commands;
-    for run in runs {
-        let (of_run, behind) = rest.split_at(run.count);
-        match run.source {
-            Source::Own(_) => own.extend_from_slice(of_run),
-            Source::Forwarded { .. } => {}
-        }
-        rest = behind;
-    }
-    own
 }

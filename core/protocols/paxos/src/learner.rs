@@ -370,7 +370,7 @@ impl Seat {
     /// Passes decided slots to the replica, in order, and settles the submissions in them. It waits while
     /// the replica lacks trimmed slots: a snapshot must bring them first.
     pub(crate) fn deliver(&mut self, effects: &mut Effects<Message>) {
-        if self.executed < self.acceptor.log.trimmed() {
+        if self.lacks_snapshot() {
             return;
         }
         while self.delivered < self.acceptor.log.decided() {

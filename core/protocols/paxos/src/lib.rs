@@ -22,6 +22,8 @@ mod queue;
 mod random;
 mod reads;
 mod repair;
+mod tenure;
+mod view_end;
 
 pub use message::Message;
 pub use quorate_acceptor::{Promise, Vote};
@@ -79,6 +81,10 @@ pub(crate) struct Seat {
     executed: Slot,
     /// The replica has told with which slot it begins.
     has_begun: bool,
+    /// The last slot of the view, once the replica has applied the command that ends it.
+    last: Option<Slot>,
+    /// The replica has applied that slot: whatever waits here is ordered by the next view.
+    is_over: bool,
     /// The highest slot passed to the replica. Invariant: outside of `handle`, at most the decided prefix.
     delivered: Slot,
 }
@@ -127,7 +133,8 @@ impl MultiPaxos {
         };
         let mut random = Random::new(config.seed);
         let mut acceptor = Acceptor::new(config.view_id(), standing, config.view.persistence);
-        restore(&mut acceptor, recovered, &config.damage)?;
+        let before = config.view.first_slot.previous();
+        restore(&mut acceptor, recovered, &config.damage, before)?;
         let may_be_bound = acceptor.promised() > Ballot::ZERO || config.damage.was_found();
         if may_be_bound && !planted(Plant::LeaseForgotten) {
             // A lease granted before the restart is forgotten, so assume that one was granted.
@@ -154,6 +161,8 @@ impl MultiPaxos {
             must_report_repair: config.damage.was_found() && is_repairable,
             executed: Slot::ZERO,
             has_begun: false,
+            last: None,
+            is_over: false,
             delivered,
             config,
             random,
@@ -228,6 +237,7 @@ impl MultiPaxos {
             trimmed: self.seat.acceptor.log.trimmed(),
             window_left,
             waiting,
+            votes: self.seat.may_be_acceptor(),
             held_bytes: self.seat.acceptor.log.bytes(),
             elections: self.seat.election.begun,
             foreign: self.foreign,
@@ -257,6 +267,25 @@ impl MultiPaxos {
 }
 
 impl Seat {
+    /// Whether the replica lacks slots that this node has in snapshots only.
+    pub(crate) fn lacks_snapshot(&self) -> bool {
+        self.executed < self.acceptor.log.trimmed()
+    }
+
+    /// Whether this node votes, or may where it is an acceptor.
+    fn may_be_acceptor(&self) -> bool {
+        if self.config.view.acceptors.contains(self.config.own) {
+            self.acceptor.is_voter()
+        } else {
+            self.config.standing == Standing::Voter
+        }
+    }
+
+    /// Whether the leader may propose in `slot`.
+    pub(crate) fn is_in_view(&self, slot: Slot) -> bool {
+        self.last.is_none_or(|last| slot <= last) || planted(Plant::ProposesPastTheView)
+    }
+
     /// Every other member of the view.
     pub(crate) fn others(&self) -> NodeSet {
         self.config.view.nodes().without(self.config.own)

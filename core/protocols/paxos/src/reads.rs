@@ -387,6 +387,18 @@ impl Seat {
         }
     }
 
+    /// The view is over: no reader gets a barrier here any more.
+    pub(crate) fn leave_reads(&mut self, effects: &mut Effects<Message>) {
+        let left: Vec<Waiting> = self.reads.all().flat_map(std::mem::take).collect();
+        self.reads.epochs.clear();
+        self.reads.asked.clear();
+        self.reads.waiting = 0;
+        self.reads.expire_at = None;
+        for (reader, _) in left {
+            self.tell(reader, None, None, effects);
+        }
+    }
+
     pub(crate) fn wake_reads(&mut self, now: Time, effects: &mut Effects<Message>) {
         if self.reads.expire_at.is_none_or(|at| now < at) {
             return;

@@ -266,6 +266,7 @@ impl World {
                 | Effect::Unconfirmed { .. }
                 | Effect::Current { .. }
                 | Effect::Repaired
+                | Effect::Unordered { .. }
                 | Effect::NeedSnapshot { .. }
                 | Effect::Refuse { .. }
                 | Effect::Discard { .. } => {}

@@ -372,7 +372,7 @@ impl<O: Ordering> Replica<O> {
         // Up to a reset it is the operator who has judged.
         let verdict = match slot <= self.replicated.reset.slot() {
             true => MajorityVerdict::Open,
-            false => verdict(&self.config.view, absent, digest_of),
+            false => verdict(self.view(), absent, digest_of),
         };
         match verdict {
             MajorityVerdict::Agreed(digest) => self.agreed(now, slot, digest, out),
@@ -396,7 +396,7 @@ impl<O: Ordering> Replica<O> {
     }
 
     fn try_trim(&mut self, slot: Slot, digest: Digest) {
-        let view = &self.config.view;
+        let view = self.view();
         let holders = self.agreement.holders_of(view, slot, digest);
         let is_held = holders >= view.replica_majority() || planted(Plant::TrimByOne);
         if is_held && slot > self.agreement.stable {
@@ -449,7 +449,7 @@ impl<O: Ordering> Replica<O> {
     /// Where an operator had a call skipped in any case, the replicas that were past it no longer make a majority without those
     /// that were stuck before it: these are past it too, with another state.
     fn may_be_agreed(&self, agreement: &Agreement, slot: Slot, digest: Digest) -> bool {
-        let view = &self.config.view;
+        let view = self.view();
         !self.replicated.poison.is_forced_over(slot)
             || slot <= self.replicated.reset.slot()
             || agreement.holders_of(view, slot, digest) >= view.replica_majority()

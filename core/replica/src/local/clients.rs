@@ -68,6 +68,9 @@ impl<O: Ordering> Replica<O> {
             }
             FromClient::Checkpoint { request } => self.client_checkpoint(from, request, out),
             FromClient::Reset { .. } => self.client_reset(from, &message, out),
+            FromClient::ChangeView { request, change } => {
+                self.client_change_view((from, request), change, out);
+            }
             FromClient::Skip {
                 request,
                 slot,
@@ -324,7 +327,7 @@ impl<O: Ordering> Replica<O> {
 
     /// Refuses requests that no replica would execute.
     pub(crate) fn admits_request(&self, object: ObjectId, payload: &Value) -> Result<(), Refusal> {
-        if !self.config.view.may_have(object) {
+        if !self.view().may_have(object) {
             return Err(Refusal::NoSuchObject);
         }
         if payload.len() > self.config.payload_max {
@@ -435,6 +438,9 @@ impl<O: Ordering> Replica<O> {
             Some(Purpose::Reset(to, request)) => refuse(out, to, Ask::Request(request), refusal),
             // It is said again.
             Some(Purpose::Thaw) => {}
+            Some(Purpose::ChangeView(to, request)) => {
+                refuse(out, to, Ask::Request(request), refusal);
+            }
             Some(Purpose::Skip(to, request)) => refuse(out, to, Ask::Request(request), refusal),
             None if id.sequence == 0 => drop(self.closes.remove(&id.session)),
             None => self.call_refused(id, refusal, out),

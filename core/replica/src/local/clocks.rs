@@ -105,7 +105,7 @@ impl<O: Ordering> Replica<O> {
             },
         };
         self.clocks.agreed = Some(agreed);
-        let (acceptors, own) = (self.config.view.acceptors, self.config.own);
+        let (acceptors, own) = (self.view().acceptors, self.config.own);
         let Some(median) = self.clocks.median(acceptors, own, wall, now) else {
             return agreed.shows(now);
         };
@@ -129,17 +129,18 @@ impl<O: Ordering> Replica<O> {
         if now < self.clocks.tell_at {
             return;
         }
-        let members = self.config.view.acceptors.iter();
-        let members = members.chain(self.config.view.replicas.iter());
+        let members = self.view().acceptors.iter();
+        let members = members.chain(self.view().replicas.iter());
         let to: NodeSet = members.filter(|node| *node != self.config.own).collect();
         if to.is_empty() {
             return;
         }
         self.clocks.tell_at = now + CLOCK_EVERY;
+        let votes = self.instances.current().status().votes;
         out.push(Output::Send {
             to,
             lane: Lane::Urgent,
-            message: PeerMessage::Replica(ReplicaMessage::Clock { wall }),
+            message: PeerMessage::Replica(ReplicaMessage::Clock { wall, votes }),
         });
         self.repeat_room(to, out);
     }

@@ -34,14 +34,14 @@ pub(crate) struct Disconnects {
 #[derive(Debug)]
 struct Seen {
     close: Disconnect,
-    source: Source,
+    source: ToldBy,
     seen_at: Time,
     tell_at: Time,
 }
 
 /// Who said that a connection was closed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Source {
+pub(crate) enum ToldBy {
     /// This node's system.
     System,
     /// Another node, which may be dead when somebody else leads.
@@ -57,7 +57,7 @@ impl Disconnects {
         &mut self,
         now: Time,
         session: SessionId,
-        (close, source): (Disconnect, Source),
+        (close, source): (Disconnect, ToldBy),
         open: &Sessions,
     ) {
         if self.seen.len() > open.len() + NOTES_SLACK {
@@ -138,7 +138,7 @@ impl Disconnects {
             };
             let close = (session, seen.close.attachment, age);
             told.push(close);
-            if seen.source == Source::System {
+            if seen.source == ToldBy::System {
                 own.push(close);
             }
         }
@@ -163,7 +163,7 @@ impl<O: Ordering> Replica<O> {
                     attachment: *attachment,
                     at,
                 };
-                let close = (close, Source::System);
+                let close = (close, ToldBy::System);
                 self.disconnects.saw(now, *id, close, open);
             }
         }
@@ -204,7 +204,7 @@ impl<O: Ordering> Replica<O> {
                 attachment: *attachment,
                 at: present.before(*age),
             };
-            let told = (close, Source::Node);
+            let told = (close, ToldBy::Node);
             self.disconnects.saw(now, *id, told, open);
             if let Some(term) = &mut self.expiry.term {
                 term.told_of_close(*id, close, open);

@@ -256,7 +256,7 @@ impl<O: Ordering> Replica<O> {
                 continue;
             };
             let absent = (self.replicated.poison.stuck(slot), self.without_say(slot));
-            match verdict(&self.config.view, absent, digest_of) {
+            match verdict(self.view(), absent, digest_of) {
                 MajorityVerdict::Agreed(agreed) if agreed == at_slot => {
                     let odd = differences.iter().filter(|(_, first)| first.slot <= slot);
                     for (&node, &first) in odd {
@@ -347,7 +347,8 @@ impl<O: Ordering> Replica<O> {
     fn call_at(&self, first: FirstDifference) -> Option<DifferentCall> {
         let index = first.index?;
         let command = self
-            .ordering
+            .instances
+            .current()
             .batch(first.slot)?
             .commands()
             .get(index as usize)?;

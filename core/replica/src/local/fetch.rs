@@ -149,8 +149,9 @@ impl<O: Ordering> Replica<O> {
                 },
                 out,
             ),
-            ReplicaMessage::Clock { wall } => {
+            ReplicaMessage::Clock { wall, votes } => {
                 self.clock_told(now, from, wall);
+                self.peer_votes(from, votes);
                 self.peer_clock_came(from);
             }
             ReplicaMessage::Outcomes { slot, digest } => self.outcomes_told(from, slot, digest),

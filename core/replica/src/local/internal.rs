@@ -25,6 +25,8 @@ pub(crate) enum Purpose {
     Reset(ConnectionId, u64),
     /// Says that a majority holds the state of a reset.
     Thaw,
+    /// An operator's change of the view, at this request of a client.
+    ChangeView(ConnectionId, u64),
     /// An operator's word about a poison call, at this request of a client.
     Skip(ConnectionId, u64),
 }
@@ -83,7 +85,7 @@ impl Internals {
     }
 
     /// A snapshot covered slots: commands in flight may have been decided in them.
-    pub(crate) fn forget(&mut self) {
-        self.waiting.clear();
+    pub(crate) fn forget(&mut self) -> Vec<Purpose> {
+        std::mem::take(&mut self.waiting).into_values().collect()
     }
 }

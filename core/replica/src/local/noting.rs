@@ -100,17 +100,17 @@ impl Gathering {
 impl<O: Ordering> Replica<O> {
     /// How many acceptors beside this node are in every quorum of `count`.
     fn others_in(&self, count: usize) -> usize {
-        let is_acceptor = self.config.view.acceptors.contains(self.config.own);
+        let is_acceptor = self.view().acceptors.contains(self.config.own);
         count - usize::from(is_acceptor)
     }
 
     pub(crate) fn other_acceptors(&self) -> NodeSet {
-        self.config.view.acceptors.without(self.config.own)
+        self.view().acceptors.without(self.config.own)
     }
 
     /// At the end of a turn: has the keepalives that came in it noted, and asks what is to be known.
     pub(crate) fn tend_notes(&mut self, now: Time, out: &mut Vec<Output<O::Message>>) {
-        let enough = self.others_in(self.config.view.quorums.phase2());
+        let enough = self.others_in(self.view().quorums.phase2());
         let (acceptors, leader) = (self.other_acceptors(), self.leader());
         let Some(term) = &mut self.expiry.term else {
             self.tend_learning(now, leader, out);
@@ -213,8 +213,8 @@ impl<O: Ordering> Replica<O> {
 
     /// A peer has noted what this leader told.
     fn peer_noted(&mut self, from: NodeId, number: u64) {
-        let enough = self.others_in(self.config.view.quorums.phase2());
-        if !self.config.view.acceptors.contains(from) {
+        let enough = self.others_in(self.view().quorums.phase2());
+        if !self.view().acceptors.contains(from) {
             return;
         }
         let Some(term) = &mut self.expiry.term else {
@@ -286,10 +286,14 @@ impl<O: Ordering> Replica<O> {
         (number, is_all): (u64, bool),
         known: KnownSigns,
     ) {
+        if known.applied < self.view().first_slot.previous() {
+            // It is in an earlier view, and knows nothing of what was noted for its last leader by others.
+            return;
+        }
         let present = self.signs.served.most(now);
+        let is_acceptor = self.view().acceptors.contains(from);
         match &mut self.expiry.term {
             Some(term) => {
-                let is_acceptor = self.config.view.acceptors.contains(from);
                 if let Some(gathering) = &mut term.gathering
                     && gathering.number == number
                     && is_acceptor
@@ -309,8 +313,8 @@ impl<O: Ordering> Replica<O> {
     /// Once a quorum has told what it knows, sessions are judged by that. Nodes that have forgotten what they noted make
     /// sessions look active: they count only where the others are not enough.
     fn try_gather(&mut self, now: Time) {
-        let quorum = self.config.view.quorums.phase1();
-        let is_acceptor = self.config.view.acceptors.contains(self.config.own);
+        let quorum = self.view().quorums.phase1();
+        let is_acceptor = self.view().acceptors.contains(self.config.own);
         let is_whole = is_acceptor && self.signs.is_whole();
         let Some(term) = &mut self.expiry.term else {
             return;

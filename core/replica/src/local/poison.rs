@@ -95,7 +95,8 @@ impl Word {
             | Body::Checkpoint
             | Body::Skip { .. }
             | Body::Reset { .. }
-            | Body::Thaw { .. } => None,
+            | Body::Thaw { .. }
+            | Body::ChangeView { .. } => None,
         }
     }
 }
@@ -312,7 +313,7 @@ impl<O: Ordering> Replica<O> {
 
     /// A death is decided: skips the calls at which hosts are down if that makes it a slot that nobody can have executed.
     pub(crate) fn died(&mut self, report: Report, death: Death, out: &mut Vec<Output<O::Message>>) {
-        let replicas = self.config.view.replicas;
+        let replicas = self.view().replicas;
         for place in self.replicated.poison.died(replicas, report, death) {
             self.skip(place, out);
         }

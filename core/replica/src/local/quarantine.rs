@@ -253,7 +253,7 @@ impl<O: Ordering> Replica<O> {
     /// At the end of a turn: once it is on disk that the log begins with the snapshot that healed or a later one, the next start
     /// begins with that, and the note goes. What is written after it is on disk later; in a group without calls it stays until then.
     pub(crate) fn tend_note(&mut self, out: &mut Vec<Output<O::Message>>) {
-        let begins = match self.config.view.persistence {
+        let begins = match self.view().persistence {
             Persistence::Memory => Some(self.agreement.trimmed()),
             Persistence::Disk => {
                 let told = self.quarantine.told;

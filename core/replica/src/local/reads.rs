@@ -257,6 +257,24 @@ impl Reads {
         }
     }
 
+    /// Another view is in force after `last`: what was decided in it is not below the barriers that the view before gives. Reads
+    /// whose barrier is not below `last`, or not known, are confirmed there; keepalives are dropped.
+    pub(crate) fn ask_anew(&mut self, last: Slot) {
+        self.reask(last.previous());
+        let asked = std::mem::take(&mut self.asked);
+        for (id, (way, group)) in asked {
+            if way == Way::Ordered {
+                self.asked.insert(id, (way, group));
+                continue;
+            }
+            self.keepalives -= group.keepalives.len();
+            if !group.reads.is_empty() {
+                let again = self.arriving.entry(way).or_default();
+                again.reads.extend(group.reads);
+            }
+        }
+    }
+
     /// Takes the next group whose barrier is at or below `slot`.
     pub(crate) fn take_ready(&mut self, slot: Slot) -> Option<Ready> {
         let is_reached = |ready: &Ready| ready.barrier <= slot || planted(Plant::BarrierNotAwaited);

@@ -89,7 +89,7 @@ impl<O: Ordering> Replica<O> {
             Some(Refusal::NotFrozen)
         } else if !is_held
             || self.quarantine.frozen() > Some(named.slot)
-            || !self.config.view.replicas.contains(named.node)
+            || !self.view().replicas.contains(named.node)
             || !self.replicated.reset.may_follow(named.slot)
         {
             Some(Refusal::NoSuchSnapshot)
@@ -140,7 +140,7 @@ impl<O: Ordering> Replica<O> {
             digest,
         };
         let has_effect = slot < decided
-            && self.config.view.replicas.contains(node)
+            && self.view().replicas.contains(node)
             && self.replicated.reset.slot() < decided
             && self.replicated.reset.may_follow(slot);
         if has_effect {

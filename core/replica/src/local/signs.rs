@@ -94,6 +94,15 @@ impl Signs {
         self.is_whole
     }
 
+    /// Other acceptors note signs of life from now on, and what those before them noted may not be known here: no session's
+    /// newest one came later than now.
+    pub(crate) fn forget(&mut self, now: Time) {
+        self.others = self.served.most(now);
+        self.notes.clear();
+        self.sees_after = None;
+        self.is_whole = false;
+    }
+
     /// Dates what was applied since the last time.
     pub(crate) fn sample(&mut self, now: Time, applied: Slot) {
         if now.since(self.sampled_at) >= SWEEP_EVERY {

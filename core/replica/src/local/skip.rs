@@ -62,7 +62,7 @@ impl<O: Ordering> Replica<O> {
         let others = self.other_replicas();
         let past = others.iter();
         let past = past.filter(|node| told.contains(*node) || held.contains(*node));
-        past.count() >= self.config.view.replica_majority()
+        past.count() >= self.view().replica_majority()
     }
 
     /// An operator's word is decided.
@@ -77,7 +77,7 @@ impl<O: Ordering> Replica<O> {
         let poison = &self.replicated.poison;
         // A majority that is past the call has its effect for good: the others take over that state. A replica that does not
         // remember all reports is past the call itself.
-        let is_settled = poison.survivors(place) >= self.config.view.replica_majority();
+        let is_settled = poison.survivors(place) >= self.view().replica_majority();
         let is_forced = (is_unsafe || planted(Plant::SkipAlwaysUnsafe)) && !is_settled;
         let has_effect =
             poison.is_skipped(place) || is_unsafe && is_forced && self.stand_still_at(place);
@@ -102,7 +102,7 @@ impl<O: Ordering> Replica<O> {
 
     /// The calls at which hosts are down.
     pub(crate) fn poison_standing(&self) -> Vec<PoisonStanding> {
-        let reports = self.replicated.poison.reports(self.config.view.replicas);
+        let reports = self.replicated.poison.reports(self.view().replicas);
         let of = |reports: PoisonReports| {
             let command = self.pipeline.open_call(reports.place);
             let call = match command.map(|command| &command.body) {

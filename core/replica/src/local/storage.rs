@@ -56,7 +56,7 @@ impl<O: Ordering> Replica<O> {
     pub(crate) fn room_changed(&mut self, room: DiskRoom, out: &mut Vec<Output<O::Message>>) {
         let was_full = std::mem::replace(&mut self.storage.room, room) == DiskRoom::Full;
         if was_full != (room == DiskRoom::Full) {
-            let others = self.config.view.nodes().without(self.config.own);
+            let others = self.view().nodes().without(self.config.own);
             self.tell_room(others, out);
         }
         self.storage.is_offered &= room == DiskRoom::Full;
@@ -109,7 +109,7 @@ impl<O: Ordering> Replica<O> {
     /// Whether new commands can be accepted: this node has room, and so have enough acceptors to vote for them. A command that
     /// was ordered beyond that would wait for a disk, and every later read with it.
     pub(crate) fn can_order(&self) -> bool {
-        let view = &self.config.view;
+        let view = self.view();
         let acceptors = view.acceptors.iter();
         let with_room = acceptors.filter(|node| !self.storage.full_peers.contains_key(node));
         self.has_room() && with_room.count() >= view.quorums.phase2()

@@ -86,7 +86,7 @@ impl<O: Ordering> Replica<O> {
     fn tick_patience(&self) -> Duration {
         let leader = self.leader();
         let ticks_itself = leader.is_some_and(|leader| {
-            leader != self.config.own && self.config.view.replicas.contains(leader)
+            leader != self.config.own && self.view().replicas.contains(leader)
         });
         if ticks_itself {
             TICK_PATIENCE

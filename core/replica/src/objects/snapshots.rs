@@ -11,7 +11,7 @@ use crate::replicated::Frozen;
 use crate::replicated::kept::KeptReplies;
 use crate::replicated::sessions::{self, Table};
 use crate::{CheckpointPolicy, Output, Replica, SnapshotCore, Snapshots};
-use quorate_ordering::{Ordering, Role};
+use quorate_ordering::{Event, Ordering, Role};
 use quorate_types::{Ask, Body, ConnectionId, Digest, Refusal, Slot, Time, ToClient};
 use std::collections::VecDeque;
 
@@ -228,7 +228,7 @@ impl<O: Ordering> Replica<O> {
             return;
         };
         let replies_digest = self.pipeline.outcomes.digest();
-        let core = frozen.into_core(replies_digest, self.config.view.clone());
+        let core = frozen.into_core(replies_digest);
         taking.digest = core.digest();
         out.push(Output::FinishSnapshot {
             core: Box::new(core),
@@ -288,6 +288,10 @@ impl<O: Ordering> Replica<O> {
             self.restore(core);
             self.checkpoints.taking = None;
             self.forget_passed_asks(out);
+            if self.instances.has_early() {
+                // Others are in a later view than the one that goes on here.
+                self.raise(Event::Passed);
+            }
         } else {
             if self.quarantine.is_diverged() || self.quarantine.reset().is_some() {
                 // These objects' answers may differ from the group's.
@@ -340,6 +344,10 @@ impl<O: Ordering> Replica<O> {
         self.expiry.lost_sight();
         self.own_poison.lost_sight();
         self.ticks.lost();
-        self.internals.forget();
+        for asked in self.internals.forget() {
+            if let Purpose::ChangeView(to, request) = asked {
+                refuse(out, to, Ask::Request(request), Refusal::Unknown);
+            }
+        }
     }
 }

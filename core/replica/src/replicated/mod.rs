@@ -10,6 +10,7 @@ pub(crate) mod poison;
 pub(crate) mod reset;
 pub(crate) mod sessions;
 pub(crate) mod snapshot;
+pub(crate) mod views;
 pub(crate) mod window;
 
 use crate::{KeptLimits, SnapshotCore};
@@ -20,6 +21,7 @@ use quorate_types::zoo::{Plant, planted};
 use quorate_types::{SessionId, Slot, Stamp, View, Wall};
 use reset::LastReset;
 use sessions::{Sessions, Table};
+use views::Views;
 
 /// The state after the slot `applied`, except outcomes that are still missing.
 #[derive(Debug)]
@@ -32,6 +34,7 @@ pub(crate) struct Replicated {
     pub(crate) lead: Lead,
     pub(crate) poison: PoisonCalls,
     pub(crate) reset: LastReset,
+    pub(crate) views: Views,
     /// Replies after the last executed slot, not the last applied one.
     pub(crate) kept: KeptReplies,
 }
@@ -44,11 +47,12 @@ pub(crate) struct Frozen {
     pub(crate) table: Table,
     lead: Lead,
     reset: Slot,
+    views: Views,
 }
 
 impl Replicated {
     /// Before the first slot.
-    pub(crate) fn new(sessions_max: usize, kept: KeptLimits) -> Replicated {
+    pub(crate) fn new(sessions_max: usize, kept: KeptLimits, first: View) -> Replicated {
         Replicated {
             applied: Slot::ZERO,
             stamp: Stamp::default(),
@@ -56,6 +60,7 @@ impl Replicated {
             lead: Lead::default(),
             poison: PoisonCalls::default(),
             reset: LastReset::default(),
+            views: Views::new(first),
             kept: KeptReplies::new(kept),
         }
     }
@@ -64,7 +69,7 @@ impl Replicated {
     pub(crate) fn restored(
         sessions_max: usize,
         kept: KeptLimits,
-        core: &SnapshotCore,
+        (core, own): (&SnapshotCore, &View),
     ) -> Replicated {
         Replicated {
             applied: core.slot,
@@ -76,6 +81,7 @@ impl Replicated {
             },
             poison: PoisonCalls::default(),
             reset: LastReset::restored(core),
+            views: Views::restored(core, own),
             kept: KeptReplies::restored(kept, &core.sessions),
         }
     }
@@ -111,6 +117,7 @@ impl Replicated {
             table: self.sessions.freeze(),
             lead: self.lead,
             reset: self.reset.slot(),
+            views: self.views.clone(),
         }
     }
 
@@ -118,6 +125,7 @@ impl Replicated {
         self.sessions.check();
         self.poison.check();
         self.kept.check();
+        self.views.check(self.applied);
         assert!(
             self.lead.slot <= self.applied,
             "leads stand in applied slots"
@@ -127,12 +135,15 @@ impl Replicated {
 
 impl Frozen {
     /// The replica's part of a snapshot, once every outcome up to the slot is in it.
-    pub(crate) fn into_core(self, replies_digest: u64, view: View) -> SnapshotCore {
+    pub(crate) fn into_core(self, replies_digest: u64) -> SnapshotCore {
+        let next = self.views.next().cloned();
         SnapshotCore {
             slot: self.slot,
             stamp: self.stamp,
             replies_digest,
-            view,
+            view: self.views.current().clone(),
+            previous: self.views.previous().cloned(),
+            next: next.filter(|_| !planted(Plant::NextViewNotInSnapshot)),
             lead_ballot: self.lead.ballot,
             lead_slot: self.lead.slot,
             reset: self.reset,

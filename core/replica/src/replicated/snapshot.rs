@@ -21,6 +21,10 @@ pub struct SnapshotCore {
     pub lead_slot: Slot,
     /// The slot of the newest operator's reset; slot 0 if there was none.
     pub reset: Slot,
+    /// The view before that one, if there was one.
+    pub previous: Option<View>,
+    /// The view that follows: it is decided, and not yet in force.
+    pub next: Option<View>,
     /// All open sessions, ascending by id.
     pub sessions: Vec<SessionImage>,
 }
@@ -34,8 +38,9 @@ impl SnapshotCore {
         digest.number(self.stamp.wall.0);
         digest.number(self.stamp.entropy);
         digest.number(self.replies_digest);
-        digest.number(self.view.number.0);
-        digest.number(self.view.first_slot.0);
+        digest.view(&self.view);
+        digest.number(self.next.is_some().into());
+        self.next.iter().for_each(|view| digest.view(view));
         digest.number(self.lead_ballot.round);
         digest.number(u64::from(self.lead_ballot.node.0));
         digest.number(self.lead_ballot.boot);
@@ -60,6 +65,12 @@ impl Canonical {
     fn bytes(&mut self, bytes: &[u8]) {
         self.number(bytes.len() as u64);
         self.0.write(bytes);
+    }
+
+    /// Who belongs to a view is not hashed: a group that is restored from a backup has other nodes, and the same state.
+    fn view(&mut self, view: &View) {
+        self.number(view.number.0);
+        self.number(view.first_slot.0);
     }
 
     fn session(&mut self, session: &SessionImage) {

@@ -21,5 +21,6 @@ mod snapshots;
 mod storage;
 mod thaw;
 mod ticks;
+mod views;
 mod waiting_at_random;
 mod world;

@@ -262,7 +262,7 @@ fn a_peer_whose_word_that_it_has_room_again_was_lost_is_not_full_for_ever() {
     };
     let clock = |world: &mut World, from: u16| {
         let wall = world.right_wall();
-        let message = PeerMessage::Replica(ReplicaMessage::Clock { wall });
+        let message = PeerMessage::Replica(ReplicaMessage::Clock { wall, votes: true });
         world.input(0, heard(from, message));
     };
     full(&mut world, 1);

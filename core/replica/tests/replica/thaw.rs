@@ -213,11 +213,20 @@ fn tell_log(world: &mut World, at: usize, slot: Slot) {
 }
 
 /// Node `at` writes something, and then that is on disk.
-fn write(world: &mut World, at: usize, mark: Mark) {
+fn write(world: &mut World, at: usize) {
     let ballot = Ballot::default();
-    let record = record(Entry::Promise { ballot });
+    let (mark, record) = (Mark(0), record(Entry::Promise { ballot }));
     world.effect(at, Effect::Persist { mark, record });
     world.end_turn(at);
+    let written = world
+        .seen
+        .iter()
+        .rev()
+        .find_map(|(node, output)| match output {
+            Output::Persist { mark, .. } if *node == at => Some(*mark),
+            _ => None,
+        });
+    let mark = written.expect("it was written");
     world.input(at, Input::Persisted { mark });
 }
 
@@ -226,17 +235,17 @@ fn write(world: &mut World, at: usize, mark: Mark) {
 fn the_note_of_a_freeze_stays_until_what_replaces_it_is_on_disk() {
     let (mut world, _, slot) = thawed_on_disk();
     let healed = (1, Output::Healed { slot });
-    write(&mut world, 1, Mark(4));
+    write(&mut world, 1);
     assert!(
         !world.seen.contains(&healed),
         "a damaged log keeps its begin"
     );
     tell_log(&mut world, 1, slot.previous());
-    write(&mut world, 1, Mark(5));
+    write(&mut world, 1);
     assert!(!world.seen.contains(&healed), "that is an earlier snapshot");
     tell_log(&mut world, 1, slot);
     assert!(!world.seen.contains(&healed), "that is not on disk");
-    write(&mut world, 1, Mark(6));
+    write(&mut world, 1);
     assert!(world.seen.contains(&healed));
 }
 
@@ -256,7 +265,7 @@ fn the_note_of_a_freeze_stays_when_that_of_an_earlier_one_may_go() {
     }
     world.seen.clear();
     tell_log(&mut world, 1, slot);
-    write(&mut world, 1, Mark(4));
+    write(&mut world, 1);
     world.pass(Duration::from_millis(2_500));
     assert_eq!(world.nodes[1].replica.status().frozen, Some(slot));
     let forgotten = |(_, output): &(usize, _)| matches!(output, Output::Healed { .. });

@@ -165,7 +165,8 @@ impl Pending {
             Operation::Read { .. }
             | Operation::Checkpoint
             | Operation::Reset { .. }
-            | Operation::Skip { .. } => None,
+            | Operation::Skip { .. }
+            | Operation::ChangeView { .. } => None,
         }
     }
 }

@@ -143,7 +143,8 @@ impl ClientSession {
             Operation::Call { .. }
             | Operation::Checkpoint
             | Operation::Reset { .. }
-            | Operation::Skip { .. } => false,
+            | Operation::Skip { .. }
+            | Operation::ChangeView { .. } => false,
         })
     }
 
@@ -255,7 +256,10 @@ fn is_final(refusal: Refusal) -> bool {
         | Refusal::NoSuchSnapshot
         | Refusal::NoStuckCall
         | Refusal::NotSkipped
-        | Refusal::Frozen => true,
+        | Refusal::Frozen
+        | Refusal::ViewConflict
+        | Refusal::NoSuchView
+        | Refusal::ViewNotReady => true,
         Refusal::NotOrdered
         | Refusal::Unknown
         | Refusal::Overloaded

@@ -111,6 +111,10 @@ impl ClientSession {
                 index,
                 is_unsafe,
             }),
+            &Operation::ChangeView { change } => Some(FromClient::ChangeView {
+                request: number,
+                change,
+            }),
             Operation::Call { .. } => None,
         }
     }

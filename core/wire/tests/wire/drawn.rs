@@ -79,7 +79,7 @@ fn reply_state(draw: &mut Draw) -> ReplyState {
 }
 
 fn refusal(draw: &mut Draw) -> Refusal {
-    const ALL: [Refusal; 18] = [
+    const ALL: [Refusal; 21] = [
         Refusal::NotOrdered,
         Refusal::Unknown,
         Refusal::Overloaded,
@@ -98,8 +98,11 @@ fn refusal(draw: &mut Draw) -> Refusal {
         Refusal::NoStuckCall,
         Refusal::NotSkipped,
         Refusal::Frozen,
+        Refusal::ViewConflict,
+        Refusal::NoSuchView,
+        Refusal::ViewNotReady,
     ];
-    ALL[draw.below(18) as usize]
+    ALL[draw.below(21) as usize]
 }
 
 pub(crate) fn attachment(draw: &mut Draw) -> Attachment {
@@ -126,7 +129,7 @@ pub(crate) fn request(draw: &mut Draw) -> FromClient {
         ReadLevel::Any,
         ReadLevel::Loose,
     ];
-    match draw.below(9) {
+    match draw.below(10) {
         0 => FromClient::Open {
             secret: secret(draw),
             terms: terms(draw),
@@ -167,6 +170,10 @@ pub(crate) fn request(draw: &mut Draw) -> FromClient {
             slot: slot(draw),
             index: draw.of_any_size(32) as u32,
             is_unsafe: draw.flag(),
+        },
+        8 => FromClient::ChangeView {
+            request: draw.number(),
+            change: view_change(draw),
         },
         _ => FromClient::Checkpoint {
             request: draw.number(),
@@ -219,7 +226,7 @@ pub(crate) fn answer(draw: &mut Draw) -> ToClient {
 }
 
 fn command(draw: &mut Draw) -> Command {
-    let body = match draw.below(15) {
+    let body = match draw.below(16) {
         0 => Body::Call {
             object: object(draw),
             payload: payload(draw),
@@ -267,6 +274,9 @@ fn command(draw: &mut Draw) -> Command {
             digest: digest(draw),
         },
         13 => Body::Tick,
+        14 => Body::ChangeView {
+            change: view_change(draw),
+        },
         12 => Body::Thaw {
             slot: slot(draw),
             digest: digest(draw),
@@ -462,6 +472,14 @@ pub(crate) fn record(draw: &mut Draw) -> Record {
     Record { view, entry }
 }
 
+fn view_change(draw: &mut Draw) -> ViewChange {
+    ViewChange {
+        after: ViewNumber(counter(draw)),
+        acceptors: draw.list(8, node).into_iter().collect(),
+        window: counter(draw),
+    }
+}
+
 fn view(draw: &mut Draw) -> View {
     let mut nodes: Vec<NodeId> = draw.list(8, node);
     nodes.push(node(draw));
@@ -528,6 +546,8 @@ pub(crate) fn snapshot_core(draw: &mut Draw) -> SnapshotCore {
         lead_ballot: ballot(draw),
         lead_slot: slot(draw),
         reset: slot(draw),
+        previous: draw.flag().then(|| view(draw)),
+        next: draw.flag().then(|| view(draw)),
         sessions,
     }
 }

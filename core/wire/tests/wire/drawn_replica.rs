@@ -41,6 +41,7 @@ pub(crate) fn replica_message(draw: &mut Draw) -> ReplicaMessage {
         }
         6 => ReplicaMessage::Clock {
             wall: Wall(draw.number()),
+            votes: draw.below(2) == 0,
         },
         7 => ReplicaMessage::Room {
             room: [DiskRoom::Plenty, DiskRoom::Scarce, DiskRoom::Full][draw.below(3) as usize],

@@ -14,4 +14,5 @@ mod refusals;
 mod round_trips;
 mod samples;
 mod samples_peer;
+mod samples_values;
 mod values;

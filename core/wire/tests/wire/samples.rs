@@ -2,15 +2,13 @@
 //! bytes. The golden files hold their layouts; hostile input is made by damaging them.
 
 use crate::readers;
-use crate::samples_peer::{DIGEST, batch, ordering, replica};
+use crate::samples_peer::{DIGEST, batch, ordering, replica, view_change};
+use crate::samples_values::values;
 use bytes::{BufMut, Bytes, BytesMut};
 use quorate_ordering::{Entry, Record};
 use quorate_replica::{ReplyImage, ReplyState, SessionImage, SnapshotCore};
 use quorate_types::*;
-use quorate_wire::value::{
-    DataInstance, DateTime, Deque, EnumMember, Extended, MapKind, MapOf, Numbers, Raised, Sign,
-    Singleton, TextKind, Texted, TimeDelta, TimeOfDay, Value as V, call, encode,
-};
+use quorate_wire::value::{Value as V, call};
 use quorate_wire::*;
 
 /// Which reader a sample is for.
@@ -221,6 +219,7 @@ fn links() -> [Sample; 4] {
     ]
 }
 
+// Longer than a screen: one sample a request.
 fn requests_of_clients() -> Vec<Sample> {
     let read = |level| FromClient::Read {
         request: 12,
@@ -271,6 +270,13 @@ fn requests_of_clients() -> Vec<Sample> {
                 slot: Slot(81),
                 index: 3,
                 is_unsafe: true,
+            },
+        ),
+        (
+            "request_change_view",
+            FromClient::ChangeView {
+                request: 14,
+                change: view_change(),
             },
         ),
         (
@@ -414,119 +420,6 @@ fn records() -> Vec<Sample> {
     .into()
 }
 
-/// A value of every kind in one list.
-pub(crate) fn every_kind() -> V {
-    V::List(vec![
-        V::Null,
-        V::Bool(true),
-        V::Int(-500),
-        V::integer(Sign::Positive, &[0xff; 8]),
-        V::integer(Sign::Negative, &[1; 12]),
-        V::Float(1.5),
-        V::from("é"),
-        V::Bytes(vec![1, 2]),
-        V::Tuple(vec![V::Int(24)]),
-        V::Map(vec![(V::from("b"), V::Int(1)), (V::Int(0), V::Null)]),
-        V::Set(vec![V::Int(1), V::from("x")]),
-        V::FrozenSet(vec![]),
-        V::DateTime(Box::new(DateTime {
-            local_micros: 1_700_000_000_000_001,
-            offset_micros: Some(-3_600_000_000),
-            zone: Some("Atlantic/Azores".into()),
-            is_second: true,
-        })),
-        V::Date(19_000),
-        V::TimeDelta(TimeDelta {
-            days: -1,
-            seconds: 86_399,
-            micros: 999_999,
-        }),
-        V::Decimal("-12.50".into()),
-        V::Uuid(*b"0123456789abcdef"),
-        V::Enum(Box::new(EnumMember {
-            class: "bank.Currency".into(),
-            name: "EUR".into(),
-        })),
-        V::Object(Box::new(DataInstance {
-            class: "bank.Owner".into(),
-            fields: vec![("name".into(), V::from("Ada")), ("age".into(), V::Int(36))],
-        })),
-        V::List(rare_kinds()),
-    ])
-}
-
-fn rare_kinds() -> Vec<V> {
-    let numbers = |form: &str, shape: Option<&[u64]>, data: &[u8]| {
-        V::Numbers(Box::new(Numbers {
-            form: form.into(),
-            shape: shape.map(<[u64]>::to_vec),
-            data: data.to_vec(),
-        }))
-    };
-    vec![
-        V::ByteArray(vec![3, 4]),
-        V::Time(Box::new(TimeOfDay {
-            micros: 45_000_000_007,
-            offset_micros: None,
-            zone: None,
-            is_second: false,
-        })),
-        V::Deque(Box::new(Deque {
-            items: vec![V::Int(1), V::Null],
-            longest: Some(3),
-        })),
-        V::MapOf(Box::new(MapOf {
-            kind: MapKind::Default,
-            entries: vec![(V::from("a"), V::Int(1))],
-            factory: Some("builtins.list".into()),
-        })),
-        V::Record(Box::new(DataInstance {
-            class: "bank.Point".into(),
-            fields: vec![("x".into(), V::Int(1)), ("y".into(), V::Int(2))],
-        })),
-        V::Extended(Box::new(Extended {
-            class: "bank.Number".into(),
-            content: V::from("A-1"),
-        })),
-        V::Texted(Box::new(Texted {
-            kind: TextKind::PurePosixPath,
-            text: "a/b".into(),
-        })),
-        V::Range(Box::new([V::Int(0), V::Int(9), V::Int(3)])),
-        V::Slice(Box::new([V::Null, V::Int(2), V::Null])),
-        V::Singleton(Singleton::Itself),
-        V::Exception(Box::new(raised())),
-        numbers("<f8", None, &1.5f64.to_le_bytes()),
-        numbers(">i2", Some(&[2, 1]), &[0xff, 0xff, 1, 0]),
-        numbers("|b1", Some(&[0, 9]), &[]),
-    ]
-}
-
-fn raised() -> Raised {
-    Raised {
-        class: "bank.Overdrawn".into(),
-        message: "10 too much".into(),
-        args: vec![V::Int(10)],
-        traceback: "bank.py:7".into(),
-        details: vec![("notes".into(), V::List(vec![V::from("ask Ada")]))],
-    }
-}
-
-fn values() -> [Sample; 3] {
-    let kwargs = [("owner".to_owned(), V::from("Ada"))];
-    let call = call::encode("deposit", &[V::Int(10), every_kind()], &kwargs);
-    let bytes = [
-        ("value", encode(&every_kind())),
-        ("value_call", call),
-        ("value_raised", raised().encode()),
-    ];
-    bytes.map(|(name, bytes)| {
-        sample(name, Reader::Value, |buf| {
-            buf.put_slice(&bytes.expect("within all limits"));
-        })
-    })
-}
-
 fn snapshot() -> Sample {
     let nodes: NodeSet = [NodeId(1), NodeId(2), NodeId(3)].into_iter().collect();
     let view = View {
@@ -564,10 +457,15 @@ fn snapshot() -> Sample {
             entropy: 0x5566,
         },
         replies_digest: 0x99aa,
+        next: Some(
+            view.changed(Slot(79), view_change())
+                .expect("such a view can be"),
+        ),
         view,
         lead_ballot: BALLOT,
         lead_slot: Slot(41),
         reset: Slot(17),
+        previous: None,
         sessions: vec![SessionImage {
             id: SESSION,
             hash: SECRET_HASH,

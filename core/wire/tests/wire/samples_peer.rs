@@ -18,6 +18,7 @@ use quorate_replica::{
 use quorate_types::*;
 use quorate_wire::{Kind, put_peer};
 
+// Longer than a screen: one sample a command.
 fn commands() -> Vec<Command> {
     [
         Body::Call {
@@ -79,6 +80,9 @@ fn commands() -> Vec<Command> {
                 replicated: 0x99ab,
                 state: [8; 32],
             },
+        },
+        Body::ChangeView {
+            change: view_change(),
         },
     ]
     .map(|body| Command {
@@ -312,6 +316,14 @@ fn reads_and_repair() -> Vec<(&'static str, Message)> {
     ]
 }
 
+pub(crate) fn view_change() -> ViewChange {
+    ViewChange {
+        after: ViewNumber(4),
+        acceptors: [NodeId(1), NodeId(3)].into_iter().collect(),
+        window: 512,
+    }
+}
+
 pub(crate) const DIGEST: Digest = Digest {
     replicated: 0x99aa,
     state: [0xdd; 32],
@@ -393,6 +405,7 @@ pub(crate) fn replica() -> Vec<Sample> {
             "replica_clock",
             ReplicaMessage::Clock {
                 wall: Wall(0x0123_4567_89ab_cdef),
+                votes: true,
             },
         ),
         (

@@ -2,7 +2,7 @@
 
 use crate::draw::Draw;
 use crate::readers;
-use crate::samples::every_kind;
+use crate::samples_values::every_kind;
 use quorate_wire::limits::VALUE_DEPTH_MAX;
 use quorate_wire::value::{DataInstance, Sign, Value, ValueErrorKind, call, decode, encode};
 

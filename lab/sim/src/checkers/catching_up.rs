@@ -119,6 +119,14 @@ impl CatchingUp {
         self.heard.remove(&node);
     }
 
+    /// Takes note that `node` turns to another view: who was asked, and what leaders told, was about the one before.
+    pub fn turned(&mut self, node: NodeId) {
+        self.asked.remove(&node);
+        self.lost.remove(&node);
+        self.owing.remove(&node);
+        self.heard.remove(&node);
+    }
+
     /// Whether `node` has to ask somebody at this moment, if it lacks anything.
     pub fn owes(&self, node: NodeId) -> bool {
         self.lost.contains(&node) || self.owing.contains_key(&node)

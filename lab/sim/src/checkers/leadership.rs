@@ -86,7 +86,17 @@ impl Leadership {
 
     /// Takes note that somebody opens `ballot`.
     pub fn opened(&mut self, ballot: Ballot) {
-        self.opened.insert(ballot);
+        let newest = self.opened.last().map(|newest| newest.view);
+        if newest.is_some_and(|newest| newest < ballot.view) {
+            // Each view finds its own leader.
+            self.opened.clear();
+            for health in self.healthy.values_mut() {
+                health.opened = None;
+            }
+        }
+        if newest.is_none_or(|newest| newest <= ballot.view) {
+            self.opened.insert(ballot);
+        }
     }
 
     /// Takes note that the leader of `ballot` learns that another value is decided where it had proposed one.

@@ -55,6 +55,7 @@ impl Leases {
         }
         if let Some((promised, until)) = self.started.get(&acceptor)
             && ballot > *promised
+            && ballot.view == promised.view
             && ballot.node != promised.node
             && now_ns < *until
             && !self.has_ended(*promised, ballot)
@@ -66,6 +67,7 @@ impl Leases {
         let grants = self.bound.get(&acceptor).into_iter().flatten();
         let mut binding = grants
             .filter(|(to, until)| **until > now_ns && **to < ballot && to.node != ballot.node)
+            .filter(|(to, _)| to.view == ballot.view)
             .filter(|(to, _)| !self.has_ended(**to, ballot));
         match binding.next() {
             None => Ok(()),

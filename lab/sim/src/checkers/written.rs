@@ -16,6 +16,8 @@ use super::{Property, Violation};
 #[derive(Debug, Default)]
 pub struct Written {
     logs: BTreeMap<NodeId, Log>,
+    /// The slot after which the view begins.
+    before: Slot,
 }
 
 /// The records of one log, folded.
@@ -117,6 +119,14 @@ impl Log {
 }
 
 impl Written {
+    /// Of a view that begins after `before`.
+    pub fn after(before: Slot) -> Written {
+        Written {
+            logs: BTreeMap::new(),
+            before,
+        }
+    }
+
     /// Takes note that an entry is durable at `node`. `value` knows what is decided.
     ///
     /// # Errors
@@ -128,7 +138,7 @@ impl Written {
         value: impl Fn(Slot) -> Option<Fingerprint>,
     ) -> Result<(), Violation> {
         let log = self.logs.entry(node).or_default();
-        let before = log.decided;
+        let before = log.decided.max(self.before);
         log.take(entry);
         log.check_watermark(node, before, value)
     }
@@ -149,7 +159,7 @@ impl Written {
             ..Log::default()
         };
         entries.into_iter().for_each(|entry| log.take(entry));
-        let judged = log.check_watermark(node, Slot::ZERO, value);
+        let judged = log.check_watermark(node, self.before, value);
         self.logs.insert(node, log);
         judged
     }
@@ -218,24 +228,35 @@ impl Written {
         ))
     }
 
-    /// Takes note that `base` is to replace the records up to `upto`.
+    /// Takes note that `node` wants a base in place of older records that says so much of this view, and of which it trims nothing.
     ///
     /// # Errors
-    /// [`Property::Remembered`] when it promises less than the records did, or speaks of other slots than those: it may
-    /// become durable before records that were written ahead of it.
-    pub fn replaced(&self, node: NodeId, upto: Slot, base: &[Entry]) -> Result<(), Violation> {
+    /// [`Property::Remembered`] when a durable promise would be gone.
+    pub fn restated(&self, node: NodeId, base: &[Entry]) -> Result<(), Violation> {
         let mut fold = Log::default();
         base.iter().for_each(|entry| fold.take(*entry));
         let durable = self
             .logs
             .get(&node)
             .map_or(Ballot::ZERO, |log| log.promised);
-        if fold.promised < durable {
-            return broken(format!(
-                "{node} replaces a durable promise of {durable} by one of {}",
-                fold.promised
-            ));
+        if fold.promised >= durable {
+            return Ok(());
         }
+        broken(format!(
+            "{node} replaces a durable promise of {durable:?} by one of {:?}",
+            fold.promised
+        ))
+    }
+
+    /// Takes note that `base` is to replace the records up to `upto`.
+    ///
+    /// # Errors
+    /// [`Property::Remembered`] when it promises less than the records did, or speaks of other slots than those: it may
+    /// become durable before records that were written ahead of it.
+    pub fn replaced(&self, node: NodeId, upto: Slot, base: &[Entry]) -> Result<(), Violation> {
+        self.restated(node, base)?;
+        let mut fold = Log::default();
+        base.iter().for_each(|entry| fold.take(*entry));
         if fold.trimmed == upto && fold.decided == upto {
             return Ok(());
         }

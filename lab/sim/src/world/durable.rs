@@ -12,7 +12,9 @@ use quorate_storage::{
     SimDisk, SnapshotStore, StorageError, StorageLimits,
 };
 use quorate_types::zoo::{Plant, planted};
-use quorate_types::{ClusterId, Digest, GroupId, Incarnation, NodeId, ObjectId, Persistence, Slot};
+use quorate_types::{
+    ClusterId, Digest, GroupId, Incarnation, NodeId, ObjectId, Persistence, Slot, ViewNumber,
+};
 use quorate_wire::{Snapshot, StoredImage, small_snapshot, snapshot_front_bytes, take_record};
 
 const CLUSTER: ClusterId = ClusterId(7);
@@ -48,6 +50,7 @@ pub(super) struct Disks {
 pub(super) struct Storage {
     /// The log, as its thread drives it.
     pub log: LogThread,
+    identity: IdentityFile<SimDisk>,
     snapshots: SnapshotStore<SimDisk>,
     /// Snapshots that peers may fetch, newest last; as many as the store keeps.
     served: Vec<(Slot, Bytes)>,
@@ -60,6 +63,8 @@ pub(super) struct DiskFound {
     pub storage: Storage,
     /// Which start this is.
     pub boot: u64,
+    /// The newest view in which the node may have voted.
+    pub begun: ViewNumber,
     /// The log's records in order, and what is missing among them.
     pub past: Past,
     /// It no longer has all that it promised and voted for, and knows it.
@@ -185,6 +190,7 @@ impl Disks {
         }
         let mut storage = Storage {
             log: LogThread::new(GroupCommit::new(log), self.log.clone(), damaged),
+            identity: identity.clone(),
             snapshots,
             served: Vec::new(),
         };
@@ -194,6 +200,7 @@ impl Disks {
         Ok(DiskFound {
             storage,
             boot: identity.get().boot,
+            begun: identity.get().view,
             past,
             has_forgotten: (identity.get().loss.is_some() && !planted(Plant::LostLogUnnoticed))
                 || (self.persistence == Persistence::Memory && has_lived),
@@ -232,6 +239,14 @@ fn core_loss(lost: quorate_storage::Lost) -> LostRecord {
 }
 
 impl Storage {
+    /// Notes durably that the node takes part in a view.
+    ///
+    /// # Errors
+    /// What the storage says.
+    pub(super) fn begin_view(&self, number: ViewNumber) -> Result<(), StorageError> {
+        self.identity.change(|identity| identity.view = number)
+    }
+
     fn start_from(
         &mut self,
         whole_after: Option<Slot>,

@@ -4,6 +4,7 @@
 //! a few, because a run with a few gets deeper into them. All faults end before `until`. Who may lose a vote for ever is
 //! decided when a fault strikes, by `harm`.
 
+mod leaving;
 mod poison;
 
 use super::clock::Moment;
@@ -129,6 +130,7 @@ pub(super) fn schedule(setup: &Setup) -> Schedule {
         faults.retain(|timed| !differs(&timed.fault));
     }
     faults.extend(differs_everywhere(&setup, &faults, until_ms));
+    faults.extend(leaving::early(&setup));
     faults.sort_by_key(|timed| timed.at);
     Schedule {
         seed: setup.seed,

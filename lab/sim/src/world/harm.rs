@@ -13,6 +13,7 @@ use super::notes::Notes;
 use super::poison::Poison;
 use super::row::{Exercised, Row};
 use super::skipping::Skipping;
+use super::view_changing::ViewChanging;
 use quorate_ordering::Role;
 use quorate_replica::Quarantine;
 use quorate_types::{Ballot, Duration, NodeId, Slot};
@@ -48,6 +49,8 @@ pub(super) struct Harm {
     pub poison: Poison,
     /// What an operator says about them.
     pub skipping: Skipping,
+    /// Who changes the view.
+    pub views: ViewChanging,
     /// Traps that have not sprung.
     pub traps: Vec<Trap>,
     /// What lasting faults of the network must show, by their index.
@@ -95,6 +98,16 @@ pub(super) struct Watch {
     pub row: Row,
 }
 
+impl Harm {
+    /// Nothing yet, in a run whose view is changed so.
+    pub(super) fn new(views: ViewChanging) -> Harm {
+        Harm {
+            views,
+            ..Harm::default()
+        }
+    }
+}
+
 impl World {
     /// Counts an effect of a fault.
     pub(super) fn exercised(&mut self, row: Row) {
@@ -132,7 +145,9 @@ impl World {
 
     /// Whether `id` may lose what it told others: with it, quorums of those who remember remain.
     pub(super) fn may_maim(&mut self, id: NodeId) -> bool {
-        let votes = |node: &NodeId| self.setup.acceptors().contains(*node);
+        // Where the acceptors change, each node may be one.
+        let changes = self.harm.views.is_on();
+        let votes = |node: &NodeId| changes || self.setup.acceptors().contains(*node);
         let maimed = &self.harm.maimed;
         if maimed.contains(&id) {
             return true;
@@ -170,6 +185,10 @@ impl World {
 
     /// Whether the median clock of the acceptors that are left is right, the lower one of two.
     fn is_time_kept(&self, misled: &BTreeSet<NodeId>, emptied: &BTreeSet<NodeId>) -> bool {
+        if self.harm.views.is_on() && !misled.is_empty() {
+            // Whoever votes next may be those whose clocks are wrong.
+            return false;
+        }
         let acceptors = self.setup.acceptors();
         let left = acceptors.iter().filter(|node| !emptied.contains(node));
         let (wrong, right): (Vec<_>, Vec<_>) = left.partition(|node| misled.contains(node));

@@ -5,6 +5,7 @@
 
 mod agreed_time;
 mod group;
+mod losses;
 mod replies;
 mod resets;
 mod skips;
@@ -30,9 +31,10 @@ use crate::checkers::{Property, Violation};
 use crate::history::{Recorded, Recorder};
 use bytes::Bytes;
 use group::{Group, GroupCall};
+use losses::Forgetful;
 use quorate_types::{
     Ballot, Batch, CommandId, Digest, LaterAnswer, NodeId, NodeSet, ObjectId, Outcome, Persistence,
-    ReadLevel, Slot, SlotResults, Stamp, Step, View, cancelled,
+    ReadLevel, Slot, SlotResults, Stamp, Step, View, ViewNumber, cancelled,
 };
 use quorate_wire::encoded_batch;
 use serde_json::Value as Json;
@@ -90,12 +92,15 @@ pub(super) enum Source {
 
 /// The checkers of one run.
 pub(super) struct Judge {
-    agreement: Agreement,
+    /// By view; decisions are under view 0.
+    agreement: BTreeMap<ViewNumber, Agreement>,
+    /// The slots after which views begin; the first one has no entry.
+    begins: BTreeMap<ViewNumber, Slot>,
     chosen: Chosen,
     phase_one: PhaseOne,
     vouching: Vouching,
     /// What is on the disks; `None` in memory mode.
-    written: Option<Written>,
+    written: Option<BTreeMap<ViewNumber, Written>>,
     once: AtMostOnce,
     durability: Durability,
     witness: LogWitness<Group>,
@@ -154,32 +159,6 @@ pub(super) struct Judge {
     pub failed: u64,
 }
 
-/// What a node that lost records still lacks.
-#[derive(Clone, Copy, Debug)]
-struct Forgetful {
-    /// Acceptors that have not told it what they know.
-    unheard: NodeSet,
-    /// Its newest survey: answers to an earlier one count for nothing.
-    request: u64,
-    /// The highest slot that those who did have voted in.
-    voted: Slot,
-    /// It knew all that it had to, and may have become a voter without a word: an answer that comes later changes nothing,
-    /// nor does a start that finds the promise it wrote then.
-    is_over: bool,
-}
-
-impl Forgetful {
-    /// Whether a node that knows slots up to `decided` may vote.
-    fn knows_all(&self, decided: Slot) -> bool {
-        self.is_over || self.unheard.is_empty() && decided >= self.voted
-    }
-
-    /// The node knows slots up to `decided`.
-    fn learned(&mut self, decided: Slot) {
-        self.is_over = self.knows_all(decided);
-    }
-}
-
 fn fingerprint(batch: &Batch) -> Fingerprint {
     XxHash3_64::oneshot(encoded_batch(batch))
 }
@@ -193,11 +172,12 @@ impl Judge {
     pub(super) fn new(liveness: Liveness, view: &View) -> Judge {
         let quorums = view.quorums;
         Judge {
-            agreement: Agreement::default(),
+            agreement: BTreeMap::new(),
+            begins: BTreeMap::new(),
             chosen: Chosen::new(quorums.phase2()),
             phase_one: PhaseOne::new(quorums.phase1() - 1),
             vouching: Vouching::default(),
-            written: (view.persistence == Persistence::Disk).then(Written::default),
+            written: (view.persistence == Persistence::Disk).then(BTreeMap::new),
             once: AtMostOnce::default(),
             durability: Durability::default(),
             witness: LogWitness::new(Group),
@@ -285,58 +265,20 @@ impl Judge {
         )
     }
 
-    /// Who has forgotten what it told may not vote before everybody else has told what they know, and before it has learned all of
-    /// that.
-    fn may_vote(&self, node: NodeId) -> Judged {
-        let decided = self.known_by(node);
-        let Some(forgetful) = self.forgetful.get(&node) else {
-            return Ok(());
-        };
-        let Forgetful { unheard, voted, .. } = forgetful;
-        if !unheard.is_empty() {
-            return broken(
-                Property::Remembered,
-                format!("{node} lost records, votes, and has not heard of {unheard:?}"),
-            );
-        }
-        if forgetful.knows_all(decided) {
-            return Ok(());
-        }
-        broken(
-            Property::Remembered,
-            format!(
-                "{node} lost records, votes, and knows slots up to {decided}; it was told of votes up to {voted}"
-            ),
-        )
+    /// A view begins after `before`.
+    pub(super) fn view_begins(&mut self, view: ViewNumber, before: Slot) {
+        self.begins.insert(view, before);
     }
 
-    /// `node` begins a life in which records are lost; `others` must answer before it votes, nobody's answer is enough if
-    /// it lost all.
-    pub(super) fn forgot(&mut self, node: NodeId, others: NodeSet) {
-        self.agreement.forgot(node);
-        let forgetful = Forgetful {
-            unheard: others,
-            request: 0,
-            voted: Slot::ZERO,
-            is_over: false,
-        };
-        self.forgetful.insert(node, forgetful);
+    fn agreement_in(&mut self, view: ViewNumber) -> &mut Agreement {
+        self.agreement.entry(view).or_default()
     }
 
-    fn known_by(&self, node: NodeId) -> Slot {
-        self.decided_by.get(&node).copied().unwrap_or_default()
-    }
-
-    /// `node` heard what another acceptor knows.
-    fn surveyed(&mut self, node: NodeId, from: NodeId, request: u64, voted: Slot) {
-        let decided = self.known_by(node);
-        if let Some(forgetful) = self.forgetful.get_mut(&node)
-            && forgetful.request == request
-        {
-            forgetful.learned(decided);
-            forgetful.unheard.remove(from);
-            forgetful.voted = voted.max(forgetful.voted);
-        }
+    /// What acceptors of a view have written; `None` in memory mode.
+    fn written_in(&mut self, view: ViewNumber) -> Option<&mut Written> {
+        let begins = self.begins.get(&view).copied().unwrap_or_default();
+        let views = self.written.as_mut()?;
+        Some(views.entry(view).or_insert_with(|| Written::after(begins)))
     }
 
     /// A slot is decided only where a quorum told its votes; the leader's own is not told.
@@ -356,7 +298,9 @@ impl Judge {
     /// `node` decides.
     pub(super) fn decided(&mut self, node: NodeId, slot: Slot, batch: &Batch) -> Judged {
         let value = fingerprint(batch);
-        self.agreement.decided(node, slot, value)?;
+        // Slots belong to the group, whichever view decides them.
+        self.agreement_in(ViewNumber::default())
+            .decided(node, slot, value)?;
         self.chosen.decided(node, slot, value)?;
         self.vouching.decided(slot, value);
         self.knows(node, slot);

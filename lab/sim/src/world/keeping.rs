@@ -181,7 +181,8 @@ impl World {
             | FromClient::Close { .. }
             | FromClient::Checkpoint { .. }
             | FromClient::Reset { .. }
-            | FromClient::Skip { .. } => {}
+            | FromClient::Skip { .. }
+            | FromClient::ChangeView { .. } => {}
         }
     }
 

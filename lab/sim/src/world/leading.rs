@@ -48,7 +48,7 @@ pub(super) struct Leading {
     leases: Leases,
     confirmations: Confirmations,
     leadership: Leadership,
-    catching_up: CatchingUp,
+    pub(super) catching_up: CatchingUp,
     agreed_time: AgreedTime,
     lease: Duration,
     /// Until when on its node's clock each query under a lease may be answered.
@@ -228,7 +228,8 @@ impl World {
     pub(super) fn watch_inbox(&mut self, id: NodeId, inbox: &[Input<AnyMessage>]) {
         let decided = self.decided_at(id);
         self.judge.knows(id, decided);
-        let acceptors = self.setup.acceptors();
+        let acceptors = self.acceptors();
+        let view = self.harm.views.view_of(id);
         let (now, leading) = (self.now.0, &mut self.leading);
         for input in inbox {
             match input {
@@ -240,7 +241,7 @@ impl World {
                         leading.agreed_time.told(id, *from);
                     }
                     self.judge.arrived(id, *from, message);
-                    leading.catching_up.hears(id, *from, message);
+                    leading.catching_up.hears(id, *from, message, view);
                 }
                 Input::Link { peer, state } => match state {
                     LinkState::Up(_) => leading.catching_up.linked(id, *peer),
@@ -338,7 +339,9 @@ impl World {
         let Entry::Vote { ballot, batch, .. } = &record.entry else {
             return;
         };
-        if ballot.node == id && !batch.commands().is_empty() {
+        // The checker knows the clocks of one set of acceptors.
+        let is_steady = !self.harm.views.is_on() || self.setup.acceptors == self.setup.nodes;
+        if ballot.node == id && !batch.commands().is_empty() && is_steady {
             let (stamp, now) = (batch.stamp().wall.0, Clock::true_wall(self.now).0);
             let judged = self.leading.agreed_time.stamped(id, stamp, now);
             self.judged(judged);
@@ -471,7 +474,7 @@ impl World {
 
     /// Looks at which majorities are healthy, and whether they have a leader.
     pub(super) fn watch_health(&mut self) {
-        let acceptors = self.setup.acceptors();
+        let acceptors = self.acceptors();
         let healthy: Vec<NodeId> = acceptors.iter().filter(|id| self.is_healthy(*id)).collect();
         let quorums = self.setup.view().quorums;
         let size = quorums.phase1().max(quorums.phase2());
@@ -532,7 +535,7 @@ impl World {
 
     /// Somebody leads who reaches enough nodes to decide, which are `size`, some of these among them.
     fn is_led(&self, nodes: NodeSet, size: usize) -> bool {
-        let acceptors = self.setup.acceptors();
+        let acceptors = self.acceptors();
         acceptors.iter().any(|leader| {
             let node = &self.nodes[&leader];
             let leads = node.running.as_ref().and_then(|running| running.leads());
@@ -563,36 +566,5 @@ impl Leading {
         };
         let until = clock.moment_of(until).0.saturating_sub(1);
         self.leases.served(ballot, until, self.confirm)
-    }
-}
-
-impl CatchingUp {
-    /// `node` handles a message of `from`.
-    fn hears(&mut self, node: NodeId, from: NodeId, message: &PeerMessage<AnyMessage>) {
-        let PeerMessage::Ordering { message, .. } = message else {
-            return;
-        };
-        match message.testimony() {
-            Testimony::TellsDecided { .. } => self.answered(node, from),
-            Testimony::Opens { ballot } => self.knows(node, ballot),
-            Testimony::AsksLease {
-                ballot, decided, ..
-            }
-            | Testimony::Leads { ballot, decided }
-            | Testimony::Proposes {
-                ballot, decided, ..
-            } => self.heard(node, ballot, decided),
-            Testimony::Nothing
-            | Testimony::Votes { .. }
-            | Testimony::Promises(_)
-            | Testimony::GrantsLease { .. }
-            | Testimony::AsksConfirm { .. }
-            | Testimony::Confirms { .. }
-            | Testimony::AsksDecided { .. }
-            | Testimony::AsksPreVote { .. }
-            | Testimony::AnswersPreVote { .. }
-            | Testimony::Surveys { .. }
-            | Testimony::Surveyed { .. } => {}
-        }
     }
 }

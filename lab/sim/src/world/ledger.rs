@@ -131,7 +131,8 @@ impl Ledger {
             | Body::Keep { .. }
             | Body::Skip { .. }
             | Body::Reset { .. }
-            | Body::Thaw { .. } => {}
+            | Body::Thaw { .. }
+            | Body::ChangeView { .. } => {}
         }
     }
 

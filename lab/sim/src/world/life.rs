@@ -11,13 +11,13 @@ use super::trace::Tag;
 use super::watched::{Seen, Watched};
 use crate::checkers::{Property, Violation};
 use quorate_any::{AnyMessage, AnyOrdering, Protocol};
-use quorate_ordering::LinkState;
-use quorate_ordering::{Config, Standing};
+use quorate_ordering::{Config, Damage, LinkState, Standing};
 use quorate_replica::{
     EarlierLives, Input, Output, Recovered, Remembered, Replica, ReplicaConfig, Snapshots,
+    ViewPasts,
 };
 use quorate_storage::StorageError;
-use quorate_types::{Digest, Duration, NodeId, Persistence, Slot, Time};
+use quorate_types::{Digest, Duration, NodeId, NodeSet, Persistence, Slot, Time, View, ViewNumber};
 use quorate_wire::Snapshot;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -90,7 +90,14 @@ impl World {
                     }
                 )
             });
-        let config = self.ordering_config(id, &found);
+        let view = match &found.snapshot {
+            Some((snapshot, ..)) => snapshot.core.view.clone(),
+            None => self.setup.view(),
+        };
+        let acceptors = view.acceptors;
+        let whole = found.past.clone();
+        let (past, views) = found.past.clone().part(view.number, found.begun);
+        let config = self.ordering_config(id, &found, (view, past.damage));
         let damage = found.past.damage.clone();
         let recall = found.recall();
         let newest = found.storage.newest_snapshot();
@@ -104,7 +111,7 @@ impl World {
         if found.past.damage.was_found() {
             self.exercised(Row::DamagedLog);
         }
-        self.note_loss(id, needs_survey);
+        self.note_loss(id, needs_survey, (found.begun, acceptors));
         let slot = recovered
             .as_ref()
             .map_or(Slot::ZERO, |recovered| recovered.core.slot);
@@ -123,9 +130,9 @@ impl World {
         let seen = Rc::new(RefCell::new(Seen::default()));
         let node = self.node(id);
         let time = node.clock.boot(now);
-        let (records, agreed) = (found.past.records.clone(), found.past.agreed());
+        let (records, agreed) = (whole.records.clone(), whole.agreed());
         let ordering = Watched::new(
-            AnyOrdering::new(Protocol::Paxos, config, found.past.records, time)
+            AnyOrdering::new(Protocol::Paxos, config, past.records, time)
                 .expect("a disk holds its own group's records"),
             seen.clone(),
         );
@@ -139,6 +146,11 @@ impl World {
             quarantine: node.quarantine,
             earlier,
             died,
+            views: ViewPasts {
+                begun: found.begun,
+                records: views,
+                is_damaged: whole.damage.was_found(),
+            },
         };
         let (replica, outputs) = Replica::new(replica_config, ordering, remembered, time);
         let promised = replica.status().ordering.promised;
@@ -173,6 +185,7 @@ impl World {
         }
         self.watch_started(id, promised);
         self.note_decisions(id);
+        self.watch_view(id);
         self.perform(id, outputs);
         self.check_quarantine(id);
         self.set_alarm(id);
@@ -187,13 +200,18 @@ impl World {
         }
     }
 
-    fn ordering_config(&self, id: NodeId, found: &DiskFound) -> Config {
+    fn ordering_config(
+        &self,
+        id: NodeId,
+        found: &DiskFound,
+        (view, damage): (View, Damage),
+    ) -> Config {
         let (boot, seed) = (found.boot, self.setup.seed);
         let seed = seed ^ (boot << 8) ^ u64::from(id.0);
-        let mut config = Config::new(GROUP, id, boot, self.setup.view(), seed);
+        let mut config = Config::new(GROUP, id, boot, view, seed);
         config.timing = self.setup.timing;
         config.limits = self.setup.limits;
-        config.damage = found.past.damage.clone();
+        config.damage = damage;
         if found.has_forgotten {
             config.standing = Standing::Observer;
         }
@@ -201,10 +219,10 @@ impl World {
     }
 
     /// Tells the judge of a start on less than the node has told others.
-    fn note_loss(&mut self, id: NodeId, has_lost: bool) {
-        let others = self.setup.acceptors().without(id);
+    fn note_loss(&mut self, id: NodeId, has_lost: bool, (begun, acceptors): (ViewNumber, NodeSet)) {
+        let others = acceptors.without(id);
         if has_lost {
-            self.judge.forgot(id, others);
+            self.judge.forgot(id, others, begun);
         }
     }
 
@@ -283,6 +301,7 @@ impl World {
         self.watch_turn(id, look, &out);
         self.watch_done(id, &out);
         self.note_decisions(id);
+        self.watch_view(id);
         self.perform(id, out);
         self.watch_settled(id);
         self.set_alarm(id);

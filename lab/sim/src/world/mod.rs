@@ -18,6 +18,7 @@ mod faults;
 mod freezing;
 mod generate;
 mod harm;
+mod hearing;
 mod judge;
 mod keeping;
 mod lag;
@@ -47,6 +48,7 @@ mod skipping;
 mod stages;
 mod stall;
 mod trace;
+mod view_changing;
 mod watched;
 mod workload;
 mod writing;
@@ -154,7 +156,12 @@ impl World {
             quiet,
             memory: stages::bounds(&setup),
             stage: Stage::Faults,
-            harm: Harm::default(),
+            harm: Harm::new(view_changing::ViewChanging::new(
+                seed,
+                setup.quorums
+                    == quorate_types::Quorums::majority(setup.quorums.acceptors())
+                        .expect("there are some"),
+            )),
             sightings: Sightings::default(),
             trace: Trace::new(telling),
             broken: None,

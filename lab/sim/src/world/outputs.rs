@@ -69,11 +69,18 @@ impl World {
             Output::Reply { to, message } if is_wrong(&message) => self.loses_answer(to),
             Output::Reply { to, message } => {
                 self.answers_operator(id, to, &message);
+                self.answers_view_operator(id, to, &message);
                 self.answer(id, to, &message);
             }
             Output::Persist { mark, record } => {
                 self.watch_vote(id, &record);
                 self.running(id).storage.log.append(mark, record);
+            }
+            Output::BeginView { number } => {
+                self.exercised(Row::ViewBegun);
+                if self.running(id).storage.begin_view(number).is_err() {
+                    self.die(id, Death::Killed, Duration::ZERO);
+                }
             }
             Output::Repaired => self.running(id).storage.log.repaired(),
             Output::Conflict(conflict) => {
@@ -480,6 +487,7 @@ fn step_of(output: &Output<AnyMessage>) -> Option<KillStep> {
         Output::Install { .. } => Some(KillStep::Install),
         Output::Reply { .. }
         | Output::Persist { .. }
+        | Output::BeginView { .. }
         | Output::Execute { .. }
         | Output::Skip { .. }
         | Output::Query { .. }

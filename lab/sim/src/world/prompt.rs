@@ -15,7 +15,7 @@ use quorate_any::AnyMessage;
 use quorate_ordering::{Ordering, Role};
 use quorate_replica::{Input, Output, PeerMessage, ReplicaMessage};
 use quorate_session::{SessionConfig, SessionInput, SessionOutput};
-use quorate_types::{CallPlace, NodeId, Slot, ToClient};
+use quorate_types::{CallPlace, NodeId, Slot, ToClient, ViewId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A client that nobody answers pauses for eight times its shortest pause in the end.
@@ -53,7 +53,7 @@ impl Prompt {
     fn arrived(
         &mut self,
         id: NodeId,
-        decided: Slot,
+        (own, decided): (Option<ViewId>, Slot),
         from: NodeId,
         message: &PeerMessage<AnyMessage>,
     ) {
@@ -66,12 +66,14 @@ impl Prompt {
                 self.fetching.reported(id, from, *slot);
             }
             PeerMessage::Replica(_) => {}
-            PeerMessage::Ordering { message, .. } => match message.testimony() {
+            PeerMessage::Ordering { message, view } => match message.testimony() {
                 Testimony::AsksPreVote {
                     attempt,
                     decided: theirs,
                 } => {
-                    let lag = decided.0.saturating_sub(theirs.0);
+                    // Nobody stands in a view that is over for better ones than those that are left in it.
+                    let is_of_view = own == Some(*view);
+                    let lag = decided.0.saturating_sub(theirs.0) * u64::from(is_of_view);
                     self.standing.asked(id, (from, attempt), lag);
                 }
                 Testimony::Leads { .. } | Testimony::AsksLease { .. } => {
@@ -126,12 +128,13 @@ impl World {
     ) {
         let running = self.nodes[&id].running.as_ref();
         let decided = running.map_or(Slot::ZERO, |running| running.replica.ordering().decided());
+        let own = running.map(|running| running.replica.ordering().view());
         let prompt = &mut self.prompt;
         for input in inbox {
             match input {
                 Input::Peer { from, message, .. } => {
                     prompt.looked.insert(id, looked);
-                    prompt.arrived(id, decided, *from, message);
+                    prompt.arrived(id, (own, decided), *from, message);
                 }
                 Input::Link { .. } | Input::Installed { .. } | Input::InstallFailed { .. } => {
                     prompt.fetching.goes_on(id);

@@ -141,7 +141,7 @@ impl World {
             let Some(short) = client.config.terms.on_disconnect.filter(|_| is_of_node) else {
                 continue;
             };
-            if client.rest == Rest::None && self.quiet.stopping.chance(500) {
+            if client.rest == Rest::None && self.quiet.stopping.chance(700) {
                 let until = now + short + self.quiet.stopping.millis(300, 2000);
                 client.rest = Rest::Still(until);
                 let client = *number;

@@ -85,6 +85,10 @@ rows! {
     NotesLost 10 "calls executed whose reports the node had lost";
     PoisonInReplay 2 "another host dies at a call that was answered";
     SkipRefused 10 "operator told why a call is not skipped";
+    ViewBegun 2_000 "node takes part in another view";
+    ViewChanged 500 "view changed at an operator's request";
+    AcceptorsChanged 40 "view with other acceptors than the one before";
+    ViewConflict 100 "change of the view that lost to another one";
     SkipForced 5 "operator has a call skipped that not all have reported";
     Woken 3000 "call that waited answered by another one";
     TimeOver 100 "call that waited until its time was over";

@@ -126,7 +126,7 @@ impl World {
             // A directory that comes back after a copy of it has observed lacks nothing that was seen.
             matches!(judged, Some(Err(sighting)) if sighting.finding == Finding::OlderCopy)
         };
-        let others = self.setup.acceptors().without(id);
+        let others = self.acceptors().without(id);
         found.recall() == Recall::Whole
             && self.harm.copied.iter().all(|copy| *copy == id)
             && others

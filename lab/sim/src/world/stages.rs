@@ -106,6 +106,9 @@ impl World {
         self.watch_drift();
         self.tend_poison();
         self.tend_skipping();
+        if self.stage.is_faulty() {
+            self.tend_views();
+        }
         self.tell_reaches();
         match self.stage {
             Stage::Faults if self.now.0 >= self.schedule.until.0 => {
@@ -193,15 +196,22 @@ impl World {
             .collect();
         let covered = self.covered(&found);
         // A node that lost records is in no quorum before it has heard the others.
+        let changes = self.harm.views.is_on();
         let acceptors = self.setup.acceptors();
         let disks: Vec<(NodeId, BTreeSet<CommandId>)> = found
             .iter()
             .filter(|(id, found)| {
-                acceptors.contains(*id) && !found.past.damage.was_found() && !found.has_forgotten
+                (changes || acceptors.contains(*id))
+                    && !found.past.damage.was_found()
+                    && !found.has_forgotten
             })
             .map(|(id, found)| (*id, held_commands(&self.judge, found, covered)))
             .collect();
-        let quorum = self.setup.quorums.phase1();
+        // Those who vote now learned what others voted for before: all together hold it.
+        let quorum = match changes {
+            true => disks.len().max(1),
+            false => self.setup.quorums.phase1(),
+        };
         if disks.len() >= quorum {
             let judged = self.judge.check_disks(&disks, quorum);
             self.judged(judged);

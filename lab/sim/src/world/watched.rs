@@ -2,8 +2,10 @@
 //! makes of it.
 
 use quorate_any::{AnyMessage, AnyOrdering};
-use quorate_ordering::{Decision, Effect, Effects, Event, Ordering, OrderingStatus, ReadId, Role};
-use quorate_types::{Batch, Body, CommandId, Slot, Time, ViewId};
+use quorate_ordering::{
+    Decision, Effect, Effects, Event, Ordering, OrderingStatus, ReadId, Record, Role, ViewPast,
+};
+use quorate_types::{Batch, Body, CommandId, Slot, Time, View, ViewId};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -24,6 +26,8 @@ pub(super) enum ReadSeen {
 pub(super) struct Seen {
     /// Decisions that nobody has looked at.
     pub(super) decisions: Vec<(Slot, Batch)>,
+    /// The newest view in which a role was told.
+    pub(super) view: Option<ViewId>,
     /// The role that it told last.
     pub(super) role: Option<Role>,
     /// Reads asked for and answered that nobody has looked at.
@@ -54,10 +58,28 @@ impl Ordering for Watched {
         self.inner.view()
     }
 
+    fn statement(&self) -> Vec<Record> {
+        self.inner.statement()
+    }
+
+    fn of_view(&self, now: Time, view: View, past: ViewPast) -> Watched {
+        let inner = self.inner.of_view(now, view, past);
+        let mut seen = self.seen.borrow_mut();
+        if Some(inner.view()) > seen.view {
+            (seen.view, seen.role) = (Some(inner.view()), None);
+        }
+        drop(seen);
+        Watched::new(inner, self.seen.clone())
+    }
+
+    fn gone(message: &AnyMessage, upto: Slot) -> Option<AnyMessage> {
+        AnyOrdering::gone(message, upto)
+    }
+
     fn handle(&mut self, now: Time, event: Event<AnyMessage>, effects: &mut Effects<AnyMessage>) {
         let before = effects.len();
         match &event {
-            Event::Submit { commands } => {
+            Event::Submit { commands } | Event::Resubmit { commands } => {
                 let ids = commands.iter().map(|command| command.id);
                 let past = commands.iter().filter_map(|command| match command.body {
                     Body::Survived { slot, .. } => Some(slot),
@@ -95,7 +117,19 @@ impl Ordering for Watched {
                     let given_up = ReadSeen::GivenUp(*read);
                     self.seen.borrow_mut().reads.push(given_up);
                 }
-                Effect::Role(role) => self.seen.borrow_mut().role = Some(*role),
+                Effect::Role(role) => {
+                    let mut seen = self.seen.borrow_mut();
+                    let view = self.inner.view();
+                    if Some(view) >= seen.view {
+                        (seen.view, seen.role) = (Some(view), Some(*role));
+                    }
+                }
+                Effect::Unordered { commands } => {
+                    let mut seen = self.seen.borrow_mut();
+                    for command in commands {
+                        seen.unsettled.remove(&command.id);
+                    }
+                }
                 Effect::Refuse { command, .. } => {
                     self.seen.borrow_mut().unsettled.remove(command);
                 }

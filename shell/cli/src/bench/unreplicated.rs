@@ -248,7 +248,8 @@ impl Server {
                 | FromClient::Close { .. }
                 | FromClient::Checkpoint { .. }
                 | FromClient::Reset { .. }
-                | FromClient::Skip { .. } => {}
+                | FromClient::Skip { .. }
+                | FromClient::ChangeView { .. } => {}
             }
         }
     }

@@ -35,6 +35,8 @@ pub(crate) fn core(slot: Slot) -> SnapshotCore {
         lead_ballot: Ballot::ZERO,
         lead_slot: Slot::ZERO,
         reset: Slot::ZERO,
+        previous: None,
+        next: None,
         sessions: Vec::new(),
     }
 }

@@ -296,7 +296,7 @@ impl World {
                 self.read_floor.remove(&(id, read)).expect("answered once");
             }
             Effect::Current { slot, at } => self.check_current(id, slot, at),
-            Effect::Repaired => {}
+            Effect::Repaired | Effect::Unordered { .. } => {}
             Effect::Conflict(conflict) => panic!("{conflict}"),
             Effect::NeedSnapshot { upto } => {
                 self.count += 1;

@@ -135,6 +135,7 @@ impl Objects {
             | Output::Conflict(_)
             | Output::Discard { .. }
             | Output::Role(_)
+            | Output::BeginView { .. }
             | Output::Quarantined(_)
             | Output::OutcomesDiffer(_)
             | Output::ClocksDiffer(_)

@@ -1,8 +1,13 @@
 //! An ordering that decides every submission at once in a log that all nodes share.
 
 use super::Message;
-use quorate_ordering::{Decision, Effect, Effects, Event, Ordering, OrderingStatus, ReadId, Role};
-use quorate_types::{Ballot, Batch, Command, NodeId, Slot, Stamp, Time, ViewId, ViewNumber, Wall};
+use quorate_ordering::{
+    Decision, Effect, Effects, Event, Ordering, OrderingStatus, PeerStatus, ReadId, Record, Role,
+    ViewPast,
+};
+use quorate_types::{
+    Ballot, Batch, Command, GroupId, NodeId, Slot, Stamp, Time, View, ViewId, ViewNumber, Wall,
+};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -25,6 +30,12 @@ pub(crate) struct Shared {
     pub(crate) lease_ends: Option<Time>,
     pub(crate) trimmable: Vec<(usize, Slot)>,
     pub(crate) transferred: Vec<usize>,
+    /// To whom every node is linked.
+    pub(crate) linked: Vec<u16>,
+    /// What instances of the ordering were told by others: at which node, in which view.
+    pub(crate) received: Vec<(usize, ViewNumber, Message)>,
+    /// Where views end, as instances were told: at which node, in which view.
+    pub(crate) closed: Vec<(usize, ViewNumber, Slot)>,
     emitted: BTreeMap<usize, Vec<Effect<Message>>>,
     cursors: BTreeMap<usize, Slot>,
     ballot: Ballot,
@@ -59,10 +70,13 @@ impl Shared {
 /// One node's ordering.
 pub(crate) struct Instant {
     own: usize,
+    view: ViewId,
     role: Role,
     shared: Rc<RefCell<Shared>>,
     waiting: Vec<Command>,
     is_asking: bool,
+    /// The replica has applied all slots of its view: the next one's instance decides.
+    is_over: bool,
 }
 
 impl Instant {
@@ -71,16 +85,21 @@ impl Instant {
         shared.borrow_mut().cursors.insert(own, Slot::ZERO);
         Instant {
             own,
+            view: ViewId {
+                group: GroupId::default(),
+                number: ViewNumber(1),
+            },
             role: Role::Follower { leader: None },
             shared,
             waiting: Vec::new(),
             is_asking: false,
+            is_over: false,
         }
     }
 
     fn learn(&mut self, effects: &mut Effects<Message>) {
         let mut shared = self.shared.borrow_mut();
-        if shared.deaf.contains(&self.own) {
+        if self.is_over || shared.deaf.contains(&self.own) {
             return;
         }
         let mut cursor = shared.cursors[&self.own];
@@ -133,7 +152,32 @@ impl Ordering for Instant {
     type Message = Message;
 
     fn view(&self) -> ViewId {
-        ViewId::default()
+        self.view
+    }
+
+    fn statement(&self) -> Vec<Record> {
+        Vec::new()
+    }
+
+    fn of_view(&self, _now: Time, view: View, _past: ViewPast) -> Instant {
+        let group = self.view.group;
+        Instant {
+            own: self.own,
+            view: ViewId {
+                group,
+                number: view.number,
+            },
+            role: Role::Follower { leader: None },
+            shared: Rc::clone(&self.shared),
+            waiting: Vec::new(),
+            is_asking: false,
+            is_over: false,
+        }
+    }
+
+    fn gone(message: &Message, upto: Slot) -> Option<Message> {
+        // Questions have large numbers.
+        (*message > 50).then_some(upto.0 as Message)
     }
 
     fn handle(&mut self, _now: Time, event: Event<Message>, effects: &mut Effects<Message>) {
@@ -152,7 +196,24 @@ impl Ordering for Instant {
                 self.shared.borrow_mut().trimmable.push((self.own, slot));
             }
             Event::TransferLeadership => self.shared.borrow_mut().transferred.push(self.own),
-            Event::Receive { .. } | Event::Persisted { .. } | Event::Link { .. } | Event::Wake => {}
+            Event::Resubmit { commands } => self.waiting.extend(commands),
+            Event::Over => {
+                self.is_over = true;
+                let commands = std::mem::take(&mut self.waiting);
+                effects.push(Effect::Unordered { commands });
+            }
+            Event::Receive { message, .. } => {
+                let received = (self.own, self.view.number, message);
+                self.shared.borrow_mut().received.push(received);
+            }
+            Event::Close { last } => {
+                let closed = (self.own, self.view.number, last);
+                self.shared.borrow_mut().closed.push(closed);
+            }
+            Event::Persisted { .. } | Event::Link { .. } | Event::Passed | Event::Wake => {}
+        }
+        if self.is_over {
+            return;
         }
         let emitted = self.shared.borrow_mut().emitted.remove(&self.own);
         for effect in emitted.into_iter().flatten() {
@@ -172,6 +233,7 @@ impl Ordering for Instant {
         let shared = self.shared.borrow();
         OrderingStatus {
             role: self.role,
+            votes: true,
             promised: Ballot::ZERO,
             decided: shared.cursors[&self.own],
             known: shared.cursors[&self.own],
@@ -182,9 +244,19 @@ impl Ordering for Instant {
             held_bytes: 0,
             elections: 0,
             foreign: 0,
-            peers: Vec::new(),
+            peers: shared.linked.iter().map(|node| linked(*node)).collect(),
         }
     }
 
     fn check(&self) {}
+}
+
+fn linked(node: u16) -> PeerStatus {
+    PeerStatus {
+        node: NodeId(node),
+        connected: true,
+        lag: 0,
+        in_flight: 0,
+        in_flight_bytes: 0,
+    }
 }

@@ -102,7 +102,7 @@ impl Adversary {
         let has_lost = past.damage.was_found() || has_forgotten;
         if past.damage.needs_survey() || has_forgotten {
             let others = self.setup.acceptors().without(id);
-            self.judge.forgot(id, others);
+            self.judge.forgot(id, others, quorate_types::ViewNumber(1));
         }
         self.note(Tag::Life, id, || {
             format!("{id} starts, boot {boot}, lost {:?}", past.damage)
@@ -298,7 +298,8 @@ impl Adversary {
             Effect::Confirmed { .. }
             | Effect::Unconfirmed { .. }
             | Effect::Current { .. }
-            | Effect::Refuse { .. } => {}
+            | Effect::Refuse { .. }
+            | Effect::Unordered { .. } => {}
         }
     }
 }

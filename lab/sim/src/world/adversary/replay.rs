@@ -5,11 +5,13 @@
 
 use super::Adversary;
 use quorate_any::AnyMessage;
-use quorate_ordering::{Decision, Effect, Effects, Event, Ordering, OrderingStatus, Role};
+use quorate_ordering::{
+    Decision, Effect, Effects, Event, Ordering, OrderingStatus, Record, Role, ViewPast,
+};
 use quorate_replica::{Input, Output, Remembered, Replica, ReplicaConfig};
 use quorate_types::{
     Ballot, Batch, Body, Command, CommandId, NodeId, Outcome, Secret, SessionId, SessionTerms,
-    Slot, SlotResults, Stamp, Time, Value, ViewId, Wall,
+    Slot, SlotResults, Stamp, Time, Value, View, ViewId, Wall,
 };
 use std::vec;
 
@@ -33,6 +35,18 @@ impl Ordering for Given {
 
     fn view(&self) -> ViewId {
         self.view
+    }
+
+    fn statement(&self) -> Vec<Record> {
+        Vec::new()
+    }
+
+    fn of_view(&self, _now: Time, _view: View, _past: ViewPast) -> Given {
+        unreachable!("the log that is replayed changes no view")
+    }
+
+    fn gone(_message: &AnyMessage, _upto: Slot) -> Option<AnyMessage> {
+        None
     }
 
     fn handle(&mut self, _now: Time, event: Event<AnyMessage>, effects: &mut Effects<AnyMessage>) {
@@ -62,6 +76,7 @@ impl Ordering for Given {
             trimmed: Slot::ZERO,
             window_left: 0,
             waiting: 0,
+            votes: true,
             held_bytes: 0,
             elections: 0,
             foreign: 0,

@@ -45,7 +45,7 @@ impl Judge {
                 last,
             } => self.accepted(node, ballot, first, last),
             Testimony::Promises(page) => {
-                self.may_vote(node)?;
+                self.may_vote(node, page.ballot.view)?;
                 self.promised(node, page)
             }
             Testimony::AsksLease {
@@ -62,7 +62,7 @@ impl Judge {
             Testimony::Surveyed {
                 promised, voted, ..
             } => {
-                let written = self.written.as_ref();
+                let written = self.written_in(promised.view);
                 written.map_or(Ok(()), |written| written.surveyed(node, promised, voted))
             }
             Testimony::GrantsLease { .. }
@@ -115,18 +115,18 @@ impl Judge {
     }
 
     fn opened(&mut self, node: NodeId, life: u64, ballot: Ballot) -> Judged {
-        if let Some(written) = &self.written {
+        if let Some(written) = self.written_in(ballot.view) {
             written.told_promise(node, ballot)?;
         }
         if self.opened.insert((node, life, ballot)) {
             let is_whole = !self.forgetful.contains_key(&node) && !self.damaged.contains(&node);
-            let own = match &self.written {
+            let own = match self.written_in(ballot.view) {
                 Some(written) if is_whole => Own::Whole(written.votes(node)),
                 Some(written) => Own::Part(written.votes(node)),
                 None => Own::Unknown,
             };
             self.phase_one.opened(ballot, own);
-            self.agreement.opened(node, ballot)?;
+            self.agreement_in(ballot.view).opened(node, ballot)?;
         }
         Ok(())
     }
@@ -161,7 +161,7 @@ impl Judge {
     }
 
     fn accepted(&mut self, node: NodeId, ballot: Ballot, first: Slot, last: Slot) -> Judged {
-        self.may_vote(node)?;
+        self.may_vote(node, ballot.view)?;
         // Who has decided a slot may say that it voted there without a record of the vote: nothing depends on it any more.
         let decided = self.decided_by.get(&node).copied().unwrap_or_default();
         for slot in (first.0.max(decided.0 + 1)..=last.0).map(Slot) {
@@ -171,10 +171,11 @@ impl Judge {
                     format!("{node} votes in {slot} {ballot}, where nothing was proposed"),
                 );
             };
-            if let Some(written) = &self.written {
+            if let Some(written) = self.written_in(ballot.view) {
                 written.told_vote(node, slot, ballot)?;
             }
-            self.agreement.voted(node, slot, ballot, value)?;
+            self.agreement_in(ballot.view)
+                .voted(node, slot, ballot, value)?;
             self.chosen.voted(node, slot, ballot, value)?;
             self.voters.entry((slot, ballot)).or_default().insert(node);
         }
@@ -182,17 +183,18 @@ impl Judge {
     }
 
     fn promised(&mut self, node: NodeId, page: &quorate_acceptor::Promise) -> Judged {
-        if let Some(written) = &self.written {
+        if let Some(written) = self.written_in(page.ballot.view) {
             written.told_promise(node, page.ballot)?;
         }
         // A page may show votes of its own ballot that are being written. They are told to nobody: who proposes in a ballot has
         // ended its phase 1, and reads no page of it.
         for vote in page.votes.iter().filter(|vote| vote.ballot < page.ballot) {
-            if let Some(written) = &self.written {
+            if let Some(written) = self.written_in(page.ballot.view) {
                 written.told_vote(node, vote.slot, vote.ballot)?;
             }
             let value = fingerprint(&vote.batch);
-            self.agreement.voted(node, vote.slot, vote.ballot, value)?;
+            self.agreement_in(page.ballot.view)
+                .voted(node, vote.slot, vote.ballot, value)?;
             self.chosen.voted(node, vote.slot, vote.ballot, value)?;
         }
         let votes = page.votes.iter();
@@ -215,7 +217,8 @@ impl Judge {
                 .collect(),
             unknown: page.unknown.iter().copied().collect(),
         };
-        self.agreement.promised(node, page.ballot, promise)
+        self.agreement_in(page.ballot.view)
+            .promised(node, page.ballot, promise)
     }
 }
 

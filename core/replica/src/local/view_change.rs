@@ -1,0 +1,278 @@
+//! Changes of the view: an operator's request, the command that was decided, and the turn to the next view.
+//!
+//! A change that is decided in slot `s` is in force from `s + ω` on. Until then the leader fills the slots of the old view; the next
+//! one begins at each node once it has applied all of these. So whoever votes in a view has everything that was decided before it.
+//! OpenReplica section 2.
+
+use crate::limits::{INSTANCES_KEPT, VIEW_CHANGES_WAITING};
+use crate::local::clients::{refuse, reply};
+use crate::local::instances::Early;
+use crate::local::internal::Purpose;
+use crate::{Output, Replica, Snapshots};
+use quorate_ordering::{Entry, Event, Ordering, Record, Role};
+use quorate_types::zoo::{Plant, planted};
+use quorate_types::{
+    Ask, Ballot, Body, ConnectionId, NodeId, NodeSet, Persistence, Refusal, Slot, ToClient, View,
+    ViewChange, ViewChangeError, ViewNumber,
+};
+
+/// A client that waits until a view is in force.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ViewWait {
+    to: ConnectionId,
+    request: u64,
+    number: ViewNumber,
+}
+
+impl<O: Ordering> Replica<O> {
+    /// The view in force.
+    #[must_use]
+    pub fn view(&self) -> &View {
+        self.replicated.views.current()
+    }
+
+    /// An operator changes the view. Refuses what cannot be, and what would leave the group without a majority.
+    pub(crate) fn client_change_view(
+        &mut self,
+        (from, request): (ConnectionId, u64),
+        change: ViewChange,
+        out: &mut Vec<Output<O::Message>>,
+    ) {
+        let applied = self.replicated.applied;
+        let has_room = self.view_waits.len() < VIEW_CHANGES_WAITING;
+        if self.replicated.views.has(&change) && has_room {
+            return self.await_view((from, request), change, out);
+        }
+        let refusal = match self.replicated.views.changed(applied, change) {
+            Err(error) => Some(refusal_of(error)),
+            Ok(_) if self.config.snapshots == Snapshots::Disabled => Some(Refusal::NoSnapshots),
+            // The slots of the view before are not yet in a snapshot of a majority.
+            Ok(_) if self.instances.len() > 1 => Some(Refusal::ViewConflict),
+            Ok(_) if !has_room => Some(Refusal::Overloaded),
+            Ok(_) if !self.can_order() => Some(Refusal::StorageFull),
+            Ok(view) if !self.is_ready(&view) => Some(Refusal::ViewNotReady),
+            Ok(_) => None,
+        };
+        if let Some(refusal) = refusal {
+            return refuse(out, from, Ask::Request(request), refusal);
+        }
+        let purpose = Purpose::ChangeView(from, request);
+        self.submit(purpose, Body::ChangeView { change });
+    }
+
+    /// A peer says whether it votes.
+    pub(crate) fn peer_votes(&mut self, from: NodeId, votes: bool) {
+        if votes {
+            self.observers.remove(from);
+        } else {
+            self.observers.insert(from);
+        }
+    }
+
+    /// At the end of a turn: a view that is over goes once a majority has a snapshot of its slots. Until then the leader asks for one.
+    pub(crate) fn tend_views(&mut self, now: quorate_types::Time) {
+        let stable = self.agreement.stable();
+        if self.instances.drop_covered(stable)
+            && let Some(digest) = self.agreement.agreed_at(stable)
+            && self.agreement.trimmed() >= stable
+        {
+            // The instance in force was not there when the others were told.
+            let slot = stable;
+            self.raise(Event::Trimmable { slot, digest });
+        }
+        if matches!(self.role, Role::Leader { .. }) && self.instances.wants_snapshot(now) {
+            self.want_checkpoint();
+        }
+    }
+
+    /// Whether a majority of a view's acceptors votes and is linked here: without it nothing is decided in the view.
+    fn is_ready(&self, view: &View) -> bool {
+        let status = self.instances.current().status();
+        let linked = status.peers.iter().filter(|peer| peer.connected);
+        let linked = linked.map(|peer| peer.node);
+        let mut voting: NodeSet = linked
+            .filter(|node| !self.observers.contains(*node))
+            .collect();
+        if status.votes {
+            voting.insert(self.config.own);
+        }
+        let up = view.acceptors.iter().filter(|node| voting.contains(*node));
+        up.count() >= view.quorums.phase1()
+    }
+
+    /// A change is decided.
+    pub(crate) fn view_change_decided(
+        &mut self,
+        slot: Slot,
+        change: ViewChange,
+        asked: Option<Purpose>,
+        out: &mut Vec<Output<O::Message>>,
+    ) {
+        let decided = self.replicated.views.decided(slot, change);
+        let Some(Purpose::ChangeView(to, request)) = asked else {
+            return;
+        };
+        match decided {
+            // The same change may have been asked for twice.
+            Ok(_) => self.await_view((to, request), change, out),
+            Err(_) if self.replicated.views.has(&change) => {
+                self.await_view((to, request), change, out);
+            }
+            Err(error) => refuse(out, to, Ask::Request(request), refusal_of(error)),
+        }
+    }
+
+    /// Whoever asked is answered once the view is in force.
+    fn await_view(
+        &mut self,
+        (to, request): (ConnectionId, u64),
+        change: ViewChange,
+        out: &mut Vec<Output<O::Message>>,
+    ) {
+        let number = ViewNumber(change.after.0 + 1);
+        let is_known = |wait: &ViewWait| (wait.to, wait.request) == (to, request);
+        if !self.view_waits.iter().any(is_known) {
+            if self.view_waits.len() >= VIEW_CHANGES_WAITING {
+                return refuse(out, to, Ask::Request(request), Refusal::Unknown);
+            }
+            self.view_waits.push(ViewWait {
+                to,
+                request,
+                number,
+            });
+        }
+        self.answer_view_waits(out);
+    }
+
+    /// Follows what the applied slots say of views: the end of the one in force, before the ordering may propose above it, and the
+    /// beginning of the next.
+    pub(crate) fn tell_end(&mut self, now: quorate_types::Time, out: &mut Vec<Output<O::Message>>) {
+        let last = self.replicated.views.last();
+        let last = last.filter(|_| !planted(Plant::ViewNotFollowed));
+        let is_its = self.instances.current().view().number == self.view().number;
+        if let Some(last) = last.filter(|_| is_its)
+            && self.instances.close(last)
+        {
+            self.at_instance(now, self.instances.newest(), Event::Close { last }, out);
+        }
+    }
+
+    /// Turns to the view in force, if that is another one than before.
+    pub(crate) fn turn_to_view(
+        &mut self,
+        now: quorate_types::Time,
+        out: &mut Vec<Output<O::Message>>,
+    ) {
+        let number = self.view().number;
+        if self.instances.current().view().number == number || planted(Plant::ViewNotFollowed) {
+            return;
+        }
+        let view = self.view().clone();
+        let before = self.instances.newest();
+        let previous = self.replicated.views.previous();
+        let previous = previous.map(|previous| previous.number);
+        let follows = previous == Some(self.instances.view(before).number);
+        let last = if follows {
+            view.first_slot.previous()
+        } else {
+            // A snapshot that a majority holds has brought the replica here: nobody needs this node's part in the views before.
+            Slot::ZERO
+        };
+        if follows && self.instances.close(last) {
+            self.at_instance(now, before, Event::Close { last }, out);
+        }
+        if self.instances.open(now, &view) {
+            self.begin_view(&view, out);
+        }
+        if !planted(Plant::ReadsNotAskedInNextView) {
+            self.reads.ask_anew(last);
+        }
+        if !planted(Plant::NotesOfOldView) {
+            self.signs.forget(now);
+        }
+        self.at_instance(now, before, Event::Over, out);
+        let kept = if follows { INSTANCES_KEPT } else { 1 };
+        self.instances.drop_older(kept);
+        let role = self.instances.current().status().role;
+        self.role_changed(now, role, out);
+        let slot = self.replicated.applied;
+        let newest = self.instances.newest();
+        self.at_instance(now, newest, Event::Executed { slot }, out);
+        for early in self.instances.take_early(self.instances.view(newest)) {
+            self.receive(now, early, out);
+        }
+        self.answer_view_waits(out);
+    }
+
+    /// This node takes part in a view for the first time. Its log says so before the directory does, and the directory before a
+    /// promise or vote leaves: a start that finds the view in the directory and not in the log knows that records are lost.
+    pub(crate) fn begin_view(&mut self, view: &View, out: &mut Vec<Output<O::Message>>) {
+        let number = view.number;
+        match view.persistence {
+            Persistence::Memory => out.push(Output::BeginView { number }),
+            Persistence::Disk => {
+                let mark = self.instances.begin(number);
+                self.written = mark;
+                let record = Record {
+                    view: self.instances.current().view(),
+                    entry: Entry::Promise {
+                        ballot: Ballot::ZERO,
+                    },
+                };
+                out.push(Output::Persist { mark, record });
+            }
+        }
+    }
+
+    fn answer_view_waits(&mut self, out: &mut Vec<Output<O::Message>>) {
+        let (number, slot) = (self.view().number, self.view().first_slot);
+        self.view_waits.retain(|wait| {
+            let ViewWait { to, request, .. } = *wait;
+            if wait.number > number {
+                return true;
+            }
+            if wait.number == number {
+                reply(out, to, ToClient::Checkpointed { request, slot });
+            } else {
+                // A snapshot covers the view's first slot and its end: which one it was is not known here.
+                refuse(out, to, Ask::Request(request), Refusal::Unknown);
+            }
+            false
+        });
+    }
+
+    /// A message of the ordering for a view that has no instance here.
+    pub(crate) fn receive_of_other_view(
+        &mut self,
+        now: quorate_types::Time,
+        early: Early<O::Message>,
+        out: &mut Vec<Output<O::Message>>,
+    ) {
+        let own = self.instances.current().view();
+        if early.view.group != own.group {
+            self.instances.dropped += 1;
+        } else if early.view > own {
+            self.instances.keep_early(early);
+            self.order(now, Event::Passed, out);
+        } else if !planted(Plant::GoneViewNotTold) {
+            let upto = self.instances.begins_after();
+            if let Some(message) = O::gone(&early.message, upto) {
+                let view = early.view;
+                out.push(Output::Send {
+                    to: NodeSet::only(early.from),
+                    lane: quorate_ordering::Lane::Bulk,
+                    message: crate::PeerMessage::Ordering { view, message },
+                });
+            }
+        }
+    }
+}
+
+fn refusal_of(error: ViewChangeError) -> Refusal {
+    match error {
+        ViewChangeError::Superseded => Refusal::ViewConflict,
+        ViewChangeError::NoAcceptors
+        | ViewChangeError::NotAMember(_)
+        | ViewChangeError::Window(_) => Refusal::NoSuchView,
+    }
+}

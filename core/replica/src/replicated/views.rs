@@ -1,0 +1,113 @@
+//! The views of the group: the one in force, the one before, and the one that is decided to follow.
+//!
+//! All of it is computed from decided commands that are applied (trap 16 of published implementations: a view read at the wrong
+//! moment). OpenReplica section 2; the rule of ω is that of PMMC.
+
+use crate::SnapshotCore;
+use quorate_types::zoo::{Plant, planted};
+use quorate_types::{Slot, View, ViewChange, ViewChangeError};
+use std::sync::Arc;
+
+/// Which view governs which slots, as of the last applied slot.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Views {
+    previous: Option<Arc<View>>,
+    current: Arc<View>,
+    /// Invariant: its first slot is above the last applied one.
+    next: Option<Arc<View>>,
+}
+
+impl Views {
+    /// Those of a group that begins with `first`.
+    pub(crate) fn new(first: View) -> Views {
+        Views {
+            previous: None,
+            current: Arc::new(first),
+            next: None,
+        }
+    }
+
+    /// Those that a snapshot tells, at a node that was configured with `own`.
+    pub(crate) fn restored(core: &SnapshotCore, own: &View) -> Views {
+        let configured = |view: &View| Arc::new(view.configured(own));
+        Views {
+            previous: core.previous.as_ref().map(configured),
+            current: configured(&core.view),
+            next: core.next.as_ref().map(configured),
+        }
+    }
+
+    /// The view in force in the slot after the last applied one.
+    pub(crate) fn current(&self) -> &View {
+        &self.current
+    }
+
+    /// The view before.
+    pub(crate) fn previous(&self) -> Option<&View> {
+        self.previous.as_deref()
+    }
+
+    /// The view that follows, once that is decided.
+    pub(crate) fn next(&self) -> Option<&View> {
+        self.next.as_deref()
+    }
+
+    /// The last slot of the current view, once that is decided.
+    pub(crate) fn last(&self) -> Option<Slot> {
+        Some(self.next.as_ref()?.first_slot.previous())
+    }
+
+    /// The view that a change leads to which is decided in `slot`.
+    pub(crate) fn changed(&self, slot: Slot, change: ViewChange) -> Result<View, ViewChangeError> {
+        if self.next.is_some() && !planted(Plant::TwoViewsAtOnce) {
+            return Err(ViewChangeError::Superseded);
+        }
+        self.current.changed(slot, change)
+    }
+
+    /// Whether the view that a change leads to is in force, or decided to follow: whoever asks for it once more has got it.
+    pub(crate) fn has(&self, change: &ViewChange) -> bool {
+        let next = self.next.as_deref();
+        next.unwrap_or(&self.current).is_after(change)
+    }
+
+    /// A change is decided in `slot`. Returns the first slot of the view that follows.
+    pub(crate) fn decided(
+        &mut self,
+        slot: Slot,
+        change: ViewChange,
+    ) -> Result<Slot, ViewChangeError> {
+        let mut next = self.changed(slot, change)?;
+        if planted(Plant::ViewOneSlotEarly) {
+            next.first_slot = next.first_slot.previous().max(slot.next());
+        }
+        let first = next.first_slot;
+        self.next = Some(Arc::new(next));
+        Ok(first)
+    }
+
+    /// All slots up to `applied` are applied. Returns whether another view is in force after it.
+    pub(crate) fn applied(&mut self, applied: Slot) -> bool {
+        let Some(next) = self
+            .next
+            .take_if(|next| next.first_slot <= applied.next() || planted(Plant::ViewBeforeItsTime))
+        else {
+            return false;
+        };
+        let before = std::mem::replace(&mut self.current, next);
+        self.previous = Some(before);
+        true
+    }
+
+    pub(crate) fn check(&self, applied: Slot) {
+        let first = self.current.first_slot;
+        assert!(
+            first <= applied.next() || planted(Plant::ViewBeforeItsTime),
+            "the view in force governs the next slot"
+        );
+        if let Some(next) = &self.next {
+            assert!(next.first_slot > applied.next(), "the next view is ahead");
+            assert_eq!(next.number.0, self.current.number.0 + 1);
+        }
+    }
+}

@@ -1,0 +1,391 @@
+//! `quorate view add`, `remove`, `replace`, `set`: a group changes who votes, and how far slots may run ahead, while it runs.
+
+use crate::error::{CliError, code};
+use crate::group::{GroupAccess, GroupArgs};
+use crate::print;
+use crate::seconds;
+use crate::status;
+use clap::{Args, Subcommand, ValueEnum};
+use quorate_client::{Answer, CallCause, CallError, Operation};
+use quorate_node::ViewStatus;
+use quorate_types::{NodeId, NodeSet, ViewChange, ViewNumber};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+/// How long one node may take to say that it is up.
+const ANSWER_MAX: Duration = Duration::from_millis(1_000);
+
+/// Between two attempts, while a majority takes a snapshot of what was decided in the view before.
+const AGAIN_EVERY: Duration = Duration::from_millis(100);
+
+/// What is changed.
+#[derive(Subcommand, Clone, Debug)]
+pub(crate) enum Change {
+    /// Let a node vote that does not.
+    ///
+    /// A node votes in the new view only once it has everything that was decided before it. Majorities of the new acceptors decide
+    /// from then on: a group of 4 that was one of 3 stands the loss of one node, as before.
+    Add {
+        /// The node, a member of the group.
+        node: u16,
+        #[command(flatten)]
+        how: HowArgs,
+    },
+    /// Let a node vote no more; it goes on executing and answering.
+    Remove {
+        /// The node.
+        node: u16,
+        #[command(flatten)]
+        how: HowArgs,
+    },
+    /// Let one node vote instead of another, in one change.
+    Replace {
+        /// The node that votes no more.
+        old: u16,
+        /// The node that votes from then on.
+        new: u16,
+        #[command(flatten)]
+        how: HowArgs,
+    },
+    /// Change a setting of the view: window=SLOTS, how many slots may run ahead of what the replicas have applied, 1 to 16384.
+    Set {
+        /// For example window=64.
+        #[arg(value_name = "NAME=VALUE", value_parser = setting)]
+        setting: u64,
+        #[command(flatten)]
+        how: HowArgs,
+    },
+}
+
+/// A role that a group can give and take while it runs.
+#[derive(ValueEnum, Clone, Copy, Debug)]
+enum Role {
+    /// Votes and remembers.
+    Acceptor,
+}
+
+/// How it is changed.
+///
+/// The change is decided like a call, in one slot, and is in force ω slots later. What was decided before stays. Of two changes of one
+/// view the first one counts, and the other is refused. The command ends when the new view is in force.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct HowArgs {
+    /// What the node is from then on, or is no more.
+    #[arg(long, value_enum, default_value = "acceptor")]
+    role: Role,
+    /// Only say what would change, and which of the new acceptors are up.
+    #[arg(long)]
+    dry_run: bool,
+    /// Change it although so few of the new acceptors are up that the loss of one of them stops the group.
+    #[arg(long)]
+    force: bool,
+    /// Seconds to wait until the new view is in force.
+    #[arg(long, default_value_t = 30.0, value_parser = seconds::span)]
+    timeout: f64,
+    #[command(flatten)]
+    group: GroupArgs,
+}
+
+fn setting(text: &str) -> Result<u64, String> {
+    let known = "the setting of a view is window=SLOTS, for example window=64";
+    let Some(("window", slots)) = text.split_once('=') else {
+        return Err(known.to_owned());
+    };
+    let window = slots.parse().map_err(|_| known.to_owned())?;
+    if (1..=ViewChange::WINDOW_MAX).contains(&window) {
+        Ok(window)
+    } else {
+        let most = ViewChange::WINDOW_MAX;
+        Err(format!("the window takes 1 to {most} slots"))
+    }
+}
+
+impl Change {
+    fn how(&self) -> &HowArgs {
+        match self {
+            Change::Add { how, .. }
+            | Change::Remove { how, .. }
+            | Change::Replace { how, .. }
+            | Change::Set { how, .. } => how,
+        }
+    }
+}
+
+/// A change, and what is known before it.
+#[derive(Debug)]
+struct Plan {
+    number: u64,
+    before: BTreeSet<u16>,
+    after: BTreeSet<u16>,
+    up: BTreeSet<u16>,
+    window: (u64, u64),
+}
+
+/// Runs the command.
+pub(crate) fn run(change: &Change, as_json: bool) -> Result<(), CliError> {
+    let how = change.how();
+    let Role::Acceptor = how.role;
+    let access = how.group.read()?;
+    let plan = Plan::read(change, &access)?;
+    if how.dry_run {
+        return plan.tell(as_json);
+    }
+    plan.check(how.force)?;
+    let number = plan.number + 1;
+    let slot = plan.perform(&access, seconds::duration(how.timeout))?;
+    if as_json {
+        print::line(json!({
+            "number": number, "first_slot": slot, "acceptors": plan.after, "window": plan.window.1,
+        }))
+    } else {
+        print::line(format!("view {number} is in force from slot {slot}"))
+    }
+}
+
+impl Plan {
+    fn read(change: &Change, access: &GroupAccess) -> Result<Plan, CliError> {
+        let document = status::of_group(&access.endpoint, ANSWER_MAX, access.tls())?;
+        let view: ViewStatus =
+            serde_json::from_value(document["view"].clone()).map_err(|error| {
+                CliError::failed(format!("the view of a node cannot be read: {error}"))
+            })?;
+        let nodes = document["nodes"].as_array().into_iter().flatten();
+        // A node that lost votes is up, and nothing is decided by it.
+        let votes = |node: &&Value| {
+            let roles = node["roles"].as_array().into_iter().flatten();
+            node["up"] == true && !roles.into_iter().any(|role| role == "observer")
+        };
+        let up = nodes.filter(votes);
+        let up = up.filter_map(|node| u16::try_from(node["id"].as_u64()?).ok());
+        Plan::new(change, &view, up.collect())
+    }
+
+    fn new(change: &Change, view: &ViewStatus, up: BTreeSet<u16>) -> Result<Plan, CliError> {
+        let members: BTreeSet<u16> = view.members.iter().map(|member| member.node).collect();
+        let before: BTreeSet<u16> = view.acceptors.iter().copied().collect();
+        let mut plan = Plan {
+            number: view.number,
+            after: before.clone(),
+            before,
+            up,
+            window: (view.window, view.window),
+        };
+        match change {
+            Change::Add { node, .. } => plan.add(*node, &members)?,
+            Change::Remove { node, .. } => plan.remove(*node, &members)?,
+            Change::Replace { old, new, .. } => {
+                plan.add(*new, &members)?;
+                plan.remove(*old, &members)?;
+            }
+            Change::Set { setting, .. } => {
+                plan.window.1 = *setting;
+                if *setting == view.window {
+                    return Err(CliError::usage(format!(
+                        "view {} has this window: there is nothing to change",
+                        view.number
+                    )));
+                }
+            }
+        }
+        Ok(plan)
+    }
+
+    fn add(&mut self, node: u16, members: &BTreeSet<u16>) -> Result<(), CliError> {
+        self.find(node, members)?;
+        if self.after.insert(node) {
+            return Ok(());
+        }
+        let votes = format!("node {node} votes in view {} already", self.number);
+        Err(CliError::conflict(votes))
+    }
+
+    fn remove(&mut self, node: u16, members: &BTreeSet<u16>) -> Result<(), CliError> {
+        self.find(node, members)?;
+        if !self.after.remove(&node) {
+            let votes = format!("node {node} does not vote in view {}", self.number);
+            return Err(CliError::conflict(votes));
+        }
+        if self.after.is_empty() {
+            return Err(CliError::conflict(format!(
+                "node {node} is the last one that votes: without it nothing is decided"
+            ))
+            .advise("let another node vote first: quorate view add NODE"));
+        }
+        Ok(())
+    }
+
+    fn find(&self, node: u16, members: &BTreeSet<u16>) -> Result<(), CliError> {
+        if members.contains(&node) {
+            return Ok(());
+        }
+        let members: Vec<String> = members.iter().map(u16::to_string).collect();
+        Err(CliError::not_found(format!(
+            "node {node} is no member of the group; members are {}",
+            members.join(", ")
+        )))
+    }
+
+    /// Has the change decided, and returns the first slot of the new view. While the view before is not yet over, it asks again.
+    fn perform(&self, access: &GroupAccess, timeout: Duration) -> Result<u64, CliError> {
+        let until = Instant::now() + timeout;
+        let client = access.connect(timeout)?;
+        let change = ViewChange {
+            after: ViewNumber(self.number),
+            acceptors: self.after.iter().copied().map(NodeId).collect::<NodeSet>(),
+            window: self.window.1,
+        };
+        loop {
+            match client.perform(Operation::ChangeView { change }) {
+                Ok(Answer::Checkpointed(slot)) => return Ok(slot.0),
+                Ok(Answer::Called(_) | Answer::Read { .. }) => {
+                    return Err(CliError::failed("the node did not answer with a slot"));
+                }
+                Err(CallError::Invalid(CallCause::ViewConflict))
+                    if Instant::now() + AGAIN_EVERY < until && self.is_newest(access)? =>
+                {
+                    std::thread::sleep(AGAIN_EVERY);
+                }
+                Err(error) => return Err(refused(error, self.number)),
+            }
+        }
+    }
+
+    /// Whether the view that is to be changed is in force still.
+    fn is_newest(&self, access: &GroupAccess) -> Result<bool, CliError> {
+        let view = status::view_of_group(&access.endpoint, ANSWER_MAX, access.tls())?;
+        Ok(view.number == self.number)
+    }
+
+    fn majority(&self) -> usize {
+        self.after.len() / 2 + 1
+    }
+
+    fn up_after(&self) -> usize {
+        self.after.intersection(&self.up).count()
+    }
+
+    /// What the change leaves, where that is too little.
+    fn warning(&self) -> Option<String> {
+        let (up, all) = (self.up_after(), self.after.len());
+        let spare = up.saturating_sub(self.majority());
+        let is_small = all <= 2 && up == all;
+        (spare == 0 && !is_small).then(|| {
+            format!(
+                "this leaves {up} of {all} acceptors up, of which {} are needed",
+                self.majority()
+            )
+        })
+    }
+
+    fn check(&self, is_forced: bool) -> Result<(), CliError> {
+        let Some(warning) = self.warning() else {
+            return Ok(());
+        };
+        if self.up_after() < self.majority() {
+            return Err(CliError::conflict(format!(
+                "{warning}: refused, the group would stop; nothing has changed"
+            ))
+            .advise("start the nodes first, or name others"));
+        }
+        if is_forced {
+            return Ok(());
+        }
+        Err(CliError::conflict(format!(
+            "{warning}: refused, the loss of one more stops the group; nothing has changed"
+        ))
+        .advise("start the other nodes first, or say --force"))
+    }
+
+    fn tell(&self, as_json: bool) -> Result<(), CliError> {
+        let joins: Vec<u16> = self.after.difference(&self.before).copied().collect();
+        let leaves: Vec<u16> = self.before.difference(&self.after).copied().collect();
+        if as_json {
+            return print::line(json!({
+                "after": self.number, "acceptors": self.after, "join": joins, "leave": leaves,
+                "up": self.after.intersection(&self.up).collect::<Vec<_>>(), "needed": self.majority(),
+                "window": self.window.1, "warning": self.warning(),
+            }));
+        }
+        let list = |nodes: &mut dyn Iterator<Item = &u16>| {
+            nodes.map(u16::to_string).collect::<Vec<_>>().join(", ")
+        };
+        let mut text = format!(
+            "view {} would follow view {}: acceptors {}",
+            self.number + 1,
+            self.number,
+            list(&mut self.after.iter())
+        );
+        for (says, nodes) in [("also", joins), ("no more", leaves)] {
+            if !nodes.is_empty() {
+                text = format!("{text}; {says} {}", list(&mut nodes.iter()));
+            }
+        }
+        text = format!(
+            "{text}; window {}; {} of {} acceptors up, {} needed",
+            self.window.1,
+            self.up_after(),
+            self.after.len(),
+            self.majority(),
+        );
+        if let Some(warning) = self.warning() {
+            text = format!("{text}\n{warning}: refused without --force");
+        }
+        print::line(text)
+    }
+}
+
+fn refused(error: CallError, number: u64) -> CliError {
+    let look = "look at `quorate view show`, and say it again if it is still what you want";
+    match error {
+        CallError::Invalid(CallCause::ViewConflict) => CliError::conflict(format!(
+            "view {number} is not changed so: another change came first, or the last one is not yet over. It is over once a majority \
+             has a snapshot of what was decided before it"
+        ))
+        .advise(look),
+        CallError::Invalid(CallCause::ViewNotReady) => CliError::conflict(
+            "too few of the new acceptors are linked to the node that was asked: nothing has changed",
+        )
+        .advise("start the nodes first, or name others"),
+        CallError::OutcomeUnknown(_) => CliError::call(error).advise(look),
+        CallError::Invalid(CallCause::NoSnapshots) => CliError::with_code(
+            code::CONFLICT,
+            "this group runs without snapshots: what was decided in a view that ended would be kept by nobody who joins",
+        ),
+        other => CliError::call(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(after: &[u16], up: &[u16]) -> Plan {
+        Plan {
+            number: 1,
+            before: [1, 2, 3].into(),
+            after: after.iter().copied().collect(),
+            up: up.iter().copied().collect(),
+            window: (1024, 1024),
+        }
+    }
+
+    #[test]
+    fn a_change_that_leaves_no_majority_is_refused_and_one_without_a_spare_needs_force() {
+        let refused = plan(&[1, 2, 3, 4, 5], &[1, 2]).check(true).unwrap_err();
+        assert!(
+            refused
+                .text
+                .contains("this leaves 2 of 5 acceptors up, of which 3 are needed"),
+            "{refused:?}"
+        );
+        let unforced = plan(&[3, 4, 5], &[1, 2, 3, 4]).check(false).unwrap_err();
+        assert_eq!(unforced.code, code::CONFLICT);
+        assert!(plan(&[3, 4, 5], &[1, 2, 3, 4]).check(true).is_ok());
+        assert!(plan(&[1, 2, 3], &[1, 2, 3]).check(false).is_ok());
+        assert!(
+            plan(&[1], &[1, 2, 3]).check(false).is_ok(),
+            "a group of one has no spare"
+        );
+    }
+}

@@ -513,7 +513,10 @@ impl World {
     fn is_healthy(&self, id: NodeId) -> bool {
         let node = &self.nodes[&id];
         let is_undisturbed = node.is_awake() && node.slow == Duration::ZERO && node.doom.is_none();
-        is_undisturbed && node.full == 0 && self.judge.remembers(id)
+        // Of a slot whose record is lost, others must be witnesses: two such nodes may need the third.
+        let running = node.running.as_ref();
+        let is_whole = running.is_some_and(|running| !running.storage.log.is_damaged());
+        is_undisturbed && node.full == 0 && self.judge.remembers(id) && is_whole
     }
 
     /// A number that stays as long as the nodes live on and the links between them stay up and undisturbed.

@@ -110,6 +110,11 @@ impl LogThread {
         self.bases.push_back(base);
     }
 
+    /// Whether something that was lost is not written again.
+    pub(super) fn is_damaged(&self) -> bool {
+        !self.damaged.is_empty()
+    }
+
     /// Queues the notes that what damage has taken is written again.
     pub(super) fn repaired(&mut self) {
         let notes = self.damaged.drain(..).map(LogRequest::Repaired);

@@ -1,6 +1,5 @@
 //! The exchange with the instances of the ordering: events to those that they concern, and the effects that come back.
 
-use crate::local::instances::Early;
 use crate::{Output, PeerMessage, Replica};
 use quorate_ordering::{Decision, Effect, Event, Ordering, Role};
 use quorate_types::Time;
@@ -16,20 +15,10 @@ impl<O: Ordering> Replica<O> {
     ) {
         let newest = self.instances.newest();
         match event {
-            Event::Receive {
-                from,
-                link,
-                view,
-                message,
-            } => {
-                let early = Early {
-                    from,
-                    link,
-                    view,
-                    message,
-                };
-                self.receive(now, early, out);
-            }
+            Event::Receive { view, .. } => match self.instances.find(view) {
+                Some(place) => self.at_instance(now, place, event, out),
+                None => self.receive_of_other_view(now, event, out),
+            },
             Event::Persisted { mark } => {
                 if let Some(number) = self.instances.begun(mark) {
                     out.push(Output::BeginView { number });
@@ -70,31 +59,6 @@ impl<O: Ordering> Replica<O> {
             | Event::TransferLeadership
             | Event::Wake => self.at_instance(now, newest, event, out),
         }
-    }
-
-    /// Passes a message to the instance of its view, if there is one here.
-    pub(crate) fn receive(
-        &mut self,
-        now: Time,
-        arrived: Early<O::Message>,
-        out: &mut Vec<Output<O::Message>>,
-    ) {
-        let Some(place) = self.instances.find(arrived.view) else {
-            return self.receive_of_other_view(now, arrived, out);
-        };
-        let Early {
-            from,
-            link,
-            view,
-            message,
-        } = arrived;
-        let event = Event::Receive {
-            from,
-            link,
-            view,
-            message,
-        };
-        self.at_instance(now, place, event, out);
     }
 
     /// Passes an event to one instance and routes its effects.

@@ -7,7 +7,7 @@
 use crate::limits::{EARLY_MESSAGES, OLD_VIEW_SNAPSHOT_EVERY};
 use quorate_ordering::{Effects, Event, Mark, Ordering, Record, ViewPast};
 use quorate_types::zoo::{Plant, planted};
-use quorate_types::{LinkEpoch, NodeId, Slot, Time, View, ViewId, ViewNumber};
+use quorate_types::{Slot, Time, View, ViewId, ViewNumber};
 use std::collections::{BTreeMap, VecDeque};
 
 /// One instance.
@@ -19,14 +19,6 @@ struct Instance<O> {
     marks: VecDeque<(Mark, Mark)>,
     /// It has not said that what it lost is written again.
     is_damaged: bool,
-}
-
-/// A message for a view that is not known here.
-pub(crate) struct Early<M> {
-    pub(crate) from: NodeId,
-    pub(crate) link: LinkEpoch,
-    pub(crate) view: ViewId,
-    pub(crate) message: M,
 }
 
 /// What the log of a node has of views, found at its start.
@@ -55,7 +47,8 @@ pub(crate) struct Instances<O: Ordering> {
     /// Ascending by view; the last one orders.
     all: Vec<Instance<O>>,
     past: ViewPasts,
-    early: VecDeque<Early<O::Message>>,
+    /// Messages for views that are not known here, as they were received.
+    early: VecDeque<(ViewId, Event<O::Message>)>,
     /// Messages for unknown views for which there was no room.
     pub(crate) dropped: u64,
     written: Mark,
@@ -283,12 +276,12 @@ impl<O: Ordering> Instances<O> {
     }
 
     /// Keeps a message for a view that is not known here yet.
-    pub(crate) fn keep_early(&mut self, early: Early<O::Message>) {
+    pub(crate) fn keep_early(&mut self, view: ViewId, received: Event<O::Message>) {
         if self.early.len() >= EARLY_MESSAGES {
             self.early.pop_front();
             self.dropped += 1;
         }
-        self.early.push_back(early);
+        self.early.push_back((view, received));
     }
 
     /// Whether messages came for a view that is not known here.
@@ -297,13 +290,13 @@ impl<O: Ordering> Instances<O> {
     }
 
     /// Takes the messages that came for a view before it was known here.
-    pub(crate) fn take_early(&mut self, view: ViewId) -> Vec<Early<O::Message>> {
+    pub(crate) fn take_early(&mut self, view: ViewId) -> Vec<Event<O::Message>> {
         let mut taken = Vec::new();
-        for early in std::mem::take(&mut self.early) {
-            if early.view == view {
-                taken.push(early);
-            } else if early.view > view {
-                self.early.push_back(early);
+        for (of, received) in std::mem::take(&mut self.early) {
+            if of == view {
+                taken.push(received);
+            } else if of > view {
+                self.early.push_back((of, received));
             }
         }
         taken

@@ -6,14 +6,13 @@
 
 use crate::limits::{INSTANCES_KEPT, VIEW_CHANGES_WAITING};
 use crate::local::clients::{refuse, reply};
-use crate::local::instances::Early;
 use crate::local::internal::Purpose;
-use crate::{Output, Replica, Snapshots};
-use quorate_ordering::{Entry, Event, Ordering, Record, Role};
+use crate::{Output, PeerMessage, Replica, Snapshots};
+use quorate_ordering::{Entry, Event, Lane, Ordering, Record, Role};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{
-    Ask, Ballot, Body, ConnectionId, NodeId, NodeSet, Persistence, Refusal, Slot, ToClient, View,
-    ViewChange, ViewChangeError, ViewNumber,
+    Ask, Ballot, Body, ConnectionId, NodeId, NodeSet, Persistence, Refusal, Slot, Time, ToClient,
+    View, ViewChange, ViewChangeError, ViewNumber,
 };
 
 /// A client that waits until a view is in force.
@@ -70,7 +69,7 @@ impl<O: Ordering> Replica<O> {
     }
 
     /// At the end of a turn: a view that is over goes once a majority has a snapshot of its slots. Until then the leader asks for one.
-    pub(crate) fn tend_views(&mut self, now: quorate_types::Time) {
+    pub(crate) fn tend_views(&mut self, now: Time) {
         let stable = self.agreement.stable();
         if self.instances.drop_covered(stable)
             && let Some(digest) = self.agreement.agreed_at(stable)
@@ -146,7 +145,7 @@ impl<O: Ordering> Replica<O> {
 
     /// Follows what the applied slots say of views: the end of the one in force, before the ordering may propose above it, and the
     /// beginning of the next.
-    pub(crate) fn tell_end(&mut self, now: quorate_types::Time, out: &mut Vec<Output<O::Message>>) {
+    pub(crate) fn tell_end(&mut self, now: Time, out: &mut Vec<Output<O::Message>>) {
         let last = self.replicated.views.last();
         let last = last.filter(|_| !planted(Plant::ViewNotFollowed));
         let is_its = self.instances.current().view().number == self.view().number;
@@ -158,11 +157,7 @@ impl<O: Ordering> Replica<O> {
     }
 
     /// Turns to the view in force, if that is another one than before.
-    pub(crate) fn turn_to_view(
-        &mut self,
-        now: quorate_types::Time,
-        out: &mut Vec<Output<O::Message>>,
-    ) {
+    pub(crate) fn turn_to_view(&mut self, now: Time, out: &mut Vec<Output<O::Message>>) {
         let number = self.view().number;
         if self.instances.current().view().number == number || planted(Plant::ViewNotFollowed) {
             return;
@@ -199,7 +194,7 @@ impl<O: Ordering> Replica<O> {
         let newest = self.instances.newest();
         self.at_instance(now, newest, Event::Executed { slot }, out);
         for early in self.instances.take_early(self.instances.view(newest)) {
-            self.receive(now, early, out);
+            self.order(now, early, out);
         }
         self.answer_view_waits(out);
     }
@@ -244,24 +239,32 @@ impl<O: Ordering> Replica<O> {
     /// A message of the ordering for a view that has no instance here.
     pub(crate) fn receive_of_other_view(
         &mut self,
-        now: quorate_types::Time,
-        early: Early<O::Message>,
+        now: Time,
+        received: Event<O::Message>,
         out: &mut Vec<Output<O::Message>>,
     ) {
+        let Event::Receive {
+            from,
+            view,
+            ref message,
+            ..
+        } = received
+        else {
+            return;
+        };
         let own = self.instances.current().view();
-        if early.view.group != own.group {
+        if view.group != own.group {
             self.instances.dropped += 1;
-        } else if early.view > own {
-            self.instances.keep_early(early);
+        } else if view > own {
+            self.instances.keep_early(view, received);
             self.order(now, Event::Passed, out);
         } else if !planted(Plant::GoneViewNotTold) {
             let upto = self.instances.begins_after();
-            if let Some(message) = O::gone(&early.message, upto) {
-                let view = early.view;
+            if let Some(message) = O::gone(message, upto) {
                 out.push(Output::Send {
-                    to: NodeSet::only(early.from),
-                    lane: quorate_ordering::Lane::Bulk,
-                    message: crate::PeerMessage::Ordering { view, message },
+                    to: NodeSet::only(from),
+                    lane: Lane::Bulk,
+                    message: PeerMessage::Ordering { view, message },
                 });
             }
         }

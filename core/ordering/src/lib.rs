@@ -54,9 +54,10 @@ pub trait Ordering {
     /// The view of the group that it orders. All its messages and records belong to this view.
     fn view(&self) -> ViewId;
 
-    /// An instance for another view of the same group at this node. The first event that it gets must be [`Event::Executed`].
+    /// An instance for another view of the same group at this node, which votes there or not. The first event that it gets must be
+    /// [`Event::Executed`].
     #[must_use]
-    fn of_view(&self, now: Time, view: View, past: ViewPast) -> Self
+    fn of_view(&self, now: Time, view: View, standing: Standing, past: ViewPast) -> Self
     where
         Self: Sized;
 

@@ -282,6 +282,7 @@ fn view(nodes: u16) -> View {
         acceptors: all,
         quorums: Quorums::majority(all.len()).expect("there is a node"),
         window: WINDOW,
+        rejoined: BTreeMap::new(),
         persistence: Persistence::Disk,
         objects: vec![ObjectSpec {
             name: "object".to_owned(),

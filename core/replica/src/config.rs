@@ -1,6 +1,6 @@
 //! The configuration of a replica.
 
-use quorate_types::{Duration, NodeId, PAYLOAD_BYTES_MAX, SessionTerms, View};
+use quorate_types::{Duration, Incarnation, NodeId, PAYLOAD_BYTES_MAX, SessionTerms, View};
 
 /// Settings of one replica. `sessions_max`, `kept` and `snapshots` must be equal on all nodes of a group.
 #[derive(Clone, PartialEq, Debug)]
@@ -9,6 +9,11 @@ pub struct ReplicaConfig {
     pub own: NodeId,
     /// The number of this start of the node's data directory, as in its ballots.
     pub boot: u64,
+    /// The incarnation whose promises and votes this node remembers, all of them: it votes where the view names this one.
+    pub incarnation: Option<Incarnation>,
+    /// Drawn at random by this start. Where the view names another incarnation than the above, the node asks for a view that names
+    /// this one.
+    pub fresh: Incarnation,
     /// The view in force.
     pub view: View,
     /// The longest expiry time that this node's clients get for their sessions.
@@ -103,12 +108,14 @@ impl Default for CheckpointPolicy {
 }
 
 impl ReplicaConfig {
-    /// The default settings of a group.
+    /// The default settings of a group, for a node that has lost nothing. Nodes that may run twice must draw `fresh`.
     #[must_use]
     pub fn new(own: NodeId, boot: u64, view: View) -> ReplicaConfig {
         ReplicaConfig {
             own,
             boot,
+            incarnation: view.incarnation(own),
+            fresh: Incarnation(u64::from(own.0) << 48 | boot),
             view,
             expiry_max: SessionTerms::EXPIRY_MAX,
             sessions_max: 1_000_000,

@@ -264,9 +264,9 @@ impl<O: Ordering> Replica<O> {
                 };
                 self.skip_decided(slot, place, *is_unsafe, asked, out);
             }
-            Body::ChangeView { change } => {
+            Body::ChangeView { change, rejoin } => {
                 let asked = self.internals.landed(command.id);
-                self.view_change_decided(slot, *change, asked, out);
+                self.view_change_decided(slot, (*change, *rejoin), asked, out);
             }
             Body::Died { .. } | Body::Survived { .. } | Body::Retry { .. } | Body::Keep { .. } => {
                 let is_own = self.internals.landed(command.id) == Some(Purpose::Poison);

@@ -57,6 +57,9 @@ pub const CLOSES_WAITING: usize = 1 << 16;
 /// Between two snapshots that a leader asks for so that the view before the one in force is not needed any more.
 pub const OLD_VIEW_SNAPSHOT_EVERY: Duration = Duration::from_millis(2_000);
 
+/// Between two requests of a node that comes back for a view which names its incarnation.
+pub const REJOIN_EVERY: Duration = Duration::from_millis(1_000);
+
 /// Messages that are kept for a view which this node has not turned to: who asks for its vote there asks again, but later.
 pub const EARLY_MESSAGES: usize = 32;
 

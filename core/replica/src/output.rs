@@ -31,6 +31,9 @@ pub enum Output<M> {
     BeginView {
         /// The number of the view.
         number: ViewNumber,
+        /// The view with which this start came back as its own incarnation, [`crate::ReplicaConfig::fresh`]: from then on it lacks
+        /// nothing that it promised or voted.
+        back: Option<ViewNumber>,
     },
     /// Append `record` to the log; [`crate::Input::Persisted`] tells when it is durable.
     Persist {

@@ -19,6 +19,7 @@ use crate::local::no_say::NoSay;
 use crate::local::poison::{EarlierDeaths, EarlierLives, OwnPoison};
 use crate::local::quarantine::ObjectsStanding;
 use crate::local::reads::Reads;
+use crate::local::rejoining::Rejoining;
 use crate::local::signs::Signs;
 use crate::local::storage::Storage;
 use crate::local::ticks::Ticks;
@@ -74,6 +75,7 @@ pub struct Replica<O: Ordering> {
     pub(crate) config: ReplicaConfig,
     pub(crate) instances: Instances<O>,
     pub(crate) view_waits: Vec<ViewWait>,
+    pub(crate) rejoining: Rejoining,
     /// Peers that do not vote, as they say.
     pub(crate) observers: NodeSet,
     pub(crate) role: Role,
@@ -167,6 +169,7 @@ impl<O: Ordering> Replica<O> {
             effects: Effects::new(),
             instances: Instances::new(ordering, remembered.views),
             view_waits: Vec::new(),
+            rejoining: Rejoining::default(),
             observers: NodeSet::empty(),
             config,
         };
@@ -315,6 +318,7 @@ impl<O: Ordering> Replica<O> {
         self.tend_notes(now, out);
         self.tend_trim();
         self.tend_views(now);
+        self.tend_rejoin(now);
         self.tend_log(now);
         self.tend_poison(now, out);
         self.tend_quarantine(now);
@@ -375,7 +379,9 @@ impl<O: Ordering> Replica<O> {
         let last = views.current().first_slot.previous();
         let is_needed = agreed.is_none_or(|(slot, _)| slot < last);
         if let Some(view) = views.previous().filter(|_| is_needed)
-            && self.instances.open_previous(now, view, last)
+            && self
+                .instances
+                .open_previous(now, (view, last), self.standing_in(view))
         {
             self.at_instance(now, 0, Event::Close { last }, out);
             self.at_instance(now, 0, Event::Over, out);

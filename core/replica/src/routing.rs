@@ -21,7 +21,8 @@ impl<O: Ordering> Replica<O> {
             },
             Event::Persisted { mark } => {
                 if let Some(number) = self.instances.begun(mark) {
-                    out.push(Output::BeginView { number });
+                    let back = self.rejoining.back();
+                    out.push(Output::BeginView { number, back });
                 }
                 for place in 0..=newest {
                     if let Some(mark) = self.instances.durable(place, mark) {

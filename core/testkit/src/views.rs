@@ -4,6 +4,7 @@ use quorate_types::{
     Body, Command, CommandId, GroupId, Incarnation, Member, NodeId, ObjectId, Persistence, Quorums,
     SessionId, Slot, Value, View, ViewId, ViewNumber,
 };
+use std::collections::BTreeMap;
 
 /// The view that [`view`] makes, of the group that tests order.
 pub const VIEW: ViewId = ViewId {
@@ -31,6 +32,7 @@ pub fn view(nodes: u16, acceptors: u16, persistence: Persistence) -> View {
         acceptors: (1..=acceptors).map(NodeId).collect(),
         quorums: Quorums::majority(acceptors.into()).expect("some node votes"),
         window: 64,
+        rejoined: BTreeMap::new(),
         persistence,
         objects: Vec::new(),
     }

@@ -1,7 +1,8 @@
 //! Commands and the batches in which they are ordered.
 
 use crate::{
-    Ballot, Digest, NodeId, ObjectId, SecretHash, SessionId, SessionTerms, Slot, ViewChange, Wall,
+    Ballot, Digest, NodeId, ObjectId, Rejoin, SecretHash, SessionId, SessionTerms, Slot,
+    ViewChange, Wall,
 };
 use bytes::Bytes;
 use std::fmt;
@@ -156,11 +157,13 @@ pub enum Body {
         /// What is held there: whoever reads the log again knows it from here.
         digest: Digest,
     },
-    /// At an operator's request, another view follows, in force ω slots after this command's slot. It does nothing where that
+    /// At the request of an operator, or of a node that comes back, another view follows, in force ω slots after this command's slot. It does nothing where that
     /// cannot be, above all where an earlier change has named the next view.
     ChangeView {
         /// What changes.
         change: ViewChange,
+        /// Who votes as another incarnation from then on.
+        rejoin: Option<Rejoin>,
     },
 }
 

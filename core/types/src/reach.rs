@@ -3,7 +3,8 @@
 //! A directory that was restored from a copy looks whole to its own node. Its peers have seen a later state: later starts, later
 //! commits. The rules are here; the shell makes the memory durable and sends the messages. Claim st-2.
 
-use crate::Incarnation;
+use crate::zoo::{Plant, planted};
+use crate::{Incarnation, ViewNumber};
 
 /// How far a node has come, as it reports itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -16,6 +17,8 @@ pub struct Reach {
     pub commit: u64,
     /// Whether it remembers its promises and votes.
     pub recall: Recall,
+    /// The view from which on it does: it came back with it as another incarnation. 0 for a node that never lost any.
+    pub since: ViewNumber,
 }
 
 /// Whether a node remembers its promises and votes.
@@ -58,6 +61,8 @@ pub struct PeerPast {
     pub voting: (u64, u64),
     /// The highest commit seen of a start that could vote.
     pub commit: u64,
+    /// The newest view seen from which on it remembers its votes.
+    pub since: ViewNumber,
 }
 
 impl PeerPast {
@@ -69,6 +74,7 @@ impl PeerPast {
             newest: (0, 0),
             voting: (0, 0),
             commit: 0,
+            since: ViewNumber(0),
         }
     }
 
@@ -78,9 +84,13 @@ impl PeerPast {
     /// The answer to send when it comes with less.
     pub fn judge(&self, reach: Reach) -> Result<(), Sighting> {
         let is_older = match reach.recall {
+            Recall::Lost => false,
+            // What was seen of the incarnation before is another's.
+            _ if reach.since != self.since && !planted(Plant::EarlierIncarnationMeasured) => {
+                reach.since < self.since
+            }
             Recall::Whole => is_before(reach, self.voting) || reach.commit < self.commit,
             Recall::Damaged => is_before(reach, self.voting),
-            Recall::Lost => false,
         };
         let finding = if is_older {
             Finding::OlderCopy
@@ -99,12 +109,15 @@ impl PeerPast {
         match reach.recall {
             Recall::Whole => {
                 self.voting = self.newest;
-                self.commit = self.commit.max(reach.commit);
+                let is_same = self.since == reach.since;
+                self.commit = reach.commit.max(if is_same { self.commit } else { 0 });
+                self.since = reach.since;
             }
             // Commits that cannot be read any more are not asked of it again.
             Recall::Damaged => {
                 self.voting = self.newest;
                 self.commit = reach.commit;
+                self.since = reach.since;
             }
             Recall::Lost => {}
         }
@@ -126,6 +139,7 @@ mod tests {
             start,
             commit,
             recall,
+            since: ViewNumber(0),
         }
     }
 
@@ -173,6 +187,30 @@ mod tests {
         assert_eq!(past.judge(damaged), Ok(()));
         past.note(damaged);
         assert_eq!(past.judge(reach(3, 12, 499, Recall::Whole)), Ok(()));
+    }
+
+    #[test]
+    fn a_node_that_came_back_through_a_view_is_measured_anew_and_its_earlier_directory_is_a_copy() {
+        let since = |reach: Reach, view| Reach {
+            since: ViewNumber(view),
+            ..reach
+        };
+        let mut past = past(&[
+            reach(3, 10, 500, Recall::Whole),
+            reach(4, 11, 0, Recall::Lost),
+        ]);
+        let back = since(reach(4, 11, 2, Recall::Whole), 5);
+        assert_eq!(past.judge(back), Ok(()));
+        past.note(back);
+        assert_eq!(
+            past.judge(since(reach(5, 12, 1, Recall::Whole), 5)),
+            older(4)
+        );
+        assert_eq!(past.judge(reach(5, 12, 500, Recall::Whole)), older(4));
+        assert_eq!(
+            past.judge(since(reach(5, 12, 2, Recall::Damaged), 5)),
+            Ok(())
+        );
     }
 
     #[test]

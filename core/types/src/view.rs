@@ -1,6 +1,8 @@
 //! Views: everything configured about a group, and the quorums it counts with.
 
+use crate::zoo::{Plant, planted};
 use crate::{GroupId, Incarnation, NodeId, NodeSet, ObjectId, Slot};
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// The largest window, in slots: what an acceptor holds above its decided prefix.
@@ -73,6 +75,8 @@ pub struct View {
     pub quorums: Quorums,
     /// ω: how many slots may run ahead of what the replica core has applied.
     pub window: u64,
+    /// The members that have come back since the group was made, and as which incarnation: an earlier life of theirs does not vote.
+    pub rejoined: BTreeMap<NodeId, Incarnation>,
     /// Whether votes are on disk.
     pub persistence: Persistence,
     /// The group's objects; `ObjectId(i)` is the i-th.
@@ -93,6 +97,13 @@ impl View {
         self.members.iter().find(|member| member.node == node)
     }
 
+    /// The incarnation of `node` that may vote, if it is a member.
+    #[must_use]
+    pub fn incarnation(&self, node: NodeId) -> Option<Incarnation> {
+        let configured = self.member(node)?.incarnation;
+        Some(self.rejoined.get(&node).copied().unwrap_or(configured))
+    }
+
     /// All members as a set.
     #[must_use]
     pub fn nodes(&self) -> NodeSet {
@@ -111,10 +122,19 @@ impl View {
 pub struct ViewChange {
     /// The view that is changed. While it is not the newest one, the change has no effect.
     pub after: ViewNumber,
-    /// Nodes that vote and remember from then on; majorities of them are the quorums.
+    /// Nodes that vote and remember from then on; majorities of them are the quorums, unless they are those of before.
     pub acceptors: NodeSet,
     /// ω from then on.
     pub window: u64,
+}
+
+/// A member that has lost what it voted, or may have, comes back as another incarnation: from the new view on, this one votes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Rejoin {
+    /// The member.
+    pub node: NodeId,
+    /// Drawn at random by the life that asks, so that no other life takes the view for its own.
+    pub incarnation: Incarnation,
 }
 
 /// Why a view cannot be changed in this way.
@@ -153,6 +173,10 @@ impl View {
             acceptors: self.acceptors,
             quorums: self.quorums,
             window: self.window,
+            rejoined: match planted(Plant::RejoinNotInSnapshot) {
+                true => own.rejoined.clone(),
+                false => self.rejoined.clone(),
+            },
             ..own.clone()
         }
     }
@@ -173,7 +197,10 @@ impl View {
         if let Some(node) = acceptors.find(|node| self.member(*node).is_none()) {
             return Err(ViewChangeError::NotAMember(node));
         }
-        let quorums = Quorums::majority(change.acceptors.len());
+        let quorums = match change.acceptors == self.acceptors {
+            true => Ok(self.quorums),
+            false => Quorums::majority(change.acceptors.len()),
+        };
         Ok(View {
             number: ViewNumber(self.number.0 + 1),
             first_slot: slot.plus(self.window),
@@ -185,6 +212,18 @@ impl View {
             window: change.window,
             ..self.clone()
         })
+    }
+
+    /// This view, in which a member votes as another incarnation.
+    ///
+    /// # Errors
+    /// When it is no member.
+    pub fn rejoined(mut self, rejoin: Rejoin) -> Result<View, ViewChangeError> {
+        if self.member(rejoin.node).is_none() {
+            return Err(ViewChangeError::NotAMember(rejoin.node));
+        }
+        self.rejoined.insert(rejoin.node, rejoin.incarnation);
+        Ok(self)
     }
 }
 
@@ -354,6 +393,7 @@ mod tests {
             acceptors: all,
             quorums: Quorums::majority(usize::from(nodes)).unwrap(),
             window: 8,
+            rejoined: BTreeMap::new(),
             persistence: Persistence::Disk,
             objects: Vec::new(),
         }

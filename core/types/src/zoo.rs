@@ -270,6 +270,12 @@ pub enum Plant {
     NextViewNotInSnapshot,
     /// After a restart a node votes in a view of which its log has lost what it promised.
     LostViewVotes,
+    /// A start that has lost what earlier ones voted votes all the same.
+    LostLifeVotes,
+    /// Peers measure a node that came back by what they saw of the incarnation before.
+    EarlierIncarnationMeasured,
+    /// A snapshot does not say which incarnation of a node may vote.
+    RejoinNotInSnapshot,
     /// What the log has of a view that the snapshot does not know is dropped.
     LaterViewDropped,
     /// A base is written without what the other view's instance promised.
@@ -298,7 +304,7 @@ pub enum Plant {
 
 impl Plant {
     /// All of them.
-    pub const ALL: [Plant; 144] = [
+    pub const ALL: [Plant; 147] = [
         Plant::AcknowledgeBeforeSync,
         Plant::PromiseBeforeSync,
         Plant::ForgetPromise,
@@ -431,6 +437,9 @@ impl Plant {
         Plant::TwoViewsAtOnce,
         Plant::NextViewNotInSnapshot,
         Plant::LostViewVotes,
+        Plant::LostLifeVotes,
+        Plant::EarlierIncarnationMeasured,
+        Plant::RejoinNotInSnapshot,
         Plant::LaterViewDropped,
         Plant::BaseOfOneView,
         Plant::ReadsNotAskedInNextView,

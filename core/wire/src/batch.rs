@@ -9,7 +9,7 @@ use crate::client::{CALL_BYTES, put_call_fields, put_call_head, take_call_fields
 use crate::codec::{Reader, detach, put_bytes, put_count, put_flag};
 use crate::frame_pieces::SharedBody;
 use crate::limits::{LARGE_FRAME_BYTES, SHARE_BYTES_MIN};
-use crate::view::{put_view_change, take_view_change};
+use crate::view::{put_decided_change, take_rejoin, take_view_change};
 use crate::words::{
     put_ballot, put_command_id, put_digest, put_node, put_secret_hash, put_session, put_slot,
     put_terms, take_ballot, take_command_id, take_digest, take_node, take_secret_hash,
@@ -278,7 +278,7 @@ fn put_fields(buf: &mut BytesMut, body: &Body) {
             put_slot(buf, *slot);
             put_digest(buf, digest);
         }
-        Body::ChangeView { change } => put_view_change(buf, *change),
+        Body::ChangeView { change, rejoin } => put_decided_change(buf, *change, *rejoin),
     }
 }
 
@@ -359,6 +359,7 @@ fn take_other(r: &mut Reader<'_>, tag: u8) -> Result<Command, WireError> {
         },
         CHANGE_VIEW => Body::ChangeView {
             change: take_view_change(r)?,
+            rejoin: take_rejoin(r)?,
         },
         tag => {
             return Err(WireError::UnknownTag {

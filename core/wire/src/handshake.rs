@@ -12,7 +12,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use quorate_types::{ClusterId, GroupId, Incarnation, NodeId, NodeSet, ObjectId, ViewNumber};
 
 /// The newest protocol version that this build speaks.
-pub const VERSION: u16 = 16;
+pub const VERSION: u16 = 17;
 
 /// The oldest protocol version that this build speaks.
 pub const VERSION_MIN: u16 = 16;

@@ -4,7 +4,7 @@
 use crate::WireError;
 use crate::codec::Reader;
 use bytes::{BufMut, Bytes, BytesMut};
-use quorate_types::{Finding, Reach, Recall, Sighting};
+use quorate_types::{Finding, Reach, Recall, Sighting, ViewNumber};
 
 /// Appends the body of a frame of kind `Reach`.
 pub fn put_reach(buf: &mut BytesMut, reach: Reach) {
@@ -16,6 +16,7 @@ pub fn put_reach(buf: &mut BytesMut, reach: Reach) {
         Recall::Damaged => 2,
         Recall::Lost => 3,
     });
+    buf.put_u64_le(reach.since.0);
 }
 
 /// Reads the body of a frame of kind `Reach`.
@@ -45,6 +46,7 @@ pub(crate) fn reach(r: &mut Reader<'_>) -> Result<Reach, WireError> {
                 });
             }
         },
+        since: ViewNumber(r.counter("view")?),
     })
 }
 

@@ -35,7 +35,7 @@ use quorate_replica::{ReplyImage, ReplyState, SessionImage, SnapshotCore};
 use quorate_types::{ObjectId, PART_ENTRY_BYTES, PARTS_HEAD_BYTES, PartsWriter, Stamp, View, Wall};
 
 /// The version of the layout that this build writes.
-pub const SNAPSHOT_VERSION: u16 = 10;
+pub const SNAPSHOT_VERSION: u16 = 11;
 
 /// Bytes of a snapshot's head.
 pub const SNAPSHOT_HEAD_BYTES: usize = 16;
@@ -212,7 +212,8 @@ fn pass_parts(r: &mut Reader<'_>) -> Result<(), WireError> {
 /// #         number: ViewNumber(1), first_slot: Slot(1),
 /// #         members: vec![Member { node: NodeId(1), incarnation: Incarnation(1), address: "h:1".into() }],
 /// #         replicas: NodeSet::only(NodeId(1)), acceptors: NodeSet::only(NodeId(1)),
-/// #         quorums: Quorums::majority(1).unwrap(), window: 8, persistence: Persistence::Memory,
+/// #         quorums: Quorums::majority(1).unwrap(), window: 8, rejoined: Default::default(),
+/// #         persistence: Persistence::Memory,
 /// #         objects: vec![],
 /// #     },
 /// #     lead_ballot: Ballot::ZERO, lead_slot: Slot::ZERO, reset: Slot::ZERO, previous: None, next: None, sessions: vec![],

@@ -2,12 +2,13 @@
 //! meet, members in order, roles given to members only.
 
 use crate::WireError;
-use crate::codec::{Reader, put_bytes, put_list, put_name};
+use crate::codec::{Reader, put_bytes, put_flag, put_list, put_name};
 use crate::limits::{ADDRESS_BYTES_MAX, NAME_BYTES_MAX, OBJECTS_MAX};
 use crate::words::{put_node, put_nodes, put_slot, take_node, take_nodes, take_slot};
 use bytes::{BufMut, BytesMut};
 use quorate_types::{
-    Incarnation, Member, NodeSet, ObjectSpec, Persistence, Quorums, View, ViewChange, ViewNumber,
+    Incarnation, Member, NodeId, NodeSet, ObjectSpec, Persistence, Quorums, Rejoin, View,
+    ViewChange, ViewNumber,
 };
 
 pub(crate) fn put_view(buf: &mut BytesMut, view: &View) {
@@ -28,6 +29,11 @@ pub(crate) fn put_view(buf: &mut BytesMut, view: &View) {
         buf.put_u8(u8::try_from(size).expect("a group has at most 64 acceptors"));
     }
     buf.put_u64_le(view.window);
+    let rejoined: Vec<_> = view.rejoined.iter().collect();
+    put_list(buf, &rejoined, |buf, (node, incarnation)| {
+        put_node(buf, **node);
+        buf.put_u64_le(incarnation.0);
+    });
     buf.put_u8(match view.persistence {
         Persistence::Disk => 1,
         Persistence::Memory => 2,
@@ -53,6 +59,28 @@ pub(crate) fn take_view_change(r: &mut Reader<'_>) -> Result<ViewChange, WireErr
     })
 }
 
+/// A change as it is decided: no client asks for the second part.
+pub(crate) fn put_decided_change(buf: &mut BytesMut, change: ViewChange, rejoin: Option<Rejoin>) {
+    put_view_change(buf, change);
+    put_flag(buf, rejoin.is_some());
+    if let Some(Rejoin { node, incarnation }) = rejoin {
+        put_node(buf, node);
+        buf.put_u64_le(incarnation.0);
+    }
+}
+
+pub(crate) fn take_rejoin(r: &mut Reader<'_>) -> Result<Option<Rejoin>, WireError> {
+    if !r.flag("rejoin")? {
+        return Ok(None);
+    }
+    let (node, incarnation) = take_incarnation(r)?;
+    Ok(Some(Rejoin { node, incarnation }))
+}
+
+fn take_incarnation(r: &mut Reader<'_>) -> Result<(NodeId, Incarnation), WireError> {
+    Ok((take_node(r)?, Incarnation(r.u64("incarnation")?)))
+}
+
 pub(crate) fn take_view(r: &mut Reader<'_>) -> Result<View, WireError> {
     let view = View {
         number: ViewNumber(r.counter("view")?),
@@ -68,6 +96,14 @@ pub(crate) fn take_view(r: &mut Reader<'_>) -> Result<View, WireError> {
         acceptors: take_nodes(r)?,
         quorums: take_quorums(r)?,
         window: r.counter("window")?,
+        rejoined: (r.list(
+            "rejoined",
+            usize::from(NodeSet::CAPACITY),
+            10,
+            take_incarnation,
+        )?)
+        .into_iter()
+        .collect(),
         persistence: match r.u8("persistence")? {
             1 => Persistence::Disk,
             2 => Persistence::Memory,
@@ -105,7 +141,8 @@ fn check(view: &View) -> Result<(), WireError> {
         });
     }
     let nodes = view.nodes();
-    let mut roles = view.replicas.iter().chain(view.acceptors.iter());
+    let roles = view.replicas.iter().chain(view.acceptors.iter());
+    let mut roles = roles.chain(view.rejoined.keys().copied());
     if !roles.all(|node| nodes.contains(node)) {
         return Err(WireError::Inconsistent {
             what: "a role of a view is given to no member",

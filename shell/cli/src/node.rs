@@ -4,7 +4,7 @@ use crate::directory;
 use crate::error::CliError;
 use crate::print;
 use clap::{Args, Subcommand, ValueEnum};
-use quorate_node::{Hex, NodeConfig, NodeError, OtherCode};
+use quorate_node::{Hex, LostDirectory, NodeConfig, NodeError, OtherCode};
 use quorate_storage::{Identity, Persist};
 use quorate_types::{ClusterId, Incarnation, NodeId};
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
@@ -66,6 +66,10 @@ struct RunArgs {
     /// Go on with changed code, from a snapshot that no call follows in the log; else changed code is refused.
     #[arg(long)]
     accept_code: bool,
+    /// Make the data directory anew if it is gone. The node has lost what it voted: it catches up from the others, and votes
+    /// again once they have agreed to it. Without this such a node does not start.
+    #[arg(long)]
+    remake: bool,
     /// The format of log lines.
     #[arg(long, env = "QUORATE_LOG_FORMAT", value_enum, default_value_t = LogFormat::Text)]
     log_format: LogFormat,
@@ -156,7 +160,11 @@ fn run_node(args: &RunArgs) -> Result<(), CliError> {
         true => OtherCode::Accepted,
         false => OtherCode::Refused,
     };
-    match quorate_node::run(&config, other) {
+    let lost = match args.remake {
+        true => LostDirectory::Remade,
+        false => LostDirectory::Refused,
+    };
+    match quorate_node::run(&config, other, lost) {
         Err(NodeError::Sighted { .. }) => Err(start_again()),
         ended => ended.map_err(|error| CliError::node(&error)),
     }

@@ -5,11 +5,13 @@
 use crate::NodeError;
 use crate::arguments::constructor_arguments;
 use quorate_host::{HostConfig, PythonConfig, ReadChecks, Sandbox, UnkeptState};
+use quorate_storage::Persist;
 use quorate_types::{
     ClusterId, GroupId, Incarnation, Member, NodeId, NodeSet, ObjectId, ObjectSpec, Persistence,
     Quorums, Slot, View, ViewNumber,
 };
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -82,6 +84,16 @@ pub enum PersistConfig {
     Disk,
     /// In the memory of a majority of running nodes.
     Memory,
+}
+
+impl PersistConfig {
+    /// The same for the data directory.
+    pub(crate) fn as_storage(self) -> Persist {
+        match self {
+            PersistConfig::Disk => Persist::Disk,
+            PersistConfig::Memory => Persist::Memory,
+        }
+    }
 }
 
 /// Whether the kernel keeps the host process from files, sockets, signals and programs.
@@ -410,6 +422,7 @@ impl NodeConfig {
             acceptors: nodes,
             quorums: Quorums::majority(nodes.len()).expect("checked: there is a member"),
             window: self.window,
+            rejoined: BTreeMap::new(),
             persistence: match self.persist {
                 PersistConfig::Disk => Persistence::Disk,
                 PersistConfig::Memory => Persistence::Memory,

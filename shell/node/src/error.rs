@@ -51,6 +51,12 @@ pub enum NodeError {
         /// What was found.
         loss: MemoryLoss,
     },
+    /// The data directory was removed while the node ran: what it votes from then on would be lost.
+    #[error("{dir} was removed while the node ran")]
+    DirectoryRemoved {
+        /// The directory.
+        dir: PathBuf,
+    },
     /// A peer has seen newer state of this node than its directory holds. The directory notes it: start the node again.
     #[error("{peer} has seen a later state of this node, in boot {} ({:?}): this node must start again", .sighting.boot, .sighting.finding)]
     Sighted {
@@ -140,6 +146,7 @@ impl NodeError {
             | NodeError::Transport(_)
             | NodeError::Unreadable(_)
             | NodeError::Forgotten { .. }
+            | NodeError::DirectoryRemoved { .. }
             | NodeError::Sighted { .. }
             | NodeError::Descriptors { .. }
             | NodeError::System(..) => 1,

@@ -20,6 +20,7 @@ mod error;
 mod executed_file;
 mod held_snapshots;
 mod host_restore;
+mod identify;
 mod intake;
 mod journal;
 mod limits;
@@ -51,7 +52,7 @@ pub use config::{
 };
 pub use drift::DriftStatus;
 pub use error::NodeError;
-pub use observing::group_ends;
+pub use identify::LostDirectory;
 pub use poison_call::{PoisonCallStatus, UNSAFE_SKIP_LOSES};
 pub use quarantine_file::{digest_of_text, hex as digest_text};
 pub use restore::restore;

@@ -27,6 +27,9 @@ pub(crate) const DESCRIPTORS_RESERVED: usize = 192;
 /// How long the admin port waits for the loop before it says that the node is not alive.
 pub(crate) const ANSWER_MAX: Duration = Duration::from_secs(2);
 
+/// How often a node looks whether its data directory is still there.
+pub(crate) const DIRECTORY_LOOKED_AT_EVERY: Duration = Duration::from_secs(1);
+
 /// How long a node that was asked to stop waits for its leadership to be taken over and its answers
 /// to leave.
 pub(crate) const DRAIN_MAX: Duration = Duration::from_secs(3);

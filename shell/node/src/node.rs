@@ -10,7 +10,7 @@ use crate::clock::{Entropy, boot_time, wall_time};
 use crate::died_file::DiedFile;
 use crate::executed_file::ExecutedFile;
 use crate::journal::Journal;
-use crate::limits::{DRAIN_MAX, EVENTS, ROUNDS_PER_TURN, STARVED_AFTER};
+use crate::limits::{DIRECTORY_LOOKED_AT_EVERY, DRAIN_MAX, EVENTS, ROUNDS_PER_TURN, STARVED_AFTER};
 use crate::quarantine_file::QuarantineFile;
 use crate::questions::Questions;
 use crate::signals::Signals;
@@ -45,6 +45,9 @@ pub(crate) const TRANSPORT: usize = 3;
 /// Everything a node consists of, on the loop's thread.
 pub(crate) struct Node {
     pub(crate) dir: PathBuf,
+    pub(crate) directory: DirectoryDisk,
+    /// When it looks whether the directory is still there.
+    pub(crate) look_at: Time,
     pub(crate) identity: OwnIdentity,
     pub(crate) replica: Replica<AnyOrdering>,
     pub(crate) transport: Transport,
@@ -178,12 +181,27 @@ impl Node {
         self.worker.look_after(leads && self.host.is_outside(), now);
         self.snapshots.agreed(self.replica.agreed_snapshot());
         self.answer_questions(now);
+        self.look_at_directory(now)?;
         if let Some(pasts) = self.transport.pasts_to_note(now)
             && self.snapshots.remember(pasts)
         {
             self.transport.pasts_noted(now);
         }
         self.flush(now)
+    }
+
+    /// Ends a node whose data directory was removed.
+    fn look_at_directory(&mut self, now: Time) -> Result<(), NodeError> {
+        if now < self.look_at {
+            return Ok(());
+        }
+        self.look_at = now + span(DIRECTORY_LOOKED_AT_EVERY);
+        match self.directory.is_removed() {
+            true => Err(NodeError::DirectoryRemoved {
+                dir: self.dir.clone(),
+            }),
+            false => Ok(()),
+        }
     }
 
     /// Sends what is queued for clients and peers, and hands the log's thread what is to be written.

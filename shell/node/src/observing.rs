@@ -1,6 +1,6 @@
 //! Why an acceptor of the view does not vote, and what an operator can do.
 //!
-//! It describes for people what storage found. Whether the node votes is decided from it once, at the start.
+//! It describes for people what storage found. Whether the node votes is the replica's to say.
 
 use quorate_storage::MemoryLoss;
 use std::fmt;
@@ -12,6 +12,8 @@ pub(crate) enum Observing {
     Restarted,
     /// Its directory lacks something that it had written.
     Lost(MemoryLoss),
+    /// The view names another incarnation of it.
+    Superseded,
 }
 
 impl fmt::Display for Observing {
@@ -21,43 +23,27 @@ impl fmt::Display for Observing {
                 f.write_str("it was restarted in memory mode and has forgotten what it voted for")
             }
             Observing::Lost(loss) => write!(f, "it has lost votes: {loss}"),
+            Observing::Superseded => {
+                f.write_str("another life of this node has taken its place in the group's view")
+            }
         }
     }
 }
 
 impl Observing {
     /// What an operator can do.
-    pub(crate) fn advice(self, acceptors: usize) -> String {
+    pub(crate) fn advice(self) -> &'static str {
         match self {
-            Observing::Restarted => format!(
-                "it serves calls and never votes again, so {}: keep the others running, or move to a new group first",
-                group_ends(acceptors)
-            ),
-            Observing::Lost(_) => "stop it and put its own newest data directory back, if that still exists; otherwise it \
-                 never votes again"
-                .to_owned(),
+            Observing::Restarted => {
+                "it votes again by itself once it has caught up, as long as a majority of the others is up"
+            }
+            Observing::Lost(_) => {
+                "it votes again by itself once it has caught up, as long as a majority of the others is up; if there is none, \
+                 stop it and put its own newest data directory back"
+            }
+            Observing::Superseded => {
+                "it votes again by itself once it has caught up; make sure that no copy of its data directory runs elsewhere"
+            }
         }
-    }
-}
-
-/// What ends a group of so many acceptors that keep their votes in memory, after one of them was restarted.
-#[must_use]
-pub fn group_ends(acceptors: usize) -> String {
-    match acceptors.saturating_sub(1) / 2 {
-        0 | 1 => "a second death ends the group and its state is lost".to_owned(),
-        more => format!("{more} more deaths end the group and its state is lost"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_restarted_node_says_how_many_deaths_are_left() {
-        let advice = Observing::Restarted.advice(3);
-        assert!(advice.contains("a second death ends the group"), "{advice}");
-        let advice = Observing::Restarted.advice(5);
-        assert!(advice.contains("2 more deaths end the group"), "{advice}");
     }
 }

@@ -7,6 +7,7 @@ use crate::quarantine_file::hex;
 use quorate_any::AnyMessage;
 use quorate_ordering::Role;
 use quorate_replica::{ClockOffset, OutcomeDifference, Output, Quarantine};
+use quorate_storage::Rejoined;
 use quorate_transport::FrameLane;
 use quorate_types::{Time, ViewNumber};
 use quorate_wire::{put_answer_shared, put_peer_shared};
@@ -44,7 +45,7 @@ impl Node {
             }
             Output::Persist { mark, record } => self.journal().append(mark, &record),
             Output::Conflict(conflict) => self.conflict = Some(Box::new(conflict)),
-            Output::BeginView { number } => self.begin_view(number),
+            Output::BeginView { number, back } => self.begin_view(number, back),
             Output::Repaired => {
                 if let Some(journal) = &mut self.journal {
                     tracing::info!(
@@ -100,11 +101,24 @@ impl Node {
             .expect("nothing is persisted in memory mode")
     }
 
-    fn begin_view(&mut self, number: ViewNumber) {
+    fn begin_view(&mut self, number: ViewNumber, back: Option<ViewNumber>) {
         let view = self.replica.view();
         let acceptors: Vec<u16> = view.acceptors.iter().map(|node| node.0).collect();
         tracing::info!(view = number.0, first_slot = %view.first_slot, ?acceptors, window = view.window, "another view is in force");
-        let noted = self.identity_file.change(|identity| identity.view = number);
+        let fresh = self.replica.fresh();
+        let back = back.map(|view| Rejoined {
+            incarnation: fresh,
+            view,
+        });
+        let noted = self
+            .identity_file
+            .change(|identity| identity.begin_view(number, back));
+        if noted.is_ok()
+            && let Some(back) = back
+        {
+            tracing::info!(view = back.view.0, "this node votes again");
+            self.transport.came_back(back.view);
+        }
         self.unsure = noted.err();
     }
 

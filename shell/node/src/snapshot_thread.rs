@@ -232,6 +232,7 @@ impl Worker {
                 newest: past.newest,
                 voting: past.voting,
                 commit: past.commit,
+                since: past.since,
             })
             .collect();
         if let Err(error) = PeerMemory::store(&peers, &self.home) {

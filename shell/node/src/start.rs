@@ -10,9 +10,9 @@ use crate::descriptors;
 use crate::died_file::DiedFile;
 use crate::executed_file::ExecutedFile;
 use crate::host_restore;
+use crate::identify::{LostDirectory, identify, note_sighting, observing, open_directory};
 use crate::journal::{Journal, past};
 use crate::node::{Node, TRANSPORT, shared};
-use crate::observing::Observing;
 use crate::quarantine_file::QuarantineFile;
 use crate::questions::questions;
 use crate::signals::Signals;
@@ -27,14 +27,13 @@ use quorate_any::{AnyOrdering, Protocol};
 use quorate_host::{Host, UnkeptState};
 use quorate_ordering::{Config, Past, Standing};
 use quorate_replica::{
-    EarlierDeaths, EarlierLives, Recovered, Remembered, Replica, ReplicaConfig, SnapshotReport,
-    ViewPasts,
+    EarlierLives, Recovered, Remembered, Replica, ReplicaConfig, SnapshotReport, ViewPasts,
 };
 use quorate_storage::{DataDirectory, Log, MemoryLoss, PeerMemory, SnapshotStore};
 use quorate_transport::{Own, PeerAddress, Settings, Tls, Transport};
 use quorate_types::{
-    ClusterId, Digest, Finding, GroupId, NodeId, ObjectId, PeerPast, Reach, Recall, Sighting, Slot,
-    Time, View,
+    ClusterId, Digest, GroupId, Incarnation, NodeId, ObjectId, PeerPast, Reach, Recall, Slot, Time,
+    View, ViewNumber,
 };
 use quorate_wire::ObjectEntry;
 use std::collections::BTreeMap;
@@ -44,14 +43,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// Runs the node of `config` on this thread until it is asked to stop. `other` says what becomes of objects whose code
-/// has changed since the last start.
+/// has changed since the last start; `lost` what becomes of a data directory that is gone.
 ///
 /// # Errors
 /// Why it could not start, or had to stop.
-pub fn run(config: &NodeConfig, other: OtherCode) -> Result<(), NodeError> {
+pub fn run(config: &NodeConfig, other: OtherCode, lost: LostDirectory) -> Result<(), NodeError> {
     config.check_exposure().map_err(NodeError::Tls)?;
     let config = &descriptors::fitted(config)?;
-    let mut directory = quorate_storage::Identity::open(&config.dir)?;
+    let mut directory = open_directory(config, lost)?;
     let mut node = assemble(config, &mut directory, other)?;
     node.watch()
         .map_err(system("cannot watch the object host"))?;
@@ -96,6 +95,10 @@ fn assemble(
     let code = found_code(config, &mut identity, &host, other)?;
     let (journal, past) = journal(config, &identity, directory, (&waker, &histograms))?;
     identity.observing = observing(config, directory)?;
+    identity.votes_as = match identity.observing {
+        Some(_) => None,
+        None => Some(directory.identity().votes_as()),
+    };
     let names = object_names(&identity);
     let store = SnapshotStore::open(directory.snapshot_disk()?, ClusterId(config.cluster.0))?;
     let quarantine_file = QuarantineFile::in_directory(&config.dir, identity.group);
@@ -103,7 +106,8 @@ fn assemble(
     let (mut remembered, died_file) = begin(config, &store, found, &names, &mut host)?;
     remembered.earlier = executed_file.earlier();
     remembered.quarantine = quarantine_file.read()?;
-    introduce(&mut transport, &identity, &past, journal.as_ref());
+    let since = directory.identity().rejoined.map(|back| back.view);
+    introduce(&mut transport, (&identity, since), &past, journal.as_ref());
     let first = part_views(&identity, past, directory, &mut remembered);
     // A start that was refused so far leaves a memory-mode node as able to vote as before.
     directory.mark_lived()?;
@@ -111,11 +115,16 @@ fn assemble(
     let snapshots = SnapshotQueue::start(config, disks, &identity, names, waker)
         .map_err(system("cannot start the snapshot thread"))?;
     let ordering = ordering(&identity, first, entropy.next(), now)?;
-    let own = replica_config(config, &identity);
+    let own = ReplicaConfig {
+        fresh: Incarnation(entropy.next()),
+        ..replica_config(config, &identity)
+    };
     let (replica, outputs) = Replica::new(own, ordering, remembered, now);
     tell_start(&identity, &transport, admin);
     Ok(Node {
         dir: config.dir.clone(),
+        directory: directory.disk().clone(),
+        look_at: now,
         identity,
         role: replica.status().ordering.role,
         replica,
@@ -192,15 +201,16 @@ fn found_code(
 /// What peers are told about this start: how much the node remembers, and how far its log is durable.
 fn introduce(
     transport: &mut Transport,
-    identity: &OwnIdentity,
+    (identity, since): (&OwnIdentity, Option<ViewNumber>),
     past: &Past,
     journal: Option<&Journal>,
 ) {
-    transport.set_recall(match identity.observing {
+    let recall = match identity.observing {
         Some(_) => Recall::Lost,
         None if past.damage.was_found() => Recall::Damaged,
         None => Recall::Whole,
-    });
+    };
+    transport.set_recall(recall, since.unwrap_or_default());
     if let Some(journal) = journal {
         transport.set_commit(journal.newest_commit());
     }
@@ -208,8 +218,8 @@ fn introduce(
 
 fn tell_start(identity: &OwnIdentity, transport: &Transport, admin: Option<SocketAddr>) {
     if let Some(observing) = identity.observing {
-        tracing::warn!(boot = identity.boot, reason = %observing, to_do = observing.advice(identity.view.acceptors.len()),
-            "this node observes: it serves calls and does not vote");
+        tracing::warn!(boot = identity.boot, reason = %observing, to_do = observing.advice(),
+            "this node observes: it serves calls and does not vote yet");
     }
     tracing::info!(
         node = %identity.node, address = %transport.address(), admin = admin.map(|a| a.to_string()),
@@ -222,81 +232,6 @@ fn object_names(identity: &OwnIdentity) -> Vec<String> {
     objects.map(|object| object.name.clone()).collect()
 }
 
-/// Checks that the directory is the one that the configuration speaks of.
-fn identify(config: &NodeConfig, directory: &DataDirectory) -> Result<OwnIdentity, NodeError> {
-    let found = directory.identity();
-    let dir = config.dir.display();
-    if (found.cluster, found.node) != (ClusterId(config.cluster.0), NodeId(config.node)) {
-        return Err(NodeError::Identity(format!(
-            "{dir} belongs to node {} of cluster {:016x}, not to node {} of cluster {:016x}",
-            found.node.0, found.cluster.0, config.node, config.cluster.0
-        )));
-    }
-    if let Some(slot) = found.conflict {
-        return Err(NodeError::Conflicted {
-            dir: config.dir.clone(),
-            slot,
-        });
-    }
-    let view = config.view();
-    let member = view
-        .member(NodeId(config.node))
-        .expect("checked when it was read");
-    if member.incarnation != found.incarnation {
-        return Err(NodeError::Identity(format!(
-            "{dir} is incarnation {:016x}, the group's view names {:016x}: this directory is a new one and may not vote",
-            found.incarnation.0, member.incarnation.0
-        )));
-    }
-    let persist = match config.persist {
-        crate::config::PersistConfig::Disk => quorate_storage::Persist::Disk,
-        crate::config::PersistConfig::Memory => quorate_storage::Persist::Memory,
-    };
-    if persist != found.persist {
-        return Err(NodeError::Identity(format!(
-            "persist: {dir} was made for persist = {:?}, which cannot change",
-            found.persist
-        )));
-    }
-    Ok(OwnIdentity {
-        group: config.group_id(),
-        node: config.node_id(),
-        incarnation: member.incarnation,
-        boot: found.boot,
-        code: None,
-        observing: None,
-        view,
-        started: boot_time(),
-    })
-}
-
-/// Whether this directory may vote, once its log was read. A node that decides alone stops instead of observing itself.
-fn observing(
-    config: &NodeConfig,
-    directory: &DataDirectory,
-) -> Result<Option<Observing>, NodeError> {
-    let found = directory.identity();
-    let restarted = config.persist == crate::config::PersistConfig::Memory && found.lived;
-    match found.loss {
-        Some(loss) if config.view().acceptors.len() == 1 => Err(NodeError::Forgotten {
-            dir: config.dir.clone(),
-            loss,
-        }),
-        Some(loss) => Ok(Some(Observing::Lost(loss))),
-        None => Ok(restarted.then_some(Observing::Restarted)),
-    }
-}
-
-/// What a peer has seen of this node bounds what it may be from now on.
-fn note_sighting(directory: &mut DataDirectory, sighting: Sighting) -> Result<(), NodeError> {
-    directory.raise_boot(sighting.boot)?;
-    match sighting.finding {
-        Finding::OlderCopy => directory.note_loss(MemoryLoss::DirectoryOld)?,
-        Finding::BootUsed => {}
-    }
-    Ok(())
-}
-
 /// What an earlier life remembered of the other nodes.
 fn remembered(directory: &DataDirectory) -> BTreeMap<NodeId, PeerPast> {
     let peers = PeerMemory::load(directory.disk()).into_iter();
@@ -306,6 +241,7 @@ fn remembered(directory: &DataDirectory) -> BTreeMap<NodeId, PeerPast> {
             newest: peer.newest,
             voting: peer.voting,
             commit: peer.commit,
+            since: peer.since,
         };
         (peer.node, past)
     });
@@ -356,6 +292,7 @@ fn settings(config: &NodeConfig, identity: &OwnIdentity, start: u64, tls: Option
                 start,
                 commit: 0,
                 recall: Recall::Whole,
+                since: ViewNumber(0),
             },
         },
         pasts: BTreeMap::new(),
@@ -428,10 +365,13 @@ fn begin(
         let others = remembered.others.iter().map(|other| other.slot);
         died_file.begun_at(others.fold(start, Slot::min));
     }
-    remembered.died = match loss {
-        Some(_) => EarlierDeaths::Unknown,
-        None => died_file.deaths(),
-    };
+    if loss.is_some() {
+        // The loss is over once the node has come back; what was lost with it is not.
+        died_file
+            .forget()
+            .map_err(system("cannot note that earlier starts are unknown"))?;
+    }
+    remembered.died = died_file.deaths();
     remembered.agreed = past.agreed();
     Ok((remembered, died_file))
 }
@@ -538,9 +478,9 @@ fn ordering(
     now: Time,
 ) -> Result<AnyOrdering, NodeError> {
     let config = Config {
-        standing: match identity.observing {
-            Some(_) => Standing::Observer,
-            None => Standing::Voter,
+        standing: match identity.votes_as {
+            Some(own) if view.incarnation(identity.node) == Some(own) => Standing::Voter,
+            Some(_) | None => Standing::Observer,
         },
         damage: past.damage,
         ..Config::new(identity.group, identity.node, identity.boot, view, seed)
@@ -567,6 +507,7 @@ fn replica_config(config: &NodeConfig, identity: &OwnIdentity) -> ReplicaConfig 
     };
     ReplicaConfig {
         snapshots,
+        incarnation: identity.votes_as,
         ..ReplicaConfig::new(identity.node, identity.boot, identity.view.clone())
     }
 }

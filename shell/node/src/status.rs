@@ -24,8 +24,10 @@ pub(crate) struct OwnIdentity {
     pub(crate) view: View,
     /// The first digits of the hash of the objects' code, if their host told it.
     pub(crate) code: Option<String>,
-    /// Why this acceptor of the view must not vote.
+    /// Why this start did not vote when it began.
     pub(crate) observing: Option<Observing>,
+    /// The incarnation whose promises and votes this directory has, all of them.
+    pub(crate) votes_as: Option<Incarnation>,
     pub(crate) started: Time,
 }
 
@@ -263,12 +265,9 @@ impl Node {
             view: view_status(self.replica.view()),
             leader: ordering.role.leader(identity.node).map(|node| node.0),
             roles: self.roles(),
-            observes: identity.observing.map(|observing| {
-                format!(
-                    "{observing}; {}",
-                    observing.advice(identity.view.acceptors.len())
-                )
-            }),
+            observes: self
+                .observing()
+                .map(|observing| format!("{observing}; {}", observing.advice())),
             ballot: ordering.promised.to_string(),
             decided: status.decided.0,
             executed: status.executed.0,
@@ -348,16 +347,22 @@ impl Node {
         }
     }
 
+    /// Why this node does not vote, where the view does not let it.
+    fn observing(&self) -> Option<Observing> {
+        let at_start = self.identity.observing;
+        (!self.replica.may_vote()).then(|| at_start.unwrap_or(Observing::Superseded))
+    }
+
     fn roles(&self) -> Vec<String> {
         let (identity, view) = (&self.identity, self.replica.view());
         let has = [
             ("leader", matches!(self.role, Role::Leader { .. })),
             (
                 "acceptor",
-                view.acceptors.contains(identity.node) && identity.observing.is_none(),
+                view.acceptors.contains(identity.node) && self.replica.may_vote(),
             ),
             ("replica", view.replicas.contains(identity.node)),
-            ("observer", identity.observing.is_some()),
+            ("observer", !self.replica.may_vote()),
         ];
         let held = has.iter().filter(|(_, is_held)| *is_held);
         held.map(|(name, _)| (*name).to_owned()).collect()
@@ -389,7 +394,7 @@ fn member_status(view: &View, member: &Member) -> MemberStatus {
     let roles = roles.iter().filter(|(_, who)| who.contains(member.node));
     MemberStatus {
         node: member.node.0,
-        incarnation: first_digits(member.incarnation),
+        incarnation: first_digits(view.incarnation(member.node).unwrap_or(member.incarnation)),
         roles: roles.map(|(role, _)| (*role).to_owned()).collect(),
         address: member.address.clone(),
     }

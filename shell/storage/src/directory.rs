@@ -27,6 +27,26 @@ impl Identity {
         incarnation: Incarnation,
         persist: Persist,
     ) -> Result<Identity, StorageError> {
+        Identity::new(cluster, node, incarnation, persist).init_in(dir)
+    }
+
+    /// Makes the directory of a node anew whose own is gone: it knows from the first moment that it has lost what it voted.
+    pub fn remake(
+        dir: &Path,
+        cluster: ClusterId,
+        node: NodeId,
+        incarnation: Incarnation,
+        persist: Persist,
+    ) -> Result<Identity, StorageError> {
+        let identity = Identity {
+            lived: true,
+            loss: Some(MemoryLoss::DirectoryGone),
+            ..Identity::new(cluster, node, incarnation, persist)
+        };
+        identity.init_in(dir)
+    }
+
+    fn init_in(self, dir: &Path) -> Result<Identity, StorageError> {
         let shown = dir.display().to_string();
         let disk = DirectoryDisk::open(dir)
             .and_then(|disk| keep_others_out(dir).map(|()| disk))
@@ -47,12 +67,11 @@ impl Identity {
             }
         }
         let _lock = lock(dir)?;
-        let identity = Identity::new(cluster, node, incarnation, persist);
-        match identity.create_on(&disk) {
+        match self.create_on(&disk) {
             Err(StorageError::AlreadyInitialised(_)) => {
                 Err(StorageError::AlreadyInitialised(shown))
             }
-            other => other.map(|()| identity),
+            other => other.map(|()| self),
         }
     }
 
@@ -150,15 +169,6 @@ impl DataDirectory {
     /// The directory itself, for what is remembered of peers.
     pub fn disk(&self) -> &DirectoryDisk {
         &self.disk
-    }
-
-    /// Begins a new incarnation durably: what was promised before is another node's. The group must admit it by a view.
-    pub fn begin_incarnation(&mut self, incarnation: Incarnation) -> Result<(), StorageError> {
-        self.identity.change(|identity| {
-            identity.incarnation = incarnation;
-            identity.loss = None;
-            identity.conflict = None;
-        })
     }
 
     fn below(&self, name: &str) -> Result<DirectoryDisk, StorageError> {

@@ -3,7 +3,7 @@
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::num::NonZeroU64;
-use std::os::unix::fs::{DirBuilderExt, FileExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -25,6 +25,12 @@ pub struct DirectoryDisk {
 }
 
 impl DirectoryDisk {
+    /// Whether the directory was removed since it was opened: what is written there is nowhere after a restart.
+    pub fn is_removed(&self) -> bool {
+        let metadata = self.directory.metadata();
+        metadata.is_ok_and(|metadata| metadata.nlink() == 0)
+    }
+
     /// Uses `path`, and makes it if it is absent (durably, as an entry of its parent).
     pub fn open(path: &Path) -> io::Result<DirectoryDisk> {
         if !path.is_dir() {

@@ -43,6 +43,8 @@ pub enum MemoryLoss {
     IdentityOld,
     /// A peer has seen more of this node than the directory holds: the whole directory is an older copy.
     DirectoryOld,
+    /// The whole directory was gone, and was made anew.
+    DirectoryGone,
 }
 
 impl fmt::Display for MemoryLoss {
@@ -53,6 +55,7 @@ impl fmt::Display for MemoryLoss {
             MemoryLoss::DirectoryOld => {
                 "the data directory is an older copy: a peer has seen a later state of this node"
             }
+            MemoryLoss::DirectoryGone => "the data directory was gone, and was made anew",
         })
     }
 }
@@ -74,11 +77,22 @@ pub struct Identity {
     pub lived: bool,
     /// What the log must at least contain.
     pub log: LogPledge,
-    /// What was found to be lost; stays until a new incarnation.
+    /// What was found to be lost; stays until the node has come back.
     pub loss: Option<MemoryLoss>,
     /// A slot for which this node and a peer hold different decisions: it never runs again in this incarnation.
     pub conflict: Option<Slot>,
     /// The newest view in which the node may have promised or voted.
+    pub view: ViewNumber,
+    /// It lost what it had promised and voted, and came back.
+    pub rejoined: Option<Rejoined>,
+}
+
+/// How a node that had lost its votes came back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rejoined {
+    /// As which incarnation it votes. To its peers it proves itself as the one that it was made as.
+    pub incarnation: Incarnation,
+    /// With which view: it remembers all that it promised and voted from this one on.
     pub view: ViewNumber,
 }
 
@@ -101,6 +115,22 @@ impl Identity {
             loss: None,
             conflict: None,
             view: ViewNumber(1),
+            rejoined: None,
+        }
+    }
+
+    /// The incarnation as which this directory may vote, as long as nothing of it is lost.
+    pub fn votes_as(&self) -> Incarnation {
+        self.rejoined
+            .map_or(self.incarnation, |back| back.incarnation)
+    }
+
+    /// The node takes part in a view, and has come back if it had lost anything.
+    pub fn begin_view(&mut self, view: ViewNumber, back: Option<Rejoined>) {
+        self.view = view;
+        if back.is_some() {
+            self.rejoined = back;
+            self.loss = None;
         }
     }
 
@@ -156,10 +186,15 @@ impl Identity {
             Some(MemoryLoss::LogShort) => 1,
             Some(MemoryLoss::IdentityOld) => 2,
             Some(MemoryLoss::DirectoryOld) => 3,
+            Some(MemoryLoss::DirectoryGone) => 4,
         };
         out[53] = u8::from(self.conflict.is_some());
         out[64..72].copy_from_slice(&self.conflict.unwrap_or(Slot::ZERO).0.to_le_bytes());
         out[72..80].copy_from_slice(&self.view.0.to_le_bytes());
+        if let Some(Rejoined { incarnation, view }) = self.rejoined {
+            out[80..88].copy_from_slice(&incarnation.0.to_le_bytes());
+            out[88..96].copy_from_slice(&view.0.to_le_bytes());
+        }
         let checksum = crc32c::crc32c(&out[4..]);
         out[0..4].copy_from_slice(&checksum.to_le_bytes());
         out
@@ -181,6 +216,7 @@ pub(crate) fn decode(content: &[u8]) -> Option<(u64, Identity)> {
         1 => Some(MemoryLoss::LogShort),
         2 => Some(MemoryLoss::IdentityOld),
         3 => Some(MemoryLoss::DirectoryOld),
+        4 => Some(MemoryLoss::DirectoryGone),
         _ => return None,
     };
     let identity = Identity {
@@ -198,6 +234,11 @@ pub(crate) fn decode(content: &[u8]) -> Option<(u64, Identity)> {
         conflict: (content[53] == 1).then(|| Slot(u64_at(content, 64))),
         // An identity from before there were further views says nothing of them.
         view: ViewNumber(u64_at(content, 72).max(1)),
+        // No node comes back with view 0: nothing was written there.
+        rejoined: (u64_at(content, 88) > 0).then(|| Rejoined {
+            incarnation: Incarnation(u64_at(content, 80)),
+            view: ViewNumber(u64_at(content, 88)),
+        }),
     };
     Some((u64_at(content, 40), identity))
 }

@@ -68,7 +68,7 @@ pub use directory_disk::{DirectoryDisk, DirectoryFile};
 pub use disk::{Disk, DiskFile};
 pub use error::StorageError;
 pub use group_commit::{GroupCommit, Progress};
-pub use identity::{Identity, IdentityFile, MemoryLoss, Persist};
+pub use identity::{Identity, IdentityFile, MemoryLoss, Persist, Rejoined};
 pub use kept_snapshot::KeptSnapshot;
 pub use limits::*;
 pub use log::Log;

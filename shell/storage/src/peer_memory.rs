@@ -3,7 +3,7 @@
 //! There are two checksummed copies, like those of the identity. If both are damaged or missing, only other nodes detect old
 //! copies of the peers' directories. Called by `DataDirectory` and the thread that writes snapshots.
 
-use quorate_types::{Incarnation, NodeId};
+use quorate_types::{Incarnation, NodeId, ViewNumber};
 
 use crate::copies::Copies;
 use crate::disk::Disk;
@@ -11,9 +11,9 @@ use crate::error::StorageError;
 use crate::limits::SECTOR_BYTES;
 use crate::sector::{round_up, u16_at, u32_at, u64_at};
 
-const MAGIC: &[u8; 8] = b"QUORPEE1";
+const MAGIC: &[u8; 8] = b"QUORPEE2";
 const HEAD_BYTES: usize = 24;
-const ENTRY_BYTES: usize = 56;
+const ENTRY_BYTES: usize = 64;
 pub(crate) const COPIES: Copies = Copies {
     names: ["peers-a", "peers-b"],
     new: "peers-new",
@@ -33,6 +33,8 @@ pub struct PeerMemory {
     pub voting: (u64, u64),
     /// The highest commit seen of a start that could vote.
     pub commit: u64,
+    /// The newest view seen from which on it remembers its votes.
+    pub since: ViewNumber,
 }
 
 impl PeerMemory {
@@ -74,6 +76,7 @@ fn encode(peers: &[PeerMemory], version: u64) -> Vec<u8> {
             peer.voting.0,
             peer.voting.1,
             peer.commit,
+            peer.since.0,
         ];
         for (number, field) in numbers.into_iter().zip(entry.chunks_exact_mut(8)) {
             field.copy_from_slice(&number.to_le_bytes());
@@ -102,6 +105,7 @@ fn decode(content: &[u8]) -> Vec<PeerMemory> {
             newest: (u64_at(entry, 16), u64_at(entry, 24)),
             voting: (u64_at(entry, 32), u64_at(entry, 40)),
             commit: u64_at(entry, 48),
+            since: ViewNumber(u64_at(entry, 56)),
         })
         .collect()
 }
@@ -120,6 +124,7 @@ mod tests {
                 newest: (u64::from(node) + 3, 7),
                 voting: (2, 6),
                 commit: 9_000,
+                since: ViewNumber(4),
             })
             .collect();
         let disk = SimDisk::new();

@@ -53,6 +53,7 @@ fn filled(node: u16) -> tempfile::TempDir {
         newest: (1, 2),
         voting: (1, 2),
         commit: 5,
+        since: quorate_types::ViewNumber(0),
     };
     PeerMemory::store(&[peer(2), peer(3)], directory.disk()).expect("there is room");
     made

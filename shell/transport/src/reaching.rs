@@ -3,8 +3,9 @@
 //! `quorate_types` compares. A peer that comes with less than was seen of it is told so and refused.
 
 use crate::limits::{PASTS_NOTED_EVERY, REACH_TOLD_EVERY};
+use crate::peers::RemotePeer;
 use crate::transport::{Arrival, Transport};
-use quorate_types::{LinkEpoch, NodeId, PeerPast, Reach, Recall, Sighting, Time};
+use quorate_types::{LinkEpoch, NodeId, PeerPast, Reach, Recall, Sighting, Time, ViewNumber};
 use quorate_wire::{
     Frame, Kind, Reject, RejectReason, put_reach, put_sighting, take_reach, take_sighting,
 };
@@ -36,9 +37,21 @@ impl Transport {
         reach.commit = reach.commit.max(commit);
     }
 
-    /// Whether this node remembers what it voted for. Called before the first [`Transport::tick`].
-    pub fn set_recall(&mut self, recall: Recall) {
-        self.settings.own.reach.recall = recall;
+    /// Whether this node remembers what it voted for, and since which view. Called before the first [`Transport::tick`].
+    pub fn set_recall(&mut self, recall: Recall, since: ViewNumber) {
+        let reach = &mut self.settings.own.reach;
+        (reach.recall, reach.since) = (recall, since);
+    }
+
+    /// This node came back with a view: it remembers what it promised and voted from that one on. The linked peers are told at once,
+    /// before any vote.
+    pub fn came_back(&mut self, since: ViewNumber) {
+        let reach = &mut self.settings.own.reach;
+        (reach.recall, reach.since) = (Recall::Whole, since);
+        let links: Vec<usize> = self.peers.values().filter_map(RemotePeer::link).collect();
+        for slot in links {
+            self.greet_with_reach(slot);
+        }
     }
 
     /// What is to be remembered of the others over a restart, if it is time to write it: at once when a peer has started anew,

@@ -9,7 +9,9 @@ pub use quorate_paxos as paxos;
 
 use paxos::MultiPaxos;
 use quorate_acceptor::{ForeignRecord, Testimony};
-use quorate_ordering::{Config, Effects, Event, Ordering, OrderingStatus, Record, ViewPast};
+use quorate_ordering::{
+    Config, Effects, Event, Ordering, OrderingStatus, Record, Standing, ViewPast,
+};
 use quorate_types::{Batch, Slot, Time, View, ViewId};
 
 /// Which protocol orders a view.
@@ -79,10 +81,10 @@ impl Ordering for AnyOrdering {
         }
     }
 
-    fn of_view(&self, now: Time, view: View, past: ViewPast) -> AnyOrdering {
+    fn of_view(&self, now: Time, view: View, standing: Standing, past: ViewPast) -> AnyOrdering {
         match self {
             AnyOrdering::Paxos(instance) => {
-                AnyOrdering::Paxos(Box::new(instance.of_view(now, view, past)))
+                AnyOrdering::Paxos(Box::new(instance.of_view(now, view, standing, past)))
             }
         }
     }

@@ -8,7 +8,7 @@ use crate::message::{
 use crate::{MultiPaxos, Part, Seat, UnsentVotes};
 use quorate_acceptor::{Backing, DurableAnswer, Verdict};
 use quorate_ordering::{
-    Effect, Effects, Event, Lane, LinkState, Ordering, OrderingStatus, Record, ViewPast,
+    Effect, Effects, Event, Lane, LinkState, Ordering, OrderingStatus, Record, Standing, ViewPast,
 };
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{Ballot, Batch, Digest, NodeId, NodeSet, Slot, Time, View, ViewId, Wall};
@@ -27,8 +27,8 @@ impl Ordering for MultiPaxos {
         self.seat.acceptor.statement()
     }
 
-    fn of_view(&self, now: Time, view: View, past: ViewPast) -> MultiPaxos {
-        self.in_view(now, view, past)
+    fn of_view(&self, now: Time, view: View, standing: Standing, past: ViewPast) -> MultiPaxos {
+        self.in_view(now, view, standing, past)
     }
 
     fn gone(message: &Message, upto: Slot) -> Option<Message> {

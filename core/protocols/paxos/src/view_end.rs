@@ -44,7 +44,13 @@ impl MultiPaxos {
 
     /// An instance of another view at the same node, which has `past` of it. Whoever leads this view stands at once in the next
     /// one, or the first acceptor there if the leader is none.
-    pub(crate) fn in_view(&self, now: Time, view: View, past: ViewPast) -> MultiPaxos {
+    pub(crate) fn in_view(
+        &self,
+        now: Time,
+        view: View,
+        standing: Standing,
+        past: ViewPast,
+    ) -> MultiPaxos {
         let own = &self.seat.config;
         let is_lost = past == ViewPast::Lost;
         let (records, damage) = match past {
@@ -54,11 +60,11 @@ impl MultiPaxos {
             ViewPast::Lost => (Vec::new(), Damage::anything()),
         };
         let (standing, damage) = match view.persistence {
-            Persistence::Disk => (own.standing, damage),
+            Persistence::Disk => (standing, damage),
             // What a node had in memory is lost with each restart, and its directory may be an old copy that names fewer views than it
             // voted in: it votes no more.
             Persistence::Memory if is_lost => (Standing::Observer, Damage::default()),
-            Persistence::Memory => (own.standing, Damage::default()),
+            Persistence::Memory => (standing, Damage::default()),
         };
         let leader = self.role().leader(own.own);
         let leader = leader.filter(|leader| view.acceptors.contains(*leader));

@@ -5,7 +5,7 @@
 //! messages belong to one view, and what comes for a view that is not known here yet is kept for a while.
 
 use crate::limits::{EARLY_MESSAGES, OLD_VIEW_SNAPSHOT_EVERY};
-use quorate_ordering::{Effects, Event, Mark, Ordering, Record, ViewPast};
+use quorate_ordering::{Effects, Event, Mark, Ordering, Record, Standing, ViewPast};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{Slot, Time, View, ViewId, ViewNumber};
 use std::collections::{BTreeMap, VecDeque};
@@ -186,7 +186,7 @@ impl<O: Ordering> Instances<O> {
 
     /// Another view is in force: makes its instance, which orders from now on. Returns whether this node takes part in it for the
     /// first time.
-    pub(crate) fn open(&mut self, now: Time, view: &View) -> bool {
+    pub(crate) fn open(&mut self, now: Time, view: &View, standing: Standing) -> bool {
         let number = view.number;
         let records = self.past.records.remove(&number);
         self.past.records.retain(|other, _| *other > number);
@@ -197,7 +197,7 @@ impl<O: Ordering> Instances<O> {
             _ => ViewPast::Lost,
         };
         let is_damaged = matches!(past, ViewPast::Lost | ViewPast::Damaged(_));
-        let ordering = self.current().of_view(now, view.clone(), past);
+        let ordering = self.current().of_view(now, view.clone(), standing, past);
         self.all.push(Instance {
             ordering,
             last: None,
@@ -216,12 +216,17 @@ impl<O: Ordering> Instances<O> {
 
     /// At a start: the instance of the view before the one in force, if its slots may be needed from this node. Returns whether it has
     /// any of it.
-    pub(crate) fn open_previous(&mut self, now: Time, view: &View, last: Slot) -> bool {
+    pub(crate) fn open_previous(
+        &mut self,
+        now: Time,
+        (view, last): (&View, Slot),
+        standing: Standing,
+    ) -> bool {
         let Some(records) = self.past.records.remove(&view.number) else {
             return false;
         };
         let past = self.past.of(records);
-        let ordering = self.current().of_view(now, view.clone(), past);
+        let ordering = self.current().of_view(now, view.clone(), standing, past);
         let is_damaged = self.past.is_damaged;
         let instance = Instance {
             ordering,

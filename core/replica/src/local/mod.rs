@@ -21,6 +21,7 @@ pub(crate) mod noting;
 pub(crate) mod poison;
 pub(crate) mod quarantine;
 pub(crate) mod reads;
+pub(crate) mod rejoining;
 pub(crate) mod reset;
 pub(crate) mod served;
 pub(crate) mod signs;

@@ -11,8 +11,8 @@ use crate::{Output, PeerMessage, Replica, Snapshots};
 use quorate_ordering::{Entry, Event, Lane, Ordering, Record, Role};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{
-    Ask, Ballot, Body, ConnectionId, NodeId, NodeSet, Persistence, Refusal, Slot, Time, ToClient,
-    View, ViewChange, ViewChangeError, ViewNumber,
+    Ask, Ballot, Body, ConnectionId, NodeId, NodeSet, Persistence, Refusal, Rejoin, Slot, Time,
+    ToClient, View, ViewChange, ViewChangeError, ViewNumber,
 };
 
 /// A client that waits until a view is in force.
@@ -56,7 +56,8 @@ impl<O: Ordering> Replica<O> {
             return refuse(out, from, Ask::Request(request), refusal);
         }
         let purpose = Purpose::ChangeView(from, request);
-        self.submit(purpose, Body::ChangeView { change });
+        let rejoin = None;
+        self.submit(purpose, Body::ChangeView { change, rejoin });
     }
 
     /// A peer says whether it votes.
@@ -103,11 +104,14 @@ impl<O: Ordering> Replica<O> {
     pub(crate) fn view_change_decided(
         &mut self,
         slot: Slot,
-        change: ViewChange,
+        (change, rejoin): (ViewChange, Option<Rejoin>),
         asked: Option<Purpose>,
         out: &mut Vec<Output<O::Message>>,
     ) {
-        let decided = self.replicated.views.decided(slot, change);
+        let decided = self.replicated.views.decided(slot, change, rejoin);
+        if asked == Some(Purpose::Rejoin) {
+            self.rejoining.answered();
+        }
         let Some(Purpose::ChangeView(to, request)) = asked else {
             return;
         };
@@ -176,7 +180,9 @@ impl<O: Ordering> Replica<O> {
         if follows && self.instances.close(last) {
             self.at_instance(now, before, Event::Close { last }, out);
         }
-        if self.instances.open(now, &view) {
+        let standing = self.standing_in(&view);
+        self.note_back(&view);
+        if self.instances.open(now, &view, standing) {
             self.begin_view(&view, out);
         }
         if !planted(Plant::ReadsNotAskedInNextView) {
@@ -204,7 +210,10 @@ impl<O: Ordering> Replica<O> {
     pub(crate) fn begin_view(&mut self, view: &View, out: &mut Vec<Output<O::Message>>) {
         let number = view.number;
         match view.persistence {
-            Persistence::Memory => out.push(Output::BeginView { number }),
+            Persistence::Memory => {
+                let back = self.rejoining.back();
+                out.push(Output::BeginView { number, back });
+            }
             Persistence::Disk => {
                 let mark = self.instances.begin(number);
                 self.written = mark;

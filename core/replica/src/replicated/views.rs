@@ -5,7 +5,7 @@
 
 use crate::SnapshotCore;
 use quorate_types::zoo::{Plant, planted};
-use quorate_types::{Slot, View, ViewChange, ViewChangeError};
+use quorate_types::{Rejoin, Slot, View, ViewChange, ViewChangeError};
 use std::sync::Arc;
 
 /// Which view governs which slots, as of the last applied slot.
@@ -76,8 +76,12 @@ impl Views {
         &mut self,
         slot: Slot,
         change: ViewChange,
+        rejoin: Option<Rejoin>,
     ) -> Result<Slot, ViewChangeError> {
         let mut next = self.changed(slot, change)?;
+        if let Some(rejoin) = rejoin {
+            next = next.rejoined(rejoin)?;
+        }
         if planted(Plant::ViewOneSlotEarly) {
             next.first_slot = next.first_slot.previous().max(slot.next());
         }

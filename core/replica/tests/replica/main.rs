@@ -13,6 +13,7 @@ mod ownership;
 mod parked;
 mod poison;
 mod reads;
+mod rejoining;
 mod reset;
 mod restoring;
 mod sessions;

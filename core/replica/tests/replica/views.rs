@@ -1,7 +1,7 @@
 //! Views that change while the group runs: from which slot on, whom it is told, and what becomes of messages of other views.
 
 use crate::world::{World, config, meta};
-use quorate_ordering::{Lane, Ordering, ViewPast};
+use quorate_ordering::{Lane, Ordering, Standing, ViewPast};
 use quorate_replica::{
     Input, Output, PeerMessage, Recovered, Remembered, Replica, ReplicaMessage, Snapshots,
     ViewPasts,
@@ -60,6 +60,7 @@ fn turned() -> (World, Slot) {
     let mut world = world();
     let slot = world.decide(vec![meta(Body::ChangeView {
         change: change(1, &[0]),
+        rejoin: None,
     })]);
     fill(&mut world, WINDOW);
     (world, slot.plus(WINDOW))
@@ -109,6 +110,7 @@ fn of_two_changes_the_first_counts_and_the_same_one_asked_twice_is_answered_twic
     ask(&mut world, 1, 52, change(1, &[0]));
     let late = world.decide(vec![meta(Body::ChangeView {
         change: change(1, &[0, 1, 2]),
+        rejoin: None,
     })]);
     assert!(late < first, "it is decided before the first one's view");
     fill(&mut world, WINDOW);
@@ -234,6 +236,7 @@ fn a_snapshot_has_the_view_in_force_and_the_one_that_follows() {
     world.shared.borrow_mut().deaf.insert(2);
     world.decide(vec![meta(Body::ChangeView {
         change: change(2, &[0, 1]),
+        rejoin: None,
     })]);
     let slot = world.checkpoint(0);
     let taken = world.nodes[0].replica.view().clone();
@@ -278,7 +281,7 @@ fn the_directory_says_that_a_view_began_only_after_the_log_says_so() {
     world.seen.clear();
     world.input(0, Input::Persisted { mark });
     world.run();
-    let begins = |output: &Output<u32>| matches!(output, Output::BeginView { number } if *number == ViewNumber(2));
+    let begins = |output: &Output<u32>| matches!(output, Output::BeginView { number, .. } if *number == ViewNumber(2));
     assert!(
         world
             .seen
@@ -316,6 +319,7 @@ fn a_node_that_was_behind_at_the_turn_takes_the_next_change() {
     world.shared.borrow_mut().deaf.insert(2);
     world.decide(vec![meta(Body::ChangeView {
         change: change(1, &[0]),
+        rejoin: None,
     })]);
     fill(&mut world, WINDOW);
     let slot = world.checkpoint(0);
@@ -388,11 +392,11 @@ fn a_start_from_a_snapshot_of_a_view_that_the_directory_does_not_name_notes_the_
             ..Remembered::default()
         };
         let ordering = world.nodes[0].replica.ordering();
-        let ordering = ordering.of_view(world.now, view, ViewPast::None);
+        let ordering = ordering.of_view(world.now, view, Standing::Voter, ViewPast::None);
         world.shared.borrow_mut().closed.clear();
         let (_, outputs) = Replica::new(config, ordering, remembered, world.now);
         let notes = |output: &Output<u32>| match output {
-            Output::BeginView { number } => *number == ViewNumber(2),
+            Output::BeginView { number, .. } => *number == ViewNumber(2),
             Output::Persist { record, .. } => record.view.number == ViewNumber(2),
             _ => false,
         };

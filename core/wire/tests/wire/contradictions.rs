@@ -25,6 +25,7 @@ fn sound() -> SnapshotCore {
             address: "127.0.0.1:7400".into(),
         })
         .collect();
+    core.view.rejoined = [(NodeId(2), Incarnation(9))].into_iter().collect();
     core.view.replicas = nodes;
     core.view.acceptors = nodes;
     core.view.quorums = Quorums::majority(2).expect("two acceptors");
@@ -86,6 +87,9 @@ fn roles_are_given_to_members_only() {
         core.view.replicas.insert(NodeId(3));
     });
     assert_refused(what, |core| core.view.acceptors = NodeSet::only(NodeId(63)));
+    assert_refused(what, |core| {
+        core.view.rejoined.insert(NodeId(3), Incarnation(9));
+    });
 }
 
 #[test]

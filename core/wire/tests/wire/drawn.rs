@@ -276,6 +276,7 @@ fn command(draw: &mut Draw) -> Command {
         13 => Body::Tick,
         14 => Body::ChangeView {
             change: view_change(draw),
+            rejoin: rejoin(draw),
         },
         12 => Body::Thaw {
             slot: slot(draw),
@@ -480,6 +481,13 @@ fn view_change(draw: &mut Draw) -> ViewChange {
     }
 }
 
+fn rejoin(draw: &mut Draw) -> Option<Rejoin> {
+    draw.flag().then(|| Rejoin {
+        node: node(draw),
+        incarnation: Incarnation(draw.number()),
+    })
+}
+
 fn view(draw: &mut Draw) -> View {
     let mut nodes: Vec<NodeId> = draw.list(8, node);
     nodes.push(node(draw));
@@ -502,6 +510,11 @@ fn view(draw: &mut Draw) -> View {
         quorums: Quorums::flexible(acceptors.len(), acceptors.len(), 1)
             .expect("all and one always meet"),
         window: counter(draw),
+        rejoined: nodes
+            .iter()
+            .filter(|_| draw.flag())
+            .map(|node| (*node, Incarnation(u64::from(node.0) + 5)))
+            .collect(),
         persistence: if draw.flag() {
             Persistence::Disk
         } else {

@@ -56,6 +56,7 @@ pub(crate) fn reach(draw: &mut Draw) -> Reach {
             1 => Recall::Damaged,
             _ => Recall::Lost,
         },
+        since: ViewNumber(counter(draw)),
     }
 }
 

@@ -198,6 +198,7 @@ fn links() -> [Sample; 4] {
         start: 0x1234,
         commit: 900,
         recall: Recall::Whole,
+        since: ViewNumber(3),
     };
     let sighting = Sighting {
         boot: 6,
@@ -437,6 +438,7 @@ fn snapshot() -> Sample {
         acceptors: nodes,
         quorums: Quorums::majority(3).expect("three acceptors"),
         window: 1024,
+        rejoined: [(NodeId(2), Incarnation(0x2220))].into_iter().collect(),
         persistence: Persistence::Disk,
         objects: vec![ObjectSpec {
             name: "Account".into(),

@@ -83,6 +83,14 @@ fn commands() -> Vec<Command> {
         },
         Body::ChangeView {
             change: view_change(),
+            rejoin: None,
+        },
+        Body::ChangeView {
+            change: view_change(),
+            rejoin: Some(Rejoin {
+                node: NodeId(2),
+                incarnation: Incarnation(0xfedc_ba98),
+            }),
         },
     ]
     .map(|body| Command {

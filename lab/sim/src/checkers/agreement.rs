@@ -156,11 +156,14 @@ impl Agreement {
     /// Takes note that `node` starts on a log of which any record may be lost. It votes again once all that others know of is decided:
     /// a vote of its own that no other acceptor holds chose nothing, and may stay forgotten. It may also show again, where its
     /// record was not the lost one: after the repair the next start takes it from the log, and a true vote harms nobody.
-    pub fn forgot(&mut self, node: NodeId) {
+    /// Returns whether it told anything.
+    pub fn forgot(&mut self, node: NodeId) -> bool {
         let newest = self.opened.last_key_value().map(|(ballot, _)| *ballot);
         let told = self.told.entry(node).or_default();
+        let has_told = told.promised > Ballot::ZERO || !told.votes.is_empty();
         told.votes.clear();
         told.lost_up_to = newest;
+        has_told
     }
 
     /// Takes note of what a node with a durable log holds after a restart, before it speaks.

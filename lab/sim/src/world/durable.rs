@@ -9,7 +9,7 @@ use quorate_ordering::{Damage, LostRecord, Past, Record};
 use quorate_replica::{SnapshotCore, SnapshotReport};
 use quorate_storage::{
     BodySize, GroupCommit, Identity, IdentityFile, Log, Persist, PieceSink, RecoveredRecord,
-    SimDisk, SnapshotStore, StorageError, StorageLimits,
+    Rejoined, SimDisk, SnapshotStore, StorageError, StorageLimits,
 };
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{
@@ -69,6 +69,10 @@ pub(super) struct DiskFound {
     pub past: Past,
     /// It no longer has all that it promised and voted for, and knows it.
     pub has_forgotten: bool,
+    /// The incarnation as which its directory may vote, if it has forgotten nothing.
+    pub votes_as: Option<Incarnation>,
+    /// The view with which it came back, after it had lost everything.
+    pub since: Option<ViewNumber>,
     /// Files of its directory were lost once, or are older than what its peers have seen.
     pub has_loss: bool,
     /// The whole snapshot to start from, its digest and its size.
@@ -197,14 +201,18 @@ impl Disks {
         let snapshot = storage.start_from(past.whole_after())?;
         let started = snapshot.as_ref().map(|(snapshot, ..)| snapshot.core.slot);
         let others = storage.others(started)?;
+        let identity = identity.get();
+        let has_forgotten = (identity.loss.is_some() && !planted(Plant::LostLogUnnoticed))
+            || (self.persistence == Persistence::Memory && has_lived);
         Ok(DiskFound {
             storage,
-            boot: identity.get().boot,
-            begun: identity.get().view,
+            boot: identity.boot,
+            begun: identity.view,
             past,
-            has_forgotten: (identity.get().loss.is_some() && !planted(Plant::LostLogUnnoticed))
-                || (self.persistence == Persistence::Memory && has_lived),
-            has_loss: identity.get().loss.is_some(),
+            has_forgotten,
+            votes_as: (!has_forgotten).then(|| identity.votes_as()),
+            since: identity.rejoined.map(|back| back.view),
+            has_loss: identity.loss.is_some(),
             snapshot,
             others,
         })
@@ -243,8 +251,13 @@ impl Storage {
     ///
     /// # Errors
     /// What the storage says.
-    pub(super) fn begin_view(&self, number: ViewNumber) -> Result<(), StorageError> {
-        self.identity.change(|identity| identity.view = number)
+    pub(super) fn begin_view(
+        &self,
+        number: ViewNumber,
+        back: Option<Rejoined>,
+    ) -> Result<(), StorageError> {
+        let change = |identity: &mut Identity| identity.begin_view(number, back);
+        self.identity.change(change)
     }
 
     fn start_from(

@@ -35,6 +35,8 @@ pub(super) struct Harm {
     pub struck: Option<NodeId>,
     /// Nodes that have lost or may lose their vote for ever.
     pub maimed: BTreeSet<NodeId>,
+    /// Those of them that have come back as another incarnation, and vote.
+    pub back: BTreeSet<NodeId>,
     /// Nodes whose wall clocks are wrong by years.
     pub misled: BTreeSet<NodeId>,
     /// Nodes whose directory was emptied: they never start again.
@@ -148,15 +150,17 @@ impl World {
         // Where the acceptors change, each node may be one.
         let changes = self.harm.views.is_on();
         let votes = |node: &NodeId| changes || self.setup.acceptors().contains(*node);
-        let maimed = &self.harm.maimed;
-        if maimed.contains(&id) {
+        let gone = self.harm.maimed.difference(&self.harm.back);
+        let gone: Vec<NodeId> = gone.copied().collect();
+        if gone.contains(&id) {
             return true;
         }
-        let voters = maimed.iter().filter(|node| votes(node)).count() + usize::from(votes(&id));
+        let voters = gone.iter().filter(|node| votes(node)).count() + usize::from(votes(&id));
         let is_allowed = voters <= usize::from(self.setup.losable())
-            && maimed.len() < usize::from(self.setup.nodes - 1) / 2;
+            && gone.len() < usize::from(self.setup.nodes - 1) / 2;
         if is_allowed {
             self.harm.maimed.insert(id);
+            self.harm.back.remove(&id);
         }
         is_allowed
     }

@@ -17,7 +17,9 @@ use quorate_replica::{
     ViewPasts,
 };
 use quorate_storage::StorageError;
-use quorate_types::{Digest, Duration, NodeId, NodeSet, Persistence, Slot, Time, View, ViewNumber};
+use quorate_types::{
+    Digest, Duration, Incarnation, NodeId, NodeSet, Persistence, Slot, Time, View, ViewNumber,
+};
 use quorate_wire::Snapshot;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -99,7 +101,7 @@ impl World {
         let (past, views) = found.past.clone().part(view.number, found.begun);
         let config = self.ordering_config(id, &found, (view, past.damage));
         let damage = found.past.damage.clone();
-        let recall = found.recall();
+        let (recall, since) = (found.recall(), found.since);
         let newest = found.storage.newest_snapshot();
         let mut objects = Objects::new(&self.setup.view().objects);
         let recovered = found
@@ -112,6 +114,9 @@ impl World {
             self.exercised(Row::DamagedLog);
         }
         self.note_loss(id, needs_survey, (found.begun, acceptors));
+        if found.has_forgotten {
+            self.harm.back.remove(&id);
+        }
         let slot = recovered
             .as_ref()
             .map_or(Slot::ZERO, |recovered| recovered.core.slot);
@@ -126,7 +131,7 @@ impl World {
         // A snapshot that was whole before the power was cut counts once it is known to be agreed.
         self.judge.keeps(id, slot.max(newest));
         let now = self.now;
-        let replica_config = self.replica_config(id, boot);
+        let replica_config = self.replica_config(id, boot, found.votes_as);
         let seen = Rc::new(RefCell::new(Seen::default()));
         let node = self.node(id);
         let time = node.clock.boot(now);
@@ -159,6 +164,7 @@ impl World {
         node.running = Some(Box::new(Running {
             boot,
             recall,
+            since,
             replica,
             seen,
             storage: found.storage,
@@ -212,7 +218,7 @@ impl World {
         config.timing = self.setup.timing;
         config.limits = self.setup.limits;
         config.damage = damage;
-        if found.has_forgotten {
+        if found.votes_as.is_none() || found.votes_as != config.view.incarnation(id) {
             config.standing = Standing::Observer;
         }
         config
@@ -226,8 +232,16 @@ impl World {
         }
     }
 
-    fn replica_config(&self, id: NodeId, boot: u64) -> ReplicaConfig {
+    fn replica_config(
+        &self,
+        id: NodeId,
+        boot: u64,
+        votes_as: Option<Incarnation>,
+    ) -> ReplicaConfig {
         let mut config = ReplicaConfig::new(id, boot, self.setup.view());
+        config.incarnation = votes_as;
+        // No other start has the same, not even that of a copy.
+        config.fresh = Incarnation(u64::from(id.0) << 48 | (self.nodes[&id].life + 1));
         config.sessions_max = self.setup.sessions_max;
         config.kept = self.setup.kept;
         config.snapshots = Snapshots::Every(self.setup.checkpoints);

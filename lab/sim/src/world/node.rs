@@ -13,7 +13,7 @@ use bytes::Bytes;
 use quorate_any::AnyMessage;
 use quorate_ordering::Role;
 use quorate_replica::{Input, Quarantine, Replica, SnapshotCore};
-use quorate_types::{Ballot, Duration, NodeId, Recall, Slot};
+use quorate_types::{Ballot, Duration, NodeId, Recall, Slot, ViewNumber};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -146,6 +146,8 @@ pub(super) struct Running {
     pub boot: u64,
     /// How much it remembers of what it promised and voted for.
     pub recall: Recall,
+    /// The view with which it came back, if it ever did.
+    pub since: Option<ViewNumber>,
     /// Sessions, order, execution.
     pub replica: Replica<Watched>,
     /// What the ordering was given and decided.

@@ -76,12 +76,7 @@ impl World {
                 self.watch_vote(id, &record);
                 self.running(id).storage.log.append(mark, record);
             }
-            Output::BeginView { number } => {
-                self.exercised(Row::ViewBegun);
-                if self.running(id).storage.begin_view(number).is_err() {
-                    self.die(id, Death::Killed, Duration::ZERO);
-                }
-            }
+            Output::BeginView { number, back } => self.begins_view(id, number, back),
             Output::Repaired => self.running(id).storage.log.repaired(),
             Output::Conflict(conflict) => {
                 self.blame(Property::Agreement, format!("{id} stops: {conflict}"));

@@ -86,6 +86,7 @@ rows! {
     PoisonInReplay 2 "another host dies at a call that was answered";
     SkipRefused 10 "operator told why a call is not skipped";
     ViewBegun 2_000 "node takes part in another view";
+    CameBack 100 "node that had lost its votes came back as another incarnation";
     ViewChanged 500 "view changed at an operator's request";
     AcceptorsChanged 40 "view with other acceptors than the one before";
     ViewConflict 100 "change of the view that lost to another one";

@@ -10,6 +10,7 @@ use quorate_types::{
     Duration, Incarnation, Member, NodeId, NodeSet, ObjectSpec, Persistence, Quorums, SessionTerms,
     Slot, Value, View, ViewNumber,
 };
+use std::collections::BTreeMap;
 
 /// The configuration of one run.
 #[derive(Clone, Debug)]
@@ -267,6 +268,7 @@ impl Setup {
             acceptors: self.acceptors(),
             quorums: self.quorums,
             window: self.window,
+            rejoined: BTreeMap::new(),
             persistence: self.persistence,
             objects: super::workload::OBJECTS
                 .iter()

@@ -44,6 +44,7 @@ impl World {
             start: node.life,
             commit: running.storage.log.newest_commit(),
             recall: running.recall,
+            since: running.since.unwrap_or_default(),
         })
     }
 
@@ -119,6 +120,7 @@ impl World {
             start: self.nodes[&id].life + 1,
             commit: found.storage.log.newest_commit(),
             recall: found.recall(),
+            since: found.since.unwrap_or_default(),
         };
         let sees = |watcher: NodeId| {
             let past = self.sightings.get(&(watcher, id));

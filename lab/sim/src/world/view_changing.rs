@@ -5,13 +5,15 @@
 
 use super::World;
 use super::clock::Moment;
+use super::life::Death;
 use super::random::Random;
 use super::row::Row;
 use crate::checkers::Property;
 use quorate_replica::Input;
+use quorate_storage::Rejoined;
 use quorate_types::{
-    Ask, ConnectionId, Duration, FromClient, NodeId, NodeSet, Refusal, ToClient, View, ViewChange,
-    ViewNumber,
+    Ask, ConnectionId, Duration, FromClient, NodeId, NodeSet, Recall, Refusal, ToClient, View,
+    ViewChange, ViewNumber,
 };
 use std::collections::BTreeMap;
 
@@ -137,6 +139,28 @@ impl World {
                 let before = view.first_slot.previous();
                 self.judge.view_begins(view.number, before);
                 self.harm.views.seen.insert(number, view);
+            }
+        }
+    }
+
+    /// A node takes part in a view for the first time, or has come back with one.
+    pub(super) fn begins_view(&mut self, id: NodeId, number: ViewNumber, back: Option<ViewNumber>) {
+        self.exercised(Row::ViewBegun);
+        let running = self.running(id);
+        let back = back.map(|view| Rejoined {
+            incarnation: running.replica.fresh(),
+            view,
+        });
+        if running.storage.begin_view(number, back).is_err() {
+            return self.die(id, Death::Killed, Duration::ZERO);
+        }
+        let Some(back) = back else { return };
+        if running.since.replace(back.view) != Some(back.view) {
+            running.recall = Recall::Whole;
+            self.exercised(Row::CameBack);
+            // Whoever is about to die is as good as gone.
+            if self.nodes[&id].doom.is_none() {
+                self.harm.back.insert(id);
             }
         }
     }

@@ -3,7 +3,8 @@
 
 use quorate_any::{AnyMessage, AnyOrdering};
 use quorate_ordering::{
-    Decision, Effect, Effects, Event, Ordering, OrderingStatus, ReadId, Record, Role, ViewPast,
+    Decision, Effect, Effects, Event, Ordering, OrderingStatus, ReadId, Record, Role, Standing,
+    ViewPast,
 };
 use quorate_types::{Batch, Body, CommandId, Slot, Time, View, ViewId};
 use std::cell::RefCell;
@@ -62,8 +63,8 @@ impl Ordering for Watched {
         self.inner.statement()
     }
 
-    fn of_view(&self, now: Time, view: View, past: ViewPast) -> Watched {
-        let inner = self.inner.of_view(now, view, past);
+    fn of_view(&self, now: Time, view: View, standing: Standing, past: ViewPast) -> Watched {
+        let inner = self.inner.of_view(now, view, standing, past);
         let mut seen = self.seen.borrow_mut();
         if Some(inner.view()) > seen.view {
             (seen.view, seen.role) = (Some(inner.view()), None);

@@ -20,7 +20,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 pub(crate) use new_group::NewGroup;
 use plan::Plan;
 use quorate_client::node_status;
-use quorate_node::{NodeStatus, group_ends};
+use quorate_node::NodeStatus;
 use quorate_types::GroupId;
 use short_check::ShortCheck;
 use std::collections::BTreeSet;
@@ -161,8 +161,7 @@ pub(crate) fn run(args: &UpArgs, as_json: bool) -> Result<(), CliError> {
                 eprintln!("quorate: node {node} runs again as process {pid}");
                 if args.persist == PersistArg::Memory {
                     eprintln!(
-                        "quorate: in memory mode a restarted node has forgotten its votes and never votes again: {}",
-                        group_ends(plan.nodes.len())
+                        "quorate: in memory mode a restarted node has forgotten its votes: it votes again by itself once it has caught up"
                     );
                 }
             }

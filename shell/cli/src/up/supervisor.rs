@@ -190,6 +190,7 @@ impl Supervisor {
                 "--supervised-by",
                 &std::process::id().to_string(),
             ])
+            .arg("--remake")
             .args(self.accepts_code.then_some("--accept-code"))
             // A Ctrl-C at the terminal is this program's to pass on: the group takes a snapshot first.
             .process_group(0)

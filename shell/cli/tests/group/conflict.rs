@@ -76,6 +76,7 @@ impl Impostor {
                     start: 7,
                     commit: 1 << 20,
                     recall: Recall::Whole,
+                    since: quorate_types::ViewNumber(0),
                 },
             },
             listen: config.listen,

@@ -42,6 +42,7 @@ fn guess(socket: &mut TcpStream, challenge: &Frame) -> Frame {
         start: 7,
         commit: 1 << 40,
         recall: Recall::Whole,
+        since: quorate_types::ViewNumber(0),
     };
     let mut frame = BytesMut::new();
     put_frame(&mut frame, Kind::Proof, GROUP, |body| {

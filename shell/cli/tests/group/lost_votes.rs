@@ -1,6 +1,6 @@
 //! Nodes whose data directory lacks what they had written.
 
-use crate::{Group, http, run, text};
+use crate::{Group, pid, run, signal, text};
 use std::path::Path;
 
 /// Stops a group on disk, has `harm` do something to the directory of node 2, and starts it again.
@@ -15,45 +15,163 @@ fn harmed(nodes: &str, harm: impl FnOnce(&Path)) -> (tempfile::TempDir, Group) {
     (dir, group)
 }
 
-fn shows_that_node_2_observes(group: &Group) {
-    let status = group.status();
-    let node = &status["nodes"][1];
-    assert_eq!(node["roles"], serde_json::json!(["replica", "observer"]));
-    let why = node["observes"].as_str().unwrap();
-    assert!(why.contains("lost votes"), "{why}");
-    assert!(why.contains("newest data directory back"), "{why}");
-    let shown = text(&group.quorate(&["status"]).stdout);
-    assert!(shown.contains("node 2 does not vote"), "{shown}");
-    let admin = group.ready["nodes"][1]["admin"].as_str().unwrap();
-    assert!(http(admin, "/metrics").contains("quorate_observes{group=\"1\",node=\"2\"} 1"));
-    assert!(http(admin, "/readyz").contains("does not vote"));
-    assert_eq!(group.add("4"), "7", "the others go on");
+/// Waits until node 2 votes again, in the view that names it anew; returns the view's number.
+fn votes_again(group: &Group) -> u64 {
+    let begun = std::time::Instant::now();
+    loop {
+        let node = group.status()["nodes"][1].clone();
+        if node["roles"].to_string().contains("acceptor") {
+            assert!(node["observes"].is_null(), "{node}");
+            return group.status()["view"]["number"].as_u64().unwrap();
+        }
+        assert!(
+            begun.elapsed().as_secs() < 30,
+            "it never votes again: {node}"
+        );
+    }
 }
 
-/// Claim st-1.
+/// Claim st-1. Claim rp-102.
 #[test]
-fn a_node_whose_log_directory_is_gone_observes_and_says_so_everywhere() {
-    let (_dir, group) = harmed("3", |node| {
+fn a_node_whose_log_directory_is_gone_says_so_and_votes_again_through_a_view() {
+    let (dir, group) = harmed("3", |node| {
         std::fs::remove_dir_all(node.join("log")).unwrap();
     });
-    shows_that_node_2_observes(&group);
+    assert_eq!(votes_again(&group), 2);
+    let log = std::fs::read_to_string(dir.path().join("node-2.log")).unwrap();
+    assert!(log.contains("it has lost votes: the log lacks segments"));
+    assert!(log.contains("votes again by itself"), "{log}");
+    assert_eq!(group.add("4"), "7");
 }
 
+/// Claim st-1. Claim rp-102.
 #[test]
-fn a_node_whose_newest_segment_is_gone_observes_and_says_so_everywhere() {
+fn a_node_whose_newest_segment_is_gone_votes_again_through_a_view() {
     let (_dir, group) = harmed("3", |node| {
         std::fs::remove_file(node.join("log/log-00000001")).unwrap();
     });
-    shows_that_node_2_observes(&group);
+    assert_eq!(votes_again(&group), 2);
 }
 
+/// Claim rp-102. Each node in turn loses all that it had, while the others go on: nothing is lost, and nobody is missing.
 #[test]
-fn a_group_starts_without_a_node_whose_directory_is_gone_and_names_it() {
-    let (_dir, mut group) = harmed("3", |node| {
-        std::fs::remove_dir_all(node).unwrap();
-    });
-    group.wait_for("node 2 did not start");
-    assert_eq!(group.add("4"), "7", "the others go on");
+fn a_node_whose_directory_is_gone_is_made_whole_again_one_after_the_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let words = ["--dir", dir.path().to_str().unwrap()];
+    let mut group = Group::start(&words);
+    for (lost, sum) in [("1", "1"), ("2", "2"), ("3", "3")] {
+        assert_eq!(group.add("1"), sum);
+        assert_eq!(group.stop(), Some(0));
+        std::fs::remove_dir_all(dir.path().join(format!("node-{lost}"))).unwrap();
+        group = Group::start(&words);
+        let begun = std::time::Instant::now();
+        let is_whole = |group: &Group| {
+            let status = group.status();
+            let nodes = status["nodes"].as_array().unwrap();
+            let votes = nodes.iter().filter(|node| {
+                node["roles"].to_string().contains("acceptor") && node["is_serving"] == true
+            });
+            votes.count() == 3
+        };
+        while !is_whole(&group) {
+            assert!(
+                begun.elapsed().as_secs() < 30,
+                "node {lost}: {}",
+                group.status()
+            );
+        }
+    }
+    assert_eq!(group.add("1"), "4");
+    let view = group.status()["view"]["number"].clone();
+    assert_eq!(view, 4, "one view for each");
+    assert_eq!(group.stop(), Some(0));
+}
+
+/// Claim rp-102.
+#[test]
+fn a_node_whose_directory_is_removed_while_it_runs_ends_and_comes_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let words = ["--dir", dir.path().to_str().unwrap()];
+    let mut group = Group::start(&words);
+    assert_eq!(group.add("1"), "1");
+    std::fs::remove_dir_all(dir.path().join("node-2")).unwrap();
+    group.wait_for("node 2 died");
+    assert_eq!(group.add("2"), "3");
+    group.wait_for("node 2 runs again");
+    let begun = std::time::Instant::now();
+    while group.status()["view"]["number"] != 2 {
+        assert!(begun.elapsed().as_secs() < 30, "it never asks for a view");
+    }
+    votes_again(&group);
+    assert!(dir.path().join("node-2/identity-a").exists());
+    assert_eq!(group.stop(), Some(0));
+}
+
+/// Claim rp-102.
+#[test]
+fn a_node_in_memory_mode_comes_back_by_itself_and_a_majority_does_not_form_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let words = ["--persist", "memory", "--dir", dir.path().to_str().unwrap()];
+    let mut group = Group::start(&words);
+    assert_eq!(group.add("5"), "5");
+    // More deaths than a majority survives at a time, one after the other.
+    for sum in ["10", "15", "20"] {
+        let killed = group.leader();
+        signal(pid(&killed), "KILL");
+        group.wait_for("it votes again by itself once it has caught up");
+        let since = std::time::Instant::now();
+        let voters = |group: &Group| {
+            let status = group.status();
+            let nodes = status["nodes"].as_array().unwrap().clone();
+            let votes = |node: &&serde_json::Value| node["roles"].to_string().contains("acceptor");
+            nodes.iter().filter(votes).count()
+        };
+        while voters(&group) < 3 {
+            assert!(
+                since.elapsed().as_secs() < 60,
+                "it never votes again: {}",
+                group.status()
+            );
+        }
+        assert_eq!(group.add("5"), sum);
+    }
+    assert_eq!(group.stop(), Some(0));
+    let all = [&["up", "rust:counter", "-o", "json"], &words[..]].concat();
+    let again = run(&all);
+    assert_eq!(again.status.code(), Some(4));
+    assert!(
+        text(&again.stderr).contains("the state is lost"),
+        "{}",
+        text(&again.stderr)
+    );
+    assert!(again.stdout.is_empty());
+}
+
+/// A majority that lost everything forms no group: the others cannot know what it voted.
+#[test]
+fn a_majority_whose_directories_are_gone_does_not_vote() {
+    let dir = tempfile::tempdir().unwrap();
+    let words = ["--dir", dir.path().to_str().unwrap()];
+    let mut group = Group::start(&words);
+    assert_eq!(group.add("1"), "1");
+    assert_eq!(group.stop(), Some(0));
+    for lost in ["node-1", "node-2"] {
+        std::fs::remove_dir_all(dir.path().join(lost)).unwrap();
+    }
+    let again = run(&[&["up", "rust:counter"], &words[..]].concat());
+    assert_eq!(again.status.code(), Some(4), "{}", text(&again.stderr));
+}
+
+/// Only who is told to makes a directory anew.
+#[test]
+fn a_node_without_its_directory_does_not_start_by_itself() {
+    let (dir, mut group) = harmed("3", |_| {});
+    assert_eq!(group.stop(), Some(0));
+    std::fs::remove_dir_all(dir.path().join("node-2")).unwrap();
+    let config = dir.path().join("node-2.toml");
+    let output = run(&["node", "run", "--config", config.to_str().unwrap()]);
+    assert_ne!(output.status.code(), Some(0));
+    assert!(!dir.path().join("node-2").exists());
 }
 
 #[test]
@@ -92,8 +210,7 @@ fn put_back(copied: &Path, home: &Path) {
 
 /// Claim st-2.
 #[test]
-fn a_node_whose_directory_is_an_older_copy_is_told_by_its_peers_and_observes_until_the_newest_is_back()
- {
+fn a_node_whose_directory_is_an_older_copy_is_told_by_its_peers_and_comes_back() {
     let dir = tempfile::tempdir().unwrap();
     let words = ["--dir", dir.path().to_str().unwrap()];
     let (home, old, newest) = (
@@ -114,21 +231,19 @@ fn a_node_whose_directory_is_an_older_copy_is_told_by_its_peers_and_observes_unt
     put_back(&old, &home);
     let mut group = Group::start(&words);
     let begun = std::time::Instant::now();
-    while group.status()["nodes"][1]["observes"].is_null() {
+    let log = || std::fs::read_to_string(dir.path().join("node-2.log")).unwrap();
+    while !log().contains("the data directory is an older copy") {
         assert!(begun.elapsed().as_secs() < 20, "never noticed");
     }
-    let why = group.status()["nodes"][1]["observes"].clone();
-    assert!(why.as_str().unwrap().contains("older copy"), "{why}");
     assert_eq!(group.add("4"), "7");
+    votes_again(&group);
     executes_though_it_lost_its_notes(&group, &home);
     assert_eq!(group.stop(), Some(0));
 
     put_back(&newest, &home);
     let mut group = Group::start(&words);
     assert_eq!(group.add("1"), "8");
-    let status = group.status();
-    let roles = status["nodes"][1]["roles"].to_string();
-    assert!(roles.contains("acceptor"), "{status}");
+    votes_again(&group);
     executes_though_it_lost_its_notes(&group, &home);
     assert_eq!(group.stop(), Some(0));
 }

@@ -210,33 +210,6 @@ fn a_group_on_disk_is_taken_up_again_with_everything_it_acknowledged() {
 }
 
 #[test]
-fn a_node_in_memory_mode_comes_back_as_an_observer_and_a_majority_does_not_form_again() {
-    let dir = tempfile::tempdir().unwrap();
-    let words = ["--persist", "memory", "--dir", dir.path().to_str().unwrap()];
-    let mut group = Group::start(&words);
-    assert_eq!(group.add("5"), "5");
-    let killed = group.leader();
-    signal(pid(&killed), "KILL");
-    let ends = "a second death ends the group and its state is lost";
-    group.wait_for(&format!("never votes again: {ends}"));
-    assert_eq!(group.add("5"), "10");
-    let since = std::time::Instant::now();
-    while !text(&group.quorate(&["status"]).stdout).contains(ends) {
-        assert!(since.elapsed().as_secs() < 60, "status never says it");
-    }
-    assert_eq!(group.stop(), Some(0));
-    let all = [&["up", "rust:counter", "-o", "json"], &words[..]].concat();
-    let again = run(&all);
-    assert_eq!(again.status.code(), Some(4));
-    assert!(
-        text(&again.stderr).contains("the state is lost"),
-        "{}",
-        text(&again.stderr)
-    );
-    assert!(again.stdout.is_empty());
-}
-
-#[test]
 fn a_node_that_may_not_come_back_is_left_dead() {
     let mut group = Group::start(&["--no-restart"]);
     let killed = group.leader();

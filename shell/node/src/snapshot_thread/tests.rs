@@ -6,6 +6,7 @@ use quorate_types::{
     Ballot, ClusterId, Incarnation, Member, NodeSet, ObjectId, Persistence, Quorums, Stamp, View,
     ViewNumber,
 };
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::mpsc::channel;
 
@@ -29,6 +30,7 @@ pub(crate) fn core(slot: Slot) -> SnapshotCore {
             acceptors: nodes,
             quorums: Quorums::majority(1).unwrap(),
             window: 64,
+            rejoined: BTreeMap::new(),
             persistence: Persistence::Disk,
             objects: Vec::new(),
         },

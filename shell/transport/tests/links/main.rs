@@ -167,6 +167,7 @@ fn reach(boot: u64) -> Reach {
         start: 70 + boot,
         commit: 0,
         recall: Recall::Whole,
+        since: ViewNumber(0),
     }
 }
 

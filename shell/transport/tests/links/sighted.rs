@@ -2,7 +2,7 @@
 
 use crate::{Node, free_addresses, until};
 use quorate_transport::{Arrival, FrameLane, TransportLimits};
-use quorate_types::{Finding, Recall};
+use quorate_types::{Finding, Recall, ViewNumber};
 use std::collections::BTreeMap;
 
 impl Node {
@@ -49,7 +49,7 @@ fn an_old_copy_of_a_node_is_told_so_by_who_saw_more_of_it_whoever_dials() {
         assert_eq!(witness.bodies().len(), 0);
         drop(copy);
         let mut observer = Node::start(old, 3, &addresses, TransportLimits::default());
-        observer.transport.set_recall(Recall::Lost);
+        observer.transport.set_recall(Recall::Lost, ViewNumber(0));
         witness.seen.clear();
         until(&mut [&mut observer, &mut witness], "its link", |nodes| {
             nodes[1].link(old).is_some()

@@ -77,6 +77,7 @@ pub(crate) fn view(nodes: u16) -> View {
         acceptors: all,
         quorums: Quorums::majority(usize::from(nodes)).unwrap(),
         window: 64,
+        rejoined: BTreeMap::new(),
         persistence: Persistence::Memory,
         objects: vec![ObjectSpec {
             name: "chain".into(),
@@ -162,6 +163,11 @@ impl World {
     pub(crate) fn restart(&mut self, at: usize, boot: u64) {
         let mut config = config(self.nodes.len() as u16, at);
         config.boot = boot;
+        self.restart_as(at, config);
+    }
+
+    /// The same, with another configuration.
+    pub(crate) fn restart_as(&mut self, at: usize, config: ReplicaConfig) {
         let ordering = Instant::new(config.own, Rc::clone(&self.shared));
         let remembered = Remembered::default();
         let (replica, outputs) = Replica::new(config, ordering, remembered, self.now);

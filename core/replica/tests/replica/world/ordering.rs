@@ -3,7 +3,7 @@
 use super::Message;
 use quorate_ordering::{
     Decision, Effect, Effects, Event, Ordering, OrderingStatus, PeerStatus, ReadId, Record, Role,
-    ViewPast,
+    Standing, ViewPast,
 };
 use quorate_types::{
     Ballot, Batch, Command, GroupId, NodeId, Slot, Stamp, Time, View, ViewId, ViewNumber, Wall,
@@ -36,6 +36,8 @@ pub(crate) struct Shared {
     pub(crate) received: Vec<(usize, ViewNumber, Message)>,
     /// Where views end, as instances were told: at which node, in which view.
     pub(crate) closed: Vec<(usize, ViewNumber, Slot)>,
+    /// As what instances of later views were made: at which node, in which view.
+    pub(crate) standings: BTreeMap<(usize, ViewNumber), Standing>,
     emitted: BTreeMap<usize, Vec<Effect<Message>>>,
     cursors: BTreeMap<usize, Slot>,
     ballot: Ballot,
@@ -159,8 +161,10 @@ impl Ordering for Instant {
         Vec::new()
     }
 
-    fn of_view(&self, _now: Time, view: View, _past: ViewPast) -> Instant {
+    fn of_view(&self, _now: Time, view: View, standing: Standing, _past: ViewPast) -> Instant {
         let group = self.view.group;
+        let of_node = (self.own, view.number);
+        self.shared.borrow_mut().standings.insert(of_node, standing);
         Instant {
             own: self.own,
             view: ViewId {
@@ -236,7 +240,7 @@ impl Ordering for Instant {
             votes: true,
             promised: Ballot::ZERO,
             decided: shared.cursors[&self.own],
-            known: shared.cursors[&self.own],
+            known: shared.last(),
             voted: shared.last(),
             trimmed: shared.trimmed,
             window_left: 0,

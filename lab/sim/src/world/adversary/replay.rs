@@ -6,7 +6,7 @@
 use super::Adversary;
 use quorate_any::AnyMessage;
 use quorate_ordering::{
-    Decision, Effect, Effects, Event, Ordering, OrderingStatus, Record, Role, ViewPast,
+    Decision, Effect, Effects, Event, Ordering, OrderingStatus, Record, Role, Standing, ViewPast,
 };
 use quorate_replica::{Input, Output, Remembered, Replica, ReplicaConfig};
 use quorate_types::{
@@ -41,7 +41,7 @@ impl Ordering for Given {
         Vec::new()
     }
 
-    fn of_view(&self, _now: Time, _view: View, _past: ViewPast) -> Given {
+    fn of_view(&self, _now: Time, _view: View, _standing: Standing, _past: ViewPast) -> Given {
         unreachable!("the log that is replayed changes no view")
     }
 

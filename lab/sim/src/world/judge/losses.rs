@@ -63,8 +63,11 @@ impl Judge {
     /// `node` begins a life in which records are lost; `others` must answer before it votes, nobody's answer is enough if
     /// it lost all.
     pub(in super::super) fn forgot(&mut self, node: NodeId, others: NodeSet, begun: ViewNumber) {
-        for told in self.agreement.values_mut() {
-            told.forgot(node);
+        let mut begun = begun;
+        for (view, told) in &mut self.agreement {
+            if told.forgot(node) {
+                begun = begun.max(*view);
+            }
         }
         let forgetful = Forgetful {
             begun,

@@ -1,0 +1,158 @@
+//! Nodes that lost their votes: they ask for a view that names them anew, and vote in no other.
+
+use crate::world::{World, config, meta};
+use quorate_ordering::Standing;
+use quorate_replica::{Output, ReplicaConfig, limits::REJOIN_EVERY};
+use quorate_types::{Body, Command, Duration, Incarnation, NodeId, Rejoin, ViewChange, ViewNumber};
+
+const WINDOW: u64 = 4;
+const FRESH: Incarnation = Incarnation(77);
+
+/// Node 2 has lost its votes; it has not heard of a leader.
+fn world() -> World {
+    let own = |config: &mut ReplicaConfig| {
+        config.view.window = WINDOW;
+    };
+    let mut world = World::with(3, own);
+    let mut lost = config(3, 2);
+    own(&mut lost);
+    (lost.boot, lost.incarnation, lost.fresh) = (2, None, FRESH);
+    world.restart_as(2, lost);
+    world
+}
+
+/// All nodes know who leads, and go on knowing it.
+fn led(world: &mut World) {
+    world.is_led = true;
+    world.lead(0);
+}
+
+fn fill(world: &mut World, slots: u64) {
+    for _ in 0..slots {
+        world.decide(Vec::new());
+    }
+}
+
+/// What was decided about the incarnation of a node, in order.
+fn decided(world: &World) -> Vec<Rejoin> {
+    let shared = world.shared.borrow();
+    let commands = shared.log.iter().flat_map(|batch| batch.commands());
+    let rejoins = commands.filter_map(|command| match command.body {
+        Body::ChangeView { rejoin, .. } => rejoin,
+        _ => None,
+    });
+    rejoins.collect()
+}
+
+fn standing(world: &World, at: usize, view: u64) -> Option<Standing> {
+    let standings = &world.shared.borrow().standings;
+    standings.get(&(at, ViewNumber(view))).copied()
+}
+
+/// Claim rp-102.
+#[test]
+fn a_node_that_lost_its_votes_votes_again_from_the_view_on_that_names_it() {
+    let mut world = world();
+    fill(&mut world, 2);
+    led(&mut world);
+    world.pass(REJOIN_EVERY);
+    let rejoin = Rejoin {
+        node: NodeId(2),
+        incarnation: FRESH,
+    };
+    assert_eq!(decided(&world), [rejoin], "it asks once");
+    assert!(!world.nodes[2].replica.may_vote(), "not before the view");
+    fill(&mut world, WINDOW);
+    assert_eq!(standing(&world, 2, 2), Some(Standing::Voter));
+    for node in &world.nodes {
+        assert_eq!(node.replica.view().incarnation(NodeId(2)), Some(FRESH));
+        assert!(node.replica.may_vote());
+    }
+    let back = |output: &Output<u32>| match output {
+        Output::BeginView { number, back } => Some((*number, *back)),
+        _ => None,
+    };
+    let begun = world.seen.iter().filter(|(at, _)| *at == 2);
+    let begun: Vec<_> = begun.filter_map(|(_, output)| back(output)).collect();
+    assert_eq!(begun.last(), Some(&(ViewNumber(2), Some(ViewNumber(2)))));
+    world.pass(REJOIN_EVERY);
+    world.pass(REJOIN_EVERY);
+    assert_eq!(decided(&world).len(), 1, "it has nothing more to ask");
+}
+
+/// Claim rp-102.
+#[test]
+fn a_node_that_is_behind_asks_for_nothing() {
+    let mut world = world();
+    world.shared.borrow_mut().deaf.insert(2);
+    fill(&mut world, 2);
+    led(&mut world);
+    world.pass(REJOIN_EVERY);
+    assert_eq!(decided(&world), []);
+    world.shared.borrow_mut().deaf.remove(&2);
+    fill(&mut world, 1);
+    world.pass(REJOIN_EVERY);
+    assert_eq!(decided(&world).len(), 1);
+}
+
+/// Claim rp-102.
+#[test]
+fn a_life_whose_node_is_named_as_another_one_votes_no_more_and_comes_back_as_a_new_one() {
+    let mut world = world();
+    world.shared.borrow_mut().deaf.insert(2);
+    world.decide(Vec::new());
+    led(&mut world);
+    let other = Rejoin {
+        node: NodeId(1),
+        incarnation: Incarnation(5),
+    };
+    let change = ViewChange {
+        after: ViewNumber(1),
+        acceptors: (0..3).map(NodeId).collect(),
+        window: WINDOW,
+    };
+    let rejoin = Some(other);
+    world.decide(vec![meta(Body::ChangeView { change, rejoin })]);
+    fill(&mut world, WINDOW);
+    assert_eq!(standing(&world, 0, 2), Some(Standing::Voter));
+    assert_eq!(standing(&world, 1, 2), Some(Standing::Observer));
+    led(&mut world);
+    // The snapshot that ends the view before.
+    world.pass(Duration::from_millis(3_000));
+    let fresh = world.nodes[1].replica.fresh();
+    assert_ne!(fresh, config(3, 1).incarnation.unwrap());
+    let own = Rejoin {
+        node: NodeId(1),
+        incarnation: fresh,
+    };
+    assert_eq!(decided(&world), [other, own]);
+    fill(&mut world, WINDOW);
+    assert_eq!(standing(&world, 1, 3), Some(Standing::Voter));
+}
+
+/// Claim rp-102.
+#[test]
+fn a_request_that_lost_the_race_lets_nobody_vote() {
+    let mut world = world();
+    world.shared.borrow_mut().holds_submissions = true;
+    fill(&mut world, 1);
+    led(&mut world);
+    world.pass(REJOIN_EVERY);
+    let asks = |(at, command): &&(usize, Command)| {
+        *at == 2 && matches!(command.body, Body::ChangeView { .. })
+    };
+    let submitted = world.shared.borrow().submitted.clone();
+    assert_eq!(submitted.iter().filter(asks).count(), 1, "it asks");
+    let change = ViewChange {
+        after: ViewNumber(1),
+        acceptors: [NodeId(0), NodeId(2)].into_iter().collect(),
+        window: WINDOW,
+    };
+    let rejoin = None;
+    world.decide(vec![meta(Body::ChangeView { change, rejoin })]);
+    world.decide(submitted.into_iter().map(|(_, command)| command).collect());
+    fill(&mut world, WINDOW);
+    assert_eq!(standing(&world, 2, 2), Some(Standing::Observer));
+    let view = world.nodes[0].replica.view();
+    assert!(view.rejoined.is_empty(), "{view:?}");
+}

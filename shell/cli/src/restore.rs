@@ -11,10 +11,13 @@ use crate::print;
 use crate::table::table;
 use crate::up::{NewGroup, UpArgs};
 use clap::Args;
-use quorate_node::{BackupAbout, NodeConfig, NodeError, ObjectConfig, OtherCode, digest_text};
+use quorate_node::{
+    BackupAbout, NodeConfig, NodeError, ObjectConfig, OtherCode, Restored, digest_text,
+};
 use quorate_storage::StorageError;
 use serde_json::{Value, json};
 use std::path::PathBuf;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Make a new group of a backup, in a directory of its own. `quorate up` or `quorate node run` start it.
 #[derive(Args, Clone, Debug)]
@@ -64,15 +67,16 @@ pub(crate) fn run(args: &RestoreArgs, as_json: bool) -> Result<(), CliError> {
         true => OtherCode::Accepted,
         false => OtherCode::Refused,
     };
-    let restored = quorate_node::restore(&group.configs, (&backup.whole, &about.group), other);
-    let made = match restored {
-        Ok(()) => group.finish(),
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let now = now.map_or(0, |since| since.as_secs());
+    let (content, configs) = ((&backup.whole, &about.group), &group.configs);
+    match quorate_node::restore(configs, content, other, now) {
+        Ok(restored) => tell(args, &backup, (&group.finish()?, restored), as_json),
         Err(error) => {
             group.give_up();
             Err(refused(&error, about))
         }
-    };
-    tell(args, &backup, &made?, as_json)
+    }
 }
 
 fn sound_backup(args: &RestoreArgs) -> Result<BackupContent, CliError> {
@@ -137,7 +141,7 @@ fn refused(error: &NodeError, about: &BackupAbout) -> CliError {
 fn tell(
     args: &RestoreArgs,
     backup: &BackupContent,
-    configs: &[NodeConfig],
+    (configs, restored): (&[NodeConfig], Restored),
     as_json: bool,
 ) -> Result<(), CliError> {
     let (head, about) = (&backup.whole.head, &backup.about);
@@ -149,15 +153,16 @@ fn tell(
             .map(|config| json!({"id": config.node, "address": config.listen, "dir": config.dir}))
             .collect();
         return print::line(json!({
-            "dir": args.dir, "cluster": cluster, "slot": head.slot.0, "digest": digest_text(&head.digest),
-            "restored_cluster": format!("{:016x}", head.cluster.0), "classes": about.classes, "nodes": nodes,
-            "start": start,
+            "dir": args.dir, "cluster": cluster, "slot": restored.slot.0, "digest": digest_text(&restored.digest),
+            "restored_cluster": format!("{:016x}", head.cluster.0), "restored_slot": head.slot.0,
+            "restored_digest": digest_text(&head.digest), "classes": about.classes, "nodes": nodes, "start": start,
         }));
     }
     let backup = table(&["BACKUP", ""], &head_rows(head, about));
     print::line(format_args!(
-        "{backup}\nrestored as cluster {cluster} in {}; start it with\n  {start}",
-        args.dir.display()
+        "{backup}\nrestored as cluster {cluster} in {}, which goes on after slot {}; start it with\n  {start}",
+        args.dir.display(),
+        restored.slot.0
     ))
 }
 

@@ -55,7 +55,7 @@ pub use error::NodeError;
 pub use identify::LostDirectory;
 pub use poison_call::{PoisonCallStatus, UNSAFE_SKIP_LOSES};
 pub use quarantine_file::{digest_of_text, hex as digest_text};
-pub use restore::restore;
+pub use restore::{Restored, restore};
 pub use start::run;
 pub use status::{Counts, MemberStatus, NodeStatus, PeerLink, ViewStatus};
 pub use stuck_call::StuckCallStatus;

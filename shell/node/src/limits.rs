@@ -118,3 +118,16 @@ pub(crate) const WORKER_LOOKS: quorate_types::Duration = quorate_types::Duration
 
 /// Between two starts of the worker.
 pub(crate) const WORKER_REST: quorate_types::Duration = quorate_types::Duration::from_millis(1_000);
+
+/// Slots that no group decides in a second, in the average of its life: each is a commit on the disks of a majority.
+pub(crate) const SLOTS_A_SECOND: u64 = 1 << 14;
+
+/// Slots that a group leaves out at least which is made of the state of another: more than that one decides in days, for clocks that
+/// are wrong.
+pub(crate) const SLOTS_LEFT_OUT: u64 = 1 << 32;
+
+/// Slots that clocks can lead to, until the year 2106.
+pub(crate) const SLOT_BY_CLOCK_MAX: u64 = 1 << 46;
+
+/// The highest slot at which a group is made of a state: a fencing token has 16 bits more, and is a number of 63 bits.
+pub(crate) const SLOT_RESTORED_MAX: u64 = 3 << 45;

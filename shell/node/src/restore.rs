@@ -1,23 +1,36 @@
 //! A new group is made of a backup: each of its nodes gets the snapshot, and a log that begins after it.
 //!
 //! What the nodes then start from is what nodes have after they trimmed their logs for a snapshot that all of them hold. The
-//! cluster is a new one, so clients and nodes of the old one are refused. Called by `quorate restore`, before any node has
+//! cluster is a new one, so clients and nodes of the old one are refused. Its slots begin far above those of the old one: fencing
+//! tokens and numbers of sessions are made of slots, and none may be given twice. Called by `quorate restore`, before any node has
 //! started; it makes nothing of the directories that it is not told to make, and leaves them to its caller when it fails.
 
 use crate::code_file::short_hash;
 use crate::host_restore;
 use crate::journal::put_base;
+use crate::limits::{SLOT_BY_CLOCK_MAX, SLOT_RESTORED_MAX, SLOTS_A_SECOND, SLOTS_LEFT_OUT};
 use crate::{AboutGroup, NodeConfig, NodeError, OtherCode};
 use bytes::{Bytes, BytesMut};
 use quorate_host::{Host, ObjectImage};
 use quorate_ordering::{Entry, Record};
+use quorate_replica::SnapshotCore;
 use quorate_storage::{
     BodySize, DataDirectory, Identity, Log, SnapshotStore, StorageLimits, WholeBackup,
 };
-use quorate_types::{Ballot, NodeId, View, ViewId};
+use quorate_types::{Ballot, Digest, NodeId, Slot, View, ViewId};
 use quorate_wire::{Snapshot, SnapshotFront, snapshot_front};
 
-/// Gives the state of `backup` to the nodes of `configs`, whose directories are made and were never opened.
+/// Where a new group goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Restored {
+    /// The slot of the snapshot that all its nodes hold.
+    pub slot: Slot,
+    /// What they hold there.
+    pub digest: Digest,
+}
+
+/// Gives the state of `backup` to the nodes of `configs`, whose directories are made and were never opened. `now` is in seconds
+/// since 1970.
 ///
 /// # Errors
 /// When the objects' classes are missing or refuse the state, their code is other code and that is not accepted, or a directory
@@ -26,10 +39,19 @@ pub fn restore(
     configs: &[NodeConfig],
     (backup, about): (&WholeBackup, &AboutGroup),
     other: OtherCode,
-) -> Result<(), NodeError> {
+    now: u64,
+) -> Result<Restored, NodeError> {
     let first = configs.first().expect("a group has a node");
     let rest = read_rest(backup)?;
-    let front = front_for(first, backup)?;
+    let core = core_for(first, backup, now)?;
+    let restored = Restored {
+        slot: core.core.slot,
+        digest: Digest {
+            replicated: core.core.digest(),
+            state: backup.head.digest.state,
+        },
+    };
+    let front = snapshot_front(&core.core, core.names.iter().map(String::as_str));
     let whole: Bytes = [&front[..], &rest].concat().into();
     drop(rest);
     try_out(first, &whole, about, other)?;
@@ -39,7 +61,16 @@ pub fn restore(
     };
     configs
         .iter()
-        .try_for_each(|config| fill(config, backup, &whole, size))
+        .try_for_each(|config| fill(config, &core.core, restored, (&whole, size)))?;
+    Ok(restored)
+}
+
+/// The slot at which a group goes on that is made at `now` of the state at `slot`; `None` where no slots are left. No group comes as
+/// far as this by deciding slots: neither the one whose state it is, nor one that was made of the same state before.
+fn goes_on_at(slot: Slot, now: u64) -> Option<Slot> {
+    let by_clock = now.saturating_mul(SLOTS_A_SECOND).min(SLOT_BY_CLOCK_MAX);
+    let at = slot.0.checked_add(SLOTS_LEFT_OUT)?.max(by_clock);
+    (at <= SLOT_RESTORED_MAX).then_some(Slot(at))
 }
 
 /// What follows the front of the snapshot.
@@ -52,8 +83,12 @@ fn read_rest(backup: &WholeBackup) -> Result<BytesMut, NodeError> {
     Ok(rest)
 }
 
-/// The front of the snapshot with the view of the new group. What replicas agree on does not change by that.
-fn front_for(config: &NodeConfig, backup: &WholeBackup) -> Result<Bytes, NodeError> {
+/// The front of the snapshot with the view of the new group, and at a slot of its own.
+fn core_for(
+    config: &NodeConfig,
+    backup: &WholeBackup,
+    now: u64,
+) -> Result<SnapshotFront, NodeError> {
     let unreadable = |reason: String| NodeError::Unreadable(format!("the backup: {reason}"));
     let read = SnapshotFront::take(&backup.body.front);
     let SnapshotFront { mut core, names } = read.map_err(|error| unreadable(error.to_string()))?;
@@ -74,7 +109,10 @@ fn front_for(config: &NodeConfig, backup: &WholeBackup) -> Result<Bytes, NodeErr
         backup.head.digest.replicated,
         "members are not part of what replicas agree on"
     );
-    Ok(snapshot_front(&core, names.iter().map(String::as_str)))
+    let at = goes_on_at(core.slot, now);
+    core.slot =
+        at.ok_or_else(|| unreadable(format!("no slots are left after its slot {}", core.slot.0)))?;
+    Ok(SnapshotFront { core, names })
 }
 
 /// Lets a host of the new group take the state, as each node will at its start.
@@ -111,55 +149,78 @@ fn try_out(
 /// Writes the snapshot and the log of one node.
 fn fill(
     config: &NodeConfig,
-    backup: &WholeBackup,
-    whole: &Bytes,
-    size: BodySize,
+    core: &SnapshotCore,
+    Restored { slot, digest }: Restored,
+    (whole, size): (&Bytes, BodySize),
 ) -> Result<(), NodeError> {
     let directory = Identity::open_unborn(&config.dir)?;
-    let (group, head) = (config.group_id(), &backup.head);
+    let group = config.group_id();
     let store = SnapshotStore::open(directory.snapshot_disk()?, config.cluster_id())?;
-    let state = head.digest.state;
-    store.save_from(group, head.slot, state, size, head.slot, |sink| sink(whole))?;
-    begin_log(config, &directory, backup)
+    store.save_from(group, slot, digest.state, size, slot, |sink| sink(whole))?;
+    let number = core.view.number;
+    let entries = [
+        Entry::Promise {
+            ballot: promised(core),
+        },
+        Entry::Trimmed { upto: slot },
+        Entry::Decided { upto: slot },
+        Entry::Agreed { slot, digest },
+    ];
+    let view = ViewId { group, number };
+    let records = entries.map(|entry| Record { view, entry });
+    begin_log(config, &directory, slot, &records)
 }
 
-/// A log that was trimmed for the snapshot, on which all agree. Its promise has the round of the newest leader that the state
-/// knows: the leaders of the new group have higher ballots.
-fn begin_log(
-    config: &NodeConfig,
-    directory: &DataDirectory,
-    backup: &WholeBackup,
-) -> Result<(), NodeError> {
-    let (group, head) = (config.group_id(), &backup.head);
-    let unreadable = |error: quorate_wire::WireError| NodeError::Unreadable(error.to_string());
-    let core = SnapshotFront::take(&backup.body.front)
-        .map_err(unreadable)?
-        .core;
-    let (lead, number) = (core.lead_ballot, core.view.number);
-    // Ballots of a later view are above all of an earlier one.
-    let ballot = match lead.view == number {
+/// What acceptors of the new group have promised: it has the round of the newest leader that the state knows, so that the leaders
+/// of the new group have higher ballots. Ballots of a later view are above all of an earlier one.
+fn promised(core: &SnapshotCore) -> Ballot {
+    match core.lead_ballot.view == core.view.number {
         false => Ballot::ZERO,
         true => Ballot {
             node: NodeId(0),
             boot: 0,
-            ..lead
+            ..core.lead_ballot
         },
-    };
-    let (upto, digest) = (head.slot, head.digest);
-    let view = ViewId { group, number };
-    let entries = [
-        Entry::Promise { ballot },
-        Entry::Trimmed { upto },
-        Entry::Decided { upto },
-        Entry::Agreed { slot: upto, digest },
-    ];
-    let records = entries.map(|entry| Record { view, entry });
+    }
+}
+
+/// A log that was trimmed for the snapshot at `upto`.
+fn begin_log(
+    config: &NodeConfig,
+    directory: &DataDirectory,
+    upto: Slot,
+    records: &[Record],
+) -> Result<(), NodeError> {
+    let view = records.iter().map(|record| record.view.number).max();
     let limits = StorageLimits::of_node(config.node_id());
     let (mut log, _) = Log::open_of(directory.log_disk()?, directory.identity_file(), limits)?;
-    log.discard(group, upto, &put_base(&records))?;
+    log.discard(config.group_id(), upto, &put_base(records))?;
     log.seal()?;
     directory
         .identity_file()
-        .change(|identity| identity.view = number)?;
+        .change(|identity| identity.view = view.unwrap_or(identity.view))?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_group_reaches_the_slots_of_one_that_is_made_of_its_state() {
+        let made_at = 1_800_000_000;
+        let first = goes_on_at(Slot(412), made_at).expect("slots are left");
+        assert!(first.0 >= 412 + SLOTS_LEFT_OUT);
+        // Made of the same state a second later, while the first group went on.
+        let second = goes_on_at(Slot(412), made_at + 1).expect("slots are left");
+        assert!(second.0 >= first.0 + SLOTS_A_SECOND);
+        // A clock that is far behind, and one that is far ahead.
+        let behind = goes_on_at(first, 0).expect("slots are left");
+        assert_eq!(behind.0, first.0 + SLOTS_LEFT_OUT);
+        let ahead = goes_on_at(Slot(412), u64::MAX).expect("slots are left");
+        assert!(goes_on_at(ahead, u64::MAX).is_some());
+        assert!(SLOT_RESTORED_MAX < (i64::MAX >> 16).cast_unsigned());
+        assert_eq!(goes_on_at(Slot(SLOT_RESTORED_MAX), made_at), None);
+        assert_eq!(goes_on_at(Slot(u64::MAX), made_at), None);
+    }
 }

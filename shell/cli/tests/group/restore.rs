@@ -34,6 +34,12 @@ fn restored(file: &Path, dir: &Path, words: &[&str]) -> Value {
     told
 }
 
+/// The objects' part of a digest.
+fn state(told: &Value) -> &str {
+    let (_, state) = told["digest"].as_str().unwrap().split_once(':').unwrap();
+    state
+}
+
 fn client(endpoint: &str) -> Client {
     let options = DriverOptions::default().expiring_after(Duration::from_secs(2));
     Client::connect(&endpoint.parse().unwrap(), options, None).unwrap()
@@ -50,6 +56,17 @@ fn perform(client: &Client, method: &str, words: &[Word]) -> Result<Outcome, Cal
     }
 }
 
+/// A fencing token.
+fn acquire(client: &Client, words: &[Word]) -> i64 {
+    let Outcome::Returned(token) = perform(client, "acquire", words).unwrap() else {
+        panic!("nothing is wrong with the question");
+    };
+    match quorate_wire::value::decode(&token).unwrap() {
+        Word::Int(token @ 1..) => token,
+        other => panic!("the lock is not given: {other:?}"),
+    }
+}
+
 #[test]
 fn a_restored_group_has_the_digest_of_the_backup_and_goes_on_from_there() {
     let dir = tempfile::tempdir().unwrap();
@@ -60,9 +77,10 @@ fn a_restored_group_has_the_digest_of_the_backup_and_goes_on_from_there() {
     assert_eq!(old.add("90"), "95");
     let told = restored(&file, &home, &["--port", "0"]);
     assert_eq!(
-        (&told["slot"], &told["digest"]),
+        (&told["restored_slot"], &told["restored_digest"]),
         (&backup["slot"], &backup["digest"])
     );
+    assert_eq!(state(&told), state(&backup), "of the objects");
     assert_ne!(told["cluster"], backup["cluster"], "it is another cluster");
     let verified = run(&["verify", home.to_str().unwrap()]);
     assert_eq!(
@@ -79,7 +97,7 @@ fn a_restored_group_has_the_digest_of_the_backup_and_goes_on_from_there() {
         let held = (&node["snapshot"], &node["snapshot_digest"], &node["stable"]);
         assert_eq!(
             held,
-            (&backup["slot"], &backup["digest"], &backup["slot"]),
+            (&told["slot"], &told["digest"], &told["slot"]),
             "{node}"
         );
         assert!(!node["roles"].to_string().contains("observer"), "{node}");
@@ -105,8 +123,14 @@ fn clients_of_the_old_group_are_refused_and_what_they_held_is_free_when_their_se
     let mut old = start(&before);
     let endpoint = old.endpoint().to_owned();
     let holder = client(&endpoint);
-    perform(&holder, "acquire", &[]).unwrap();
+    acquire(&holder, &[]);
     taken(&old, &file);
+    // Tokens that the old group grants behind the backup's back.
+    let mut granted = Vec::new();
+    for _ in 0..20 {
+        perform(&holder, "release", &[]).unwrap();
+        granted.push(acquire(&holder, &[]));
+    }
     assert_eq!(old.stop(), Some(0));
     let (_, port) = endpoint.trim_end_matches("/lock").rsplit_once(':').unwrap();
     restored(&file, &home, &["--port", port]);
@@ -128,13 +152,18 @@ fn clients_of_the_old_group_are_refused_and_what_they_held_is_free_when_their_se
     // The holder's session is there, without its client, until it expires like any other.
     let next = client(&endpoint);
     let patience = [Word::Bool(true), Word::Float(20.0)];
-    let Outcome::Returned(token) = perform(&next, "acquire", &patience).unwrap() else {
-        panic!("nothing is wrong with the question");
-    };
-    let token = quorate_wire::value::decode(&token).unwrap();
+    let token = acquire(&next, &patience);
     assert!(
-        matches!(token, Word::Int(2..)),
-        "the lock is given: {token:?}"
+        granted.iter().all(|granted| *granted < token),
+        "{token} after {granted:?}"
+    );
+    // A group that is made of the same backup once more grants none of those tokens either.
+    let (twice, words) = (dir.path().join("twice"), ["--port", "0"]);
+    let (first, second) = (new.status(), restored(&file, &twice, &words));
+    let first = first["nodes"][0]["decided"].as_u64().unwrap();
+    assert!(
+        second["slot"].as_u64().unwrap() > first,
+        "{second} after {first}"
     );
 }
 
@@ -156,7 +185,8 @@ fn a_large_state_comes_back_piece_by_piece_on_another_number_of_nodes() {
     assert_eq!(told["nodes"].as_array().unwrap().len(), 1);
     let new = Group::start(&["rust:kv", "--nodes", "1", "--dir", home.to_str().unwrap()]);
     let status = new.status();
-    assert_eq!(status["nodes"][0]["snapshot_digest"], backup["digest"]);
+    assert_eq!(status["nodes"][0]["snapshot_digest"], told["digest"]);
+    assert_eq!(state(&told), state(&backup));
     let reader = client(new.endpoint());
     for number in [0, 7, 11] {
         let Outcome::Returned(found) = perform(&reader, "get", &[key(number)]).unwrap() else {

@@ -54,8 +54,8 @@ class Place:
     def restore(self, file: Path, *words: str) -> subprocess.CompletedProcess[str]:
         return self.quorate("restore", str(file), "--dir", str(self.data), "--port", "0", *words)
 
-    def start(self, nodes: int = 1) -> Any:
-        words = ["--port", "0", "--nodes", str(nodes), "--dir", str(self.data), *ARGS]
+    def start(self, nodes: int = 1, *more: str) -> Any:
+        words = ["--port", "0", "--nodes", str(nodes), "--dir", str(self.data), *ARGS, *more]
         return _local.start_group("ledger:Ledger", words, self.home)
 
 
@@ -121,3 +121,20 @@ def test_other_code_is_refused_unless_it_is_accepted(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     with other.start() as ready, quorate.connect(ready["endpoint"]) as ledger:
         assert ledger.add("third") == -3
+
+
+def test_a_class_that_needs_more_than_the_sandbox_allows_is_restored_with_the_same_options(tmp_path: Path) -> None:
+    reader = LEDGER.replace("self.owner, self.lines", "open('/etc/passwd').close(); self.owner, self.lines", 1)
+    old, file = Place(tmp_path, "old", ledger=reader), tmp_path / "a.backup"
+    with old.start(1, "--sandbox", "off", "--host-memory", "5GiB") as ready:
+        took = old.quorate("backup", str(file), "--endpoint", ready["endpoint"])
+        assert took.returncode == 0, took.stderr
+    new = Place(tmp_path, "new", ledger=reader)
+    refused(new.restore(file), 2, "--sandbox")
+    assert not new.data.exists()
+    done = new.restore(file, "--sandbox", "off", "--host-memory", "5GiB", "--call-timeout", "never")
+    assert done.returncode == 0, done.stderr
+    with new.start() as ready, quorate.connect(ready["endpoint"]) as ledger:
+        assert (ready["settings"]["sandbox"], ready["settings"]["host_memory"]) == ("off", 5 << 30)
+        assert ready["settings"]["call_timeout"] is None
+        assert ledger.read() == ["ann", "first"]

@@ -8,15 +8,16 @@ use crate::backup_read::{BackupContent, read_backup};
 use crate::error::CliError;
 use crate::late_progress::LateProgress;
 use crate::print;
+use crate::seconds;
 use crate::table::table;
-use crate::up::{NewGroup, UpArgs};
+use crate::up::{self, NewGroup, SandboxArg, UpArgs};
 use clap::Args;
 use quorate_node::{
     BackupAbout, NodeConfig, NodeError, ObjectConfig, OtherCode, Restored, digest_text,
 };
 use quorate_storage::StorageError;
 use serde_json::{Value, json};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Make a new group of a backup, in a directory of its own. `quorate up` or `quorate node run` start it.
@@ -24,54 +25,137 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub(crate) struct RestoreArgs {
     /// The backup.
     file: PathBuf,
-    /// The new group's directory; it must be empty or not exist, else the exit code is 7.
-    #[arg(long, env = "QUORATE_DIR")]
-    dir: PathBuf,
-    /// The number of nodes. Default: as many as the old group had.
-    #[arg(long, env = "QUORATE_NODES", value_parser = clap::value_parser!(u16).range(1..=9), allow_negative_numbers = true)]
-    nodes: Option<u16>,
-    /// The first node's port; the others follow, and admin ports are 100 above. 0 picks free ports. Default: 7400.
-    #[arg(long, env = "QUORATE_PORT", allow_negative_numbers = true)]
-    port: Option<u16>,
-    /// Make certificates in the group's directory; nodes and clients then speak TLS only.
-    #[arg(long)]
-    tls: bool,
+    #[command(flatten)]
+    group: NewGroupArgs,
     /// Go on with other code than the backup was taken with: from here on the new code executes.
     #[arg(long)]
     accept_code: bool,
+}
+
+/// The group that is made, where it is made of the state of another.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct NewGroupArgs {
+    /// The new group's directory; it must be empty or not exist, else the exit code is 7.
+    #[arg(long, env = "QUORATE_DIR")]
+    pub(crate) dir: PathBuf,
+    /// The number of nodes. Default: as many as the old group had.
+    #[arg(long, env = "QUORATE_NODES", value_parser = clap::value_parser!(u16).range(1..=9), allow_negative_numbers = true)]
+    pub(crate) nodes: Option<u16>,
+    /// The first node's port; the others follow, and admin ports are 100 above. 0 picks free ports. Default: 7400.
+    #[arg(long, env = "QUORATE_PORT", allow_negative_numbers = true)]
+    pub(crate) port: Option<u16>,
+    /// Make certificates in the group's directory; nodes and clients then speak TLS only.
+    #[arg(long)]
+    pub(crate) tls: bool,
     /// The Python interpreter of the host process. Default: `python3` beside this program or on PATH.
     #[arg(long, env = "QUORATE_PYTHON", value_name = "PATH")]
-    python: Option<PathBuf>,
+    pub(crate) python: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) host: HostArgs,
+}
+
+/// What the host processes may do, already where they try the state. The new group keeps it.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct HostArgs {
+    /// Seconds that a call or a read may take, or `never`. Default: 10.
+    #[arg(long, env = "QUORATE_CALL_TIMEOUT", value_name = "SECONDS", value_parser = seconds::span_or_never, allow_negative_numbers = true)]
+    pub(crate) call_timeout: Option<f64>,
+    /// Memory that a host process may use, such as 4GiB, or none. Default: 4GiB.
+    #[arg(long, value_name = "BYTES", value_parser = up::memory)]
+    pub(crate) host_memory: Option<u64>,
+    /// Keep objects from files, sockets, signals and programs, as far as the kernel can. Default: on.
+    #[arg(long, value_enum)]
+    pub(crate) sandbox: Option<SandboxArg>,
 }
 
 pub(crate) fn run(args: &RestoreArgs, as_json: bool) -> Result<(), CliError> {
-    let backup = sound_backup(args)?;
-    let about = &backup.about;
+    let backup = sound_backup(&args.file)?;
     let here = std::env::current_dir()
         .map_err(|error| CliError::failed(format!("no current directory: {error}")))?;
+    let other = match args.accept_code {
+        true => OtherCode::Accepted,
+        false => OtherCode::Refused,
+    };
+    let made = make(&args.group, &backup, &[here], other)?;
+    let (head, about) = (&backup.whole.head, &backup.about);
+    let start = start_command(&args.group, about, made.configs.len());
+    if as_json {
+        let mut line = made.json(&args.group.dir, &start);
+        line["restored_cluster"] = json!(format!("{:016x}", head.cluster.0));
+        line["restored_slot"] = json!(head.slot.0);
+        line["restored_digest"] = json!(digest_text(&head.digest));
+        line["classes"] = json!(about.classes);
+        return print::line(line);
+    }
+    let backup = table(&["BACKUP", ""], &head_rows(head, about));
+    print::line(format_args!(
+        "{backup}\nrestored as {}",
+        made.words(&args.group.dir, &start)
+    ))
+}
+
+/// A group that was made, and not started.
+pub(crate) struct MadeGroup {
+    pub(crate) configs: Vec<NodeConfig>,
+    restored: Restored,
+}
+
+impl MadeGroup {
+    fn cluster(&self) -> String {
+        format!("{:016x}", self.configs[0].cluster.0)
+    }
+
+    /// For people: `start` is the command that starts it.
+    pub(crate) fn words(&self, dir: &Path, start: &str) -> String {
+        format!(
+            "cluster {} in {}, which goes on after slot {}; start it with\n  {start}",
+            self.cluster(),
+            dir.display(),
+            self.restored.slot.0
+        )
+    }
+
+    /// The same for scripts.
+    pub(crate) fn json(&self, dir: &Path, start: &str) -> Value {
+        let nodes: Vec<Value> = (self.configs.iter())
+            .map(|config| json!({"id": config.node, "address": config.listen, "dir": config.dir}))
+            .collect();
+        json!({
+            "dir": dir, "cluster": self.cluster(), "slot": self.restored.slot.0,
+            "digest": digest_text(&self.restored.digest), "nodes": nodes, "start": start,
+        })
+    }
+}
+
+/// Makes the group of the backup, whose modules are found in `paths`. Nothing is left of it where that fails.
+pub(crate) fn make(
+    wished: &NewGroupArgs,
+    backup: &BackupContent,
+    paths: &[PathBuf],
+    other: OtherCode,
+) -> Result<MadeGroup, CliError> {
+    let about = &backup.about;
     let objects = about.group.objects.iter().map(|object| ObjectConfig {
         name: object.name.clone(),
         class: object.class.clone(),
         args: object.args.clone(),
         kwargs: object.kwargs.clone(),
         budget: object.budget,
-        path: vec![here.clone()],
+        path: paths.to_vec(),
     });
     let objects: Vec<ObjectConfig> = objects.collect();
-    let up = up_args(args, about)?;
-    let mut group = NewGroup::begin(&up, &objects)?;
+    let mut group = NewGroup::begin(&up_args(wished, about)?, &objects)?;
     for config in &mut group.configs {
         config.window = about.group.window;
     }
-    let other = match args.accept_code {
-        true => OtherCode::Accepted,
-        false => OtherCode::Refused,
-    };
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let now = now.map_or(0, |since| since.as_secs());
     let (content, configs) = ((&backup.whole, &about.group), &group.configs);
     match quorate_node::restore(configs, content, other, now) {
-        Ok(restored) => tell(args, &backup, (&group.finish()?, restored), as_json),
+        Ok(restored) => Ok(MadeGroup {
+            configs: group.finish()?,
+            restored,
+        }),
         Err(error) => {
             group.give_up();
             Err(refused(&error, about))
@@ -79,15 +163,16 @@ pub(crate) fn run(args: &RestoreArgs, as_json: bool) -> Result<(), CliError> {
     }
 }
 
-fn sound_backup(args: &RestoreArgs) -> Result<BackupContent, CliError> {
-    let bytes = std::fs::metadata(&args.file).map_or(0, |metadata| metadata.len());
+/// The backup in `file`, if all of it is as it was written.
+pub(crate) fn sound_backup(file: &Path) -> Result<BackupContent, CliError> {
+    let bytes = std::fs::metadata(file).map_or(0, |metadata| metadata.len());
     let mut progress = LateProgress::over(bytes);
-    let read = read_backup(&args.file, &mut |bytes| progress.add(bytes))?;
+    let read = read_backup(file, &mut |bytes| progress.add(bytes))?;
     match (read.content, read.file.findings.first()) {
         (Some(content), _) => Ok(content),
         (None, Some(flaw)) => Err(CliError::failed(format!(
             "{} at byte {}: {}; nothing was made",
-            args.file.display(),
+            file.display(),
             flaw.offset,
             flaw.what
         ))
@@ -97,7 +182,7 @@ fn sound_backup(args: &RestoreArgs) -> Result<BackupContent, CliError> {
 }
 
 /// What `quorate up` would be told to make such a group.
-fn up_args(args: &RestoreArgs, about: &BackupAbout) -> Result<UpArgs, CliError> {
+fn up_args(args: &NewGroupArgs, about: &BackupAbout) -> Result<UpArgs, CliError> {
     let first = about.group.objects.first();
     let first = first.ok_or_else(|| CliError::failed("the backup names no object"))?;
     let nodes = u16::try_from(about.group.nodes).unwrap_or(9).clamp(1, 9);
@@ -107,8 +192,10 @@ fn up_args(args: &RestoreArgs, about: &BackupAbout) -> Result<UpArgs, CliError> 
         port: args.port,
         args: first.args.clone(),
         kwargs: first.kwargs.clone(),
-        accept_code: args.accept_code,
+        call_timeout: args.host.call_timeout,
         budget: Some(first.budget),
+        host_memory: args.host.host_memory,
+        sandbox: args.host.sandbox,
         allow: about.group.allow.clone(),
         python: args.python.clone(),
         tls: args.tls,
@@ -128,7 +215,8 @@ fn refused(error: &NodeError, about: &BackupAbout) -> CliError {
             let told = CliError::node(error);
             let text = format!("{error}; nothing was made; the backup needs the classes {classes}");
             CliError::with_code(told.code, text).advise(
-                "start it in the directory where the classes are, or name with --python the interpreter that has them",
+                "start it in the directory where the classes are, or name with --python the interpreter that has them; \
+                give --sandbox, --host-memory and --call-timeout as the old group had them",
             )
         }
         NodeError::Storage(StorageError::Full { .. }) => {
@@ -138,36 +226,8 @@ fn refused(error: &NodeError, about: &BackupAbout) -> CliError {
     }
 }
 
-fn tell(
-    args: &RestoreArgs,
-    backup: &BackupContent,
-    (configs, restored): (&[NodeConfig], Restored),
-    as_json: bool,
-) -> Result<(), CliError> {
-    let (head, about) = (&backup.whole.head, &backup.about);
-    let cluster = format!("{:016x}", configs[0].cluster.0);
-    let start = start_command(args, about, configs.len());
-    if as_json {
-        let nodes: Vec<Value> = configs
-            .iter()
-            .map(|config| json!({"id": config.node, "address": config.listen, "dir": config.dir}))
-            .collect();
-        return print::line(json!({
-            "dir": args.dir, "cluster": cluster, "slot": restored.slot.0, "digest": digest_text(&restored.digest),
-            "restored_cluster": format!("{:016x}", head.cluster.0), "restored_slot": head.slot.0,
-            "restored_digest": digest_text(&head.digest), "classes": about.classes, "nodes": nodes, "start": start,
-        }));
-    }
-    let backup = table(&["BACKUP", ""], &head_rows(head, about));
-    print::line(format_args!(
-        "{backup}\nrestored as cluster {cluster} in {}, which goes on after slot {}; start it with\n  {start}",
-        args.dir.display(),
-        restored.slot.0
-    ))
-}
-
 /// How the group is started, as words of a shell.
-fn start_command(args: &RestoreArgs, about: &BackupAbout, nodes: usize) -> String {
+pub(crate) fn start_command(args: &NewGroupArgs, about: &BackupAbout, nodes: usize) -> String {
     let first = &about.group.objects[0];
     let mut words = vec![
         "quorate".to_owned(),

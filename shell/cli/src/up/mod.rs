@@ -22,6 +22,7 @@ use plan::Plan;
 use quorate_client::node_status;
 use quorate_node::NodeStatus;
 use quorate_types::GroupId;
+pub(crate) use settings::{SandboxArg, memory};
 use short_check::ShortCheck;
 use std::collections::BTreeSet;
 use std::io::{IsTerminal, Write};

@@ -20,6 +20,7 @@ use rustix::io::Errno;
 use std::fs::File;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use tempfile::TempDir;
 
 /// Admin ports lie this far above the nodes' ports.
@@ -182,18 +183,38 @@ impl Plan {
     }
 }
 
-/// The interpreter, the packages that are allowed, and the steps of a call: as given, else as the directory has them.
-fn runtime(args: &UpArgs) -> (Option<PathBuf>, Vec<String>, u64) {
+/// What the object's host may do: as given, else as the directory has it.
+fn host(args: &UpArgs) -> PythonConfig {
     let dir = args.dir.as_ref();
     let held = dir.and_then(|dir| NodeConfig::read(&config_path(dir, 1)).ok());
-    let budget = held.as_ref().map(|held| held.objects[0].budget);
-    let (python, allow) = held.map_or_else(Default::default, |held| (held.python, held.allow));
-    let given = Some(&args.allow).filter(|given| !given.is_empty());
-    (
-        args.python.clone().or(python),
-        given.cloned().unwrap_or(allow),
-        args.budget.or(budget).unwrap_or(BUDGET_STEPS),
-    )
+    let held = held.map(|held| held.host_config().python);
+    let mut host = PythonConfig {
+        scratch: PythonConfig::default().scratch,
+        ..held.unwrap_or_default()
+    };
+    if let Some(python) = &args.python {
+        host.interpreter = Some(python.clone());
+    }
+    if !args.allow.is_empty() {
+        host.allow.clone_from(&args.allow);
+    }
+    if let Some(steps) = args.budget {
+        host.budgets.insert(ObjectId(0), steps);
+    }
+    host.budgets.entry(ObjectId(0)).or_insert(BUDGET_STEPS);
+    if let Some(bytes) = args.host_memory {
+        host.memory_bytes_max = (bytes > 0).then_some(bytes);
+    }
+    if let Some(seconds) = args.call_timeout {
+        host.call_timeout = Duration::try_from_secs_f64(seconds).ok();
+    }
+    if let Some(sandbox) = args.sandbox {
+        host.sandbox = match sandbox {
+            SandboxArg::On => Sandbox::On,
+            SandboxArg::Off => Sandbox::Off,
+        };
+    }
+    host
 }
 
 /// A group of a directory goes on with the code that it was made with, unless other code is accepted.
@@ -261,23 +282,17 @@ fn object_config(
         class: args.class.clone(),
         arguments,
     };
-    let (interpreter, allow, budget) = runtime(args);
-    let python = quorate_host::interpreter(interpreter.as_deref());
+    let host = host(args);
+    let budget = host.budgets[&ObjectId(0)];
+    let python = quorate_host::interpreter(host.interpreter.as_deref());
     // Before anything is made: a wrong class leaves nothing behind.
     let code = quorate_host::check(HostConfig {
         objects: vec![spec],
         python: PythonConfig {
-            interpreter,
-            budgets: [(ObjectId(0), budget)].into(),
             paths: vec![here.clone()],
             with_snapshots: !args.no_snapshot,
             unkept_state,
-            allow,
-            sandbox: match args.sandbox {
-                Some(SandboxArg::Off) => Sandbox::Off,
-                Some(SandboxArg::On) | None => Sandbox::On,
-            },
-            ..PythonConfig::default()
+            ..host
         },
     })
     .map_err(|error| unserved(error, &python))?;

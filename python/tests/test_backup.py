@@ -1,13 +1,17 @@
-"""Backups of Python objects: created objects come back, and a restore needs the classes and the code."""
+"""Backups of Python objects, and groups made of survivors: both need the classes and the code."""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+
+from patience import until
 
 import quorate
 from quorate import _local
@@ -123,8 +127,12 @@ def test_other_code_is_refused_unless_it_is_accepted(tmp_path: Path) -> None:
         assert ledger.add("third") == -3
 
 
-def test_a_class_that_needs_more_than_the_sandbox_allows_is_restored_with_the_same_options(tmp_path: Path) -> None:
-    reader = LEDGER.replace("self.owner, self.lines", "open('/etc/passwd').close(); self.owner, self.lines", 1)
+def test_a_class_that_needs_more_than_the_sandbox_allows_is_restored_with_the_same_options(
+    tmp_path: Path,
+) -> None:
+    reader = LEDGER.replace(
+        "self.owner, self.lines", "open('/etc/passwd').close(); self.owner, self.lines", 1
+    )
     old, file = Place(tmp_path, "old", ledger=reader), tmp_path / "a.backup"
     with old.start(1, "--sandbox", "off", "--host-memory", "5GiB") as ready:
         took = old.quorate("backup", str(file), "--endpoint", ready["endpoint"])
@@ -138,3 +146,64 @@ def test_a_class_that_needs_more_than_the_sandbox_allows_is_restored_with_the_sa
         assert (ready["settings"]["sandbox"], ready["settings"]["host_memory"]) == ("off", 5 << 30)
         assert ready["settings"]["call_timeout"] is None
         assert ledger.read() == ["ann", "first"]
+
+
+def test_a_survivors_calls_are_executed_again_with_its_code_and_its_created_objects(tmp_path: Path) -> None:
+    old = Place(tmp_path, "old", ledger=LEDGER, note=NOTE)
+    with old.start(3) as ready:
+        endpoint = ["--endpoint", ready["endpoint"]]
+        assert old.quorate("snapshot", *endpoint).returncode == 0
+        made = old.quorate("object", "create", "notes/1", "note:Note", "--args", '["remember"]', *endpoint)
+        assert made.returncode == 0, made.stderr
+        with quorate.connect(ready["endpoint"]) as ledger:
+            assert ledger.add("second") == 2
+        for node in ready["nodes"]:
+            os.kill(node["pid"], signal.SIGKILL)
+    for node in (1, 2):
+        shutil.rmtree(old.data / f"node-{node}")
+    new = Place(tmp_path, "new", ledger=LEDGER, note=NOTE)
+    options = ["--dir", str(new.data), "--port", "0", "--nodes", "1"]
+    words = ["recover", str(old.data), *options, "--unsafe"]
+    source = old.home / "ledger.py"
+    source.write_text(LEDGER.replace("len(self.lines)", "-len(self.lines)"))
+    refused(old.quorate(*words), 7, "the objects' code is not the one")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["new", "old", "old-data"]
+    source.write_text(LEDGER)
+    done = old.quorate(*words)
+    assert done.returncode == 0, done.stderr
+    with new.start() as ready, quorate.group(ready["endpoint"]) as group:
+        assert group.get("notes/1").read() == "remember"
+        assert group.get("Ledger").read() == ["ann", "first", "second"]
+
+
+OUTSIDE = """
+import quorate
+
+def told(path):
+    with open(path, "a") as file:
+        file.write("told")
+
+class Ledger:
+    def __init__(self, owner, lines=()):
+        self.owner = owner
+
+    def tell(self, path):
+        quorate.effect(told, path, key="once")
+"""
+
+
+def test_what_is_to_be_done_outside_is_done_by_the_new_group_and_not_while_it_is_made(tmp_path: Path) -> None:
+    old = Place(tmp_path, "old", ledger=OUTSIDE)
+    told = tmp_path / "missing" / "told"
+    with old.start() as ready:
+        with quorate.connect(ready["endpoint"]) as ledger:
+            ledger.tell(str(told))
+        os.kill(ready["nodes"][0]["pid"], signal.SIGKILL)
+    told.parent.mkdir()
+    new = Place(tmp_path, "new", ledger=OUTSIDE)
+    words = ["--dir", str(new.data), "--port", "0", "--unsafe"]
+    done = old.quorate("recover", str(old.data), *words)
+    assert done.returncode == 0, done.stderr
+    assert not told.exists()
+    with new.start():
+        until(told.exists)

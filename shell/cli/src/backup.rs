@@ -48,16 +48,28 @@ pub(crate) struct BackupArgs {
 
 pub(crate) fn run(args: &BackupArgs, as_json: bool) -> Result<(), CliError> {
     let access = args.group.read()?;
-    let end = Instant::now() + seconds::duration(args.timeout);
-    let target = Target::make(&args.file)?;
-    let client = access.connect(seconds::duration(args.timeout))?;
-    let slot = match args.existing {
-        true => newest(&access)?,
-        false => snapshot::take(&access, &client, end)?,
+    let timeout = seconds::duration(args.timeout);
+    let (head, about) = write(&access, &args.file, args.existing, timeout)?;
+    tell(&args.file, &head, &about, as_json)
+}
+
+/// Writes the backup of a group that runs.
+pub(crate) fn write(
+    access: &GroupAccess,
+    file: &Path,
+    is_existing: bool,
+    timeout: Duration,
+) -> Result<(BackupHead, BackupAbout), CliError> {
+    let end = Instant::now() + timeout;
+    let target = Target::make(file)?;
+    let client = access.connect(timeout)?;
+    let slot = match is_existing {
+        true => newest(access)?,
+        false => snapshot::take(access, &client, end)?,
     };
     let classes = created::classes(&client)?;
     drop(client);
-    let mut source = BackupSource::of(addresses(&access)?, access.tls(), slot, end)?;
+    let mut source = BackupSource::of(addresses(access)?, access.tls(), slot, end)?;
     let about = about(&source, classes)?;
     let text = serde_json::to_vec(&about).expect("every field has a form in JSON");
     let head = source.head();
@@ -78,7 +90,7 @@ pub(crate) fn run(args: &BackupArgs, as_json: bool) -> Result<(), CliError> {
     let written = writer.finish().map_err(|error| target.failed(error))?;
     drop(written);
     target.publish()?;
-    tell(&args.file, &head, &about, as_json)
+    Ok((head, about))
 }
 
 /// The newest snapshot that a majority is known to hold.

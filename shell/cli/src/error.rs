@@ -146,6 +146,9 @@ impl CliError {
                 "stop the group, keep the data directories of all nodes and report this"
             }
             NodeError::Forgotten { .. } => "put the newest data directory back",
+            NodeError::Unrecoverable(_) => {
+                "leave out the nodes that are named, and name others; without any, restore a backup"
+            }
             NodeError::DirectoryRemoved { .. } => "start it with --remake",
             NodeError::Descriptors { .. } => {
                 "raise the limit: ulimit -n, or LimitNOFILE= of its service"

@@ -38,6 +38,15 @@ impl GroupArgs {
 }
 
 impl GroupAccess {
+    /// A group of one node.
+    pub(crate) fn of_node(address: &str, tls: Arc<TlsClient>) -> Result<GroupAccess, CliError> {
+        let endpoint = format!("quorate://{address}");
+        Ok(GroupAccess {
+            endpoint: endpoint.parse().map_err(CliError::endpoint)?,
+            tls: Some(tls),
+        })
+    }
+
     /// The certificates, if there are any.
     pub(crate) fn tls(&self) -> Option<&TlsClient> {
         self.tls.as_deref()

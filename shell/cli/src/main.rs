@@ -19,12 +19,14 @@ mod group;
 mod hindrance;
 mod json;
 mod late_progress;
+mod lone_node;
 mod methods;
 mod moment;
 mod node;
 mod object;
 mod print;
 mod proxy;
+mod recover;
 mod restore;
 mod seconds;
 mod skip;
@@ -77,6 +79,7 @@ enum Command {
     Snapshot(snapshot::SnapshotArgs),
     Backup(backup::BackupArgs),
     Restore(restore::RestoreArgs),
+    Recover(recover::RecoverArgs),
     Verify(verify::VerifyArgs),
     Object(object::ObjectArgs),
     Certs(certs::CertsArgs),
@@ -108,6 +111,7 @@ fn main() -> ExitCode {
         Command::Snapshot(args) => snapshot::run(args, as_json),
         Command::Backup(args) => backup::run(args, as_json),
         Command::Restore(args) => restore::run(args, as_json),
+        Command::Recover(args) => recover::run(args, as_json),
         Command::Verify(args) => verify::run(args, as_json),
         Command::Object(args) => object::run(args, as_json),
         Command::Certs(args) => certs::run(args, as_json),

@@ -76,6 +76,9 @@ struct RunArgs {
     /// Which log lines are written: error, warn, info, debug, trace, or a filter per module.
     #[arg(long, env = "QUORATE_LOG", default_value = "info")]
     log: String,
+    /// Do nothing outside, whatever objects ask for.
+    #[arg(long, hide = true)]
+    keep_inside: bool,
     /// End when the process that started this one ends.
     #[arg(long, hide = true)]
     supervised_by: Option<i32>,
@@ -156,6 +159,7 @@ fn run_node(args: &RunArgs) -> Result<(), CliError> {
     start_logging(args)?;
     let mut config = NodeConfig::read(&args.config).map_err(|error| CliError::node(&error))?;
     config.insecure |= args.insecure;
+    config.keeps_inside = args.keep_inside;
     let other = match args.accept_code {
         true => OtherCode::Accepted,
         false => OtherCode::Refused,

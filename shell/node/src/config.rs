@@ -42,6 +42,9 @@ pub struct NodeConfig {
     /// Whether other addresses than loopback may be used without TLS.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub insecure: bool,
+    /// Nothing is done outside, whatever objects ask for; never in the file.
+    #[serde(skip)]
+    pub keeps_inside: bool,
     /// The Python interpreter of the object host; absent: QUORATE_PYTHON, then `python3` beside this program or on PATH.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub python: Option<PathBuf>,

@@ -1,5 +1,6 @@
 //! Why a node ends, and with which exit code.
 
+use crate::Unrecoverable;
 use quorate_host::HostError;
 use quorate_ordering::ConflictingDecisions;
 use quorate_storage::{MemoryLoss, StorageError};
@@ -108,6 +109,9 @@ pub enum NodeError {
         /// The snapshot's slot.
         start: Slot,
     },
+    /// No group is made of what stopped nodes hold.
+    #[error("{0}")]
+    Unrecoverable(#[from] Unrecoverable),
     /// The process may open too few files: raise the limit.
     #[error(
         "this process may open {allowed} files and a node needs at least {needed}: raise the limit (ulimit -n, or LimitNOFILE= of its service)"
@@ -140,12 +144,19 @@ impl NodeError {
             | NodeError::Conflict { .. }
             | NodeError::Conflicted { .. }
             | NodeError::OtherCode { .. }
+            | NodeError::Unrecoverable(Unrecoverable::Disagree { .. })
             | NodeError::CodeNotCovered { .. } => 7,
             NodeError::Host(_)
             | NodeError::Storage(_)
             | NodeError::Transport(_)
             | NodeError::Unreadable(_)
             | NodeError::Forgotten { .. }
+            | NodeError::Unrecoverable(
+                Unrecoverable::InMemory { .. }
+                | Unrecoverable::Damaged { .. }
+                | Unrecoverable::Doubtful { .. }
+                | Unrecoverable::Reset { .. },
+            )
             | NodeError::DirectoryRemoved { .. }
             | NodeError::Sighted { .. }
             | NodeError::Descriptors { .. }

@@ -32,6 +32,7 @@ mod perform;
 mod poison_call;
 mod quarantine_file;
 mod questions;
+mod recover;
 mod restore;
 mod signals;
 mod snapshot_thread;
@@ -39,6 +40,7 @@ mod snapshots;
 mod start;
 mod status;
 mod stuck_call;
+mod survivors;
 mod timings;
 mod verify;
 mod worker;
@@ -55,10 +57,12 @@ pub use error::NodeError;
 pub use identify::LostDirectory;
 pub use poison_call::{PoisonCallStatus, UNSAFE_SKIP_LOSES};
 pub use quarantine_file::{digest_of_text, hex as digest_text};
+pub use recover::recover;
 pub use restore::{Restored, restore};
 pub use start::run;
 pub use status::{Counts, MemberStatus, NodeStatus, PeerLink, ViewStatus};
 pub use stuck_call::StuckCallStatus;
+pub use survivors::{Survivors, Unrecoverable};
 pub use verify::{
     BodyContent, StartsAs, VerifiedNode, VerifiedSnapshot, content_of, is_node_directory, nodes_of,
     verify_group, verify_node,

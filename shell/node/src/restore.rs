@@ -18,7 +18,7 @@ use quorate_storage::{
     BodySize, DataDirectory, Identity, Log, SnapshotStore, StorageLimits, WholeBackup,
 };
 use quorate_types::{Ballot, Digest, NodeId, Slot, View, ViewId};
-use quorate_wire::{Snapshot, SnapshotFront, snapshot_front};
+use quorate_wire::{Snapshot, SnapshotFront, put_record, snapshot_front};
 
 /// Where a new group goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,6 +109,8 @@ fn core_for(
         backup.head.digest.replicated,
         "members are not part of what replicas agree on"
     );
+    // Leaders of a later view may have judged sessions, where the change to it was left behind: those of the new group must be able to.
+    core.view.number = core.view.number.max(core.lead_ballot.view);
     let at = goes_on_at(core.slot, now);
     core.slot =
         at.ok_or_else(|| unreadable(format!("no slots are left after its slot {}", core.slot.0)))?;
@@ -168,12 +170,12 @@ fn fill(
     ];
     let view = ViewId { group, number };
     let records = entries.map(|entry| Record { view, entry });
-    begin_log(config, &directory, slot, &records)
+    begin_log(config, &directory, (slot, &records), [])
 }
 
 /// What acceptors of the new group have promised: it has the round of the newest leader that the state knows, so that the leaders
 /// of the new group have higher ballots. Ballots of a later view are above all of an earlier one.
-fn promised(core: &SnapshotCore) -> Ballot {
+pub(crate) fn promised(core: &SnapshotCore) -> Ballot {
     match core.lead_ballot.view == core.view.number {
         false => Ballot::ZERO,
         true => Ballot {
@@ -184,21 +186,29 @@ fn promised(core: &SnapshotCore) -> Ballot {
     }
 }
 
-/// A log that was trimmed for the snapshot at `upto`.
-fn begin_log(
+/// A log that was trimmed for the snapshot at `upto`, and goes on with `records`. All are of one view.
+pub(crate) fn begin_log(
     config: &NodeConfig,
     directory: &DataDirectory,
-    upto: Slot,
-    records: &[Record],
+    (upto, base): (Slot, &[Record]),
+    records: impl IntoIterator<Item = Record>,
 ) -> Result<(), NodeError> {
-    let view = records.iter().map(|record| record.view.number).max();
+    let group = config.group_id();
+    let view = base[0].view.number;
     let limits = StorageLimits::of_node(config.node_id());
     let (mut log, _) = Log::open_of(directory.log_disk()?, directory.identity_file(), limits)?;
-    log.discard(config.group_id(), upto, &put_base(records))?;
+    log.discard(group, upto, &put_base(base))?;
+    let mut bytes = BytesMut::new();
+    for record in records {
+        put_record(&mut bytes, &record);
+        let slot = record.slot().unwrap_or(Slot::ZERO);
+        log.append(group, slot, &bytes.split())?;
+    }
+    log.commit()?;
     log.seal()?;
     directory
         .identity_file()
-        .change(|identity| identity.view = view.unwrap_or(identity.view))?;
+        .change(|identity| identity.view = view)?;
     Ok(())
 }
 

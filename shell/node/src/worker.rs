@@ -13,6 +13,8 @@ use std::process::{Child, Command, Stdio};
 /// Started when it is wanted first.
 pub(crate) struct OutsideWorker {
     interpreter: PathBuf,
+    /// It is never started.
+    is_forbidden: bool,
     /// What it reads first: where the group is, and where modules are.
     task: String,
     child: Option<Child>,
@@ -30,6 +32,7 @@ impl OutsideWorker {
         });
         OutsideWorker {
             interpreter: interpreter(config.python.as_deref()),
+            is_forbidden: config.keeps_inside,
             task: format!("{task}\n"),
             child: None,
             begun_at: None,
@@ -39,6 +42,7 @@ impl OutsideWorker {
 
     /// Has it run exactly while it is wanted, apart from the time that it takes to begin and to end.
     pub(crate) fn look_after(&mut self, is_wanted: bool, now: Time) {
+        let is_wanted = is_wanted && !self.is_forbidden;
         let is_idle = !is_wanted && self.child.is_none();
         if is_idle || now.since(self.looked_at) < WORKER_LOOKS {
             return;
@@ -109,4 +113,26 @@ fn own_address(config: &NodeConfig) -> &str {
         .iter()
         .find(|member| member.node == config.node);
     own.map_or("", |member| &member.address)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_started_where_nothing_may_be_done_outside() {
+        let wanted = |is_forbidden| {
+            let mut worker = OutsideWorker {
+                interpreter: PathBuf::from("true"),
+                is_forbidden,
+                task: String::new(),
+                child: None,
+                begun_at: None,
+                looked_at: Time(0),
+            };
+            worker.look_after(true, Time(0) + WORKER_LOOKS);
+            worker.child.is_some()
+        };
+        assert!(wanted(false) && !wanted(true));
+    }
 }

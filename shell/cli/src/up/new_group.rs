@@ -1,14 +1,17 @@
 //! A group that is made without being started, so that its nodes can be given a state first.
 //!
-//! Called by `quorate restore`. The first node's configuration is written last: until then nothing in the directory starts.
+//! Called by `quorate restore` and `quorate recover`. The first node's configuration is written last: until then nothing in the directory starts.
 
 use super::UpArgs;
 use super::plan;
+use super::tls::ClientFiles;
 use crate::directory;
 use crate::error::CliError;
+use quorate_client::TlsClient;
 use quorate_node::{NodeConfig, ObjectConfig};
 use std::fs::File;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Directories and identities, without configurations.
 pub(crate) struct NewGroup {
@@ -29,14 +32,7 @@ impl NewGroup {
         let ports = plan::ports(args)?;
         let dir = directory::make(wished)?;
         let lock = plan::lock(&dir)?;
-        if plan::config_path(&dir, 1).exists() {
-            return Err(CliError::conflict(format!(
-                "{} holds a group already, and nothing was changed",
-                dir.display()
-            ))
-            .advise("name a --dir that is empty or does not exist"));
-        }
-        directory::refuse_used(&dir)?;
+        NewGroup::refuse_used(&dir)?;
         // Certificates of the user's stay.
         let has_certs = args.tls && !dir.join("certs").exists();
         let mut group = NewGroup {
@@ -54,6 +50,23 @@ impl NewGroup {
             }
         }
         Ok(group)
+    }
+
+    /// Refuses a directory that holds something.
+    pub(crate) fn refuse_used(dir: &Path) -> Result<(), CliError> {
+        if plan::config_path(dir, 1).exists() {
+            return Err(CliError::conflict(format!(
+                "{} holds a group already, and nothing was changed",
+                dir.display()
+            ))
+            .advise("name a --dir that is empty or does not exist"));
+        }
+        directory::refuse_used(dir)
+    }
+
+    /// What its clients bring, if it has certificates.
+    pub(crate) fn client(&self) -> Result<Arc<TlsClient>, CliError> {
+        Ok(ClientFiles::of(&self.dir)?.client)
     }
 
     /// The nodes have what they are to start from.

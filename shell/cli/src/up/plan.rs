@@ -440,6 +440,7 @@ pub(super) fn new_configs(
                 persist: args.persist.as_config(),
                 window: NodeConfig::WINDOW,
                 insecure: false,
+                keeps_inside: false,
                 python: None,
                 call_timeout: NodeConfig::CALL_TIMEOUT,
                 host_memory: quorate_host::limits::HOST_MEMORY_BYTES,

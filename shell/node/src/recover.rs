@@ -1,0 +1,151 @@
+//! A node is given what the survivors of a group know, so that it goes on from there alone.
+//!
+//! Replicas execute what the log holds after a snapshot: so the node that gets the survivors' newest snapshot and the slots after it
+//! comes to the state that their group had, and a backup of that is restored like any other. The node is a cluster of its own and its only
+//! acceptor, so all that it gets counts as decided. Called by `quorate recover`, for a directory that was made and never opened.
+
+use crate::restore::{begin_log, promised};
+use crate::survivors::{HeldBody, Survivors};
+use crate::{NodeConfig, NodeError};
+use bytes::{Bytes, BytesMut};
+use quorate_ordering::{Entry, Record};
+use quorate_replica::SnapshotCore;
+use quorate_storage::{BodySize, DataDirectory, Identity, SnapshotStore};
+use quorate_types::{Ballot, Batch, Body, Command, Digest, View, ViewId, ViewNumber};
+use quorate_wire::snapshot_front;
+
+/// Gives the node of `config`, the only one of its group, what the survivors know. Their directories stay as they are.
+///
+/// # Errors
+/// When a directory cannot be read or written.
+pub fn recover(config: &NodeConfig, survivors: &Survivors) -> Result<(), NodeError> {
+    let directory = Identity::open_unborn(&config.dir)?;
+    let mut ballot = Ballot::ZERO;
+    let mut view = ViewId {
+        group: config.group_id(),
+        number: ViewNumber(1),
+    };
+    let mut entries = Vec::new();
+    if let Some(held) = survivors.snapshot() {
+        let core = core_for(config, &held.front.core);
+        (view.number, ballot) = (core.view.number, promised(&core));
+        let digest = save(config, &directory, held, &core)?;
+        let slot = core.slot;
+        entries.push(Entry::Trimmed { upto: slot });
+        entries.push(Entry::Agreed { slot, digest });
+    }
+    entries.push(Entry::Promise { ballot });
+    entries.push(Entry::Decided {
+        upto: survivors.included(),
+    });
+    let begins = survivors.begins_after();
+    let filled = survivors.batches.iter().zip(1..).map(|(batch, after)| {
+        let slot = begins.plus(after);
+        let batch = without_view_changes(batch);
+        Entry::Chosen { slot, batch }
+    });
+    let record = |entry| Record { view, entry };
+    let base: Vec<Record> = entries.into_iter().map(record).collect();
+    begin_log(config, &directory, (begins, &base), filled.map(record))?;
+    keep_code(config, survivors)
+}
+
+/// The survivors' snapshot in the view of the new node. A view that was to follow does not.
+fn core_for(config: &NodeConfig, found: &SnapshotCore) -> SnapshotCore {
+    SnapshotCore {
+        view: View {
+            number: found.view.number,
+            first_slot: found.view.first_slot,
+            ..config.view()
+        },
+        previous: None,
+        next: None,
+        ..found.clone()
+    }
+}
+
+fn save(
+    config: &NodeConfig,
+    directory: &DataDirectory,
+    held: &HeldBody,
+    core: &SnapshotCore,
+) -> Result<Digest, NodeError> {
+    let (front, body) = (&held.front, &held.body);
+    let old = body.front.len() as u64;
+    let mut rest = BytesMut::zeroed((body.bytes - old) as usize);
+    body.read(old, &mut rest)
+        .map_err(|error| NodeError::System("cannot read the survivor's snapshot", error))?;
+    let front = snapshot_front(core, front.names.iter().map(String::as_str));
+    let size = BodySize {
+        front: front.len() as u64,
+        whole: (front.len() + rest.len()) as u64,
+    };
+    let store = SnapshotStore::open(directory.snapshot_disk()?, config.cluster_id())?;
+    let (group, slot) = (config.group_id(), core.slot);
+    let (front, rest): (Bytes, Bytes) = (front, rest.freeze());
+    store.save_from(group, slot, body.digest, size, slot, |sink| {
+        sink(&front)?;
+        sink(&rest)
+    })?;
+    Ok(Digest {
+        replicated: core.digest(),
+        state: body.digest,
+    })
+}
+
+/// The batch, but for changes of the old group's views: those of the new one are its own.
+fn without_view_changes(batch: &Batch) -> Batch {
+    let changes = |command: &Command| matches!(command.body, Body::ChangeView { .. });
+    if !batch.commands().iter().any(changes) {
+        return batch.clone();
+    }
+    let commands = batch.commands().iter().cloned().map(|mut command| {
+        if let Body::ChangeView { change, .. } = &mut command.body {
+            // There is no such view, so the change has no effect, as one that came too late.
+            change.after = ViewNumber(0);
+        }
+        command
+    });
+    Batch::new(batch.stamp(), commands.collect())
+}
+
+/// The calls are executed again with the code that executed them.
+fn keep_code(config: &NodeConfig, survivors: &Survivors) -> Result<(), NodeError> {
+    let name = format!("code-{}", config.group);
+    let code = survivors.best().join(&name);
+    let copied = match code.exists() {
+        true => std::fs::copy(&code, config.dir.join(&name)).map(drop),
+        false => Ok(()),
+    };
+    copied.map_err(|error| NodeError::System("cannot copy which code the group runs with", error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quorate_types::{CommandId, NodeSet, Stamp, ViewChange};
+
+    #[test]
+    fn a_change_of_the_old_groups_view_keeps_its_place_and_loses_its_effect() {
+        let change = |after| ViewChange {
+            after: ViewNumber(after),
+            acceptors: NodeSet::empty(),
+            window: 8,
+        };
+        let command = |body| Command {
+            id: CommandId::default(),
+            acknowledged: 0,
+            body,
+        };
+        let changed = |after| {
+            let body = Body::ChangeView {
+                change: change(after),
+                rejoin: None,
+            };
+            Batch::new(Stamp::default(), vec![command(Body::Tick), command(body)])
+        };
+        assert_eq!(without_view_changes(&changed(3)), changed(0));
+        let other = Batch::new(Stamp::default(), vec![command(Body::Tick)]);
+        assert!(without_view_changes(&other).is_same(&other));
+    }
+}

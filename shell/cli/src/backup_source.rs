@@ -147,12 +147,24 @@ fn offered(
                 Err(error) => last = Some(error),
             }
         }
-        if !is_busy || Instant::now() >= end {
+        if !is_busy {
             break;
+        }
+        if Instant::now() >= end {
+            return Err(taken(from));
         }
         std::thread::sleep(BUSY_PAUSE);
     }
     Err(last.map_or_else(|| gone(from), CliError::connect))
+}
+
+fn taken(slot: Slot) -> CliError {
+    let text = format!(
+        "the nodes that have the snapshot at slot {} give as many backups as they may at once",
+        slot.0
+    );
+    CliError::with_code(code::NO_QUORUM, text)
+        .advise("wait until the other backups are taken, or give it a longer --timeout")
 }
 
 fn gone(slot: Slot) -> CliError {
@@ -177,6 +189,9 @@ mod tests {
 
     const BODY: &[u8] = b"the snapshot of the group";
     const PIECE: usize = 7;
+
+    /// This digest is of a node that gives others their backups.
+    const BUSY: u8 = 0;
 
     /// A node that gives so many pieces of a snapshot with this digest, and then ends.
     fn node(state: u8, pieces: usize) -> String {
@@ -219,6 +234,7 @@ mod tests {
 
     fn answer(request: &AdminRequest, state: u8, left: &mut usize) -> Option<AdminReply> {
         match request {
+            _ if state == BUSY => Some(AdminReply::Busy),
             AdminRequest::Offer { from } => Some(AdminReply::Offered(BackupOffer {
                 slot: *from,
                 digest: Digest {
@@ -270,6 +286,13 @@ mod tests {
     fn another_node_goes_on_where_one_ends() {
         let addresses = vec![node(3, 2), node(3, 1), node(3, 9)];
         assert_eq!(read(addresses).expect("the third has all of it"), BODY);
+    }
+
+    #[test]
+    fn nodes_that_give_others_their_backups_are_not_said_to_have_nothing() {
+        let told = read(vec![node(BUSY, 9), "127.0.0.1:1".to_owned()]).expect_err("it is busy");
+        assert_eq!(told.code, code::NO_QUORUM);
+        assert!(told.text.contains("as many backups as they may"), "{told}");
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! that a peer is one, are left out of what is told: whoever takes a backup is a client.
 
 use crate::held_snapshots::HeldSnapshot;
-use crate::limits::{BACKUPS_OPEN_MAX, HELD_FOR_READERS};
+use crate::limits::{BACKUP_PACE_LEAST, BACKUPS_OPEN_MAX, HELD_FOR_READERS};
 use bytes::{Bytes, BytesMut};
 use quorate_storage::{DirectoryFile, KeptSnapshot};
 use quorate_types::{Digest, Incarnation, Slot};
@@ -39,8 +39,11 @@ struct BackupSource {
     slot: Slot,
     front: Bytes,
     bytes: SnapshotBytes,
-    /// When somebody asked for it last.
+    opened: Instant,
+    /// When somebody asked for it, or was given bytes of it, last.
     read: Instant,
+    /// Bytes that were given so far.
+    given: u64,
 }
 
 impl BackupSources {
@@ -57,7 +60,11 @@ impl BackupSources {
             return source.ready();
         }
         if self.0.len() == BACKUPS_OPEN_MAX {
-            return Opened::Busy;
+            let slow = self.0.iter().position(|source| source.is_slow(now));
+            let Some(slow) = slow else {
+                return Opened::Busy;
+            };
+            self.0.remove(slow);
         }
         let source = find().and_then(|bytes| BackupSource::of((slot, agreed), bytes, now));
         match source {
@@ -78,8 +85,12 @@ impl BackupSources {
         now: Instant,
     ) -> Option<Bytes> {
         let source = self.0.iter_mut().find(|source| source.slot == slot)?;
-        source.read = now;
-        source.piece(offset, length)
+        let piece = source.piece(offset, length)?;
+        if !piece.is_empty() {
+            source.read = now;
+            source.given += piece.len() as u64;
+        }
+        Some(piece)
     }
 
     /// Lets go of those that nobody has read for a while.
@@ -118,8 +129,16 @@ impl BackupSource {
             slot,
             front,
             bytes,
+            opened: now,
             read: now,
+            given: 0,
         })
+    }
+
+    /// Whether nobody reads it as who takes a backup does: then it gives way to who would.
+    fn is_slow(&self, now: Instant) -> bool {
+        let open = now.duration_since(self.opened);
+        open >= HELD_FOR_READERS && self.given / open.as_secs().max(1) < BACKUP_PACE_LEAST
     }
 
     fn ready(&self) -> Opened {
@@ -273,6 +292,45 @@ mod tests {
             open(&mut sources, 99, later),
             Opened::Ready { .. }
         ));
+        assert!(sources.piece(Slot(1), (0, 1), later).is_none());
+    }
+
+    #[test]
+    fn whoever_asks_and_reads_nothing_makes_room_for_who_would_read() {
+        let mut now = Instant::now();
+        let mut sources = BackupSources::default();
+        for slot in 0..BACKUPS_OPEN_MAX as u64 {
+            open(&mut sources, slot + 1, now);
+        }
+        let end = now + 2 * HELD_FOR_READERS;
+        while now < end {
+            now += HELD_FOR_READERS / 4;
+            // The first is read, the second is only asked for, and its last bytes again and again.
+            sources.0[0].given += BACKUP_PACE_LEAST * HELD_FOR_READERS.as_secs();
+            for (slot, offset) in [(1, 0), (2, 5)] {
+                sources.piece(Slot(slot), (offset, 1), now);
+            }
+        }
+        assert!(matches!(open(&mut sources, 99, now), Opened::Ready { .. }));
+        assert!(sources.piece(Slot(2), (0, 1), now).is_none());
+        assert!(sources.piece(Slot(1), (0, 1), now).is_some());
+        assert_eq!(open(&mut sources, 100, now), Opened::Busy);
+    }
+
+    #[test]
+    fn pieces_of_no_length_keep_nothing_open() {
+        let now = Instant::now();
+        let mut sources = BackupSources::default();
+        open(&mut sources, 1, now);
+        let later = now + HELD_FOR_READERS / 2;
+        for place in [(0, 0), (u64::MAX, 9)] {
+            assert!(
+                sources
+                    .piece(Slot(1), place, later)
+                    .is_some_and(|piece| piece.is_empty())
+            );
+        }
+        sources.close_idle(now + HELD_FOR_READERS);
         assert!(sources.piece(Slot(1), (0, 1), later).is_none());
     }
 }

@@ -71,6 +71,9 @@ pub(crate) const OUTGOING_MAX: usize = 2;
 /// Snapshots that are open for backups: each may keep the space of a removed file.
 pub(crate) const BACKUPS_OPEN_MAX: usize = 2;
 
+/// Bytes of a backup that its reader takes in a second, in the average, to keep its place where others wait for one: what any network gives.
+pub(crate) const BACKUP_PACE_LEAST: u64 = 64 << 10;
+
 /// Questions for backups that wait for the snapshot thread; more are answered as busy, so that snapshots find their place.
 pub(crate) const BACKUP_JOBS_MAX: usize = 8;
 

@@ -216,3 +216,46 @@ fn a_note_that_objects_differ_is_told() {
         (Some(1), &"refused".into())
     );
 }
+
+#[test]
+fn a_group_that_lacks_a_node_or_its_configuration_is_not_sound() {
+    let dir = stopped_group();
+    let said = |place: &Path, words: &str| {
+        let (code, found, stderr) = verify(place);
+        assert_eq!(code, Some(1), "{stderr}");
+        let starts = found["nodes"].as_array().unwrap().iter();
+        let refused = starts.filter(|node| node["start"]["as"] == "refused");
+        assert!(
+            refused.count() > 0 && found.to_string().contains(words),
+            "{found}"
+        );
+    };
+    let at = |name: &str| dir.path().join(name);
+    let config = fs::read(at("node-2.toml")).unwrap();
+    fs::remove_file(at("node-2.toml")).unwrap();
+    said(dir.path(), "node-2.toml is not here");
+    fs::rename(at("node-2"), at("elsewhere")).unwrap();
+    said(dir.path(), "its data directory is not here");
+    fs::rename(at("elsewhere"), at("node-2")).unwrap();
+    fs::write(at("node-2.toml"), config).unwrap();
+    assert_eq!(verify(dir.path()).0, Some(0));
+    // Configurations that lie elsewhere are nobody's fault.
+    for node in 1..=3 {
+        fs::remove_file(at(&format!("node-{node}.toml"))).unwrap();
+    }
+    assert_eq!(verify(dir.path()).0, Some(0));
+    // A start or a restore that was interrupted.
+    let half = tempfile::tempdir().unwrap();
+    let home = half.path().join("node-1");
+    let made = run(&[
+        "node",
+        "init",
+        "--node",
+        "1",
+        "--dir",
+        home.to_str().unwrap(),
+    ]);
+    assert!(made.status.success(), "{}", text(&made.stderr));
+    said(half.path(), "what made the group was interrupted");
+    assert_eq!(verify(&home).0, Some(0), "a new node is");
+}

@@ -5,6 +5,7 @@ use crate::{NodeConfig, NodeError};
 use quorate_storage::{FlawKind, ScrubbedFile, StoppedDirectory};
 use quorate_types::{ClusterId, GroupId, Incarnation, NodeId, Slot};
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 use std::path::Path;
 
 /// The names of the nodes that have a directory or a configuration in `dir`, such as node-1.
@@ -28,23 +29,33 @@ pub fn nodes_of(dir: &Path) -> std::io::Result<BTreeSet<String>> {
     Ok(nodes)
 }
 
-/// Scrubs the data directories of all nodes in `dir`. `read` is told how many bytes were read.
+/// Scrubs the data directories of all nodes in `dir`. `read_bytes` is told how many bytes were read.
 ///
 /// # Errors
 /// When the group or a node runs, or a directory cannot be read.
-pub fn verify_group(dir: &Path, read: &mut dyn FnMut(u64)) -> Result<Vec<VerifiedNode>, NodeError> {
+pub fn verify_group(
+    dir: &Path,
+    read_bytes: &mut dyn FnMut(u64),
+) -> Result<Vec<VerifiedNode>, NodeError> {
     let _stopped = StoppedDirectory::open(dir)?;
     let failed = |error| NodeError::System("cannot list the group's directory", error);
+    let mut names = nodes_of(dir).map_err(failed)?;
+    let configs = names.iter().map(|name| dir.join(format!("{name}.toml")));
+    let read: Vec<NodeConfig> = configs
+        .filter_map(|path| NodeConfig::read(&path).ok())
+        .collect();
+    names.extend(read.iter().flat_map(on_this_machine));
     let mut nodes = Vec::new();
-    for name in nodes_of(dir).map_err(failed)? {
+    for name in names {
         let home = dir.join(&name);
         let mut node = match home.is_dir() {
-            true => verify_node(&home, read)?,
+            true => verify_node(&home, read_bytes)?,
             false => absent(&home),
         };
         let config = dir.join(format!("{name}.toml"));
-        if config.exists() {
-            compare_with(&config, &mut node);
+        match config.exists() {
+            true => compare_with(&config, &mut node),
+            false => judge_without(&config, read.is_empty(), &mut node),
         }
         nodes.push(node);
     }
@@ -52,7 +63,42 @@ pub fn verify_group(dir: &Path, read: &mut dyn FnMut(u64)) -> Result<Vec<Verifie
     Ok(nodes)
 }
 
-/// A node that has a configuration and no directory.
+/// The nodes of a group whose members all are on one machine, as `quorate up` makes it: none of them is elsewhere.
+fn on_this_machine(config: &NodeConfig) -> Vec<String> {
+    let is_here = |address: &str| {
+        let address = address.parse::<SocketAddr>();
+        address.is_ok_and(|address| address.ip().is_loopback())
+    };
+    let members = &config.members;
+    match members.iter().all(|member| is_here(&member.address)) {
+        true => members
+            .iter()
+            .map(|member| format!("node-{}", member.node))
+            .collect(),
+        false => Vec::new(),
+    }
+}
+
+/// A node that has no configuration beside it. Where there is none at all, they may be elsewhere; but then the node has started.
+fn judge_without(config: &Path, is_none_here: bool, node: &mut VerifiedNode) {
+    let has_started = node.identity.is_none_or(|identity| identity.boot > 0);
+    let (why, to_do) = match is_none_here {
+        true if has_started => return,
+        true => (
+            "it has never started, and no configuration is here: what made the group was interrupted".to_owned(),
+            "remove the directory, and make the group again",
+        ),
+        false => (
+            format!("its configuration {} is not here", config.display()),
+            "put it back; where the group was never started, remove the directory and make the group again",
+        ),
+    };
+    if let StartsAs::Voter { .. } | StartsAs::Observer { .. } = &node.start {
+        node.start = StartsAs::refused(why, to_do);
+    }
+}
+
+/// A node of the group that has no directory.
 fn absent(home: &Path) -> VerifiedNode {
     VerifiedNode {
         dir: home.to_owned(),

@@ -207,3 +207,20 @@ def test_what_is_to_be_done_outside_is_done_by_the_new_group_and_not_while_it_is
     assert not told.exists()
     with new.start():
         until(told.exists)
+
+
+def test_a_signal_leaves_nothing_of_a_group_that_is_being_made(tmp_path: Path) -> None:
+    old = Place(tmp_path, "old", ledger=LEDGER, note=NOTE)
+    file, _ = back_up(old)
+    began, slow = tmp_path / "began", tmp_path / "slow"
+    slow.write_text(f"#!/bin/sh\ntouch {began}\nexec sleep 100\n")
+    slow.chmod(0o700)
+    before = {path.name for path in tmp_path.iterdir()}
+    new = ["--dir", str(tmp_path / "new-data"), "--port", "0", "--python", str(slow)]
+    for words in (["restore", str(file)], ["recover", str(old.data), "--unsafe"]):
+        command = subprocess.Popen([_local.program(), *words, *new], cwd=old.home)
+        until(began.exists)
+        command.send_signal(signal.SIGINT)
+        assert command.wait() == -signal.SIGINT
+        began.unlink()
+        assert {path.name for path in tmp_path.iterdir()} == before

@@ -13,6 +13,7 @@ use crate::seconds;
 use crate::snapshot;
 use crate::status;
 use crate::table::table;
+use crate::unfinished::Unfinished;
 use clap::Args;
 use quorate_node::{AboutGroup, BackupAbout, digest_text};
 use quorate_storage::{BackupError, BackupHead, BackupWriter};
@@ -199,6 +200,7 @@ pub(crate) fn head_rows(head: &BackupHead, about: &BackupAbout) -> Vec<Vec<Strin
 struct Target<'a> {
     path: &'a Path,
     fresh: NamedTempFile,
+    unfinished: Unfinished,
 }
 
 impl Target<'_> {
@@ -219,7 +221,12 @@ impl Target<'_> {
             CliError::failed(format!("{shown} cannot be written: {error}"))
                 .advise("name a file in a directory that exists and that this user may write to")
         })?;
-        Ok(Target { path, fresh })
+        let unfinished = Unfinished::note(fresh.path());
+        Ok(Target {
+            path,
+            fresh,
+            unfinished,
+        })
     }
 
     fn file(&self) -> Result<File, CliError> {
@@ -258,7 +265,9 @@ impl Target<'_> {
             CliError::failed(format!("{} cannot be written: {error}", path.display()))
         };
         self.fresh.as_file().sync_all().map_err(failed)?;
+        // The name under which it is noted stays another's.
         let named = self.fresh.persist_noclobber(path);
+        drop(self.unfinished);
         named.map_err(|error| match error.error.kind() {
             ErrorKind::AlreadyExists => CliError::conflict(format!(
                 "{} exists by now, and was left alone",

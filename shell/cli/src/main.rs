@@ -34,6 +34,7 @@ mod snapshot;
 mod status;
 mod table;
 mod tls;
+mod unfinished;
 mod up;
 mod verify;
 mod view;

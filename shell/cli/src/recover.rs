@@ -11,6 +11,7 @@ use crate::lone_node::LoneNode;
 use crate::print;
 use crate::restore::{self, MadeGroup, NewGroupArgs};
 use crate::table::table;
+use crate::unfinished::Unfinished;
 use crate::up::{NewGroup, UpArgs};
 use clap::Args;
 use quorate_host::UnkeptState;
@@ -167,6 +168,7 @@ fn make(
             CliError::failed(format!("{} cannot be written: {error}", beside.display()))
                 .advise("name a --dir in a directory that exists and that this user may write to")
         })?;
+    let _unfinished = Unfinished::note(scratch.path());
     let file = scratch.path().join("backup");
     execute(args, config, survivors, scratch.path(), &file)?;
     let mut content = restore::sound_backup(&file)?;

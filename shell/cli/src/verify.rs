@@ -164,10 +164,11 @@ impl Report<'_> {
             Some(format!("{}; ", finding_text(&node.dir, file, worst)))
         });
         let count = match unsound {
-            1 => "1 file is not sound".to_owned(),
-            count => format!("{count} files are not sound"),
+            0 => String::new(),
+            1 => "1 file is not sound: ".to_owned(),
+            count => format!("{count} files are not sound: "),
         };
-        let text = format!("{count}: {}{}", first.unwrap_or_default(), start_text(node));
+        let text = format!("{count}{}{}", first.unwrap_or_default(), start_text(node));
         let to_do = match &node.start {
             StartsAs::Voter { .. } => {
                 "the node makes good what it can by itself when it starts, as long as a majority of the \

@@ -7,6 +7,7 @@ use super::plan;
 use super::tls::ClientFiles;
 use crate::directory;
 use crate::error::CliError;
+use crate::unfinished::Unfinished;
 use quorate_client::TlsClient;
 use quorate_node::{NodeConfig, ObjectConfig};
 use std::fs::File;
@@ -21,6 +22,7 @@ pub(crate) struct NewGroup {
     /// The directory was not there before.
     is_dir_new: bool,
     has_certs: bool,
+    unfinished: Vec<Unfinished>,
     _lock: File,
 }
 
@@ -40,8 +42,14 @@ impl NewGroup {
             dir,
             is_dir_new,
             has_certs,
+            unfinished: Vec::new(),
             _lock: lock,
         };
+        group.unfinished = group
+            .made()
+            .iter()
+            .map(|path| Unfinished::note(path))
+            .collect();
         match plan::new_configs(&group.dir, args, objects, &ports) {
             Ok(configs) => group.configs = configs,
             Err(error) => {
@@ -70,9 +78,12 @@ impl NewGroup {
     }
 
     /// The nodes have what they are to start from.
-    pub(crate) fn finish(self) -> Result<Vec<NodeConfig>, CliError> {
+    pub(crate) fn finish(mut self) -> Result<Vec<NodeConfig>, CliError> {
         match plan::write_configs(&self.dir, &self.configs) {
-            Ok(()) => Ok(self.configs),
+            Ok(()) => {
+                self.unfinished.clear();
+                Ok(self.configs)
+            }
             Err(error) => {
                 self.give_up();
                 Err(error)
@@ -80,8 +91,8 @@ impl NewGroup {
         }
     }
 
-    /// Removes what was made here. What cannot be removed is told.
-    pub(crate) fn give_up(self) {
+    /// All that is made here, in the order in which it can be removed.
+    fn made(&self) -> Vec<PathBuf> {
         let nodes = 1..=plan::NODES_MAX;
         let mut made: Vec<PathBuf> = nodes
             .flat_map(|node| {
@@ -92,7 +103,12 @@ impl NewGroup {
             .collect();
         made.extend(self.has_certs.then(|| self.dir.join("certs")));
         made.extend(self.is_dir_new.then(|| self.dir.clone()));
-        for path in made {
+        made
+    }
+
+    /// Removes what was made here. What cannot be removed is told.
+    pub(crate) fn give_up(self) {
+        for path in self.made() {
             let removed = match path.is_dir() {
                 true => std::fs::remove_dir_all(&path),
                 false if path.exists() => std::fs::remove_file(&path),

@@ -1,9 +1,11 @@
 //! Backups of groups that run: what is in the file, what is refused, and what is found in one that was changed.
 
-use crate::{Group, QUORATE, run, text};
+use crate::{Group, QUORATE, run, signal, text};
 use serde_json::Value;
 use std::fs;
+use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -110,6 +112,25 @@ fn what_cannot_be_backed_up_is_said_and_leaves_nothing_behind() {
         verify(&file).1["slot"],
         "the same snapshot"
     );
+}
+
+#[test]
+fn a_signal_leaves_no_file() {
+    let dir = tempfile::tempdir().unwrap();
+    // A node that takes the connection, and says nothing.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let endpoint = format!("quorate://{}", silent.local_addr().unwrap());
+    let left = || fs::read_dir(dir.path()).unwrap().count();
+    let mut command = Command::new(QUORATE)
+        .args(["backup", "--endpoint", &endpoint])
+        .arg(dir.path().join("a.backup"))
+        .spawn()
+        .unwrap();
+    let _taken = silent.accept().unwrap();
+    assert_eq!(left(), 1, "it has begun to write");
+    signal(command.id(), "TERM");
+    assert_eq!(command.wait().unwrap().signal(), Some(15));
+    assert_eq!(left(), 0);
 }
 
 #[test]

@@ -3,10 +3,10 @@
 //! Called by the scrub. It refuses every write, so what stands on the trait `Disk` can be run on it without harm. It works where
 //! the file system is mounted read-only, and makes no file, not even one for the lock.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::num::NonZeroU64;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -100,7 +100,7 @@ impl ReadOnlyDirectory {
 
     /// Opens one file.
     pub(crate) fn file(&self, name: &str) -> io::Result<ReadOnlyFile> {
-        File::open(self.path.join(name)).map(ReadOnlyFile)
+        ReadOnlyFile::open(&self.path.join(name))
     }
 }
 
@@ -151,9 +151,20 @@ impl Disk for ReadOnlyDirectory {
 pub struct ReadOnlyFile(File);
 
 impl ReadOnlyFile {
-    /// The file at `path`, which may lie anywhere.
+    /// The file at `path`, which may lie anywhere. A pipe or a device is refused, and not waited for.
     pub fn open(path: &Path) -> io::Result<ReadOnlyFile> {
-        File::open(path).map(ReadOnlyFile)
+        let no_wait = rustix::fs::OFlags::NONBLOCK.bits();
+        let file = OpenOptions::new()
+            .read(true)
+            .custom_flags(no_wait as i32)
+            .open(path)?;
+        match file.metadata()?.is_file() {
+            true => Ok(ReadOnlyFile(file)),
+            false => Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "it is no regular file",
+            )),
+        }
     }
 }
 

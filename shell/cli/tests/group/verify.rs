@@ -5,6 +5,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// A stopped group of three nodes that has taken a snapshot and gone on.
 fn stopped_group() -> tempfile::TempDir {
@@ -194,6 +195,20 @@ fn what_is_no_stopped_node_has_an_exit_code_of_its_own() {
     fs::write(&file, "x").unwrap();
     said(&file, 1, "it is no backup");
     assert_eq!(run(&["verify"]).status.code(), Some(2));
+    // Pipes into which nobody writes.
+    let pipe = dir.path().join("pipe");
+    let made = |path: &Path| Command::new("mkfifo").arg(path).status().unwrap();
+    assert!(made(&pipe).success());
+    said(&pipe, 1, "it is no regular file");
+    let pipe = pipe.to_str().unwrap();
+    let home = dir.path().join("restored");
+    let restored = run(&["restore", pipe, "--dir", home.to_str().unwrap()]);
+    assert_eq!((restored.status.code(), home.exists()), (Some(1), false));
+    let node = dir.path().join("node");
+    fs::create_dir_all(node.join("snapshots")).unwrap();
+    assert!(made(&node.join("snapshots/snap-00000001-0000000000000009")).success());
+    assert!(made(&node.join("identity-a")).success());
+    said(&node, 1, "has no identity that can be read");
     let home = dir.path().join("group");
     let _group = Group::start(&["--nodes", "1", "--dir", home.to_str().unwrap()]);
     said(&home, 7, "is locked by");

@@ -137,7 +137,7 @@ fn fail(error: &CliError, as_json: bool) -> ExitCode {
     if as_json {
         eprintln!("{}", error.json());
     } else {
-        eprintln!("quorate: {error}");
+        eprintln!("quorate: {}", print::lines(&error.text));
     }
     ExitCode::from(error.code)
 }

@@ -248,7 +248,7 @@ pub(crate) fn start_command(args: &NewGroupArgs, about: &BackupAbout, nodes: usi
         true => word,
         false => format!("'{}'", word.replace('\'', r"'\''")),
     });
-    quoted.collect::<Vec<_>>().join(" ")
+    print::word(&quoted.collect::<Vec<_>>().join(" "))
 }
 
 /// Whether a shell takes the word as it is.

@@ -1,9 +1,13 @@
-//! Rows of words in columns, for people.
+//! Rows of words in columns, for people: whatever a word is, it steers no terminal and begins no line.
+
+use crate::print;
 
 /// The rows under their titles, each column as wide as its widest word.
 pub(crate) fn table(titles: &[&str], rows: &[Vec<String>]) -> String {
     let titles: Vec<String> = titles.iter().map(|title| (*title).to_owned()).collect();
-    let all = || std::iter::once(&titles).chain(rows);
+    let words = |row: &Vec<String>| row.iter().map(|word| print::word(word)).collect();
+    let rows: Vec<Vec<String>> = rows.iter().map(words).collect();
+    let all = || std::iter::once(&titles).chain(&rows);
     let widths: Vec<usize> = (0..titles.len())
         .map(|column| {
             all()
@@ -34,6 +38,11 @@ mod tests {
         assert_eq!(
             table(&["NODE", "ROLE"], &rows),
             "NODE  ROLE\n1     leader\n"
+        );
+        let rows = [vec!["1\n2".to_owned(), "\u{1b}[2J".to_owned()]];
+        assert_eq!(
+            table(&["NODE", "ROLE"], &rows),
+            "NODE  ROLE\n1\\n2  \\u{1b}[2J\n"
         );
     }
 }

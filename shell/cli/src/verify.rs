@@ -199,13 +199,13 @@ fn kind_name(kind: FlawKind) -> &'static str {
 
 fn finding_text(dir: &Path, file: &ScrubbedFile, finding: &Flaw) -> String {
     let place = dir.join(&file.name);
-    format!(
+    print::word(&format!(
         "{} at byte {}: {}; {}",
         place.display(),
         finding.offset,
         finding.what,
         finding.means
-    )
+    ))
 }
 
 /// As what the node would start.
@@ -239,7 +239,8 @@ fn node_text(node: &VerifiedNode) -> String {
         ]
     };
     let rows: Vec<Vec<String>> = node.files.iter().map(row).collect();
-    let mut text = format!("{}: {}\n", node.dir.display(), start_text(node));
+    let line = format!("{}: {}", node.dir.display(), start_text(node));
+    let mut text = format!("{}\n", print::word(&line));
     text.push_str(&table(&["FILE", "BYTES", "STATE", "HOLDS"], &rows));
     for file in &node.files {
         for finding in &file.findings {

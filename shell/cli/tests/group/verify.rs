@@ -25,6 +25,30 @@ fn verify(path: &Path) -> (Option<i32>, Value, String) {
     (output.status.code(), found, text(&output.stderr))
 }
 
+#[test]
+fn names_of_files_steer_no_terminal() {
+    let dir = tempfile::tempdir().unwrap();
+    let home = dir.path().join("node");
+    let made = run(&[
+        "node",
+        "init",
+        "--node",
+        "1",
+        "--dir",
+        home.to_str().unwrap(),
+    ]);
+    assert!(made.status.success(), "{}", text(&made.stderr));
+    for name in ["code-1\u{1b}[2J.new", "died-1\nnode 1 would start.new"] {
+        fs::write(home.join(name), "x").unwrap();
+    }
+    let said = text(&run(&["verify", home.to_str().unwrap()]).stdout);
+    assert!(said.contains("code-1\\u{1b}[2J.new"), "{said}");
+    assert!(
+        !said.contains('\u{1b}') && !said.contains("\nnode 1 would"),
+        "{said}"
+    );
+}
+
 /// What is said of one file of a node's directory.
 fn told<'a>(found: &'a Value, node: usize, name: &str) -> &'a Value {
     let files = found["nodes"][node]["files"].as_array().unwrap();

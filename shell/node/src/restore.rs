@@ -109,12 +109,18 @@ fn core_for(
         backup.head.digest.replicated,
         "members are not part of what replicas agree on"
     );
-    // Leaders of a later view may have judged sessions, where the change to it was left behind: those of the new group must be able to.
-    core.view.number = core.view.number.max(core.lead_ballot.view);
-    let at = goes_on_at(core.slot, now);
-    core.slot =
-        at.ok_or_else(|| unreadable(format!("no slots are left after its slot {}", core.slot.0)))?;
+    let slot = core.slot.0;
+    move_on(&mut core, now)
+        .ok_or_else(|| unreadable(format!("no slots are left after its slot {slot}")))?;
     Ok(SnapshotFront { core, names })
+}
+
+/// Puts a state at a slot of its own, and in a view whose leaders are above all that it knows: where a change of the view was left
+/// behind, leaders of a later one have judged its sessions. `None` where no slots are left.
+fn move_on(core: &mut SnapshotCore, now: u64) -> Option<()> {
+    core.view.number = core.view.number.max(core.lead_ballot.view);
+    core.slot = goes_on_at(core.slot, now)?;
+    Some(())
 }
 
 /// Lets a host of the new group take the state, as each node will at its start.
@@ -215,6 +221,106 @@ pub(crate) fn begin_log(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::journal::past;
+    use crate::snapshot_thread::tests::core;
+    use quorate_any::{AnyOrdering, Protocol};
+    use quorate_ordering::{Config, Past};
+    use quorate_storage::Persist;
+    use quorate_types::{GroupId, Incarnation, Time, ViewNumber};
+    use std::path::Path;
+
+    const CONFIG: &str = r#"
+        cluster = "00000000000000aa"
+        node = 1
+        dir = "."
+        listen = "127.0.0.1:7400"
+        [[objects]]
+        name = "counter"
+        class = "rust:counter"
+        [[members]]
+        node = 1
+        incarnation = "0000000000000001"
+        address = "127.0.0.1:7400"
+    "#;
+
+    /// The log with which a node would start that is restored in `view`, where the newest leader of the state had `lead`.
+    fn log_of(dir: &Path, view: u64, lead: Ballot) -> (SnapshotCore, Past) {
+        let mut config = NodeConfig::parse(CONFIG).expect("it is right");
+        config.dir = dir.to_owned();
+        let (cluster, node) = (config.cluster_id(), config.node_id());
+        let made = Identity::init(dir, cluster, node, Incarnation(1), Persist::Disk);
+        made.expect("the directory is empty");
+        let mut core = core(Slot(9));
+        (core.view.number, core.lead_ballot) = (ViewNumber(view), lead);
+        let restored = Restored {
+            slot: core.slot,
+            digest: Digest {
+                replicated: core.digest(),
+                state: [7; 32],
+            },
+        };
+        let (whole, size) = (
+            Bytes::from_static(b"state"),
+            BodySize { front: 5, whole: 5 },
+        );
+        fill(&config, &core, restored, (&whole, size)).expect("there is room");
+        let directory = Identity::open_unborn(dir).expect("no node has started");
+        assert_eq!(directory.identity().view, core.view.number);
+        let limits = StorageLimits::of_node(node);
+        let disk = directory.log_disk().expect("it is there");
+        let (_, found) =
+            Log::open_of(disk, directory.identity_file(), limits).expect("it is whole");
+        let past = past(found, config.group_id()).expect("it can be read").past;
+        (core, past)
+    }
+
+    #[test]
+    fn a_restored_log_belongs_to_its_view_and_the_next_leader_is_above_that_of_the_state() {
+        let lead = |view| {
+            Ballot::ZERO
+                .next(ViewNumber(view), NodeId(3), 4)
+                .next(ViewNumber(view), NodeId(3), 5)
+        };
+        // A leader of the view itself, and of the view before it, whose ballot is none of this one's.
+        for (lead, round) in [(lead(2), lead(2).round), (lead(1), 0)] {
+            let dir = tempfile::tempdir().expect("there is room");
+            let (core, past) = log_of(dir.path(), 2, lead);
+            assert_eq!(past.whole_after(), Some(Slot(9)));
+            assert_eq!(past.agreed().map(|(slot, _)| slot), Some(Slot(9)));
+            let promised = past.records.iter().filter_map(|record| match record.entry {
+                Entry::Promise { ballot } => Some(ballot.round),
+                _ => None,
+            });
+            assert_eq!(promised.max(), Some(round));
+            let (past, others) = past.part(ViewNumber(2), ViewNumber(2));
+            assert!(others.is_empty() && !past.damage.is_open());
+            let config = Config::new(GroupId(1), NodeId(1), 1, core.view, 7);
+            let made = AnyOrdering::new(Protocol::Paxos, config, past.records, Time(0));
+            assert!(made.is_ok(), "no record is of another view");
+            assert!(lead < promised_next(round));
+        }
+    }
+
+    #[test]
+    fn a_state_that_knows_leaders_of_a_later_view_goes_on_in_that() {
+        let mut core = core(Slot(9));
+        core.lead_ballot = Ballot::ZERO.next(ViewNumber(3), NodeId(2), 4);
+        move_on(&mut core, 0).expect("slots are left");
+        assert_eq!(
+            (core.view.number, core.slot),
+            (ViewNumber(3), Slot(9 + SLOTS_LEFT_OUT))
+        );
+        assert_eq!(promised(&core).round, core.lead_ballot.round);
+    }
+
+    /// The first ballot of a leader that starts for the first time.
+    fn promised_next(round: u64) -> Ballot {
+        let promised = Ballot {
+            round,
+            ..Ballot::ZERO.next(ViewNumber(2), NodeId(0), 0)
+        };
+        promised.next(ViewNumber(2), NodeId(1), 1)
+    }
 
     #[test]
     fn no_group_reaches_the_slots_of_one_that_is_made_of_its_state() {

@@ -18,6 +18,7 @@ use quorate_types::{ClusterId, Incarnation, NodeId, ObjectId};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use std::fs::File;
+use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -389,12 +390,17 @@ fn take_up(
     configs.collect()
 }
 
-/// Writes the whole file or leaves the old one.
+/// Writes the whole file, durably, or leaves the old one.
 fn write_config(path: &Path, config: &NodeConfig) -> Result<(), CliError> {
     let beside = path.with_extension("toml.tmp");
-    std::fs::write(&beside, config.to_toml())
-        .and_then(|()| std::fs::rename(&beside, path))
-        .map_err(|error| CliError::failed(format!("cannot write {}: {error}", path.display())))
+    let dir = path.parent().unwrap_or(Path::new("."));
+    let written = File::create(&beside).and_then(|mut file| {
+        file.write_all(config.to_toml().as_bytes())?;
+        file.sync_all()?;
+        std::fs::rename(&beside, path)?;
+        File::open(dir)?.sync_all()
+    });
+    written.map_err(|error| CliError::failed(format!("cannot write {}: {error}", path.display())))
 }
 
 /// Makes the directories of a new group's nodes, and its certificates. Nothing starts from them before their configurations are
@@ -463,7 +469,10 @@ pub(super) fn new_configs(
 /// Writes the configurations of a new group. The first node's is written last: it says that the group is whole.
 pub(super) fn write_configs(dir: &Path, configs: &[NodeConfig]) -> Result<(), CliError> {
     let mut configs = configs.iter().rev();
-    configs.try_for_each(|config| write_config(&config_path(dir, config.node), config))
+    configs.try_for_each(|config| write_config(&config_path(dir, config.node), config))?;
+    // The directory may be as new as what is in it. Where this user may not read the one above, nothing more can be done.
+    let synced = File::open(dir.join("..")).map_or(Ok(()), |parent| parent.sync_all());
+    synced.map_err(|error| CliError::failed(format!("cannot write {}: {error}", dir.display())))
 }
 
 fn loopback(port: u16) -> SocketAddr {

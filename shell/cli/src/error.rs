@@ -160,6 +160,7 @@ impl CliError {
             | NodeError::Transport(_)
             | NodeError::Host(_)
             | NodeError::Unreadable(_)
+            | NodeError::NotRebuilt(_)
             | NodeError::Sighted { .. }
             | NodeError::System(..) => return told,
         };

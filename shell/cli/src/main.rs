@@ -26,6 +26,7 @@ mod node;
 mod object;
 mod print;
 mod proxy;
+mod rebuild;
 mod recover;
 mod restore;
 mod seconds;

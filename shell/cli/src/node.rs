@@ -3,6 +3,7 @@
 use crate::directory;
 use crate::error::CliError;
 use crate::print;
+use crate::rebuild::{self, RebuildArgs};
 use clap::{Args, Subcommand, ValueEnum};
 use quorate_node::{Hex, LostDirectory, NodeConfig, NodeError, OtherCode};
 use quorate_storage::{Identity, Persist};
@@ -23,7 +24,7 @@ const FREED_KEPT: &str = "MIMALLOC_PURGE_DELAY";
 /// that has become quiet.
 const FREED_KEPT_MS: &str = "10000";
 
-/// Make the data directory of a node, or run the node.
+/// Make the data directory of a node, run the node, or rebuild it from the others.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct NodeArgs {
     #[command(subcommand)]
@@ -34,6 +35,7 @@ pub(crate) struct NodeArgs {
 enum Verb {
     Init(InitArgs),
     Run(RunArgs),
+    Rebuild(RebuildArgs),
 }
 
 /// Make the data directory of a new node, once, and print its incarnation for the configurations.
@@ -116,6 +118,7 @@ pub(crate) fn run(args: &NodeArgs, as_json: bool) -> Result<(), CliError> {
     match &args.verb {
         Verb::Init(args) => init(args, as_json),
         Verb::Run(args) => run_node(args),
+        Verb::Rebuild(args) => rebuild::run(args, as_json),
     }
 }
 

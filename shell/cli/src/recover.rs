@@ -134,7 +134,7 @@ fn node_in(home: &Path, file: &Path) -> Result<FoundNode, CliError> {
 }
 
 /// Where `quorate up` writes the configuration of the node in `home`.
-fn beside(home: &Path) -> PathBuf {
+pub(crate) fn beside(home: &Path) -> PathBuf {
     let mut name = home.as_os_str().to_owned();
     name.push(".toml");
     name.into()

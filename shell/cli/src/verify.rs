@@ -13,6 +13,7 @@ use quorate_node::{
     NodeError, StartsAs, VerifiedNode, is_node_directory, nodes_of, verify_group, verify_node,
 };
 use quorate_storage::{Flaw, FlawKind, ScrubbedFile, StorageError};
+use quorate_types::NodeId;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
@@ -116,7 +117,7 @@ fn unreadable(path: &Path, error: &std::io::Error) -> CliError {
 }
 
 /// Bytes of all files of nodes below `path`, for the progress only: what cannot be counted counts as nothing.
-fn bytes_below(path: &Path) -> u64 {
+pub(crate) fn bytes_below(path: &Path) -> u64 {
     const DEPTH_MAX: usize = 3;
     fn count(path: &Path, depth: usize) -> u64 {
         let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
@@ -168,7 +169,7 @@ impl Report<'_> {
             1 => "1 file is not sound: ".to_owned(),
             count => format!("{count} files are not sound: "),
         };
-        let text = format!("{count}{}{}", first.unwrap_or_default(), start_text(node));
+        let text = format!("{count}{}{}", first.unwrap_or_default(), start_of(node));
         let to_do = match &node.start {
             StartsAs::Voter { .. } => {
                 "the node makes good what it can by itself when it starts, as long as a majority of the \
@@ -208,13 +209,17 @@ fn finding_text(dir: &Path, file: &ScrubbedFile, finding: &Flaw) -> String {
     ))
 }
 
+fn start_of(node: &VerifiedNode) -> String {
+    start_text(node.identity.map(|identity| identity.node), &node.start)
+}
+
 /// As what the node would start.
-fn start_text(node: &VerifiedNode) -> String {
-    let who = match &node.identity {
-        Some(identity) => format!("node {}", identity.node.0),
+pub(crate) fn start_text(node: Option<NodeId>, start: &StartsAs) -> String {
+    let who = match node {
+        Some(node) => format!("node {}", node.0),
         None => "this node".to_owned(),
     };
-    match &node.start {
+    match start {
         StartsAs::Voter { first } if first.is_empty() => format!("{who} would start as a voter"),
         StartsAs::Voter { first } => {
             format!(
@@ -239,7 +244,7 @@ fn node_text(node: &VerifiedNode) -> String {
         ]
     };
     let rows: Vec<Vec<String>> = node.files.iter().map(row).collect();
-    let line = format!("{}: {}", node.dir.display(), start_text(node));
+    let line = format!("{}: {}", node.dir.display(), start_of(node));
     let mut text = format!("{}\n", print::word(&line));
     text.push_str(&table(&["FILE", "BYTES", "STATE", "HOLDS"], &rows));
     for file in &node.files {
@@ -260,12 +265,17 @@ fn node_json(node: &VerifiedNode) -> Value {
         line["incarnation"] = json!(format!("{:016x}", identity.incarnation.0));
         line["boot"] = json!(identity.boot);
     }
-    line["start"] = match &node.start {
+    line["start"] = start_json(&node.start);
+    line
+}
+
+/// The same for scripts.
+pub(crate) fn start_json(start: &StartsAs) -> Value {
+    match start {
         StartsAs::Voter { first } => json!({"as": "voter", "first": first}),
         StartsAs::Observer { why, to_do } => json!({"as": "observer", "why": why, "to_do": to_do}),
         StartsAs::Refused { why, to_do } => json!({"as": "refused", "why": why, "to_do": to_do}),
-    };
-    line
+    }
 }
 
 fn file_json(file: &ScrubbedFile) -> Value {

@@ -1,6 +1,6 @@
 //! Why a node ends, and with which exit code.
 
-use crate::Unrecoverable;
+use crate::{NotRebuilt, Unrecoverable};
 use quorate_host::HostError;
 use quorate_ordering::ConflictingDecisions;
 use quorate_storage::{MemoryLoss, StorageError};
@@ -112,6 +112,9 @@ pub enum NodeError {
     /// No group is made of what stopped nodes hold.
     #[error("{0}")]
     Unrecoverable(#[from] Unrecoverable),
+    /// A directory keeps its log and snapshots.
+    #[error("{0}")]
+    NotRebuilt(#[from] NotRebuilt),
     /// The process may open too few files: raise the limit.
     #[error(
         "this process may open {allowed} files and a node needs at least {needed}: raise the limit (ulimit -n, or LimitNOFILE= of its service)"
@@ -145,12 +148,14 @@ impl NodeError {
             | NodeError::Conflicted { .. }
             | NodeError::OtherCode { .. }
             | NodeError::Unrecoverable(Unrecoverable::Disagree { .. })
+            | NodeError::NotRebuilt(NotRebuilt::Sound { .. })
             | NodeError::CodeNotCovered { .. } => 7,
             NodeError::Host(_)
             | NodeError::Storage(_)
             | NodeError::Transport(_)
             | NodeError::Unreadable(_)
             | NodeError::Forgotten { .. }
+            | NodeError::NotRebuilt(NotRebuilt::InMemory { .. } | NotRebuilt::Unborn { .. })
             | NodeError::Unrecoverable(
                 Unrecoverable::InMemory { .. }
                 | Unrecoverable::Damaged { .. }

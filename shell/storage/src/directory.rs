@@ -80,6 +80,11 @@ impl Identity {
         open_as(dir, IdentityFile::boot)
     }
 
+    /// Opens and locks the directory of a node that does not run, to mend it. That counts as no boot.
+    pub fn open_stopped(dir: &Path) -> Result<DataDirectory, StorageError> {
+        open_as(dir, IdentityFile::stopped)
+    }
+
     /// Opens and locks the directory of a node that has never started, to give it what it will start from. That counts as no boot.
     pub fn open_unborn(dir: &Path) -> Result<DataDirectory, StorageError> {
         open_as(dir, IdentityFile::unborn)

@@ -286,6 +286,12 @@ impl<D: Disk> IdentityFile<D> {
         if identity.boot > 0 {
             return Err(StorageError::AlreadyInitialised(disk.place("")));
         }
+        IdentityFile::stopped(disk)
+    }
+
+    /// Loads the identity of a node that does not run, and counts nothing.
+    pub(crate) fn stopped(disk: D) -> Result<IdentityFile<D>, StorageError> {
+        let identity = Identity::load(&disk)?;
         Ok(IdentityFile {
             shared: Arc::new(Mutex::new(Shared { disk, identity })),
         })

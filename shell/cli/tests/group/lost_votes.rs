@@ -1,6 +1,7 @@
 //! Nodes whose data directory lacks what they had written.
 
 use crate::{Group, pid, run, signal, text};
+use serde_json::Value;
 use std::path::Path;
 
 /// Stops a group on disk, has `harm` do something to the directory of node 2, and starts it again.
@@ -51,6 +52,93 @@ fn a_node_whose_newest_segment_is_gone_votes_again_through_a_view() {
         std::fs::remove_file(node.join("log/log-00000001")).unwrap();
     });
     assert_eq!(votes_again(&group), 2);
+}
+
+fn rebuild(home: &Path, words: &[&str]) -> (Option<i32>, Value, String) {
+    let all = ["node", "rebuild", home.to_str().unwrap(), "-o", "json"];
+    let output = run(&[&all[..], words].concat());
+    let told = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    (output.status.code(), told, text(&output.stderr))
+}
+
+#[test]
+fn a_node_whose_log_no_start_would_read_is_rebuilt_from_the_others_and_keeps_its_identity() {
+    let (dir, mut group) = harmed("3", |node| {
+        let incarnation = |found: &Value| found["nodes"][0]["incarnation"].clone();
+        let verified = || {
+            let output = run(&["verify", node.to_str().unwrap(), "-o", "json"]);
+            serde_json::from_slice::<Value>(&output.stdout).unwrap()
+        };
+        let before = verified();
+        // A segment of another node.
+        std::fs::copy(
+            node.join("../node-1/log/log-00000001"),
+            node.join("log/log-00000001"),
+        )
+        .unwrap();
+        assert_eq!(verified()["nodes"][0]["start"]["as"], "refused");
+        let frozen = r#"{"state":"frozen","slot":7}"#;
+        std::fs::write(node.join("quarantine-1"), frozen).unwrap();
+        let (code, told, stderr) = rebuild(node, &[]);
+        assert_eq!(code, Some(0), "{stderr}");
+        let moved = serde_json::json!(["log", "snapshots", "quarantine-1"]);
+        assert_eq!(told["moved"], moved);
+        assert_eq!(told["start"]["as"], "observer");
+        assert!(node.join("aside-1/log/log-00000001").exists(), "it is kept");
+        assert_eq!(incarnation(&verified()), incarnation(&before));
+        let words = text(&run(&["node", "rebuild", node.to_str().unwrap()]).stdout);
+        assert!(
+            words.contains("lost: what node 2 had promised and voted for"),
+            "{words}"
+        );
+        assert!(words.contains("nothing was left to put aside"), "{words}");
+    });
+    votes_again(&group);
+    let executed = |node: usize| group.status()["nodes"][node]["executed"].as_u64();
+    let first = executed(0);
+    while executed(1) < first {}
+    let home = dir.path().join("node-2");
+    let (code, _, stderr) = rebuild(&home, &["--force"]);
+    assert_eq!(code, Some(7), "{stderr}");
+    assert!(stderr.contains("locked by process"), "{stderr}");
+    assert_eq!(group.stop(), Some(0));
+}
+
+#[test]
+fn what_need_not_be_rebuilt_or_cannot_be_is_refused_and_stays_as_it_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    let start = |home: &Path, more: &[&str]| {
+        let words = ["--dir", home.to_str().unwrap()];
+        assert_eq!(Group::start(&[&words[..], more].concat()).stop(), Some(0));
+    };
+    let refused = |home: &Path, wanted: i32, words: &str| {
+        let (code, _, stderr) = rebuild(home, &[]);
+        assert_eq!(code, Some(wanted), "{stderr}");
+        assert!(stderr.contains(words), "{stderr}");
+        assert!(!home.join("aside-1").exists());
+    };
+    start(&at("disk"), &[]);
+    refused(&at("disk/node-1"), 7, "--force");
+    start(&at("alone"), &["--nodes", "1"]);
+    refused(&at("alone/node-1"), 7, "no other node holds a copy");
+    start(&at("memory"), &["--persist", "memory"]);
+    refused(&at("memory/node-1"), 1, "begins anew at each start");
+    refused(dir.path(), 3, "holds no data directory");
+    let new = at("new");
+    let made = run(&[
+        "node",
+        "init",
+        "--node",
+        "1",
+        "--dir",
+        new.to_str().unwrap(),
+    ]);
+    assert!(made.status.success(), "{}", text(&made.stderr));
+    refused(&new, 1, "has never started");
+    let (code, told, stderr) = rebuild(&at("disk/node-1"), &["--force"]);
+    let start = &told["start"]["as"];
+    assert_eq!((code, start), (Some(0), &"observer".into()), "{stderr}");
 }
 
 /// Claim rp-102. Each node in turn loses all that it had, while the others go on: nothing is lost, and nobody is missing.

@@ -74,6 +74,10 @@ pub enum StartsAs {
 /// What to do with a directory from which no node may vote.
 const REBUILT: &str = "put the newest copy of this node's own directory back; without one, this node's votes are lost";
 
+/// What to do with a log that no start reads, in a directory that knows whose it is.
+const LOG_REBUILT: &str = "put the newest copy of this node's own directory back; without one, `quorate node rebuild` has the node take the state \
+    from the others, and its votes are lost";
+
 impl StartsAs {
     fn refused(why: impl Into<String>, to_do: impl Into<String>) -> StartsAs {
         StartsAs::Refused {
@@ -131,6 +135,8 @@ pub fn verify_node(dir: &Path, read: &mut dyn FnMut(u64)) -> Result<VerifiedNode
         found.loss = log.loss;
         found.groups = records::by_group(&mut log);
         files.append(&mut log.files);
+    } else if identity.is_some_and(|identity| identity.log.segment > 0) {
+        found.loss = Some(MemoryLoss::LogShort);
     }
     let mut snapshots = Vec::new();
     if let Some(disk) = directory.snapshots() {
@@ -191,10 +197,12 @@ impl Found {
         }
         if self.is_log_refused {
             let why = "its log has files that do not belong there, or cannot be read";
-            return StartsAs::refused(why, REBUILT);
+            return StartsAs::refused(why, LOG_REBUILT);
         }
-        let unreadable = self.groups.values().find_map(|log| log.unreadable.as_ref());
-        if let Some(why) = unreadable.or(self.notes.unreadable.as_ref()) {
+        if let Some(why) = self.groups.values().find_map(|log| log.unreadable.as_ref()) {
+            return StartsAs::refused(why, LOG_REBUILT);
+        }
+        if let Some(why) = &self.notes.unreadable {
             return StartsAs::refused(why, REBUILT);
         }
         let is_newer = |log: &GroupLog| log.newest_boot(identity.node) > Some(identity.boot);

@@ -1,0 +1,116 @@
+//! `quorate node rebuild`: a stopped node gives up its log and snapshots, and takes everything from the others when it starts.
+//!
+//! What is given up stays beside the rest of the directory. The node crate judges and does it; this says what it means.
+
+use crate::error::CliError;
+use crate::late_progress::LateProgress;
+use crate::print;
+use crate::recover::beside;
+use crate::verify::{bytes_below, start_json, start_text};
+use clap::Args;
+use quorate_node::{
+    NodeConfig, NodeError, NotRebuilt, RebuiltNode, SoundDirectory, is_node_directory, rebuild,
+};
+use quorate_storage::StorageError;
+use serde_json::json;
+use std::path::{Path, PathBuf};
+
+/// Put a stopped node's log and snapshots aside, where they are damaged or differ from the majority's. It keeps its identity, and its
+/// next start takes the state from the other nodes. It does not vote then, as a node does not whose log was lost.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct RebuildArgs {
+    /// The node's data directory.
+    dir: PathBuf,
+    /// Also if nothing is wrong with it.
+    #[arg(long)]
+    force: bool,
+}
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  the log and the snapshots are put aside, and kept there
+  1  the node keeps its votes in memory, or has never started; or the identity is damaged
+  2  usage
+  3  there is no data directory of a node
+  7  a node runs there; the directory is sound, see --force; the node is the only one of its group; or it and a peer hold
+     different decisions";
+
+pub(crate) fn run(args: &RebuildArgs, as_json: bool) -> Result<(), CliError> {
+    let dir = &args.dir;
+    if !is_node_directory(dir) {
+        return Err(CliError::not_found(format!(
+            "{} holds no data directory of a node",
+            dir.display()
+        ))
+        .advise("name the --dir of `quorate node init`, or node-N in that of `quorate up`"));
+    }
+    refuse_alone(dir)?;
+    let sound = match args.force {
+        true => SoundDirectory::Rebuilt,
+        false => SoundDirectory::Refused,
+    };
+    let mut progress = LateProgress::over(bytes_below(dir));
+    let rebuilt = rebuild(dir, sound, &mut |bytes| progress.add(bytes));
+    drop(progress);
+    let rebuilt = rebuilt.map_err(|error| refused(&error))?;
+    if as_json {
+        return print::line(json!({
+            "dir": dir, "node": rebuilt.node.0, "aside": rebuilt.aside, "moved": rebuilt.moved,
+            "start": start_json(&rebuilt.start),
+        }));
+    }
+    print::line(print::lines(&words(&rebuilt)))
+}
+
+fn words(rebuilt: &RebuiltNode) -> String {
+    let (moved, last) = match &rebuilt.aside {
+        None => ("nothing was left to put aside".to_owned(), String::new()),
+        Some(aside) => {
+            let aside = aside.display();
+            let moved = rebuilt.moved.join(", ");
+            (
+                format!("put aside, and kept in {aside}: {moved}"),
+                format!(
+                    "\nremove {aside} once the node has caught up, which `quorate status` shows"
+                ),
+            )
+        }
+    };
+    format!(
+        "{moved}\nlost: what node {} had promised and voted for, and its copy of the state; it takes the state from the others when it starts, for \
+         which a majority of the voters must be up without it\n{}{last}",
+        rebuilt.node.0,
+        start_text(Some(rebuilt.node), &rebuilt.start)
+    )
+}
+
+/// The others rebuild a node; where its configuration is beside it, that says whether there are others.
+fn refuse_alone(dir: &Path) -> Result<(), CliError> {
+    let config = dir.canonicalize().map(|dir| beside(&dir));
+    match config.map(|file| NodeConfig::read(&file)) {
+        Ok(Ok(config)) if config.members.len() == 1 => Err(CliError::conflict(format!(
+            "{} is of the only node of its group: no other node holds a copy, and nothing was changed",
+            dir.display()
+        ))
+        .advise("restore a backup, or recover what it knows with `quorate recover`")),
+        _ => Ok(()),
+    }
+}
+
+fn refused(error: &NodeError) -> CliError {
+    let told = CliError::node(error);
+    match error {
+        NodeError::Storage(StorageError::Locked { .. }) => {
+            CliError::conflict(format!("{error}, and nothing was changed"))
+                .advise("stop the node first")
+        }
+        NodeError::NotRebuilt(NotRebuilt::Sound { .. }) => {
+            told.advise("start it; to have it lose its votes all the same, say --force")
+        }
+        NodeError::NotRebuilt(NotRebuilt::InMemory { .. } | NotRebuilt::Unborn { .. }) => {
+            told.advise("start it")
+        }
+        _ => told,
+    }
+}

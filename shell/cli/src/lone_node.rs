@@ -21,8 +21,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(25);
 /// How long it may take to answer.
 const ANSWER_MAX: Duration = Duration::from_millis(500);
 
-/// How long it may execute nothing more before it has come as far as its slots go.
-const STANDSTILL_MAX: Duration = Duration::from_secs(60);
+/// How long it may execute nothing more, beside the time that two calls may take, before it has come as far as its slots go.
+const STANDSTILL_MAX: f64 = 60.0;
 
 /// How long it may take to leave before it is killed.
 const LEAVE_MAX: Duration = Duration::from_secs(5);
@@ -32,6 +32,8 @@ pub(crate) struct LoneNode {
     child: Child,
     log: PathBuf,
     address: String,
+    /// `None` where a call may take for ever.
+    patience: Option<Duration>,
 }
 
 impl LoneNode {
@@ -56,6 +58,7 @@ impl LoneNode {
             child,
             log,
             address: config.listen.to_string(),
+            patience: Duration::try_from_secs_f64(STANDSTILL_MAX + 2.0 * config.call_timeout).ok(),
         })
     }
 
@@ -80,7 +83,10 @@ impl LoneNode {
                     (executed, risen) = (status.executed, Instant::now());
                 }
             }
-            if risen.elapsed() >= STANDSTILL_MAX {
+            if self
+                .patience
+                .is_some_and(|patience| risen.elapsed() >= patience)
+            {
                 let how = format!("the objects stand still after slot {executed}");
                 return Err(self.failure(&how));
             }

@@ -13,6 +13,7 @@ use crate::restore::{self, MadeGroup, NewGroupArgs};
 use crate::table::table;
 use crate::unfinished::Unfinished;
 use crate::up::{NewGroup, UpArgs};
+use crate::verify::bytes_below;
 use clap::Args;
 use quorate_host::UnkeptState;
 use quorate_node::{
@@ -58,7 +59,8 @@ pub(crate) fn run(args: &RecoverArgs, as_json: bool) -> Result<(), CliError> {
     if args.group.dir.symlink_metadata().is_ok() {
         NewGroup::refuse_used(&args.group.dir)?;
     }
-    let mut progress = LateProgress::over(0);
+    let bytes = nodes.iter().map(|(dir, _)| bytes_below(dir)).sum();
+    let mut progress = LateProgress::over(bytes);
     let read = Survivors::of(&nodes, &mut |bytes| progress.add(bytes));
     drop(progress);
     let survivors = read.map_err(|error| refused(&error))?;
@@ -184,9 +186,11 @@ fn make(
     Ok((made, start))
 }
 
-/// Where the objects' modules are.
+/// Where the objects' modules are: where the node had them, and here.
 fn paths(config: &NodeConfig) -> Vec<PathBuf> {
-    config.host_config().python.paths
+    let mut paths = config.host_config().python.paths;
+    paths.extend(std::env::current_dir());
+    paths
 }
 
 /// Runs a node on what the survivors know, and writes the backup of the state that it comes to.
@@ -213,7 +217,9 @@ fn execute(
         tls: true,
         ..UpArgs::of(&first.class)
     };
-    let mut group = NewGroup::begin(&up, &config.objects)?;
+    let mut objects = config.objects.clone();
+    objects[0].path = paths(config);
+    let mut group = NewGroup::begin(&up, &objects)?;
     group.configs[0].window = config.window;
     refuse_other_code(&group.configs[0], survivors)?;
     quorate_node::recover(&group.configs[0], survivors).map_err(|error| refused(&error))?;

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -224,3 +226,37 @@ def test_a_signal_leaves_nothing_of_a_group_that_is_being_made(tmp_path: Path) -
         assert command.wait() == -signal.SIGINT
         began.unlink()
         assert {path.name for path in tmp_path.iterdir()} == before
+
+
+def test_two_of_three_survivors_know_every_call_that_was_answered(tmp_path: Path) -> None:
+    old, new = tmp_path / "old", tmp_path / "new"
+    tried, answered = [0] * 3, [0] * 3
+
+    def count(endpoint: str, client: int) -> None:
+        with quorate.connect(endpoint, timeout=1) as counter, contextlib.suppress(quorate.QuorateError):
+            while True:
+                tried[client] += 1
+                counter.add(1)
+                answered[client] += 1
+
+    with (
+        _local.start_group(
+            "rust:counter", ["--port", "0", "--no-restart", "--dir", str(old)], tmp_path
+        ) as ready,
+        ThreadPoolExecutor() as clients,
+    ):
+        for client in range(3):
+            clients.submit(count, ready["endpoint"], client)
+        until(lambda: min(answered) > 50)
+        for node in ready["nodes"]:
+            os.kill(node["pid"], signal.SIGKILL)
+    shutil.rmtree(old / "node-2")
+    words = ["recover", str(old), "--dir", str(new), "--port", "0", "--nodes", "1", "--unsafe"]
+    done = subprocess.run([_local.program(), *words], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    options = ["--port", "0", "--nodes", "1", "--dir", str(new)]
+    with (
+        _local.start_group("rust:counter", options, tmp_path) as ready,
+        quorate.connect(ready["endpoint"]) as counter,
+    ):
+        assert sum(answered) <= counter.get() <= sum(tried)

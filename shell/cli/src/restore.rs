@@ -57,13 +57,13 @@ pub(crate) struct NewGroupArgs {
 /// What the host processes may do, already where they try the state. The new group keeps it.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct HostArgs {
-    /// Seconds that a call or a read may take, or `never`. Default: 10.
+    /// Seconds that a call or a read may take, or `never`. Default: 10, or as a survivor had it.
     #[arg(long, env = "QUORATE_CALL_TIMEOUT", value_name = "SECONDS", value_parser = seconds::span_or_never, allow_negative_numbers = true)]
     pub(crate) call_timeout: Option<f64>,
-    /// Memory that a host process may use, such as 4GiB, or none. Default: 4GiB.
+    /// Memory that a host process may use, such as 4GiB, or none. Default: 4GiB, or as a survivor had it.
     #[arg(long, value_name = "BYTES", value_parser = up::memory)]
     pub(crate) host_memory: Option<u64>,
-    /// Keep objects from files, sockets, signals and programs, as far as the kernel can. Default: on.
+    /// Keep objects from files, sockets, signals and programs, as far as the kernel can. Default: on, or as a survivor had it.
     #[arg(long, value_enum)]
     pub(crate) sandbox: Option<SandboxArg>,
 }

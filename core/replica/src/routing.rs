@@ -17,6 +17,9 @@ impl<O: Ordering> Replica<O> {
         match event {
             Event::Receive { view, .. } => match self.instances.find(view) {
                 Some(place) => self.at_instance(now, place, event, out),
+                None if planted(Plant::ViewOfMessageIgnored) => {
+                    self.at_instance(now, newest, event, out);
+                }
                 None => self.receive_of_other_view(now, event, out),
             },
             Event::Persisted { mark } => {

@@ -206,6 +206,7 @@ impl View {
             first_slot: slot.plus(self.window),
             acceptors: change.acceptors,
             quorums: match quorums {
+                Ok(_) if planted(Plant::QuorumsOfOldView) => self.quorums,
                 Ok(quorums) => quorums,
                 Err(_) => return Err(ViewChangeError::NoAcceptors),
             },

@@ -290,6 +290,18 @@ pub enum Plant {
     PassedUnnoticed,
     /// What acceptors of the old view noted of keepalives is taken for all there is.
     NotesOfOldView,
+    /// The next view counts with the quorums of the one before.
+    QuorumsOfOldView,
+    /// A node that is no acceptor in the next view goes on voting there.
+    RemovedAcceptorVotes,
+    /// A node that only learns is counted among those that voted.
+    LearnerCounted,
+    /// Whoever stands first in a later view leads without the promises of others.
+    NextViewWithoutPhaseOne,
+    /// A leader proposes further ahead of what it has applied than the window.
+    WindowIgnored,
+    /// A message of another view is passed to the instance in force.
+    ViewOfMessageIgnored,
     /// A report that a client closed its connection counts although the client was heard on a later one.
     LateCloseCounts,
     /// The age of a closed connection grows while nobody leads.
@@ -304,7 +316,7 @@ pub enum Plant {
 
 impl Plant {
     /// All of them.
-    pub const ALL: [Plant; 147] = [
+    pub const ALL: [Plant; 153] = [
         Plant::AcknowledgeBeforeSync,
         Plant::PromiseBeforeSync,
         Plant::ForgetPromise,
@@ -447,6 +459,12 @@ impl Plant {
         Plant::GoneViewNotTold,
         Plant::PassedUnnoticed,
         Plant::NotesOfOldView,
+        Plant::QuorumsOfOldView,
+        Plant::RemovedAcceptorVotes,
+        Plant::LearnerCounted,
+        Plant::NextViewWithoutPhaseOne,
+        Plant::WindowIgnored,
+        Plant::ViewOfMessageIgnored,
         Plant::LateCloseCounts,
         Plant::StallAgesClose,
         Plant::ShutdownTakenForDeath,

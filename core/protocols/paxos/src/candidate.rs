@@ -225,7 +225,8 @@ impl MultiPaxos {
             return;
         }
         candidate.promised.insert(from);
-        let is_skipped = planted(Plant::PhaseOneSkipped) && !candidate.found.votes.is_empty();
+        let is_skipped = planted(Plant::PhaseOneSkipped) && !candidate.found.votes.is_empty()
+            || planted(Plant::NextViewWithoutPhaseOne) && candidate.ballot.view.0 > 1;
         if candidate.is_complete(self.seat.config.view.quorums.phase1()) || is_skipped {
             let ballot = candidate.ballot;
             let found = std::mem::take(&mut candidate.found);

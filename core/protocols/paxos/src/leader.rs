@@ -237,7 +237,8 @@ impl Leader {
             let is_open = self.stage == LeaderStage::Steady
                 && self.transfer.is_none()
                 && self.in_flight.len() < pipeline
-                && self.next.since(seat.executed) <= seat.config.view.window
+                && (self.next.since(seat.executed) <= seat.config.view.window
+                    || planted(Plant::WindowIgnored))
                 && seat.is_in_view(self.next);
             if !is_open {
                 break;
@@ -312,12 +313,22 @@ impl Leader {
         seen: Seen,
         effects: &mut Effects<Message>,
     ) {
+        if planted(Plant::LearnerCounted) {
+            let (ballot, first, last) = (seen.ballot, seen.first, seen.last);
+            let accepted = Accepted {
+                ballot,
+                first,
+                last,
+            };
+            self.count_votes(seat, from, accepted);
+        }
         self.acknowledged(seat, now, from, seen.last, Backing::Held, effects);
     }
 
     fn count_votes(&mut self, seat: &mut Seat, from: NodeId, accepted: Accepted) {
         let decided = seat.acceptor.log.decided();
-        if !seat.config.view.acceptors.contains(from) {
+        let is_acceptor = seat.config.view.acceptors.contains(from);
+        if !is_acceptor && !planted(Plant::LearnerCounted) {
             return;
         }
         let is_cumulative = planted(Plant::CumulativeVote);

@@ -126,7 +126,9 @@ impl MultiPaxos {
         if planted(Plant::DamageIgnored) {
             config.damage = Damage::default();
         }
-        let standing = if config.is_voter() && !config.damage.needs_survey() {
+        let is_removed = planted(Plant::RemovedAcceptorVotes) && config.view.number.0 > 1;
+        let is_voter = config.is_voter() || is_removed;
+        let standing = if is_voter && !config.damage.needs_survey() {
             Standing::Voter
         } else {
             Standing::Observer

@@ -23,10 +23,9 @@ const DRIFT_NS: i64 = 50_000_000;
 const STEP_NS: u64 = 1_000;
 
 /// All clocks and stamps of a run.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct AgreedTime {
-    acceptors: NodeSet,
-    /// The smallest and the largest error that each acceptor's clock ever had.
+    /// The smallest and the largest error that each node's clock ever had.
     errors: BTreeMap<NodeId, (i64, i64)>,
     /// Whose clocks each node was told in its life.
     told: BTreeMap<NodeId, NodeSet>,
@@ -34,22 +33,10 @@ pub struct AgreedTime {
 }
 
 impl AgreedTime {
-    /// A group with these acceptors.
-    pub fn new(acceptors: NodeSet) -> AgreedTime {
-        AgreedTime {
-            acceptors,
-            errors: BTreeMap::new(),
-            told: BTreeMap::new(),
-            stamps: BTreeSet::new(),
-        }
-    }
-
     /// Takes note that the wall clock of `node` is set to be `error_ns` ahead of true time.
     pub fn set(&mut self, node: NodeId, error_ns: i64) {
-        if self.acceptors.contains(node) {
-            let (least, most) = self.errors.entry(node).or_insert((error_ns, error_ns));
-            (*least, *most) = ((*least).min(error_ns), (*most).max(error_ns));
-        }
+        let (least, most) = self.errors.entry(node).or_insert((error_ns, error_ns));
+        (*least, *most) = ((*least).min(error_ns), (*most).max(error_ns));
     }
 
     /// Takes note that `node` is told the clock of `from`.
@@ -64,13 +51,14 @@ impl AgreedTime {
     }
 
     /// Takes note that `leader` votes for a batch of its own ballot, stamped with `stamp_ns`, while true time is
-    /// `true_ns`. A batch is judged when it is seen first.
+    /// `true_ns`, in a view in which `acceptors` vote. A batch is judged when it is seen first.
     ///
     /// # Errors
     /// [`Property::AgreedTime`] when no majority's clocks explain the stamp.
     pub fn stamped(
         &mut self,
         leader: NodeId,
+        acceptors: NodeSet,
         stamp_ns: u64,
         true_ns: u64,
     ) -> Result<(), Violation> {
@@ -78,9 +66,10 @@ impl AgreedTime {
         if !self.stamps.insert(stamp_ns) {
             return Ok(());
         }
-        let majority = self.acceptors.len() / 2 + 1;
-        let (mut least, mut most): (Vec<i64>, Vec<i64>) = self.errors.values().copied().unzip();
-        if least.len() < self.acceptors.len() {
+        let majority = acceptors.len() / 2 + 1;
+        let errors = acceptors.iter().filter_map(|node| self.errors.get(&node));
+        let (mut least, mut most): (Vec<i64>, Vec<i64>) = errors.copied().unzip();
+        if least.len() < acceptors.len() {
             return Ok(());
         }
         least.sort_unstable();
@@ -89,8 +78,7 @@ impl AgreedTime {
         let (least, most) = (least[middle], most[most.len() - majority + middle]);
         let error = stamp_ns as i64 - true_ns as i64;
         let told = self.told.get(&leader).copied().unwrap_or(NodeSet::empty());
-        let known = self
-            .acceptors
+        let known = acceptors
             .iter()
             .filter(|node| *node == leader || told.contains(*node));
         let knows_majority = known.count() >= majority;
@@ -120,7 +108,7 @@ mod tests {
     /// Three acceptors; the clock of the first is wrong by `error_ns`, and everybody was told all clocks.
     fn one_wrong(error_ns: i64) -> AgreedTime {
         let nodes = [1, 2, 3].map(NodeId);
-        let mut seen = AgreedTime::new(nodes.into_iter().collect());
+        let mut seen = AgreedTime::default();
         for node in nodes {
             seen.set(
                 node,
@@ -135,6 +123,10 @@ mod tests {
         seen
     }
 
+    fn all() -> NodeSet {
+        [1, 2, 3].map(NodeId).into_iter().collect()
+    }
+
     fn stamp(error_ns: i64) -> u64 {
         NOW_NS.saturating_add_signed(error_ns)
     }
@@ -142,17 +134,24 @@ mod tests {
     #[test]
     fn a_stamp_near_the_majority_is_fine_and_a_wrong_clock_is_found() {
         let mut seen = one_wrong(YEAR_NS);
-        seen.stamped(NodeId(1), stamp(900_000_000), NOW_NS).unwrap();
-        let broken = seen.stamped(NodeId(1), stamp(YEAR_NS), NOW_NS).unwrap_err();
+        seen.stamped(NodeId(1), all(), stamp(900_000_000), NOW_NS)
+            .unwrap();
+        let broken = seen
+            .stamped(NodeId(1), all(), stamp(YEAR_NS), NOW_NS)
+            .unwrap_err();
         assert_eq!(broken.property, Property::AgreedTime);
     }
 
     #[test]
     fn a_stamp_behind_is_found_where_a_majority_is_known() {
         let mut seen = one_wrong(0);
-        assert!(seen.stamped(NodeId(1), stamp(-YEAR_NS), NOW_NS).is_err());
+        assert!(
+            seen.stamped(NodeId(1), all(), stamp(-YEAR_NS), NOW_NS)
+                .is_err()
+        );
         seen.died(NodeId(1));
-        seen.stamped(NodeId(1), stamp(1 - YEAR_NS), NOW_NS).unwrap();
+        seen.stamped(NodeId(1), all(), stamp(1 - YEAR_NS), NOW_NS)
+            .unwrap();
     }
 
     #[test]
@@ -160,12 +159,17 @@ mod tests {
         let mut seen = one_wrong(0);
         seen.set(NodeId(2), YEAR_NS);
         seen.set(NodeId(3), YEAR_NS);
-        seen.stamped(NodeId(2), stamp(YEAR_NS), NOW_NS).unwrap();
+        seen.stamped(NodeId(2), all(), stamp(YEAR_NS), NOW_NS)
+            .unwrap();
         let mut seen = AgreedTime {
             errors: one_wrong(0).errors,
             ..seen
         };
-        seen.stamped(NodeId(2), stamp(YEAR_NS) + 1, NOW_NS).unwrap();
-        assert!(seen.stamped(NodeId(2), stamp(2 * YEAR_NS), NOW_NS).is_err());
+        seen.stamped(NodeId(2), all(), stamp(YEAR_NS) + 1, NOW_NS)
+            .unwrap();
+        assert!(
+            seen.stamped(NodeId(2), all(), stamp(2 * YEAR_NS), NOW_NS)
+                .is_err()
+        );
     }
 }

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use quorate_types::{Ballot, NodeId, NodeSet, Slot};
+use quorate_types::{Ballot, NodeId, NodeSet, Slot, ViewNumber};
 
 use super::agreement::Fingerprint;
 use super::{Property, Violation};
@@ -15,7 +15,8 @@ use super::{Property, Violation};
 /// Votes and proposals so far.
 #[derive(Debug)]
 pub struct Chosen {
-    quorum: usize,
+    /// How many votes of one ballot choose, by its view.
+    quorums: BTreeMap<ViewNumber, usize>,
     votes: BTreeMap<(Slot, Ballot), (Fingerprint, NodeSet)>,
     proposed: BTreeMap<Slot, BTreeMap<Ballot, (Fingerprint, NodeId)>>,
     /// The lowest ballot in which a quorum voted, by slot.
@@ -23,14 +24,19 @@ pub struct Chosen {
 }
 
 impl Chosen {
-    /// `quorum` votes of one ballot choose.
+    /// `quorum` votes of one ballot of the first view choose.
     pub fn new(quorum: usize) -> Chosen {
         Chosen {
-            quorum,
+            quorums: BTreeMap::from([(ViewNumber(1), quorum)]),
             votes: BTreeMap::new(),
             proposed: BTreeMap::new(),
             chosen: BTreeMap::new(),
         }
+    }
+
+    /// Takes note that `quorum` votes of one ballot of `view` choose.
+    pub fn view_begins(&mut self, view: ViewNumber, quorum: usize) {
+        self.quorums.insert(view, quorum);
     }
 
     /// Takes note of a vote that `node` can no longer take back.
@@ -47,7 +53,8 @@ impl Chosen {
         let vote = (value, NodeSet::empty());
         let (_, voters) = self.votes.entry((slot, ballot)).or_insert(vote);
         voters.insert(node);
-        if voters.len() < self.quorum {
+        let quorum = self.quorums.get(&ballot.view);
+        if quorum.is_none_or(|quorum| voters.len() < *quorum) {
             return Ok(());
         }
         let first = self.chosen.entry(slot).or_insert((ballot, value));
@@ -158,6 +165,21 @@ mod tests {
         seen.proposed(B, Slot(1), ballot(2), 8).unwrap();
         seen.voted(A, Slot(1), ballot(1), 7).unwrap();
         assert!(seen.voted(B, Slot(1), ballot(1), 7).is_err());
+    }
+
+    #[test]
+    fn each_view_chooses_with_its_own_quorum() {
+        let of_view = |view, round| Ballot {
+            view: ViewNumber(view),
+            ..ballot(round)
+        };
+        let mut seen = Chosen::new(2);
+        seen.view_begins(ViewNumber(2), 1);
+        seen.voted(A, Slot(1), of_view(1, 1), 7).unwrap();
+        assert_eq!(seen.value(Slot(1)), None);
+        seen.voted(A, Slot(2), of_view(2, 1), 7).unwrap();
+        assert_eq!(seen.value(Slot(2)), Some(7));
+        assert!(seen.proposed(B, Slot(2), of_view(2, 2), 8).is_err());
     }
 
     #[test]

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use quorate_types::{Ballot, NodeId, NodeSet, Slot};
+use quorate_types::{Ballot, NodeId, NodeSet, Slot, ViewNumber};
 
 use super::limits::ROUNDS_MAX;
 use super::{Property, Violation};
@@ -54,8 +54,8 @@ struct Arrived {
 /// What a read's barrier rests on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Basis {
-    /// A round that so many acceptors besides the leader confirm.
-    Round(usize),
+    /// A round of a ballot of this view that so many acceptors besides the leader confirm.
+    Round(ViewNumber, usize),
     /// A lease, which is judged elsewhere.
     Lease,
 }
@@ -174,11 +174,12 @@ impl Confirmations {
                 arrived.decided
             ));
         }
-        let Basis::Round(needed) = basis else {
+        let Basis::Round(view, needed) = basis else {
             return Ok(());
         };
         let after = self.rounds.iter().rev();
-        let mut after = after.take_while(|round| round.opened_ns >= arrived.at_ns);
+        let after = after.take_while(|round| round.opened_ns >= arrived.at_ns);
+        let mut after = after.filter(|round| round.ballot.view == view);
         let is_confirmed =
             needed == 0 || after.any(|round| round.by.without(round.ballot.node).len() >= needed);
         if is_confirmed {
@@ -207,8 +208,9 @@ mod tests {
 
     const A: NodeId = NodeId(1);
     const B: NodeId = NodeId(2);
+    const VIEW: ViewNumber = ViewNumber(1);
     const BALLOT: Ballot = Ballot {
-        view: quorate_types::ViewNumber(1),
+        view: VIEW,
         round: 1,
         node: A,
         boot: 1,
@@ -227,14 +229,16 @@ mod tests {
         let mut seen = asked_at(5);
         seen.confirmed(A, BALLOT, 1);
         seen.confirmed(B, BALLOT, 1);
-        seen.answered(READ, Slot(7), Basis::Round(1)).unwrap();
+        seen.answered(READ, Slot(7), Basis::Round(VIEW, 1)).unwrap();
     }
 
     #[test]
     fn a_read_that_joined_an_earlier_round_is_found() {
         let mut seen = asked_at(6);
         seen.confirmed(B, BALLOT, 1);
-        let reused = seen.answered(READ, Slot(7), Basis::Round(1)).unwrap_err();
+        let reused = seen
+            .answered(READ, Slot(7), Basis::Round(VIEW, 1))
+            .unwrap_err();
         assert_eq!(reused.property, Property::ReadConfirmed);
     }
 
@@ -244,7 +248,15 @@ mod tests {
         seen.confirmed(B, BALLOT, 1);
         seen.confirmed(B, BALLOT, 1);
         seen.confirmed(A, BALLOT, 1);
-        assert!(seen.answered(READ, Slot(7), Basis::Round(2)).is_err());
+        assert!(seen.answered(READ, Slot(7), Basis::Round(VIEW, 2)).is_err());
+    }
+
+    #[test]
+    fn a_round_of_another_view_confirms_nothing() {
+        let mut seen = asked_at(5);
+        seen.confirmed(B, BALLOT, 1);
+        let next = Basis::Round(ViewNumber(2), 1);
+        assert!(seen.answered(READ, Slot(7), next).is_err());
     }
 
     #[test]

@@ -58,7 +58,7 @@ pub struct Leadership {
     opened: BTreeSet<Ballot>,
     /// The last slot that was decided anywhere.
     decided: Slot,
-    /// When a node last heard an acceptor.
+    /// When a node last heard another one.
     heard: BTreeMap<(NodeId, NodeId), u64>,
     /// The ballot in which a node leads, and since when.
     leads: BTreeMap<NodeId, (Ballot, u64)>,
@@ -120,13 +120,13 @@ impl Leadership {
         }
     }
 
-    /// Takes note that `node` handles a message of the acceptor `from`.
+    /// Takes note that `node` handles a message of `from`.
     pub fn heard(&mut self, now_ns: u64, node: NodeId, from: NodeId) {
         self.heard.insert((node, from), now_ns);
     }
 
     /// Takes note that `node` claims to lead in `ballot`, or not to lead, by a clock that it read at `now_ns`: a process
-    /// that stands still cannot know how long. It needs to hear `needed` others.
+    /// that stands still cannot know how long. It needs to hear `needed` others of `acceptors`.
     ///
     /// # Errors
     /// [`Property::StepDown`] when it has not heard that many for too long.
@@ -135,7 +135,7 @@ impl Leadership {
         now_ns: u64,
         node: NodeId,
         ballot: Option<Ballot>,
-        needed: usize,
+        (acceptors, needed): (NodeSet, usize),
     ) -> Result<(), Violation> {
         let Some(ballot) = ballot else {
             self.leads.remove(&node);
@@ -149,6 +149,7 @@ impl Leadership {
         let is_recent = |at_ns: u64| now_ns.saturating_sub(at_ns) <= self.bounds.alone_ns;
         let of_node = (node, NodeId(0))..=(node, NodeId(u16::MAX));
         let heard = self.heard.range(of_node);
+        let heard = heard.filter(|((_, from), _)| acceptors.contains(*from));
         let heard = heard.filter(|(_, at_ns)| is_recent(**at_ns)).count();
         if heard >= needed || is_recent(since_ns) {
             return Ok(());
@@ -279,12 +280,16 @@ mod tests {
     #[test]
     fn a_leader_that_hears_nobody_has_to_step_down_in_time() {
         let mut seen = Leadership::new(BOUNDS);
-        seen.claims(0, A, Some(BALLOT), 1).unwrap();
+        seen.claims(0, A, Some(BALLOT), (NodeSet::only(B), 1))
+            .unwrap();
         seen.heard(5, A, B);
-        seen.claims(15, A, Some(BALLOT), 1).unwrap();
-        let alone = seen.claims(16, A, Some(BALLOT), 1).unwrap_err();
+        seen.claims(15, A, Some(BALLOT), (NodeSet::only(B), 1))
+            .unwrap();
+        let alone = seen
+            .claims(16, A, Some(BALLOT), (NodeSet::only(B), 1))
+            .unwrap_err();
         assert_eq!(alone.property, Property::StepDown);
-        seen.claims(16, A, None, 1).unwrap();
+        seen.claims(16, A, None, (NodeSet::only(B), 1)).unwrap();
     }
 
     #[test]
@@ -302,13 +307,20 @@ mod tests {
     #[test]
     fn a_new_ballot_and_a_new_life_have_their_time() {
         let mut seen = Leadership::new(BOUNDS);
-        seen.claims(0, A, Some(BALLOT), 1).unwrap();
+        seen.claims(0, A, Some(BALLOT), (NodeSet::only(B), 1))
+            .unwrap();
         let next = BALLOT.next(BALLOT.view, A, 1);
-        seen.claims(20, A, Some(next), 1).unwrap();
-        seen.claims(29, A, Some(next), 1).unwrap();
+        seen.claims(20, A, Some(next), (NodeSet::only(B), 1))
+            .unwrap();
+        seen.claims(29, A, Some(next), (NodeSet::only(B), 1))
+            .unwrap();
         seen.died(A);
-        seen.claims(40, A, Some(next), 1).unwrap();
-        assert!(seen.claims(51, A, Some(next), 1).is_err());
+        seen.claims(40, A, Some(next), (NodeSet::only(B), 1))
+            .unwrap();
+        assert!(
+            seen.claims(51, A, Some(next), (NodeSet::only(B), 1))
+                .is_err()
+        );
     }
 
     fn majority(health: u64, is_led: bool) -> Majority {

@@ -32,6 +32,7 @@ pub mod rendezvous;
 mod search;
 pub mod standing;
 mod timeline;
+pub mod views;
 pub mod vouching;
 pub mod witness;
 pub mod written;

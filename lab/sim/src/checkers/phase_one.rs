@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-use quorate_types::{Ballot, NodeId, NodeSet, Slot};
+use quorate_types::{Ballot, NodeId, NodeSet, Slot, ViewNumber};
 
 use super::agreement::Fingerprint;
 use super::{Property, Violation};
@@ -20,8 +20,8 @@ pub type Votes = BTreeMap<Slot, (Ballot, Fingerprint)>;
 /// What was told for each ballot.
 #[derive(Debug)]
 pub struct PhaseOne {
-    /// Promises of others that a leader needs besides its own.
-    needed: usize,
+    /// Promises of others that a leader needs besides its own, by the view of its ballot.
+    needed: BTreeMap<ViewNumber, usize>,
     told: BTreeMap<Ballot, Told>,
     /// Values proposed, by slot and ballot.
     proposed: BTreeMap<Slot, BTreeMap<Ballot, Fingerprint>>,
@@ -98,14 +98,24 @@ impl Told {
 }
 
 impl PhaseOne {
-    /// A leader needs promises of `needed` others.
+    /// A leader of the first view needs promises of `needed` others.
     pub fn new(needed: usize) -> PhaseOne {
         PhaseOne {
-            needed,
+            needed: BTreeMap::from([(ViewNumber(1), needed)]),
             told: BTreeMap::new(),
             proposed: BTreeMap::new(),
             slots: BTreeMap::new(),
         }
+    }
+
+    /// Takes note that a leader of `view` needs promises of `needed` others.
+    pub fn view_begins(&mut self, view: ViewNumber, needed: usize) {
+        self.needed.insert(view, needed);
+    }
+
+    fn needed(&self, ballot: Ballot) -> usize {
+        let needed = self.needed.get(&ballot.view).copied();
+        needed.unwrap_or(usize::MAX)
     }
 
     /// Takes note that a batch that holds commands is proposed: its stamp tells it from every other batch.
@@ -162,8 +172,9 @@ impl PhaseOne {
             .filter_map(|other| told.floors.get(&other).copied())
             .collect();
         floors.sort_unstable();
-        let least = floors.get(self.needed.saturating_sub(1)).copied();
-        least.filter(|_| self.needed > 0).unwrap_or_default()
+        let needed = self.needed(ballot);
+        let least = floors.get(needed.saturating_sub(1)).copied();
+        least.filter(|_| needed > 0).unwrap_or_default()
     }
 
     /// Takes note that `proposer` asks for votes for `value`.
@@ -177,6 +188,7 @@ impl PhaseOne {
         ballot: Ballot,
         value: Fingerprint,
     ) -> Result<(), Violation> {
+        let needed = self.needed(ballot);
         let of_slot = self.proposed.entry(slot).or_default();
         if of_slot.insert(ballot, value).is_some() {
             return Ok(());
@@ -184,10 +196,10 @@ impl PhaseOne {
         let nobody = Told::default();
         let told = self.told.get(&ballot).unwrap_or(&nobody);
         let others = told.arrived.without(proposer);
-        if others.len() < self.needed {
+        if others.len() < needed {
             return broken(format!(
                 "{proposer} proposes in {slot} {ballot}; of {} others only {others:?} told all their votes",
-                self.needed
+                needed
             ));
         }
         if matches!(told.own, Own::Whole(_)) && !told.is_ignorant {
@@ -211,14 +223,14 @@ impl PhaseOne {
             let vote = told.votes.get(&(slot, acceptor));
             vote.is_some_and(|(vote, other)| *other != value && Some(*vote) > source)
         };
-        if self.needed == 0 || !others.iter().all(contradicts) {
+        if needed == 0 || !others.iter().all(contradicts) {
             return Ok(());
         }
         let told_of = others.iter().map(|other| told.votes[&(slot, other)].0);
         let mut told_of: Vec<Ballot> = told_of.collect();
         told_of.sort_unstable();
         // It may have used no more promises than it needs, those with the lowest votes.
-        let least = told_of[self.needed - 1];
+        let least = told_of[needed - 1];
         let is_unknown = !matches!(told.own, Own::Whole(_));
         if is_unknown && self.may_have_voted_alone(proposer, slot, least, ballot) {
             return Ok(());
@@ -243,7 +255,7 @@ impl PhaseOne {
     ) -> bool {
         let between = (Bound::Excluded(vote), Bound::Excluded(ballot));
         let mut own = self.told.range(between).filter(|(led, told)| {
-            led.node == proposer && told.whole.without(proposer).len() >= self.needed
+            led.node == proposer && told.whole.without(proposer).len() >= self.needed(ballot)
         });
         own.any(|(led, _)| {
             let proposed = self.proposed.get(&slot);
@@ -262,7 +274,7 @@ impl PhaseOne {
     ) -> Result<(), Violation> {
         let told = &self.told[&ballot];
         let others: Vec<NodeId> = others.iter().collect();
-        if choices(&others, self.needed)
+        if choices(&others, self.needed(ballot))
             .iter()
             .any(|chosen| told.allows(chosen, slot, value))
         {
@@ -331,6 +343,22 @@ mod tests {
         };
         seen.told(acceptor, ballot(round), page);
         seen.arrived(acceptor, ballot(round));
+    }
+
+    #[test]
+    fn each_view_has_its_own_number_of_promises() {
+        let ballot = |view| Ballot {
+            view: ViewNumber(view),
+            ..ballot(1)
+        };
+        let mut seen = PhaseOne::new(0);
+        seen.view_begins(ViewNumber(2), 1);
+        seen.proposed(A, Slot(1), ballot(1), 7).unwrap();
+        assert!(seen.proposed(A, Slot(2), ballot(2), 7).is_err());
+        assert!(
+            seen.proposed(A, Slot(3), ballot(3), 7).is_err(),
+            "nobody knows of the view"
+        );
     }
 
     /// Slot 1 has 7 proposed in ballot 1 and 8 in ballot 2.

@@ -147,17 +147,13 @@ impl World {
 
     /// Whether `id` may lose what it told others: with it, quorums of those who remember remain.
     pub(super) fn may_maim(&mut self, id: NodeId) -> bool {
-        // Where the acceptors change, each node may be one.
-        let changes = self.harm.views.is_on();
-        let votes = |node: &NodeId| changes || self.setup.acceptors().contains(*node);
         let gone = self.harm.maimed.difference(&self.harm.back);
-        let gone: Vec<NodeId> = gone.copied().collect();
-        if gone.contains(&id) {
+        let mut gone: BTreeSet<NodeId> = gone.copied().collect();
+        if !gone.insert(id) {
             return true;
         }
-        let voters = gone.iter().filter(|node| votes(node)).count() + usize::from(votes(&id));
-        let is_allowed = voters <= usize::from(self.setup.losable())
-            && gone.len() < usize::from(self.setup.nodes - 1) / 2;
+        let is_allowed =
+            self.can_lose(&gone) && gone.len() <= usize::from(self.setup.nodes - 1) / 2;
         if is_allowed {
             self.harm.maimed.insert(id);
             self.harm.back.remove(&id);
@@ -252,6 +248,9 @@ impl World {
         });
         if self.is_leader(id) {
             self.exercised(Row::LeaderKilled);
+            if self.is_view_ending() {
+                self.exercised(Row::LeaderLostInChange);
+            }
             self.note_pipeline(id);
         }
     }

@@ -11,6 +11,7 @@ mod resets;
 mod skips;
 mod told;
 mod verdict;
+mod views;
 mod writes;
 
 use super::clock::Moment;
@@ -24,6 +25,7 @@ use crate::checkers::liveness::Liveness;
 use crate::checkers::phase_one::PhaseOne;
 use crate::checkers::recorded::Call;
 use crate::checkers::rendezvous::Rendezvous;
+use crate::checkers::views::Views;
 use crate::checkers::vouching::Vouching;
 use crate::checkers::witness::{LogWitness, ReadReply};
 use crate::checkers::written::Written;
@@ -94,8 +96,8 @@ pub(super) enum Source {
 pub(super) struct Judge {
     /// By view; decisions are under view 0.
     agreement: BTreeMap<ViewNumber, Agreement>,
-    /// The slots after which views begin; the first one has no entry.
-    begins: BTreeMap<ViewNumber, Slot>,
+    /// What is in force where, by the decided changes in the slots up to here.
+    views: (Views, Slot),
     chosen: Chosen,
     phase_one: PhaseOne,
     vouching: Vouching,
@@ -127,8 +129,6 @@ pub(super) struct Judge {
     resets: resets::Resets,
     /// Who told votes, by slot and ballot.
     voters: BTreeMap<(Slot, Ballot), NodeSet>,
-    /// How many votes decide.
-    quorum: usize,
     /// How many snapshots let the log go.
     replica_majority: usize,
     /// Nodes that lost records.
@@ -173,7 +173,7 @@ impl Judge {
         let quorums = view.quorums;
         Judge {
             agreement: BTreeMap::new(),
-            begins: BTreeMap::new(),
+            views: (views::begun(view), Slot::ZERO),
             chosen: Chosen::new(quorums.phase2()),
             phase_one: PhaseOne::new(quorums.phase1() - 1),
             vouching: Vouching::default(),
@@ -195,7 +195,6 @@ impl Judge {
             cut_short: BTreeMap::new(),
             resets: resets::Resets::default(),
             voters: BTreeMap::new(),
-            quorum: view.quorums.phase2(),
             replica_majority: view.replica_majority(),
             forgetful: BTreeMap::new(),
             damaged: BTreeSet::new(),
@@ -265,34 +264,16 @@ impl Judge {
         )
     }
 
-    /// A view begins after `before`.
-    pub(super) fn view_begins(&mut self, view: ViewNumber, before: Slot) {
-        self.begins.insert(view, before);
-    }
-
     fn agreement_in(&mut self, view: ViewNumber) -> &mut Agreement {
         self.agreement.entry(view).or_default()
     }
 
     /// What acceptors of a view have written; `None` in memory mode.
     fn written_in(&mut self, view: ViewNumber) -> Option<&mut Written> {
-        let begins = self.begins.get(&view).copied().unwrap_or_default();
+        let governing = self.views.0.of(view);
+        let begins = governing.map_or(Slot::ZERO, |governing| governing.first.previous());
         let views = self.written.as_mut()?;
         Some(views.entry(view).or_insert_with(|| Written::after(begins)))
-    }
-
-    /// A slot is decided only where a quorum told its votes; the leader's own is not told.
-    fn has_quorum(&self, slot: Slot) -> bool {
-        if self.quorum == 1 {
-            return true;
-        }
-        let of_slot = self
-            .voters
-            .range((slot, Ballot::ZERO)..(slot.next(), Ballot::ZERO));
-        of_slot.into_iter().any(|((_, ballot), told)| {
-            let own = usize::from(!told.contains(ballot.node));
-            told.len() + own >= self.quorum
-        })
     }
 
     /// `node` decides.
@@ -310,6 +291,7 @@ impl Judge {
         self.log.insert(slot, batch.clone());
         self.note_keeps(slot, batch);
         self.note_resets(slot, batch)?;
+        self.follow_views()?;
         if self.has_quorum(slot) {
             return Ok(());
         }

@@ -4,6 +4,7 @@
 //! tick. Called by the world's turns and outputs; it changes nothing.
 
 use super::clock::Moment;
+use super::judge::Judge;
 use super::setup::Setup;
 use super::stall::Look;
 use super::watched::ReadSeen;
@@ -55,18 +56,12 @@ pub(super) struct Leading {
     leased: BTreeMap<ReadKey, Time>,
     /// The highest barrier that a read of each node's present life got.
     barriers: BTreeMap<NodeId, Slot>,
-    /// How many acceptors besides the leader confirm a read.
-    confirm: usize,
-    /// How many acceptors besides the leader decide with it.
-    decide: usize,
     /// By which look at the leader's clock the heartbeats that ask for a lease were made: by ballot and number, in true time.
     beats: BTreeMap<(Ballot, u64), Moment>,
     /// The newest look at its clock that a node's turn was judged by.
     looked: BTreeMap<NodeId, Moment>,
     /// Who promised a ballot.
     promised: BTreeMap<Ballot, NodeSet>,
-    /// How many promises make a leader.
-    phase1: usize,
     /// For so long a leader may confirm later reads while one waits that it asked its predecessor for.
     overtaken: u64,
 }
@@ -92,21 +87,18 @@ impl Leading {
                 elections: if can_miss_leader || asks_nobody {
                     u64::MAX
                 } else {
-                    // Every acceptor may be a rival in one election.
-                    ELECTIONS.max(u64::from(setup.acceptors))
+                    // Every acceptor may be a rival in one election, and every node an acceptor.
+                    ELECTIONS.max(u64::from(setup.nodes))
                 },
             }),
             catching_up: CatchingUp::default(),
-            agreed_time: AgreedTime::new(setup.acceptors()),
+            agreed_time: AgreedTime::default(),
             lease: timing.lease,
             leased: BTreeMap::new(),
             barriers: BTreeMap::new(),
-            confirm: quorums.confirm() - 1,
-            decide: quorums.phase2() - 1,
             beats: BTreeMap::new(),
             looked: BTreeMap::new(),
             promised: BTreeMap::new(),
-            phase1: quorums.phase1(),
             overtaken: timing.heartbeat.0 * OVERTAKEN_HEARTBEATS + setup.network.slowest().0 * 2,
         }
     }
@@ -123,9 +115,15 @@ impl Leading {
 
     /// A promise leaves `node`. Once a ballot has a leader, the leases of lower ones have ended: a phase-1 quorum holds
     /// somebody of each set that confirms, and whoever else promises breaks nothing.
-    fn promised(&mut self, now: Moment, node: NodeId, ballot: Ballot) -> super::judge::Judged {
+    fn promised(
+        &mut self,
+        now: Moment,
+        node: NodeId,
+        ballot: Ballot,
+        needed: usize,
+    ) -> super::judge::Judged {
         let promised = self.promised.entry(ballot).or_default();
-        let has_leader = promised.len() >= self.phase1;
+        let has_leader = promised.len() >= needed;
         promised.insert(node);
         if self.promised.len() > BALLOTS {
             self.promised.pop_first();
@@ -140,9 +138,10 @@ impl Leading {
         &mut self,
         now: Moment,
         node: NodeId,
-        clock: &Clock,
+        (clock, judge): (&Clock, &Judge),
         message: &AnyMessage,
     ) -> super::judge::Judged {
+        let promises = |ballot: Ballot| judge.governing(ballot.view).phase1;
         match message.testimony() {
             Testimony::AsksLease { ballot, beat, .. } => {
                 if self.beats.len() > 4096 {
@@ -162,8 +161,12 @@ impl Leading {
                     self.leases.granted(now.0, node, ballot, until);
                 }
             }
-            Testimony::Opens { ballot } => return self.promised(now, node, ballot),
-            Testimony::Promises(page) => return self.promised(now, node, page.ballot),
+            Testimony::Opens { ballot } => {
+                return self.promised(now, node, ballot, promises(ballot));
+            }
+            Testimony::Promises(page) => {
+                return self.promised(now, node, page.ballot, promises(page.ballot));
+            }
             Testimony::AsksConfirm { ballot, epoch } => {
                 self.confirmations.opened(now.0, ballot, epoch);
                 return self.leadership.spoke(now.0, node, ballot);
@@ -220,7 +223,9 @@ impl World {
             _ => {}
         }
         let clock = self.nodes[&id].clock;
-        let judged = self.leading.said(self.now, id, &clock, message);
+        let judged = self
+            .leading
+            .said(self.now, id, (&clock, &self.judge), message);
         self.judged(judged);
     }
 
@@ -228,15 +233,12 @@ impl World {
     pub(super) fn watch_inbox(&mut self, id: NodeId, inbox: &[Input<AnyMessage>]) {
         let decided = self.decided_at(id);
         self.judge.knows(id, decided);
-        let acceptors = self.acceptors();
         let view = self.harm.views.view_of(id);
         let (now, leading) = (self.now.0, &mut self.leading);
         for input in inbox {
             match input {
                 Input::Peer { from, message, .. } => {
-                    if acceptors.contains(*from) {
-                        leading.leadership.heard(now, id, *from);
-                    }
+                    leading.leadership.heard(now, id, *from);
                     if matches!(message, PeerMessage::Replica(ReplicaMessage::Clock { .. })) {
                         leading.agreed_time.told(id, *from);
                     }
@@ -305,15 +307,17 @@ impl World {
         let reads = std::mem::take(&mut running.seen.borrow_mut().reads);
         let ballot = running.leads();
         self.watch_queries(id, &reads, out);
-        let needed = self.leading.decide;
+        let view = ballot.map_or_else(|| self.judge.newest_view(), |ballot| ballot.view);
+        let governing = self.judge.governing(view);
+        let quorum = (governing.acceptors, governing.phase2 - 1);
         let claimed = self
             .leading
             .leadership
-            .claims(look.at.0, id, ballot, needed);
+            .claims(look.at.0, id, ballot, quorum);
         self.judged(claimed);
         let leading = &self.leading;
         let rounds = reads.iter().filter_map(|read| match read {
-            ReadSeen::Answered(read, _, None) => {
+            ReadSeen::Answered(read, _, _, None) => {
                 leading.confirmations.arrived_at((id, life, read.0))
             }
             ReadSeen::Answered(..) | ReadSeen::Asked(_) | ReadSeen::GivenUp(_) => None,
@@ -339,11 +343,10 @@ impl World {
         let Entry::Vote { ballot, batch, .. } = &record.entry else {
             return;
         };
-        // The checker knows the clocks of one set of acceptors.
-        let is_steady = !self.harm.views.is_on() || self.setup.acceptors == self.setup.nodes;
-        if ballot.node == id && !batch.commands().is_empty() && is_steady {
+        if ballot.node == id && !batch.commands().is_empty() {
+            let acceptors = self.judge.governing(ballot.view).acceptors;
             let (stamp, now) = (batch.stamp().wall.0, Clock::true_wall(self.now).0);
-            let judged = self.leading.agreed_time.stamped(id, stamp, now);
+            let judged = self.leading.agreed_time.stamped(id, acceptors, stamp, now);
             self.judged(judged);
         }
     }
@@ -358,7 +361,7 @@ impl World {
         let mut ends = None;
         let mut is_clear = waited <= executed;
         for read in reads {
-            if let ReadSeen::Answered(_, barrier, until) = read {
+            if let ReadSeen::Answered(_, _, barrier, until) = read {
                 let newest = self.leading.barriers.entry(id).or_default();
                 *newest = (*newest).max(*barrier);
                 is_clear &= until.is_some() && *barrier <= executed;
@@ -437,6 +440,8 @@ impl World {
         read: ReadSeen,
     ) {
         let now = self.now.0;
+        let judge = &self.judge;
+        let confirm = |view| judge.governing(view).confirm() - 1;
         let leading = &mut self.leading;
         let judged = match read {
             ReadSeen::Asked(read) => {
@@ -449,14 +454,14 @@ impl World {
                 leading.confirmations.given_up((id, life, read.0));
                 Ok(())
             }
-            ReadSeen::Answered(read, barrier, until) => {
+            ReadSeen::Answered(read, view, barrier, until) => {
                 let key = (id, life, read.0);
                 let basis = match until {
-                    None => Basis::Round(leading.confirm),
+                    None => Basis::Round(view, confirm(view)),
                     Some(_) => Basis::Lease,
                 };
                 let answered = leading.confirmations.answered(key, barrier, basis);
-                answered.and_then(|()| leading.leased(clock, ballot, until))
+                answered.and_then(|()| leading.leased(clock, ballot, until, confirm(view)))
             }
         };
         self.judged(judged);
@@ -474,10 +479,13 @@ impl World {
 
     /// Looks at which majorities are healthy, and whether they have a leader.
     pub(super) fn watch_health(&mut self) {
-        let acceptors = self.acceptors();
-        let healthy: Vec<NodeId> = acceptors.iter().filter(|id| self.is_healthy(*id)).collect();
-        let quorums = self.setup.view().quorums;
-        let size = quorums.phase1().max(quorums.phase2());
+        // Who has not come to the view yet needs the slots of the one before, of which others may be the acceptors.
+        let view = self.harm.views.newest();
+        let governing = *self.judge.governing(view);
+        let healthy = governing.acceptors.iter();
+        let healthy = healthy.filter(|id| self.harm.views.view_of(*id) == view);
+        let healthy: Vec<NodeId> = healthy.filter(|id| self.is_healthy(*id)).collect();
+        let size = governing.phase1.max(governing.phase2);
         let mut majorities = Vec::new();
         for nodes in choices(&healthy, size) {
             if let Some(health) = self.health_of(&nodes) {
@@ -485,7 +493,7 @@ impl World {
                 majorities.push(Majority {
                     nodes: set,
                     health,
-                    is_led: self.is_led(set, quorums.phase2()),
+                    is_led: self.is_led(set, governing.phase2),
                     leads_itself: nodes.iter().any(|id| self.leads(*id)),
                     has_work: nodes.iter().any(|id| self.has_unsettled(*id))
                         && !self.lacks_state(&nodes),
@@ -563,11 +571,12 @@ impl Leading {
         clock: &Clock,
         ballot: Option<Ballot>,
         until: Option<Time>,
+        needed: usize,
     ) -> super::judge::Judged {
         let (Some(ballot), Some(until)) = (ballot, until) else {
             return Ok(());
         };
         let until = clock.moment_of(until).0.saturating_sub(1);
-        self.leases.served(ballot, until, self.confirm)
+        self.leases.served(ballot, until, needed)
     }
 }

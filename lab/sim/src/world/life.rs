@@ -312,9 +312,10 @@ impl World {
         if is_sampled {
             self.sample(id);
         }
+        // What a leader counts with follows from what it has just decided.
+        self.note_decisions(id);
         self.watch_turn(id, look, &out);
         self.watch_done(id, &out);
-        self.note_decisions(id);
         self.watch_view(id);
         self.perform(id, out);
         self.watch_settled(id);

@@ -1,7 +1,7 @@
 //! An operator who changes the view while everything else happens.
 //!
-//! In some runs nobody does. In the others somebody asks a node now and then for other acceptors, where the group has nodes that do
-//! not vote, and for another window. How many vote stays the same, so that the checkers count with one quorum.
+//! In some runs nobody does. In the others somebody asks a node now and then for other acceptors, more or fewer than before, and for
+//! another window. Whoever lost its vote for ever is asked to vote only where the others are a quorum without it.
 
 use super::World;
 use super::clock::Moment;
@@ -9,13 +9,14 @@ use super::life::Death;
 use super::random::Random;
 use super::row::Row;
 use crate::checkers::Property;
+use crate::checkers::views::majority;
 use quorate_replica::Input;
 use quorate_storage::Rejoined;
 use quorate_types::{
     Ask, ConnectionId, Duration, FromClient, NodeId, NodeSet, Recall, Refusal, ToClient, View,
     ViewChange, ViewNumber,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The operator's connection, which no client has.
 const OPERATOR: ConnectionId = ConnectionId((1 << 41) + 2);
@@ -30,6 +31,12 @@ pub(super) struct ViewChanging {
     requests: u64,
     /// The requests without an answer.
     open: BTreeMap<u64, ViewChange>,
+    /// Changes that were asked for, and may yet be decided whatever was answered.
+    pending: Vec<ViewChange>,
+    /// The last node that led in each view.
+    leaders: BTreeMap<u64, NodeId>,
+    /// Nodes that have been acceptors of a view.
+    voted: NodeSet,
     /// The view that each node was in when it was last looked at.
     at: BTreeMap<NodeId, u64>,
     /// Views by their number, as the first node to say so had them.
@@ -51,15 +58,17 @@ impl ViewChanging {
             due: Moment(0),
             requests: 0,
             open: BTreeMap::new(),
+            pending: Vec::new(),
+            leaders: BTreeMap::new(),
+            voted: NodeSet::empty(),
             at: BTreeMap::new(),
             seen: BTreeMap::new(),
         }
     }
 
-    /// The acceptors of the newest view that any node was seen in.
-    pub(super) fn acceptors(&self) -> Option<NodeSet> {
-        let (_, newest) = self.seen.last_key_value()?;
-        Some(newest.acceptors)
+    /// The newest view that any node was seen in.
+    pub(super) fn newest(&self) -> ViewNumber {
+        ViewNumber(self.seen.last_key_value().map_or(1, |(number, _)| *number))
     }
 
     /// The view that a node was in when it was last looked at.
@@ -74,10 +83,31 @@ impl ViewChanging {
 }
 
 impl World {
-    /// Who votes in the newest view.
+    /// Who votes in the newest view that is in force anywhere.
     pub(super) fn acceptors(&self) -> NodeSet {
-        let newest = self.harm.views.acceptors();
-        newest.unwrap_or_else(|| self.setup.acceptors())
+        let newest = self.harm.views.newest();
+        self.judge.governing(newest).acceptors
+    }
+
+    /// Whether a view is decided that is in force nowhere yet.
+    pub(super) fn is_view_ending(&self) -> bool {
+        self.judge.newest_view() > self.harm.views.newest()
+    }
+
+    /// Whether quorums remain if these nodes never vote again: in every view that votes, and in those that may be decided yet.
+    pub(super) fn can_lose(&self, lost: &BTreeSet<NodeId>) -> bool {
+        let newest = self.harm.views.newest().0;
+        let before = newest.saturating_sub(1).max(1);
+        let views = (before..=self.judge.newest_view().0).map(ViewNumber);
+        let decided = views.map(|view| *self.judge.governing(view));
+        let decided = decided.map(|view| (view.acceptors, view.losable()));
+        let pending = self.harm.views.pending.iter();
+        let pending = pending.map(|change| (change.acceptors, losable(change.acceptors)));
+        let mut all = decided.chain(pending);
+        all.all(|(acceptors, losable)| {
+            let lost = lost.iter().filter(|node| acceptors.contains(**node));
+            lost.count() <= losable
+        })
     }
 
     /// The operator asks for another view, if it is time.
@@ -102,10 +132,19 @@ impl World {
         };
         let view = running.replica.view().clone();
         let nodes = self.setup.node_ids().collect();
-        let change = draw_change(random, &view, nodes, self.setup.limits.pipeline as u64);
+        let acceptors = draw_acceptors(random, view.acceptors, nodes);
+        let maimed = self.harm.maimed.difference(&self.harm.back);
+        let maimed = maimed.filter(|node| acceptors.contains(**node)).count();
+        let can_vote = maimed <= losable(acceptors);
+        let change = ViewChange {
+            after: view.number,
+            acceptors: if can_vote { acceptors } else { view.acceptors },
+            window: draw_window(random, self.setup.limits.pipeline as u64),
+        };
         changing.requests += 1;
         let request = changing.requests;
         changing.open.insert(request, change);
+        changing.pending.push(change);
         let from = OPERATOR;
         let message = FromClient::ChangeView { request, change };
         self.hand_in(asked, Input::Client { from, message });
@@ -116,30 +155,61 @@ impl World {
         let Some(running) = &self.nodes[&id].running else {
             return;
         };
-        let view = running.replica.view();
+        let view = running.replica.view().clone();
         let number = view.number.0;
-        if self.harm.views.at.insert(id, number) != Some(number) {
+        let leads = running.leads();
+        let judged = self.judge.says_view(id, &view);
+        self.judged(judged);
+        let views = &mut self.harm.views;
+        if let Some(ballot) = leads {
+            views.leaders.insert(ballot.view.0, id);
+        }
+        if views.at.insert(id, number) != Some(number) {
             self.leading.catching_up.turned(id);
         }
-        match self.harm.views.seen.get(&number) {
-            Some(seen) if seen == view => {}
-            Some(seen) => {
-                let detail =
-                    format!("{id} has view {number} as {view:?}, another node as {seen:?}");
-                self.blame(Property::Agreement, detail);
-            }
-            None => {
-                let view = view.clone();
-                let before = number
-                    .checked_sub(1)
-                    .and_then(|before| self.harm.views.seen.get(&before));
-                if before.is_some_and(|before| before.acceptors != view.acceptors) {
-                    self.exercised(Row::AcceptorsChanged);
-                }
-                let before = view.first_slot.previous();
-                self.judge.view_begins(view.number, before);
-                self.harm.views.seen.insert(number, view);
-            }
+        if !self.harm.views.seen.contains_key(&number) {
+            self.note_new_view(&view);
+            let views = &mut self.harm.views;
+            views.pending.retain(|change| change.after.0 >= number);
+            views.voted = views.voted.iter().chain(view.acceptors.iter()).collect();
+            views.seen.insert(number, view);
+        }
+    }
+
+    /// Counts what is new about a view, and what happens while it begins.
+    fn note_new_view(&mut self, view: &View) {
+        let views = &self.harm.views;
+        let before = view.number.0.checked_sub(1);
+        let Some(before) = before.and_then(|number| views.seen.get(&number)) else {
+            return;
+        };
+        let (old, new) = (before.acceptors, view.acceptors);
+        let leader = views.leaders.get(&before.number.0);
+        let mut ways = self.setup.node_ids().flat_map(|from| {
+            let others = self.setup.node_ids().filter(move |to| *to != from);
+            others.map(move |to| (from, to))
+        });
+        let rows = [
+            (Row::AcceptorsChanged, old != new),
+            (Row::ViewGrown, new.len() > old.len()),
+            (Row::ViewShrunk, new.len() < old.len()),
+            (Row::ViewToOne, new.len() == 1 && old.len() > 1),
+            (Row::ViewFromOne, new.len() > 1 && old.len() == 1),
+            (
+                Row::NewVoter,
+                new.iter().any(|node| !views.voted.contains(node)),
+            ),
+            (
+                Row::LeaderRemoved,
+                leader.is_some_and(|leader| !new.contains(*leader)),
+            ),
+            (
+                Row::ChangedInPartition,
+                ways.any(|(from, to)| !self.network.is_open(from, to)),
+            ),
+        ];
+        for (row, _) in rows.into_iter().filter(|(_, applies)| *applies) {
+            self.exercised(row);
         }
     }
 
@@ -207,21 +277,32 @@ impl World {
     }
 }
 
-fn draw_change(random: &mut Random, view: &View, mut nodes: Vec<NodeId>, least: u64) -> ViewChange {
+/// How many of these acceptors may be without a vote for ever.
+fn losable(acceptors: NodeSet) -> usize {
+    acceptors.len() - majority(acceptors.len())
+}
+
+/// The same acceptors, one alone, as many others, or more or fewer of all nodes.
+fn draw_acceptors(random: &mut Random, old: NodeSet, mut nodes: Vec<NodeId>) -> NodeSet {
+    let all = nodes.len() as u64;
+    let size = match random.between(0, 9) {
+        0..=1 => return old,
+        2 => 1,
+        3..=4 => old.len() as u64,
+        5..=6 => (old.len() as u64 + 2).min(all),
+        _ => random.between(1, all),
+    };
     let mut acceptors = NodeSet::empty();
-    if random.chance(300) {
-        acceptors = view.acceptors;
-    }
-    while acceptors.len() < view.acceptors.len() {
+    while (acceptors.len() as u64) < size {
         let at = random.between(0, nodes.len() as u64 - 1) as usize;
         acceptors.insert(nodes.swap_remove(at));
     }
-    ViewChange {
-        after: view.number,
-        acceptors,
-        window: match random.between(0, 3) {
-            0 => random.between(1, 4),
-            _ => least + random.between(0, 56),
-        },
+    acceptors
+}
+
+fn draw_window(random: &mut Random, least: u64) -> u64 {
+    match random.between(0, 3) {
+        0 => random.between(1, 4),
+        _ => least + random.between(0, 56),
     }
 }

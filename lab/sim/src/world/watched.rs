@@ -6,7 +6,7 @@ use quorate_ordering::{
     Decision, Effect, Effects, Event, Ordering, OrderingStatus, ReadId, Record, Role, Standing,
     ViewPast,
 };
-use quorate_types::{Batch, Body, CommandId, Slot, Time, View, ViewId};
+use quorate_types::{Batch, Body, CommandId, Slot, Time, View, ViewId, ViewNumber};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -16,8 +16,8 @@ use std::rc::Rc;
 pub(super) enum ReadSeen {
     /// Its barrier is wanted.
     Asked(ReadId),
-    /// It has its barrier; under a lease, until when.
-    Answered(ReadId, Slot, Option<Time>),
+    /// It has its barrier in a view; under a lease, until when.
+    Answered(ReadId, ViewNumber, Slot, Option<Time>),
     /// It gets none.
     GivenUp(ReadId),
 }
@@ -111,7 +111,8 @@ impl Ordering for Watched {
                     barrier,
                     until,
                 } => {
-                    let answered = ReadSeen::Answered(*read, *barrier, *until);
+                    let answered =
+                        ReadSeen::Answered(*read, self.inner.view().number, *barrier, *until);
                     self.seen.borrow_mut().reads.push(answered);
                 }
                 Effect::Unconfirmed { read } => {

@@ -115,6 +115,7 @@ impl Judge {
     }
 
     fn opened(&mut self, node: NodeId, life: u64, ballot: Ballot) -> Judged {
+        self.views.0.acts(node, ballot.view, "opens a ballot")?;
         if let Some(written) = self.written_in(ballot.view) {
             written.told_promise(node, ballot)?;
         }
@@ -132,6 +133,7 @@ impl Judge {
     }
 
     fn proposed(&mut self, node: NodeId, slot: Slot, ballot: Ballot, value: Fingerprint) -> Judged {
+        self.views.0.proposes(node, ballot.view, slot)?;
         self.chosen.proposed(node, slot, ballot, value)?;
         self.phase_one.proposed(node, slot, ballot, value)?;
         self.vouching.proposed(slot, ballot, value);
@@ -162,6 +164,7 @@ impl Judge {
 
     fn accepted(&mut self, node: NodeId, ballot: Ballot, first: Slot, last: Slot) -> Judged {
         self.may_vote(node, ballot.view)?;
+        self.views.0.acts(node, ballot.view, "votes")?;
         // Who has decided a slot may say that it voted there without a record of the vote: nothing depends on it any more.
         let decided = self.decided_by.get(&node).copied().unwrap_or_default();
         for slot in (first.0.max(decided.0 + 1)..=last.0).map(Slot) {
@@ -183,6 +186,7 @@ impl Judge {
     }
 
     fn promised(&mut self, node: NodeId, page: &quorate_acceptor::Promise) -> Judged {
+        self.views.0.acts(node, page.ballot.view, "promises")?;
         if let Some(written) = self.written_in(page.ballot.view) {
             written.told_promise(node, page.ballot)?;
         }

@@ -21,7 +21,10 @@ impl Judge {
             written.wrote(node, entry, |slot| decided(log, chosen, slot))?;
         }
         match entry {
-            Entry::Vote(slot, ballot, value) => self.chosen.voted(node, slot, ballot, value),
+            Entry::Vote(slot, ballot, value) => {
+                self.views.0.acts(node, ballot.view, "writes a vote")?;
+                self.chosen.voted(node, slot, ballot, value)
+            }
             Entry::Promise(_)
             | Entry::Chosen(..)
             | Entry::Decided(_)

@@ -1,0 +1,226 @@
+//! Says which view governs a slot, and how many of whom decide there: computed from decided changes, and from nothing that a
+//! node says of its view.
+//!
+//! A second opinion on the rule of ω: a change that is decided in slot `s` is in force from `s + ω` on, where ω is the window of
+//! the view in force in `s`; of two changes of one view the first counts.
+
+use std::collections::BTreeMap;
+
+use quorate_types::{NodeId, NodeSet, Slot, ViewNumber};
+
+use super::{Property, Violation};
+
+/// The largest window that a change may ask for.
+const WINDOW_MAX: u64 = 1 << 14;
+
+/// What is in force in the slots of one view.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Governing {
+    /// Its first slot.
+    pub first: Slot,
+    /// Who votes.
+    pub acceptors: NodeSet,
+    /// How many promises make a leader.
+    pub phase1: usize,
+    /// How many votes decide.
+    pub phase2: usize,
+    /// ω.
+    pub window: u64,
+}
+
+impl Governing {
+    /// How many acceptors confirm a read: they meet every quorum of both phases.
+    pub fn confirm(&self) -> usize {
+        self.acceptors.len() + 1 - self.phase1.min(self.phase2)
+    }
+
+    /// How many of its acceptors may be without a vote for ever.
+    pub fn losable(&self) -> usize {
+        self.acceptors.len() - self.phase1.max(self.phase2)
+    }
+}
+
+/// A majority of so many.
+pub fn majority(of: usize) -> usize {
+    of / 2 + 1
+}
+
+/// All views of a group, by what was decided.
+#[derive(Debug)]
+pub struct Views {
+    members: NodeSet,
+    all: BTreeMap<ViewNumber, Governing>,
+}
+
+impl Views {
+    /// Those of a group of `members` that begins with `first`.
+    pub fn new(members: NodeSet, first: Governing) -> Views {
+        Views {
+            members,
+            all: BTreeMap::from([(ViewNumber(1), first)]),
+        }
+    }
+
+    /// The newest view that is decided, in force or not.
+    pub fn newest(&self) -> (ViewNumber, &Governing) {
+        let newest = self.all.last_key_value().expect("there is a first one");
+        (*newest.0, newest.1)
+    }
+
+    /// Takes note that a change is decided in `slot`; slots are told in their order. Returns the view that it begins.
+    pub fn changed(
+        &mut self,
+        slot: Slot,
+        after: ViewNumber,
+        acceptors: NodeSet,
+        window: u64,
+    ) -> Option<ViewNumber> {
+        let (number, current) = self.newest();
+        let is_current = after == number && slot >= current.first;
+        let are_members = acceptors.iter().all(|node| self.members.contains(node));
+        let is_possible =
+            are_members && !acceptors.is_empty() && (1..=WINDOW_MAX).contains(&window);
+        if !is_current || !is_possible {
+            return None;
+        }
+        let quorum = majority(acceptors.len());
+        // A change that leaves the acceptors leaves their quorums.
+        let (phase1, phase2) = match acceptors == current.acceptors {
+            true => (current.phase1, current.phase2),
+            false => (quorum, quorum),
+        };
+        let next = Governing {
+            first: slot.plus(current.window),
+            acceptors,
+            phase1,
+            phase2,
+            window,
+        };
+        let number = ViewNumber(number.0 + 1);
+        self.all.insert(number, next);
+        Some(number)
+    }
+
+    /// What is in force in a view, if that was decided.
+    pub fn of(&self, view: ViewNumber) -> Option<&Governing> {
+        self.all.get(&view)
+    }
+
+    /// The view that governs a slot.
+    pub fn governs(&self, slot: Slot) -> ViewNumber {
+        let mut begun = self.all.iter().rev().filter(|(_, view)| view.first <= slot);
+        begun
+            .next()
+            .map_or(ViewNumber::default(), |(number, _)| *number)
+    }
+
+    /// Takes note that `node` acts as an acceptor of a view: it votes, promises, or opens a ballot.
+    ///
+    /// # Errors
+    /// [`Property::Agreement`] when it is none, or when nothing that is decided begins the view.
+    pub fn acts(&self, node: NodeId, view: ViewNumber, act: &str) -> Result<(), Violation> {
+        match self.of(view) {
+            Some(governing) if governing.acceptors.contains(node) => Ok(()),
+            Some(governing) => broken(format!(
+                "{node} {act} in view {}, in which {:?} vote",
+                view.0, governing.acceptors
+            )),
+            None => broken(format!(
+                "{node} {act} in view {}, which no decided change begins",
+                view.0
+            )),
+        }
+    }
+
+    /// Takes note that `node` asks for votes in a slot in a ballot of `view`.
+    ///
+    /// # Errors
+    /// [`Property::Agreement`] when another view governs the slot.
+    pub fn proposes(&self, node: NodeId, view: ViewNumber, slot: Slot) -> Result<(), Violation> {
+        let governs = self.governs(slot);
+        if governs == view {
+            return Ok(());
+        }
+        broken(format!(
+            "{node} proposes in {slot} in view {}; view {} governs it",
+            view.0, governs.0
+        ))
+    }
+}
+
+fn broken(detail: String) -> Result<(), Violation> {
+    Err(Violation::new(Property::Agreement, detail))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: NodeId = NodeId(1);
+    const B: NodeId = NodeId(2);
+    const FIRST: ViewNumber = ViewNumber(1);
+    const SECOND: ViewNumber = ViewNumber(2);
+
+    /// Two members, of whom the first votes, and a window of 4 slots.
+    fn begun() -> Views {
+        let members = [A, B].into_iter().collect();
+        let first = Governing {
+            first: Slot(1),
+            acceptors: NodeSet::only(A),
+            phase1: 1,
+            phase2: 1,
+            window: 4,
+        };
+        Views::new(members, first)
+    }
+
+    #[test]
+    fn a_change_is_in_force_a_window_later_and_counts_with_majorities() {
+        let mut views = begun();
+        let both = [A, B].into_iter().collect();
+        assert_eq!(views.changed(Slot(3), FIRST, both, 9), Some(SECOND));
+        let of = views.of(SECOND).unwrap();
+        assert_eq!((of.first, of.phase1, of.phase2), (Slot(7), 2, 2));
+        assert_eq!(
+            (views.governs(Slot(6)), views.governs(Slot(7))),
+            (FIRST, SECOND)
+        );
+        views.proposes(A, FIRST, Slot(6)).unwrap();
+        assert!(views.proposes(A, FIRST, Slot(7)).is_err());
+        assert!(views.proposes(A, SECOND, Slot(6)).is_err());
+    }
+
+    #[test]
+    fn the_second_change_of_a_view_and_one_before_its_time_begin_nothing() {
+        let mut views = begun();
+        let both: NodeSet = [A, B].into_iter().collect();
+        views.changed(Slot(3), FIRST, both, 9).unwrap();
+        assert_eq!(views.changed(Slot(4), FIRST, NodeSet::only(B), 9), None);
+        assert_eq!(views.changed(Slot(6), SECOND, NodeSet::only(B), 9), None);
+        assert!(
+            views
+                .changed(Slot(7), SECOND, NodeSet::only(B), 9)
+                .is_some()
+        );
+    }
+
+    #[test]
+    fn nobody_outside_and_no_window_of_nothing_makes_a_view() {
+        let mut views = begun();
+        assert_eq!(views.changed(Slot(3), FIRST, NodeSet::empty(), 9), None);
+        let stranger = NodeSet::only(NodeId(3));
+        assert_eq!(views.changed(Slot(3), FIRST, stranger, 9), None);
+        assert_eq!(views.changed(Slot(3), FIRST, NodeSet::only(B), 0), None);
+    }
+
+    #[test]
+    fn who_votes_in_a_view_without_being_its_acceptor_is_found() {
+        let mut views = begun();
+        views.acts(A, FIRST, "votes").unwrap();
+        assert!(views.acts(B, FIRST, "votes").is_err());
+        assert!(views.acts(B, SECOND, "votes").is_err());
+        views.changed(Slot(3), FIRST, NodeSet::only(B), 9).unwrap();
+        views.acts(B, SECOND, "votes").unwrap();
+        assert!(views.acts(A, SECOND, "votes").is_err());
+    }
+}

@@ -113,6 +113,23 @@ impl AtMostOnce {
         }
     }
 
+    /// Takes note that `node` begins a life with the state after `held`, and that nobody was told what its earlier lives made of
+    /// the calls behind `told`: what they executed beyond both is as if it had not been. Says which calls nobody executed then.
+    pub fn untold(&mut self, node: NodeId, held: Slot, told: Slot) -> Vec<Place> {
+        let upto = held.max(told);
+        let mut undone = Vec::new();
+        self.executed.retain(|_, execution| {
+            if execution.place.slot > upto {
+                execution.nodes.remove(node);
+            }
+            if execution.nodes.is_empty() {
+                undone.push(execution.place);
+            }
+            !execution.nodes.is_empty()
+        });
+        undone
+    }
+
     /// Whether the group skips a command.
     pub fn is_skipped(&self, command: CommandId) -> bool {
         self.skipped.contains_key(&command)
@@ -212,6 +229,22 @@ mod tests {
             slot: Slot(slot),
             index,
         }
+    }
+
+    #[test]
+    fn what_nobody_was_told_may_be_skipped_and_what_was_told_may_not() {
+        let mut seen = AtMostOnce::default();
+        seen.executed(A, id(1), at(5, 0), 7).unwrap();
+        seen.executed(B, id(1), at(5, 0), 7).unwrap();
+        assert!(seen.untold(A, Slot(2), Slot(4)).is_empty());
+        assert!(seen.untold(B, Slot(2), Slot(5)).is_empty(), "it was told");
+        assert!(seen.untold(B, Slot(5), Slot(2)).is_empty(), "it is held");
+        assert!(seen.skipped(NodeId(3), id(1), at(5, 0)).is_err());
+        let mut seen = AtMostOnce::default();
+        seen.executed(A, id(1), at(5, 0), 7).unwrap();
+        assert_eq!(seen.untold(A, Slot(2), Slot(4)), [at(5, 0)]);
+        seen.moved(A, None);
+        seen.skipped(A, id(1), at(5, 0)).unwrap();
     }
 
     #[test]

@@ -121,6 +121,7 @@ impl World {
             .as_ref()
             .map_or(Slot::ZERO, |recovered| recovered.core.slot);
         self.judge.begun_at(id, slot);
+        self.forget_untold(id, slot);
         if let Some(recovered) = &recovered {
             let held = Digest {
                 replicated: recovered.core.digest(),

@@ -207,6 +207,17 @@ impl World {
         }
     }
 
+    /// A life begins with the state after `held`. Calls that earlier lives executed and answered nobody about may be skipped by
+    /// decision: this life reports its host's death at them as one that nobody was told anything of.
+    pub(super) fn forget_untold(&mut self, id: NodeId, held: Slot) {
+        if self.harm.poison.calls.is_empty() {
+            return;
+        }
+        if let EarlierLives::Upto(told) = self.earlier(id) {
+            self.judge.forget_untold(id, held, told);
+        }
+    }
+
     /// Counts a node that is lost while its host's death is reported.
     pub(super) fn note_lost_reporter(&mut self, id: NodeId) {
         let is_open = |(call, lethal): (&CommandId, &Lethal)| {

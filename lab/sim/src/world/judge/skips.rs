@@ -58,6 +58,14 @@ impl Judge {
         }
     }
 
+    /// A life of `node` begins with the state after `held`; nobody was told anything of what lives before it made of calls behind
+    /// `told`. Where nobody else executed them, they have not taken effect.
+    pub(in super::super) fn forget_untold(&mut self, node: NodeId, held: Slot, told: Slot) {
+        for place in self.once.untold(node, held, told) {
+            self.executed.remove(&(place.slot, place.index as u32));
+        }
+    }
+
     /// Whether a replica went past a call without executing it.
     pub(in super::super) fn is_skipped(&self, call: CommandId) -> bool {
         self.once.is_skipped(call)

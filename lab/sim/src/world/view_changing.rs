@@ -1,7 +1,7 @@
 //! An operator who changes the view while everything else happens.
 //!
-//! In some runs nobody does. In the others somebody asks a node now and then for other acceptors, more or fewer than before, and for
-//! another window. Whoever lost its vote for ever is asked to vote only where the others are a quorum without it.
+//! In some runs nobody does. In the others somebody asks a node now and then for other acceptors and for another window; in half of
+//! these, for more or fewer acceptors than before. Whoever lost its vote for ever is asked to vote only where the others are a quorum without it.
 
 use super::World;
 use super::clock::Moment;
@@ -28,6 +28,8 @@ pub(super) struct ViewChanging {
     /// The mean time between two requests; none: nobody changes the view.
     every: Option<Duration>,
     due: Moment,
+    /// Whether the number of acceptors changes. Where there are few, hardly any may lose its vote.
+    is_resizing: bool,
     requests: u64,
     /// The requests without an answer.
     open: BTreeMap<u64, ViewChange>,
@@ -56,6 +58,7 @@ impl ViewChanging {
             random: Some(random),
             every: every.filter(|_| is_majority),
             due: Moment(0),
+            is_resizing: Random::new(seed, "sizes", 0).chance(500),
             requests: 0,
             open: BTreeMap::new(),
             pending: Vec::new(),
@@ -132,7 +135,10 @@ impl World {
         };
         let view = running.replica.view().clone();
         let nodes = self.setup.node_ids().collect();
-        let acceptors = draw_acceptors(random, view.acceptors, nodes);
+        let acceptors = match changing.is_resizing {
+            true => draw_sized(random, view.acceptors, nodes),
+            false => draw_acceptors(random, view.acceptors, nodes),
+        };
         let maimed = self.harm.maimed.difference(&self.harm.back);
         let maimed = maimed.filter(|node| acceptors.contains(**node)).count();
         let can_vote = maimed <= losable(acceptors);
@@ -283,21 +289,33 @@ fn losable(acceptors: NodeSet) -> usize {
 }
 
 /// The same acceptors, one alone, as many others, or more or fewer of all nodes.
-fn draw_acceptors(random: &mut Random, old: NodeSet, mut nodes: Vec<NodeId>) -> NodeSet {
-    let all = nodes.len() as u64;
+fn draw_sized(random: &mut Random, old: NodeSet, nodes: Vec<NodeId>) -> NodeSet {
+    let all = nodes.len();
     let size = match random.between(0, 9) {
         0..=1 => return old,
         2 => 1,
-        3..=4 => old.len() as u64,
-        5..=6 => (old.len() as u64 + 2).min(all),
-        _ => random.between(1, all),
+        3..=4 => old.len(),
+        5..=6 => (old.len() + 2).min(all),
+        _ => random.between(1, all as u64) as usize,
     };
-    let mut acceptors = NodeSet::empty();
-    while (acceptors.len() as u64) < size {
-        let at = random.between(0, nodes.len() as u64 - 1) as usize;
-        acceptors.insert(nodes.swap_remove(at));
+    draw_some(random, size, nodes)
+}
+
+/// The same acceptors, or as many others.
+fn draw_acceptors(random: &mut Random, old: NodeSet, nodes: Vec<NodeId>) -> NodeSet {
+    if random.chance(300) {
+        return old;
     }
-    acceptors
+    draw_some(random, old.len(), nodes)
+}
+
+fn draw_some(random: &mut Random, size: usize, mut nodes: Vec<NodeId>) -> NodeSet {
+    let mut some = NodeSet::empty();
+    while some.len() < size {
+        let at = random.between(0, nodes.len() as u64 - 1) as usize;
+        some.insert(nodes.swap_remove(at));
+    }
+    some
 }
 
 fn draw_window(random: &mut Random, least: u64) -> u64 {

@@ -14,6 +14,8 @@ pub struct ReplicaConfig {
     /// Drawn at random by this start. Where the view names another incarnation than the above, the node asks for a view that names
     /// this one.
     pub fresh: Incarnation,
+    /// This node's directory is an older copy: another life of it may be running elsewhere.
+    pub may_run_elsewhere: bool,
     /// The view in force.
     pub view: View,
     /// The longest expiry time that this node's clients get for their sessions.
@@ -116,6 +118,7 @@ impl ReplicaConfig {
             boot,
             incarnation: view.incarnation(own),
             fresh: Incarnation(u64::from(own.0) << 48 | boot),
+            may_run_elsewhere: false,
             view,
             expiry_max: SessionTerms::EXPIRY_MAX,
             sessions_max: 1_000_000,

@@ -60,6 +60,9 @@ pub const OLD_VIEW_SNAPSHOT_EVERY: Duration = Duration::from_millis(2_000);
 /// Between two requests of a node that comes back for a view which names its incarnation.
 pub const REJOIN_EVERY: Duration = Duration::from_millis(1_000);
 
+/// How long a start waits with its first request where another life of its node may be running.
+pub const REJOIN_OF_COPY_AFTER: Duration = Duration::from_millis(10_000);
+
 /// Messages that are kept for a view which this node has not turned to: who asks for its vote there asks again, but later.
 pub const EARLY_MESSAGES: usize = 32;
 

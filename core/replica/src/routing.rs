@@ -24,7 +24,7 @@ impl<O: Ordering> Replica<O> {
             },
             Event::Persisted { mark } => {
                 if let Some(number) = self.instances.begun(mark) {
-                    let back = self.rejoining.back();
+                    let back = self.rejoining.back(number);
                     out.push(Output::BeginView { number, back });
                 }
                 for place in 0..=newest {

@@ -32,8 +32,11 @@ impl fmt::Display for Observing {
 
 impl Observing {
     /// What an operator can do.
-    pub(crate) fn advice(self) -> &'static str {
+    pub(crate) fn advice(self, acceptors: usize) -> &'static str {
         match self {
+            _ if acceptors == 1 => {
+                "no other node holds a copy, so the group's state is lost: begin anew in another directory"
+            }
             Observing::Restarted => {
                 "it votes again by itself once it has caught up, as long as a majority of the others is up"
             }

@@ -13,6 +13,7 @@ use crate::host_restore;
 use crate::identify::{LostDirectory, identify, note_sighting, observing, open_directory};
 use crate::journal::{Journal, past};
 use crate::node::{Node, TRANSPORT, shared};
+use crate::observing::Observing;
 use crate::quarantine_file::QuarantineFile;
 use crate::questions::questions;
 use crate::signals::Signals;
@@ -218,7 +219,7 @@ fn introduce(
 
 fn tell_start(identity: &OwnIdentity, transport: &Transport, admin: Option<SocketAddr>) {
     if let Some(observing) = identity.observing {
-        tracing::warn!(boot = identity.boot, reason = %observing, to_do = observing.advice(),
+        tracing::warn!(boot = identity.boot, reason = %observing, to_do = observing.advice(identity.view.acceptors.len()),
             "this node observes: it serves calls and does not vote yet");
     }
     tracing::info!(
@@ -508,6 +509,7 @@ fn replica_config(config: &NodeConfig, identity: &OwnIdentity) -> ReplicaConfig 
     ReplicaConfig {
         snapshots,
         incarnation: identity.votes_as,
+        may_run_elsewhere: identity.observing == Some(Observing::Lost(MemoryLoss::DirectoryOld)),
         ..ReplicaConfig::new(identity.node, identity.boot, identity.view.clone())
     }
 }

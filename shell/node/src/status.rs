@@ -265,9 +265,12 @@ impl Node {
             view: view_status(self.replica.view()),
             leader: ordering.role.leader(identity.node).map(|node| node.0),
             roles: self.roles(),
-            observes: self
-                .observing()
-                .map(|observing| format!("{observing}; {}", observing.advice())),
+            observes: self.observing().map(|observing| {
+                format!(
+                    "{observing}; {}",
+                    observing.advice(self.replica.view().acceptors.len())
+                )
+            }),
             ballot: ordering.promised.to_string(),
             decided: status.decided.0,
             executed: status.executed.0,

@@ -5,20 +5,24 @@
 //! drew at random. No other life can have voted in that view: it began after this start, and names none but this one. And whoever
 //! votes in a view has applied everything before it, so the votes that were lost are not needed there. OpenReplica section 2.
 
-use crate::limits::REJOIN_EVERY;
+use crate::limits::{REJOIN_EVERY, REJOIN_OF_COPY_AFTER};
 use crate::local::internal::Purpose;
 use crate::{Replica, Snapshots};
 use quorate_ordering::{Ordering, Standing};
 use quorate_types::zoo::{Plant, planted};
-use quorate_types::{Body, Incarnation, Rejoin, Time, View, ViewChange, ViewNumber};
+use quorate_types::{Body, Duration, Incarnation, Rejoin, Time, View, ViewChange, ViewNumber};
 
 /// How far this start has come back.
 #[derive(Debug, Default)]
 pub(crate) struct Rejoining {
     is_asked: bool,
-    /// When it may ask, or ask again.
-    due: Time,
-    /// The newest view that named it where the one before did not.
+    /// When it may ask, or ask again; none while the view lets it vote.
+    due: Option<Time>,
+    /// The newest view names this start.
+    is_named: bool,
+    /// Some view did.
+    was_named: bool,
+    /// The view that named it where the one before did not, until the directory is told.
     back: Option<ViewNumber>,
 }
 
@@ -28,9 +32,9 @@ impl Rejoining {
         self.is_asked = false;
     }
 
-    /// The view with which this start came back.
-    pub(crate) fn back(&self) -> Option<ViewNumber> {
-        self.back
+    /// The directory is told that a view began: the view with which this start came back, if it does not know that yet.
+    pub(crate) fn back(&mut self, begun: ViewNumber) -> Option<ViewNumber> {
+        self.back.take_if(|back| *back <= begun)
     }
 }
 
@@ -60,18 +64,33 @@ impl<O: Ordering> Replica<O> {
 
     /// Another view begins at this node.
     pub(crate) fn note_back(&mut self, view: &View) {
-        let own = Some(self.config.fresh);
-        let is_named = |view: &View| view.incarnation(self.config.own) == own;
-        let previous = self.replicated.views.previous();
-        if is_named(view) && !previous.is_some_and(is_named) {
+        let is_named = view.incarnation(self.config.own) == Some(self.config.fresh);
+        if is_named && !self.rejoining.is_named {
             self.rejoining.back = Some(view.number);
+        }
+        self.rejoining.is_named = is_named;
+        self.rejoining.was_named |= is_named;
+    }
+
+    /// How long this start waits before it asks for a view. Where another life of the same node may be running, who asks at once
+    /// takes the vote from it, and it would take it back: two that run disturb each other before this time is over.
+    fn rejoin_patience(&self) -> Duration {
+        let is_superseded = self.config.incarnation.is_some() || self.rejoining.was_named;
+        match is_superseded || self.config.may_run_elsewhere {
+            true => REJOIN_OF_COPY_AFTER,
+            false => Duration::ZERO,
         }
     }
 
     /// At the end of a turn: a node without a vote that has caught up asks for a view that gives it back.
     pub(crate) fn tend_rejoin(&mut self, now: Time) {
-        let is_due = !self.rejoining.is_asked && self.rejoining.due <= now;
-        if self.standing_in(self.view()) == Standing::Voter || !is_due {
+        if self.standing_in(self.view()) == Standing::Voter {
+            self.rejoining.due = None;
+            return;
+        }
+        let patience = self.rejoin_patience();
+        let due = *self.rejoining.due.get_or_insert(now + patience);
+        if self.rejoining.is_asked || now < due {
             return;
         }
         let status = self.instances.current().status();
@@ -82,7 +101,7 @@ impl<O: Ordering> Replica<O> {
             return;
         }
         self.rejoining.is_asked = true;
-        self.rejoining.due = now + REJOIN_EVERY;
+        self.rejoining.due = Some(now + REJOIN_EVERY);
         let view = self.view();
         let change = ViewChange {
             after: view.number,

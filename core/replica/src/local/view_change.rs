@@ -211,7 +211,7 @@ impl<O: Ordering> Replica<O> {
         let number = view.number;
         match view.persistence {
             Persistence::Memory => {
-                let back = self.rejoining.back();
+                let back = self.rejoining.back(number);
                 out.push(Output::BeginView { number, back });
             }
             Persistence::Disk => {

@@ -2,7 +2,8 @@
 
 use crate::world::{World, config, meta};
 use quorate_ordering::Standing;
-use quorate_replica::{Output, ReplicaConfig, limits::REJOIN_EVERY};
+use quorate_replica::limits::{REJOIN_EVERY, REJOIN_OF_COPY_AFTER};
+use quorate_replica::{Output, ReplicaConfig};
 use quorate_types::{Body, Command, Duration, Incarnation, NodeId, Rejoin, ViewChange, ViewNumber};
 
 const WINDOW: u64 = 4;
@@ -78,6 +79,18 @@ fn a_node_that_lost_its_votes_votes_again_from_the_view_on_that_names_it() {
     world.pass(REJOIN_EVERY);
     world.pass(REJOIN_EVERY);
     assert_eq!(decided(&world).len(), 1, "it has nothing more to ask");
+    let change = ViewChange {
+        after: ViewNumber(2),
+        acceptors: (0..3).map(NodeId).collect(),
+        window: WINDOW + 1,
+    };
+    let rejoin = None;
+    world.decide(vec![meta(Body::ChangeView { change, rejoin })]);
+    fill(&mut world, WINDOW);
+    let begun = world.seen.iter().filter(|(at, _)| *at == 2);
+    let begun: Vec<_> = begun.filter_map(|(_, output)| back(output)).collect();
+    let last = begun.last();
+    assert_eq!(last, Some(&(ViewNumber(3), None)), "it is told once");
 }
 
 /// Claim rp-102.
@@ -119,6 +132,8 @@ fn a_life_whose_node_is_named_as_another_one_votes_no_more_and_comes_back_as_a_n
     led(&mut world);
     // The snapshot that ends the view before.
     world.pass(Duration::from_millis(3_000));
+    assert_eq!(decided(&world), [other], "the other life may be running");
+    world.pass(REJOIN_OF_COPY_AFTER);
     let fresh = world.nodes[1].replica.fresh();
     assert_ne!(fresh, config(3, 1).incarnation.unwrap());
     let own = Rejoin {

@@ -162,7 +162,8 @@ pub(crate) fn run(args: &UpArgs, as_json: bool) -> Result<(), CliError> {
                 eprintln!("quorate: node {node} runs again as process {pid}");
                 if args.persist == PersistArg::Memory {
                     eprintln!(
-                        "quorate: in memory mode a restarted node has forgotten its votes: it votes again by itself once it has caught up"
+                        "quorate: in memory mode a restarted node has forgotten its votes: it votes again by itself once it has caught up, \
+                         as long as a majority of the others is up"
                     );
                 }
             }

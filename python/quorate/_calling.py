@@ -12,6 +12,9 @@ from typing import Any
 from quorate import _names, _native, _raised, _spans
 from quorate._errors import CallerGone, NotInCall, ParkTimeout
 
+TENANCY_SHIFT = 40
+"""The upper part of a sequence is the number of its tenancy."""
+
 RAISES: Any = object()
 """A call whose time is over raises."""
 
@@ -31,6 +34,11 @@ class Caller:
     session: int
     sequence: int
     token: int
+
+    @property
+    def tenancy(self) -> int:
+        """Counts the processes that have had the session, one after another, from 0: `connect(resume=)`."""
+        return self.sequence >> TENANCY_SHIFT
 
     @property
     def is_waiting(self) -> bool:

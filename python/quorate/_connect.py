@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
@@ -79,6 +80,7 @@ def connect(
     tls: Tls | None = ...,
     session_timeout: float = ...,
     session_on_disconnect: float | str | None = ...,
+    resume: str | os.PathLike[str] | None = ...,
 ) -> Connection[T]: ...
 @overload
 def connect(
@@ -89,6 +91,7 @@ def connect(
     tls: Tls | None = ...,
     session_timeout: float = ...,
     session_on_disconnect: float | str | None = ...,
+    resume: str | os.PathLike[str] | None = ...,
 ) -> Connection[Any]: ...
 def connect(
     endpoint: str,
@@ -99,6 +102,7 @@ def connect(
     tls: Tls | None = None,
     session_timeout: float = SESSION_SECONDS,
     session_on_disconnect: float | str | None = None,
+    resume: str | os.PathLike[str] | None = None,
 ) -> Connection[Any]:
     """Connect to a replicated object; `cls` gives editors and type checkers its methods.
 
@@ -106,17 +110,20 @@ def connect(
     keeps the session, and what objects hold for it, without a sign of life of this process: 1 to 3600.
     `session_on_disconnect`, a number of seconds or text as "2s" or "1500ms", has the session end so long
     after a node's system has reported that this process closed its connection, as when it is killed.
+    `resume` is a file that is made where there is none: a process that is started again with it within the
+    session's time has the session of the one before, and goes on owning what that owned.
 
     >>> connect("http://127.0.0.1:7400")
     Traceback (most recent call last):
     ...
     ValueError: 'http://127.0.0.1:7400' is not an endpoint: write quorate://host:port/Object
 
-    Raises Unavailable when no majority answers in time, NotFound when there is no such object, and
-    Refused when certificates do not fit, saying what to try.
+    Raises Unavailable when no majority answers in time, SessionInUse while another process has the session
+    of the file open, NotFound when there is no such object, and Refused when certificates or the file do not
+    fit, saying what to try.
     """
     cls = check_class(cls, timeout)
-    session = session_options(session_timeout, session_on_disconnect)
+    session = session_options(session_timeout, session_on_disconnect, resume)
     paths = tls.paths if tls else None
     # The endpoint names the object; else the class does.
     client = _native.Client(endpoint, timeout, cls.__name__ if cls else None, session=session, tls=paths)
@@ -145,7 +152,7 @@ def _check_number(name: str, seconds: Any) -> None:
         raise TypeError(f"{name} is a number of seconds, not {type(seconds).__name__}")
 
 
-def session_options(timeout: Any, on_disconnect: Any = None) -> _native.SessionOptions:
+def session_options(timeout: Any, on_disconnect: Any = None, resume: Any = None) -> _native.SessionOptions:
     """What a connection asks of its session; refuses what no node grants.
 
     >>> session_options(0.1)  # doctest: +ELLIPSIS
@@ -159,15 +166,16 @@ def session_options(timeout: Any, on_disconnect: Any = None) -> _native.SessionO
             f"session_timeout {timeout}: use {SESSION_SECONDS_MIN:g} to {SESSION_SECONDS_MAX:g} seconds, "
             "longer than this process may pause, and as short as others may wait for what it holds"
         )
+    path = None if resume is None else os.fsdecode(resume)
     if on_disconnect is None:
-        return _native.SessionOptions(expiry=float(timeout))
+        return _native.SessionOptions(expiry=float(timeout), resume=path)
     short = _seconds("session_on_disconnect", on_disconnect)
     if not SESSION_SECONDS_MIN <= short <= timeout:
         raise ValueError(
             f"session_on_disconnect {on_disconnect!r}: use {SESSION_SECONDS_MIN:g} to {timeout:g} seconds: "
             "at least what a client that lives needs to reach another node, at most its session_timeout"
         )
-    return _native.SessionOptions(expiry=float(timeout), on_disconnect=short)
+    return _native.SessionOptions(expiry=float(timeout), on_disconnect=short, resume=path)
 
 
 def _seconds(name: str, span: Any) -> float:
@@ -284,6 +292,7 @@ def aconnect(
     tls: Tls | None = None,
     session_timeout: float = SESSION_SECONDS,
     session_on_disconnect: float | str | None = None,
+    resume: str | os.PathLike[str] | None = None,
 ) -> AsyncConnection:
     """The asyncio twin of `connect`: its methods give awaitables, for `await` and `asyncio.create_task`.
 
@@ -295,7 +304,7 @@ def aconnect(
     <quorate.AsyncConnection object at ...>
     """
     cls = check_class(cls, timeout)
-    session = session_options(session_timeout, session_on_disconnect)
+    session = session_options(session_timeout, session_on_disconnect, resume)
     return AsyncConnection(endpoint, cls, timeout, tls, session)
 
 

@@ -5,6 +5,7 @@
     QuorateError
     ├── NotExecuted            nothing happened; the call may be made again
     │   ├── Unavailable        no majority, no leader, no route: try again later
+    │   │   └── SessionInUse   a process that has the session of this file open is running
     │   ├── Overloaded         queues are full: try again more slowly
     │   ├── StorageFull        no node has room on its disk: reads continue, calls when there is room
     │   └── Refused            this request will never be accepted as it is
@@ -22,6 +23,7 @@
     ├── OutcomeUnknown         it may have been executed: look before calling again
     │   ├── TimedOut           (also TimeoutError)
     │   └── SessionExpired     the session ended while calls were under way
+    │       └── Superseded     another process resumed it
     ├── ReadEnded              a read ran too long or crashed: it was ended and changed nothing
     ├── UnsupportedResult      (also TypeError)           executed: what the method returned cannot be sent
     ├── WaitsOutside       (also RuntimeError)        executed up to where an async method waits
@@ -74,6 +76,14 @@ class Unavailable(NotExecuted):
 
     >>> Unavailable.retry
     True
+    """
+
+
+class SessionInUse(Unavailable):
+    """A process that has the session of this file open is running: wait for its end, or name another file.
+
+    >>> SessionInUse.executed
+    False
     """
 
 
@@ -229,6 +239,14 @@ class SessionExpired(OutcomeUnknown):
     """The session ended while calls were under way.
 
     >>> issubclass(SessionExpired, OutcomeUnknown)
+    True
+    """
+
+
+class Superseded(SessionExpired):
+    """Another process has resumed the session while calls were under way: it has what this one owned.
+
+    >>> issubclass(Superseded, SessionExpired)
     True
     """
 
@@ -432,6 +450,7 @@ _LEAVES: dict[tuple[str, str], type[QuorateError]] = {
     ("not_executed", "other_cluster"): OtherCluster,
     ("outcome_unknown", "deadline_passed"): TimedOut,
     ("outcome_unknown", "session_expired"): SessionExpired,
+    ("outcome_unknown", "superseded"): Superseded,
     ("invalid", "no_such_object"): NotFound,
 }
 """Causes with a class of their own, by how the call ended."""
@@ -461,6 +480,7 @@ for _class in (
     QuorateError,
     NotExecuted,
     Unavailable,
+    SessionInUse,
     Overloaded,
     StorageFull,
     Refused,
@@ -479,6 +499,7 @@ for _class in (
     OutcomeUnknown,
     TimedOut,
     SessionExpired,
+    Superseded,
     ReadEnded,
     UnsupportedResult,
     WaitsOutside,

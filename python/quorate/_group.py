@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import os
 from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar, cast, overload
@@ -148,6 +149,7 @@ def group(
     tls: Tls | None = None,
     session_timeout: float = SESSION_SECONDS,
     session_on_disconnect: float | str | None = None,
+    resume: str | os.PathLike[str] | None = None,
 ) -> Group:
     """Connect to a group, to create, find and drop its objects. The options are those of `connect`.
 
@@ -162,7 +164,7 @@ def group(
     ...
     ValueError: '127.0.0.1:7400' is not an endpoint: write quorate://host:port/Object
     """
-    session = session_options(session_timeout, session_on_disconnect)
+    session = session_options(session_timeout, session_on_disconnect, resume)
     check_class(None, timeout)
     client = _native.Client(endpoint, timeout, None, session=session, tls=tls.paths if tls else None)
     origin = Origin(_of_group(endpoint), timeout, tls, session_timeout, session_on_disconnect)
@@ -270,6 +272,7 @@ def agroup(
     tls: Tls | None = None,
     session_timeout: float = SESSION_SECONDS,
     session_on_disconnect: float | str | None = None,
+    resume: str | os.PathLike[str] | None = None,
 ) -> AsyncGroup:
     """Return the asyncio twin of `group`.
 
@@ -283,7 +286,7 @@ def agroup(
     <quorate.AsyncGroup object at ...>
     """
     check_class(None, timeout)
-    session = session_options(session_timeout, session_on_disconnect)
+    session = session_options(session_timeout, session_on_disconnect, resume)
     return AsyncGroup(endpoint, timeout, tls, session)
 
 

@@ -55,6 +55,7 @@ class _Hold(abc.ABC):
         self._until = 0.0
         self._ended = -1
         self._is_lost = False
+        self._is_superseded = False
         self._is_inside = False
         self._is_told = threading.Lock()
         self._stop: Callable[[], None] = _nothing
@@ -122,6 +123,7 @@ class _Hold(abc.ABC):
         found = self._client.news() if isinstance(news, EllipsisType) else news
         if found is None or found.ended != self._ended or found.state == "lost":
             self._is_lost = True
+            self._is_superseded = found is not None and found.ended != self._ended and found.superseded
             return False
         self._until = found.until
         return True
@@ -132,6 +134,12 @@ class _Hold(abc.ABC):
         if not self._is_lost:
             return LockLost(
                 f"the lock with token {self._token} was given back: the block has ended", self._token
+            )
+        if self._is_superseded:
+            return LockLost(
+                f"the lock with token {self._token} is lost: another process has resumed the session; stop "
+                "what it protects",
+                self._token,
             )
         return LockLost(
             f"the lock with token {self._token} is lost, or may be another's: no sign of life of its session "

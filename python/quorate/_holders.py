@@ -63,6 +63,8 @@ class Holder:
     count: int = 1
     token: int = 0
     """The newest fencing token; 0 where there is none."""
+    tenancy: int = 0
+    """Which process of the session acquired it, as `Caller.tenancy` counts them."""
 
 
 def told_by(number: int, target: Any) -> dict[str, Any]:

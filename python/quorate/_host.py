@@ -52,7 +52,7 @@ T = TypeVar("T")
 Prepared = tuple[bytes, dict[int, Any], str, list[tuple[int, str]], int, list[tuple[int, int]]]
 """Answer, objects, which reads are checked, methods that may not run as reads, quiet slots, and budgets."""
 
-VERSION = 8
+VERSION = 9
 """Version of the protocol between node and host."""
 
 DESCRIPTORS_MAX = 1024

@@ -65,12 +65,19 @@ class Step:
 
 class SessionOptions:
     def __new__(
-        cls, *, expiry: float | None = None, on_disconnect: float | None = None, anyone: bool = False
+        cls,
+        *,
+        expiry: float | None = None,
+        on_disconnect: float | None = None,
+        resume: str | None = None,
+        anyone: bool = False,
     ) -> Self: ...
 
 class News:
     state: str
     ended: int
+    resumed: bool
+    superseded: bool
     until: float
 
 class Client:

@@ -57,6 +57,18 @@ def session_state(proxy: object) -> SessionState:
     return SessionState.LOST if news is None else SessionState(news.state)
 
 
+def session_resumed(proxy: object) -> bool:
+    """Whether the session of a proxy's connection was another process's before: `connect(resume=)`.
+
+    >>> session_resumed(7)
+    Traceback (most recent call last):
+    ...
+    TypeError: int is not a replicated object: use what quorate.connect gives
+    """
+    news = flow_of(proxy).client.news()
+    return news is not None and news.resumed
+
+
 def on_session_state(proxy: object, callback: Callable[[SessionState], object]) -> Callable[[], None]:
     """Have each change of the state told, on a thread of its own; LOST also when the connection is closed.
 

@@ -295,7 +295,7 @@ impl Rehearsal {
                 };
                 StepResult::Answered(objects.execute(id, &executed))
             }
-            StepRef::End(_) | StepRef::Tick { .. } => StepResult::Done,
+            StepRef::End(_) | StepRef::Resume(_) | StepRef::Tick { .. } => StepResult::Done,
         });
         SlotResults {
             steps: steps.collect(),

@@ -4,7 +4,6 @@
 //! Everything here depends on the log alone, so it is the same on every replica. It also answers waiting
 //! clients. A run of calls of one session costs one look-up.
 
-use crate::limits::LINE_RETRY_MIN;
 use crate::local::clients::{opened_in, refuse, reply};
 use crate::local::internal::Purpose;
 use crate::local::waiting::Line;
@@ -12,14 +11,13 @@ use crate::objects::pipeline::{Calls, Work};
 use crate::replicated::kept::Freed;
 use crate::replicated::poison::{Death, Report};
 use crate::replicated::reset::NamedState;
-use crate::replicated::sessions::Opening;
-use crate::replicated::window::{Admission, fingerprint};
+use crate::replicated::window::{Admission, Session, fingerprint};
 use crate::{Output, Replica};
 use quorate_ordering::Ordering;
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{
-    Ask, Attachment, Batch, Body, CallPlace, Command, CommandId, NodeId, ObjectId, Refusal,
-    SecretHash, SessionId, SessionTerms, Slot, Stamp, ToClient, Value,
+    Ask, Batch, Body, CallPlace, Command, CommandId, ConnectionId, NodeId, ObjectId, Outcome,
+    Refusal, SessionId, Slot, Stamp, ToClient, Value,
 };
 use std::ops::Range;
 
@@ -29,7 +27,7 @@ pub(crate) struct FreedReplies {
     /// By slots before this one.
     before: Vec<Freed>,
     /// By the slot that is being applied.
-    here: Vec<Freed>,
+    pub(crate) here: Vec<Freed>,
 }
 
 impl<O: Ordering> Replica<O> {
@@ -153,13 +151,16 @@ impl<O: Ordering> Replica<O> {
         let view = self.replicated.views.current();
         let mut session = self.replicated.sessions.session_mut(id);
         let mut line = self.waiting.line(id);
-        let mut landed = 0;
+        let (mut landed, mut is_life) = (0, false);
         for index in run {
             let command = &commands[index];
             let Body::Call { object, payload } = &command.body else {
                 unreachable!("a run holds calls");
             };
             let sequence = command.id.sequence;
+            let has_later = |known: &Session| command.id.tenancy() < known.tenancy();
+            let is_over = session.as_deref().is_some_and(has_later);
+            is_life |= !is_over;
             let print = print_of(line.as_deref(), sequence, *object, payload);
             let met = match &mut session {
                 None => Err(Refusal::SessionExpired),
@@ -175,11 +176,12 @@ impl<O: Ordering> Replica<O> {
                         }
                         continue;
                     }
-                    Admission::Answered if planted(Plant::DuplicateExecutes) => {
+                    met if executes_again(met, is_over) => {
                         admitted.push(index as u32);
                         continue;
                     }
                     Admission::Answered => Ok(()),
+                    Admission::Gone if is_over => Err(Refusal::Superseded),
                     Admission::Gone => Err(Refusal::ReplyGone),
                     Admission::Reused => Err(Refusal::SequenceReused),
                     Admission::Beyond => Err(Refusal::Overloaded),
@@ -188,30 +190,25 @@ impl<O: Ordering> Replica<O> {
             let Some(line) = &mut line else { continue };
             landed += usize::from(line.decided(sequence, print));
             let kept = session.as_ref().and_then(|session| session.reply(sequence));
-            line.answer(sequence, print, |to| {
-                let id = command.id;
-                match (met, kept) {
-                    (Ok(()), Some(outcome)) => {
-                        let outcome = outcome.clone();
-                        reply(out, to, ToClient::Replied { id, outcome });
-                    }
-                    (Ok(()), None) => refuse(out, to, Ask::Call(id), Refusal::ReplyGone),
-                    (Err(refusal), _) => refuse(out, to, Ask::Call(id), refusal),
-                }
-            });
+            let kept = met.and_then(|()| kept.ok_or(Refusal::ReplyGone));
+            line.answer(sequence, print, |to| tell(out, to, command.id, kept));
         }
         if let Some(session) = session {
             let acknowledged = session.floor();
             self.freed.here.push(Freed::Acknowledged(id, acknowledged));
-            session.active = slot;
-            session.active_wall = stamp.wall.0;
+            if is_life {
+                session.active = slot;
+                session.active_wall = stamp.wall.0;
+            }
         }
         if line.is_some() {
             self.waiting.landed(id, landed);
         }
     }
 
-    /// Applies a command that is no call. Returns whether it is a step of the objects, in its place: an end of a session, or a tick.
+    /// Applies a command that is no call. Returns whether it is a step of the objects, in its place: an end of a session or of a
+    /// tenancy of it, or a tick.
+    // Longer than a screen: one arm a command.
     fn apply_meta(
         &mut self,
         slot: Slot,
@@ -220,12 +217,31 @@ impl<O: Ordering> Replica<O> {
         out: &mut Vec<Output<O::Message>>,
     ) -> bool {
         match &command.body {
-            Body::Open { hash, terms } => {
+            Body::Open {
+                hash,
+                terms,
+                tenant,
+            } => {
                 self.internals.landed(command.id);
-                self.opened(slot, index, *hash, *terms, out);
+                let session = SessionId::opened_at(slot, index);
+                self.opened(session, (*hash, *tenant), *terms, out);
+            }
+            Body::Resume {
+                session,
+                tenant,
+                after,
+            } => {
+                let asked = self.internals.landed(command.id);
+                return self.resume_decided(*session, (*tenant, *after), asked, out);
             }
             Body::Close => {
                 self.closes.remove(&command.id.session);
+                if self
+                    .is_of_client(command.id.session, command.id.tenancy())
+                    .is_err()
+                {
+                    return false;
+                }
                 return self.end_session(command.id.session, out);
             }
             Body::Expire { session, judged_by } => {
@@ -341,6 +357,7 @@ impl<O: Ordering> Replica<O> {
             | Body::Skip { .. }
             | Body::Call { .. }
             | Body::Open { .. }
+            | Body::Resume { .. }
             | Body::Close
             | Body::Expire { .. }
             | Body::Lead { .. }
@@ -350,41 +367,6 @@ impl<O: Ordering> Replica<O> {
             | Body::Reset { .. }
             | Body::Thaw { .. }
             | Body::ChangeView { .. } => {}
-        }
-    }
-
-    fn opened(
-        &mut self,
-        slot: Slot,
-        index: usize,
-        hash: SecretHash,
-        terms: SessionTerms,
-        out: &mut Vec<Output<O::Message>>,
-    ) {
-        let session = SessionId::opened_at(slot, index);
-        let wall = self.replicated.stamp.wall.0;
-        let sessions = &mut self.replicated.sessions;
-        let opening = sessions.open(hash, terms, session, slot, wall);
-        let Some(to) = self.opens.remove(&hash) else {
-            return;
-        };
-        self.connections.end_open(to);
-        match opening {
-            Opening::Opened(session) => {
-                self.attach_to(to, session, Attachment::NONE);
-                let known = self.replicated.sessions.session(session);
-                let expiry = known.map_or(terms, |known| known.terms).expiry;
-                let opened = ToClient::Opened {
-                    hash,
-                    session,
-                    expiry,
-                };
-                reply(out, to, opened);
-            }
-            Opening::Full => {
-                let retry_after = LINE_RETRY_MIN;
-                reply(out, to, ToClient::Full { hash, retry_after });
-            }
         }
     }
 
@@ -436,6 +418,9 @@ impl<O: Ordering> Replica<O> {
                         continue;
                     }
                     Admission::Answered => None,
+                    Admission::Gone if id.tenancy() < session.tenancy() => {
+                        Some(Refusal::Superseded)
+                    }
                     Admission::Gone => Some(Refusal::ReplyGone),
                     Admission::Reused => Some(Refusal::SequenceReused),
                     Admission::Beyond => Some(Refusal::Overloaded),
@@ -462,6 +447,35 @@ impl<O: Ordering> Replica<O> {
 fn print_of(line: Option<&Line>, sequence: u64, object: ObjectId, payload: &Value) -> u64 {
     let known = line.and_then(|line| line.fingerprint(sequence, object, payload));
     known.unwrap_or_else(|| fingerprint(object, payload))
+}
+
+/// Whether a planted bug has a call executed that was before, or that another client's resume has cut off.
+fn executes_again(met: Admission, is_over: bool) -> bool {
+    match met {
+        Admission::Answered => planted(Plant::DuplicateExecutes),
+        Admission::Gone => is_over && planted(Plant::EarlierTenancyExecutes),
+        Admission::New
+        | Admission::InFlight
+        | Admission::Parked
+        | Admission::Reused
+        | Admission::Beyond => false,
+    }
+}
+
+/// Tells a caller what came of its call.
+fn tell<M>(
+    out: &mut Vec<Output<M>>,
+    to: ConnectionId,
+    id: CommandId,
+    kept: Result<&Outcome, Refusal>,
+) {
+    match kept {
+        Ok(outcome) => {
+            let outcome = outcome.clone();
+            reply(out, to, ToClient::Replied { id, outcome });
+        }
+        Err(refusal) => refuse(out, to, Ask::Call(id), refusal),
+    }
 }
 
 /// The submission was decided; its callers now wait for the outcome.

@@ -1,7 +1,7 @@
 //! The messages between replicas; those of ordering protocols pass through.
 
 use crate::{DiskRoom, KnownSigns, OutcomeTrail};
-use quorate_types::{Attachment, Digest, Duration, SessionId, Slot, Value, ViewId, Wall};
+use quorate_types::{Attachment, Digest, Duration, Refusal, SessionId, Slot, Value, ViewId, Wall};
 
 /// A message from node to node inside one group.
 #[derive(Clone, PartialEq, Debug)]
@@ -35,8 +35,8 @@ pub enum ReplicaMessage {
         session: SessionId,
         /// The number of the keepalive: a late answer says nothing about another one.
         number: u64,
-        /// Whether the session is open; if not, it is expired or about to expire.
-        is_alive: bool,
+        /// Why it does not count: the session is expired or about to expire, or another client has it.
+        refused: Option<Refusal>,
     },
     /// About the signs of life of sessions.
     Signs(SignsMessage),

@@ -16,6 +16,7 @@ use crate::local::instances::{Instances, ViewPasts};
 use crate::local::internal::Internals;
 use crate::local::line::PlaceLine;
 use crate::local::no_say::NoSay;
+use crate::local::opens::Opener;
 use crate::local::poison::{EarlierDeaths, EarlierLives, OwnPoison};
 use crate::local::quarantine::ObjectsStanding;
 use crate::local::reads::Reads;
@@ -87,7 +88,7 @@ pub struct Replica<O: Ordering> {
     pub(crate) waiting: Waiting,
     pub(crate) connections: Connections,
     /// Clients that wait for a session, by the hash of their secret.
-    pub(crate) opens: BTreeMap<SecretHash, ConnectionId>,
+    pub(crate) opens: BTreeMap<SecretHash, Opener>,
     /// Clients that wait for a place in the table of sessions.
     pub(crate) line: PlaceLine,
     /// Sessions whose end is being ordered at their client's request.

@@ -3,6 +3,7 @@
 mod giving_up;
 mod life;
 mod refusals;
+mod resuming;
 mod sending;
 mod timers;
 
@@ -16,7 +17,7 @@ use crate::{Answer, Cause, Failure, Operation, Preference, SessionConfig, Ticket
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{
     ClosedBy, ClusterId, CommandId, Duration, FromClient, NodeId, PAYLOAD_BYTES_MAX, Refusal,
-    Secret, SessionId, Slot, Time, ToClient,
+    Secret, SessionId, SessionTerms, Slot, Tenancy, Time, ToClient,
 };
 
 /// What happens to a client.
@@ -95,7 +96,13 @@ pub struct ClientSession {
     registration: Registration,
     /// What proves to a node that the session is this client's.
     secret: Secret,
-    /// The ticket number of a call minus its sequence in the current session.
+    /// Stands for this client where it goes on with the sessions of one before. Nobody else knows it.
+    tenant: Option<Secret>,
+    /// Those of the session, which another client may have opened.
+    terms: SessionTerms,
+    /// In which this client has the session.
+    tenancy: Tenancy,
+    /// The ticket number of a call minus its place in the current tenancy.
     sequence_base: u64,
     calls: Outstanding,
     requests: Outstanding,
@@ -142,6 +149,9 @@ impl ClientSession {
             link: Link::Down { dial_at: now },
             registration: Registration::Wanted,
             secret,
+            tenant: None,
+            terms: config.terms,
+            tenancy: Tenancy::FIRST,
             sequence_base: 0,
             calls: Outstanding::starting_at(1),
             requests: Outstanding::starting_at(1),
@@ -182,24 +192,6 @@ impl ClientSession {
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.calls.len() + self.requests.len()
-    }
-
-    /// What a connection of this client says before anything about its session: it asks for one, or shows that the open one
-    /// is its own.
-    #[must_use]
-    pub fn introduction(&self) -> FromClient {
-        let secret = self.secret;
-        match self.registration {
-            Registration::Wanted => FromClient::Open {
-                secret,
-                terms: self.config.terms,
-            },
-            Registration::Open { id, .. } => FromClient::Attach {
-                session: id,
-                secret,
-                attachment: self.life.attachment(),
-            },
-        }
     }
 
     /// Begins an operation, which is sent until it is answered; `None` if the bound of operations in flight is reached.
@@ -379,6 +371,7 @@ impl ClientSession {
         };
     }
 
+    // Longer than a screen: one arm an answer.
     fn on_message(&mut self, now: Time, message: ToClient, out: &mut Vec<SessionOutput>) {
         self.last_heard = now;
         self.silence = self.config.silence;
@@ -386,6 +379,7 @@ impl ClientSession {
             ToClient::Leader { .. } if planted(Plant::HintCountsAsAnswer) => self.route.answered(),
             ToClient::Refused { .. } | ToClient::Leader { .. } => {}
             ToClient::Opened { .. }
+            | ToClient::Resumed { .. }
             | ToClient::Full { .. }
             | ToClient::Replied { .. }
             | ToClient::Parked { .. }
@@ -399,10 +393,22 @@ impl ClientSession {
                 session,
                 expiry,
             } => {
+                let terms = SessionTerms {
+                    expiry,
+                    ..self.config.terms
+                };
                 if self.registration == Registration::Wanted && hash == self.secret.hash() {
-                    let id = session;
-                    self.registration = Registration::Open { id, expiry };
-                    self.on_opened(now, out);
+                    self.on_opened(now, session, (terms, Tenancy::FIRST), out);
+                }
+            }
+            ToClient::Resumed {
+                hash,
+                session,
+                terms,
+                tenancy,
+            } => {
+                if self.registration == Registration::Wanted && hash == self.secret.hash() {
+                    self.on_opened(now, session, (terms, tenancy), out);
                 }
             }
             ToClient::Full { hash, retry_after } => {
@@ -441,8 +447,17 @@ impl ClientSession {
         }
     }
 
-    fn on_opened(&mut self, now: Time, out: &mut Vec<SessionOutput>) {
-        self.life.opened(now);
+    fn on_opened(
+        &mut self,
+        now: Time,
+        id: SessionId,
+        (terms, tenancy): (SessionTerms, Tenancy),
+        out: &mut Vec<SessionOutput>,
+    ) {
+        let expiry = terms.expiry;
+        self.registration = Registration::Open { id, expiry };
+        (self.terms, self.tenancy) = (terms, tenancy);
+        self.life.opened(now, tenancy);
         if self.is_short_lived() {
             self.life.attached();
             out.push(SessionOutput::Send(self.introduction()));
@@ -538,9 +553,15 @@ impl ClientSession {
     fn call_number(&self, id: CommandId) -> Option<u64> {
         match self.registration {
             Registration::Open { id: own, .. } if own == id.session => {
-                id.sequence.checked_add(self.sequence_base)
+                let place = id.sequence.checked_sub(self.tenancy.floor())?;
+                place.checked_add(self.sequence_base)
             }
             Registration::Open { .. } | Registration::Wanted => None,
         }
+    }
+
+    /// The sequence of a call in the session.
+    fn sequence(&self, number: u64) -> u64 {
+        self.tenancy.floor() + number.saturating_sub(self.sequence_base)
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     Attachment, CommandId, Digest, Duration, NodeId, ObjectId, Secret, SecretHash, SessionId,
-    SessionTerms, Slot, Value, ViewChange,
+    SessionTerms, Slot, Tenancy, Value, ViewChange,
 };
 
 /// A client's request to the replica that it is connected to.
@@ -14,6 +14,16 @@ pub enum FromClient {
         /// Drawn by the client.
         secret: Secret,
         /// What the client asks of it.
+        terms: SessionTerms,
+    },
+    /// Go on with the session that was opened with this secret, in the place of the client that used it, or register one where
+    /// there is none. Answered by [`ToClient::Resumed`] or [`ToClient::Opened`]. Copies for one tenant resume once.
+    Resume {
+        /// The secret of the session.
+        secret: Secret,
+        /// Stands for the client that asks: the hash of what it drew when it started.
+        tenant: SecretHash,
+        /// What the client asks of a session that is opened; one that is resumed keeps its terms.
         terms: SessionTerms,
     },
     /// Use an open session on this connection, before the first call or keepalive for it there. Answered only when
@@ -160,6 +170,17 @@ pub enum ToClient {
         /// Time without a sign of life after which the session may expire.
         expiry: Duration,
     },
+    /// The session is this client's from here on. What the one before asked in it is refused or has its outcome.
+    Resumed {
+        /// The hash of the secret in the request.
+        hash: SecretHash,
+        /// The session.
+        session: SessionId,
+        /// Those with which it was opened.
+        terms: SessionTerms,
+        /// The client's sequences and attachments begin with this tenancy.
+        tenancy: Tenancy,
+    },
     /// There is no place for another session: ask again. A client that does keeps its place in the line.
     Full {
         /// The hash of the secret in the request.
@@ -289,6 +310,9 @@ pub enum Refusal {
     NoSuchView,
     /// Too few of the acceptors that the view would have are linked to the leader, or have what was decided. Nothing has changed.
     ViewNotReady,
+    /// Another client has resumed the session: it is this client's no more. Calls without an answer may have been executed
+    /// before, and are not from then on.
+    Superseded,
 }
 
 impl Refusal {
@@ -296,7 +320,10 @@ impl Refusal {
     #[must_use]
     pub fn may_have_executed(self) -> bool {
         match self {
-            Refusal::Unknown | Refusal::SessionExpired | Refusal::ReplyGone => true,
+            Refusal::Unknown
+            | Refusal::SessionExpired
+            | Refusal::Superseded
+            | Refusal::ReplyGone => true,
             Refusal::NotOrdered
             | Refusal::Overloaded
             | Refusal::SequenceReused

@@ -1,7 +1,7 @@
 //! Commands and the batches in which they are ordered.
 
 use crate::{
-    Ballot, Digest, NodeId, ObjectId, Rejoin, SecretHash, SessionId, SessionTerms, Slot,
+    Ballot, Digest, NodeId, ObjectId, Rejoin, SecretHash, SessionId, SessionTerms, Slot, Tenancy,
     ViewChange, Wall,
 };
 use bytes::Bytes;
@@ -61,6 +61,18 @@ pub enum Body {
         hash: SecretHash,
         /// The terms of the session; those of a copy change nothing.
         terms: SessionTerms,
+        /// Stands for the client that may resume it later, of all zeros for one that does not.
+        tenant: SecretHash,
+    },
+    /// Begins another tenancy of the session, unless `tenant` has it already: calls, signs of life and closes of earlier ones
+    /// have no effect from here on. It does nothing if a tenancy after `after` has begun.
+    Resume {
+        /// The session.
+        session: SessionId,
+        /// Stands for the client that resumes it.
+        tenant: SecretHash,
+        /// The tenancy that the proposer knew.
+        after: Tenancy,
     },
     /// Ends a session at its client's request.
     Close,
@@ -176,6 +188,7 @@ impl Body {
             Body::Expire { session, .. } => Some(*session),
             Body::Call { .. }
             | Body::Open { .. }
+            | Body::Resume { .. }
             | Body::Lead { .. }
             | Body::Tick
             | Body::Read { .. }
@@ -201,6 +214,7 @@ impl Command {
             + match &self.body {
                 Body::Call { payload, .. } => payload.len(),
                 Body::Open { .. }
+                | Body::Resume { .. }
                 | Body::Close
                 | Body::Expire { .. }
                 | Body::Lead { .. }

@@ -19,6 +19,7 @@ mod reach;
 mod secret;
 mod slot;
 mod slot_steps;
+mod tenancy;
 mod terms;
 mod time;
 mod timers;
@@ -44,6 +45,7 @@ pub use slot::Slot;
 pub use slot_steps::{
     Call, CallRef, LaterAnswer, SessionEnd, SlotResults, SlotSteps, Step, StepRef, StepResult,
 };
+pub use tenancy::Tenancy;
 pub use terms::{ClosedBy, SessionTerms};
 pub use time::{Duration, Time, Wall};
 pub use timers::{Timer, Timers};

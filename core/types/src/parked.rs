@@ -127,13 +127,18 @@ impl ParkedCalls {
 
     /// A session is over: nobody may get the answers of its calls. Says whether the object knows it.
     pub fn end(&mut self, session: SessionId) -> bool {
-        let of_session = |sequence| CommandId { session, sequence };
-        let all = of_session(0)..=of_session(u64::MAX);
-        let ended: Vec<CommandId> = self.calls.range(all).map(|(id, _)| *id).collect();
-        for id in ended {
+        for id in self.of_session(session) {
             self.take_call(id);
         }
         self.sessions.remove(&session)
+    }
+
+    /// The calls of one session.
+    #[must_use]
+    pub fn of_session(&self, session: SessionId) -> Vec<CommandId> {
+        let of_session = |sequence| CommandId { session, sequence };
+        let all = of_session(0)..=of_session(u64::MAX);
+        self.calls.range(all).map(|(id, _)| *id).collect()
     }
 
     /// How many calls there are.

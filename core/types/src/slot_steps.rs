@@ -1,6 +1,6 @@
 //! The steps of one slot, on their way to the objects, and what comes back of them.
 //!
-//! A step is what the objects see of the log: a call, the end of a session, or agreed time that has come. Steps execute in the
+//! A step is what the objects see of the log: a call, the end of a session, another tenancy of one, or agreed time that has come. Steps execute in the
 //! order of their batch. Each has one result, and may besides answer calls that are parked.
 
 use crate::{Batch, Body, CommandId, ObjectId, Outcome, SessionId, Value};
@@ -31,7 +31,7 @@ pub struct CallRef<'a> {
     pub payload: &'a Value,
 }
 
-/// The end of a session: its parked calls go, and objects that it called are told.
+/// The end of a session: its parked calls go, and objects that it called are told. Or of a tenancy of it: its parked calls go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SessionEnd {
     /// Its place in the batch of its slot.
@@ -47,6 +47,8 @@ pub enum Step {
     Call(Call),
     /// A session is over.
     End(SessionEnd),
+    /// A session has another client: the parked calls of the one before end, as if it had cancelled them.
+    Resume(SessionEnd),
     /// What is due at the stamp of the slot happens: deadlines of parked calls, then timers.
     Tick {
         /// Its place in the batch of its slot.
@@ -61,6 +63,8 @@ pub enum StepRef<'a> {
     Call(CallRef<'a>),
     /// A session is over.
     End(SessionEnd),
+    /// A session has another client: the parked calls of the one before end, as if it had cancelled them.
+    Resume(SessionEnd),
     /// What is due at the stamp of the slot happens: deadlines of parked calls, then timers.
     Tick {
         /// Its place in the batch of its slot.
@@ -74,7 +78,7 @@ pub struct SlotSteps(Source);
 
 #[derive(Clone, PartialEq, Debug)]
 enum Source {
-    /// Invariant: each index names a call of the batch, a command that ends a session, or a tick.
+    /// Invariant: each index names a call of the batch, a command that ends or resumes a session, or a tick.
     Batch { batch: Batch, indices: Vec<u32> },
     /// Steps that were never ordered.
     List(Vec<Step>),
@@ -124,6 +128,7 @@ impl Step {
         match self {
             Step::Call(call) => StepRef::Call(call.borrowed()),
             Step::End(end) => StepRef::End(*end),
+            Step::Resume(resume) => StepRef::Resume(*resume),
             Step::Tick { index } => StepRef::Tick { index: *index },
         }
     }
@@ -133,7 +138,7 @@ impl Step {
     pub fn call(&self) -> Option<&Call> {
         match self {
             Step::Call(call) => Some(call),
-            Step::End(_) | Step::Tick { .. } => None,
+            Step::End(_) | Step::Resume(_) | Step::Tick { .. } => None,
         }
     }
 }
@@ -157,7 +162,7 @@ impl<'a> StepRef<'a> {
     pub fn index(&self) -> u32 {
         match self {
             StepRef::Call(call) => call.index,
-            StepRef::End(end) => end.index,
+            StepRef::End(step) | StepRef::Resume(step) => step.index,
             StepRef::Tick { index } => *index,
         }
     }
@@ -167,7 +172,7 @@ impl<'a> StepRef<'a> {
     pub fn call(&self) -> Option<CallRef<'a>> {
         match self {
             StepRef::Call(call) => Some(*call),
-            StepRef::End(_) | StepRef::Tick { .. } => None,
+            StepRef::End(_) | StepRef::Resume(_) | StepRef::Tick { .. } => None,
         }
     }
 
@@ -180,6 +185,7 @@ impl<'a> StepRef<'a> {
                 payload: call.payload.clone(),
             }),
             StepRef::End(end) => Step::End(end),
+            StepRef::Resume(resume) => Step::Resume(resume),
             StepRef::Tick { index } => Step::Tick { index },
         }
     }
@@ -223,11 +229,15 @@ impl SlotSteps {
                         payload,
                     }),
                     Body::Tick => StepRef::Tick { index },
+                    Body::Resume { session, .. } => StepRef::Resume(SessionEnd {
+                        index,
+                        session: *session,
+                    }),
                     body => StepRef::End(SessionEnd {
                         index,
-                        session: body
-                            .ended_session(command.id)
-                            .expect("only calls, ends of sessions and ticks are listed"),
+                        session: body.ended_session(command.id).expect(
+                            "only calls, ends and resumes of sessions and ticks are listed",
+                        ),
                     }),
                 }
             }

@@ -312,11 +312,21 @@ pub enum Plant {
     AttachmentsNotGathered,
     /// A client counts on its session for the whole expiry time although it closed its connection.
     LifeBeyondClose,
+    /// A copy of a resume begins another tenancy.
+    CopyResumes,
+    /// Calls of an earlier tenancy are executed after a resume.
+    EarlierTenancyExecutes,
+    /// Keepalives and closes of an earlier tenancy count after a resume.
+    EarlierTenancyKept,
+    /// Calls that a client parked before it was superseded stay parked.
+    ResumeKeepsParked,
+    /// Snapshots do not tell which client has a session.
+    TenantNotInSnapshot,
 }
 
 impl Plant {
     /// All of them.
-    pub const ALL: [Plant; 153] = [
+    pub const ALL: [Plant; 158] = [
         Plant::AcknowledgeBeforeSync,
         Plant::PromiseBeforeSync,
         Plant::ForgetPromise,
@@ -470,6 +480,11 @@ impl Plant {
         Plant::ShutdownTakenForDeath,
         Plant::AttachmentsNotGathered,
         Plant::LifeBeyondClose,
+        Plant::CopyResumes,
+        Plant::EarlierTenancyExecutes,
+        Plant::EarlierTenancyKept,
+        Plant::ResumeKeepsParked,
+        Plant::TenantNotInSnapshot,
     ];
 
     /// Plants that show only where several faults meet: the simulator is given more seeds to find them.

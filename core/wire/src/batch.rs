@@ -12,8 +12,8 @@ use crate::limits::{LARGE_FRAME_BYTES, SHARE_BYTES_MIN};
 use crate::view::{put_decided_change, take_rejoin, take_view_change};
 use crate::words::{
     put_ballot, put_command_id, put_digest, put_node, put_secret_hash, put_session, put_slot,
-    put_terms, take_ballot, take_command_id, take_digest, take_node, take_secret_hash,
-    take_session, take_slot, take_terms,
+    put_tenancy, put_terms, take_ballot, take_command_id, take_digest, take_node, take_secret_hash,
+    take_session, take_slot, take_tenancy, take_terms,
 };
 use bytes::{BufMut, Bytes, BytesMut};
 use quorate_types::{Batch, Body, Command, Stamp, Wall};
@@ -35,6 +35,7 @@ fn encode(batch: &Batch) -> Bytes {
     let calls = commands.iter().map(|command| match &command.body {
         Body::Call { payload, .. } => 1 + CALL_BYTES + payload.len(),
         Body::Open { .. }
+        | Body::Resume { .. }
         | Body::Close
         | Body::Expire { .. }
         | Body::Lead { .. }
@@ -174,6 +175,7 @@ const RESET: u8 = 13;
 const THAW: u8 = 14;
 const TICK: u8 = 15;
 const CHANGE_VIEW: u8 = 16;
+const RESUME: u8 = 17;
 
 #[inline]
 pub(crate) fn put_command(buf: &mut BytesMut, command: &Command) {
@@ -190,6 +192,7 @@ pub(crate) fn put_command(buf: &mut BytesMut, command: &Command) {
             return;
         }
         Body::Open { .. } => OPEN,
+        Body::Resume { .. } => RESUME,
         Body::Close => CLOSE,
         Body::Expire { .. } => EXPIRE,
         Body::Lead { .. } => LEAD,
@@ -212,12 +215,27 @@ pub(crate) fn put_command(buf: &mut BytesMut, command: &Command) {
 }
 
 /// What follows the head of a command that is no call.
+// Longer than a screen: one arm a command.
 fn put_fields(buf: &mut BytesMut, body: &Body) {
     match body {
         Body::Call { .. } | Body::Close | Body::Tick | Body::Checkpoint => {}
-        Body::Open { hash, terms } => {
+        Body::Open {
+            hash,
+            terms,
+            tenant,
+        } => {
             put_secret_hash(buf, *hash);
             put_terms(buf, *terms);
+            put_secret_hash(buf, *tenant);
+        }
+        Body::Resume {
+            session,
+            tenant,
+            after,
+        } => {
+            put_session(buf, *session);
+            put_secret_hash(buf, *tenant);
+            put_tenancy(buf, *after);
         }
         Body::Expire { session, judged_by } => {
             put_session(buf, *session);
@@ -308,6 +326,12 @@ fn take_other(r: &mut Reader<'_>, tag: u8) -> Result<Command, WireError> {
         OPEN => Body::Open {
             hash: take_secret_hash(r)?,
             terms: take_terms(r)?,
+            tenant: take_secret_hash(r)?,
+        },
+        RESUME => Body::Resume {
+            session: take_session(r)?,
+            tenant: take_secret_hash(r)?,
+            after: take_tenancy(r)?,
         },
         CLOSE => Body::Close,
         EXPIRE => Body::Expire {

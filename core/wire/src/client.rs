@@ -8,16 +8,16 @@ use crate::codec::{Reader, detach, in_range, put_bytes, put_count, put_flag};
 use crate::frame_pieces::SharedBody;
 use crate::limits::{COUNTER_LIMIT, LARGE_FRAME_BYTES, SHARE_BYTES_MIN};
 use crate::outcome::{outcome_parts, put_outcome, take_outcome};
-use crate::refusal::{put_refusal, take_refusal};
+use crate::refusal::{put_ask, put_refusal, take_ask, take_refusal};
 use crate::view::{put_view_change, take_view_change};
 use crate::words::{
     put_attachment, put_command_id, put_digest, put_node, put_secret_hash, put_session, put_slot,
-    put_terms, take_attachment, take_command_id, take_digest, take_node, take_secret_hash,
-    take_session, take_slot, take_terms,
+    put_tenancy, put_terms, take_attachment, take_command_id, take_digest, take_node,
+    take_secret_hash, take_session, take_slot, take_tenancy, take_terms,
 };
 use bytes::{BufMut, Bytes, BytesMut};
 use quorate_types::{
-    Ask, CommandId, Duration, FromClient, ObjectId, Outcome, ReadLevel, Secret, SessionId, ToClient,
+    CommandId, Duration, FromClient, ObjectId, Outcome, ReadLevel, Secret, SessionId, ToClient,
 };
 
 const OPEN: u8 = 1;
@@ -30,6 +30,7 @@ const ATTACH: u8 = 7;
 const RESET: u8 = 8;
 const SKIP: u8 = 9;
 const CHANGE_VIEW: u8 = 10;
+const RESUME: u8 = 11;
 
 /// Bytes of a call behind its tag, without the payload.
 pub(crate) const CALL_BYTES: usize = 32;
@@ -69,6 +70,16 @@ pub fn put_request(buf: &mut BytesMut, message: &FromClient) {
         FromClient::Open { secret, terms } => {
             buf.put_u8(OPEN);
             buf.put_slice(secret.bytes());
+            put_terms(buf, *terms);
+        }
+        FromClient::Resume {
+            secret,
+            tenant,
+            terms,
+        } => {
+            buf.put_u8(RESUME);
+            buf.put_slice(secret.bytes());
+            put_secret_hash(buf, *tenant);
             put_terms(buf, *terms);
         }
         FromClient::Attach {
@@ -292,6 +303,7 @@ fn next_of<T>(
 }
 
 #[inline]
+// Longer than a screen: one arm a request.
 fn take_request(r: &mut Reader<'_>) -> Result<FromClient, WireError> {
     match r.u8("request")? {
         CALL => {
@@ -305,6 +317,11 @@ fn take_request(r: &mut Reader<'_>) -> Result<FromClient, WireError> {
         }
         OPEN => Ok(FromClient::Open {
             secret: take_secret(r)?,
+            terms: take_terms(r)?,
+        }),
+        RESUME => Ok(FromClient::Resume {
+            secret: take_secret(r)?,
+            tenant: take_secret_hash(r)?,
             terms: take_terms(r)?,
         }),
         ATTACH => Ok(FromClient::Attach {
@@ -396,6 +413,7 @@ const CHECKPOINTED: u8 = 6;
 const LEADER: u8 = 7;
 const FULL: u8 = 8;
 const PARKED: u8 = 9;
+const RESUMED: u8 = 10;
 
 /// Appends one message to a client to the body of a frame of kind `ToClient`.
 #[inline]
@@ -413,6 +431,18 @@ pub fn put_answer(buf: &mut BytesMut, message: &ToClient) {
             put_secret_hash(buf, *hash);
             put_session(buf, *session);
             buf.put_u64_le(expiry.0);
+        }
+        ToClient::Resumed {
+            hash,
+            session,
+            terms,
+            tenancy,
+        } => {
+            buf.put_u8(RESUMED);
+            put_secret_hash(buf, *hash);
+            put_session(buf, *session);
+            put_terms(buf, *terms);
+            put_tenancy(buf, *tenancy);
         }
         ToClient::Read {
             request,
@@ -500,6 +530,12 @@ fn take_answer(r: &mut Reader<'_>) -> Result<ToClient, WireError> {
             id: take_command_id(r)?,
             outcome: take_outcome(r)?,
         }),
+        RESUMED => Ok(ToClient::Resumed {
+            hash: take_secret_hash(r)?,
+            session: take_session(r)?,
+            terms: take_terms(r)?,
+            tenancy: take_tenancy(r)?,
+        }),
         OPENED => Ok(ToClient::Opened {
             hash: take_secret_hash(r)?,
             session: take_session(r)?,
@@ -536,36 +572,5 @@ fn take_answer(r: &mut Reader<'_>) -> Result<ToClient, WireError> {
             what: "answer",
             tag,
         }),
-    }
-}
-
-fn put_ask(buf: &mut BytesMut, ask: Ask) {
-    match ask {
-        Ask::Open(hash) => {
-            buf.put_u8(1);
-            put_secret_hash(buf, hash);
-        }
-        Ask::Call(id) => {
-            buf.put_u8(2);
-            put_command_id(buf, id);
-        }
-        Ask::Request(request) => {
-            buf.put_u8(3);
-            buf.put_u64_le(request);
-        }
-        Ask::Session(session) => {
-            buf.put_u8(4);
-            put_session(buf, session);
-        }
-    }
-}
-
-fn take_ask(r: &mut Reader<'_>) -> Result<Ask, WireError> {
-    match r.u8("ask")? {
-        1 => Ok(Ask::Open(take_secret_hash(r)?)),
-        2 => Ok(Ask::Call(take_command_id(r)?)),
-        3 => Ok(Ask::Request(r.u64("request number")?)),
-        4 => Ok(Ask::Session(take_session(r)?)),
-        tag => Err(WireError::UnknownTag { what: "ask", tag }),
     }
 }

@@ -15,7 +15,7 @@ use quorate_types::{ClusterId, GroupId, Incarnation, NodeId, NodeSet, ObjectId, 
 pub const VERSION: u16 = 17;
 
 /// The oldest protocol version that this build speaks.
-pub const VERSION_MIN: u16 = 16;
+pub const VERSION_MIN: u16 = 17;
 
 /// First bytes of every Hello: not a TLS record, not HTTP.
 const MAGIC: [u8; 4] = *b"\xf1QRT";

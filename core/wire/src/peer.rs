@@ -1,8 +1,9 @@
 //! Bytes of what nodes of a group say to each other: the body of a frame of kind `Peer` is one message.
 
 use crate::WireError;
-use crate::codec::{Reader, put_bytes, put_flag};
+use crate::codec::{Reader, put_bytes, put_flag, put_option};
 use crate::frame_pieces::SharedBody;
+use crate::refusal::{put_refusal, take_refusal};
 use crate::words::{
     put_attachment, put_digest, put_session, put_slot, put_view_id, take_attachment, take_digest,
     take_session, take_slot, take_view_id,
@@ -138,12 +139,14 @@ fn put_replica(buf: &mut BytesMut, message: &ReplicaMessage) {
         ReplicaMessage::KeptAlive {
             session,
             number,
-            is_alive,
+            refused,
         } => {
             buf.put_u8(KEPT_ALIVE);
             put_session(buf, *session);
             buf.put_u64_le(*number);
-            put_flag(buf, *is_alive);
+            put_option(buf, refused.as_ref(), |buf, refusal| {
+                put_refusal(buf, *refusal)
+            });
         }
         ReplicaMessage::Durable {
             slot,
@@ -226,7 +229,7 @@ fn take_replica(r: &mut Reader<'_>) -> Result<ReplicaMessage, WireError> {
         KEPT_ALIVE => Ok(ReplicaMessage::KeptAlive {
             session: take_session(r)?,
             number: r.counter("keepalive number")?,
-            is_alive: r.flag("life")?,
+            refused: r.option("refusal", take_refusal)?,
         }),
         DURABLE => Ok(ReplicaMessage::Durable {
             slot: take_slot(r)?,

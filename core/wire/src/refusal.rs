@@ -2,10 +2,13 @@
 
 use crate::WireError;
 use crate::codec::Reader;
+use crate::words::{
+    put_command_id, put_secret_hash, put_session, take_command_id, take_secret_hash, take_session,
+};
 use bytes::{BufMut, BytesMut};
-use quorate_types::Refusal;
+use quorate_types::{Ask, Refusal};
 
-const REFUSALS: [Refusal; 21] = [
+const REFUSALS: [Refusal; 22] = [
     Refusal::NotOrdered,
     Refusal::Unknown,
     Refusal::Overloaded,
@@ -27,6 +30,7 @@ const REFUSALS: [Refusal; 21] = [
     Refusal::ViewConflict,
     Refusal::NoSuchView,
     Refusal::ViewNotReady,
+    Refusal::Superseded,
 ];
 
 pub(crate) fn put_refusal(buf: &mut BytesMut, refusal: Refusal) {
@@ -56,6 +60,7 @@ fn refusal_number(refusal: Refusal) -> u8 {
         Refusal::ViewConflict => 19,
         Refusal::NoSuchView => 20,
         Refusal::ViewNotReady => 21,
+        Refusal::Superseded => 22,
     }
 }
 
@@ -68,4 +73,36 @@ pub(crate) fn take_refusal(r: &mut Reader<'_>) -> Result<Refusal, WireError> {
             what: "refusal",
             tag,
         })
+}
+
+/// Which request is refused.
+pub(crate) fn put_ask(buf: &mut BytesMut, ask: Ask) {
+    match ask {
+        Ask::Open(hash) => {
+            buf.put_u8(1);
+            put_secret_hash(buf, hash);
+        }
+        Ask::Call(id) => {
+            buf.put_u8(2);
+            put_command_id(buf, id);
+        }
+        Ask::Request(request) => {
+            buf.put_u8(3);
+            buf.put_u64_le(request);
+        }
+        Ask::Session(session) => {
+            buf.put_u8(4);
+            put_session(buf, session);
+        }
+    }
+}
+
+pub(crate) fn take_ask(r: &mut Reader<'_>) -> Result<Ask, WireError> {
+    match r.u8("ask")? {
+        1 => Ok(Ask::Open(take_secret_hash(r)?)),
+        2 => Ok(Ask::Call(take_command_id(r)?)),
+        3 => Ok(Ask::Request(r.u64("request number")?)),
+        4 => Ok(Ask::Session(take_session(r)?)),
+        tag => Err(WireError::UnknownTag { what: "ask", tag }),
+    }
 }

@@ -354,6 +354,7 @@ const REPLY_WOKEN: u8 = 3;
 fn put_image(buf: &mut BytesMut, session: &SessionImage) {
     put_session(buf, session.id);
     put_secret_hash(buf, session.hash);
+    put_secret_hash(buf, session.tenant);
     put_terms(buf, session.terms);
     put_slot(buf, session.active);
     buf.put_u64_le(session.active_wall);
@@ -379,6 +380,7 @@ fn take_image(r: &mut Reader<'_>) -> Result<SessionImage, WireError> {
     let image = SessionImage {
         id: take_session(r)?,
         hash: take_secret_hash(r)?,
+        tenant: take_secret_hash(r)?,
         terms: take_terms(r)?,
         active: take_slot(r)?,
         active_wall: r.u64("wall time")?,

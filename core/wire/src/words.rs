@@ -8,7 +8,7 @@ use crate::codec::{Reader, in_range, in_slot_range, put_option};
 use bytes::{BufMut, BytesMut};
 use quorate_types::{
     Attachment, Ballot, CommandId, Digest, Duration, GroupId, NodeId, NodeSet, SecretHash,
-    SessionId, SessionTerms, Slot, ViewId, ViewNumber,
+    SessionId, SessionTerms, Slot, Tenancy, ViewId, ViewNumber,
 };
 
 pub(crate) fn put_node(buf: &mut BytesMut, node: NodeId) {
@@ -117,6 +117,17 @@ pub(crate) fn put_attachment(buf: &mut BytesMut, attachment: Attachment) {
 
 pub(crate) fn take_attachment(r: &mut Reader<'_>) -> Result<Attachment, WireError> {
     Ok(Attachment(r.counter("attachment")?))
+}
+
+pub(crate) fn put_tenancy(buf: &mut BytesMut, tenancy: Tenancy) {
+    buf.put_u32_le(tenancy.number());
+}
+
+pub(crate) fn take_tenancy(r: &mut Reader<'_>) -> Result<Tenancy, WireError> {
+    let number = r.u32("tenancy")?;
+    let limit = u64::from(Tenancy::MAX.number()) + 1;
+    in_range("tenancy", u64::from(number), limit)?;
+    Ok(Tenancy::new(number).expect("it is in range"))
 }
 
 pub(crate) fn put_terms(buf: &mut BytesMut, terms: SessionTerms) {

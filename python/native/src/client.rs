@@ -10,7 +10,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use quorate_client::{
     CallCell, CallError, Client, ClientHooks, ClientOpening, DriverOptions, Endpoint, FoundObject,
-    OperationId, Preference, SessionNews, SessionState, TlsClient,
+    OperationId, Preference, SessionFile, SessionNews, SessionState, TlsClient,
 };
 use quorate_types::{ObjectId, ReadLevel};
 use std::path::PathBuf;
@@ -42,6 +42,8 @@ pub(crate) struct SessionOptions {
     expiry: Option<Duration>,
     /// How long it lives once this process has closed its connection, if that shall count.
     on_disconnect: Option<Duration>,
+    /// The file of the session that it goes on with.
+    resume: Option<PathBuf>,
     /// Whether it stays with whichever node answers.
     anyone: bool,
 }
@@ -49,15 +51,17 @@ pub(crate) struct SessionOptions {
 #[pymethods]
 impl SessionOptions {
     #[new]
-    #[pyo3(signature = (*, expiry=None, on_disconnect=None, anyone=false))]
+    #[pyo3(signature = (*, expiry=None, on_disconnect=None, resume=None, anyone=false))]
     fn new(
         expiry: Option<f64>,
         on_disconnect: Option<f64>,
+        resume: Option<PathBuf>,
         anyone: bool,
     ) -> PyResult<SessionOptions> {
         Ok(SessionOptions {
             expiry: expiry.map(seconds).transpose()?,
             on_disconnect: on_disconnect.map(seconds).transpose()?,
+            resume,
             anyone,
         })
     }
@@ -83,6 +87,18 @@ impl News {
     #[getter]
     fn ended(&self) -> u64 {
         self.0.life.ended
+    }
+
+    /// Whether another process had the session before.
+    #[getter]
+    fn resumed(&self) -> bool {
+        self.0.life.is_resumed
+    }
+
+    /// Whether another process has resumed the newest session that ended.
+    #[getter]
+    fn superseded(&self) -> bool {
+        self.0.life.is_superseded
     }
 
     /// Until when the session lives in any case, in seconds of the machine's clock.
@@ -317,6 +333,11 @@ impl Way {
             }
             if let Some(after) = session.on_disconnect {
                 options = options.ending_on_disconnect(after);
+            }
+            if let Some(path) = &session.resume {
+                let file = SessionFile::open(path);
+                let file = file.map_err(|error| connect_error(py, &error))?;
+                options.session_file = Some(Arc::new(file));
             }
         }
         let name = endpoint.object.clone().or(name);

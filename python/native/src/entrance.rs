@@ -59,7 +59,9 @@ pub(crate) fn log(notes: &[ClientNote]) {
 fn log_note(py: Python<'_>, note: &ClientNote) -> PyResult<()> {
     let level = match note {
         ClientNote::Connected { .. } => "info",
-        ClientNote::Lost { .. } | ClientNote::Unreached { .. } => "warning",
+        ClientNote::Lost { .. } | ClientNote::Unreached { .. } | ClientNote::NotKept { .. } => {
+            "warning"
+        }
         ClientNote::Left { .. } => "debug",
     };
     let logger = py.import("quorate._log")?.getattr("logger")?;

@@ -67,6 +67,7 @@ pub(crate) fn connect_error(py: Python<'_>, error: &ConnectError) -> PyErr {
         | ConnectError::Unreadable { .. } => "Refused",
         ConnectError::OtherCluster { .. } => "OtherCluster",
         ConnectError::NoSuchObject { .. } => "NotFound",
+        ConnectError::SessionInUse { .. } => "SessionInUse",
     };
     hooks::error(py, class, error.to_string())
 }

@@ -57,6 +57,8 @@ pub(crate) const STEP_TICK: u8 = 3;
 pub(crate) const STEP_TICK_UNTOLD: u8 = 4;
 /// A call that the group skips.
 pub(crate) const STEP_SKIPPED: u8 = 5;
+/// Another client has a session: what the one before had parked ends.
+pub(crate) const STEP_RESUME: u8 = 6;
 
 /// Outcomes of one slot are sent on when they are this large, so that neither side holds all of them.
 const PART_BYTES: usize = 1 << 20;

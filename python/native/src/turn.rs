@@ -249,6 +249,13 @@ pub(crate) fn session_ended(session: SessionId) -> Vec<u32> {
     turns().agendas.end(session)
 }
 
+/// Another client has a session: nobody waits for the calls that the one before had parked. Returns how they end.
+pub(crate) fn session_resumed(session: SessionId) -> Wakes {
+    let ended = turns().agendas.cancel_all(session);
+    let none = |id| answer_of(id, false, NONE);
+    ended.into_iter().map(none).collect()
+}
+
 /// The objects that have something to do at an agreed time.
 pub(crate) fn due(now: Wall) -> Vec<u32> {
     turns().agendas.due(now)

@@ -30,8 +30,11 @@ class Election(Rendezvous[C], Generic[C]):
     def campaign(self, candidate: C, blocking: bool = True, timeout: float | None = None) -> int:
         """Wait until the candidate leads; its term, or 0 where another one leads, or does for too long.
 
-        A session that leads gets its term again.
+        A session that leads gets its term again; in a process that has resumed it, a larger term.
         """
+        if term := self._taken_over(label=candidate):
+            self._tell()
+            return term
         if calling().session in self._held:
             return self._last_token
         return self._ask(candidate, blocking, timeout, 0)

@@ -11,7 +11,8 @@ class Lock(Rendezvous[None]):
     """A lock with the methods of `threading.Lock`; it belongs to the session that acquired it.
 
     `with lock as token:` gives a fencing token, which only grows: send it to what the lock protects, which
-    refuses smaller ones than it has seen. When a session ends, the lock that it holds goes to the next.
+    refuses smaller ones than it has seen. When a session ends, the lock that it holds goes to the next. A
+    process that has resumed the session acquires what the one before held at once, with a larger token.
 
     >>> lock = Lock()
     >>> lock.acquire(blocking=False), lock.locked(), lock.acquire(blocking=False)
@@ -24,7 +25,7 @@ class Lock(Rendezvous[None]):
 
         None or -1 seconds are as long as it takes.
         """
-        return self._ask(None, blocking, timeout, 0)
+        return self._taken_over() or self._ask(None, blocking, timeout, 0)
 
     def release(self) -> None:
         """Give the lock to who waits longest. Raises RuntimeError if this session does not hold it."""

@@ -90,6 +90,18 @@ class Rendezvous(Generic[W]):
             self._held[caller.session] = dataclasses.replace(before, count=before.count + 1, token=token)
         return token
 
+    def _taken_over(self, **told: Any) -> int:
+        """Keep what the session held before this process resumed it; the new token, or 0 for nothing."""
+        caller = calling()
+        before = self._held.get(caller.session)
+        if before is None or before.tenancy >= caller.tenancy:
+            return 0
+        token = self._token(caller)
+        self._held[caller.session] = dataclasses.replace(
+            before, count=1, token=token, tenancy=caller.tenancy, **told
+        )
+        return token
+
     def _recount(self, session: int, by: int) -> None:
         """What a session holds it holds so many times more; not at all where none are left."""
         before = self._held.get(session)
@@ -100,7 +112,9 @@ class Rendezvous(Generic[W]):
 
     def _holder(self, caller: quorate.Caller, **told: Any) -> quorate.Holder:
         """The caller as one who holds something from now on, with the newest token."""
-        return quorate.Holder(caller.session, time.time(), token=self._last_token, **told)
+        return quorate.Holder(
+            caller.session, time.time(), token=self._last_token, tenancy=caller.tenancy, **told
+        )
 
     def _token(self, caller: quorate.Caller) -> int:
         """A fencing token, larger than all before: that of the call, as calls are served in their order."""

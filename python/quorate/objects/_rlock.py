@@ -14,7 +14,8 @@ class RLock(Rendezvous[Any]):
 
     The owner is the session together with `owner`, a label: a lock cannot know the threads of its clients.
     Threads of one connection that are to exclude each other say who they are by it. Labels are compared by
-    `==`. When a session ends, what it holds goes to the next.
+    `==`. When a session ends, what it holds goes to the next. An owner in a process that has resumed the
+    session holds it once, with a larger token, when it acquires it again.
 
     >>> lock = RLock()
     >>> lock.acquire(owner="mia"), lock.acquire(owner="mia"), lock.acquire(blocking=False, owner="ben")
@@ -27,6 +28,8 @@ class RLock(Rendezvous[Any]):
         """Take the lock; its fencing token, the same each time until it is free, or 0 as of `Lock`."""
         held = self._held_by(owner)
         if held is not None:
+            if token := self._taken_over():
+                return token
             self._recount(held.session, 1)
             return self._last_token
         return self._ask(owner, blocking, timeout, 0)

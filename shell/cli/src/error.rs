@@ -221,7 +221,7 @@ impl CliError {
             | ConnectError::BadExpiry { .. }
             | ConnectError::BadDisconnect { .. } => code::USAGE,
             ConnectError::NoSuchObject { .. } => code::NOT_FOUND,
-            ConnectError::OtherCluster { .. } => code::CONFLICT,
+            ConnectError::OtherCluster { .. } | ConnectError::SessionInUse { .. } => code::CONFLICT,
             ConnectError::System(_) => code::FAILED,
         };
         CliError::with_code(code, error.to_string())

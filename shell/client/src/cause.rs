@@ -26,6 +26,9 @@ pub enum CallCause {
     /// The session ended while the operation was under way.
     #[error("the session expired")]
     SessionExpired,
+    /// Another client resumed the session while the operation was under way.
+    #[error("another process has resumed the session")]
+    Superseded,
     /// It was executed, and its reply is no longer kept.
     #[error("it was executed, and its reply is gone")]
     ReplyGone,
@@ -99,13 +102,14 @@ pub enum CallCause {
 
 impl CallCause {
     /// Every cause.
-    pub const ALL: [CallCause; 24] = [
+    pub const ALL: [CallCause; 25] = [
         CallCause::DeadlinePassed,
         CallCause::ConnectionLost,
         CallCause::NotOrdered,
         CallCause::LeaderChanged,
         CallCause::Overloaded,
         CallCause::SessionExpired,
+        CallCause::Superseded,
         CallCause::ReplyGone,
         CallCause::SequenceReused,
         CallCause::NoSuchObject,
@@ -139,6 +143,7 @@ impl CallCause {
             CallCause::LeaderChanged => "leader_changed",
             CallCause::Overloaded => "overloaded",
             CallCause::SessionExpired => "session_expired",
+            CallCause::Superseded => "superseded",
             CallCause::ReplyGone => "reply_gone",
             CallCause::SequenceReused => "sequence_reused",
             CallCause::NoSuchObject => "no_such_object",
@@ -181,6 +186,7 @@ impl CallCause {
             | CallCause::LeaderChanged
             | CallCause::Overloaded
             | CallCause::SessionExpired
+            | CallCause::Superseded
             | CallCause::ReplyGone
             | CallCause::NotServing
             | CallCause::NoLeader
@@ -202,6 +208,7 @@ impl From<Failure> for CallCause {
                 Refusal::Unknown => CallCause::LeaderChanged,
                 Refusal::Overloaded => CallCause::Overloaded,
                 Refusal::SessionExpired => CallCause::SessionExpired,
+                Refusal::Superseded => CallCause::Superseded,
                 Refusal::ReplyGone => CallCause::ReplyGone,
                 Refusal::SequenceReused => CallCause::SequenceReused,
                 Refusal::NoSuchObject => CallCause::NoSuchObject,

@@ -4,7 +4,7 @@ mod dialling;
 
 use crate::connection::NodeConnection;
 use crate::resolving::Resolving;
-use crate::{ClientNote, ConnectError, Endpoint, TlsClient, TlsProblem};
+use crate::{ClientNote, ConnectError, Endpoint, SessionFile, TlsClient, TlsProblem};
 use bytes::Bytes;
 use mio::event::Event;
 use mio::{Registry, Token};
@@ -13,7 +13,8 @@ use quorate_session::{
     SessionOutput, Ticket,
 };
 use quorate_types::{
-    ClosedBy, ClusterId, Duration, GroupId, ObjectId, ReadLevel, Secret, SessionTerms, Time, Value,
+    ClosedBy, ClusterId, Duration, FromClient, GroupId, ObjectId, ReadLevel, Secret, SessionTerms,
+    Time, Value,
 };
 use quorate_wire::{Frame, Kind, ObjectEntry, Reject, RejectReason, Welcome, answers};
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,6 +31,8 @@ pub struct DriverOptions {
     pub timeout: std::time::Duration,
     /// Certificates for nodes that speak TLS; `None` for plain connections.
     pub tls: Option<Arc<TlsClient>>,
+    /// Where the secret of its session is kept, for a process after this one; `None`: nobody resumes it.
+    pub session_file: Option<Arc<SessionFile>>,
 }
 
 impl Default for DriverOptions {
@@ -39,6 +42,7 @@ impl Default for DriverOptions {
             group: GroupId(1),
             timeout: std::time::Duration::from_secs(30),
             tls: None,
+            session_file: None,
         }
     }
 }
@@ -142,13 +146,13 @@ impl Driver {
         token: Token,
     ) -> std::io::Result<Driver> {
         let addresses = endpoint.addresses.clone();
-        let session = ClientSession::new(
-            options.session,
-            addresses,
-            u64::from_le_bytes(random()?),
-            Secret::new(random()?),
-            boot_time(),
-        );
+        let (config, first) = (options.session, u64::from_le_bytes(random()?));
+        let (drawn, now) = (Secret::new(random()?), boot_time());
+        let kept = options.session_file.as_ref().and_then(|file| file.secret());
+        let session = match kept {
+            Some(kept) => ClientSession::resuming(config, addresses, first, (kept, drawn), now),
+            None => ClientSession::new(config, addresses, first, drawn, now),
+        };
         Ok(Driver {
             session,
             registry: registry.try_clone()?,
@@ -470,7 +474,9 @@ impl Driver {
             for output in std::mem::take(&mut self.outputs) {
                 match output {
                     SessionOutput::Send(message) => {
-                        if let Some(connection) = &mut self.connection {
+                        if self.is_kept(&message)
+                            && let Some(connection) = &mut self.connection
+                        {
                             connection.queue(&message);
                         }
                     }
@@ -481,6 +487,30 @@ impl Driver {
         }
         if let Some(Err(error)) = self.connection.as_mut().map(NodeConnection::flush) {
             self.fail_by(&error);
+        }
+    }
+}
+
+impl Driver {
+    /// Whether the secret of a session that is asked for stands in its file, if it has one: else nobody could resume the session.
+    fn is_kept(&mut self, message: &FromClient) -> bool {
+        let (FromClient::Resume { secret, .. }, Some(file)) = (message, &self.options.session_file)
+        else {
+            return true;
+        };
+        let Err(error) = file.keep(*secret) else {
+            return true;
+        };
+        let (path, error) = (file.path().display().to_string(), error.to_string());
+        self.last_error = Some(format!("{path}: {error}"));
+        self.notes.push(ClientNote::NotKept { path, error });
+        false
+    }
+
+    /// The client has ended: a process after this one may resume its session.
+    pub(crate) fn release_session(&self) {
+        if let Some(file) = &self.options.session_file {
+            file.release();
         }
     }
 }
@@ -517,7 +547,7 @@ fn clock() -> rustix::time::ClockId {
 }
 
 /// Random bytes of the system, which nobody can guess.
-fn random<const BYTES: usize>() -> std::io::Result<[u8; BYTES]> {
+pub(crate) fn random<const BYTES: usize>() -> std::io::Result<[u8; BYTES]> {
     let mut bytes = [0; BYTES];
     let mut filled = 0;
     while filled < BYTES {

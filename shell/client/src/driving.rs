@@ -369,6 +369,7 @@ impl SharedDriver {
             self.changed.notify_all();
             core.driver.say_farewell();
             core.driver.hang_up();
+            core.driver.release_session();
             (std::mem::take(&mut core.begun), core.opening.take())
         };
         for (_, done) in begun.into_values() {

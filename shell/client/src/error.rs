@@ -52,6 +52,12 @@ pub enum ConnectError {
         /// What is wrong with it.
         why: String,
     },
+    /// A client that lives has the session of this file: wait for its end, or name another file.
+    #[error("{}: a process that has this session open is running", path.display())]
+    SessionInUse {
+        /// Which file.
+        path: PathBuf,
+    },
     /// One node gave no answer to a question.
     #[error("{address} does not answer: {reason}")]
     Unanswered {

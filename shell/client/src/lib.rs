@@ -20,6 +20,7 @@ mod news;
 mod note;
 mod poller;
 mod resolving;
+mod session_file;
 mod stream;
 mod tls;
 mod tls_problem;
@@ -40,5 +41,6 @@ pub use quorate_session::{
     Answer, Attempts, Cause, Failure, Operation, Preference, SessionConfig, SessionLife,
     SessionState, Ticket,
 };
+pub use session_file::SessionFile;
 pub use tls::TlsClient;
 pub use tls_problem::TlsProblem;

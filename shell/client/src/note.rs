@@ -31,6 +31,13 @@ pub enum ClientNote {
         /// What happened.
         error: String,
     },
+    /// The secret of a session could not be kept in its file: none is asked for until it can.
+    NotKept {
+        /// The file.
+        path: String,
+        /// What happened.
+        error: String,
+    },
     /// The client left a node that stayed silent, or moved to the leader.
     Left {
         /// The address that it left.
@@ -67,6 +74,9 @@ impl fmt::Display for ClientNote {
             ),
             ClientNote::Unreached { address, error } => {
                 write!(f, "no connection to {address}: {error}")
+            }
+            ClientNote::NotKept { path, error } => {
+                write!(f, "no session, which could not be kept in {path}: {error}")
             }
             ClientNote::Left { address, next } => write!(f, "left {address} for {next}"),
         }

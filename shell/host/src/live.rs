@@ -279,6 +279,10 @@ impl LiveObjects {
                 self.session_ended(end, stamp, answers);
                 StepResult::Done
             }
+            StepRef::Resume(resume) => {
+                self.session_resumed(resume, answers);
+                StepResult::Done
+            }
             StepRef::Tick { index } => {
                 self.tick(index, stamp, answers);
                 StepResult::Done
@@ -322,6 +326,26 @@ impl LiveObjects {
         for id in told {
             self.with(id, |object, parked| {
                 object.session_ended(end, stamp, parked, answers);
+            });
+        }
+    }
+
+    /// Nobody waits any more for what the client before had parked.
+    fn session_resumed(&mut self, resume: SessionEnd, answers: &mut Vec<LaterAnswer>) {
+        if planted(Plant::ResumeKeepsParked) {
+            return;
+        }
+        let ids: Vec<ObjectId> = self.objects.keys().copied().collect();
+        for id in ids {
+            self.with(id, |object, _| {
+                for id in object.agenda.parked.of_session(resume.session) {
+                    object.agenda.parked.take(id);
+                    answers.push(LaterAnswer {
+                        by: resume.index,
+                        id,
+                        outcome: returned_none(),
+                    });
+                }
             });
         }
     }

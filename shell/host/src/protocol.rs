@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Version of this protocol; a host that speaks another says so in its answer to the greeting.
-pub const HOST_PROTOCOL_VERSION: i64 = 8;
+pub const HOST_PROTOCOL_VERSION: i64 = 9;
 
 const HELLO: u8 = 1;
 const EXECUTE: u8 = 2;
@@ -31,6 +31,7 @@ const STEP_END_UNTOLD: u8 = 2;
 const STEP_TICK: u8 = 3;
 const STEP_TICK_UNTOLD: u8 = 4;
 const STEP_SKIPPED: u8 = 5;
+const STEP_RESUME: u8 = 6;
 
 const TOLD_RETURNED: u8 = 0;
 const TOLD_RAISED: u8 = 1;
@@ -245,6 +246,10 @@ pub(crate) fn put_execute(
                         STEP_END
                     });
                     out.extend_from_slice(&end.session.0.to_le_bytes());
+                }
+                Step::Resume(resume) => {
+                    out.push(STEP_RESUME);
+                    out.extend_from_slice(&resume.session.0.to_le_bytes());
                 }
                 Step::Tick { .. } => out.push(if is_left_out {
                     STEP_TICK_UNTOLD

@@ -314,7 +314,7 @@ impl WorkLog {
                     let step = steps.find(|step| step.index() == activity.index)?;
                     let (object, method) = match step {
                         Step::Call(call) => (call.object, method_of(&call.payload)),
-                        Step::End(_) => (activity.object, ON_SESSION_END),
+                        Step::End(_) | Step::Resume(_) => (activity.object, ON_SESSION_END),
                         Step::Tick { .. } => (activity.object, TIMER),
                     };
                     Some(named(Some(at), object, method))

@@ -304,6 +304,7 @@ fn weight(request: &Result<FromClient, WireError>) -> usize {
         Ok(FromClient::Call { payload, .. } | FromClient::Read { payload, .. }) => payload.len(),
         Ok(
             FromClient::Open { .. }
+            | FromClient::Resume { .. }
             | FromClient::Attach { .. }
             | FromClient::KeepAlive { .. }
             | FromClient::Close { .. }
@@ -323,6 +324,7 @@ pub(crate) fn debt_of(request: &FromClient) -> u32 {
         FromClient::Call { .. } | FromClient::Read { .. } => 0,
         FromClient::Attach { .. } | FromClient::KeepAlive { .. } | FromClient::Close { .. } => 1,
         FromClient::Open { .. }
+        | FromClient::Resume { .. }
         | FromClient::Checkpoint { .. }
         | FromClient::Reset { .. }
         | FromClient::Skip { .. }
@@ -337,6 +339,7 @@ pub(crate) fn is_wrong(answer: &ToClient) -> bool {
     };
     match refusal {
         Refusal::SessionExpired
+        | Refusal::Superseded
         | Refusal::ReplyGone
         | Refusal::SequenceReused
         | Refusal::NoSuchObject

@@ -2,19 +2,21 @@
 
 use crate::limits::{CLOSES_WAITING, OPENS_WAITING, SEQUENCE_MAX};
 use crate::local::internal::Purpose;
+use crate::local::opens::Opener;
 use crate::local::reads::{Keeper, Read};
 use crate::local::waiting::Joined;
-use crate::replicated::window::{Admission, fingerprint};
+use crate::replicated::window::{Admission, Session, fingerprint};
 use crate::{Output, Replica, Snapshots};
 use quorate_ordering::{Ordering, Role};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{
     Ask, Attachment, Body, CallPlace, ClosedBy, Command, CommandId, ConnectionId, Duration,
-    FromClient, ObjectId, Refusal, Secret, SecretHash, SessionId, SessionTerms, Slot, Time,
-    ToClient, Value,
+    FromClient, ObjectId, Refusal, Secret, SecretHash, SessionId, Slot, Tenancy, Time, ToClient,
+    Value,
 };
 
 impl<O: Ordering> Replica<O> {
+    // Longer than a screen: one arm a request.
     pub(crate) fn client(
         &mut self,
         now: Time,
@@ -27,7 +29,18 @@ impl<O: Ordering> Replica<O> {
             reply(out, from, ToClient::Leader { leader });
         }
         match message {
-            FromClient::Open { secret, terms } => self.open(now, from, secret.hash(), terms, out),
+            FromClient::Open { secret, terms } => {
+                let opener = Opener::new(from, SecretHash::default(), terms);
+                self.open(now, secret.hash(), opener, out);
+            }
+            FromClient::Resume {
+                secret,
+                tenant,
+                terms,
+            } => {
+                let opener = Opener::new(from, tenant, terms);
+                self.open(now, secret.hash(), opener, out);
+            }
             FromClient::Attach {
                 session,
                 secret,
@@ -122,13 +135,17 @@ impl<O: Ordering> Replica<O> {
     fn open(
         &mut self,
         now: Time,
-        from: ConnectionId,
         hash: SecretHash,
-        terms: SessionTerms,
+        opener: Opener,
         out: &mut Vec<Output<O::Message>>,
     ) {
-        if let Some(waiter) = self.opens.get_mut(&hash) {
-            let before = std::mem::replace(waiter, from);
+        let from = opener.to;
+        let is_other = |waiter: &Opener| waiter.tenant != opener.tenant;
+        let is_taken = self.opens.get(&hash).is_some_and(is_other);
+        if let Some(waiter) = self.opens.get_mut(&hash)
+            && !is_taken
+        {
+            let before = std::mem::replace(&mut waiter.to, from);
             self.connections.end_open(before);
             self.connections.begin_open(from);
             return;
@@ -137,7 +154,7 @@ impl<O: Ordering> Replica<O> {
             Some(Refusal::NotServing)
         } else if !self.can_order() {
             Some(Refusal::StorageFull)
-        } else if self.opens.len() >= OPENS_WAITING || self.is_log_full() {
+        } else if is_taken || self.opens.len() >= OPENS_WAITING || self.is_log_full() {
             Some(Refusal::Overloaded)
         } else {
             None
@@ -149,9 +166,8 @@ impl<O: Ordering> Replica<O> {
         } else if !self.connections.begin_open(from) {
             refuse(out, from, Ask::Open(hash), Refusal::Overloaded);
         } else {
-            self.opens.insert(hash, from);
-            let terms = terms.granted(self.config.expiry_max);
-            self.submit(Purpose::Open(hash), Body::Open { hash, terms });
+            self.opens.insert(hash, opener);
+            self.submit_open(hash, opener);
         }
     }
 
@@ -177,44 +193,54 @@ impl<O: Ordering> Replica<O> {
         let hash = secret.hash();
         let known = self.replicated.sessions.session(session);
         let is_any = planted(Plant::SecretOfAnySession) && self.replicated.sessions.knows(hash);
-        if known.is_some_and(|known| known.hash == hash || is_any) {
-            self.attach_to(from, session, attachment);
-        }
-        if self.connections.is_attached(from, session) {
-            if attachment > Attachment::NONE {
-                self.attached(now, (session, attachment), out);
-            }
-            return;
-        }
+        let proven = known.filter(|known| known.hash == hash || is_any);
         let opened = opened_in(session);
-        let refusal = if opened > self.replicated.applied {
-            self.connections.not_judged(from, opened);
-            Refusal::NotServing
-        } else {
-            Refusal::SessionExpired
+        let refusal = match proven.map(Session::tenancy) {
+            Some(tenancy) if attachment.tenancy() > tenancy => {
+                // The resume is not applied here yet.
+                self.connections.not_judged(from, opened);
+                Refusal::NotServing
+            }
+            Some(_) => match self.is_of_client(session, attachment.tenancy()) {
+                Ok(()) if self.attach_to(from, session, attachment) => {
+                    if attachment > Attachment::NONE {
+                        self.attached(now, (session, attachment), out);
+                    }
+                    return;
+                }
+                // The connection has too many.
+                Ok(()) => Refusal::SessionExpired,
+                Err(refusal) => refusal,
+            },
+            None if opened > self.replicated.applied => {
+                self.connections.not_judged(from, opened);
+                Refusal::NotServing
+            }
+            None => Refusal::SessionExpired,
         };
         refuse(out, from, Ask::Session(session), refusal);
     }
 
-    /// The client of this connection has proven that the session is its own.
+    /// The client of this connection has proven that the session is its own. Says whether it may use it there.
     pub(crate) fn attach_to(
         &mut self,
         connection: ConnectionId,
         session: SessionId,
         attachment: Attachment,
-    ) {
+    ) -> bool {
         let sessions = &self.replicated.sessions;
         let is_open = |open| sessions.session(open).is_some();
         self.connections
             .attach(connection, session, attachment, is_open);
+        self.connections.is_attached(connection, session)
     }
 
     /// Refuses what a connection asks for a session that it has not proven to be its own. While this replica may only be
     /// behind the log that opened the session, or was when the proof came, another one can judge.
     fn is_attached(&self, from: ConnectionId, session: SessionId) -> Result<(), Refusal> {
         let opened = opened_in(session);
-        if self.connections.is_attached(from, session) {
-            Ok(())
+        if let Some(attachment) = self.connections.attachment(from, session) {
+            self.is_of_client(session, attachment.tenancy())
         } else if opened > self.replicated.applied || self.connections.is_unjudged(from, opened) {
             Err(Refusal::NotServing)
         } else {
@@ -379,9 +405,12 @@ impl<O: Ordering> Replica<O> {
         if !self.closes.insert(session) {
             return Ok(());
         }
+        let attachment = self.connections.attachment(from, session);
+        let tenancy = attachment.map_or(Tenancy::FIRST, Attachment::tenancy);
+        // No call has this sequence, and it tells the tenancy.
         let id = CommandId {
             session,
-            sequence: 0,
+            sequence: tenancy.floor(),
         };
         self.turn.push(Command {
             id,
@@ -424,7 +453,7 @@ impl<O: Ordering> Replica<O> {
     ) {
         match self.internals.landed(id) {
             Some(Purpose::Open(hash)) => {
-                if let Some(to) = self.opens.remove(&hash) {
+                if let Some(Opener { to, .. }) = self.opens.remove(&hash) {
                     self.connections.end_open(to);
                     refuse(out, to, Ask::Open(hash), refusal);
                 }
@@ -443,7 +472,7 @@ impl<O: Ordering> Replica<O> {
                 refuse(out, to, Ask::Request(request), refusal);
             }
             Some(Purpose::Skip(to, request)) => refuse(out, to, Ask::Request(request), refusal),
-            None if id.sequence == 0 => drop(self.closes.remove(&id.session)),
+            None if id.sequence == id.tenancy().floor() => drop(self.closes.remove(&id.session)),
             None => self.call_refused(id, refusal, out),
         }
     }

@@ -116,6 +116,13 @@ impl Connections {
         known.map(|known| known.sessions).unwrap_or_default()
     }
 
+    /// The connections on which a session is used, and the number of each among those of the session.
+    pub(crate) fn of_session(&self, session: SessionId) -> Vec<(ConnectionId, Attachment)> {
+        let connections = self.table.keys();
+        let attached = |id: &ConnectionId| Some((*id, self.attachment(*id, session)?));
+        connections.filter_map(attached).collect()
+    }
+
     /// What all connections are used for.
     pub(crate) fn sessions(&self) -> Vec<(SessionId, Attachment)> {
         let known = self.table.values().flat_map(|known| &known.sessions);

@@ -19,7 +19,7 @@ use quorate_ordering::{Lane, Ordering, Role};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{
     Ask, Attachment, Ballot, Body, CommandId, ConnectionId, NodeId, NodeSet, Refusal, SessionId,
-    SessionTerms, Time, ToClient,
+    SessionTerms, Tenancy, Time, ToClient,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -391,15 +391,29 @@ impl<O: Ordering> Replica<O> {
         if number == UNANSWERED {
             self.heard(now, session, attachment);
         } else {
-            let keeper = Keeper::Peer(from, number);
+            let keeper = Keeper::Peer(from, number, attachment.tenancy());
             self.keepalive(now, (session, attachment), keeper, out);
         }
     }
 
-    /// Only open sessions are noted: ids that clients invent must not grow the table.
+    /// Whether a client of that tenancy has the session, as far as the log is applied here.
+    pub(crate) fn is_of_client(&self, session: SessionId, tenancy: Tenancy) -> Result<(), Refusal> {
+        let Some(known) = self.replicated.sessions.session(session) else {
+            return Err(Refusal::SessionExpired);
+        };
+        let is_over = tenancy < known.tenancy() && !planted(Plant::EarlierTenancyKept);
+        if is_over {
+            Err(Refusal::Superseded)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Only open sessions are noted, for the client that has them: ids that clients invent must not grow the table.
     fn heard(&mut self, now: Time, session: SessionId, attachment: Attachment) {
+        let is_of_client = self.is_of_client(session, attachment.tenancy()).is_ok();
         let (applied, open) = (self.replicated.applied, &self.replicated.sessions);
-        if self.expiry.term.is_some() && open.session(session).is_some() {
+        if self.expiry.term.is_some() && is_of_client {
             self.signs.note(now, (session, attachment), applied, open);
         }
     }
@@ -413,11 +427,10 @@ impl<O: Ordering> Replica<O> {
         out: &mut Vec<Output<O::Message>>,
     ) {
         let has_room = self.has_room_for_keepalive();
+        let is_of_client = self.is_of_client(session, attachment.tenancy()).is_ok();
         let (applied, open) = (self.replicated.applied, &self.replicated.sessions);
         if let Some(term) = &mut self.expiry.term {
-            // Only open sessions are noted: ids that clients invent must not grow the table.
-            let is_open = open.session(session).is_some();
-            if has_room && is_open {
+            if has_room && is_of_client {
                 if !planted(Plant::KeepaliveNotNoted) {
                     self.signs.note(now, (session, attachment), applied, open);
                 }
@@ -462,17 +475,25 @@ impl<O: Ordering> Replica<O> {
         if !self.expiry.judges(self.replicated.lead) || self.expiry.is_expiring(session) {
             return;
         }
-        let is_alive = self.replicated.sessions.session(session).is_some();
+        let tenancy = match keeper {
+            Keeper::Client(connection) => self
+                .connections
+                .attachment(connection, session)
+                .map_or(Tenancy::FIRST, Attachment::tenancy),
+            Keeper::Peer(_, _, tenancy) => tenancy,
+            Keeper::Asker(..) => Tenancy::FIRST,
+        };
+        let refused = self.is_of_client(session, tenancy).err();
         match keeper {
             Keeper::Asker(node, number) => self.signs_confirmed(now, node, number, out),
-            Keeper::Client(connection) => kept_alive(connection, session, is_alive, out),
-            Keeper::Peer(node, number) => out.push(Output::Send {
+            Keeper::Client(connection) => kept_alive(connection, session, refused, out),
+            Keeper::Peer(node, number, _) => out.push(Output::Send {
                 to: NodeSet::only(node),
                 lane: Lane::Urgent,
                 message: PeerMessage::Replica(ReplicaMessage::KeptAlive {
                     session,
                     number,
-                    is_alive,
+                    refused,
                 }),
             }),
         }
@@ -483,19 +504,23 @@ impl<O: Ordering> Replica<O> {
         &mut self,
         session: SessionId,
         number: u64,
-        is_alive: bool,
+        refused: Option<Refusal>,
         out: &mut Vec<Output<O::Message>>,
     ) {
         if let Some(connection) = self.expiry.answered(session, number) {
-            kept_alive(connection, session, is_alive, out);
+            kept_alive(connection, session, refused, out);
         }
     }
 }
 
-fn kept_alive<M>(to: ConnectionId, session: SessionId, is_alive: bool, out: &mut Vec<Output<M>>) {
-    if is_alive {
-        reply(out, to, ToClient::KeptAlive { session });
-    } else {
-        refuse(out, to, Ask::Session(session), Refusal::SessionExpired);
+fn kept_alive<M>(
+    to: ConnectionId,
+    session: SessionId,
+    refused: Option<Refusal>,
+    out: &mut Vec<Output<M>>,
+) {
+    match refused {
+        None => reply(out, to, ToClient::KeptAlive { session }),
+        Some(refusal) => refuse(out, to, Ask::Session(session), refusal),
     }
 }

@@ -128,10 +128,10 @@ impl<O: Ordering> Replica<O> {
             ReplicaMessage::KeptAlive {
                 session,
                 number,
-                is_alive,
+                refused,
             } => {
                 if self.leader() == Some(from) {
-                    self.forwarded_keepalive_answered(session, number, is_alive, out);
+                    self.forwarded_keepalive_answered(session, number, refused, out);
                 }
             }
             ReplicaMessage::Signs(message) => self.signs_message(now, from, message, out),

@@ -18,6 +18,7 @@ pub(crate) mod internal;
 pub(crate) mod line;
 pub(crate) mod no_say;
 pub(crate) mod noting;
+pub(crate) mod opens;
 pub(crate) mod poison;
 pub(crate) mod quarantine;
 pub(crate) mod reads;

@@ -87,6 +87,7 @@ impl Word {
             Body::Keep { .. } => Some(Word::Keep),
             Body::Call { .. }
             | Body::Open { .. }
+            | Body::Resume { .. }
             | Body::Close
             | Body::Expire { .. }
             | Body::Lead { .. }

@@ -6,6 +6,7 @@ use crate::limits::REPORTS_PER_REPLICA;
 use crate::local::agreement::SnapshotReport;
 use crate::local::clients::{refuse, reply};
 use crate::local::internal::Purpose;
+use crate::local::opens::Opener;
 use crate::objects::pipeline::Work;
 use crate::replicated::Frozen;
 use crate::replicated::kept::KeptReplies;
@@ -328,7 +329,7 @@ impl<O: Ordering> Replica<O> {
     /// Refuses requests whose slot a snapshot covered: their answer is not known here.
     fn forget_passed_asks(&mut self, out: &mut Vec<Output<O::Message>>) {
         self.closes.clear();
-        for (hash, to) in std::mem::take(&mut self.opens) {
+        for (hash, Opener { to, .. }) in std::mem::take(&mut self.opens) {
             self.connections.end_open(to);
             refuse(out, to, Ask::Open(hash), Refusal::Unknown);
         }

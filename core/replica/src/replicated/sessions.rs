@@ -6,7 +6,7 @@
 use crate::replicated::window::Session;
 use crate::{ReplyState, SessionImage};
 use quorate_types::zoo::{Plant, planted};
-use quorate_types::{CommandId, Outcome, SecretHash, SessionId, SessionTerms, Slot};
+use quorate_types::{CommandId, Outcome, SecretHash, SessionId, SessionTerms, Slot, Tenancy};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -21,6 +21,19 @@ pub(crate) enum Opening {
     Opened(SessionId),
     /// The table is full.
     Full,
+}
+
+/// What a resume has come to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Resumption {
+    /// Another tenancy has begun.
+    Begun(Tenancy),
+    /// The client has had it before: this is a copy.
+    Had(Tenancy),
+    /// Nothing has changed: another client came first, or there can be no more tenancies.
+    Late,
+    /// There is no such session.
+    Gone,
 }
 
 /// All open sessions.
@@ -68,7 +81,7 @@ impl Sessions {
     /// promised the whole expiry time. A client that asks again with its secret, perhaps elsewhere, gets one session.
     pub(crate) fn open(
         &mut self,
-        hash: SecretHash,
+        (hash, tenant): (SecretHash, SecretHash),
         terms: SessionTerms,
         id: SessionId,
         slot: Slot,
@@ -77,8 +90,11 @@ impl Sessions {
         if let Some(opened) = self.hashes.get(&hash).copied()
             && let Some(session) = self.session_mut(opened)
         {
-            session.active = slot;
-            session.active_wall = wall;
+            // A late copy of a client that has lost the session is no sign of life of the one that has it.
+            if session.tenant == tenant {
+                session.active = slot;
+                session.active_wall = wall;
+            }
             return Opening::Opened(opened);
         }
         if self.is_full() && !planted(Plant::FullTableEvicts) {
@@ -88,10 +104,42 @@ impl Sessions {
         {
             self.close(*first);
         }
-        let session = Session::opened(hash, terms, slot, wall);
+        let session = Session::opened((hash, tenant), terms, slot, wall);
         self.table.insert(id, Arc::new(session));
         self.hashes.insert(hash, id);
         Opening::Opened(id)
+    }
+
+    /// Gives a session to another client.
+    pub(crate) fn resume(
+        &mut self,
+        id: SessionId,
+        tenant: SecretHash,
+        after: Tenancy,
+        (slot, wall): (Slot, u64),
+    ) -> Resumption {
+        let Some(session) = self.session_mut(id) else {
+            return Resumption::Gone;
+        };
+        let had = session.tenant == tenant;
+        if had && !planted(Plant::CopyResumes) {
+            session.active = slot;
+            session.active_wall = wall;
+            return Resumption::Had(session.tenancy());
+        }
+        let is_next = session.tenancy() == after;
+        if !is_next || !session.resume(tenant) {
+            return Resumption::Late;
+        }
+        session.active = slot;
+        session.active_wall = wall;
+        Resumption::Begun(session.tenancy())
+    }
+
+    /// The session for this secret.
+    pub(crate) fn of_hash(&self, hash: SecretHash) -> Option<(SessionId, &Session)> {
+        let id = *self.hashes.get(&hash)?;
+        Some((id, self.session(id)?))
     }
 
     /// How many more sessions may be opened.
@@ -200,18 +248,47 @@ mod tests {
         Secret::new(u128::from(number).to_le_bytes()).hash()
     }
 
+    fn known_by(number: u64) -> (SecretHash, SecretHash) {
+        (hash(number), SecretHash::default())
+    }
+
+    #[test]
+    fn one_client_of_several_resumes_a_session_and_copies_change_nothing() {
+        let mut sessions = Sessions::new(2);
+        sessions.open(known_by(1), TERMS, SessionId(1), Slot(1), 0);
+        let (first, second) = (Tenancy::FIRST, Tenancy::FIRST.next().unwrap());
+        let mut resume =
+            |tenant, after, slot| sessions.resume(SessionId(1), tenant, after, (Slot(slot), 0));
+        assert_eq!(resume(hash(8), first, 2), Resumption::Begun(second));
+        assert_eq!(resume(hash(9), first, 3), Resumption::Late);
+        assert_eq!(resume(hash(8), first, 4), Resumption::Had(second));
+        assert_eq!(
+            resume(hash(9), second, 5),
+            Resumption::Begun(second.next().unwrap())
+        );
+        // A copy of an earlier resume that was ordered late.
+        assert_eq!(resume(hash(8), first, 6), Resumption::Late);
+        sessions.open(known_by(1), TERMS, SessionId(2), Slot(7), 0);
+        let active = sessions.session(SessionId(1)).map(|known| known.active);
+        assert_eq!(active, Some(Slot(5)));
+        sessions.close(SessionId(1));
+        let gone = sessions.resume(SessionId(1), hash(9), second, (Slot(8), 0));
+        assert_eq!(gone, Resumption::Gone);
+        sessions.check();
+    }
+
     #[test]
     fn a_full_table_takes_no_session_until_one_ends() {
         let mut sessions = Sessions::new(2);
         for id in 1..=2 {
-            let opening = sessions.open(hash(id), TERMS, SessionId(id), Slot(id), 0);
+            let opening = sessions.open(known_by(id), TERMS, SessionId(id), Slot(id), 0);
             assert_eq!(opening, Opening::Opened(SessionId(id)));
         }
-        let refused = sessions.open(hash(3), TERMS, SessionId(3), Slot(3), 0);
+        let refused = sessions.open(known_by(3), TERMS, SessionId(3), Slot(3), 0);
         assert_eq!(refused, Opening::Full);
         assert!(sessions.session(SessionId(1)).is_some());
         sessions.close(SessionId(2));
-        let opening = sessions.open(hash(3), TERMS, SessionId(4), Slot(4), 0);
+        let opening = sessions.open(known_by(3), TERMS, SessionId(4), Slot(4), 0);
         assert_eq!(opening, Opening::Opened(SessionId(4)));
         sessions.check();
     }
@@ -219,18 +296,18 @@ mod tests {
     #[test]
     fn who_asks_twice_has_one_session_and_keeps_it_active() {
         let mut sessions = Sessions::new(2);
-        sessions.open(hash(7), TERMS, SessionId(1), Slot(1), 0);
-        let opening = sessions.open(hash(7), TERMS, SessionId(2), Slot(5), 3);
+        sessions.open(known_by(7), TERMS, SessionId(1), Slot(1), 0);
+        let opening = sessions.open(known_by(7), TERMS, SessionId(2), Slot(5), 3);
         assert_eq!(opening, Opening::Opened(SessionId(1)));
         assert_eq!(sessions.len(), 1);
         let active = sessions.session(SessionId(1)).map(|known| known.active);
         assert_eq!(active, Some(Slot(5)));
         let images = images(&sessions.freeze());
         let mut sessions = Sessions::restored(2, &images);
-        let opening = sessions.open(hash(7), TERMS, SessionId(3), Slot(6), 4);
+        let opening = sessions.open(known_by(7), TERMS, SessionId(3), Slot(6), 4);
         assert_eq!(opening, Opening::Opened(SessionId(1)));
         sessions.close(SessionId(1));
-        let opening = sessions.open(hash(7), TERMS, SessionId(4), Slot(7), 5);
+        let opening = sessions.open(known_by(7), TERMS, SessionId(4), Slot(7), 5);
         assert_eq!(opening, Opening::Opened(SessionId(4)));
         sessions.check();
     }
@@ -238,7 +315,7 @@ mod tests {
     #[test]
     fn a_frozen_table_does_not_see_later_commands() {
         let mut sessions = Sessions::new(2);
-        sessions.open(hash(1), TERMS, SessionId(1), Slot(1), 0);
+        sessions.open(known_by(1), TERMS, SessionId(1), Slot(1), 0);
         let frozen = sessions.freeze();
         sessions.session_mut(SessionId(1)).unwrap().admit(1, 0, 7);
         assert_eq!(frozen[&SessionId(1)].pending(), 0);

@@ -76,6 +76,7 @@ impl Canonical {
     fn session(&mut self, session: &SessionImage) {
         self.number(session.id.0);
         self.0.write(session.hash.bytes());
+        self.0.write(session.tenant.bytes());
         self.number(session.terms.expiry.0);
         self.number(session.terms.on_disconnect.map_or(0, |short| short.0));
         self.number(session.active.0);
@@ -119,6 +120,8 @@ pub struct SessionImage {
     pub id: SessionId,
     /// The hash of its client's secret.
     pub hash: SecretHash,
+    /// Stands for the client that has it, of all zeros for one that does not resume sessions.
+    pub tenant: SecretHash,
     /// What its client asked of it.
     pub terms: SessionTerms,
     /// The slot of its newest command.

@@ -6,7 +6,7 @@
 use crate::limits::{SEQUENCE_MAX, SESSION_WINDOW};
 use crate::{ReplyImage, ReplyState, SessionImage};
 use quorate_types::zoo::{Plant, planted};
-use quorate_types::{ObjectId, Outcome, SecretHash, SessionId, SessionTerms, Slot, Value};
+use quorate_types::{ObjectId, Outcome, SecretHash, SessionId, SessionTerms, Slot, Tenancy, Value};
 use std::collections::{BTreeMap, VecDeque};
 use twox_hash::XxHash3_64;
 
@@ -20,6 +20,8 @@ pub(crate) fn fingerprint(object: ObjectId, payload: &Value) -> u64 {
 pub(crate) struct Session {
     /// What proves that a client is its own.
     pub(crate) hash: SecretHash,
+    /// Stands for the client that has it.
+    pub(crate) tenant: SecretHash,
     /// What its client asked of it.
     pub(crate) terms: SessionTerms,
     /// The slot of its newest command.
@@ -71,9 +73,15 @@ pub(crate) enum Admission {
 }
 
 impl Session {
-    pub(crate) fn opened(hash: SecretHash, terms: SessionTerms, slot: Slot, wall: u64) -> Session {
+    pub(crate) fn opened(
+        (hash, tenant): (SecretHash, SecretHash),
+        terms: SessionTerms,
+        slot: Slot,
+        wall: u64,
+    ) -> Session {
         Session {
             hash,
+            tenant,
             terms,
             active: slot,
             active_wall: wall,
@@ -121,7 +129,7 @@ impl Session {
         acknowledged: u64,
         fingerprint: u64,
     ) -> Admission {
-        if sequence > SEQUENCE_MAX {
+        if sequence > SEQUENCE_MAX || Tenancy::of(sequence) > self.tenancy() {
             return Admission::Beyond;
         }
         self.acknowledge(acknowledged.min(sequence.saturating_sub(1)));
@@ -137,6 +145,22 @@ impl Session {
             };
         }
         admission
+    }
+
+    /// The tenancy whose calls are admitted.
+    pub(crate) fn tenancy(&self) -> Tenancy {
+        Tenancy::of(self.floor)
+    }
+
+    /// Another client has the session from here on: all that earlier ones asked in it is acknowledged or refused. Says whether
+    /// there can be another tenancy.
+    pub(crate) fn resume(&mut self, tenant: SecretHash) -> bool {
+        let Some(next) = self.tenancy().next() else {
+            return false;
+        };
+        self.tenant = tenant;
+        self.acknowledge(next.floor());
+        true
     }
 
     /// Every sequence up to this one needs no reply.
@@ -278,6 +302,10 @@ impl Session {
         SessionImage {
             id,
             hash: self.hash,
+            tenant: match planted(Plant::TenantNotInSnapshot) {
+                true => SecretHash::default(),
+                false => self.tenant,
+            },
             terms: self.terms,
             active: self.active,
             active_wall: self.active_wall,
@@ -290,7 +318,8 @@ impl Session {
 
     /// The session as a snapshot kept it.
     pub(crate) fn restored(image: &SessionImage) -> Session {
-        let mut session = Session::opened(image.hash, image.terms, image.active, image.active_wall);
+        let known_by = (image.hash, image.tenant);
+        let mut session = Session::opened(known_by, image.terms, image.active, image.active_wall);
         session.floor = image.floor;
         for reply in &image.replies {
             session.admit(reply.sequence, 0, reply.fingerprint);
@@ -374,7 +403,8 @@ mod tests {
     use super::*;
 
     fn session() -> Session {
-        Session::opened(SecretHash::default(), SessionTerms::default(), Slot(1), 0)
+        let known_by = (SecretHash::default(), SecretHash::default());
+        Session::opened(known_by, SessionTerms::default(), Slot(1), 0)
     }
 
     fn returned(text: &'static str) -> Outcome {
@@ -423,11 +453,46 @@ mod tests {
         assert_eq!(session.admit(SESSION_WINDOW + 1, 0, 1), Admission::Beyond);
         assert_eq!(session.admit(0, u64::MAX, 1), Admission::Gone);
         assert_eq!(session.admit(u64::MAX, u64::MAX, 1), Admission::Beyond);
-        assert_eq!(session.admit(SEQUENCE_MAX, u64::MAX, 1), Admission::New);
-        session.record(SEQUENCE_MAX, kept("x"));
-        assert_eq!(session.reply(SEQUENCE_MAX), Some(&returned("x")));
+        let last = Tenancy::FIRST.next().unwrap().floor() - 1;
+        assert_eq!(session.admit(last + 1, u64::MAX, 1), Admission::Beyond);
+        assert_eq!(session.admit(last, u64::MAX, 1), Admission::New);
+        session.record(last, kept("x"));
+        assert_eq!(session.reply(last), Some(&returned("x")));
         assert_eq!(session.admit(5, 0, 1), Admission::Gone);
         session.check();
+    }
+
+    #[test]
+    fn a_resumed_session_admits_nothing_of_the_client_before() {
+        let mut session = session();
+        for sequence in [1, 2, 3] {
+            session.admit(sequence, 0, 10);
+        }
+        session.record(1, kept("x"));
+        session.record(2, ReplyState::Parked);
+        let tenant = SecretHash::from_bytes([7; 16]);
+        assert!(session.resume(tenant));
+        let floor = session.tenancy().floor();
+        assert_eq!(session.reply(1), None);
+        assert_eq!(session.admit(4, 3, 10), Admission::Gone);
+        assert_eq!(session.admit(floor, floor, 10), Admission::Gone);
+        assert_eq!(session.admit(floor + 1, floor, 10), Admission::New);
+        session.record(3, kept("late"));
+        session.wake(2, returned("cancelled"));
+        session.record(floor + 1, kept("new"));
+        session.check();
+        let restored = Session::restored(&session.image(SessionId(9)));
+        assert_eq!(restored, session);
+        assert_eq!(restored.tenant, tenant);
+        assert_eq!(restored.tenancy(), Tenancy::FIRST.next().unwrap());
+    }
+
+    #[test]
+    fn after_the_last_tenancy_a_session_stays_with_its_client() {
+        let mut session = session();
+        session.floor = Tenancy::MAX.floor();
+        assert!(!session.resume(SecretHash::from_bytes([7; 16])));
+        assert_eq!(session.tenant, SecretHash::default());
     }
 
     #[test]

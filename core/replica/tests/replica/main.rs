@@ -16,6 +16,7 @@ mod reads;
 mod rejoining;
 mod reset;
 mod restoring;
+mod resuming;
 mod sessions;
 mod skip;
 mod snapshots;

@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use quorate_ordering::Ordering;
 use quorate_replica::{Input, Output, Recovered, Remembered, Replica, SnapshotCore};
 use quorate_types::{
-    Ballot, Batch, Body, Command, ConnectionId, FromClient, NodeId, ObjectId, SessionId,
-    SessionTerms, Slot, Time, ToClient, Wall,
+    Ballot, Batch, Body, Command, ConnectionId, FromClient, NodeId, ObjectId, SecretHash,
+    SessionId, SessionTerms, Slot, Time, ToClient, Wall,
 };
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -61,6 +61,7 @@ fn log_of(history: &[Vec<Step>]) -> Vec<Batch> {
         vec![meta(Body::Open {
             hash: secret(1).hash(),
             terms: SessionTerms::default(),
+            tenant: SecretHash::default(),
         })]
     };
     let mut log = vec![batch(opens())];
@@ -96,6 +97,7 @@ fn command_of(step: &Step, slot: Slot, pick: impl Fn(usize) -> SessionId) -> Com
         Step::Open => meta(Body::Open {
             hash: secret(1).hash(),
             terms: SessionTerms::default(),
+            tenant: SecretHash::default(),
         }),
         Step::Close(session) => Command {
             id: id(pick(session), 0),

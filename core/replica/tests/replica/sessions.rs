@@ -375,7 +375,7 @@ fn a_forwarded_keepalive_that_is_lost_can_be_sent_again() {
     let stray = PeerMessage::Replica(quorate_replica::ReplicaMessage::KeptAlive {
         session,
         number: 1 << 32 | 1,
-        is_alive: false,
+        refused: Some(Refusal::SessionExpired),
     });
     world.input(
         1,
@@ -400,7 +400,7 @@ fn a_copy_of_an_answer_acknowledges_no_later_keepalive() {
         message: PeerMessage::Replica(quorate_replica::ReplicaMessage::KeptAlive {
             session,
             number: (1 << 32) | number,
-            is_alive: true,
+            refused: None,
         }),
     };
     world.nodes[0].is_cut = true;

@@ -135,7 +135,7 @@ impl ClientSession {
 
     /// The call that cancels calls of the session.
     fn cancel(&self, session: SessionId, object: ObjectId, numbers: &[u64]) -> Operation {
-        let sequences = numbers.iter().map(|number| number - self.sequence_base);
+        let sequences = numbers.iter().map(|number| self.sequence(*number));
         let sequences: Vec<u64> = sequences.collect();
         let payload = cancel_payload(session, &sequences);
         Operation::Call { object, payload }

@@ -3,7 +3,7 @@
 use super::{ClientSession, Registration};
 use crate::limits::{KEEPALIVES_MAX, LOSS_MARGIN_PARTS};
 use quorate_types::zoo::{Plant, planted};
-use quorate_types::{Attachment, ClosedBy, Duration, SessionId, Time};
+use quorate_types::{Attachment, ClosedBy, Duration, SessionId, Tenancy, Time};
 use std::collections::VecDeque;
 
 /// Whether a session lives, as its client knows.
@@ -22,8 +22,12 @@ pub enum SessionState {
 pub struct SessionLife {
     /// Whether the session lives.
     pub state: SessionState,
-    /// How many sessions of this client the group has ended.
+    /// How many sessions of this client the group has ended, or given to another one.
     pub ended: u64,
+    /// The last of them was given to another client, which has resumed it.
+    pub is_superseded: bool,
+    /// Another client had the present one before.
+    pub is_resumed: bool,
     /// Until when the session lives in any case. The group gives nothing that it owns to others before.
     pub until: Time,
     /// When the state changes if nothing is heard.
@@ -40,6 +44,7 @@ pub(super) struct SignsOfLife {
     /// When the keepalives of this connection without an answer were sent. An answer counts for the oldest: it may be that one's.
     keepalives: VecDeque<Time>,
     ended: u64,
+    is_superseded: bool,
     /// The latest connection on which the session was used, if its client numbers them.
     attachment: Attachment,
     standing: Standing,
@@ -65,9 +70,14 @@ impl SignsOfLife {
         self.asked_at.get_or_insert(now);
     }
 
-    /// The session is open. The group may count from its first copy.
-    pub(super) fn opened(&mut self, now: Time) {
+    /// The session is open. The group may count from its first copy. The node of a client that had it before may yet report that
+    /// one's death: the shorter time counts from when the session was asked for, until a keepalive is acknowledged.
+    pub(super) fn opened(&mut self, now: Time, tenancy: Tenancy) {
         self.acknowledged = self.asked_at.take().unwrap_or(now);
+        self.attachment = tenancy.attachment();
+        if tenancy > Tenancy::FIRST {
+            self.closed_at = Some(self.acknowledged);
+        }
     }
 
     pub(super) fn connected(&mut self) {
@@ -124,9 +134,10 @@ impl SignsOfLife {
         self.ended
     }
 
-    /// The group has ended the session.
-    pub(super) fn ended(&mut self) {
+    /// The group has ended the session, or given it to another client.
+    pub(super) fn ended(&mut self, is_superseded: bool) {
         self.ended += 1;
+        self.is_superseded = is_superseded;
         self.asked_at = None;
         self.keepalives.clear();
         self.attachment = Attachment::NONE;
@@ -168,6 +179,8 @@ impl ClientSession {
         SessionLife {
             state,
             ended: self.life.ended,
+            is_superseded: self.life.is_superseded,
+            is_resumed: self.tenancy() > Tenancy::FIRST,
             until: certain,
             changes_at,
         }
@@ -176,7 +189,7 @@ impl ClientSession {
     /// Claim rp-89. From when on the shorter time counts where a node reports that this client closed its connection then, and that
     /// time.
     fn shorter_life(&self, closed_at: Option<Time>) -> Option<(Time, Duration)> {
-        let (short, closed_at) = (self.config.terms.on_disconnect?, closed_at?);
+        let (short, closed_at) = (self.terms.on_disconnect?, closed_at?);
         let is_told = !planted(Plant::LifeBeyondClose);
         is_told.then(|| (self.life.acknowledged.max(closed_at), short))
     }
@@ -184,13 +197,15 @@ impl ClientSession {
     /// Whether the client asked that its session ends earlier when its connection is closed, and has one.
     pub(super) fn is_short_lived(&self) -> bool {
         let is_open = matches!(self.registration, Registration::Open { .. });
-        is_open && self.config.terms.on_disconnect.is_some()
+        is_open && self.terms.on_disconnect.is_some()
     }
 
     fn lost(&self, now: Time) -> SessionLife {
         SessionLife {
             state: SessionState::Lost,
             ended: self.life.ended,
+            is_superseded: self.life.is_superseded,
+            is_resumed: self.tenancy() > Tenancy::FIRST,
             until: self.life.acknowledged.min(now),
             changes_at: None,
         }

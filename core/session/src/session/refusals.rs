@@ -23,9 +23,15 @@ impl ClientSession {
         }
         self.finish_attempt(ask, refusal, out);
         match (ask, refusal) {
-            (Ask::Session(session), Refusal::SessionExpired)
-            | (Ask::Call(CommandId { session, .. }), Refusal::SessionExpired) => {
-                self.on_expired(now, session, out);
+            (
+                Ask::Session(session) | Ask::Call(CommandId { session, .. }),
+                Refusal::SessionExpired | Refusal::Superseded,
+            ) => self.on_expired(now, session, refusal, out),
+            (Ask::Open(hash), Refusal::Superseded) => {
+                // Another client has resumed it before this one heard that it was open.
+                if self.registration == Registration::Wanted && hash == self.secret.hash() {
+                    self.want_next(now, true, out);
+                }
             }
             (_, Refusal::NotServing | Refusal::Behind) => {
                 self.delay(now, ask);
@@ -204,12 +210,13 @@ impl ClientSession {
         self.open_pause = Duration((self.open_pause.0 * 2).min(longest));
     }
 
-    /// The session has ended. Calls that a replica may have received have an unknown outcome; the others are
+    /// The session has ended, or is another client's. Calls that a replica may have received have an unknown outcome; the others are
     /// sent in a new session, unless they are for that one alone.
     pub(super) fn on_expired(
         &mut self,
         now: Time,
         session: SessionId,
+        refusal: Refusal,
         out: &mut Vec<SessionOutput>,
     ) {
         let Registration::Open { id, .. } = self.registration else {
@@ -219,8 +226,6 @@ impl ClientSession {
             return;
         }
         self.registration = Registration::Wanted;
-        self.secret = self.secret.next();
-        self.life.ended();
         let over: Vec<u64> = self
             .calls
             .iter_mut()
@@ -228,19 +233,14 @@ impl ClientSession {
             .map(|(n, _)| n)
             .collect();
         for number in over {
-            self.finish_call(number, Err(Failure::refused(Refusal::SessionExpired)), out);
+            self.finish_call(number, Err(Failure::refused(refusal)), out);
         }
         self.given_up.forget();
         for (_, unsent) in self.calls.iter_mut() {
             unsent.sent_at = None;
         }
         self.sequence_base = self.calls.first() - 1;
-        if self.link == Link::Up {
-            out.push(SessionOutput::Send(self.introduction()));
-            self.active_at = now;
-            self.life.asked(now);
-            self.unanswered_keepalive = None;
-        }
+        self.want_next(now, refusal == Refusal::Superseded, out);
     }
 }
 
@@ -264,6 +264,7 @@ fn is_final(refusal: Refusal) -> bool {
         | Refusal::Unknown
         | Refusal::Overloaded
         | Refusal::SessionExpired
+        | Refusal::Superseded
         | Refusal::NotServing
         | Refusal::NoLeader
         | Refusal::StorageFull

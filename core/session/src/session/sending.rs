@@ -47,8 +47,8 @@ impl ClientSession {
             Registration::Open { id, .. } => id,
             Registration::Wanted => return None,
         };
-        let acknowledged = self.calls.first() - 1 - self.sequence_base.min(self.calls.first() - 1);
-        let sequence = number - self.sequence_base;
+        let acknowledged = self.sequence(self.calls.first() - 1);
+        let sequence = self.sequence(number);
         let pending = self.calls.pending_mut(number)?;
         pending.sent_at.get_or_insert(now);
         pending.copies += 1;

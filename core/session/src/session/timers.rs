@@ -90,7 +90,7 @@ impl ClientSession {
         let Registration::Open { expiry, .. } = self.registration else {
             return None;
         };
-        let short = self.config.terms.on_disconnect;
+        let short = self.terms.on_disconnect;
         let short = short.filter(|_| !self.life.is_settled());
         Some(short.map_or(expiry, |short| short.min(expiry)))
     }

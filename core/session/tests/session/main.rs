@@ -8,6 +8,7 @@ mod life;
 mod once;
 mod parked;
 mod reading;
+mod resuming;
 
 use quorate_session::{
     Answer, Cause, ClientSession, Failure, Operation, SessionConfig, SessionInput, SessionOutput,

@@ -37,6 +37,7 @@ fn sound() -> SnapshotCore {
     let session = |id| SessionImage {
         id: SessionId(id),
         hash: SecretHash::default(),
+        tenant: SecretHash::default(),
         terms: SessionTerms::default(),
         active: Slot(1),
         active_wall: 0,

@@ -78,12 +78,18 @@ fn reply_state(draw: &mut Draw) -> ReplyState {
     }
 }
 
-fn refusal(draw: &mut Draw) -> Refusal {
-    const ALL: [Refusal; 21] = [
+fn tenancy(draw: &mut Draw) -> Tenancy {
+    let number = draw.below(u64::from(Tenancy::MAX.number()) + 1);
+    Tenancy::new(number as u32).expect("it is in range")
+}
+
+pub(crate) fn refusal(draw: &mut Draw) -> Refusal {
+    const ALL: [Refusal; 22] = [
         Refusal::NotOrdered,
         Refusal::Unknown,
         Refusal::Overloaded,
         Refusal::SessionExpired,
+        Refusal::Superseded,
         Refusal::ReplyGone,
         Refusal::SequenceReused,
         Refusal::NoSuchObject,
@@ -129,7 +135,12 @@ pub(crate) fn request(draw: &mut Draw) -> FromClient {
         ReadLevel::Any,
         ReadLevel::Loose,
     ];
-    match draw.below(10) {
+    match draw.below(11) {
+        9 => FromClient::Resume {
+            secret: secret(draw),
+            tenant: secret(draw).hash(),
+            terms: terms(draw),
+        },
         0 => FromClient::Open {
             secret: secret(draw),
             terms: terms(draw),
@@ -182,7 +193,13 @@ pub(crate) fn request(draw: &mut Draw) -> FromClient {
 }
 
 pub(crate) fn answer(draw: &mut Draw) -> ToClient {
-    match draw.below(9) {
+    match draw.below(10) {
+        9 => ToClient::Resumed {
+            hash: secret(draw).hash(),
+            session: session(draw),
+            terms: terms(draw),
+            tenancy: tenancy(draw),
+        },
         8 => ToClient::Parked { id: id(draw) },
         0 => ToClient::Opened {
             hash: secret(draw).hash(),
@@ -225,8 +242,14 @@ pub(crate) fn answer(draw: &mut Draw) -> ToClient {
     }
 }
 
+// Longer than a screen: one arm a command.
 fn command(draw: &mut Draw) -> Command {
-    let body = match draw.below(16) {
+    let body = match draw.below(17) {
+        16 => Body::Resume {
+            session: session(draw),
+            tenant: secret(draw).hash(),
+            after: tenancy(draw),
+        },
         0 => Body::Call {
             object: object(draw),
             payload: payload(draw),
@@ -234,6 +257,7 @@ fn command(draw: &mut Draw) -> Command {
         1 => Body::Open {
             hash: secret(draw).hash(),
             terms: terms(draw),
+            tenant: secret(draw).hash(),
         },
         2 => Body::Close,
         3 => Body::Expire {
@@ -535,6 +559,7 @@ pub(crate) fn snapshot_core(draw: &mut Draw) -> SnapshotCore {
         SessionImage {
             id: session(draw),
             hash: secret(draw).hash(),
+            tenant: secret(draw).hash(),
             terms: terms(draw),
             active: slot(draw),
             active_wall: draw.number(),

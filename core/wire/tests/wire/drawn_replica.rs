@@ -1,7 +1,7 @@
 //! What replicas say to each other, one message for each seed.
 
 use crate::draw::Draw;
-use crate::drawn::{attachment, counter, payload, session, slot};
+use crate::drawn::{attachment, counter, payload, refusal, session, slot};
 use quorate_replica::{
     DiskRoom, KnownSign, KnownSigns, OutcomeHash, OutcomeStep, OutcomeTrail, ReplicaMessage,
     SignsMessage,
@@ -18,7 +18,7 @@ pub(crate) fn replica_message(draw: &mut Draw) -> ReplicaMessage {
         1 => ReplicaMessage::KeptAlive {
             session: session(draw),
             number: counter(draw),
-            is_alive: draw.flag(),
+            refused: draw.flag().then(|| refusal(draw)),
         },
         2 => ReplicaMessage::Durable {
             slot: slot(draw),

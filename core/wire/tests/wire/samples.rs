@@ -104,6 +104,8 @@ fn frame() -> Sample {
 pub(crate) const SESSION: SessionId = SessionId(0x0001_0002);
 pub(crate) const SECRET: Secret = Secret::new([0x5e; Secret::BYTES]);
 pub(crate) const SECRET_HASH: SecretHash = SecretHash::from_bytes([0x5f; Secret::BYTES]);
+pub(crate) const TENANT: SecretHash = SecretHash::from_bytes([0x7e; Secret::BYTES]);
+pub(crate) const TENANCY: Tenancy = Tenancy::new(3).unwrap();
 pub(crate) const TERMS: SessionTerms = SessionTerms {
     expiry: Duration::from_millis(7_500),
     on_disconnect: Some(Duration::from_millis(1_250)),
@@ -281,6 +283,14 @@ fn requests_of_clients() -> Vec<Sample> {
             },
         ),
         (
+            "request_resume",
+            FromClient::Resume {
+                secret: SECRET,
+                tenant: TENANT,
+                terms: TERMS,
+            },
+        ),
+        (
             "request_attach",
             FromClient::Attach {
                 session: SESSION,
@@ -309,6 +319,15 @@ fn answers_to_clients() -> Vec<Sample> {
                 hash: SECRET_HASH,
                 session: SESSION,
                 expiry: Duration::from_millis(30_000),
+            },
+        ),
+        (
+            "answer_resumed",
+            ToClient::Resumed {
+                hash: SECRET_HASH,
+                session: SESSION,
+                terms: TERMS,
+                tenancy: TENANCY,
             },
         ),
         ("answer_parked", ToClient::Parked { id: ID }),
@@ -452,6 +471,7 @@ fn snapshot() -> Sample {
         fingerprint: 0xf0f0,
         state,
     };
+    let next = view.changed(Slot(79), view_change());
     let core = SnapshotCore {
         slot: Slot(80),
         stamp: Stamp {
@@ -459,10 +479,7 @@ fn snapshot() -> Sample {
             entropy: 0x5566,
         },
         replies_digest: 0x99aa,
-        next: Some(
-            view.changed(Slot(79), view_change())
-                .expect("such a view can be"),
-        ),
+        next: Some(next.expect("such a view can be")),
         view,
         lead_ballot: BALLOT,
         lead_slot: Slot(41),
@@ -471,6 +488,7 @@ fn snapshot() -> Sample {
         sessions: vec![SessionImage {
             id: SESSION,
             hash: SECRET_HASH,
+            tenant: TENANT,
             terms: TERMS,
             active: Slot(79),
             active_wall: 0x1122_3300,

@@ -1,7 +1,8 @@
 //! Samples of what nodes say to each other.
 
 use crate::samples::{
-    ATTACHMENT, BALLOT, ID, LOW, Reader, SECRET_HASH, SESSION, Sample, TERMS, payload, sample,
+    ATTACHMENT, BALLOT, ID, LOW, Reader, SECRET_HASH, SESSION, Sample, TENANCY, TENANT, TERMS,
+    payload, sample,
 };
 use bytes::Bytes;
 use quorate_any::AnyMessage;
@@ -28,6 +29,12 @@ fn commands() -> Vec<Command> {
         Body::Open {
             hash: SECRET_HASH,
             terms: TERMS,
+            tenant: TENANT,
+        },
+        Body::Resume {
+            session: SESSION,
+            tenant: TENANT,
+            after: TENANCY,
         },
         Body::Close,
         Body::Expire {
@@ -353,7 +360,7 @@ pub(crate) fn replica() -> Vec<Sample> {
             ReplicaMessage::KeptAlive {
                 session: SESSION,
                 number: 81,
-                is_alive: true,
+                refused: Some(Refusal::Superseded),
             },
         ),
         (

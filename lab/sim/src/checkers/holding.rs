@@ -19,6 +19,7 @@ const LATE: i64 = 0;
 #[derive(Debug, Default)]
 struct Lock {
     holder: Option<SessionId>,
+    tenancy: u64,
     last_token: i64,
     line: VecDeque<(CommandId, i64, u64)>,
     given: Told,
@@ -29,6 +30,9 @@ pub fn told_by_lock(log: &[WaitingStep]) -> Told {
     let mut lock = Lock::default();
     for step in log {
         match step {
+            WaitingStep::Acquire { id, place, .. } if lock.is_taken_over(*id) => {
+                lock.grant(*id, *place);
+            }
             WaitingStep::Acquire { id, place, until } => {
                 lock.line.push_back((*id, *place, *until));
             }
@@ -37,6 +41,11 @@ pub fn told_by_lock(log: &[WaitingStep]) -> Told {
             WaitingStep::End(session) => {
                 lock.line.retain(|(id, ..)| id.session != *session);
                 lock.holder.take_if(|holder| holder == session);
+            }
+            WaitingStep::Resume(session) => {
+                let line = lock.line.iter().map(|(id, ..)| *id);
+                let ended: Vec<CommandId> = line.filter(|id| id.session == *session).collect();
+                lock.cancel(*session, &ended);
             }
             WaitingStep::Tick(now) => lock.tick(*now),
             WaitingStep::Offer(_) | WaitingStep::OfferAt(..) | WaitingStep::Take(..) => {}
@@ -53,10 +62,20 @@ impl Lock {
         if self.holder.is_none()
             && let Some((id, place, _)) = self.line.pop_front()
         {
-            self.last_token = place.max(self.last_token + 1);
-            self.holder = Some(id.session);
-            self.given.insert(id, Some(self.last_token));
+            self.grant(id, place);
         }
+    }
+
+    fn grant(&mut self, id: CommandId, place: i64) {
+        self.last_token = place.max(self.last_token + 1);
+        self.holder = Some(id.session);
+        self.tenancy = tenancy_of(id);
+        self.given.insert(id, Some(self.last_token));
+    }
+
+    /// A client that has resumed the session of the holder gets the lock again, with a token that the one before does not have.
+    fn is_taken_over(&self, id: CommandId) -> bool {
+        self.holder == Some(id.session) && self.tenancy < tenancy_of(id)
     }
 
     fn release(&mut self, id: CommandId) {
@@ -80,6 +99,10 @@ impl Lock {
         self.given.extend(late.map(|(id, ..)| (*id, Some(LATE))));
         self.line.retain(|(.., until)| *until > now);
     }
+}
+
+fn tenancy_of(id: CommandId) -> u64 {
+    id.sequence >> 40
 }
 
 #[cfg(test)]

@@ -51,6 +51,14 @@ impl Keepalives {
         kept.closed.get_or_insert((now_ns, led_ns));
     }
 
+    /// Takes note that another client has a session from here on, when somebody has led for `led_ns` in all. Somebody may report the
+    /// death of the client before: it counts from here at the earliest.
+    pub fn resumed(&mut self, now_ns: u64, session: SessionId, led_ns: u64) {
+        let kept = self.sessions.entry(session).or_default();
+        kept.unanswered.clear();
+        kept.closed.get_or_insert((now_ns, led_ns));
+    }
+
     /// Takes note that a client sends a keepalive.
     pub fn sent(&mut self, now_ns: u64, session: SessionId) {
         let kept = self.sessions.entry(session).or_default();
@@ -282,6 +290,18 @@ mod tests {
         seen.sent(35, S);
         seen.acknowledged(S).unwrap();
         assert!(seen.ended(60, S, 99).is_err());
+    }
+
+    #[test]
+    fn a_resume_counts_as_a_closed_connection_and_owes_nothing_for_earlier_keepalives() {
+        let mut seen = kept();
+        seen.is_short(S, 20);
+        seen.sent(10, S);
+        seen.acknowledged(S).unwrap();
+        seen.sent(25, S);
+        seen.resumed(30, S, 5);
+        seen.acknowledged(S).unwrap();
+        assert!(seen.ended(49, S, 25).is_err());
     }
 
     #[test]

@@ -33,6 +33,8 @@ pub enum WaitingStep {
     Cancel(SessionId, Vec<CommandId>),
     /// A session is over.
     End(SessionId),
+    /// A session has another client: what the one before waits for ends.
+    Resume(SessionId),
     /// Agreed time has come so far.
     Tick(u64),
 }
@@ -118,6 +120,12 @@ fn told_by_queue(log: &[WaitingStep]) -> Told {
             WaitingStep::Cancel(session, ids) => queue.cancel(*session, ids),
             WaitingStep::End(session) => {
                 queue.takers.retain(|(taker, _)| taker.session != *session)
+            }
+            WaitingStep::Resume(session) => {
+                let of_session = |id: &CommandId| id.session == *session;
+                let takers = queue.takers.iter().map(|(taker, _)| *taker);
+                let ended: Vec<CommandId> = takers.filter(of_session).collect();
+                queue.cancel(*session, &ended);
             }
             WaitingStep::Tick(now) => queue.tick(*now),
             WaitingStep::Acquire { .. } | WaitingStep::Release(_) => {}

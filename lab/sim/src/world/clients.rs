@@ -37,6 +37,8 @@ pub(super) struct Client {
     pub is_reader: bool,
     /// It only calls the queue.
     pub is_waiter: bool,
+    /// The secret of its session: a process that begins with it resumes that.
+    pub secret: Secret,
     /// Its own choices.
     pub random: Random,
     /// What every session of it is told.

@@ -5,6 +5,7 @@
 //! their sizes. Called by the world's clients, turns and samples; it changes nothing.
 
 use super::World;
+use super::clients::Client;
 use super::clock::Moment;
 use super::ledger::{Ended, Ledger};
 use super::row::Row;
@@ -13,7 +14,9 @@ use crate::checkers::keepalives::Keepalives;
 use crate::checkers::{Property, Violation};
 use quorate_replica::limits;
 use quorate_session::SessionState;
-use quorate_types::{Ask, Body, Duration, FromClient, NodeId, Refusal, SessionId, Slot, ToClient};
+use quorate_types::{
+    Ask, Body, Duration, FromClient, NodeId, Refusal, SessionId, SessionTerms, Slot, ToClient,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The checkers of sessions.
@@ -33,6 +36,10 @@ pub(super) struct Keeping {
     /// How many leaders have begun to judge, and how many had when a connection of a session was closed.
     leads: u64,
     closed_under: BTreeMap<SessionId, u64>,
+    /// Keepalives that each client has sent on its connection and that have no answer.
+    unanswered: BTreeMap<u64, u64>,
+    /// The same of clients whose session another one has resumed, as it was then: no more may be acknowledged.
+    owed: BTreeMap<u64, u64>,
     /// Open sessions after each slot that changed their number.
     sizes: BTreeMap<Slot, usize>,
 }
@@ -52,6 +59,8 @@ impl Keeping {
             looked_at: Moment(0),
             leads: 0,
             closed_under: BTreeMap::new(),
+            unanswered: BTreeMap::new(),
+            owed: BTreeMap::new(),
             sizes: BTreeMap::from([(Slot::ZERO, 0)]),
         }
     }
@@ -78,6 +87,10 @@ impl World {
                         let (now, led) = (self.now.0, self.keeping.led.0);
                         self.keeping.keepalives.ended(now, session, led)
                     }
+                    Ended::Resumed(session) => {
+                        self.watch_superseded(session);
+                        Ok(())
+                    }
                     Ended::Closed(session) => Err(Violation::new(
                         Property::SessionKept,
                         format!("{session} was closed by somebody else than its client"),
@@ -93,6 +106,45 @@ impl World {
                 }
             }
         }
+    }
+
+    /// The log gives a session to another client.
+    fn watch_superseded(&mut self, session: SessionId) {
+        self.exercised(Row::SessionResumed);
+        let (now, led) = (self.now.0, self.keeping.led.0);
+        self.keeping.keepalives.resumed(now, session, led);
+        let leads = self.keeping.leads;
+        self.keeping.closed_under.entry(session).or_insert(leads);
+        let uses = |client: &Client| client.life.is_some_and(|(of, _)| of == session);
+        let before = self.clients.iter().filter(|(_, client)| uses(client));
+        for (number, _) in before {
+            let waits = self.keeping.unanswered.get(number).copied().unwrap_or(0);
+            self.keeping.owed.insert(*number, waits);
+        }
+    }
+
+    /// Whether the log has given the session of a client to another one, whether it knows or not.
+    fn is_superseded(&self, number: u64, session: SessionId) -> bool {
+        let tenancy = self.clients[&number].session.tenancy().number();
+        u64::from(tenancy) < self.keeping.ledger.tenancy(session)
+    }
+
+    /// A client is told that its session lives.
+    fn watch_kept_alive(&mut self, number: u64, session: SessionId) -> Result<(), Violation> {
+        if let Some(waiting) = self.keeping.unanswered.get_mut(&number) {
+            *waiting = waiting.saturating_sub(1);
+        }
+        if !self.is_superseded(number, session) {
+            return self.keeping.keepalives.acknowledged(session);
+        }
+        let owed = self.keeping.owed.entry(number).or_default();
+        if *owed > 0 {
+            *owed -= 1;
+            return Ok(());
+        }
+        let detail =
+            format!("c{number} is told that it has {session}, which was resumed before it asked");
+        Err(Violation::new(Property::SessionKept, detail))
     }
 
     /// Time goes on to `at`: the nodes are until then as they are.
@@ -119,7 +171,9 @@ impl World {
     /// A client closes its connection.
     pub(super) fn watch_closed(&mut self, number: u64) {
         let (now, led) = (self.now.0, self.keeping.led.0);
-        if let Some((session, _)) = self.clients[&number].life {
+        if let Some((session, _)) = self.clients[&number].life
+            && !self.is_superseded(number, session)
+        {
             self.keeping.keepalives.closed(now, session, led);
             let leads = self.keeping.leads;
             self.keeping.closed_under.insert(session, leads);
@@ -144,7 +198,10 @@ impl World {
             return;
         };
         let life = client.session.session_life(self.now.as_time());
-        if life.state != SessionState::Lost && self.keeping.expired.contains(&session) {
+        let is_over = self.keeping.expired.contains(&session);
+        // Only fencing tokens keep out who does not know that another one has its session.
+        let knows = !self.is_superseded(number, session);
+        if life.state != SessionState::Lost && is_over && knows {
             let until = life.until;
             let detail = format!("c{number} counts on {session} until {until:?}, and it has ended");
             self.blame(Property::SessionKept, detail);
@@ -170,12 +227,16 @@ impl World {
         let now = self.now;
         match message {
             FromClient::KeepAlive { session } => {
-                self.keeping.keepalives.sent(now.0, *session);
+                *self.keeping.unanswered.entry(number).or_default() += 1;
+                if !self.is_superseded(number, *session) {
+                    self.keeping.keepalives.sent(now.0, *session);
+                }
                 self.note_life(number, *session, now);
             }
             // A sign of life once it is answered: a node may refuse it.
             FromClient::Call { id, .. } => self.keeping.keepalives.called(now.0, *id),
             FromClient::Open { .. }
+            | FromClient::Resume { .. }
             | FromClient::Attach { .. }
             | FromClient::Read { .. }
             | FromClient::Close { .. }
@@ -189,8 +250,14 @@ impl World {
     /// An answer reaches a client, or whoever sent a copy of its call.
     pub(super) fn watch_answered(&mut self, number: Option<u64>, message: &ToClient) {
         let judged = match (number, message) {
-            (Some(_), ToClient::KeptAlive { session }) => {
-                self.keeping.keepalives.acknowledged(*session)
+            (Some(number), ToClient::KeptAlive { session }) => {
+                self.watch_kept_alive(number, *session)
+            }
+            (Some(number), ToClient::Resumed { session, terms, .. }) => {
+                self.watch_has(*session, *terms);
+                self.note_life(number, *session, self.now);
+                self.judge.liveness.found_place(self.now.0, number);
+                Ok(())
             }
             (
                 Some(number),
@@ -231,7 +298,7 @@ impl World {
     pub(super) fn watch_refused(&mut self, number: u64, message: &ToClient) {
         let ToClient::Refused {
             ask,
-            refusal: Refusal::SessionExpired,
+            refusal: refusal @ (Refusal::SessionExpired | Refusal::Superseded),
         } = message
         else {
             return;
@@ -241,8 +308,11 @@ impl World {
             Ask::Session(session) => *session,
             Ask::Open(_) | Ask::Request(_) => return,
         };
-        if self.keeping.ledger.holds(session) {
-            let detail = format!("c{number} is told that {session} has ended, which the log keeps");
+        if self.is_superseded(number, session) {
+            self.exercised(Row::Superseded);
+        } else if self.keeping.ledger.holds(session) {
+            let detail =
+                format!("c{number} is told {refusal:?} of {session}, which the log keeps for it");
             self.blame(Property::SessionKept, detail);
         }
     }
@@ -256,10 +326,15 @@ impl World {
                 format!("c{number} asked for {asked:?}, and {session} lives for {expiry:?}");
             self.blame(Property::SessionKept, detail);
         }
+        self.watch_has(session, terms);
+    }
+
+    /// A client has a session with these terms.
+    fn watch_has(&mut self, session: SessionId, terms: SessionTerms) {
         let short_ppm = self.keeping.short_ppm;
         let least = |span: Duration| span.0 - span.0 / 1_000_000 * short_ppm;
         let kept = &mut self.keeping.keepalives;
-        kept.opened(session, least(asked));
+        kept.opened(session, least(terms.expiry));
         if let Some(short) = terms.on_disconnect {
             kept.is_short(session, least(short));
         }
@@ -287,8 +362,12 @@ impl World {
         let client = self.clients.get_mut(&number).expect("clients stay");
         if let Some((session, _)) = client.life {
             client.life = Some((session, self.now));
-            self.keeping.keepalives.dropped(session);
+            if !self.is_superseded(number, session) {
+                self.keeping.keepalives.dropped(session);
+            }
         }
+        self.keeping.unanswered.remove(&number);
+        self.keeping.owed.remove(&number);
     }
 
     /// A client that is awake thinks.

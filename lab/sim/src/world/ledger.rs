@@ -6,6 +6,9 @@
 use quorate_types::{Ballot, Batch, Body, Command, SecretHash, SessionId, Slot};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// The upper part of a sequence is its tenancy.
+const TENANCY_SHIFT: u32 = 40;
+
 /// Sequences above a session's floor that are remembered.
 const WINDOW: u64 = 4096;
 
@@ -15,6 +18,8 @@ pub(super) type Places = BTreeSet<(Slot, u32)>;
 #[derive(Debug, Default)]
 struct Session {
     hash: SecretHash,
+    tenant: SecretHash,
+    tenancy: u64,
     active: Slot,
     floor: u64,
     seen: BTreeSet<u64>,
@@ -30,6 +35,8 @@ pub(super) enum Ended {
     Expired(SessionId),
     /// Its client ended it.
     Closed(SessionId),
+    /// It goes on with another client.
+    Resumed(SessionId),
 }
 
 /// The sessions of a group as the log alone has them.
@@ -41,6 +48,9 @@ pub(super) struct Ledger {
     effective: Places,
     ended: Vec<Ended>,
     ends: Ends,
+    resumes: Ends,
+    /// Of sessions that were resumed.
+    tenancies: BTreeMap<SessionId, u64>,
 }
 
 /// The places at which calls of `log` take effect in a group that keeps at most `capacity` sessions.
@@ -52,13 +62,13 @@ pub(super) fn effective(log: &BTreeMap<Slot, Batch>, capacity: usize) -> Places 
     ledger.effective
 }
 
-/// The sessions that `log` ends in a group that keeps at most `capacity`.
-pub(super) fn ends(log: &BTreeMap<Slot, Batch>, capacity: usize) -> Ends {
+/// The sessions that `log` ends in a group that keeps at most `capacity`, and those that it gives to other clients.
+pub(super) fn ends(log: &BTreeMap<Slot, Batch>, capacity: usize) -> (Ends, Ends) {
     let mut ledger = Ledger::new(capacity);
     for (slot, batch) in log {
         ledger.apply(*slot, batch);
     }
-    ledger.ends
+    (ledger.ends, ledger.resumes)
 }
 
 impl Ledger {
@@ -71,6 +81,8 @@ impl Ledger {
             effective: Places::new(),
             ended: Vec::new(),
             ends: Ends::new(),
+            resumes: Ends::new(),
+            tenancies: BTreeMap::new(),
         }
     }
 
@@ -87,6 +99,11 @@ impl Ledger {
         self.sessions.contains_key(&session)
     }
 
+    /// The newest tenancy of a session, also of one that has ended.
+    pub(super) fn tenancy(&self, session: SessionId) -> u64 {
+        self.tenancies.get(&session).copied().unwrap_or(0)
+    }
+
     /// Open sessions.
     pub(super) fn len(&self) -> usize {
         self.sessions.len()
@@ -100,12 +117,26 @@ impl Ledger {
                     self.effective.insert((slot, index));
                 }
             }
-            Body::Open { hash, .. } => {
-                self.open(*hash, slot, SessionId::opened_at(slot, index as usize));
+            Body::Open { hash, tenant, .. } => {
+                let id = SessionId::opened_at(slot, index as usize);
+                self.open((*hash, *tenant), slot, id);
+            }
+            Body::Resume {
+                session,
+                tenant,
+                after,
+            } => {
+                if self.resume(*session, *tenant, u64::from(after.number()), slot) {
+                    self.ended.push(Ended::Resumed(*session));
+                    self.resumes.insert((slot, index), *session);
+                }
             }
             Body::Close => {
                 let session = command.id.session;
-                if self.sessions.remove(&session).is_some() {
+                let known = self.sessions.get(&session);
+                let is_of_client = known
+                    .is_some_and(|known| known.tenancy == command.id.sequence >> TENANCY_SHIFT);
+                if is_of_client && self.sessions.remove(&session).is_some() {
                     self.ended.push(Ended::Closed(session));
                     self.ends.insert((slot, index), session);
                 }
@@ -136,10 +167,12 @@ impl Ledger {
         }
     }
 
-    fn open(&mut self, hash: SecretHash, slot: Slot, id: SessionId) {
+    fn open(&mut self, (hash, tenant): (SecretHash, SecretHash), slot: Slot, id: SessionId) {
         let mut known = self.sessions.values_mut();
         if let Some(session) = known.find(|session| session.hash == hash) {
-            session.active = slot;
+            if session.tenant == tenant {
+                session.active = slot;
+            }
             return;
         }
         if self.sessions.len() >= self.capacity {
@@ -147,18 +180,42 @@ impl Ledger {
         }
         let session = Session {
             hash,
+            tenant,
             active: slot,
             ..Session::default()
         };
         self.sessions.insert(id, session);
     }
 
+    /// Says whether the session has another client from here on.
+    fn resume(&mut self, id: SessionId, tenant: SecretHash, after: u64, slot: Slot) -> bool {
+        let Some(session) = self.sessions.get_mut(&id) else {
+            return false;
+        };
+        if session.tenant == tenant {
+            session.active = slot;
+            return false;
+        }
+        let is_next = session.tenancy == after;
+        if is_next {
+            (session.tenant, session.active) = (tenant, slot);
+            session.tenancy += 1;
+            session.floor = session.tenancy << TENANCY_SHIFT;
+            self.tenancies.insert(id, session.tenancy);
+            session.seen.clear();
+        }
+        is_next
+    }
+
     fn admits(&mut self, slot: Slot, command: &Command) -> bool {
         let Some(session) = self.sessions.get_mut(&command.id.session) else {
             return false;
         };
-        session.active = slot;
         let sequence = command.id.sequence;
+        if sequence >> TENANCY_SHIFT != session.tenancy {
+            return false;
+        }
+        session.active = slot;
         session.floor = session
             .floor
             .max(command.acknowledged.min(sequence.saturating_sub(1)));

@@ -258,6 +258,7 @@ impl World {
                     has_felt_cut: false,
                     is_reader: number <= self.setup.load.readers,
                     is_waiter: number > self.setup.clients,
+                    secret: clients::secret(nonce),
                     random,
                     config,
                     life: None,

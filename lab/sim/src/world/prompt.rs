@@ -95,6 +95,7 @@ impl World {
             ToClient::Leader { .. } => return Why::Hinted,
             ToClient::Refused { .. } => {}
             ToClient::Opened { .. }
+            | ToClient::Resumed { .. }
             | ToClient::Full { .. }
             | ToClient::Replied { .. }
             | ToClient::Parked { .. }

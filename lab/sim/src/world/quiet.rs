@@ -22,6 +22,10 @@ pub(super) struct Quiet {
     leaves_per_mille: u64,
     /// Draws who leaves.
     leaving: Random,
+    /// In a thousand processes that begin anew: they go on with a session.
+    resumes_per_mille: u64,
+    /// Draws which session that is.
+    resuming: Random,
     /// Draws who stands still when its node leaves.
     stopping: Random,
     /// Every so long nobody offers an item for the second time, so that some wait until their session is over.
@@ -58,8 +62,11 @@ impl Quiet {
             let span = leaving.millis(DROUGHT_MS.0, DROUGHT_MS.1);
             (span + leaving.millis(500, 3000), span)
         });
+        let mut resuming = Random::new(setup.seed, "resuming", 0);
         Quiet {
             per_mille,
+            resumes_per_mille: *resuming.pick(&[0, 400, 900]),
+            resuming,
             leaves_per_mille: *leaving.pick(&[0, 10, 40]),
             leaving,
             stopping: Random::new(setup.seed, "stopping", 0),
@@ -71,6 +78,15 @@ impl Quiet {
 impl Quiet {
     fn leaves(&mut self) -> bool {
         self.leaving.chance(self.leaves_per_mille)
+    }
+
+    /// With whose session a process of client `number` goes on, if it does: mostly its own. That of another one is taken from a
+    /// process that may live.
+    fn resumed(&mut self, number: u64, clients: u64) -> Option<u64> {
+        let resumes = self.resuming.chance(self.resumes_per_mille);
+        let own = self.resuming.chance(700);
+        let other = self.resuming.between(1, clients);
+        resumes.then_some(if own { number } else { other })
     }
 
     /// Whether nobody offers an item.
@@ -188,11 +204,21 @@ impl World {
         if self.clients[&number].connection.is_some() {
             self.watch_closed(number);
         }
+        let clients = self.clients.len() as u64;
+        let resumed = self.quiet.resumed(number, clients);
+        let resumed = resumed.map(|number| self.clients[&number].secret);
         let client = self.clients.get_mut(&number).expect("clients stay");
         let nonce = client.random.bits() | 1;
         let addresses: Vec<String> = self.setup.node_ids().map(|node| node.to_string()).collect();
         let secret = super::clients::secret(nonce);
-        client.session = ClientSession::new(client.config, addresses, nonce, secret, now.as_time());
+        let time = now.as_time();
+        client.session = match resumed {
+            Some(resumed) => {
+                let secrets = (resumed, secret);
+                ClientSession::resuming(client.config, addresses, nonce, secrets, time)
+            }
+            None => ClientSession::new(client.config, addresses, nonce, secret, time),
+        };
         client.life = None;
         self.prompt.dialling.answered(number);
         self.judge.ages.began(number);
@@ -206,8 +232,16 @@ impl World {
             self.events.push(now, Event::Closed { connection });
         }
         let words = [Tag::Client as u64, number, 6];
-        self.trace
-            .note(now, &words, || format!("c{number} begins anew"));
+        self.trace.note(now, &words, || {
+            format!(
+                "c{number} begins anew, {}",
+                if resumed.is_some() {
+                    "resuming"
+                } else {
+                    "alone"
+                }
+            )
+        });
         self.client_alarm_now(number);
     }
 }

@@ -111,6 +111,8 @@ rows! {
     Checkpointed 10 "operator asks for a snapshot";
     ClientCut 10 "client cut off";
     CallCopied 10 "copy of a call sent by somebody else";
+    SessionResumed 20 "session resumed by another process";
+    Superseded 10 "client told that another one resumed its session";
     EndedByClose 40 "session ended by its client's closed connection";
     EndedUnderNext 5 "session ended so under the next leader";
     MemoryMode 20 "group in memory";

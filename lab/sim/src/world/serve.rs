@@ -316,6 +316,10 @@ impl World {
             self.judged(judged);
             self.maybe_ghost(number, *id, &message);
         }
+        if let FromClient::Open { secret, .. } | FromClient::Resume { secret, .. } = &message {
+            let client = self.clients.get_mut(&number).expect("clients stay");
+            client.secret = *secret;
+        }
         let Some(id) = self.clients[&number].connection else {
             return;
         };
@@ -538,11 +542,13 @@ impl World {
 fn unnumbered(introduction: FromClient) -> FromClient {
     match introduction {
         FromClient::Attach {
-            session, secret, ..
+            session,
+            secret,
+            attachment,
         } => FromClient::Attach {
             session,
             secret,
-            attachment: Attachment::NONE,
+            attachment: attachment.tenancy().attachment(),
         },
         other => other,
     }

@@ -2,7 +2,7 @@
 
 use super::{OUT_OF_MEMORY, Server};
 use crate::frames::{
-    DONE, FrameBody, STEP_CALL, STEP_END, STEP_END_UNTOLD, STEP_SKIPPED, STEP_TICK,
+    DONE, FrameBody, STEP_CALL, STEP_END, STEP_END_UNTOLD, STEP_RESUME, STEP_SKIPPED, STEP_TICK,
     STEP_TICK_UNTOLD,
 };
 use crate::turn::{self, Parked, Wakes};
@@ -45,6 +45,11 @@ impl<'py> Server<'py> {
             STEP_END | STEP_END_UNTOLD => {
                 let session = SessionId(body.u64()?);
                 self.end_session(session, place, kind == STEP_END)
+            }
+            STEP_RESUME => {
+                let session = SessionId(body.u64()?);
+                self.outbox.0.push(DONE);
+                Ok(Some(turn::session_resumed(session)))
             }
             STEP_TICK | STEP_TICK_UNTOLD => self.tick(place, kind == STEP_TICK),
             STEP_SKIPPED => {

@@ -1,6 +1,6 @@
 //! The agendas of all objects, and what they say together: a group may have ten thousand objects, and a step changes few.
 
-use quorate_types::{Agenda, SessionId, Wall};
+use quorate_types::{Agenda, CommandId, SessionId, Wall};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What is to come for each object. Objects without an entry have nothing to come.
@@ -75,6 +75,19 @@ impl Agendas {
         known
     }
 
+    /// Takes all calls of a session from those that wait, object by object.
+    pub(crate) fn cancel_all(&mut self, session: SessionId) -> Vec<CommandId> {
+        let mut cancelled = Vec::new();
+        for (object, agenda) in &mut self.all {
+            let of_session = agenda.parked.of_session(session);
+            if !of_session.is_empty() {
+                self.changed.insert(*object);
+            }
+            cancelled.extend(of_session.into_iter().filter(|id| agenda.parked.take(*id)));
+        }
+        cancelled
+    }
+
     /// The objects that have something to do at an agreed time, ascending.
     pub(crate) fn due(&mut self, now: Wall) -> Vec<u32> {
         self.look();
@@ -118,7 +131,7 @@ impl Agendas {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quorate_types::{CallPlace, CommandId, Deadline, Outcome, ParkedCall, Slot, Value};
+    use quorate_types::{CallPlace, Deadline, Outcome, ParkedCall, Slot, Value};
 
     fn park(agendas: &mut Agendas, object: u32, session: u64, at: u64) {
         let session = SessionId(session);

@@ -244,7 +244,8 @@ impl Server {
                 FromClient::KeepAlive { session } => {
                     self.say(index, ToClient::KeptAlive { session });
                 }
-                FromClient::Attach { .. }
+                FromClient::Resume { .. }
+                | FromClient::Attach { .. }
                 | FromClient::Close { .. }
                 | FromClient::Checkpoint { .. }
                 | FromClient::Reset { .. }

@@ -11,19 +11,22 @@ use crate::object::{Environment, FrozenState, Holder, Object, RestoreError};
 use crate::turn::{Ending, Turn};
 use bytes::{Buf, BufMut};
 use quorate_types::zoo::{Plant, planted};
-use quorate_types::{CommandId, Deadline, Outcome, SessionId, Wall};
+use quorate_types::{CommandId, Deadline, Outcome, SessionId, Tenancy, Wall};
 use std::collections::VecDeque;
 
 /// A lock that belongs to the session that acquired it; the methods of `quorate.objects.Lock`.
 ///
 /// `acquire(blocking=True, timeout=None)` returns a fencing token, larger than all before, or 0 where the lock is not free in time.
 /// `release()` gives it to who waits longest, `locked()` says whether somebody holds it, `token()` with which token. When a session
-/// ends, the lock that it holds goes to the next.
+/// ends, the lock that it holds goes to the next. A client that has resumed the session acquires what the one before held at once,
+/// with another token.
 ///
 /// Invariant: who waits finds the lock held, but for those who wait no more.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct WaitingLock {
     holder: Option<SessionId>,
+    /// The tenancy of the client that acquired it.
+    tenancy: Tenancy,
     /// Since when; what it was at the last grant while nobody holds the lock.
     since: Wall,
     last_token: u64,
@@ -52,7 +55,8 @@ impl WaitingLock {
             id,
             token: turn.token(),
         };
-        if self.holder.is_none() {
+        let is_resumed = self.holder == Some(id.session) && self.tenancy < id.tenancy();
+        if self.holder.is_none() || is_resumed {
             let token = self.grant(caller, turn);
             return Ok(Ending::Now(returned_int(token)));
         }
@@ -78,6 +82,7 @@ impl WaitingLock {
     /// The token as callers get it.
     fn grant(&mut self, to: Waiter, turn: &Turn<'_>) -> i64 {
         self.holder = Some(to.id.session);
+        self.tenancy = to.id.tenancy();
         self.since = turn.now();
         self.last_token = to.token.max(self.last_token + 1);
         i64::try_from(self.last_token).unwrap_or(i64::MAX)
@@ -199,6 +204,7 @@ impl Object for WaitingLock {
             let mut image = Vec::new();
             image.put_u64_le(lock.last_token);
             image.put_u64_le(lock.holder.map_or(0, |holder| holder.0));
+            image.put_u32_le(lock.tenancy.number());
             image.put_u64_le(lock.since.0);
             for waiter in &lock.line {
                 image.put_u64_le(waiter.id.session.0);
@@ -215,6 +221,8 @@ impl Object for WaitingLock {
             last_token: image.try_get_u64_le().map_err(cut)?,
             holder: Some(SessionId(image.try_get_u64_le().map_err(cut)?))
                 .filter(|holder| holder.0 != 0),
+            tenancy: Tenancy::new(image.try_get_u32_le().map_err(cut)?)
+                .ok_or_else(|| RestoreError::new("a lock's image names no tenancy"))?,
             since: Wall(image.try_get_u64_le().map_err(cut)?),
             line: VecDeque::new(),
         };

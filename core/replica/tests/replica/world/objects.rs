@@ -170,6 +170,7 @@ impl Objects {
         }
     }
 
+    // Longer than a screen: one arm a step.
     fn work_upto_death(&mut self) {
         while self.died_at.is_none()
             && let Some((slot, stamp, steps)) = self.work.pop_front()
@@ -208,6 +209,18 @@ impl Objects {
                     Step::Call(call) => StepResult::Answered(self.call(call.id, &call.payload)),
                     Step::End(end) => {
                         self.parked.retain(|id| id.session != end.session);
+                        StepResult::Done
+                    }
+                    Step::Resume(resume) => {
+                        let (by, session) = (resume.index, resume.session);
+                        let ended = self.parked.iter().filter(|id| id.session == session);
+                        let answers = ended.map(|id| LaterAnswer {
+                            by,
+                            id: *id,
+                            outcome: woken(),
+                        });
+                        results.answers.extend(answers);
+                        self.parked.retain(|id| id.session != session);
                         StepResult::Done
                     }
                     Step::Tick { .. } => {

@@ -10,8 +10,8 @@ use quorate_ordering::{
 };
 use quorate_replica::{Input, Output, Remembered, Replica, ReplicaConfig};
 use quorate_types::{
-    Ballot, Batch, Body, Command, CommandId, NodeId, Outcome, Secret, SessionId, SessionTerms,
-    Slot, SlotResults, Stamp, Time, Value, View, ViewId, Wall,
+    Ballot, Batch, Body, Command, CommandId, NodeId, Outcome, Secret, SecretHash, SessionId,
+    SessionTerms, Slot, SlotResults, Stamp, Time, Value, View, ViewId, Wall,
 };
 use std::vec;
 
@@ -141,6 +141,7 @@ fn opening() -> Batch {
         body: Body::Open {
             hash,
             terms: SessionTerms::default(),
+            tenant: SecretHash::default(),
         },
     };
     let stamp = Stamp {

@@ -52,7 +52,7 @@ impl Judge {
 
     /// Calls that wait were answered as the log has it.
     pub(super) fn check_waiting(&self, sessions_max: usize) -> Judged {
-        let ends = ledger::ends(&self.log, sessions_max);
+        let (ends, resumes) = ledger::ends(&self.log, sessions_max);
         let mut steps = Vec::new();
         for (slot, batch) in &self.log {
             // Of a slot that nobody has executed only what ends is known: a replica that forgets it is found by that.
@@ -61,6 +61,9 @@ impl Judge {
                 let place = (*slot, index as u32);
                 if let Some(session) = ends.get(&place) {
                     steps.push(WaitingStep::End(*session));
+                }
+                if let Some(session) = resumes.get(&place) {
+                    steps.push(WaitingStep::Resume(*session));
                 }
                 let Some(now) = now else { continue };
                 if command.body == Body::Tick {

@@ -8,6 +8,8 @@ use crate::status::OwnIdentity;
 use crate::{NodeConfig, NodeError};
 use quorate_storage::{DataDirectory, Identity, MemoryLoss, StorageError};
 use quorate_types::{ClusterId, Finding, NodeId, Sighting};
+use std::io;
+use std::path::Path;
 
 /// What becomes of a data directory that is gone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -23,8 +25,12 @@ pub(crate) fn open_directory(
     lost: LostDirectory,
 ) -> Result<DataDirectory, NodeError> {
     let opened = Identity::open(&config.dir);
-    if !matches!(opened, Err(StorageError::NotInitialised(_))) || lost == LostDirectory::Refused {
-        return Ok(opened?);
+    match opened {
+        _ if lost == LostDirectory::Refused => return Ok(opened?),
+        Err(StorageError::NotInitialised(_)) => {}
+        Err(StorageError::Amnesia) => put_aside(&config.dir)
+            .map_err(|error| NodeError::System("cannot put the data directory aside", error))?,
+        other => return Ok(other?),
     }
     let view = config.view();
     let own = view
@@ -39,6 +45,16 @@ pub(crate) fn open_directory(
         config.persist.as_storage(),
     )?;
     Ok(Identity::open(&config.dir)?)
+}
+
+/// A directory that does not say any more whose it is is kept beside the new one.
+fn put_aside(dir: &Path) -> io::Result<()> {
+    let name = dir.file_name().unwrap_or_default().to_string_lossy();
+    let mut names = (1..).map(|number: u32| dir.with_file_name(format!("{name}-aside-{number}")));
+    let aside = names.find(|path| path.symlink_metadata().is_err());
+    let aside = aside.expect("numbers do not end");
+    tracing::warn!(aside = %aside.display(), "the data directory has lost its identity: it is put aside");
+    std::fs::rename(dir, aside)
 }
 
 /// Checks that the directory is the one that the configuration speaks of.

@@ -196,7 +196,7 @@ impl Node {
             return Ok(());
         }
         self.look_at = now + span(DIRECTORY_LOOKED_AT_EVERY);
-        match self.directory.is_removed() {
+        match self.directory.is_removed("identity-a") {
             true => Err(NodeError::DirectoryRemoved {
                 dir: self.dir.clone(),
             }),

@@ -25,10 +25,13 @@ pub struct DirectoryDisk {
 }
 
 impl DirectoryDisk {
-    /// Whether the directory was removed since it was opened: what is written there is nowhere after a restart.
-    pub fn is_removed(&self) -> bool {
+    /// Whether the directory was removed since it was opened, or its file `name`, which is always there: what is written there is
+    /// lost with the next start.
+    pub fn is_removed(&self, name: &str) -> bool {
         let metadata = self.directory.metadata();
+        let is_absent = |error: io::Error| error.kind() == io::ErrorKind::NotFound;
         metadata.is_ok_and(|metadata| metadata.nlink() == 0)
+            || (self.path.join(name).symlink_metadata()).is_err_and(is_absent)
     }
 
     /// Uses `path`, and makes it if it is absent (durably, as an entry of its parent).

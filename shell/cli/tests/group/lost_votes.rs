@@ -182,7 +182,9 @@ fn a_node_whose_directory_is_removed_while_it_runs_ends_and_comes_back() {
     let words = ["--dir", dir.path().to_str().unwrap()];
     let mut group = Group::start(&words);
     assert_eq!(group.add("1"), "1");
-    std::fs::remove_dir_all(dir.path().join("node-2")).unwrap();
+    let home = dir.path().join("node-2");
+    // The node may be making a file there at this moment.
+    while std::fs::remove_dir_all(&home).is_err() {}
     group.wait_for("node 2 died");
     assert_eq!(group.add("2"), "3");
     group.wait_for("node 2 runs again");
@@ -248,6 +250,20 @@ fn a_majority_whose_directories_are_gone_does_not_vote() {
     }
     let again = run(&[&["up", "rust:counter"], &words[..]].concat());
     assert_eq!(again.status.code(), Some(4), "{}", text(&again.stderr));
+}
+
+/// Claim rp-102. So it is left where somebody removed a directory while the node was writing there.
+#[test]
+fn what_is_left_of_a_directory_without_its_identity_is_put_aside() {
+    let (dir, group) = harmed("3", |node| {
+        for copy in ["identity-a", "identity-b"] {
+            std::fs::remove_file(node.join(copy)).unwrap();
+        }
+    });
+    assert_eq!(votes_again(&group), 2);
+    assert_eq!(group.add("4"), "7");
+    let aside = dir.path().join("node-2-aside-1");
+    assert!(aside.join("log/log-00000001").exists(), "it is kept");
 }
 
 /// Only who is told to makes a directory anew.

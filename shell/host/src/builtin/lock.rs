@@ -441,7 +441,7 @@ mod tests {
         let mut lock = WaitingLock::default();
         assert!(lock.restore(&[1, 0]).is_err());
         assert!(lock.restore(&[0; 16]).is_err());
-        assert!(lock.restore(&[0; 25]).is_err());
-        assert!(lock.restore(&[0; 24]).is_ok());
+        assert!(lock.restore(&[0; 29]).is_err());
+        assert!(lock.restore(&[0; 28]).is_ok());
     }
 }

@@ -199,11 +199,8 @@ class LocalGroup(Generic[T]):
     def kill(self, node: int) -> None:
         """End a node's process with SIGKILL; nothing is flushed. It stays down until `restart`."""
         pid = self._pid(node)
-        if self._plan.persist == "memory" and len(self._forgotten | {node}) * 2 > len(self.nodes):
-            raise QuorateError(
-                f"to kill node {node} too would lose the state for good, because the group keeps it in the "
-                'memory of a majority: start it with persist="disk"'
-            )
+        if self._plan.persist == "memory":
+            self._keep_a_majority(node)
         self._forgotten.add(node)
         own = self._own.pop(node, None)
         if own is not None:
@@ -214,10 +211,30 @@ class LocalGroup(Generic[T]):
         del self._pids[node]
         self._cut.discard(node)
 
+    def _keep_a_majority(self, node: int) -> None:
+        """Wait for nodes that do not vote again yet; refuse where the memory of a majority would be lost."""
+        back = {each for each in self._forgotten if each in self._pids and each not in self._cut}
+
+        def is_kept() -> bool:
+            self._forgotten -= {each for each in back & self._forgotten if self._votes(each)}
+            return len(self._forgotten | {node}) * 2 <= len(self.nodes)
+
+        if len((self._forgotten - back) | {node}) * 2 > len(self.nodes):
+            raise QuorateError(
+                f"to kill node {node} too would lose the state for good, because the group keeps it in the "
+                'memory of a majority: restart the others first, or start it with persist="disk"'
+            )
+        self._await(is_kept, f"nodes {sorted(self._forgotten)} do not vote again")
+
+    def _votes(self, node: int) -> bool:
+        told = self.status(node)
+        return told is not None and "acceptor" in told["roles"]
+
     def restart(self, node: int) -> None:
         """Start a node again that was killed, on its data; returns when it serves.
 
-        With `persist="memory"` it has forgotten its votes: it executes and answers, and votes no more.
+        With `persist="memory"` it has forgotten its votes: it executes and answers, and votes again a moment
+        later, once the others have agreed to that.
         """
         self._check(node)
         if node in self._pids:

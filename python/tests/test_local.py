@@ -34,6 +34,19 @@ def test_nodes_are_killed_restarted_and_cut_off_and_the_group_keeps_what_it_ackn
         assert group.compare().slot > compared.slot
 
 
+def test_a_group_in_memory_outlives_each_of_its_nodes_one_after_the_other() -> None:
+    """Claim rp-102."""
+    group = quorate.local(Wallet, 100, timeout=30.0)
+    with group as wallet:
+        for turn, node in enumerate((1, 2, 3, 1), start=1):
+            group.kill(node)
+            assert wallet.deposit(1) == 100 + turn
+            other = node % 3 + 1
+            with pytest.raises(quorate.QuorateError, match="would lose the state"):
+                group.kill(other)
+            group.restart(node)
+
+
 def test_what_a_handle_cannot_do_is_refused_with_the_reason() -> None:
     group = quorate.local(Wallet, nodes=1)
     with pytest.raises(quorate.QuorateError, match="does not run"):

@@ -1,6 +1,6 @@
 //! Nodes whose data directory lacks what they had written.
 
-use crate::{Group, pid, run, signal, text};
+use crate::{Group, init_node, pid, run, signal, text};
 use serde_json::Value;
 use std::path::Path;
 
@@ -126,15 +126,7 @@ fn what_need_not_be_rebuilt_or_cannot_be_is_refused_and_stays_as_it_is() {
     refused(&at("memory/node-1"), 1, "begins anew at each start");
     refused(dir.path(), 3, "holds no data directory");
     let new = at("new");
-    let made = run(&[
-        "node",
-        "init",
-        "--node",
-        "1",
-        "--dir",
-        new.to_str().unwrap(),
-    ]);
-    assert!(made.status.success(), "{}", text(&made.stderr));
+    init_node(&new);
     refused(&new, 1, "has never started");
     let (code, told, stderr) = rebuild(&at("disk/node-1"), &["--force"]);
     let start = &told["start"]["as"];

@@ -150,6 +150,13 @@ fn run(words: &[&str]) -> Output {
     Command::new(QUORATE).args(words).output().unwrap()
 }
 
+/// Makes the directory of node 1 of a new cluster.
+fn init_node(dir: &Path) {
+    let dir = dir.to_str().unwrap();
+    let made = run(&["node", "init", "--node", "1", "--dir", dir]);
+    assert!(made.status.success(), "{}", text(&made.stderr));
+}
+
 fn signal(pid: u32, name: &str) {
     let status = Command::new("kill")
         .args([&format!("-{name}"), &pid.to_string()])

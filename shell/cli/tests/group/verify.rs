@@ -1,6 +1,6 @@
 //! What `quorate verify` says of directories that real groups leave.
 
-use crate::{Group, pid, run, signal, text};
+use crate::{Group, init_node, pid, run, signal, text};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
@@ -29,15 +29,7 @@ fn verify(path: &Path) -> (Option<i32>, Value, String) {
 fn names_of_files_steer_no_terminal() {
     let dir = tempfile::tempdir().unwrap();
     let home = dir.path().join("node");
-    let made = run(&[
-        "node",
-        "init",
-        "--node",
-        "1",
-        "--dir",
-        home.to_str().unwrap(),
-    ]);
-    assert!(made.status.success(), "{}", text(&made.stderr));
+    init_node(&home);
     for name in ["code-1\u{1b}[2J.new", "died-1\nnode 1 would start.new"] {
         fs::write(home.join(name), "x").unwrap();
     }
@@ -281,15 +273,7 @@ fn a_group_that_lacks_a_node_or_its_configuration_is_not_sound() {
     // A start or a restore that was interrupted.
     let half = tempfile::tempdir().unwrap();
     let home = half.path().join("node-1");
-    let made = run(&[
-        "node",
-        "init",
-        "--node",
-        "1",
-        "--dir",
-        home.to_str().unwrap(),
-    ]);
-    assert!(made.status.success(), "{}", text(&made.stderr));
+    init_node(&home);
     said(half.path(), "what made the group was interrupted");
     assert_eq!(verify(&home).0, Some(0), "a new node is");
 }

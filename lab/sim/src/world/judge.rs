@@ -35,8 +35,8 @@ use bytes::Bytes;
 use group::{Group, GroupCall};
 use losses::Forgetful;
 use quorate_types::{
-    Ballot, Batch, CommandId, Digest, LaterAnswer, NodeId, NodeSet, ObjectId, Outcome, Persistence,
-    ReadLevel, Slot, SlotResults, Stamp, Step, View, ViewNumber, cancelled,
+    Ballot, Batch, CommandId, Digest, Incarnation, LaterAnswer, NodeId, NodeSet, ObjectId, Outcome,
+    Persistence, ReadLevel, Slot, SlotResults, Stamp, Step, View, ViewNumber, cancelled,
 };
 use quorate_wire::encoded_batch;
 use serde_json::Value as Json;
@@ -98,6 +98,8 @@ pub(super) struct Judge {
     agreement: BTreeMap<ViewNumber, Agreement>,
     /// What is in force where, by the decided changes in the slots up to here.
     views: (Views, Slot),
+    /// The view that first names an incarnation of a member that came back.
+    came_back: BTreeMap<(NodeId, Incarnation), ViewNumber>,
     chosen: Chosen,
     phase_one: PhaseOne,
     vouching: Vouching,
@@ -174,6 +176,7 @@ impl Judge {
         Judge {
             agreement: BTreeMap::new(),
             views: (views::begun(view), Slot::ZERO),
+            came_back: BTreeMap::new(),
             chosen: Chosen::new(quorums.phase2()),
             phase_one: PhaseOne::new(quorums.phase1() - 1),
             vouching: Vouching::default(),

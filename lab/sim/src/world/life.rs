@@ -184,7 +184,9 @@ impl World {
         let judged = self.judge.found(id, &records, &damage, has_lost);
         self.judged(judged);
         if self.setup.persistence == Persistence::Disk && !has_lost {
-            let judged = self.judge.restarted(id, promised, &records);
+            let judged = self
+                .judge
+                .restarted((id, found.votes_as), promised, &records);
             self.judged(judged);
         } else if !needs_survey {
             let judged = self.judge.restarted_on_damage(id, promised);

@@ -117,7 +117,7 @@ impl Adversary {
         let found = self.judge.found(id, &records, &damage, has_lost);
         self.judged(found);
         if self.setup.persistence == Persistence::Disk && !has_lost {
-            let restarted = self.judge.restarted(id, promised, &records);
+            let restarted = self.judge.restarted((id, None), promised, &records);
             self.judged(restarted);
         } else if !past.damage.needs_survey() && !has_forgotten {
             let restarted = self.judge.restarted_on_damage(id, promised);

@@ -36,13 +36,17 @@ impl Judge {
             self.views.1 = slot;
             let changes = batch.commands().iter();
             let changes = changes.filter_map(|command| match &command.body {
-                Body::ChangeView { change, .. } => Some(*change),
+                Body::ChangeView { change, rejoin } => Some((*change, *rejoin)),
                 _ => None,
             });
-            for change in changes {
+            for (change, rejoin) in changes {
                 let (after, acceptors, window) = (change.after, change.acceptors, change.window);
                 let begun = self.views.0.changed(slot, after, acceptors, window);
                 if let Some(number) = begun {
+                    if let Some(back) = rejoin {
+                        let named = self.came_back.entry((back.node, back.incarnation));
+                        named.or_insert(number);
+                    }
                     let governing = self.governing(number);
                     let (first, phase1) = (governing.first, governing.phase1);
                     self.chosen.view_begins(number, governing.phase2);

@@ -6,7 +6,7 @@ use crate::checkers::agreement::{Fingerprint, Remembered};
 use crate::checkers::chosen::Chosen;
 use crate::checkers::written::{Entry, LostRecords};
 use quorate_ordering::{Damage, Entry as Noted, Record};
-use quorate_types::{Ballot, Batch, NodeId, Slot, ViewNumber};
+use quorate_types::{Ballot, Batch, Incarnation, NodeId, Slot, ViewNumber};
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Judge {
@@ -123,17 +123,19 @@ impl Judge {
 
     /// `node` begins a life with these records, undamaged.
     ///
-    /// `promised` is what its acceptor says it has promised.
+    /// `promised` is what its acceptor says it has promised. Nobody counts on it in views before the one that first names the
+    /// incarnation that it votes as.
     pub(in super::super) fn restarted(
         &mut self,
-        node: NodeId,
+        (node, votes_as): (NodeId, Option<Incarnation>),
         promised: Ballot,
         records: &[Record],
     ) -> Judged {
         let mut views: Vec<ViewNumber> = records.iter().map(|record| record.view.number).collect();
         views.sort_unstable();
         views.dedup();
-        views.retain(|view| Some(*view) >= noted(records));
+        let back = votes_as.and_then(|incarnation| self.came_back.get(&(node, incarnation)));
+        views.retain(|view| Some(*view) >= noted(records) && Some(view) >= back);
         for view in views {
             let of_view = records.iter().filter(|record| record.view.number == view);
             let promised = (promised.view == view).then_some(promised);

@@ -39,7 +39,14 @@ impl<O: Ordering> Replica<O> {
         }
         let (checkpoint, reset) = self.apply(slot, batch, out);
         // Before the slot's snapshot, which tells the view that is in force after it.
-        self.replicated.views.applied(slot);
+        let gone = self.replicated.views.applied(slot);
+        for node in gone
+            .iter()
+            .filter(|_| !planted(Plant::LeaverAnswersForgotten))
+        {
+            // What it answered nobody knows any more.
+            self.replicated.poison.keep_before(node, slot.next());
+        }
         if let Some(reset) = reset {
             self.reset_decided(slot, reset, out);
         } else if checkpoint {
@@ -280,9 +287,13 @@ impl<O: Ordering> Replica<O> {
                 };
                 self.skip_decided(slot, place, *is_unsafe, asked, out);
             }
-            Body::ChangeView { change, rejoin } => {
+            Body::Invite { invitation, lasts } => {
                 let asked = self.internals.landed(command.id);
-                self.view_change_decided(slot, (*change, *rejoin), asked, out);
+                self.invited(slot, (*invitation, *lasts), asked, out);
+            }
+            Body::ChangeView { change, who } => {
+                let asked = self.internals.landed(command.id);
+                self.view_change_decided(slot, (*change, who), asked, out);
             }
             Body::Died { .. } | Body::Survived { .. } | Body::Retry { .. } | Body::Keep { .. } => {
                 let is_own = self.internals.landed(command.id) == Some(Purpose::Poison);
@@ -366,6 +377,7 @@ impl<O: Ordering> Replica<O> {
             | Body::Checkpoint
             | Body::Reset { .. }
             | Body::Thaw { .. }
+            | Body::Invite { .. }
             | Body::ChangeView { .. } => {}
         }
     }

@@ -31,6 +31,7 @@ pub use message::{PeerMessage, ReplicaMessage, SignsMessage};
 pub use objects::outcomes::{OutcomeHash, OutcomeStep, OutcomeTrail};
 pub use output::Output;
 pub use replica::{Recovered, Remembered, Replica};
+pub use replicated::invitations::Invitation;
 pub use replicated::poison::PoisonReports;
 pub use replicated::snapshot::{ReplyImage, ReplyState, SessionImage, SnapshotCore};
 pub use status::{PoisonStanding, ReplicaStatus};

@@ -73,6 +73,9 @@ pub const INSTANCES_KEPT: usize = 2;
 /// Operators' requests that wait until a view is in force.
 pub const VIEW_CHANGES_WAITING: usize = 64;
 
+/// Invitations that are open at once: the oldest one gives way.
+pub const INVITATIONS_MAX: usize = 64;
+
 /// Reads that have no answer yet.
 pub const READS_WAITING: usize = 1 << 16;
 

@@ -134,6 +134,9 @@ impl<O: Ordering> Replica<O> {
         now: Time,
     ) -> (Replica<O>, Vec<Output<O::Message>>) {
         let role = ordering.status().role;
+        let first = remembered.snapshot.as_ref();
+        let first = first.map_or(&config.view, |recovered| &recovered.core.view);
+        let nodes = first.nodes();
         let mut replica = Replica {
             role,
             replicated: Replicated::new(config.sessions_max, config.kept, config.view.clone()),
@@ -168,7 +171,7 @@ impl<O: Ordering> Replica<O> {
             ticks: Ticks::default(),
             events: VecDeque::new(),
             effects: Effects::new(),
-            instances: Instances::new(ordering, remembered.views),
+            instances: Instances::new((ordering, nodes), remembered.views),
             view_waits: Vec::new(),
             rejoining: Rejoining::default(),
             observers: NodeSet::empty(),
@@ -409,9 +412,10 @@ impl<O: Ordering> Replica<O> {
         self.replicated = Replicated::restored(config.sessions_max, config.kept, told);
     }
 
-    /// Whether this node executes calls at all.
+    /// Whether this node executes calls at all. One that the view does not name yet does: the view that names it counts on that.
     pub(crate) fn is_replica(&self) -> bool {
-        self.view().replicas.contains(self.config.own)
+        let (view, own) = (self.view(), self.config.own);
+        view.replicas.contains(own) || view.member(own).is_none()
     }
 
     /// All other replicas of the view.

@@ -45,6 +45,7 @@ impl<O: Ordering> Replica<O> {
                 self.at_instance(now, 0, Event::Trimmable { slot, digest }, out);
             }
             Event::Link { peer, state } => {
+                self.instances.link_changed(peer, state);
                 for place in 0..=newest {
                     self.at_instance(now, place, Event::Link { peer, state }, out);
                 }

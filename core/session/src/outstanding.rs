@@ -1,6 +1,9 @@
 //! Operations that have no answer yet, in the order in which they were begun.
 
-use quorate_types::{Digest, NodeId, ObjectId, ReadLevel, Slot, Time, Value, ViewChange};
+use quorate_types::{
+    Digest, Duration, Member, NodeId, ObjectId, ReadLevel, Secret, SecretHash, Slot, Time, Value,
+    ViewChange,
+};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Names an operation of one client for as long as the client lives.
@@ -68,6 +71,24 @@ pub enum Operation {
     ChangeView {
         /// What changes.
         change: ViewChange,
+        /// Who is no member any more from then on.
+        leaves: Option<NodeId>,
+    },
+    /// An invitation to join the group.
+    Invite {
+        /// The hash of the secret that whoever joins must have.
+        invitation: SecretHash,
+        /// For how long it is open.
+        lasts: Duration,
+    },
+    /// A node that was invited becomes a member.
+    Join {
+        /// What changes besides.
+        change: ViewChange,
+        /// The node.
+        member: Member,
+        /// What it was invited with.
+        secret: Secret,
     },
 }
 
@@ -79,6 +100,8 @@ impl Operation {
             Operation::Checkpoint
             | Operation::Reset { .. }
             | Operation::Skip { .. }
+            | Operation::Invite { .. }
+            | Operation::Join { .. }
             | Operation::ChangeView { .. } => 0,
         }
     }

@@ -17,6 +17,8 @@ pub enum Preference {
 pub(crate) struct Route {
     /// `host:port` of each known node; the id is learned at the first welcome.
     addresses: Vec<(Option<NodeId>, String)>,
+    /// The addresses that the client began with: they are tried again after a round in which no member answered.
+    given: Vec<String>,
     current: usize,
     hint: Option<NodeId>,
     /// Nodes that fell silent or refused to serve, and after a round of all nodes those that were dead; a hint leads back to none of
@@ -35,12 +37,14 @@ impl Route {
             "an endpoint names at least one address"
         );
         let current = first % addresses.len();
+        let given = addresses.clone();
         let addresses = addresses
             .into_iter()
             .map(|address| (None, address))
             .collect();
         Route {
             addresses,
+            given,
             current,
             hint: None,
             shunned: BTreeSet::new(),
@@ -57,15 +61,39 @@ impl Route {
     /// A node welcomed the client and told who the members are. It may yet refuse everything.
     pub(crate) fn welcomed(&mut self, node: NodeId, members: Vec<(NodeId, String)>) {
         self.foreign.clear();
-        if !members.is_empty() {
-            self.addresses = members
-                .into_iter()
-                .map(|(node, address)| (Some(node), address))
-                .collect();
-            let is_known = |node: &NodeId| self.addresses.iter().any(|(id, _)| id == &Some(*node));
-            self.shunned.retain(is_known);
-        }
+        self.renew(members);
         self.current = self.position(node).unwrap_or(0);
+    }
+
+    /// The node in use tells that other nodes are members than before.
+    pub(crate) fn changed(&mut self, members: Vec<(NodeId, String)>) {
+        let in_use = self.addresses[self.current].0;
+        self.foreign.clear();
+        self.renew(members);
+        let position = in_use.and_then(|node| self.position(node));
+        // Who is gone stops soon: from there it goes on to the first member.
+        self.current = position.unwrap_or(self.addresses.len() - 1);
+    }
+
+    fn renew(&mut self, members: Vec<(NodeId, String)>) {
+        if members.is_empty() {
+            return;
+        }
+        self.addresses = members
+            .into_iter()
+            .map(|(node, address)| (Some(node), address))
+            .collect();
+        let is_known = |node: &NodeId| self.addresses.iter().any(|(id, _)| id == &Some(*node));
+        self.shunned.retain(is_known);
+    }
+
+    /// No member has answered for a round: those that the client began with may know others.
+    fn add_given(&mut self) {
+        for address in &self.given {
+            if !self.addresses.iter().any(|(_, known)| known == address) {
+                self.addresses.push((None, address.clone()));
+            }
+        }
     }
 
     /// The node in use answers an operation: it serves.
@@ -80,7 +108,12 @@ impl Route {
         self.left_in_a_row += 1;
         match self.hint.take().and_then(|node| self.position(node)) {
             Some(hinted) if hinted != self.current => self.current = hinted,
-            _ => self.current = (self.current + 1) % self.addresses.len(),
+            _ => {
+                if self.current + 1 == self.addresses.len() {
+                    self.add_given();
+                }
+                self.current = (self.current + 1) % self.addresses.len();
+            }
         }
     }
 

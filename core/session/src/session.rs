@@ -23,6 +23,11 @@ use quorate_types::{
 /// What happens to a client.
 #[derive(Clone, PartialEq, Debug)]
 pub enum SessionInput {
+    /// The node in use tells that the members of the group have changed.
+    Members {
+        /// All members with their addresses.
+        members: Vec<(NodeId, String)>,
+    },
     /// The dialled node welcomed us and named the group's members.
     Connected {
         /// The node.
@@ -244,6 +249,8 @@ impl ClientSession {
             | Operation::Checkpoint
             | Operation::Reset { .. }
             | Operation::Skip { .. }
+            | Operation::Invite { .. }
+            | Operation::Join { .. }
             | Operation::ChangeView { .. } => Ticket::Request(self.requests.push(pending)),
         };
         self.send_one(now, ticket, out);
@@ -286,6 +293,7 @@ impl ClientSession {
     /// Takes one input to its end.
     pub fn handle(&mut self, now: Time, input: SessionInput, out: &mut Vec<SessionOutput>) {
         match input {
+            SessionInput::Members { members } => self.route.changed(members),
             SessionInput::Connected { node, members } => self.on_connected(now, node, members, out),
             SessionInput::OtherCluster { pinned, found } => {
                 self.on_other_cluster(now, Cause::OtherCluster { pinned, found }, out);

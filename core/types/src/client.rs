@@ -1,8 +1,8 @@
 //! What clients and replicas say to each other once they are connected.
 
 use crate::{
-    Attachment, CommandId, Digest, Duration, NodeId, ObjectId, Secret, SecretHash, SessionId,
-    SessionTerms, Slot, Tenancy, Value, ViewChange,
+    Attachment, CommandId, Digest, Duration, Member, NodeId, ObjectId, Secret, SecretHash,
+    SessionId, SessionTerms, Slot, Tenancy, Value, ViewChange,
 };
 
 /// A client's request to the replica that it is connected to.
@@ -108,6 +108,29 @@ pub enum FromClient {
         request: u64,
         /// What changes.
         change: ViewChange,
+        /// Who is no member any more from then on.
+        leaves: Option<NodeId>,
+    },
+    /// An operator invites a node. Answered by [`ToClient::Checkpointed`] with the slot in which that is decided.
+    Invite {
+        /// The number of the request on this connection.
+        request: u64,
+        /// The hash of the secret that it must come with.
+        invitation: SecretHash,
+        /// For how long it may come.
+        lasts: Duration,
+    },
+    /// A node that was invited joins the group. Answered by [`ToClient::Checkpointed`] with the first slot of the view that names it
+    /// once that is in force where the request came.
+    Join {
+        /// The number of the request on this connection.
+        request: u64,
+        /// What changes besides.
+        change: ViewChange,
+        /// The node.
+        member: Member,
+        /// What it was invited with.
+        secret: Secret,
     },
 }
 
@@ -310,6 +333,8 @@ pub enum Refusal {
     NoSuchView,
     /// Too few of the acceptors that the view would have are linked to the leader, or have what was decided. Nothing has changed.
     ViewNotReady,
+    /// The invitation to join was used, its time is over, or nobody made it. Nothing has changed.
+    NotInvited,
     /// Another client has resumed the session: it is this client's no more. Calls without an answer may have been executed
     /// before, and are not from then on.
     Superseded,
@@ -341,7 +366,8 @@ impl Refusal {
             | Refusal::Frozen
             | Refusal::ViewConflict
             | Refusal::NoSuchView
-            | Refusal::ViewNotReady => false,
+            | Refusal::ViewNotReady
+            | Refusal::NotInvited => false,
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Commands and the batches in which they are ordered.
 
 use crate::{
-    Ballot, Digest, NodeId, ObjectId, Rejoin, SecretHash, SessionId, SessionTerms, Slot, Tenancy,
-    ViewChange, Wall,
+    Ballot, Digest, Duration, MemberChange, NodeId, ObjectId, SecretHash, SessionId, SessionTerms,
+    Slot, Tenancy, ViewChange, Wall,
 };
 use bytes::Bytes;
 use std::fmt;
@@ -169,13 +169,20 @@ pub enum Body {
         /// What is held there: whoever reads the log again knows it from here.
         digest: Digest,
     },
-    /// At the request of an operator, or of a node that comes back, another view follows, in force ω slots after this command's slot. It does nothing where that
+    /// An operator invites a node: who knows the secret of this hash may join within a time.
+    Invite {
+        /// The hash of the secret.
+        invitation: SecretHash,
+        /// For how long, in agreed time.
+        lasts: Duration,
+    },
+    /// At the request of an operator, or of a node that joins or comes back, another view follows, in force ω slots after this command's slot. It does nothing where that
     /// cannot be, above all where an earlier change has named the next view.
     ChangeView {
         /// What changes.
         change: ViewChange,
-        /// Who votes as another incarnation from then on.
-        rejoin: Option<Rejoin>,
+        /// What becomes of a member.
+        who: MemberChange,
     },
 }
 
@@ -200,6 +207,7 @@ impl Body {
             | Body::Skip { .. }
             | Body::Reset { .. }
             | Body::Thaw { .. }
+            | Body::Invite { .. }
             | Body::ChangeView { .. } => None,
         }
     }
@@ -213,6 +221,10 @@ impl Command {
         FIXED
             + match &self.body {
                 Body::Call { payload, .. } => payload.len(),
+                Body::ChangeView { who, .. } => match who {
+                    MemberChange::Joins { member, .. } => member.address.len(),
+                    MemberChange::Same | MemberChange::Returns(_) | MemberChange::Leaves(_) => 0,
+                },
                 Body::Open { .. }
                 | Body::Resume { .. }
                 | Body::Close
@@ -228,7 +240,7 @@ impl Command {
                 | Body::Skip { .. }
                 | Body::Reset { .. }
                 | Body::Thaw { .. }
-                | Body::ChangeView { .. } => 0,
+                | Body::Invite { .. } => 0,
             }
     }
 }

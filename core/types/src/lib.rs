@@ -50,6 +50,6 @@ pub use terms::{ClosedBy, SessionTerms};
 pub use time::{Duration, Time, Wall};
 pub use timers::{Timer, Timers};
 pub use view::{
-    Member, ObjectSpec, Persistence, Quorums, QuorumsError, Rejoin, View, ViewChange,
+    Member, MemberChange, ObjectSpec, Persistence, Quorums, QuorumsError, Rejoin, View, ViewChange,
     ViewChangeError, ViewId, ViewNumber,
 };

@@ -1,7 +1,7 @@
 //! Views: everything configured about a group, and the quorums it counts with.
 
 use crate::zoo::{Plant, planted};
-use crate::{GroupId, Incarnation, NodeId, NodeSet, ObjectId, Slot};
+use crate::{GroupId, Incarnation, NodeId, NodeSet, ObjectId, SecretHash, Slot};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -32,7 +32,7 @@ impl fmt::Display for ViewId {
 pub struct Member {
     /// Which node.
     pub node: NodeId,
-    /// Which life of its data directory; another one does not vote.
+    /// The data directory that it was made or joined with; a node that does not know it gets no link.
     pub incarnation: Incarnation,
     /// Where nodes and clients reach it, `host:port`.
     pub address: String,
@@ -137,6 +137,25 @@ pub struct Rejoin {
     pub incarnation: Incarnation,
 }
 
+/// What a change of the view does to one member.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum MemberChange {
+    /// Nothing: all stay who they are.
+    Same,
+    /// It votes as another incarnation from then on.
+    Returns(Rejoin),
+    /// It is one from then on, and executes. The invitation that it comes with is used up.
+    Joins {
+        /// The new member; no member has its number.
+        member: Member,
+        /// The hash of the secret that it was invited with.
+        invitation: SecretHash,
+    },
+    /// It is none from then on, and has no link to the others. Acceptors do not leave before they have stopped to vote, unless
+    /// the change says both.
+    Leaves(NodeId),
+}
+
 /// Why a view cannot be changed in this way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ViewChangeError {
@@ -146,6 +165,14 @@ pub enum ViewChangeError {
     NoAcceptors,
     /// The node is no member of the group.
     NotAMember(NodeId),
+    /// Another node with this number is a member.
+    IsAMember(NodeId),
+    /// The node cannot leave: it votes.
+    Votes(NodeId),
+    /// The group has as many members as it can have.
+    Full,
+    /// Nobody was invited with this secret, or the invitation was used, or its time is over.
+    NotInvited,
     /// The window is not between 1 and [`ViewChange::WINDOW_MAX`] slots.
     Window(u64),
 }
@@ -163,21 +190,40 @@ impl View {
         self.number == number && (self.acceptors, self.window) == (change.acceptors, change.window)
     }
 
-    /// This view, as a node knows it that was configured with `own`: changes leave members, objects and persistence as they are,
-    /// and each node has them, addresses too, from its own configuration.
+    /// This view, as a node knows it that was configured with `own`: changes leave objects and persistence as they are. Where a member
+    /// of its configuration is reached, a node knows from there.
     #[must_use]
     pub fn configured(&self, own: &View) -> View {
+        let mut members = self.members.clone();
+        for member in &mut members {
+            if let Some(known) = own.member(member.node)
+                && known.incarnation == member.incarnation
+            {
+                member.address.clone_from(&known.address);
+            }
+        }
         View {
-            number: self.number,
-            first_slot: self.first_slot,
-            acceptors: self.acceptors,
-            quorums: self.quorums,
-            window: self.window,
+            members,
             rejoined: match planted(Plant::RejoinNotInSnapshot) {
                 true => own.rejoined.clone(),
                 false => self.rejoined.clone(),
             },
-            ..own.clone()
+            persistence: own.persistence,
+            objects: own.objects.clone(),
+            ..self.clone()
+        }
+    }
+
+    /// Whether a member has been changed as `change` says.
+    #[must_use]
+    pub fn has(&self, change: &MemberChange) -> bool {
+        match change {
+            MemberChange::Same => true,
+            MemberChange::Returns(Rejoin { node, incarnation }) => {
+                self.rejoined.get(node) == Some(incarnation)
+            }
+            MemberChange::Joins { member, .. } => self.member(member.node) == Some(member),
+            MemberChange::Leaves(node) => self.member(*node).is_none(),
         }
     }
 
@@ -186,16 +232,25 @@ impl View {
     ///
     /// # Errors
     /// When there is no such view.
-    pub fn changed(&self, slot: Slot, change: ViewChange) -> Result<View, ViewChangeError> {
+    pub fn changed(
+        &self,
+        slot: Slot,
+        change: ViewChange,
+        who: &MemberChange,
+    ) -> Result<View, ViewChangeError> {
         if change.after != self.number {
             return Err(ViewChangeError::Superseded);
         }
+        let with = self.with(who)?;
         if !(1..=WINDOW_MAX).contains(&change.window) {
             return Err(ViewChangeError::Window(change.window));
         }
         let mut acceptors = change.acceptors.iter();
-        if let Some(node) = acceptors.find(|node| self.member(*node).is_none()) {
-            return Err(ViewChangeError::NotAMember(node));
+        if let Some(node) = acceptors.find(|node| with.member(*node).is_none()) {
+            return Err(match self.member(node) {
+                Some(_) => ViewChangeError::Votes(node),
+                None => ViewChangeError::NotAMember(node),
+            });
         }
         let quorums = match change.acceptors == self.acceptors {
             true => Ok(self.quorums),
@@ -211,20 +266,42 @@ impl View {
                 Err(_) => return Err(ViewChangeError::NoAcceptors),
             },
             window: change.window,
-            ..self.clone()
+            ..with
         })
     }
 
-    /// This view, in which a member votes as another incarnation.
-    ///
-    /// # Errors
-    /// When it is no member.
-    pub fn rejoined(mut self, rejoin: Rejoin) -> Result<View, ViewChangeError> {
-        if self.member(rejoin.node).is_none() {
-            return Err(ViewChangeError::NotAMember(rejoin.node));
+    /// This view, in which one member is changed. Whether a new one is invited is not known here.
+    fn with(&self, change: &MemberChange) -> Result<View, ViewChangeError> {
+        let mut view = self.clone();
+        match change {
+            MemberChange::Same => {}
+            MemberChange::Returns(Rejoin { node, incarnation }) => {
+                if self.member(*node).is_none() {
+                    return Err(ViewChangeError::NotAMember(*node));
+                }
+                view.rejoined.insert(*node, *incarnation);
+            }
+            MemberChange::Joins { member, .. } => {
+                if self.member(member.node).is_some() {
+                    return Err(ViewChangeError::IsAMember(member.node));
+                }
+                if member.node.0 >= NodeSet::CAPACITY {
+                    return Err(ViewChangeError::Full);
+                }
+                view.members.push(member.clone());
+                view.members.sort_by_key(|member| member.node);
+                view.replicas.insert(member.node);
+            }
+            MemberChange::Leaves(node) => {
+                if self.member(*node).is_none() {
+                    return Err(ViewChangeError::NotAMember(*node));
+                }
+                view.members.retain(|member| member.node != *node);
+                view.replicas.remove(*node);
+                view.rejoined.remove(node);
+            }
         }
-        self.rejoined.insert(rejoin.node, rejoin.incarnation);
-        Ok(self)
+        Ok(view)
     }
 }
 
@@ -362,6 +439,20 @@ impl fmt::Display for ViewChangeError {
             ViewChangeError::NotAMember(node) => {
                 write!(f, "node {} is no member of the group", node.0)
             }
+            ViewChangeError::IsAMember(node) => {
+                write!(f, "another node {} is a member of the group", node.0)
+            }
+            ViewChangeError::Votes(node) => {
+                write!(f, "node {} votes: who leaves must not be an acceptor of the view", node.0)
+            }
+            ViewChangeError::Full => write!(
+                f,
+                "a group has at most {} members, with numbers below that",
+                NodeSet::CAPACITY
+            ),
+            ViewChangeError::NotInvited => f.write_str(
+                "this invitation was used, its time is over, or the group never made it: ask for another one",
+            ),
             ViewChangeError::Window(slots) => {
                 write!(f, "the window takes 1 to {WINDOW_MAX} slots, not {slots}")
             }
@@ -409,7 +500,7 @@ mod tests {
                 acceptors: (1..=size).map(NodeId).collect(),
                 window: 16,
             };
-            let next = five.changed(Slot(50), change).unwrap();
+            let next = five.changed(Slot(50), change, &MemberChange::Same).unwrap();
             let majority = usize::from(size) / 2 + 1;
             assert_eq!(next.quorums, Quorums::majority(size.into()).unwrap());
             assert_eq!(next.quorums.phase1(), majority);
@@ -421,21 +512,68 @@ mod tests {
             );
             assert!(next.is_after(&change) && !five.is_after(&change));
             assert_eq!(
-                next.changed(Slot(60), change),
+                next.changed(Slot(60), change, &MemberChange::Same),
                 Err(ViewChangeError::Superseded)
             );
         }
     }
 
     #[test]
-    fn a_view_of_others_is_taken_with_the_own_addresses() {
-        let (own, mut told) = (view(3), view(3));
+    fn a_view_of_others_is_taken_with_the_own_addresses_of_the_same_members() {
+        let (own, mut told) = (view(3), view(4));
         told.members[0].address = "10.9.9.9:1".to_owned();
+        told.members[1].incarnation = Incarnation(8);
+        told.members[1].address = "10.9.9.9:2".to_owned();
         told.window = 2;
         told.acceptors = [NodeId(2)].into_iter().collect();
         let taken = told.configured(&own);
-        assert_eq!(taken.members, own.members);
+        assert_eq!(taken.members[0], own.members[0]);
+        assert_eq!(taken.members[1..], told.members[1..]);
         assert_eq!((taken.window, taken.acceptors), (2, told.acceptors));
+    }
+
+    #[test]
+    fn members_join_with_a_free_number_and_leave_once_they_do_not_vote() {
+        let three = view(3);
+        let member = |node| Member {
+            node: NodeId(node),
+            incarnation: Incarnation(9),
+            address: "10.0.0.9:1".to_owned(),
+        };
+        let joins = |node| MemberChange::Joins {
+            member: member(node),
+            invitation: SecretHash::default(),
+        };
+        let change = |acceptors: &[u16]| ViewChange {
+            after: three.number,
+            acceptors: acceptors.iter().copied().map(NodeId).collect(),
+            window: 8,
+        };
+        let next =
+            |acceptors: &[u16], who: &MemberChange| three.changed(Slot(50), change(acceptors), who);
+        let joined = next(&[1, 2, 3], &joins(9)).unwrap();
+        assert_eq!(joined.member(NodeId(9)), Some(&member(9)));
+        assert!(joined.replicas.contains(NodeId(9)) && joined.has(&joins(9)));
+        assert_eq!(joined.acceptors, three.acceptors, "it does not vote yet");
+        assert!(next(&[1, 2, 3, 9], &joins(9)).is_ok(), "or at once");
+        assert_eq!(
+            next(&[1, 2, 3], &joins(2)),
+            Err(ViewChangeError::IsAMember(NodeId(2)))
+        );
+        assert_eq!(next(&[1, 2, 3], &joins(64)), Err(ViewChangeError::Full));
+        let leaves = |node| MemberChange::Leaves(NodeId(node));
+        assert_eq!(
+            next(&[1, 2, 3], &leaves(3)),
+            Err(ViewChangeError::Votes(NodeId(3)))
+        );
+        assert_eq!(
+            next(&[1, 2], &leaves(9)),
+            Err(ViewChangeError::NotAMember(NodeId(9)))
+        );
+        let left = next(&[1, 2], &leaves(3)).unwrap();
+        assert!(left.member(NodeId(3)).is_none() && !left.replicas.contains(NodeId(3)));
+        assert!(left.has(&leaves(3)) && !three.has(&leaves(3)));
+        assert_eq!(left.replica_majority(), 2);
     }
 
     #[test]

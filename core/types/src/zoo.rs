@@ -276,6 +276,18 @@ pub enum Plant {
     EarlierIncarnationMeasured,
     /// A snapshot does not say which incarnation of a node may vote.
     RejoinNotInSnapshot,
+    /// A node joins without an invitation.
+    UninvitedJoins,
+    /// An invitation is open after somebody has joined with it.
+    InvitationUsedTwice,
+    /// A snapshot does not hold the open invitations.
+    InvitationsNotInSnapshot,
+    /// Reports skip calls that a replica may have answered which has left since.
+    LeaverAnswersForgotten,
+    /// Who is no member of a view is not told what was decided in it.
+    NewMembersNotTaught,
+    /// A view's instance is not told of the links that stand when it begins.
+    LinksNotToldToNextView,
     /// What the log has of a view that the snapshot does not know is dropped.
     LaterViewDropped,
     /// A base is written without what the other view's instance promised.
@@ -326,7 +338,7 @@ pub enum Plant {
 
 impl Plant {
     /// All of them.
-    pub const ALL: [Plant; 158] = [
+    pub const ALL: [Plant; 164] = [
         Plant::AcknowledgeBeforeSync,
         Plant::PromiseBeforeSync,
         Plant::ForgetPromise,
@@ -462,6 +474,12 @@ impl Plant {
         Plant::LostLifeVotes,
         Plant::EarlierIncarnationMeasured,
         Plant::RejoinNotInSnapshot,
+        Plant::UninvitedJoins,
+        Plant::InvitationUsedTwice,
+        Plant::InvitationsNotInSnapshot,
+        Plant::LeaverAnswersForgotten,
+        Plant::NewMembersNotTaught,
+        Plant::LinksNotToldToNextView,
         Plant::LaterViewDropped,
         Plant::BaseOfOneView,
         Plant::ReadsNotAskedInNextView,

@@ -7,7 +7,7 @@ use crate::WireError;
 use crate::codec::{Reader, put_bytes};
 use crate::words::{put_digest, put_slot, take_digest, take_slot};
 use bytes::{BufMut, Bytes, BytesMut};
-use quorate_types::{Digest, Slot};
+use quorate_types::{Digest, Secret, Slot};
 
 /// What a tool asks.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -26,6 +26,11 @@ pub enum AdminRequest {
         /// Bytes wished for at most.
         length: u32,
     },
+    /// What a node needs that wants to join.
+    Configuration {
+        /// What it was invited with.
+        secret: Secret,
+    },
 }
 
 /// What a node answers.
@@ -38,6 +43,10 @@ pub enum AdminReply {
         /// The slot that was asked for.
         slot: Slot,
     },
+    /// What a node needs that wants to join, JSON.
+    Configuration(Bytes),
+    /// The invitation is used, over or unknown.
+    NotInvited,
     /// The node does as much of this as it may at once: ask again a little later.
     Busy,
     /// A piece.
@@ -70,6 +79,8 @@ const OFFER: u8 = 1;
 const PIECE: u8 = 2;
 const NOT_HELD: u8 = 3;
 const BUSY: u8 = 4;
+const CONFIGURATION: u8 = 5;
+const NOT_INVITED: u8 = 6;
 
 /// Appends a request to the body of a frame.
 pub fn put_admin_request(buf: &mut BytesMut, request: &AdminRequest) {
@@ -88,6 +99,10 @@ pub fn put_admin_request(buf: &mut BytesMut, request: &AdminRequest) {
             buf.put_u64_le(*offset);
             buf.put_u32_le(*length);
         }
+        AdminRequest::Configuration { secret } => {
+            buf.put_u8(CONFIGURATION);
+            buf.put_slice(secret.bytes());
+        }
     }
 }
 
@@ -105,6 +120,9 @@ pub fn take_admin_request(body: &Bytes) -> Result<AdminRequest, WireError> {
             slot: take_slot(&mut r)?,
             offset: r.u64("offset")?,
             length: r.u32("length")?,
+        },
+        CONFIGURATION => AdminRequest::Configuration {
+            secret: Secret::new(*r.array("secret")?),
         },
         tag => {
             let what = "admin request";
@@ -137,6 +155,11 @@ pub fn put_admin_reply(buf: &mut BytesMut, reply: &AdminReply) {
             put_slot(buf, *slot);
         }
         AdminReply::Busy => buf.put_u8(BUSY),
+        AdminReply::Configuration(text) => {
+            buf.put_u8(CONFIGURATION);
+            put_bytes(buf, text);
+        }
+        AdminReply::NotInvited => buf.put_u8(NOT_INVITED),
     }
 }
 
@@ -163,6 +186,8 @@ pub fn take_admin_reply(body: &Bytes) -> Result<AdminReply, WireError> {
             slot: take_slot(&mut r)?,
         },
         BUSY => AdminReply::Busy,
+        CONFIGURATION => AdminReply::Configuration(r.bytes("configuration")?),
+        NOT_INVITED => AdminReply::NotInvited,
         tag => {
             let what = "admin reply";
             return Err(WireError::UnknownTag { what, tag });

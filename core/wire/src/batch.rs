@@ -9,14 +9,14 @@ use crate::client::{CALL_BYTES, put_call_fields, put_call_head, take_call_fields
 use crate::codec::{Reader, detach, put_bytes, put_count, put_flag};
 use crate::frame_pieces::SharedBody;
 use crate::limits::{LARGE_FRAME_BYTES, SHARE_BYTES_MIN};
-use crate::view::{put_decided_change, take_rejoin, take_view_change};
+use crate::view::{put_member_change, put_view_change, take_member_change, take_view_change};
 use crate::words::{
     put_ballot, put_command_id, put_digest, put_node, put_secret_hash, put_session, put_slot,
     put_tenancy, put_terms, take_ballot, take_command_id, take_digest, take_node, take_secret_hash,
     take_session, take_slot, take_tenancy, take_terms,
 };
 use bytes::{BufMut, Bytes, BytesMut};
-use quorate_types::{Batch, Body, Command, Stamp, Wall};
+use quorate_types::{Batch, Body, Command, Duration, Stamp, Wall};
 
 /// Bytes of a batch before its commands: stamp and count.
 const HEAD_BYTES: usize = 20;
@@ -49,6 +49,7 @@ fn encode(batch: &Batch) -> Bytes {
         | Body::Skip { .. }
         | Body::Reset { .. }
         | Body::Thaw { .. }
+        | Body::Invite { .. }
         | Body::ChangeView { .. } => COMMAND_BYTES_MIN,
     });
     let mut buf = BytesMut::with_capacity(HEAD_BYTES + calls.sum::<usize>());
@@ -176,6 +177,7 @@ const THAW: u8 = 14;
 const TICK: u8 = 15;
 const CHANGE_VIEW: u8 = 16;
 const RESUME: u8 = 17;
+const INVITE: u8 = 18;
 
 #[inline]
 pub(crate) fn put_command(buf: &mut BytesMut, command: &Command) {
@@ -206,6 +208,7 @@ pub(crate) fn put_command(buf: &mut BytesMut, command: &Command) {
         Body::Keep { .. } => KEEP,
         Body::Reset { .. } => RESET,
         Body::Thaw { .. } => THAW,
+        Body::Invite { .. } => INVITE,
         Body::ChangeView { .. } => CHANGE_VIEW,
     };
     buf.put_u8(tag);
@@ -296,7 +299,14 @@ fn put_fields(buf: &mut BytesMut, body: &Body) {
             put_slot(buf, *slot);
             put_digest(buf, digest);
         }
-        Body::ChangeView { change, rejoin } => put_decided_change(buf, *change, *rejoin),
+        Body::Invite { invitation, lasts } => {
+            put_secret_hash(buf, *invitation);
+            buf.put_u64_le(lasts.0);
+        }
+        Body::ChangeView { change, who } => {
+            put_view_change(buf, *change);
+            put_member_change(buf, who);
+        }
     }
 }
 
@@ -383,7 +393,11 @@ fn take_other(r: &mut Reader<'_>, tag: u8) -> Result<Command, WireError> {
         },
         CHANGE_VIEW => Body::ChangeView {
             change: take_view_change(r)?,
-            rejoin: take_rejoin(r)?,
+            who: take_member_change(r)?,
+        },
+        INVITE => Body::Invite {
+            invitation: take_secret_hash(r)?,
+            lasts: Duration(r.u64("time of an invitation")?),
         },
         tag => {
             return Err(WireError::UnknownTag {

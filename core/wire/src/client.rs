@@ -9,15 +9,15 @@ use crate::frame_pieces::SharedBody;
 use crate::limits::{COUNTER_LIMIT, LARGE_FRAME_BYTES, SHARE_BYTES_MIN};
 use crate::outcome::{outcome_parts, put_outcome, take_outcome};
 use crate::refusal::{put_ask, put_refusal, take_ask, take_refusal};
-use crate::view::{put_view_change, take_view_change};
+use crate::view_request::{CHANGE_VIEW, INVITE, JOIN, put_view_request, take_view_request};
 use crate::words::{
     put_attachment, put_command_id, put_digest, put_node, put_secret_hash, put_session, put_slot,
-    put_tenancy, put_terms, take_attachment, take_command_id, take_digest, take_node,
+    put_tenancy, put_terms, take_attachment, take_command_id, take_digest, take_node, take_secret,
     take_secret_hash, take_session, take_slot, take_tenancy, take_terms,
 };
 use bytes::{BufMut, Bytes, BytesMut};
 use quorate_types::{
-    CommandId, Duration, FromClient, ObjectId, Outcome, ReadLevel, Secret, SessionId, ToClient,
+    CommandId, Duration, FromClient, ObjectId, Outcome, ReadLevel, SessionId, ToClient,
 };
 
 const OPEN: u8 = 1;
@@ -29,7 +29,6 @@ const CHECKPOINT: u8 = 6;
 const ATTACH: u8 = 7;
 const RESET: u8 = 8;
 const SKIP: u8 = 9;
-const CHANGE_VIEW: u8 = 10;
 const RESUME: u8 = 11;
 
 /// Bytes of a call behind its tag, without the payload.
@@ -144,10 +143,8 @@ pub fn put_request(buf: &mut BytesMut, message: &FromClient) {
             buf.put_u32_le(*index);
             put_flag(buf, *is_unsafe);
         }
-        FromClient::ChangeView { request, change } => {
-            buf.put_u8(CHANGE_VIEW);
-            buf.put_u64_le(*request);
-            put_view_change(buf, *change);
+        FromClient::ChangeView { .. } | FromClient::Invite { .. } | FromClient::Join { .. } => {
+            put_view_request(buf, message);
         }
     }
 }
@@ -365,19 +362,12 @@ fn take_request(r: &mut Reader<'_>) -> Result<FromClient, WireError> {
             index: r.u32("index")?,
             is_unsafe: r.flag("unsafe skip")?,
         }),
-        CHANGE_VIEW => Ok(FromClient::ChangeView {
-            request: r.u64("request number")?,
-            change: take_view_change(r)?,
-        }),
+        tag @ (CHANGE_VIEW | INVITE | JOIN) => take_view_request(tag, r),
         tag => Err(WireError::UnknownTag {
             what: "request",
             tag,
         }),
     }
-}
-
-fn take_secret(r: &mut Reader<'_>) -> Result<Secret, WireError> {
-    Ok(Secret::new(*r.array("secret")?))
 }
 
 fn level_number(level: ReadLevel) -> u8 {

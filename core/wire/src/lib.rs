@@ -29,6 +29,7 @@ mod refusal;
 mod snapshot;
 pub mod value;
 mod view;
+mod view_request;
 mod words;
 
 pub use backup::{

@@ -8,7 +8,7 @@ use crate::words::{
 use bytes::{BufMut, BytesMut};
 use quorate_types::{Ask, Refusal};
 
-const REFUSALS: [Refusal; 22] = [
+const REFUSALS: [Refusal; 23] = [
     Refusal::NotOrdered,
     Refusal::Unknown,
     Refusal::Overloaded,
@@ -31,6 +31,7 @@ const REFUSALS: [Refusal; 22] = [
     Refusal::NoSuchView,
     Refusal::ViewNotReady,
     Refusal::Superseded,
+    Refusal::NotInvited,
 ];
 
 pub(crate) fn put_refusal(buf: &mut BytesMut, refusal: Refusal) {
@@ -61,6 +62,7 @@ fn refusal_number(refusal: Refusal) -> u8 {
         Refusal::NoSuchView => 20,
         Refusal::ViewNotReady => 21,
         Refusal::Superseded => 22,
+        Refusal::NotInvited => 23,
     }
 }
 

@@ -31,11 +31,12 @@ use crate::words::{
     take_session, take_slot, take_terms,
 };
 use bytes::{BufMut, Bytes, BytesMut};
-use quorate_replica::{ReplyImage, ReplyState, SessionImage, SnapshotCore};
+use quorate_replica::limits::INVITATIONS_MAX;
+use quorate_replica::{Invitation, ReplyImage, ReplyState, SessionImage, SnapshotCore};
 use quorate_types::{ObjectId, PART_ENTRY_BYTES, PARTS_HEAD_BYTES, PartsWriter, Stamp, View, Wall};
 
 /// The version of the layout that this build writes.
-pub const SNAPSHOT_VERSION: u16 = 11;
+pub const SNAPSHOT_VERSION: u16 = 12;
 
 /// Bytes of a snapshot's head.
 pub const SNAPSHOT_HEAD_BYTES: usize = 16;
@@ -216,7 +217,8 @@ fn pass_parts(r: &mut Reader<'_>) -> Result<(), WireError> {
 /// #         persistence: Persistence::Memory,
 /// #         objects: vec![],
 /// #     },
-/// #     lead_ballot: Ballot::ZERO, lead_slot: Slot::ZERO, reset: Slot::ZERO, previous: None, next: None, sessions: vec![],
+/// #     lead_ballot: Ballot::ZERO, lead_slot: Slot::ZERO, reset: Slot::ZERO,
+/// #     invitations: Vec::new(), previous: None, next: None, sessions: vec![],
 /// # };
 /// use quorate_wire::{Snapshot, image_head, snapshot_front};
 /// let front = snapshot_front(&core, ["account"]);
@@ -301,6 +303,10 @@ pub fn put_snapshot_core(buf: &mut BytesMut, core: &SnapshotCore) {
     put_ballot(buf, core.lead_ballot);
     put_slot(buf, core.lead_slot);
     put_slot(buf, core.reset);
+    put_list(buf, &core.invitations, |buf, open| {
+        put_secret_hash(buf, open.hash);
+        buf.put_u64_le(open.until.0);
+    });
     for view in [&core.previous, &core.next] {
         put_flag(buf, view.is_some());
         if let Some(view) = view {
@@ -328,6 +334,12 @@ pub fn take_snapshot_core(bytes: &Bytes) -> Result<SnapshotCore, WireError> {
         lead_ballot: take_ballot(&mut r)?,
         lead_slot: take_slot(&mut r)?,
         reset: take_slot(&mut r)?,
+        invitations: r.list("invitations", INVITATIONS_MAX, 24, |r| {
+            Ok(Invitation {
+                hash: take_secret_hash(r)?,
+                until: Wall(r.u64("end of an invitation")?),
+            })
+        })?,
         previous: take_other_view(&mut r)?,
         next: take_other_view(&mut r)?,
         sessions: r.list("sessions", SESSIONS_MAX, SESSION_BYTES_MIN, take_image)?,

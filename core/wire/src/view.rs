@@ -2,23 +2,22 @@
 //! meet, members in order, roles given to members only.
 
 use crate::WireError;
-use crate::codec::{Reader, put_bytes, put_flag, put_list, put_name};
+use crate::codec::{Reader, put_bytes, put_list, put_name};
 use crate::limits::{ADDRESS_BYTES_MAX, NAME_BYTES_MAX, OBJECTS_MAX};
-use crate::words::{put_node, put_nodes, put_slot, take_node, take_nodes, take_slot};
+use crate::words::{
+    put_node, put_nodes, put_secret_hash, put_slot, take_node, take_nodes, take_secret_hash,
+    take_slot,
+};
 use bytes::{BufMut, BytesMut};
 use quorate_types::{
-    Incarnation, Member, NodeId, NodeSet, ObjectSpec, Persistence, Quorums, Rejoin, View,
-    ViewChange, ViewNumber,
+    Incarnation, Member, MemberChange, NodeId, NodeSet, ObjectSpec, Persistence, Quorums, Rejoin,
+    View, ViewChange, ViewNumber,
 };
 
 pub(crate) fn put_view(buf: &mut BytesMut, view: &View) {
     buf.put_u64_le(view.number.0);
     put_slot(buf, view.first_slot);
-    put_list(buf, &view.members, |buf, member| {
-        put_node(buf, member.node);
-        buf.put_u64_le(member.incarnation.0);
-        put_name(buf, &member.address, ADDRESS_BYTES_MAX);
-    });
+    put_list(buf, &view.members, put_member);
     put_nodes(buf, view.replicas);
     put_nodes(buf, view.acceptors);
     for size in [
@@ -59,22 +58,64 @@ pub(crate) fn take_view_change(r: &mut Reader<'_>) -> Result<ViewChange, WireErr
     })
 }
 
-/// A change as it is decided: no client asks for the second part.
-pub(crate) fn put_decided_change(buf: &mut BytesMut, change: ViewChange, rejoin: Option<Rejoin>) {
-    put_view_change(buf, change);
-    put_flag(buf, rejoin.is_some());
-    if let Some(Rejoin { node, incarnation }) = rejoin {
-        put_node(buf, node);
-        buf.put_u64_le(incarnation.0);
+const SAME: u8 = 0;
+const RETURNS: u8 = 1;
+const JOINS: u8 = 2;
+const LEAVES: u8 = 3;
+
+pub(crate) fn put_member_change(buf: &mut BytesMut, who: &MemberChange) {
+    match who {
+        MemberChange::Same => buf.put_u8(SAME),
+        MemberChange::Returns(Rejoin { node, incarnation }) => {
+            buf.put_u8(RETURNS);
+            put_node(buf, *node);
+            buf.put_u64_le(incarnation.0);
+        }
+        MemberChange::Joins { member, invitation } => {
+            buf.put_u8(JOINS);
+            put_member(buf, member);
+            put_secret_hash(buf, *invitation);
+        }
+        MemberChange::Leaves(node) => {
+            buf.put_u8(LEAVES);
+            put_node(buf, *node);
+        }
     }
 }
 
-pub(crate) fn take_rejoin(r: &mut Reader<'_>) -> Result<Option<Rejoin>, WireError> {
-    if !r.flag("rejoin")? {
-        return Ok(None);
-    }
-    let (node, incarnation) = take_incarnation(r)?;
-    Ok(Some(Rejoin { node, incarnation }))
+pub(crate) fn take_member_change(r: &mut Reader<'_>) -> Result<MemberChange, WireError> {
+    Ok(match r.u8("member change")? {
+        SAME => MemberChange::Same,
+        RETURNS => {
+            let (node, incarnation) = take_incarnation(r)?;
+            MemberChange::Returns(Rejoin { node, incarnation })
+        }
+        JOINS => MemberChange::Joins {
+            member: take_member(r)?,
+            invitation: take_secret_hash(r)?,
+        },
+        LEAVES => MemberChange::Leaves(take_node(r)?),
+        tag => {
+            return Err(WireError::UnknownTag {
+                what: "member change",
+                tag,
+            });
+        }
+    })
+}
+
+pub(crate) fn put_member(buf: &mut BytesMut, member: &Member) {
+    put_node(buf, member.node);
+    buf.put_u64_le(member.incarnation.0);
+    put_name(buf, &member.address, ADDRESS_BYTES_MAX);
+}
+
+pub(crate) fn take_member(r: &mut Reader<'_>) -> Result<Member, WireError> {
+    Ok(Member {
+        node: take_node(r)?,
+        incarnation: Incarnation(r.u64("incarnation")?),
+        address: r.text("address", ADDRESS_BYTES_MAX)?,
+    })
 }
 
 fn take_incarnation(r: &mut Reader<'_>) -> Result<(NodeId, Incarnation), WireError> {
@@ -85,13 +126,7 @@ pub(crate) fn take_view(r: &mut Reader<'_>) -> Result<View, WireError> {
     let view = View {
         number: ViewNumber(r.counter("view")?),
         first_slot: take_slot(r)?,
-        members: r.list("members", usize::from(NodeSet::CAPACITY), 12, |r| {
-            Ok(Member {
-                node: take_node(r)?,
-                incarnation: Incarnation(r.u64("incarnation")?),
-                address: r.text("address", ADDRESS_BYTES_MAX)?,
-            })
-        })?,
+        members: r.list("members", usize::from(NodeSet::CAPACITY), 12, take_member)?,
         replicas: take_nodes(r)?,
         acceptors: take_nodes(r)?,
         quorums: take_quorums(r)?,

@@ -7,7 +7,7 @@ use crate::WireError;
 use crate::codec::{Reader, in_range, in_slot_range, put_option};
 use bytes::{BufMut, BytesMut};
 use quorate_types::{
-    Attachment, Ballot, CommandId, Digest, Duration, GroupId, NodeId, NodeSet, SecretHash,
+    Attachment, Ballot, CommandId, Digest, Duration, GroupId, NodeId, NodeSet, Secret, SecretHash,
     SessionId, SessionTerms, Slot, Tenancy, ViewId, ViewNumber,
 };
 
@@ -101,6 +101,10 @@ pub(crate) fn take_command_id(r: &mut Reader<'_>) -> Result<CommandId, WireError
     let session = take_session(r)?;
     let sequence = r.counter("sequence")?;
     Ok(CommandId { session, sequence })
+}
+
+pub(crate) fn take_secret(r: &mut Reader<'_>) -> Result<Secret, WireError> {
+    Ok(Secret::new(*r.array("secret")?))
 }
 
 pub(crate) fn put_secret_hash(buf: &mut BytesMut, hash: SecretHash) {

@@ -255,6 +255,7 @@ mod tests {
                     data: Bytes::from_static(&BODY[from..end]),
                 })
             }
+            AdminRequest::Configuration { .. } => None,
         }
     }
 

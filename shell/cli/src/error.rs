@@ -145,6 +145,9 @@ impl CliError {
             NodeError::Conflict { .. } | NodeError::Conflicted { .. } => {
                 "stop the group, keep the data directories of all nodes and report this"
             }
+            NodeError::Removed { .. } => {
+                "let a new node join with a directory of its own: quorate node invite, quorate node join"
+            }
             NodeError::Forgotten { .. } => "put the newest data directory back",
             NodeError::Unrecoverable(_) => {
                 "leave out the nodes that are named, and name others; without any, restore a backup"

@@ -4,6 +4,7 @@ use crate::error::CliError;
 use crate::tls::TlsArgs;
 use clap::Args;
 use quorate_client::{Client, DriverOptions, Endpoint, TlsClient};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,6 +29,20 @@ pub(crate) struct GroupAccess {
 }
 
 impl GroupArgs {
+    /// The paths of the certificates, of a node that shows others the same ones: authority, chain and key.
+    pub(crate) fn tls_files(&self) -> Result<Option<[PathBuf; 3]>, CliError> {
+        self.tls.read()?;
+        let TlsArgs {
+            tls_ca,
+            tls_cert,
+            tls_key,
+        } = self.tls.clone();
+        Ok(tls_ca
+            .zip(tls_cert)
+            .zip(tls_key)
+            .map(|((ca, cert), key)| [ca, cert, key]))
+    }
+
     /// Reads the endpoint and the certificates.
     pub(crate) fn read(&self) -> Result<GroupAccess, CliError> {
         Ok(GroupAccess {

@@ -17,6 +17,7 @@ mod directory;
 mod error;
 mod group;
 mod hindrance;
+mod join;
 mod json;
 mod late_progress;
 mod lone_node;

@@ -1,7 +1,8 @@
-//! `quorate node init` and `quorate node run`: one node, its directory and its process.
+//! `quorate node init`, `invite`, `join` and `quorate node run`: one node, its directory and its process.
 
 use crate::directory;
 use crate::error::CliError;
+use crate::join::{self, InviteArgs, JoinArgs};
 use crate::print;
 use crate::rebuild::{self, RebuildArgs};
 use clap::{Args, Subcommand, ValueEnum};
@@ -24,7 +25,7 @@ const FREED_KEPT: &str = "MIMALLOC_PURGE_DELAY";
 /// that has become quiet.
 const FREED_KEPT_MS: &str = "10000";
 
-/// Make the data directory of a node, run the node, or rebuild it from the others.
+/// Make the data directory of a node, run the node, rebuild it from the others, or let a new one join a group.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct NodeArgs {
     #[command(subcommand)]
@@ -36,6 +37,8 @@ enum Verb {
     Init(InitArgs),
     Run(RunArgs),
     Rebuild(RebuildArgs),
+    Invite(InviteArgs),
+    Join(Box<JoinArgs>),
 }
 
 /// Make the data directory of a new node, once, and print its incarnation for the configurations.
@@ -119,6 +122,8 @@ pub(crate) fn run(args: &NodeArgs, as_json: bool) -> Result<(), CliError> {
         Verb::Init(args) => init(args, as_json),
         Verb::Run(args) => run_node(args),
         Verb::Rebuild(args) => rebuild::run(args, as_json),
+        Verb::Invite(args) => join::invite(args, as_json),
+        Verb::Join(args) => join::join(args, as_json),
     }
 }
 

@@ -1,4 +1,5 @@
-//! `quorate view add`, `remove`, `replace`, `set`: a group changes who votes, and how far slots may run ahead, while it runs.
+//! `quorate view add`, `remove`, `replace`, `set`: a group changes who votes, who belongs to it, and how far slots may run ahead,
+//! while it runs.
 
 use crate::error::{CliError, code};
 use crate::group::{GroupAccess, GroupArgs};
@@ -32,16 +33,19 @@ pub(crate) enum Change {
         #[command(flatten)]
         how: HowArgs,
     },
-    /// Let a node vote no more; it goes on executing and answering.
+    /// Let a member leave the group, or with --role acceptor, only vote no more.
+    ///
+    /// The node ends and does not start again from its directory. Who is to come instead joins as a new one: quorate node invite,
+    /// quorate node join.
     Remove {
         /// The node.
         node: u16,
         #[command(flatten)]
         how: HowArgs,
     },
-    /// Let one node vote instead of another, in one change.
+    /// Let one node vote instead of another, which leaves, in one change.
     Replace {
-        /// The node that votes no more.
+        /// The node that leaves the group, or with --role acceptor, only votes no more.
         old: u16,
         /// The node that votes from then on.
         new: u16,
@@ -71,9 +75,9 @@ enum Role {
 /// view the first one counts, and the other is refused. The command ends when the new view is in force.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct HowArgs {
-    /// What the node is from then on, or is no more.
-    #[arg(long, value_enum, default_value = "acceptor")]
-    role: Role,
+    /// What the node is from then on, or is no more. Default: for `remove` and `replace`, whatever the node is.
+    #[arg(long, value_enum)]
+    role: Option<Role>,
     /// Only say what would change, and which of the new acceptors are up.
     #[arg(long)]
     dry_run: bool,
@@ -110,6 +114,18 @@ impl Change {
             | Change::Set { how, .. } => how,
         }
     }
+
+    /// Who is no member any more.
+    fn leaves(&self) -> Option<u16> {
+        match self {
+            Change::Remove { node, how } if how.role.is_none() => Some(*node),
+            Change::Replace { old, how, .. } if how.role.is_none() => Some(*old),
+            Change::Add { .. }
+            | Change::Remove { .. }
+            | Change::Replace { .. }
+            | Change::Set { .. } => None,
+        }
+    }
 }
 
 /// A change, and what is known before it.
@@ -120,12 +136,12 @@ struct Plan {
     after: BTreeSet<u16>,
     up: BTreeSet<u16>,
     window: (u64, u64),
+    leaves: Option<u16>,
 }
 
 /// Runs the command.
 pub(crate) fn run(change: &Change, as_json: bool) -> Result<(), CliError> {
     let how = change.how();
-    let Role::Acceptor = how.role;
     let access = how.group.read()?;
     let plan = Plan::read(change, &access)?;
     if how.dry_run {
@@ -136,7 +152,7 @@ pub(crate) fn run(change: &Change, as_json: bool) -> Result<(), CliError> {
     let slot = plan.perform(&access, seconds::duration(how.timeout))?;
     if as_json {
         print::line(json!({
-            "number": number, "first_slot": slot, "acceptors": plan.after, "window": plan.window.1,
+            "number": number, "first_slot": slot, "acceptors": plan.after, "window": plan.window.1, "left": plan.leaves,
         }))
     } else {
         print::line(format!("view {number} is in force from slot {slot}"))
@@ -170,6 +186,7 @@ impl Plan {
             before,
             up,
             window: (view.window, view.window),
+            leaves: change.leaves(),
         };
         match change {
             Change::Add { node, .. } => plan.add(*node, &members)?,
@@ -202,7 +219,7 @@ impl Plan {
 
     fn remove(&mut self, node: u16, members: &BTreeSet<u16>) -> Result<(), CliError> {
         self.find(node, members)?;
-        if !self.after.remove(&node) {
+        if !self.after.remove(&node) && self.leaves.is_none() {
             let votes = format!("node {node} does not vote in view {}", self.number);
             return Err(CliError::conflict(votes));
         }
@@ -228,33 +245,17 @@ impl Plan {
 
     /// Has the change decided, and returns the first slot of the new view. While the view before is not yet over, it asks again.
     fn perform(&self, access: &GroupAccess, timeout: Duration) -> Result<u64, CliError> {
-        let until = Instant::now() + timeout;
-        let client = access.connect(timeout)?;
         let change = ViewChange {
             after: ViewNumber(self.number),
             acceptors: self.after.iter().copied().map(NodeId).collect::<NodeSet>(),
             window: self.window.1,
         };
-        loop {
-            match client.perform(Operation::ChangeView { change }) {
-                Ok(Answer::Checkpointed(slot)) => return Ok(slot.0),
-                Ok(Answer::Called(_) | Answer::Read { .. }) => {
-                    return Err(CliError::failed("the node did not answer with a slot"));
-                }
-                Err(CallError::Invalid(CallCause::ViewConflict))
-                    if Instant::now() + AGAIN_EVERY < until && self.is_newest(access)? =>
-                {
-                    std::thread::sleep(AGAIN_EVERY);
-                }
-                Err(error) => return Err(refused(error, self.number)),
-            }
-        }
-    }
-
-    /// Whether the view that is to be changed is in force still.
-    fn is_newest(&self, access: &GroupAccess) -> Result<bool, CliError> {
-        let view = status::view_of_group(&access.endpoint, ANSWER_MAX, access.tls())?;
-        Ok(view.number == self.number)
+        let leaves = self.leaves.map(NodeId);
+        perform(
+            access,
+            timeout,
+            (self.number, &Operation::ChangeView { change, leaves }),
+        )
     }
 
     fn majority(&self) -> usize {
@@ -304,7 +305,7 @@ impl Plan {
             return print::line(json!({
                 "after": self.number, "acceptors": self.after, "join": joins, "leave": leaves,
                 "up": self.after.intersection(&self.up).collect::<Vec<_>>(), "needed": self.majority(),
-                "window": self.window.1, "warning": self.warning(),
+                "window": self.window.1, "leaves": self.leaves, "warning": self.warning(),
             }));
         }
         let list = |nodes: &mut dyn Iterator<Item = &u16>| {
@@ -321,6 +322,9 @@ impl Plan {
                 text = format!("{text}; {says} {}", list(&mut nodes.iter()));
             }
         }
+        if let Some(node) = self.leaves {
+            text = format!("{text}; node {node} leaves the group for good");
+        }
         text = format!(
             "{text}; window {}; {} of {} acceptors up, {} needed",
             self.window.1,
@@ -332,6 +336,72 @@ impl Plan {
             text = format!("{text}\n{warning}: refused without --force");
         }
         print::line(text)
+    }
+}
+
+/// Has a change of view `number` decided, and returns the first slot of the new view. While the view before is not yet over, it asks
+/// again.
+pub(crate) fn perform(
+    access: &GroupAccess,
+    timeout: Duration,
+    (number, change): (u64, &Operation),
+) -> Result<u64, CliError> {
+    let until = Instant::now() + timeout;
+    let client = access.connect(timeout)?;
+    let is_newest = || -> Result<bool, CliError> {
+        let view = status::view_of_group(&access.endpoint, ANSWER_MAX, access.tls())?;
+        Ok(view.number == number)
+    };
+    loop {
+        match client.perform(change.clone()) {
+            Ok(Answer::Checkpointed(slot)) => return Ok(slot.0),
+            Ok(Answer::Called(_) | Answer::Read { .. }) => {
+                return Err(CliError::failed("the node did not answer with a slot"));
+            }
+            Err(CallError::Invalid(CallCause::ViewConflict))
+                if Instant::now() + AGAIN_EVERY < until && is_newest()? =>
+            {
+                std::thread::sleep(AGAIN_EVERY);
+            }
+            Err(error) => return Err(refused(error, number)),
+        }
+    }
+}
+
+/// The token of a node that wants to join opens nothing.
+pub(crate) fn not_invited() -> CliError {
+    CliError::conflict(
+        "this token was used, its time is over, or the group never gave it: nothing has changed",
+    )
+    .advise("ask for another one: quorate node invite")
+}
+
+/// Lets a member vote, whatever else changes about the view. Returns the number of the view in which it does.
+pub(crate) fn let_vote(access: &GroupAccess, node: u16, until: Instant) -> Result<u64, CliError> {
+    loop {
+        let view = status::view_of_group(&access.endpoint, ANSWER_MAX, access.tls())?;
+        if view.acceptors.contains(&node) {
+            return Ok(view.number);
+        }
+        let acceptors = view.acceptors.iter().chain([&node]);
+        let change = ViewChange {
+            after: ViewNumber(view.number),
+            acceptors: acceptors.copied().map(NodeId).collect(),
+            window: view.window,
+        };
+        let change = Operation::ChangeView {
+            change,
+            leaves: None,
+        };
+        let left = until.saturating_duration_since(Instant::now());
+        match perform(access, left, (view.number, &change)) {
+            // The nodes may not be linked yet, or another change came first.
+            Err(error) if error.code == code::CONFLICT && Instant::now() < until => {
+                std::thread::sleep(AGAIN_EVERY);
+            }
+            Err(error) => return Err(error),
+            Ok(_) => {}
+        }
     }
 }
 
@@ -347,6 +417,11 @@ fn refused(error: CallError, number: u64) -> CliError {
             "too few of the new acceptors are linked to the node that was asked: nothing has changed",
         )
         .advise("start the nodes first, or name others"),
+        CallError::Invalid(CallCause::NotInvited) => not_invited(),
+        CallError::Invalid(CallCause::NoSuchView) => CliError::conflict(format!(
+            "view {number} is not changed so: a node that is named is no member, or is one already. Nothing has changed"
+        ))
+        .advise("look at `quorate view show`"),
         CallError::OutcomeUnknown(_) => CliError::call(error).advise(look),
         CallError::Invalid(CallCause::NoSnapshots) => CliError::with_code(
             code::CONFLICT,
@@ -367,6 +442,7 @@ mod tests {
             after: after.iter().copied().collect(),
             up: up.iter().copied().collect(),
             window: (1024, 1024),
+            leaves: None,
         }
     }
 

@@ -82,6 +82,9 @@ pub enum CallCause {
         "too few of the acceptors that the view would have are up and have caught up, and nothing has changed"
     )]
     ViewNotReady,
+    /// The invitation to join the group is not open: it was used, its time is over, or nobody made it.
+    #[error("the invitation to join is used, over or unknown, and nothing has changed")]
+    NotInvited,
     /// This node's storage is full; another may have room.
     #[error("the storage is full, nothing has happened")]
     StorageFull,
@@ -102,7 +105,7 @@ pub enum CallCause {
 
 impl CallCause {
     /// Every cause.
-    pub const ALL: [CallCause; 25] = [
+    pub const ALL: [CallCause; 26] = [
         CallCause::DeadlinePassed,
         CallCause::ConnectionLost,
         CallCause::NotOrdered,
@@ -125,6 +128,7 @@ impl CallCause {
         CallCause::ViewConflict,
         CallCause::NoSuchView,
         CallCause::ViewNotReady,
+        CallCause::NotInvited,
         CallCause::StorageFull,
         CallCause::OtherCluster {
             pinned: ClusterId(0),
@@ -159,6 +163,7 @@ impl CallCause {
             CallCause::ViewConflict => "view_conflict",
             CallCause::NoSuchView => "no_such_view",
             CallCause::ViewNotReady => "view_not_ready",
+            CallCause::NotInvited => "not_invited",
             CallCause::StorageFull => "storage_full",
             CallCause::OtherCluster { .. } => "other_cluster",
             CallCause::ClientClosed => "client_closed",
@@ -179,7 +184,8 @@ impl CallCause {
             | CallCause::Frozen
             | CallCause::ViewConflict
             | CallCause::NoSuchView
-            | CallCause::ViewNotReady => true,
+            | CallCause::ViewNotReady
+            | CallCause::NotInvited => true,
             CallCause::DeadlinePassed
             | CallCause::ConnectionLost
             | CallCause::NotOrdered
@@ -224,6 +230,7 @@ impl From<Failure> for CallCause {
                 Refusal::ViewConflict => CallCause::ViewConflict,
                 Refusal::NoSuchView => CallCause::NoSuchView,
                 Refusal::ViewNotReady => CallCause::ViewNotReady,
+                Refusal::NotInvited => CallCause::NotInvited,
                 Refusal::StorageFull => CallCause::StorageFull,
             },
         }

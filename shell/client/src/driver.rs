@@ -436,6 +436,12 @@ impl Driver {
                         self.members = addresses.collect();
                     }
                     self.objects = welcome.objects;
+                    let is_welcomed = self.connection.as_ref().is_some_and(|c| c.is_welcomed);
+                    if is_welcomed {
+                        let members = welcome.members;
+                        let input = SessionInput::Members { members };
+                        return self.session.handle(boot_time(), input, &mut self.outputs);
+                    }
                     self.note_welcome(welcome.node);
                     let input = SessionInput::Connected {
                         node: welcome.node,

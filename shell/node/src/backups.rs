@@ -116,6 +116,10 @@ impl Node {
                 let place = (offset, length.min(BACKUP_PIECE_MAX));
                 self.snapshots.backup_piece(from, slot, place)
             }
+            AdminRequest::Configuration { secret } => {
+                let reply = self.configuration_for(secret);
+                return self.answer_admin(from, &reply);
+            }
         };
         if !is_asked {
             self.answer_admin(from, &AdminReply::Busy);

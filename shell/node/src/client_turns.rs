@@ -311,6 +311,8 @@ fn weight(request: &Result<FromClient, WireError>) -> usize {
             | FromClient::Checkpoint { .. }
             | FromClient::Reset { .. }
             | FromClient::Skip { .. }
+            | FromClient::Invite { .. }
+            | FromClient::Join { .. }
             | FromClient::ChangeView { .. },
         )
         | Err(_) => 0,
@@ -328,6 +330,8 @@ pub(crate) fn debt_of(request: &FromClient) -> u32 {
         | FromClient::Checkpoint { .. }
         | FromClient::Reset { .. }
         | FromClient::Skip { .. }
+        | FromClient::Invite { .. }
+        | FromClient::Join { .. }
         | FromClient::ChangeView { .. } => 4,
     }
 }
@@ -359,7 +363,8 @@ pub(crate) fn is_wrong(answer: &ToClient) -> bool {
         | Refusal::Frozen
         | Refusal::ViewConflict
         | Refusal::NoSuchView
-        | Refusal::ViewNotReady => false,
+        | Refusal::ViewNotReady
+        | Refusal::NotInvited => false,
     }
 }
 

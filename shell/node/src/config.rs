@@ -2,6 +2,7 @@
 //!
 //! `quorate up` and people write it; only `quorate node run` and `quorate up` read it.
 
+use crate::LimitsConfig;
 use crate::NodeError;
 use crate::arguments::constructor_arguments;
 use quorate_host::{HostConfig, PythonConfig, ReadChecks, Sandbox, UnkeptState};
@@ -74,8 +75,14 @@ pub struct NodeConfig {
     pub tls: Option<TlsConfig>,
     /// The objects, in the order of their numbers.
     pub objects: Vec<ObjectConfig>,
-    /// All members, this node among them.
+    /// All members that the group was made with, this node among them unless it joined later.
     pub members: Vec<MemberConfig>,
+    /// Of a node that joined later: the members at that time and itself.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub known: Vec<MemberConfig>,
+    /// And the view in force then.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub known_view: u64,
 }
 
 /// Whether votes are on disk.
@@ -91,7 +98,7 @@ pub enum PersistConfig {
 
 impl PersistConfig {
     /// The same for the data directory.
-    pub(crate) fn as_storage(self) -> Persist {
+    pub fn as_storage(self) -> Persist {
         match self {
             PersistConfig::Disk => Persist::Disk,
             PersistConfig::Memory => Persist::Memory,
@@ -131,22 +138,6 @@ pub struct SnapshotConfig {
     pub commands: u64,
     /// Bytes of the log after which one is due.
     pub bytes: u64,
-}
-
-/// Bounds of connections.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct LimitsConfig {
-    /// Open connections.
-    pub connections: usize,
-    /// Clients from one address.
-    pub connections_per_address: usize,
-    /// Bytes that wait for a client that does not read.
-    pub client_queue: usize,
-    /// Bytes that all clients together hold in buffers.
-    pub clients_bytes: usize,
-    /// Bytes that wait for a peer.
-    pub peer_queue: usize,
 }
 
 /// Where the certificates are.
@@ -231,36 +222,13 @@ impl Default for SnapshotConfig {
     }
 }
 
-impl Default for LimitsConfig {
-    fn default() -> LimitsConfig {
-        let limits = quorate_transport::TransportLimits::default();
-        LimitsConfig {
-            connections: limits.connections,
-            connections_per_address: limits.connections_per_address,
-            client_queue: limits.client_queue,
-            clients_bytes: limits.clients_bytes,
-            peer_queue: limits.peer_queue,
-        }
-    }
-}
-
-impl LimitsConfig {
-    fn check(&self) -> Result<(), String> {
-        if self.connections < 8 || self.connections > 60_000 {
-            return Err("limits.connections: not between 8 and 60000".to_owned());
-        }
-        if self.connections_per_address == 0 {
-            return Err("limits.connections_per_address: takes at least 1".to_owned());
-        }
-        if self.clients_bytes < self.client_queue {
-            return Err("limits.clients_bytes: is below limits.client_queue".to_owned());
-        }
-        Ok(())
-    }
-}
-
 /// An interpreter with a few modules.
 const HOST_MEMORY_LEAST: u64 = 128 << 20;
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
 
 fn first_group() -> u32 {
     1
@@ -323,34 +291,10 @@ impl NodeConfig {
         if self.members.is_empty() {
             return Err("members: a group needs at least one member".to_owned());
         }
-        for (index, member) in self.members.iter().enumerate() {
-            if member.node >= NodeSet::CAPACITY {
-                return Err(format!(
-                    "members[{index}].node: {} is not below 64",
-                    member.node
-                ));
-            }
-            let is_double = self.members[..index]
-                .iter()
-                .any(|other| other.node == member.node);
-            if is_double {
-                return Err(format!(
-                    "members[{index}].node: {} appears twice",
-                    member.node
-                ));
-            }
-            let port = member
-                .address
-                .rsplit_once(':')
-                .and_then(|(_, port)| port.parse::<u16>().ok());
-            if port.is_none() {
-                return Err(format!(
-                    "members[{index}].address: \"{}\" is not host:port",
-                    member.address
-                ));
-            }
-        }
-        if !self.members.iter().any(|member| member.node == self.node) {
+        check_members("members", &self.members)?;
+        check_members("known", &self.known)?;
+        self.check_known()?;
+        if self.own_member().is_none() {
             return Err(format!("node: {} is not one of members", self.node));
         }
         if self.objects.is_empty() {
@@ -393,7 +337,7 @@ impl NodeConfig {
     ///
     /// # Errors
     /// What to change.
-    pub(crate) fn check_exposure(&self) -> Result<(), String> {
+    pub fn check_exposure(&self) -> Result<(), String> {
         if self.tls.is_some() || self.insecure {
             return Ok(());
         }
@@ -519,8 +463,33 @@ impl ObjectConfig {
     }
 }
 
+/// Refuses members that nobody could reach, or tell apart.
+fn check_members(key: &str, members: &[MemberConfig]) -> Result<(), String> {
+    for (index, member) in members.iter().enumerate() {
+        let place = format!("{key}[{index}]");
+        if member.node >= NodeSet::CAPACITY {
+            return Err(format!("{place}.node: {} is not below 64", member.node));
+        }
+        let mut before = members[..index].iter();
+        if before.any(|other| other.node == member.node) {
+            return Err(format!("{place}.node: {} appears twice", member.node));
+        }
+        let port = member
+            .address
+            .rsplit_once(':')
+            .and_then(|(_, port)| port.parse::<u16>().ok());
+        if port.is_none() {
+            return Err(format!(
+                "{place}.address: \"{}\" is not host:port",
+                member.address
+            ));
+        }
+    }
+    Ok(())
+}
+
 impl MemberConfig {
-    fn member(&self) -> Member {
+    pub(crate) fn member(&self) -> Member {
         Member {
             node: NodeId(self.node),
             incarnation: Incarnation(self.incarnation.0),
@@ -530,8 +499,13 @@ impl MemberConfig {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+
+    /// One that can be read.
+    pub(crate) fn good() -> NodeConfig {
+        NodeConfig::parse(GOOD).expect("it is right")
+    }
 
     const GOOD: &str = r#"
         cluster = "00000000000000aa"

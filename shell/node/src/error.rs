@@ -66,6 +66,16 @@ pub enum NodeError {
         /// What the peer has seen.
         sighting: Sighting,
     },
+    /// The group has removed this node: who should take part again joins with a new directory.
+    #[error(
+        "{dir}: this node is no member of its group since view {view}: it was removed, and does not start again"
+    )]
+    Removed {
+        /// The directory.
+        dir: PathBuf,
+        /// The view.
+        view: u64,
+    },
     /// Agreement is broken. The directory notes it, and the node does not start again: keep all data directories.
     #[error(
         "{dir}: two values are decided for one slot: {conflict}; this node has stopped and does not start again: {CONFLICT_TO_DO}"
@@ -131,7 +141,7 @@ pub enum NodeError {
 }
 
 impl NodeError {
-    /// The exit code of the process: 2 for wrong usage; 7 for a directory that exists, conflicting decisions and other code; 1 for
+    /// The exit code of the process: 2 for wrong usage; 7 for a directory that exists, a node that was removed, conflicting decisions and other code; 1 for
     /// everything else.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
@@ -146,6 +156,7 @@ impl NodeError {
             NodeError::Storage(StorageError::NotEmpty(_) | StorageError::AlreadyInitialised(_))
             | NodeError::Conflict { .. }
             | NodeError::Conflicted { .. }
+            | NodeError::Removed { .. }
             | NodeError::OtherCode { .. }
             | NodeError::Unrecoverable(Unrecoverable::Disagree { .. })
             | NodeError::NotRebuilt(NotRebuilt::Sound { .. })

@@ -3,6 +3,7 @@
 //! The first part of a start: `start` goes on with it.
 
 use crate::clock::boot_time;
+use crate::membership::KnownMembers;
 use crate::observing::Observing;
 use crate::status::OwnIdentity;
 use crate::{NodeConfig, NodeError};
@@ -32,10 +33,8 @@ pub(crate) fn open_directory(
             .map_err(|error| NodeError::System("cannot put the data directory aside", error))?,
         other => return Ok(other?),
     }
-    let view = config.view();
-    let own = view
-        .member(config.node_id())
-        .expect("checked when it was read");
+    let own = config.own_member().expect("checked when it was read");
+    let own = own.member();
     tracing::warn!(dir = %config.dir.display(), "the data directory is gone: it is made anew, and votes are lost");
     Identity::remake(
         &config.dir,
@@ -77,9 +76,8 @@ pub(crate) fn identify(
         });
     }
     let view = config.view();
-    let member = view
-        .member(NodeId(config.node))
-        .expect("checked when it was read");
+    let member = config.own_member().expect("checked when it was read");
+    let member = member.member();
     if member.incarnation != found.incarnation {
         return Err(NodeError::Identity(format!(
             "{dir} is incarnation {:016x}, the group's view names {:016x}: this directory is a new one and may not vote",
@@ -109,11 +107,12 @@ pub(crate) fn identify(
 pub(crate) fn observing(
     config: &NodeConfig,
     directory: &DataDirectory,
+    known: &KnownMembers,
 ) -> Result<Option<Observing>, NodeError> {
     let found = directory.identity();
     let restarted = config.persist == crate::config::PersistConfig::Memory && found.lived;
     match found.loss {
-        Some(loss) if config.view().acceptors.len() == 1 => Err(NodeError::Forgotten {
+        Some(loss) if known.acceptors.len() == 1 => Err(NodeError::Forgotten {
             dir: config.dir.clone(),
             loss,
         }),

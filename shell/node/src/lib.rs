@@ -13,6 +13,7 @@ mod client_turns;
 mod clock;
 mod code_file;
 mod config;
+mod config_limits;
 mod descriptors;
 mod died_file;
 mod drift;
@@ -22,9 +23,11 @@ mod held_snapshots;
 mod host_restore;
 mod identify;
 mod intake;
+mod joining;
 mod journal;
 mod limits;
 mod line_diff;
+mod membership;
 mod metrics;
 mod node;
 mod observing;
@@ -50,12 +53,14 @@ pub use arguments::{constructor_arguments, value_of_json};
 pub use backups::{AboutGroup, AboutObject, BackupAbout};
 pub use code_file::{OtherCode, refuse_other_code};
 pub use config::{
-    Hex, LimitsConfig, MemberConfig, NodeConfig, ObjectConfig, PersistConfig, ReadChecksConfig,
-    SandboxConfig, SnapshotConfig, TlsConfig,
+    Hex, MemberConfig, NodeConfig, ObjectConfig, PersistConfig, ReadChecksConfig, SandboxConfig,
+    SnapshotConfig, TlsConfig,
 };
+pub use config_limits::LimitsConfig;
 pub use drift::DriftStatus;
 pub use error::NodeError;
 pub use identify::LostDirectory;
+pub use joining::GroupConfiguration;
 pub use poison_call::{PoisonCallStatus, UNSAFE_SKIP_LOSES};
 pub use quarantine_file::{digest_of_text, hex as digest_text};
 pub use rebuild::{NotRebuilt, RebuiltNode, SoundDirectory, rebuild};

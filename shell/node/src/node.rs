@@ -9,8 +9,10 @@ use crate::client_turns::ClientTurns;
 use crate::clock::{Entropy, boot_time, wall_time};
 use crate::died_file::DiedFile;
 use crate::executed_file::ExecutedFile;
+use crate::joining::Template;
 use crate::journal::Journal;
 use crate::limits::{DIRECTORY_LOOKED_AT_EVERY, DRAIN_MAX, EVENTS, ROUNDS_PER_TURN, STARVED_AFTER};
+use crate::membership::Membership;
 use crate::quarantine_file::QuarantineFile;
 use crate::questions::Questions;
 use crate::signals::Signals;
@@ -45,6 +47,9 @@ pub(crate) const TRANSPORT: usize = 3;
 /// Everything a node consists of, on the loop's thread.
 pub(crate) struct Node {
     pub(crate) dir: PathBuf,
+    pub(crate) membership: Membership,
+    /// What nodes that join are configured with.
+    pub(crate) template: Template,
     pub(crate) directory: DirectoryDisk,
     /// When it looks whether the directory is still there.
     pub(crate) look_at: Time,
@@ -107,7 +112,7 @@ impl Node {
                 self.wait(&mut events, timeout, now)
             })?;
             self.turn(now)?;
-            if self.has_left(now) {
+            if self.has_left(now) || self.is_dismissed(now) {
                 return self.end();
             }
         }
@@ -179,6 +184,7 @@ impl Node {
         }
         let leads = matches!(self.role, Role::Leader { .. }) && self.draining.is_none();
         self.worker.look_after(leads && self.host.is_outside(), now);
+        self.follow_members(now);
         self.snapshots.agreed(self.replica.agreed_snapshot());
         self.answer_questions(now);
         self.look_at_directory(now)?;
@@ -233,6 +239,7 @@ impl Node {
             self.transport.next_wake(),
             self.clients.next_wake(),
             leaving,
+            self.membership.ends_at(),
         ]
         .into_iter()
         .flatten()
@@ -311,7 +318,7 @@ pub(crate) fn shared(poll: &Poll) -> Result<(Registry, Arc<Waker>), NodeError> {
     Ok((registry, Arc::new(waker)))
 }
 
-fn span(duration: Duration) -> quorate_types::Duration {
+pub(crate) fn span(duration: Duration) -> quorate_types::Duration {
     quorate_types::Duration(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
 }
 

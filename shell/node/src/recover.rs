@@ -140,7 +140,7 @@ mod tests {
         let changed = |after| {
             let body = Body::ChangeView {
                 change: change(after),
-                rejoin: None,
+                who: quorate_types::MemberChange::Same,
             };
             Batch::new(Stamp::default(), vec![command(Body::Tick), command(body)])
         };

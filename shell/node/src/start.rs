@@ -11,7 +11,9 @@ use crate::died_file::DiedFile;
 use crate::executed_file::ExecutedFile;
 use crate::host_restore;
 use crate::identify::{LostDirectory, identify, note_sighting, observing, open_directory};
+use crate::joining::Template;
 use crate::journal::{Journal, past};
+use crate::membership::{KnownMembers, Membership};
 use crate::node::{Node, TRANSPORT, shared};
 use crate::observing::Observing;
 use crate::quarantine_file::QuarantineFile;
@@ -31,7 +33,7 @@ use quorate_replica::{
     EarlierLives, Recovered, Remembered, Replica, ReplicaConfig, SnapshotReport, ViewPasts,
 };
 use quorate_storage::{DataDirectory, Log, MemoryLoss, PeerMemory, SnapshotStore};
-use quorate_transport::{Own, PeerAddress, Settings, Tls, Transport};
+use quorate_transport::{Own, Settings, Tls, Transport};
 use quorate_types::{
     ClusterId, Digest, GroupId, Incarnation, NodeId, ObjectId, PeerPast, Reach, Recall, Slot, Time,
     View, ViewNumber,
@@ -80,13 +82,14 @@ fn assemble(
     other: OtherCode,
 ) -> Result<Node, NodeError> {
     let mut identity = identify(config, directory)?;
+    let known = KnownMembers::read(config, (identity.node, identity.incarnation))?;
     let tls = config.tls.as_ref().map(read_certificates).transpose()?;
     let signals = Signals::take().map_err(system("cannot take over signals"))?;
     let poll = Poll::new().map_err(system("cannot watch sockets"))?;
     let (registry, waker) = shared(&poll)?;
     let now = boot_time();
     let mut entropy = Entropy::new();
-    let mut settings = settings(config, &identity, entropy.next(), tls.clone());
+    let mut settings = settings(config, (&identity, &known), entropy.next(), tls.clone());
     (settings.seed, settings.pasts) = (entropy.seed(), remembered(directory));
     let mut transport = Transport::listen(settings, registry, waker.clone(), now)?;
     let ((asker, questions), histograms) = (questions(waker.clone()), Histograms::new());
@@ -94,8 +97,13 @@ fn assemble(
     let executed_file = ExecutedFile::open(&config.dir, identity.group, identity.boot);
     let mut host = open_host(config, executed_file.earlier(), directory)?;
     let code = found_code(config, &mut identity, &host, other)?;
-    let (journal, past) = journal(config, &identity, directory, (&waker, &histograms))?;
-    identity.observing = observing(config, directory)?;
+    let (journal, past) = journal(
+        config,
+        (&identity, &known),
+        directory,
+        (&waker, &histograms),
+    )?;
+    identity.observing = observing(config, directory, &known)?;
     identity.votes_as = match identity.observing {
         Some(_) => None,
         None => Some(directory.identity().votes_as()),
@@ -121,9 +129,11 @@ fn assemble(
         ..replica_config(config, &identity)
     };
     let (replica, outputs) = Replica::new(own, ordering, remembered, now);
-    tell_start(&identity, &transport, admin);
+    tell_start((&identity, &known), &transport, admin);
     Ok(Node {
         dir: config.dir.clone(),
+        membership: Membership::new(config, known),
+        template: Template::of(config),
         directory: directory.disk().clone(),
         look_at: now,
         identity,
@@ -217,9 +227,13 @@ fn introduce(
     }
 }
 
-fn tell_start(identity: &OwnIdentity, transport: &Transport, admin: Option<SocketAddr>) {
+fn tell_start(
+    (identity, known): (&OwnIdentity, &KnownMembers),
+    transport: &Transport,
+    admin: Option<SocketAddr>,
+) {
     if let Some(observing) = identity.observing {
-        tracing::warn!(boot = identity.boot, reason = %observing, to_do = observing.advice(identity.view.acceptors.len()),
+        tracing::warn!(boot = identity.boot, reason = %observing, to_do = observing.advice(known.acceptors.len()),
             "this node observes: it serves calls and does not vote yet");
     }
     tracing::info!(
@@ -268,13 +282,13 @@ fn read_certificates(files: &TlsConfig) -> Result<Tls, NodeError> {
     Tls::from_pem(&ca, &cert, &key).map_err(|error| NodeError::Tls(error.to_string()))
 }
 
-fn settings(config: &NodeConfig, identity: &OwnIdentity, start: u64, tls: Option<Tls>) -> Settings {
+fn settings(
+    config: &NodeConfig,
+    (identity, known): (&OwnIdentity, &KnownMembers),
+    start: u64,
+    tls: Option<Tls>,
+) -> Settings {
     let view = &identity.view;
-    let members = view.members.iter().map(|member| PeerAddress {
-        node: member.node,
-        incarnation: member.incarnation,
-        address: member.address.clone(),
-    });
     let objects = (0..)
         .zip(&view.objects)
         .map(|(number, object)| ObjectEntry {
@@ -298,8 +312,8 @@ fn settings(config: &NodeConfig, identity: &OwnIdentity, start: u64, tls: Option
         },
         pasts: BTreeMap::new(),
         listen: config.listen,
-        members: members.collect(),
-        view: view.number,
+        members: known.addresses(),
+        view: ViewNumber(known.view),
         objects: objects.collect(),
         tls,
         limits: quorate_transport::TransportLimits {
@@ -316,7 +330,7 @@ fn settings(config: &NodeConfig, identity: &OwnIdentity, start: u64, tls: Option
 
 fn journal(
     config: &NodeConfig,
-    identity: &OwnIdentity,
+    (identity, known): (&OwnIdentity, &KnownMembers),
     directory: &mut DataDirectory,
     (waker, histograms): (&Arc<Waker>, &Histograms),
 ) -> Result<(Option<Journal>, Past), NodeError> {
@@ -329,7 +343,7 @@ fn journal(
     if found.newest_boot(identity.node) >= Some(identity.boot) {
         directory.note_loss(MemoryLoss::IdentityOld)?;
     }
-    if found.past.damage.is_open() && identity.view.acceptors.len() == 1 {
+    if found.past.damage.is_open() && known.acceptors.len() == 1 {
         return Err(NodeError::Unreadable(
             "the log is damaged and no other node holds a copy: restore the directory".to_owned(),
         ));

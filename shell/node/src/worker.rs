@@ -108,11 +108,7 @@ impl Drop for OutsideWorker {
 }
 
 fn own_address(config: &NodeConfig) -> &str {
-    let own = config
-        .members
-        .iter()
-        .find(|member| member.node == config.node);
-    own.map_or("", |member| &member.address)
+    config.own_member().map_or("", |member| &member.address)
 }
 
 #[cfg(test)]

@@ -188,7 +188,7 @@ impl Transport {
         self.arrivals.push(Arrival::Up { peer: node, link });
     }
 
-    fn welcome(&self) -> Welcome {
+    pub(crate) fn welcome(&self) -> Welcome {
         let own = self.settings.own;
         let members = self.settings.members.iter();
         Welcome {

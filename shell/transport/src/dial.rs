@@ -43,14 +43,17 @@ impl Transport {
 
     /// A look-up ended.
     pub(crate) fn resolved(&mut self, (node, answer): LookedUp, now: Time) {
+        // It may have left meanwhile, and have come back as another one.
+        let Some(peer) = self.peers.get_mut(&node) else {
+            return;
+        };
+        if peer.way != PeerState::Resolving {
+            return;
+        }
         match answer {
             Ok(address) => self.dial(node, address, now),
             Err(error) => {
                 tracing::debug!(peer = %node, error, "address not found");
-                let peer = self
-                    .peers
-                    .get_mut(&node)
-                    .expect("only members are looked up");
                 peer.lost(now);
             }
         }

@@ -11,6 +11,7 @@ mod connection;
 mod dial;
 mod lanes;
 mod limits;
+mod members;
 mod names;
 mod peers;
 mod proving;

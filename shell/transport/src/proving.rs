@@ -29,6 +29,13 @@ pub(crate) struct AskedNode {
     accepts: Nonce,
 }
 
+impl AskedNode {
+    /// Whether it says to be `node`.
+    pub(crate) fn is(self, node: NodeId) -> bool {
+        self.node == node
+    }
+}
+
 impl Transport {
     pub(crate) fn draw_nonce(&mut self) -> Nonce {
         self.nonces += 1;

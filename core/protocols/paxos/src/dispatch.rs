@@ -131,6 +131,12 @@ impl MultiPaxos {
         effects: &mut Effects<Message>,
     ) {
         if self.seat.peers.find(from).is_none() {
+            // A member of a later view may lack slots of this one, and nobody else may have them.
+            if let Message::Learn(ask) = message
+                && !planted(Plant::NewMembersNotTaught)
+            {
+                self.seat.on_learn(now, from, ask, effects);
+            }
             return;
         }
         match message {

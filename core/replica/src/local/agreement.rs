@@ -95,6 +95,11 @@ impl Agreement {
         agreed.map(|(_, digest)| *digest)
     }
 
+    /// The newest slot at which a digest is agreed, as far as that is known.
+    pub(crate) fn newest_agreed(&self) -> Slot {
+        self.agreed.back().map_or(Slot::ZERO, |(at, _)| *at)
+    }
+
     /// Whether a digest is agreed at `slot` or later, as far as that is known.
     pub(crate) fn is_agreed_since(&self, slot: Slot) -> bool {
         self.agreed.back().is_some_and(|(at, _)| *at >= slot)
@@ -476,7 +481,10 @@ impl<O: Ordering> Replica<O> {
         self.agreement.note_agreed(slot, digest);
         let own = self.agreement.own.map(|own| own.slot);
         let found = self.agreement.take_found(slot, digest);
-        if let Some(found) = found.filter(|found| Some(found.slot) > own) {
+        // Others trim their logs for it: not before the objects here are past it.
+        let executed = self.pipeline.executed(self.replicated.applied);
+        let is_past = |found: &SnapshotReport| Some(found.slot) > own && found.slot <= executed;
+        if let Some(found) = found.filter(is_past) {
             self.report_snapshot(now, found, out);
         }
         self.agreement.keep_agreed(self.config.own, slot);

@@ -11,8 +11,8 @@ use quorate_ordering::{Ordering, Role};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{
     Ask, Attachment, Body, CallPlace, ClosedBy, Command, CommandId, ConnectionId, Duration,
-    FromClient, ObjectId, Refusal, Secret, SecretHash, SessionId, Slot, Tenancy, Time, ToClient,
-    Value,
+    FromClient, MemberChange, ObjectId, Refusal, Secret, SecretHash, SessionId, Slot, Tenancy,
+    Time, ToClient, Value,
 };
 
 impl<O: Ordering> Replica<O> {
@@ -81,9 +81,32 @@ impl<O: Ordering> Replica<O> {
             }
             FromClient::Checkpoint { request } => self.client_checkpoint(from, request, out),
             FromClient::Reset { .. } => self.client_reset(from, &message, out),
-            FromClient::ChangeView { request, change } => {
-                self.client_change_view((from, request), change, out);
+            FromClient::ChangeView {
+                request,
+                change,
+                leaves,
+            } => {
+                let who = leaves.map_or(MemberChange::Same, MemberChange::Leaves);
+                self.client_change_view((from, request), (change, who), out);
             }
+            FromClient::Join {
+                request,
+                change,
+                member,
+                secret,
+            } => {
+                let invitation = secret.hash();
+                let who = MemberChange::Joins { member, invitation };
+                self.client_change_view((from, request), (change, who), out);
+            }
+            FromClient::Invite {
+                request,
+                invitation,
+                lasts,
+            } => self.submit(
+                Purpose::Invite(from, request),
+                Body::Invite { invitation, lasts },
+            ),
             FromClient::Skip {
                 request,
                 slot,
@@ -468,10 +491,11 @@ impl<O: Ordering> Replica<O> {
             // It is said again.
             Some(Purpose::Thaw) => {}
             Some(Purpose::Rejoin) => self.rejoining.answered(),
-            Some(Purpose::ChangeView(to, request)) => {
-                refuse(out, to, Ask::Request(request), refusal);
-            }
-            Some(Purpose::Skip(to, request)) => refuse(out, to, Ask::Request(request), refusal),
+            Some(
+                Purpose::ChangeView(to, request)
+                | Purpose::Invite(to, request)
+                | Purpose::Skip(to, request),
+            ) => refuse(out, to, Ask::Request(request), refusal),
             None if id.sequence == id.tenancy().floor() => drop(self.closes.remove(&id.session)),
             None => self.call_refused(id, refusal, out),
         }

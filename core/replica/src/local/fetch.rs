@@ -157,7 +157,13 @@ impl<O: Ordering> Replica<O> {
             ReplicaMessage::Outcomes { slot, digest } => self.outcomes_told(from, slot, digest),
             ReplicaMessage::Trail { asks, trail } => self.trail(now, from, asks, *trail, out),
             ReplicaMessage::Room { room } => self.peer_room(from, room),
-            ReplicaMessage::Agreed { slot, digest } => self.agreed(now, slot, digest, out),
+            ReplicaMessage::Agreed { slot, digest } => {
+                self.agreed(now, slot, digest, out);
+                if slot > self.replicated.applied && self.leader().is_none() {
+                    // Whoever leads may not know this node in the view that it is in.
+                    self.passed(now, out);
+                }
+            }
             ReplicaMessage::Fetch { slot, offset } => self.serve(now, from, slot, offset, out),
             ReplicaMessage::Chunk {
                 slot,
@@ -213,7 +219,7 @@ impl<O: Ordering> Replica<O> {
     /// The peer asked last did not help: the next one may, but a round without help ends in a pause.
     fn was_no_help(&mut self, now: Time, out: &mut Vec<Output<O::Message>>) {
         self.fetch.refusals += 1;
-        if self.fetch.refusals < self.other_replicas().len() {
+        if self.fetch.refusals < self.teachers().len() {
             self.ask_another(now, out);
         } else {
             self.fetch.pause(now);
@@ -349,19 +355,28 @@ impl<O: Ordering> Replica<O> {
         };
         if let Some(needed) = self.fetch.needed
             && is_free
-            && self.other_replicas().contains(peer)
+            && self.teachers().contains(peer)
         {
             self.ask(now, peer, needed, out);
         }
     }
 
+    /// Who may have a snapshot: the other replicas, and where all of those are gone, members that the view here does not name yet.
+    fn teachers(&self) -> NodeSet {
+        let replicas = self.other_replicas();
+        match replicas.iter().any(|node| self.fetch.up.contains(node)) {
+            true => replicas,
+            false => replicas.iter().chain(self.fetch.up.iter()).collect(),
+        }
+    }
+
     fn next_peer(&self, needed: Slot) -> Option<NodeId> {
-        let linked = self.other_replicas();
+        let linked = self.teachers();
         let linked: NodeSet = (linked.iter())
             .filter(|node| !self.fetch.down.contains(*node))
             .collect();
         let others = if linked.is_empty() {
-            self.other_replicas()
+            self.teachers()
         } else {
             linked
         };
@@ -522,7 +537,7 @@ impl<O: Ordering> Replica<O> {
             }
             self.fetch.state = State::Idle;
             self.fetch.unusable += 1;
-            if self.fetch.unusable < self.other_replicas().len() {
+            if self.fetch.unusable < self.teachers().len() {
                 self.ask_another(now, out);
             } else {
                 self.fetch.pause(now);

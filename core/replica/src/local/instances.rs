@@ -5,14 +5,16 @@
 //! messages belong to one view, and what comes for a view that is not known here yet is kept for a while.
 
 use crate::limits::{EARLY_MESSAGES, OLD_VIEW_SNAPSHOT_EVERY};
-use quorate_ordering::{Effects, Event, Mark, Ordering, Record, Standing, ViewPast};
+use quorate_ordering::{Effects, Event, LinkState, Mark, Ordering, Record, Standing, ViewPast};
 use quorate_types::zoo::{Plant, planted};
-use quorate_types::{Slot, Time, View, ViewId, ViewNumber};
+use quorate_types::{LinkEpoch, NodeId, NodeSet, Slot, Time, View, ViewId, ViewNumber};
 use std::collections::{BTreeMap, VecDeque};
 
 /// One instance.
 struct Instance<O> {
     ordering: O,
+    /// The members of its view.
+    nodes: NodeSet,
     /// The last slot of its view, once the replica has applied the command that says so.
     last: Option<Slot>,
     /// Writes that are not durable: their numbers in the log, and the instance's own.
@@ -56,14 +58,17 @@ pub(crate) struct Instances<O: Ordering> {
     beginning: VecDeque<(Mark, ViewNumber)>,
     /// When a leader asks for a snapshot that covers the view before.
     snapshot_due: Time,
+    /// The links that stand.
+    links: BTreeMap<NodeId, LinkEpoch>,
 }
 
 impl<O: Ordering> Instances<O> {
-    pub(crate) fn new(first: O, past: ViewPasts) -> Instances<O> {
+    pub(crate) fn new((first, nodes): (O, NodeSet), past: ViewPasts) -> Instances<O> {
         let is_damaged = past.is_damaged;
         Instances {
             all: vec![Instance {
                 ordering: first,
+                nodes,
                 last: None,
                 marks: VecDeque::new(),
                 is_damaged,
@@ -74,6 +79,7 @@ impl<O: Ordering> Instances<O> {
             written: Mark::default(),
             beginning: VecDeque::new(),
             snapshot_due: Time::default(),
+            links: BTreeMap::new(),
         }
     }
 
@@ -200,6 +206,7 @@ impl<O: Ordering> Instances<O> {
         let ordering = self.current().of_view(now, view.clone(), standing, past);
         self.all.push(Instance {
             ordering,
+            nodes: view.nodes(),
             last: None,
             marks: VecDeque::new(),
             is_damaged,
@@ -207,6 +214,24 @@ impl<O: Ordering> Instances<O> {
         self.past.begun = self.past.begun.max(number);
         self.snapshot_due = now;
         is_first
+    }
+
+    /// A link stands, or is over.
+    pub(crate) fn link_changed(&mut self, peer: NodeId, state: LinkState) {
+        match state {
+            LinkState::Up(epoch) => drop(self.links.insert(peer, epoch)),
+            LinkState::Down => drop(self.links.remove(&peer)),
+        }
+    }
+
+    /// The links that stand to members of the newest view which the one before it did not name: its instance could not hand them on.
+    pub(crate) fn links_beyond(&self, before: usize) -> Vec<(NodeId, LinkEpoch)> {
+        let (known, named) = (self.all[before].nodes, self.all[self.newest()].nodes);
+        let links = self.links.iter().map(|(peer, epoch)| (*peer, *epoch));
+        links
+            .filter(|(peer, _)| named.contains(*peer) && !known.contains(*peer))
+            .filter(|_| !planted(Plant::LinksNotToldToNextView))
+            .collect()
     }
 
     /// The slot after which the oldest instance has a log.
@@ -230,6 +255,7 @@ impl<O: Ordering> Instances<O> {
         let is_damaged = self.past.is_damaged;
         let instance = Instance {
             ordering,
+            nodes: view.nodes(),
             last: Some(last),
             marks: VecDeque::new(),
             is_damaged,

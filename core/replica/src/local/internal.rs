@@ -27,6 +27,8 @@ pub(crate) enum Purpose {
     Thaw,
     /// An operator's change of the view, at this request of a client.
     ChangeView(ConnectionId, u64),
+    /// An operator's invitation, at this request of a client.
+    Invite(ConnectionId, u64),
     /// This node comes back as another incarnation.
     Rejoin,
     /// An operator's word about a poison call, at this request of a client.

@@ -10,7 +10,9 @@ use crate::local::internal::Purpose;
 use crate::{Replica, Snapshots};
 use quorate_ordering::{Ordering, Standing};
 use quorate_types::zoo::{Plant, planted};
-use quorate_types::{Body, Duration, Incarnation, Rejoin, Time, View, ViewChange, ViewNumber};
+use quorate_types::{
+    Body, Duration, Incarnation, MemberChange, Rejoin, Time, View, ViewChange, ViewNumber,
+};
 
 /// How far this start has come back.
 #[derive(Debug, Default)]
@@ -84,7 +86,8 @@ impl<O: Ordering> Replica<O> {
 
     /// At the end of a turn: a node without a vote that has caught up asks for a view that gives it back.
     pub(crate) fn tend_rejoin(&mut self, now: Time) {
-        if self.standing_in(self.view()) == Standing::Voter {
+        let is_member = self.view().member(self.config.own).is_some();
+        if self.standing_in(self.view()) == Standing::Voter || !is_member {
             self.rejoining.due = None;
             return;
         }
@@ -108,10 +111,10 @@ impl<O: Ordering> Replica<O> {
             acceptors: view.acceptors,
             window: view.window,
         };
-        let rejoin = Some(Rejoin {
+        let who = MemberChange::Returns(Rejoin {
             node: self.config.own,
             incarnation: self.config.fresh,
         });
-        self.submit(Purpose::Rejoin, Body::ChangeView { change, rejoin });
+        self.submit(Purpose::Rejoin, Body::ChangeView { change, who });
     }
 }

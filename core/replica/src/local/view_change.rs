@@ -8,11 +8,11 @@ use crate::limits::{INSTANCES_KEPT, VIEW_CHANGES_WAITING};
 use crate::local::clients::{refuse, reply};
 use crate::local::internal::Purpose;
 use crate::{Output, PeerMessage, Replica, Snapshots};
-use quorate_ordering::{Entry, Event, Lane, Ordering, Record, Role};
+use quorate_ordering::{Entry, Event, Lane, LinkState, Ordering, Record, Role};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{
-    Ask, Ballot, Body, ConnectionId, NodeId, NodeSet, Persistence, Refusal, Rejoin, Slot, Time,
-    ToClient, View, ViewChange, ViewChangeError, ViewNumber,
+    Ask, Ballot, Body, ConnectionId, Duration, MemberChange, NodeId, NodeSet, Persistence, Refusal,
+    SecretHash, Slot, Time, ToClient, View, ViewChange, ViewChangeError, ViewNumber,
 };
 
 /// A client that waits until a view is in force.
@@ -34,15 +34,15 @@ impl<O: Ordering> Replica<O> {
     pub(crate) fn client_change_view(
         &mut self,
         (from, request): (ConnectionId, u64),
-        change: ViewChange,
+        (change, who): (ViewChange, MemberChange),
         out: &mut Vec<Output<O::Message>>,
     ) {
         let applied = self.replicated.applied;
         let has_room = self.view_waits.len() < VIEW_CHANGES_WAITING;
-        if self.replicated.views.has(&change) && has_room {
+        if self.replicated.views.has(&change, &who) && has_room {
             return self.await_view((from, request), change, out);
         }
-        let refusal = match self.replicated.views.changed(applied, change) {
+        let refusal = match self.view_after(applied, change, &who) {
             Err(error) => Some(refusal_of(error)),
             Ok(_) if self.config.snapshots == Snapshots::Disabled => Some(Refusal::NoSnapshots),
             // The slots of the view before are not yet in a snapshot of a majority.
@@ -56,8 +56,50 @@ impl<O: Ordering> Replica<O> {
             return refuse(out, from, Ask::Request(request), refusal);
         }
         let purpose = Purpose::ChangeView(from, request);
-        let rejoin = None;
-        self.submit(purpose, Body::ChangeView { change, rejoin });
+        self.submit(purpose, Body::ChangeView { change, who });
+    }
+
+    /// The view that a change leads to which is decided in `slot`. Only who is invited joins.
+    fn view_after(
+        &self,
+        slot: Slot,
+        change: ViewChange,
+        who: &MemberChange,
+    ) -> Result<View, ViewChangeError> {
+        let view = self.replicated.views.changed(slot, change, who)?;
+        match who {
+            MemberChange::Joins { invitation, .. }
+                if !self.is_invited(*invitation) && !planted(Plant::UninvitedJoins) =>
+            {
+                Err(ViewChangeError::NotInvited)
+            }
+            MemberChange::Same
+            | MemberChange::Returns(_)
+            | MemberChange::Joins { .. }
+            | MemberChange::Leaves(_) => Ok(view),
+        }
+    }
+
+    /// Whether who knows the secret of this hash may join, as far as is known here.
+    #[must_use]
+    pub fn is_invited(&self, invitation: SecretHash) -> bool {
+        let now = self.replicated.stamp.wall;
+        self.replicated.invitations.has(invitation, now)
+    }
+
+    /// An invitation is decided.
+    pub(crate) fn invited(
+        &mut self,
+        slot: Slot,
+        (invitation, lasts): (SecretHash, Duration),
+        asked: Option<Purpose>,
+        out: &mut Vec<Output<O::Message>>,
+    ) {
+        let now = self.replicated.stamp.wall;
+        self.replicated.invitations.made(invitation, now, lasts);
+        if let Some(Purpose::Invite(to, request)) = asked {
+            reply(out, to, ToClient::Checkpointed { request, slot });
+        }
     }
 
     /// A peer says whether it votes.
@@ -104,11 +146,15 @@ impl<O: Ordering> Replica<O> {
     pub(crate) fn view_change_decided(
         &mut self,
         slot: Slot,
-        (change, rejoin): (ViewChange, Option<Rejoin>),
+        (change, who): (ViewChange, &MemberChange),
         asked: Option<Purpose>,
         out: &mut Vec<Output<O::Message>>,
     ) {
-        let decided = self.replicated.views.decided(slot, change, rejoin);
+        let decided = self.view_after(slot, change, who);
+        let decided = decided.and_then(|_| self.replicated.views.decided(slot, change, who));
+        if let (Ok(_), MemberChange::Joins { invitation, .. }) = (&decided, who) {
+            self.replicated.invitations.used(*invitation);
+        }
         if asked == Some(Purpose::Rejoin) {
             self.rejoining.answered();
         }
@@ -118,7 +164,7 @@ impl<O: Ordering> Replica<O> {
         match decided {
             // The same change may have been asked for twice.
             Ok(_) => self.await_view((to, request), change, out),
-            Err(_) if self.replicated.views.has(&change) => {
+            Err(_) if self.replicated.views.has(&change, who) => {
                 self.await_view((to, request), change, out);
             }
             Err(error) => refuse(out, to, Ask::Request(request), refusal_of(error)),
@@ -185,6 +231,11 @@ impl<O: Ordering> Replica<O> {
         if self.instances.open(now, &view, standing) {
             self.begin_view(&view, out);
         }
+        for (peer, epoch) in self.instances.links_beyond(before) {
+            let state = LinkState::Up(epoch);
+            let newest = self.instances.newest();
+            self.at_instance(now, newest, Event::Link { peer, state }, out);
+        }
         if !planted(Plant::ReadsNotAskedInNextView) {
             self.reads.ask_anew(last);
         }
@@ -245,6 +296,18 @@ impl<O: Ordering> Replica<O> {
         });
     }
 
+    /// Others are past what this node knows: it asks for what it lacks. Where none of those that its view names is linked, nobody
+    /// tells of its slots: what brings it on is a snapshot of whoever is linked.
+    pub(crate) fn passed(&mut self, now: Time, out: &mut Vec<Output<O::Message>>) {
+        self.order(now, Event::Passed, out);
+        let others = self.view().nodes().without(self.config.own);
+        let agreed = self.agreement.newest_agreed();
+        let executed = self.pipeline.executed(self.replicated.applied);
+        if !others.iter().any(|node| self.is_linked(node)) && agreed > executed {
+            self.fetch_at_least(now, agreed, out);
+        }
+    }
+
     /// A message of the ordering for a view that has no instance here.
     pub(crate) fn receive_of_other_view(
         &mut self,
@@ -266,7 +329,7 @@ impl<O: Ordering> Replica<O> {
             self.instances.dropped += 1;
         } else if view > own {
             self.instances.keep_early(view, received);
-            self.order(now, Event::Passed, out);
+            self.passed(now, out);
         } else if !planted(Plant::GoneViewNotTold) {
             let upto = self.instances.begins_after();
             if let Some(message) = O::gone(message, upto) {
@@ -283,8 +346,12 @@ impl<O: Ordering> Replica<O> {
 fn refusal_of(error: ViewChangeError) -> Refusal {
     match error {
         ViewChangeError::Superseded => Refusal::ViewConflict,
+        ViewChangeError::NotInvited => Refusal::NotInvited,
         ViewChangeError::NoAcceptors
         | ViewChangeError::NotAMember(_)
+        | ViewChangeError::Votes(_)
+        | ViewChangeError::IsAMember(_)
+        | ViewChangeError::Full
         | ViewChangeError::Window(_) => Refusal::NoSuchView,
     }
 }

@@ -5,6 +5,7 @@
 //! `local`, its exchange with the objects in `objects`.
 
 pub(crate) mod expiry;
+pub(crate) mod invitations;
 pub(crate) mod kept;
 pub(crate) mod poison;
 pub(crate) mod reset;
@@ -15,6 +16,7 @@ pub(crate) mod window;
 
 use crate::{KeptLimits, SnapshotCore};
 use expiry::Lead;
+use invitations::Invitations;
 use kept::KeptReplies;
 use poison::PoisonCalls;
 use quorate_types::zoo::{Plant, planted};
@@ -35,6 +37,7 @@ pub(crate) struct Replicated {
     pub(crate) poison: PoisonCalls,
     pub(crate) reset: LastReset,
     pub(crate) views: Views,
+    pub(crate) invitations: Invitations,
     /// Replies after the last executed slot, not the last applied one.
     pub(crate) kept: KeptReplies,
 }
@@ -48,6 +51,7 @@ pub(crate) struct Frozen {
     lead: Lead,
     reset: Slot,
     views: Views,
+    invitations: Invitations,
 }
 
 impl Replicated {
@@ -61,6 +65,7 @@ impl Replicated {
             poison: PoisonCalls::default(),
             reset: LastReset::default(),
             views: Views::new(first),
+            invitations: Invitations::default(),
             kept: KeptReplies::new(kept),
         }
     }
@@ -82,6 +87,7 @@ impl Replicated {
             poison: PoisonCalls::default(),
             reset: LastReset::restored(core),
             views: Views::restored(core, own),
+            invitations: Invitations::restored(&core.invitations),
             kept: KeptReplies::restored(kept, &core.sessions),
         }
     }
@@ -118,6 +124,7 @@ impl Replicated {
             lead: self.lead,
             reset: self.reset.slot(),
             views: self.views.clone(),
+            invitations: self.invitations.clone(),
         }
     }
 
@@ -126,6 +133,7 @@ impl Replicated {
         self.poison.check();
         self.kept.check();
         self.views.check(self.applied);
+        self.invitations.check();
         assert!(
             self.lead.slot <= self.applied,
             "leads stand in applied slots"
@@ -147,6 +155,7 @@ impl Frozen {
             lead_ballot: self.lead.ballot,
             lead_slot: self.lead.slot,
             reset: self.reset,
+            invitations: self.invitations.open().to_vec(),
             sessions: if planted(Plant::SessionsNotInSnapshot) {
                 Vec::new()
             } else {

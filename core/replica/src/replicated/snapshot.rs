@@ -1,5 +1,6 @@
 //! The replica's part of a snapshot: everything except the objects' state.
 
+use crate::replicated::invitations::Invitation;
 use quorate_types::{Ballot, Outcome, SecretHash, SessionId, SessionTerms, Slot, Stamp, View};
 use std::hash::Hasher;
 use twox_hash::XxHash3_64;
@@ -21,6 +22,8 @@ pub struct SnapshotCore {
     pub lead_slot: Slot,
     /// The slot of the newest operator's reset; slot 0 if there was none.
     pub reset: Slot,
+    /// The invitations to join that are open, oldest first.
+    pub invitations: Vec<Invitation>,
     /// The view before that one, if there was one.
     pub previous: Option<View>,
     /// The view that follows: it is decided, and not yet in force.
@@ -46,6 +49,11 @@ impl SnapshotCore {
         digest.number(self.lead_ballot.boot);
         digest.number(self.lead_slot.0);
         digest.number(self.reset.0);
+        digest.number(self.invitations.len() as u64);
+        for invitation in &self.invitations {
+            digest.0.write(invitation.hash.bytes());
+            digest.number(invitation.until.0);
+        }
         digest.number(self.sessions.len() as u64);
         for session in &self.sessions {
             digest.session(session);

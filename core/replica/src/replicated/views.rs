@@ -5,7 +5,7 @@
 
 use crate::SnapshotCore;
 use quorate_types::zoo::{Plant, planted};
-use quorate_types::{Rejoin, Slot, View, ViewChange, ViewChangeError};
+use quorate_types::{MemberChange, NodeSet, Slot, View, ViewChange, ViewChangeError};
 use std::sync::Arc;
 
 /// Which view governs which slots, as of the last applied slot.
@@ -58,17 +58,22 @@ impl Views {
     }
 
     /// The view that a change leads to which is decided in `slot`.
-    pub(crate) fn changed(&self, slot: Slot, change: ViewChange) -> Result<View, ViewChangeError> {
+    pub(crate) fn changed(
+        &self,
+        slot: Slot,
+        change: ViewChange,
+        who: &MemberChange,
+    ) -> Result<View, ViewChangeError> {
         if self.next.is_some() && !planted(Plant::TwoViewsAtOnce) {
             return Err(ViewChangeError::Superseded);
         }
-        self.current.changed(slot, change)
+        self.current.changed(slot, change, who)
     }
 
     /// Whether the view that a change leads to is in force, or decided to follow: whoever asks for it once more has got it.
-    pub(crate) fn has(&self, change: &ViewChange) -> bool {
-        let next = self.next.as_deref();
-        next.unwrap_or(&self.current).is_after(change)
+    pub(crate) fn has(&self, change: &ViewChange, who: &MemberChange) -> bool {
+        let newest = self.next.as_deref().unwrap_or(&self.current);
+        newest.is_after(change) && newest.has(who)
     }
 
     /// A change is decided in `slot`. Returns the first slot of the view that follows.
@@ -76,12 +81,9 @@ impl Views {
         &mut self,
         slot: Slot,
         change: ViewChange,
-        rejoin: Option<Rejoin>,
+        who: &MemberChange,
     ) -> Result<Slot, ViewChangeError> {
-        let mut next = self.changed(slot, change)?;
-        if let Some(rejoin) = rejoin {
-            next = next.rejoined(rejoin)?;
-        }
+        let mut next = self.changed(slot, change, who)?;
         if planted(Plant::ViewOneSlotEarly) {
             next.first_slot = next.first_slot.previous().max(slot.next());
         }
@@ -90,17 +92,20 @@ impl Views {
         Ok(first)
     }
 
-    /// All slots up to `applied` are applied. Returns whether another view is in force after it.
-    pub(crate) fn applied(&mut self, applied: Slot) -> bool {
+    /// All slots up to `applied` are applied. Returns who executes no more, if another view is in force after it.
+    pub(crate) fn applied(&mut self, applied: Slot) -> NodeSet {
         let Some(next) = self
             .next
             .take_if(|next| next.first_slot <= applied.next() || planted(Plant::ViewBeforeItsTime))
         else {
-            return false;
+            return NodeSet::empty();
         };
         let before = std::mem::replace(&mut self.current, next);
+        let stay = self.current.replicas;
+        let gone = before.replicas.iter().filter(|node| !stay.contains(*node));
+        let gone = gone.collect();
         self.previous = Some(before);
-        true
+        gone
     }
 
     pub(crate) fn check(&self, applied: Slot) {

@@ -8,6 +8,7 @@ mod disconnects;
 mod drift;
 mod fetching;
 mod kept;
+mod members;
 mod no_say;
 mod ownership;
 mod parked;

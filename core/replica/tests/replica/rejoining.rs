@@ -4,7 +4,9 @@ use crate::world::{World, config, meta};
 use quorate_ordering::Standing;
 use quorate_replica::limits::{REJOIN_EVERY, REJOIN_OF_COPY_AFTER};
 use quorate_replica::{Output, ReplicaConfig};
-use quorate_types::{Body, Command, Duration, Incarnation, NodeId, Rejoin, ViewChange, ViewNumber};
+use quorate_types::{
+    Body, Command, Duration, Incarnation, MemberChange, NodeId, Rejoin, ViewChange, ViewNumber,
+};
 
 const WINDOW: u64 = 4;
 const FRESH: Incarnation = Incarnation(77);
@@ -39,7 +41,10 @@ fn decided(world: &World) -> Vec<Rejoin> {
     let shared = world.shared.borrow();
     let commands = shared.log.iter().flat_map(|batch| batch.commands());
     let rejoins = commands.filter_map(|command| match command.body {
-        Body::ChangeView { rejoin, .. } => rejoin,
+        Body::ChangeView {
+            who: MemberChange::Returns(rejoin),
+            ..
+        } => Some(rejoin),
         _ => None,
     });
     rejoins.collect()
@@ -84,8 +89,8 @@ fn a_node_that_lost_its_votes_votes_again_from_the_view_on_that_names_it() {
         acceptors: (0..3).map(NodeId).collect(),
         window: WINDOW + 1,
     };
-    let rejoin = None;
-    world.decide(vec![meta(Body::ChangeView { change, rejoin })]);
+    let who = MemberChange::Same;
+    world.decide(vec![meta(Body::ChangeView { change, who })]);
     fill(&mut world, WINDOW);
     let begun = world.seen.iter().filter(|(at, _)| *at == 2);
     let begun: Vec<_> = begun.filter_map(|(_, output)| back(output)).collect();
@@ -124,8 +129,8 @@ fn a_life_whose_node_is_named_as_another_one_votes_no_more_and_comes_back_as_a_n
         acceptors: (0..3).map(NodeId).collect(),
         window: WINDOW,
     };
-    let rejoin = Some(other);
-    world.decide(vec![meta(Body::ChangeView { change, rejoin })]);
+    let who = MemberChange::Returns(other);
+    world.decide(vec![meta(Body::ChangeView { change, who })]);
     fill(&mut world, WINDOW);
     assert_eq!(standing(&world, 0, 2), Some(Standing::Voter));
     assert_eq!(standing(&world, 1, 2), Some(Standing::Observer));
@@ -163,8 +168,8 @@ fn a_request_that_lost_the_race_lets_nobody_vote() {
         acceptors: [NodeId(0), NodeId(2)].into_iter().collect(),
         window: WINDOW,
     };
-    let rejoin = None;
-    world.decide(vec![meta(Body::ChangeView { change, rejoin })]);
+    let who = MemberChange::Same;
+    world.decide(vec![meta(Body::ChangeView { change, who })]);
     world.decide(submitted.into_iter().map(|(_, command)| command).collect());
     fill(&mut world, WINDOW);
     assert_eq!(standing(&world, 2, 2), Some(Standing::Observer));

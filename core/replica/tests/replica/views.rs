@@ -7,8 +7,8 @@ use quorate_replica::{
     ViewPasts,
 };
 use quorate_types::{
-    Ask, Body, Duration, FromClient, GroupId, LinkEpoch, NodeId, NodeSet, Persistence, Quorums,
-    Refusal, SessionTerms, Slot, ToClient, ViewChange, ViewId, ViewNumber,
+    Ask, Body, Duration, FromClient, GroupId, LinkEpoch, MemberChange, NodeId, NodeSet,
+    Persistence, Quorums, Refusal, SessionTerms, Slot, ToClient, ViewChange, ViewId, ViewNumber,
 };
 use std::collections::BTreeMap;
 
@@ -30,7 +30,15 @@ fn change(after: u64, acceptors: &[u16]) -> ViewChange {
 
 fn ask(world: &mut World, at: usize, from: u64, change: ViewChange) {
     let request = from;
-    world.say(at, from, FromClient::ChangeView { request, change });
+    world.say(
+        at,
+        from,
+        FromClient::ChangeView {
+            request,
+            change,
+            leaves: None,
+        },
+    );
 }
 
 fn refusal(world: &mut World, to: u64) -> Option<Refusal> {
@@ -60,7 +68,7 @@ fn turned() -> (World, Slot) {
     let mut world = world();
     let slot = world.decide(vec![meta(Body::ChangeView {
         change: change(1, &[0]),
-        rejoin: None,
+        who: MemberChange::Same,
     })]);
     fill(&mut world, WINDOW);
     (world, slot.plus(WINDOW))
@@ -110,7 +118,7 @@ fn of_two_changes_the_first_counts_and_the_same_one_asked_twice_is_answered_twic
     ask(&mut world, 1, 52, change(1, &[0]));
     let late = world.decide(vec![meta(Body::ChangeView {
         change: change(1, &[0, 1, 2]),
-        rejoin: None,
+        who: MemberChange::Same,
     })]);
     assert!(late < first, "it is decided before the first one's view");
     fill(&mut world, WINDOW);
@@ -236,7 +244,7 @@ fn a_snapshot_has_the_view_in_force_and_the_one_that_follows() {
     world.shared.borrow_mut().deaf.insert(2);
     world.decide(vec![meta(Body::ChangeView {
         change: change(2, &[0, 1]),
-        rejoin: None,
+        who: MemberChange::Same,
     })]);
     let slot = world.checkpoint(0);
     let taken = world.nodes[0].replica.view().clone();
@@ -319,7 +327,7 @@ fn a_node_that_was_behind_at_the_turn_takes_the_next_change() {
     world.shared.borrow_mut().deaf.insert(2);
     world.decide(vec![meta(Body::ChangeView {
         change: change(1, &[0]),
-        rejoin: None,
+        who: MemberChange::Same,
     })]);
     fill(&mut world, WINDOW);
     let slot = world.checkpoint(0);

@@ -166,6 +166,8 @@ impl Pending {
             | Operation::Checkpoint
             | Operation::Reset { .. }
             | Operation::Skip { .. }
+            | Operation::Invite { .. }
+            | Operation::Join { .. }
             | Operation::ChangeView { .. } => None,
         }
     }

@@ -150,6 +150,8 @@ impl ClientSession {
             | Operation::Checkpoint
             | Operation::Reset { .. }
             | Operation::Skip { .. }
+            | Operation::Invite { .. }
+            | Operation::Join { .. }
             | Operation::ChangeView { .. } => false,
         })
     }
@@ -259,7 +261,8 @@ fn is_final(refusal: Refusal) -> bool {
         | Refusal::Frozen
         | Refusal::ViewConflict
         | Refusal::NoSuchView
-        | Refusal::ViewNotReady => true,
+        | Refusal::ViewNotReady
+        | Refusal::NotInvited => true,
         Refusal::NotOrdered
         | Refusal::Unknown
         | Refusal::Overloaded

@@ -111,9 +111,25 @@ impl ClientSession {
                 index,
                 is_unsafe,
             }),
-            &Operation::ChangeView { change } => Some(FromClient::ChangeView {
+            &Operation::ChangeView { change, leaves } => Some(FromClient::ChangeView {
                 request: number,
                 change,
+                leaves,
+            }),
+            &Operation::Invite { invitation, lasts } => Some(FromClient::Invite {
+                request: number,
+                invitation,
+                lasts,
+            }),
+            Operation::Join {
+                change,
+                member,
+                secret,
+            } => Some(FromClient::Join {
+                request: number,
+                change: *change,
+                member: member.clone(),
+                secret: *secret,
             }),
             Operation::Call { .. } => None,
         }

@@ -2,6 +2,7 @@
 
 use crate::draw::Draw;
 use crate::drawn_replica::{digest, replica_message};
+use crate::drawn_views::{member, member_change, view, view_change};
 use bytes::Bytes;
 use quorate_any::AnyMessage;
 use quorate_any::paxos::message::{
@@ -11,7 +12,9 @@ use quorate_any::paxos::message::{
 };
 use quorate_any::paxos::{Message, Promise, Vote};
 use quorate_ordering::{Entry, Record};
-use quorate_replica::{PeerMessage, ReplyImage, ReplyState, SessionImage, SnapshotCore};
+use quorate_replica::{
+    Invitation, PeerMessage, ReplyImage, ReplyState, SessionImage, SnapshotCore,
+};
 use quorate_types::*;
 
 pub(crate) fn counter(draw: &mut Draw) -> u64 {
@@ -84,7 +87,7 @@ fn tenancy(draw: &mut Draw) -> Tenancy {
 }
 
 pub(crate) fn refusal(draw: &mut Draw) -> Refusal {
-    const ALL: [Refusal; 22] = [
+    const ALL: [Refusal; 23] = [
         Refusal::NotOrdered,
         Refusal::Unknown,
         Refusal::Overloaded,
@@ -106,16 +109,17 @@ pub(crate) fn refusal(draw: &mut Draw) -> Refusal {
         Refusal::Frozen,
         Refusal::ViewConflict,
         Refusal::NoSuchView,
+        Refusal::NotInvited,
         Refusal::ViewNotReady,
     ];
-    ALL[draw.below(21) as usize]
+    ALL[draw.below(22) as usize]
 }
 
 pub(crate) fn attachment(draw: &mut Draw) -> Attachment {
     Attachment(counter(draw))
 }
 
-fn secret(draw: &mut Draw) -> Secret {
+pub(crate) fn secret(draw: &mut Draw) -> Secret {
     let halves = u128::from(draw.number()) << 64 | u128::from(draw.number());
     Secret::new(halves.to_le_bytes())
 }
@@ -127,6 +131,7 @@ fn terms(draw: &mut Draw) -> SessionTerms {
     }
 }
 
+// Longer than a screen: one kind of request an arm.
 pub(crate) fn request(draw: &mut Draw) -> FromClient {
     const LEVELS: [ReadLevel; 5] = [
         ReadLevel::Ordered,
@@ -135,7 +140,7 @@ pub(crate) fn request(draw: &mut Draw) -> FromClient {
         ReadLevel::Any,
         ReadLevel::Loose,
     ];
-    match draw.below(11) {
+    match draw.below(14) {
         9 => FromClient::Resume {
             secret: secret(draw),
             tenant: secret(draw).hash(),
@@ -185,6 +190,18 @@ pub(crate) fn request(draw: &mut Draw) -> FromClient {
         8 => FromClient::ChangeView {
             request: draw.number(),
             change: view_change(draw),
+            leaves: draw.flag().then(|| node(draw)),
+        },
+        11 => FromClient::Invite {
+            request: draw.number(),
+            invitation: secret(draw).hash(),
+            lasts: Duration(draw.number()),
+        },
+        12 => FromClient::Join {
+            request: draw.number(),
+            change: view_change(draw),
+            member: member(draw),
+            secret: secret(draw),
         },
         _ => FromClient::Checkpoint {
             request: draw.number(),
@@ -244,7 +261,7 @@ pub(crate) fn answer(draw: &mut Draw) -> ToClient {
 
 // Longer than a screen: one arm a command.
 fn command(draw: &mut Draw) -> Command {
-    let body = match draw.below(17) {
+    let body = match draw.below(18) {
         16 => Body::Resume {
             session: session(draw),
             tenant: secret(draw).hash(),
@@ -300,7 +317,11 @@ fn command(draw: &mut Draw) -> Command {
         13 => Body::Tick,
         14 => Body::ChangeView {
             change: view_change(draw),
-            rejoin: rejoin(draw),
+            who: member_change(draw),
+        },
+        15 => Body::Invite {
+            invitation: secret(draw).hash(),
+            lasts: Duration(draw.number()),
         },
         12 => Body::Thaw {
             slot: slot(draw),
@@ -497,61 +518,6 @@ pub(crate) fn record(draw: &mut Draw) -> Record {
     Record { view, entry }
 }
 
-fn view_change(draw: &mut Draw) -> ViewChange {
-    ViewChange {
-        after: ViewNumber(counter(draw)),
-        acceptors: draw.list(8, node).into_iter().collect(),
-        window: counter(draw),
-    }
-}
-
-fn rejoin(draw: &mut Draw) -> Option<Rejoin> {
-    draw.flag().then(|| Rejoin {
-        node: node(draw),
-        incarnation: Incarnation(draw.number()),
-    })
-}
-
-fn view(draw: &mut Draw) -> View {
-    let mut nodes: Vec<NodeId> = draw.list(8, node);
-    nodes.push(node(draw));
-    nodes.sort_unstable();
-    nodes.dedup();
-    let acceptors: NodeSet = nodes.iter().copied().take(5).collect();
-    View {
-        number: ViewNumber(counter(draw)),
-        first_slot: slot(draw),
-        members: nodes
-            .iter()
-            .map(|node| Member {
-                node: *node,
-                incarnation: Incarnation(draw.number()),
-                address: format!("10.0.0.{}:7400", node.0),
-            })
-            .collect(),
-        replicas: nodes.iter().copied().filter(|_| draw.flag()).collect(),
-        acceptors,
-        quorums: Quorums::flexible(acceptors.len(), acceptors.len(), 1)
-            .expect("all and one always meet"),
-        window: counter(draw),
-        rejoined: nodes
-            .iter()
-            .filter(|_| draw.flag())
-            .map(|node| (*node, Incarnation(u64::from(node.0) + 5)))
-            .collect(),
-        persistence: if draw.flag() {
-            Persistence::Disk
-        } else {
-            Persistence::Memory
-        },
-        objects: draw.list(4, |draw| ObjectSpec {
-            name: draw.text(12),
-            class: draw.text(20),
-            arguments: payload(draw),
-        }),
-    }
-}
-
 pub(crate) fn snapshot_core(draw: &mut Draw) -> SnapshotCore {
     let mut sessions = draw.list(6, |draw| {
         let floor = draw.of_any_size(40);
@@ -584,6 +550,10 @@ pub(crate) fn snapshot_core(draw: &mut Draw) -> SnapshotCore {
         lead_ballot: ballot(draw),
         lead_slot: slot(draw),
         reset: slot(draw),
+        invitations: draw.list(4, |draw| Invitation {
+            hash: secret(draw).hash(),
+            until: Wall(draw.number()),
+        }),
         previous: draw.flag().then(|| view(draw)),
         next: draw.flag().then(|| view(draw)),
         sessions,

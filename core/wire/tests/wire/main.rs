@@ -6,6 +6,7 @@ mod drawn;
 mod drawn_handshake;
 mod drawn_replica;
 mod drawn_values;
+mod drawn_views;
 mod frames;
 mod golden;
 mod hostile;

@@ -6,7 +6,7 @@ use crate::samples_peer::{DIGEST, batch, ordering, replica, view_change};
 use crate::samples_values::values;
 use bytes::{BufMut, Bytes, BytesMut};
 use quorate_ordering::{Entry, Record};
-use quorate_replica::{ReplyImage, ReplyState, SessionImage, SnapshotCore};
+use quorate_replica::{Invitation, ReplyImage, ReplyState, SessionImage, SnapshotCore};
 use quorate_types::*;
 use quorate_wire::value::{Value as V, call};
 use quorate_wire::*;
@@ -280,6 +280,24 @@ fn requests_of_clients() -> Vec<Sample> {
             FromClient::ChangeView {
                 request: 14,
                 change: view_change(),
+                leaves: Some(NodeId(3)),
+            },
+        ),
+        (
+            "request_invite",
+            FromClient::Invite {
+                request: 15,
+                invitation: SECRET.hash(),
+                lasts: Duration::from_millis(9),
+            },
+        ),
+        (
+            "request_join",
+            FromClient::Join {
+                request: 16,
+                change: view_change(),
+                member: joining(),
+                secret: SECRET,
             },
         ),
         (
@@ -440,6 +458,15 @@ fn records() -> Vec<Sample> {
     .into()
 }
 
+pub(crate) fn joining() -> Member {
+    Member {
+        node: NodeId(4),
+        incarnation: Incarnation(0x4440),
+        address: "127.0.0.1:7404".into(),
+    }
+}
+
+// Longer than a screen: one snapshot with one of everything.
 fn snapshot() -> Sample {
     let nodes: NodeSet = [NodeId(1), NodeId(2), NodeId(3)].into_iter().collect();
     let view = View {
@@ -471,7 +498,7 @@ fn snapshot() -> Sample {
         fingerprint: 0xf0f0,
         state,
     };
-    let next = view.changed(Slot(79), view_change());
+    let next = view.changed(Slot(79), view_change(), &MemberChange::Same);
     let core = SnapshotCore {
         slot: Slot(80),
         stamp: Stamp {
@@ -484,6 +511,10 @@ fn snapshot() -> Sample {
         lead_ballot: BALLOT,
         lead_slot: Slot(41),
         reset: Slot(17),
+        invitations: vec![Invitation {
+            hash: SECRET.hash(),
+            until: Wall(0x7788),
+        }],
         previous: None,
         sessions: vec![SessionImage {
             id: SESSION,

@@ -2,7 +2,7 @@
 
 use crate::samples::{
     ATTACHMENT, BALLOT, ID, LOW, Reader, SECRET_HASH, SESSION, Sample, TENANCY, TENANT, TERMS,
-    payload, sample,
+    joining, payload, sample,
 };
 use bytes::Bytes;
 use quorate_any::AnyMessage;
@@ -90,14 +90,29 @@ fn commands() -> Vec<Command> {
         },
         Body::ChangeView {
             change: view_change(),
-            rejoin: None,
+            who: MemberChange::Same,
         },
         Body::ChangeView {
             change: view_change(),
-            rejoin: Some(Rejoin {
+            who: MemberChange::Returns(Rejoin {
                 node: NodeId(2),
                 incarnation: Incarnation(0xfedc_ba98),
             }),
+        },
+        Body::ChangeView {
+            change: view_change(),
+            who: MemberChange::Joins {
+                member: joining(),
+                invitation: SecretHash::default(),
+            },
+        },
+        Body::ChangeView {
+            change: view_change(),
+            who: MemberChange::Leaves(NodeId(2)),
+        },
+        Body::Invite {
+            invitation: SecretHash::default(),
+            lasts: Duration::from_millis(8),
         },
     ]
     .map(|body| Command {

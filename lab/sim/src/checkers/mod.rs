@@ -17,6 +17,7 @@ mod dice;
 pub mod durability;
 pub mod fetching;
 pub mod holding;
+pub mod invited;
 pub mod keepalives;
 pub mod leadership;
 pub mod leases;

@@ -18,6 +18,8 @@ const WINDOW_MAX: u64 = 1 << 14;
 pub struct Governing {
     /// Its first slot.
     pub first: Slot,
+    /// Who belongs to the group; all of them execute.
+    pub members: NodeSet,
     /// Who votes.
     pub acceptors: NodeSet,
     /// How many promises make a leader.
@@ -40,6 +42,17 @@ impl Governing {
     }
 }
 
+/// Who joins or leaves with a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// Nobody.
+    None,
+    /// This node joins.
+    Joins(NodeId),
+    /// This node leaves.
+    Leaves(NodeId),
+}
+
 /// A majority of so many.
 pub fn majority(of: usize) -> usize {
     of / 2 + 1
@@ -48,15 +61,13 @@ pub fn majority(of: usize) -> usize {
 /// All views of a group, by what was decided.
 #[derive(Debug)]
 pub struct Views {
-    members: NodeSet,
     all: BTreeMap<ViewNumber, Governing>,
 }
 
 impl Views {
-    /// Those of a group of `members` that begins with `first`.
-    pub fn new(members: NodeSet, first: Governing) -> Views {
+    /// Those of a group that begins with `first`.
+    pub fn new(first: Governing) -> Views {
         Views {
-            members,
             all: BTreeMap::from([(ViewNumber(1), first)]),
         }
     }
@@ -72,12 +83,20 @@ impl Views {
         &mut self,
         slot: Slot,
         after: ViewNumber,
-        acceptors: NodeSet,
-        window: u64,
+        (acceptors, window): (NodeSet, u64),
+        turn: Turn,
     ) -> Option<ViewNumber> {
         let (number, current) = self.newest();
+        let members = match turn {
+            Turn::None => current.members,
+            Turn::Joins(node) if !current.members.contains(node) => {
+                current.members.iter().chain([node]).collect()
+            }
+            Turn::Leaves(node) if current.members.contains(node) => current.members.without(node),
+            Turn::Joins(_) | Turn::Leaves(_) => return None,
+        };
         let is_current = after == number && slot >= current.first;
-        let are_members = acceptors.iter().all(|node| self.members.contains(node));
+        let are_members = acceptors.iter().all(|node| members.contains(node));
         let is_possible =
             are_members && !acceptors.is_empty() && (1..=WINDOW_MAX).contains(&window);
         if !is_current || !is_possible {
@@ -91,6 +110,7 @@ impl Views {
         };
         let next = Governing {
             first: slot.plus(current.window),
+            members,
             acceptors,
             phase1,
             phase2,
@@ -112,6 +132,23 @@ impl Views {
         begun
             .next()
             .map_or(ViewNumber::default(), |(number, _)| *number)
+    }
+
+    /// The members in the view that governs a slot, and in each later one.
+    pub fn members_since(&self, slot: Slot) -> impl Iterator<Item = NodeSet> {
+        let views = self.all.range(self.governs(slot)..);
+        views.map(|(_, view)| view.members)
+    }
+
+    /// The first slot after `of` from which on somebody who executed before does so no more.
+    pub fn departure_after(&self, of: Slot) -> Option<Slot> {
+        let mut pairs = self.all.values().zip(self.all.values().skip(1));
+        let is_departure = |before: &Governing, after: &Governing| {
+            let mut stay = before.members.iter();
+            after.first > of && !stay.all(|node| after.members.contains(node))
+        };
+        let found = pairs.find(|(before, after)| is_departure(before, after));
+        found.map(|(_, after)| after.first)
     }
 
     /// Takes note that `node` acts as an acceptor of a view: it votes, promises, or opens a ballot.
@@ -163,22 +200,25 @@ mod tests {
 
     /// Two members, of whom the first votes, and a window of 4 slots.
     fn begun() -> Views {
-        let members = [A, B].into_iter().collect();
         let first = Governing {
             first: Slot(1),
+            members: [A, B].into_iter().collect(),
             acceptors: NodeSet::only(A),
             phase1: 1,
             phase2: 1,
             window: 4,
         };
-        Views::new(members, first)
+        Views::new(first)
     }
 
     #[test]
     fn a_change_is_in_force_a_window_later_and_counts_with_majorities() {
         let mut views = begun();
         let both = [A, B].into_iter().collect();
-        assert_eq!(views.changed(Slot(3), FIRST, both, 9), Some(SECOND));
+        assert_eq!(
+            views.changed(Slot(3), FIRST, (both, 9), Turn::None),
+            Some(SECOND)
+        );
         let of = views.of(SECOND).unwrap();
         assert_eq!((of.first, of.phase1, of.phase2), (Slot(7), 2, 2));
         assert_eq!(
@@ -194,12 +234,20 @@ mod tests {
     fn the_second_change_of_a_view_and_one_before_its_time_begin_nothing() {
         let mut views = begun();
         let both: NodeSet = [A, B].into_iter().collect();
-        views.changed(Slot(3), FIRST, both, 9).unwrap();
-        assert_eq!(views.changed(Slot(4), FIRST, NodeSet::only(B), 9), None);
-        assert_eq!(views.changed(Slot(6), SECOND, NodeSet::only(B), 9), None);
+        views
+            .changed(Slot(3), FIRST, (both, 9), Turn::None)
+            .unwrap();
+        assert_eq!(
+            views.changed(Slot(4), FIRST, (NodeSet::only(B), 9), Turn::None),
+            None
+        );
+        assert_eq!(
+            views.changed(Slot(6), SECOND, (NodeSet::only(B), 9), Turn::None),
+            None
+        );
         assert!(
             views
-                .changed(Slot(7), SECOND, NodeSet::only(B), 9)
+                .changed(Slot(7), SECOND, (NodeSet::only(B), 9), Turn::None)
                 .is_some()
         );
     }
@@ -207,10 +255,39 @@ mod tests {
     #[test]
     fn nobody_outside_and_no_window_of_nothing_makes_a_view() {
         let mut views = begun();
-        assert_eq!(views.changed(Slot(3), FIRST, NodeSet::empty(), 9), None);
+        assert_eq!(
+            views.changed(Slot(3), FIRST, (NodeSet::empty(), 9), Turn::None),
+            None
+        );
         let stranger = NodeSet::only(NodeId(3));
-        assert_eq!(views.changed(Slot(3), FIRST, stranger, 9), None);
-        assert_eq!(views.changed(Slot(3), FIRST, NodeSet::only(B), 0), None);
+        assert_eq!(
+            views.changed(Slot(3), FIRST, (stranger, 9), Turn::None),
+            None
+        );
+        assert_eq!(
+            views.changed(Slot(3), FIRST, (NodeSet::only(B), 0), Turn::None),
+            None
+        );
+    }
+
+    #[test]
+    fn members_join_and_leave_once_and_never_while_they_vote() {
+        let mut views = begun();
+        let (third, a) = (NodeId(3), NodeSet::only(A));
+        let leaves = |node| Turn::Leaves(node);
+        assert_eq!(views.changed(Slot(3), FIRST, (a, 4), leaves(A)), None);
+        assert_eq!(views.changed(Slot(3), FIRST, (a, 4), Turn::Joins(B)), None);
+        assert_eq!(views.changed(Slot(3), FIRST, (a, 4), leaves(third)), None);
+        let joined = views.changed(
+            Slot(3),
+            FIRST,
+            (NodeSet::only(third), 4),
+            Turn::Joins(third),
+        );
+        assert_eq!(joined, Some(SECOND));
+        assert!(views.of(SECOND).unwrap().members.contains(third));
+        let left = views.changed(Slot(7), SECOND, (NodeSet::only(third), 4), leaves(A));
+        assert!(!views.of(left.unwrap()).unwrap().members.contains(A));
     }
 
     #[test]
@@ -219,7 +296,9 @@ mod tests {
         views.acts(A, FIRST, "votes").unwrap();
         assert!(views.acts(B, FIRST, "votes").is_err());
         assert!(views.acts(B, SECOND, "votes").is_err());
-        views.changed(Slot(3), FIRST, NodeSet::only(B), 9).unwrap();
+        views
+            .changed(Slot(3), FIRST, (NodeSet::only(B), 9), Turn::None)
+            .unwrap();
         views.acts(B, SECOND, "votes").unwrap();
         assert!(views.acts(A, SECOND, "votes").is_err());
     }

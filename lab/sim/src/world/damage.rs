@@ -96,6 +96,7 @@ impl World {
         disks.crash(|outcomes| outcomes - 1);
         let image = Image {
             disks,
+            known: self.nodes[&id].known.clone(),
             quarantine: self.nodes[&id].quarantine,
             notes: self.nodes[&id].notes.after(self.nodes[&id].answered),
             diverged: self.harm.diverged,
@@ -108,6 +109,10 @@ impl World {
         let Some(image) = self.harm.images.remove(&index) else {
             return;
         };
+        if image.disks.incarnation != self.nodes[&id].disks.incarnation {
+            // Another machine has its number by now.
+            return;
+        }
         let would_be_sighted = image
             .disks
             .fork()
@@ -122,6 +127,7 @@ impl World {
         self.diverges_again(id, image.diverged);
         let node = self.node(id);
         node.disks = image.disks;
+        node.known = image.known;
         node.quarantine = image.quarantine;
         node.notes = image.notes;
         node.is_old_copy = true;

@@ -41,6 +41,8 @@ pub(super) struct Disks {
     pub snapshots: SimDisk,
     /// The identity's directory.
     pub identity: SimDisk,
+    /// As which the directory was made.
+    pub incarnation: Incarnation,
     node: u16,
     persistence: Persistence,
 }
@@ -91,8 +93,9 @@ impl DiskFound {
 
 impl Disks {
     /// The disks of a node that was made a moment ago.
-    pub(super) fn init(node: u16, persistence: Persistence) -> Disks {
+    pub(super) fn init(node: u16, incarnation: Incarnation, persistence: Persistence) -> Disks {
         let disks = Disks {
+            incarnation,
             log: SimDisk::new(),
             snapshots: SimDisk::new(),
             identity: SimDisk::new(),
@@ -108,12 +111,7 @@ impl Disks {
             Persistence::Disk => Persist::Disk,
             Persistence::Memory => Persist::Memory,
         };
-        let identity = Identity::new(
-            CLUSTER,
-            NodeId(self.node),
-            Incarnation(u64::from(self.node)),
-            persist,
-        );
+        let identity = Identity::new(CLUSTER, NodeId(self.node), self.incarnation, persist);
         identity
             .create_on(&self.identity)
             .expect("a new disk takes an identity");
@@ -135,6 +133,7 @@ impl Disks {
             log: self.log.fork(),
             snapshots: self.snapshots.fork(),
             identity: self.identity.fork(),
+            incarnation: self.incarnation,
             node: self.node,
             persistence: self.persistence,
         }

@@ -476,6 +476,7 @@ impl World {
             self.unwatch(index);
         }
         self.harm.traps.clear();
+        self.end_moving();
         self.network.be_punctual();
         let ids: Vec<NodeId> = self.nodes.ids().collect();
         for id in &ids {

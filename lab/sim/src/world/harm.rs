@@ -16,7 +16,7 @@ use super::skipping::Skipping;
 use super::view_changing::ViewChanging;
 use quorate_ordering::Role;
 use quorate_replica::Quarantine;
-use quorate_types::{Ballot, Duration, NodeId, Slot};
+use quorate_types::{Ballot, Duration, NodeId, Slot, View};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Undecided slots of a leader from which its loss counts as the loss of a full pipeline.
@@ -66,6 +66,8 @@ pub(super) struct Harm {
 pub(super) struct Image {
     /// The disks.
     pub disks: Disks,
+    /// The members that it names.
+    pub known: Option<View>,
     /// What the node had noted of its objects.
     pub quarantine: Option<Quarantine>,
     /// What it had noted of its lives.

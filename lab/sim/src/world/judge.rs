@@ -21,6 +21,7 @@ use crate::checkers::agreement::{Agreement, Fingerprint};
 use crate::checkers::at_most_once::{AtMostOnce, Place};
 use crate::checkers::chosen::Chosen;
 use crate::checkers::durability::Durability;
+use crate::checkers::invited::Invited;
 use crate::checkers::liveness::Liveness;
 use crate::checkers::phase_one::PhaseOne;
 use crate::checkers::recorded::Call;
@@ -98,6 +99,8 @@ pub(super) struct Judge {
     agreement: BTreeMap<ViewNumber, Agreement>,
     /// What is in force where, by the decided changes in the slots up to here.
     views: (Views, Slot),
+    /// Who may join, after the same slot.
+    invited: Invited,
     /// The view that first names an incarnation of a member that came back.
     came_back: BTreeMap<(NodeId, Incarnation), ViewNumber>,
     chosen: Chosen,
@@ -143,8 +146,6 @@ pub(super) struct Judge {
     keeps: BTreeMap<(NodeId, u16), Slot>,
     /// Calls that the group skipped, by their places.
     skipped: BTreeMap<(Slot, u32), CommandId>,
-    /// Who executes.
-    replicas: NodeSet,
     stamps: BTreeMap<Slot, Stamp>,
     payloads: BTreeMap<(ObjectId, Bytes), Call>,
     calls: BTreeMap<CommandId, GroupCall>,
@@ -176,6 +177,7 @@ impl Judge {
         Judge {
             agreement: BTreeMap::new(),
             views: (views::begun(view), Slot::ZERO),
+            invited: Invited::default(),
             came_back: BTreeMap::new(),
             chosen: Chosen::new(quorums.phase2()),
             phase_one: PhaseOne::new(quorums.phase1() - 1),
@@ -204,7 +206,6 @@ impl Judge {
             executed: BTreeSet::new(),
             keeps: BTreeMap::new(),
             skipped: BTreeMap::new(),
-            replicas: view.replicas,
             stamps: BTreeMap::new(),
             payloads: BTreeMap::new(),
             calls: BTreeMap::new(),

@@ -243,6 +243,8 @@ impl World {
             | FromClient::Checkpoint { .. }
             | FromClient::Reset { .. }
             | FromClient::Skip { .. }
+            | FromClient::Invite { .. }
+            | FromClient::Join { .. }
             | FromClient::ChangeView { .. } => {}
         }
     }

@@ -456,6 +456,10 @@ impl World {
             }
             ReadSeen::Answered(read, view, barrier, until) => {
                 let key = (id, life, read.0);
+                if judge.last_slot(view) == Some(barrier) {
+                    // The next view may have decided more: it is asked again there.
+                    return leading.confirmations.given_up(key);
+                }
                 let basis = match until {
                     None => Basis::Round(view, confirm(view)),
                     Some(_) => Basis::Lease,

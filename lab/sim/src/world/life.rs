@@ -107,9 +107,10 @@ impl World {
         let recovered = found
             .snapshot
             .map(|snapshot| recover(&mut objects, snapshot));
-        let is_old_copy = self.nodes[&id].is_old_copy;
-        let needs_survey = found.past.damage.needs_survey() || found.has_forgotten || is_old_copy;
-        let has_lost = found.past.damage.was_found() || found.has_forgotten || is_old_copy;
+        let node = self.node(id);
+        let is_other = node.is_old_copy || std::mem::take(&mut node.is_new);
+        let needs_survey = found.past.damage.needs_survey() || found.has_forgotten || is_other;
+        let has_lost = found.past.damage.was_found() || found.has_forgotten || is_other;
         if found.past.damage.was_found() {
             self.exercised(Row::DamagedLog);
         }

@@ -123,6 +123,11 @@ impl World {
             self.events.push(at, Event::Connect { one, other });
             return;
         }
+        if !self.know_each_other(one, other) {
+            let at = self.now + REDIAL + self.network.latency();
+            self.events.push(at, Event::Connect { one, other });
+            return;
+        }
         if self.refuse_each_other(one, other) {
             return;
         }

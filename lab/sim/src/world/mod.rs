@@ -27,6 +27,7 @@ mod ledger;
 mod life;
 mod links;
 mod log_thread;
+mod moving;
 mod network;
 mod node;
 mod notes;
@@ -40,7 +41,7 @@ mod row;
 mod run;
 mod schedule;
 mod serve;
-mod setup;
+pub(crate) mod setup;
 mod shape;
 mod shrink;
 mod sightings;
@@ -80,7 +81,7 @@ use quorate_replica::limits as replica_limits;
 use quorate_session::{ClientSession, Preference, SessionConfig};
 use quorate_types::{ConnectionId, Duration, NodeId};
 use random::Random;
-use setup::Setup;
+use setup::{Setup, founding};
 use sightings::Sightings;
 use stages::Stage;
 use std::collections::{BTreeMap, BTreeSet};
@@ -158,6 +159,7 @@ impl World {
             stage: Stage::Faults,
             harm: Harm::new(view_changing::ViewChanging::new(
                 seed,
+                setup.nodes,
                 setup.quorums
                     == quorate_types::Quorums::majority(setup.quorums.acceptors())
                         .expect("there are some"),
@@ -193,11 +195,13 @@ impl World {
                 notes: notes::Notes::default(),
                 answered: quorate_types::Slot::ZERO,
                 id,
-                disks: durable::Disks::init(id.0, self.setup.persistence),
+                disks: durable::Disks::init(id.0, founding(id), self.setup.persistence),
                 clock,
                 life: 0,
                 running: None,
                 is_wiped: false,
+                is_new: false,
+                known: None,
                 is_old_copy: false,
                 paused: 0,
                 stall_due: None,

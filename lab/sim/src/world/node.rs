@@ -13,7 +13,7 @@ use bytes::Bytes;
 use quorate_any::AnyMessage;
 use quorate_ordering::Role;
 use quorate_replica::{Input, Quarantine, Replica, SnapshotCore};
-use quorate_types::{Ballot, Duration, NodeId, Recall, Slot, ViewNumber};
+use quorate_types::{Ballot, Duration, NodeId, Recall, Slot, View, ViewNumber};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -32,6 +32,10 @@ pub(super) struct Node {
     pub running: Option<Box<Running>>,
     /// Its directory was emptied: it stays down.
     pub is_wiped: bool,
+    /// The members that its directory names, and of which view.
+    pub known: Option<View>,
+    /// Its directory is a new one, and it has not started on it.
+    pub is_new: bool,
     /// Its directory is an older copy, and nobody has told it.
     pub is_old_copy: bool,
     /// Faults that keep its process still.

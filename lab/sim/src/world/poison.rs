@@ -427,18 +427,20 @@ impl World {
         }
     }
 
-    /// Whether so many took a snapshot with this digest that it is agreed: a majority of those that are not stuck before it.
+    /// Whether so many took a snapshot with this digest that it is agreed: a majority of those that are not stuck before it, in a view
+    /// that governs the slot or a later one.
     pub(super) fn is_agreed(&self, slot: Slot, digest: Digest) -> bool {
         if let Some(chosen) = self.judge.chosen_at(slot) {
             return chosen == Some(digest);
         }
         let takers = self.judge.takers(slot, digest);
         let stuck = self.harm.poison.stuck(slot);
-        let voters = self
-            .nodes
-            .ids()
-            .filter(|id| takers.contains(*id) || !stuck.contains(*id));
-        takers.len() > voters.count() / 2
+        self.judge.members_since(slot).any(|members| {
+            let takers: NodeSet = takers.iter().filter(|id| members.contains(*id)).collect();
+            let voters = members.iter();
+            let voters = voters.filter(|id| takers.contains(*id) || !stuck.contains(*id));
+            takers.len() > voters.count() / 2
+        })
     }
 
     /// A node hands out the first piece of a snapshot: it must be agreed.

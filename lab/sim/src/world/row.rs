@@ -88,6 +88,11 @@ rows! {
     ViewBegun 2_000 "node takes part in another view";
     CameBack 40 "node that had lost its votes came back as another incarnation";
     ViewChanged 500 "view changed at an operator's request";
+    MemberLeft 10 "member that left the group";
+    MachineGone 8 "machine switched off that had left, or did not become a member";
+    LeadingMemberLeft 2 "leader that left the group";
+    MemberJoined 8 "member that joined the group with an empty directory";
+    NotInvited 2 "node refused that came without an open invitation";
     AcceptorsChanged 120 "view with other acceptors than the one before";
     ViewGrown 50 "view with more acceptors than the one before";
     ViewShrunk 50 "view with fewer acceptors than the one before";

@@ -514,7 +514,10 @@ impl World {
                 let judged = self.judge.replied(*id, outcome);
                 self.judged(judged);
             }
-            self.watch_answered(connection.client, &message);
+            // A client hears nothing more on a connection that it has left.
+            let clients = &self.clients;
+            let hears = |number: &u64| clients[number].connection == Some(id);
+            self.watch_answered(connection.client.filter(hears), &message);
             let Some(number) = connection.client else {
                 continue;
             };

@@ -260,7 +260,7 @@ impl Setup {
                 .node_ids()
                 .map(|node| Member {
                     node,
-                    incarnation: Incarnation(u64::from(node.0)),
+                    incarnation: founding(node),
                     address: node.to_string(),
                 })
                 .collect(),
@@ -280,6 +280,11 @@ impl Setup {
                 .collect(),
         }
     }
+}
+
+/// The incarnation with which a node's first directory is made.
+pub(super) fn founding(node: NodeId) -> Incarnation {
+    Incarnation(u64::from(node.0))
 }
 
 fn kept(seed: u64) -> KeptLimits {

@@ -12,7 +12,7 @@ use super::row::Row;
 use crate::checkers::Property;
 use quorate_storage::IdentityFile;
 use quorate_storage::MemoryLoss;
-use quorate_types::{Duration, Finding, Incarnation, NodeId, PeerPast, Reach, Recall, Sighting};
+use quorate_types::{Duration, Finding, NodeId, PeerPast, Reach, Recall, Sighting};
 use std::collections::BTreeMap;
 
 /// What each node, the first, remembers of another.
@@ -58,7 +58,11 @@ impl World {
             return false;
         };
         let past = self.sightings.entry((watcher, id));
-        let past = past.or_insert(PeerPast::new(Incarnation(u64::from(id.0))));
+        let known = self.nodes[&id].disks.incarnation;
+        let past = past.or_insert(PeerPast::new(known));
+        if past.incarnation != known {
+            *past = PeerPast::new(known);
+        }
         match past.judge(reach) {
             Ok(()) => {
                 past.note(reach);

@@ -6,8 +6,10 @@
 use super::World;
 use super::clock::Moment;
 use super::life::Death;
+use super::moving::{MoveAsked, Moving};
 use super::random::Random;
 use super::row::Row;
+use super::setup::founding;
 use crate::checkers::Property;
 use crate::checkers::views::majority;
 use quorate_replica::Input;
@@ -30,6 +32,8 @@ pub(super) struct ViewChanging {
     due: Moment,
     /// Whether the number of acceptors changes. Where there are few, hardly any may lose its vote.
     is_resizing: bool,
+    /// Members that come and go.
+    pub(super) moving: Moving,
     requests: u64,
     /// The requests without an answer.
     open: BTreeMap<u64, ViewChange>,
@@ -47,7 +51,7 @@ pub(super) struct ViewChanging {
 
 impl ViewChanging {
     /// What follows from the seed. Quorums that are no majorities would become majorities: there nobody changes anything.
-    pub(super) fn new(seed: u64, is_majority: bool) -> ViewChanging {
+    pub(super) fn new(seed: u64, nodes: u16, is_majority: bool) -> ViewChanging {
         let mut random = Random::new(seed, "views", 0);
         let every = match random.between(0, 9) {
             0..=4 => None,
@@ -59,6 +63,7 @@ impl ViewChanging {
             every: every.filter(|_| is_majority),
             due: Moment(0),
             is_resizing: Random::new(seed, "sizes", 0).chance(500),
+            moving: Moving::new(seed, nodes),
             requests: 0,
             open: BTreeMap::new(),
             pending: Vec::new(),
@@ -77,6 +82,11 @@ impl ViewChanging {
     /// The view that a node was in when it was last looked at.
     pub(super) fn view_of(&self, node: NodeId) -> ViewNumber {
         ViewNumber(self.at.get(&node).copied().unwrap_or(1))
+    }
+
+    /// The last node that led in a view.
+    pub(super) fn led(&self, view: ViewNumber) -> Option<NodeId> {
+        self.leaders.get(&view.0).copied()
     }
 
     /// Whether somebody changes the view in this run.
@@ -134,25 +144,57 @@ impl World {
             return;
         };
         let view = running.replica.view().clone();
-        let nodes = self.setup.node_ids().collect();
+        if let Some(wish) = self.move_member(asked, &view) {
+            let change = match &wish {
+                MoveAsked::View(change, _) => Some(*change),
+                MoveAsked::Invite(..) => None,
+            };
+            return self.ask_operator((asked, change), |request| wish.request(request));
+        }
+        let changing = &mut self.harm.views;
+        let Some(random) = &mut changing.random else {
+            return;
+        };
+        let nodes = view.nodes().iter().collect();
         let acceptors = match changing.is_resizing {
             true => draw_sized(random, view.acceptors, nodes),
             false => draw_acceptors(random, view.acceptors, nodes),
         };
-        let maimed = self.harm.maimed.difference(&self.harm.back);
-        let maimed = maimed.filter(|node| acceptors.contains(**node)).count();
-        let can_vote = maimed <= losable(acceptors);
+        let window = draw_window(random, self.setup.limits.pipeline as u64);
+        let can_vote = self.can_vote(acceptors);
         let change = ViewChange {
             after: view.number,
             acceptors: if can_vote { acceptors } else { view.acceptors },
-            window: draw_window(random, self.setup.limits.pipeline as u64),
+            window,
         };
+        self.ask_operator((asked, Some(change)), |request| FromClient::ChangeView {
+            request,
+            change,
+            leaves: None,
+        });
+    }
+
+    /// Whether these are enough without those of them that never vote again.
+    pub(super) fn can_vote(&self, acceptors: NodeSet) -> bool {
+        let maimed = self.harm.maimed.difference(&self.harm.back);
+        let maimed = maimed.filter(|node| acceptors.contains(**node)).count();
+        maimed <= losable(acceptors)
+    }
+
+    /// The operator asks a node for something that may change the view.
+    fn ask_operator(
+        &mut self,
+        (asked, change): (NodeId, Option<ViewChange>),
+        request: impl FnOnce(u64) -> FromClient,
+    ) {
+        let changing = &mut self.harm.views;
         changing.requests += 1;
-        let request = changing.requests;
-        changing.open.insert(request, change);
-        changing.pending.push(change);
-        let from = OPERATOR;
-        let message = FromClient::ChangeView { request, change };
+        let number = changing.requests;
+        if let Some(change) = change {
+            changing.open.insert(number, change);
+            changing.pending.push(change);
+        }
+        let (from, message) = (OPERATOR, request(number));
         self.hand_in(asked, Input::Client { from, message });
     }
 
@@ -172,6 +214,8 @@ impl World {
         }
         if views.at.insert(id, number) != Some(number) {
             self.leading.catching_up.turned(id);
+            self.note_known(id, &view);
+            self.drop_strangers(id);
         }
         if !self.harm.views.seen.contains_key(&number) {
             self.note_new_view(&view);
@@ -189,6 +233,9 @@ impl World {
         let Some(before) = before.and_then(|number| views.seen.get(&number)) else {
             return;
         };
+        let before = before.clone();
+        self.note_members(&before, view);
+        let views = &self.harm.views;
         let (old, new) = (before.acceptors, view.acceptors);
         let leader = views.leaders.get(&before.number.0);
         let mut ways = self.setup.node_ids().flat_map(|from| {
@@ -230,6 +277,14 @@ impl World {
         if running.storage.begin_view(number, back).is_err() {
             return self.die(id, Death::Killed, Duration::ZERO);
         }
+        let directory = self.nodes[&id].disks.incarnation;
+        let running = self.running(id);
+        let member = running.replica.view().member(id);
+        let is_named = member.is_some_and(|member| member.incarnation == directory);
+        if is_named && directory != founding(id) && self.nodes[&id].doom.is_none() {
+            self.harm.back.insert(id);
+        }
+        let running = self.running(id);
         let Some(back) = back else { return };
         if running.since.replace(back.view) != Some(back.view) {
             running.recall = Recall::Whole;
@@ -274,8 +329,10 @@ impl World {
                 refusal,
             } => {
                 self.harm.views.open.remove(request);
-                if *refusal == Refusal::ViewConflict {
-                    self.exercised(Row::ViewConflict);
+                match refusal {
+                    Refusal::ViewConflict => self.exercised(Row::ViewConflict),
+                    Refusal::NotInvited => self.exercised(Row::NotInvited),
+                    _ => {}
                 }
             }
             _ => {}

@@ -250,6 +250,8 @@ impl Server {
                 | FromClient::Checkpoint { .. }
                 | FromClient::Reset { .. }
                 | FromClient::Skip { .. }
+                | FromClient::Invite { .. }
+                | FromClient::Join { .. }
                 | FromClient::ChangeView { .. } => {}
             }
         }

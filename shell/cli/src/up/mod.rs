@@ -19,6 +19,7 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 pub(crate) use new_group::NewGroup;
 use plan::Plan;
+pub(crate) use plan::write_config;
 use quorate_client::node_status;
 use quorate_node::NodeStatus;
 use quorate_types::GroupId;

@@ -391,7 +391,7 @@ fn take_up(
 }
 
 /// Writes the whole file, durably, or leaves the old one.
-fn write_config(path: &Path, config: &NodeConfig) -> Result<(), CliError> {
+pub(crate) fn write_config(path: &Path, config: &NodeConfig) -> Result<(), CliError> {
     let beside = path.with_extension("toml.tmp");
     let dir = path.parent().unwrap_or(Path::new("."));
     let written = File::create(&beside).and_then(|mut file| {
@@ -458,6 +458,8 @@ pub(super) fn new_configs(
                 tls: args.tls.then(|| tls::node_files(dir, node)),
                 objects: objects.to_vec(),
                 members: members.clone(),
+                known: Vec::new(),
+                known_view: 0,
             };
             settings::apply(args, &objects[0], &mut config);
             config

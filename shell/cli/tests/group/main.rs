@@ -8,6 +8,7 @@ mod diverged;
 mod draining;
 mod forged;
 mod lost_votes;
+mod members;
 mod recover;
 mod restore;
 mod settings;

@@ -76,7 +76,7 @@ fn a_view_changes_while_the_group_runs_and_outlives_restarts_and_restores() {
     let words = ["--dir", home.to_str().unwrap()];
     let mut group = Group::start(&words);
     assert_eq!(group.add("5"), "5");
-    let told = changed(&group, &["remove", "3"]);
+    let told = changed(&group, &["remove", "3", "--role", "acceptor"]);
     assert_eq!(
         (&told["number"], &told["acceptors"]),
         (&json!(2), &json!([1, 2]))
@@ -88,7 +88,7 @@ fn a_view_changes_while_the_group_runs_and_outlives_restarts_and_restores() {
     );
     assert_eq!(voters(&view), [1, 2]);
     assert_eq!(group.add("1"), "6");
-    changed(&group, &["replace", "1", "3"]);
+    changed(&group, &["replace", "1", "3", "--role", "acceptor"]);
     assert_eq!(voters(&shown(group.endpoint())), [2, 3]);
     assert_eq!(group.add("1"), "7");
     changed(&group, &["set", "window=64"]);
@@ -145,7 +145,7 @@ fn changes_that_cannot_be_are_refused_and_of_two_at_once_one_counts() {
         assert_eq!(ended, Some(code), "{words:?}: {stderr}");
         assert!(stderr.contains(why), "{words:?}: {stderr}");
     }
-    let planned = changed(&group, &["remove", "1", "--dry-run"]);
+    let planned = changed(&group, &["remove", "1", "--dry-run", "--role", "acceptor"]);
     assert_eq!(
         (&planned["acceptors"], &planned["leave"]),
         (&json!([2, 3]), &json!([1]))
@@ -153,8 +153,9 @@ fn changes_that_cannot_be_are_refused_and_of_two_at_once_one_counts() {
     assert_eq!(shown(group.endpoint())["number"], 1, "nothing has changed");
     let endpoint = group.endpoint();
     let ended = std::thread::scope(|scope| {
-        let both =
-            ["2", "3"].map(|node| scope.spawn(move || change(endpoint, &["remove", node]).0));
+        let both = ["2", "3"].map(|node| {
+            scope.spawn(move || change(endpoint, &["remove", node, "--role", "acceptor"]).0)
+        });
         both.map(|racer| racer.join().unwrap())
     });
     let mut codes = ended.map(Option::unwrap);

@@ -37,6 +37,7 @@ pub(crate) fn core(slot: Slot) -> SnapshotCore {
         lead_ballot: Ballot::ZERO,
         lead_slot: Slot::ZERO,
         reset: Slot::ZERO,
+        invitations: Vec::new(),
         previous: None,
         next: None,
         sessions: Vec::new(),

@@ -2,8 +2,8 @@
 
 use super::Message;
 use quorate_ordering::{
-    Decision, Effect, Effects, Event, Ordering, OrderingStatus, PeerStatus, ReadId, Record, Role,
-    Standing, ViewPast,
+    Decision, Effect, Effects, Event, LinkState, Ordering, OrderingStatus, PeerStatus, ReadId,
+    Record, Role, Standing, ViewPast,
 };
 use quorate_types::{
     Ballot, Batch, Command, GroupId, NodeId, Slot, Stamp, Time, View, ViewId, ViewNumber, Wall,
@@ -34,6 +34,8 @@ pub(crate) struct Shared {
     pub(crate) linked: Vec<u16>,
     /// What instances of the ordering were told by others: at which node, in which view.
     pub(crate) received: Vec<(usize, ViewNumber, Message)>,
+    /// The links that stand, as instances were told: at which node, in which view.
+    pub(crate) linked_up: Vec<(usize, ViewNumber, NodeId)>,
     /// Where views end, as instances were told: at which node, in which view.
     pub(crate) closed: Vec<(usize, ViewNumber, Slot)>,
     /// As what instances of later views were made: at which node, in which view.
@@ -213,6 +215,13 @@ impl Ordering for Instant {
             Event::Close { last } => {
                 let closed = (self.own, self.view.number, last);
                 self.shared.borrow_mut().closed.push(closed);
+            }
+            Event::Link {
+                peer,
+                state: LinkState::Up(_),
+            } => {
+                let linked = (self.own, self.view.number, peer);
+                self.shared.borrow_mut().linked_up.push(linked);
             }
             Event::Persisted { .. } | Event::Link { .. } | Event::Passed | Event::Wake => {}
         }

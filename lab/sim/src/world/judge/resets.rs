@@ -56,6 +56,7 @@ impl Judge {
 
     /// A slot is decided, for the first time anywhere.
     pub(super) fn note_resets(&mut self, slot: Slot, batch: &Batch) -> Judged {
+        let replicas = self.replicas_at(slot);
         for command in batch.commands() {
             match command.body {
                 Body::Reset {
@@ -64,7 +65,7 @@ impl Judge {
                     let resets = &mut self.resets;
                     let may_follow = !resets.is_over || named > resets.last;
                     let is_first = resets.chosen.is_empty() || slot > resets.last;
-                    if named < slot && is_first && may_follow && self.replicas.contains(node) {
+                    if named < slot && is_first && may_follow && replicas.contains(node) {
                         resets.chosen.insert(slot, (node, None));
                         (resets.last, resets.is_over) = (slot, false);
                     }

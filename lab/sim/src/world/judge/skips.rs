@@ -95,8 +95,11 @@ impl Judge {
     pub(in super::super) fn deaths(&self, of: Slot) -> Deaths {
         let mut deaths = Deaths::default();
         let commands = self.log.range(of.next()..);
-        let commands = commands.flat_map(|(_, batch)| batch.commands());
-        for command in commands {
+        let commands = commands
+            .flat_map(|(at, batch)| batch.commands().iter().map(move |command| (at, command)));
+        let departure = self.views.0.departure_after(of);
+        for (at, command) in commands {
+            deaths.is_kept |= departure.is_some_and(|first| *at >= first);
             let number = command.id.sequence;
             match &command.body {
                 Body::Died {
@@ -108,7 +111,7 @@ impl Judge {
                     deaths.is_kept |= may_have_answered;
                     deaths.reported.insert(*reporter);
                     deaths.say(*reporter, number, Some(*index));
-                    deaths.skip_where_all_are_down(self.replicas);
+                    deaths.skip_where_all_are_down(self.replicas_at(*at));
                 }
                 Body::Retry { reporter, slot, .. } if *slot == of => {
                     deaths.say(*reporter, number, None);

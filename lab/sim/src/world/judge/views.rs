@@ -2,22 +2,58 @@
 
 use super::{Judge, Judged, broken};
 use crate::checkers::Property;
-use crate::checkers::views::{Governing, Views};
-use quorate_types::{Ballot, Body, NodeId, Slot, View, ViewNumber};
+use crate::checkers::views::{Governing, Turn, Views};
+use quorate_types::{
+    Ballot, Body, Incarnation, MemberChange, NodeId, NodeSet, Slot, View, ViewNumber,
+};
 
 /// Those of a group that begins with `view`.
 pub(super) fn begun(view: &View) -> Views {
     let first = Governing {
         first: view.first_slot,
+        members: view.nodes(),
         acceptors: view.acceptors,
         phase1: view.quorums.phase1(),
         phase2: view.quorums.phase2(),
         window: view.window,
     };
-    Views::new(view.nodes(), first)
+    Views::new(first)
+}
+
+/// The node and the incarnation that a change is the first to name.
+fn names(who: &MemberChange) -> Option<(NodeId, Incarnation)> {
+    match who {
+        MemberChange::Returns(back) => Some((back.node, back.incarnation)),
+        MemberChange::Joins { member, .. } => Some((member.node, member.incarnation)),
+        MemberChange::Same | MemberChange::Leaves(_) => None,
+    }
+}
+
+fn turn_of(who: &MemberChange) -> Turn {
+    match who {
+        MemberChange::Joins { member, .. } => Turn::Joins(member.node),
+        MemberChange::Leaves(node) => Turn::Leaves(*node),
+        MemberChange::Same | MemberChange::Returns(_) => Turn::None,
+    }
 }
 
 impl Judge {
+    /// The last slot of a view, once the next one is decided.
+    pub(in super::super) fn last_slot(&self, view: ViewNumber) -> Option<Slot> {
+        let next = self.views.0.of(ViewNumber(view.0 + 1))?;
+        Some(next.first.previous())
+    }
+
+    /// Who executes in a slot, and in each view after that.
+    pub(in super::super) fn members_since(&self, slot: Slot) -> impl Iterator<Item = NodeSet> {
+        self.views.0.members_since(slot)
+    }
+
+    /// Who executes in a slot.
+    pub(super) fn replicas_at(&self, slot: Slot) -> NodeSet {
+        self.governing(self.views.0.governs(slot)).members
+    }
+
     /// What is in force in a view; where nothing that is decided begins it, in the newest one.
     pub(in super::super) fn governing(&self, view: ViewNumber) -> &Governing {
         let views = &self.views.0;
@@ -34,18 +70,33 @@ impl Judge {
         while let Some(batch) = self.log.get(&self.views.1.next()) {
             let slot = self.views.1.next();
             self.views.1 = slot;
-            let changes = batch.commands().iter();
-            let changes = changes.filter_map(|command| match &command.body {
-                Body::ChangeView { change, rejoin } => Some((*change, *rejoin)),
-                _ => None,
-            });
-            for (change, rejoin) in changes {
-                let (after, acceptors, window) = (change.after, change.acceptors, change.window);
-                let begun = self.views.0.changed(slot, after, acceptors, window);
+            let batch = batch.clone();
+            if !batch.commands().is_empty() {
+                self.invited.stamped(batch.stamp().wall);
+            }
+            for command in batch.commands() {
+                let (change, who) = match &command.body {
+                    Body::ChangeView { change, who } => (*change, who),
+                    Body::Invite { invitation, lasts } => {
+                        self.invited.made(*invitation, *lasts);
+                        continue;
+                    }
+                    _ => continue,
+                };
+                if !self.may_have(who) {
+                    continue;
+                }
+                let counts = (change.acceptors, change.window);
+                let begun = self
+                    .views
+                    .0
+                    .changed(slot, change.after, counts, turn_of(who));
                 if let Some(number) = begun {
-                    if let Some(back) = rejoin {
-                        let named = self.came_back.entry((back.node, back.incarnation));
-                        named.or_insert(number);
+                    if let MemberChange::Joins { invitation, .. } = who {
+                        self.invited.used(*invitation);
+                    }
+                    if let Some(named) = names(who) {
+                        self.came_back.entry(named).or_insert(number);
                     }
                     let governing = self.governing(number);
                     let (first, phase1) = (governing.first, governing.phase1);
@@ -56,6 +107,14 @@ impl Judge {
             }
         }
         Ok(())
+    }
+
+    /// Whether a change may have an effect, as far as invitations go.
+    fn may_have(&self, who: &MemberChange) -> bool {
+        match who {
+            MemberChange::Joins { invitation, .. } => self.invited.may_join(*invitation),
+            MemberChange::Same | MemberChange::Returns(_) | MemberChange::Leaves(_) => true,
+        }
     }
 
     /// Nobody has proposed in slots from `first` on before it could know whose they are.
@@ -73,6 +132,7 @@ impl Judge {
     pub(in super::super) fn says_view(&self, node: NodeId, view: &View) -> Judged {
         let said = Governing {
             first: view.first_slot,
+            members: view.nodes(),
             acceptors: view.acceptors,
             phase1: view.quorums.phase1(),
             phase2: view.quorums.phase2(),

@@ -5,6 +5,7 @@ use crate::checkers::Property;
 use crate::checkers::agreement::{Fingerprint, Remembered};
 use crate::checkers::chosen::Chosen;
 use crate::checkers::written::{Entry, LostRecords};
+use crate::world::setup::founding;
 use quorate_ordering::{Damage, Entry as Noted, Record};
 use quorate_types::{Ballot, Batch, Incarnation, NodeId, Slot, ViewNumber};
 use std::collections::{BTreeMap, BTreeSet};
@@ -134,8 +135,12 @@ impl Judge {
         let mut views: Vec<ViewNumber> = records.iter().map(|record| record.view.number).collect();
         views.sort_unstable();
         views.dedup();
-        let back = votes_as.and_then(|incarnation| self.came_back.get(&(node, incarnation)));
-        views.retain(|view| Some(*view) >= noted(records) && Some(view) >= back);
+        let named = votes_as.filter(|incarnation| *incarnation != founding(node));
+        let first = named.map_or(ViewNumber(1), |incarnation| {
+            let named = self.came_back.get(&(node, incarnation)).copied();
+            named.unwrap_or(ViewNumber(u64::MAX))
+        });
+        views.retain(|view| Some(*view) >= noted(records) && *view >= first);
         for view in views {
             let of_view = records.iter().filter(|record| record.view.number == view);
             let promised = (promised.view == view).then_some(promised);

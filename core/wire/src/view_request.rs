@@ -1,0 +1,79 @@
+//! Bytes of the requests of operators about views, and of nodes that join.
+
+use crate::WireError;
+use crate::codec::{Reader, put_flag};
+use crate::view::{put_member, put_view_change, take_member, take_view_change};
+use crate::words::{put_node, put_secret_hash, take_node, take_secret, take_secret_hash};
+use bytes::{BufMut, BytesMut};
+use quorate_types::{Duration, FromClient};
+
+pub(crate) const CHANGE_VIEW: u8 = 10;
+pub(crate) const INVITE: u8 = 12;
+pub(crate) const JOIN: u8 = 13;
+
+pub(crate) fn put_view_request(buf: &mut BytesMut, message: &FromClient) {
+    match message {
+        FromClient::ChangeView {
+            request,
+            change,
+            leaves,
+        } => {
+            buf.put_u8(CHANGE_VIEW);
+            buf.put_u64_le(*request);
+            put_view_change(buf, *change);
+            put_flag(buf, leaves.is_some());
+            leaves.iter().for_each(|node| put_node(buf, *node));
+        }
+        FromClient::Invite {
+            request,
+            invitation,
+            lasts,
+        } => {
+            buf.put_u8(INVITE);
+            buf.put_u64_le(*request);
+            put_secret_hash(buf, *invitation);
+            buf.put_u64_le(lasts.0);
+        }
+        FromClient::Join {
+            request,
+            change,
+            member,
+            secret,
+        } => {
+            buf.put_u8(JOIN);
+            buf.put_u64_le(*request);
+            put_view_change(buf, *change);
+            put_member(buf, member);
+            buf.put_slice(secret.bytes());
+        }
+        _ => unreachable!("called for these requests"),
+    }
+}
+
+pub(crate) fn take_view_request(tag: u8, r: &mut Reader<'_>) -> Result<FromClient, WireError> {
+    match tag {
+        CHANGE_VIEW => Ok(FromClient::ChangeView {
+            request: r.u64("request number")?,
+            change: take_view_change(r)?,
+            leaves: match r.flag("who leaves")? {
+                true => Some(take_node(r)?),
+                false => None,
+            },
+        }),
+        INVITE => Ok(FromClient::Invite {
+            request: r.u64("request number")?,
+            invitation: take_secret_hash(r)?,
+            lasts: Duration(r.u64("time of an invitation")?),
+        }),
+        JOIN => Ok(FromClient::Join {
+            request: r.u64("request number")?,
+            change: take_view_change(r)?,
+            member: take_member(r)?,
+            secret: take_secret(r)?,
+        }),
+        tag => Err(WireError::UnknownTag {
+            what: "request",
+            tag,
+        }),
+    }
+}

@@ -1,0 +1,76 @@
+//! Draws of views, and of what changes them.
+
+use crate::draw::Draw;
+use crate::drawn::{counter, node, payload, secret, slot};
+use quorate_types::*;
+
+pub(crate) fn view_change(draw: &mut Draw) -> ViewChange {
+    ViewChange {
+        after: ViewNumber(counter(draw)),
+        acceptors: draw.list(8, node).into_iter().collect(),
+        window: counter(draw),
+    }
+}
+
+pub(crate) fn member(draw: &mut Draw) -> Member {
+    Member {
+        node: node(draw),
+        incarnation: Incarnation(draw.number()),
+        address: "a".repeat(draw.below(20) as usize),
+    }
+}
+
+pub(crate) fn member_change(draw: &mut Draw) -> MemberChange {
+    match draw.below(4) {
+        0 => MemberChange::Same,
+        1 => MemberChange::Leaves(node(draw)),
+        2 => MemberChange::Joins {
+            member: member(draw),
+            invitation: secret(draw).hash(),
+        },
+        _ => MemberChange::Returns(Rejoin {
+            node: node(draw),
+            incarnation: Incarnation(draw.number()),
+        }),
+    }
+}
+
+pub(crate) fn view(draw: &mut Draw) -> View {
+    let mut nodes: Vec<NodeId> = draw.list(8, node);
+    nodes.push(node(draw));
+    nodes.sort_unstable();
+    nodes.dedup();
+    let acceptors: NodeSet = nodes.iter().copied().take(5).collect();
+    View {
+        number: ViewNumber(counter(draw)),
+        first_slot: slot(draw),
+        members: nodes
+            .iter()
+            .map(|node| Member {
+                node: *node,
+                incarnation: Incarnation(draw.number()),
+                address: format!("10.0.0.{}:7400", node.0),
+            })
+            .collect(),
+        replicas: nodes.iter().copied().filter(|_| draw.flag()).collect(),
+        acceptors,
+        quorums: Quorums::flexible(acceptors.len(), acceptors.len(), 1)
+            .expect("all and one always meet"),
+        window: counter(draw),
+        rejoined: nodes
+            .iter()
+            .filter(|_| draw.flag())
+            .map(|node| (*node, Incarnation(u64::from(node.0) + 5)))
+            .collect(),
+        persistence: if draw.flag() {
+            Persistence::Disk
+        } else {
+            Persistence::Memory
+        },
+        objects: draw.list(4, |draw| ObjectSpec {
+            name: draw.text(12),
+            class: draw.text(20),
+            arguments: payload(draw),
+        }),
+    }
+}

@@ -1,0 +1,446 @@
+//! `quorate node invite` and `quorate node join`: a new node becomes a member of a group that runs.
+//!
+//! Who joins knows one address and a token, which opens the group once. It gets the group's configuration and members for it, becomes
+//! a member that executes, catches up, and only then votes: so the group never waits for a node that lacks what was decided.
+
+use crate::directory;
+use crate::error::{CliError, code};
+use crate::group::{GroupAccess, GroupArgs};
+use crate::node::{hex, random};
+use crate::print;
+use crate::seconds;
+use crate::status;
+use crate::up::write_config;
+use crate::view_change;
+use clap::{Args, ValueEnum};
+use quorate_client::{AdminConnection, Answer, Operation};
+use quorate_node::{
+    GroupConfiguration, MemberConfig, NodeConfig, NodeError, TlsConfig, ViewStatus,
+};
+use quorate_storage::Identity;
+use quorate_types::{
+    Duration as Span, GroupId, Incarnation, Member, NodeId, NodeSet, Secret, ViewChange, ViewNumber,
+};
+use quorate_wire::{AdminReply, AdminRequest};
+use serde_json::json;
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// What a token begins with.
+const TOKEN: &str = "quorate-join-";
+
+/// How long one node may take to answer.
+const ANSWER_MAX: Duration = Duration::from_millis(2_000);
+
+/// Between two looks at how far the new node is.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// Let one node join: prints a token, which opens the group once.
+///
+/// Who has the token is told everything that a member knows, so give it to nobody else. `quorate node join` takes it.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct InviteArgs {
+    /// Seconds for which the token is good.
+    #[arg(long, default_value_t = 3600.0, value_parser = seconds::span)]
+    lasts: f64,
+    /// Seconds to wait until the group has decided it.
+    #[arg(long, default_value_t = 30.0, value_parser = seconds::span)]
+    timeout: f64,
+    #[command(flatten)]
+    group: GroupArgs,
+}
+
+/// Make a new node, let it join a group that runs, and run it until SIGTERM or SIGINT.
+///
+/// The node executes as soon as it is a member, catches up, and votes then. Prints a line when it has joined. Once it has, start it
+/// again with `quorate node run --config DIR/node.toml`; the same command as before works too.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct JoinArgs {
+    /// What `quorate node invite` printed.
+    #[arg(long)]
+    token: String,
+    /// The node's directory; it must be empty or not exist, or be that of an earlier try.
+    #[arg(long)]
+    dir: PathBuf,
+    /// What the node does in the group.
+    #[arg(
+        long,
+        value_enum,
+        value_delimiter = ',',
+        default_value = "replica,acceptor"
+    )]
+    roles: Vec<JoinRole>,
+    /// The node's number, below 64. Default: one that no member has.
+    #[arg(long, value_parser = clap::value_parser!(u16).range(0..64))]
+    node: Option<u16>,
+    /// Where the node listens; port 0: one that is free.
+    #[arg(long, default_value = "127.0.0.1:0", value_name = "ADDRESS:PORT")]
+    listen: SocketAddr,
+    /// Where the others and clients reach it. Default: where it listens.
+    #[arg(long, value_name = "HOST:PORT")]
+    address: Option<String>,
+    /// Where its admin port listens. Default: none.
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    admin: Option<SocketAddr>,
+    /// Directories in which Python looks for the objects' modules. Default: those of the other nodes.
+    #[arg(long, value_name = "DIR")]
+    path: Vec<PathBuf>,
+    /// The Python interpreter of the host process.
+    #[arg(long, env = "QUORATE_PYTHON", value_name = "PATH")]
+    python: Option<PathBuf>,
+    /// Listen beyond loopback without TLS: anyone on the network can then read and forge messages.
+    #[arg(long)]
+    insecure: bool,
+    /// Seconds until it must have joined.
+    #[arg(long, default_value_t = 120.0, value_parser = seconds::span)]
+    timeout: f64,
+    #[command(flatten)]
+    group: GroupArgs,
+}
+
+const EXIT_CODES: &str = "\
+The files of --tls-ca, --tls-cert and --tls-key are those of the node itself; the certificate must name it, see --node.
+
+Exit codes:
+  0  asked to stop, after it had joined
+  1  the system or a peer refused something
+  2  wrong usage or certificates
+  4  no majority of the group answers
+  5  the time ran out: the same command goes on where this one ended
+  7  the token was used, its time is over or the group never gave it; the number is a member's; the directory is another's";
+
+/// What a node does in a group.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+enum JoinRole {
+    /// Executes and answers: every member does.
+    Replica,
+    /// Votes and remembers.
+    Acceptor,
+    /// Answers DNS; this version has no name servers.
+    Names,
+}
+
+/// Prints a token.
+pub(crate) fn invite(args: &InviteArgs, as_json: bool) -> Result<(), CliError> {
+    let access = args.group.read()?;
+    let secret = [random()?.to_le_bytes(), random()?.to_le_bytes()].concat();
+    let secret = Secret::new(secret.try_into().expect("two halves"));
+    let client = access.connect(seconds::duration(args.timeout))?;
+    let lasts = Span((args.lasts * 1e9) as u64);
+    let invitation = secret.hash();
+    match client.perform(Operation::Invite { invitation, lasts }) {
+        Ok(Answer::Checkpointed(_)) => {}
+        Ok(Answer::Called(_) | Answer::Read { .. }) => {
+            return Err(CliError::failed("the node did not answer with a slot"));
+        }
+        Err(error) => return Err(CliError::call(error)),
+    }
+    let token = text_of(&secret);
+    match as_json {
+        true => print::line(json!({ "token": token, "lasts": args.lasts })),
+        false => print::line(token),
+    }
+}
+
+fn text_of(secret: &Secret) -> String {
+    let digits: String = secret.bytes().iter().map(|b| format!("{b:02x}")).collect();
+    format!("{TOKEN}{digits}")
+}
+
+fn secret_of(token: &str) -> Result<Secret, CliError> {
+    let read = || {
+        let digits = token.trim().strip_prefix(TOKEN)?;
+        let byte = |at: usize| u8::from_str_radix(digits.get(2 * at..2 * at + 2)?, 16).ok();
+        let bytes: Vec<u8> = (0..Secret::BYTES).map_while(byte).collect();
+        let bytes = bytes
+            .try_into()
+            .ok()
+            .filter(|_| digits.len() == 2 * Secret::BYTES)?;
+        Some(Secret::new(bytes))
+    };
+    read().ok_or_else(|| {
+        CliError::usage(format!(
+            "--token takes what quorate node invite printed: {TOKEN} and {} hexadecimal digits",
+            2 * Secret::BYTES
+        ))
+    })
+}
+
+/// Makes the node, lets it join, and runs it.
+pub(crate) fn join(args: &JoinArgs, as_json: bool) -> Result<(), CliError> {
+    let secret = secret_of(&args.token)?;
+    if !args.roles.contains(&JoinRole::Replica) {
+        return Err(CliError::usage(
+            "--roles: every member executes: add replica to the list",
+        ));
+    }
+    if args.roles.contains(&JoinRole::Names) {
+        eprintln!("quorate: this version has no name servers: the role names has no effect");
+    }
+    let until = Instant::now() + seconds::duration(args.timeout);
+    let access = args.group.read()?;
+    let config = match args.dir.join(FILE).exists() {
+        true => NodeConfig::read(&args.dir.join(FILE)).map_err(|error| CliError::node(&error))?,
+        false => make(args, &access, secret)?,
+    };
+    let own = config.own_member().expect("checked when it was read");
+    let number = become_member(&access, own, secret, until)?;
+    let mut child = start(&args.dir.join(FILE), args.insecure)?;
+    let voted = match caught_up(&access, own, number, &mut child, until) {
+        Ok(()) if args.roles.contains(&JoinRole::Acceptor) => {
+            view_change::let_vote(&access, own.node, until)
+        }
+        other => other.map(|()| number),
+    };
+    let told = voted.and_then(|view| tell(own, view, as_json));
+    if let Err(error) = told {
+        // Nobody asked it to stop but this: it may go on with the next try.
+        let _ = child.kill();
+        let _ = child.wait();
+        return Err(error);
+    }
+    let ended = child.wait();
+    match ended.map(|status| status.code()) {
+        Ok(Some(0)) => Ok(()),
+        Ok(Some(ended)) => Err(CliError::with_code(
+            u8::try_from(ended).unwrap_or(code::FAILED),
+            "the node ended: it has said why",
+        )),
+        Ok(None) => Err(CliError::failed("the node was killed")),
+        Err(error) => Err(CliError::failed(format!(
+            "the node cannot be awaited: {error}"
+        ))),
+    }
+}
+
+/// The node's configuration, in its directory.
+const FILE: &str = "node.toml";
+
+fn tell(own: &MemberConfig, view: u64, as_json: bool) -> Result<(), CliError> {
+    let MemberConfig { node, address, .. } = own;
+    match as_json {
+        true => print::line(json!({ "node": node, "address": address, "view": view })),
+        false => print::line(format!(
+            "node {node} has joined in view {view} and serves {address}"
+        )),
+    }
+}
+
+/// Asks the group for its configuration, and makes the node's directory and configuration of it.
+fn make(args: &JoinArgs, access: &GroupAccess, secret: Secret) -> Result<NodeConfig, CliError> {
+    let group = ask_configuration(access, secret)?;
+    let template = group.template().map_err(|error| CliError::node(&error))?;
+    let node = match args.node {
+        Some(node) if group.members.iter().any(|member| member.node == node) => {
+            let text = format!("node {node} is a member of the group");
+            return Err(CliError::conflict(text).advise("name another --node, or none"));
+        }
+        Some(node) => node,
+        None => free_number(&group, &template)?,
+    };
+    let listen = free_address(args.listen)?;
+    let incarnation = random()?;
+    let mut known = group.members.clone();
+    known.push(MemberConfig {
+        node,
+        incarnation: hex(incarnation),
+        address: args.address.clone().unwrap_or_else(|| listen.to_string()),
+        admin: args.admin.map(|admin| admin.to_string()),
+    });
+    let tls = args.group.tls_files()?;
+    let mut config = NodeConfig {
+        node,
+        listen,
+        admin: args.admin,
+        insecure: args.insecure,
+        python: args.python.clone(),
+        tls: tls.map(|[ca, cert, key]| TlsConfig { ca, cert, key }),
+        known,
+        known_view: group.view,
+        ..template
+    };
+    if !args.path.is_empty() {
+        for object in &mut config.objects {
+            object.path.clone_from(&args.path);
+        }
+    }
+    // Before anything is made: what the node would refuse when it starts.
+    let checked = NodeConfig::parse(&config.to_toml()).and_then(|read| read.check_exposure());
+    checked.map_err(CliError::usage)?;
+    config.dir = directory::make(&args.dir)?;
+    let made = Identity::init(
+        &config.dir,
+        config.cluster_id(),
+        NodeId(node),
+        Incarnation(incarnation),
+        config.persist.as_storage(),
+    );
+    made.map_err(|error| CliError::node(&NodeError::from(error)))?;
+    write_config(&config.dir.join(FILE), &config)?;
+    Ok(config)
+}
+
+/// A number that nobody has: above all that are or were known, as long as there are some.
+fn free_number(group: &GroupConfiguration, founders: &NodeConfig) -> Result<u16, CliError> {
+    let known = group.members.iter().chain(&founders.members);
+    let newest = known.map(|member| member.node).max().unwrap_or(0);
+    let is_free = |node: &u16| group.members.iter().all(|member| member.node != *node);
+    let mut free = (newest + 1..NodeSet::CAPACITY).chain(1..=newest);
+    free.find(is_free).ok_or_else(|| {
+        CliError::conflict(format!(
+            "the group has {} members, the most it can have",
+            NodeSet::CAPACITY
+        ))
+    })
+}
+
+/// The address, with a port that is free where none is named.
+fn free_address(listen: SocketAddr) -> Result<SocketAddr, CliError> {
+    let bound = TcpListener::bind(listen).and_then(|listener| listener.local_addr());
+    bound.map_err(|error| CliError::failed(format!("--listen {listen}: {error}")))
+}
+
+fn ask_configuration(access: &GroupAccess, secret: Secret) -> Result<GroupConfiguration, CliError> {
+    let mut last = None;
+    for address in &access.endpoint.addresses {
+        let opened = AdminConnection::open(address, GroupId(1), ANSWER_MAX, access.tls());
+        let asked = opened.and_then(|mut node| node.ask(&AdminRequest::Configuration { secret }));
+        match asked {
+            Ok(AdminReply::Configuration(text)) => {
+                return serde_json::from_slice(&text).map_err(|error| {
+                    CliError::failed(format!("the group's configuration cannot be read: {error}"))
+                });
+            }
+            // One that is behind does not know the token yet.
+            Ok(_) => last = Some(view_change::not_invited()),
+            Err(error) => last = last.or(Some(CliError::connect(error))),
+        }
+    }
+    Err(last.expect("an endpoint names at least one address"))
+}
+
+/// Has the view changed that names the node, unless it is one already. Returns the number of the view.
+fn become_member(
+    access: &GroupAccess,
+    own: &MemberConfig,
+    secret: Secret,
+    until: Instant,
+) -> Result<u64, CliError> {
+    let member = Member {
+        node: NodeId(own.node),
+        incarnation: Incarnation(own.incarnation.0),
+        address: own.address.clone(),
+    };
+    loop {
+        let view = status::view_of_group(&access.endpoint, ANSWER_MAX, access.tls())?;
+        if names(&view, own) {
+            return Ok(view.number);
+        }
+        let change = ViewChange {
+            after: ViewNumber(view.number),
+            acceptors: view.acceptors.iter().copied().map(NodeId).collect(),
+            window: view.window,
+        };
+        let join = Operation::Join {
+            change,
+            member: member.clone(),
+            secret,
+        };
+        let left = until.saturating_duration_since(Instant::now());
+        match view_change::perform(access, left, (view.number, &join)) {
+            Ok(_) => return Ok(view.number + 1),
+            // Another change came first: there is a newer view to change.
+            Err(error)
+                if error.code == code::CONFLICT
+                    && Instant::now() < until
+                    && is_changed(access, view.number)? => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn is_changed(access: &GroupAccess, number: u64) -> Result<bool, CliError> {
+    let view = status::view_of_group(&access.endpoint, ANSWER_MAX, access.tls())?;
+    Ok(view.number != number)
+}
+
+/// Whether a view names the node, where it is: another one with its number is elsewhere.
+fn names(view: &ViewStatus, own: &MemberConfig) -> bool {
+    let mut members = view.members.iter();
+    members.any(|member| (member.node, &member.address) == (own.node, &own.address))
+}
+
+fn start(config: &Path, insecure: bool) -> Result<Child, CliError> {
+    let mut command = Command::new(std::env::current_exe().map_err(cannot_start)?);
+    command.args(["node", "run", "--config"]).arg(config);
+    command
+        .arg("--supervised-by")
+        .arg(std::process::id().to_string());
+    if insecure {
+        command.arg("--insecure");
+    }
+    command.stdin(Stdio::null()).spawn().map_err(cannot_start)
+}
+
+fn cannot_start(error: std::io::Error) -> CliError {
+    CliError::failed(format!("the node cannot be started: {error}"))
+}
+
+/// Waits until the node serves in a view that names it.
+fn caught_up(
+    access: &GroupAccess,
+    own: &MemberConfig,
+    number: u64,
+    child: &mut Child,
+    until: Instant,
+) -> Result<(), CliError> {
+    loop {
+        let report =
+            quorate_client::node_status(&own.address, GroupId(1), ANSWER_MAX, access.tls());
+        if let Ok(report) = report {
+            let status = status::parse(&report)?;
+            let is_in = status["view"]["number"].as_u64() >= Some(number);
+            if is_in && status["is_serving"] == true {
+                return Ok(());
+            }
+        }
+        if let Ok(Some(_)) = child.try_wait() {
+            return Err(CliError::failed(
+                "the node ended before it had joined: it has said why",
+            ));
+        }
+        if Instant::now() >= until {
+            let text = format!(
+                "node {} is a member, and has not caught up in time",
+                own.node
+            );
+            return Err(CliError::with_code(code::OUTCOME_UNKNOWN, text)
+                .advise("say the same command again"));
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_read_as_it_was_printed_and_nothing_else_is_one() {
+        let secret = Secret::new(*b"0123456789abcdef");
+        let token = text_of(&secret);
+        assert!(secret_of(&format!("{token}\n")).unwrap() == secret);
+        for wrong in [
+            "",
+            "quorate-join-",
+            &token[..token.len() - 1],
+            &token[1..],
+            &format!("{token}0"),
+        ] {
+            assert_eq!(secret_of(wrong).unwrap_err().code, code::USAGE, "{wrong}");
+        }
+    }
+}

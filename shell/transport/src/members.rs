@@ -1,0 +1,78 @@
+//! The members change while the node runs: who is new is reached, who is gone loses its link, and clients are told.
+
+use crate::connection::Phase;
+use crate::peers::{PeerAddress, RemotePeer};
+use crate::proving::Proving;
+use crate::transport::Transport;
+use quorate_types::{NodeId, Time, ViewNumber};
+use quorate_wire::Kind;
+
+impl Transport {
+    /// Another view is in force: these are its members, this node perhaps among them. Whoever is none any more, or is another life
+    /// of its directory, loses its link. Clients are told where the members are.
+    pub fn set_members(&mut self, view: ViewNumber, members: Vec<PeerAddress>, now: Time) {
+        let own = self.settings.own.node;
+        let stays = |known: &PeerAddress| {
+            let mut same = members.iter().filter(|peer| peer.node == known.node);
+            same.any(|peer| peer.incarnation == known.incarnation)
+        };
+        let gone: Vec<NodeId> = self
+            .peers
+            .iter()
+            .filter(|(_, peer)| !stays(&peer.address))
+            .map(|(node, _)| *node)
+            .collect();
+        for node in gone {
+            self.forget_peer(node, now);
+        }
+        for peer in members.iter().filter(|peer| peer.node != own) {
+            let known = self.peers.entry(peer.node);
+            let known = known.or_insert_with(|| RemotePeer::new(peer.clone(), None, now));
+            known.address.address.clone_from(&peer.address);
+        }
+        self.settings.view = view;
+        self.settings.members = members;
+        self.tell_clients_members();
+    }
+
+    /// How many peers are linked.
+    #[must_use]
+    pub fn links(&self) -> usize {
+        let links = self.peers.values().filter_map(RemotePeer::link);
+        links.count()
+    }
+
+    /// Ends every connection that is with `node`, or may become one.
+    fn forget_peer(&mut self, node: NodeId, now: Time) {
+        tracing::info!(peer = %node, "no member any more: its link ends");
+        for slot in 0..self.slots.len() {
+            let is_with = self.slots[slot].as_ref().is_some_and(|connection| {
+                let is_asked =
+                    matches!(connection.proving, Proving::Asked(asked) if asked.is(node));
+                is_asked
+                    || match connection.phase {
+                        Phase::Connecting(with) | Phase::Greeting(with) | Phase::Peer(with, _) => {
+                            with == node
+                        }
+                        Phase::Stranger | Phase::Client(_) | Phase::Closing => false,
+                    }
+            });
+            if is_with {
+                self.close(slot, now);
+            }
+        }
+        self.peers.remove(&node);
+    }
+
+    fn tell_clients_members(&mut self) {
+        let welcome = self.welcome();
+        for slot in 0..self.slots.len() {
+            if let Some(connection) = self.slots[slot].as_mut()
+                && matches!(connection.phase, Phase::Client(_))
+            {
+                connection.put(Kind::Welcome, |body| welcome.put(body));
+                self.list(slot);
+            }
+        }
+    }
+}

@@ -21,6 +21,7 @@ use crate::local::poison::{EarlierDeaths, EarlierLives, OwnPoison};
 use crate::local::quarantine::ObjectsStanding;
 use crate::local::reads::Reads;
 use crate::local::rejoining::Rejoining;
+use crate::local::serving::Serving;
 use crate::local::signs::Signs;
 use crate::local::storage::Storage;
 use crate::local::ticks::Ticks;
@@ -109,6 +110,7 @@ pub struct Replica<O: Ordering> {
     pub(crate) drift: Drift,
     pub(crate) clocks: Clocks,
     pub(crate) fetch: Fetch,
+    pub(crate) serving: Serving,
     /// Commands of this turn, submitted at its end.
     pub(crate) turn: Vec<Command>,
     /// Since when the own host does not work.
@@ -162,6 +164,7 @@ impl<O: Ordering> Replica<O> {
             drift: Drift::default(),
             clocks: Clocks::default(),
             fetch: Fetch::default(),
+            serving: Serving::default(),
             turn: Vec::new(),
             host_down_at: None,
             is_draining: false,

@@ -1,18 +1,15 @@
-//! Fetching a snapshot from a peer, and serving peers that fetch from here.
+//! Fetching a snapshot from a peer. The other side is in `serving.rs`.
 //!
 //! There is one fetch at a time, in pieces of bounded size, with two requested ahead. A silent peer is
 //! replaced by another; the pieces received so far are kept only if that peer reported the same snapshot.
 //! The node keeps its two newest images, so a fetch survives one checkpoint.
 
-use crate::limits::{
-    CHUNK_BYTES, CHUNKS_ASKED, FETCH_DOUBLINGS, FETCH_PATIENCE, FETCHER_PATIENCE, FETCHERS,
-};
+use crate::limits::{CHUNK_BYTES, CHUNKS_ASKED, FETCH_DOUBLINGS, FETCH_PATIENCE};
 use crate::local::agreement::SnapshotReport;
 use crate::{DiskRoom, Output, PeerMessage, Replica, ReplicaMessage};
 use quorate_ordering::{Lane, LinkState, Ordering};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{Digest, Duration, NodeId, NodeSet, Slot, Time, Value};
-use std::collections::BTreeMap;
 
 #[derive(Debug, Default)]
 pub(crate) struct Fetch {
@@ -35,8 +32,6 @@ pub(crate) struct Fetch {
     missed: u32,
     /// A peer was busy with an older snapshot when one that helps was asked for: it is asked for once more.
     is_outpaced: bool,
-    /// The peers that fetch from here, and when each last asked.
-    serving: BTreeMap<NodeId, Time>,
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -552,64 +547,5 @@ impl<O: Ordering> Replica<O> {
             self.fetch.missed += u32::from(!is_pausing);
             self.ask_another(now, out);
         }
-    }
-
-    /// Sends a piece to a peer, if an agreed snapshot kept here helps it and there is a place for it.
-    fn serve(
-        &mut self,
-        now: Time,
-        from: NodeId,
-        slot: Slot,
-        offset: u64,
-        out: &mut Vec<Output<O::Message>>,
-    ) {
-        self.fetch
-            .serving
-            .retain(|_, asked| now.since(*asked) < FETCHER_PATIENCE);
-        let has_place =
-            self.fetch.serving.len() < FETCHERS || self.fetch.serving.contains_key(&from);
-        let servable = self.servable(slot, offset);
-        if let Some((slot, digest)) = servable
-            && offset == 0
-        {
-            out.push(Output::Send {
-                to: NodeSet::only(from),
-                lane: Lane::Bulk,
-                message: PeerMessage::Replica(ReplicaMessage::Agreed { slot, digest }),
-            });
-        }
-        match servable {
-            Some((slot, _)) if has_place => {
-                self.fetch.serving.insert(from, now);
-                out.push(Output::SendChunk {
-                    to: from,
-                    slot,
-                    offset,
-                    length: CHUNK_BYTES,
-                });
-            }
-            Some(_) | None => out.push(Output::Send {
-                to: NodeSet::only(from),
-                lane: Lane::Bulk,
-                message: PeerMessage::Replica(ReplicaMessage::NoSnapshot { slot }),
-            }),
-        }
-    }
-
-    fn servable(&self, slot: Slot, offset: u64) -> Option<(Slot, Digest)> {
-        let own = self.config.own;
-        let is_mute = self.quarantine.is_set() && self.quarantine.reset().is_none();
-        // Who is frozen still has what an operator chose before, which others may need to come as far.
-        let chosen = self.replicated.reset.slot();
-        let is_help = slot == chosen || slot < chosen && offset == 0;
-        let slot = match is_mute {
-            true if self.quarantine.is_diverged() || !is_help => return None,
-            true => chosen,
-            false if offset == 0 => return self.agreement.servable(own, slot),
-            false => slot,
-        };
-        let digest = self.agreement.agreed_at(slot)?;
-        let is_kept = self.agreement.is_kept(own, slot, digest);
-        is_kept.then_some((slot, digest))
     }
 }

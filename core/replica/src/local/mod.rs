@@ -25,6 +25,7 @@ pub(crate) mod reads;
 pub(crate) mod rejoining;
 pub(crate) mod reset;
 pub(crate) mod served;
+pub(crate) mod serving;
 pub(crate) mod signs;
 mod skip;
 pub(crate) mod storage;

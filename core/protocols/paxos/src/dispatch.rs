@@ -409,7 +409,7 @@ impl MultiPaxos {
         self.seat.delivered = upto;
         self.seat.discard(effects);
         self.seat.learner.known = self.seat.learner.known.max(upto);
-        self.seat.learner.progress_at = now;
+        self.seat.learner.went_on(now);
         self.seat.decide_heard(effects);
         self.prefix_moved(now, effects);
         if !planted(Plant::TrimmedAskKept) {

@@ -23,6 +23,8 @@ pub(crate) struct Learner {
     /// The peer that was asked last, and when another one is asked.
     asked: Option<(NodeId, Time)>,
     questions: OpenQuestions,
+    /// Peers that have what is missing only in snapshots: the others are asked first, until learning goes on.
+    trimmed: NodeSet,
     /// Rises when an answer does not help, so that the next peer is asked.
     turn: usize,
     /// When learning last brought a batch.
@@ -37,9 +39,16 @@ impl Learner {
             gap_since: None,
             asked: None,
             questions: OpenQuestions::default(),
+            trimmed: NodeSet::empty(),
             turn: 0,
             progress_at: now,
         }
+    }
+
+    /// The prefix moved by what peers told, or by a snapshot.
+    pub(crate) fn went_on(&mut self, now: Time) {
+        self.progress_at = now;
+        self.trimmed = NodeSet::empty();
     }
 }
 
@@ -117,7 +126,7 @@ impl MultiPaxos {
         }
         self.seat.decide_heard(effects);
         if self.seat.acceptor.log.decided() > before {
-            self.seat.learner.progress_at = now;
+            self.seat.learner.went_on(now);
             self.prefix_moved(now, effects);
             if self.seat.acceptor.log.decided() < self.seat.learner.known {
                 self.seat.learn(now, effects);
@@ -191,6 +200,7 @@ impl MultiPaxos {
         let is_due = self.seat.learner.asked.is_none_or(|(peer, _)| peer == from);
         if is_due {
             self.seat.learner.asked = Some((from, now + self.seat.config.timing.read));
+            self.seat.learner.trimmed.insert(from);
             effects.push(Effect::NeedSnapshot { upto });
         }
         self.learn_more(now, effects);
@@ -291,7 +301,7 @@ impl Seat {
     }
 
     /// The peer to ask: the leader for a few slots, preferably another peer for many, and the next one
-    /// after a failure.
+    /// after a failure. A log that lost records begins later than those of others.
     fn teacher(&self, now: Time) -> Option<NodeId> {
         let decided = self.acceptor.log.decided();
         let leader = self.election.leader.map(|ballot| ballot.node);
@@ -301,12 +311,13 @@ impl Seat {
             .map(|peer| {
                 let is_leader = Some(peer.node) == leader;
                 let is_ahead = peer.decided > decided || is_leader;
-                (!is_ahead, is_leader == is_long, peer.node)
+                let is_trimmed = self.learner.trimmed.contains(peer.node);
+                (is_trimmed, !is_ahead, is_leader == is_long, peer.node)
             })
             .collect();
         choice.sort_unstable();
         let turn = self.learner.turn.checked_rem(choice.len())?;
-        choice.get(turn).map(|(_, _, node)| *node)
+        choice.get(turn).map(|(.., node)| *node)
     }
 
     /// Whether the answer to a question is on its way already: over a slow link it takes longer than a learner waits.

@@ -15,6 +15,8 @@ use quorate_types::{Digest, Duration, NodeId, NodeSet, Slot, Time, Value};
 pub(crate) struct Fetch {
     /// The lowest slot that helps, while a snapshot is needed.
     needed: Option<Slot>,
+    /// No snapshot below this slot helps, wherever the logs of peers begin. Invariant: not above `needed`, if that is set.
+    least: Slot,
     state: State,
     /// The peer asked last.
     last: Option<NodeId>,
@@ -72,6 +74,7 @@ impl Fetch {
     /// The snapshot is installed.
     pub(crate) fn done(&mut self) {
         self.needed = None;
+        self.least = Slot::ZERO;
         self.state = State::Idle;
         self.refusals = 0;
         self.unusable = 0;
@@ -178,26 +181,39 @@ impl<O: Ordering> Replica<O> {
         }
     }
 
-    /// Slots up to `upto` are trimmed at the peers: only a snapshot brings them.
+    /// A log begins after `upto`, a peer's or the own: what this node lacks before comes only in a snapshot. One from which any
+    /// of the logs goes on helps: one that lost records may begin after the newest snapshot on which a majority agreed.
     pub(crate) fn need_snapshot(
         &mut self,
         now: Time,
         upto: Slot,
         out: &mut Vec<Output<O::Message>>,
     ) {
-        if upto > self.pipeline.executed(self.replicated.applied) {
-            self.fetch_at_least(now, upto, out);
+        if upto <= self.pipeline.executed(self.replicated.applied) {
+            return;
         }
+        let needed = match self.fetch.needed {
+            None => upto,
+            // The one that is being installed does not help with this log.
+            Some(needed) if self.fetch.is_installing() => needed.max(upto),
+            Some(needed) => needed.min(upto).max(self.fetch.least),
+        };
+        self.need(now, needed, out);
     }
 
-    /// Fetches a snapshot at or above `upto`.
+    /// Fetches a snapshot at or above `least`: the objects go on only from there.
     pub(crate) fn fetch_at_least(
         &mut self,
         now: Time,
-        upto: Slot,
+        least: Slot,
         out: &mut Vec<Output<O::Message>>,
     ) {
-        let needed = self.fetch.needed.map_or(upto, |needed| needed.max(upto));
+        self.fetch.least = self.fetch.least.max(least);
+        let needed = self.fetch.needed.map_or(least, |needed| needed.max(least));
+        self.need(now, needed, out);
+    }
+
+    fn need(&mut self, now: Time, needed: Slot, out: &mut Vec<Output<O::Message>>) {
         self.fetch.needed = Some(needed);
         if self.fetch.state == State::Idle {
             self.ask_another(now, out);
@@ -232,8 +248,9 @@ impl<O: Ordering> Replica<O> {
         }
         let stable = self.agreement.stable();
         let image = self.agreement.own().map_or(0, |own| own.bytes);
-        if self.pipeline.shed(stable, self.replicated.applied, image) {
-            self.need_snapshot(now, stable, out);
+        let is_shed = self.pipeline.shed(stable, self.replicated.applied, image);
+        if is_shed && stable > executed {
+            self.fetch_at_least(now, stable, out);
         }
     }
 
@@ -513,8 +530,11 @@ impl<O: Ordering> Replica<O> {
     /// fetched next.
     pub(crate) fn fetched(&mut self, now: Time, slot: Slot, out: &mut Vec<Output<O::Message>>) {
         let later = self.fetch.needed.filter(|needed| *needed > slot);
+        let least = self.fetch.least;
         self.fetch.done();
-        if let Some(upto) = later {
+        if least > slot {
+            self.fetch_at_least(now, least, out);
+        } else if let Some(upto) = later {
             self.need_snapshot(now, upto, out);
         }
     }

@@ -230,6 +230,22 @@ fn a_fetch_asks_at_once_who_takes_a_snapshot_of_the_very_slot_that_is_needed() {
     assert_eq!(world.nodes[2].replica.status().snapshot, upto);
 }
 
+/// Claim rp-17.
+#[test]
+fn a_snapshot_from_which_one_log_goes_on_helps_although_another_log_begins_later() {
+    let (mut world, _, slot) = with_one_behind();
+    world.shared.borrow_mut().deaf.insert(2);
+    let upto = Slot(slot.0 + 5);
+    world.effect(2, quorate_ordering::Effect::NeedSnapshot { upto });
+    world.run();
+    assert!(world.nodes[2].replica.status().is_fetching);
+    world.shared.borrow_mut().deaf.clear();
+    world.input(2, Input::Wake);
+    world.pass(limits::FETCH_PATIENCE);
+    assert_eq!(world.nodes[2].replica.status().snapshot, slot);
+    assert_caught_up(&world);
+}
+
 #[test]
 fn pieces_out_of_place_or_from_strangers_are_not_stored() {
     let (mut world, _, slot) = with_one_behind();

@@ -232,6 +232,7 @@ impl World {
     /// A node is about to handle what has arrived.
     pub(super) fn watch_inbox(&mut self, id: NodeId, inbox: &[Input<AnyMessage>]) {
         let decided = self.decided_at(id);
+        let applied = self.applied_at(id);
         self.judge.knows(id, decided);
         let view = self.harm.views.view_of(id);
         let (now, leading) = (self.now.0, &mut self.leading);
@@ -249,7 +250,8 @@ impl World {
                     LinkState::Up(_) => leading.catching_up.linked(id, *peer),
                     LinkState::Down => leading.catching_up.unlinked(id, *peer),
                 },
-                Input::Installed { core, .. } if core.slot > decided => {
+                // Whose objects had come as far already asks for the slots, not at once.
+                Input::Installed { core, .. } if core.slot > decided.max(applied) => {
                     leading.catching_up.went_on(id);
                 }
                 _ => {}
@@ -267,6 +269,12 @@ impl World {
             let judged = self.leading.catching_up.settled(id, decided);
             self.judged(judged);
         }
+    }
+
+    /// The last slot that a node's replica has applied.
+    fn applied_at(&self, id: NodeId) -> Slot {
+        let running = self.nodes[&id].running.as_ref();
+        running.map_or(Slot::ZERO, |running| running.replica.status().applied)
     }
 
     /// The end of the prefix that a node knows to be decided.

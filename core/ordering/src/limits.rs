@@ -15,7 +15,7 @@ pub struct Limits {
     /// Undecided slots that the leader proposes at once, inside ω. Small, so that commands gather
     /// into batches while earlier ones are voted on.
     pub pipeline: usize,
-    /// The same while large commands come next, which do not gather.
+    /// The same while large commands come next, or none where the rest of a view is filled: these do not gather.
     pub pipeline_large: usize,
     /// Commands waiting at one node to be proposed or decided elsewhere; more are refused.
     pub queue_commands: usize,

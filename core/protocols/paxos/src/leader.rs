@@ -229,7 +229,9 @@ impl Leader {
     ) {
         loop {
             let limits = &seat.config.limits;
-            let pipeline = if self.queue.is_large_next(limits) {
+            // The next view begins only after all slots of this one: they are filled, and nothing gathers meanwhile.
+            let fills = self.queue.is_empty() && seat.last.is_some();
+            let pipeline = if fills || self.queue.is_large_next(limits) {
                 limits.pipeline_large
             } else {
                 limits.pipeline
@@ -244,7 +246,6 @@ impl Leader {
                 break;
             }
             if self.queue.is_empty() {
-                // The next view begins only after all slots of this one.
                 if seat.last.is_none() || seat.last < Some(self.next) {
                     break;
                 }

@@ -10,6 +10,7 @@ mod bench;
 mod call;
 mod certs;
 mod check;
+mod checkout;
 mod completion;
 mod created;
 mod demo;

@@ -40,7 +40,7 @@ export PYO3_PYTHON ?= $(BIN)/python
 # User site packages and the caller's environment stay out of the virtual environment.
 export PYTHONNOUSERSITE := 1
 
-.PHONY: help build wheel wheel-test guide demo test test-fast check fix bench locks rivals many parked sim sim-ci zoo nemesis outage memory calm foreign suites fuzz night docs
+.PHONY: help build wheel wheel-test guide demo test test-fast check fix bench lab locks rivals many parked sim sim-ci zoo nemesis outage memory calm foreign suites fuzz night docs
 .PHONY: venv cargo-present compile release fast-steps
 .PHONY: test-rust test-python test-python-groups test-python-classes test-sim check-rust check-tidy check-python check-shell
 
@@ -97,6 +97,9 @@ demo: build ## replicate examples/audited_bank.py on three processes, kill its l
 bench: build ## measure the figures of the README
 	lab/bench/figures.sh $(BIN)/quorate
 
+lab: build ## measure figures of the papers, draw them, and say whether their shape holds: about 5 minutes
+	$(BIN)/quorate lab run --all
+
 locks: build ## measure what waiting for a lock costs: ROUNDS=n (2000)
 	$(BIN)/python lab/bench/locks.py --rounds $(or $(ROUNDS),2000)
 
@@ -126,7 +129,7 @@ test-python-groups:
 
 test-python-classes:
 	$(TREE) $(BIN)/pytest -c python/pyproject.toml $(CLASS_TESTS) python/quorate examples
-	$(TREE) $(BIN)/pytest lab/nemesis
+	$(TREE) $(BIN)/pytest lab/nemesis lab/runner
 
 test-sim: compile
 	$(call seeds,0,$(FIXED_SEEDS),the same seeds again: make test-sim)
@@ -153,7 +156,7 @@ check-tidy: cargo-present
 check-python: venv
 	git ls-files '*.py' '*.pyi' | xargs -r $(BIN)/ruff format --check
 	git ls-files '*.py' '*.pyi' | xargs -r $(BIN)/ruff check
-	$(if $(PACKAGE),cd python && $(BIN)/mypy --strict . ../lab/nemesis ../lab/night.py ../examples/*.py,@echo "python/pyproject.toml is absent: no types to check")
+	$(if $(PACKAGE),cd python && $(BIN)/mypy --strict . ../lab/nemesis ../lab/runner ../lab/experiments ../lab/night.py ../examples/*.py,@echo "python/pyproject.toml is absent: no types to check")
 
 check-shell:
 	for script in .ci/run $$(git ls-files '*.sh'); do bash -n "$$script"; done

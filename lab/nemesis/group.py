@@ -54,6 +54,8 @@ class GroupPlan:
     """More variables for every node; `{node}` in a value becomes its number."""
     snapshot_after: tuple[int, int] | None = None
     """Commands and bytes of the log after which a snapshot is due; None for the product's own choice."""
+    ready_s: float = READY_S
+    """Time until all nodes are led for the first time."""
 
 
 class Group:
@@ -185,7 +187,7 @@ class Group:
             self.members[number] = self._member(number, config)
         for member in self:
             member.start()
-        wait_until(self._is_whole_or_dead, READY_S, "a first leader")
+        wait_until(self._is_whole_or_dead, plan.ready_s, "a first leader")
         for member in self:
             if not member.is_running():
                 raise NeverHappened(f"node {member.number} did not start: {member.last_words()}")

@@ -20,6 +20,7 @@ mod group;
 mod hindrance;
 mod join;
 mod json;
+mod lab;
 mod late_progress;
 mod lone_node;
 mod methods;
@@ -94,6 +95,7 @@ enum Command {
     Status(status::StatusArgs),
     View(view::ViewArgs),
     Bench(bench::BenchArgs),
+    Lab(lab::LabArgs),
     Demo(demo::DemoArgs),
     Completion(completion::CompletionArgs),
     #[command(hide = true)]
@@ -126,6 +128,7 @@ fn main() -> ExitCode {
         Command::Status(args) => status::run(args, as_json),
         Command::View(args) => view::run(args, as_json),
         Command::Bench(args) => bench::run(args, as_json),
+        Command::Lab(args) => lab::run(args, as_json),
         Command::Demo(args) => demo::run(args),
         Command::Completion(args) => completion::run(args, Cli::command()),
         Command::BenchUnreplicated(args) => bench::serve_unreplicated(args),

@@ -68,13 +68,35 @@ fn a_reader_that_leaves_early_is_no_failure() {
 }
 
 #[test]
-fn the_demo_outside_a_checkout_says_where_it_stands() {
+fn the_demo_and_the_lab_outside_a_checkout_say_where_they_stand() {
     let elsewhere = std::env::temp_dir();
-    let told = quorate(&["demo", "--checkout", elsewhere.to_str().unwrap()]);
-    assert_eq!(told.status.code(), Some(3));
-    let text = String::from_utf8(told.stderr).unwrap();
-    assert!(text.contains("examples/demo.py is not in"), "{text}");
-    assert!(text.contains("`make demo`"), "{text}");
+    for (words, path, target) in [
+        (&["demo"][..], "examples/demo.py", "make demo"),
+        (&["lab", "list"], "lab/runner/commands.py", "make lab"),
+        (
+            &["lab", "run", "--all"],
+            "lab/runner/commands.py",
+            "make lab",
+        ),
+        (&["lab", "report"], "lab/runner/commands.py", "make lab"),
+    ] {
+        let told = quorate(&[words, &["--checkout", elsewhere.to_str().unwrap()]].concat());
+        assert_eq!(told.status.code(), Some(3), "{words:?}");
+        let text = String::from_utf8(told.stderr).unwrap();
+        assert!(text.contains(&format!("{path} is not in")), "{text}");
+        assert!(text.contains(&format!("`{target}`")), "{text}");
+    }
+}
+
+#[test]
+fn the_lab_runs_experiments_that_are_named_or_all() {
+    for words in [
+        &["lab", "run"][..],
+        &["lab", "run", "--all", "one"],
+        &["lab"],
+    ] {
+        assert_eq!(quorate(words).status.code(), Some(2), "{words:?}");
+    }
 }
 
 #[test]

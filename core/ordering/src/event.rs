@@ -88,7 +88,10 @@ pub enum Event<M> {
         commands: Vec<Command>,
     },
     /// Give up leadership in favour of a peer that is caught up, if this node leads.
-    TransferLeadership,
+    TransferLeadership {
+        /// Whom an operator named; `None`: whoever is nearest.
+        to: Option<NodeId>,
+    },
     /// The time asked for by `next_wake` has come.
     Wake,
 }
@@ -119,7 +122,7 @@ impl<M> Event<M> {
             Event::Passed => Event::Passed,
             Event::Over => Event::Over,
             Event::Resubmit { commands } => Event::Resubmit { commands },
-            Event::TransferLeadership => Event::TransferLeadership,
+            Event::TransferLeadership { to } => Event::TransferLeadership { to },
             Event::Wake => Event::Wake,
         })
     }

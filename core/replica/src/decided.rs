@@ -40,10 +40,7 @@ impl<O: Ordering> Replica<O> {
         let (checkpoint, reset) = self.apply(slot, batch, out);
         // Before the slot's snapshot, which tells the view that is in force after it.
         let gone = self.replicated.views.applied(slot);
-        for node in gone
-            .iter()
-            .filter(|_| !planted(Plant::LeaverAnswersForgotten))
-        {
+        for node in gone.iter() {
             // What it answered nobody knows any more.
             self.replicated.poison.keep_before(node, slot.next());
         }

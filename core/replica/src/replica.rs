@@ -309,7 +309,7 @@ impl<O: Ordering> Replica<O> {
             let sessions = self.connections.sessions();
             self.closed_by_client(now, &sessions);
         }
-        self.order(now, Event::TransferLeadership, out);
+        self.order(now, Event::TransferLeadership { to: None }, out);
     }
 
     fn persisted(&mut self, now: Time, mark: Mark, out: &mut Vec<Output<O::Message>>) {

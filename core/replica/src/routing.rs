@@ -61,7 +61,7 @@ impl<O: Ordering> Replica<O> {
             | Event::Close { .. }
             | Event::Over
             | Event::Passed
-            | Event::TransferLeadership
+            | Event::TransferLeadership { .. }
             | Event::Wake => self.at_instance(now, newest, event, out),
         }
     }

@@ -74,6 +74,11 @@ pub enum Operation {
         /// Who is no member any more from then on.
         leaves: Option<NodeId>,
     },
+    /// Another leader.
+    MoveLeader {
+        /// Who is to lead.
+        node: NodeId,
+    },
     /// An invitation to join the group.
     Invite {
         /// The hash of the secret that whoever joins must have.
@@ -101,6 +106,7 @@ impl Operation {
             | Operation::Reset { .. }
             | Operation::Skip { .. }
             | Operation::Invite { .. }
+            | Operation::MoveLeader { .. }
             | Operation::Join { .. }
             | Operation::ChangeView { .. } => 0,
         }

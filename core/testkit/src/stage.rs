@@ -103,7 +103,7 @@ impl<P: ScriptedProtocol> Stage<P> {
                 let slot = slot(at)?;
                 self.event(node(who)?, Event::Executed { slot });
             }
-            ["transfer", who] => self.event(node(who)?, Event::TransferLeadership),
+            ["transfer", who] => self.event(node(who)?, Event::TransferLeadership { to: None }),
             ["expect", rest @ ..] => self.expect(rest)?,
             _ => return Err("no such line".into()),
         }

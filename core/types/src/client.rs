@@ -111,6 +111,14 @@ pub enum FromClient {
         /// Who is no member any more from then on.
         leaves: Option<NodeId>,
     },
+    /// An operator has the leader hand on to another node. Answered by [`ToClient::Checkpointed`] once the leader has begun to, or
+    /// where that node leads: it may yet fail.
+    MoveLeader {
+        /// The number of the request on this connection.
+        request: u64,
+        /// Who is to lead, an acceptor of the view.
+        node: NodeId,
+    },
     /// An operator invites a node. Answered by [`ToClient::Checkpointed`] with the slot in which that is decided.
     Invite {
         /// The number of the request on this connection.

@@ -282,12 +282,6 @@ pub enum Plant {
     InvitationUsedTwice,
     /// A snapshot does not hold the open invitations.
     InvitationsNotInSnapshot,
-    /// Reports skip calls that a replica may have answered which has left since.
-    LeaverAnswersForgotten,
-    /// Who is no member of a view is not told what was decided in it.
-    NewMembersNotTaught,
-    /// A view's instance is not told of the links that stand when it begins.
-    LinksNotToldToNextView,
     /// What the log has of a view that the snapshot does not know is dropped.
     LaterViewDropped,
     /// A base is written without what the other view's instance promised.
@@ -338,7 +332,7 @@ pub enum Plant {
 
 impl Plant {
     /// All of them.
-    pub const ALL: [Plant; 164] = [
+    pub const ALL: [Plant; 161] = [
         Plant::AcknowledgeBeforeSync,
         Plant::PromiseBeforeSync,
         Plant::ForgetPromise,
@@ -477,9 +471,6 @@ impl Plant {
         Plant::UninvitedJoins,
         Plant::InvitationUsedTwice,
         Plant::InvitationsNotInSnapshot,
-        Plant::LeaverAnswersForgotten,
-        Plant::NewMembersNotTaught,
-        Plant::LinksNotToldToNextView,
         Plant::LaterViewDropped,
         Plant::BaseOfOneView,
         Plant::ReadsNotAskedInNextView,

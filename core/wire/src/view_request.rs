@@ -10,6 +10,7 @@ use quorate_types::{Duration, FromClient};
 pub(crate) const CHANGE_VIEW: u8 = 10;
 pub(crate) const INVITE: u8 = 12;
 pub(crate) const JOIN: u8 = 13;
+pub(crate) const MOVE_LEADER: u8 = 14;
 
 pub(crate) fn put_view_request(buf: &mut BytesMut, message: &FromClient) {
     match message {
@@ -46,6 +47,11 @@ pub(crate) fn put_view_request(buf: &mut BytesMut, message: &FromClient) {
             put_member(buf, member);
             buf.put_slice(secret.bytes());
         }
+        FromClient::MoveLeader { request, node } => {
+            buf.put_u8(MOVE_LEADER);
+            buf.put_u64_le(*request);
+            put_node(buf, *node);
+        }
         _ => unreachable!("called for these requests"),
     }
 }
@@ -70,6 +76,10 @@ pub(crate) fn take_view_request(tag: u8, r: &mut Reader<'_>) -> Result<FromClien
             change: take_view_change(r)?,
             member: take_member(r)?,
             secret: take_secret(r)?,
+        }),
+        MOVE_LEADER => Ok(FromClient::MoveLeader {
+            request: r.u64("request number")?,
+            node: take_node(r)?,
         }),
         tag => Err(WireError::UnknownTag {
             what: "request",

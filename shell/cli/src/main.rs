@@ -22,6 +22,7 @@ mod join;
 mod json;
 mod lab;
 mod late_progress;
+mod leader;
 mod lone_node;
 mod methods;
 mod moment;

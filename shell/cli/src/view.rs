@@ -2,6 +2,7 @@
 
 use crate::error::CliError;
 use crate::group::GroupArgs;
+use crate::leader::{self, MoveLeaderArgs};
 use crate::print;
 use crate::seconds;
 use crate::status;
@@ -21,6 +22,7 @@ pub(crate) struct ViewArgs {
 #[derive(Subcommand, Clone, Debug)]
 enum ViewCommand {
     Show(ShowArgs),
+    MoveLeader(MoveLeaderArgs),
     #[command(flatten)]
     Change(Change),
 }
@@ -49,6 +51,7 @@ struct Shown {
 pub(crate) fn run(args: &ViewArgs, as_json: bool) -> Result<(), CliError> {
     match &args.command {
         ViewCommand::Show(args) => show(args, as_json),
+        ViewCommand::MoveLeader(args) => leader::run(args, as_json),
         ViewCommand::Change(change) => view_change::run(change, as_json),
     }
 }

@@ -312,6 +312,7 @@ fn weight(request: &Result<FromClient, WireError>) -> usize {
             | FromClient::Reset { .. }
             | FromClient::Skip { .. }
             | FromClient::Invite { .. }
+            | FromClient::MoveLeader { .. }
             | FromClient::Join { .. }
             | FromClient::ChangeView { .. },
         )
@@ -331,6 +332,7 @@ pub(crate) fn debt_of(request: &FromClient) -> u32 {
         | FromClient::Reset { .. }
         | FromClient::Skip { .. }
         | FromClient::Invite { .. }
+        | FromClient::MoveLeader { .. }
         | FromClient::Join { .. }
         | FromClient::ChangeView { .. } => 4,
     }

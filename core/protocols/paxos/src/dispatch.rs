@@ -60,9 +60,9 @@ impl Ordering for MultiPaxos {
             Event::Executed { slot } => self.on_executed(now, slot, effects),
             Event::Trimmable { slot, digest } => self.seat.trim(slot, digest, effects),
             Event::TurnEnd { wall, entropy } => self.end_turn(now, wall, entropy, effects),
-            Event::TransferLeadership => {
+            Event::TransferLeadership { to } => {
                 if let Some((leader, seat)) = self.leading() {
-                    leader.transfer_leadership(seat, now, effects);
+                    leader.transfer_leadership(seat, now, to, effects);
                 }
             }
             Event::Wake => self.wake(now, effects),
@@ -132,9 +132,7 @@ impl MultiPaxos {
     ) {
         if self.seat.peers.find(from).is_none() {
             // A member of a later view may lack slots of this one, and nobody else may have them.
-            if let Message::Learn(ask) = message
-                && !planted(Plant::NewMembersNotTaught)
-            {
+            if let Message::Learn(ask) = message {
                 self.seat.on_learn(now, from, ask, effects);
             }
             return;

@@ -99,6 +99,9 @@ impl<O: Ordering> Replica<O> {
                 let who = MemberChange::Joins { member, invitation };
                 self.client_change_view((from, request), (change, who), out);
             }
+            FromClient::MoveLeader { request, node } => {
+                self.client_move_leader((from, request), node, out);
+            }
             FromClient::Invite {
                 request,
                 invitation,

@@ -230,7 +230,6 @@ impl<O: Ordering> Instances<O> {
         let links = self.links.iter().map(|(peer, epoch)| (*peer, *epoch));
         links
             .filter(|(peer, _)| named.contains(*peer) && !known.contains(*peer))
-            .filter(|_| !planted(Plant::LinksNotToldToNextView))
             .collect()
     }
 

@@ -148,7 +148,7 @@ impl<O: Ordering> Replica<O> {
         let leads = matches!(self.role, Role::Leader { .. });
         if leads && !self.has_room() && !self.storage.is_offered {
             self.storage.is_offered = true;
-            self.raise(Event::TransferLeadership);
+            self.raise(Event::TransferLeadership { to: None });
         }
     }
 }

@@ -102,6 +102,32 @@ impl<O: Ordering> Replica<O> {
         }
     }
 
+    /// An operator names who is to lead. The leader hands on; another node names the leader.
+    pub(crate) fn client_move_leader(
+        &mut self,
+        (from, request): (ConnectionId, u64),
+        node: NodeId,
+        out: &mut Vec<Output<O::Message>>,
+    ) {
+        let to = Some(node);
+        let refusal = match self.role {
+            _ if self.leader() == to => None,
+            _ if !self.view().acceptors.contains(node) => Some(Refusal::NoSuchView),
+            Role::Leader { .. } => {
+                self.raise(Event::TransferLeadership { to });
+                None
+            }
+            Role::Candidate { .. } | Role::Follower { .. } => Some(Refusal::NoLeader),
+        };
+        match refusal {
+            Some(refusal) => refuse(out, from, Ask::Request(request), refusal),
+            None => {
+                let slot = self.replicated.applied;
+                reply(out, from, ToClient::Checkpointed { request, slot });
+            }
+        }
+    }
+
     /// A peer says whether it votes.
     pub(crate) fn peer_votes(&mut self, from: NodeId, votes: bool) {
         if votes {

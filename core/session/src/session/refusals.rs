@@ -151,6 +151,7 @@ impl ClientSession {
             | Operation::Reset { .. }
             | Operation::Skip { .. }
             | Operation::Invite { .. }
+            | Operation::MoveLeader { .. }
             | Operation::Join { .. }
             | Operation::ChangeView { .. } => false,
         })

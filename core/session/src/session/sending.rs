@@ -116,6 +116,10 @@ impl ClientSession {
                 change,
                 leaves,
             }),
+            &Operation::MoveLeader { node } => Some(FromClient::MoveLeader {
+                request: number,
+                node,
+            }),
             &Operation::Invite { invitation, lasts } => Some(FromClient::Invite {
                 request: number,
                 invitation,

@@ -140,7 +140,7 @@ pub(crate) fn request(draw: &mut Draw) -> FromClient {
         ReadLevel::Any,
         ReadLevel::Loose,
     ];
-    match draw.below(14) {
+    match draw.below(15) {
         9 => FromClient::Resume {
             secret: secret(draw),
             tenant: secret(draw).hash(),
@@ -196,6 +196,10 @@ pub(crate) fn request(draw: &mut Draw) -> FromClient {
             request: draw.number(),
             invitation: secret(draw).hash(),
             lasts: Duration(draw.number()),
+        },
+        13 => FromClient::MoveLeader {
+            request: draw.number(),
+            node: node(draw),
         },
         12 => FromClient::Join {
             request: draw.number(),

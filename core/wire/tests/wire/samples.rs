@@ -292,6 +292,13 @@ fn requests_of_clients() -> Vec<Sample> {
             },
         ),
         (
+            "request_move_leader",
+            FromClient::MoveLeader {
+                request: 17,
+                node: NodeId(2),
+            },
+        ),
+        (
             "request_join",
             FromClient::Join {
                 request: 16,

@@ -41,6 +41,8 @@ pub(super) struct Moving {
     random: Option<Random>,
     step: Step,
     invitations: u8,
+    /// The invitation with which the last one joined.
+    used: u8,
     /// Directories that were made for machines that join.
     directories: u64,
 }
@@ -173,13 +175,14 @@ impl World {
             moving.invitations = moving.invitations.wrapping_add(1).max(1);
             let invitation = moving.invitations;
             moving.step = Step::Joining { node, invitation };
-            let lasts = random.millis(500, 20_000);
+            let lasts = random.millis(500, 60_000);
             return Some(MoveAsked::Invite(moving.secret(invitation), lasts));
         }
         // Sometimes somebody comes with an invitation that was used, is over, or was never made.
-        let invitation = match random.chance(150) {
-            true => invitation.wrapping_sub(1),
-            false => invitation,
+        let invitation = match random.between(0, 9) {
+            0 => invitation.wrapping_sub(1),
+            1..=3 if moving.used > 0 => moving.used,
+            _ => invitation,
         };
         let secret = moving.secret(invitation);
         let member = Member {
@@ -210,7 +213,11 @@ impl World {
         }
         for node in new.iter().filter(|node| !old.contains(*node)) {
             self.exercised(Row::MemberJoined);
-            self.harm.views.moving.step = Step::Whole;
+            let moving = &mut self.harm.views.moving;
+            if let Step::Joining { invitation, .. } = moving.step {
+                moving.used = invitation;
+            }
+            moving.step = Step::Whole;
             let at = self.now;
             self.events.push(at, Event::Start { node });
         }

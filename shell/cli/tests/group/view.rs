@@ -61,6 +61,26 @@ fn changed(group: &Group, words: &[&str]) -> Value {
     told
 }
 
+#[test]
+fn an_operator_says_who_leads() {
+    let group = Group::start(&[]);
+    assert_eq!(group.add("5"), "5");
+    for node in ["1", "3", "3", "2"] {
+        let told = changed(&group, &["move-leader", node]);
+        assert_eq!(told["leader"].to_string(), node);
+        assert_eq!(group.leader()["id"].to_string(), node);
+    }
+    assert_eq!(group.add("1"), "6");
+    let view = shown(group.endpoint());
+    assert_eq!(view["number"], 1, "the view stays");
+    changed(&group, &["remove", "1", "--role", "acceptor"]);
+    for (node, code, why) in [("9", 3, "no member"), ("1", 7, "does not vote")] {
+        let (ended, _, stderr) = change(group.endpoint(), &["move-leader", node]);
+        assert_eq!(ended, Some(code), "{stderr}");
+        assert!(stderr.contains(why), "{stderr}");
+    }
+}
+
 fn voters(view: &Value) -> Vec<u64> {
     let members = view["members"].as_array().unwrap().iter();
     let voting = members.filter(|member| member["roles"].to_string().contains("acceptor"));

@@ -476,7 +476,7 @@ impl World {
             7 => self.repeat = self.dice.below(30),
             _ => {
                 self.delay = 200_000 + self.dice.below(20_000_000);
-                self.event(id, Event::TransferLeadership);
+                self.event(id, Event::TransferLeadership { to: None });
             }
         }
     }

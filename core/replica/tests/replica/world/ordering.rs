@@ -201,7 +201,7 @@ impl Ordering for Instant {
             Event::Trimmable { slot, .. } => {
                 self.shared.borrow_mut().trimmable.push((self.own, slot));
             }
-            Event::TransferLeadership => self.shared.borrow_mut().transferred.push(self.own),
+            Event::TransferLeadership { .. } => self.shared.borrow_mut().transferred.push(self.own),
             Event::Resubmit { commands } => self.waiting.extend(commands),
             Event::Over => {
                 self.is_over = true;

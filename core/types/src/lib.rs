@@ -15,6 +15,7 @@ mod image_bytes;
 mod link_proof;
 mod parked;
 mod parts;
+mod quorums;
 mod reach;
 mod secret;
 mod slot;
@@ -39,6 +40,7 @@ pub use ids::{
 pub use link_proof::{LinkKey, LinkProof, LinkSide, Nonce};
 pub use parked::{Deadline, NotAnAgenda, ParkedCall, ParkedCalls};
 pub use parts::{PART_ENTRY_BYTES, PARTS_HEAD_BYTES, PartsCheck, PartsList, PartsWriter};
+pub use quorums::{Quorums, QuorumsError};
 pub use reach::{Finding, PeerPast, Reach, Recall, Sighting};
 pub use secret::{Secret, SecretHash};
 pub use slot::Slot;
@@ -50,6 +52,6 @@ pub use terms::{ClosedBy, SessionTerms};
 pub use time::{Duration, Time, Wall};
 pub use timers::{Timer, Timers};
 pub use view::{
-    Member, MemberChange, ObjectSpec, Persistence, Quorums, QuorumsError, Rejoin, View, ViewChange,
-    ViewChangeError, ViewId, ViewNumber,
+    Member, MemberChange, ObjectSpec, Persistence, Rejoin, View, ViewChange, ViewChangeError,
+    ViewId, ViewNumber,
 };

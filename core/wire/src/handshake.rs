@@ -281,9 +281,14 @@ pub enum RejectReason {
     Stopping,
     /// The sender may not do this.
     Forbidden,
+    /// The sender is no member of the group for this node.
+    NotAMember,
     /// A reason of a later version.
     Other(u8),
 }
+
+/// The words of [`Reject::not_a_member`], before the number of the view.
+const NAMES_NOT: &str = "you are not named by view ";
 
 impl RejectReason {
     fn number(self) -> u8 {
@@ -297,6 +302,7 @@ impl RejectReason {
             RejectReason::Malformed => 7,
             RejectReason::Stopping => 8,
             RejectReason::Forbidden => 9,
+            RejectReason::NotAMember => 10,
             RejectReason::Other(number) => number,
         }
     }
@@ -312,6 +318,7 @@ impl RejectReason {
             7 => RejectReason::Malformed,
             8 => RejectReason::Stopping,
             9 => RejectReason::Forbidden,
+            10 => RejectReason::NotAMember,
             number => RejectReason::Other(number),
         }
     }
@@ -327,6 +334,32 @@ pub struct Reject {
 }
 
 impl Reject {
+    /// Says to a node that a view does not name it.
+    #[must_use]
+    pub fn not_a_member(view: ViewNumber) -> Reject {
+        Reject {
+            reason: RejectReason::NotAMember,
+            text: format!("{NAMES_NOT}{}", view.0),
+        }
+    }
+
+    /// The view that does not name who is refused, if that is why.
+    ///
+    /// ```
+    /// use quorate_types::ViewNumber;
+    /// use quorate_wire::{Reject, RejectReason};
+    /// let refused = Reject::not_a_member(ViewNumber(7));
+    /// assert_eq!(refused.without_you(), Some(ViewNumber(7)));
+    /// let full = Reject { reason: RejectReason::Full, text: refused.text };
+    /// assert_eq!(full.without_you(), None);
+    /// ```
+    #[must_use]
+    pub fn without_you(&self) -> Option<ViewNumber> {
+        let number = self.text.strip_prefix(NAMES_NOT)?;
+        let is_why = self.reason == RejectReason::NotAMember;
+        number.parse().ok().filter(|_| is_why).map(ViewNumber)
+    }
+
     /// Appends the body of a frame of kind `Reject`.
     pub fn put(&self, buf: &mut BytesMut) {
         buf.put_u8(self.reason.number());

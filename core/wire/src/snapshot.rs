@@ -306,6 +306,7 @@ pub fn put_snapshot_core(buf: &mut BytesMut, core: &SnapshotCore) {
     put_list(buf, &core.invitations, |buf, open| {
         put_secret_hash(buf, open.hash);
         buf.put_u64_le(open.until.0);
+        put_flag(buf, open.is_used);
     });
     for view in [&core.previous, &core.next] {
         put_flag(buf, view.is_some());
@@ -338,6 +339,7 @@ pub fn take_snapshot_core(bytes: &Bytes) -> Result<SnapshotCore, WireError> {
             Ok(Invitation {
                 hash: take_secret_hash(r)?,
                 until: Wall(r.u64("end of an invitation")?),
+                is_used: r.flag("used invitation")?,
             })
         })?,
         previous: take_other_view(&mut r)?,

@@ -59,8 +59,8 @@ pub(crate) struct InviteArgs {
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct JoinArgs {
-    /// What `quorate node invite` printed.
-    #[arg(long)]
+    /// What `quorate node invite` printed. Others on this machine see it while the node runs, unless the variable has it.
+    #[arg(long, env = "QUORATE_JOIN_TOKEN", hide_env_values = true)]
     token: String,
     /// The node's directory; it must be empty or not exist, or be that of an earlier try.
     #[arg(long)]
@@ -183,7 +183,9 @@ pub(crate) fn join(args: &JoinArgs, as_json: bool) -> Result<(), CliError> {
     let until = Instant::now() + seconds::duration(args.timeout);
     let access = args.group.read()?;
     let config = match args.dir.join(FILE).exists() {
-        true => NodeConfig::read(&args.dir.join(FILE)).map_err(|error| CliError::node(&error))?,
+        true => NodeConfig::read(&args.dir.join(FILE))
+            .and_then(|config| config.check_member().map(|()| config))
+            .map_err(|error| CliError::node(&error))?,
         false => make(args, &access, secret)?,
     };
     let own = config.own_member().expect("checked when it was read");

@@ -89,7 +89,7 @@ fn words(rebuilt: &RebuiltNode) -> String {
 fn refuse_alone(dir: &Path) -> Result<(), CliError> {
     let config = dir.canonicalize().map(|dir| beside(&dir));
     match config.map(|file| NodeConfig::read(&file)) {
-        Ok(Ok(config)) if config.members.len() == 1 => Err(CliError::conflict(format!(
+        Ok(Ok(config)) if config.known_members() == 1 => Err(CliError::conflict(format!(
             "{} is of the only node of its group: no other node holds a copy, and nothing was changed",
             dir.display()
         ))

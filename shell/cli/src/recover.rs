@@ -135,8 +135,12 @@ fn node_in(home: &Path, file: &Path) -> Result<FoundNode, CliError> {
     Ok((home.to_owned(), config))
 }
 
-/// Where `quorate up` writes the configuration of the node in `home`.
+/// Where the configuration of the node in `home` is: `quorate up` writes it beside that, `quorate node join` into it.
 pub(crate) fn beside(home: &Path) -> PathBuf {
+    let inside = home.join("node.toml");
+    if inside.exists() {
+        return inside;
+    }
     let mut name = home.as_os_str().to_owned();
     name.push(".toml");
     name.into()

@@ -532,6 +532,7 @@ pub(crate) fn is_passing(reason: RejectReason) -> bool {
         | RejectReason::StaleBoot
         | RejectReason::Malformed
         | RejectReason::Forbidden
+        | RejectReason::NotAMember
         | RejectReason::Other(_) => false,
     }
 }

@@ -28,9 +28,11 @@ impl Node {
                 }
                 Arrival::Gone { connection, by } => self.clients.gone(connection, by),
                 Arrival::Up { peer, link } => {
+                    self.membership.accepted(peer);
                     let state = LinkState::Up(link);
                     self.feed(now, Input::Link { peer, state });
                 }
+                Arrival::Dismissed { peer, view } => self.membership.dismissed(peer, view),
                 Arrival::Sighted { peer, sighting } => {
                     self.sighted.get_or_insert((peer, sighting));
                 }

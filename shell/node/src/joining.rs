@@ -2,6 +2,7 @@
 //!
 //! Incarnations are among it, which nobody else is told: only who knows the secret of an open invitation gets an answer.
 
+use crate::clock::wall_time;
 use crate::config::MemberConfig;
 use crate::membership::KnownMembers;
 use crate::node::Node;
@@ -58,7 +59,7 @@ impl GroupConfiguration {
 impl Node {
     /// What somebody with this secret is told.
     pub(crate) fn configuration_for(&self, secret: Secret) -> AdminReply {
-        if !self.replica.is_invited(secret.hash()) {
+        if !self.replica.is_still_invited(secret.hash(), wall_time()) {
             return AdminReply::NotInvited;
         }
         let view = self.replica.view();

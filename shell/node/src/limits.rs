@@ -2,9 +2,6 @@
 
 use std::time::Duration;
 
-/// A node that was removed goes on for so long where others are linked still: they may lack slots that it knows decided.
-pub(crate) const REMOVED_LINGER: Duration = Duration::from_secs(10);
-
 /// Readiness events taken from the kernel at once; what does not fit comes with the next poll.
 pub(crate) const EVENTS: usize = 1024;
 

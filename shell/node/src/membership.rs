@@ -3,11 +3,10 @@
 //! A start finds there whom to reach, though its log may end before the newest view, and that it is no member any more.
 
 use crate::config::{Hex, MemberConfig};
-use crate::limits::REMOVED_LINGER;
-use crate::node::{Node, span};
+use crate::node::Node;
 use crate::{NodeConfig, NodeError};
 use quorate_transport::PeerAddress;
-use quorate_types::{GroupId, Incarnation, Member, NodeId, Time, View, ViewNumber};
+use quorate_types::{GroupId, Incarnation, Member, NodeId, NodeSet, Time, View, ViewNumber};
 use serde::{Deserialize, Serialize};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -36,20 +35,9 @@ impl KnownMembers {
         own: (NodeId, Incarnation),
     ) -> Result<KnownMembers, NodeError> {
         let configured = KnownMembers::configured(config);
-        let path = path_in(&config.dir, config.group_id());
-        let unreadable = |reason: String| {
-            let path = path.display();
-            NodeError::Unreadable(format!(
-                "{path}: {reason}; without it, the node reaches those that its configuration names"
-            ))
+        let Some(noted) = KnownMembers::noted(&config.dir, config.group_id())? else {
+            return Ok(configured);
         };
-        let text = match std::fs::read(&path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(configured),
-            Err(error) => return Err(unreadable(error.to_string())),
-        };
-        let noted: KnownMembers =
-            serde_json::from_slice(&text).map_err(|error| unreadable(error.to_string()))?;
         if !noted.names(own) {
             return Err(NodeError::Removed {
                 dir: config.dir.clone(),
@@ -60,6 +48,47 @@ impl KnownMembers {
             true => noted,
             false => configured,
         })
+    }
+
+    /// Those that a directory names, if it names any.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub(crate) fn noted(dir: &Path, group: GroupId) -> Result<Option<KnownMembers>, NodeError> {
+        let path = path_in(dir, group);
+        let unreadable = |reason: String| {
+            let path = path.display();
+            NodeError::Unreadable(format!(
+                "{path}: {reason}; without it, the node reaches those that its configuration names"
+            ))
+        };
+        match std::fs::read(&path) {
+            Ok(text) => serde_json::from_slice(&text)
+                .map(Some)
+                .map_err(|error| unreadable(error.to_string())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(unreadable(error.to_string())),
+        }
+    }
+
+    /// The newest ones that one of these directories names, and which.
+    ///
+    /// # Errors
+    /// When a file cannot be read.
+    pub(crate) fn newest(
+        nodes: &[(PathBuf, NodeConfig)],
+    ) -> Result<Option<(usize, KnownMembers)>, NodeError> {
+        let mut newest: Option<(usize, KnownMembers)> = None;
+        for (at, (dir, config)) in nodes.iter().enumerate() {
+            if let Some(known) = KnownMembers::noted(dir, config.group_id())?
+                && newest
+                    .as_ref()
+                    .is_none_or(|(_, most)| most.view < known.view)
+            {
+                newest = Some((at, known));
+            }
+        }
+        Ok(newest)
     }
 
     fn configured(config: &NodeConfig) -> KnownMembers {
@@ -90,7 +119,7 @@ impl KnownMembers {
     }
 
     /// Whether it names this node with this directory.
-    fn names(&self, (node, incarnation): (NodeId, Incarnation)) -> bool {
+    pub(crate) fn names(&self, (node, incarnation): (NodeId, Incarnation)) -> bool {
         let mut members = self.members.iter().map(MemberConfig::member);
         members.any(|member| (member.node, member.incarnation) == (node, incarnation))
     }
@@ -138,8 +167,10 @@ pub(crate) struct Membership {
     pub(crate) known: KnownMembers,
     /// A view that this node has known in force names it.
     is_named: bool,
-    /// Since when it is no member any more.
-    removed: Option<Time>,
+    /// The first view in force here that does not name this node, and for whom of it this node is none any more.
+    left: Option<(KnownMembers, NodeSet)>,
+    /// For whom of those that it knows this node is no member, though it knows no view without it.
+    refused: NodeSet,
 }
 
 impl Membership {
@@ -148,44 +179,77 @@ impl Membership {
         Membership {
             known,
             is_named: is_noted || config.known.is_empty(),
-            removed: None,
+            left: None,
+            refused: NodeSet::empty(),
         }
     }
 
-    /// When a node that is no member any more ends at the latest.
-    pub(crate) fn ends_at(&self) -> Option<Time> {
-        Some(self.removed? + span(REMOVED_LINGER))
+    /// A peer says that this node is no member for it.
+    pub(crate) fn dismissed(&mut self, peer: NodeId, view: ViewNumber) {
+        match &mut self.left {
+            Some((without, by)) if view.0 >= without.view => by.insert(peer),
+            // Who knows only an earlier view may not know yet that this node has joined.
+            None if view.0 > self.known.view => self.refused.insert(peer),
+            Some(_) | None => false,
+        };
+    }
+
+    /// A link to a peer stands.
+    pub(crate) fn accepted(&mut self, peer: NodeId) {
+        self.refused.remove(peer);
+    }
+
+    /// The members without this node, where most of those that vote, as far as it knows, say that it is none.
+    fn without(&self, own: NodeId) -> Option<KnownMembers> {
+        let acceptors = self.known.acceptors.iter();
+        let refuse = acceptors.filter(|node| self.refused.contains(NodeId(**node)));
+        let is_removed = self.is_named && refuse.count() > self.known.acceptors.len() / 2;
+        is_removed.then(|| {
+            let mut known = self.known.clone();
+            known.members.retain(|member| member.node != own.0);
+            known
+        })
+    }
+
+    /// Whether most of those who vote in the view without this node have turned to it: they have all that was decided before.
+    fn is_over(&self) -> bool {
+        self.left.as_ref().is_some_and(|(view, by)| {
+            let acceptors = view.acceptors.iter();
+            let turned = acceptors.filter(|node| by.contains(NodeId(**node)));
+            turned.count() > view.acceptors.len() / 2
+        })
     }
 }
 
 impl Node {
     /// If another view is in force: the transport reaches its members, the directory notes them. A node that it does not name any
-    /// more goes on until nobody of them is linked, so that they learn from it what is decided.
+    /// more goes on until most of those who vote in it have turned to it too, so that they learn from it what is decided.
     pub(crate) fn follow_members(&mut self, now: Time) {
         let view = self.replica.view();
-        if view.number.0 <= self.membership.known.view {
+        if view.number.0 <= self.membership.known.view || self.membership.left.is_some() {
             return;
         }
         let known = KnownMembers::of_view(view);
         let number = view.number;
-        let is_named = known.names((self.identity.node, self.identity.incarnation));
-        if !is_named && !self.membership.is_named {
-            // It has not joined yet.
-            return;
-        }
-        self.membership.is_named = true;
-        if let Err(error) = known.write(&self.dir, self.identity.group) {
-            tracing::warn!(%error, "the members of the view cannot be noted: a restart reaches those of an earlier view");
-        }
-        self.membership.known = known;
-        if is_named {
+        if known.names((self.identity.node, self.identity.incarnation)) {
+            self.membership.is_named = true;
+            self.note_members(&known);
+            self.membership.known = known;
             self.reach_members(number, now);
-        } else if self.membership.removed.is_none() {
+        } else if self.membership.is_named {
             tracing::warn!(
                 view = number.0,
-                "this node is no member of the group any more: it ends"
+                "this node is no member of the group any more: it ends once the others know"
             );
-            self.membership.removed = Some(now);
+            self.membership.left = Some((known, NodeSet::empty()));
+            self.transport.leave_members();
+        }
+        // Else it has not joined yet.
+    }
+
+    fn note_members(&self, known: &KnownMembers) {
+        if let Err(error) = known.write(&self.dir, self.identity.group) {
+            tracing::warn!(%error, "the members of the view cannot be noted: a restart reaches those of an earlier view");
         }
     }
 
@@ -194,10 +258,17 @@ impl Node {
         self.transport.set_members(view, members, now);
     }
 
-    /// Whether it is no member, and nobody needs it any more.
-    pub(crate) fn is_dismissed(&self, now: Time) -> bool {
-        let ends_at = self.membership.ends_at();
-        ends_at.is_some_and(|end| self.transport.links() == 0 || now >= end)
+    /// Whether it is no member, and nobody needs it any more. Its directory says so from then on.
+    pub(crate) fn is_dismissed(&self) -> bool {
+        let is_over = self.membership.is_over();
+        let without = self.membership.without(self.identity.node);
+        let left = self.membership.left.as_ref().filter(|_| is_over);
+        if let Some(without) = without.as_ref().or(left.map(|(view, _)| view)) {
+            tracing::warn!("the group has gone on without this node");
+            self.note_members(without);
+            return true;
+        }
+        false
     }
 }
 
@@ -208,6 +279,27 @@ impl NodeConfig {
         let known = self.known.iter().chain(&self.members);
         let mut own = known.filter(|member| member.node == self.node);
         own.next()
+    }
+
+    /// Refuses a directory whose node was removed from its group.
+    ///
+    /// # Errors
+    /// [`NodeError::Removed`], or that its members cannot be read.
+    pub fn check_member(&self) -> Result<(), NodeError> {
+        let own = self
+            .own_member()
+            .expect("checked when it was read")
+            .member();
+        KnownMembers::read(self, (own.node, own.incarnation)).map(drop)
+    }
+
+    /// How many members its group had when the node last knew.
+    #[must_use]
+    pub fn known_members(&self) -> usize {
+        let noted = KnownMembers::noted(&self.dir, self.group_id());
+        let noted = noted.ok().flatten();
+        let known = noted.unwrap_or_else(|| KnownMembers::configured(self));
+        known.members.len()
     }
 
     pub(crate) fn check_known(&self) -> Result<(), String> {

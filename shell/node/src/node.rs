@@ -112,7 +112,7 @@ impl Node {
                 self.wait(&mut events, timeout, now)
             })?;
             self.turn(now)?;
-            if self.has_left(now) || self.is_dismissed(now) {
+            if self.has_left(now) || self.is_dismissed() {
                 return self.end();
             }
         }
@@ -239,7 +239,6 @@ impl Node {
             self.transport.next_wake(),
             self.clients.next_wake(),
             leaving,
-            self.membership.ends_at(),
         ]
         .into_iter()
         .flatten()
@@ -318,7 +317,7 @@ pub(crate) fn shared(poll: &Poll) -> Result<(Registry, Arc<Waker>), NodeError> {
     Ok((registry, Arc::new(waker)))
 }
 
-pub(crate) fn span(duration: Duration) -> quorate_types::Duration {
+fn span(duration: Duration) -> quorate_types::Duration {
     quorate_types::Duration(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
 }
 

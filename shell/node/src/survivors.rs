@@ -4,7 +4,9 @@
 //! on no directory that is damaged, has lost votes, or differs from the others: whoever recovers a group leaves those out. Called by
 //! `quorate recover`; `recover` makes a node of what is found.
 
+use crate::config::MemberConfig;
 use crate::journal::past;
+use crate::membership::KnownMembers;
 use crate::quarantine_file::QuarantineFile;
 use crate::verify::content_of;
 use crate::{NodeConfig, NodeError};
@@ -94,6 +96,32 @@ pub(crate) struct HeldBody {
     pub(crate) body: WholeBody,
 }
 
+/// A directory whose node is no member any more, by what another one knows, counts as no voter: its number may be another's.
+fn refuse_removed(
+    nodes: &[(PathBuf, NodeConfig)],
+    survivors: &[Survivor],
+) -> Result<(), NodeError> {
+    let Some((best, newest)) = KnownMembers::newest(nodes)? else {
+        return Ok(());
+    };
+    let own = |config: &NodeConfig| {
+        let own = config.own_member().map(MemberConfig::member);
+        own.map(|member| (member.node, member.incarnation))
+    };
+    let mut all = nodes.iter().zip(survivors);
+    let removed = all.find(|((_, config), _)| own(config).is_none_or(|own| !newest.names(own)));
+    match removed {
+        None => Ok(()),
+        Some((_, removed)) => {
+            let what = format!(
+                "by what that one knows, the other is no member since view {} or before: leave it out",
+                newest.view
+            );
+            Err(disagree(removed, &survivors[best], what).into())
+        }
+    }
+}
+
 /// What a node knows of a slot.
 #[derive(Clone, Debug)]
 struct Known {
@@ -127,6 +155,7 @@ impl Survivors {
                 (None, None) => survivors.push(next),
             }
         }
+        refuse_removed(nodes, &survivors)?;
         compare_snapshots(&survivors)?;
         Ok(Survivors::join(survivors, first.view().acceptors)?)
     }

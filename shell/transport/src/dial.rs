@@ -6,7 +6,7 @@ use crate::names::LookedUp;
 use crate::peers::PeerState;
 use crate::proving::Proving;
 use crate::stream::SocketStream;
-use crate::transport::Transport;
+use crate::transport::{Arrival, Transport};
 use bytes::Bytes;
 use mio::net::TcpStream;
 use quorate_types::{Incarnation, LinkEpoch, NodeId, Time};
@@ -14,9 +14,9 @@ use quorate_wire::{Frame, Hello, HelloRole, Kind, Reject, VERSION, VERSION_MIN, 
 use std::net::SocketAddr;
 
 impl Transport {
-    /// Of two nodes the one with the lower id dials.
+    /// Of two nodes the one with the lower id dials, and one that is no member any more.
     pub(crate) fn dials(&self, peer: NodeId) -> bool {
-        self.settings.own.node < peer
+        self.is_leaving || self.settings.own.node < peer
     }
 
     /// Dials every peer whose pause is over.
@@ -125,6 +125,7 @@ impl Transport {
             return self.sighted(node, frame);
         }
         let is_refusal = frame.kind == Kind::Reject;
+        self.note_dismissal(node, frame);
         if !is_known && !is_refusal {
             return self.leave(slot, node, "it does not prove to be a node", now);
         }
@@ -136,6 +137,16 @@ impl Transport {
         connection.settle(Phase::Peer(node, LinkEpoch(self.epochs + 1)));
         self.set_deadline(slot, None);
         self.link_up(slot, node, welcome.boot, now);
+    }
+
+    /// A peer refuses this node: perhaps because it is no member for it.
+    pub(crate) fn note_dismissal(&mut self, peer: NodeId, frame: &Frame) {
+        let refused = (frame.kind == Kind::Reject).then(|| Reject::take(&frame.body));
+        if let Some(Ok(reject)) = refused
+            && let Some(view) = reject.without_you()
+        {
+            self.arrivals.push(Arrival::Dismissed { peer, view });
+        }
     }
 
     /// Who answers is not the peer, or does not want this node.

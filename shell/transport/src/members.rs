@@ -5,7 +5,7 @@ use crate::peers::{PeerAddress, RemotePeer};
 use crate::proving::Proving;
 use crate::transport::Transport;
 use quorate_types::{NodeId, Time, ViewNumber};
-use quorate_wire::Kind;
+use quorate_wire::{Kind, Reject};
 
 impl Transport {
     /// Another view is in force: these are its members, this node perhaps among them. Whoever is none any more, or is another life
@@ -23,7 +23,7 @@ impl Transport {
             .map(|(node, _)| *node)
             .collect();
         for node in gone {
-            self.forget_peer(node, now);
+            self.forget_peer(node, view, now);
         }
         for peer in members.iter().filter(|peer| peer.node != own) {
             let known = self.peers.entry(peer.node);
@@ -35,15 +35,14 @@ impl Transport {
         self.tell_clients_members();
     }
 
-    /// How many peers are linked.
-    #[must_use]
-    pub fn links(&self) -> usize {
-        let links = self.peers.values().filter_map(RemotePeer::link);
-        links.count()
+    /// This node is no member any more. It stays linked to those who have not turned to the view that says so, and dials the others
+    /// until they say that it is none for them: [`crate::Arrival::Dismissed`].
+    pub fn leave_members(&mut self) {
+        self.is_leaving = true;
     }
 
     /// Ends every connection that is with `node`, or may become one.
-    fn forget_peer(&mut self, node: NodeId, now: Time) {
+    fn forget_peer(&mut self, node: NodeId, view: ViewNumber, now: Time) {
         tracing::info!(peer = %node, "no member any more: its link ends");
         for slot in 0..self.slots.len() {
             let is_with = self.slots[slot].as_ref().is_some_and(|connection| {
@@ -57,8 +56,14 @@ impl Transport {
                         Phase::Stranger | Phase::Client(_) | Phase::Closing => false,
                     }
             });
-            if is_with {
-                self.close(slot, now);
+            let connection = self.slots[slot].as_ref();
+            match connection.map(|connection| connection.phase) {
+                Some(Phase::Peer(..)) if is_with => {
+                    let Reject { reason, text } = Reject::not_a_member(view);
+                    self.reject(slot, reason, text, now);
+                }
+                Some(_) if is_with => self.close(slot, now),
+                Some(_) | None => {}
             }
         }
         self.peers.remove(&node);

@@ -6,7 +6,8 @@
 use crate::transport::Transport;
 use quorate_types::{LinkKey, LinkSide, NodeId, Nonce, Time};
 use quorate_wire::{
-    Frame, Kind, RejectReason, node_name, put_challenge, put_proof, take_challenge, take_proof,
+    Frame, Kind, Reject, RejectReason, node_name, put_challenge, put_proof, take_challenge,
+    take_proof,
 };
 
 /// How far both ends of a connection have proved themselves.
@@ -53,10 +54,10 @@ impl Transport {
     /// A stranger says to be `node`: it gets this node's proof, and must give its own.
     pub(crate) fn challenge(&mut self, slot: usize, node: NodeId, dials: Nonce, now: Time) {
         let Some(key) = self.key_with(node) else {
-            let text = format!("{node} is no other member of {}", self.settings.own.group);
-            return self.turn_away(slot, RejectReason::Identity, &text, now);
+            let Reject { reason, text } = Reject::not_a_member(self.settings.view);
+            return self.turn_away(slot, reason, &text, now);
         };
-        if self.dials(node) {
+        if self.settings.own.node < node {
             let text = format!("{node} is dialled from here and does not dial itself");
             return self.turn_away(slot, RejectReason::Identity, &text, now);
         }

@@ -129,6 +129,7 @@ impl Transport {
             },
             Kind::Sighting => self.sighted(from, &frame),
             Kind::Reject => {
+                self.note_dismissal(from, &frame);
                 let text = Reject::take(&frame.body).map_or_else(|e| e.to_string(), |r| r.text);
                 tracing::warn!(peer = %from, text, "the peer ends the link");
                 self.close(slot, now);

@@ -116,6 +116,13 @@ pub enum Arrival {
         /// What it has seen.
         sighting: Sighting,
     },
+    /// A peer says that this node is no member for it.
+    Dismissed {
+        /// Who said so.
+        peer: NodeId,
+        /// The view in which it is none.
+        view: ViewNumber,
+    },
     /// A client's connection is over.
     Gone {
         /// The connection.
@@ -160,6 +167,8 @@ pub struct Transport {
     pub(crate) free: Vec<usize>,
     pub(crate) peers: BTreeMap<NodeId, RemotePeer>,
     pub(crate) leader: Option<NodeId>,
+    /// This node is no member any more: it dials whomever it knows.
+    pub(crate) is_leaving: bool,
     pub(crate) arrivals: Vec<Arrival>,
     pub(crate) counters: Counters,
     pub(crate) accept_again: Option<Time>,
@@ -235,6 +244,7 @@ impl Transport {
             free: Vec::new(),
             peers,
             leader: None,
+            is_leaving: false,
             arrivals: Vec::new(),
             counters: Counters::default(),
             accept_again: None,

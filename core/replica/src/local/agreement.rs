@@ -481,9 +481,10 @@ impl<O: Ordering> Replica<O> {
         self.agreement.note_agreed(slot, digest);
         let own = self.agreement.own.map(|own| own.slot);
         let found = self.agreement.take_found(slot, digest);
-        // Others trim their logs for it: not before the objects here are past it.
+        // Others trim their logs for it: not while the objects here need slots before it that the log has.
         let executed = self.pipeline.executed(self.replicated.applied);
-        let is_past = |found: &SnapshotReport| Some(found.slot) > own && found.slot <= executed;
+        let past = executed.max(self.instances.begins_after());
+        let is_past = |found: &SnapshotReport| Some(found.slot) > own && found.slot <= past;
         if let Some(found) = found.filter(is_past) {
             self.report_snapshot(now, found, out);
         }

@@ -12,7 +12,7 @@ use quorate_ordering::{Entry, Event, Lane, LinkState, Ordering, Record, Role};
 use quorate_types::zoo::{Plant, planted};
 use quorate_types::{
     Ask, Ballot, Body, ConnectionId, Duration, MemberChange, NodeId, NodeSet, Persistence, Refusal,
-    SecretHash, Slot, Time, ToClient, View, ViewChange, ViewChangeError, ViewNumber,
+    SecretHash, Slot, Time, ToClient, View, ViewChange, ViewChangeError, ViewNumber, Wall,
 };
 
 /// A client that waits until a view is in force.
@@ -85,6 +85,14 @@ impl<O: Ordering> Replica<O> {
     pub fn is_invited(&self, invitation: SecretHash) -> bool {
         let now = self.replicated.stamp.wall;
         self.replicated.invitations.has(invitation, now)
+    }
+
+    /// Whether an invitation is open by now, which may be later than the last thing that was decided. A node that hears of no leader
+    /// does not know.
+    #[must_use]
+    pub fn is_still_invited(&self, invitation: SecretHash, now: Wall) -> bool {
+        let now = now.max(self.replicated.stamp.wall);
+        self.leader().is_some() && self.replicated.invitations.has(invitation, now)
     }
 
     /// An invitation is decided.
@@ -378,6 +386,7 @@ fn refusal_of(error: ViewChangeError) -> Refusal {
         | ViewChangeError::Votes(_)
         | ViewChangeError::IsAMember(_)
         | ViewChangeError::Full
+        | ViewChangeError::Address(_)
         | ViewChangeError::Window(_) => Refusal::NoSuchView,
     }
 }

@@ -155,7 +155,7 @@ impl Frozen {
             lead_ballot: self.lead.ballot,
             lead_slot: self.lead.slot,
             reset: self.reset,
-            invitations: self.invitations.open().to_vec(),
+            invitations: self.invitations.all().to_vec(),
             sessions: if planted(Plant::SessionsNotInSnapshot) {
                 Vec::new()
             } else {

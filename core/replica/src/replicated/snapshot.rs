@@ -22,7 +22,7 @@ pub struct SnapshotCore {
     pub lead_slot: Slot,
     /// The slot of the newest operator's reset; slot 0 if there was none.
     pub reset: Slot,
-    /// The invitations to join that are open, oldest first.
+    /// The invitations to join whose time is not over, oldest first.
     pub invitations: Vec<Invitation>,
     /// The view before that one, if there was one.
     pub previous: Option<View>,
@@ -53,6 +53,7 @@ impl SnapshotCore {
         for invitation in &self.invitations {
             digest.0.write(invitation.hash.bytes());
             digest.number(invitation.until.0);
+            digest.number(invitation.is_used.into());
         }
         digest.number(self.sessions.len() as u64);
         for session in &self.sessions {

@@ -557,6 +557,7 @@ pub(crate) fn snapshot_core(draw: &mut Draw) -> SnapshotCore {
         invitations: draw.list(4, |draw| Invitation {
             hash: secret(draw).hash(),
             until: Wall(draw.number()),
+            is_used: draw.flag(),
         }),
         previous: draw.flag().then(|| view(draw)),
         next: draw.flag().then(|| view(draw)),

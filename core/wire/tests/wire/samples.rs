@@ -521,6 +521,7 @@ fn snapshot() -> Sample {
         invitations: vec![Invitation {
             hash: SECRET.hash(),
             until: Wall(0x7788),
+            is_used: true,
         }],
         previous: None,
         sessions: vec![SessionImage {

@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 #[derive(Debug, Default)]
 pub struct Invited {
     now: Wall,
-    open: BTreeMap<SecretHash, Wall>,
+    /// Until when, and whether somebody has come.
+    made: BTreeMap<SecretHash, (Wall, bool)>,
 }
 
 impl Invited {
@@ -18,18 +19,23 @@ impl Invited {
 
     /// An invitation is decided.
     pub fn made(&mut self, invitation: SecretHash, lasts: Duration) {
-        self.open.insert(invitation, Wall(self.now.0 + lasts.0));
+        let now = self.now;
+        self.made.retain(|_, (until, _)| *until > now);
+        let until = Wall(now.0 + lasts.0);
+        self.made.entry(invitation).or_insert((until, false));
     }
 
     /// Whether somebody may join with it now.
     pub fn may_join(&self, invitation: SecretHash) -> bool {
-        let until = self.open.get(&invitation);
-        until.is_some_and(|until| *until > self.now)
+        let made = self.made.get(&invitation);
+        made.is_some_and(|(until, is_used)| *until > self.now && !is_used)
     }
 
     /// Somebody has joined with it.
     pub fn used(&mut self, invitation: SecretHash) {
-        self.open.remove(&invitation);
+        if let Some((_, is_used)) = self.made.get_mut(&invitation) {
+            *is_used = true;
+        }
     }
 }
 
@@ -54,5 +60,7 @@ mod tests {
         invited.made(known, Duration(10));
         invited.used(known);
         assert!(!invited.may_join(known));
+        invited.made(known, Duration(10));
+        assert!(!invited.may_join(known), "a late copy opens nothing");
     }
 }

@@ -188,7 +188,7 @@ impl World {
         let member = Member {
             node,
             incarnation,
-            address: node.to_string(),
+            address: format!("{node}:1"),
         };
         let change = ViewChange {
             after: view.number,

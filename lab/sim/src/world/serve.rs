@@ -560,5 +560,6 @@ fn unnumbered(introduction: FromClient) -> FromClient {
 /// The node whose name is this address.
 pub(super) fn node_at(address: &str) -> Option<NodeId> {
     let id = address.strip_prefix('n')?;
+    let (id, _) = id.split_once(':').unwrap_or((id, ""));
     id.parse().ok().map(NodeId)
 }

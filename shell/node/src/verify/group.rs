@@ -116,10 +116,7 @@ fn compare_with(config: &Path, node: &mut VerifiedNode) {
         (Err(error), _) => Some(error.to_string()),
         (Ok(_), None) => None,
         (Ok(config), Some(found)) => {
-            let member = config
-                .members
-                .iter()
-                .find(|member| member.node == config.node);
+            let member = config.own_member();
             let named = (
                 ClusterId(config.cluster.0),
                 NodeId(config.node),

@@ -3,6 +3,7 @@
 use crate::NodeError;
 use crate::code_file::CodeFile;
 use crate::died_file::DiedFile;
+use crate::membership::KnownMembers;
 use crate::quarantine_file::QuarantineFile;
 use quorate_replica::{EarlierDeaths, Quarantine};
 use quorate_storage::{FlawKind, ScrubbedFile, StoppedDirectory};
@@ -55,7 +56,11 @@ pub(super) fn scrub(directory: &StoppedDirectory) -> Result<Notes, NodeError> {
 impl Notes {
     fn scrub(&mut self, dir: &Path, name: &str, bytes: u64) -> ScrubbedFile {
         let Some((kind, group)) = place_of(name) else {
-            let mut file = ScrubbedFile::new(name, bytes, "not a file of a node");
+            let holds = match name {
+                "node.toml" => "the node's configuration",
+                _ => "not a file of a node",
+            };
+            let mut file = ScrubbedFile::new(name, bytes, holds);
             if is_unfinished(name) {
                 let means = "it counts for nothing and is written over";
                 file.find(FlawKind::Leftover, 0, "it was being written", means);
@@ -66,6 +71,7 @@ impl Notes {
         let read = match kind {
             "quarantine" => self.quarantine(dir, group, &mut file),
             "code" => CodeFile::in_directory(dir, group).is_readable(),
+            "members" => members(dir, group, &mut file),
             "died" => DiedFile::open(dir, group).map(|died| died_tells(&died, &mut file)),
             _ => {
                 executed(dir, name, &mut file);
@@ -118,6 +124,14 @@ fn died_tells(died: &DiedFile, file: &mut ScrubbedFile) {
     };
 }
 
+fn members(dir: &Path, group: GroupId, file: &mut ScrubbedFile) -> Result<(), NodeError> {
+    if let Some(known) = KnownMembers::noted(dir, group)? {
+        let count = known.members.len();
+        file.holds = format!("{count} members in view {}", known.view);
+    }
+    Ok(())
+}
+
 fn executed(dir: &Path, name: &str, file: &mut ScrubbedFile) {
     match quorate_lasting::read(&dir.join(name)) {
         Ok(Some((_, u64::MAX))) => file.holds = "how far it executed is unknown".to_owned(),
@@ -134,7 +148,7 @@ fn executed(dir: &Path, name: &str, file: &mut ScrubbedFile) {
 /// Kind and group of a note by its name, such as code-1.
 fn place_of(name: &str) -> Option<(&'static str, GroupId)> {
     let (kind, group) = name.split_once('-')?;
-    let kind = ["quarantine", "code", "died", "executed"]
+    let kind = ["quarantine", "code", "died", "executed", "members"]
         .into_iter()
         .find(|known| *known == kind)?;
     Some((kind, GroupId(group.parse().ok()?)))

@@ -3,7 +3,7 @@
 use crate::journal::{LogContent, past};
 use quorate_ordering::Entry;
 use quorate_storage::{FlawKind, LogScrub, Lost, RecoveredRecord, ScrubbedFile};
-use quorate_types::{Ballot, GroupId, NodeId, Slot};
+use quorate_types::{Ballot, GroupId, NodeId, Slot, ViewNumber};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The records of one group.
@@ -69,10 +69,11 @@ impl GroupLog {
         self.content.past.whole_after().unwrap_or(Slot::ZERO)
     }
 
-    /// Ballots never fall from record to record.
+    /// Ballots never fall from record to record of a view.
     fn disorder(&self) -> Option<String> {
-        let mut last = Ballot::ZERO;
+        let mut newest: BTreeMap<ViewNumber, Ballot> = BTreeMap::new();
         for record in &self.content.past.records {
+            let last = newest.entry(record.view.number).or_default();
             let next = match &record.entry {
                 Entry::Promise { ballot } | Entry::Vote { ballot, .. } => *ballot,
                 Entry::Chosen { .. }
@@ -80,10 +81,10 @@ impl GroupLog {
                 | Entry::Trimmed { .. }
                 | Entry::Agreed { .. } => continue,
             };
-            if next < last {
+            if next < *last {
                 return Some(format!("its records are out of order: {next} after {last}"));
             }
-            last = next;
+            *last = next;
         }
         None
     }

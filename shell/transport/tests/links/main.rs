@@ -330,7 +330,7 @@ fn strangers_of_the_wrong_kind_are_turned_away_with_the_reason() {
     for no_other_member in [2, 5] {
         assert_eq!(
             rejection(&mut two, &hello(member(no_other_member), 7)),
-            RejectReason::Identity
+            RejectReason::NotAMember
         );
     }
     assert_eq!(

@@ -13,10 +13,10 @@ from pathlib import Path
 
 from ages import Ages
 from catalogue import CATALOGUE
-from checker import judge
 from fault import Fault, Scene
 from group import Group
-from load import Load, read_all
+from judging import judge_history, judge_load, judge_object, judge_replicas
+from load import Load
 from outages import Outage, answered_between, outage, p99_ms, slowed
 from recording import Recording
 from verdict import Verdict, show_progress
@@ -83,10 +83,11 @@ class Campaign:
             if ages is not None:
                 self.verdict.check(f"{self.title} told ages are true", ages.lies, ages.describe())
             if is_whole:
-                self._judge_object(recording)
+                judge_object(self.title, self.group, self.workload, recording, self.verdict)
+                judge_replicas(self.title, self.group, WHOLE_S, self.verdict)
             recording.flush()
             operations = recording.operations()
-        self._judge_history(history, len(operations))
+        judge_history(self.title, self.checker, history, len(operations), self.verdict)
         outages: dict[str, list[Outage]] = {}
         for each in self.happened:
             seen = outage(operations, each.injected_ns, each.whole_ns)
@@ -165,48 +166,9 @@ class Campaign:
         wait_until(lambda: answered_between(recording.latest(), start, time.monotonic_ns()), seconds, what)
 
     def _judge_load(self, load: Load, recording: Recording) -> None:
-        answered, refused, unknown = recording.counts()
-        note = f"{answered} acknowledged, {refused} refused, {unknown} unknown"
-        self.verdict.check(f"{self.title} no surprising answer", load.surprises, note)
-        for member in self.group:
-            member.is_running()
-        ends = [end for member in self.group for end in member.unasked_ends]
-        self.verdict.check(f"{self.title} no node ended unasked", ends)
+        judge_load(self.title, load, recording, self.group, self.verdict)
         quarter = len(self.memory_kib) // 4
         if len(self.memory_kib) >= GROWTH_SAMPLES_MIN:
             early, late = max(self.memory_kib[quarter : 2 * quarter]), max(self.memory_kib[-quarter:])
             grown = [] if late <= early * GROWTH_MAX else [f"from {early} to {late} KiB"]
             self.verdict.check(f"{self.title} memory flat", grown, f"{early} and {late} KiB")
-
-    def _judge_object(self, recording: Recording) -> None:
-        before = recording.operations()
-        steps = self.workload.final_steps(before)
-        final = read_all(self.group.endpoint, self.workload, recording, steps)
-        unread = [operation.describe() for operation in final if not operation.is_acknowledged]
-        self.verdict.check(f"{self.title} final reads answered", unread, f"{len(final)} reads")
-        if not unread:
-            problems = self.workload.problems(before, final)
-            self.verdict.check(f"{self.title} every acknowledged call present exactly once", problems)
-        self._judge_replicas()
-
-    def _judge_replicas(self) -> None:
-        try:
-            statuses = self.group.wait_equal(WHOLE_S)
-        except NeverHappened as error:
-            self.verdict.check(f"{self.title} replicas equal", [str(error)])
-            return
-        digests = {number: status.digest for number, status in statuses.items()}
-        differing = [] if len(set(digests.values())) == 1 else [f"digests {digests}"]
-        for number, status in statuses.items():
-            if status.diverged is not None:
-                differing.append(f"node {number} says that it diverged at slot {status.diverged}")
-            if status.frozen is not None:
-                differing.append(f"node {number} says that objects froze at slot {status.frozen}")
-        slot = next(iter(statuses.values())).executed
-        self.verdict.check(f"{self.title} replicas equal", differing, f"at slot {slot}")
-
-    def _judge_history(self, history: Path, count: int) -> None:
-        show_progress(f"{self.title}: judging {count} operations")
-        is_linearizable, said = judge(self.checker, history)
-        lines = said.splitlines() or ["the checker said nothing"]
-        self.verdict.check(f"{self.title} linearizable", [] if is_linearizable else lines, lines[-1])

@@ -40,12 +40,12 @@ export PYO3_PYTHON ?= $(BIN)/python
 # User site packages and the caller's environment stay out of the virtual environment.
 export PYTHONNOUSERSITE := 1
 
-.PHONY: help build wheel wheel-test guide demo test test-fast check fix bench lab locks rivals many parked sim sim-ci zoo nemesis outage memory calm foreign suites fuzz night docs
+.PHONY: help build wheel wheel-test guide demo test test-fast check fix bench lab locks rivals many parked sim sim-ci zoo nemesis outage memory campaign-views calm foreign suites fuzz night docs
 .PHONY: venv cargo-present compile release fast-steps
 .PHONY: test-rust test-python test-python-groups test-python-classes test-sim check-rust check-tidy check-python check-shell
 
 help: ## this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{ printf "  %-10s %s\n", $$1, $$2 }'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{ printf "  %-14s %s\n", $$1, $$2 }'
 
 # ---- what others need ----
 
@@ -192,6 +192,9 @@ foreign: compile ## random calls on classes of other packages, in host processes
 
 suites: compile ## CPython's own tests of locks and queues on replicated ones, while the leader is killed every few seconds: MINUTES=n
 	$(TREE) QUORATE_SUITES_SECONDS=$$(( $(or $(MINUTES),10) * 60 )) $(BIN)/pytest -c python/pyproject.toml --capture=no python/tests/test_objects_cpython.py
+
+campaign-views: build ## replace every machine of a group under load, kill and cut off its leader, draw it: SHORT=1 three machines
+	$(BIN)/python lab/nemesis/views.py $(if $(SHORT),--short) $(if $(SEED),--seed $(SEED)) $(if $(OBJECT),--object $(OBJECT))
 
 calm: build ## a loaded group without faults elects nobody: MINUTES=n
 	$(BIN)/python lab/nemesis/calm.py --minutes $(or $(MINUTES),20)

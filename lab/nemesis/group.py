@@ -65,6 +65,8 @@ class Group:
         self.plan = plan
         self.network = network
         self.members: dict[int, Member] = {}
+        self.joining: Member | None = None
+        """A node on its way into the group, ended with it."""
 
     def __enter__(self) -> Group:
         """Make the directories, start all nodes and wait until they are led."""
@@ -84,6 +86,13 @@ class Group:
         """End every process."""
         for member in self.members.values():
             member.close()
+        if self.joining is not None:
+            self.joining.close()
+
+    def admit(self, member: Member) -> None:
+        """The node that was joining is a member."""
+        self.members[member.number] = member
+        self.joining = None
 
     @property
     def endpoint(self) -> str:

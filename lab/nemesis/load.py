@@ -85,14 +85,12 @@ class Load:
         return done
 
 
-def asker(proxy: object, rng: random.Random) -> Ask:
+def asker(proxy: object, rng: random.Random, levels: tuple[quorate.Level, ...] = READ_LEVELS) -> Ask:
     """Makes a step's call through the proxy; reads at a level drawn each time."""
-    readers: dict[quorate.Level, object] = {
-        level: quorate.reading(proxy, level=level) for level in READ_LEVELS
-    }
+    readers: dict[quorate.Level, object] = {level: quorate.reading(proxy, level=level) for level in levels}
 
     def ask(step: Step) -> object:
-        target = readers[rng.choice(READ_LEVELS)] if step.is_read else proxy
+        target = readers[rng.choice(levels)] if step.is_read else proxy
         return getattr(target, step.op)(*step.args)
 
     return ask

@@ -42,6 +42,10 @@ class Status:
     """Read from sockets since the start."""
     slow_peers: int
     """Links dropped because the peer was too slow."""
+    view: int
+    """Number of the view in force at this node."""
+    members: tuple[int, ...]
+    """Of that view."""
 
     @property
     def leads(self) -> bool:
@@ -66,6 +70,8 @@ class Status:
             elections=document["elections"],
             bytes_in=document["counts"]["bytes_in"],
             slow_peers=document["counts"]["slow_peers"],
+            view=document["view"]["number"],
+            members=tuple(member["node"] for member in document["view"]["members"]),
         )
 
 
@@ -84,12 +90,15 @@ class Member:
     is_stopped: bool = False
     may_end: bool = False
     unasked_ends: list[str] = field(default_factory=list)
+    exit_code: int | None = None
+    """Of the process that ended last."""
 
     def start(self) -> None:
         """Start the process; its own log lines are appended to the log file."""
         assert not self.is_running(), f"node {self.number} runs already"
         self.may_end = False
         self.is_stopped = False
+        self.exit_code = None
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 self.command,
@@ -109,6 +118,7 @@ class Member:
         if not self.may_end:
             self.unasked_ends.append(f"node {self.number} ended with {code}: {self.last_words()}")
         self.process = None
+        self.exit_code = code
         self.is_stopped = False
         return False
 
@@ -168,11 +178,7 @@ class Member:
         """What it says about itself; None when it does not answer."""
         if not self.is_running() or self.is_stopped:
             return None
-        try:
-            with _NO_PROXY.open(f"http://{self.admin}/status", timeout=ANSWER_S) as answer:
-                return Status.of(json.load(answer))
-        except (OSError, urllib.error.URLError, json.JSONDecodeError):
-            return None
+        return ask(self.admin)
 
     def last_words(self) -> str:
         """The last line of its log."""
@@ -183,7 +189,26 @@ class Member:
         """How many lines of its log hold these words."""
         return sum(words in line for line in self.log.read_text(errors="replace").splitlines())
 
+    def await_end(self, seconds: float) -> int | None:
+        """The exit code of a process that is to end by itself; None when it has not ended in time."""
+        if self.process is not None:
+            try:
+                self.exit_code = self.process.wait(timeout=seconds)
+            except subprocess.TimeoutExpired:
+                return None
+            self.process = None
+        return self.exit_code
+
     def close(self) -> None:
         """End it, whatever state it is in."""
         if self.is_running():
             self.kill()
+
+
+def ask(admin: str) -> Status | None:
+    """What the node with this admin port says about itself; None when nobody answers."""
+    try:
+        with _NO_PROXY.open(f"http://{admin}/status", timeout=ANSWER_S) as answer:
+            return Status.of(json.load(answer))
+    except (OSError, urllib.error.URLError, json.JSONDecodeError):
+        return None

@@ -1,10 +1,32 @@
-"""What is drawn of a run in which machines are replaced."""
+"""All machines of a small group are replaced under load, and what is drawn of such a run."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
+import views
+from checker import checker
 from outages import MS
 from recording import Operation
 from timeline import Sample, Timeline
+
+CHECKS = 11
+"""Of a run in which every machine was replaced."""
+
+
+def test_three_machines_are_replaced_while_clients_call_and_the_leader_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every check is made and passes; times are printed and not judged."""
+    monkeypatch.setenv("QUORATE_HISTORY", checker())
+    verdict = views.run(views.read_options(["--short", "--keep", str(tmp_path)]))
+    said = capsys.readouterr().out
+    assert verdict.failures == [], said
+    assert verdict.passed == CHECKS, said
+    assert "leader killed" in said
+    assert list(tmp_path.glob("*/timeline.svg")), said
 
 
 def test_a_member_stays_from_the_first_view_that_names_it_to_the_last() -> None:

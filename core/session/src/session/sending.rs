@@ -65,6 +65,7 @@ impl ClientSession {
     }
 
     /// Another copy of a request, if it has no answer.
+    // Longer than a screen: one kind of request an arm.
     fn request_message(&mut self, number: u64) -> Option<FromClient> {
         let seen = self.seen;
         let pending = self.requests.pending_mut(number)?;

@@ -2,9 +2,9 @@
 
 use quorate_storage::{
     Disk, DiskOperation, Fault, Identity, IdentityFile, Log, LogWriter, MemoryLoss, Persist,
-    RecoveredRecord, SimDisk, StorageError, StorageLimits,
+    RecoveredRecord, Rejoined, SimDisk, StorageError, StorageLimits,
 };
-use quorate_types::{ClusterId, GroupId, Incarnation, NodeId, Slot};
+use quorate_types::{ClusterId, GroupId, Incarnation, NodeId, Slot, ViewNumber};
 
 const CLUSTER: ClusterId = ClusterId(7);
 const NODE: NodeId = NodeId(1);
@@ -84,6 +84,20 @@ fn a_log_that_is_whole_is_no_loss_however_often_it_is_opened() {
 }
 
 /// Claim st-1.
+#[test]
+fn what_is_lost_stays_lost_from_view_to_view_until_the_node_comes_back() {
+    let mut identity = Identity::new(CLUSTER, NODE, Incarnation(11), Persist::Disk);
+    identity.loss = Some(MemoryLoss::LogShort);
+    identity.begin_view(ViewNumber(2), None);
+    assert_eq!(identity.loss, Some(MemoryLoss::LogShort));
+    let (incarnation, view) = (Incarnation(12), ViewNumber(3));
+    identity.begin_view(view, Some(Rejoined { incarnation, view }));
+    assert_eq!(identity.loss, None);
+    identity.begin_view(ViewNumber(4), None);
+    assert_eq!(identity.votes_as(), incarnation);
+    assert_eq!(identity.rejoined.map(|back| back.view), Some(view));
+}
+
 #[test]
 fn a_log_directory_that_is_gone_is_a_loss_at_every_later_start() {
     let node = Node::lived();

@@ -175,4 +175,24 @@ fn a_request_that_lost_the_race_lets_nobody_vote() {
     assert_eq!(standing(&world, 2, 2), Some(Standing::Observer));
     let view = world.nodes[0].replica.view();
     assert!(view.rejoined.is_empty(), "{view:?}");
+    led(&mut world);
+    world.pass(REJOIN_EVERY);
+    let submitted = world.shared.borrow().submitted.clone();
+    let asked = submitted.iter().filter(asks).count();
+    assert_eq!(asked, 1, "no majority has the view before in a snapshot");
+    world.shared.borrow_mut().holds_submissions = false;
+    let checkpoints = submitted.into_iter().map(|(_, command)| command);
+    world.decide(
+        checkpoints
+            .filter(|command| command.body == Body::Checkpoint)
+            .collect(),
+    );
+    world.pass(REJOIN_EVERY);
+    let own = Rejoin {
+        node: NodeId(2),
+        incarnation: FRESH,
+    };
+    assert_eq!(decided(&world).last(), Some(&own), "it asks again");
+    fill(&mut world, WINDOW);
+    assert_eq!(standing(&world, 2, 3), Some(Standing::Voter));
 }

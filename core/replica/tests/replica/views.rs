@@ -7,8 +7,9 @@ use quorate_replica::{
     ViewPasts,
 };
 use quorate_types::{
-    Ask, Body, Duration, FromClient, GroupId, LinkEpoch, MemberChange, NodeId, NodeSet,
-    Persistence, Quorums, Refusal, SessionTerms, Slot, ToClient, ViewChange, ViewId, ViewNumber,
+    Ask, Body, Duration, FromClient, GroupId, Incarnation, LinkEpoch, MemberChange, NodeId,
+    NodeSet, Persistence, Quorums, Refusal, SessionTerms, Slot, ToClient, ViewChange, ViewId,
+    ViewNumber,
 };
 use std::collections::BTreeMap;
 
@@ -381,9 +382,14 @@ fn a_start_from_a_snapshot_of_a_view_that_the_directory_does_not_name_notes_the_
         _ => None,
     });
     let core = *core.expect("a snapshot is taken");
-    for persistence in [Persistence::Disk, Persistence::Memory] {
+    for (persistence, standing) in [
+        (Persistence::Disk, Standing::Voter),
+        (Persistence::Memory, Standing::Observer),
+    ] {
         let mut config = config(3, 0);
         (config.boot, config.view.persistence) = (2, persistence);
+        config.incarnation = (config.incarnation).filter(|_| standing == Standing::Voter);
+        config.fresh = Incarnation(77);
         let view = core.view.configured(&config.view);
         let remembered = Remembered {
             snapshot: Some(Recovered {
@@ -418,5 +424,8 @@ fn a_start_from_a_snapshot_of_a_view_that_the_directory_does_not_name_notes_the_
             Some(&(0, ViewNumber(1), last)),
             "of the view before it has votes: that one is over, and nobody leads there"
         );
+        let standings = &world.shared.borrow().standings;
+        let before = standings.get(&(0, ViewNumber(1)));
+        assert_eq!(before, Some(&standing), "what it lost it votes for nowhere");
     }
 }
